@@ -1,0 +1,117 @@
+"""The one place that builds AWS clients: endpoints from the lake file, credentials from the AWS chain.
+
+`Clients` is plain data, so it travels to Spark's Python workers and builds its clients there.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import (
+    ClientError,
+    ConnectionClosedError,
+    ConnectTimeoutError,
+    EndpointConnectionError,
+    NoCredentialsError,
+    PartialCredentialsError,
+)
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+    from mypy_boto3_s3 import S3Client
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """How to reach one store; every field is optional and falls back to the AWS chain."""
+
+    endpoint: str | None = None
+    region: str | None = None
+    path_style: bool = False
+    role_arn: str | None = None
+    external_id: str | None = None
+    requester_pays: bool = False
+
+
+@dataclass(frozen=True)
+class Clients:
+    """Which endpoint serves which bucket. `by_bucket` holds the sources that carry their own `s3` block."""
+
+    default: Endpoint = Endpoint()
+    by_bucket: Mapping[str, Endpoint] = field(default_factory=dict)
+
+    def endpoint(self, bucket: str) -> Endpoint:
+        return self.by_bucket.get(bucket, self.default)
+
+    def s3(self, bucket: str) -> "S3Client":
+        """A client for one bucket, with retries in the SDK's adaptive mode."""
+        return _client("s3", self.endpoint(bucket))  # type: ignore[no-any-return]
+
+    def dynamodb(self, endpoint: Endpoint | None = None) -> "DynamoDBClient":
+        return _client("dynamodb", endpoint or self.default)  # type: ignore[no-any-return]
+
+
+def _client(service: str, at: Endpoint) -> Any:
+    style: Any = {"addressing_style": "path"} if at.path_style else {}
+    config = Config(s3=style, retries={"mode": "adaptive", "max_attempts": 8}, user_agent_extra="lakeaudit")
+    session = _session(at)
+    return session.client(service, endpoint_url=at.endpoint, region_name=at.region, config=config)
+
+
+def _session(at: Endpoint) -> boto3.Session:
+    if at.role_arn is None:
+        return boto3.Session(region_name=at.region)
+    asked = {"RoleArn": at.role_arn, "RoleSessionName": "lakeaudit"}
+    if at.external_id is not None:
+        asked["ExternalId"] = at.external_id
+    given = boto3.Session(region_name=at.region).client("sts").assume_role(**asked)["Credentials"]
+    return boto3.Session(
+        aws_access_key_id=given["AccessKeyId"],
+        aws_secret_access_key=given["SecretAccessKey"],
+        aws_session_token=given["SessionToken"],
+        region_name=at.region,
+    )
+
+
+_CODES = {
+    "404": ("does not exist", "check the name"),
+    "NoSuchBucket": ("the bucket does not exist", "check the name and the endpoint"),
+    "NoSuchKey": ("does not exist", "check the path"),
+    "ResourceNotFoundException": ("the table does not exist", "check its name, region and endpoint"),
+    "403": ("access denied", "grant read and list rights to the audit's role"),
+    "AccessDenied": ("access denied", "grant read and list rights to the audit's role"),
+    "AccessDeniedException": ("access denied", "grant read and list rights to the audit's role"),
+    "301": ("lies in another region", "set s3.region of this source"),
+    "PermanentRedirect": ("lies in another region", "set s3.region of this source"),
+    "AuthorizationHeaderMalformed": ("lies in another region", "set s3.region of this source"),
+    "IllegalLocationConstraintException": ("lies in another region", "set s3.region of this source"),
+    "InvalidAccessKeyId": ("the access key is not known", "check the AWS credentials chain"),
+    "SignatureDoesNotMatch": ("the secret key does not fit", "check the AWS credentials chain"),
+    "ExpiredToken": ("the credentials have expired", "renew them and run again"),
+    "ExpiredTokenException": ("the credentials have expired", "renew them and run again"),
+}
+
+
+def explain(error: Exception) -> tuple[str, str]:
+    """(what went wrong, the way out) of an AWS failure, without secrets and on one line."""
+    if isinstance(error, NoCredentialsError | PartialCredentialsError):
+        return "no AWS credentials found", "set a profile, role or environment of the AWS chain"
+    if isinstance(error, EndpointConnectionError | ConnectTimeoutError | ConnectionClosedError):
+        return "the endpoint cannot be reached", "check s3.endpoint and the network"
+    if isinstance(error, ClientError):
+        code = str(error.response.get("Error", {}).get("Code", "?"))
+        return _CODES.get(code, (f"the store answered {code}", "see the store's own log"))
+    return type(error).__name__, "run again with --debug for the full story"
+
+
+def is_denied(error: ClientError) -> bool:
+    """403 in any spelling: never evidence that something is absent."""
+    code = str(error.response.get("Error", {}).get("Code", ""))
+    return code in {"403", "AccessDenied", "AccessDeniedException", "AllAccessDisabled"}
+
+
+def is_missing(error: ClientError) -> bool:
+    """404 for a key, not for a bucket."""
+    return str(error.response.get("Error", {}).get("Code", "")) in {"404", "NoSuchKey"}

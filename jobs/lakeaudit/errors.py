@@ -1,0 +1,51 @@
+"""What ends a command: one line naming what, where and the way out, and the exit code that goes with it.
+
+A finding is a row and never one of these; an exception here means that something could not be done.
+"""
+
+from typing import ClassVar
+
+
+class AuditError(Exception):
+    """A failure that a user can act on.
+
+    Args:
+        what: the problem, in words.
+        where: the source, object or setting it was met at.
+        way_out: what to do about it.
+    """
+
+    exit_code: ClassVar[int] = 70
+
+    def __init__(self, what: str, *, where: str = "", way_out: str = "") -> None:
+        self.what = what
+        self.where = where
+        self.way_out = way_out
+        super().__init__(what, where, way_out)
+
+    def __str__(self) -> str:
+        head = f"{self.where}: {self.what}" if self.where else self.what
+        return _one_line(f"{head}. {self.way_out}" if self.way_out else head)
+
+
+class BadInput(AuditError):
+    """The command line or the lake file is wrong."""
+
+    exit_code = 2
+
+
+class CannotAudit(AuditError):
+    """Nothing could be audited: no Java, no jars, no evidence."""
+
+    exit_code = 10
+
+
+class CannotPublish(AuditError):
+    """The results could not be written."""
+
+    exit_code = 14
+
+
+def _one_line(text: str) -> str:
+    """Messages may quote object keys, which are hostile: no line breaks, no terminal control codes."""
+    return "".join(c if c.isprintable() else " " for c in " ".join(text.split()))

@@ -1,0 +1,115 @@
+"""Small files of evidence (manifests, logs, checksums), read alike from S3 and from a local folder.
+
+For the driver's few files only: data files go from storage to Spark partitions.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from lakeaudit.aws import Clients, explain, is_missing
+from lakeaudit.errors import SourceError
+from lakeaudit.keys import Location
+
+
+@dataclass(frozen=True)
+class File:
+    """One listed file; `etag` is null for local files, `modified_at` is UTC."""
+
+    place: Location
+    size: int
+    modified_at: datetime
+    etag: str | None = None
+
+    @property
+    def name(self) -> str:
+        return self.place.key.rpartition("/")[2]
+
+
+def list_files(clients: Clients, folder: Location, *, start_after: str = "", flat: bool = False) -> Iterator[File]:
+    """Files below `folder` in key order, from the key after `folder/start_after`; `flat` leaves sub-folders out.
+
+    An empty or missing folder gives nothing; a missing bucket or a refusal is a SourceError.
+    """
+    if folder.is_local:
+        yield from _list_local(folder, start_after, flat)
+        return
+    asked = {"Bucket": folder.bucket, "Prefix": folder.prefix}
+    if start_after:
+        asked["StartAfter"] = folder.prefix + start_after
+    if flat:
+        asked["Delimiter"] = "/"
+    try:
+        for page in clients.s3(folder.bucket).get_paginator("list_objects_v2").paginate(**asked):  # type: ignore[arg-type]
+            for found in page.get("Contents", []):
+                place = Location(folder.bucket, found["Key"])
+                yield File(place, found["Size"], found["LastModified"].astimezone(UTC), found["ETag"].strip('"'))
+    except (ClientError, BotoCoreError) as error:
+        raise _source_error(folder, error) from error
+
+
+def folders(clients: Clients, folder: Location) -> list[str]:
+    """Names of the folders directly below."""
+    if folder.is_local:
+        path = Path(folder.spark_path)
+        return sorted(p.name for p in path.iterdir() if p.is_dir()) if path.is_dir() else []
+    asked = {"Bucket": folder.bucket, "Prefix": folder.prefix, "Delimiter": "/"}
+    try:
+        pages = clients.s3(folder.bucket).get_paginator("list_objects_v2").paginate(**asked)  # type: ignore[arg-type]
+        found = [c["Prefix"] for page in pages for c in page.get("CommonPrefixes", [])]
+    except (ClientError, BotoCoreError) as error:
+        raise _source_error(folder, error) from error
+    return [prefix[len(folder.prefix) :].rstrip("/") for prefix in found]
+
+
+def read_bytes(clients: Clients, place: Location) -> bytes | None:
+    """The whole content; None where the file does not exist. A refusal is a SourceError, never an absence."""
+    if place.is_local:
+        path = Path(place.spark_path)
+        return path.read_bytes() if path.is_file() else None
+    try:
+        return clients.s3(place.bucket).get_object(Bucket=place.bucket, Key=place.key)["Body"].read()
+    except ClientError as error:
+        if is_missing(error):
+            return None
+        raise _source_error(place, error) from error
+    except BotoCoreError as error:
+        raise _source_error(place, error) from error
+
+
+def stat(clients: Clients, place: Location) -> File | None:
+    """Size, time and ETag of one file; None where it does not exist."""
+    if place.is_local:
+        return next(_stat_local(Path(place.spark_path)), None)
+    try:
+        head = clients.s3(place.bucket).head_object(Bucket=place.bucket, Key=place.key)
+    except ClientError as error:
+        if is_missing(error):
+            return None
+        raise _source_error(place, error) from error
+    except BotoCoreError as error:
+        raise _source_error(place, error) from error
+    return File(place, head["ContentLength"], head["LastModified"].astimezone(UTC), head["ETag"].strip('"'))
+
+
+def _list_local(folder: Location, start_after: str, flat: bool) -> Iterator[File]:
+    root = Path(folder.spark_path)
+    found = root.glob("*") if flat else root.rglob("*")
+    for path in sorted(found, key=str):
+        if str(path.relative_to(root)) > start_after:
+            yield from _stat_local(path)
+
+
+def _stat_local(path: Path) -> Iterator[File]:
+    if path.is_file():
+        info = path.stat()
+        place = Location("", str(path)[1:])
+        yield File(place, info.st_size, datetime.fromtimestamp(info.st_mtime, UTC))
+
+
+def _source_error(place: Location, error: Exception) -> SourceError:
+    what, way_out = explain(error)
+    return SourceError(place.uri, what, way_out)

@@ -1,0 +1,98 @@
+"""What key a row is about, and who owns it.
+
+An object is identified by (bucket, key): `s3://` and `s3a://` are one, a local file has the bucket "" and its
+absolute path without the leading slash. Keys are raw: nothing here decodes, normalises or folds case, so double
+slashes, dots and text that looks like a percent-escape are kept. A location is a path boundary: `orders` never
+holds `orders_2`.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+S3_SCHEMES = ("s3://", "s3a://", "s3n://")
+
+
+class Location(NamedTuple):
+    """A place that holds keys: everything below `key` in `bucket`; an empty key is the whole bucket."""
+
+    bucket: str
+    key: str
+
+    @classmethod
+    def parse(cls, uri: str) -> "Location":
+        """Read `s3://bucket/key`, `file:///path` or `/path`; ValueError for anything else. Trailing slashes go."""
+        identity = identify(uri)
+        if identity is None:
+            raise ValueError(f"not an s3:// or local location: {uri!r}")
+        return cls(identity[0], identity[1].rstrip("/"))
+
+    @property
+    def is_local(self) -> bool:
+        return self.bucket == ""
+
+    @property
+    def uri(self) -> str:
+        return uri_of(self.bucket, self.key)
+
+    @property
+    def spark_path(self) -> str:
+        """The location as Hadoop's file systems name it."""
+        return f"/{self.key}" if self.is_local else f"s3a://{self.bucket}/{self.key}"
+
+    @property
+    def prefix(self) -> str:
+        """What every key inside begins with."""
+        return f"{self.key}/" if self.key else ""
+
+    @property
+    def depth(self) -> int:
+        return self.key.count("/") + 1 if self.key else 0
+
+    def holds(self, bucket: str, key: str) -> bool:
+        """Whether (bucket, key) lies inside, at a path boundary."""
+        return bucket == self.bucket and key.startswith(self.prefix)
+
+    def join(self, *parts: str) -> "Location":
+        return Location(self.bucket, "/".join([*([self.key] if self.key else []), *parts]))
+
+
+def identify(uri: str) -> tuple[str, str] | None:
+    """(bucket, key) of a raw, not percent-encoded URI; None when it is neither S3 nor local."""
+    for scheme in S3_SCHEMES:
+        if uri.startswith(scheme):
+            bucket, _, key = uri[len(scheme) :].partition("/")
+            return (bucket, key) if bucket else None
+    if uri.startswith("file:"):
+        path = uri[len("file:") :]
+        path = path[2:] if path.startswith("//") else path
+        return ("", path[1:]) if path.startswith("/") else None
+    return ("", uri[1:]) if uri.startswith("/") else None
+
+
+def uri_of(bucket: str, key: str) -> str:
+    """The one way a key is shown to people: `s3://bucket/key`, or the local path."""
+    return f"s3://{bucket}/{key}" if bucket else f"/{key}"
+
+
+def owner_of(places: Mapping[Location, str], bucket: str, key: str) -> str | None:
+    """The label of the longest place that holds the key; the plain twin of `owners.attach_label`."""
+    holding = [place for place in places if place.holds(bucket, key)]
+    return places[max(holding, key=lambda place: place.depth)] if holding else None
+
+
+TEMPORARY = (
+    r"(^|/)(_temporary|_temporary-[^/]*|__magic[^/]*|__temp-data|\.spark-staging-[^/]*|\.hive-staging[^/]*"
+    r"|_impala_insert_staging|\.distcp\.tmp\.[^/]*)(/|$)|\._COPYING_$"
+)
+"""Names writers use for work that is not committed (FileOutputCommitter, the S3A committers, Spark's dynamic
+overwrite, Hive, Impala, DistCp, `hadoop fs -put`)."""
+
+HIDDEN = r"(^|/)([._](?![^/=]*=)[^/]*)(/|$)|\._COPYING_$"
+"""Names that readers of plain tables skip: a path part that begins with `.` or `_`, save `_x=` partitions."""
+
+NOT_HADOOP = r"(^/)|(//)|(/$)|((^|/)\.{1,2}(/|$))|(:)|(^$)"
+"""Keys that a Hadoop Path cannot hold: empty parts, `.` and `..`, and a colon, which Hadoop reads as a scheme when
+it puts the parent and the child of a stored row together."""
+
+MARKER = r"(/|_\$folder\$)$"
+"""A folder placeholder: `a/b/` (S3A, consoles) or `a/b_$folder$` (EMRFS, s3n)."""

@@ -1,0 +1,233 @@
+"""Every table that lakeaudit passes between its rooms or writes, in one place.
+
+Observations are what one source claims about one (bucket, key); results are the contract that dashboards and
+runbooks are written against. Times are UTC. Nothing here is inferred from a null: presence is spelled out.
+"""
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    DataType,
+    DateType,
+    DoubleType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+_TYPES: dict[str, DataType] = {
+    "string": StringType(),
+    "long": LongType(),
+    "double": DoubleType(),
+    "bool": BooleanType(),
+    "time": TimestampType(),
+    "date": DateType(),
+    "strings": ArrayType(StringType()),
+}
+
+
+def _row(**columns: str) -> StructType:
+    return StructType([StructField(name, _TYPES[kind]) for name, kind in columns.items()])
+
+
+def conform(frame: DataFrame, schema: StructType) -> DataFrame:
+    """The frame with exactly the columns and types of `schema`; a missing column is an error, an extra one goes."""
+    return frame.select([F.col(field.name).cast(field.dataType) for field in schema])
+
+
+CLAIM = _row(
+    source="string",  # id of the source, as in runs.sources
+    manifest_kind="string",  # delta, file_list
+    table_name="string",
+    bucket="string",
+    key="string",
+    state="string",  # live | history | gone
+    certain="bool",  # false: a hole in this table's log may have changed it, so its absence proves nothing
+    category="string",  # data | deletes | changes | log | statistics | marker | temporary | other
+    partition_path="string",  # col=value/col=value, values as the writer meant them; "" when not partitioned
+    size="long",  # bytes of the whole object; null where the manifest does not say
+    etag="string",  # without quotes
+    version_id="string",
+    checksum="string",  # "<algorithm>:<hex>", lower case
+    records="long",
+    claimed_at="time",  # commit time of the first add since which the table has listed it without a gap
+    removed_at="time",  # history and gone: when it was removed
+    explained="bool",  # history: the format's own record of a vacuum explains why it may be absent
+    listed="long",  # how often the one newest state lists it; more than 1 is a duplicate entry
+    own_root="bool",  # the key lies under a root that belongs to this table itself
+    commit_id="string",
+    table_version="long",
+)
+"""A manifest's claim: one row per (table, bucket, key) and source role."""
+
+STORED = _row(
+    source="string",
+    bucket="string",
+    key="string",
+    presence="string",  # present | absent (a delete marker is the latest) | unclear (not exactly one latest row)
+    size="long",
+    etag="string",  # without quotes
+    version_id="string",  # null for the null version and for unversioned buckets
+    modified_at="time",
+    storage_class="string",
+    archived="bool",  # must be restored before it can be read
+    multipart="bool",  # null where unknown
+    encryption="string",  # NONE | SSE-S3 | SSE-KMS | DSSE-KMS | SSE-C; null where unknown
+    checksum="string",  # full-object checksum "<algorithm>:<hex>"; null where unknown
+    delete_marker="bool",  # the latest version is a delete marker
+    older_version_id="string",  # newest version that is not the latest and no delete marker ("null" if null version)
+    older_size="long",
+    reject="string",  # null, or why this row could not be understood (then only source is sure)
+)
+"""What one storage source says of one key: one row per (source, bucket, key), rejected rows apart."""
+
+UPLOAD = _row(source="string", bucket="string", key="string", upload_id="string", initiated_at="time")
+"""A multipart upload that was begun and not completed."""
+
+ENTRY = _row(
+    source="string",
+    bucket="string",
+    key="string",  # of the file or folder, without trailing slash
+    parent="string",  # key of the parent folder; "" is the bucket's root
+    is_dir="bool",
+    tombstone="bool",
+    expired="bool",  # past its ttl at the store's own cut, outside honoured authoritative paths
+    honoured="bool",  # under a path where readers trust the store alone
+    authoritative="bool",  # a directory whose listing the store calls complete
+    size="long",
+    etag="string",
+    version_id="string",
+    mod_time="time",
+    last_updated="time",  # null where absent or 0
+    last_updated_given="bool",  # the field exists (0 counts as given)
+    reject="string",
+)
+"""One entry of a metadata store: one row per (source, bucket, key)."""
+
+RUNS = _row(
+    run_id="string",
+    lake="string",
+    as_of="time",
+    started_at="time",
+    finished_at="time",
+    status="string",  # running | complete | partial | suspect | failed
+).add(
+    "sources",
+    ArrayType(
+        _row(
+            role="string",
+            kind="string",
+            location="string",
+            identity="string",
+            cut_from="time",
+            cut_to="time",
+            rows="long",
+            rejected="long",
+            seconds="double",
+        )
+    ),
+)
+for _name in ("tables_expected", "tables_audited"):
+    RUNS.add(_name, LongType())
+for _name in ("error", "version"):
+    RUNS.add(_name, StringType())
+
+COVERAGE = _row(
+    run_id="string",
+    lake="string",
+    table_name="string",
+    axis="string",
+    status="string",  # complete | partial | off | overtaken
+    reason="string",
+    table_version="long",
+    storage_cut_from="time",
+    storage_cut_to="time",
+    history_horizon="time",
+    files="long",
+    bytes="long",
+    consistent="long",
+    findings="long",
+    ignored="long",
+    out_of_window="long",
+    undecided="long",
+    moved_on="long",
+    uncovered="long",
+    unconfirmed="long",
+    refuted="long",
+    decided_share="double",
+)
+
+FINDINGS = _row(
+    run_id="string",
+    as_of_date="date",
+    lake="string",
+    table_name="string",
+    axis="string",
+    kind="string",
+    severity="string",
+    subject_type="string",
+    subject="string",
+    bucket="string",
+    key="string",
+    group_id="string",
+    related_key="string",
+    category="string",
+    partition_path="string",
+    table_version="long",
+    commit_id="string",
+    manifest_kind="string",
+    rows_at_stake="long",
+    bytes_at_stake="long",
+    files="long",
+    manifest_size="long",
+    metastore_size="long",
+    storage_size="long",
+    manifest_etag="string",
+    metastore_etag="string",
+    storage_etag="string",
+    manifest_version_id="string",
+    metastore_version_id="string",
+    storage_version_id="string",
+    manifest_time="time",
+    metastore_time="time",
+    storage_time="time",
+    storage_class="string",
+    recoverable="string",
+    recovery="string",
+    recovery_version_id="string",
+    recoverable_until="time",
+    confirmation="string",
+    cause="string",
+    cause_at="time",
+    cause_principal="string",
+    explanation="string",
+    discrepancy_id="string",
+)
+
+LEFTOVER_FILES = _row(
+    run_id="string",
+    lake="string",
+    table_name="string",
+    kind="string",
+    partition_path="string",
+    bucket="string",
+    key="string",
+    size="long",
+    etag="string",
+    version_id="string",
+    modified_at="time",
+    category="string",
+    discrepancy_id="string",
+)
+
+RESULTS: dict[str, StructType] = {
+    "runs": RUNS,
+    "coverage": COVERAGE,
+    "leftover_files": LEFTOVER_FILES,
+    "findings": FINDINGS,
+}
+"""The result tables in their order of writing, `runs` first and again last."""
