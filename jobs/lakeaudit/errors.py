@@ -7,31 +7,36 @@ from typing import ClassVar
 
 
 class AuditError(Exception):
-    """A failure that a user can act on.
+    """A failure that a user can act on. It survives pickling, so Spark's Python workers may raise it.
 
     Args:
-        what: the problem, in words.
         where: the source, object or setting it was met at.
+        what: the problem, in words.
         way_out: what to do about it.
     """
 
     exit_code: ClassVar[int] = 70
 
-    def __init__(self, what: str, *, where: str = "", way_out: str = "") -> None:
-        self.what = what
+    def __init__(self, where: str, what: str, way_out: str) -> None:
         self.where = where
+        self.what = what
         self.way_out = way_out
-        super().__init__(what, where, way_out)
+        super().__init__(where, what, way_out)
 
     def __str__(self) -> str:
-        head = f"{self.where}: {self.what}" if self.where else self.what
-        return _one_line(f"{head}. {self.way_out}" if self.way_out else head)
+        return _one_line(f"{self.where}: {self.what}; {self.way_out}")
 
 
 class BadInput(AuditError):
     """The command line or the lake file is wrong."""
 
     exit_code = 2
+
+
+class SourceError(AuditError):
+    """One source cannot be read at all; the rest of the audit may go on."""
+
+    exit_code = 3
 
 
 class CannotAudit(AuditError):
