@@ -1,0 +1,43 @@
+"""The lake file: one config file, read whole into frozen models, or refused with every problem named."""
+
+from lakeaudit.config.file import ConfirmMode, Ignore
+from lakeaudit.config.forms import format_duration, format_size, parse_duration, parse_size
+from lakeaudit.config.globs import glob_to_regex
+from lakeaudit.config.lake import Confirm, Lake, Settings, Table
+from lakeaudit.config.sources import (
+    DeltaManifest,
+    FileListManifest,
+    Inventory,
+    Listing,
+    Manifest,
+    Metastore,
+    S3Guard,
+    S3Inventory,
+    S3Options,
+)
+from lakeaudit.config.values import Severity, SeverityOrOff
+
+__all__ = [
+    "Confirm",
+    "ConfirmMode",
+    "DeltaManifest",
+    "FileListManifest",
+    "Ignore",
+    "Inventory",
+    "Lake",
+    "Listing",
+    "Manifest",
+    "Metastore",
+    "S3Guard",
+    "S3Inventory",
+    "S3Options",
+    "Settings",
+    "Severity",
+    "SeverityOrOff",
+    "Table",
+    "format_duration",
+    "format_size",
+    "glob_to_regex",
+    "parse_duration",
+    "parse_size",
+]

@@ -1,0 +1,143 @@
+"""The lake file as it is written: every block of the contract, before defaults and overrides are merged."""
+
+from datetime import date
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Discriminator, Field, Tag
+
+from lakeaudit.config.sources import Block, Inventory, Manifest, Metastore, S3Options, kind_of
+from lakeaudit.config.values import (
+    Day,
+    Duration,
+    EnvName,
+    FindingKind,
+    Glob,
+    Integer,
+    LakeName,
+    Number,
+    PathGlob,
+    Place,
+    Severity,
+    Size,
+    TableName,
+    Text,
+    TopicArn,
+    WrittenSeverity,
+)
+
+ConfirmMode = Literal["head", "none"]
+Severities = dict[FindingKind, WrittenSeverity]
+
+
+class ConfirmOverrides(Block):
+    """What is written of `confirm`; the rest comes from the defaults."""
+
+    mode: ConfirmMode | None = None
+    limit: Annotated[Integer, Field(ge=0)] | None = None
+    rate: Annotated[Integer, Field(ge=1)] | None = None
+
+
+class Overrides(Block):
+    """The keys that may stand in `defaults` and in each table."""
+
+    grace: Duration | None = None
+    leftover_age: Duration | None = None
+    max_upload: Duration | None = None
+    retention: Duration | None = None
+    min_duplicate_size: Size | None = None
+    confirm: ConfirmOverrides = ConfirmOverrides()
+
+
+class TableEntry(Overrides):
+    """One table as written."""
+
+    name: TableName
+    location: Place
+    manifests: tuple[Manifest, ...] = ()
+    owner: Text | None = None
+    shares: tuple[TableName, ...] = ()
+    severity: Severities = Field(default_factory=dict)
+
+
+class Ignore(Block):
+    """Findings that are counted and not written: those that match every list that is given.
+
+    `paths` are globs over the key below the table's location (`glob_to_regex`), `tables` globs over table
+    names, `kinds` kinds of finding; None means any. From the day `until` on the entry no longer holds.
+    """
+
+    paths: tuple[PathGlob, ...] | None = Field(default=None, min_length=1)
+    tables: tuple[Glob, ...] | None = Field(default=None, min_length=1)
+    kinds: tuple[FindingKind, ...] | None = Field(default=None, min_length=1)
+    reason: Text
+    until: Day | None = None
+
+    def holds_on(self, day: date) -> bool:
+        """Whether the entry is in force on a day (UTC)."""
+        return self.until is None or day < self.until
+
+
+class Renaming(Block):
+    """Claims made under `from` are about `to`."""
+
+    source: Place = Field(alias="from")
+    target: Place = Field(alias="to")
+
+
+class Ceiling(Block):
+    """The share of unconfirmed absence claims that makes evidence suspect, and the sample then looked at."""
+
+    share: Annotated[Number, Field(gt=0, le=1, allow_inf_nan=False)] = 0.2
+    sample: Annotated[Integer, Field(ge=1)] = 400
+
+
+class Alert(Block):
+    """Which findings a channel is told about."""
+
+    min_severity: Severity | None = None
+    tables: tuple[Glob, ...] | None = Field(default=None, min_length=1)
+
+
+class AppriseAlert(Alert):
+    """A channel whose address stands in an environment variable."""
+
+    kind: Literal["apprise"]
+    url_env: EnvName
+
+
+class SnsAlert(Alert):
+    """An SNS topic."""
+
+    kind: Literal["sns"]
+    topic_arn: TopicArn
+
+
+AnyAlert = Annotated[
+    Annotated[AppriseAlert, Tag("apprise")] | Annotated[SnsAlert, Tag("sns")], Discriminator(kind_of)
+]
+
+
+def _exactly_one(value: object) -> object:
+    """A literal 1 would take true and 1.0 as well."""
+    return value if type(value) is int else str(value)
+
+
+class LakeFile(Block):
+    """The whole file."""
+
+    version: Annotated[Literal[1], BeforeValidator(_exactly_one)]
+    lake: LakeName
+    results: Place
+    s3: S3Options = S3Options()
+    inventories: tuple[Inventory, ...] = ()
+    metastores: tuple[Metastore, ...] = ()
+    events: Annotated[tuple[Any, ...], Field(max_length=0)] = ()
+    tables: Annotated[tuple[TableEntry, ...], Field(min_length=1)]
+    defaults: Overrides = Overrides()
+    severity: Severities = Field(default_factory=dict)
+    ignore: tuple[Ignore, ...] = ()
+    watch: tuple[Place, ...] = ()
+    maps: tuple[Renaming, ...] = ()
+    ceiling: Ceiling | None = None
+    alerts: tuple[AnyAlert, ...] = ()
+    heartbeat_url_env: EnvName | None = None

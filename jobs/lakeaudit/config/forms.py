@@ -1,0 +1,77 @@
+"""Written forms of durations, sizes, days, locations and endpoints: text in, value out, else ValueError."""
+
+import re
+from datetime import date, timedelta
+from urllib.parse import urlsplit
+
+from lakeaudit.keys import Location
+
+SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+BYTES = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
+LONGEST = timedelta(days=36500)
+"""A hundred years: longer ones overflow the times they are added to."""
+
+
+def parse_duration(text: str) -> timedelta:
+    """`0s 30m 24h 7d`: a whole number and a unit, up to a hundred years."""
+    form = re.fullmatch(r"([0-9]{1,10})([smhd])", text)
+    value = timedelta(seconds=int(form[1]) * SECONDS[form[2]]) if form else None
+    if value is None or value > LONGEST:
+        raise ValueError("not a duration")
+    return value
+
+
+def format_duration(value: timedelta) -> str:
+    """The shortest form that `parse_duration` reads back; whole seconds only."""
+    seconds = value // timedelta(seconds=1)
+    unit = next((unit for unit in "dhm" if seconds and seconds % SECONDS[unit] == 0), "s")
+    return f"{seconds // SECONDS[unit]}{unit}"
+
+
+def parse_size(text: str) -> int:
+    """`1B 4KiB 8MiB`, also GiB and TiB, in bytes; up to what a 64-bit number holds."""
+    form = re.fullmatch(r"([0-9]{1,19})((?:[KMGT]i)?B)", text)
+    value = int(form[1]) * BYTES[form[2]] if form else -1
+    if not 0 <= value < 1 << 63:
+        raise ValueError("not a size")
+    return value
+
+
+def format_size(value: int) -> str:
+    """The shortest form that `parse_size` reads back."""
+    unit = next((unit for unit in ("TiB", "GiB", "MiB", "KiB") if value and value % BYTES[unit] == 0), "B")
+    return f"{value // BYTES[unit]}{unit}"
+
+
+def parse_day(text: str) -> date:
+    """`2027-06-01`."""
+    if not re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", text):
+        raise ValueError("not a date")
+    return date.fromisoformat(text)
+
+
+def parse_location(text: str) -> Location:
+    """A location whose bucket could be a bucket's name; keys are kept raw."""
+    location = Location.parse(text)
+    if location.bucket and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", location.bucket):
+        raise ValueError("not a bucket name")
+    return location
+
+
+def parse_endpoint(text: str) -> str:
+    """`http(s)://host[:port]` with nothing after it."""
+    parts = urlsplit(text)
+    port = parts.port  # raises for a port out of range
+    host = parts.netloc.removesuffix(f":{port}")
+    if parts.scheme not in ("http", "https") or not re.fullmatch(r"[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]", host):
+        raise ValueError("not an endpoint")
+    if text.rstrip("/") != f"{parts.scheme}://{parts.netloc}":
+        raise ValueError("not an endpoint")
+    return text.rstrip("/")
+
+
+def parse_matching(pattern: str, text: str) -> str:
+    """Text that matches the whole of a pattern."""
+    if not re.fullmatch(pattern, text):
+        raise ValueError("no match")
+    return text

@@ -1,0 +1,72 @@
+"""Globs over keys and table names, as regular expressions that Python and Java (Spark's `rlike`) read alike.
+
+`*` and `?` stay inside one path part, `**` crosses slashes, `**/` at the start of a part also stands for no
+part at all, `[a-z]` and `[!a-z]` are one character other than a slash. Everything else stands for itself, a
+backslash too.
+"""
+
+from collections.abc import Iterator
+
+ANYTHING = r"[\s\S]*"
+
+
+def glob_to_regex(pattern: str) -> str:
+    r"""An anchored regex for the whole of a key; ValueError where a range runs backwards.
+
+    The end is a lookahead: `$` lets a trailing newline pass, and `\z` and `\Z` differ between the two.
+    """
+    return rf"\A{''.join(_parts(pattern))}(?![\s\S])"
+
+
+def _parts(pattern: str) -> Iterator[str]:
+    at = 0
+    while at < len(pattern):
+        regex, at = _part(pattern, at)
+        yield regex
+
+
+def _part(pattern: str, at: int) -> tuple[str, int]:
+    char = pattern[at]
+    if char == "*":
+        return _stars(pattern, at)
+    if char == "?":
+        return "[^/]", at + 1
+    if char == "[" and (end := pattern.find("]", at + (3 if pattern[at + 1 : at + 2] == "!" else 2))) > 0:
+        return _one_of(pattern[at + 1 : end]), end + 1
+    return _literal(char), at + 1
+
+
+def _stars(pattern: str, at: int) -> tuple[str, int]:
+    end = at + len(pattern[at:]) - len(pattern[at:].lstrip("*"))
+    if end - at == 1:
+        return "[^/]*", end
+    starts_part = at == 0 or pattern[at - 1] == "/"
+    if not starts_part or pattern[end : end + 1] != "/":
+        return ANYTHING, end
+    while pattern.startswith("**/", end + 1):  # more of the same adds nothing but backtracking
+        end += 3
+    return rf"(?:{ANYTHING}/)?", end + 1
+
+
+def _one_of(body: str) -> str:
+    """A character class without the slash, which no class may cross."""
+    negated, chars = body.startswith("!"), body.removeprefix("!")
+    return f"(?!/)[{'^' if negated else ''}{''.join(_members(chars))}]"
+
+
+def _members(chars: str) -> Iterator[str]:
+    at = 0
+    while at < len(chars):
+        if chars[at + 1 : at + 2] == "-" and at + 2 < len(chars):
+            if chars[at] > chars[at + 2]:
+                raise ValueError(f"the range {chars[at : at + 3]!r} runs backwards")
+            yield f"{_literal(chars[at])}-{_literal(chars[at + 2])}"
+            at += 3
+        else:
+            yield _literal(chars[at])
+            at += 1
+
+
+def _literal(char: str) -> str:
+    """Every ASCII sign is escaped: both languages take a backslash before a sign as the sign itself."""
+    return f"\\{char}" if char.isascii() and not char.isalnum() else char

@@ -1,0 +1,140 @@
+"""The lake as the audit uses it: defaults, overrides and store options worked into every table and source."""
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any, TypeVar
+
+from pydantic import Field
+
+from lakeaudit.config.file import ConfirmMode, Ignore, LakeFile, Overrides, TableEntry
+from lakeaudit.config.sources import STATE_KINDS, Block, Inventory, Manifest, Metastore, S3Options, Source
+from lakeaudit.config.values import Severity, SeverityOrOff
+from lakeaudit.keys import Location
+
+AnySource = TypeVar("AnySource", bound=Source)
+
+
+class Confirm(Block):
+    """The live check: `limit` candidates of a run at most, `rate` requests a second at most."""
+
+    mode: ConfirmMode = "head"
+    limit: int = 10_000
+    rate: int = 500
+
+
+class Settings(Block):
+    """What holds for one table; the defaults are the contract's. Sizes in bytes."""
+
+    grace: timedelta = timedelta(hours=1)
+    leftover_age: timedelta = timedelta(days=3)
+    max_upload: timedelta = timedelta(hours=24)
+    retention: timedelta = timedelta(days=7)
+    """Only where the table's format states none."""
+    min_duplicate_size: int = 4096
+    confirm: Confirm = Confirm()
+
+
+class Table(Block):
+    """A named set of files."""
+
+    name: str
+    location: Location
+    manifests: tuple[Manifest, ...] = ()
+    """Empty: the content axis is off."""
+    owner: str | None = None
+    shares: tuple[str, ...] = ()
+    """Other tables that may hold this one's files live."""
+    settings: Settings = Settings()
+    severities: Mapping[str, SeverityOrOff] = Field(default_factory=dict)
+    """What the file says of kinds of finding, the table's word over the lake's; the rest is `kinds.KINDS`."""
+    s3: S3Options = S3Options()
+    """The way to the table's files: its state manifest's, else the lake's."""
+
+    @property
+    def state_manifests(self) -> tuple[Manifest, ...]:
+        """Those that say what the table is."""
+        return tuple(entry for entry in self.manifests if entry.kind in STATE_KINDS)
+
+    @property
+    def event_manifests(self) -> tuple[Manifest, ...]:
+        """Those that say what was written once."""
+        return tuple(entry for entry in self.manifests if entry.kind not in STATE_KINDS)
+
+    @property
+    def complete(self) -> bool:
+        """Whether every claim on the table's files is known: only then may a file be called a leftover.
+
+        A state manifest answers alone where there is one; lists beside it are only checked against it.
+        """
+        deciding = self.state_manifests or self.event_manifests
+        return bool(deciding) and all(entry.complete for entry in deciding)
+
+    def severity_of(self, kind: str, default: Severity) -> SeverityOrOff:
+        """The severity the file gives a kind here, else the rule's own."""
+        return self.severities.get(kind, default)
+
+
+class Lake(Block):
+    """One lake file, checked whole."""
+
+    name: str
+    results: Location
+    s3: S3Options = S3Options()
+    inventories: tuple[Inventory, ...] = ()
+    metastores: tuple[Metastore, ...] = ()
+    tables: tuple[Table, ...]
+    settings: Settings = Settings()
+    """What `defaults` gives where no table is meant."""
+    severities: Mapping[str, SeverityOrOff] = Field(default_factory=dict)
+    ignores: tuple[Ignore, ...] = ()
+    warnings: tuple[str, ...] = ()
+    """One line each: blocks that are read and have no effect yet."""
+
+    def table(self, name: str) -> Table:
+        """The table of that name; KeyError where there is none."""
+        return {table.name: table for table in self.tables}[name]
+
+
+def resolve(file: LakeFile, warnings: tuple[str, ...] = ()) -> Lake:
+    """The lake that a checked file describes."""
+    return Lake(
+        name=file.lake,
+        results=file.results,
+        s3=file.s3,
+        inventories=tuple(_reached(source, file.s3) for source in file.inventories),
+        metastores=tuple(_reached(source, file.s3) for source in file.metastores),
+        tables=tuple(_table(entry, file) for entry in file.tables),
+        settings=settings(file.defaults),
+        severities=file.severity,
+        ignores=file.ignore,
+        warnings=warnings,
+    )
+
+
+def settings(*layers: Overrides) -> Settings:
+    """The contract's defaults under each layer in turn; a nested block merges key by key."""
+    values: dict[str, Any] = {}
+    confirm: dict[str, Any] = {}
+    for layer in layers:
+        written = {name: getattr(layer, name) for name in Overrides.model_fields}
+        values |= {name: value for name, value in written.items() if value is not None}
+        confirm |= layer.confirm.model_dump(exclude_none=True)
+    return Settings(**(values | {"confirm": Confirm(**confirm)}))
+
+
+def _table(entry: TableEntry, file: LakeFile) -> Table:
+    manifests = tuple(_reached(manifest, file.s3) for manifest in entry.manifests)
+    return Table(
+        name=entry.name,
+        location=entry.location,
+        manifests=manifests,
+        owner=entry.owner,
+        shares=entry.shares,
+        settings=settings(file.defaults, entry),
+        severities={**file.severity, **entry.severity},
+        s3=next((manifest.s3 for manifest in manifests if manifest.kind in STATE_KINDS), file.s3),
+    )
+
+
+def _reached(source: AnySource, base: S3Options) -> AnySource:
+    return source.model_copy(update={"s3": source.s3.over(base)})

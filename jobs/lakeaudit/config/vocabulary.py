@@ -1,0 +1,43 @@
+"""The words the lake file's contract knows: what this version reads, and what it names as not built yet."""
+
+from collections.abc import Mapping
+
+from lakeaudit.kinds import KINDS
+
+BUILT: Mapping[str, tuple[str, ...]] = {
+    "inventories": ("s3_inventory", "listing"),
+    "metastores": ("s3guard",),
+    "events": (),
+    "manifests": ("delta", "file_list"),
+    "mode": ("head", "none"),
+}
+
+NOT_BUILT: Mapping[str, tuple[str, ...]] = {
+    "inventories": ("s3_metadata", "gcs_inventory", "azure_inventory"),
+    "metastores": ("emrfs", "s3mper", "hive", "glue", "iceberg_rest", "unity"),
+    "events": ("s3_access_log", "cloudtrail", "s3_journal"),
+    "manifests": (
+        *("iceberg", "hudi", "spark_sink", "symlink", "s3a_committer", "manifest_committer"),
+        *("spark_event_log", "redshift_unload", "listing", "s3_inventory"),
+    ),
+    "mode": ("footer",),
+}
+
+BLOCKS_NOT_BUILT = ("watch", "maps", "ceiling", "alerts", "heartbeat_url_env")
+"""Read and checked whole, then without effect: one warning each."""
+
+FINDINGS_NOT_BUILT = (
+    *("incomplete_commit", "stale_pointer", "unregistered_partition", "empty_partition", "duplicate_attempt"),
+    *(
+        "unregistered_table",
+        "unowned",
+        "will_expire",
+        "probe_before_put",
+        "reused_name",
+        "overwrite_in_place",
+    ),
+    *("list_after_put", "stale_read"),
+)
+"""Kinds of finding that no rule gives yet: allowed in `severity` and `ignore`, with a warning."""
+
+FINDINGS = (*KINDS, *(kind for kind in FINDINGS_NOT_BUILT if kind not in KINDS))
