@@ -3,6 +3,7 @@
 A finding is a row and never one of these; an exception here means that something could not be done.
 """
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 
@@ -31,6 +32,21 @@ class BadInput(AuditError):
     """The command line or the lake file is wrong."""
 
     exit_code = 2
+
+
+class LakeFileError(BadInput):
+    """The lake file cannot be used: every problem of it, one a line.
+
+    Args:
+        problems: what is wrong, in the file's order; each says file, line, what and way out as its text.
+    """
+
+    def __init__(self, problems: Sequence[object]) -> None:
+        self.problems = list(problems)
+        Exception.__init__(self, self.problems)
+
+    def __str__(self) -> str:
+        return "\n".join(_one_line(str(problem)) for problem in self.problems)
 
 
 class SourceError(AuditError):

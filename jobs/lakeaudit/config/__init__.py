@@ -4,6 +4,9 @@ from lakeaudit.config.file import ConfirmMode, Ignore
 from lakeaudit.config.forms import format_duration, format_size, parse_duration, parse_size
 from lakeaudit.config.globs import glob_to_regex
 from lakeaudit.config.lake import Confirm, Lake, Settings, Table
+from lakeaudit.config.load import load_lake
+from lakeaudit.config.problems import Problem
+from lakeaudit.config.schema import lake_schema
 from lakeaudit.config.sources import (
     DeltaManifest,
     FileListManifest,
@@ -28,6 +31,7 @@ __all__ = [
     "Listing",
     "Manifest",
     "Metastore",
+    "Problem",
     "S3Guard",
     "S3Inventory",
     "S3Options",
@@ -38,6 +42,8 @@ __all__ = [
     "format_duration",
     "format_size",
     "glob_to_regex",
+    "lake_schema",
+    "load_lake",
     "parse_duration",
     "parse_size",
 ]

@@ -131,7 +131,8 @@ class LakeFile(Block):
     s3: S3Options = S3Options()
     inventories: tuple[Inventory, ...] = ()
     metastores: tuple[Metastore, ...] = ()
-    events: Annotated[tuple[Any, ...], Field(max_length=0)] = ()
+    events: Annotated[tuple[Any, ...], Field(json_schema_extra={"maxItems": 0})] = ()
+    """No kind of event is built: `checks.kinds` refuses each entry."""
     tables: Annotated[tuple[TableEntry, ...], Field(min_length=1)]
     defaults: Overrides = Overrides()
     severity: Severities = Field(default_factory=dict)

@@ -123,11 +123,6 @@ def kind_of(entry: object) -> object:
     return entry.get("kind") if isinstance(entry, dict) else getattr(entry, "kind", None)
 
 
-def empty(value: object) -> object:
-    """A block whose key stands alone is an empty block."""
-    return () if value is None else value
-
-
 Inventory = Annotated[
     Annotated[S3Inventory, Tag("s3_inventory")] | Annotated[Listing, Tag("listing")],
     Discriminator(kind_of),

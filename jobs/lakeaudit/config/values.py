@@ -110,8 +110,7 @@ def _off(value: object) -> object:
 LAKE_NAME = r"^[A-Za-z0-9._-]+$"
 ENV_NAME = r"^[A-Za-z_][A-Za-z0-9_]*$"
 REGION = r"^[a-z0-9-]+$"
-ROLE_ARN = r"^arn:[a-z-]+:iam::[0-9]{12}:role/[!-~]+$"
-TOPIC_ARN = r"^arn:[a-z-]+:sns:[a-z0-9-]+:[0-9]{12}:[A-Za-z0-9._-]+$"
+ARN = r"^arn:[!-~]+$"
 DYNAMODB_NAME = r"^[A-Za-z0-9_.-]{3,255}$"
 TABLE_NAME = r"^[^\s\x00-\x1f\x7f]([^\x00-\x1f\x7f]*[^\s\x00-\x1f\x7f])?$"
 FREE_TEXT = r"^[\s\S]*\S[\s\S]*$"
@@ -168,15 +167,13 @@ Region = Annotated[
 ]
 RoleArn = Annotated[
     str,
-    written(partial(parse_matching, ROLE_ARN), "not a role", "write arn:aws:iam::123456789012:role/name"),
-    shown(ROLE_ARN),
+    written(partial(parse_matching, ARN), "not a role", "write arn:aws:iam::123456789012:role/name"),
+    shown(ARN),
 ]
 TopicArn = Annotated[
     str,
-    written(
-        partial(parse_matching, TOPIC_ARN), "not a topic", "write arn:aws:sns:us-east-1:123456789012:name"
-    ),
-    shown(TOPIC_ARN),
+    written(partial(parse_matching, ARN), "not a topic", "write arn:aws:sns:us-east-1:123456789012:name"),
+    shown(ARN),
 ]
 DynamoName = Annotated[
     str,

@@ -9,6 +9,7 @@ BUILT: Mapping[str, tuple[str, ...]] = {
     "metastores": ("s3guard",),
     "events": (),
     "manifests": ("delta", "file_list"),
+    "alerts": ("apprise", "sns"),
     "mode": ("head", "none"),
 }
 
@@ -20,6 +21,7 @@ NOT_BUILT: Mapping[str, tuple[str, ...]] = {
         *("iceberg", "hudi", "spark_sink", "symlink", "s3a_committer", "manifest_committer"),
         *("spark_event_log", "redshift_unload", "listing", "s3_inventory"),
     ),
+    "alerts": (),
     "mode": ("footer",),
 }
 

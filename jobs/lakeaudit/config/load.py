@@ -1,0 +1,79 @@
+"""Read a lake file: the whole of it, or every problem at once."""
+
+from collections.abc import Iterator, Mapping
+from itertools import chain
+from pathlib import Path as FilePath
+
+from pydantic import ValidationError
+
+from lakeaudit.config.checks import check
+from lakeaudit.config.document import Document, Unreadable, read_document
+from lakeaudit.config.file import LakeFile
+from lakeaudit.config.lake import Lake, resolve
+from lakeaudit.config.problems import Found, Path, Problem, one_line
+from lakeaudit.config.refusals import refusals
+from lakeaudit.config.vocabulary import BLOCKS_NOT_BUILT, FINDINGS_NOT_BUILT
+from lakeaudit.errors import LakeFileError
+from lakeaudit.kinds import KINDS
+
+
+def load_lake(path: str | FilePath, env: Mapping[str, str]) -> Lake:
+    """The lake that a file describes, with `${NAME}` taken from `env`.
+
+    Raises `LakeFileError`: its `problems` are `Problem`s, ordered by line.
+    """
+    file = str(path)
+    try:
+        document = read_document(_text(file), env)
+    except Unreadable as error:
+        raise LakeFileError([Problem(file, error.line, error.what, error.hint)]) from None
+    found = [*document.found, *check(document.data)]
+    try:
+        written = LakeFile.model_validate(document.data)
+    except ValidationError as error:
+        found += _news(refusals(error, document), {each.path for each in found})
+        raise LakeFileError(_problems(file, document, found)) from None
+    if found:
+        raise LakeFileError(_problems(file, document, found))
+    return resolve(written, tuple(_warnings(file, document, written)))
+
+
+def _text(file: str) -> bytes:
+    try:
+        return FilePath(file).read_bytes()
+    except FileNotFoundError:
+        raise Unreadable(None, "no such lake file", "give the path of a file on this machine") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "not a path"
+        raise Unreadable(None, f"cannot be read: {reason}", "give the path of a readable file") from None
+
+
+def _news(refused: list[Found], told: set[Path]) -> Iterator[Found]:
+    """What the models say of places that no other problem has named."""
+    for each in refused:
+        if not any(each.path[:end] in told for end in range(1, len(each.path) + 1)):
+            yield each
+
+
+def _problems(file: str, document: Document, found: list[Found]) -> list[Problem]:
+    problems = dict.fromkeys(each.at(file, document.line(each.path)) for each in found)
+    return sorted(problems, key=lambda problem: problem.line or 0)
+
+
+def _warnings(file: str, document: Document, written: LakeFile) -> Iterator[str]:
+    for block in BLOCKS_NOT_BUILT:
+        if getattr(written, block):
+            line = document.line((block,))
+            yield one_line(f"{file}:{line}: {block} is not built yet and has no effect")
+    for path, kind in chain.from_iterable(_kinds_named(written)):
+        if kind in FINDINGS_NOT_BUILT and kind not in KINDS:
+            line = document.line(path)
+            yield one_line(f"{file}:{line}: findings of kind {kind} are not built yet: no effect")
+
+
+def _kinds_named(written: LakeFile) -> Iterator[list[tuple[Path, str]]]:
+    yield [(("severity", kind), kind) for kind in written.severity]
+    for index, table in enumerate(written.tables):
+        yield [(("tables", index, "severity", kind), kind) for kind in table.severity]
+    for index, entry in enumerate(written.ignore):
+        yield [(("ignore", index, "kinds", at), kind) for at, kind in enumerate(entry.kinds or ())]
