@@ -1,7 +1,7 @@
 """Lake file text to plain data, with the line of every value and what is wrong with it as YAML.
 
-Only mappings with text keys, lists, text, numbers, true, false and dates are taken. Variables are expanded and
-secrets refused here, so that no later step can repeat one.
+Only mappings with text keys, lists, text, numbers, true, false and dates are taken. Variables are expanded
+and secrets refused here, so that no later step can repeat one.
 """
 
 from collections.abc import Iterator, Mapping

@@ -7,17 +7,18 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag
 
 from lakeaudit.config.sources import Block, Inventory, Manifest, Metastore, S3Options, kind_of
 from lakeaudit.config.values import (
+    Count,
     Day,
     Duration,
     EnvName,
     FindingKind,
     Glob,
-    Integer,
     LakeName,
-    Number,
+    Limit,
     PathGlob,
     Place,
     Severity,
+    Share,
     Size,
     TableName,
     Text,
@@ -33,8 +34,8 @@ class ConfirmOverrides(Block):
     """What is written of `confirm`; the rest comes from the defaults."""
 
     mode: ConfirmMode | None = None
-    limit: Annotated[Integer, Field(ge=0)] | None = None
-    rate: Annotated[Integer, Field(ge=1)] | None = None
+    limit: Limit | None = None
+    rate: Count | None = None
 
 
 class Overrides(Block):
@@ -59,7 +60,10 @@ class TableEntry(Overrides):
     severity: Severities = Field(default_factory=dict)
 
 
-class Ignore(Block):
+class Ignore(
+    Block,
+    json_schema_extra={"anyOf": [{"required": ["paths"]}, {"required": ["tables"]}, {"required": ["kinds"]}]},
+):
     """Findings that are counted and not written: those that match every list that is given.
 
     `paths` are globs over the key below the table's location (`glob_to_regex`), `tables` globs over table
@@ -87,8 +91,8 @@ class Renaming(Block):
 class Ceiling(Block):
     """The share of unconfirmed absence claims that makes evidence suspect, and the sample then looked at."""
 
-    share: Annotated[Number, Field(gt=0, le=1, allow_inf_nan=False)] = 0.2
-    sample: Annotated[Integer, Field(ge=1)] = 400
+    share: Share = 0.2
+    sample: Count = 400
 
 
 class Alert(Block):

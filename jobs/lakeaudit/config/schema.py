@@ -4,12 +4,24 @@ from typing import Any
 
 from lakeaudit.config.file import LakeFile
 
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+NULL = {"type": "null"}
+
 
 def lake_schema() -> dict[str, Any]:
     """What this version reads; kinds that are not built yet are not in it."""
-    schema = LakeFile.model_json_schema(by_alias=True, mode="validation")
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        **schema,
-        "title": "lakeaudit lake file",
-    }
+    schema = _without_null(LakeFile.model_json_schema(by_alias=True, mode="validation"))
+    return {"$schema": DIALECT, **schema, "title": "lakeaudit lake file"}
+
+
+def _without_null(node: Any) -> Any:  # noqa: ANN401 - any JSON
+    """A key without a value is refused in the file; null stands only for a key left out."""
+    if isinstance(node, list):
+        return [_without_null(item) for item in node]
+    if not isinstance(node, dict):
+        return node
+    kept = {key: _without_null(item) for key, item in node.items() if item is not None}
+    branches = kept.get("anyOf", [])
+    if NULL in branches:
+        kept["anyOf"] = [branch for branch in branches if branch != NULL]
+    return kept

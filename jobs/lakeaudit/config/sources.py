@@ -3,7 +3,7 @@
 from datetime import timedelta
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Tag
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
 from lakeaudit.config.values import (
     Duration,
@@ -21,7 +21,7 @@ from lakeaudit.config.values import (
 class Block(BaseModel):
     """Base of every model of the lake file: frozen, and no key that it does not know."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, validate_default=False)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class S3Options(Block):
@@ -50,9 +50,9 @@ class S3Inventory(Source):
 
     kind: Literal["s3_inventory"]
     location: Place
-    covers: tuple[Place, ...] | None = None
+    covers: tuple[Place, ...] | None = Field(default=None, min_length=1)
     """None: the whole source bucket that the report names."""
-    max_age: Duration = timedelta(days=3)
+    max_age: Duration = Field(default=timedelta(days=3), json_schema_extra={"default": "3d"})
     margin: Duration | None = None
     """None: the time rule's own margin."""
 
@@ -74,7 +74,7 @@ Authoritative = Annotated[
 ]
 
 
-class S3Guard(Source):
+class S3Guard(Source, json_schema_extra={"anyOf": [{"required": ["table"]}, {"required": ["export"]}]}):
     """An S3Guard table: scanned live, or read from `export` if given (`table` then only names it)."""
 
     kind: Literal["s3guard"]
@@ -84,7 +84,7 @@ class S3Guard(Source):
     location: Place | None = None
     """None: every bucket in the table."""
     authoritative: Authoritative = "none"
-    ttl: Ttl = timedelta(minutes=15)
+    ttl: Ttl = Field(default=timedelta(minutes=15), json_schema_extra={"default": "15m"})
     """None (written `none`): entries do not expire, as with Hadoop 3.0 to 3.2."""
 
     @property

@@ -10,7 +10,7 @@ from datetime import date, timedelta
 from functools import partial
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, PlainValidator, WithJsonSchema
+from pydantic import BeforeValidator, Field, PlainValidator, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 from lakeaudit.config.forms import (
@@ -194,6 +194,7 @@ PathGlob = Annotated[str, written(_path_glob, "not a pattern below a table", PAT
 FindingKind = Annotated[
     str, written(_finding, "unknown kind of finding", ""), WithJsonSchema({"enum": list(FINDINGS)})
 ]
-Integer = Annotated[int, BeforeValidator(_integer)]
-Number = Annotated[float, BeforeValidator(_number)]
+Limit = Annotated[int, Field(ge=0), BeforeValidator(_integer)]
+Count = Annotated[int, Field(ge=1), BeforeValidator(_integer)]
+Share = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False), BeforeValidator(_number)]
 Flag = Annotated[bool, BeforeValidator(_flag)]
