@@ -12,7 +12,7 @@ import yaml
 from lakeaudit.config.problems import Found, Path, quoted
 from lakeaudit.config.secrets import NO_SECRETS, Unexpanded, expand, has_user_info, names_a_secret
 
-MOST_VALUES = 500_000
+MOST_VALUES = 200_000
 DEEPEST = 32
 TOP_BLOCKS = (
     *(

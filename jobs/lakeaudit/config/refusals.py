@@ -91,8 +91,8 @@ def _written(path: Path, document: Document) -> str:
     return f": {quoted(without_query(document.written[path]))}" if path in document.written else ""
 
 
-def _bound(context: Mapping[str, Any]) -> object:
-    return next((context[name] for name in ("gt", "ge", "lt", "le") if name in context), "")
+def _bound(context: Mapping[str, Any]) -> str:
+    return next((f"{context[name]:g}" for name in ("gt", "ge", "lt", "le") if name in context), "")
 
 
 def _lower(message: str) -> str:

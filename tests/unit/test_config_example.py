@@ -1,0 +1,125 @@
+"""conf/example.yaml loads, names every key of the lake file, and the schema knows the same keys."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, get_args
+
+import yaml
+from pydantic import BaseModel
+
+from lakeaudit.config import lake_schema, load_lake
+from lakeaudit.config.file import LakeFile
+from lakeaudit.config.lake import settings
+from lakeaudit.config.refusals import keys_of, models_in
+from lakeaudit.config.sources import Source
+from lakeaudit.config.values import Severity, SeverityOrOff
+from lakeaudit.config.vocabulary import BLOCKS_NOT_BUILT, BUILT, FINDINGS, NOT_BUILT
+from lakeaudit.kinds import KINDS, SEVERITIES
+
+EXAMPLE = Path(__file__).parents[2] / "conf" / "example.yaml"
+
+
+def blocks(model: type[BaseModel], seen: set[type[BaseModel]]) -> Iterator[type[BaseModel]]:
+    if model not in seen:
+        seen.add(model)
+        yield model
+        for annotation in keys_of(model).values():
+            for inner in models_in(annotation):
+                yield from blocks(inner, seen)
+
+
+MODELS = list(blocks(LakeFile, set()))
+
+
+def mappings(node: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(node, dict):
+        yield node
+    for inner in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
+        yield from mappings(inner)
+
+
+def test_the_example_loads_with_a_warning_for_each_block_without_effect() -> None:
+    lake = load_lake(EXAMPLE, {})
+    assert [warning.split(": ")[1].split(" ")[0] for warning in lake.warnings] == list(BLOCKS_NOT_BUILT)
+    assert {each.kind for each in lake.inventories} == set(BUILT["inventories"])
+    assert {each.kind for each in lake.metastores} == set(BUILT["metastores"])
+    assert {each.kind for table in lake.tables for each in table.manifests} == set(BUILT["manifests"])
+
+
+def test_the_defaults_of_the_example_are_the_defaults() -> None:
+    assert load_lake(EXAMPLE, {}).settings == settings()
+
+
+def test_every_key_of_every_block_stands_in_the_example() -> None:
+    written = list(mappings(yaml.safe_load(EXAMPLE.read_text(encoding="utf-8"))))
+    for model in MODELS:
+        keys = set(keys_of(model))
+        kind = get_args(model.model_fields["kind"].annotation) if "kind" in keys else ()
+        own = [each for each in written if not kind or each.get("kind") in kind]
+        shared = set(keys_of(Source)) if issubclass(model, Source) else set()
+        assert keys <= shared | {key for each in own for key in each}, model.__name__
+    assert all(any(key in each and "kind" in each for each in written) for key in keys_of(Source))
+
+
+def test_every_word_that_is_not_built_yet_is_told() -> None:
+    text = EXAMPLE.read_text(encoding="utf-8")
+    assert all(word in text for word in (*NOT_BUILT["events"], *NOT_BUILT["mode"], "discover"))
+
+
+def test_the_schema_knows_the_keys_of_every_block() -> None:
+    schema = lake_schema()
+    found = {"LakeFile": set(schema["properties"])} | {
+        name: set(block["properties"]) for name, block in schema["$defs"].items()
+    }
+    assert found == {model.__name__: set(keys_of(model)) for model in MODELS}
+    assert schema["additionalProperties"] is False
+    assert all(block["additionalProperties"] is False for block in schema["$defs"].values())
+    assert set(schema["required"]) == {"version", "lake", "results", "tables"}
+
+
+def test_the_schema_is_plain_json_schema() -> None:
+    known = {
+        "$schema",
+        "$defs",
+        "$ref",
+        "additionalProperties",
+        "anyOf",
+        "const",
+        "default",
+        "description",
+        "enum",
+    }
+    known |= {
+        "exclusiveMinimum",
+        "format",
+        "items",
+        "maximum",
+        "maxItems",
+        "minimum",
+        "minItems",
+        "minLength",
+    }
+    known |= {"oneOf", "pattern", "properties", "propertyNames", "required", "title", "type"}
+    assert keywords(lake_schema()) <= known
+
+
+def keywords(node: Any) -> set[str]:
+    """The keywords of a schema; below `properties` and `$defs` stand names, below `default` values."""
+    if isinstance(node, list):
+        return {word for item in node for word in keywords(item)}
+    if not isinstance(node, dict):
+        return set()
+    below = [
+        *(inner for name in ("properties", "$defs") for inner in node.get(name, {}).values()),
+        *(inner for name, inner in node.items() if name not in ("properties", "$defs", "default")),
+    ]
+    return {*node, *keywords(below)}
+
+
+def test_words_agree_with_the_kinds_of_finding() -> None:
+    assert get_args(Severity) == SEVERITIES
+    assert get_args(SeverityOrOff) == (*SEVERITIES, "off")
+    assert set(KINDS) <= set(FINDINGS)
+    assert len(FINDINGS) == len(set(FINDINGS))
+    assert BUILT.keys() == NOT_BUILT.keys()
+    assert not any(set(BUILT[block]) & set(NOT_BUILT[block]) for block in BUILT)
