@@ -1,7 +1,7 @@
-"""`python -m lakeaudit.install [FOLDER]` makes Spark ready: Java, jars, trust store, settings for spark-submit.
+"""`python -m lakeaudit.install [FOLDER]` makes Spark ready: Java, jars, trust store, spark-submit settings.
 
-Without FOLDER it only fills the cache, so that later runs need no network. In FOLDER it writes spark-defaults.conf,
-and env.sh with the variables under which `spark-submit jobs/audit.py` finds it.
+Without FOLDER it only fills the cache, so that later runs need no network. In FOLDER it writes
+spark-defaults.conf, and env.sh with the variables under which `spark-submit jobs/audit.py` finds it.
 """
 
 import os

@@ -1,0 +1,38 @@
+# `make` alone prints this list. Needed: Python 3.11 or newer, make, git. Java is used where there is one.
+.DEFAULT_GOAL := help
+.PHONY: help install demo test check soak check-page format lock
+
+BIN := .venv/bin
+COMPILE := UV_SYSTEM_CERTS=1 $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	--no-header --no-annotate --no-emit-index-url --no-emit-find-links
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+install: ## set up .venv, Java and Spark's jars (a second when done)
+	@requirements/install.sh
+
+demo: install ## break a small lake and audit it; leaves demo-lake/report.html
+	@$(BIN)/lakeaudit demo
+
+test: install ## all tests but the long ones
+	@$(BIN)/pytest -m "not soak"
+
+soak: install ## the long tests
+	@$(BIN)/pytest -m soak
+
+check-page: install ## look at the report page in a headless Chromium
+	@$(BIN)/pytest -m page
+
+check: install ## format, lint and types, without changing anything
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+
+format: install ## put the code in order
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+lock: install ## resolve the lock files anew (UPGRADE=--upgrade takes newer versions)
+	@$(COMPILE) $(UPGRADE) requirements/bootstrap.in --output-file requirements/bootstrap.lock
+	@$(COMPILE) $(UPGRADE) requirements/dev.in --output-file requirements/dev.lock
