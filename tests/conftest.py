@@ -1,0 +1,93 @@
+"""One Spark session and one S3 and DynamoDB server for all tests. Tests keep apart by buckets of their own."""
+
+import os
+import uuid
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+from hypothesis import HealthCheck, settings
+from pyspark.sql import SparkSession
+from tests.builders.server import moto_server
+
+from lakeaudit.aws import Clients, Endpoint
+from lakeaudit.spark import build_session, use_utc
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+    from mypy_boto3_s3 import S3Client
+
+settings.register_profile(
+    "lakeaudit",
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+settings.load_profile("lakeaudit")
+
+_HERMETIC = {
+    "AWS_ACCESS_KEY_ID": "test",
+    "AWS_SECRET_ACCESS_KEY": "test",
+    "AWS_REGION": "us-east-1",
+    "AWS_DEFAULT_REGION": "us-east-1",
+    "AWS_EC2_METADATA_DISABLED": "true",
+    "AWS_CONFIG_FILE": os.devnull,
+    "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+    "NO_PROXY": "127.0.0.1,localhost",
+    "no_proxy": "127.0.0.1,localhost",
+}
+
+
+class Aws(NamedTuple):
+    """boto3 clients of the tests' own server."""
+
+    s3: "S3Client"
+    dynamodb: "DynamoDBClient"
+
+
+def pytest_configure() -> None:
+    """Nothing of this machine's AWS set-up reaches a test, nor a process that a test starts."""
+    for name in [name for name in os.environ if name.startswith("AWS_") and name != "AWS_CA_BUNDLE"]:
+        del os.environ[name]
+    os.environ.update(_HERMETIC)
+    use_utc()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whatever asks for the session is a Spark test: `-m "not spark"` is the quick loop."""
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker("spark")
+
+
+@pytest.fixture(scope="session")
+def s3() -> Iterator[Endpoint]:
+    """A real S3 and DynamoDB server (moto) on loopback; gives how to reach it."""
+    with moto_server() as endpoint:
+        yield endpoint
+
+
+@pytest.fixture(scope="session")
+def clients(s3: Endpoint) -> Clients:
+    """The product's own clients, for that server."""
+    return Clients(s3)
+
+
+@pytest.fixture(scope="session")
+def aws(clients: Clients) -> Aws:
+    return Aws(clients.s3("any"), clients.dynamodb())
+
+
+@pytest.fixture
+def bucket(aws: Aws) -> str:
+    """A fresh, empty bucket."""
+    name = f"test-{uuid.uuid4().hex[:12]}"
+    aws.s3.create_bucket(Bucket=name)
+    return name
+
+
+@pytest.fixture(scope="session")
+def spark(s3: Endpoint) -> Iterator[SparkSession]:
+    """The only session of this test run. It reaches `s3` for every bucket without settings of its own."""
+    session = build_session("tests", s3=s3, small=True, extra={"spark.master": "local[2]"})
+    yield session
+    session.stop()
