@@ -1,0 +1,99 @@
+"""Storage as an S3 Inventory report names it: a picture taken over hours, days before it is read.
+
+The report is the newest complete one; its manifest and every data file are checked against their MD5
+before a row is believed. A data file that is missing or wrong is a hole, as is a report older than
+`max_age`.
+"""
+
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+from typing import Protocol
+
+from lakeaudit.errors import SourceError
+from lakeaudit.evidence.protocol import Context, Cut, Hole, SourceInfo, Stored
+from lakeaudit.evidence.storage.inventory_files import Located, locate
+from lakeaudit.evidence.storage.inventory_manifest import Report, find_report
+from lakeaudit.evidence.storage.inventory_rows import read_versions
+from lakeaudit.evidence.storage.versions import one_row_per_key
+from lakeaudit.keys import Location
+
+LEAST_MARGIN = timedelta(hours=24)
+LOCAL_MARGIN = timedelta(hours=48)
+"""For a report in a local folder, of which nobody knows when its scan ended."""
+
+
+class Source(Protocol):
+    """What the lake file says of an inventory."""
+
+    @property
+    def location(self) -> Location: ...
+    @property
+    def covers(self) -> Sequence[Location] | None: ...
+    @property
+    def max_age(self) -> timedelta: ...
+    @property
+    def margin(self) -> timedelta | None: ...
+
+
+def read(source: Source, ctx: Context, source_id: str) -> Stored:
+    """The objects of the newest complete report whose scan began at or before `ctx.as_of`.
+
+    Raises:
+        SourceError: no such report, a manifest that is not what its checksum says, columns that cannot be
+            read, `covers` outside the report's bucket.
+    """
+    report = find_report(ctx.clients, source.location, ctx.as_of)
+    covers = _covers(source, report)
+    files = locate(ctx.spark, ctx.clients, report, ctx.parallelism)
+    places = [found.place for found in files if found.place is not None]
+    versions, warnings = read_versions(ctx.spark, report, places)
+    return Stored(
+        info=_info(source, report, source_id),
+        frame=one_row_per_key(versions, source_id, repeats=False),
+        covers=covers,
+        holes=(*_stale(source, ctx, report, source_id), *_unread(files, report, source_id)),
+        warnings=warnings,
+    )
+
+
+def _info(source: Source, report: Report, source_id: str) -> SourceInfo:
+    return SourceInfo(
+        id=source_id,
+        role="storage",
+        kind="s3_inventory",
+        location=source.location.uri,
+        identity=report.identity,
+        cut=_cut(source, report),
+    )
+
+
+def _cut(source: Source, report: Report) -> Cut:
+    start, end = report.manifest.created_at, report.completed_at
+    usual = LOCAL_MARGIN if end is None else max(LEAST_MARGIN, end - start)
+    return Cut(start, end, usual if source.margin is None else source.margin)
+
+
+def _covers(source: Source, report: Report) -> tuple[Location, ...]:
+    """The places whose objects the report names all; by default the bucket it was made of."""
+    bucket = report.manifest.source_bucket
+    covers = tuple(source.covers or (Location(bucket, ""),))
+    for place in covers:
+        if place.bucket != bucket:
+            what = f"the report is about bucket {bucket} and cannot cover {place.uri}"
+            raise SourceError(source.location.uri, what, "correct covers or the location")
+    return covers
+
+
+def _stale(source: Source, ctx: Context, report: Report, source_id: str) -> Iterator[Hole]:
+    if ctx.as_of - report.manifest.created_at > source.max_age:
+        reason = f"stale: begun at {report.manifest.created_at:%Y-%m-%dT%H:%MZ}, older than max_age allows"
+        yield Hole(source_id, reason, subject=report.place.uri, hides="files written or removed since")
+
+
+def _unread(files: Sequence[Located], report: Report, source_id: str) -> Iterator[Hole]:
+    for found in files:
+        if found.fault is not None:
+            reason = f"data file {found.fault}"
+            bucket = "" if report.place.is_local else report.manifest.destination_bucket
+            uri = Location(bucket, found.file.key).uri
+            yield Hole(source_id, reason, subject=uri, hides="the objects it lists")
