@@ -64,7 +64,7 @@ def identify(uri: str) -> tuple[str, str] | None:
             return (bucket, key) if bucket else None
     if uri.startswith("file:"):
         path = uri[len("file:") :]
-        path = path[2:] if path.startswith("//") else path
+        path = path.removeprefix("//")
         return ("", path[1:]) if path.startswith("/") else None
     return ("", uri[1:]) if uri.startswith("/") else None
 

@@ -11,6 +11,7 @@ from pyspark.sql.types import (
     BooleanType,
     DataType,
     DateType,
+    DayTimeIntervalType,
     DoubleType,
     LongType,
     StringType,
@@ -26,6 +27,7 @@ _TYPES: dict[str, DataType] = {
     "bool": BooleanType(),
     "time": TimestampType(),
     "date": DateType(),
+    "span": DayTimeIntervalType(),
     "strings": ArrayType(StringType()),
 }
 
@@ -35,7 +37,7 @@ def _row(**columns: str) -> StructType:
 
 
 def conform(frame: DataFrame, schema: StructType) -> DataFrame:
-    """The frame with exactly the columns and types of `schema`; a missing column is an error, an extra one goes."""
+    """The frame with exactly the columns and types of `schema`; a missing one is an error, an extra one goes."""
     return frame.select([F.col(field.name).cast(field.dataType) for field in schema])
 
 
@@ -64,11 +66,28 @@ CLAIM = _row(
 )
 """A manifest's claim: one row per (table, bucket, key) and source role."""
 
+VERSION = _row(
+    bucket="string",
+    key="string",
+    version_id="string",  # null for the null version and for unversioned buckets
+    is_latest="bool",  # null: the source does not say
+    is_delete_marker="bool",  # null: the source does not say
+    size="long",
+    etag="string",
+    modified_at="time",
+    storage_class="string",
+    archived="bool",
+    multipart="bool",
+    encryption="string",
+    reject="string",  # null, or why this row could not be understood (then nothing else is filled)
+)
+"""One version of one object, as storage readers see it before they reduce it to a STORED row."""
+
 STORED = _row(
     source="string",
     bucket="string",
     key="string",
-    presence="string",  # present | absent (a delete marker is the latest) | unclear (not exactly one latest row)
+    presence="string",  # present | absent (the latest is a delete marker) | unclear (not exactly one latest)
     size="long",
     etag="string",  # without quotes
     version_id="string",  # null for the null version and for unversioned buckets
@@ -79,7 +98,7 @@ STORED = _row(
     encryption="string",  # NONE | SSE-S3 | SSE-KMS | DSSE-KMS | SSE-C; null where unknown
     checksum="string",  # full-object checksum "<algorithm>:<hex>"; null where unknown
     delete_marker="bool",  # the latest version is a delete marker
-    older_version_id="string",  # newest version that is not the latest and no delete marker ("null" if null version)
+    older_version_id="string",  # newest version that is neither latest nor a marker; "null" is the null version
     older_size="long",
     reject="string",  # null, or why this row could not be understood (then only source is sure)
 )
@@ -107,6 +126,134 @@ ENTRY = _row(
     reject="string",
 )
 """One entry of a metadata store: one row per (source, bucket, key)."""
+
+PAIR = _row(
+    bucket="string",
+    key="string",
+    relative="string",  # the key below its owner's location
+    table_name="string",  # the table whose manifest claims the key; null where none does
+    owner="string",  # the table with the longest declared location that holds the key; null where none does
+    first="bool",  # of the rows of one key, the one that stands for the object
+    category="string",
+    partition_path="string",
+    c_state="string",  # the claim of table_name's state manifest: live | history | gone; null: none
+    c_certain="bool",
+    c_size="long",
+    c_etag="string",
+    c_version_id="string",
+    c_checksum="string",
+    c_records="long",
+    c_claimed_at="time",
+    c_removed_at="time",
+    c_explained="bool",
+    c_listed="long",
+    c_commit_id="string",
+    c_table_version="long",
+    c_kind="string",
+    e_state="string",  # the claim of an event manifest beside a state manifest: live | gone; null: none
+    e_claimed_at="time",
+    r_live="bool",  # references over all tables of the lake
+    r_history="bool",
+    r_gone="bool",
+    r_removed_at="time",  # the last readable removal
+    r_conflict="bool",  # live in two tables, each under its own root, not shared
+    s_presence="string",  # present | absent | unclear | uncovered
+    s_source="string",
+    s_size="long",
+    s_etag="string",
+    s_version_id="string",
+    s_modified_at="time",
+    s_storage_class="string",
+    s_archived="bool",
+    s_multipart="bool",
+    s_encryption="string",
+    s_checksum="string",
+    s_delete_marker="bool",
+    s_older_version_id="string",
+    s_older_size="long",
+    s_from="time",
+    s_to="time",
+    s_margin="span",
+    m_state="string",  # file | dir | tombstone | none (in scope, no entry) | unscoped
+    m_source="string",
+    m_expired="bool",
+    m_honoured="bool",  # readers trust the store alone here
+    m_size="long",
+    m_etag="string",
+    m_version_id="string",
+    m_mod_time="time",
+    m_last_updated="time",
+    m_from="time",
+    m_margin="span",
+    t_grace="span",  # of table_name
+    t_stateful="bool",  # has a state manifest
+    t_read_at="time",
+    t_horizon="time",
+    t_holed="bool",  # its own log has a hole
+    o_grace="span",  # of owner
+    o_leftover_age="span",
+    o_max_upload="span",
+    o_retention="span",
+    o_manifest="bool",  # has a manifest
+    o_complete="bool",  # and its manifests are whole
+    o_logged="bool",  # keeps a log below its location
+    o_horizon="time",
+    h_storage="bool",  # the deciding storage source has a hole
+    h_references="bool",  # a manifest that could list the key has a hole
+    h_metastore="bool",
+    v_assumed="bool",  # an unlogged vacuum explains the removal
+    l_confirmation="string",  # live | none | denied | error | limit
+)
+"""What all sources say of one key: one row per (bucket, key) and claiming table, or per unclaimed key."""
+
+TREE = _row(
+    source="string",
+    bucket="string",
+    key="string",
+    parent="string",
+    is_dir="bool",
+    tombstone="bool",
+    expired="bool",
+    size="long",
+    etag="string",
+    touched_at="time",  # null: long ago
+    parent_found="bool",
+    parent_is_tombstone="bool",
+    parent_is_file="bool",
+    parent_touched_at="time",
+    keys_below="bool",
+    object_there="bool",
+    children_missing="bool",
+    field_absent="bool",
+    grace="span",
+    tree_edge="time",
+    h_metastore="bool",
+    owner="string",
+    relative="string",
+)
+"""One entry of a metadata store among its neighbours."""
+
+LIVE = _row(
+    bucket="string",
+    key="string",
+    l_confirmation="string",  # live (answered) | denied | error
+    l_presence="string",  # present | absent; null when not answered
+    l_size="long",
+    l_etag="string",
+    l_version_id="string",
+    l_modified_at="time",
+    l_storage_class="string",
+    l_archived="bool",
+    l_multipart="bool",
+    l_encryption="string",
+    l_checksum="string",
+    l_delete_marker="bool",
+    l_older_version_id="string",
+    l_older_size="long",
+    l_versions_known="bool",  # older versions were asked for and answered
+    l_at="time",
+)
+"""What storage answers now about one (bucket, key)."""
 
 RUNS = _row(
     run_id="string",

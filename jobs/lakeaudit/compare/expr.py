@@ -1,0 +1,197 @@
+"""A small language for facts: written once, evaluated on plain values and compiled to a Spark column.
+
+Nulls behave as in SQL on both sides: a comparison with null is null, AND and OR are three-valued. A test walks every
+fact and rule on both evaluators and demands agreement.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Expr:
+    """A column (`op` "col"), a literal ("lit") or an operation on other expressions."""
+
+    op: str
+    args: tuple[Any, ...]
+
+    def __and__(self, other: "Expr") -> "Expr":
+        return Expr("and", (self, other))
+
+    def __or__(self, other: "Expr") -> "Expr":
+        return Expr("or", (self, other))
+
+    def __invert__(self) -> "Expr":
+        return Expr("not", (self,))
+
+    def __add__(self, other: "Expr | timedelta") -> "Expr":
+        return Expr("add", (self, _expr(other)))
+
+    def __sub__(self, other: "Expr | timedelta") -> "Expr":
+        return Expr("sub", (self, _expr(other)))
+
+    def __le__(self, other: Any) -> "Expr":
+        return Expr("le", (self, _expr(other)))
+
+    def __gt__(self, other: Any) -> "Expr":
+        return Expr("gt", (self, _expr(other)))
+
+    def is_(self, other: Any) -> "Expr":
+        return Expr("eq", (self, _expr(other)))
+
+    def differs(self, other: Any) -> "Expr":
+        return Expr("ne", (self, _expr(other)))
+
+    def among(self, *values: str) -> "Expr":
+        return Expr("in", (self, *(lit(value) for value in values)))
+
+    def matches(self, pattern: str) -> "Expr":
+        """A regular expression in the dialect that Python and Java share, found anywhere in the text."""
+        return Expr("matches", (self, lit(pattern)))
+
+    def known(self) -> "Expr":
+        return Expr("known", (self,))
+
+    def sure(self) -> "Expr":
+        """True or false: what cannot be told counts as false."""
+        return Expr("coalesce", (self, lit(False)))
+
+
+def col(name: str) -> Expr:
+    """A column of the row."""
+    return Expr("col", (name,))
+
+
+def lit(value: Any) -> Expr:
+    """A constant."""
+    return Expr("lit", (value,))
+
+
+def latest(*parts: Expr) -> Expr:
+    """The greatest of the parts that are known."""
+    return Expr("greatest", parts)
+
+
+def earliest(*parts: Expr) -> Expr:
+    """The least of the parts that are known."""
+    return Expr("least", parts)
+
+
+def first_known(*parts: Any) -> Expr:
+    """The first part that is known."""
+    return Expr("coalesce", tuple(_expr(part) for part in parts))
+
+
+def algorithm(checksum: Expr) -> Expr:
+    """`md5` of `md5:0cc1...`."""
+    return Expr("algorithm", (checksum,))
+
+
+def concat(*parts: Any) -> Expr:
+    """The texts joined; null if any is."""
+    return Expr("concat", tuple(_expr(part) for part in parts))
+
+
+def _expr(value: Any) -> Expr:
+    return value if isinstance(value, Expr) else lit(value)
+
+
+def columns_of(expr: Expr) -> set[str]:
+    """Names of the columns an expression reads."""
+    if expr.op == "col":
+        return {expr.args[0]}
+    return set().union(*(columns_of(arg) for arg in expr.args if isinstance(arg, Expr)))
+
+
+def evaluate(expr: Expr, row: Row) -> Any:
+    """The value of the expression for one plain row."""
+    if expr.op == "col":
+        return row[expr.args[0]]
+    if expr.op == "lit":
+        return expr.args[0]
+    return _PYTHON[expr.op](*(evaluate(arg, row) for arg in expr.args))
+
+
+def compile_(expr: Expr) -> Column:
+    """The same expression as a Spark column."""
+    if expr.op == "col":
+        return F.col(expr.args[0])
+    if expr.op == "lit":
+        return F.lit(expr.args[0])
+    if expr.op == "matches":
+        return compile_(expr.args[0]).rlike(expr.args[1].args[0])
+    return _SPARK[expr.op](*(compile_(arg) for arg in expr.args))
+
+
+def _null_if_any_null(function: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda *values: None if any(value is None for value in values) else function(*values)
+
+
+def _and(left: bool | None, right: bool | None) -> bool | None:
+    if left is False or right is False:
+        return False
+    return None if left is None or right is None else True
+
+
+def _or(left: bool | None, right: bool | None) -> bool | None:
+    if left is True or right is True:
+        return True
+    return None if left is None or right is None else False
+
+
+def _of_known(choose: Callable[..., Any]) -> Callable[..., Any]:
+    def chosen(*values: Any) -> Any:
+        known = [value for value in values if value is not None]
+        return choose(known) if known else None
+
+    return chosen
+
+
+_PYTHON: dict[str, Callable[..., Any]] = {
+    "and": _and,
+    "or": _or,
+    "not": _null_if_any_null(lambda value: not value),
+    "add": _null_if_any_null(lambda left, right: left + right),
+    "sub": _null_if_any_null(lambda left, right: left - right),
+    "le": _null_if_any_null(lambda left, right: left <= right),
+    "gt": _null_if_any_null(lambda left, right: left > right),
+    "eq": _null_if_any_null(lambda left, right: left == right),
+    "ne": _null_if_any_null(lambda left, right: left != right),
+    "in": _null_if_any_null(lambda value, *allowed: value in allowed),
+    "matches": _null_if_any_null(lambda text, pattern: re.search(pattern, text) is not None),
+    "known": lambda value: value is not None,
+    "coalesce": lambda *values: next((value for value in values if value is not None), None),
+    "greatest": _of_known(max),
+    "least": _of_known(min),
+    "algorithm": _null_if_any_null(lambda text: text.partition(":")[0]),
+    "concat": _null_if_any_null(lambda *parts: "".join(parts)),
+}
+
+_SPARK: dict[str, Callable[..., Column]] = {
+    "and": lambda left, right: left & right,
+    "or": lambda left, right: left | right,
+    "not": lambda value: ~value,
+    "add": lambda left, right: left + right,
+    "sub": lambda left, right: left - right,
+    "le": lambda left, right: left <= right,
+    "gt": lambda left, right: left > right,
+    "eq": lambda left, right: left == right,
+    "ne": lambda left, right: left != right,
+    "in": lambda value, *allowed: value.isin(*allowed),
+    "known": lambda value: value.isNotNull(),
+    "coalesce": F.coalesce,
+    "greatest": lambda *parts: F.greatest(*parts) if len(parts) > 1 else parts[0],
+    "least": lambda *parts: F.least(*parts) if len(parts) > 1 else parts[0],
+    "algorithm": lambda text: F.substring_index(text, ":", 1),
+    "concat": F.concat,
+}

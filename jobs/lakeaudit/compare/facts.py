@@ -1,0 +1,132 @@
+"""Facts: what can be said of one PAIR row, before any verdict. Every fact is true or false, never null.
+
+The time rule (docs/evidence.md) lives here: a claim may be judged only where the claim, the object and the metastore
+entry all lie clearly before the storage cut.
+"""
+
+from datetime import timedelta
+
+from lakeaudit import keys
+from lakeaudit.compare.expr import Expr, algorithm, col, concat, earliest, first_known, latest, lit
+
+MD5_TEXT = r"^[0-9a-f]{32}$"
+PART_SUFFIX = r"-[0-9]+$"
+CLOCK_STEP = timedelta(seconds=2)
+"""S3 times have whole seconds, writers' clocks have skew: a younger object is not called rewritten below this."""
+
+edge = col("s_from") - col("s_margin")
+metastore_edge = col("m_from") - col("m_margin")
+
+_md5_etag = (
+    col("s_etag").matches(MD5_TEXT)
+    & ~first_known(col("s_multipart"), False)
+    & col("s_encryption").among("NONE", "SSE-S3")
+)
+_same_algorithm = algorithm(col("c_checksum")).is_(algorithm(col("s_checksum")))
+_md5_against_etag = algorithm(col("c_checksum")).is_("md5") & _md5_etag
+_etags_comparable = _md5_etag & col("c_etag").matches(MD5_TEXT)
+_by_parts = first_known(col("s_multipart"), False) | first_known(col("s_etag").matches(PART_SUFFIX), False)
+
+TIME_RULE: dict[str, Expr] = {
+    # absence, and difference from the claim: the claim is older than the cut by its grace
+    "claim_in_window": col("c_claimed_at") + col("t_grace") <= edge,
+    # difference: the object itself was not touched after the cut began
+    "object_settled": col("s_modified_at") <= edge,
+    # written again after the claim, by more than the grace and the clocks' step
+    "modified_after_claim": (col("s_modified_at") > col("c_claimed_at") + col("t_grace"))
+    & (col("s_modified_at") > col("c_claimed_at") + CLOCK_STEP),
+    # present and unreferenced: old enough, a multipart object counted from the longest possible upload
+    "leftover_in_window": (
+        (~_by_parts & (col("s_modified_at") + col("o_leftover_age") <= edge))
+        | (_by_parts & (col("s_modified_at") + col("o_leftover_age") + col("o_max_upload") <= edge))
+    ),
+    # ... and no state between the cut and the reading of the tables lists it
+    "unlisted_since_cut": ~col("r_removed_at").known() | (col("r_removed_at") <= edge),
+    "past_retention": col("r_removed_at") + col("o_retention") <= edge,
+    "within_horizon": col("s_modified_at") > col("o_horizon"),
+    # an entry against storage: neither side touched within the grace before either cut
+    "entry_in_window": latest(col("m_last_updated"), col("m_mod_time"), col("s_modified_at")) + col("o_grace")
+    <= earliest(edge, metastore_edge),
+    "entry_untimed": ~latest(col("m_last_updated"), col("m_mod_time"), col("s_modified_at")).known(),
+    # a writer's own record against the table's states
+    "event_in_window": col("e_claimed_at") + col("t_grace") <= col("t_read_at"),
+    "event_within_horizon": col("e_claimed_at") > col("t_horizon"),
+}
+
+FACTS: dict[str, Expr] = {
+    "live": col("c_state").is_("live"),
+    "history": col("c_state").is_("history"),
+    "certain": first_known(col("c_certain"), False),
+    "is_log": col("category").is_("log"),
+    "explained": col("c_explained"),
+    "vacuum_assumed": col("v_assumed"),
+    "covered": col("s_presence").differs("uncovered"),
+    "present": col("s_presence").is_("present"),
+    "absent": col("s_presence").is_("absent"),
+    "storage_hole": col("h_storage"),
+    "confirmed": col("l_confirmation").is_("live"),
+    "size_differs": col("c_size").differs(col("s_size")),
+    "content_same": (_same_algorithm & col("c_checksum").is_(col("s_checksum")))
+    | (_md5_against_etag & col("c_checksum").is_(concat("md5:", col("s_etag"))))
+    | (_etags_comparable & col("c_etag").is_(col("s_etag")))
+    | col("c_version_id").is_(col("s_version_id")),
+    "content_differs": (_same_algorithm & col("c_checksum").differs(col("s_checksum")))
+    | (_md5_against_etag & col("c_checksum").differs(concat("md5:", col("s_etag"))))
+    | (_etags_comparable & col("c_etag").differs(col("s_etag"))),
+    "archived": col("s_archived"),
+    "other_object": col("c_version_id").differs(col("s_version_id")) | col("c_etag").differs(col("s_etag")),
+    "event_live": col("e_state").is_("live"),
+    "stateful": col("t_stateful"),
+    "ever_listed": col("c_state").known(),
+    "log_holed": col("t_holed"),
+    "referenced": col("r_live") | col("r_history"),
+    "needed": col("r_live"),
+    "references_incomplete": col("h_references"),
+    "removed": col("r_gone"),
+    "removed_or_history": col("r_gone") | col("r_history"),
+    "temporary_name": col("relative").matches(keys.TEMPORARY),
+    "marker_name": col("key").matches(keys.MARKER),
+    "live_log_name": col("o_logged") & col("relative").matches(r"^_delta_log/"),
+    "manifest": col("o_manifest"),
+    "complete": col("o_complete"),
+    "data_or_deletes": col("category").among("data", "deletes"),
+    "not_addressable": col("key").matches(keys.NOT_HADOOP),
+    "metastore_hole": col("h_metastore"),
+    "expired": col("m_expired"),
+    "tombstone": col("m_state").is_("tombstone"),
+    "file_entry": col("m_state").is_("file"),
+    "no_entry": col("m_state").is_("none"),
+    "entry_differs": col("m_size").differs(col("s_size"))
+    | col("m_etag").differs(col("s_etag"))
+    | col("m_version_id").differs(col("s_version_id")),
+    "honoured": col("m_honoured"),
+    "listed_twice": col("c_listed") > lit(1),
+    "conflict": col("r_conflict"),
+}
+"""Positive statements only; the rule table negates them with a leading "!"."""
+
+TREE_FACTS: dict[str, Expr] = {
+    name: fact.sure()
+    for name, fact in {
+        # neither the entry nor its parent was touched within the grace before the store's cut; no time: long ago
+        "tree_in_window": ~col("touched_at").known() | (col("touched_at") + col("grace") <= col("tree_edge")),
+        "parent_in_window": ~col("parent_touched_at").known()
+        | (col("parent_touched_at") + col("grace") <= col("tree_edge")),
+        "entry_tombstone": col("tombstone"),
+        "entry_expired": col("expired"),
+        "entry_not_addressable": col("key").matches(keys.NOT_HADOOP),
+        "tree_hole": col("h_metastore"),
+        "has_parent": col("parent").differs(""),
+        "parent_found": col("parent_found"),
+        "parent_tombstone": col("parent_is_tombstone"),
+        "parent_file": col("parent_is_file"),
+        "is_folder": col("is_dir"),
+        "keys_below": col("keys_below"),
+        "object_there": col("object_there"),
+        "children_missing": col("children_missing"),
+        "field_absent": col("field_absent"),
+    }.items()
+}
+"""The same for one TREE row: an entry of a metadata store among its neighbours."""
+
+ALL_FACTS: dict[str, Expr] = {name: fact.sure() for name, fact in (TIME_RULE | FACTS).items()}

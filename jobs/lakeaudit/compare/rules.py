@@ -1,0 +1,229 @@
+"""The rules: per axis an ordered table, first match wins, and the last row says `unclassified`.
+
+A rule's conditions are names of facts; a leading "!" negates one. Its verdict is an outcome that is no finding
+(consistent, out_of_window, undecided, uncovered, none) or a kind. `none` means that the axis does not ask of this row.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from lakeaudit.compare.expr import Expr, Row, evaluate
+from lakeaudit.compare.facts import ALL_FACTS
+
+CONSISTENT, OUT, UNDECIDED, UNCOVERED, NONE = "consistent", "out_of_window", "undecided", "uncovered", "none"
+OUTCOMES = (CONSISTENT, OUT, UNDECIDED, UNCOVERED, NONE)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """`because` says why in words; `severity` overrides the kind's default."""
+
+    id: str
+    when: tuple[str, ...]
+    verdict: str
+    because: str = ""
+    severity: str | None = None
+
+    @property
+    def axis(self) -> str:
+        return self.id.partition(".")[0]
+
+    @property
+    def is_finding(self) -> bool:
+        return self.verdict not in OUTCOMES
+
+
+def _rules(axis: str, *rows: tuple[str, str, str] | tuple[str, str, str, str]) -> tuple[Rule, ...]:
+    """(id, conditions, verdict or kind:severity, reason) -> rules, closed by `unclassified`."""
+    made = []
+    for row in rows:
+        name, when, verdict = row[:3]
+        kind, _, severity = verdict.partition(":")
+        made.append(
+            Rule(
+                f"{axis}.{name}", tuple(when.split()), kind, row[3] if len(row) > 3 else "", severity or None
+            )
+        )
+    return (
+        *made,
+        Rule(f"{axis}.unclassified", (), "unclassified", "no rule matched this combination of facts"),
+    )
+
+
+CONTENT = _rules(
+    "content",
+    ("event_lost", "event_live stateful !ever_listed !log_holed event_within_horizon event_in_window", "lost_commit",
+     "a writer recorded this file as written, and no readable state of the table since then lists it"),
+    ("event_young", "event_live stateful !ever_listed !log_holed event_within_horizon", OUT),
+    ("event_untold", "event_live stateful !ever_listed", UNDECIDED),
+    ("no_claim", "!live !history", NONE),
+    ("uncovered", "!covered", UNCOVERED),
+    ("unclear", "!present !absent", UNDECIDED),
+    ("absent_unsure", "absent !certain", UNDECIDED),
+    ("absent_explained", "history absent explained", CONSISTENT),
+    ("absent_vacuumed", "history absent vacuum_assumed", CONSISTENT),
+    ("absent_young", "absent !claim_in_window", OUT),
+    ("absent_hole", "absent storage_hole !confirmed", UNDECIDED),
+    ("missing_metadata", "live absent is_log", "missing_metadata",
+     "a file of the table's own metadata that its newest state needs is not in storage"),
+    ("dropped", "live absent", "dropped",
+     "the newest state of the table lists this file and storage has no current object under its key"),
+    ("dropped_history", "history absent", "dropped_history",
+     "an older state that readers may still ask for lists this file; storage has no current object and no vacuum "
+     "explains it"),
+    ("history_present", "history present", CONSISTENT),
+    ("size_unsure", "size_differs !certain", UNDECIDED),
+    ("size_young", "size_differs !claim_in_window", OUT),
+    ("size_unsettled", "size_differs !object_settled", OUT),
+    ("size_mismatch", "size_differs", "size_mismatch",
+     "the stored object has another size than the writer recorded"),
+    ("content_unsure", "content_differs !certain", UNDECIDED),
+    ("content_young", "content_differs !claim_in_window", OUT),
+    ("content_unsettled", "content_differs !object_settled", OUT),
+    ("content_mismatch", "content_differs", "content_mismatch",
+     "the stored object has the recorded size and another content than the writer recorded"),
+    ("archived_unsure", "archived !certain", UNDECIDED),
+    ("archived", "archived", "archived",
+     "the object lies in a storage class that has to be restored before it can be read"),
+    ("same_content", "content_same", CONSISTENT),
+    ("replaced_unsure", "other_object !certain", UNDECIDED),
+    ("replaced_young", "other_object !claim_in_window", OUT),
+    ("replaced_unsettled", "other_object !object_settled", OUT),
+    ("replaced", "other_object", "overwritten",
+     "ETag or version id are not those the writer recorded; whether the content changed cannot be told"),
+    ("rewritten_unsure", "modified_after_claim !certain", UNDECIDED),
+    ("rewritten_young", "modified_after_claim !claim_in_window", OUT),
+    ("rewritten_unsettled", "modified_after_claim !object_settled", OUT),
+    ("rewritten", "modified_after_claim", "overwritten",
+     "the object was written again after the commit that lists it; whether the content changed cannot be told"),
+    ("same", "present", CONSISTENT),
+)  # fmt: skip
+
+LEFTOVER = _rules(
+    "leftover",
+    ("not_stored", "!present", NONE),
+    ("referenced", "referenced", CONSISTENT),
+    ("log", "live_log_name", CONSISTENT),
+    ("marker", "marker_name", CONSISTENT),
+    ("young", "!leftover_in_window", OUT),
+    ("listed_since", "!unlisted_since_cut", OUT),
+    ("references_incomplete", "references_incomplete", UNDECIDED),
+    ("temporary", "temporary_name", "temporary",
+     "the name is one that writers use for work that is not committed, and its age exceeds leftover_age"),
+    ("unvacuumed", "removed past_retention", "unvacuumed",
+     "the table removed it longer ago than its retention and it is still in storage"),
+    ("removed", "removed", CONSISTENT),
+    ("incomplete", "!complete", CONSISTENT),
+    ("uncommitted", "within_horizon data_or_deletes", "uncommitted",
+     "no readable state of any table has ever listed it, though a commit of it would be visible"),
+    ("unreferenced", "", "unreferenced",
+     "nothing that can be read lists it: removed long ago or never committed"),
+)  # fmt: skip
+
+METASTORE = _rules(
+    "metastore",
+    ("unscoped", "!tombstone !file_entry !no_entry", NONE),
+    ("marker", "marker_name", NONE),
+    ("not_addressable", "not_addressable", UNDECIDED),
+    ("expired", "expired", CONSISTENT),
+    ("nothing", "no_entry !present", NONE),
+    ("uncovered", "!covered", UNCOVERED),
+    ("unclear", "!present !absent", UNDECIDED),
+    ("tombstone_absent", "tombstone absent", CONSISTENT),
+    ("needed_absent", "file_entry absent needed", CONSISTENT),
+    ("removed", "tombstone removed_or_history", CONSISTENT),
+    ("not_asked", "no_entry manifest !needed", CONSISTENT),
+    ("temporary", "no_entry temporary_name", CONSISTENT),
+    ("young", "!entry_in_window !entry_untimed", OUT),
+    ("hole", "no_entry metastore_hole", UNDECIDED),
+    ("tombstoned_untold", "tombstone references_incomplete", UNDECIDED),
+    ("tombstoned", "tombstone present", "tombstoned",
+     "storage has the file and no table removed it, yet the metadata store holds a tombstone that is not expired"),
+    ("phantom_untold", "file_entry absent references_incomplete", UNDECIDED),
+    ("phantom_hole", "file_entry absent storage_hole !confirmed", UNDECIDED),
+    ("phantom", "file_entry absent", "phantom",
+     "the metadata store lists the file as live; storage has no object and no table needs it"),
+    ("stale", "file_entry present entry_differs", "metastore_stale",
+     "size, ETag or version of the entry are not those that storage serves"),
+    ("same", "file_entry present", CONSISTENT),
+    ("hidden_trusted", "no_entry present honoured", "hidden:error",
+     "storage has the file and readers here trust the metadata store alone, which has no entry for it"),
+    ("hidden", "no_entry present", "hidden",
+     "storage has the file and the metadata store has no entry for it"),
+)  # fmt: skip
+
+DUPLICATE = _rules(
+    "duplicate",
+    ("no_claim", "!live", NONE),
+    ("listed_twice", "listed_twice", "duplicate_entry",
+     "the newest state of the table lists this file more than once"),
+    ("conflict_untold", "conflict references_incomplete", UNDECIDED),
+    ("conflict", "conflict", "conflicting_owner",
+     "two tables list this file, each under its own root, and neither is a clone or declares to share it"),
+    ("single", "live", CONSISTENT),
+)  # fmt: skip
+
+TREE = _rules(
+    "metastore_tree",
+    ("tombstone", "entry_tombstone", NONE),
+    ("expired", "entry_expired", CONSISTENT),
+    ("not_addressable", "entry_not_addressable", UNDECIDED),
+    ("young", "!tree_in_window", OUT),
+    ("parent_young", "has_parent !parent_in_window", OUT),
+    ("parent_untold", "has_parent !parent_found tree_hole", UNDECIDED),
+    ("parent_missing", "has_parent !parent_found", "metastore_broken", "its parent folder has no entry"),
+    ("parent_tombstone", "has_parent parent_tombstone", "metastore_broken", "its parent folder is a tombstone"),
+    ("parent_file", "has_parent parent_file", "metastore_broken", "its parent is entered as a file"),
+    ("keys_below", "!is_folder keys_below", "metastore_broken",
+     "it is entered as a file and storage has keys below it"),
+    ("object_there", "is_folder object_there", "metastore_broken",
+     "it is entered as a folder and storage has an object there"),
+    ("children_untold", "is_folder children_missing tree_hole", UNDECIDED),
+    ("children_missing", "is_folder children_missing", "metastore_broken",
+     "readers trust its listing as complete, and children that storage has are not entered"),
+    ("field_absent", "!is_folder field_absent", "metastore_broken",
+     "a live file entry lacks a field that its readers need"),
+    ("sound", "", CONSISTENT),
+)  # fmt: skip
+
+PAIR_AXES: Mapping[str, tuple[Rule, ...]] = {
+    "content": CONTENT,
+    "leftover": LEFTOVER,
+    "metastore": METASTORE,
+    "duplicate": DUPLICATE,
+}
+AXES: Mapping[str, tuple[Rule, ...]] = {**PAIR_AXES, "metastore_tree": TREE}
+OTHER = (
+    Rule(
+        "duplicate.same_content",
+        (),
+        "duplicate_content",
+        "another visible file of the partition holds these bytes",
+    ),
+    Rule(
+        "leftover.unfinished_upload",
+        (),
+        "unfinished_upload",
+        "a multipart upload was begun and never completed",
+    ),
+)
+"""Verdicts that are not about one PAIR row: groups of files, and uploads."""
+
+RULES: Mapping[str, Rule] = {rule.id: rule for rules in AXES.values() for rule in rules} | {
+    r.id: r for r in OTHER
+}
+
+
+def facts_of(row: Row, facts: Mapping[str, Expr] = ALL_FACTS) -> dict[str, bool]:
+    """Every fact of one plain row."""
+    return {name: evaluate(fact, row) for name, fact in facts.items()}
+
+
+def holds(condition: str, facts: Mapping[str, bool]) -> bool:
+    """Whether one condition of a rule holds."""
+    return not facts[condition[1:]] if condition.startswith("!") else facts[condition]
+
+
+def judge(rules: Iterable[Rule], facts: Mapping[str, bool]) -> Rule:
+    """The first rule whose conditions all hold; the plain twin of `classify.verdict`."""
+    return next(rule for rule in rules if all(holds(condition, facts) for condition in rule.when))

@@ -1,0 +1,240 @@
+"""Judge: match everything, classify it, look again at suspects, and make findings and coverage of what remains.
+
+Suspects are the verdict rows that a first reading calls findings. Only they are looked at again: holes, assumed
+vacuums, the live check and the tables' newest states can clear a suspect, never make one.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from lakeaudit import confirm
+from lakeaudit.blind import all_holes, blind_findings, counted
+from lakeaudit.compare import coverage, duplicates, findings, leftovers, mass, rules, tree, verdicts
+from lakeaudit.compare.classify import judged, ruled
+from lakeaudit.compare.coverage import Tallies
+from lakeaudit.compare.facts import TREE_FACTS
+from lakeaudit.compare.findings import Stamp
+from lakeaudit.compare.holes import assumed_vacuums, with_holes, with_vacuums
+from lakeaudit.compare.match import pairs
+from lakeaudit.compare.means import means
+from lakeaudit.compare.tables import TableFacts, roots, table_facts, table_frame
+from lakeaudit.config import Lake, Table
+from lakeaudit.evidence.protocol import Context, Hole
+from lakeaudit.observe import Observed, changes
+from lakeaudit.progress import Progress
+from lakeaudit.schemas import COVERAGE
+
+KEPT = StorageLevel.MEMORY_AND_DISK
+_LEFT = (
+    *(
+        "axis",
+        "judged_table",
+        "rule",
+        "kind",
+        "severity",
+        "bucket",
+        "key",
+        "relative",
+        "partition_path",
+        "category",
+    ),
+    *("s_size", "s_etag", "s_version_id", "s_modified_at"),
+)
+
+
+@dataclass
+class Judgement:
+    """The result frames of one run, and the small facts its summary is made of."""
+
+    facts: list[TableFacts]
+    holes: tuple[Hole, ...]
+    counts: dict[str, Any]
+    coverage_rows: list[dict[str, Any]]
+    coverage: DataFrame
+    findings: DataFrame
+    leftover_files: DataFrame
+
+
+@dataclass
+class Bench:
+    """What every step of judging needs; frames it keeps are computed once."""
+
+    lake: Lake
+    scope: Sequence[Table]
+    observed: Observed
+    context: Context
+    stamp: Stamp
+    facts: list[TableFacts]
+    kept: list[DataFrame] = field(default_factory=list)
+
+    def keep(self, frame: DataFrame) -> DataFrame:
+        self.kept.append(frame.persist(KEPT))
+        return self.kept[-1]
+
+    def outcome(self, rows: DataFrame) -> DataFrame:
+        return verdicts.with_outcome(rows, self.scope, self.lake.ignores, self.stamp.as_of.date())
+
+    def again(self, suspects: DataFrame) -> DataFrame:
+        return verdicts.again(suspects, self.scope, self.lake.ignores, self.stamp.as_of.date())
+
+    def release(self) -> None:
+        """Free Spark's storage."""
+        for frame in self.kept:
+            frame.unpersist()
+
+    @property
+    def facts_in_scope(self) -> list[TableFacts]:
+        names = {table.name for table in self.scope}
+        return [fact for fact in self.facts if fact.table.name in names]
+
+
+def judge(bench: Bench, progress: Progress) -> Judgement:
+    """All findings, leftovers and the coverage of the tables in scope."""
+    with progress.stage("match and classify") as log:
+        world, suspects, settled = first_reading(bench)
+        log.note(files=sum(tally.files for (_, axis), tally in settled.items() if axis == "content"))
+    counts = counted(bench.observed)
+    holes = all_holes(bench.observed, counts)
+    vacuums = bench.keep(assumed_vacuums(world))
+    with progress.stage("look again at suspects") as log:
+        remaining = bench.keep(second_reading(bench, suspects, _holed(holes), vacuums))
+        reread = _tallied(remaining)
+        log.note(suspects=sum(tally.files for tally in reread.values()))
+    with progress.stage("make findings"):
+        groups = _other_verdicts(bench, world, holes)
+        blind = blind_findings(bench.lake, bench.scope, bench.observed, holes, vacuums)
+        found, files = _findings(bench, remaining, groups, blind, settled)
+        rows = _coverage(bench, coverage.together(settled, reread), groups, holes)
+    frame = bench.context.spark.createDataFrame(
+        [tuple(row[n] for n in COVERAGE.names) for row in rows], COVERAGE
+    )
+    return Judgement(
+        bench.facts_in_scope, holes, counts, rows, frame, found, findings.as_leftover_rows(files)
+    )
+
+
+def bench_for(
+    lake: Lake, scope: Sequence[Table], observed: Observed, context: Context, stamp: Stamp
+) -> Bench:
+    """The bench of one run."""
+    return Bench(lake, scope, observed, context, stamp, table_facts(lake.tables, observed.evidence.claims))
+
+
+def first_reading(bench: Bench) -> tuple[DataFrame, DataFrame, Tallies]:
+    """Ruled PAIR rows, the suspects among their verdicts, and the tallies of all other verdicts."""
+    spark = bench.context.spark
+    tables = table_frame(spark, bench.facts)
+    world = bench.keep(judged(pairs(spark, bench.observed.evidence, tables, roots(bench.lake.tables))))
+    every = verdicts.verdicts(world, bench.scope, bench.lake.ignores, bench.stamp.as_of.date())
+    settled = _tallied(every.filter(F.col("outcome") != "finding"))
+    return world, every.filter(F.col("outcome") == "finding"), settled
+
+
+def second_reading(bench: Bench, suspects: DataFrame, holed: set[str], vacuums: DataFrame) -> DataFrame:
+    """Suspects judged again: with holes and vacuums, with storage's answer of now, with the tables' newest state."""
+    known = F.col("s_older_version_id").isNotNull()
+    suspects = suspects.withColumns({"related_key": F.lit(None).cast("string"), "versions_known": known})
+    marked = with_vacuums(with_holes(suspects, holed, bench.facts), vacuums)
+    if not _confirms(bench):
+        return bench.again(marked)
+    # a hole in storage is answered by a live 404, so it must not keep a suspect from being looked at
+    asked = bench.again(marked.withColumn("h_storage", F.lit(False)))
+    limits = {table.name: table.settings.confirm.limit for table in bench.scope}
+    limit, rate = bench.lake.settings.confirm.limit, bench.lake.settings.confirm.rate
+    keys = confirm.candidates(confirm.limited(asked, limits), limit)
+    tasks = max(1, min(bench.context.parallelism, rate))
+    answers = bench.keep(confirm.look(keys, bench.context.clients, rate=rate, tasks=tasks))
+    return _let_go(bench, bench.again(confirm.with_answers(marked, answers)))
+
+
+def _confirms(bench: Bench) -> bool:
+    return bench.context.live and any(table.settings.confirm.mode == "head" for table in bench.scope)
+
+
+def _let_go(bench: Bench, suspects: DataFrame) -> DataFrame:
+    """Suspects whose table has moved on since it was read are no findings any more."""
+    for newer in changes(bench.observed, bench.lake, bench.context):
+        touched = newer.frame.select("bucket", "key").distinct().withColumn("__new", F.lit(True))
+        unsure = F.coalesce(F.col("judged_table").isin(*newer.unsure), F.lit(False))
+        looked_at = (F.col("outcome") == "finding") & F.col("axis").isin(*confirm.CONFIRMED_AXES)
+        outcome = F.when(looked_at & F.col("__new"), "moved_on").when(looked_at & unsure, "undecided")
+        joined = suspects.join(F.broadcast(touched), ["bucket", "key"], "left")
+        suspects = joined.withColumn("outcome", outcome.otherwise(F.col("outcome"))).drop("__new")
+    return suspects
+
+
+@dataclass(frozen=True)
+class _Others:
+    """Verdict rows that are not about one PAIR row."""
+
+    same: DataFrame
+    entries: DataFrame
+    uploads: DataFrame
+
+
+def _other_verdicts(bench: Bench, world: DataFrame, holes: Sequence[Hole]) -> _Others:
+    spark, evidence, places = bench.context.spark, bench.observed.evidence, roots(bench.lake.tables)
+    sizes = [(table.name, table.settings.min_duplicate_size) for table in bench.scope]
+    same = duplicates.same_content(world, spark.createDataFrame(sizes, "name string, min_size long"))
+    same = same.withColumns({"axis": F.lit("duplicate"), "rule": F.lit("duplicate.same_content")})
+    tables = table_frame(spark, bench.facts)
+    entries = ruled(tree.tree(spark, evidence.metastores, world, tables, places, _holed(holes)), TREE_FACTS,
+                    {"metastore_tree": rules.TREE})  # fmt: skip
+    entries = entries.withColumnsRenamed({"rule_metastore_tree": "rule", "owner": "judged_table"})
+    entries = entries.withColumn("axis", F.lit("metastore_tree")).filter(_in_scope(bench))
+    uploads = leftovers.unfinished_uploads(spark, evidence.storage, bench.scope, places)
+    kept = bench.keep(bench.outcome(entries).filter(F.col("outcome") != rules.NONE))
+    return _Others(bench.keep(bench.outcome(same)), kept, bench.keep(bench.outcome(uploads)))
+
+
+def _findings(
+    bench: Bench, remaining: DataFrame, others: _Others, blind: list[dict[str, Any]], settled: Tallies
+) -> tuple[DataFrame, DataFrame]:
+    """FINDINGS, and the files behind its groups."""
+    left = _found(remaining).filter(F.col("axis") == "leftover").select(*_LEFT)
+    files = bench.keep(
+        findings.leftover_files(left.unionByName(_found(others.uploads).select(*_LEFT)), bench.stamp)
+    )
+    single = _found(remaining).filter(F.col("axis") != "leftover")
+    single = single.unionByName(_found(others.same), allowMissingColumns=True)
+    about_files = mass.grouped(findings.file_findings(single, bench.stamp), settled, bench.stamp)
+    together = about_files.unionByName(findings.tree_findings(_found(others.entries), bench.stamp))
+    together = together.unionByName(findings.leftover_findings(files, bench.stamp))
+    if blind:
+        together = together.unionByName(findings.from_plain(blind, together, bench.stamp))
+    return bench.keep(together), files
+
+
+def _coverage(bench: Bench, tallies: Tallies, others: _Others, holes: Sequence[Hole]) -> list[dict[str, Any]]:
+    tallies = coverage.together(tallies, _counted(others.entries, "size"), _counted(others.uploads, "s_size"))
+    for place, tally in _counted(others.same, "s_size").items():
+        for outcome, files in tally.outcomes.items():
+            tallies = coverage.moved(tallies, place, "consistent", outcome, files)
+    able = means(bench.observed.evidence, bench.facts_in_scope, _holed(holes))
+    return coverage.rows(bench.facts_in_scope, tallies, able, bench.stamp.run_id, bench.stamp.lake)
+
+
+def _found(rows: DataFrame) -> DataFrame:
+    return rows.filter(F.col("outcome") == "finding")
+
+
+def _holed(holes: Sequence[Hole]) -> set[str]:
+    return {hole.source for hole in holes if hole.table is None}
+
+
+def _in_scope(bench: Bench) -> Any:
+    return F.col("judged_table").isin([table.name for table in bench.scope])
+
+
+def _tallied(rows: DataFrame) -> Tallies:
+    """Small: tables x axes x outcomes."""
+    return coverage.tallies(row.asDict() for row in coverage.count(rows).collect())
+
+
+def _counted(rows: DataFrame, size: str) -> Tallies:
+    return coverage.tallies(row.asDict() for row in coverage.count_others(rows, size).collect())

@@ -1,0 +1,140 @@
+"""Outcome: what one audit says of itself: the summary object, the final row of `runs` and the exit code."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from lakeaudit import __version__
+from lakeaudit.compare.findings import Stamp
+from lakeaudit.compare.verdicts import severity_rank
+from lakeaudit.config import Lake
+from lakeaudit.evidence.protocol import SourceInfo
+from lakeaudit.judge import Judgement
+from lakeaudit.observe import Observed
+
+WORST = 20
+DECIDED = ("consistent", "findings", "ignored")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """`summary` is the object of `--format json`; `exit_code` leaves `--fail-on` to the command line."""
+
+    run_id: str
+    status: str
+    summary: dict[str, Any]
+    exit_code: int
+    worst: list[dict[str, Any]]
+    run_row: dict[str, Any]
+    warnings: tuple[str, ...] = field(default=())
+
+
+def conclude(
+    lake: Lake, observed: Observed, judgement: Judgement, stamp: Stamp, started: datetime, finished: datetime
+) -> Outcome:
+    """Everything that is said of the run once its findings stand."""
+    tables = _tables(judgement.coverage_rows)
+    status = _status(judgement)
+    kinds = _kinds(judgement.findings)
+    infos = [_source(info, judgement.counts.get(info.id, {})) for info in observed.infos]
+    summary = {
+        "run_id": stamp.run_id,
+        "lake": stamp.lake,
+        "status": status,
+        "as_of": _iso(stamp.as_of),
+        "started_at": _iso(started),
+        "finished_at": _iso(finished),
+        "tables": tables,
+        "sources": [{name: _iso(value) for name, value in info.items()} for info in infos],
+        "coverage": _coverage(judgement.coverage_rows),
+        "findings": _summed(kinds, "kind"),
+        "severities": _summed(kinds, "severity"),
+        "states": {},
+    }
+    row = {
+        "run_id": stamp.run_id,
+        "lake": stamp.lake,
+        "as_of": stamp.as_of,
+        "started_at": started,
+        "finished_at": finished,
+        "status": status,
+        "sources": infos,
+        "tables_expected": len(tables),
+        "tables_audited": sum(state != "off" for state in tables.values()),
+        "version": __version__,
+    }
+    codes = {"complete": 0, "partial": 3, "failed": 10}
+    return Outcome(stamp.run_id, status, summary, codes[status], _worst(judgement.findings), row,
+                   (*lake.warnings, *observed.warnings))  # fmt: skip
+
+
+def _status(judgement: Judgement) -> str:
+    """failed: nothing could be decided although something stood in the way; partial: something could not be used."""
+    rows = judgement.coverage_rows
+    in_the_way = bool(judgement.holes) or any(row["status"] == "partial" for row in rows)
+    decided = sum(row[name] for row in rows for name in DECIDED)
+    if in_the_way and not decided and not any(row["status"] == "complete" for row in rows):
+        return "failed"
+    return "partial" if in_the_way else "complete"
+
+
+def _tables(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """A table is off where every axis is, partial where any is, else complete."""
+    states: dict[str, set[str]] = {}
+    for row in rows:
+        states.setdefault(row["table_name"], set()).add(row["status"])
+    return {name: _table(found) for name, found in states.items()}
+
+
+def _table(states: set[str]) -> str:
+    if states == {"off"}:
+        return "off"
+    return "partial" if "partial" in states else "complete"
+
+
+def _coverage(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    told: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        axis = {name: row[name] for name in ("status", "decided_share", "reason")}
+        told.setdefault(row["table_name"], {})[row["axis"]] = axis
+    return told
+
+
+def _kinds(found: DataFrame) -> list[dict[str, Any]]:
+    """Small: kinds x severities."""
+    return [row.asDict() for row in found.groupBy("kind", "severity").count().collect()]
+
+
+def _summed(kinds: Sequence[Mapping[str, Any]], name: str) -> dict[str, int]:
+    summed: dict[str, int] = {}
+    for row in kinds:
+        summed[row[name]] = summed.get(row[name], 0) + row["count"]
+    return dict(sorted(summed.items()))
+
+
+def _worst(found: DataFrame) -> list[dict[str, Any]]:
+    """The few worst findings, for people."""
+    order = (severity_rank(), F.desc_nulls_last("bytes_at_stake"), "subject")
+    return [row.asDict() for row in found.orderBy(*order).limit(WORST).collect()]
+
+
+def _source(info: SourceInfo, counts: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "role": info.role,
+        "kind": info.kind,
+        "location": info.location,
+        "identity": info.identity,
+        "cut_from": info.cut.start if info.cut else None,
+        "cut_to": info.cut.end if info.cut else None,
+        "rows": counts.get("rows", info.rows),
+        "rejected": counts.get("rejected", info.rejected),
+        "seconds": info.seconds,
+    }
+
+
+def _iso(value: Any) -> Any:
+    return value.isoformat().replace("+00:00", "Z") if isinstance(value, datetime) else value

@@ -1,0 +1,111 @@
+"""One audit from top to bottom: observe, match, classify, look now, publish."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import uuid4
+
+from pyspark.sql import SparkSession
+
+from lakeaudit.aws import Clients
+from lakeaudit.compare.findings import Stamp
+from lakeaudit.config import Lake, Table
+from lakeaudit.errors import BadInput
+from lakeaudit.evidence.protocol import Context
+from lakeaudit.judge import Judgement, bench_for, judge
+from lakeaudit.observe import observe
+from lakeaudit.outcome import Outcome, conclude
+from lakeaudit.progress import Progress
+from lakeaudit.results.write import ResultsWriter, open_results
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the command line asks of one audit; no tables means all."""
+
+    tables: tuple[str, ...] = ()
+    live: bool = False
+    as_of: datetime | None = None
+    run_id: str | None = None
+
+
+def audit(
+    lake: Lake,
+    options: Options,
+    *,
+    spark: SparkSession,
+    clients: Clients,
+    clock: Callable[[], datetime],
+    progress: Progress,
+) -> Outcome:
+    """Audit the lake and publish what was found under one run id.
+
+    Raises:
+        BadInput: a table that the lake file does not name, or a live audit of the past.
+        CannotPublish: the results place cannot be written.
+    """
+    started = clock()
+    scope = in_scope(lake, options)
+    context = _context(options, spark, clients, started)
+    stamp = Stamp(options.run_id or new_run_id(started), lake.name, context.as_of)
+    with progress.stage("open results"):
+        writer = open_results(spark, lake.results)
+        writer.begin(_run_row(stamp, started, scope))
+    with progress.stage("observe") as log:
+        observed = observe(lake, context, scope if options.live else ())
+        log.note(sources=len(observed.infos))
+    bench = bench_for(lake, scope, observed, context, stamp)
+    judgement = judge(bench, progress)
+    with progress.stage("publish") as log:
+        publish(writer, judgement, stamp, scope)
+        outcome = conclude(lake, observed, judgement, stamp, started, clock())
+        writer.finish(outcome.run_row)
+        log.note(findings=sum(outcome.summary["findings"].values()))
+    bench.release()
+    return outcome
+
+
+def in_scope(lake: Lake, options: Options) -> list[Table]:
+    """The tables that were asked for."""
+    known = {table.name: table for table in lake.tables}
+    unknown = [name for name in options.tables if name not in known]
+    if unknown:
+        raise BadInput(
+            "--table", f"no table {', '.join(unknown)}", f"the lake file names {', '.join(sorted(known))}"
+        )
+    return [known[name] for name in dict.fromkeys(options.tables)] if options.tables else list(lake.tables)
+
+
+def new_run_id(at: datetime) -> str:
+    """Sortable by time, unique without a registry."""
+    return f"{at:%Y%m%dT%H%M%SZ}-{uuid4().hex[:8]}"
+
+
+def publish(writer: ResultsWriter, judgement: Judgement, stamp: Stamp, scope: Sequence[Table]) -> None:
+    """Write the run's rows in the contract's order; the final row of `runs` comes after them."""
+    names = [table.name for table in scope]
+    writer.write("coverage", judgement.coverage, stamp.run_id)
+    writer.write("leftover_files", judgement.leftover_files, stamp.run_id, tables=names)
+    writer.write("findings", judgement.findings, stamp.run_id)
+
+
+def _context(options: Options, spark: SparkSession, clients: Clients, now: datetime) -> Context:
+    as_of = options.as_of or now
+    if as_of > now:
+        raise BadInput("--as-of", f"{as_of:%Y-%m-%dT%H:%M:%SZ} lies in the future", "give a time up to now")
+    live = options.as_of is None
+    if options.live and not live:
+        raise BadInput("--live", "lists storage now and cannot answer for --as-of", "leave one of them out")
+    return Context(spark, clients, as_of, now, live, spark.sparkContext.defaultParallelism)
+
+
+def _run_row(stamp: Stamp, started: datetime, scope: Sequence[Table]) -> dict[str, Any]:
+    return {
+        "run_id": stamp.run_id,
+        "lake": stamp.lake,
+        "as_of": stamp.as_of,
+        "started_at": started,
+        "status": "running",
+        "tables_expected": len(scope),
+    }
