@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 from hypothesis import HealthCheck, settings
 from pyspark.sql import SparkSession
-from tests.builders.server import moto_server
 
 from lakeaudit.aws import Clients, Endpoint
 from lakeaudit.spark import build_session, use_utc
+from tests.builders.server import moto_server
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient

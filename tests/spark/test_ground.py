@@ -1,0 +1,116 @@
+"""What every part of the product takes for granted of the Spark session."""
+
+import os
+import subprocess
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from delta.tables import DeltaTable
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import Row, SparkSession
+
+from lakeaudit.aws import Endpoint
+from lakeaudit.install import make_ready
+from lakeaudit.spark import bucket_settings, build_session
+from tests.builders.server import moto_server
+from tests.conftest import Aws
+
+
+def test_delta_is_written_merged_and_read_on_s3(spark: SparkSession, bucket: str) -> None:
+    place = f"s3a://{bucket}/table"
+    spark.range(10).selectExpr("id", "id % 2 AS part").write.format("delta").partitionBy("part").save(place)
+    more = spark.range(5, 15).selectExpr("id", "id % 2 AS part")
+    DeltaTable.forPath(spark, place).alias("t").merge(
+        more.alias("m"), "t.id = m.id"
+    ).whenNotMatchedInsertAll().execute()
+    assert spark.read.format("delta").load(place).count() == 15
+
+
+@pytest.mark.parametrize("scheme", ["s3", "s3a"])
+def test_both_spellings_of_a_place_read_the_same(
+    spark: SparkSession, aws: Aws, bucket: str, scheme: str
+) -> None:
+    aws.s3.put_object(Bucket=bucket, Key="a b/ü%20+.txt", Body=b"one\ntwo\n")
+    assert spark.read.text(f"{scheme}://{bucket}/a b/").collect() == [Row(value="one"), Row(value="two")]
+
+
+def test_times_are_utc_in_sql_python_and_orc(spark: SparkSession, tmp_path: Path) -> None:
+    noon = datetime(2026, 7, 1, 12, tzinfo=UTC)
+    frame = spark.sql(
+        "SELECT timestamp'2026-07-01 12:00:00' AS at, unix_timestamp('2026-07-01 12:00:00') AS seconds"
+    )
+    frame.write.orc(str(tmp_path / "orc"))
+    (row,) = spark.read.orc(str(tmp_path / "orc")).collect()
+    assert row["at"] == noon.replace(tzinfo=None)
+    assert row["seconds"] == noon.timestamp()
+    assert spark.createDataFrame([(noon,)], "at timestamp").collect() == [Row(at=noon.replace(tzinfo=None))]
+
+
+def test_python_workers_live_in_utc(spark: SparkSession) -> None:
+    zones = spark.range(1).rdd.map(lambda _: datetime.fromtimestamp(0).hour).collect()  # noqa: DTZ006 - the point
+    assert zones == [0]
+
+
+def test_a_null_survives_the_way_through_pandas(spark: SparkSession) -> None:
+    frame = spark.createDataFrame(pd.DataFrame({"key": ["a", None, "c"]}))
+    assert frame.where("key IS NULL").count() == 1
+
+
+def test_a_bucket_may_have_an_endpoint_of_its_own(spark: SparkSession, aws: Aws, bucket: str) -> None:
+    """The other server holds what this one holds, so a dead endpoint shows which one was asked."""
+    aws.s3.put_object(Bucket=bucket, Key="x.txt", Body=b"x\n")
+    dead = Endpoint(endpoint="http://127.0.0.1:9", region="us-east-1", path_style=True)
+    impatient = {f"fs.s3a.bucket.{bucket}.retry.limit": "0", f"fs.s3a.bucket.{bucket}.attempts.maximum": "1"}
+    build_session("again", extra=bucket_settings(bucket, dead) | impatient)
+    with pytest.raises(Py4JJavaError, match="ConnectException"):
+        spark.read.text(f"s3a://{bucket}/x.txt").count()
+    with moto_server() as other:
+        build_session("again", extra=bucket_settings(bucket, other))
+        spark.sparkContext._jvm.org.apache.hadoop.fs.FileSystem.closeAll()  # type: ignore[union-attr]
+        assert spark.read.text(f"s3a://{bucket}/x.txt").count() == 1
+
+
+def test_a_session_asked_for_twice_is_one(spark: SparkSession) -> None:
+    assert build_session("again").sparkContext is spark.sparkContext
+
+
+JOB = """
+import sys
+from lakeaudit.spark import build_session
+spark = build_session("submitted")
+spark.range(3).write.format("delta").save(sys.argv[1])
+rows = spark.read.format("delta").load(sys.argv[1]).count()
+print(rows, spark.sparkContext.master, spark.conf.get("spark.sql.session.timeZone"))
+"""
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Path:
+    job = tmp_path / "job.py"
+    job.write_text(JOB)
+    return job
+
+
+def submit(job: Path, shell: str) -> subprocess.CompletedProcess[str]:
+    clean = {
+        name: value for name, value in os.environ.items() if not name.startswith(("SPARK", "PYSPARK", "JAVA"))
+    }
+    line = f"{shell} spark-submit --master 'local[1]' {job} {job.parent / 'table'}"
+    return subprocess.run(["sh", "-c", line], env=clean, capture_output=True, text=True, check=False)
+
+
+def test_spark_submit_works_with_the_installed_settings(job: Path, tmp_path: Path) -> None:
+    make_ready(tmp_path / "conf", os.environ)
+    done = submit(job, f". {tmp_path}/conf/env.sh;")
+    assert (done.stdout, done.stderr) == ("3 local[1] UTC\n", "")
+
+
+def test_spark_submit_without_them_says_what_is_missing(job: Path, tmp_path: Path) -> None:
+    make_ready(tmp_path / "conf", os.environ)
+    done = submit(job, f". {tmp_path}/conf/env.sh; unset SPARK_CONF_DIR;")
+    assert done.returncode != 0
+    assert (
+        "its JVM lacks io.delta.sql.DeltaSparkSessionExtension; take over" in done.stdout
+    )  # where spark-submit puts Python's stderr
