@@ -1,0 +1,1 @@
+"""The results of audits: Delta tables that Spark writes and anything that knows Delta can read."""
