@@ -4,14 +4,22 @@ Rows go from storage to Spark partitions and never through a list on the driver.
 its source cannot be read at all; what it can read with gaps it delivers with `Hole`s.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from pyspark.sql import DataFrame, SparkSession
 
 from lakeaudit.aws import Clients
 from lakeaudit.keys import Location
+
+Clock = Callable[[], datetime]
+"""What a reader asks for the begin and the end of a live reading."""
+
+
+def utc_now() -> datetime:
+    """The clock of readers outside of tests."""
+    return datetime.now(UTC)
 
 
 @dataclass(frozen=True)

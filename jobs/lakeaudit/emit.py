@@ -1,0 +1,155 @@
+"""Write a plain writer manifest from Python: what a job wrote, as one list that an audit reads as `file_list`."""
+
+import hashlib
+import json
+import os
+import re
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from lakeaudit.keys import Location
+
+if TYPE_CHECKING:
+    from lakeaudit.aws import Clients
+
+ACTIONS = ("add", "remove", "replace")
+IN_MEMORY = 8 << 20
+
+
+@dataclass(frozen=True)
+class WrittenFile:
+    """One file a job wrote or removed: `path` is its key or full URI, raw; `size` in bytes.
+
+    `checksum` is `algorithm:hex`, `etag` with or without quotes, `records` the number of rows in it.
+    """
+
+    path: str
+    size: int | None = None
+    etag: str | None = None
+    version_id: str | None = None
+    checksum: str | None = None
+    records: int | None = None
+
+
+def emit(
+    location: str,
+    files: Iterable[Mapping[str, Any] | WrittenFile],
+    *,
+    job_id: str,
+    committed_at: datetime,
+    action: str = "add",
+    scope: str | None = None,
+    clients: "Clients | None" = None,
+    s3: Mapping[str, Any] | None = None,
+) -> str:
+    """Write one list into the folder `location` (S3 or local), whole or not at all, and return where it lies.
+
+    The name begins with the commit time, so that lists sort in order, and ends with a digest of the content: the same
+    list emitted again replaces itself. With `replace` everything earlier under `scope` (default: the table's location)
+    is retired, and the files are what took its place; no files at all leave it empty.
+
+    Args:
+        location: the folder that the table's file_list manifest names.
+        files: what was written; mappings have the fields of WrittenFile.
+        job_id: what wrote them, unique to a run of a job.
+        committed_at: when they became visible, with its time zone.
+        action: `add`, `remove` or `replace`.
+        scope: only with `replace`: a key below the table's location, or a full URI.
+        clients: how to reach S3.
+        s3: endpoint, region, path_style ... as in a lake file's `s3`, where `clients` are not given.
+
+    Raises:
+        ValueError: an argument or a file that no reader would understand.
+    """
+    if action not in ACTIONS or (scope is not None and action != "replace"):
+        raise ValueError(f"action {action!r} with scope {scope!r}: use add, remove, or replace with a scope")
+    if not job_id or committed_at.tzinfo is None:
+        raise ValueError("a job_id and a committed_at with its time zone are needed")
+    told: dict[str, Any] = {
+        "action": action,
+        "job_id": job_id,
+        "committed_at": committed_at.astimezone(UTC).isoformat(),
+    }
+    rows = _rows(files, told, scope)
+    with tempfile.SpooledTemporaryFile(max_size=IN_MEMORY) as body:
+        digest = _write(body, rows)
+        name = f"{committed_at.astimezone(UTC):%Y%m%dT%H%M%S.%fZ}-{_plain(job_id)}-{digest}.jsonl"
+        place = Location.parse(location).join(name)
+        body.seek(0)
+        _publish(place, body, clients, s3 or {})
+    return place.uri
+
+
+def _rows(
+    files: Iterable[Mapping[str, Any] | WrittenFile], told: Mapping[str, Any], scope: str | None
+) -> Iterator[dict[str, Any]]:
+    """A replacement is one row of its own before the files that take the place."""
+    if told["action"] == "replace":
+        yield {**told, **({"scope": scope} if scope is not None else {})}
+        told = {**told, "action": "add"}
+    for file in files:
+        written = file if isinstance(file, WrittenFile) else WrittenFile(**file)
+        _check(written)
+        yield {**{name: value for name, value in asdict(written).items() if value is not None}, **told}
+
+
+def _check(file: WrittenFile) -> None:
+    path: object = file.path
+    if not isinstance(path, str) or not path:
+        raise ValueError(f"a file needs its path as text: {file!r}")
+    file.path.encode()  # UnicodeEncodeError is a ValueError: no key of a store is written so
+    for name in ("size", "records"):
+        value = getattr(file, name)
+        if value is not None and (
+            not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 63
+        ):
+            raise ValueError(f"{name} of {file.path!r} is no whole number: {value!r}")
+    if file.checksum is not None and not re.fullmatch(r"[A-Za-z0-9-]+:[0-9A-Fa-f]+", file.checksum):
+        raise ValueError(f"checksum of {file.path!r} is not algorithm:hex: {file.checksum!r}")
+
+
+def _write(body: IO[bytes], rows: Iterable[Mapping[str, Any]]) -> str:
+    digest = hashlib.sha256()
+    count = 0
+    for row in rows:
+        count += 1
+        line = json.dumps(row).encode() + b"\n"
+        digest.update(line)
+        body.write(line)
+    body.write(json.dumps({"end": True, "lines": count}).encode() + b"\n")
+    return digest.hexdigest()[:16]
+
+
+def _plain(job_id: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._-]", "_", job_id)[:80]
+
+
+def _publish(place: Location, body: IO[bytes], clients: "Clients | None", s3: Mapping[str, Any]) -> None:
+    if place.is_local:
+        _rename_into(Path(place.spark_path), body)
+        return
+    from lakeaudit.aws import Clients, Endpoint
+
+    reach = clients or Clients(Endpoint(**s3))
+    reach.s3(place.bucket).put_object(Bucket=place.bucket, Key=place.key, Body=body)
+
+
+def _rename_into(path: Path, body: IO[bytes]) -> None:
+    """Readers pass over hidden names, so nobody ever sees half a list."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, hidden = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".part")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            while chunk := body.read(1 << 20):
+                file.write(chunk)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(hidden).chmod(0o644)
+        Path(hidden).replace(path)
+    except BaseException:
+        Path(hidden).unlink(missing_ok=True)
+        raise
