@@ -1,0 +1,70 @@
+// Filters the findings that are already on the page. #q=part-0001&severity=critical presets it and can be passed on.
+(() => {
+  "use strict";
+  const byId = (id) => document.getElementById(id);
+  const made = byId("old").dataset.made;
+  const days = Math.floor((Date.now() - Date.parse(made)) / 86400000);
+  if (days >= 1) byId("old").textContent = ` (${days} day${days === 1 ? "" : "s"} ago)`;
+
+  const form = byId("filter");
+  if (!form) return;
+  const rows = Array.from(byId("list").children);
+  const texts = new Map();
+  const textOf = (row) => {
+    if (!texts.has(row)) texts.set(row, row.textContent.toLowerCase());
+    return texts.get(row);
+  };
+  const choices = ["severity", "kind", "table"];
+  let written = null;
+
+  function apply() {
+    const words = byId("q").value.toLowerCase().split(/\s+/).filter(Boolean);
+    const chosen = choices.map((name) => [name, byId(name).value]).filter(([, value]) => value);
+    let shown = 0;
+    for (const row of rows) {
+      const fits = chosen.every(([name, value]) => row.dataset[name] === value)
+        && (words.length === 0 || words.every((word) => textOf(row).includes(word)));
+      if (row.hidden === fits) row.hidden = !fits;
+      if (fits) shown += 1;
+    }
+    const number = (value) => value.toLocaleString("en-US");
+    byId("shown").value = `${number(shown)} of ${number(rows.length)}`;
+    byId("none").hidden = shown !== 0;
+  }
+
+  function remember() {
+    const kept = new URLSearchParams();
+    for (const name of ["q", ...choices]) if (byId(name).value) kept.set(name, byId(name).value);
+    written = `#${kept}`;
+    try { history.replaceState(null, "", kept.size ? written : "#findings"); } catch { /* some viewers forbid it */ }
+  }
+
+  function recall() {
+    if (!location.hash.includes("=") || location.hash === written) return false;
+    const given = new URLSearchParams(location.hash.slice(1));
+    byId("q").value = given.get("q") ?? "";
+    for (const name of choices) {
+      const value = given.get(name) ?? "";
+      const offered = Array.from(byId(name).options).some((option) => option.value === value);
+      if (!offered) byId(name).add(new Option(value)); // matches nothing, rather than silently everything
+      byId(name).value = value;
+    }
+    apply();
+    byId("findings").scrollIntoView();
+    return true;
+  }
+
+  let due = 0;
+  const later = () => { clearTimeout(due); due = setTimeout(() => { apply(); remember(); }, 60); };
+  form.addEventListener("input", later);
+  form.addEventListener("submit", (event) => event.preventDefault());
+  form.addEventListener("reset", () => setTimeout(() => { apply(); remember(); }));
+  byId("unfold").addEventListener("click", (event) => {
+    const open = event.currentTarget.getAttribute("aria-pressed") !== "true";
+    event.currentTarget.setAttribute("aria-pressed", String(open));
+    for (const row of rows) if (!row.hidden) row.querySelector("details").open = open;
+  });
+  window.addEventListener("hashchange", recall);
+  form.hidden = false;
+  recall();
+})();

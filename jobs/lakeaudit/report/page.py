@@ -1,0 +1,204 @@
+"""The report page of one run: plain rows in, one self-contained HTML file out.
+
+Pure: rows are gathered elsewhere, the clock is an argument. Everything that is shown comes from stores and writers and
+is hostile: autoescape is on for every expression, invisible characters are spelled out before that, nothing that was
+read becomes a link's target, a style or a script, and the page's policy lets it fetch nothing.
+"""
+
+import base64
+import hashlib
+import unicodedata
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+from importlib.resources import files
+from typing import Any
+from urllib.parse import urlencode
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from lakeaudit.kinds import KINDS, SEVERITIES
+from lakeaudit.report import judged, plots, summary, verdict, words
+
+Row = Mapping[str, Any]
+
+MAX_FINDINGS = 5_000
+"""Findings written out on the page, worst first; the totals speak of all."""
+
+
+@dataclass(frozen=True)
+class PageData:
+    """What the page is made of.
+
+    Attributes:
+        lake: the lake file as the reader of the page would type it; it goes into the commands.
+        run: the row of `runs`.
+        coverage: the run's rows of `coverage`.
+        findings: at most MAX_FINDINGS rows of `findings`, worst first.
+        totals: over all findings, one row per (kind, severity, table_name, partition_path) with findings, files,
+            rows_at_stake, bytes_at_stake and the soonest recoverable_until.
+        generated_at: when the page was made, UTC.
+        demo: for the demo's page: seed, broken (the breaker's own acts, as mappings of one shape), matched.
+    """
+
+    lake: str
+    run: Row
+    coverage: Sequence[Row]
+    findings: Sequence[Row]
+    totals: Sequence[Row]
+    generated_at: datetime
+    demo: Row | None = None
+
+    @property
+    def found(self) -> int:
+        """All findings of the run."""
+        return sum(row["findings"] for row in self.totals)
+
+    @property
+    def not_shown(self) -> int:
+        """Findings that are not on the page."""
+        return self.found - len(self.findings)
+
+
+def page_data(
+    lake: str,
+    run: Row,
+    coverage: Sequence[Row],
+    findings: Iterable[Row],
+    totals: Sequence[Row],
+    generated_at: datetime,
+    demo: Row | None = None,
+) -> PageData:
+    """Order the findings worst first and cut them at MAX_FINDINGS.
+
+    Raises:
+        ValueError: the totals count fewer findings than were given, so they are not of the same run.
+    """
+    shown = sorted(findings, key=worst_first)[:MAX_FINDINGS]
+    page = PageData(lake, run, coverage, shown, totals, generated_at, demo)
+    if page.not_shown < 0:
+        raise ValueError(f"{len(shown)} findings given, but the totals count {page.found}: not of one run")
+    return page
+
+
+def worst_first(finding: Row) -> tuple[int, float, str, str, str]:
+    """Severity, most bytes at stake (unknown last), then key, table and kind, so that the order is always the same."""
+    at_stake = finding["bytes_at_stake"]
+    place = finding["key"] or finding["subject"] or ""
+    size = float("inf") if at_stake is None else -at_stake
+    return summary.rank(finding["severity"]), size, place, finding["table_name"] or "", finding["kind"]
+
+
+def render(page: PageData) -> str:
+    """The page as one HTML text that asks for nothing else."""
+    kinds, severities = summary.by_kind(page.totals), summary.by_severity(page.totals)
+    tables = judged.judged(page.coverage)
+    lines = summary.by_table(page.totals)
+    template = _environment().get_template("page.html.j2")
+    return template.render(
+        page=page,
+        run=page.run,
+        verdict=verdict.verdict(page.run, kinds, severities, tables, page.findings),
+        severities=severities,
+        kinds=kinds,
+        most=max((line.stake.findings for line in kinds), default=0),
+        tables=lines,
+        judged=tables,
+        blind_since=min((table.blind_since for table in tables if table.blind_since), default=None),
+        axes=judged.axes_met(page.coverage),
+        troubled={t.line.name for t in lines if summary.rank(t.line.worst) < len(summary.AT_STAKE)},
+        choices=_choices(page.findings),
+        style=_asset("page.css"),
+        script=_asset("page.js"),
+    )
+
+
+def _choices(findings: Sequence[Row]) -> dict[str, list[str]]:
+    """What the filters offer: only what is among the findings on the page."""
+    severities = {row["severity"] for row in findings}
+    return {
+        "severity": [
+            *(name for name in SEVERITIES if name in severities),
+            *sorted(severities - set(SEVERITIES)),
+        ],
+        "kind": sorted({row["kind"] for row in findings}),
+        "table": sorted({summary.table_label(row["table_name"]) for row in findings}),
+    }
+
+
+@dataclass(frozen=True)
+class _Asset:
+    """A style or script of our own, with the hash by which the page's policy allows it."""
+
+    text: Markup
+    digest: str
+
+
+def _asset(name: str) -> _Asset:
+    text = files("lakeaudit.report").joinpath(name).read_text(encoding="utf-8")
+    digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+    return _Asset(Markup(text), f"sha256-{digest}")  # noqa: S704 - packaged text of ours, nothing that was read
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("lakeaudit.report", "."),
+        autoescape=True,
+        finalize=_finalize,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(count=words.count, size=words.size, age=words.age, share=words.share)
+    environment.filters.update(comeback=words.comeback, uri=words.uri)
+    environment.filters.update(
+        time=_time, iso=_iso, amount=_amount, spelled=spelled, filter_link=_filter_link
+    )
+    environment.globals.update(
+        words=words, plots=plots, summary=summary, KINDS=KINDS, STANDINGS=judged.STANDINGS
+    )
+    environment.globals.update(OUTCOMES=judged.OUTCOMES, at_stake=summary.AT_STAKE, command=words.command)
+    environment.globals.update(confirmed=words.CONFIRMED, outcome_words=words.OUTCOMES, spelled=spelled)
+    return environment
+
+
+def _finalize(value: object) -> object:
+    """Every expression of the template passes here before it is escaped."""
+    if value is None:
+        return words.UNKNOWN
+    return words.visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def spelled(text: str | None) -> Markup:
+    """Untrusted text for the body of the page: what is spelled out is set apart, right-to-left parts stay in place."""
+    if text is None:
+        return Markup("{}").format(words.UNKNOWN)
+    if not any(unicodedata.bidirectional(char) in {"R", "AL"} for char in text):
+        return _set_apart(text)
+    return Markup("/").join(Markup("<bdi>{}</bdi>").format(_set_apart(part)) for part in text.split("/"))
+
+
+def _set_apart(text: str) -> Markup:
+    odd, plain = Markup('<span class="u">{}</span>'), Markup("{}")
+    return Markup().join((odd if is_odd else plain).format(part) for is_odd, part in words.pieces(text))
+
+
+def _time(value: datetime | None) -> Markup:
+    return Markup("<time>{}</time>").format(words.second(value))
+
+
+def _iso(value: datetime) -> str:
+    return words.second(value).replace(" ", "T")
+
+
+def _amount(value: summary.Amount, put: Callable[[int | None], str]) -> str:
+    """A sum in words; where a part of it is unknown, it is at least that."""
+    return put(value.known) if value.whole or value.known is None else f"\u2265 {put(value.known)}"
+
+
+def _filter_link(what: str, value: str) -> str:
+    """The page's own address with the findings filtered: the one kind of link there is."""
+    return "#" + urlencode({what: words.visible(value)})

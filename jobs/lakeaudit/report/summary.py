@@ -1,0 +1,152 @@
+"""What the findings add up to: by severity, by kind, by table and partition. Sums of what is known, and said so."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from lakeaudit.kinds import SEVERITIES
+
+Row = Mapping[str, Any]
+
+AT_STAKE = SEVERITIES[:-1]
+"""What rows and bytes at stake are summed over: severities above info, so that old leftovers do not drown a loss."""
+
+NO_TABLE = "(no table)"
+WHOLE_TABLE = "(whole table)"
+
+MAX_PARTITIONS = 12
+"""Partitions named under a table, worst first; the rest is one line."""
+MAX_DETAILED = 100
+"""Tables whose partitions are named; every other table still has its own line."""
+
+
+@dataclass(frozen=True)
+class Amount:
+    """A sum of which parts may be unknown: `known` is None when all are, `whole` false when any is."""
+
+    known: int | None
+    whole: bool
+
+    @classmethod
+    def of(cls, values: Iterable[int | None]) -> "Amount":
+        listed = list(values)
+        told = [value for value in listed if value is not None]
+        return cls(sum(told) if told or not listed else None, len(told) == len(listed))
+
+
+@dataclass(frozen=True)
+class Stake:
+    """What a set of findings holds: how many, and the files, rows and bytes they put at stake.
+
+    `until` is the soonest time at which something recoverable stops being so; None where no end is known.
+    """
+
+    findings: int
+    files: Amount
+    rows: Amount
+    bytes: Amount
+    until: datetime | None
+
+    @classmethod
+    def of(cls, totals: Sequence[Row]) -> "Stake":
+        ends = [row["recoverable_until"] for row in totals if row["recoverable_until"] is not None]
+        return cls(
+            findings=sum(row["findings"] for row in totals),
+            files=Amount.of(row["files"] for row in totals),
+            rows=Amount.of(row["rows_at_stake"] for row in totals),
+            bytes=Amount.of(row["bytes_at_stake"] for row in totals),
+            until=min(ends, default=None),
+        )
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of a summary: what it is about, its worst severity, findings by severity and what is at stake."""
+
+    name: str
+    worst: str
+    by_severity: Mapping[str, int]
+    stake: Stake
+    tables: int
+
+
+@dataclass(frozen=True)
+class TableLine:
+    """A table with findings.
+
+    `partitions` are all of its partitions that have any, by name; `worst_partitions` those written out; `rest` is how
+    many are not.
+    """
+
+    line: Line
+    partitions: tuple[Line, ...]
+    worst_partitions: tuple[Line, ...] = field(default=())
+    rest: int = 0
+
+
+def rank(severity: str) -> int:
+    """0 is the worst; what is no severity of ours comes last."""
+    return SEVERITIES.index(severity) if severity in SEVERITIES else len(SEVERITIES)
+
+
+def by_severity(totals: Sequence[Row]) -> tuple[Line, ...]:
+    """One line for each severity, worst first, those without a finding too."""
+    return tuple(_line(name, [row for row in totals if row["severity"] == name], name) for name in SEVERITIES)
+
+
+def by_kind(totals: Sequence[Row]) -> tuple[Line, ...]:
+    """One line for each kind and severity met, worst and most first."""
+    grouped = _grouped(totals, lambda row: (row["severity"], row["kind"]))
+    lines = [_line(kind, rows, severity) for (severity, kind), rows in grouped.items()]
+    return tuple(sorted(lines, key=lambda line: (rank(line.worst), -line.stake.findings, line.name)))
+
+
+def by_table(totals: Sequence[Row]) -> tuple[TableLine, ...]:
+    """One line for each table with a finding, worst first, with its partitions."""
+    grouped = _grouped(totals, lambda row: table_label(row["table_name"]))
+    lines = sorted((_line(name, rows) for name, rows in grouped.items()), key=worst_first)
+    return tuple(
+        _with_partitions(line, grouped[line.name], MAX_PARTITIONS if at < MAX_DETAILED else 0)
+        for at, line in enumerate(lines)
+    )
+
+
+def table_label(name: str | None) -> str:
+    """The table's name; findings about a source have none."""
+    return NO_TABLE if name is None else name
+
+
+def worst_first(line: Line) -> tuple[int, int, int, str]:
+    """Worst severity, most of it, most bytes at stake, name."""
+    return rank(line.worst), -line.by_severity.get(line.worst, 0), -(line.stake.bytes.known or 0), line.name
+
+
+def _with_partitions(line: Line, totals: Sequence[Row], limit: int) -> TableLine:
+    grouped = _grouped(totals, lambda row: _partition_label(row["partition_path"]))
+    if set(grouped) <= {WHOLE_TABLE}:
+        return TableLine(line, ())
+    lines = [_line(name, rows) for name, rows in sorted(grouped.items())]
+    worst = sorted(lines, key=worst_first)[:limit]
+    partitions = tuple(part for part in lines if part.name != WHOLE_TABLE)
+    return TableLine(line, partitions, tuple(worst), len(lines) - len(worst))
+
+
+def _partition_label(path: str | None) -> str:
+    return path or WHOLE_TABLE
+
+
+def _line(name: str, rows: Sequence[Row], worst: str | None = None) -> Line:
+    counts: dict[str, int] = {}
+    for row in rows:
+        counts[row["severity"]] = counts.get(row["severity"], 0) + row["findings"]
+    serious = rows if worst else [row for row in rows if row["severity"] in AT_STAKE]
+    tables = {row["table_name"] for row in rows if row["table_name"] is not None}
+    return Line(name, worst or min(counts, key=rank), counts, Stake.of(serious), len(tables))
+
+
+def _grouped(rows: Sequence[Row], key: Callable[[Row], Any]) -> dict[Any, list[Row]]:
+    groups: dict[Any, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(key(row), []).append(row)
+    return groups

@@ -1,0 +1,132 @@
+"""The page's first line: what is wrong now, that nothing is, or that it could not be told; never two of them."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lakeaudit.report.judged import Judged
+from lakeaudit.report.summary import AT_STAKE, Line
+from lakeaudit.report.words import count, second, visible
+
+Row = Mapping[str, Any]
+
+NAMED = 5
+"""Tables named in a sentence; the rest is a number."""
+
+_UNFINISHED = {
+    "failed": "The audit failed",
+    "running": "The audit has not finished",
+    "suspect": "The evidence is suspect",
+}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """`level` is critical, error or warning, else `unjudged` or `fine`; the headline says it, the notes qualify it."""
+
+    level: str
+    headline: str
+    notes: tuple[str, ...]
+
+
+def verdict(
+    run: Row,
+    kinds: Sequence[Line],
+    severities: Sequence[Line],
+    tables: Sequence[Judged],
+    findings: Sequence[Row],
+) -> Verdict:
+    """The verdict on one run from its `runs` row, its findings summed, its coverage and the findings written out."""
+    worst = next((line for line in severities if line.name in AT_STAKE and line.stake.findings), None)
+    doubts = tuple(_doubts(run, tables))
+    if worst:
+        return Verdict(
+            worst.name,
+            _found(worst, kinds),
+            (*_comeback(worst, findings), *_also(worst, severities), *doubts),
+        )
+    info = tuple(f"{count(line.stake.findings)} at info" for line in severities if line.stake.findings)
+    if doubts:
+        headline = f"Could not judge {_extent(tables)}: {_lower(doubts[0])}"
+        return Verdict("unjudged", headline, (*doubts[1:], *_nothing_else(info, tables)))
+    return Verdict("fine", f"Nothing above info found in {_tables(len(tables))}", info)
+
+
+def _found(worst: Line, kinds: Sequence[Line]) -> str:
+    named = [f"{count(k.stake.findings)} {k.name.replace('_', ' ')}" for k in kinds if k.worst == worst.name]
+    where = f" in {_tables(worst.tables)}" if worst.tables else ""
+    return f"{', '.join(named)}{where}"
+
+
+def _also(worst: Line, severities: Sequence[Line]) -> Iterable[str]:
+    rest = [
+        f"{count(line.stake.findings)} {line.name}"
+        for line in severities
+        if line.stake.findings and line != worst
+    ]
+    if rest:
+        yield f"Also {', '.join(rest)}"
+
+
+def _comeback(worst: Line, findings: Sequence[Row]) -> Iterable[str]:
+    answers = [row["recoverable"] for row in findings if row["severity"] == worst.name]
+    said = {"yes": "{} can come back", "no": "{} cannot", "unknown": "for {} it is not known"}
+    parts = [
+        words.format(count(answers.count(answer))) for answer, words in said.items() if answer in answers
+    ]
+    if parts:
+        whose = (
+            "Of these"
+            if len(answers) == worst.stake.findings
+            else f"Of the {count(len(answers))} listed below"
+        )
+        soonest = f"; the soonest only until {second(worst.stake.until)}" if worst.stake.until else ""
+        yield f"{whose}, {', '.join(parts)}{soonest}"
+
+
+def _doubts(run: Row, tables: Sequence[Judged]) -> Iterable[str]:
+    if run["status"] in _UNFINISHED:
+        yield f"{_UNFINISHED[run['status']]}{_because(run['error'])}"
+    nothing = [table.name for table in tables if table.standing == "nothing"]
+    if nothing or not tables:
+        yield f"Nothing could be decided for {_listed(nothing, len(tables))}"
+    part = [table.name for table in tables if table.standing == "part"]
+    if part:
+        yield f"Only a part could be decided for {_listed(part, len(tables))}"
+    expected, audited = run["tables_expected"], run["tables_audited"]
+    if expected is not None and audited != expected:
+        yield f"{count(audited)} of {count(expected)} tables were audited"
+    rejected = sum(source["rejected"] or 0 for source in run["sources"] or ())
+    if rejected:
+        yield f"{count(rejected)} rows of evidence could not be understood"
+    if run["status"] == "partial" and not (nothing or part or rejected or audited != expected):
+        yield f"The audit is partial{_because(run['error'])}"
+
+
+def _because(error: str | None) -> str:
+    return f": {error}" if error else ""
+
+
+def _listed(names: Sequence[str], of: int) -> str:
+    if not of:
+        return "any table"
+    shown = ", ".join(map(visible, names[:NAMED]))
+    more = f" and {count(len(names) - NAMED)} more" if len(names) > NAMED else ""
+    return f"{count(len(names))} of {_tables(of)} ({shown}{more})"
+
+
+def _extent(tables: Sequence[Judged]) -> str:
+    return "all of it" if any(table.standing != "nothing" for table in tables) else "anything"
+
+
+def _nothing_else(info: Sequence[str], tables: Sequence[Judged]) -> Iterable[str]:
+    if any(table.standing != "nothing" for table in tables):
+        yield f"In what was judged, nothing above info was found{''.join(f' ({words})' for words in info)}"
+
+
+def _tables(number: int) -> str:
+    return f"{count(number)} table{'' if number == 1 else 's'}"
+
+
+def _lower(sentence: str) -> str:
+    return sentence[:1].lower() + sentence[1:]

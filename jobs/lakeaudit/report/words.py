@@ -1,0 +1,184 @@
+"""How values are put into words on the page: numbers, sizes, times, shares and text that cannot be trusted."""
+
+import math
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from itertools import groupby
+from operator import itemgetter
+from typing import Any
+
+from lakeaudit.keys import uri_of
+
+UNKNOWN = "\u2014"
+"""Stands where a source says nothing. It never means zero, and never means fine."""
+
+_BLANK_LETTERS = frozenset("\u115f\u1160\u2800\u3164\uffa0")
+"""Printable by their category, and yet drawn as nothing."""
+
+
+_NAMED = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
+
+
+def visible(text: str) -> str:
+    r"""The text with every character that cannot be seen, or that moves others, written as `\n` or `\u202e`.
+
+    Object keys may hold any Unicode; a reader must not take one key for another (Unicode TR36, bidirectional spoofing).
+    """
+    return "".join(part for _, part in pieces(text))
+
+
+def pieces(text: str) -> Iterator[tuple[bool, str]]:
+    """The text in runs: (False, as it is) and (True, spelled out). Spaces at either end are spelled out too."""
+    inner = text.strip(" ")
+    if inner == text and _plain(text):
+        yield False, text
+        return
+    start = len(text) - len(text.lstrip(" "))
+    marks = (not (_plain(char) and start <= at < start + len(inner)) for at, char in enumerate(text))
+    for odd, run in groupby(zip(marks, text, strict=True), key=itemgetter(0)):
+        yield odd, "".join(_spelled(char) if odd else char for _, char in run)
+
+
+def _plain(text: str) -> bool:
+    return text.isprintable() and _BLANK_LETTERS.isdisjoint(text)
+
+
+def _spelled(char: str) -> str:
+    if char in _NAMED:
+        return _NAMED[char]
+    code = ord(char)
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def count(value: int | None) -> str:
+    """1,234; a dash where unknown."""
+    return UNKNOWN if value is None else f"{value:,}"
+
+
+def size(value: int | None) -> str:
+    """3.2 GiB: three figures, binary units; a dash where unknown."""
+    if value is None:
+        return UNKNOWN
+    power = min(max((abs(value).bit_length() - 1) // 10, 0), 6)
+    if power == 0:
+        return f"{value} B"
+    scaled = value / 1024**power
+    return f"{scaled:,.{0 if scaled >= 100 else 1}f} {'KMGTPE'[power - 1]}iB"
+
+
+def exact_size(value: int | None) -> str:
+    """Every byte, and the round figure where that differs."""
+    if value is None or value < 1024:
+        return size(value)
+    return f"{value:,} B ({size(value)})"
+
+
+def moment(value: datetime | None) -> str:
+    """2026-11-21 07:36:02Z, with the fraction where there is one."""
+    return UNKNOWN if value is None else _utc(value).replace(tzinfo=None).isoformat(sep=" ") + "Z"
+
+
+def second(value: datetime | None) -> str:
+    """2026-11-21 07:36:02Z, without the fraction."""
+    return moment(None if value is None else value.replace(microsecond=0))
+
+
+def age(then: datetime | None, now: datetime) -> str:
+    """How long before `now`: the two largest units of d, h, min and s; a dash where `then` is unknown."""
+    if then is None:
+        return UNKNOWN
+    return duration(_utc(now) - _utc(then))
+
+
+def duration(span: timedelta) -> str:
+    """3 d 4 h, 12 min 5 s; a negative span says `-`."""
+    seconds = abs(round(span.total_seconds()))
+    days, rest = divmod(seconds, 86400)
+    hours, rest = divmod(rest, 3600)
+    minutes, rest = divmod(rest, 60)
+    parts = [(days, "d"), (hours, "h"), (minutes, "min"), (rest, "s")]
+    first = next((at for at, (number, _) in enumerate(parts) if number), 3)
+    words = " ".join(
+        f"{number} {unit}" for number, unit in parts[first : first + 2] if number or seconds == 0
+    )
+    return f"-{words}" if span < timedelta(0) else words
+
+
+def _utc(value: datetime) -> datetime:
+    """A time without a zone is UTC, as in every table."""
+    return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+
+
+def share(value: float) -> str:
+    """A share in per cent, rounded down, so that only all of it is 100 %."""
+    floored = math.floor(value * 1000 + 1e-9) / 10
+    if value > 0 and floored == 0:
+        return "under 0.1 %"
+    return f"{floored:.0f} %" if floored in {0.0, 100.0} else f"{floored:.1f} %"
+
+
+def shell_word(text: str) -> str:
+    r"""The text as one quoted word of bash, zsh or ksh; what cannot be seen goes in as the octal bytes of `$'...'`."""
+    if _plain(text):
+        return "'" + text.replace("'", "'\\''") + "'"
+    return "$'" + "".join(map(_ansi_c, text)) + "'"
+
+
+def _ansi_c(char: str) -> str:
+    if char in "\\'":
+        return "\\" + char
+    if _plain(char):
+        return char
+    return "".join(f"\\{byte:03o}" for byte in char.encode("utf-8", "surrogatepass"))
+
+
+def uri(finding: Mapping[str, Any]) -> str | None:
+    """Where the finding's file or prefix lies; None for a whole table, a group or a source."""
+    return None if finding["key"] is None else uri_of(finding["bucket"] or "", finding["key"])
+
+
+def command(lake: str, run_id: str, finding: Mapping[str, Any]) -> str:
+    """What to type to learn more: `explain` for a file, else `findings` with the finding's kind and table."""
+    place = uri(finding)
+    if finding["subject_type"] == "file" and place and "\0" not in place:
+        return f"lakeaudit explain {shell_word(lake)} {shell_word(place)}"
+    table = f" --table {shell_word(finding['table_name'])}" if finding["table_name"] else ""
+    files = " --files" if finding["axis"] == "leftover" else ""
+    return f"lakeaudit findings {shell_word(lake)} --run-id {shell_word(run_id)} --kind {finding['kind']}{table}{files}"
+
+
+CONFIRMED = {
+    "live": "confirmed by a live look",
+    "second_cut": "seen by two storage cuts",
+    "not_needed": "needs no live look",
+    "limit": "not confirmed: the limit of live looks was reached",
+    "denied": "not confirmed: the live look was denied",
+    "error": "not confirmed: the live look failed",
+    "none": "not confirmed: live looks are off",
+}
+
+OUTCOMES = {
+    "finding": "finding",
+    "consistent": "consistent",
+    "ignored": "ignored",
+    "out_of_window": "too young to judge",
+    "undecided": "undecided",
+    "moved_on": "moved on",
+    "uncovered": "not covered",
+}
+
+_FROM = {
+    "delete_marker": "by removing a delete marker",
+    "older_version": "from an older version",
+    "replica": "from a replica",
+}
+
+
+def comeback(finding: Mapping[str, Any]) -> str:
+    """Whether the file can come back, from what and until when; empty where that is no question."""
+    answer = finding["recoverable"]
+    if answer == "yes":
+        until = finding["recoverable_until"]
+        way = _FROM.get(finding["recovery"], finding["recovery"] or "")
+        return f"can come back {way}".rstrip() + (f" until {moment(until)}" if until else ", no end known")
+    return {"no": "cannot come back", "unknown": "not known whether it can come back"}.get(answer or "", "")
