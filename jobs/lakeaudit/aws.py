@@ -115,3 +115,36 @@ def is_denied(error: ClientError) -> bool:
 def is_missing(error: ClientError) -> bool:
     """404 for a key, not for a bucket."""
     return str(error.response.get("Error", {}).get("Code", "")) in {"404", "NoSuchKey"}
+
+
+def delta_rs_options(at: Endpoint, bucket: str) -> dict[str, str]:
+    """The way to one bucket as delta-rs takes it, with credentials of the AWS chain (profiles, roles and all).
+
+    Raises:
+        NoCredentialsError: the chain has none.
+    """
+    session = _session(at)
+    found = session.get_credentials()
+    if found is None:
+        raise NoCredentialsError
+    held = found.get_frozen_credentials()
+    options = {
+        "AWS_ACCESS_KEY_ID": held.access_key or "",
+        "AWS_SECRET_ACCESS_KEY": held.secret_key or "",
+        "AWS_REGION": at.region or session.region_name or "us-east-1",
+        "AWS_ALLOW_HTTP": "true",
+    }
+    if held.token:
+        options["AWS_SESSION_TOKEN"] = held.token
+    return options | _address(at, bucket)
+
+
+def _address(at: Endpoint, bucket: str) -> dict[str, str]:
+    """delta-rs wants a virtual host spelled out; like botocore, an address in digits is never one."""
+    if at.endpoint is None:
+        return {"AWS_VIRTUAL_HOSTED_STYLE_REQUEST": "false" if at.path_style else "true"}
+    scheme, _, host = at.endpoint.partition("://")
+    in_digits = host.startswith("[") or host.partition(":")[0].replace(".", "").isdigit()
+    if at.path_style or in_digits:
+        return {"AWS_ENDPOINT_URL": at.endpoint, "AWS_VIRTUAL_HOSTED_STYLE_REQUEST": "false"}
+    return {"AWS_ENDPOINT_URL": f"{scheme}://{bucket}.{host}", "AWS_VIRTUAL_HOSTED_STYLE_REQUEST": "true"}

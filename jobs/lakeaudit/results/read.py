@@ -1,0 +1,217 @@
+"""Reads the result tables without a JVM, through delta-rs: what commands, pages and dashboards show.
+
+Only finished runs are shown. Findings are streamed batch by batch, worst severity first, since there may be
+hundreds of thousands.
+"""
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from botocore.exceptions import BotoCoreError, ClientError
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
+from pyarrow.dataset import Dataset, Expression
+
+from lakeaudit.aws import Clients, delta_rs_options, explain
+from lakeaudit.errors import BadInput, CannotAudit, SourceError
+from lakeaudit.evidence.files import list_files
+from lakeaudit.keys import Location
+from lakeaudit.kinds import SEVERITIES
+
+Row = dict[str, Any]
+
+PUBLISHED = ("complete", "partial", "suspect")
+"""States of a run whose rows may be shown."""
+
+BATCH_ROWS = 4096
+_BEFORE_ALL = datetime(1, 1, 1, tzinfo=UTC)
+_GROUP = ("kind", "severity", "table_name", "partition_path")
+
+
+class Results:
+    """The results of one lake at one place.
+
+    Raises:
+        CannotAudit: from every method, where the place or a table of it cannot be read.
+    """
+
+    def __init__(self, place: Location, clients: Clients, lake: str) -> None:
+        self._place = place
+        self._clients = clients
+        self._lake = lake
+
+    def runs(self) -> list[Row]:
+        """The rows of `runs`, oldest first; finished or not."""
+        rows = self._rows("runs", pc.scalar(True))
+        return sorted(rows, key=lambda row: (row["finished_at"] or _BEFORE_ALL, row["run_id"]))
+
+    def last_published(self) -> Row | None:
+        """The published run that finished last."""
+        return next((run for run in reversed(self.runs()) if run["status"] in PUBLISHED), None)
+
+    def published(self, run_id: str | None) -> Row:
+        """The row of a published run, by default the last one.
+
+        Raises:
+            BadInput: there is no run of that id, or it has not finished.
+            CannotAudit: nothing was ever published.
+        """
+        runs = self.runs()
+        ready = [run for run in runs if run["status"] in PUBLISHED]
+        if run_id is None:
+            if ready:
+                return ready[-1]
+            raise CannotAudit(self._place.uri, "holds no finished audit", "run `lakeaudit audit` first")
+        found = [run for run in runs if run["run_id"] == run_id]
+        if not found:
+            raise BadInput(
+                f"--run-id {run_id}", f"no such run in {self._place.uri}", "leave it out for the last"
+            )
+        if found[-1]["status"] not in PUBLISHED:
+            what = f"that run is {found[-1]['status']}: it published nothing"
+            raise BadInput(f"--run-id {run_id}", what, "run it again, or leave --run-id out")
+        return found[-1]
+
+    def coverage(self, run_id: str, tables: Sequence[str] = ()) -> list[Row]:
+        """The run's rows of `coverage`, by table and axis."""
+        rows = self._rows("coverage", _of(run_id, tables=tables))
+        return sorted(rows, key=lambda row: (row["table_name"] or "", row["axis"]))
+
+    def findings(
+        self, run_id: str, kinds: Sequence[str] = (), tables: Sequence[str] = ()
+    ) -> Iterator[pa.RecordBatch]:
+        """The run's findings with all columns, worst severity first; only of some kinds or tables if given."""
+        wanted = _of(run_id, kinds, tables)
+        for severity in SEVERITIES:
+            yield from self._batches("findings", wanted & (pc.field("severity") == severity))
+        odd = pc.field("severity").isin(SEVERITIES)
+        yield from self._batches("findings", wanted & (~odd | pc.field("severity").is_null()))
+
+    def findings_of_file(self, run_id: str, bucket: str, key: str) -> list[Row]:
+        """The run's findings about one key, or that name it as the other one."""
+        about = (pc.field("key") == key) | (pc.field("related_key") == key)
+        return self._rows("findings", _of(run_id) & (pc.field("bucket") == bucket) & about)
+
+    def group_findings(self, run_id: str, table: str) -> list[Row]:
+        """The run's findings about more than one file of a table: prefixes, partitions, the table itself."""
+        return self._rows("findings", _of(run_id, tables=(table,)) & (pc.field("subject_type") != "file"))
+
+    def worst(self, run_id: str, limit: int) -> list[Row]:
+        """The worst findings: by severity, then most bytes at stake, then key."""
+        found: list[Row] = []
+        for severity in SEVERITIES:
+            if len(found) < limit:
+                wanted = _of(run_id) & (pc.field("severity") == severity)
+                found += self._top(wanted, limit - len(found))
+        return found
+
+    def totals(self, run_id: str, kinds: Sequence[str] = (), tables: Sequence[str] = ()) -> list[Row]:
+        """What all findings add up to: a row per kind, severity, table and partition.
+
+        Each has findings, files, rows_at_stake, bytes_at_stake (null where every part is) and the soonest
+        recoverable_until.
+        """
+        summed = ("files", "rows_at_stake", "bytes_at_stake")
+        columns = [*_GROUP, *summed, "recoverable_until"]
+        batches = list(self._batches("findings", _of(run_id, kinds, tables), columns))
+        if not batches:
+            return []
+        asked = [*((name, "sum") for name in summed), ("recoverable_until", "min")]
+        grouped = pa.Table.from_batches(batches).group_by(list(_GROUP)).aggregate([*asked, ([], "count_all")])
+        names = {f"{name}_{how}": name for name, how in asked} | {"count_all": "findings"}
+        rows: list[Row] = grouped.rename_columns([names.get(n, n) for n in grouped.column_names]).to_pylist()
+        return rows
+
+    def leftover_files(self, run_id: str, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+        """The files of the run's grouped leftovers, where no later run replaced them."""
+        yield from self._batches("leftover_files", _of(run_id), columns)
+
+    def leftovers_of_file(self, run_id: str, bucket: str, key: str) -> list[Row]:
+        """The rows of `leftover_files` about one key."""
+        about = (pc.field("bucket") == bucket) & (pc.field("key") == key)
+        return self._rows("leftover_files", _of(run_id) & about)
+
+    def _top(self, wanted: Expression, limit: int) -> list[Row]:
+        """Keeps at most `limit` rows and one batch at a time."""
+        order = [("bytes_at_stake", "descending"), ("key", "ascending"), ("table_name", "ascending")]
+        kept: list[pa.RecordBatch] = []
+        for batch in self._batches("findings", wanted):
+            kept.append(batch)
+            if sum(each.num_rows for each in kept) > limit + 16 * BATCH_ROWS:
+                kept = pa.Table.from_batches(kept).sort_by(order).slice(0, limit).to_batches()
+        rows: list[Row] = []
+        if kept:
+            rows = pa.Table.from_batches(kept).sort_by(order).slice(0, limit).to_pylist()
+        return rows
+
+    def _rows(self, table: str, wanted: Expression) -> list[Row]:
+        return [row for batch in self._batches(table, wanted) for row in batch.to_pylist()]
+
+    def _batches(
+        self, table: str, wanted: Expression, columns: Sequence[str] | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        dataset = self._dataset(table)
+        if dataset is None:
+            return
+        try:
+            mine = wanted & (pc.field("lake") == self._lake)
+            names = None if columns is None else list(columns)
+            found = dataset.to_batches(columns=names, filter=mine, batch_size=BATCH_ROWS, batch_readahead=2)
+            yield from (batch for batch in found if batch.num_rows)
+        except (DeltaError, pa.ArrowException, OSError) as error:
+            raise self._damaged(table, error) from error
+
+    def _dataset(self, table: str) -> Dataset | None:
+        """None where the table was never written."""
+        if table not in self._open:
+            self._open[table] = self._opened(table)
+        return self._open[table]
+
+    def _opened(self, table: str) -> Dataset | None:
+        place = self._place.join(table)
+        log = list_files(self._clients, place.join("_delta_log"), flat=True)
+        if (
+            next(log, None) is None
+        ):  # also tells a missing bucket, a refusal and a dead endpoint, in our words
+            return None
+        try:
+            return DeltaTable(_uri(place), storage_options=self._options).to_pyarrow_dataset()
+        except (DeltaError, pa.ArrowException, OSError, ValueError) as error:
+            raise self._damaged(table, error) from error
+
+    @cached_property
+    def _open(self) -> dict[str, Dataset | None]:
+        return {}
+
+    @cached_property
+    def _options(self) -> dict[str, str]:
+        bucket = self._place.bucket
+        if not bucket:
+            return {}
+        try:
+            return delta_rs_options(self._clients.endpoint(bucket), bucket) | _PATIENCE
+        except (ClientError, BotoCoreError) as error:
+            raise CannotAudit(self._place.uri, *explain(error)) from error
+
+    def _damaged(self, table: str, error: Exception) -> CannotAudit:
+        what = f"the table cannot be read ({type(error).__name__}: {str(error)[:160]})"
+        return CannotAudit(self._place.join(table).uri, what, "restore it, or audit into another place")
+
+
+_PATIENCE = {"connect_timeout": "5s", "timeout": "60s", "max_retries": "3", "retry_timeout": "30s"}
+
+
+def _uri(place: Location) -> str:
+    return place.spark_path if place.is_local else place.uri
+
+
+def _of(run_id: str, kinds: Sequence[str] = (), tables: Sequence[str] = ()) -> Expression:
+    wanted = pc.field("run_id") == run_id
+    for column, values in (("kind", kinds), ("table_name", tables)):
+        if values:
+            wanted &= pc.field(column).isin(list(values))
+    return wanted

@@ -1,0 +1,82 @@
+"""Rows of findings as people and programs take them: a table, CSV for spreadsheets, JSON Lines.
+
+JSON Lines is exact: every column, nulls kept, times ISO-8601 with Z, and plain ASCII, so that no key can act on a
+terminal. CSV is for spreadsheets: a text that one of them would run as a formula gets a leading apostrophe.
+"""
+
+import csv
+import json
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, date, datetime
+from typing import Any, TextIO
+
+import pyarrow as pa
+from rich.console import Console
+
+from lakeaudit.schemas import FINDINGS
+from lakeaudit.show import finding
+
+Row = Mapping[str, Any]
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def write_jsonl(rows: Iterable[Row], out: TextIO) -> int:
+    """One JSON object a row; the number of rows."""
+    number = 0
+    for row in rows:
+        out.write(json.dumps(dict(row), default=iso) + "\n")
+        number += 1
+    return number
+
+
+def write_csv(rows: Iterable[Row], out: TextIO) -> int:
+    """A header and a record a row; nulls are empty. The number of rows."""
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(FINDINGS.names)
+    number = 0
+    for row in rows:
+        writer.writerow([_cell(row[name]) for name in FINDINGS.names])
+        number += 1
+    return number
+
+
+def write_table(rows: Iterable[Row], out: TextIO) -> int:
+    """Two lines a finding, for people: what, then where, so that a key can be copied whole."""
+    console = Console(file=out, highlight=False)
+    number = 0
+    for row in rows:
+        finding(console, row)
+        number += 1
+    return number
+
+
+WRITERS: dict[str, Callable[[Iterable[Row], TextIO], int]] = {
+    "table": write_table,
+    "csv": write_csv,
+    "jsonl": write_jsonl,
+}
+
+
+def iso(value: object) -> str:
+    """A time in UTC with Z, or a day."""
+    if isinstance(value, datetime):
+        at = value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+        return at.isoformat().replace("+00:00", "Z")
+    if isinstance(value, date):
+        return value.isoformat()
+    raise TypeError(f"no JSON form for {type(value).__name__}")
+
+
+def rows_of(batches: Iterable[pa.RecordBatch]) -> Iterable[Row]:
+    """The rows of batches, one batch in memory at a time."""
+    for batch in batches:
+        yield from batch.to_pylist()
+
+
+def _cell(value: object) -> object:
+    if isinstance(value, datetime | date):
+        return iso(value)
+    if isinstance(value, str) and value.startswith(_FORMULA):
+        return f"'{value}"
+    return value
