@@ -14,7 +14,6 @@ from lakeaudit.config.problems import Found, Path, Problem, one_line
 from lakeaudit.config.refusals import refusals
 from lakeaudit.config.vocabulary import BLOCKS_NOT_BUILT, FINDINGS_NOT_BUILT
 from lakeaudit.errors import LakeFileError
-from lakeaudit.kinds import KINDS
 
 
 def load_lake(path: str | FilePath, env: Mapping[str, str]) -> Lake:
@@ -66,7 +65,7 @@ def _warnings(file: str, document: Document, written: LakeFile) -> Iterator[str]
             line = document.line((block,))
             yield one_line(f"{file}:{line}: {block} is not built yet and has no effect")
     for path, kind in chain.from_iterable(_kinds_named(written)):
-        if kind in FINDINGS_NOT_BUILT and kind not in KINDS:
+        if kind in FINDINGS_NOT_BUILT:
             line = document.line(path)
             yield one_line(f"{file}:{line}: findings of kind {kind} are not built yet: no effect")
 

@@ -14,7 +14,7 @@ def lake_schema() -> dict[str, Any]:
     return {"$schema": DIALECT, **schema, "title": "lakeaudit lake file"}
 
 
-def _without_null(node: Any) -> Any:  # noqa: ANN401 - any JSON
+def _without_null(node: Any) -> Any:
     """A key without a value is refused in the file; null stands only for a key left out."""
     if isinstance(node, list):
         return [_without_null(item) for item in node]
