@@ -117,6 +117,12 @@ def is_missing(error: ClientError) -> bool:
     return str(error.response.get("Error", {}).get("Code", "")) in {"404", "NoSuchKey"}
 
 
+def credentials_from(at: Endpoint) -> str | None:
+    """Which member of the AWS chain has credentials (env, shared-credentials-file, ...); None: none has."""
+    found = _session(at).get_credentials()
+    return None if found is None else str(found.method)
+
+
 def delta_rs_options(at: Endpoint, bucket: str) -> dict[str, str]:
     """The way to one bucket as delta-rs takes it, with credentials of the AWS chain (profiles, roles and all).
 

@@ -43,17 +43,17 @@ def verdict_line(page: PageData) -> str:
 
 def audit(console: Console, page: PageData) -> None:
     """The run, its findings by kind, the worst of them, what was judged, and the evidence used."""
-    _print(console, _headline(page.run))
+    line(console, _headline(page.run))
     if page.totals:
-        _title(console, "Findings")
+        title(console, "Findings")
         console.print(_kinds(page))
-        _title(console, "Worst")
+        title(console, "Worst")
         _worst(console, page)
-    _title(console, "Coverage: files decided, by axis")
+    title(console, "Coverage: files decided, by axis")
     console.print(_coverage(page))
     for reason in _reasons(page):
-        _print(console, reason, indent=1)
-    _title(console, "Evidence")
+        line(console, reason, indent=1)
+    title(console, "Evidence")
     for source in page.run["sources"] or ():
         _source(console, source)
 
@@ -61,11 +61,11 @@ def audit(console: Console, page: PageData) -> None:
 def finding(console: Console, row: Row) -> None:
     """One finding: what and where on lines of their own, so that a key can be copied whole."""
     severity = row["severity"] or ""
-    line = plain(f"{severity:8}".rstrip() or "-", STYLES.get(severity, "")).append(" ")
-    line.append_text(plain(row["kind"], "bold")).append("  ")
-    line.append_text(plain(row["table_name"] or summary.NO_TABLE)).append(f"  {at_stake(row)}")
-    _print(console, line, indent=1)
-    _print(console, plain(row["subject"]), indent=3)
+    head = plain(severity or words.UNKNOWN, STYLES.get(severity, "")).append(" ")
+    head.append_text(plain(row["kind"], "bold")).append("  ")
+    head.append_text(plain(row["table_name"] or summary.NO_TABLE)).append(f"  {at_stake(row)}")
+    line(console, head, indent=1)
+    line(console, plain(row["subject"]), indent=3)
 
 
 def plain(value: object, style: str = "") -> Text:
@@ -105,14 +105,15 @@ def _headline(run: Row) -> Text:
     return plain(" · ".join(parts), "bold")
 
 
-def _title(console: Console, title: str) -> None:
+def title(console: Console, text: str) -> None:
+    """The head of a section."""
     console.print()
-    console.print(Text(title, "bold"))
+    console.print(plain(text, "bold"), soft_wrap=True)
 
 
-def _print(console: Console, line: Text, indent: int = 0) -> None:
-    """The terminal wraps the line, not we: what is copied has no line break of ours in it."""
-    console.print(Text(" " * indent).append_text(line), soft_wrap=True)
+def line(console: Console, text: Text, indent: int = 0) -> None:
+    """A line that the terminal wraps, not we: what is copied has no line break of ours in it."""
+    console.print(Text(" " * indent).append_text(text), soft_wrap=True)
 
 
 def _kinds(page: PageData) -> Table:
@@ -121,12 +122,12 @@ def _kinds(page: PageData) -> Table:
         ("kind", "left"),
         *((title, "right") for title in ("findings", "files", "rows", "bytes", "tables")),
     )
-    for line in summary.by_kind(page.totals):
-        stake = line.stake
+    for kind in summary.by_kind(page.totals):
+        stake = kind.stake
         amounts = [_amount(stake.files, words.count), _amount(stake.rows, words.count)]
-        cells = [words.count(stake.findings), *amounts, _amount(stake.bytes, words.size), str(line.tables)]
-        style = STYLES.get(line.worst, "")
-        table.add_row(plain(line.worst, style), plain(line.name), *map(plain, cells))
+        cells = [words.count(stake.findings), *amounts, _amount(stake.bytes, words.size), str(kind.tables)]
+        style = STYLES.get(kind.worst, "")
+        table.add_row(plain(kind.worst, style), plain(kind.name), *map(plain, cells))
     return table
 
 
@@ -141,11 +142,11 @@ def _worst(console: Console, page: PageData) -> None:
         finding(console, row)
         for told in (row["explanation"], words.comeback(row)):
             if told:
-                _print(console, plain(told, "dim"), indent=3)
+                line(console, plain(told, "dim"), indent=3)
     rest = page.found - len(page.findings[:WORST])
     if rest:
         more = f"and {words.count(rest)} more: lakeaudit findings {words.shell_word(page.lake)}"
-        _print(console, plain(more, "dim"), indent=1)
+        line(console, plain(more, "dim"), indent=1)
 
 
 def _coverage(page: PageData) -> Table:
@@ -188,11 +189,11 @@ def _reasons(page: PageData) -> Iterator[Text]:
 
 
 def _source(console: Console, source: Row) -> None:
-    line = plain(f"{source['role']} {source['kind']}", "bold").append(f"  {words.count(source['rows'])} rows")
+    head = plain(f"{source['role']} {source['kind']}", "bold").append(f"  {words.count(source['rows'])} rows")
     if source["rejected"]:
-        line.append(f", {words.count(source['rejected'])} rejected", STYLES["warning"])
-    _print(console, line.append(f", {_cut(source)}", "dim"), indent=1)
-    _print(console, plain(source["location"]), indent=3)
+        head.append(f", {words.count(source['rejected'])} rejected", STYLES["warning"])
+    line(console, head.append(f", {_cut(source)}", "dim"), indent=1)
+    line(console, plain(source["location"]), indent=3)
 
 
 def _cut(source: Row) -> str:

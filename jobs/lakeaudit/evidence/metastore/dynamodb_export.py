@@ -86,7 +86,7 @@ def read_export(
     Raises:
         SourceError: there is none, it has another format, or no data file of it can be read.
     """
-    export, summary = _newest(list(_complete(ctx.clients, place)), place, table, ctx.as_of)
+    export, summary = find_export(ctx.clients, place, table, ctx.as_of)
     files, holes = _data_files(ctx.clients, export, place, source_id)
     holes += _count_holes(export, summary, files, source_id) if not holes else []
     holes += _checksum_holes(ctx.clients, export, source_id)
@@ -100,6 +100,17 @@ def read_export(
     cut = Cut(summary.export_time, summary.export_time, MARGIN)
     identity = f"{export.id} md5:{hashlib.md5(export.text, usedforsecurity=False).hexdigest()}"
     return Picture(_items(good, attributes, ctx), cut, identity, sum(f.items for f in good), tuple(holes))
+
+
+def find_export(
+    clients: Clients, place: Location, table: str | None, as_of: datetime
+) -> tuple[Export, Summary]:
+    """The newest complete export at or below `place`; no data file is read.
+
+    Raises:
+        SourceError: there is none, it cannot be understood, or it has another format.
+    """
+    return _newest(list(_complete(clients, place)), place, table, as_of)
 
 
 def _complete(clients: Clients, at: Location, depth: int = DEPTH) -> Iterator[Export]:

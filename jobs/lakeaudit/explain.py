@@ -1,0 +1,292 @@
+"""What each source says of one file: from the last audit's results and a few point reads, without a JVM.
+
+Storage and a live S3Guard table are asked now; inventories, exports and manifests are not read again, so what they
+said is taken from the findings, and where there is none from the coverage of the table.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+from rich.console import Console
+
+from lakeaudit import show
+from lakeaudit.aws import Clients, explain, is_missing
+from lakeaudit.config import Lake, S3Guard
+from lakeaudit.errors import BadInput, SourceError
+from lakeaudit.evidence.files import stat
+from lakeaudit.evidence.metastore.s3guard import get_entry
+from lakeaudit.evidence.protocol import in_places
+from lakeaudit.keys import Location, identify, owner_of, uri_of
+from lakeaudit.kinds import KINDS, SEVERITIES
+from lakeaudit.report import words
+from lakeaudit.results.read import Results, Row
+from lakeaudit.rows import iso
+
+VERSIONS = 10
+"""Versions of the key that are shown, newest first."""
+
+
+@dataclass(frozen=True)
+class Said:
+    """What one source says now. `answer` is present, absent, deleted (a tombstone), unknown or not_asked."""
+
+    source: str
+    answer: str
+    facts: dict[str, Any] = field(default_factory=dict)
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Everything known of one file.
+
+    `table` owns the key (null: none does); `run` is the row of `runs` the findings are of (null: no audit has
+    finished); `findings` are about the file itself, `groups` about a group, prefix or table that holds it.
+    """
+
+    uri: str
+    bucket: str
+    key: str
+    table: str | None
+    sources: list[Said]
+    run: Row | None
+    findings: list[Row]
+    groups: list[Row]
+    coverage: list[Row]
+
+    @property
+    def unknown(self) -> bool:
+        """Nobody has ever heard of it: every source answered, none has it, and no table or finding names it."""
+        nobody = all(said.answer in ("absent", "not_asked") for said in self.sources)
+        return nobody and self.table is None and not self.findings and not self.groups
+
+
+def explain_file(lake: Lake, results: Results, clients: Clients, uri: str) -> Explanation:
+    """Ask every source that answers about one key, and gather what the last audit said of it.
+
+    Raises:
+        BadInput: the URI names no file.
+        CannotAudit: the results cannot be read.
+    """
+    bucket, key = _identity(uri)
+    table = owner_of({each.location: each.name for each in lake.tables}, bucket, key)
+    run = results.last_published()
+    findings = results.findings_of_file(run["run_id"], bucket, key) if run else []
+    return Explanation(
+        uri=uri_of(bucket, key),
+        bucket=bucket,
+        key=key,
+        table=table,
+        sources=[*_storage(clients, bucket, key), *_metastores(lake, clients, bucket, key)],
+        run=run,
+        findings=sorted(findings, key=lambda row: SEVERITIES.index(row["severity"])),
+        groups=_groups(results, run["run_id"], table, bucket, key) if run else [],
+        coverage=results.coverage(run["run_id"], (table,)) if run and table else [],
+    )
+
+
+def verdict_line(told: Explanation) -> str:
+    """The worst finding about the file, or what else can be said of it in a line."""
+    rows = [*told.findings, *told.groups]
+    if rows:
+        worst = min(rows, key=lambda row: SEVERITIES.index(row["severity"]))
+        group = "" if worst in told.findings else f", with {words.count(worst['files'])} files"
+        return words.visible(f"{worst['severity'].upper()}: {worst['kind']}{group}: {told.uri}")
+    if told.unknown:
+        return words.visible(f"UNKNOWN: no source, table or finding knows {told.uri}")
+    if told.run is None:
+        return words.visible(f"UNDECIDED: no audit has finished yet: {told.uri}")
+    undecided = [row["axis"] for row in told.coverage if row["status"] == "partial"]
+    if undecided or not told.coverage:
+        what = f"{', '.join(undecided)} only partly decided" if undecided else "no table owns it"
+        return words.visible(f"UNDECIDED: no finding, but {what}: {told.uri}")
+    return words.visible(f"OK: no finding of run {told.run['run_id']}: {told.uri}")
+
+
+def as_json(told: Explanation) -> str:
+    """One object: the explanation's fields, times ISO-8601 with Z."""
+    return json.dumps(asdict(told) | {"unknown": told.unknown}, default=iso)
+
+
+def as_text(console: Console, told: Explanation) -> None:
+    """The file, what each source says, what was found and why, and how far that goes."""
+    show.line(console, show.plain(told.uri, "bold"))
+    show.line(console, show.plain(f"table {told.table}" if told.table else "no table of the lake owns it"))
+    show.title(console, "Asked now")
+    for said in told.sources:
+        _said(console, said)
+    show.title(console, _when(told))
+    for row in [*told.findings, *told.groups]:
+        _found(console, row, told)
+    if not told.findings and not told.groups:
+        nothing = "nobody knows this file" if told.unknown else "no finding"
+        show.line(console, show.plain(nothing), indent=1)
+    for row in told.coverage:
+        _judged(console, row)
+
+
+def _identity(uri: str) -> tuple[str, str]:
+    found = identify(uri)
+    if found is None or not found[1]:
+        raise BadInput(uri, "names no file", "write s3://bucket/key, or a local path from the root")
+    return found
+
+
+def _storage(clients: Clients, bucket: str, key: str) -> Iterator[Said]:
+    if not bucket:
+        yield _asked("storage", lambda: _local(key))
+        return
+    yield _asked(f"storage s3://{bucket}", lambda: _head(clients, bucket, key))
+    with suppress(ClientError, BotoCoreError):  # the right to list versions is optional
+        versions = _versions(clients, bucket, key)
+        if versions:
+            yield Said("storage versions", "present", {"newest_first": versions})
+
+
+def _asked(source: str, ask: Callable[[], dict[str, Any] | None]) -> Said:
+    """Present with facts, absent, or unknown: a refusal is never an absence."""
+    try:
+        facts = ask()
+    except (ClientError, BotoCoreError) as error:
+        return Said(source, "unknown", reason=explain(error)[0])
+    except SourceError as error:
+        return Said(source, "unknown", reason=f"{error.what}; {error.way_out}")
+    return Said(source, "absent") if facts is None else Said(source, "present", facts)
+
+
+def _local(key: str) -> dict[str, Any] | None:
+    found = stat(Clients(), Location("", key))
+    return None if found is None else {"size": found.size, "modified_at": found.modified_at}
+
+
+def _head(clients: Clients, bucket: str, key: str) -> dict[str, Any] | None:
+    """The current object. 404 is an absence only with the right to list, which S3 would else answer with 403."""
+    try:
+        head = clients.s3(bucket).head_object(Bucket=bucket, Key=key, ChecksumMode="ENABLED")
+    except ClientError as error:
+        if is_missing(error):
+            clients.s3(bucket).list_objects_v2(Bucket=bucket, Prefix=key, MaxKeys=1)
+            return None
+        raise
+    named = {
+        "size": head["ContentLength"],
+        "etag": head["ETag"].strip('"'),
+        "modified_at": head["LastModified"].astimezone(UTC),
+        "version_id": head.get("VersionId"),
+        "storage_class": head.get("StorageClass", "STANDARD"),
+        "expiration": head.get("Expiration"),
+    }
+    return {name: value for name, value in named.items() if value is not None}
+
+
+def _versions(clients: Clients, bucket: str, key: str) -> list[dict[str, Any]]:
+    """Delete markers and versions of the very key, newest first."""
+    page = clients.s3(bucket).list_object_versions(Bucket=bucket, Prefix=key, MaxKeys=100)
+    rows = [
+        {
+            "version_id": each.get("VersionId"),
+            "delete_marker": marker,
+            "latest": each.get("IsLatest", False),
+            "modified_at": each["LastModified"].astimezone(UTC),
+            "size": each.get("Size"),
+        }
+        for marker, name in ((False, "Versions"), (True, "DeleteMarkers"))
+        for each in page.get(name, [])  # type: ignore[attr-defined]
+        if each["Key"] == key
+    ]
+    return sorted(rows, key=lambda row: (row["latest"], row["modified_at"]), reverse=True)[:VERSIONS]
+
+
+def _metastores(lake: Lake, clients: Clients, bucket: str, key: str) -> Iterator[Said]:
+    for store in lake.metastores:
+        name = f"metastore {store.kind} {store.name}"
+        if not in_places((store.location,) if store.location else (), bucket, key):
+            yield Said(name, "not_asked", reason="it does not hold this place")
+        elif store.export is not None or store.table is None:
+            yield Said(name, "not_asked", reason="an export has no point reads; see the findings")
+        else:
+            yield _entry(store, name, clients, bucket, key)
+
+
+def _entry(store: S3Guard, name: str, clients: Clients, bucket: str, key: str) -> Said:
+    said = _asked(name, lambda: get_entry(store, clients, bucket, key))
+    if said.answer == "present" and said.facts.get("is_deleted"):
+        return Said(name, "deleted", _readable(said.facts))
+    return Said(name, said.answer, _readable(said.facts), said.reason)
+
+
+def _readable(facts: dict[str, Any]) -> dict[str, Any]:
+    """Epoch milliseconds as times; an item is hostile, so what is no time stays as it is."""
+    told = dict(facts)
+    for name in ("mod_time", "last_updated"):
+        with suppress(KeyError, ValueError, OverflowError, TypeError, OSError):
+            told[name] = datetime.fromtimestamp(int(facts[name]) / 1000, UTC) if int(facts[name]) else 0
+    return told
+
+
+def _groups(results: Results, run_id: str, table: str | None, bucket: str, key: str) -> list[Row]:
+    """Findings about a group of leftovers, a prefix or a whole table that holds the key."""
+    held = {row["discrepancy_id"] for row in results.leftovers_of_file(run_id, bucket, key)}
+    owners = {row["table_name"] for row in results.leftovers_of_file(run_id, bucket, key)} | {table}
+    rows = [row for name in sorted(filter(None, owners)) for row in results.group_findings(run_id, name)]
+    return [row for row in rows if row["discrepancy_id"] in held or _holds(row, bucket, key)]
+
+
+def _holds(row: Row, bucket: str, key: str) -> bool:
+    if row["axis"] == "leftover":
+        return False  # `leftover_files` says exactly which files are meant
+    if row["subject_type"] == "prefix":
+        return bool(row["bucket"] == bucket and key.startswith(row["key"] or "\0"))
+    return bool(row["subject_type"] == "table")
+
+
+def _said(console: Console, said: Said) -> None:
+    style = {"present": "green", "absent": "red", "deleted": "red"}.get(said.answer, "yellow")
+    head = show.plain(f"{said.source}: ").append_text(show.plain(said.answer.replace("_", " "), style))
+    if said.reason:
+        head.append_text(show.plain(f" ({said.reason})"))
+    show.line(console, head, indent=1)
+    for name, value in said.facts.items():
+        for each in value if isinstance(value, list) else [{name: value}]:
+            told = ", ".join(f"{what} {_value(v)}" for what, v in each.items() if v is not None)
+            show.line(console, show.plain(told), indent=3)
+
+
+def _value(value: object) -> str:
+    return words.moment(value) if isinstance(value, datetime) else str(value)
+
+
+def _when(told: Explanation) -> str:
+    if told.run is None:
+        return "No audit has finished yet"
+    return f"Found by run {told.run['run_id']}, as of {words.second(told.run['as_of'])}"
+
+
+def _found(console: Console, row: Row, told: Explanation) -> None:
+    show.finding(console, row)
+    kind = KINDS.get(row["kind"])
+    facts = [f"{kind.axis} axis: {kind.words}" if kind else "", row["explanation"]]
+    facts.append(words.CONFIRMED.get(row["confirmation"] or "", ""))
+    facts.append(words.comeback(row))
+    if row["related_key"]:
+        other = row["related_key"] if row["related_key"] != told.key else row["key"]
+        facts.append(f"the other file: {uri_of(told.bucket, other)}")
+    for side in ("manifest", "metastore", "storage"):
+        named = {what: row[f"{side}_{what}"] for what in ("size", "etag", "version_id", "time")}
+        known = [f"{what} {_value(value)}" for what, value in named.items() if value is not None]
+        facts.append(f"{side} said {', '.join(known)}" if known else "")
+    for fact in filter(None, facts):
+        show.line(console, show.plain(fact, "dim"), indent=3)
+
+
+def _judged(console: Console, row: Row) -> None:
+    share = f", {words.share(row['decided_share'])} decided" if row["decided_share"] is not None else ""
+    reason = f": {row['reason']}" if row["reason"] else ""
+    nothing = ", nothing decided" if row["status"] != "off" and row["decided_share"] is None else ""
+    told = f"{row['axis']} of {row['table_name']}: {row['status']}{share}{nothing}{reason}"
+    show.line(console, show.plain(told, "dim"), indent=1)
