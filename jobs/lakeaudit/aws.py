@@ -56,7 +56,7 @@ class Clients:
 def _client(service: str, at: Endpoint) -> Any:
     style: Any = {"addressing_style": "path"} if at.path_style else {}
     config = Config(s3=style, retries={"mode": "adaptive", "max_attempts": 8}, user_agent_extra="lakeaudit")
-    session = _session(at)
+    session: Any = _session(at)
     return session.client(service, endpoint_url=at.endpoint, region_name=at.region, config=config)
 
 

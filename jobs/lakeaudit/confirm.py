@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 
 from lakeaudit.aws import Clients, is_denied, is_missing
 from lakeaudit.compare.verdicts import severity_rank
+from lakeaudit.frames import small
 from lakeaudit.schemas import LIVE
 
 if TYPE_CHECKING:
@@ -233,8 +234,6 @@ def limited(suspects: DataFrame, table_limits: dict[str, int]) -> DataFrame:
             severity_rank(), F.desc_nulls_last("c_size"), "bucket", "key"
         )
     )
-    limits = suspects.sparkSession.createDataFrame(
-        list(table_limits.items()), "judged_table string, __limit long"
-    )
+    limits = small(suspects.sparkSession, list(table_limits.items()), "judged_table string, __limit long")
     ranked = suspects.withColumn("__rank", rank).join(F.broadcast(limits), "judged_table", "left")
     return ranked.filter(F.col("__rank") <= F.col("__limit")).drop("__rank", "__limit")

@@ -5,10 +5,9 @@ vacuums, the live check and the tables' newest states can clear a suspect, never
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -25,11 +24,11 @@ from lakeaudit.compare.means import means
 from lakeaudit.compare.tables import TableFacts, roots, table_facts, table_frame
 from lakeaudit.config import Lake, Table
 from lakeaudit.evidence.protocol import Context, Hole
+from lakeaudit.frames import computed, small
 from lakeaudit.observe import Observed, changes
 from lakeaudit.progress import Progress
 from lakeaudit.schemas import COVERAGE
 
-KEPT = StorageLevel.MEMORY_AND_DISK
 _LEFT = (
     *(
         "axis",
@@ -62,7 +61,7 @@ class Judgement:
 
 @dataclass
 class Bench:
-    """What every step of judging needs; frames it keeps are computed once."""
+    """What every step of judging needs."""
 
     lake: Lake
     scope: Sequence[Table]
@@ -70,22 +69,12 @@ class Bench:
     context: Context
     stamp: Stamp
     facts: list[TableFacts]
-    kept: list[DataFrame] = field(default_factory=list)
-
-    def keep(self, frame: DataFrame) -> DataFrame:
-        self.kept.append(frame.persist(KEPT))
-        return self.kept[-1]
 
     def outcome(self, rows: DataFrame) -> DataFrame:
         return verdicts.with_outcome(rows, self.scope, self.lake.ignores, self.stamp.as_of.date())
 
     def again(self, suspects: DataFrame) -> DataFrame:
         return verdicts.again(suspects, self.scope, self.lake.ignores, self.stamp.as_of.date())
-
-    def release(self) -> None:
-        """Free Spark's storage."""
-        for frame in self.kept:
-            frame.unpersist()
 
     @property
     def facts_in_scope(self) -> list[TableFacts]:
@@ -100,9 +89,9 @@ def judge(bench: Bench, progress: Progress) -> Judgement:
         log.note(files=sum(tally.files for (_, axis), tally in settled.items() if axis == "content"))
     counts = counted(bench.observed)
     holes = all_holes(bench.observed, counts)
-    vacuums = bench.keep(assumed_vacuums(world))
+    vacuums = computed(assumed_vacuums(world))
     with progress.stage("look again at suspects") as log:
-        remaining = bench.keep(second_reading(bench, suspects, _holed(holes), vacuums))
+        remaining = computed(second_reading(bench, suspects, _holed(holes), vacuums))
         reread = _tallied(remaining)
         log.note(suspects=sum(tally.files for tally in reread.values()))
     with progress.stage("make findings"):
@@ -110,9 +99,7 @@ def judge(bench: Bench, progress: Progress) -> Judgement:
         blind = blind_findings(bench.lake, bench.scope, bench.observed, holes, vacuums)
         found, files = _findings(bench, remaining, groups, blind, settled)
         rows = _coverage(bench, coverage.together(settled, reread), groups, holes)
-    frame = bench.context.spark.createDataFrame(
-        [tuple(row[n] for n in COVERAGE.names) for row in rows], COVERAGE
-    )
+    frame = small(bench.context.spark, [tuple(row[n] for n in COVERAGE.names) for row in rows], COVERAGE)
     return Judgement(
         bench.facts_in_scope, holes, counts, rows, frame, found, findings.as_leftover_rows(files)
     )
@@ -129,10 +116,10 @@ def first_reading(bench: Bench) -> tuple[DataFrame, DataFrame, Tallies]:
     """Ruled PAIR rows, the suspects among their verdicts, and the tallies of all other verdicts."""
     spark = bench.context.spark
     tables = table_frame(spark, bench.facts)
-    world = bench.keep(judged(pairs(spark, bench.observed.evidence, tables, roots(bench.lake.tables))))
+    world = computed(judged(pairs(spark, bench.observed.evidence, tables, roots(bench.lake.tables))))
     every = verdicts.verdicts(world, bench.scope, bench.lake.ignores, bench.stamp.as_of.date())
     settled = _tallied(every.filter(F.col("outcome") != "finding"))
-    return world, every.filter(F.col("outcome") == "finding"), settled
+    return world, computed(every.filter(F.col("outcome") == "finding")), settled
 
 
 def second_reading(bench: Bench, suspects: DataFrame, holed: set[str], vacuums: DataFrame) -> DataFrame:
@@ -148,7 +135,7 @@ def second_reading(bench: Bench, suspects: DataFrame, holed: set[str], vacuums: 
     limit, rate = bench.lake.settings.confirm.limit, bench.lake.settings.confirm.rate
     keys = confirm.candidates(confirm.limited(asked, limits), limit)
     tasks = max(1, min(bench.context.parallelism, rate))
-    answers = bench.keep(confirm.look(keys, bench.context.clients, rate=rate, tasks=tasks))
+    answers = computed(confirm.look(keys, bench.context.clients, rate=rate, tasks=tasks))
     return _let_go(bench, bench.again(confirm.with_answers(marked, answers)))
 
 
@@ -180,7 +167,7 @@ class _Others:
 def _other_verdicts(bench: Bench, world: DataFrame, holes: Sequence[Hole]) -> _Others:
     spark, evidence, places = bench.context.spark, bench.observed.evidence, roots(bench.lake.tables)
     sizes = [(table.name, table.settings.min_duplicate_size) for table in bench.scope]
-    same = duplicates.same_content(world, spark.createDataFrame(sizes, "name string, min_size long"))
+    same = duplicates.same_content(world, small(spark, sizes, "name string, min_size long"))
     same = same.withColumns({"axis": F.lit("duplicate"), "rule": F.lit("duplicate.same_content")})
     tables = table_frame(spark, bench.facts)
     entries = ruled(tree.tree(spark, evidence.metastores, world, tables, places, _holed(holes)), TREE_FACTS,
@@ -188,8 +175,8 @@ def _other_verdicts(bench: Bench, world: DataFrame, holes: Sequence[Hole]) -> _O
     entries = entries.withColumnsRenamed({"rule_metastore_tree": "rule", "owner": "judged_table"})
     entries = entries.withColumn("axis", F.lit("metastore_tree")).filter(_in_scope(bench))
     uploads = leftovers.unfinished_uploads(spark, evidence.storage, bench.scope, places)
-    kept = bench.keep(bench.outcome(entries).filter(F.col("outcome") != rules.NONE))
-    return _Others(bench.keep(bench.outcome(same)), kept, bench.keep(bench.outcome(uploads)))
+    judged_entries = bench.outcome(entries).filter(F.col("outcome") != rules.NONE)
+    return _Others(computed(bench.outcome(same)), computed(judged_entries), computed(bench.outcome(uploads)))
 
 
 def _findings(
@@ -197,7 +184,7 @@ def _findings(
 ) -> tuple[DataFrame, DataFrame]:
     """FINDINGS, and the files behind its groups."""
     left = _found(remaining).filter(F.col("axis") == "leftover").select(*_LEFT)
-    files = bench.keep(
+    files = computed(
         findings.leftover_files(left.unionByName(_found(others.uploads).select(*_LEFT)), bench.stamp)
     )
     single = _found(remaining).filter(F.col("axis") != "leftover")
@@ -207,16 +194,24 @@ def _findings(
     together = together.unionByName(findings.leftover_findings(files, bench.stamp))
     if blind:
         together = together.unionByName(findings.from_plain(blind, together, bench.stamp))
-    return bench.keep(together), files
+    return computed(together), files
 
 
 def _coverage(bench: Bench, tallies: Tallies, others: _Others, holes: Sequence[Hole]) -> list[dict[str, Any]]:
-    tallies = coverage.together(tallies, _counted(others.entries, "size"), _counted(others.uploads, "s_size"))
-    for place, tally in _counted(others.same, "s_size").items():
-        for outcome, files in tally.outcomes.items():
-            tallies = coverage.moved(tallies, place, "consistent", outcome, files)
+    counted_others = coverage.tallies(row.asDict() for row in coverage.count_others(_sized(others)).collect())
+    for place, tally in counted_others.items():
+        tallies = coverage.together(tallies, {place: tally})
+        if place[1] == "duplicate":  # these files were counted as consistent by the rules about single files
+            tallies = coverage.without(tallies, place, "consistent", tally.files)
     able = means(bench.observed.evidence, bench.facts_in_scope, _holed(holes))
     return coverage.rows(bench.facts_in_scope, tallies, able, bench.stamp.run_id, bench.stamp.lake)
+
+
+def _sized(others: _Others) -> DataFrame:
+    said = ("judged_table", "axis", "outcome")
+    parts = [(others.entries, "size"), (others.uploads, "s_size"), (others.same, "s_size")]
+    frames = [frame.select(*said, F.col(size).alias("size")) for frame, size in parts]
+    return frames[0].unionAll(frames[1]).unionAll(frames[2])
 
 
 def _found(rows: DataFrame) -> DataFrame:
@@ -234,7 +229,3 @@ def _in_scope(bench: Bench) -> Any:
 def _tallied(rows: DataFrame) -> Tallies:
     """Small: tables x axes x outcomes."""
     return coverage.tallies(row.asDict() for row in coverage.count(rows).collect())
-
-
-def _counted(rows: DataFrame, size: str) -> Tallies:
-    return coverage.tallies(row.asDict() for row in coverage.count_others(rows, size).collect())

@@ -46,9 +46,7 @@ class _Reading:
     warnings: list[str] = field(default_factory=list)
     rejects: dict[str, Observation] = field(default_factory=dict)
 
-    def attempt(
-        self, about: SourceInfo, read: Callable[[], Read]
-    ) -> Read | None:
+    def attempt(self, about: SourceInfo, read: Callable[[], Read]) -> Read | None:
         try:
             got = read()
         except SourceError as error:
@@ -104,8 +102,14 @@ StorageReaders = list[tuple[SourceInfo, Callable[[], Stored]]]
 
 
 def _live_readers(tables: Sequence[Table], context: Context) -> StorageReaders:
-    infos = [SourceInfo(f"storage:{n}", "storage", "listing", t.location.uri, "", None) for n, t in enumerate(tables)]
-    return [(i, partial(listing.read_place, t.location, context, i.id)) for i, t in zip(infos, tables, strict=True)]
+    infos = [
+        SourceInfo(f"storage:{n}", "storage", "listing", t.location.uri, "", None)
+        for n, t in enumerate(tables)
+    ]
+    return [
+        (i, partial(listing.read_place, t.location, context, i.id))
+        for i, t in zip(infos, tables, strict=True)
+    ]
 
 
 def _inventory_readers(lake: Lake, context: Context) -> StorageReaders:

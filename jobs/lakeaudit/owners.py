@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from lakeaudit.frames import small
 from lakeaudit.keys import Location
 
 
@@ -27,7 +28,7 @@ def _hit(column: str, depth: int) -> str:
 
 def _look_up(frame: DataFrame, places: Iterable[tuple[str, str, str]], depth: int, hit: str) -> DataFrame:
     schema = "__bucket string, __place string, __label string"
-    known = frame.sparkSession.createDataFrame(list(places), schema).withColumnRenamed("__label", hit)
+    known = small(frame.sparkSession, list(places), schema).withColumnRenamed("__label", hit)
     folder = F.substring_index("key", "/", depth) if depth else F.lit("")
     inside = F.length("key") > F.length(folder) if depth else F.lit(True)
     condition = (F.col("bucket") == F.col("__bucket")) & (folder == F.col("__place")) & inside

@@ -62,7 +62,6 @@ def audit(
         outcome = conclude(lake, observed, judgement, stamp, started, clock())
         writer.finish(outcome.run_row)
         log.note(findings=sum(outcome.summary["findings"].values()))
-    bench.release()
     return outcome
 
 

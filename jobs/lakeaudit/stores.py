@@ -1,7 +1,7 @@
 """Which endpoint serves which bucket of a lake, for boto3 and for Spark alike."""
 
 from lakeaudit.aws import Clients, Endpoint
-from lakeaudit.config import Lake, S3Options
+from lakeaudit.config import FileListManifest, Lake, S3Options
 from lakeaudit.keys import Location
 
 
@@ -26,9 +26,8 @@ def clients_of(lake: Lake) -> Clients:
 
 def _places(lake: Lake) -> list[tuple[Location, S3Options]]:
     places = [(table.location, table.s3) for table in lake.tables]
-    places += [
-        (manifest.location, manifest.s3) for table in lake.tables for manifest in table.event_manifests
-    ]
+    manifests = [manifest for table in lake.tables for manifest in table.manifests]
+    places += [(entry.location, entry.s3) for entry in manifests if isinstance(entry, FileListManifest)]
     places += [(source.location, source.s3) for source in lake.inventories]
     places += [(store.export, store.s3) for store in lake.metastores if store.export]
     return places

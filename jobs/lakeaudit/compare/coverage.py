@@ -52,9 +52,9 @@ def count(rows: DataFrame) -> DataFrame:
     return _counted(rows, F.coalesce("s_size", "c_size"), unsure, cleared)
 
 
-def count_others(rows: DataFrame, size: str) -> DataFrame:
-    """The same for verdict rows that no live check looks at."""
-    return _counted(rows, F.col(size), F.lit(False), F.lit(False))
+def count_others(rows: DataFrame) -> DataFrame:
+    """The same for rows (judged_table, axis, outcome, size) that no live check looks at."""
+    return _counted(rows, F.col("size"), F.lit(False), F.lit(False))
 
 
 def _counted(rows: DataFrame, size: Column, unsure: Column, cleared: Column) -> DataFrame:
@@ -85,12 +85,13 @@ def together(*parts: Tallies) -> Tallies:
     return whole
 
 
-def moved(tally: Tallies, place: tuple[str, str], outcome: str, to: str, files: int) -> Tallies:
-    """`files` of one place counted under another outcome."""
+def without(tally: Tallies, place: tuple[str, str], outcome: str, files: int) -> Tallies:
+    """The tallies with `files` of one outcome taken out at one place."""
     old = tally.get(place, Tally())
-    outcomes = {**old.outcomes, outcome: old.outcomes.get(outcome, 0) - files}
-    outcomes[to] = outcomes.get(to, 0) + files
-    return {**tally, place: replace(old, outcomes=outcomes)}
+    return {
+        **tally,
+        place: replace(old, outcomes={**old.outcomes, outcome: old.outcomes.get(outcome, 0) - files}),
+    }
 
 
 @dataclass(frozen=True)

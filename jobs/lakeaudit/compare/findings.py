@@ -9,6 +9,7 @@ from pyspark.sql import functions as F
 
 from lakeaudit.compare import rules
 from lakeaudit.compare.leftovers import group_place
+from lakeaudit.frames import small
 from lakeaudit.schemas import FINDINGS, LEFTOVER_FILES, conform
 
 
@@ -59,7 +60,7 @@ def tree_findings(rows: DataFrame, stamp: Stamp) -> DataFrame:
             "metastore_size": F.col("size"),
             "metastore_etag": F.col("etag"),
             "metastore_time": F.col("touched_at"),
-            "explanation": F.concat(F.lit("metadata store: "), _because()),
+            "explanation": _because(),
         }
     )
     of_parent = (
@@ -76,7 +77,7 @@ def tree_findings(rows: DataFrame, stamp: Stamp) -> DataFrame:
     parents = rows.filter(F.col("rule").isin(*of_parent)).select(
         "axis", "kind", "severity", "judged_table", "bucket", F.concat("parent", F.lit("/")).alias("key"),
         F.lit("prefix").alias("subject_type"),
-        F.concat(F.lit("metadata store: this folder "), fault, F.lit(" and live entries lie below it")).alias("explanation"),
+        F.concat(F.lit("this folder "), fault, F.lit(" and live entries lie below it")).alias("explanation"),
     ).distinct()  # fmt: skip
     both = entry.unionByName(parents, allowMissingColumns=True)
     named = both.withColumns(
@@ -148,9 +149,7 @@ def from_plain(spark_rows: Sequence[dict[str, object]], like: DataFrame, stamp: 
     names = sorted({name for row in spark_rows for name in row})
     types = {field.name: field.dataType.simpleString() for field in FINDINGS}
     schema = ", ".join(f"{name} {types[name]}" for name in names)
-    frame = like.sparkSession.createDataFrame(
-        [tuple(row.get(name) for name in names) for row in spark_rows], schema
-    )
+    frame = small(like.sparkSession, [tuple(row.get(name) for name in names) for row in spark_rows], schema)
     return finished(frame, stamp)
 
 

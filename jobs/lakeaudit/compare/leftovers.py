@@ -8,6 +8,7 @@ from pyspark.sql import functions as F
 from lakeaudit.compare.match import partition_folder, union_all
 from lakeaudit.config import Table
 from lakeaudit.evidence.protocol import Stored
+from lakeaudit.frames import small
 from lakeaudit.keys import Location
 from lakeaudit.owners import attach_label
 from lakeaudit.schemas import UPLOAD, conform
@@ -32,7 +33,7 @@ def unfinished_uploads(
     waits = [
         (t.name, len(t.location.prefix), t.settings.leftover_age + t.settings.max_upload) for t in tables
     ]
-    known = spark.createDataFrame(waits, "judged_table string, root_length long, wait interval day to second")
+    known = small(spark, waits, "judged_table string, root_length long, wait interval day to second")
     old = owned.join(F.broadcast(known), "judged_table").filter(
         F.col("initiated_at") + F.col("wait") <= F.col("edge")
     )

@@ -9,10 +9,12 @@ from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from lakeaudit import keys
 from lakeaudit.config import Metastore
 from lakeaudit.evidence.protocol import Claims, Cut, Entries, SourceInfo, Stored
+from lakeaudit.frames import small
 from lakeaudit.keys import Location
 from lakeaudit.owners import attach_label
 from lakeaudit.schemas import CLAIM, ENTRY, PAIR, STORED, conform
@@ -201,7 +203,7 @@ def _trusted(frame: DataFrame, sources: Mapping[str, Metastore]) -> DataFrame:
 def _cut_frame(spark: SparkSession, infos: Sequence[SourceInfo], side: str) -> DataFrame:
     schema = f"{side}_source string, {side}_from timestamp, {side}_to timestamp, {side}_margin interval day to second"
     rows = [(info.id, info.cut.start, info.cut.end, info.cut.margin) for info in infos if info.cut]
-    return spark.createDataFrame(rows, schema)
+    return small(spark, rows, schema)
 
 
 def _with_tables(joined: DataFrame, tables: DataFrame) -> DataFrame:
@@ -251,10 +253,10 @@ def category_by_name(relative: Column) -> Column:
     )
 
 
-def union_all(frames: Sequence[DataFrame], spark: SparkSession, schema: object) -> DataFrame:
+def union_all(frames: Sequence[DataFrame], spark: SparkSession, schema: StructType | str) -> DataFrame:
     """All frames one below the other; an empty frame of `schema` when there are none."""
     if not frames:
-        return spark.createDataFrame([], schema)  # type: ignore[call-overload,no-any-return]
+        return small(spark, [], schema)
     together = frames[0]
     for frame in frames[1:]:
         together = together.unionByName(frame)

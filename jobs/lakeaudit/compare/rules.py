@@ -69,8 +69,7 @@ CONTENT = _rules(
     ("dropped", "live absent", "dropped",
      "the newest state of the table lists this file and storage has no current object under its key"),
     ("dropped_history", "history absent", "dropped_history",
-     "an older state that readers may still ask for lists this file; storage has no current object and no vacuum "
-     "explains it"),
+     "an older state that readers may still ask for lists this file; storage has it not, no vacuum explains it"),
     ("history_present", "history present", CONSISTENT),
     ("size_unsure", "size_differs !certain", UNDECIDED),
     ("size_young", "size_differs !claim_in_window", OUT),

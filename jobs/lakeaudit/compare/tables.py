@@ -18,6 +18,7 @@ from pyspark.sql.types import (
 
 from lakeaudit.config import Table
 from lakeaudit.evidence.protocol import Claims, Hole, TableState
+from lakeaudit.frames import small
 from lakeaudit.keys import Location
 
 TABLE_FACTS = StructType(
@@ -91,7 +92,7 @@ def table_facts(tables: Sequence[Table], claims: Sequence[Claims]) -> list[Table
 def table_frame(spark: SparkSession, facts: Sequence[TableFacts]) -> DataFrame:
     """One row per table of the lake, columns of TABLE_FACTS."""
     shared = _shared([fact.table for fact in facts])
-    return spark.createDataFrame([_row(fact, shared[fact.table.name]) for fact in facts], TABLE_FACTS)
+    return small(spark, [_row(fact, shared[fact.table.name]) for fact in facts], TABLE_FACTS)
 
 
 def roots(tables: Sequence[Table]) -> dict[Location, str]:

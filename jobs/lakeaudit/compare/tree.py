@@ -7,6 +7,7 @@ from pyspark.sql import functions as F
 
 from lakeaudit.compare.match import union_all
 from lakeaudit.evidence.protocol import Entries
+from lakeaudit.frames import small
 from lakeaudit.keys import NOT_HADOOP, Location
 from lakeaudit.owners import attach_label
 from lakeaudit.schemas import ENTRY, TREE, conform
@@ -134,4 +135,4 @@ def _edges(spark: SparkSession, metastores: Sequence[Entries], holed: set[str]) 
         for s in metastores
         if s.info.cut
     ]
-    return spark.createDataFrame(rows, "source string, tree_edge timestamp, h_metastore boolean")
+    return small(spark, rows, "source string, tree_edge timestamp, h_metastore boolean")

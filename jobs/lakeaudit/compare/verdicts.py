@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 from lakeaudit.compare import rules
 from lakeaudit.compare.classify import judged
 from lakeaudit.config import Ignore, Table, glob_to_regex
+from lakeaudit.frames import small
 from lakeaudit.kinds import KINDS, SEVERITIES
 from lakeaudit.schemas import PAIR
 
@@ -47,7 +48,8 @@ def with_outcome(
 ) -> DataFrame:
     """Add outcome, kind and severity to rows that have `rule` and `judged_table`."""
     spark = rows.sparkSession
-    known = spark.createDataFrame(
+    known = small(
+        spark,
         [_meaning(rule) for rule in rules.RULES.values()],
         "rule string, verdict string, kind string, base string",
     )
@@ -60,7 +62,9 @@ def with_outcome(
 def with_severity(rows: DataFrame, tables: Sequence[Table]) -> DataFrame:
     """Replace `base`, the rule's own severity, by the lake file's word for (judged_table, kind)."""
     said = [(t.name, kind, severity) for t in tables for kind, severity in t.severities.items()]
-    words = rows.sparkSession.createDataFrame(said, "judged_table string, kind string, __said string")
+    if not said:
+        return rows.withColumnRenamed("base", "severity")
+    words = small(rows.sparkSession, said, "judged_table string, kind string, __said string")
     joined = rows.join(F.broadcast(words), ["judged_table", "kind"], "left")
     return joined.withColumn("severity", F.coalesce("__said", "base")).drop("__said", "base")
 

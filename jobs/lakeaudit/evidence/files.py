@@ -29,7 +29,9 @@ class File:
         return self.place.key.rpartition("/")[2]
 
 
-def list_files(clients: Clients, folder: Location, *, start_after: str = "", flat: bool = False) -> Iterator[File]:
+def list_files(
+    clients: Clients, folder: Location, *, start_after: str = "", flat: bool = False
+) -> Iterator[File]:
     """Files below `folder` in key order, from the key after `folder/start_after`; `flat` leaves sub-folders out.
 
     An empty or missing folder gives nothing; a missing bucket or a refusal is a SourceError.
@@ -46,7 +48,9 @@ def list_files(clients: Clients, folder: Location, *, start_after: str = "", fla
         for page in clients.s3(folder.bucket).get_paginator("list_objects_v2").paginate(**asked):  # type: ignore[arg-type]
             for found in page.get("Contents", []):
                 place = Location(folder.bucket, found["Key"])
-                yield File(place, found["Size"], found["LastModified"].astimezone(UTC), found["ETag"].strip('"'))
+                yield File(
+                    place, found["Size"], found["LastModified"].astimezone(UTC), found["ETag"].strip('"')
+                )
     except (ClientError, BotoCoreError) as error:
         raise _source_error(folder, error) from error
 
