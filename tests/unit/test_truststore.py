@@ -29,9 +29,7 @@ def authority(name: str) -> bytes:
 def env(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """A machine without a certificate list of its own."""
     monkeypatch.setattr(truststore, "_SYSTEM", ())
-    monkeypatch.setattr(
-        truststore.ssl, "get_default_verify_paths", lambda: type("Paths", (), {"cafile": None})
-    )
+    monkeypatch.setattr("ssl.get_default_verify_paths", lambda: type("Paths", (), {"cafile": None}))
     return {"LAKEAUDIT_CACHE": str(tmp_path / "cache")}
 
 
