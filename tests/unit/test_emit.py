@@ -1,0 +1,170 @@
+"""`lakeaudit.emit`: one list, whole or not at all, that the reader understands line by line."""
+
+import json
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import lakeaudit
+from lakeaudit.aws import Clients
+from lakeaudit.emit import WrittenFile, emit
+from lakeaudit.evidence.manifest.fold import EVENT
+from lakeaudit.evidence.manifest.list_events import event
+from lakeaudit.evidence.manifest.list_lines import ListFile, lines
+from lakeaudit.keys import Location
+
+AT = datetime(2026, 11, 21, 12, tzinfo=UTC)
+HOME = Location("lake", "wh/events")
+
+
+def read_back(place: str) -> list[dict[str, Any]]:
+    listed = ListFile("raw.events", HOME, Location.parse(place), 0, AT + timedelta(hours=1), None, whole=True)
+    return [dict(zip(EVENT, event(line, listed), strict=True)) for line in lines(listed, Clients())]
+
+
+def test_writes_one_list_with_its_end(tmp_path: Path) -> None:
+    files: list[Any] = [
+        WrittenFile("wh/events/a", 5, etag='"x"', checksum="MD5:AB"),
+        {"path": "wh/events/b", "size": 6},
+    ]
+    place = emit(str(tmp_path), files, job_id="job/1 é", committed_at=AT)
+    assert Path(place).parent == tmp_path
+    assert Path(place).name.startswith("20261121T120000.000000Z-job_1__-")
+    told = {"action": "add", "job_id": "job/1 é", "committed_at": "2026-11-21T12:00:00+00:00"}
+    assert [json.loads(line) for line in Path(place).read_text().splitlines()] == [
+        {"path": "wh/events/a", "size": 5, "etag": '"x"', "checksum": "MD5:AB"} | told,
+        {"path": "wh/events/b", "size": 6} | told,
+        {"end": True, "lines": 2},
+    ]
+    assert [path.name for path in tmp_path.iterdir()] == [Path(place).name]
+
+
+def test_lists_sort_in_the_order_of_their_commits_whatever_the_zone(tmp_path: Path) -> None:
+    east = timezone(timedelta(hours=9))
+    times = [AT, AT + timedelta(microseconds=1), (AT + timedelta(seconds=1)).astimezone(east)]
+    places = [emit(str(tmp_path), [], job_id=f"job{9 - n}", committed_at=at) for n, at in enumerate(times)]
+    assert places == sorted(places)
+
+
+def test_the_same_list_again_replaces_itself_and_another_does_not(tmp_path: Path) -> None:
+    one, again, other = (
+        emit(str(tmp_path), [WrittenFile(path)], job_id="j", committed_at=AT) for path in ("a", "a", "b")
+    )
+    assert one == again != other
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_a_replacement_is_told_before_what_takes_the_place(tmp_path: Path) -> None:
+    place = emit(
+        str(tmp_path),
+        [WrittenFile("wh/events/d/n", 1)],
+        job_id="j",
+        committed_at=AT,
+        action="replace",
+        scope="wh/events/d",
+    )
+    rows = read_back(place)
+    assert [(row["action"], row["key"], row["scope_key"], row["fault"]) for row in rows] == [
+        ("replace", None, "wh/events/d", None),
+        ("add", "wh/events/d/n", None, None),
+    ]
+
+
+def test_a_replacement_by_nothing_is_still_one(tmp_path: Path) -> None:
+    rows = read_back(emit(str(tmp_path), iter([]), job_id="j", committed_at=AT, action="replace"))
+    assert [(row["action"], row["scope_key"]) for row in rows] == [("replace", "wh/events")]
+
+
+def test_a_failing_source_of_files_leaves_nothing(tmp_path: Path) -> None:
+    def files() -> Any:
+        yield WrittenFile("a", 1)
+        raise RuntimeError("the job failed")
+
+    with pytest.raises(RuntimeError):
+        emit(str(tmp_path / "lists"), files(), job_id="j", committed_at=AT)
+    assert list(tmp_path.rglob("*")) == []
+
+
+BAD: list[dict[str, Any]] = [
+    {"action": "append"},
+    {"action": "add", "scope": "wh"},
+    {"job_id": ""},
+    {"committed_at": AT.replace(tzinfo=None)},
+    {"files": [{"path": ""}]},
+    {"files": [{"path": "\ud800"}]},
+    {"files": [{"path": b"a"}]},
+    {"files": [{"path": "a", "size": -1}]},
+    {"files": [{"path": "a", "size": 1.5}]},
+    {"files": [{"path": "a", "records": True}]},
+    {"files": [{"path": "a", "checksum": "d41d8cd9"}]},
+]
+
+
+@pytest.mark.parametrize("bad", BAD, ids=str)
+def test_what_no_reader_would_understand_is_refused(tmp_path: Path, bad: dict[str, Any]) -> None:
+    good: dict[str, Any] = {"files": [], "job_id": "j", "committed_at": AT}
+    with pytest.raises(ValueError, match=r"."):
+        emit(str(tmp_path), **(good | bad))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_unknown_field_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match="sise"):
+        emit(str(tmp_path), [{"path": "a", "sise": 1}], job_id="j", committed_at=AT)
+
+
+UTF8 = st.characters(exclude_categories=["Cs"])
+
+
+@given(
+    names=st.lists(st.text(UTF8, min_size=1, max_size=40), max_size=8),
+    sizes=st.lists(st.integers(0, 2**63 - 1), min_size=8, max_size=8),
+)
+def test_any_unicode_path_comes_back_as_it_was(tmp_path: Path, names: list[str], sizes: list[int]) -> None:
+    files = [WrittenFile(HOME.prefix + name, size) for name, size in zip(names, sizes, strict=False)]
+    rows = read_back(emit(str(tmp_path), files, job_id="j", committed_at=AT))
+    assert [row["fault"] for row in rows] == [None] * len(files)
+    assert [(row["bucket"], row["key"], row["size"]) for row in rows] == [
+        ("lake", f.path, f.size) for f in files
+    ]
+    assert {row["at"] for row in rows} <= {AT}
+
+
+@given(name=st.text(UTF8, min_size=1, max_size=40), scheme=st.sampled_from(["s3", "s3a", "s3n"]))
+def test_any_uri_comes_back_as_bucket_and_key(tmp_path: Path, name: str, scheme: str) -> None:
+    (row,) = read_back(
+        emit(str(tmp_path), [WrittenFile(f"{scheme}://other/{name}")], job_id="j", committed_at=AT)
+    )
+    assert (row["bucket"], row["key"], row["own_root"]) == ("other", name, False)
+
+
+def test_it_is_the_function_and_loads_neither_spark_nor_boto3() -> None:
+    assert lakeaudit.emit is emit
+    program = "import sys, lakeaudit; print([m for m in ('pyspark', 'boto3', 'pandas') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_writes_to_s3_in_one_step(clients: Clients, bucket: str) -> None:
+    client = clients.s3(bucket)
+    place = emit(
+        f"s3://{bucket}/lists", [WrittenFile("wh/events/a", 1)], job_id="j", committed_at=AT, clients=clients
+    )
+    own = {"endpoint": clients.default.endpoint, "region": "us-east-1", "path_style": True}
+    again = emit(
+        f"s3a://{bucket}/lists/", [WrittenFile("wh/events/a", 1)], job_id="j", committed_at=AT, s3=own
+    )
+    assert again == place
+    (found,) = client.list_objects_v2(Bucket=bucket)["Contents"]
+    assert f"s3://{bucket}/{found['Key']}" == place
+    assert (
+        client.get_object(Bucket=bucket, Key=found["Key"])["Body"]
+        .read()
+        .endswith(b'{"end": true, "lines": 1}\n')
+    )
