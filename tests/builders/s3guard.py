@@ -137,7 +137,7 @@ def export(
         digest = hashlib.md5(body).digest()
         line = {"itemCount": len(part), "md5Checksum": base64.b64encode(digest).decode()}
         lines.append(line | {"etag": f"{digest.hex()}-1", "dataFileS3Key": key})
-    _with_checksum(put, f"{base}/manifest-files", "".join(json.dumps(line) + "\n" for line in lines).encode())
+    with_checksum(put, f"{base}/manifest-files", "".join(json.dumps(line) + "\n" for line in lines).encode())
     time = at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     told = {
         "version": "2020-06-30",
@@ -157,7 +157,7 @@ def export(
         "outputFormat": "DYNAMODB_JSON",
         "exportType": "FULL_EXPORT",
     }
-    _with_checksum(put, f"{base}/manifest-summary", json.dumps(told | summary).encode())
+    with_checksum(put, f"{base}/manifest-summary", json.dumps(told | summary).encode())
     return f"AWSDynamoDB/{export_id}"
 
 
@@ -172,6 +172,7 @@ def into(folder: Path) -> Put:
     return put
 
 
-def _with_checksum(put: Put, name: str, body: bytes) -> None:
+def with_checksum(put: Put, name: str, body: bytes) -> None:
+    """A manifest and its .checksum."""
     put(f"{name}.json", body)
     put(f"{name}.checksum", base64.b64encode(hashlib.md5(body).digest()))

@@ -1,0 +1,107 @@
+"""What every metadata store's reader promises, whatever it reads. A new reader is one more world below these tests.
+
+A world holds the files and folders of `FILES` and `FOLDERS` in its own way, in the two buckets of one store, and
+reads them once.
+"""
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from lakeaudit.evidence.protocol import Entries
+from lakeaudit.keys import NOT_HADOOP
+from lakeaudit.schemas import ENTRY
+
+AT = datetime(2026, 11, 21, 12, tzinfo=UTC)
+"""When the store's picture is taken, or an hour no later."""
+OLD = AT - timedelta(days=2)
+
+FOLDERS = ("wh", "wh/orders", "wh/orders/dt=2026-11-01")
+FILES = {
+    "top.txt": 1,
+    "wh/orders/dt=2026-11-01/part-0.parquet": 100,
+    "wh/orders/dt=2026-11-01/part 1+%41%2F.parquet": 101,
+    "wh/orders/dt=2026-11-01/né🎉'\"<&.parquet": 102,
+    "wh/orders/dt=2026-11-01/10:30.parquet": 103,
+    "wh/orders/empty": 0,
+}
+"""Key and size: what a store of Hadoop paths holds; the colon is legal in S3 and breaks Hadoop's own tools."""
+DELETED = tuple(f"wh/orders/_temporary/0/task_{n}" for n in range(20))
+"""Removed through the store: most rows of a real one (71 % were measured) are tombstones."""
+BUCKETS = ("lake", "lake-2")
+
+
+@dataclass(frozen=True)
+class World:
+    """What was laid and what a reader made of it, read whole and below `lake/wh/orders`."""
+
+    entries: Entries
+    rows: list[dict[str, Any]]
+    below_orders: list[dict[str, Any]]
+
+    def keys(self, bucket: str, *, tombstone: bool = False, is_dir: bool = False) -> list[str]:
+        found = [row for row in self.rows if row["bucket"] == bucket]
+        return sorted(row["key"] for row in found if (row["tombstone"], row["is_dir"]) == (tombstone, is_dir))
+
+
+def rows_of(entries: Entries) -> list[dict[str, Any]]:
+    """Rows by place, as plain values; what is null is left out."""
+    rows = [{k: v for k, v in row.asDict().items() if v is not None} for row in entries.frame.collect()]
+    return sorted(rows, key=lambda row: (row.get("bucket", ""), row.get("key", ""), row.get("reject", "")))
+
+
+class MetastoreContract:
+    """Subclasses give a class-scoped fixture `world`."""
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def world(cls) -> World:
+        raise NotImplementedError
+
+    def test_rows_are_entry_rows_of_one_source(self, world: World) -> None:
+        assert world.entries.frame.schema == ENTRY
+        assert {row["source"] for row in world.rows} == {world.entries.info.id}
+
+    @pytest.mark.parametrize("bucket", BUCKETS)
+    def test_names_every_file_folder_and_tombstone_once_with_its_raw_key(
+        self, world: World, bucket: str
+    ) -> None:
+        assert world.keys(bucket) == sorted(FILES)
+        assert world.keys(bucket, is_dir=True) == sorted(FOLDERS)
+        assert world.keys(bucket, tombstone=True) == sorted(DELETED)
+
+    def test_a_location_is_a_path_boundary_in_one_bucket(self, world: World) -> None:
+        inside = [key for key in (*FILES, *FOLDERS, *DELETED) if key.startswith("wh/orders/")]
+        assert [(row["bucket"], row["key"]) for row in world.below_orders] == [
+            ("lake", key) for key in sorted(inside)
+        ]
+
+    def test_knows_sizes_of_files_and_none_of_folders(self, world: World) -> None:
+        sizes = {row["key"]: row.get("size") for row in world.rows if not row["tombstone"]}
+        assert sizes == FILES | dict.fromkeys(FOLDERS)
+
+    def test_parent_and_key_fit(self, world: World) -> None:
+        for row in world.rows:
+            assert row["key"].rpartition("/")[0] == row["parent"]
+            assert not row["key"].startswith("/")
+            assert not row["key"].endswith("/")
+
+    def test_rejects_nothing_and_has_no_hole(self, world: World) -> None:
+        assert [row["reject"] for row in world.rows if "reject" in row] == []
+        assert world.entries.holes == ()
+        assert world.entries.warnings == ()
+
+    def test_says_what_it_read_and_when(self, world: World) -> None:
+        info = world.entries.info
+        assert (info.role, info.rows) == ("metastore", len(world.rows) + 1)  # the layout's own marker
+        assert info.identity
+        assert info.cut is not None
+        assert info.cut.end is not None
+        assert info.cut.start <= info.cut.end
+
+    def test_keys_that_hadoop_cannot_put_together_are_named_all_the_same(self, world: World) -> None:
+        odd = [row["key"] for row in world.rows if re.search(NOT_HADOOP, row["key"])]
+        assert odd == ["wh/orders/dt=2026-11-01/10:30.parquet"] * len(BUCKETS)
