@@ -1,0 +1,30 @@
+"""`lakeaudit demo`: a whole lake in one process, broken on purpose, audited, and the audit held to account."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lakeaudit.progress import Progress
+
+MOST_FAULTS = 40
+USUAL_FAULTS = (12, MOST_FAULTS)
+
+
+def run(dir: Path, *, seed: int | None, faults: int | None, progress: "Progress") -> int:  # noqa: A002
+    """Build a lake, break it, audit it, and leave lake.yaml, results and report.html in `dir`, which is replaced.
+
+    Args:
+        dir: a folder of the demo's own: missing, empty, or left by an earlier demo.
+        seed: draws the faults; None draws a seed.
+        faults: how many acts, 0 to MOST_FAULTS; None draws a number.
+        progress: told of every stage.
+
+    Returns:
+        0 exactly when the audit found what was broken and nothing else, else 1.
+
+    Raises:
+        BadInput: the folder holds something else, or that many faults cannot be made.
+    """
+    from lakeaudit.demo.story import tell
+
+    return tell(dir, seed=seed, faults=faults, progress=progress)

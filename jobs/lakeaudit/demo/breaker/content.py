@@ -1,0 +1,199 @@
+"""Acts on files that a table lists: deleted, cut, changed, archived."""
+
+from lakeaudit.demo.breaker.faults import Expected, Fault, NoVictim
+from lakeaudit.demo.breaker.guard import now_ms, tombstone_row
+from lakeaudit.demo.breaker.site import Site
+
+
+def delete_live_file(site: Site) -> Fault:
+    """A client deletes a file that a Delta table lists; the versioned bucket keeps it below a delete marker."""
+    key = site.pick(_listed_once(site, site.live_files("vacuumed", "vectors", "open", "cleaned")))
+    site.delete(key)
+    return _fault("delete_live_file", f"deleted {key}", site.content("dropped", key, recoverable="yes"))
+
+
+def purge_live_file(site: Site) -> Fault:
+    """Every version of a listed file is deleted for good."""
+    key = site.pick(_listed_once(site, site.live_files()))
+    site.purge(key)
+    return _fault("purge_live_file", f"deleted every version of {key}", site.content("dropped", key, recoverable="no"))
+
+
+def delete_and_tell_the_store(site: Site) -> Fault:
+    """A guarded client deletes a listed file: the store gets its tombstone, the table is never told."""
+    key = site.pick([key for key in _listed_once(site, site.live_files()) if site.entry(key)])
+    site.delete(key)
+    guard = site.guard_of(key)
+    if guard is None:
+        raise NoVictim
+    guard.put(key, tombstone_row(now_ms()))
+    return _fault("delete_and_tell_the_store", f"deleted {key} and its row", site.content("dropped", key, recoverable="yes"))
+
+
+def delete_recorded_file(site: Site) -> Fault:
+    """A file that a writer's list records is deleted."""
+    key = site.pick(_listed_once(site, site.live_files(kinds=("file_list",))))
+    site.delete(key)
+    return _fault("delete_recorded_file", f"deleted {key}", site.content("dropped", key, recoverable="yes"))
+
+
+def delete_deletion_vector(site: Site) -> Fault:
+    """The file of a live deletion vector is deleted: deleted rows come back, or the table cannot be read."""
+    table = site.table("vectors")
+    key = site.pick(sorted(key for key in site.log(table).vectors if site.is_free(key)))
+    site.delete(key)
+    return _fault("delete_deletion_vector", f"deleted {key}",
+                  [Expected("content", "dropped", table.name, key, recoverable="yes")])  # fmt: skip
+
+
+def delete_under_clone(site: Site) -> Fault:
+    """A file that a table and its shallow clone both list is deleted: both have lost it."""
+    key = site.pick([key for key in site.live_files("clone") if len(site.live_in(key)) == 2])
+    site.delete(key)
+    return _fault("delete_under_clone", f"deleted {key}", site.content("dropped", key, recoverable="yes"))
+
+
+def vacuum_under_clone(site: Site) -> Fault:
+    """A file that the source removed and its clone still lists is deleted, as a VACUUM of the source would."""
+    clone, source = site.table("clone"), site.table("history")
+    candidates = [key for key in site.live_files("clone") if key in site.log(source).removed]
+    key = _pick_promised(site, candidates)
+    site.delete(key)
+    lost = Expected("content", "dropped", clone.name, key, recoverable="yes")
+    return _fault("vacuum_under_clone", f"deleted {key}", [lost, Expected("content", "dropped_history", source.name, key)])
+
+
+def delete_history_file(site: Site) -> Fault:
+    """A removed file that readers of older states are still promised is deleted, while older removals are there."""
+    removed = {key for table in site.tables.values() if table.kind == "delta" for key in site.log(table).removed}
+    owned = [key for key in removed if site.is_free(key) and site.owner(key).role in ("vectors", "history", "open")]
+    key = _pick_promised(site, [key for key in sorted(owned) if not site.live_in(key)])
+    expected = [Expected("content", "dropped_history", name, key) for name in site.history_in(key)]
+    expected += site.entry_unneeded(key)
+    site.delete(key)
+    return _fault("delete_history_file", f"deleted {key}", expected)
+
+
+def sweep_history(site: Site) -> Fault:
+    """Every removed file of a table is deleted: just what a VACUUM looks like on S3, so only a note is due."""
+    table = site.table("swept")
+    swept = sorted(key for key in site.log(table).removed if site.is_free(key))
+    if not swept:
+        raise NoVictim
+    for key in swept:
+        site.taken.add(key)
+        site.delete(key)
+    return _fault("sweep_history", f"deleted all {len(swept)} removed files of {table.name}",
+                  [Expected("content", "dropped_history", table.name, severity="info")])  # fmt: skip
+
+
+def truncate_file(site: Site) -> Fault:
+    """The tail of a listed file is cut off."""
+    key = site.pick(site.live_files())
+    site.put(key, site.body(key)[:-200])
+    return _fault("truncate_file", f"cut 200 bytes off {key}", _resized(site, key))
+
+
+def append_to_file(site: Site) -> Fault:
+    """Bytes are written behind a listed file's end."""
+    key = site.pick(site.live_files())
+    site.put(key, site.body(key) + b"PAR1")
+    return _fault("append_to_file", f"added 4 bytes to {key}", _resized(site, key))
+
+
+def empty_file(site: Site) -> Fault:
+    """A listed file is overwritten with nothing."""
+    key = site.pick(site.live_files())
+    site.put(key, b"")
+    return _fault("empty_file", f"emptied {key}", _resized(site, key))
+
+
+def change_recorded_bytes(site: Site) -> Fault:
+    """One byte is changed in a file whose ETag the writer recorded."""
+    key = site.pick(_recorded(site))
+    site.put(key, _other_bytes(site.body(key)))
+    return _fault("change_recorded_bytes", f"changed one byte of {key}", site.content("content_mismatch", key))
+
+
+def change_unrecorded_bytes(site: Site) -> Fault:
+    """One byte is changed in a file of which the table knows only size and commit time."""
+    key = site.pick(site.live_files(kinds=("delta",)))
+    site.put(key, _other_bytes(site.body(key)))
+    return _fault("change_unrecorded_bytes", f"changed one byte of {key}", _overwritten(site, key))
+
+
+def rewrite_unrecorded_bytes(site: Site) -> Fault:
+    """A file is written again with its own bytes, and the table has no way to know that they are the same."""
+    key = site.pick(site.live_files(kinds=("delta",)))
+    site.put(key, site.body(key))
+    return _fault("rewrite_unrecorded_bytes", f"wrote {key} again, unchanged", _overwritten(site, key))
+
+
+def rewrite_recorded_bytes(site: Site) -> Fault:
+    """A trap: a file is written again with its own bytes, and the recorded ETag proves that nothing changed."""
+    key = site.pick(_recorded(site))
+    site.put(key, site.body(key))
+    return _fault("rewrite_recorded_bytes", f"wrote {key} again, unchanged", site.entry_differs(key))
+
+
+def archive_file(site: Site) -> Fault:
+    """A listed file is moved to a class that has to be restored before it can be read."""
+    key = site.pick(site.live_files())
+    site.put(key, site.body(key), StorageClass="GLACIER")
+    return _fault("archive_file", f"moved {key} to GLACIER", site.content("archived", key) + site.entry_differs(key))
+
+
+def deep_archive_file(site: Site) -> Fault:
+    """The same with the deepest class."""
+    key = site.pick(site.live_files())
+    site.put(key, site.body(key), StorageClass="DEEP_ARCHIVE")
+    expected = site.content("archived", key) + site.entry_differs(key)
+    return _fault("deep_archive_file", f"moved {key} to DEEP_ARCHIVE", expected)
+
+
+def cool_recorded_file(site: Site) -> Fault:
+    """A trap: a cold class that is still read at once, and the recorded ETag proves that nothing changed."""
+    key = site.pick(_recorded(site))
+    site.put(key, site.body(key), StorageClass="GLACIER_IR")
+    return _fault("cool_recorded_file", f"moved {key} to GLACIER_IR", site.entry_differs(key))
+
+
+def _fault(act: str, what: str, expected: list[Expected]) -> Fault:
+    return Fault(act, what, tuple(expected))
+
+
+def _listed_once(site: Site, keys: list[str]) -> list[str]:
+    """Without files that a second table lists or still promises."""
+    return [key for key in keys if len(site.live_in(key)) == 1 and not site.history_in(key)]
+
+
+def _recorded(site: Site) -> list[str]:
+    """Files whose ETag a writer's list gives."""
+    tables = [table for table in site.tables.values() if table.kind == "file_list"]
+    return sorted(key for t in tables for key, line in site.claims(t).items() if "etag" in line and site.is_free(key))
+
+
+def _pick_promised(site: Site, candidates: list[str]) -> str:
+    """A removed file whose loss no VACUUM explains: one removed no later stays in storage, and is taken to stay there."""
+    able = [key for key in candidates if _witnesses(site, key)]
+    key = site.pick(able)
+    site.taken.add(_witnesses(site, key)[0])
+    return key
+
+
+def _witnesses(site: Site, key: str) -> list[str]:
+    removed = site.log(site.owner(key)).removed
+    return sorted(k for k, at in removed.items() if k != key and at <= removed[key] and site.is_free(k))
+
+
+def _resized(site: Site, key: str) -> list[Expected]:
+    return site.content("size_mismatch", key) + site.entry_differs(key)
+
+
+def _overwritten(site: Site, key: str) -> list[Expected]:
+    return site.content("overwritten", key) + site.entry_differs(key)
+
+
+def _other_bytes(body: bytes) -> bytes:
+    middle = len(body) // 2
+    return body[:middle] + bytes([body[middle] ^ 0xFF]) + body[middle + 1 :]

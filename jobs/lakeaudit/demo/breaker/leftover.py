@@ -1,0 +1,122 @@
+"""Acts that leave files behind which no table lists."""
+
+from lakeaudit.demo.breaker.faults import Expected, Fault, NoVictim
+from lakeaudit.demo.breaker.site import Site, Table, folder_of
+
+ORDERLY = ("vacuumed", "vectors", "history", "open", "cleaned", "events", "uploads")
+"""Roles of tables whose manifest names every file, so that any other file is a leftover."""
+
+
+def stray_data_file(site: Site) -> Fault:
+    """A job dies after it wrote a data file and before it committed."""
+    folder = folder_of(site.pick(site.live_files(*ORDERLY)))
+    key = site.new_key(folder)
+    site.put(key, b"PAR1" + site.rng.randbytes(2000) + b"PAR1")
+    return _fault(site, "stray_data_file", f"wrote {key}, never committed", "uncommitted", key)
+
+
+def copy_in_partition(site: Site) -> Fault:
+    """A retry by hand: a data file is copied to a new name beside itself."""
+    source = site.pick([key for key in site.live_files(*ORDERLY) if site.objects[key]["size"] >= 4096])
+    key = site.new_key(folder_of(source))
+    site.put(key, site.body(source))
+    owner = site.owner(key)
+    expected = (
+        Expected("leftover", "uncommitted", owner.name, key),
+        Expected("duplicate", "duplicate_content", owner.name, key),
+    )
+    return Fault("copy_in_partition", f"copied {source} to {key}", expected)
+
+
+def copy_to_other_partition(site: Site) -> Fault:
+    """A data file is copied into another partition of its table: no double there, but nothing lists it."""
+    source = site.pick(site.live_files("vacuumed", "history", "events"))
+    table = site.owner(source)
+    others = {folder_of(key) for key in site.claims(table) if key.startswith(table.location)} - {folder_of(source)}
+    key = site.new_key(site.rng.choice(sorted(others)))
+    site.put(key, site.body(source))
+    return _fault(site, "copy_to_other_partition", f"copied {source} to {key}", "uncommitted", key)
+
+
+def stray_deletion_vector(site: Site) -> Fault:
+    """A DELETE dies between its deletion vector and its commit."""
+    table = site.table("vectors")
+    key = site.new_key(f"{table.location}/", "deletion_vector_{}.bin")
+    site.put(key, b"\x01" + site.rng.randbytes(60))
+    return _fault(site, "stray_deletion_vector", f"wrote {key}, never committed", "uncommitted", key)
+
+
+def leave_task_attempt(site: Site) -> Fault:
+    """FileOutputCommitter's work of a job that died."""
+    return _temporary(site, "leave_task_attempt", "_temporary/0/_temporary/attempt_{}_m_000003_0/part-00003.snappy.parquet")
+
+
+def leave_magic_file(site: Site) -> Fault:
+    """The magic committer's work of a job that died."""
+    return _temporary(site, "leave_magic_file", "__magic_job-{}/tasks/attempt_000001_0/__base/part-00001.pending")
+
+
+def leave_spark_staging(site: Site) -> Fault:
+    """Spark's dynamic partition overwrite, interrupted."""
+    return _temporary(site, "leave_spark_staging", ".spark-staging-{}/day=1/part-00000.snappy.parquet")
+
+
+def leave_hive_staging(site: Site) -> Fault:
+    """A Hive INSERT, interrupted."""
+    return _temporary(site, "leave_hive_staging", ".hive-staging_hive_{}/-ext-10000/000000_0")
+
+
+def leave_impala_staging(site: Site) -> Fault:
+    """An Impala INSERT, interrupted."""
+    return _temporary(site, "leave_impala_staging", "_impala_insert_staging/{}/000000_0.parq")
+
+
+def leave_half_copy(site: Site) -> Fault:
+    """`hadoop fs -put`, interrupted: the bytes of a live file under a name that no reader looks at."""
+    source = site.pick(site.live_files(*ORDERLY))
+    key = site.new_key(folder_of(source), "part-{}.snappy.parquet._COPYING_")
+    site.put(key, site.body(source))
+    return _fault(site, "leave_half_copy", f"copied {source} to {key}", "temporary", key)
+
+
+def bring_back_vacuumed(site: Site) -> Fault:
+    """A file that the table removed and a VACUUM deleted is undeleted; the log still tells of its removal."""
+    table = site.table("vacuumed")
+    key = site.pick([key for key in _vacuumed(site, table) if key in site.log(table).removed])
+    site.bring_back(key)
+    return _fault(site, "bring_back_vacuumed", f"undeleted {key}", "unvacuumed", key)
+
+
+def bring_back_forgotten(site: Site) -> Fault:
+    """The same where the log was cleaned up since: nothing readable knows the file."""
+    table = site.table("cleaned")
+    key = site.pick([key for key in _vacuumed(site, table) if key not in site.log(table).removed])
+    site.bring_back(key)
+    return _fault(site, "bring_back_forgotten", f"undeleted {key}", "unreferenced", key)
+
+
+def begin_upload(site: Site) -> Fault:
+    """A multipart upload is begun, gets a part, and is forgotten."""
+    key = site.new_key(f"{site.table('uploads').location}/", "clicks-{}.json.gz")
+    upload = site.s3.create_multipart_upload(Bucket=site.bucket, Key=key)["UploadId"]
+    site.s3.upload_part(Bucket=site.bucket, Key=key, UploadId=upload, PartNumber=1, Body=b"[")
+    return _fault(site, "begin_upload", f"began an upload of {key}", "unfinished_upload", key)
+
+
+def _fault(site: Site, act: str, what: str, kind: str, key: str) -> Fault:
+    return Fault(act, what, (Expected("leftover", kind, site.owner(key).name, key),))
+
+
+def _temporary(site: Site, act: str, name: str) -> Fault:
+    roles = (*ORDERLY, "nested")
+    table = site.rng.choice([table for table in site.tables.values() if table.role in roles])
+    key = site.new_key(f"{table.location}/", name)
+    site.put(key, site.rng.randbytes(300))
+    return _fault(site, act, f"left {key}", "temporary", key)
+
+
+def _vacuumed(site: Site, table: Table) -> list[str]:
+    found = sorted(k for k in site.vacuumed if k.startswith(f"{table.location}/") and k not in site.taken)
+    if not found:
+        raise NoVictim
+    return found

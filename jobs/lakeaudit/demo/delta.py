@@ -1,0 +1,145 @@
+"""The demo's Delta tables: most written by Spark, some by delta-rs, with real history behind them."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+
+import json
+
+import pyarrow as pa
+from deltalake import DeltaTable, write_deltalake
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lakeaudit.aws import Clients, Endpoint
+from lakeaudit.demo.plain import record
+from lakeaudit.demo.server import LAKE
+from lakeaudit.demo.tables import CLONE, CUSTOMERS, INVOICES, JOURNAL, ORDERS, PRICES, RETURNS, STOCK, DemoTable
+from lakeaudit.emit import WrittenFile
+
+SHOPS = ("north & south", "50%+", "a=b/c", "Köln", "12:30:00", "closed")
+"""Values that partition folders have to escape; the last one is deleted again."""
+AT_ONCE = "interval 0 hours"
+_QUICK = {
+    "spark.databricks.delta.retentionDurationCheck.enabled": "false",
+    "spark.databricks.delta.snapshotPartitions": "1",
+    "spark.sql.shuffle.partitions": "2",
+}
+
+
+def build_delta(spark: SparkSession, clients: Clients, at: Endpoint) -> None:
+    """All Delta tables, several at once."""
+    with _settings(spark, _QUICK), ThreadPoolExecutor(3) as pool:
+        jobs = [
+            pool.submit(orders, spark, clients),
+            pool.submit(stock, spark),
+            pool.submit(customers, spark),
+            pool.submit(prices, spark, clients),
+            pool.submit(written_by_delta_rs, at),
+        ]
+        for job in jobs:
+            job.result()
+
+
+def orders(spark: SparkSession, clients: Clients) -> None:
+    """Partitions with awkward names; one of them deleted and vacuumed; the writer keeps a list of what it wrote."""
+    shops = F.array(*[F.lit(shop) for shop in SHOPS])
+    rows = _rows(spark, ORDERS.name, 3600).withColumn("shop", F.element_at(shops, (F.col("id") % 6 + 1).cast("int")))
+    _create(rows.repartition(6), ORDERS, "shop", deletedFileRetentionDuration=AT_ONCE)
+    _list_of_first_commit(clients, ORDERS)
+    spark.sql(f"DELETE FROM delta.`{ORDERS.path}` WHERE shop = 'closed'")
+    spark.sql(f"VACUUM delta.`{ORDERS.path}` RETAIN 0 HOURS")
+
+
+def customers(spark: SparkSession) -> None:
+    """Deletion vectors by DELETE, then a MERGE."""
+    _create(_rows(spark, CUSTOMERS.name, 1000).repartition(10), CUSTOMERS, enableDeletionVectors="true")
+    spark.sql(f"DELETE FROM delta.`{CUSTOMERS.path}` WHERE id % 50 = 0")
+    _rows(spark, "changed customers", 120).withColumn("id", F.col("id") + 900).createOrReplaceTempView("demo_changes")
+    spark.sql(
+        f"MERGE INTO delta.`{CUSTOMERS.path}` AS old USING demo_changes AS new ON old.id = new.id "
+        "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+    )
+
+
+def stock(spark: SparkSession) -> None:
+    """Change data and files rewritten by DELETE, a shallow clone of that, then OPTIMIZE in one partition."""
+    rows = _rows(spark, STOCK.name, 1600).withColumn("zone", F.col("id") % 4)
+    _create(rows.repartition(5), STOCK, "zone", enableChangeDataFeed="true")
+    spark.sql(f"DELETE FROM delta.`{STOCK.path}` WHERE zone = 3 AND id % 9 = 0")
+    spark.sql(f"CREATE TABLE delta.`{CLONE.path}` SHALLOW CLONE delta.`{STOCK.path}`")
+    spark.sql(f"OPTIMIZE delta.`{STOCK.path}` WHERE zone = 0")
+
+
+def prices(spark: SparkSession, clients: Clients) -> None:
+    """Overwritten, checkpointed, vacuumed; then the log before the checkpoint is cleaned up, as Delta does by age."""
+    _create(_rows(spark, PRICES.name, 800).repartition(8), PRICES, checkpointInterval="2", deletedFileRetentionDuration=AT_ONCE)
+    for mode in ("overwrite", "append"):
+        rows = _rows(spark, f"{PRICES.name} {mode}", 900)
+        rows.repartition(8).write.format("delta").mode(mode).save(PRICES.path)
+    spark.sql(f"VACUUM delta.`{PRICES.path}` RETAIN 0 HOURS")
+    for version in (0, 1):
+        for suffix in ("json", "crc"):
+            clients.s3(LAKE).delete_object(Bucket=LAKE, Key=f"{PRICES.location}/_delta_log/{version:020}.{suffix}")
+
+
+def written_by_delta_rs(at: Endpoint) -> None:
+    """Tables of another writer, each commit a small one."""
+    options = {"AWS_ENDPOINT_URL": at.endpoint or "", "AWS_ALLOW_HTTP": "true", "AWS_REGION": "us-east-1",
+               "AWS_ACCESS_KEY_ID": "demo", "AWS_SECRET_ACCESS_KEY": "demo"}  # fmt: skip
+    for number in range(5):
+        _append(INVOICES, number, options, ["month"])
+        _append(JOURNAL, number, options)
+        _append(RETURNS, number, options)
+    DeltaTable(_uri(INVOICES), storage_options=options).delete("month = '2026-01'")
+    _append(RETURNS, 9, options, mode="overwrite")
+
+
+def _append(table: DemoTable, number: int, options: dict[str, str], by: list[str] | None = None, mode: str = "append") -> None:
+    count = 240
+    text = [f"{table.name} {number} {row} {hash((number, row)) & 0xFFFFFFFFFFFF:012x}" * 2 for row in range(count)]
+    months = [f"2026-0{row % 4 + 1}" for row in range(count)]
+    rows = pa.table({"id": list(range(count)), "month": months, "text": text})
+    write_deltalake(_uri(table), rows, mode=mode, partition_by=by, storage_options=options)  # type: ignore[call-overload]
+
+
+def _uri(table: DemoTable) -> str:
+    return f"s3://{LAKE}/{table.location}"
+
+
+def _rows(spark: SparkSession, salt: str, count: int) -> DataFrame:
+    """Rows that no other write has and that do not compress, so that files are neither equal nor tiny."""
+    note = F.sha2(F.concat(F.lit(salt), F.col("id").cast("string")), 512)
+    return spark.range(0, count, 1, 2).select("id", note.alias("note"))
+
+
+def _create(rows: DataFrame, table: DemoTable, *by: str, **properties: str) -> None:
+    options = {f"delta.{name}": value for name, value in properties.items()}
+    rows.write.format("delta").partitionBy(*by).options(**options).save(table.path)
+
+
+def _list_of_first_commit(clients: Clients, table: DemoTable) -> None:
+    """What the job that made the table would have recorded of its own files: paths, sizes and rows, no ETags."""
+    from urllib.parse import unquote
+
+    log = clients.s3(LAKE).get_object(Bucket=LAKE, Key=f"{table.location}/_delta_log/{0:020}.json")["Body"].read()
+    adds = [action["add"] for action in map(json.loads, log.splitlines()) if "add" in action]
+    record(clients, table, [
+        WrittenFile(f"{table.location}/{unquote(add['path'])}", add["size"], records=json.loads(add["stats"])["numRecords"])
+        for add in adds
+    ])  # fmt: skip
+
+
+@contextmanager
+def _settings(spark: SparkSession, wanted: dict[str, str]) -> Iterator[None]:
+    before = {name: spark.conf.get(name, None) for name in wanted}
+    for name, value in wanted.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, old in before.items():
+            if old is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, old)

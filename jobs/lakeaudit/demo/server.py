@@ -1,0 +1,95 @@
+"""The embedded S3 and DynamoDB server: moto, in this process, on a free loopback port, with credentials of its own."""
+
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from lakeaudit.aws import Clients, Endpoint
+from lakeaudit.errors import CannotAudit
+
+LAKE, INVENTORIES = "lake", "inventories"
+_OWN = {
+    "AWS_ACCESS_KEY_ID": "demo",
+    "AWS_SECRET_ACCESS_KEY": "demo",
+    "AWS_REGION": "us-east-1",
+    "AWS_DEFAULT_REGION": "us-east-1",
+    "AWS_CONFIG_FILE": os.devnull,
+    "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+    "AWS_EC2_METADATA_DISABLED": "true",
+    "NO_PROXY": "127.0.0.1,localhost",
+    "no_proxy": "127.0.0.1,localhost",
+}
+
+
+@dataclass(frozen=True)
+class Server:
+    """A running server with an empty, versioned bucket for the lake and one for its inventory reports."""
+
+    endpoint: Endpoint
+
+    @property
+    def clients(self) -> Clients:
+        """Clients of this server."""
+        return Clients(self.endpoint)
+
+
+@contextmanager
+def serving() -> Iterator[Server]:
+    """A server that stops, and forgets everything, when the block ends."""
+    with own_credentials(), _moto() as address:
+        server = Server(Endpoint(endpoint=address, region="us-east-1", path_style=True))
+        s3 = server.clients.s3(LAKE)
+        for bucket in (LAKE, INVENTORIES):
+            s3.create_bucket(Bucket=bucket)
+        s3.put_bucket_versioning(Bucket=LAKE, VersioningConfiguration={"Status": "Enabled"})
+        try:
+            yield server
+        finally:
+            _forget()
+
+
+@contextmanager
+def own_credentials() -> Iterator[None]:
+    """The AWS chain of this process, and of those it starts, sees nothing of the user's own set-up for a while."""
+    before = dict(os.environ)
+    for name in [name for name in os.environ if name.startswith("AWS_") and name != "AWS_CA_BUNDLE"]:
+        del os.environ[name]
+    os.environ.update(_OWN)
+    try:
+        yield
+    finally:
+        for name in [name for name in os.environ if name.startswith("AWS_") or name in _OWN]:
+            del os.environ[name]
+        kept = {name: value for name, value in before.items() if name.startswith("AWS_") or name in _OWN}
+        os.environ.update(kept)
+
+
+@contextmanager
+def _moto() -> Iterator[str]:
+    try:
+        from moto.server import ThreadedMotoServer
+    except ImportError:
+        raise CannotAudit("demo", "its server is not installed", "pip install 'lakeaudit[demo]'") from None
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    try:
+        yield f"http://{host}:{port}"
+    finally:
+        server.stop()
+
+
+def _forget() -> None:
+    """All servers of one process share moto's memory: take out what is ours."""
+    from moto.dynamodb.models import dynamodb_backends
+    from moto.s3.models import s3_backends
+
+    for account in s3_backends.values():
+        for bucket in (LAKE, INVENTORIES):
+            account["aws"].buckets.pop(bucket, None)
+    for account in dynamodb_backends.values():
+        for name in [name for name in account["us-east-1"].tables if name.startswith("demo-")]:
+            del account["us-east-1"].tables[name]

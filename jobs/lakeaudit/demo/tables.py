@@ -1,0 +1,56 @@
+"""The tables of the demo's lake: where each lies, what tells of it, and the role it plays for the breaker."""
+
+import json
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from lakeaudit.demo.server import LAKE
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+DESCRIPTION = "demo/lake.json"
+GUARD, OLD_GUARD = "demo-s3guard", "demo-old-s3guard"
+
+
+@dataclass(frozen=True)
+class DemoTable:
+    """`kind` is delta, file_list or none (no manifest). `guard` names the S3Guard table that watches over it."""
+
+    name: str
+    location: str
+    kind: str
+    role: str
+    guard: str | None = None
+    lists: str | None = None
+
+    @property
+    def path(self) -> str:
+        """The table as Spark addresses it."""
+        return f"s3a://{LAKE}/{self.location}"
+
+
+ORDERS = DemoTable("sales.orders", "warehouse/orders", "delta", "vacuumed", GUARD, "lists/orders/")
+CUSTOMERS = DemoTable("sales.customers", "warehouse/customers", "delta", "vectors", GUARD)
+STOCK = DemoTable("sales.stock", "warehouse/stock", "delta", "history", GUARD)
+CLONE = DemoTable("sales.stock_copy", "warehouse/stock_copy", "delta", "clone", GUARD)
+EXPORTS = DemoTable("sales.exports", "warehouse/exports", "none", "exports", GUARD)
+PRICES = DemoTable("finance.prices", "lakehouse/prices", "delta", "cleaned")
+INVOICES = DemoTable("finance.invoices", "lakehouse/invoices", "delta", "open")
+RETURNS = DemoTable("finance.returns", "lakehouse/returns", "delta", "swept")
+JOURNAL = DemoTable("finance.journal", "lakehouse/journal", "delta", "broken_log")
+EVENTS = DemoTable("raw.events", "raw/events", "file_list", "events", lists="lists/events/")
+ERRORS = DemoTable("raw.errors", "raw/events/errors", "file_list", "nested", lists="lists/errors/")
+CLICKS = DemoTable("landing.clicks", "landing/clicks", "file_list", "uploads", lists="lists/clicks/")
+LEDGER = DemoTable("legacy.ledger", "legacy/ledger", "none", "unreadable", OLD_GUARD)
+
+TABLES = (
+    *(ORDERS, CUSTOMERS, STOCK, CLONE, EXPORTS, PRICES, INVOICES, RETURNS, JOURNAL, EVENTS, ERRORS, CLICKS),
+    LEDGER,
+)
+
+
+def describe(s3: "S3Client") -> None:
+    """Lay the plain description into the bucket, for whoever cannot ask lakeaudit."""
+    told = {"tables": [asdict(table) for table in TABLES], "guards": [GUARD, OLD_GUARD]}
+    s3.put_object(Bucket=LAKE, Key=DESCRIPTION, Body=json.dumps(told).encode())
