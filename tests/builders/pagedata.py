@@ -164,7 +164,7 @@ def finding(kind: str, key: str | None, **given: Any) -> Row:
 
 def dropped(at: int, **given: Any) -> Row:
     day = 1 + at % 28
-    key = f"warehouse/orders/dt=2026-02-{day:02}/part-{at:04}-9b1d27c4-5a0f-4d7e-9b0a-3f6f1f0c{at:04}-c000.snappy.parquet"
+    key = f"warehouse/orders/dt=2026-02-{day:02}/part-{at:04}-9b1d27c4-5a0f-4d7e-9b0a-3f6f1f0c{at:04}.snappy.parquet"
     base = {
         "key": key,
         "subject": f"s3://lake/{key}",
@@ -180,7 +180,7 @@ def dropped(at: int, **given: Any) -> Row:
         "recovery_version_id": "hT9.w0eSd4V7uCkX2fQ1",
         "recoverable_until": NOW + timedelta(days=2, hours=at),
         "commit_id": "00000000000000004187.json",
-        "explanation": "Version 4187 added the file, version 4211 still lists it; the key's latest version is a delete marker.",
+        "explanation": "Version 4187 added it, version 4211 lists it; the latest version is a delete marker.",
     }
     return finding("dropped", **{**base, **given})
 

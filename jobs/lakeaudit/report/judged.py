@@ -18,12 +18,20 @@ OUTCOMES = ("finding", "consistent", "ignored", "out_of_window", "undecided", "m
 DECIDED = ("finding", "consistent", "ignored")
 OPEN = ("undecided", "uncovered")
 
-STANDINGS = {"nothing": "nothing decided", "part": "partly decided", "whole": "fully decided"}
+STANDINGS = {
+    "nothing": "nothing decided",
+    "idle": "nothing decided",
+    "part": "partly decided",
+    "whole": "fully decided",
+}
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One axis of one table. `state` is off, empty (no files), nothing, part or whole; `counts` are by outcome."""
+    """One axis of one table; `counts` are by outcome.
+
+    `state` is off, empty (no files), young (all files too young), nothing, part or whole.
+    """
 
     axis: str
     state: str
@@ -39,7 +47,8 @@ class Cell:
 class Judged:
     """One table: how it stands over all axes, its cells by axis, and the storage cut after which it is blind.
 
-    `blind_since` is the oldest storage cut that anything of it was decided on; None where nothing was.
+    `standing` is nothing, idle (there was nothing to decide: off, empty or too young), part or whole. `blind_since` is
+    the oldest storage cut that anything of it was decided on; None where nothing was.
     """
 
     name: str
@@ -85,7 +94,7 @@ def _table(name: str, rows: Sequence[Row]) -> Judged:
 
 def _standing(states: Sequence[str]) -> str:
     if not {"whole", "part"} & set(states):
-        return "nothing"
+        return "nothing" if "nothing" in states else "idle"
     return "part" if {"part", "nothing"} & set(states) else "whole"
 
 
@@ -109,7 +118,8 @@ def _state(row: Row, counts: Mapping[str, int]) -> str:
     if row["files"] == 0 and row["status"] == "complete":
         return "empty"
     if not sum(counts[name] for name in DECIDED):
-        return "nothing"
+        young = row["status"] == "complete" and counts["out_of_window"] == row["files"]
+        return "young" if young else "nothing"
     if row["status"] == "complete" and not sum(counts[name] for name in OPEN):
         return "whole"
     return "part"

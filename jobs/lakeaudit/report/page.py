@@ -176,7 +176,7 @@ def spelled(text: str | None) -> Markup:
     """Untrusted text for the body of the page: what is spelled out is set apart, right-to-left parts stay in place."""
     if text is None:
         return Markup("{}").format(words.UNKNOWN)
-    if not any(unicodedata.bidirectional(char) in {"R", "AL"} for char in text):
+    if text.isascii() or not any(unicodedata.bidirectional(char) in {"R", "AL"} for char in text):
         return _set_apart(text)
     return Markup("/").join(Markup("<bdi>{}</bdi>").format(_set_apart(part)) for part in text.split("/"))
 

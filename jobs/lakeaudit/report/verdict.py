@@ -10,6 +10,7 @@ from lakeaudit.report.words import count, second, visible
 
 Row = Mapping[str, Any]
 
+DECIDED = ("part", "whole")
 NAMED = 5
 """Tables named in a sentence; the rest is a number."""
 
@@ -45,11 +46,14 @@ def verdict(
             _found(worst, kinds),
             (*_comeback(worst, findings), *_also(worst, severities), *doubts),
         )
-    info = tuple(f"{count(line.stake.findings)} at info" for line in severities if line.stake.findings)
+    decided = [table for table in tables if table.standing in DECIDED]
+    quiet = tuple(f"{count(line.stake.findings)} at info" for line in severities if line.stake.findings)
     if doubts:
-        headline = f"Could not judge {_extent(tables)}: {_lower(doubts[0])}"
-        return Verdict("unjudged", headline, (*doubts[1:], *_nothing_else(info, tables)))
-    return Verdict("fine", f"Nothing above info found in {_tables(len(tables))}", info)
+        headline = f"Could not judge {'all of it' if decided else 'anything'}: {_lower(doubts[0])}"
+        rest = (_nothing_else(quiet),) if decided else ()
+        return Verdict("unjudged", headline, (*doubts[1:], *rest, *_idle(run, tables)))
+    headline = f"Nothing above info found in {_tables(len(decided))}"
+    return Verdict("fine", headline, (*quiet, *_idle(run, tables)))
 
 
 def _found(worst: Line, kinds: Sequence[Line]) -> str:
@@ -87,7 +91,7 @@ def _comeback(worst: Line, findings: Sequence[Row]) -> Iterable[str]:
 def _doubts(run: Row, tables: Sequence[Judged]) -> Iterable[str]:
     if run["status"] in _UNFINISHED:
         yield f"{_UNFINISHED[run['status']]}{_because(run['error'])}"
-    nothing = [table.name for table in tables if table.standing == "nothing"]
+    nothing = _blind(run, tables)
     if nothing or not tables:
         yield f"Nothing could be decided for {_listed(nothing, len(tables))}"
     part = [table.name for table in tables if table.standing == "part"]
@@ -103,6 +107,27 @@ def _doubts(run: Row, tables: Sequence[Judged]) -> Iterable[str]:
         yield f"The audit is partial{_because(run['error'])}"
 
 
+def _blind(run: Row, tables: Sequence[Judged]) -> list[str]:
+    """Tables of which nothing was decided though it should have been.
+
+    In a complete run a table may be off, empty or too young beside others that were decided. In any other run it is
+    not known that this was meant.
+    """
+    meant = run["status"] == "complete" and any(table.standing in DECIDED for table in tables)
+    return [
+        table.name
+        for table in tables
+        if table.standing == "nothing" or (table.standing == "idle" and not meant)
+    ]
+
+
+def _idle(run: Row, tables: Sequence[Judged]) -> Iterable[str]:
+    blind = _blind(run, tables)
+    names = [table.name for table in tables if table.standing == "idle" and table.name not in blind]
+    if names:
+        yield f"There was nothing to decide for {_listed(names, len(tables))}"
+
+
 def _because(error: str | None) -> str:
     return f": {error}" if error else ""
 
@@ -115,13 +140,8 @@ def _listed(names: Sequence[str], of: int) -> str:
     return f"{count(len(names))} of {_tables(of)} ({shown}{more})"
 
 
-def _extent(tables: Sequence[Judged]) -> str:
-    return "all of it" if any(table.standing != "nothing" for table in tables) else "anything"
-
-
-def _nothing_else(info: Sequence[str], tables: Sequence[Judged]) -> Iterable[str]:
-    if any(table.standing != "nothing" for table in tables):
-        yield f"In what was judged, nothing above info was found{''.join(f' ({words})' for words in info)}"
+def _nothing_else(quiet: Sequence[str]) -> str:
+    return f"In what was judged, nothing above info was found{''.join(f' ({words})' for words in quiet)}"
 
 
 def _tables(number: int) -> str:

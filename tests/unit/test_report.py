@@ -1,0 +1,323 @@
+"""The report page, read by a parser: it fetches nothing, escapes everything and counts right."""
+
+import base64
+import hashlib
+import re
+from functools import cache
+from typing import Any
+from urllib.parse import parse_qs
+
+import pytest
+
+from lakeaudit.kinds import SEVERITIES
+from lakeaudit.report import summary, words
+from lakeaudit.report.page import MAX_FINDINGS, PageData, page_data, render
+from tests.builders import pagedata
+from tests.builders.htmltree import Node, parse
+
+PAGES = {name: getattr(pagedata, name) for name in ("healthy", "broken", "undecided", "hostile")}
+
+
+@cache
+def data(name: str) -> PageData:
+    made: PageData = getattr(pagedata, name)()
+    return made
+
+
+@cache
+def html(name: str) -> str:
+    return render(data(name))
+
+
+@cache
+def tree(name: str) -> Node:
+    return parse(html(name))
+
+
+# --- one file, no request to anywhere
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_nothing_on_the_page_can_ask_for_anything(name: str) -> None:
+    fetching = {
+        "link",
+        "img",
+        "iframe",
+        "frame",
+        "object",
+        "embed",
+        "audio",
+        "video",
+        "source",
+        "base",
+        "image",
+        "use",
+    }
+    nodes = list(tree(name).walk())
+    assert not [node for node in nodes if node.tag in fetching]
+    assert not [
+        node
+        for node in nodes
+        if {"src", "srcset", "action", "formaction", "ping", "background"} & set(node.attrs)
+    ]
+    assert not [node for node in nodes if node.attrs.get("http-equiv", "").lower() == "refresh"]
+    links = [value for node in nodes for key, value in node.attrs.items() if key.endswith("href")]
+    assert links
+    assert all(link.startswith("#") for link in links)
+
+
+def test_style_and_script_fetch_nothing() -> None:
+    style, script = tree("hostile").one("style").text, tree("hostile").one("script").text
+    assert not re.search(r"url\s*\(|@import|@font-face|https?:", style)
+    assert not re.search(
+        r"fetch|XMLHttpRequest|sendBeacon|WebSocket|EventSource|import\b|https?:|innerHTML|eval", script
+    )
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_the_policy_allows_exactly_the_one_style_and_the_one_script(name: str) -> None:
+    page = tree(name)
+    policy = page.one("meta", **{"http-equiv": "Content-Security-Policy"}).attrs["content"]
+    allowed = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
+    assert allowed == {
+        "default-src": "'none'",
+        "base-uri": "'none'",
+        "form-action": "'none'",
+        "style-src": hashed(page.one("style")),
+        "script-src": hashed(page.one("script")),
+    }
+
+
+def hashed(node: Node) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(node.text.encode()).digest()).decode()}'"
+
+
+# --- hostile input
+
+
+def test_hostile_text_adds_no_element_and_no_attribute() -> None:
+    """Whatever the keys hold, the page is made of what it is made of when the keys are plain."""
+
+    def shapes(page: Node) -> set[tuple[str, str]]:
+        return {(node.tag, name) for node in page.walk() for name in ("", *node.attrs)}
+
+    plain = shapes(tree("broken")) | {
+        ("h2", ""),
+        ("code", "class"),
+        ("bdi", ""),
+        ("span", "class"),
+        ("b", "class"),
+    }
+    assert shapes(tree("hostile")) - plain <= {("section", "id"), ("table", "class")}
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_no_handler_and_no_inline_style(name: str) -> None:
+    names = {key for node in tree(name).walk() for key in node.attrs}
+    assert not [key for key in names if key.startswith("on") or key == "style"]
+
+
+def test_no_data_in_style_or_script() -> None:
+    assert tree("hostile").one("script").text == tree("healthy").one("script").text
+    assert tree("hostile").one("style").text == tree("healthy").one("style").text
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_no_character_on_the_page_is_unseen_but_the_page_s_own_line_breaks(name: str) -> None:
+    assert {char for char in html(name) if not char.isprintable()} == {"\n"}
+
+
+def test_no_key_becomes_a_link() -> None:
+    for link in tree("hostile").all("a"):
+        target = link.attrs["href"][1:]
+        assert (
+            target in {"severity-and-kind", "tables", "evidence", "coverage", "findings"}
+            or len(parse_qs(target)) == 1
+        )
+
+
+@pytest.mark.parametrize("text", pagedata.HOSTILE)
+def test_every_hostile_key_is_shown_as_it_is_spelled(text: str) -> None:
+    keys = [node.text for node in tree("hostile").all("code", cls="k")]
+    assert keys.count(words.visible(f"s3://lake/{text}")) == 1
+
+
+def test_what_is_spelled_out_is_set_apart() -> None:
+    key = next(node for node in tree("hostile").all("code", cls="k") if "invoice_" in node.text)
+    assert [node.text for node in key.all("span", cls="u")] == [r"\u202e"]
+
+
+def test_right_to_left_parts_of_a_key_stay_in_their_place() -> None:
+    key = next(node for node in tree("hostile").all("code", cls="k") if "/123/" in node.text)
+    assert [node.text for node in key.all("bdi")][-3:] == [
+        "dt=\u05d0\u05d1\u05d2",
+        "123",
+        "\u0645\u0644\u0641.parquet",
+    ]
+
+
+# --- every finding, and counts that agree
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_every_finding_stands_there_worst_first(name: str) -> None:
+    shown = [
+        (node.attrs["data-severity"], node.attrs["data-kind"], node.one("code", cls="k").text)
+        for node in findings_of(tree(name))
+    ]
+    given = data(name).findings
+    assert shown == [
+        (row["severity"], row["kind"], words.visible(words.uri(row) or row["subject"])) for row in given
+    ]
+    assert [SEVERITIES.index(severity) for severity, _, _ in shown] == sorted(
+        SEVERITIES.index(row["severity"]) for row in given
+    )
+
+
+def findings_of(page: Node) -> list[Node]:
+    return [node for node in page.all("li") if "data-kind" in node.attrs]
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_the_counts_by_severity_kind_and_table_agree_with_the_totals(name: str) -> None:
+    page, totals = tree(name), data(name).totals
+
+    def told(column: str, value: Any) -> int:
+        return sum(row["findings"] for row in totals if row[column] == value)
+
+    tiles = {
+        tile.one("span", cls="badge").text: number(tile.one("b"))
+        for tile in page.one("ul", cls="tiles").all("li")
+    }
+    assert tiles == {severity: told("severity", severity) for severity in SEVERITIES}
+    for row in body_rows(page, "kinds"):
+        assert number(cell(row, "findings")) == told("kind", row.one("a").text)
+    for row in page.all("tr", cls="table"):
+        of_table = sum(number(cell(row, severity)) for severity in SEVERITIES)
+        names = [
+            given["table_name"]
+            for given in totals
+            if words.visible(summary.table_label(given["table_name"])) == row.one("a").text
+        ]
+        assert of_table == told("table_name", names[0])
+    parts = sum(number(cell(row, severity)) for row in page.all("tr", cls="table") for severity in SEVERITIES)
+    assert parts == data(name).found
+
+
+def body_rows(page: Node, table: str) -> list[Node]:
+    return [
+        row for node in page.all("table", cls=table) for body in node.all("tbody") for row in body.all("tr")
+    ]
+
+
+def cell(row: Node, column: str) -> Node:
+    return row.one("td", **{"data-h": column})
+
+
+def number(node: Node) -> int:
+    return int(node.text.replace(",", ""))
+
+
+def test_a_finding_has_its_claims_side_by_side_and_its_command() -> None:
+    node = next(node for node in findings_of(tree("broken")) if node.attrs["data-kind"] == "size_mismatch")
+    claims = {
+        row.one("th").words: [value.text for value in row.all("td")] for row in node.one("tbody").all("tr")
+    }
+    assert claims == {
+        "size ≠": ["88,120,441 B (84.0 MiB)", "—", "61,341,696 B (58.5 MiB)"],
+        "ETag ≠": ["9e107d9d372bb6826bd81d3542a419d6", "—", "e4d909c290d0fb1ca068ffaddf22cbd0-12"],
+        "time": ["2026-02-26 01:00:00Z", "—", "2026-03-01 01:00:00Z"],
+    }
+    key = "s3://lake/warehouse/order_lines/region=eu/dt=2026-02-27/part-00003.parquet"
+    assert node.one("code", cls="cmd").text == f"lakeaudit explain 'conf/shop.yaml' '{key}'"
+    assert node.one("p", cls="after").text == "confirmed by a live look; not known whether it can come back"
+
+
+def test_findings_beyond_the_limit_are_counted_not_hidden() -> None:
+    row = pagedata.finding("temporary", "a/_temporary/", subject_type="prefix")
+    totals = [{**pagedata.totals([row])[0], "findings": MAX_FINDINGS + 1234}]
+    page = page_data(
+        "lake.yaml", pagedata.run(), [], [dict(row) for _ in range(MAX_FINDINGS + 3)], totals, pagedata.NOW
+    )
+    assert (len(page.findings), page.not_shown) == (MAX_FINDINGS, 1234)
+    few = PageData(
+        "lake.yaml", page.run, [], page.findings[:2], [{**totals[0], "findings": 1236}], pagedata.NOW
+    )
+    said = parse(render(few)).one("section", id="findings").words
+    assert "The worst 2 of 1,236 findings are on this page; 1,234 are not shown." in said
+
+
+def test_totals_of_another_run_are_refused() -> None:
+    with pytest.raises(ValueError, match="2 findings given, but the totals count 1"):
+        page_data(
+            "lake.yaml",
+            pagedata.run(),
+            [],
+            [pagedata.dropped(1), pagedata.dropped(2)],
+            pagedata.totals([pagedata.dropped(1)]),
+            pagedata.NOW,
+        )
+
+
+def test_worst_first_is_severity_then_bytes_then_key() -> None:
+    rows = [
+        pagedata.finding("temporary", "a", bytes_at_stake=9),
+        pagedata.finding("dropped", "b", bytes_at_stake=None),
+        pagedata.finding("dropped", "d", bytes_at_stake=7),
+        pagedata.finding("dropped", "c", bytes_at_stake=7),
+        pagedata.finding("dropped", "e", bytes_at_stake=8),
+        pagedata.finding("phantom", "f", bytes_at_stake=99),
+    ]
+    assert [row["key"] for row in pagedata.page(rows, []).findings] == ["e", "c", "d", "b", "f", "a"]
+
+
+def test_off_and_partial_say_why() -> None:
+    said = tree("broken").one("section", id="coverage").words
+    assert "off the Delta log needs reader feature variantType, which is not understood" in said
+    assert (
+        "95.2 % of 240,000 2 findings 11,406 undecided 1 not confirmed 3 rows of s3guard:shop-s3guard were rejected"
+        in said
+    )
+
+
+def test_the_evidence_is_named_with_cut_age_identity_rows_and_rejected() -> None:
+    row = body_rows(tree("broken"), "evidence")[2]
+    assert row.words == (
+        "metastore s3guard shop-s3guard identity arn:aws:dynamodb:us-east-1:0:table/shop"
+        "2026-03-01 01:00:00Z to 2026-03-01 04:41:00Z1 d 2 h1,201,0073"
+    )
+
+
+def test_at_stake_leaves_out_info_and_says_what_is_unknown() -> None:
+    rows = {row.one("a").text: row for row in tree("broken").all("tr", cls="table")}
+    assert cell(rows["sales.orders"], "rows at stake").text == "218,448"
+    assert cell(rows["raw.events"], "rows at stake").text == "≥ 18,204"
+    assert cell(rows["(no table)"], "rows at stake").text == "—"
+
+
+# --- for everyone
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_headings_captions_and_labels(name: str) -> None:
+    page = tree(name)
+    assert page.one("html").attrs["lang"] == "en"
+    assert all(table.all("caption") for table in page.all("table"))
+    assert all(section.all("h2") for section in page.all("section"))
+    labelled = [
+        control for label in page.all("label") for tag in ("input", "select") for control in label.all(tag)
+    ]
+    assert len(labelled) == len([*page.all("input"), *page.all("select")])
+    ids = [node.attrs["id"] for node in page.walk() if "id" in node.attrs]
+    assert len(ids) == len(set(ids))
+
+
+def test_the_demo_says_whether_the_audit_found_what_was_broken() -> None:
+    acts = [{"act": "delete", "key": "a/b"}, {"act": "truncate", "key": "a/c"}]
+    for matched, said in (
+        (True, "The audit found exactly these 2 faults"),
+        (False, "The audit did not find exactly these 2 faults"),
+    ):
+        page = parse(render(pagedata.page([], [], {"seed": 7, "broken": acts, "matched": matched})))
+        assert said in page.one("section", id="demo").words
+        assert [row.words for row in body_rows(page, "acts")] == ["deletea/b", "truncatea/c"]

@@ -1,0 +1,125 @@
+"""What the report page says of a run first, and of what could and could not be judged."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from lakeaudit.report import judged
+from lakeaudit.report.page import render
+from tests.builders import pagedata
+from tests.builders.htmltree import parse
+
+FINE, PART = pagedata.covered("t", files=10), pagedata.covered("t", files=10, status="partial", undecided=4)
+BLIND, OFF = pagedata.covered("t", files=10, undecided=10), pagedata.off("t", "content", "no manifest")
+YOUNG, EMPTY = pagedata.covered("t", files=10, out_of_window=10), pagedata.covered("t", files=0)
+LOST, OLD = pagedata.dropped(1), pagedata.finding("temporary", "x/_temporary/", subject_type="prefix")
+ONE: dict[str, Any] = {"tables_expected": 1, "tables_audited": 1}
+QUIET, ALL = "Nothing above info found in 1 table", "Could not judge all of it: "
+ANYTHING = "Could not judge anything: "
+NOTHING = ANYTHING + "nothing could be decided for 1 of 1 table (t)"
+
+VERDICTS: list[tuple[str, list[Any], list[Any], dict[str, Any], str, str]] = [
+    ("all decided", [], [FINE], ONE, "fine", QUIET),
+    ("only info", [OLD], [FINE], ONE, "fine", QUIET),
+    ("a loss", [LOST], [FINE], ONE, "critical", "1 dropped in 1 table"),
+    ("a loss, in part", [LOST], [PART], {**ONE, "status": "partial"}, "critical", "1 dropped in 1 table"),
+    ("in part", [], [PART], ONE, "unjudged", ALL + "only a part could be decided for 1 of 1 table (t)"),
+    ("nothing", [], [BLIND], ONE, "unjudged", NOTHING),
+    ("off", [], [OFF], ONE, "unjudged", NOTHING),
+    ("too young", [], [YOUNG], ONE, "unjudged", NOTHING),
+    ("no files", [], [EMPTY], ONE, "unjudged", NOTHING),
+    ("empty beside decided", [], [FINE, {**EMPTY, "table_name": "u"}], ONE, "fine", QUIET),
+    ("young beside decided", [], [FINE, {**YOUNG, "axis": "leftover"}], ONE, "fine", QUIET),
+    ("blind beside decided", [], [FINE, {**BLIND, "table_name": "u"}], ONE, "unjudged",
+     ALL + "nothing could be decided for 1 of 2 tables (u)"),
+    ("off in a partial run", [], [FINE, {**OFF, "table_name": "u"}], {**ONE, "status": "partial"}, "unjudged",
+     ALL + "nothing could be decided for 1 of 2 tables (u)"),
+    ("no coverage", [], [], ONE, "unjudged", ANYTHING + "nothing could be decided for any table"),
+    ("a table missing", [], [FINE], {"tables_expected": 2, "tables_audited": 1}, "unjudged",
+     ALL + "1 of 2 tables were audited"),
+    ("failed", [], [FINE], {**ONE, "status": "failed", "error": "no bucket"}, "unjudged",
+     ALL + "the audit failed: no bucket"),
+    ("running", [], [FINE], {**ONE, "status": "running"}, "unjudged", ALL + "the audit has not finished"),
+    ("suspect", [], [FINE], {**ONE, "status": "suspect"}, "unjudged", ALL + "the evidence is suspect"),
+    ("partial, no reason", [], [FINE], {**ONE, "status": "partial"}, "unjudged", ALL + "the audit is partial"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("findings", "coverage", "run", "level", "headline"),
+    [v[1:] for v in VERDICTS],
+    ids=[v[0] for v in VERDICTS],
+)
+def test_the_verdict(
+    findings: list[Any], coverage: list[Any], run: dict[str, Any], level: str, headline: str
+) -> None:
+    heading = parse(render(pagedata.page(findings, coverage, **run))).one("h1")
+    badge = {"fine": "quiet", "unjudged": "cannot tell"}.get(level, level)
+    assert (heading.attrs["class"], heading.words) == (level, f"{badge} {headline}")
+
+
+def test_rejected_rows_are_a_doubt() -> None:
+    sources = [pagedata.source("storage", "s3_inventory", "s3://inv/", 10, rejected=2)]
+    heading = parse(render(pagedata.page([], [FINE], **ONE, sources=sources))).one("h1")
+    assert heading.words == "cannot tell " + ALL + "2 rows of evidence could not be understood"
+
+
+def test_the_verdict_says_what_can_come_back_and_until_when() -> None:
+    notes = [note.words for note in parse(render(pagedata.broken())).one("ul", cls="notes").all("li")]
+    assert (
+        notes[0]
+        == "Of these, 9 can come back, 1 cannot, for 1 it is not known; the soonest only until 2026-03-04 03:12:09Z"
+    )
+    assert notes[1] == "Also 3 error, 3 warning, 1 info"
+
+
+# --- coverage
+
+
+def test_a_table_with_nothing_decided_is_never_marked_fine() -> None:
+    page = parse(render(pagedata.undecided()))
+    assert not page.all(cls="fine")
+    standings = [node.text for node in page.all("span", cls="standing")]
+    assert standings == ["nothing decided"] * 4
+    blind = [node.text for node in page.all("td", **{"data-h": "blind since"})]
+    assert blind == ["never judged in this run"] * 4
+
+
+STANDINGS: list[tuple[str, list[Any], str, str]] = [
+    ("whole", [FINE], "whole", "whole"),
+    ("whole but for the young", [pagedata.covered("t", files=10, out_of_window=3)], "whole", "whole"),
+    ("whole but for what moved on", [pagedata.covered("t", files=10, moved_on=1)], "whole", "whole"),
+    ("undecided", [PART], "part", "part"),
+    ("uncovered", [pagedata.covered("t", files=10, uncovered=1)], "part", "part"),
+    ("declared partial", [pagedata.covered("t", files=10, status="partial")], "part", "part"),
+    ("overtaken", [pagedata.covered("t", files=10, status="overtaken")], "part", "part"),
+    ("all young", [YOUNG], "young", "idle"),
+    ("all young, in part", [{**YOUNG, "status": "partial"}], "nothing", "nothing"),
+    ("all undecided", [BLIND], "nothing", "nothing"),
+    ("all moved on", [pagedata.covered("t", files=4, moved_on=4)], "nothing", "nothing"),
+    ("off", [OFF], "off", "idle"),
+    ("empty", [EMPTY], "empty", "idle"),
+    ("unknown files", [{**EMPTY, "files": None}], "nothing", "nothing"),
+    ("one axis blind", [pagedata.covered("t", "leftover", files=3), BLIND], "nothing", "part"),
+    ("one axis off", [pagedata.covered("t", "metastore", files=3), OFF], "off", "whole"),
+    ("only ignored", [pagedata.covered("t", files=3, ignored=3)], "whole", "whole"),
+]
+
+
+@pytest.mark.parametrize(
+    ("rows", "content", "table"), [s[1:] for s in STANDINGS], ids=[s[0] for s in STANDINGS]
+)
+def test_how_a_table_stands(rows: list[Any], content: str, table: str) -> None:
+    [view] = judged.judged(rows)
+    assert (view.cells["content"].state, view.standing) == (content, table)
+
+
+def test_blind_since_is_the_oldest_cut_that_anything_was_decided_on() -> None:
+    old, older = pagedata.CUT - timedelta(days=1), pagedata.CUT - timedelta(days=2)
+    rows = [
+        FINE,
+        pagedata.covered("t", "leftover", storage_cut_from=old),
+        {**BLIND, "axis": "duplicate", "storage_cut_from": older},
+    ]
+    assert judged.judged(rows)[0].blind_since == old
