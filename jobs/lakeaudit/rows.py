@@ -6,7 +6,7 @@ terminal. CSV is for spreadsheets: a text that one of them would run as a formul
 
 import csv
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, date, datetime
 from typing import Any, TextIO
 
@@ -68,7 +68,7 @@ def iso(value: object) -> str:
     raise TypeError(f"no JSON form for {type(value).__name__}")
 
 
-def rows_of(batches: Iterable[pa.RecordBatch]) -> Iterable[Row]:
+def rows_of(batches: Iterable[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
     """The rows of batches, one batch in memory at a time."""
     for batch in batches:
         yield from batch.to_pylist()

@@ -17,7 +17,7 @@ from deltalake.exceptions import DeltaError
 from pyarrow.dataset import Dataset, Expression
 
 from lakeaudit.aws import Clients, delta_rs_options, explain
-from lakeaudit.errors import BadInput, CannotAudit, SourceError
+from lakeaudit.errors import BadInput, CannotAudit
 from lakeaudit.evidence.files import list_files
 from lakeaudit.keys import Location
 from lakeaudit.kinds import SEVERITIES
@@ -99,6 +99,12 @@ class Results:
     def group_findings(self, run_id: str, table: str) -> list[Row]:
         """The run's findings about more than one file of a table: prefixes, partitions, the table itself."""
         return self._rows("findings", _of(run_id, tables=(table,)) & (pc.field("subject_type") != "file"))
+
+    def leftover_groups(
+        self, run_id: str, kinds: Sequence[str] = (), tables: Sequence[str] = ()
+    ) -> list[Row]:
+        """The run's findings that stand for many files each, which `leftover_files` names."""
+        return self._rows("findings", _of(run_id, kinds, tables) & (pc.field("axis") == "leftover"))
 
     def worst(self, run_id: str, limit: int) -> list[Row]:
         """The worst findings: by severity, then most bytes at stake, then key."""

@@ -1,0 +1,266 @@
+"""The command line: parses, calls, prints one line for every failure, and returns the contract's exit codes.
+
+Results go to stdout, progress and logs to stderr; the last line on stderr is the verdict.
+"""
+
+import json
+import os
+import re
+import sys
+import traceback
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+from typer.exceptions import TyperException
+
+from lakeaudit import __version__
+from lakeaudit.config import Lake, lake_schema, load_lake
+from lakeaudit.errors import AuditError, BadInput, CannotAudit
+from lakeaudit.kinds import KINDS
+
+if TYPE_CHECKING:
+    from lakeaudit.results.read import Results
+
+LakeFile = Annotated[str, typer.Argument(metavar="LAKE", help="The lake file.", show_default=False)]
+Tables = Annotated[
+    list[str] | None, typer.Option("--table", metavar="NAME", help="Only this table; repeatable.")
+]
+RunId = Annotated[str | None, typer.Option("--run-id", metavar="ID", help="The run's id.")]
+FailOn = Literal["critical", "error", "warning", "info", "never"]
+
+EXIT_CODES = (
+    "Exit codes: 0 audited; 1 findings at or above --fail-on; 2 bad command line or lake file; 3 audited in part; "
+    "10 nothing could be audited; 14 results could not be written; 70 a bug of lakeaudit."
+)
+
+app = typer.Typer(
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    help="Names every file of a data lake that was dropped, is stale or is duplicated.",
+    epilog=EXIT_CODES,
+)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; its exit code. Nothing but the exit code and what was printed leaves here."""
+    given = list(sys.argv[1:] if argv is None else argv)
+    debug = "--debug" in given
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    try:
+        return int(app([word for word in given if word != "--debug"], standalone_mode=False) or 0)
+    except BaseException as error:  # noqa: BLE001 - every failure is one line
+        if debug:
+            traceback.print_exc()
+        return _failed(error)
+
+
+def _failed(error: BaseException) -> int:
+    """One line for a failure, and its exit code."""
+    if isinstance(error, BrokenPipeError):  # `| head` has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    if isinstance(error, KeyboardInterrupt):
+        return _say("interrupted; nothing of this run is published", 130)
+    if isinstance(error, AuditError):
+        return _say(str(error), error.exit_code)
+    if isinstance(error, TyperException):
+        return _say(f"{error.format_message()} See lakeaudit --help.", 2)
+    if isinstance(error, SystemExit):
+        return error.code if isinstance(error.code, int) else 1
+    first = next(iter(str(error).splitlines()), "")[:200]
+    told = f"unexpected {type(error).__name__}: {first}; please report it with what --debug prints"
+    return _say(told, 70)
+
+
+def _say(text: str, code: int = 0) -> int:
+    """The verdict on stderr; a lake file's problems are a line each."""
+    for line in text.split("\n"):
+        typer.echo(f"lakeaudit: {''.join(c if c.isprintable() else ' ' for c in line)}", err=True)
+    return code
+
+
+@app.callback(invoke_without_command=True)
+def _root(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Print tracebacks; anywhere on the line.")] = False,  # noqa: ARG001
+) -> int:
+    if version:
+        typer.echo(__version__)
+        raise typer.Exit(0)
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help(), err=True)
+        raise typer.Exit(2)
+    return 0
+
+
+@app.command()
+def audit(
+    lake: LakeFile,
+    table: Tables = None,
+    live: Annotated[bool, typer.Option("--live", help="List the tables now, read no inventory.")] = False,
+    as_of: Annotated[str | None, typer.Option(metavar="TIME", help="Judge as of this time (UTC).")] = None,
+    run_id: RunId = None,
+    fail_on: Annotated[FailOn, typer.Option(help="Exit 1 from this severity on.")] = "critical",
+    format: Annotated[Literal["text", "json"], typer.Option()] = "text",  # noqa: A002
+    status_file: Annotated[
+        str | None, typer.Option(metavar="F", help="Also write the JSON summary to F (a path or s3://).")
+    ] = None,
+) -> int:
+    """Audit a lake once and publish what was found.
+
+    A results place has a single writer: do not audit one lake twice at the same time.
+    """
+    from lakeaudit.commands import audit as command
+    from lakeaudit.progress import progress_on
+    from lakeaudit.run import Options
+
+    loaded = _load(lake)
+    options = Options(tuple(table or ()), live, command.as_of_time(as_of), _run_id(run_id))
+    request = command.Request(lake, options, fail_on, format, status_file)
+    told = command.run(request, loaded, clock=_now, progress=progress_on(sys.stderr), out=sys.stdout)
+    typer.echo(told.verdict, err=True)
+    return told.exit_code
+
+
+@app.command()
+def findings(
+    lake: LakeFile,
+    run_id: RunId = None,
+    kind: Annotated[list[str] | None, typer.Option(metavar="K", help="Only this kind; repeatable.")] = None,
+    table: Tables = None,
+    files: Annotated[
+        bool, typer.Option("--files", help="A row per file instead of a group; last run only.")
+    ] = False,
+    format: Annotated[Literal["table", "csv", "jsonl"], typer.Option()] = "table",  # noqa: A002
+) -> int:
+    """Print the findings of a run, by default the last published one, worst first.
+
+    jsonl is exact. csv is for spreadsheets: a text that begins like a formula gets a leading apostrophe.
+    """
+    from lakeaudit.commands import findings as command
+
+    if unknown := set(kind or ()) - KINDS.keys():
+        raise BadInput("--kind", f"no kind {', '.join(sorted(unknown))}", f"one of {', '.join(KINDS)}")
+    loaded = _load(lake)
+    verdict = command.write(
+        loaded,
+        _results(loaded),
+        sys.stdout,
+        run_id=_run_id(run_id),
+        kinds=kind or (),
+        tables=table or (),
+        files=files,
+        format=format,
+    )
+    typer.echo(verdict, err=True)
+    return 0
+
+
+@app.command()
+def explain(
+    lake: LakeFile,
+    uri: Annotated[str, typer.Argument(metavar="URI", help="s3://bucket/key, or a local path.")],
+    format: Annotated[Literal["text", "json"], typer.Option()] = "text",  # noqa: A002
+) -> int:
+    """Say what each source knows of one file, what was found about it and why."""
+    from rich.console import Console
+
+    from lakeaudit import explain as command
+    from lakeaudit.stores import clients_of
+
+    loaded = _load(lake)
+    told = command.explain_file(loaded, _results(loaded), clients_of(loaded), uri)
+    if format == "json":
+        typer.echo(command.as_json(told))
+    else:
+        command.as_text(Console(highlight=False), told)
+    typer.echo(command.verdict_line(told), err=True)
+    return 0
+
+
+@app.command()
+def report(
+    lake: LakeFile,
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE")] = Path("report.html"),
+) -> int:
+    """Write the last published run as one self-contained page."""
+    from lakeaudit import show
+    from lakeaudit.commands.status import replace_file
+    from lakeaudit.report.page import MAX_FINDINGS, render
+    from lakeaudit.results.gather import gather
+
+    results = _results(_load(lake))
+    page = gather(results, results.published(None), lake, _now(), MAX_FINDINGS)
+    try:
+        replace_file(output, render(page).encode())
+    except OSError as error:
+        raise BadInput(str(output), f"cannot be written ({error.strerror})", "choose another -o") from error
+    typer.echo(output)
+    typer.echo(show.verdict_line(page), err=True)
+    return 0
+
+
+@app.command()
+def doctor(lake: LakeFile) -> int:
+    """Check Java, jars, credentials, every source and the results place, and say what to do.
+
+    An empty object `_probe` is written to the results place and removed again.
+    """
+    from lakeaudit.commands import doctor as command
+    from lakeaudit.stores import clients_of
+
+    loaded = _load(lake, quiet=True)
+    return command.run(loaded, clients_of(loaded), os.environ, _now(), sys.stdout, sys.stderr)
+
+
+@app.command()
+def demo(
+    directory: Annotated[Path, typer.Argument(metavar="[DIR]", help="Replaced.")] = Path("demo-lake"),
+    seed: Annotated[int | None, typer.Option(metavar="N", help="Draws the faults.")] = None,
+    faults: Annotated[int | None, typer.Option(metavar="N", help="How many; 0 for a healthy lake.")] = None,
+) -> int:
+    """Build a small lake, break it on purpose, audit it and compare: exit 0 only if both agree."""
+    from lakeaudit.progress import progress_on
+
+    try:
+        from lakeaudit.demo import run
+    except ModuleNotFoundError as error:
+        raise CannotAudit("demo", f"needs {error.name}", "pip install 'lakeaudit[demo]'") from error
+    return run(directory, seed=seed, faults=faults, progress=progress_on(sys.stderr))
+
+
+@app.command()
+def schema() -> int:
+    """Print the JSON Schema of the lake file."""
+    typer.echo(json.dumps(lake_schema(), indent=2))
+    return 0
+
+
+def _load(path: str, *, quiet: bool = False) -> Lake:
+    lake = load_lake(path, os.environ)
+    for warning in () if quiet else lake.warnings:
+        typer.echo(f"warning: {warning}", err=True)
+    return lake
+
+
+def _results(lake: Lake) -> "Results":
+    from lakeaudit.results.read import Results
+    from lakeaudit.stores import clients_of
+
+    return Results(lake.results, clients_of(lake), lake.name)
+
+
+def _run_id(text: str | None) -> str | None:
+    if text is not None and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}", text):
+        raise BadInput("--run-id", "is no run id", "write up to 128 letters, digits, `.`, `_` and `-`")
+    return text
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)

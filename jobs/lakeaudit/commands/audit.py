@@ -1,0 +1,173 @@
+"""`lakeaudit audit`: one audit with its session, its status file, what is printed and the exit code."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, TextIO
+
+from lakeaudit.aws import Clients
+from lakeaudit.commands.status import StatusFile
+from lakeaudit.config import Lake
+from lakeaudit.errors import AuditError, BadInput
+from lakeaudit.kinds import SEVERITIES
+from lakeaudit.progress import Progress
+from lakeaudit.rows import iso
+from lakeaudit.stores import clients_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from lakeaudit.outcome import Outcome
+    from lakeaudit.run import Options
+
+EXIT_ORDER = (2, 70, 14, 13, 12, 11, 10, 3, 1, 0)
+"""Of all codes that apply, the first of these is the command's."""
+
+WORST_SHOWN = 50
+
+
+@dataclass(frozen=True)
+class Told:
+    """What an audit prints: the summary object, text for people, the verdict's line, and the exit code."""
+
+    summary: dict[str, Any]
+    verdict: str
+    exit_code: int
+
+
+@dataclass(frozen=True)
+class Request:
+    """What was typed. `fail_on` is a severity or `never`."""
+
+    lake_file: str
+    options: "Options"
+    fail_on: str = "critical"
+    format: str = "text"
+    status_file: str | None = None
+
+
+def run(
+    request: Request, lake: Lake, *, clock: Callable[[], datetime], progress: Progress, out: TextIO
+) -> Told:
+    """Audit the lake, print the result on `out` and keep the status file true to the last.
+
+    Raises:
+        AuditError: as `run.audit`; the status file then says failed, and why.
+    """
+    from lakeaudit.run import in_scope
+
+    in_scope(lake, request.options)
+    clients = clients_of(lake)
+    status = StatusFile(request.status_file, clients)
+    begun = _unfinished(request, lake, clock(), "running", None)
+    status.write(begun)
+    try:
+        told = _audited(request, lake, clients, clock, progress, out)
+    except BaseException as error:
+        said = str(error) if isinstance(error, AuditError) else type(error).__name__
+        failed = begun | {"status": "failed", "finished_at": iso(clock()), "error": said}
+        status.write(failed)
+        if request.format == "json":
+            print(json.dumps(failed), file=out)
+        raise
+    status.write(told.summary)
+    return told
+
+
+def highest(*codes: int) -> int:
+    """The exit code of a command to which several apply."""
+    return next(code for code in EXIT_ORDER if code in codes)
+
+
+def fails(severities: Mapping[str, int], fail_on: str) -> bool:
+    """Whether there are findings at or above `fail_on`."""
+    if fail_on == "never":
+        return False
+    return any(severities.get(name) for name in SEVERITIES[: SEVERITIES.index(fail_on) + 1])
+
+
+def as_of_time(text: str | None) -> datetime | None:
+    """`--as-of`: an ISO-8601 time; without a zone it is UTC.
+
+    Raises:
+        BadInput: it is no such time.
+    """
+    if text is None:
+        return None
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        raise BadInput(f"--as-of {text}", "is no time", "write 2026-11-21T08:00:00Z") from None
+    return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+
+
+def _audited(
+    request: Request,
+    lake: Lake,
+    clients: Clients,
+    clock: Callable[[], datetime],
+    progress: Progress,
+    out: TextIO,
+) -> Told:
+    from lakeaudit.run import audit
+
+    with progress.stage("start Spark"):
+        spark = _session(lake, clients)
+    try:
+        outcome = audit(lake, request.options, spark=spark, clients=clients, clock=clock, progress=progress)
+    finally:
+        spark.stop()
+    found = fails(outcome.summary["severities"], request.fail_on)
+    verdict = _printed(request, lake, clients, outcome, clock(), out)
+    return Told(outcome.summary, verdict, highest(outcome.exit_code, 1 if found else 0))
+
+
+def _session(lake: Lake, clients: Clients) -> "SparkSession":
+    from lakeaudit.spark import bucket_settings, build_session
+
+    extra: dict[str, str] = {}
+    for bucket, at in clients.by_bucket.items():
+        extra |= bucket_settings(bucket, at)
+    return build_session(f"lakeaudit {lake.name}", s3=clients.default, extra=extra)
+
+
+def _printed(
+    request: Request, lake: Lake, clients: Clients, outcome: "Outcome", now: datetime, out: TextIO
+) -> str:
+    """Print what was asked for; the verdict's line. Both are of what was published, read back."""
+    from rich.console import Console
+
+    from lakeaudit import show
+    from lakeaudit.results.gather import gather
+    from lakeaudit.results.read import Results
+
+    results = Results(lake.results, clients, lake.name)
+    page = gather(results, outcome.run_row, request.lake_file, now, WORST_SHOWN)
+    if request.format == "json":
+        print(json.dumps(outcome.summary, default=iso), file=out)
+    else:
+        show.audit(Console(file=out, highlight=False), page)
+    return show.verdict_line(page)
+
+
+def _unfinished(
+    request: Request, lake: Lake, now: datetime, status: str, error: str | None
+) -> dict[str, Any]:
+    """The summary object while there is nothing to say yet."""
+    options = request.options
+    return {
+        "run_id": options.run_id,
+        "lake": lake.name,
+        "status": status,
+        "as_of": iso(options.as_of or now),
+        "started_at": iso(now),
+        "finished_at": None,
+        "tables": {},
+        "sources": [],
+        "coverage": {},
+        "findings": {},
+        "severities": {},
+        "states": {},
+        "error": error,
+    }

@@ -1,0 +1,44 @@
+"""`lakeaudit doctor`: every check as it is made, and a verdict."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import TextIO
+
+from rich.console import Console
+
+from lakeaudit import show
+from lakeaudit.aws import Clients
+from lakeaudit.config import Lake
+from lakeaudit.doctor import Check, examine, exit_code
+from lakeaudit.report.words import visible
+
+STYLES = {"ok": "green", "note": "yellow", "bad": "red", "fatal": "bold red"}
+MARKS = {"ok": "ok", "note": "note", "bad": "FAIL", "fatal": "FAIL"}
+
+
+def run(lake: Lake, clients: Clients, env: Mapping[str, str], now: datetime, out: TextIO, err: TextIO) -> int:
+    """Print each check on `out` and the verdict on `err`; the exit code."""
+    console = Console(file=out, highlight=False)
+    checks = []
+    for check in examine(lake, clients, env, now):
+        _print(console, check)
+        checks.append(check)
+    print(_verdict(checks), file=err)
+    return exit_code(checks)
+
+
+def _print(console: Console, check: Check) -> None:
+    head = show.plain(f"{MARKS[check.state]:5}", STYLES[check.state])
+    show.line(console, head.append_text(show.plain(f"{check.about}: {check.told}")))
+    if check.way_out:
+        show.line(console, show.plain(check.way_out, "dim"), indent=5)
+
+
+def _verdict(checks: list[Check]) -> str:
+    broken = [check for check in checks if check.state in ("bad", "fatal")]
+    if not broken:
+        return f"OK: {len(checks)} checks, nothing to mend"
+    names = ", ".join(check.about for check in broken[:3])
+    more = f" and {len(broken) - 3} more" if len(broken) > 3 else ""
+    level = "NOTHING CAN BE AUDITED" if exit_code(checks) == 10 else "PARTIAL"
+    return visible(f"{level}: {len(broken)} of {len(checks)} checks failed: {names}{more}")
