@@ -1,0 +1,138 @@
+"""What every storage reader promises, whatever it reads. A new reader is one more world below these tests.
+
+A world lays the objects of `OBJECTS` somewhere, in its own way, and reads them once.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from lakeaudit.aws import Clients
+from lakeaudit.evidence.protocol import Context, Stored
+from lakeaudit.keys import Location
+from lakeaudit.schemas import STORED
+
+OBJECTS = {
+    "t/plain.parquet": b"hello",
+    "t/empty": b"",
+    "t/p=a b/x+y.parquet": b"space and plus",
+    "t/p=%41%2F/100%.parquet": b"looks like escapes",
+    "t/p=日本/né🎉.parquet": b"any Unicode",
+    "t/deep/er/and/deeper/f": b"deep",
+    "t/q='\"&<;>/f": b"markup",
+}
+"""Key below the covered place and content: what every kind of store can hold."""
+
+S3_ONLY = {"t//double": b"empty part", "t/folder/": b"", "t/./dot": b"not a path"}
+"""Keys that no local file system can hold."""
+
+VERSIONED: dict[str, tuple[bytes, bytes | None]] = {
+    "t/again": (b"first", b"second"),
+    "t/gone": (b"was here", None),
+}
+"""Key and its versions in order; None is a delete marker."""
+
+
+@dataclass(frozen=True)
+class World:
+    """What was laid and what a reader made of it.
+
+    `versions` says that older versions are known here; `etags` that ETags are.
+    """
+
+    stored: Stored
+    place: Location
+    objects: dict[str, bytes]
+    began: datetime
+    versions: bool = False
+    etags: bool = True
+    rows: list[dict[str, Any]] = field(default_factory=list)
+
+    def row(self, key: str) -> dict[str, Any]:
+        """The one row of a key below the place."""
+        found = [row for row in self.rows if row["key"] == self.place.prefix + key]
+        assert len(found) == 1, (key, found)
+        return found[0]
+
+
+def rows_of(frame: DataFrame) -> list[dict[str, Any]]:
+    """Rows by key, as plain values; what is null is left out."""
+    rows = [{k: v for k, v in row.asDict().items() if v is not None} for row in frame.collect()]
+    return sorted(rows, key=lambda row: (row.get("key", ""), row.get("reject", "")))
+
+
+def context(spark: SparkSession, clients: Clients, as_of: datetime, *, live: bool = True) -> Context:
+    return Context(spark, clients, as_of=as_of, now=as_of, live=live, parallelism=2)
+
+
+def ids(params: Sequence[Any]) -> list[str]:
+    return ["-".join(str(part) for part in param) for param in params]
+
+
+class StorageContract:
+    """Subclasses give a class-scoped fixture `world`, so that each world is read once."""
+
+    def test_rows_are_stored_rows(self, world: World) -> None:
+        found = [(column.name, column.dataType) for column in world.stored.frame.schema]
+        assert found == [(column.name, column.dataType) for column in STORED]
+        assert {row["source"] for row in world.rows} == {world.stored.info.id}
+
+    def test_names_every_object_once_with_its_raw_key(self, world: World) -> None:
+        present = [(row["bucket"], row["key"]) for row in world.rows if row["presence"] == "present"]
+        again = ["t/again"] if world.versions else []
+        keys = [*world.objects, *again]
+        assert sorted(present) == sorted((world.place.bucket, world.place.prefix + key) for key in keys)
+
+    def test_knows_sizes(self, world: World) -> None:
+        for key, content in world.objects.items():
+            assert world.row(key)["size"] == len(content)
+
+    def test_knows_etags_without_quotes_where_the_store_has_them(self, world: World) -> None:
+        etags = {key: world.row(key).get("etag") for key in world.objects}
+        if world.etags:
+            assert all(etag and not etag.startswith('"') for etag in etags.values())
+        else:
+            assert set(etags.values()) == {None}
+
+    def test_times_are_utc(self, world: World) -> None:
+        for key in world.objects:
+            modified = world.row(key)["modified_at"].replace(tzinfo=UTC)
+            assert abs(modified - world.began) < timedelta(minutes=10)
+
+    def test_rejects_nothing_and_has_no_hole(self, world: World) -> None:
+        assert [row["reject"] for row in world.rows if "reject" in row] == []
+        assert world.stored.holes == ()
+        assert world.stored.warnings == ()
+
+    def test_readable_objects_are_not_archived(self, world: World) -> None:
+        assert {world.row(key)["archived"] for key in world.objects} == {False}
+
+    def test_says_what_it_covers_and_when_it_looked(self, world: World) -> None:
+        info = world.stored.info
+        assert any(
+            place.holds(world.place.bucket, world.place.prefix + "t/x") for place in world.stored.covers
+        )
+        assert info.role == "storage"
+        assert info.identity
+        assert info.cut is not None
+        assert info.cut.end is None or info.cut.start <= info.cut.end
+
+    def test_a_delete_marker_is_absence_with_what_can_come_back(self, world: World) -> None:
+        if not world.versions:
+            assert [row["key"] for row in world.rows if row["key"].endswith("t/gone")] == []
+            return
+        row = world.row("t/gone")
+        assert (row["presence"], row["delete_marker"], row["older_size"]) == ("absent", True, 8)
+        assert row["older_version_id"]
+        assert "size" not in row
+
+    def test_an_overwritten_object_is_its_latest_version(self, world: World) -> None:
+        if not world.versions:
+            pytest.skip("a world without versions has no overwritten object")
+        row = world.row("t/again")
+        assert (row["presence"], row["size"], row["older_size"]) == ("present", 6, 5)
+        assert row["older_version_id"] != row["version_id"]

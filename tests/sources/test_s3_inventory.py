@@ -1,0 +1,300 @@
+"""S3 Inventory: genuine reports to the exact row, the storage contract, versions, columns and time."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from lakeaudit.aws import Clients
+from lakeaudit.config import S3Inventory
+from lakeaudit.evidence.files import folders
+from lakeaudit.evidence.protocol import Cut, Stored
+from lakeaudit.evidence.storage import inventory_manifest, s3_inventory
+from lakeaudit.evidence.storage.inventory_manifest import find_report
+from lakeaudit.keys import Location
+from tests.builders.inventory import (
+    ALL,
+    CURRENT,
+    SCAN,
+    WRITERS,
+    Version,
+    deleted,
+    into,
+    lay,
+)
+from tests.conftest import Aws
+from tests.sources.storage_contract import (
+    OBJECTS,
+    S3_ONLY,
+    VERSIONED,
+    StorageContract,
+    World,
+    context,
+    rows_of,
+)
+
+GENUINE = Path(__file__).parents[1] / "data" / "inventory"
+DAY_AFTER = SCAN + timedelta(days=1)
+
+
+def read(
+    spark: SparkSession,
+    where: str | Path,
+    as_of: datetime = DAY_AFTER,
+    clients: Clients | None = None,
+    **options: Any,
+) -> Stored:
+    source = S3Inventory(kind="s3_inventory", location=Location.parse(str(where)), **options)
+    return s3_inventory.read(source, context(spark, clients or Clients(), as_of), "inventory 1")
+
+
+def at(hour: int, minute: int, second: int) -> datetime:
+    return datetime(2024, 5, 6, hour, minute, second)  # noqa: DTZ001 - as Spark gives it in a UTC process
+
+
+GENUINE_COMMON = {"source": "inventory 1", "bucket": "filemanager-inventory-test"}
+GENUINE_PUT = GENUINE_COMMON | {
+    "presence": "present",
+    "storage_class": "STANDARD",
+    "archived": False,
+    "multipart": False,
+    "encryption": "SSE-S3",
+    "delete_marker": False,
+}
+GENUINE_ROWS = [
+    GENUINE_PUT
+    | {
+        "key": "inventory-test/",
+        "size": 0,
+        "etag": "d41d8cd98f00b204e9800998ecf8427e",
+        "modified_at": at(22, 37, 48),
+    },
+    GENUINE_PUT
+    | {
+        "key": "inventory-test/key1",
+        "size": 5,
+        "etag": "d8e8fca2dc0f896fd7cb4cb0031ba249",
+        "version_id": "tpinzcbxOfWpZsmjvVgdHEvSohsY4TA0",
+        "modified_at": at(22, 44, 22),
+        "older_version_id": "null",
+        "older_size": 0,
+    },
+    GENUINE_COMMON
+    | {
+        "key": "inventory-test/key2",
+        "presence": "absent",
+        "delete_marker": True,
+        "version_id": "gdN1exfZmD7m713patv8dlQ7fTNwle3v",
+        "modified_at": at(22, 46, 14),
+        "older_version_id": "zl_C7NLxrkBsMFD5HQUdybrmuV9VpvkN",
+        "older_size": 5,
+    },
+]
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_genuine_reports_are_read_to_the_exact_rows(spark: SparkSession, form: str) -> None:
+    stored = read(spark, GENUINE / f"{form}_inventory_manifest.json")
+    assert rows_of(stored.frame) == GENUINE_ROWS
+    assert (stored.holes, stored.warnings) == ((), ())
+    assert stored.covers == (Location("filemanager-inventory-test", ""),)
+    assert stored.info.cut == Cut(SCAN, None, timedelta(hours=48))
+
+
+FORMS = [(form, kind) for form in WRITERS for kind in ("all-versions", "current-only")]
+
+
+def _contents(*, versions: bool) -> list[Version]:
+    rows = [Version(key, Size=len(content)) for key, content in (OBJECTS | S3_ONLY).items()]
+    if not versions:
+        return rows
+    (key, (first, second)), (gone, (was, _)) = VERSIONED.items()
+    noon = SCAN - timedelta(hours=13)
+    return [
+        *rows,
+        Version(key, None, IsLatest=False, Size=len(first)),
+        Version(key, "v2", Size=len(second or b""), LastModifiedDate=noon + timedelta(minutes=1)),
+        deleted(gone, "d2", noon + timedelta(minutes=1)),
+        Version(gone, "v1", IsLatest=False, Size=len(was)),
+    ]
+
+
+class TestContract(StorageContract):
+    @pytest.fixture(scope="class", params=FORMS, ids=["-".join(params) for params in FORMS])
+    @classmethod
+    def world(
+        cls, spark: SparkSession, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+    ) -> World:
+        form, kind = request.param
+        folder = tmp_path_factory.mktemp("report")
+        columns = ALL if kind == "all-versions" else CURRENT
+        rows = _contents(versions=kind == "all-versions")
+        halves = [WRITERS[form](rows[::2], columns), WRITERS[form](rows[1::2], columns)]
+        lay(into(folder), halves, form=form, columns=columns)
+        stored = read(spark, folder / "inv")
+        return World(
+            stored=stored,
+            place=Location("lake", ""),
+            objects=OBJECTS | S3_ONLY,
+            began=SCAN - timedelta(hours=13),
+            versions=kind == "all-versions",
+            rows=rows_of(stored.frame),
+        )
+
+
+def test_a_report_on_s3_is_read_from_its_destination_bucket(
+    spark: SparkSession, clients: Clients, aws: Aws, bucket: str
+) -> None:
+    def put(key: str, content: bytes) -> None:
+        aws.s3.put_object(Bucket=bucket, Key=key, Body=content)
+
+    under = "dest/lake/config id"
+    lay(put, [WRITERS["CSV"]([Version("k 1")])], under=under, destination=bucket)
+    places = (f"s3://{bucket}/dest/", f"s3://{bucket}/{under}/", f"s3://{bucket}/{under}/2024-05-07T01-00Z")
+    found = {find_report(clients, Location.parse(where), DAY_AFTER).place for where in places}
+    assert found == {Location(bucket, f"{under}/2024-05-07T01-00Z/manifest.json")}
+    stored = read(spark, places[0], clients=clients)
+    assert [row["key"] for row in rows_of(stored.frame)] == ["k 1"]
+    cut = stored.info.cut
+    assert cut is not None
+    assert cut.end is not None
+    assert (cut.start, cut.margin) == (SCAN, cut.end - SCAN)
+
+
+VERSION_TABLE: list[tuple[str, list[Version], dict[str, Any]]] = [
+    ("one null version", [Version("k")], {"presence": "present", "size": 5}),
+    ("the text null", [Version("k", "null")], {"presence": "present", "size": 5}),
+    ("two latest", [Version("k", "a"), Version("k", "b")], {"presence": "unclear"}),
+    ("the same row twice", [Version("k", "a"), Version("k", "a")], {"presence": "unclear"}),
+    (
+        "no latest",
+        [Version("k", "a", IsLatest=False)],
+        {"presence": "unclear", "older_version_id": "a", "older_size": 5},
+    ),
+    ("latest not told", [Version("k", "a", IsLatest=None)], {"presence": "unclear"}),
+    ("marker not told", [Version("k", "a", IsDeleteMarker=None)], {"presence": "unclear"}),
+    (
+        "only delete markers",
+        [deleted("k", "a"), deleted("k", "b", latest=False)],
+        {"presence": "absent", "delete_marker": True, "version_id": "a"},
+    ),
+    (
+        "the newest of the older ones",
+        [
+            Version("k", "old", IsLatest=False, Size=1, LastModifiedDate=SCAN - timedelta(days=3)),
+            Version("k", "newer", IsLatest=False, Size=2, LastModifiedDate=SCAN - timedelta(days=2)),
+            Version("k", None, IsLatest=False, Size=3, LastModifiedDate=SCAN - timedelta(days=4)),
+            Version("k", "now", Size=4, LastModifiedDate=SCAN - timedelta(days=5)),
+        ],
+        {"presence": "present", "size": 4, "version_id": "now", "older_version_id": "newer", "older_size": 2},
+    ),
+]
+
+
+CLASSES: list[tuple[str | None, str | None, bool | None]] = [
+    ("STANDARD", None, False),
+    ("GLACIER_IR", None, False),
+    ("GLACIER", None, True),
+    ("DEEP_ARCHIVE", None, True),
+    ("INTELLIGENT_TIERING", "FREQUENT", False),
+    ("INTELLIGENT_TIERING", "ARCHIVE_INSTANT_ACCESS", False),
+    ("INTELLIGENT_TIERING", "ARCHIVE_ACCESS", True),
+    ("INTELLIGENT_TIERING", "DEEP_ARCHIVE_ACCESS", True),
+    ("INTELLIGENT_TIERING", None, None),
+    (None, None, None),
+]
+ENCRYPTIONS = [
+    ("NOT-SSE", "NONE"),
+    ("SSE-S3", "SSE-S3"),
+    ("SSE-KMS", "SSE-KMS"),
+    ("SSE-C", "SSE-C"),
+    (None, None),
+]
+
+
+TOLD = ("presence", "size", "version_id", "older_version_id", "older_size", "delete_marker")
+
+
+@pytest.mark.parametrize("form", WRITERS)
+def test_versions_fold_to_one_row_in_one_spelling(spark: SparkSession, tmp_path: Path, form: str) -> None:
+    rows = [Version(**(vars(version) | {"Key": name})) for name, rows, _ in VERSION_TABLE for version in rows]
+    rows += [
+        Version(f"c{i}", StorageClass=name, IntelligentTieringAccessTier=tier)
+        for i, (name, tier, _) in enumerate(CLASSES)
+    ]
+    rows += [Version(f"e{i}", EncryptionStatus=written) for i, (written, _) in enumerate(ENCRYPTIONS)]
+    lay(into(tmp_path), [WRITERS[form](rows[::2]), WRITERS[form](rows[1::2])], form=form)
+    found = {row["key"]: row for row in rows_of(read(spark, tmp_path / "inv").frame)}
+    for name, _, expected in VERSION_TABLE:
+        asked = {key: found[name][key] for key in TOLD if key in found[name]}
+        present = {"delete_marker": False} if expected["presence"] == "present" else {}
+        assert asked == present | expected, name
+    assert [found[f"c{i}"].get("archived") for i in range(len(CLASSES))] == [told for _, _, told in CLASSES]
+    encryption = [found[f"e{i}"].get("encryption") for i in range(len(ENCRYPTIONS))]
+    assert encryption == [told for _, told in ENCRYPTIONS]
+
+
+def test_current_only_reports_name_a_key_once_or_are_unclear(spark: SparkSession, tmp_path: Path) -> None:
+    rows = [Version("once"), Version("twice"), Version("twice", Size=6)]
+    lay(into(tmp_path), [WRITERS["CSV"](rows, CURRENT)], columns=CURRENT)
+    found = {row["key"]: row["presence"] for row in rows_of(read(spark, tmp_path / "inv").frame)}
+    assert found == {"once": "present", "twice": "unclear"}
+
+
+@pytest.mark.parametrize("form", WRITERS)
+def test_missing_optional_columns_are_null(spark: SparkSession, tmp_path: Path, form: str) -> None:
+    columns = ("Bucket", "Key")
+    lay(into(tmp_path), [WRITERS[form]([Version("k")], columns)], form=form, columns=columns)
+    stored = read(spark, tmp_path / "inv")
+    row = {
+        "source": "inventory 1",
+        "bucket": "lake",
+        "key": "k",
+        "presence": "present",
+        "delete_marker": False,
+    }
+    assert rows_of(stored.frame) == [row]
+    assert stored.warnings == ()
+
+
+def test_unknown_columns_are_left_out_with_one_warning(spark: SparkSession, tmp_path: Path) -> None:
+    columns = ("Bucket", "Key", "Moods", "Size")
+    lay(into(tmp_path), [WRITERS["CSV"]([Version("k")], ("Bucket", "Key", "ETag", "Size"))], columns=columns)
+    stored = read(spark, tmp_path / "inv")
+    assert [(row["key"], row["size"]) for row in rows_of(stored.frame)] == [("k", 5)]
+    assert stored.warnings == ("columns not known to S3 Inventory are left out: Moods",)
+
+
+NEWEST: Sequence[tuple[timedelta, int]] = [
+    (timedelta(minutes=1), 0),
+    (timedelta(days=1), 1),
+    (timedelta(days=2, hours=23), 2),
+    (timedelta(days=3, hours=1), 2),
+]
+
+
+def test_the_newest_complete_report_at_the_time_asked_for_is_taken(tmp_path: Path) -> None:
+    for day in range(4):
+        lay(into(tmp_path), [], at=SCAN + timedelta(days=day), checksum=day < 3)
+    for after, day in NEWEST:
+        report = find_report(Clients(), Location.parse(str(tmp_path / "inv")), SCAN + after)
+        assert report.manifest.created_at == SCAN + timedelta(days=day)
+
+
+def test_no_other_folder_is_listed_than_those_of_reports(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`data/` is shared by all reports and may hold millions of keys."""
+    lay(into(tmp_path), [WRITERS["CSV"]([Version("k")])])
+    asked: list[str] = []
+
+    def noted(clients: Clients, place: Location) -> list[str]:
+        asked.append(place.key)
+        return folders(clients, place)
+
+    monkeypatch.setattr(inventory_manifest, "folders", noted)
+    find_report(Clients(), Location.parse(str(tmp_path)), DAY_AFTER)
+    assert [key.rpartition("/")[2] for key in asked] == [tmp_path.name, "inv"]
