@@ -62,7 +62,9 @@ def compare(faults: Sequence[Fault], findings: Iterable[Row], leftovers: Iterabl
     wanted = {_wanted(expected): expected for fault in faults for expected in fault.expected}
     lacking = [(fault, list(_lacking(fault, found))) for fault in faults]
     differences = [difference for _, told in lacking for difference in told]
-    differences += [Difference("", f"not caused: {' '.join(subject)}") for subject in sorted(found.keys() - wanted.keys())]
+    differences += [
+        Difference("", f"not caused: {' '.join(subject)}") for subject in sorted(found.keys() - wanted.keys())
+    ]
     if len(rows) != len({_subject(row) for row in rows}):
         differences.append(Difference("", "one subject has two findings of one kind"))
     return Comparison(tuple(faults), tuple(fault for fault, told in lacking if told), tuple(differences))
@@ -78,7 +80,9 @@ def _lacking(fault: Fault, found: dict[Subject, Row]) -> Iterator[Difference]:
         for name in ("severity", "recoverable"):
             value = getattr(expected, name)
             if value is not None and row[name] != value:
-                yield Difference(fault.act, f"{name} is {row[name]}, not {value}: {' '.join(subject)} ({fault.what})")
+                yield Difference(
+                    fault.act, f"{name} is {row[name]}, not {value}: {' '.join(subject)} ({fault.what})"
+                )
 
 
 def _wanted(expected: Expected) -> Subject:

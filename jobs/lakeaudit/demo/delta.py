@@ -1,12 +1,15 @@
 """The demo's Delta tables: most written by Spark, some by delta-rs, with real history behind them."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from concurrent.futures import ThreadPoolExecutor
-
+import hashlib
 import json
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import unquote
 
 import pyarrow as pa
+from delta.tables import DeltaTable as SparkTable
 from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -14,7 +17,17 @@ from pyspark.sql import functions as F
 from lakeaudit.aws import Clients, Endpoint
 from lakeaudit.demo.plain import record
 from lakeaudit.demo.server import LAKE
-from lakeaudit.demo.tables import CLONE, CUSTOMERS, INVOICES, JOURNAL, ORDERS, PRICES, RETURNS, STOCK, DemoTable
+from lakeaudit.demo.tables import (
+    CLONE,
+    CUSTOMERS,
+    INVOICES,
+    JOURNAL,
+    ORDERS,
+    PRICES,
+    RETURNS,
+    STOCK,
+    DemoTable,
+)
 from lakeaudit.emit import WrittenFile
 
 SHOPS = ("north & south", "50%+", "a=b/c", "Köln", "12:30:00", "closed")
@@ -44,43 +57,53 @@ def build_delta(spark: SparkSession, clients: Clients, at: Endpoint) -> None:
 def orders(spark: SparkSession, clients: Clients) -> None:
     """Partitions with awkward names; one of them deleted and vacuumed; the writer keeps a list of what it wrote."""
     shops = F.array(*[F.lit(shop) for shop in SHOPS])
-    rows = _rows(spark, ORDERS.name, 3600).withColumn("shop", F.element_at(shops, (F.col("id") % 6 + 1).cast("int")))
+    rows = _rows(spark, ORDERS.name, 3600).withColumn(
+        "shop", F.element_at(shops, (F.col("id") % 6 + 1).cast("int"))
+    )
     _create(rows.repartition(6), ORDERS, "shop", deletedFileRetentionDuration=AT_ONCE)
     _list_of_first_commit(clients, ORDERS)
-    spark.sql(f"DELETE FROM delta.`{ORDERS.path}` WHERE shop = 'closed'")
-    spark.sql(f"VACUUM delta.`{ORDERS.path}` RETAIN 0 HOURS")
+    table = SparkTable.forPath(spark, ORDERS.path)
+    table.delete("shop = 'closed'")
+    table.vacuum(0)
 
 
 def customers(spark: SparkSession) -> None:
     """Deletion vectors by DELETE, then a MERGE."""
     _create(_rows(spark, CUSTOMERS.name, 1000).repartition(10), CUSTOMERS, enableDeletionVectors="true")
-    spark.sql(f"DELETE FROM delta.`{CUSTOMERS.path}` WHERE id % 50 = 0")
-    _rows(spark, "changed customers", 120).withColumn("id", F.col("id") + 900).createOrReplaceTempView("demo_changes")
-    spark.sql(
-        f"MERGE INTO delta.`{CUSTOMERS.path}` AS old USING demo_changes AS new ON old.id = new.id "
-        "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
-    )
+    table = SparkTable.forPath(spark, CUSTOMERS.path)
+    table.delete("id % 50 = 0")
+    news = _rows(spark, "changed customers", 120).withColumn("id", F.col("id") + 900)
+    merge = table.alias("old").merge(news.alias("new"), "old.id = new.id")
+    merge.whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
 
 
 def stock(spark: SparkSession) -> None:
     """Change data and files rewritten by DELETE, a shallow clone of that, then OPTIMIZE in one partition."""
     rows = _rows(spark, STOCK.name, 1600).withColumn("zone", F.col("id") % 4)
     _create(rows.repartition(5), STOCK, "zone", enableChangeDataFeed="true")
-    spark.sql(f"DELETE FROM delta.`{STOCK.path}` WHERE zone = 3 AND id % 9 = 0")
+    table = SparkTable.forPath(spark, STOCK.path)
+    table.delete("zone = 3 AND id % 9 = 0")
     spark.sql(f"CREATE TABLE delta.`{CLONE.path}` SHALLOW CLONE delta.`{STOCK.path}`")
-    spark.sql(f"OPTIMIZE delta.`{STOCK.path}` WHERE zone = 0")
+    table.optimize().where("zone = 0").executeCompaction()
 
 
 def prices(spark: SparkSession, clients: Clients) -> None:
     """Overwritten, checkpointed, vacuumed; then the log before the checkpoint is cleaned up, as Delta does by age."""
-    _create(_rows(spark, PRICES.name, 800).repartition(8), PRICES, checkpointInterval="2", deletedFileRetentionDuration=AT_ONCE)
+    _create(
+        _rows(spark, PRICES.name, 800).repartition(8),
+        PRICES,
+        checkpointInterval="2",
+        deletedFileRetentionDuration=AT_ONCE,
+    )
     for mode in ("overwrite", "append"):
         rows = _rows(spark, f"{PRICES.name} {mode}", 900)
         rows.repartition(8).write.format("delta").mode(mode).save(PRICES.path)
-    spark.sql(f"VACUUM delta.`{PRICES.path}` RETAIN 0 HOURS")
+    SparkTable.forPath(spark, PRICES.path).vacuum(0)
     for version in (0, 1):
         for suffix in ("json", "crc"):
-            clients.s3(LAKE).delete_object(Bucket=LAKE, Key=f"{PRICES.location}/_delta_log/{version:020}.{suffix}")
+            clients.s3(LAKE).delete_object(
+                Bucket=LAKE, Key=f"{PRICES.location}/_delta_log/{version:020}.{suffix}"
+            )
 
 
 def written_by_delta_rs(at: Endpoint) -> None:
@@ -95,9 +118,11 @@ def written_by_delta_rs(at: Endpoint) -> None:
     _append(RETURNS, 9, options, mode="overwrite")
 
 
-def _append(table: DemoTable, number: int, options: dict[str, str], by: list[str] | None = None, mode: str = "append") -> None:
+def _append(
+    table: DemoTable, number: int, options: dict[str, str], by: list[str] | None = None, mode: str = "append"
+) -> None:
     count = 240
-    text = [f"{table.name} {number} {row} {hash((number, row)) & 0xFFFFFFFFFFFF:012x}" * 2 for row in range(count)]
+    text = [hashlib.sha512(f"{table.name} {number} {row}".encode()).hexdigest() for row in range(count)]
     months = [f"2026-0{row % 4 + 1}" for row in range(count)]
     rows = pa.table({"id": list(range(count)), "month": months, "text": text})
     write_deltalake(_uri(table), rows, mode=mode, partition_by=by, storage_options=options)  # type: ignore[call-overload]
@@ -120,14 +145,16 @@ def _create(rows: DataFrame, table: DemoTable, *by: str, **properties: str) -> N
 
 def _list_of_first_commit(clients: Clients, table: DemoTable) -> None:
     """What the job that made the table would have recorded of its own files: paths, sizes and rows, no ETags."""
-    from urllib.parse import unquote
+    commit = f"{table.location}/_delta_log/{0:020}.json"
+    text = clients.s3(LAKE).get_object(Bucket=LAKE, Key=commit)["Body"].read()
+    adds = [action["add"] for action in map(json.loads, text.splitlines()) if "add" in action]
+    record(clients, table, [_written(table, add) for add in adds])
 
-    log = clients.s3(LAKE).get_object(Bucket=LAKE, Key=f"{table.location}/_delta_log/{0:020}.json")["Body"].read()
-    adds = [action["add"] for action in map(json.loads, log.splitlines()) if "add" in action]
-    record(clients, table, [
-        WrittenFile(f"{table.location}/{unquote(add['path'])}", add["size"], records=json.loads(add["stats"])["numRecords"])
-        for add in adds
-    ])  # fmt: skip
+
+def _written(table: DemoTable, add: dict[str, Any]) -> WrittenFile:
+    """Paths in a log are percent-encoded; lists have them raw."""
+    rows = json.loads(add["stats"])["numRecords"]
+    return WrittenFile(f"{table.location}/{unquote(add['path'])}", add["size"], records=rows)
 
 
 @contextmanager

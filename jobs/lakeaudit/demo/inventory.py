@@ -133,7 +133,8 @@ def _columnar(rows: Sequence[dict[str, Any]], kind: str) -> bytes:
         orc.write_table(table, sink, compression="zlib")
     else:
         pq.write_table(table, sink)
-    return sink.getvalue().to_pybytes()
+    body: bytes = sink.getvalue().to_pybytes()
+    return body
 
 
 def _schema(kind: str) -> str:
@@ -143,7 +144,9 @@ def _schema(kind: str) -> str:
         named = {pa.string(): "string", pa.bool_(): "boolean", pa.int64(): "bigint", _TIME: "timestamp"}
         return f"struct<{','.join(f'{name}:{named[type_]}' for _, name, type_ in _COLUMNS)}>"
     named = {pa.string(): "binary {} (STRING)", pa.bool_(): "boolean {}", pa.int64(): "int64 {}"}
-    lines = [named.get(type_, "int64 {} (TIMESTAMP(MILLIS,true))").format(name) for _, name, type_ in _COLUMNS]
+    lines = [
+        named.get(type_, "int64 {} (TIMESTAMP(MILLIS,true))").format(name) for _, name, type_ in _COLUMNS
+    ]
     return f"message s3.inventory {{ {' '.join(f'optional {line};' for line in lines)} }}"
 
 

@@ -28,7 +28,11 @@ def build_plain(spark: SparkSession, clients: Clients) -> None:
     s3 = clients.s3(LAKE)
     events(spark, clients)
     noise = random.Random(7)  # noqa: S311 - bytes to fill files with
-    record(clients, ERRORS, [_put(s3, f"{ERRORS.location}/errors-{n}.json", noise.randbytes(4500)) for n in range(8)])
+    record(
+        clients,
+        ERRORS,
+        [_put(s3, f"{ERRORS.location}/errors-{n}.json", noise.randbytes(4500)) for n in range(8)],
+    )
     clicks = [f"{CLICKS.location}/{day}/clicks-{n}.json.gz" for day in DAYS[:3] for n in range(6)]
     record(clients, CLICKS, [_put(s3, key, noise.randbytes(5000)) for key in clicks])
     for key in (f"{EXPORTS.location}/day={day}/export-{n}.csv" for day in DAYS[:3] for n in range(8)):
@@ -46,12 +50,22 @@ def events(spark: SparkSession, clients: Clients) -> None:
         rows.repartition(8).write.mode("overwrite").partitionBy("day").parquet(folder)
         files = sorted(Path(folder).rglob("*.parquet"))
         s3 = clients.s3(LAKE)
-        record(clients, EVENTS, [_upload(s3, path, f"{EVENTS.location}/{path.relative_to(folder)}") for path in files])
+        record(
+            clients,
+            EVENTS,
+            [_upload(s3, path, f"{EVENTS.location}/{path.relative_to(folder)}") for path in files],
+        )
 
 
 def record(clients: Clients, table: DemoTable, files: Iterable[WrittenFile]) -> None:
     """Write the list of one job."""
-    emit(f"s3://{LAKE}/{table.lists}", files, job_id=f"load-{table.name}", committed_at=datetime.now(UTC), clients=clients)
+    emit(
+        f"s3://{LAKE}/{table.lists}",
+        files,
+        job_id=f"load-{table.name}",
+        committed_at=datetime.now(UTC),
+        clients=clients,
+    )
 
 
 def _upload(s3: "S3Client", path: Path, key: str) -> WrittenFile:

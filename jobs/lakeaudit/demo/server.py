@@ -87,9 +87,10 @@ def _forget() -> None:
     from moto.dynamodb.models import dynamodb_backends
     from moto.s3.models import s3_backends
 
-    for account in s3_backends.values():
+    for s3 in s3_backends.values():
         for bucket in (LAKE, INVENTORIES):
-            account["aws"].buckets.pop(bucket, None)
-    for account in dynamodb_backends.values():
-        for name in [name for name in account["us-east-1"].tables if name.startswith("demo-")]:
-            del account["us-east-1"].tables[name]
+            s3["aws"].buckets.pop(bucket, None)
+    for dynamodb in dynamodb_backends.values():
+        tables = dynamodb["us-east-1"].tables
+        for name in [name for name in tables if name.startswith("demo-")]:
+            del tables[name]

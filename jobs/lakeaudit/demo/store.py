@@ -65,7 +65,7 @@ def _file(version: dict[str, Any], number: int) -> Row:
     """Clients note their own clock's milliseconds. Renamed files, as every third is, have last_updated 0."""
     at = _ms(version) + number % 1000
     renamed = number % 3 == 0
-    row = {
+    row: Row = {
         "is_deleted": {"BOOL": False},
         "file_length": {"N": str(version["Size"])},
         "block_size": {"N": "33554432"},
@@ -73,18 +73,24 @@ def _file(version: dict[str, Any], number: int) -> Row:
         "last_updated": {"N": "0" if renamed else str(at)},
         "etag": {"S": version["ETag"].strip('"')},
     }
-    return _at(version["Key"], row | ({} if number % 5 == 0 else {"version_id": {"S": version["VersionId"]}}))
+    if number % 5:
+        row["version_id"] = {"S": version["VersionId"]}
+    return _at(version["Key"], row)
 
 
 def _folder(folder: str, at: int) -> Row:
     """A folder counts as complete where that was asked for, and by chance where renames made it so."""
     trusted = f"{folder}/".startswith(f"{EXPORTS.location}/") or len(folder) % 4 == 0
-    row = {"is_dir": {"BOOL": True}, "is_deleted": {"BOOL": False}, "is_authoritative": {"BOOL": trusted}}
+    row: Row = {
+        "is_dir": {"BOOL": True},
+        "is_deleted": {"BOOL": False},
+        "is_authoritative": {"BOOL": trusted},
+    }
     return _at(folder, row | {"last_updated": {"N": str(at)}})
 
 
 def _tombstone(key: str, at: int) -> Row:
-    row = {"is_deleted": {"BOOL": True}, "file_length": {"N": "0"}, "block_size": {"N": "0"}}
+    row: Row = {"is_deleted": {"BOOL": True}, "file_length": {"N": "0"}, "block_size": {"N": "0"}}
     return _at(key, row | {"mod_time": {"N": str(at)}, "last_updated": {"N": str(at)}})
 
 
@@ -114,7 +120,10 @@ def _create(dynamodb: "DynamoDBClient", name: str) -> None:
     dynamodb.create_table(
         TableName=name,
         BillingMode="PAY_PER_REQUEST",
-        KeySchema=[{"AttributeName": "parent", "KeyType": "HASH"}, {"AttributeName": "child", "KeyType": "RANGE"}],
+        KeySchema=[
+            {"AttributeName": "parent", "KeyType": "HASH"},
+            {"AttributeName": "child", "KeyType": "RANGE"},
+        ],
         AttributeDefinitions=[
             {"AttributeName": "parent", "AttributeType": "S"},
             {"AttributeName": "child", "AttributeType": "S"},

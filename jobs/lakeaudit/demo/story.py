@@ -87,7 +87,9 @@ def tell(folder: Path, *, seed: int | None, faults: int | None, progress: Progre
 def prepare(folder: Path) -> None:
     """An empty folder with the demo's mark; only what bears the mark is ever replaced."""
     if folder.exists() and not (folder / MARK).is_file() and (not folder.is_dir() or any(folder.iterdir())):
-        raise BadInput(str(folder), "is not a folder that a demo left", "name a folder that is empty or not there")
+        raise BadInput(
+            str(folder), "is not a folder that a demo left", "name a folder that is empty or not there"
+        )
     if folder.exists():
         shutil.rmtree(folder)
     folder.mkdir(parents=True)
@@ -122,7 +124,11 @@ def write_lake_file(folder: Path, server: Server) -> Path:
     """The lake file, filled in and left for the reader."""
     file = folder / LAKE_FILE
     text = resources.files("lakeaudit.demo").joinpath(LAKE_FILE).read_text(encoding="utf-8")
-    filled = {"@ENDPOINT@": server.endpoint.endpoint or "", "@RESULTS@": str(folder.absolute() / "results"), "@FILE@": str(file)}
+    filled = {
+        "@ENDPOINT@": server.endpoint.endpoint or "",
+        "@RESULTS@": str(folder.absolute() / "results"),
+        "@FILE@": str(file),
+    }
     for name, value in filled.items():
         text = text.replace(name, value)
     file.write_text(text, encoding="utf-8")
@@ -132,7 +138,9 @@ def write_lake_file(folder: Path, server: Server) -> Path:
 def judge(spark: SparkSession, lake: Lake, made: list[Fault], draw: Draw, progress: Progress) -> Verdict:
     """Audit the lake as any other, and hold what was published against what was done."""
     clients = clients_of(lake)
-    outcome = audit(lake, Options(), spark=spark, clients=clients, clock=lambda: datetime.now(UTC), progress=progress)
+    outcome = audit(
+        lake, Options(), spark=spark, clients=clients, clock=lambda: datetime.now(UTC), progress=progress
+    )
     results = Results(lake.results, clients, lake.name)
     with progress.stage("compare") as log:
         comparison = compare(made, *read_run(results, outcome.run_id))
@@ -148,7 +156,8 @@ def _acts(comparison: Comparison) -> list[dict[str, str]]:
         {
             "fault": fault.act.replace("_", " "),
             "done": fault.what,
-            "must be found as": ", ".join(sorted({expected.kind for expected in fault.expected})) or "nothing: harmless",
+            "must be found as": ", ".join(sorted({expected.kind for expected in fault.expected}))
+            or "nothing: harmless",
             "judged": "wrongly" if fault in comparison.missed else "rightly",
         }
         for fault in comparison.faults
@@ -163,5 +172,10 @@ def say(console: Console, verdict: Verdict, draw: Draw, folder: Path) -> None:
         console.print(show.plain(f"  {difference.act or 'audit'}: {difference.words}"), soft_wrap=True)
     style = "bold green" if verdict.comparison.matched else "bold red"
     console.print(show.plain(verdict.comparison.words, style), soft_wrap=True)
-    console.print(show.plain(f"Seed {draw.seed}: the same acts again with --seed {draw.seed} --faults {draw.faults}"))
-    console.print(show.plain(f"The page: {folder / 'report.html'}   More: lakeaudit findings {folder / LAKE_FILE}"), soft_wrap=True)
+    console.print(
+        show.plain(f"Seed {draw.seed}: the same acts again with --seed {draw.seed} --faults {draw.faults}")
+    )
+    console.print(
+        show.plain(f"The page: {folder / 'report.html'}   More: lakeaudit findings {folder / LAKE_FILE}"),
+        soft_wrap=True,
+    )

@@ -16,7 +16,9 @@ def purge_live_file(site: Site) -> Fault:
     """Every version of a listed file is deleted for good."""
     key = site.pick(_listed_once(site, site.live_files()))
     site.purge(key)
-    return _fault("purge_live_file", f"deleted every version of {key}", site.content("dropped", key, recoverable="no"))
+    return _fault(
+        "purge_live_file", f"deleted every version of {key}", site.content("dropped", key, recoverable="no")
+    )
 
 
 def delete_and_tell_the_store(site: Site) -> Fault:
@@ -27,7 +29,11 @@ def delete_and_tell_the_store(site: Site) -> Fault:
     if guard is None:
         raise NoVictim
     guard.put(key, tombstone_row(now_ms()))
-    return _fault("delete_and_tell_the_store", f"deleted {key} and its row", site.content("dropped", key, recoverable="yes"))
+    return _fault(
+        "delete_and_tell_the_store",
+        f"deleted {key} and its row",
+        site.content("dropped", key, recoverable="yes"),
+    )
 
 
 def delete_recorded_file(site: Site) -> Fault:
@@ -60,13 +66,21 @@ def vacuum_under_clone(site: Site) -> Fault:
     key = _pick_promised(site, candidates)
     site.delete(key)
     lost = Expected("content", "dropped", clone.name, key, recoverable="yes")
-    return _fault("vacuum_under_clone", f"deleted {key}", [lost, Expected("content", "dropped_history", source.name, key)])
+    return _fault(
+        "vacuum_under_clone",
+        f"deleted {key}",
+        [lost, Expected("content", "dropped_history", source.name, key)],
+    )
 
 
 def delete_history_file(site: Site) -> Fault:
     """A removed file that readers of older states are still promised is deleted, while older removals are there."""
-    removed = {key for table in site.tables.values() if table.kind == "delta" for key in site.log(table).removed}
-    owned = [key for key in removed if site.is_free(key) and site.owner(key).role in ("vectors", "history", "open")]
+    removed = {
+        key for table in site.tables.values() if table.kind == "delta" for key in site.log(table).removed
+    }
+    owned = [
+        key for key in removed if site.is_free(key) and site.owner(key).role in ("vectors", "history", "open")
+    ]
     key = _pick_promised(site, [key for key in sorted(owned) if not site.live_in(key)])
     expected = [Expected("content", "dropped_history", name, key) for name in site.history_in(key)]
     expected += site.entry_unneeded(key)
@@ -112,7 +126,9 @@ def change_recorded_bytes(site: Site) -> Fault:
     """One byte is changed in a file whose ETag the writer recorded."""
     key = site.pick(_recorded(site))
     site.put(key, _other_bytes(site.body(key)))
-    return _fault("change_recorded_bytes", f"changed one byte of {key}", site.content("content_mismatch", key))
+    return _fault(
+        "change_recorded_bytes", f"changed one byte of {key}", site.content("content_mismatch", key)
+    )
 
 
 def change_unrecorded_bytes(site: Site) -> Fault:
@@ -140,7 +156,9 @@ def archive_file(site: Site) -> Fault:
     """A listed file is moved to a class that has to be restored before it can be read."""
     key = site.pick(site.live_files())
     site.put(key, site.body(key), StorageClass="GLACIER")
-    return _fault("archive_file", f"moved {key} to GLACIER", site.content("archived", key) + site.entry_differs(key))
+    return _fault(
+        "archive_file", f"moved {key} to GLACIER", site.content("archived", key) + site.entry_differs(key)
+    )
 
 
 def deep_archive_file(site: Site) -> Fault:
@@ -170,11 +188,13 @@ def _listed_once(site: Site, keys: list[str]) -> list[str]:
 def _recorded(site: Site) -> list[str]:
     """Files whose ETag a writer's list gives."""
     tables = [table for table in site.tables.values() if table.kind == "file_list"]
-    return sorted(key for t in tables for key, line in site.claims(t).items() if "etag" in line and site.is_free(key))
+    return sorted(
+        key for t in tables for key, line in site.claims(t).items() if "etag" in line and site.is_free(key)
+    )
 
 
 def _pick_promised(site: Site, candidates: list[str]) -> str:
-    """A removed file whose loss no VACUUM explains: one removed no later stays in storage, and is taken to stay there."""
+    """A removed file whose loss no VACUUM explains: one removed no later is there, and is taken so that it stays."""
     able = [key for key in candidates if _witnesses(site, key)]
     key = site.pick(able)
     site.taken.add(_witnesses(site, key)[0])

@@ -18,8 +18,10 @@ class Guard:
         self.table = table
         self._root = f"/{bucket}"
         pages = dynamodb.get_paginator("scan").paginate(TableName=table)
-        rows: list[Row] = [dict(row) for page in pages for row in page["Items"]]
-        self.rows = {self._key(row): row for row in rows if row["parent"]["S"].startswith(self._root)}
+        rows: list[Any] = [row for page in pages for row in page["Items"]]
+        self.rows: dict[str, Row] = {
+            self._key(row): dict(row) for row in rows if row["parent"]["S"].startswith(self._root)
+        }
 
     def live_file(self, key: str) -> Row | None:
         """The row of a file that the store calls live and that has not expired."""
@@ -30,7 +32,9 @@ class Guard:
     def children(self, folder: str) -> list[str]:
         """Keys of the live rows directly inside a folder."""
         parent = f"{self._root}/{folder}"
-        found = (key for key, row in self.rows.items() if row["parent"]["S"] == parent and not is_tombstone(row))
+        found = (
+            key for key, row in self.rows.items() if row["parent"]["S"] == parent and not is_tombstone(row)
+        )
         return sorted(found)
 
     def put(self, key: str, row: Row) -> None:

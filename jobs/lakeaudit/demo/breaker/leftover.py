@@ -32,7 +32,9 @@ def copy_to_other_partition(site: Site) -> Fault:
     """A data file is copied into another partition of its table: no double there, but nothing lists it."""
     source = site.pick(site.live_files("vacuumed", "history", "events"))
     table = site.owner(source)
-    others = {folder_of(key) for key in site.claims(table) if key.startswith(table.location)} - {folder_of(source)}
+    others = {folder_of(key) for key in site.claims(table) if key.startswith(table.location)} - {
+        folder_of(source)
+    }
     key = site.new_key(site.rng.choice(sorted(others)))
     site.put(key, site.body(source))
     return _fault(site, "copy_to_other_partition", f"copied {source} to {key}", "uncommitted", key)
@@ -48,12 +50,16 @@ def stray_deletion_vector(site: Site) -> Fault:
 
 def leave_task_attempt(site: Site) -> Fault:
     """FileOutputCommitter's work of a job that died."""
-    return _temporary(site, "leave_task_attempt", "_temporary/0/_temporary/attempt_{}_m_000003_0/part-00003.snappy.parquet")
+    return _temporary(
+        site, "leave_task_attempt", "_temporary/0/_temporary/attempt_{}_m_000003_0/part-00003.snappy.parquet"
+    )
 
 
 def leave_magic_file(site: Site) -> Fault:
     """The magic committer's work of a job that died."""
-    return _temporary(site, "leave_magic_file", "__magic_job-{}/tasks/attempt_000001_0/__base/part-00001.pending")
+    return _temporary(
+        site, "leave_magic_file", "__magic_job-{}/tasks/attempt_000001_0/__base/part-00001.pending"
+    )
 
 
 def leave_spark_staging(site: Site) -> Fault:

@@ -33,7 +33,9 @@ def copy_behind_the_store(site: Site) -> Fault:
     key = site.new_key(folder_of(source))
     site.put(key, site.body(source))
     double = Expected("duplicate", "duplicate_content", site.owner(key).name, key)
-    return Fault("copy_behind_the_store", f"copied {source} to {key} without a row", (*_unseen(site, key), double))
+    return Fault(
+        "copy_behind_the_store", f"copied {source} to {key} without a row", (*_unseen(site, key), double)
+    )
 
 
 def bury_live_file(site: Site) -> Fault:
@@ -53,7 +55,9 @@ def bury_live_file_long_ago(site: Site) -> Fault:
 def bury_removed_file(site: Site) -> Fault:
     """A trap: a tombstone for a file that the table did remove, though it is still in storage."""
     tables = [table for table in site.tables.values() if table.kind == "delta" and table.guard]
-    removed = {key for table in tables for key in site.log(table).removed if site.entry(key) and site.is_free(key)}
+    removed = {
+        key for table in tables for key in site.log(table).removed if site.entry(key) and site.is_free(key)
+    }
     key = site.pick(sorted(key for key in removed if not site.live_in(key)))
     _guard(site, key).put(key, tombstone_row(now_ms()))
     return Fault("bury_removed_file", f"wrote a tombstone over {key}, which its table removed", ())
@@ -141,5 +145,3 @@ def _guard(site: Site, key: str) -> Guard:
     if guard is None:
         raise NoVictim
     return guard
-
-

@@ -1,10 +1,9 @@
 """Acts on what writers say: logs, lists, and files that they name twice."""
 
-from typing import Any
-from urllib.parse import quote
-
 import json
 from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import quote
 
 from lakeaudit.demo.breaker.faults import Expected, Fault, NoVictim
 from lakeaudit.demo.breaker.site import Site, Table, folder_of
@@ -59,7 +58,11 @@ def record_wrong_size(site: Site) -> Fault:
     table = site.table("uploads")
     key = site.pick(site.live_files("uploads"))
     _record(site, table, key, site.objects[key]["size"] + 1)
-    return Fault("record_wrong_size", f"recorded one byte too many for {key}", tuple(site.content("size_mismatch", key)))
+    return Fault(
+        "record_wrong_size",
+        f"recorded one byte too many for {key}",
+        tuple(site.content("size_mismatch", key)),
+    )
 
 
 def claim_neighbours_file(site: Site) -> Fault:

@@ -107,12 +107,16 @@ class Site:
 
     def live_files(self, *roles: str, kinds: tuple[str, ...] = ("delta", "file_list")) -> list[str]:
         """Free data files that a table of one of these roles (none: any that is not sacrificed) lists now."""
-        tables = [table for table in self.tables.values() if table.kind in kinds and self._asked(table, roles)]
+        tables = [
+            table for table in self.tables.values() if table.kind in kinds and self._asked(table, roles)
+        ]
         return sorted({key for table in tables for key in self.claims(table) if self.is_free(key)})
 
     def plain_files(self, *roles: str) -> list[str]:
         """Free objects of tables without a manifest."""
-        places = [f"{t.location}/" for t in self.tables.values() if t.kind == "none" and self._asked(t, roles)]
+        places = [
+            f"{t.location}/" for t in self.tables.values() if t.kind == "none" and self._asked(t, roles)
+        ]
         found = (key for key in self.objects if key.startswith(tuple(places)) and not key.endswith("/"))
         return sorted(key for key in found if self.is_free(key))
 
@@ -143,7 +147,11 @@ class Site:
     def put(self, key: str, body: bytes, **options: Any) -> None:
         """Write an object, whatever was there."""
         answer = self.s3.put_object(Bucket=self.bucket, Key=key, Body=body, **options)
-        self.objects[key] = {"size": len(body), "etag": answer["ETag"].strip('"'), "version": answer.get("VersionId")}
+        self.objects[key] = {
+            "size": len(body),
+            "etag": answer["ETag"].strip('"'),
+            "version": answer.get("VersionId"),
+        }
         self._lists.clear()
 
     def delete(self, key: str) -> None:
@@ -182,7 +190,11 @@ class Site:
         row, now = self.entry(key), self.objects[key]
         if row is None:
             return []
-        pairs = [("file_length", "N", str(now["size"])), ("etag", "S", now["etag"]), ("version_id", "S", now["version"])]
+        pairs = [
+            ("file_length", "N", str(now["size"])),
+            ("etag", "S", now["etag"]),
+            ("version_id", "S", now["version"]),
+        ]
         stale = any(name in row and row[name][kind] != value for name, kind, value in pairs)
         return [Expected("metastore", "metastore_stale", self.owner(key).name, key)] if stale else []
 
@@ -194,9 +206,13 @@ class Site:
     def _replayed(self, table: Table) -> DeltaLog:
         prefix = f"{table.location}/_delta_log/"
         names = sorted(k for k in self.objects if k.startswith(prefix) and k[len(prefix) :][20:] == ".json")
-        log = replay(table.location, [(int(name[len(prefix) :][:20]), self.body(name).decode()) for name in names])
+        log = replay(
+            table.location, [(int(name[len(prefix) :][:20]), self.body(name).decode()) for name in names]
+        )
         if table.role == "cleaned":
-            present = [k for k in self.objects if k.startswith(f"{table.location}/part-") and k.endswith(".parquet")]
+            present = [
+                k for k in self.objects if k.startswith(f"{table.location}/part-") and k.endswith(".parquet")
+            ]
             log.live |= {key: {} for key in present if key not in log.removed and key not in log.live}
         return log
 

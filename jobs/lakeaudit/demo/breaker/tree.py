@@ -108,7 +108,9 @@ def _file(site: Site) -> tuple[str, Guard]:
 
 def _folder(site: Site) -> tuple[str, Guard, list[str]]:
     """A folder of data files with few live rows in it, none of them used yet, taken with everything in it."""
-    files = [key for key in site.live_files("vacuumed", "history", "exports", kinds=("delta",)) if site.entry(key)]
+    files = [
+        key for key in site.live_files("vacuumed", "history", "exports", kinds=("delta",)) if site.entry(key)
+    ]
     for folder in site.rng.sample(found := sorted({folder_of(key) for key in files}), len(found)):
         guard = site.guard_of(folder)
         children = guard.children(folder.rstrip("/")) if guard else []

@@ -1,0 +1,169 @@
+"""The breaker by itself: its reading of logs and rows, the draw, and the comparison with what was found."""
+
+import json
+import random
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from lakeaudit.demo.breaker import CATALOGUE, Expected, Fault, NoVictim, Site, break_lake
+from lakeaudit.demo.breaker.deltalog import key_of, replay
+from lakeaudit.demo.compare import compare
+from lakeaudit.kinds import KINDS
+
+T = "warehouse/t"
+
+
+def commit(*actions: dict[str, Any]) -> str:
+    return "".join(json.dumps(action) + "\n" for action in actions)
+
+
+def add(path: str, **more: Any) -> dict[str, Any]:
+    return {"add": {"path": path, "size": 1} | more}
+
+
+def remove(path: str, at: int) -> dict[str, Any]:
+    return {"remove": {"path": path, "deletionTimestamp": at}}
+
+
+@pytest.mark.parametrize(
+    ("path", "key"),
+    [
+        ("part-0.parquet", f"{T}/part-0.parquet"),
+        ("p=a%20b/x", f"{T}/p=a b/x"),
+        ("p=12%253A30/x", f"{T}/p=12%3A30/x"),
+        ("p=50%2525+/x", f"{T}/p=50%25+/x"),
+        ("s3a://lake/other/x%20y", "other/x y"),
+        ("s3://lake/other/x", "other/x"),
+    ],
+)
+def test_a_path_in_a_log_is_decoded_once_and_may_be_absolute(path: str, key: str) -> None:
+    assert key_of(T, path) == key
+
+
+def test_a_log_is_folded_in_order() -> None:
+    log = replay(
+        T, [(0, commit(add("a"), add("b"), add("c"))), (1, commit(remove("a", 7), remove("b", 7), add("b")))]
+    )
+    assert (set(log.live), log.removed, log.version) == ({f"{T}/b", f"{T}/c"}, {f"{T}/a": 7}, 1)
+
+
+def test_a_deletion_vector_names_its_file() -> None:
+    vector = {"storageType": "u", "pathOrInlineDv": "ab^-aqEH.-t@S}K{vb[*k^", "offset": 4}
+    inline = {"storageType": "i", "pathOrInlineDv": "wi5b=000010000siXQKl0rr91000f55c8Xg0@@D72lkbi5=-{L"}
+    log = replay(T, [(0, commit(add("x", deletionVector=vector), add("y", deletionVector=inline)))])
+    # the example of the Delta protocol: Z85 of d2c639aa-8816-431a-aaf6-d3fe2512ff61 behind the folder "ab"
+    assert log.vectors == {f"{T}/ab/deletion_vector_d2c639aa-8816-431a-aaf6-d3fe2512ff61.bin"}
+
+
+class FakeSite:
+    """Only what the draw itself needs."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = random.Random(seed)
+
+
+def drawn(monkeypatch: pytest.MonkeyPatch, able: dict[str, int], count: int, seed: int = 1) -> list[str]:
+    """Names of acts drawn from acts that can be done so many times."""
+    left = Counter(able)
+
+    def act_of(name: str) -> Any:
+        def act(_: Site) -> Fault:
+            if not left[name]:
+                raise NoVictim
+            left[name] -= 1
+            return Fault(name, "", ())
+
+        return act
+
+    monkeypatch.setattr("lakeaudit.demo.breaker.draw.CATALOGUE", tuple(act_of(name) for name in able))
+    return [fault.act for fault in break_lake(FakeSite(seed), count)]  # type: ignore[arg-type]
+
+
+def test_acts_repeat_only_once_all_were_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = drawn(monkeypatch, dict.fromkeys("abc", 9), 7)
+    assert sorted(names[:3]) == sorted(names[3:6]) == ["a", "b", "c"]
+    assert len(names) == 7
+
+
+def test_acts_without_a_victim_leave_the_draw(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert Counter(drawn(monkeypatch, {"a": 1, "b": 3}, 40)) == {"a": 1, "b": 3}
+
+
+def test_a_seed_draws_the_same_acts_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    able = dict.fromkeys("abcdefgh", 3)
+    assert drawn(monkeypatch, able, 10, seed=5) == drawn(monkeypatch, able, 10, seed=5)
+    assert len({tuple(drawn(monkeypatch, able, 10, seed=seed)) for seed in range(5)}) > 1
+
+
+def test_no_faults_means_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert drawn(monkeypatch, {"a": 1}, 0) == []
+
+
+def test_the_catalogue_is_large_and_every_act_says_what_it_does() -> None:
+    names = [act.__name__ for act in CATALOGUE]
+    assert len(names) == len(set(names)) >= 30
+    assert all(act.__doc__ for act in CATALOGUE)
+
+
+DROPPED = Expected("content", "dropped", "t", "t/a", recoverable="yes")
+LOST = Fault("delete", "deleted t/a", (DROPPED,))
+STRAY = Fault("stray", "wrote t/b", (Expected("leftover", "uncommitted", "t", "t/b"),))
+GARBLED = Fault("garble", "garbled a row", (Expected("source", "unreadable_evidence", ""),))
+SWEPT = Fault("sweep", "swept t", (Expected("content", "dropped_history", "t", severity="info"),))
+TRAP = Fault("rewrite", "wrote t/c again", ())
+
+
+def finding(kind: str, key: str | None = None, table: str | None = "t", **more: Any) -> dict[str, Any]:
+    return {
+        "axis": KINDS[kind].axis,
+        "kind": kind,
+        "severity": KINDS[kind].severity,
+        "table_name": table,
+        "key": key,
+        "subject_type": "file",
+        "recoverable": None,
+    } | more
+
+
+FOUND = finding("dropped", "t/a", recoverable="yes")
+CASES = [
+    ("nothing made, nothing found", [], [], [], []),
+    ("a file", [LOST], [FOUND], [], []),
+    ("a leftover, by file", [STRAY], [finding("uncommitted", subject_type="prefix")], [finding("uncommitted", "t/b")],
+     []),
+    ("a source", [GARBLED], [finding("unreadable_evidence", table=None, subject_type="source")], [], []),
+    ("a table", [SWEPT], [finding("dropped_history", subject_type="table", severity="info")], [], []),
+    ("a trap passed over", [TRAP], [], [], []),
+    ("missed", [LOST], [], [], ["not found: content dropped t t/a (deleted t/a)"]),
+    ("another severity", [SWEPT], [finding("dropped_history", subject_type="table")], [],
+     ["severity is warning, not info: content dropped_history t  (swept t)"]),
+    ("another way back", [LOST], [FOUND | {"recoverable": "no"}], [],
+     ["recoverable is no, not yes: content dropped t t/a (deleted t/a)"]),
+    ("another table", [LOST], [FOUND | {"table_name": "u"}], [],
+     ["not found: content dropped t t/a (deleted t/a)", "not caused: content dropped u t/a"]),
+    ("a false alarm", [TRAP], [finding("overwritten", "t/c")], [], ["not caused: content overwritten t t/c"]),
+    ("a false leftover", [], [], [finding("temporary", "t/d")], ["not caused: leftover temporary t t/d"]),
+    ("found twice", [LOST], [FOUND, FOUND], [], ["one subject has two findings of one kind"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("made", "found", "files", "told"), [case[1:] for case in CASES], ids=[c[0] for c in CASES]
+)
+def test_the_comparison_tells_every_difference(
+    made: list[Fault], found: list[dict[str, Any]], files: list[dict[str, Any]], told: list[str]
+) -> None:
+    comparison = compare(made, found, files)
+    assert [difference.words for difference in comparison.differences] == told
+    assert comparison.matched is (not told)
+
+
+def test_the_comparison_sums_up_in_one_line() -> None:
+    assert compare([LOST, TRAP], [FOUND], []).words == (
+        "2 faults made (1 of them harmless, and rightly passed over), 2 judged rightly, nothing else"
+    )
+    assert compare([LOST], [finding("phantom", "x")], []).words == (
+        "1 faults made, 0 judged rightly, 1 findings that nobody caused"
+    )
