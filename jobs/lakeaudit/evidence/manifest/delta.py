@@ -13,10 +13,11 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from lakeaudit.config import Table
 from lakeaudit.evidence.manifest import delta_fold
 from lakeaudit.evidence.manifest.delta_actions import time_of
 from lakeaudit.evidence.manifest.delta_holes import NO_HOLE, holes, last_hole, nothing_left, warnings
-from lakeaudit.evidence.manifest.delta_listing import Clock, DeltaTable, list_logs, utc_now
+from lakeaudit.evidence.manifest.delta_listing import Clock, list_logs, utc_now
 from lakeaudit.evidence.manifest.delta_log import base_time, commit_times
 from lakeaudit.evidence.manifest.delta_meta import (
     Meta,
@@ -30,7 +31,7 @@ from lakeaudit.evidence.manifest.delta_schemas import TABLE
 from lakeaudit.evidence.protocol import Changes, Claims, Context, Cut, Hole, SourceInfo, TableState
 
 
-def read(tables: Sequence[DeltaTable], ctx: Context, source_id: str, clock: Clock = utc_now) -> Claims:
+def read(tables: Sequence[Table], ctx: Context, source_id: str, clock: Clock = utc_now) -> Claims:
     """The claims of all these tables, in their newest state at `ctx.as_of`, or now when the run is live.
 
     A table whose log cannot be interpreted is refused with one line in its `TableState`; the others go on.
@@ -52,7 +53,7 @@ def read(tables: Sequence[DeltaTable], ctx: Context, source_id: str, clock: Cloc
     )
 
 
-def changes(claims: Claims, tables: Sequence[DeltaTable], ctx: Context, clock: Clock = utc_now) -> Changes:
+def changes(claims: Claims, tables: Sequence[Table], ctx: Context, clock: Clock = utc_now) -> Changes:
     """What commits newer than the judged state did; a table whose newer commits cannot all be read is unsure."""
     judged = {name: state.version for name, state in claims.states.items() if state.version is not None}
     listed = list_logs([table for table in tables if table.name in judged], ctx, clock)
@@ -161,9 +162,7 @@ def _holes(reading: Reading, source: str, ctx: Context) -> list[Hole]:
     return holes(reading, source)
 
 
-def _info(
-    source: str, tables: Sequence[DeltaTable], states: Mapping[str, TableState], cut: Cut
-) -> SourceInfo:
+def _info(source: str, tables: Sequence[Table], states: Mapping[str, TableState], cut: Cut) -> SourceInfo:
     pinned = sorted(f"{name}@{state.version}" for name, state in states.items())
     identity = pinned[0] if len(pinned) == 1 else f"sha256:{_digest(pinned)}"
     location = tables[0].location.uri if len(tables) == 1 else f"{len(tables)} tables"

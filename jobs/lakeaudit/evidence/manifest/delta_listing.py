@@ -19,8 +19,8 @@ LOG_FOLDER = "_delta_log"
 _THREADS = 16
 
 
-class DeltaTable(Protocol):
-    """What this reader needs of a table of the lake file."""
+class Named(Protocol):
+    """What is needed of a table of the lake file."""
 
     @property
     def name(self) -> str: ...
@@ -44,13 +44,13 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-def list_logs(tables: Sequence[DeltaTable], ctx: Context, clock: Clock) -> list[Listed]:
+def list_logs(tables: Sequence[Named], ctx: Context, clock: Clock) -> list[Listed]:
     """One `Listed` per table; a table that cannot be listed is refused, and the others go on."""
     with ThreadPoolExecutor(_THREADS) as pool:
         return list(pool.map(lambda table: _listed(table, ctx, clock), tables))
 
 
-def _listed(table: DeltaTable, ctx: Context, clock: Clock) -> Listed:
+def _listed(table: Named, ctx: Context, clock: Clock) -> Listed:
     folder = table.location.join(LOG_FOLDER)
     try:
         log = parse(folder, list_files(ctx.clients, folder, flat=True))
@@ -63,7 +63,7 @@ def _listed(table: DeltaTable, ctx: Context, clock: Clock) -> Listed:
 
 
 def _refusal(location: Location, log: Log, ctx: Context) -> str | None:
-    if log.newest is None:
+    if log.newest is None and not log.lost_parts:
         when = "" if ctx.live else f" at {ctx.as_of.isoformat()}"
         return f"not a Delta table{when}: no commit and no checkpoint in {location.join(LOG_FOLDER).uri}"
     if "//" in location.key and log.checkpoints:

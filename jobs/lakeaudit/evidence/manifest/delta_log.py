@@ -133,7 +133,7 @@ def plan(log: Log, broken: Collection[Location] = ()) -> Plan | None:
     whole = [base for base in bases if _version(base) >= unbroken - 1]
     base = whole[0] if whole else bases[-1]
     commits = tuple(version for version in sorted(log.commits) if version > _version(base))
-    missing = gaps(log.commits, min(log.commits, default=newest), newest)
+    missing = gaps(log.commits, min(log.commits, default=newest + 1), newest)
     below = tuple(gap for gap in missing if gap.last <= _version(base))
     return Plan(base, commits, newest, gaps(log.commits, _version(base) + 1, newest), below)
 
