@@ -16,6 +16,8 @@ from lakeaudit.schemas import CLAIM, ENTRY, STORED, UPLOAD
 
 CUT = datetime(2026, 11, 20, 1, 0, tzinfo=UTC)
 READ_AT = CUT + timedelta(hours=6)
+AT_CUT = Cut(CUT)
+EVERYTHING = (Location("lake", ""),)
 BUCKET = "lake"
 
 
@@ -103,9 +105,9 @@ def stored_of(
     spark: SparkSession,
     rows: Iterable[Mapping[str, Any]],
     *,
-    cut: Cut = Cut(CUT),
+    cut: Cut = AT_CUT,
     source: str = "storage:0",
-    covers: tuple[Location, ...] = (Location(BUCKET, ""),),
+    covers: tuple[Location, ...] = EVERYTHING,
     uploads: Iterable[Mapping[str, Any]] = (),
     holes: tuple[Hole, ...] = (),
 ) -> Stored:
@@ -118,7 +120,7 @@ def entries_of(
     spark: SparkSession,
     rows: Iterable[Mapping[str, Any]],
     *,
-    cut: Cut = Cut(CUT),
+    cut: Cut = AT_CUT,
     source: str = "metastore:0",
     scope: tuple[Location, ...] = (),
     ttl: timedelta | None = None,
@@ -131,7 +133,12 @@ def entries_of(
 
 def state_of(table: str = "orders", **given: Any) -> TableState:
     """A whole, readable table whose log goes back thirty days."""
-    told: dict[str, Any] = {"read_at": READ_AT, "horizon": ago(24 * 30), "version": 7, "retention": timedelta(days=7)}
+    told: dict[str, Any] = {
+        "read_at": READ_AT,
+        "horizon": ago(24 * 30),
+        "version": 7,
+        "retention": timedelta(days=7),
+    }
     return TableState(table, **(told | given))
 
 

@@ -1,0 +1,101 @@
+"""A small real lake on the tests' S3 server: Delta tables written by delta-rs, an inventory of what is there."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from deltalake import write_deltalake
+
+from lakeaudit.aws import Endpoint
+from lakeaudit.config import Lake, load_lake
+from tests.builders import inventory
+from tests.builders.inventory import Version
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from mypy_boto3_s3 import S3Client
+
+DAYS = ("2026-11-01", "2026-11-02", "2026-11-03")
+
+
+@dataclass
+class Shop:
+    """One bucket with tables below `warehouse/` and inventory reports below `inventories/`."""
+
+    s3: "S3Client"
+    endpoint: Endpoint
+    bucket: str
+    tables: list[str] = field(default_factory=list)
+
+    def write(self, table: str, *, commits: int = 2) -> None:
+        """A partitioned Delta table with one file a day and commit."""
+        rows = pa.table({"day": [day for day in DAYS for _ in range(50)], "amount": list(range(150))})
+        for _ in range(commits):
+            write_deltalake(
+                f"s3://{self.bucket}/warehouse/{table}", rows, mode="append", partition_by=["day"],
+                storage_options=self.options,
+            )  # fmt: skip
+        if table not in self.tables:
+            self.tables.append(table)
+
+    @property
+    def options(self) -> dict[str, str]:
+        """delta-rs's way to the server."""
+        return {
+            "AWS_ENDPOINT_URL": str(self.endpoint.endpoint),
+            "AWS_ALLOW_HTTP": "true",
+            "AWS_ACCESS_KEY_ID": "test",
+            "AWS_SECRET_ACCESS_KEY": "test",
+            "AWS_REGION": "us-east-1",
+        }
+
+    def keys(self, table: str = "", ending: str = ".parquet") -> list[str]:
+        """Keys of data files, in order."""
+        listed = self.s3.get_paginator("list_objects_v2").paginate(
+            Bucket=self.bucket, Prefix=f"warehouse/{table}"
+        )
+        found = [entry["Key"] for page in listed for entry in page.get("Contents", [])]
+        return sorted(key for key in found if key.endswith(ending) and "_delta_log" not in key)
+
+    def take_inventory(self, *, at: datetime | None = None, files: int = 1, **how: Any) -> inventory.Laid:
+        """Lay a report of the bucket as it is now; its scan begins when every object is at least a second old."""
+        if at is None:
+            time.sleep(1.1)
+        scan = at or datetime.now(UTC)
+        listed = self.s3.get_paginator("list_objects_v2").paginate(Bucket=self.bucket, Prefix="warehouse/")
+        rows = [
+            Version(e["Key"], None, Size=e["Size"], LastModifiedDate=e["LastModified"], ETag=e["ETag"].strip('"'),
+                    Bucket=self.bucket)
+            for page in listed for e in page.get("Contents", [])
+        ]  # fmt: skip
+        parts = [inventory.csv(rows[n::files]) for n in range(files)]
+        put: Callable[[str, bytes], Any] = lambda key, body: self.s3.put_object(  # noqa: E731
+            Bucket=self.bucket, Key=key, Body=body
+        )
+        return inventory.lay(put, parts, at=scan, under="inventories", source=self.bucket, **how)
+
+    def lake(
+        self,
+        folder: "Path",
+        *,
+        extra: str = "",
+        inventories: str | None = None,
+        defaults: str = "grace: 0s, leftover_age: 0s, max_upload: 0s",
+        tables: Sequence[str] | None = None,
+    ) -> Lake:
+        """The lake file of the shop, loaded."""
+        report = f"[{{kind: s3_inventory, location: 's3://{self.bucket}/inventories/', margin: 0s}}]"
+        entries = [f"- {{name: {name}, location: 's3://{self.bucket}/warehouse/{name}', manifests: [{{kind: delta}}]}}"
+                   for name in self.tables] if tables is None else tables  # fmt: skip
+        path = folder / "lake.yaml"
+        listed = "\n  ".join(entries)
+        path.write_text(
+            f"version: 1\nlake: shop\nresults: {folder / 'results'}\n"
+            f"s3: {{endpoint: '{self.endpoint.endpoint}', region: us-east-1, path_style: true}}\n"
+            f"inventories: {inventories or report}\ntables:\n  {listed}\ndefaults: {{{defaults}}}\n{extra}"
+        )
+        return load_lake(path, {})

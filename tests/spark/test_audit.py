@@ -1,0 +1,267 @@
+"""Whole audits on a real lake: what is found, what cannot be judged, and what the audit says of itself."""
+
+import json
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from lakeaudit.aws import Endpoint
+from lakeaudit.config import Lake
+from lakeaudit.errors import BadInput, CannotPublish
+from lakeaudit.outcome import Outcome
+from lakeaudit.progress import SilentProgress
+from lakeaudit.results.read import Results
+from lakeaudit.run import Options, audit
+from lakeaudit.stores import clients_of
+from tests.builders.shop import Shop
+from tests.conftest import Aws
+
+Audit = Callable[..., Outcome]
+LIVE_ONLY = "[{kind: listing, location: 's3://%s/warehouse/'}]"
+
+
+@pytest.fixture
+def shop(aws: Aws, s3: Endpoint, bucket: str) -> Shop:
+    made = Shop(aws.s3, s3, bucket)
+    made.write("orders")
+    made.write("customers")
+    return made
+
+
+@pytest.fixture
+def run(spark: SparkSession) -> Audit:
+    def audited(lake: Lake, **options: Any) -> Outcome:
+        return audit(
+            lake, Options(**options), spark=spark, clients=clients_of(lake), clock=lambda: datetime.now(UTC),
+            progress=SilentProgress(),
+        )  # fmt: skip
+
+    return audited
+
+
+def found(lake: Lake, run_id: str) -> list[tuple[str, str, str]]:
+    """(table, kind, key) of a run's findings."""
+    rows = [row for batch in results_of(lake).findings(run_id) for row in batch.to_pylist()]
+    return sorted((row["table_name"] or "", row["kind"], row["key"] or row["subject"]) for row in rows)
+
+
+def results_of(lake: Lake) -> Results:
+    return Results(lake.results, clients_of(lake), lake.name)
+
+
+def states(outcome: Outcome, axis: str = "content") -> dict[str, str]:
+    return {table: axes[axis]["status"] for table, axes in outcome.summary["coverage"].items()}
+
+
+def test_a_healthy_lake_is_quiet_and_decided(shop: Shop, run: Audit, tmp_path: Path) -> None:
+    shop.take_inventory()
+    lake = shop.lake(tmp_path)
+    outcome = run(lake)
+    assert (found(lake, outcome.run_id), outcome.status, outcome.exit_code) == ([], "complete", 0)
+    shares = {axes["content"]["decided_share"] for axes in outcome.summary["coverage"].values()}
+    assert shares == {1.0}
+
+
+def test_each_damage_is_named_by_its_key(shop: Shop, run: Audit, tmp_path: Path) -> None:
+    gone, cut_short = shop.keys("orders")[:2]
+    twin = shop.keys("customers")[0]
+    copy = twin.replace(".parquet", "-copy.parquet")
+    shop.s3.delete_object(Bucket=shop.bucket, Key=gone)
+    shop.s3.put_object(Bucket=shop.bucket, Key=cut_short, Body=b"torn")
+    shop.s3.copy_object(Bucket=shop.bucket, Key=copy, CopySource=f"{shop.bucket}/{twin}")
+    shop.take_inventory()
+    lake = shop.lake(tmp_path, defaults="grace: 0s, leftover_age: 0s, max_upload: 0s, min_duplicate_size: 1B")
+    outcome = run(lake)
+    leftovers = results_of(lake).leftover_files(outcome.run_id)
+    assert [row["key"] for batch in leftovers for row in batch.to_pylist()] == [copy]
+    day = twin.split("/")[2]
+    assert found(lake, outcome.run_id) == [
+        ("customers", "uncommitted", f"{day}#uncommitted"),
+        ("orders", "dropped", gone),
+        ("orders", "size_mismatch", cut_short),
+    ]
+    dropped = next(row for row in outcome.worst if row["kind"] == "dropped")
+    assert (dropped["rows_at_stake"], dropped["confirmation"], dropped["partition_path"]) == (
+        50, "live", gone.split("/")[2],
+    )  # fmt: skip
+
+
+def test_the_same_run_id_leaves_the_same_rows(shop: Shop, run: Audit, tmp_path: Path) -> None:
+    shop.s3.delete_object(Bucket=shop.bucket, Key=shop.keys("orders")[0])
+    shop.take_inventory()
+    lake = shop.lake(tmp_path)
+    as_of = datetime.now(UTC)
+    first, second = (run(lake, run_id="nightly", as_of=as_of) for _ in range(2))
+    results = results_of(lake)
+    assert first.summary["findings"] == second.summary["findings"] == {"dropped": 1}
+    assert len(found(lake, "nightly")) == 1
+    assert len([row for row in results.runs() if row["run_id"] == "nightly"]) == 1
+
+
+def test_one_table_alone_still_knows_the_others_references(shop: Shop, run: Audit, tmp_path: Path) -> None:
+    shop.s3.delete_object(Bucket=shop.bucket, Key=shop.keys("orders")[0])
+    shop.s3.delete_object(Bucket=shop.bucket, Key=shop.keys("customers")[0])
+    shop.take_inventory()
+    lake = shop.lake(tmp_path)
+    outcome = run(lake, tables=("customers",))
+    assert [table for table, _, _ in found(lake, outcome.run_id)] == ["customers"]
+    assert list(outcome.summary["tables"]) == ["customers"]
+
+
+def test_a_live_audit_lists_now_and_needs_no_inventory(shop: Shop, run: Audit, tmp_path: Path) -> None:
+    lake = shop.lake(tmp_path)
+    gone = shop.keys("orders")[0]
+    shop.s3.delete_object(Bucket=shop.bucket, Key=gone)
+    outcome = run(lake, tables=("orders",), live=True)
+    assert found(lake, outcome.run_id) == [("orders", "dropped", gone)]
+
+
+def test_a_removal_since_the_inventory_is_not_a_loss(shop: Shop, run: Audit, tmp_path: Path) -> None:
+    """The report is hours old; meanwhile a file was lost and put back: storage answers now."""
+    key = shop.keys("orders")[0]
+    body = shop.s3.get_object(Bucket=shop.bucket, Key=key)["Body"].read()
+    shop.s3.delete_object(Bucket=shop.bucket, Key=key)
+    shop.take_inventory()
+    shop.s3.put_object(Bucket=shop.bucket, Key=key, Body=body)
+    lake = shop.lake(tmp_path, defaults="grace: 1h, leftover_age: 0s, max_upload: 0s")
+    assert found(lake, run(lake).run_id) == []
+
+
+Damage = Callable[[Shop], Any]
+
+
+def _no_report(shop: Shop) -> None:
+    shop.take_inventory(checksum=False)
+
+
+def _stale(shop: Shop) -> None:
+    shop.take_inventory(at=datetime.now(UTC) - timedelta(days=9))
+
+
+def _missing_data_file(shop: Shop) -> None:
+    laid = shop.take_inventory(files=3)
+    shop.s3.delete_object(Bucket=shop.bucket, Key=laid.data[1])
+
+
+def _torn_data_file(shop: Shop) -> None:
+    laid = shop.take_inventory(files=3)
+    shop.s3.put_object(Bucket=shop.bucket, Key=laid.data[0], Body=b"torn")
+
+
+def _missing_commit(shop: Shop) -> None:
+    shop.write("orders")
+    shop.take_inventory()
+    shop.s3.delete_object(Bucket=shop.bucket, Key=_commit(1))
+
+
+def _torn_commit(shop: Shop) -> None:
+    shop.take_inventory()
+    body = shop.s3.get_object(Bucket=shop.bucket, Key=_commit(1))["Body"].read()
+    shop.s3.put_object(Bucket=shop.bucket, Key=_commit(1), Body=body[:-40])
+
+
+def _unknown_feature(shop: Shop) -> None:
+    shop.take_inventory()
+    body = shop.s3.get_object(Bucket=shop.bucket, Key=_commit(0))["Body"].read().decode()
+    actions = [json.loads(line) for line in body.splitlines()]
+    for action in actions:
+        if "protocol" in action:
+            action["protocol"] = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["timeTurner"],
+                                  "writerFeatures": ["timeTurner"]}  # fmt: skip
+    torn = "\n".join(json.dumps(action) for action in actions)
+    shop.s3.put_object(Bucket=shop.bucket, Key=_commit(0), Body=torn.encode())
+
+
+def _commit(version: int) -> str:
+    return f"warehouse/orders/_delta_log/{version:020}.json"
+
+
+@pytest.mark.parametrize(
+    ("damage", "exit_code", "content", "kinds"),
+    [
+        (_no_report, 10, {"orders": "partial", "customers": "partial"}, ["unreadable_evidence"]),
+        (_stale, 3, {"orders": "complete", "customers": "complete"}, ["unreadable_evidence"]),
+        (_missing_data_file, 3, {}, ["unreadable_evidence"]),
+        (_torn_data_file, 3, {}, ["unreadable_evidence"]),
+        (_missing_commit, 3, {"orders": "partial", "customers": "complete"}, ["missing_metadata"]),
+        (_torn_commit, 3, {"orders": "partial", "customers": "complete"}, ["missing_metadata"]),
+        (_unknown_feature, 3, {"orders": "partial", "customers": "complete"}, []),
+    ],
+    ids=lambda value: value.__name__.strip("_") if callable(value) else "",
+)
+def test_evidence_with_a_gap_is_partial_and_raises_no_false_alarm(
+    shop: Shop, run: Audit, tmp_path: Path, damage: Damage, exit_code: int, content: dict[str, str],
+    kinds: Sequence[str],
+) -> None:  # fmt: skip
+    damage(shop)
+    lake = shop.lake(tmp_path)
+    outcome = run(lake)
+    assert outcome.exit_code == exit_code
+    assert sorted(outcome.summary["findings"]) == sorted(kinds)
+    assert {table: state for table, state in states(outcome).items() if table in content} == content
+
+
+def test_a_hole_in_storage_is_answered_by_a_live_look(shop: Shop, run: Audit, tmp_path: Path) -> None:
+    gone = shop.keys("orders")[0]
+    shop.s3.delete_object(Bucket=shop.bucket, Key=gone)
+    _missing_data_file(shop)
+    lake = shop.lake(tmp_path)
+    assert ("orders", "dropped", gone) in found(lake, run(lake).run_id)
+    blind = shop.lake(tmp_path, defaults="grace: 0s, confirm: {mode: none}")
+    outcome = run(blind)
+    assert outcome.summary["findings"] == {"unreadable_evidence": 1}
+    assert states(outcome)["orders"] == "partial"
+
+
+def test_a_table_that_no_source_covers_is_said(shop: Shop, run: Audit, tmp_path: Path) -> None:
+    shop.take_inventory()
+    covers = f"covers: ['s3://{shop.bucket}/warehouse/orders/']"
+    only_orders = (
+        f"[{{kind: s3_inventory, location: 's3://{shop.bucket}/inventories/', margin: 0s, {covers}}}]"
+    )
+    outcome = run(shop.lake(tmp_path, inventories=only_orders))
+    assert (outcome.exit_code, states(outcome)) == (3, {"orders": "complete", "customers": "partial"})
+    assert outcome.summary["coverage"]["customers"]["content"]["decided_share"] == 0
+
+
+def test_ignored_and_silenced_findings_are_counted_and_not_written(
+    shop: Shop, run: Audit, tmp_path: Path
+) -> None:
+    shop.s3.delete_object(Bucket=shop.bucket, Key=shop.keys("orders")[0])
+    shop.s3.put_object(Bucket=shop.bucket, Key=shop.keys("customers")[0], Body=b"torn")
+    shop.take_inventory()
+    extra = (
+        "severity: {size_mismatch: 'off'}\nignore: [{tables: [orders], kinds: [dropped], reason: known}]\n"
+    )
+    outcome = run(shop.lake(tmp_path, extra=extra))
+    assert outcome.summary["findings"] == {}
+    assert outcome.exit_code == 0
+
+
+def test_results_that_cannot_be_written_end_before_the_audit(shop: Shop, run: Audit, tmp_path: Path) -> None:
+    shop.take_inventory()
+    lake = shop.lake(tmp_path)
+    (tmp_path / "results").write_text("a file where a folder is wanted")
+    with pytest.raises(CannotPublish) as told:
+        run(lake)
+    assert str(told.value).count("\n") == 0
+    assert told.value.exit_code == 14
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"tables": ("nobody",)}, "no table nobody"),
+        ({"as_of": datetime(2099, 1, 1, tzinfo=UTC)}, "future"),
+        ({"as_of": datetime(2026, 1, 1, tzinfo=UTC), "live": True}, "--as-of"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused(
+    shop: Shop, run: Audit, tmp_path: Path, options: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(BadInput, match=said):
+        run(shop.lake(tmp_path), **options)
