@@ -8,7 +8,7 @@ import pytest
 from lakeaudit.report import judged
 from lakeaudit.report.page import render
 from tests.builders import pagedata
-from tests.builders.htmltree import parse
+from tests.builders.htmltree import Node, parse
 
 FINE, PART = pagedata.covered("t", files=10), pagedata.covered("t", files=10, status="partial", undecided=4)
 BLIND, OFF = pagedata.covered("t", files=10, undecided=10), pagedata.off("t", "content", "no manifest")
@@ -84,6 +84,27 @@ def test_a_table_with_nothing_decided_is_never_marked_fine() -> None:
     assert standings == ["nothing decided"] * 4
     blind = [node.text for node in page.all("td", **{"data-h": "blind since"})]
     assert blind == ["never judged in this run"] * 4
+
+
+def test_only_a_table_decided_whole_and_without_a_finding_above_info_is_marked_fine() -> None:
+    table = parse(render(pagedata.broken())).all("table", cls="coverage")
+    marks = {
+        row.all("th")[0].words.split()[0]: row.one("span", cls="standing")
+        for node in table
+        for row in rows_of(node)
+    }
+    assert {name: mark.attrs["class"] for name, mark in marks.items()} == {
+        "finance.ledger": "standing nothing",
+        "sales.orders": "standing part",
+        "sales.order_lines": "standing whole",
+        "raw.events": "standing whole",
+        "crm.customers": "standing fine",
+        "ref.countries": "standing fine",
+    }
+
+
+def rows_of(table: Node) -> list[Node]:
+    return table.one("tbody").all("tr")
 
 
 STANDINGS: list[tuple[str, list[Any], str, str]] = [
