@@ -58,8 +58,7 @@ def list_files(
 def folders(clients: Clients, folder: Location) -> list[str]:
     """Names of the folders directly below."""
     if folder.is_local:
-        path = Path(folder.spark_path)
-        return sorted(p.name for p in path.iterdir() if p.is_dir()) if path.is_dir() else []
+        return _local_folders(folder)
     asked = {"Bucket": folder.bucket, "Prefix": folder.prefix, "Delimiter": "/"}
     try:
         pages = clients.s3(folder.bucket).get_paginator("list_objects_v2").paginate(**asked)  # type: ignore[arg-type]
@@ -72,8 +71,7 @@ def folders(clients: Clients, folder: Location) -> list[str]:
 def read_bytes(clients: Clients, place: Location) -> bytes | None:
     """The whole content; None where the file does not exist. A refusal is a SourceError, never an absence."""
     if place.is_local:
-        path = Path(place.spark_path)
-        return path.read_bytes() if path.is_file() else None
+        return _read_local(place)
     try:
         return clients.s3(place.bucket).get_object(Bucket=place.bucket, Key=place.key)["Body"].read()
     except ClientError as error:
@@ -97,6 +95,28 @@ def stat(clients: Clients, place: Location) -> File | None:
     except BotoCoreError as error:
         raise _source_error(place, error) from error
     return File(place, head["ContentLength"], head["LastModified"].astimezone(UTC), head["ETag"].strip('"'))
+
+
+def _local_folders(folder: Location) -> list[str]:
+    path = Path(folder.spark_path)
+    try:
+        return sorted(p.name for p in path.iterdir() if p.is_dir()) if path.is_dir() else []
+    except OSError as error:
+        raise _local_error(folder, error) from error
+
+
+def _read_local(place: Location) -> bytes | None:
+    path = Path(place.spark_path)
+    try:
+        return path.read_bytes() if path.is_file() else None
+    except OSError as error:
+        raise _local_error(place, error) from error
+
+
+def _local_error(place: Location, error: OSError) -> SourceError:
+    return SourceError(
+        place.uri, error.strerror or type(error).__name__, "grant the audit's user the right to read"
+    )
 
 
 def _list_local(folder: Location, start_after: str, flat: bool) -> Iterator[File]:
