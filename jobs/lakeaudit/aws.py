@@ -5,6 +5,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import boto3
@@ -54,10 +55,26 @@ class Clients:
 
 
 def _client(service: str, at: Endpoint) -> Any:
+    """Clients are safe to share between threads and dear to build; an assumed role's credentials run out."""
+    return _built(service, at) if at.role_arn else _kept(service, at)
+
+
+def _built(service: str, at: Endpoint) -> Any:
     style: Any = {"addressing_style": "path"} if at.path_style else {}
     config = Config(s3=style, retries={"mode": "adaptive", "max_attempts": 8}, user_agent_extra="lakeaudit")
     session: Any = _session(at)
-    return session.client(service, endpoint_url=at.endpoint, region_name=at.region, config=config)
+    client = session.client(service, endpoint_url=at.endpoint, region_name=at.region, config=config)
+    if at.requester_pays and service == "s3":
+        client.meta.events.register("before-call.s3", _pay)
+    return client
+
+
+_kept = lru_cache(maxsize=64)(_built)
+
+
+def _pay(params: dict[str, Any], **_: Any) -> None:
+    """Buckets whose owner does not pay refuse requests that do not say so."""
+    params["headers"]["x-amz-request-payer"] = "requester"
 
 
 def _session(at: Endpoint) -> boto3.Session:

@@ -37,8 +37,7 @@ _ARROW = pa.schema([(field.name, _TYPES[field.dataType.simpleString()]) for fiel
 
 def candidates(suspects: DataFrame, limit: int) -> DataFrame:
     """The keys to look at, worst findings first, `limit` at most: columns bucket, key."""
-    asked = suspects.filter(F.col("axis").isin(*CONFIRMED_AXES) & (F.col("outcome") == "finding"))
-    weighed = asked.groupBy("bucket", "key").agg(
+    weighed = suspects.groupBy("bucket", "key").agg(
         F.min(severity_rank()).alias("rank"), F.max(F.coalesce("c_size", "s_size", "m_size")).alias("bytes")
     )
     return (
@@ -126,15 +125,14 @@ class _Looker:
             return {"l_confirmation": "error"}
 
     def _head(self, s3: "S3Client", bucket: str, key: str) -> dict[str, Any]:
-        asked: dict[str, Any] = {"Bucket": bucket, "Key": key}
-        if self._clients.endpoint(bucket).requester_pays:
-            asked["RequestPayer"] = "requester"
         try:
-            return _present(s3.head_object(**asked, ChecksumMode="ENABLED"))
+            return _present(s3.head_object(Bucket=bucket, Key=key, ChecksumMode="ENABLED"))
         except ClientError as error:
             if not is_denied(error):
                 raise
-            return _present(s3.head_object(**asked))  # checksums of KMS objects need the right to decrypt
+            return _present(
+                s3.head_object(Bucket=bucket, Key=key)
+            )  # checksums of KMS objects need the right to decrypt
 
     def _list_right(self, s3: "S3Client", bucket: str, key: str) -> bool:
         """A 404 says absent only to who may list; proved once per bucket by listing."""
@@ -228,12 +226,13 @@ def _look_local(key: str) -> dict[str, Any]:
 
 
 def limited(suspects: DataFrame, table_limits: dict[str, int]) -> DataFrame:
-    """Candidates cut to each table's own limit, worst first."""
+    """Findings that a live check can answer, cut to each table's own limit, worst first."""
+    asked = suspects.filter(F.col("axis").isin(*CONFIRMED_AXES) & (F.col("outcome") == "finding"))
     rank = F.row_number().over(
         Window.partitionBy("judged_table").orderBy(
             severity_rank(), F.desc_nulls_last("c_size"), "bucket", "key"
         )
     )
     limits = small(suspects.sparkSession, list(table_limits.items()), "judged_table string, __limit long")
-    ranked = suspects.withColumn("__rank", rank).join(F.broadcast(limits), "judged_table", "left")
+    ranked = asked.withColumn("__rank", rank).join(F.broadcast(limits), "judged_table")
     return ranked.filter(F.col("__rank") <= F.col("__limit")).drop("__rank", "__limit")

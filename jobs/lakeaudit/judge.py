@@ -116,7 +116,9 @@ def first_reading(bench: Bench) -> tuple[DataFrame, DataFrame, Tallies]:
     """Ruled PAIR rows, the suspects among their verdicts, and the tallies of all other verdicts."""
     spark = bench.context.spark
     tables = table_frame(spark, bench.facts)
-    world = computed(judged(pairs(spark, bench.observed.evidence, tables, roots(bench.lake.tables))))
+    matched = pairs(spark, bench.observed.evidence, tables, roots(bench.lake.tables))
+    # holes in manifests are known before anything is judged; those in storage and metastores once all is read
+    world = computed(judged(with_holes(matched, (), bench.facts)))
     every = verdicts.verdicts(world, bench.scope, bench.lake.ignores, bench.stamp.as_of.date())
     settled = _tallied(every.filter(F.col("outcome") != "finding"))
     return world, computed(every.filter(F.col("outcome") == "finding")), settled
@@ -127,16 +129,24 @@ def second_reading(bench: Bench, suspects: DataFrame, holed: set[str], vacuums: 
     known = F.col("s_older_version_id").isNotNull()
     suspects = suspects.withColumns({"related_key": F.lit(None).cast("string"), "versions_known": known})
     marked = with_vacuums(with_holes(suspects, holed, bench.facts), vacuums)
-    if not _confirms(bench):
-        return bench.again(marked)
     # a hole in storage is answered by a live 404, so it must not keep a suspect from being looked at
-    asked = bench.again(marked.withColumn("h_storage", F.lit(False)))
-    limits = {table.name: table.settings.confirm.limit for table in bench.scope}
-    limit, rate = bench.lake.settings.confirm.limit, bench.lake.settings.confirm.rate
-    keys = confirm.candidates(confirm.limited(asked, limits), limit)
+    keys = (
+        _to_look_at(bench, bench.again(marked.withColumn("h_storage", F.lit(False))))
+        if _confirms(bench)
+        else None
+    )
+    if keys is None or keys.isEmpty():
+        return bench.again(marked)
+    rate = bench.lake.settings.confirm.rate
     tasks = max(1, min(bench.context.parallelism, rate))
     answers = computed(confirm.look(keys, bench.context.clients, rate=rate, tasks=tasks))
-    return _let_go(bench, bench.again(confirm.with_answers(marked, answers)))
+    return _let_go(bench, computed(bench.again(confirm.with_answers(marked, answers))))
+
+
+def _to_look_at(bench: Bench, suspects: DataFrame) -> DataFrame:
+    """The keys of the live check, worst first, within each table's limit and the lake's."""
+    limits = {t.name: t.settings.confirm.limit for t in bench.scope if t.settings.confirm.mode == "head"}
+    return computed(confirm.candidates(confirm.limited(suspects, limits), bench.lake.settings.confirm.limit))
 
 
 def _confirms(bench: Bench) -> bool:

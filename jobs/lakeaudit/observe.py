@@ -93,7 +93,10 @@ def changes(observed: Observed, lake: Lake, context: Context) -> list[Changes]:
 
 
 def _storage(lake: Lake, context: Context, live_tables: Sequence[Table], reading: _Reading) -> list[Stored]:
-    wanted = _live_readers(live_tables, context) if live_tables else _inventory_readers(lake, context)
+    rate = lake.settings.confirm.rate
+    wanted = (
+        _live_readers(live_tables, context, rate) if live_tables else _inventory_readers(lake, context, rate)
+    )
     found = [reading.attempt(about, read) for about, read in wanted]
     return [replace(s, frame=reading.counted(s.info.id, s.frame)) for s in found if s is not None]
 
@@ -101,25 +104,25 @@ def _storage(lake: Lake, context: Context, live_tables: Sequence[Table], reading
 StorageReaders = list[tuple[SourceInfo, Callable[[], Stored]]]
 
 
-def _live_readers(tables: Sequence[Table], context: Context) -> StorageReaders:
+def _live_readers(tables: Sequence[Table], context: Context, rate: int) -> StorageReaders:
     infos = [
         SourceInfo(f"storage:{n}", "storage", "listing", t.location.uri, "", None)
         for n, t in enumerate(tables)
     ]
     return [
-        (i, partial(listing.read_place, t.location, context, i.id))
+        (i, partial(listing.read_place, t.location, context, i.id, rate=rate))
         for i, t in zip(infos, tables, strict=True)
     ]
 
 
-def _inventory_readers(lake: Lake, context: Context) -> StorageReaders:
+def _inventory_readers(lake: Lake, context: Context, rate: int) -> StorageReaders:
     wanted: StorageReaders = []
     for number, source in enumerate(lake.inventories):
         about = SourceInfo(f"storage:{number}", "storage", source.kind, source.location.uri, "", None)
         if isinstance(source, S3Inventory):
             wanted.append((about, partial(s3_inventory.read, source, context, about.id)))
         else:
-            wanted.append((about, partial(listing.read, source, context, about.id)))
+            wanted.append((about, partial(listing.read, source, context, about.id, rate=rate)))
     return wanted
 
 
