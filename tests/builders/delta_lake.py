@@ -7,7 +7,7 @@ import base64
 import json
 import os
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -224,7 +224,7 @@ def frozen() -> datetime:
     return NOW
 
 
-def told(claim: Row, root: Path, version_at: dict[datetime, int | str]) -> str:
+def told(claim: Row, root: Path, version_at: Mapping[datetime, int | str]) -> str:
     """A claim in a few words: `live since 0`, `history since 0 removed 2`, and what is out of the ordinary."""
     words = [claim.state, "since", version_at.get(_utc(claim.claimed_at), "?")]
     words += ["removed", version_at.get(_utc(claim.removed_at), "?")] if claim.removed_at else []

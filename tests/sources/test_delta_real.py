@@ -1,0 +1,241 @@
+"""Tables that Spark and delta-rs really wrote: the live claims are the files their own libraries read, by exact key."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+from pyspark.sql import Row, SparkSession
+
+from lakeaudit.aws import Clients
+from lakeaudit.evidence.manifest import delta
+from lakeaudit.evidence.protocol import Claims, Context
+from tests.builders.delta_lake import table
+
+AWKWARD = [
+    *(
+        "a b",
+        "50%",
+        "a+b",
+        "12:30:00",
+        "x=y",
+        "p/q",
+        "Zürich",
+        "日本",
+        "a%20b",
+        "a#b",
+        "a?b",
+        "[z]",
+        "~t",
+        'q"r',
+        "it's",
+    ),
+    *("a\\b", "&", "", " ", "😀", "a:b:c %2F"),
+]
+QUICK = {
+    "spark.databricks.delta.retentionDurationCheck.enabled": "false",
+    "spark.databricks.delta.vacuum.retentionWindowIgnore.enabled": "false",
+    "spark.databricks.delta.snapshotPartitions": "1",
+    "spark.databricks.delta.vacuum.parallelDelete.enabled": "false",
+}
+
+
+@pytest.fixture(scope="module")
+def home(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """All tables, each with a history of its own."""
+    path = tmp_path_factory.mktemp("real lake")
+    before = {name: spark.conf.get(name, None) for name in QUICK}
+    for name, value in QUICK.items():
+        spark.conf.set(name, value)
+    for write in (awkward_partitions, rewritten, with_vectors, cleaned_up, mapped):
+        write(spark, path)
+    by_delta_rs(path)
+    yield path
+    for name, old in before.items():
+        spark.conf.unset(name) if old is None else spark.conf.set(name, old)
+
+
+def awkward_partitions(spark: SparkSession, home: Path) -> None:
+    rows = spark.createDataFrame(list(enumerate([*AWKWARD, None])), "id int, p string")
+    rows.coalesce(1).write.format("delta").partitionBy("p").save(f"{home}/awkward")
+    spark.sql(f"CREATE TABLE delta.`{home}/clone` SHALLOW CLONE delta.`{home}/awkward`")
+
+
+def rewritten(spark: SparkSession, home: Path) -> None:
+    """MERGE with change data, OPTIMIZE, overwrite, RESTORE, VACUUM by default and with 0 hours."""
+    path = f"{home}/rewritten"
+    rows = spark.range(0, 40, 1, 2)
+    rows.write.format("delta").option("delta.enableChangeDataFeed", "true").save(path)
+    spark.range(30, 50).createOrReplaceTempView("newer")
+    spark.sql(
+        f"MERGE INTO delta.`{path}` AS t USING newer AS n ON t.id = n.id "
+        "WHEN MATCHED THEN UPDATE SET id = n.id + 1000 WHEN NOT MATCHED THEN INSERT *"
+    )
+    spark.sql(f"OPTIMIZE delta.`{path}`")
+    spark.sql(f"VACUUM delta.`{path}`")
+    rows.write.format("delta").mode("overwrite").save(path)
+    spark.sql(f"RESTORE TABLE delta.`{path}` TO VERSION AS OF 0")
+    spark.sql(f"VACUUM delta.`{path}` RETAIN 0 HOURS")
+
+
+def with_vectors(spark: SparkSession, home: Path) -> None:
+    """Deletion vectors, updated once, behind V2 checkpoints at every other commit."""
+    path = f"{home}/vectors"
+    options = {
+        "delta.enableDeletionVectors": "true",
+        "delta.checkpointPolicy": "v2",
+        "delta.checkpointInterval": "2",
+    }
+    spark.range(0, 40, 1, 2).write.format("delta").options(**options).save(path)
+    for predicate in ("id IN (3, 33)", "id = 4", "id = 34"):
+        spark.sql(f"DELETE FROM delta.`{path}` WHERE {predicate}")
+
+
+def cleaned_up(spark: SparkSession, home: Path) -> None:
+    """Commits before the checkpoint are gone, as log clean-up leaves it."""
+    path = f"{home}/cleaned"
+    for number in range(3):
+        rows = spark.range(number, number + 1).coalesce(1).write.format("delta").mode("append")
+        rows.option("delta.checkpointInterval", "2").save(path)
+    for version in (0, 1):
+        Path(f"{path}/_delta_log/{version:020}.json").unlink()
+
+
+def mapped(spark: SparkSession, home: Path) -> None:
+    rows = spark.range(2).selectExpr("id", "concat('v ', id) AS `the day`")
+    options = {"delta.columnMapping.mode": "name", "delta.enableInCommitTimestamps": "true"}
+    rows.write.format("delta").options(**options).partitionBy("the day").save(f"{home}/mapped")
+
+
+def by_delta_rs(home: Path) -> None:
+    """Appends, compaction, a DELETE and a checkpoint; overwrite and vacuum. It cannot compact its own awkward names."""
+    rows = pa.table({"id": list(range(len(AWKWARD) + 1)), "p": [*AWKWARD, None]})
+    for _ in range(2):
+        write_deltalake(f"{home}/rs_awkward", rows, mode="append", partition_by=["p"])
+        write_deltalake(f"{home}/rs_plain", rows, mode="append")
+    DeltaTable(f"{home}/rs_awkward").create_checkpoint()
+    DeltaTable(f"{home}/rs_plain").optimize.compact()
+    DeltaTable(f"{home}/rs_plain").delete("id = 3")
+    DeltaTable(f"{home}/rs_plain").create_checkpoint()
+    write_deltalake(f"{home}/rs_replaced", rows)
+    write_deltalake(f"{home}/rs_replaced", rows, mode="overwrite")
+    DeltaTable(f"{home}/rs_replaced").vacuum(
+        retention_hours=0, enforce_retention_duration=False, dry_run=False
+    )
+
+
+TABLES = (
+    "awkward",
+    "clone",
+    "rewritten",
+    "vectors",
+    "cleaned",
+    "mapped",
+    "rs_awkward",
+    "rs_plain",
+    "rs_replaced",
+)
+
+
+@pytest.fixture(scope="module")
+def read(spark: SparkSession, home: Path) -> tuple[Claims, list[Row]]:
+    now = datetime.now(UTC)
+    tables = [table(name, home / name) for name in TABLES]
+    claims = delta.read(tables, Context(spark, Clients(), now, now, live=True), "manifest:delta")
+    return claims, claims.frame.collect()
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_live_files_are_those_the_table_reads(
+    name: str, read: tuple[Claims, list[Row]], spark: SparkSession, home: Path
+) -> None:
+    claims, rows = read
+    live = [row for row in rows if row.table_name == name and row.state == "live"]
+    data = {f"/{row.key}" for row in live if row.category == "data"}
+    oracle = own_files(spark, home, name)
+    assert data == oracle
+    assert data
+    assert all(Path(f"/{row.key}").is_file() for row in live)
+    assert all(row.certain and row.listed == 1 for row in live)
+    assert claims.holes == ()
+    assert claims.states[name].refused is None
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_what_vacuum_left_is_known(name: str, read: tuple[Claims, list[Row]], home: Path) -> None:
+    """Every data and vector file of the folder is claimed, and what is claimed as history is there or explained."""
+    _, rows = read
+    claimed = {f"/{row.key}": row for row in rows if row.table_name == name}
+    files = {
+        str(path) for path in (home / name).rglob("*") if path.is_file() and not path.name.startswith(".")
+    }
+    stored = {path for path in files if "/_delta_log/" not in path}
+    assert stored <= claimed.keys()
+    absent = {path: row for path, row in claimed.items() if not Path(path).exists()}
+    assert all(row.explained for row in absent.values())
+
+
+def test_sizes_are_those_of_the_files(read: tuple[Claims, list[Row]]) -> None:
+    _, rows = read
+    known = [row for row in rows if row.size is not None and Path(f"/{row.key}").exists()]
+    assert len(known) > len(AWKWARD)
+    assert [row for row in known if Path(f"/{row.key}").stat().st_size != row.size] == []
+
+
+@pytest.mark.parametrize("name", ["awkward", "clone", "rs_awkward"])
+def test_partition_values_are_as_they_were_meant(name: str, read: tuple[Claims, list[Row]]) -> None:
+    _, rows = read
+    found = {row.partition_path for row in rows if row.table_name == name}
+    assert found == {f"p={value or '__HIVE_DEFAULT_PARTITION__'}" for value in AWKWARD}
+
+
+def test_partition_columns_have_their_own_names(read: tuple[Claims, list[Row]]) -> None:
+    _, rows = read
+    assert {row.partition_path for row in rows if row.table_name == "mapped"} == {
+        "the day=v 0",
+        "the day=v 1",
+    }
+
+
+def test_a_clone_does_not_own_what_it_lists(read: tuple[Claims, list[Row]]) -> None:
+    _, rows = read
+    assert {row.own_root for row in rows if row.table_name == "clone"} == {False}
+    assert {row.own_root for row in rows if row.table_name == "awkward"} == {True}
+
+
+def test_categories_of_a_real_table(read: tuple[Claims, list[Row]]) -> None:
+    _, rows = read
+    found = {(row.category, row.state) for row in rows if row.table_name == "vectors"}
+    assert found == {("data", "live"), ("deletes", "live"), ("deletes", "history")}
+    assert "changes" in {row.category for row in rows if row.table_name == "rewritten"}
+
+
+def test_rows_of_a_file_are_counted_with_its_deleted_ones(read: tuple[Claims, list[Row]]) -> None:
+    _, rows = read
+    live = [row for row in rows if row.table_name == "vectors" and row.category == "data"]
+    assert sum(row.records for row in live) == 40
+
+
+def test_claims_are_dated_by_their_commit(read: tuple[Claims, list[Row]], home: Path) -> None:
+    claims, rows = read
+    written = datetime.fromtimestamp((home / "vectors/_delta_log" / f"{0:020}.json").stat().st_mtime, UTC)
+    dated = {
+        row.claimed_at.replace(tzinfo=UTC)
+        for row in rows
+        if row.table_name == "vectors" and row.category == "data"
+    }
+    assert all(abs(time - written) < timedelta(milliseconds=5) for time in dated)
+    horizon = claims.states["cleaned"].horizon
+    assert {row.claimed_at.replace(tzinfo=UTC) for row in rows if row.table_name == "cleaned"} == {horizon}
+
+
+def own_files(spark: SparkSession, home: Path, name: str) -> set[str]:
+    """The oracle: what the table's own library reads."""
+    if name.startswith("rs_"):
+        uris = DeltaTable(f"{home}/{name}").file_uris()
+        return {unquote(uri) if uri.startswith("file:") else uri for uri in uris}
+    files = spark.read.format("delta").load(f"{home}/{name}").inputFiles()
+    return {unquote(urlsplit(uri.replace("#", "%23").replace("?", "%3F")).path) for uri in files}
