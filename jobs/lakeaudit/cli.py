@@ -36,6 +36,9 @@ EXIT_CODES = (
     "10 nothing could be audited; 14 results could not be written; 70 a bug of lakeaudit."
 )
 
+INTERRUPTED = 130
+"""What typer makes of Ctrl-C."""
+
 app = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,
@@ -52,26 +55,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     try:
-        return int(app([word for word in given if word != "--debug"], standalone_mode=False) or 0)
+        code = int(app([word for word in given if word != "--debug"], standalone_mode=False) or 0)
     except BaseException as error:  # noqa: BLE001 - every failure is one line
         if debug:
             traceback.print_exc()
         return _failed(error)
+    return _say("interrupted; nothing of this run is published", code) if code == INTERRUPTED else code
 
 
 def _failed(error: BaseException) -> int:
     """One line for a failure, and its exit code."""
-    if isinstance(error, BrokenPipeError):  # `| head` has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if isinstance(error.__context__, BrokenPipeError):  # `| head` has seen enough; typer made an exit of it
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 0
-    if isinstance(error, KeyboardInterrupt):
-        return _say("interrupted; nothing of this run is published", 130)
     if isinstance(error, AuditError):
         return _say(str(error), error.exit_code)
     if isinstance(error, TyperException):
         return _say(f"{error.format_message()} See lakeaudit --help.", 2)
-    if isinstance(error, SystemExit):
-        return error.code if isinstance(error.code, int) else 1
     first = next(iter(str(error).splitlines()), "")[:200]
     told = f"unexpected {type(error).__name__}: {first}; please report it with what --debug prints"
     return _say(told, 70)

@@ -1,6 +1,7 @@
 """What stands in the result tables after runs, runs again, and runs that were killed."""
 
 import json
+from collections.abc import Iterable
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
@@ -62,18 +63,6 @@ def keys(place: Location, name: str = "findings") -> list[str]:
     return sorted(table(place, name)["key"].to_pylist())
 
 
-def test_plain_readers_can_read_every_table(spark: SparkSession, place: Location) -> None:
-    whole_run(spark, place)
-    for name, schema in RESULTS.items():
-        log = Path(place.join(name, "_delta_log", "0" * 20 + ".json").spark_path).read_text()
-        actions = [json.loads(line) for line in log.splitlines()]
-        (protocol,) = [action["protocol"] for action in actions if "protocol" in action]
-        assert protocol == {"minReaderVersion": 1, "minWriterVersion": 2}
-        assert table(place, name).column_names == schema.names
-        assert all(field.nullable for field in DeltaTable(place.join(name).spark_path).schema().fields)
-    assert DeltaTable(place.join("findings").spark_path).metadata().partition_columns == ["as_of_date"]
-
-
 def test_a_run_has_one_row_whatever_its_state(writer: ResultsWriter, place: Location) -> None:
     assert table(place, "runs")["status"].to_pylist() == ["running"]
     writer.finish(run_row("r1", "complete"))
@@ -81,6 +70,8 @@ def test_a_run_has_one_row_whatever_its_state(writer: ResultsWriter, place: Loca
     assert (row["status"], row["started_at"]) == ("complete", NOON)
     assert row["sources"][0]["location"] == "s3://lake/wh"
     assert row["sources"][0]["cut_from"] is None
+    writer.begin(run_row("r1", "running"))
+    assert table(place, "runs")["status"].to_pylist() == ["running"], "begun again is not finished"
 
 
 def test_an_unknown_column_of_runs_is_a_fault_of_ours(writer: ResultsWriter) -> None:
@@ -151,31 +142,30 @@ def test_many_small_partitions_become_few_files(
 
 # --- killed, and run again ---------------------------------------------------------------------------------
 
-STEPS = ("coverage", "leftover_files", "findings")
+GIVEN: dict[str, list[dict[str, Any]]] = {
+    "coverage": [{"run_id": "r1", "lake": "shop", "table_name": "orders", "axis": "content", "files": 3}],
+    "leftover_files": [leftover("r1", "orders", "x")],
+    "findings": [finding("r1", f"k{n}") for n in range(9)],
+}
 
 
 class Killed(Exception):
     """What stops a run between two writes."""
 
 
-def contents(spark: SparkSession) -> dict[str, DataFrame]:
-    covered = {"run_id": "r1", "lake": "shop", "table_name": "orders", "axis": "content", "files": 3}
-    return {
-        "coverage": rows(spark, COVERAGE, covered),
-        "leftover_files": rows(spark, LEFTOVER_FILES, leftover("r1", "orders", "x")),
-        "findings": rows(spark, FINDINGS, *[finding("r1", f"k{n}") for n in range(40)]),
-    }
+def write(spark: SparkSession, writer: ResultsWriter, name: str, *, breaks_off: bool = False) -> None:
+    frame = rows(spark, RESULTS[name], *GIVEN[name])
+    frame = frame.unionByName(broken(frame)) if breaks_off else frame
+    writer.write(name, frame, "r1", tables=["orders"] if name == "leftover_files" else ())
 
 
-def whole_run(spark: SparkSession, place: Location, stop: str = "", inside: str = "") -> None:
-    """A run that stops before writing `stop`, or whose rows of `inside` fail after some were written."""
-    writer = open_results(spark, place)
+def whole_run(spark: SparkSession, writer: ResultsWriter, stop: str = "") -> None:
+    """A run that stops before writing `stop`, or before its end."""
     writer.begin(run_row("r1", "running"))
-    for name, frame in contents(spark).items():
+    for name in GIVEN:
         if name == stop:
             raise Killed
-        rows_of = frame.unionByName(broken(frame)) if name == inside else frame
-        writer.write(name, rows_of, "r1", tables=["orders"] if name == "leftover_files" else ())
+        write(spark, writer, name)
     if stop == "finish":
         raise Killed
     writer.finish(run_row("r1", "complete"))
@@ -187,44 +177,54 @@ def broken(frame: DataFrame) -> DataFrame:
     return frame.limit(1).withColumn("lake", F.when(F.rand() < 2, fails))
 
 
-def everything(place: Location) -> dict[str, list[str]]:
-    return {name: sorted(map(str, table(place, name).to_pylist())) for name in RESULTS}
+def holds_exactly(place: Location, names: Iterable[str] = GIVEN) -> bool:
+    return all(
+        sorted(map(str, table(place, name).to_pylist()))
+        == sorted(str({column: row.get(column) for column in RESULTS[name].names}) for row in GIVEN[name])
+        for name in names
+    )
 
 
-def unbroken(spark: SparkSession, tmp_path: Path) -> dict[str, list[str]]:
-    place = Location.parse(str(tmp_path / "unbroken"))
-    whole_run(spark, place)
-    return everything(place)
-
-
-def test_killed_between_any_writes_and_run_again(
-    spark: SparkSession, place: Location, tmp_path: Path
-) -> None:
-    for stop in (*STEPS, "finish"):
+@pytest.fixture(scope="module")
+def survived(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Location:
+    """The results of a run that was killed between any two writes, and then ran to its end."""
+    place = Location.parse(str(tmp_path_factory.mktemp("survived") / "results"))
+    writer = open_results(spark, place)
+    for stop in (*GIVEN, "finish"):
         with pytest.raises(Killed):
-            whole_run(spark, place, stop=stop)
+            whole_run(spark, writer, stop=stop)
         assert table(place, "runs")["status"].to_pylist() == ["running"]
-    whole_run(spark, place)
-    assert everything(place) == unbroken(spark, tmp_path)
-    with pytest.raises(Killed):
-        whole_run(spark, place, stop="findings")
-    assert table(place, "runs")["status"].to_pylist() == ["running"], "begun again is not finished"
-    whole_run(spark, place)
-    assert everything(place) == unbroken(spark, tmp_path)
+    whole_run(spark, writer)
+    return place
 
 
-def test_killed_inside_any_write_and_run_again(spark: SparkSession, place: Location, tmp_path: Path) -> None:
-    for inside in STEPS:
+def test_killed_between_any_writes_and_run_again(survived: Location) -> None:
+    assert table(survived, "runs")["status"].to_pylist() == ["complete"]
+    assert holds_exactly(survived)
+
+
+def test_plain_readers_can_read_every_table(survived: Location) -> None:
+    for name, schema in RESULTS.items():
+        log = Path(survived.join(name, "_delta_log", "0" * 20 + ".json").spark_path).read_text()
+        actions = [json.loads(line) for line in log.splitlines()]
+        (protocol,) = [action["protocol"] for action in actions if "protocol" in action]
+        assert protocol == {"minReaderVersion": 1, "minWriterVersion": 2}
+        assert table(survived, name).column_names == schema.names
+        assert all(field.nullable for field in DeltaTable(survived.join(name).spark_path).schema().fields)
+    assert DeltaTable(survived.join("findings").spark_path).metadata().partition_columns == ["as_of_date"]
+
+
+def test_killed_inside_any_write_and_run_again(
+    spark: SparkSession, writer: ResultsWriter, place: Location
+) -> None:
+    for name in GIVEN:
         with pytest.raises(PySparkException, match="the evidence broke off"):
-            whole_run(spark, place, inside=inside)
-        assert not Path(place.join(inside, "_delta_log", "0" * 20 + ".json").spark_path).exists()
-    whole_run(spark, place)
-    for inside in STEPS:
-        with pytest.raises(PySparkException, match="the evidence broke off"):
-            whole_run(spark, place, inside=inside)
-        assert everything(place) | {"runs": []} == unbroken(spark, tmp_path) | {"runs": []}
-    whole_run(spark, place)
-    assert everything(place) == unbroken(spark, tmp_path)
+            write(spark, writer, name, breaks_off=True)
+        assert not Path(place.join(name, "_delta_log", "0" * 20 + ".json").spark_path).exists()
+        write(spark, writer, name)
+    with pytest.raises(PySparkException, match="the evidence broke off"):
+        write(spark, writer, "findings", breaks_off=True)
+    assert holds_exactly(place), "a broken write leaves what was there"
 
 
 # --- refusals, before any long work ------------------------------------------------------------------------

@@ -29,9 +29,8 @@ WORST_SHOWN = 50
 
 @dataclass(frozen=True)
 class Told:
-    """What an audit prints: the summary object, text for people, the verdict's line, and the exit code."""
+    """What is left to say after an audit: the verdict's line and the exit code."""
 
-    summary: dict[str, Any]
     verdict: str
     exit_code: int
 
@@ -63,7 +62,7 @@ def run(
     begun = _unfinished(request, lake, clock(), "running", None)
     status.write(begun)
     try:
-        told = _audited(request, lake, clients, clock, progress, out)
+        outcome = _audited(request, lake, clients, clock, progress)
     except BaseException as error:
         said = str(error) if isinstance(error, AuditError) else type(error).__name__
         failed = begun | {"status": "failed", "finished_at": iso(clock()), "error": said}
@@ -71,8 +70,10 @@ def run(
         if request.format == "json":
             print(json.dumps(failed), file=out)
         raise
-    status.write(told.summary)
-    return told
+    status.write(outcome.summary)
+    found = fails(outcome.summary["severities"], request.fail_on)
+    verdict = _printed(request, lake, clients, outcome, clock(), out)
+    return Told(verdict, highest(outcome.exit_code, 1 if found else 0))
 
 
 def highest(*codes: int) -> int:
@@ -103,24 +104,16 @@ def as_of_time(text: str | None) -> datetime | None:
 
 
 def _audited(
-    request: Request,
-    lake: Lake,
-    clients: Clients,
-    clock: Callable[[], datetime],
-    progress: Progress,
-    out: TextIO,
-) -> Told:
+    request: Request, lake: Lake, clients: Clients, clock: Callable[[], datetime], progress: Progress
+) -> "Outcome":
     from lakeaudit.run import audit
 
     with progress.stage("start Spark"):
         spark = _session(lake, clients)
     try:
-        outcome = audit(lake, request.options, spark=spark, clients=clients, clock=clock, progress=progress)
+        return audit(lake, request.options, spark=spark, clients=clients, clock=clock, progress=progress)
     finally:
         spark.stop()
-    found = fails(outcome.summary["severities"], request.fail_on)
-    verdict = _printed(request, lake, clients, outcome, clock(), out)
-    return Told(outcome.summary, verdict, highest(outcome.exit_code, 1 if found else 0))
 
 
 def _session(lake: Lake, clients: Clients) -> "SparkSession":
@@ -143,7 +136,7 @@ def _printed(
     from lakeaudit.results.read import Results
 
     results = Results(lake.results, clients, lake.name)
-    page = gather(results, outcome.run_row, request.lake_file, now, WORST_SHOWN)
+    page = gather(results, results.run(outcome.run_id), request.lake_file, now, WORST_SHOWN)
     if request.format == "json":
         print(json.dumps(outcome.summary, default=iso), file=out)
     else:

@@ -17,7 +17,7 @@ from deltalake.exceptions import DeltaError
 from pyarrow.dataset import Dataset, Expression
 
 from lakeaudit.aws import Clients, delta_rs_options, explain
-from lakeaudit.errors import BadInput, CannotAudit
+from lakeaudit.errors import BadInput, CannotAudit, SourceError
 from lakeaudit.evidence.files import list_files
 from lakeaudit.keys import Location
 from lakeaudit.kinds import SEVERITIES
@@ -60,20 +60,27 @@ class Results:
             BadInput: there is no run of that id, or it has not finished.
             CannotAudit: nothing was ever published.
         """
-        runs = self.runs()
-        ready = [run for run in runs if run["status"] in PUBLISHED]
         if run_id is None:
-            if ready:
-                return ready[-1]
+            if run := self.last_published():
+                return run
             raise CannotAudit(self._place.uri, "holds no finished audit", "run `lakeaudit audit` first")
-        found = [run for run in runs if run["run_id"] == run_id]
+        run = self.run(run_id)
+        if run["status"] not in PUBLISHED:
+            what = f"that run is {run['status']}: it published nothing"
+            raise BadInput(f"--run-id {run_id}", what, "run it again, or leave --run-id out")
+        return run
+
+    def run(self, run_id: str) -> Row:
+        """The row of one run, finished or not.
+
+        Raises:
+            BadInput: there is none of that id.
+        """
+        found = [run for run in self.runs() if run["run_id"] == run_id]
         if not found:
             raise BadInput(
                 f"--run-id {run_id}", f"no such run in {self._place.uri}", "leave it out for the last"
             )
-        if found[-1]["status"] not in PUBLISHED:
-            what = f"that run is {found[-1]['status']}: it published nothing"
-            raise BadInput(f"--run-id {run_id}", what, "run it again, or leave --run-id out")
         return found[-1]
 
     def coverage(self, run_id: str, tables: Sequence[str] = ()) -> list[Row]:
@@ -166,8 +173,9 @@ class Results:
         try:
             mine = wanted & (pc.field("lake") == self._lake)
             names = None if columns is None else list(columns)
-            found = dataset.to_batches(columns=names, filter=mine, batch_size=BATCH_ROWS, batch_readahead=2)
-            yield from (batch for batch in found if batch.num_rows)
+            for file in dataset.get_fragments(mine):  # one after the other: a scan of all reads far ahead
+                found = file.to_batches(dataset.schema, columns=names, filter=mine, batch_size=BATCH_ROWS)
+                yield from (batch for batch in found if batch.num_rows)
         except (DeltaError, pa.ArrowException, OSError) as error:
             raise self._damaged(table, error) from error
 
@@ -179,11 +187,11 @@ class Results:
 
     def _opened(self, table: str) -> Dataset | None:
         place = self._place.join(table)
-        log = list_files(self._clients, place.join("_delta_log"), flat=True)
-        if (
-            next(log, None) is None
-        ):  # also tells a missing bucket, a refusal and a dead endpoint, in our words
-            return None
+        try:
+            if next(list_files(self._clients, place.join("_delta_log"), flat=True), None) is None:
+                return None
+        except SourceError as error:  # a missing bucket, a refusal, a dead endpoint: delta-rs tells it worse
+            raise CannotAudit(error.where, error.what, error.way_out) from error
         try:
             return DeltaTable(_uri(place), storage_options=self._options).to_pyarrow_dataset()
         except (DeltaError, pa.ArrowException, OSError, ValueError) as error:

@@ -1,0 +1,7 @@
+"""`python -m lakeaudit`."""
+
+import sys
+
+from lakeaudit.cli import main
+
+sys.exit(main())

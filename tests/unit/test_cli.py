@@ -1,0 +1,233 @@
+"""The command line: what is typed, what is printed where, and the exit code. No JVM."""
+
+import csv
+import io
+import json
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakeaudit import __version__, cli
+from lakeaudit.keys import Location
+from tests.builders.results import covered, finding, group, lake_file, leftover, publish, run
+
+Captured = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Location:
+    return Location.parse(str(tmp_path / "results"))
+
+
+@pytest.fixture
+def lake(tmp_path: Path, place: Location) -> str:
+    return lake_file(tmp_path, place)
+
+
+def last_line(capsys: Captured) -> str:
+    return capsys.readouterr().err.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("typed", "told"),
+    [
+        (["audit"], "Missing argument 'LAKE'"),
+        (["audit", "x.yaml", "--nope"], "No such option: --nope"),
+        (["audit", "x.yaml", "--partition", "a=1"], "No such option: --partition"),
+        (["audit", "x.yaml", "--fail-on", "sometimes"], "'sometimes' is not one of"),
+        (["sing"], "No such command 'sing'"),
+        (["audit", "no-such.yaml"], "no such lake file"),
+        (["findings", "no-such.yaml"], "no such lake file"),
+        (["explain", "no-such.yaml", "s3://a/b"], "no such lake file"),
+        (["doctor", "no-such.yaml"], "no such lake file"),
+        (["report", "no-such.yaml"], "no such lake file"),
+    ],
+)
+def test_a_bad_command_line_is_one_line_and_exit_2(capsys: Captured, typed: list[str], told: str) -> None:
+    assert cli.main(typed) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert told in printed.err
+    assert len(printed.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--table", "custumers"], "no table custumers"),
+        (["--as-of", "tomorrow"], "--as-of tomorrow: is no time"),
+        (["--run-id", "it's"], "is no run id"),
+        (["--run-id", "x" * 129], "is no run id"),
+    ],
+)
+def test_an_audit_that_makes_no_sense_starts_no_spark(
+    capsys: Captured, lake: str, options: list[str], told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lakeaudit.commands.audit._session", pytest.fail)
+    assert cli.main(["audit", lake, *options]) == 2
+    assert told in last_line(capsys)
+
+
+def test_five_mistakes_of_a_lake_file_are_five_lines(capsys: Captured, tmp_path: Path) -> None:
+    file = tmp_path / "bad.yaml"
+    file.write_text("version: 2\nlake: a b\nresults: nowhere\ncolour: red\ntables: []\n")
+    assert cli.main(["audit", str(file)]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 5
+    for word in ("version", "lake", "results", "colour", "tables"):
+        assert any(word in line for line in lines), word
+
+
+def test_version_help_and_nothing(capsys: Captured) -> None:
+    assert cli.main(["--version"]) == 0
+    assert capsys.readouterr().out.strip() == __version__
+    assert cli.main(["--help"]) == 0
+    assert "doctor" in capsys.readouterr().out
+    assert cli.main([]) == 2
+
+
+def test_the_schema_is_json(capsys: Captured) -> None:
+    assert cli.main(["schema"]) == 0
+    assert json.loads(capsys.readouterr().out)["title"] == "lakeaudit lake file"
+
+
+def fail_with(error: BaseException) -> Any:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    return fail
+
+
+@pytest.mark.parametrize("typed", [["schema"], ["schema", "--debug"], ["--debug", "schema"]])
+def test_a_bug_is_one_line_and_exit_70(
+    capsys: Captured, monkeypatch: pytest.MonkeyPatch, typed: list[str]
+) -> None:
+    monkeypatch.setattr(cli, "lake_schema", fail_with(RuntimeError("boom\nbang \x1b[31m")))
+    assert cli.main(typed) == 70
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[-1].startswith("lakeaudit: unexpected RuntimeError: boom; please report it")
+    assert ("Traceback (most recent call last):" in lines) == ("--debug" in typed)
+    assert len(lines) == 1 or "--debug" in typed
+
+
+def test_interrupted_is_one_line_and_exit_130(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cli, "lake_schema", fail_with(KeyboardInterrupt()))
+    assert cli.main(["schema"]) == 130
+    assert capsys.readouterr().err == "lakeaudit: interrupted; nothing of this run is published\n"
+
+
+# --- findings ----------------------------------------------------------------------------------------------
+
+HOSTILE = "orders/=cmd|'/c calc'!A1\n\x1b[2J,\"\u202e"
+GROUP = group("uncommitted", "day=1", files=2)
+
+
+@pytest.fixture
+def published(place: Location) -> None:
+    when = datetime(2026, 11, 21, 13, 0, 0, 250_000, tzinfo=timezone(timedelta(hours=5)))
+    rows = [
+        finding("hidden", "orders/h"),
+        finding("dropped", HOSTILE, manifest_size=7, manifest_time=when),
+        GROUP,
+    ]
+    files = [leftover(GROUP, f"orders/day=1/{name}") for name in "ab"]
+    publish(place, runs=[run("r0"), run("r1", finished_at=when + timedelta(days=1))], findings=rows)
+    publish(place, leftover_files=files, coverage=[covered()])
+
+
+def test_jsonl_is_exact(capsys: Captured, lake: str, published: None) -> None:
+    assert cli.main(["findings", lake, "--format", "jsonl"]) == 0
+    printed = capsys.readouterr()
+    dropped, grouped, hidden = map(json.loads, printed.out.splitlines())
+    assert [row["kind"] for row in (dropped, grouped, hidden)] == ["dropped", "uncommitted", "hidden"]
+    assert dropped["key"] == HOSTILE
+    assert dropped["manifest_time"] == "2026-11-21T08:00:00.250000Z"
+    assert dropped["as_of_date"] == "2026-11-21"
+    assert dropped["storage_size"] is None
+    assert len(dropped) == 44
+    assert printed.out.isascii()
+    assert printed.err == "3 findings of run r1 (complete, as of 2026-11-21 12:00:00Z)\n"
+
+
+def test_csv_is_safe_in_a_spreadsheet(capsys: Captured, lake: str, published: None, place: Location) -> None:
+    publish(place, findings=[finding("dropped", "=1+1", bytes_at_stake=-3)])
+    assert cli.main(["findings", lake, "--format", "csv", "--kind", "dropped"]) == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert {row["key"] for row in rows} == {HOSTILE, "'=1+1"}
+    assert {row["bytes_at_stake"] for row in rows} == {"", "-3"}
+
+
+def test_a_table_cannot_act_on_the_terminal(capsys: Captured, lake: str, published: None) -> None:
+    assert cli.main(["findings", lake]) == 0
+    printed = capsys.readouterr().out
+    assert "\x1b" not in printed
+    assert "\u202e" not in printed
+    assert r"!A1\n\x1b[2J," in printed
+
+
+def test_files_replace_their_group(capsys: Captured, lake: str, published: None) -> None:
+    assert cli.main(["findings", lake, "--files", "--format", "jsonl", "--kind", "uncommitted"]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [row["subject"] for row in rows] == ["s3://lake/orders/day=1/a", "s3://lake/orders/day=1/b"]
+    assert cli.main(["findings", lake, "--files", "--run-id", "r1"]) == 0
+    assert cli.main(["findings", lake, "--files", "--run-id", "r0"]) == 2
+    assert "only the last run (r1) can be expanded" in last_line(capsys)
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "told"),
+    [
+        (["--run-id", "r9"], 2, "no such run"),
+        (["--kind", "droped"], 2, "no kind droped"),
+        (["--table", "custumers"], 2, "no table custumers"),
+        (["--run-id", "r0"], 0, "0 findings of run r0"),
+    ],
+)
+def test_which_findings(
+    capsys: Captured, lake: str, published: None, options: list[str], code: int, told: str
+) -> None:
+    assert cli.main(["findings", lake, *options]) == code
+    assert told in last_line(capsys)
+
+
+@pytest.mark.parametrize("command", ["findings", "report"])
+def test_nothing_published_yet(capsys: Captured, lake: str, command: str) -> None:
+    assert cli.main([command, lake]) == 10
+    assert "holds no finished audit; run `lakeaudit audit` first" in last_line(capsys)
+
+
+def test_a_reader_that_has_seen_enough_is_no_failure(lake: str, place: Location) -> None:
+    publish(place, runs=[run()], findings=[finding("dropped", f"{n}" * 90) for n in range(3000)])
+    command = f"{sys.executable} -m lakeaudit findings {lake} --format jsonl | head -1"
+    ended = subprocess.run(
+        ["bash", "-c", f"set -o pipefail; {command}"], check=False, capture_output=True, text=True
+    )
+    assert (ended.returncode, len(ended.stdout.splitlines()), ended.stderr) == (0, 1, "")
+
+
+# --- report ------------------------------------------------------------------------------------------------
+
+
+def test_the_report_is_one_file(capsys: Captured, lake: str, published: None, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    assert cli.main(["report", lake, "-o", str(page)]) == 0
+    printed = capsys.readouterr()
+    assert printed.out.strip() == str(page)
+    assert printed.err.startswith("CRITICAL: 1 dropped in 1 table")
+    assert page.read_text().startswith("<!doctype html>")
+    assert [path.name for path in tmp_path.iterdir() if path.suffix == ".html"] == ["page.html"]
+
+
+def test_a_report_that_cannot_be_written(
+    capsys: Captured, lake: str, published: None, tmp_path: Path
+) -> None:
+    assert cli.main(["report", lake, "-o", str(tmp_path / "no" / "page.html")]) == 2
+    assert "cannot be written (No such file or directory)" in last_line(capsys)
+
+
+def test_times_are_utc() -> None:
+    assert cli._now().tzinfo is UTC

@@ -1,0 +1,195 @@
+"""`lakeaudit audit` around the audit itself: what is printed, the status file, the exit code. No JVM."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from lakeaudit import cli
+from lakeaudit.aws import Clients
+from lakeaudit.commands.audit import EXIT_ORDER, fails, highest
+from lakeaudit.commands.status import StatusFile
+from lakeaudit.errors import AuditError, CannotAudit, CannotPublish
+from lakeaudit.keys import Location
+from tests.builders.results import covered, finding, lake_file, publish, run
+
+Captured = pytest.CaptureFixture[str]
+Audit = Callable[..., None]
+
+SUMMARY = {
+    "run_id": "r1", "lake": "shop", "status": "complete", "as_of": "2026-11-21T12:00:00Z",
+    "started_at": "2026-11-21T12:00:00Z", "finished_at": "2026-11-21T12:00:00Z",
+    "tables": {"orders": "complete"}, "sources": [], "coverage": {}, "findings": {}, "severities": {}, "states": {},
+}  # fmt: skip
+KEYS = set(SUMMARY)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Location:
+    return Location.parse(str(tmp_path / "results"))
+
+
+@pytest.fixture
+def lake(tmp_path: Path, place: Location) -> str:
+    return lake_file(tmp_path, place)
+
+
+@pytest.fixture
+def audited(monkeypatch: pytest.MonkeyPatch, place: Location) -> Audit:
+    """Stands in for Spark and the audit: publishes rows of the given kinds, or raises."""
+    stopped = SimpleNamespace(stop=lambda: None)
+    monkeypatch.setattr("lakeaudit.commands.audit._session", lambda *_: stopped)
+
+    def set_up(
+        *kinds: str, status: str = "complete", code: int = 0, error: BaseException | None = None
+    ) -> None:
+        rows = [finding(kind, f"k{at}") for at, kind in enumerate(kinds)]
+        severities = {row["severity"]: 1 for row in rows}
+
+        def audit(*_: Any, **__: Any) -> Any:
+            if error:
+                raise error
+            publish(place, runs=[run("r1", status)], coverage=[covered()], findings=rows)
+            summary = SUMMARY | {
+                "status": status,
+                "findings": dict.fromkeys(kinds, 1),
+                "severities": severities,
+            }
+            return SimpleNamespace(summary=summary, run_id="r1", exit_code=code)
+
+        monkeypatch.setattr("lakeaudit.run.audit", audit)
+
+    return set_up
+
+
+@pytest.mark.parametrize(
+    ("kinds", "code", "options", "expected"),
+    [
+        ((), 0, [], 0),
+        (("hidden",), 0, [], 0),
+        (("phantom",), 0, [], 0),
+        (("dropped",), 0, [], 1),
+        (("dropped",), 0, ["--fail-on", "never"], 0),
+        (("phantom",), 0, ["--fail-on", "error"], 1),
+        (("hidden",), 0, ["--fail-on", "warning"], 0),
+        (("hidden",), 0, ["--fail-on", "info"], 1),
+        ((), 3, [], 3),
+        (("dropped",), 3, [], 3),
+        (("dropped",), 10, [], 10),
+    ],
+)
+def test_exit_codes(
+    audited: Audit,
+    lake: str,
+    kinds: tuple[str, ...],
+    code: int,
+    options: list[str],
+    expected: int,
+) -> None:
+    audited(*kinds, code=code)
+    assert cli.main(["audit", lake, *options]) == expected
+
+
+def test_the_highest_code_wins_in_the_contracts_order() -> None:
+    assert [highest(*EXIT_ORDER[at:]) for at in range(len(EXIT_ORDER))] == list(EXIT_ORDER)
+    assert EXIT_ORDER == (2, 70, 14, 13, 12, 11, 10, 3, 1, 0)
+    assert not fails({"critical": 0}, "info")
+
+
+def test_text_for_people_and_the_verdict_last(audited: Audit, capsys: Captured, lake: str) -> None:
+    audited("dropped", "hidden")
+    cli.main(["audit", lake])
+    printed = capsys.readouterr()
+    for word in ("Findings", "Worst", "Coverage", "Evidence", "s3://lake/k0"):
+        assert word in printed.out
+    assert printed.err.splitlines()[-1] == "CRITICAL: 1 dropped in 1 table"
+    stages = [json.loads(line)["stage"] for line in printed.err.splitlines()[:-1]]
+    assert stages == ["start Spark"]
+
+
+def test_json_is_the_one_object(audited: Audit, capsys: Captured, lake: str, tmp_path: Path) -> None:
+    audited("dropped")
+    status = tmp_path / "status.json"
+    cli.main(["audit", lake, "--format", "json", "--status-file", str(status)])
+    printed = capsys.readouterr().out
+    assert len(printed.splitlines()) == 1
+    assert json.loads(printed).keys() == KEYS
+    assert json.loads(status.read_text()) == json.loads(printed)
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "told"),
+    [
+        (
+            CannotPublish("s3://r", "may not be written", "grant it"),
+            14,
+            "s3://r: may not be written; grant it",
+        ),
+        (CannotAudit("Java", "none", "install it"), 10, "Java: none; install it"),
+        (RuntimeError("x"), 70, "RuntimeError"),
+        (KeyboardInterrupt(), 130, "KeyboardInterrupt"),
+    ],
+)
+def test_a_failed_audit_leaves_no_stale_status(
+    audited: Audit,
+    capsys: Captured,
+    lake: str,
+    tmp_path: Path,
+    error: BaseException,
+    code: int,
+    told: str,
+) -> None:
+    status = tmp_path / "status.json"
+    status.write_text(json.dumps(SUMMARY))
+    audited(error=error)
+    assert (
+        cli.main(["audit", lake, "--format", "json", "--status-file", str(status), "--run-id", "r7"]) == code
+    )
+    said = json.loads(status.read_text())
+    assert said == json.loads(capsys.readouterr().out)
+    assert said.keys() == KEYS | {"error"}
+    assert (said["run_id"], said["status"], said["error"]) == ("r7", "failed", told)
+
+
+def test_the_status_file_says_running_while_it_runs(
+    audited: Audit,
+    lake: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    status, seen = tmp_path / "status.json", []
+    audited()
+    monkeypatch.setattr(
+        "lakeaudit.commands.audit._session", lambda *_: seen.append(json.loads(status.read_text())["status"])
+    )
+    cli.main(["audit", lake, "--status-file", str(status)])
+    assert seen == ["running"]
+
+
+def test_a_status_file_that_cannot_be_written_is_told_before_the_audit(
+    audited: Audit,
+    capsys: Captured,
+    lake: str,
+) -> None:
+    audited(error=AssertionError("must not start"))
+    assert cli.main(["audit", lake, "--status-file", "/no/such/folder/status.json"]) == 14
+    assert "--status-file" in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_a_status_file_on_s3(clients: Clients, bucket: str) -> None:
+    StatusFile(f"s3://{bucket}/a/status.json", clients).write({"status": "complete"})
+    body = clients.s3(bucket).get_object(Bucket=bucket, Key="a/status.json")["Body"].read()
+    assert json.loads(body) == {"status": "complete"}
+    with pytest.raises(AuditError, match="the bucket does not exist"):
+        StatusFile("s3://no-such-bucket-here/status.json", clients).write({})
+
+
+def test_a_failed_run_is_shown_and_named(audited: Audit, capsys: Captured, lake: str) -> None:
+    audited(status="failed", code=10)
+    assert cli.main(["audit", lake]) == 10
+    printed = capsys.readouterr()
+    assert "failed" in printed.out
+    assert printed.err.splitlines()[-1].startswith("UNDECIDED: ")
