@@ -136,7 +136,12 @@ DAMAGES: list[tuple[str, Damage, str, list[str]]] = [
     ("truncated", truncate, "its MD5 is not the one in the manifest", ["y", "z"]),
     ("other bytes", other_bytes, "its MD5 is not the one in the manifest", ["y", "z"]),
     ("other count", lambda f: edit_lines(f, itemCount=5), "holds 2 items, the manifest says 5", ["y", "z"]),
-    ("escaping key", lambda f: edit_lines(f, dataFileS3Key="../../../etc/passwd"), "is not below", ["y", "z"]),
+    (
+        "escaping key",
+        lambda f: edit_lines(f, dataFileS3Key="../../../etc/passwd"),
+        "is not below",
+        ["y", "z"],
+    ),
     ("broken line", lambda f: edit_lines(f, itemCount="many"), "line 1 cannot be understood", ["y", "z"]),
     (
         "changed summary",

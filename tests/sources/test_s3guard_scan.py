@@ -55,10 +55,13 @@ def test_a_live_table_has_no_past(spark: SparkSession, clients: Clients) -> None
         s3guard.read(source, context(spark, clients, live=False), "m")
 
 
+Answers = list[tuple[int, dict[str, Any]]]
+
+
 class FakeDynamo(BaseHTTPRequestHandler):
     """Answers each operation as told: moto knows neither throttling nor refusals."""
 
-    answers: ClassVar[dict[str, list[tuple[int, dict[str, Any]]]]] = {}
+    answers: ClassVar[dict[str, Answers]] = {}
 
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers["Content-Length"]))
@@ -76,7 +79,7 @@ class FakeDynamo(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def answering(**answers: list[tuple[int, dict[str, Any]]]) -> Iterator[S3Options]:
+def answering(**answers: Answers) -> Iterator[S3Options]:
     handler = type("Told", (FakeDynamo,), {"answers": answers})
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         thread = Thread(target=server.serve_forever, daemon=True)
@@ -86,7 +89,7 @@ def answering(**answers: list[tuple[int, dict[str, Any]]]) -> Iterator[S3Options
         thread.join()
 
 
-MARKER = (200, {"Item": built.marker()})
+MARKER: tuple[int, dict[str, Any]] = (200, {"Item": built.marker()})
 THROTTLED = (400, {"__type": "com.amazonaws.dynamodb.v20120810#ProvisionedThroughputExceededException"})
 
 
@@ -100,7 +103,7 @@ def refusal(code: str) -> tuple[int, dict[str, Any]]:
 def test_throttling_and_empty_pages_only_take_longer(spark: SparkSession, clients: Clients) -> None:
     item = built.file("b", "x", mod_time=OLD)
     more = {"LastEvaluatedKey": built.place("b", "x")}
-    pages = [THROTTLED, (200, {"Items": [], **more}), THROTTLED, (200, {"Items": [item], **more})]
+    pages: Answers = [THROTTLED, (200, {"Items": [], **more}), THROTTLED, (200, {"Items": [item], **more})]
     with answering(GetItem=[MARKER], Scan=[*pages, (200, {"Items": []})]) as s3:
         read = s3guard.read(S3Guard(kind="s3guard", table="slow-table", s3=s3), context(spark, clients), "m")
         assert [row["key"] for row in rows_of(read)] == ["x"]
@@ -118,7 +121,9 @@ REFUSALS = [
 def test_refusals_are_one_line_without_secrets(
     spark: SparkSession, clients: Clients, operation: str, code: str, told: str
 ) -> None:
-    answers = {"GetItem": [MARKER], "Scan": [(200, {"Items": []})]} | {operation: [refusal(code)]}
+    answers: dict[str, Answers] = {"GetItem": [MARKER], "Scan": [(200, {"Items": []})]} | {
+        operation: [refusal(code)]
+    }
     with answering(**answers) as s3, pytest.raises(SourceError) as failure:
         s3guard.read(S3Guard(kind="s3guard", table="shut-table", s3=s3), context(spark, clients), "m")
     assert str(failure.value).startswith("DynamoDB table shut-table: ")

@@ -78,10 +78,10 @@ def _last_writes(paths: DataFrame) -> DataFrame:
         .agg(
             F.max("added").alias("added"),
             F.max(F.when(F.col("order") == F.col("added"), F.struct("order", *_TOLD))).alias("told"),
-            F.max(F.struct("order", *_TOLD)).alias("last"),
-            F.min(F.when(later, F.col("order"))).alias("removed"),
+            F.min(F.when(later, F.struct("order", *_TOLD))).alias("removal"),
             F.max(F.when(~F.col("sound"), F.col("order"))).alias("doubt"),
         )
+        .withColumn("removed", F.col("removal.order"))
     )
 
 
@@ -117,7 +117,7 @@ def _claims(paths: DataFrame) -> DataFrame:
     named = paths.filter(F.col("added").isNotNull() | F.col("removed").isNotNull())
     gone = F.col("removed").isNotNull()
     settled = F.coalesce("removed", "added")
-    return named.withColumn("told", F.coalesce("told", "last")).select(
+    return named.withColumn("told", F.coalesce("told", "removal")).select(
         *KEY,
         F.when(gone, F.lit("gone")).otherwise(F.lit("live")).alias("state"),
         F.coalesce(F.col("doubt") < settled, F.lit(True)).alias("certain"),

@@ -1,0 +1,240 @@
+"""Folding of event manifests: told cases, and random histories against a replay that a reader can check by eye."""
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lakeaudit.evidence.manifest.fold import EVENT, fold, scope_depth
+
+START = datetime(2026, 11, 21, tzinfo=UTC)
+DDL = ", ".join(f"{name} {kind}" for name, kind in EVENT.items())
+
+
+class Event(NamedTuple):
+    """`hour` of the event, its list and line; `fault` makes it a row that nobody understood."""
+
+    hour: int
+    list_no: int
+    line: int
+    action: str
+    key: str | None = None
+    scope: str | None = None
+    fault: bool = False
+
+    @property
+    def order(self) -> tuple[int, int, int]:
+        return self.hour, self.list_no, self.line
+
+
+class Claim(NamedTuple):
+    state: str
+    added: int | None
+    removed: int | None
+    size: int | None
+    certain: bool = True
+
+
+def below(scope: str | None, keys: Iterable[str]) -> list[str]:
+    """The keys strictly under a scope; no scope holds none."""
+    folder = f"{scope}/" if scope else ""
+    return [key for key in keys if scope is not None and key.startswith(folder) and key != folder]
+
+
+def replay(history: Sequence[Event]) -> dict[str, Claim]:
+    """What the events leave of every path, one event after the other."""
+    claims: dict[str, Claim] = {}
+    settled: dict[str, tuple[int, int, int]] = {}
+    acts: set[tuple[int, int, str | None]] = set()
+
+    def settle(key: str, claim: Claim, event: Event) -> None:
+        claims[key], settled[key] = claim, event.order
+
+    def retire(key: str, event: Event) -> None:
+        old = claims.get(key, Claim("live", None, None, event.line))
+        if old.state == "live":
+            settle(key, old._replace(state="gone", removed=event.hour), event)
+
+    for event in sorted((event for event in history if not event.fault), key=lambda each: each.order):
+        act = (event.hour, event.list_no, event.scope)
+        for key in below(event.scope, claims) if act not in acts else []:
+            retire(key, event)
+        acts.add(act)
+        if event.key is not None and event.action == "remove":
+            retire(event.key, event)
+        elif event.key is not None:
+            settle(event.key, Claim("live", event.hour, None, event.line), event)
+    lost = [event for event in history if event.fault]
+    doubts = {key: [e.order for e in lost if e.key in (None, key)] for key in claims}
+    return {key: c._replace(certain=all(d < settled[key] for d in doubts[key])) for key, c in claims.items()}
+
+
+def frame(spark: SparkSession, histories: Sequence[Sequence[Event]]) -> DataFrame:
+    """Every history is the table of its number; a row's line stands for its size."""
+    rows = [
+        {
+            "table_name": str(table),
+            "list_no": event.list_no,
+            "line": event.line,
+            "at": START + timedelta(hours=event.hour),
+            "action": None if event.fault else event.action,
+            "bucket": None if event.key is None else "b",
+            "key": event.key,
+            "scope_bucket": None if event.scope is None else "b",
+            "scope_key": event.scope,
+            "size": event.line,
+            "fault": "lost" if event.fault else None,
+        }
+        for table, history in enumerate(histories)
+        for event in history
+    ]
+    return spark.createDataFrame([tuple(row.get(name) for name in EVENT) for row in rows], DDL)
+
+
+def hours(at: datetime | None) -> int | None:
+    return None if at is None else (at.replace(tzinfo=UTC) - START) // timedelta(hours=1)
+
+
+def folded(spark: SparkSession, histories: Sequence[Sequence[Event]]) -> list[dict[str, Claim]]:
+    events = frame(spark, histories)
+    depths = {
+        e.scope.count("/") + 1 if e.scope else 0
+        for history in histories
+        for e in history
+        if e.scope is not None
+    }
+    found: list[dict[str, Claim]] = [{} for _ in histories]
+    for row in fold(events, depths).collect():
+        told = Claim(
+            row["state"], hours(row["claimed_at"]), hours(row["removed_at"]), row["size"], row["certain"]
+        )
+        assert row["key"] not in found[int(row["table_name"])]
+        found[int(row["table_name"])][row["key"]] = told
+    return found
+
+
+def add(hour: int, key: str, *, list_no: int = 0, line: int = 1) -> Event:
+    return Event(hour, list_no, line, "add", key)
+
+
+def remove(hour: int, key: str, *, list_no: int = 0, line: int = 1) -> Event:
+    return Event(hour, list_no, line, "remove", key)
+
+
+def replace(hour: int, scope: str, key: str | None = None, *, list_no: int = 0, line: int = 1) -> Event:
+    return Event(hour, list_no, line, "replace", key, scope)
+
+
+def lost(hour: int, key: str | None = None, *, list_no: int = 0, line: int = 1) -> Event:
+    return Event(hour, list_no, line, "add", key, fault=True)
+
+
+CASES: list[tuple[str, list[Event], dict[str, Claim]]] = [
+    ("nothing", [], {}),
+    ("written", [add(1, "t/a")], {"t/a": Claim("live", 1, None, 1)}),
+    ("written again", [add(1, "t/a", line=7), add(2, "t/a", line=8)], {"t/a": Claim("live", 2, None, 8)}),
+    ("removed", [add(1, "t/a"), remove(2, "t/a")], {"t/a": Claim("gone", 1, 2, 1)}),
+    ("removed twice", [add(1, "t/a"), remove(2, "t/a"), remove(5, "t/a")], {"t/a": Claim("gone", 1, 2, 1)}),
+    ("removed before it was written", [remove(1, "t/a"), add(2, "t/a")], {"t/a": Claim("live", 2, None, 1)}),
+    ("removed, written by nobody here", [remove(3, "t/a", line=9)], {"t/a": Claim("gone", None, 3, 9)}),
+    ("removed twice, written by nobody here", [remove(3, "t/a", line=9), remove(4, "t/a"), lost(1, "t/a")], {
+        "t/a": Claim("gone", None, 3, 9)}),
+    ("back again", [add(1, "t/a"), remove(2, "t/a"), add(3, "t/a")], {"t/a": Claim("live", 3, None, 1)}),
+    ("one time: the list decides", [remove(1, "t/a", list_no=1), add(1, "t/a")], {"t/a": Claim("gone", 1, 1, 1)}),
+    ("one list: the line decides", [remove(1, "t/a"), add(1, "t/a", line=2)], {"t/a": Claim("live", 1, None, 2)}),
+    (
+        "an overwrite retires what lies under it, at a path boundary",
+        [add(1, "t/d/a"), add(1, "t/d2/a", line=2), add(1, "t/d", line=3), replace(2, "t/d", "t/d/n")],
+        {
+            "t/d/a": Claim("gone", 1, 2, 1),
+            "t/d2/a": Claim("live", 1, None, 2),
+            "t/d": Claim("live", 1, None, 3),
+            "t/d/n": Claim("live", 2, None, 1),
+        },
+    ),
+    (
+        "an overwrite of many files, each row saying so, is one",
+        [add(1, "t/a"), *(replace(2, "t", f"t/{n}", line=n) for n in range(2, 5))],
+        {"t/a": Claim("gone", 1, 2, 1)} | {f"t/{n}": Claim("live", 2, None, n) for n in range(2, 5)},
+    ),
+    (
+        "rows before the overwrite in its own list are earlier",
+        [add(2, "t/a", line=1), replace(2, "t", line=2), add(2, "t/b", line=3)],
+        {"t/a": Claim("gone", 2, 2, 1), "t/b": Claim("live", 2, None, 3)},
+    ),
+    ("the first of two overwrites", [add(1, "t/d/a"), replace(2, "t"), replace(3, "t/d")], {
+        "t/d/a": Claim("gone", 1, 2, 1)}),
+    ("written after the overwrite", [replace(2, ""), add(3, "t/a")], {"t/a": Claim("live", 3, None, 1)}),
+    ("a late list of an early job", [add(1, "t/a", list_no=9), replace(2, "t", list_no=1)], {
+        "t/a": Claim("gone", 1, 2, 1)}),
+    ("double slashes", [add(1, "t//a"), add(1, "t/a", line=2), replace(2, "t/")], {
+        "t//a": Claim("gone", 1, 2, 1), "t/a": Claim("live", 1, None, 2)}),
+    ("a lost row casts doubt on what was before it", [add(1, "t/a"), lost(2), add(3, "t/b")], {
+        "t/a": Claim("live", 1, None, 1, certain=False), "t/b": Claim("live", 3, None, 1)}),
+    ("a row lost in part only on its own path", [add(1, "t/a"), add(1, "t/b", line=2), lost(2, "t/a")], {
+        "t/a": Claim("live", 1, None, 1, certain=False), "t/b": Claim("live", 1, None, 2)}),
+    ("a lost row names no file", [lost(1, "t/a"), lost(2)], {}),
+]  # fmt: skip
+
+
+def test_told_histories(spark: SparkSession) -> None:
+    found = folded(spark, [history for _, history, _ in CASES])
+    assert dict(zip([what for what, _, _ in CASES], found, strict=True)) == {
+        what: left for what, _, left in CASES
+    }
+
+
+def test_the_replay_agrees_with_the_told_histories() -> None:
+    assert {what: replay(history) for what, history, _ in CASES} == {what: left for what, _, left in CASES}
+
+
+KEYS = st.sampled_from(["a", "a/b", "a/b/c", "a/bc", "a//b", "ab/c", "a/b/c/d", "a b/%2F", "é/b"])
+ACTIONS = st.sampled_from(["add", "add", "remove", "replace", "bare", "lost"])
+SCOPES = st.sampled_from(["", "a", "a/b", "a/", "é", "ab", "a/b/c"])
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[Event]:
+    drawn = draw(
+        st.lists(
+            st.tuples(
+                st.integers(0, 3), st.integers(0, 2), ACTIONS,
+                KEYS, SCOPES, st.booleans(),
+            ),
+            max_size=14,
+        )
+    )  # fmt: skip
+    events = []
+    for line, (hour, list_no, what, key, scope, known) in enumerate(drawn, 1):
+        if what == "lost":
+            events.append(lost(hour, key if known else None, list_no=list_no, line=line))
+        elif what in ("replace", "bare"):
+            events.append(
+                replace(hour, scope, key if what == "replace" else None, list_no=list_no, line=line)
+            )
+        else:
+            events.append(Event(hour, list_no, line, what, key))
+    return events
+
+
+@settings(max_examples=6, phases=[Phase.generate])  # a Spark job a step is too slow to shrink with
+@given(st.lists(histories(), min_size=60, max_size=60))
+def test_random_histories_fold_as_they_replay(spark: SparkSession, drawn: list[list[Event]]) -> None:
+    found = folded(spark, drawn)
+    differ = [(history, got) for history, got in zip(drawn, found, strict=True) if got != replay(history)]
+    assert min(differ, key=lambda each: len(each[0]), default=None) is None
+
+
+def test_depth_of_a_scope(spark: SparkSession) -> None:
+    scopes: list[tuple[Any, int | None]] = [("", 0), ("a", 1), ("a/b", 2), ("a//b", 3), (None, None)]
+    given_scopes = spark.createDataFrame([(scope,) for scope, _ in scopes], "scope_key string")
+    rows = given_scopes.select(scope_depth().alias("depth")).collect()
+    assert [row["depth"] for row in rows] == [depth for _, depth in scopes]
+
+
+def test_no_event_at_all(spark: SparkSession) -> None:
+    assert fold(frame(spark, []), {0, 1}).filter(F.col("key").isNotNull()).count() == 0
