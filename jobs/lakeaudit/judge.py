@@ -209,19 +209,26 @@ def _findings(
 
 def _coverage(bench: Bench, tallies: Tallies, others: _Others, holes: Sequence[Hole]) -> list[dict[str, Any]]:
     counted_others = coverage.tallies(row.asDict() for row in coverage.count_others(_sized(others)).collect())
-    for place, tally in counted_others.items():
-        tallies = coverage.together(tallies, {place: tally})
-        if place[1] == "duplicate":  # these files were counted as consistent by the rules about single files
-            tallies = coverage.without(tallies, place, "consistent", tally.files)
+    tallies = coverage.together(tallies, counted_others)
     able = means(bench.observed.evidence, bench.facts_in_scope, _holed(holes))
     return coverage.rows(bench.facts_in_scope, tallies, able, bench.stamp.run_id, bench.stamp.lake)
 
 
 def _sized(others: _Others) -> DataFrame:
+    """Redundant copies that are live were counted as consistent by the rules about single files: those go."""
     said = ("judged_table", "axis", "outcome")
     parts = [(others.entries, "size"), (others.uploads, "s_size"), (others.same, "s_size")]
-    frames = [frame.select(*said, F.col(size).alias("size")) for frame, size in parts]
-    return frames[0].unionAll(frames[1]).unionAll(frames[2])
+    frames = [
+        frame.select(*said, F.col(size).alias("size"), F.lit(1).alias("files")) for frame, size in parts
+    ]
+    counted_before = others.same.filter(F.col("c_state") == "live").select(
+        "judged_table",
+        "axis",
+        F.lit("consistent").alias("outcome"),
+        F.lit(0).alias("size"),
+        F.lit(-1).alias("files"),
+    )
+    return frames[0].unionAll(frames[1]).unionAll(frames[2]).unionAll(counted_before)
 
 
 def _found(rows: DataFrame) -> DataFrame:

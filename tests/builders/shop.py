@@ -33,8 +33,9 @@ class Shop:
 
     def write(self, table: str, *, commits: int = 2) -> None:
         """A partitioned Delta table with one file a day and commit."""
-        rows = pa.table({"day": [day for day in DAYS for _ in range(50)], "amount": list(range(150))})
-        for _ in range(commits):
+        for commit in range(commits):
+            amounts = [len(self.tables) * 100_000 + commit * 1000 + n for n in range(150)]
+            rows = pa.table({"day": [day for day in DAYS for _ in range(50)], "amount": amounts})
             write_deltalake(
                 f"s3://{self.bucket}/warehouse/{table}", rows, mode="append", partition_by=["day"],
                 storage_options=self.options,

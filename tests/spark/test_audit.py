@@ -1,6 +1,7 @@
 """Whole audits on a real lake: what is found, what cannot be judged, and what the audit says of itself."""
 
 import json
+import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -70,6 +71,7 @@ def test_each_damage_is_named_by_its_key(shop: Shop, run: Audit, tmp_path: Path)
     gone, cut_short = shop.keys("orders")[:2]
     twin = shop.keys("customers")[0]
     copy = twin.replace(".parquet", "-copy.parquet")
+    time.sleep(1.1)  # S3 times have whole seconds: the copy has to be younger than the table
     shop.s3.delete_object(Bucket=shop.bucket, Key=gone)
     shop.s3.put_object(Bucket=shop.bucket, Key=cut_short, Body=b"torn")
     shop.s3.copy_object(Bucket=shop.bucket, Key=copy, CopySource=f"{shop.bucket}/{twin}")
@@ -80,6 +82,7 @@ def test_each_damage_is_named_by_its_key(shop: Shop, run: Audit, tmp_path: Path)
     assert [row["key"] for batch in leftovers for row in batch.to_pylist()] == [copy]
     day = twin.split("/")[2]
     assert found(lake, outcome.run_id) == [
+        ("customers", "duplicate_content", copy),
         ("customers", "uncommitted", f"{day}#uncommitted"),
         ("orders", "dropped", gone),
         ("orders", "size_mismatch", cut_short),

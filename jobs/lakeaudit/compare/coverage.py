@@ -1,7 +1,7 @@
 """Coverage: per table and axis what could be judged, and what could not and why. Plain rows from small counts."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -49,17 +49,17 @@ def count(rows: DataFrame) -> DataFrame:
     finding = F.col("outcome") == "finding"
     unsure = finding & F.col("l_confirmation").isin("limit", "denied", "error")
     cleared = ~finding & (F.col("l_confirmation") == "live")
-    return _counted(rows, F.coalesce("s_size", "c_size"), unsure, cleared)
+    return _counted(rows, F.coalesce("s_size", "c_size"), unsure, cleared, F.lit(1))
 
 
 def count_others(rows: DataFrame) -> DataFrame:
-    """The same for rows (judged_table, axis, outcome, size) that no live check looks at."""
-    return _counted(rows, F.col("size"), F.lit(False), F.lit(False))
+    """The same for rows (judged_table, axis, outcome, size, files) that no live check looks at."""
+    return _counted(rows, F.col("size"), F.lit(False), F.lit(False), F.col("files"))
 
 
-def _counted(rows: DataFrame, size: Column, unsure: Column, cleared: Column) -> DataFrame:
+def _counted(rows: DataFrame, size: Column, unsure: Column, cleared: Column, files: Column) -> DataFrame:
     return rows.groupBy("judged_table", "axis", "outcome").agg(
-        F.count(F.lit(1)).alias("files"),
+        F.sum(files).alias("files"),
         F.coalesce(F.sum(size), F.lit(0)).alias("bytes"),
         F.sum(unsure.cast("long")).alias("unconfirmed"),
         F.sum(cleared.cast("long")).alias("refuted"),
@@ -83,15 +83,6 @@ def together(*parts: Tallies) -> Tallies:
         for place, tally in part.items():
             whole[place] = whole.get(place, Tally()).plus(tally)
     return whole
-
-
-def without(tally: Tallies, place: tuple[str, str], outcome: str, files: int) -> Tallies:
-    """The tallies with `files` of one outcome taken out at one place."""
-    old = tally.get(place, Tally())
-    return {
-        **tally,
-        place: replace(old, outcomes={**old.outcomes, outcome: old.outcomes.get(outcome, 0) - files}),
-    }
 
 
 @dataclass(frozen=True)

@@ -8,19 +8,19 @@ from lakeaudit.compare.facts import MD5_TEXT
 
 
 def same_content(pairs: DataFrame, sizes: DataFrame) -> DataFrame:
-    """PAIR rows of redundant files, with related_key (the oldest of the group, tie: lesser key) and group_id.
+    """Ruled PAIR rows of redundant files, with related_key (the oldest of the group, tie: lesser key) and group_id.
 
-    `sizes` has name, min_size. A file takes part when it is live (or its table has no manifest), is visible to
-    readers, is big enough, lies before the cut, and its content is known by a full checksum or an MD5-class ETag.
+    `sizes` has name, min_size. A file takes part when it is live or no manifest knows it, its name is visible to
+    readers, it is big enough, lies before the cut, and its content is known by a full checksum or an MD5-class ETag.
     """
     table = F.coalesce(F.col("table_name"), F.col("owner"))
-    # a plain table is its folders: only files under its own location, and only where no manifest speaks for it
-    plain = F.col("table_name").isNull() & ~F.col("o_manifest")
+    # what a table removed may well equal what replaced it; what no manifest knows, readers of folders still read
+    unclaimed = F.col("table_name").isNull()
     known = pairs.withColumns({"judged_table": table, "__content": content()}).join(
         F.broadcast(sizes), F.col("judged_table") == F.col("name")
     )
     taking_part = (
-        ((F.col("c_state") == "live") | plain)
+        ((F.col("c_state") == "live") | unclaimed)
         & (F.col("s_presence") == "present")
         & F.col("__content").isNotNull()
         & (F.col("s_size") >= F.col("min_size"))
@@ -29,7 +29,7 @@ def same_content(pairs: DataFrame, sizes: DataFrame) -> DataFrame:
         & (F.coalesce(F.col("category"), F.lit("data")) == "data")
     )
     folder = F.regexp_replace("relative", r"/?[^/]*$", "")
-    place = F.when(plain, folder).otherwise(F.col("partition_path"))
+    place = F.when(unclaimed & ~F.col("o_manifest"), folder).otherwise(F.col("partition_path"))
     group = Window.partitionBy("judged_table", place, "s_size", "__content")
     order = group.orderBy("s_modified_at", "bucket", "key")
     uri = F.when(F.col("bucket") == "", F.concat(F.lit("/"), "key")).otherwise(
@@ -42,7 +42,8 @@ def same_content(pairs: DataFrame, sizes: DataFrame) -> DataFrame:
             "group_id": F.sha2(F.concat_ws("\n", "judged_table", place, "__content"), 256).substr(1, 32),
         }
     )
-    return ranked.filter(F.col("__rank") > 1).drop("__rank", "__content", "name", "min_size")
+    unsaid = F.col("rule_duplicate") == "duplicate.single"  # a file has one verdict on the axis
+    return ranked.filter((F.col("__rank") > 1) & unsaid).drop("__rank", "__content", "name", "min_size")
 
 
 def content() -> Column:

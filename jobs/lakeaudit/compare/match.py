@@ -236,8 +236,9 @@ def _named(joined: DataFrame) -> DataFrame:
 
 
 def partition_folder(relative: Column) -> Column:
-    """The leading `x=y` folders of a key below its table: its partition where no manifest says one."""
-    return F.rtrim(F.regexp_extract(relative, r"^((?:[^/=]+=[^/]*/)*)", 1), F.lit("/"))
+    """The leading `x=y` folders of a key below its table, unescaped: its partition where no manifest says one."""
+    folder = F.rtrim(F.regexp_extract(relative, r"^((?:[^/=]+=[^/]*/)*)", 1), F.lit("/"))
+    return F.coalesce(F.try_url_decode(F.replace(folder, F.lit("+"), F.lit("%2B"))), folder)
 
 
 def category_by_name(relative: Column) -> Column:
