@@ -42,7 +42,7 @@ class Check:
 
 def examine(lake: Lake, clients: Clients, env: Environment, now: datetime) -> Iterator[Check]:
     """Every check of a lake, one after the other: the ground, the sources, the tables, the results."""
-    yield Check("lake file", "ok", f"lake {lake.name}, {count(len(lake.tables))} tables")
+    yield Check("lake file", "ok", f"describes {lake.name}")
     yield from (Check("lake file", "note", warning) for warning in lake.warnings)
     yield from _ground(env)
     yield from _credentials(lake, clients)

@@ -103,7 +103,8 @@ def verdict_line(told: Explanation) -> str:
         return words.visible(f"UNDECIDED: no audit has finished yet: {told.uri}")
     undecided = [row["axis"] for row in told.coverage if row["status"] == "partial"]
     if undecided or not told.coverage:
-        what = f"{', '.join(undecided)} only partly decided" if undecided else "no table owns it"
+        bare = f"the last audit did not cover {told.table}" if told.table else "no table owns it"
+        what = f"{', '.join(undecided)} only partly decided" if undecided else bare
         return words.visible(f"UNDECIDED: no finding, but {what}: {told.uri}")
     return words.visible(f"OK: no finding of run {told.run['run_id']}: {told.uri}")
 

@@ -1,10 +1,12 @@
 """What stands in the result tables after runs, runs again, and runs that were killed."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
+from urllib.request import Request, urlopen
 
 import pyarrow as pa
 import pytest
@@ -14,10 +16,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from lakeaudit.aws import Endpoint
 from lakeaudit.errors import CannotPublish
 from lakeaudit.keys import Location
 from lakeaudit.results.write import ResultsWriter, open_results
 from lakeaudit.schemas import COVERAGE, FINDINGS, LEFTOVER_FILES, RESULTS
+from tests.conftest import Aws
 
 pytestmark = pytest.mark.spark
 
@@ -260,3 +264,33 @@ def test_a_damaged_table_is_refused(spark: SparkSession, place: Location) -> Non
     (log / f"{'0' * 20}.json").write_text('{"protocol": nonsense')
     with pytest.raises(CannotPublish, match=r"runs: .*cannot be written"):
         open_results(spark, place)
+
+
+def test_a_bucket_that_does_not_exist_is_refused(spark: SparkSession) -> None:
+    with pytest.raises(CannotPublish, match=r"s3://no-such-bucket-here/x: the bucket does not exist"):
+        open_results(spark, Location("no-such-bucket-here", "x"))
+
+
+def test_a_bucket_that_goes_away_is_told_as_such(spark: SparkSession, bucket: str, aws: Aws) -> None:
+    writer = open_results(spark, Location(bucket, "results"))
+    for found in aws.s3.list_objects_v2(Bucket=bucket).get("Contents", []):
+        aws.s3.delete_object(Bucket=bucket, Key=found["Key"])
+    aws.s3.delete_bucket(Bucket=bucket)
+    with pytest.raises(CannotPublish, match="the bucket does not exist"):
+        writer.begin(run_row("r1", "running"))
+
+
+def test_a_refusal_is_told_as_such(spark: SparkSession, bucket: str, s3: Endpoint) -> None:
+    with no_rights(s3), pytest.raises(CannotPublish, match="may not be written; grant"):
+        open_results(spark, Location(bucket, "results"))
+
+
+@contextmanager
+def no_rights(s3: Endpoint) -> Iterator[None]:
+    """The server checks who asks, and knows nobody."""
+    ask = Request(f"{s3.endpoint}/moto-api/reset-auth", method="POST")
+    urlopen(ask, b"0").close()
+    try:
+        yield
+    finally:
+        urlopen(ask, b"inf").close()

@@ -29,7 +29,7 @@ def keys(batches: Any) -> list[str]:
     return [key for batch in batches for key in batch.column("key").to_pylist()]
 
 
-LATER = {"finished_at": NOON + timedelta(hours=1)}
+LATER: dict[str, Any] = {"finished_at": NOON + timedelta(hours=1)}
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_the_worst_have_most_bytes_at_stake(place: Location, results: Results) -
 
 
 def test_totals_add_up_what_is_known(place: Location, results: Results) -> None:
-    until = {"recoverable_until": NOON + timedelta(days=1)}
+    until: dict[str, Any] = {"recoverable_until": NOON + timedelta(days=1)}
     rows = [finding("dropped", "a", rows_at_stake=2, **until), finding("dropped", "b", rows_at_stake=3)]
     publish(place, findings=[*rows, finding("dropped", "c", table_name="customers")])
     totals = {row["table_name"]: row for row in results.totals("r1")}

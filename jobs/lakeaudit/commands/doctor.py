@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import TextIO
 
 from rich.console import Console
+from rich.text import Text
 
 from lakeaudit import show
 from lakeaudit.aws import Clients
@@ -28,7 +29,7 @@ def run(lake: Lake, clients: Clients, env: Mapping[str, str], now: datetime, out
 
 
 def _print(console: Console, check: Check) -> None:
-    head = show.plain(f"{MARKS[check.state]:5}", STYLES[check.state])
+    head = Text(f"{MARKS[check.state]:5}", STYLES[check.state])
     show.line(console, head.append_text(show.plain(f"{check.about}: {check.told}")))
     if check.way_out:
         show.line(console, show.plain(check.way_out, "dim"), indent=5)

@@ -1,0 +1,161 @@
+"""`lakeaudit doctor`: what it looks at, what it says, and the exit code. A real S3 and DynamoDB server."""
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakeaudit import cli
+from lakeaudit.aws import Endpoint
+from lakeaudit.keys import Location
+from tests.builders.results import lake_file
+from tests.conftest import Aws
+
+Captured = pytest.CaptureFixture[str]
+
+
+def lake(tmp_path: Path, s3: Endpoint, place: str, **given: Any) -> str:
+    reach = {"endpoint": s3.endpoint, "region": s3.region, "path_style": True}
+    return lake_file(tmp_path, Location.parse(place), **{"s3": reach, **given})
+
+
+def examined(capsys: Captured, file: str) -> tuple[int, list[str], str]:
+    code = cli.main(["doctor", file])
+    printed = capsys.readouterr()
+    return code, printed.out.splitlines(), printed.err.splitlines()[-1]
+
+
+def line(lines: list[str], about: str) -> str:
+    return next(each for each in lines if about in each)
+
+
+def tables(bucket: str, *names: str) -> list[dict[str, Any]]:
+    return [
+        {"name": name, "location": f"s3://{bucket}/{name}", "manifests": [{"kind": "delta"}]}
+        for name in names
+    ]
+
+
+def log_of(aws: Aws, bucket: str, table: str) -> None:
+    aws.s3.put_object(Bucket=bucket, Key=f"{table}/_delta_log/{'0' * 20}.json", Body=b"{}")
+
+
+def test_all_is_well(capsys: Captured, tmp_path: Path, s3: Endpoint, bucket: str, aws: Aws) -> None:
+    log_of(aws, bucket, "orders")
+    listing = {"kind": "listing", "location": f"s3://{bucket}/"}
+    file = lake(tmp_path, s3, f"s3://{bucket}-x/r", tables=tables(bucket, "orders"), inventories=[listing])
+    aws.s3.create_bucket(Bucket=f"{bucket}-x")
+    code, lines, verdict = examined(capsys, file)
+    assert code == 0, lines
+    assert verdict.startswith("OK: ")
+    assert "can be listed and read" in line(lines, f"storage s3://{bucket}")
+    assert "1 of 1 can be read" in line(lines, "tables: ")
+    assert "a storage source covers every table" in line(lines, "coverage")
+    assert "can be written" in line(lines, "results")
+    assert aws.s3.list_objects_v2(Bucket=f"{bucket}-x")["KeyCount"] == 0
+
+
+def test_a_table_without_storage_and_one_without_a_log(
+    capsys: Captured, tmp_path: Path, s3: Endpoint, bucket: str, aws: Aws
+) -> None:
+    log_of(aws, bucket, "orders")
+    listing = {"kind": "listing", "location": f"s3://{bucket}/orders/"}
+    two = tables(bucket, "orders", "orders_2")
+    code, lines, verdict = examined(
+        capsys, lake(tmp_path, s3, str(tmp_path / "r"), tables=two, inventories=[listing])
+    )
+    assert code == 3
+    assert "covers 1 of 2 tables: orders_2" in line(lines, "coverage")
+    assert "no delta manifest there" in line(lines, "table orders_2")
+    assert verdict.startswith("PARTIAL: 2 of ")
+
+
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [
+        ({"kind": "listing", "location": "s3://no-such-bucket-here/x"}, "the bucket does not exist"),
+        ({"kind": "s3_inventory", "location": "s3://{bucket}/inv/"}, "no complete inventory report"),
+        ({"kind": "listing", "location": "/no/such/folder"}, "is no folder"),
+    ],
+)
+def test_a_storage_source_that_cannot_be_used(
+    capsys: Captured, tmp_path: Path, s3: Endpoint, bucket: str, aws: Aws, source: dict[str, str], told: str
+) -> None:
+    log_of(aws, bucket, "orders")
+    named = {name: value.replace("{bucket}", bucket) for name, value in source.items()}
+    file = lake(tmp_path, s3, str(tmp_path / "r"), tables=tables(bucket, "orders"), inventories=[named])
+    code, lines, _ = examined(capsys, file)
+    assert code == 3
+    assert told in line(lines, "FAIL storage")
+    assert "FAIL coverage" in "\n".join(" ".join(each.split()) for each in lines)
+
+
+def test_an_old_inventory(capsys: Captured, tmp_path: Path, s3: Endpoint, bucket: str, aws: Aws) -> None:
+    log_of(aws, bucket, "orders")
+    inventory(aws, bucket, datetime(2026, 1, 2, tzinfo=UTC))
+    source = {"kind": "s3_inventory", "location": f"s3://{bucket}/inv/"}
+    file = lake(tmp_path, s3, str(tmp_path / "r"), tables=tables(bucket, "orders"), inventories=[source])
+    code, lines, _ = examined(capsys, file)
+    assert code == 3
+    assert "old, max_age is 3d" in line(lines, "FAIL storage")
+
+
+def inventory(aws: Aws, bucket: str, at: datetime) -> None:
+    """A report that names no data file."""
+    import hashlib
+
+    told = {
+        "sourceBucket": bucket, "destinationBucket": f"arn:aws:s3:::{bucket}", "version": "2016-11-30", "files": [],
+        "creationTimestamp": str(int(at.timestamp() * 1000)), "fileFormat": "CSV", "fileSchema": "Bucket, Key",
+    }  # fmt: skip
+    folder, body = f"inv/{at:%Y-%m-%dT%H-%MZ}", json.dumps(told).encode()
+    md5 = hashlib.md5(body, usedforsecurity=False).hexdigest()
+    aws.s3.put_object(Bucket=bucket, Key=f"{folder}/manifest.json", Body=body)
+    aws.s3.put_object(Bucket=bucket, Key=f"{folder}/manifest.checksum", Body=md5.encode())
+
+
+def test_a_metastore_that_is_none(
+    capsys: Captured, tmp_path: Path, s3: Endpoint, bucket: str, aws: Aws
+) -> None:
+    log_of(aws, bucket, "orders")
+    name = f"other-{bucket}"
+    aws.dynamodb.create_table(
+        TableName=name,
+        KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],
+        AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "S"}],
+        BillingMode="PAY_PER_REQUEST",
+    )
+    stores = [{"kind": "s3guard", "table": name}, {"kind": "s3guard", "table": "no-such-table"}]
+    listing = {"kind": "listing", "location": f"s3://{bucket}/"}
+    given = {"tables": tables(bucket, "orders"), "inventories": [listing], "metastores": stores}
+    code, lines, _ = examined(capsys, lake(tmp_path, s3, str(tmp_path / "r"), **given))
+    assert code == 3
+    assert "its keys are id" in line(lines, f"metastore {name}")
+    assert "the table does not exist" in line(lines, "metastore no-such-table")
+
+
+@pytest.mark.parametrize("place", ["s3://no-such-bucket-here/r", "/dev/null/r"])
+def test_results_that_cannot_be_written(
+    capsys: Captured, tmp_path: Path, s3: Endpoint, bucket: str, aws: Aws, place: str
+) -> None:
+    log_of(aws, bucket, "orders")
+    listing = {"kind": "listing", "location": f"s3://{bucket}/"}
+    file = lake(tmp_path, s3, place, tables=tables(bucket, "orders"), inventories=[listing])
+    code, lines, verdict = examined(capsys, file)
+    assert code == 10
+    assert line(lines, "results").startswith("FAIL")
+    assert verdict.startswith("NOTHING CAN BE AUDITED: ")
+
+
+def test_no_java(
+    capsys: Captured, tmp_path: Path, s3: Endpoint, bucket: str, aws: Aws, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lakeaudit.java._candidates", lambda _: iter(()))
+    log_of(aws, bucket, "orders")
+    code, lines, _ = examined(
+        capsys, lake(tmp_path, s3, str(tmp_path / "r"), tables=tables(bucket, "orders"))
+    )
+    assert code == 10
+    assert "no JDK 17 or 21 found" in line(lines, "Java")

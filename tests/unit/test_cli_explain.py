@@ -1,0 +1,197 @@
+"""`lakeaudit explain`: what each source says of one file. A real S3 and DynamoDB server, no JVM."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakeaudit import cli
+from lakeaudit.aws import Endpoint
+from lakeaudit.keys import Location
+from tests.builders.results import covered, finding, group, lake_file, leftover, publish, run
+from tests.conftest import Aws
+
+Captured = pytest.CaptureFixture[str]
+STORE = "guard-explain"
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Location:
+    return Location.parse(str(tmp_path / "results"))
+
+
+@pytest.fixture
+def store(aws: Aws) -> str:
+    """An S3Guard table."""
+    if STORE not in aws.dynamodb.list_tables()["TableNames"]:
+        aws.dynamodb.create_table(
+            TableName=STORE,
+            KeySchema=[
+                {"AttributeName": "parent", "KeyType": "HASH"},
+                {"AttributeName": "child", "KeyType": "RANGE"},
+            ],
+            AttributeDefinitions=[
+                {"AttributeName": name, "AttributeType": "S"} for name in ("parent", "child")
+            ],
+            BillingMode="PAY_PER_REQUEST",
+        )
+    return STORE
+
+
+@pytest.fixture
+def lake(tmp_path: Path, place: Location, s3: Endpoint, bucket: str, store: str) -> str:
+    return lake_file(
+        tmp_path,
+        place,
+        s3={"endpoint": s3.endpoint, "region": s3.region, "path_style": True},
+        tables=[{"name": "orders", "location": f"s3://{bucket}/orders", "manifests": [{"kind": "delta"}]}],
+        metastores=[
+            {"kind": "s3guard", "table": store, "location": f"s3://{bucket}/orders"},
+            {"kind": "s3guard", "export": "s3://exports/x", "location": f"s3://{bucket}/orders"},
+        ],
+    )
+
+
+def told(capsys: Captured, lake: str, uri: str) -> Any:
+    capsys.readouterr()
+    assert cli.main(["explain", lake, uri, "--format", "json"]) == 0
+    printed = capsys.readouterr()
+    return json.loads(printed.out) | {"verdict": printed.err.strip()}
+
+
+def answers(said: Any) -> dict[str, str]:
+    return {each["source"]: each["answer"] for each in said["sources"]}
+
+
+def entry(bucket: str, name: str, **given: Any) -> dict[str, Any]:
+    return {"parent": {"S": f"/{bucket}/orders"}, "child": {"S": name}, **given}
+
+
+def test_a_dropped_file_from_every_side(
+    capsys: Captured, lake: str, place: Location, bucket: str, aws: Aws, store: str
+) -> None:
+    aws.s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
+    aws.s3.put_object(Bucket=bucket, Key="orders/a", Body=b"12345")
+    aws.s3.delete_object(Bucket=bucket, Key="orders/a")
+    deleted = entry(bucket, "a", is_deleted={"BOOL": True}, last_updated={"N": "1700000000000"})
+    aws.dynamodb.put_item(TableName=store, Item=deleted)
+    lost = finding(
+        "dropped", "orders/a", bucket=bucket, recoverable="yes", recovery="delete_marker", manifest_size=5
+    )
+    publish(
+        place,
+        runs=[run()],
+        coverage=[covered()],
+        findings=[lost, finding("dropped", "orders/ab", bucket=bucket)],
+    )
+    said = told(capsys, lake, f"s3a://{bucket}/orders/a")
+    assert said["table"] == "orders"
+    assert answers(said) == {
+        f"storage s3://{bucket}": "absent",
+        "storage versions": "present",
+        f"metastore s3guard {store}": "deleted",
+        "metastore s3guard s3://exports/x": "not_asked",
+    }
+    marker, version = said["sources"][1]["facts"]["newest_first"]
+    assert (marker["delete_marker"], version["delete_marker"], version["size"]) == (True, False, 5)
+    assert said["sources"][2]["facts"]["last_updated"] == "2023-11-14T22:13:20Z"
+    assert [row["kind"] for row in said["findings"]] == ["dropped"]
+    assert [row["axis"] for row in said["coverage"]] == ["content"]
+    assert said["verdict"] == f"CRITICAL: dropped: s3://{bucket}/orders/a"
+    assert cli.main(["explain", lake, f"s3://{bucket}/orders/a"]) == 0
+    text = capsys.readouterr().out
+    for words in (
+        "absent",
+        "can come back by removing a delete marker",
+        "manifest said size 5",
+        "100 % decided",
+    ):
+        assert words in text
+
+
+def test_a_file_of_a_group(capsys: Captured, lake: str, place: Location, bucket: str, aws: Aws) -> None:
+    aws.s3.put_object(Bucket=bucket, Key="orders/day=1/x", Body=b"12345")
+    held, other = (group("uncommitted", f"day={day}", files=1, bucket=bucket) for day in (1, 2))
+    file = leftover(held, "orders/day=1/x", bucket=bucket)
+    publish(place, runs=[run()], coverage=[covered()], findings=[held, other], leftover_files=[file])
+    said = told(capsys, lake, f"s3://{bucket}/orders/day=1/x")
+    assert [row["subject"] for row in said["groups"]] == ["day=1#uncommitted"]
+    assert said["verdict"].startswith("WARNING: uncommitted")
+
+
+def test_a_prefix_and_a_table_hold_their_files(
+    capsys: Captured, lake: str, place: Location, bucket: str
+) -> None:
+    prefix = {"subject_type": "prefix", "bucket": bucket}
+    rows = [
+        finding("metastore_broken", "orders/a/", **prefix),
+        finding("metastore_broken", "orders/b/", **prefix),
+        finding("overwritten", "", subject_type="table", subject="orders") | {"key": None, "bucket": None},
+    ]
+    publish(place, runs=[run()], coverage=[covered()], findings=rows)
+    said = told(capsys, lake, f"s3://{bucket}/orders/a/x")
+    assert sorted(row["kind"] for row in said["groups"]) == ["metastore_broken", "overwritten"]
+
+
+def test_a_healthy_file(capsys: Captured, lake: str, place: Location, bucket: str, aws: Aws) -> None:
+    aws.s3.put_object(Bucket=bucket, Key="orders/a", Body=b"1")
+    publish(place, runs=[run()], coverage=[covered()])
+    assert told(capsys, lake, f"s3://{bucket}/orders/a")["verdict"].startswith("OK: no finding of run r1")
+
+
+@pytest.mark.parametrize(
+    ("coverage", "verdict"),
+    [
+        (
+            [covered(status="partial", decided_share=None)],
+            "UNDECIDED: no finding, but content only partly decided",
+        ),
+        ([], "UNDECIDED: no finding, but the last audit did not cover orders"),
+    ],
+)
+def test_what_could_not_be_judged_is_not_fine(
+    capsys: Captured, lake: str, place: Location, bucket: str, coverage: list[Any], verdict: str
+) -> None:
+    publish(place, runs=[run()], coverage=[covered("other"), *coverage])
+    assert told(capsys, lake, f"s3://{bucket}/orders/a")["verdict"].startswith(verdict)
+
+
+def test_a_file_nobody_knows(capsys: Captured, lake: str, place: Location, bucket: str) -> None:
+    publish(place, runs=[run()], coverage=[covered()])
+    said = told(capsys, lake, f"s3://{bucket}/orders_2/a")
+    assert said["unknown"]
+    assert said["verdict"] == f"UNKNOWN: no source, table or finding knows s3://{bucket}/orders_2/a"
+
+
+def test_before_the_first_audit(capsys: Captured, lake: str, bucket: str) -> None:
+    said = told(capsys, lake, f"s3://{bucket}/orders/a")
+    assert said["run"] is None
+    assert said["verdict"].startswith("UNDECIDED: no audit has finished yet")
+
+
+def test_a_refusal_is_never_an_absence(
+    capsys: Captured, lake: str, bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = told(capsys, lake, "s3://no-such-bucket-here/a")
+    assert answers(said)["storage s3://no-such-bucket-here"] == "unknown"
+    assert said["sources"][0]["reason"] == "the bucket does not exist"
+    assert not said["unknown"]
+
+
+def test_a_local_file(capsys: Captured, lake: str, tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("123")
+    said = told(capsys, lake, str(tmp_path / "a"))
+    assert said["sources"][0] | {"facts": None} == {
+        "source": "storage",
+        "answer": "present",
+        "facts": None,
+        "reason": "",
+    }
+    assert said["sources"][0]["facts"]["size"] == 3
+
+
+@pytest.mark.parametrize("uri", ["orders/a", "s3://bucket", "s3://bucket/", "https://x/y"])
+def test_no_file_is_named(capsys: Captured, lake: str, uri: str) -> None:
+    assert cli.main(["explain", lake, uri]) == 2
+    assert "names no file" in capsys.readouterr().err

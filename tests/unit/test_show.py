@@ -1,0 +1,142 @@
+"""What is printed for people: never markup or control codes of others, never green for what was not decided."""
+
+import io
+import json
+from datetime import UTC, datetime
+
+import pytest
+from rich.console import Console
+
+from lakeaudit import show
+from lakeaudit.progress import JsonProgress, LiveProgress, Progress, SilentProgress, progress_on
+from lakeaudit.report.page import PageData
+from tests.builders import pagedata
+
+GREEN = "\x1b[32m"
+
+
+def printed(page: PageData, width: int = 120, *, colour: bool = False) -> str:
+    console = Console(
+        file=io.StringIO(), width=width, force_terminal=colour, color_system="standard" if colour else None
+    )
+    show.audit(console, page)
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    return str(text)
+
+
+def test_the_broken_lake_has_everything_a_person_needs() -> None:
+    text = printed(pagedata.broken())
+    for words in (
+        "shop · partial",
+        "critical   dropped",
+        "1,001 MiB",
+        "cannot come back",
+        "and 14 more: lakeaudit findings 'conf/shop.yaml'",
+        "metastore of sales.orders: 3 rows of s3guard:shop-s3guard were rejected",
+        "1,201,007 rows, 3 rejected",
+    ):
+        assert words in text
+
+
+@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("page", [pagedata.healthy, pagedata.broken, pagedata.undecided])
+def test_tables_fit_the_terminal(page: object, width: int) -> None:
+    console_page = page()  # type: ignore[operator]
+    for block in printed(console_page, width).split("\n\n"):
+        if block.startswith(("Findings", "Coverage")):
+            rows = [row for row in block.splitlines()[1:] if not row.startswith(" ")]
+            assert all(len(row.rstrip()) <= width for row in rows)
+            assert not any("…" in row for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("page", "verdict"),
+    [
+        (pagedata.healthy, "OK: Nothing above info found in 5 tables"),
+        (pagedata.broken, "CRITICAL: 10 dropped, 1 lost commit, 1 size mismatch in 3 tables (audit partial)"),
+        (pagedata.undecided, "UNDECIDED: Could not judge anything"),
+    ],
+)
+def test_the_verdict_is_one_of_three(page: object, verdict: str) -> None:
+    line = show.verdict_line(page())  # type: ignore[operator]
+    assert line.startswith(verdict)
+    assert "\n" not in line
+
+
+def test_nothing_decided_is_never_green() -> None:
+    text = printed(pagedata.undecided(), colour=True)
+    assert "nothing" in text
+    assert GREEN not in text
+    assert "100 %" not in text
+
+
+def test_a_share_just_below_all_is_not_all() -> None:
+    coverage = [pagedata.covered("a", files=100_000, status="partial", undecided=1, reason="one row")]
+    text = printed(pagedata.page([], coverage), colour=True)
+    assert "99.9 %" in text
+    assert GREEN not in text
+
+
+def test_what_others_wrote_cannot_act_on_the_terminal() -> None:
+    text = printed(pagedata.hostile()) + show.verdict_line(pagedata.hostile())
+    for bad in ("\x1b", "\x00", "\u202e", "\r", "\t", "\u200b"):
+        assert bad not in text
+    assert "[31mred" in text
+    assert r"invoice_\u202egpj.exe" in text
+
+
+def test_many_tables_are_counted_not_listed() -> None:
+    coverage = [pagedata.covered(f"t{n:04}") for n in range(2000)]
+    coverage[7] = pagedata.covered("t0007", status="partial", undecided=1000, reason="no log")
+    lines = printed(pagedata.page([], coverage)).splitlines()
+    assert len(lines) < 40
+    assert any(line.startswith("t0007") and "nothing" in line for line in lines)
+    assert any("1,985 more fully decided" in line for line in lines)
+
+
+# --- progress ----------------------------------------------------------------------------------------------
+
+
+def told(progress: Progress) -> None:
+    with progress.stage("observe") as log:
+        log.note(rows=12_345)
+        log.note(sources=2, place="a\x1b[31m[red]b")
+    with pytest.raises(OSError, match="gone"), progress.stage("publish"):
+        raise OSError("gone")
+
+
+def test_one_json_line_a_stage() -> None:
+    out = io.StringIO()
+    told(JsonProgress(out, clock=lambda: datetime(2026, 11, 21, 8, tzinfo=UTC)))
+    first, second = map(json.loads, out.getvalue().splitlines())
+    assert first["stage"] == "observe"
+    assert (first["rows"], first["sources"], first["failed"]) == (12_345, 2, False)
+    assert first["time"] == "2026-11-21T08:00:00.000Z"
+    assert (second["stage"], second["failed"]) == ("publish", True)
+
+
+def test_live_lines_on_a_terminal() -> None:
+    out = io.StringIO()
+    told(LiveProgress(Console(file=out, width=100)))
+    first, second = out.getvalue().splitlines()
+    assert first.startswith("✓ observe")
+    assert "12,345 rows, 2 sources" in first
+    assert "[red]b" in first
+    assert "\x1b" not in first
+    assert second.startswith("✗ publish")
+
+
+def test_stages_inside_a_stage_are_indented() -> None:
+    out = io.StringIO()
+    progress = LiveProgress(Console(file=out, width=100))
+    with progress.stage("audit"), progress.stage("observe"):
+        pass
+    assert [line.split("observe")[0].split("audit")[0] for line in out.getvalue().splitlines()] == [
+        "  ✓ ",
+        "✓ ",
+    ]
+
+
+def test_silence_and_the_choice() -> None:
+    told(SilentProgress())
+    assert isinstance(progress_on(io.StringIO()), JsonProgress)
