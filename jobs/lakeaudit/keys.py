@@ -80,19 +80,22 @@ def owner_of(places: Mapping[Location, str], bucket: str, key: str) -> str | Non
     return places[max(holding, key=lambda place: place.depth)] if holding else None
 
 
+END = r"(?![\s\S])"
+"""The very end of a text: `$` also matches before a last line break, and Java and Python know different ones."""
+
 TEMPORARY = (
     r"(^|/)(_temporary|_temporary-[^/]*|__magic[^/]*|__temp-data|\.spark-staging-[^/]*|\.hive-staging[^/]*"
-    r"|_impala_insert_staging|\.distcp\.tmp\.[^/]*)(/|$)|\._COPYING_$"
+    rf"|_impala_insert_staging|\.distcp\.tmp\.[^/]*)(/|{END})|\._COPYING_{END}"
 )
 """Names writers use for work that is not committed (FileOutputCommitter, the S3A committers, Spark's dynamic
 overwrite, Hive, Impala, DistCp, `hadoop fs -put`)."""
 
-HIDDEN = r"(^|/)([._](?![^/=]*=)[^/]*)(/|$)|\._COPYING_$"
+HIDDEN = rf"(^|/)([._](?![^/=]*=)[^/]*)(/|{END})|\._COPYING_{END}"
 """Names that readers of plain tables skip: a path part that begins with `.` or `_`, save `_x=` partitions."""
 
-NOT_HADOOP = r"(^/)|(//)|(/$)|((^|/)\.{1,2}(/|$))|(:)|(^$)"
+NOT_HADOOP = rf"(^/)|(//)|(/{END})|((^|/)\.{{1,2}}(/|{END}))|(:)|(^{END})"
 """Keys that a Hadoop Path cannot hold: empty parts, `.` and `..`, and a colon, which Hadoop reads as a scheme when
 it puts the parent and the child of a stored row together."""
 
-MARKER = r"(/|_\$folder\$)$"
+MARKER = rf"(/|_\$folder\$){END}"
 """A folder placeholder: `a/b/` (S3A, consoles) or `a/b_$folder$` (EMRFS, s3n)."""

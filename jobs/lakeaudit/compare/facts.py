@@ -9,13 +9,14 @@ from datetime import timedelta
 from lakeaudit import keys
 from lakeaudit.compare.expr import Expr, algorithm, col, concat, earliest, first_known, latest, lit
 
-MD5_TEXT = r"^[0-9a-f]{32}$"
-PART_SUFFIX = r"-[0-9]+$"
+MD5_TEXT = rf"^[0-9a-f]{{32}}{keys.END}"
+PART_SUFFIX = rf"-[0-9]+{keys.END}"
 CLOCK_STEP = timedelta(seconds=2)
 """S3 times have whole seconds, writers' clocks have skew: a younger object is not called rewritten below this."""
 
 edge = col("s_from") - col("s_margin")
 metastore_edge = col("m_from") - col("m_margin")
+entry_touched = latest(col("m_last_updated"), col("m_mod_time"), col("s_modified_at"))
 
 _md5_etag = (
     col("s_etag").matches(MD5_TEXT)
@@ -38,16 +39,14 @@ TIME_RULE: dict[str, Expr] = {
     # present and unreferenced: old enough, a multipart object counted from the longest possible upload
     "leftover_in_window": (
         (~_by_parts & (col("s_modified_at") + col("o_leftover_age") <= edge))
-        | (_by_parts & (col("s_modified_at") + col("o_leftover_age") + col("o_max_upload") <= edge))
+        | (col("s_modified_at") + col("o_leftover_age") + col("o_max_upload") <= edge)
     ),
     # ... and no state between the cut and the reading of the tables lists it
     "unlisted_since_cut": ~col("r_removed_at").known() | (col("r_removed_at") <= edge),
     "past_retention": col("r_removed_at") + col("o_retention") <= edge,
     "within_horizon": col("s_modified_at") > col("o_horizon"),
-    # an entry against storage: neither side touched within the grace before either cut
-    "entry_in_window": latest(col("m_last_updated"), col("m_mod_time"), col("s_modified_at")) + col("o_grace")
-    <= earliest(edge, metastore_edge),
-    "entry_untimed": ~latest(col("m_last_updated"), col("m_mod_time"), col("s_modified_at")).known(),
+    # an entry against storage: neither side touched within the grace before either cut; no time: long ago
+    "entry_in_window": first_known(entry_touched + col("o_grace") <= earliest(edge, metastore_edge), True),
     # a writer's own record against the table's states
     "event_in_window": col("e_claimed_at") + col("t_grace") <= col("t_read_at"),
     "event_within_horizon": col("e_claimed_at") > col("t_horizon"),
@@ -66,9 +65,10 @@ FACTS: dict[str, Expr] = {
     "storage_hole": col("h_storage"),
     "confirmed": col("l_confirmation").is_("live"),
     "size_differs": col("c_size").differs(col("s_size")),
-    "content_same": (_same_algorithm & col("c_checksum").is_(col("s_checksum")))
-    | (_md5_against_etag & col("c_checksum").is_(concat("md5:", col("s_etag"))))
-    | (_etags_comparable & col("c_etag").is_(col("s_etag")))
+    # an ETag follows the content alone, so equal ones of any class say the same; unequal ones only if both are MD5s
+    "content_same": col("c_checksum").is_(col("s_checksum"))
+    | col("c_checksum").is_(concat("md5:", col("s_etag")))
+    | col("c_etag").is_(col("s_etag"))
     | col("c_version_id").is_(col("s_version_id")),
     "content_differs": (_same_algorithm & col("c_checksum").differs(col("s_checksum")))
     | (_md5_against_etag & col("c_checksum").differs(concat("md5:", col("s_etag"))))
@@ -76,7 +76,6 @@ FACTS: dict[str, Expr] = {
     "archived": col("s_archived"),
     "other_object": col("c_version_id").differs(col("s_version_id")) | col("c_etag").differs(col("s_etag")),
     "event_live": col("e_state").is_("live"),
-    "stateful": col("t_stateful"),
     "ever_listed": col("c_state").known(),
     "log_holed": col("t_holed"),
     "referenced": col("r_live") | col("r_history"),
@@ -100,6 +99,7 @@ FACTS: dict[str, Expr] = {
     | col("m_etag").differs(col("s_etag"))
     | col("m_version_id").differs(col("s_version_id")),
     "honoured": col("m_honoured"),
+    "plain": ~col("table_name").known() & ~col("o_manifest"),
     "listed_twice": col("c_listed") > lit(1),
     "conflict": col("r_conflict"),
 }

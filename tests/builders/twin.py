@@ -1,0 +1,133 @@
+"""Scenarios judged in plain Python: the twin of judge, live check, vacuums and verdicts.
+
+It shares the facts and the rules with the product and nothing else.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from lakeaudit.compare import rules
+from lakeaudit.compare.facts import ALL_FACTS, TREE_FACTS
+from tests.builders.scenario import ZERO, Row, Scenario
+from tests.builders.twin_groups import plain_owner, same_content, unfinished_uploads
+from tests.builders.twin_match import deciding, pair_rows
+from tests.builders.twin_tree import tree_rows
+
+
+def judged(s: Scenario) -> dict[tuple[str, str], dict[str, str]]:
+    """{(judged table, key): {axis: verdict}} of a scenario, as the rules say; the axis `none` answers are left out."""
+    return by_subject((name, key, axis, spoken(rule)) for name, key, axis, rule in _fired(s, pair_rows(s)))
+
+
+def spoken(rule: rules.Rule) -> str:
+    """A verdict in a scenario's words: the kind, with its severity where the rule gives one of its own."""
+    return f"{rule.verdict}:{rule.severity}" if rule.severity else rule.verdict
+
+
+def by_subject(rows: Iterable[tuple[str, str, str, str]]) -> dict[tuple[str, str], dict[str, str]]:
+    """Rows (table, key, axis, verdict) as {(table, key): {axis: verdict}}; an axis answers once or not at all."""
+    found: dict[tuple[str, str], dict[str, str]] = {}
+    for table_name, key, axis, verdict in rows:
+        if verdict != rules.NONE:
+            found.setdefault((table_name, key), {})[axis] = verdict
+    return found
+
+
+Fired = tuple[str, str, str, rules.Rule]
+
+
+def _fired(s: Scenario, pairs: Sequence[Row]) -> Iterator[Fired]:
+    for subject in subjects(s, pairs):
+        yield (subject.table, subject.row["key"], subject.axis, subject.fired())
+    for axis, rule, found in (("duplicate", "duplicate.same_content", same_content(s, pairs)),
+                              ("leftover", "leftover.unfinished_upload", unfinished_uploads(s))):  # fmt: skip
+        yield from ((table_name, key, axis, rules.RULES[rule]) for table_name, key in found)
+
+
+@dataclass(frozen=True)
+class Subject:
+    """One question of one axis: the row as first read, with all holes and vacuums, and with storage's answer of now."""
+
+    axis: str
+    table: str
+    row: Row
+    known: Row
+    again: Row
+
+    def facts(self, row: Row) -> dict[str, bool]:
+        return rules.facts_of(row, TREE_FACTS if self.axis == "metastore_tree" else ALL_FACTS)
+
+    def fired(self, given: Mapping[str, tuple[rules.Rule, ...]] = rules.AXES) -> rules.Rule:
+        """The rule that fires: at once, or after the second look where the first reading is a finding."""
+        return rules.judge(given[self.axis], self.facts(self.evidence()))
+
+    def evidence(self) -> Row:
+        """Everything that is known of the subject in the end: only what looks like a finding is looked at again."""
+        first = rules.judge(rules.AXES[self.axis], self.facts(self.row))
+        return self.again if first.is_finding else self.row
+
+
+def subjects(s: Scenario, pairs: Sequence[Row]) -> Iterator[Subject]:
+    """Everything that is asked of the rows of a scenario."""
+    assumed = assumed_vacuums(pairs)
+    for row in pairs:
+        known = row | _known_late(s, row, assumed)
+        again = known | _answered(row, s.live.get(row["key"]))
+        asked = {"content": row["table_name"], "duplicate": row["table_name"] or plain_owner(row)}
+        asked |= dict.fromkeys(("leftover", "metastore"), row["owner"] if row["first"] else None)
+        for axis, name in asked.items():
+            if name is not None:
+                yield Subject(axis, name, row, known, again)
+    for row in tree_rows(s, pairs):
+        yield Subject("metastore_tree", row["owner"], row, row, row)
+
+
+def _known_late(s: Scenario, row: Row, assumed: set[str]) -> Row:
+    """Holes and assumed vacuums, known only once all evidence has been read."""
+    number = deciding(s, row["key"])
+    return {
+        "h_storage": number is not None and s.storage[number].holed,
+        "h_metastore": s.store is not None and s.store.holed,
+        "v_assumed": row["table_name"] in assumed,
+    }
+
+
+def _answered(row: Row, answer: Row | None) -> Row:
+    """Storage's answer of now in place of what the cut said."""
+    if answer is None or answer["l_confirmation"] != "live":
+        return {"l_confirmation": answer["l_confirmation"]} if answer else {}
+    seen = (
+        "presence",
+        "size",
+        "etag",
+        "version_id",
+        "modified_at",
+        "archived",
+        "multipart",
+        "encryption",
+        "checksum",
+    )
+    at = answer["l_at"]
+    return {f"s_{name}": answer.get(f"l_{name}") for name in seen} | {
+        "l_confirmation": "live",
+        "s_from": at,
+        "s_margin": ZERO,
+        "m_from": max(at, row["m_from"]) if row["m_from"] else at,
+    }
+
+
+def assumed_vacuums(pairs: Sequence[Row]) -> set[str]:
+    """Tables where every removal at least as old as the youngest absent one is absent too."""
+    found = set()
+    for name in {row["table_name"] for row in pairs}:
+        removed = [
+            r
+            for r in pairs
+            if r["table_name"] == name and r["c_state"] in ("history", "gone") and r["c_removed_at"]
+        ]
+        absent = [r["c_removed_at"] for r in removed if r["c_state"] == "history" and r["s_presence"] == "absent"
+                  and not r["c_explained"]]  # fmt: skip
+        present = [r["c_removed_at"] for r in removed if r["s_presence"] == "present"]
+        if absent and all(at > max(absent) for at in present):
+            found.add(name)
+    return found

@@ -1,0 +1,67 @@
+"""The plain twins of duplicate content and unfinished uploads."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from lakeaudit import keys
+from lakeaudit.compare.expr import evaluate, lit
+from lakeaudit.compare.facts import MD5_TEXT
+from lakeaudit.keys import owner_of
+from tests.builders.scenario import Row, Scenario
+
+
+def matches(text: str, pattern: str) -> bool:
+    """A pattern asked of a plain text, in the dialect of the facts."""
+    return bool(evaluate(lit(text).matches(pattern), {}))
+
+
+def plain_owner(row: Row) -> str | None:
+    """The table that a file belongs to by its place alone."""
+    return None if row["o_manifest"] else row["owner"]
+
+
+def same_content(s: Scenario, pairs: Sequence[Row]) -> list[tuple[str, str]]:
+    """(table, key) of every member but the oldest of each group of visible files with the same bytes."""
+    groups: dict[tuple[Any, ...], list[Row]] = {}
+    sizes = {fact.table.name: fact.table.settings.min_duplicate_size for fact in s.tables}
+    for row in pairs:
+        owner = row["table_name"] or plain_owner(row)
+        if owner is not None and _takes_part(row, sizes[owner]):
+            folder_ = row["relative"].rpartition("/")[0]
+            place = row["partition_path"] if row["table_name"] else folder_
+            groups.setdefault((owner, place, row["s_size"], _content(row)), []).append(row)
+    ordered = {at: sorted(g, key=lambda r: (r["s_modified_at"], r["key"])) for at, g in groups.items()}
+    return [(at[0], row["key"]) for at, group in ordered.items() for row in group[1:] if not _conflicts(row)]
+
+
+def _takes_part(row: Row, min_size: int) -> bool:
+    visible = not matches(row["relative"], keys.HIDDEN)
+    in_use = row["c_state"] == "live" or row["table_name"] is None
+    settled = row["s_modified_at"] is not None and row["s_modified_at"] <= row["s_from"] - row["s_margin"]
+    there = row["s_presence"] == "present" and (row["s_size"] or 0) >= min_size
+    return bool(visible and in_use and settled and there and _content(row) and row["category"] == "data")
+
+
+def _content(row: Row) -> str | None:
+    plain = not row["s_multipart"] and row["s_encryption"] in ("NONE", "SSE-S3")
+    is_md5 = row["s_etag"] is not None and matches(row["s_etag"], MD5_TEXT)
+    return f"md5:{row['s_etag']}" if plain and is_md5 else row["s_checksum"]
+
+
+def _conflicts(row: Row) -> bool:
+    """The file has a verdict of its own on the axis already."""
+    return bool((row["c_listed"] or 0) > 1 or row["r_conflict"])
+
+
+def unfinished_uploads(s: Scenario) -> list[tuple[str, str]]:
+    """(table, key) of uploads begun more than leftover_age + max_upload before the cut."""
+    places = {fact.table.location: fact for fact in s.tables}
+    names = {place: fact.table.name for place, fact in places.items()}
+    found = []
+    for upload in s.uploads:
+        name = owner_of(names, upload["bucket"], upload["key"])
+        settings = next((f.table.settings for f in s.tables if f.table.name == name), None)
+        edge = s.storage[0].cut - s.storage[0].margin
+        if settings and upload["initiated_at"] + settings.leftover_age + settings.max_upload <= edge:
+            found.append((name or "", upload["key"]))
+    return found

@@ -1,0 +1,157 @@
+"""The plain twin of match: PAIR rows of a scenario. Small, obvious and slow."""
+
+from collections.abc import Iterator, Sequence
+
+from lakeaudit.compare.tables import TableFacts
+from lakeaudit.keys import Location, owner_of
+from lakeaudit.schemas import PAIR
+from tests.builders.evidence import BUCKET
+from tests.builders.scenario import Row, Scenario
+
+EVENT_KINDS = ("file_list",)
+
+
+def pair_rows(s: Scenario) -> list[Row]:
+    """PAIR rows of everything that any source names, holes and vacuums not yet looked at."""
+    places = sorted({(row["bucket"], row["key"]) for row in (*s.claims, *s.objects, *s.entries)})
+    return [row for bucket, key in places for row in _rows_of(s, bucket, key)]
+
+
+def _rows_of(s: Scenario, bucket: str, key: str) -> Iterator[Row]:
+    here = [row for row in s.claims if (row["bucket"], row["key"]) == (bucket, key)]
+    facts = {fact.table.name: fact for fact in s.tables}
+    owner = owner_of({fact.table.location: name for name, fact in facts.items()}, bucket, key)
+    shared = {"bucket": bucket, "key": key, "owner": owner, **_references(s, here, owner)}
+    shared |= _of_storage(s, bucket, key) | _of_store(s, bucket, key) | _of_owner(facts.get(owner or ""))
+    shared["relative"] = key.removeprefix(facts[owner].table.location.prefix) if owner else key
+    for number, name in enumerate(sorted({row["table_name"] for row in here}) or [None]):
+        claimed = _of_claim(here, facts.get(name or ""), shared["r_speaker"], number == 0)
+        row: Row = {column: (shared | claimed).get(column) for column in PAIR.names}
+        row["category"] = row["category"] or _category(row["relative"])
+        yield row | {"h_references": _holed(s, key), **LATE}
+
+
+LATE: Row = {"h_storage": False, "h_metastore": False, "v_assumed": False, "l_confirmation": "none"}
+"""What a first reading does not know yet."""
+
+
+def _holed(s: Scenario, key: str) -> bool:
+    """Whether a manifest that could list the key has a hole."""
+    return any(fact.holed and fact.table.location.holds(BUCKET, key) for fact in s.tables)
+
+
+def _references(s: Scenario, here: Sequence[Row], owner: str | None) -> Row:
+    """What all tables together say of the key."""
+    stated = [row for row in here if not _beside_state(s, row)]
+    removals = [row.get("removed_at") for row in stated if row["state"] == "gone"]
+    own = sorted(row["table_name"] for row in stated if row["state"] == "live" and row["own_root"])
+    speaker = owner if owner in own else next(iter(own), None)
+    strangers = [name for name in own if name != speaker and not _share(s, name, speaker)]
+    return {
+        "r_live": any(row["state"] == "live" for row in stated),
+        "r_history": any(row["state"] == "history" for row in stated),
+        "r_gone": bool(removals),
+        "r_removed_at": max((at for at in removals if at), default=None),
+        "r_speaker": speaker if strangers else None,
+    }
+
+
+def _share(s: Scenario, one: str, other: str | None) -> bool:
+    shares = {fact.table.name: fact.table.shares for fact in s.tables}
+    return other in shares[one] or (other is not None and one in shares[other])
+
+
+def _beside_state(s: Scenario, row: Row) -> bool:
+    """A writer's own list beside a state manifest is checked against it and is no reference itself."""
+    stateful = {fact.table.name for fact in s.tables if fact.stateful}
+    return row["manifest_kind"] in EVENT_KINDS and row["table_name"] in stateful
+
+
+def _of_claim(here: Sequence[Row], fact: TableFacts | None, speaker: str | None, first: bool) -> Row:
+    if fact is None:
+        return {"first": True, "r_conflict": False, "t_holed": False}
+    mine = [row for row in here if row["table_name"] == fact.table.name]
+    events = [row for row in mine if row["manifest_kind"] in EVENT_KINDS and fact.stateful]
+    event: Row = next(iter(events), {})
+    state: Row = next((row for row in mine if row not in events), {})
+    gaps = {name: event.get(name) for name in ("size", "etag", "version_id", "checksum")}
+    told = gaps if event.get("state") == "live" else {}
+    return {
+        "table_name": fact.table.name,
+        "first": first,
+        "category": state.get("category") or event.get("category"),
+        "partition_path": state.get("partition_path") or event.get("partition_path"),
+        **{f"c_{name}": value for name, value in state.items()},
+        **{
+            f"c_{name}": state[name] if state.get(name) is not None else value for name, value in told.items()
+        },
+        "e_state": event.get("state"),
+        "e_claimed_at": event.get("claimed_at"),
+        "r_conflict": fact.table.name == speaker,
+        "t_grace": fact.table.settings.grace,
+        "t_stateful": fact.stateful,
+        "t_read_at": fact.read_at,
+        "t_horizon": fact.horizon,
+        "t_holed": fact.holed,
+    }
+
+
+def deciding(s: Scenario, key: str) -> int | None:
+    """Number of the storage source whose cut is the youngest of those that cover the key."""
+    covering = [n for n, source in enumerate(s.storage) if any(_under(key, place) for place in source.covers)]
+    return max(covering, key=lambda n: s.storage[n].cut, default=None)
+
+
+def _under(key: str, prefix: str) -> bool:
+    return Location(BUCKET, prefix).holds(BUCKET, key)
+
+
+def _of_storage(s: Scenario, bucket: str, key: str) -> Row:
+    number = deciding(s, key)
+    if number is None:
+        return {"s_presence": "uncovered"}
+    source = s.storage[number]
+    found: Row = next(
+        (r for r in s.objects if r["key"] == key and r["source"] == f"storage:{number}"),
+        {"presence": "absent"},
+    )
+    cut = {"s_source": f"storage:{number}", "s_from": source.cut, "s_margin": source.margin}
+    return cut | {f"s_{name}": value for name, value in found.items() if name != "source"}
+
+
+def _of_store(s: Scenario, bucket: str, key: str) -> Row:
+    if s.store is None:
+        return {"m_state": "unscoped", "m_expired": False, "m_honoured": False}
+    entry = next((row for row in s.entries if row["key"] == key), None)
+    trusted = any(_under(key, place) for place in s.store.authoritative)
+    cut = {"m_source": "metastore:0", "m_from": s.store.cut, "m_margin": s.store.margin}
+    if entry is None:
+        return cut | {"m_state": "none", "m_expired": False, "m_honoured": trusted}
+    state = "tombstone" if entry["tombstone"] else "dir" if entry["is_dir"] else "file"
+    return (
+        cut | {"m_state": state} | {f"m_{name}": value for name, value in entry.items() if name != "source"}
+    )
+
+
+def _of_owner(fact: TableFacts | None) -> Row:
+    if fact is None:
+        return {"o_manifest": False, "o_complete": False, "o_logged": False}
+    settings = fact.table.settings
+    return {
+        "o_grace": settings.grace,
+        "o_leftover_age": settings.leftover_age,
+        "o_max_upload": settings.max_upload,
+        "o_retention": next(
+            (s.retention for s in fact.states if s.retention is not None), settings.retention
+        ),
+        "o_manifest": bool(fact.table.manifests),
+        "o_complete": fact.table.complete and not fact.refused,
+        "o_logged": fact.stateful,
+        "o_horizon": fact.horizon,
+    }
+
+
+def _category(relative: str) -> str:
+    """What an object is by its name alone."""
+    starts = {"_delta_log/": "log", "_change_data/": "changes", "deletion_vector_": "deletes"}
+    return next((what for start, what in starts.items() if relative.startswith(start)), "data")

@@ -1,0 +1,114 @@
+"""Objects that are not what the table lists: size, content, version, time and storage class."""
+
+from typing import Any
+
+from tests.builders.evidence import ago, claim, stored
+from tests.builders.scenario import DELTA, LISTS, Row, after, case, table
+
+A = "orders/a"
+MD5 = "0cc175b9c0f1b6a831c399e269772661"
+OTHER_MD5 = "92eb5ffee6ae2fec3ad71c777531578f"
+WELL = "content ok, duplicate ok, leftover ok"
+
+
+def listed(**given: Any) -> Row:
+    """The record of a plain writer's own list."""
+    return {"manifest_kind": "file_list", "source": "manifest:file_list", **given}
+
+
+CHANGED = (
+    case("a truncated object", "content size_mismatch, duplicate ok, leftover ok",
+         claims=[claim(A)], objects=[stored(A, size=99)]),
+    case("an emptied object", "content size_mismatch, duplicate ok, leftover ok",
+         claims=[claim(A)], objects=[stored(A, size=0)]),
+    case("another size and another ETag: the size is said", "content size_mismatch, duplicate ok, leftover ok",
+         claims=[claim(A, etag=MD5)], objects=[stored(A, size=99, etag=OTHER_MD5)]),
+    case("another size and archived: the size is said", "content size_mismatch, duplicate ok, leftover ok",
+         claims=[claim(A)], objects=[stored(A, size=99, archived=True)]),
+    case("another size though the version id is the writer's",
+         "content size_mismatch, duplicate ok, leftover ok",
+         claims=[claim(A, version_id="v1")], objects=[stored(A, size=99, version_id="v1")]),
+    case("another size, restored under a new version, written again",
+         "content size_mismatch, duplicate ok, leftover ok",
+         claims=[claim(A, version_id="v1")], objects=[stored(A, size=99, version_id="v2",
+         modified_at=ago(20))]),
+    case("same size, other MD5-class ETag", "content content_mismatch, duplicate ok, leftover ok",
+         claims=[claim(A, etag=MD5)], objects=[stored(A, etag=OTHER_MD5)]),
+    case("same size, other MD5 under no encryption", "content content_mismatch, duplicate ok, leftover ok",
+         claims=[claim(A, etag=MD5)], objects=[stored(A, etag=OTHER_MD5, encryption="NONE")]),
+    case("other content and archived: the content is said",
+         "content content_mismatch, duplicate ok, leftover ok",
+         claims=[claim(A, etag=MD5)], objects=[stored(A, etag=OTHER_MD5, archived=True)]),
+    case("the writer's checksum is not the object's MD5-class ETag",
+         "content content_mismatch, duplicate ok, leftover ok",
+         claims=[claim(A, checksum=f"md5:{OTHER_MD5}")], objects=[stored(A)]),
+    case("the writer's checksum is not the MD5-class ETag of an object that is not encrypted",
+         "content content_mismatch, duplicate ok, leftover ok",
+         claims=[claim(A, checksum=f"md5:{OTHER_MD5}")], objects=[stored(A, encryption="NONE")]),
+    case("the writer's checksum is not the ETag, and the report does not say how it was uploaded",
+         "content content_mismatch, duplicate ok, leftover ok",
+         claims=[claim(A, checksum=f"md5:{OTHER_MD5}")], objects=[stored(A, multipart=None)]),
+    case("full checksums of one algorithm differ", "content content_mismatch, duplicate ok, leftover ok",
+         claims=[claim(A, checksum="sha256:aa")], objects=[stored(A, checksum="sha256:bb")]),
+    case("full checksums differ though the version id is the writer's",
+         "content content_mismatch, duplicate ok, leftover ok",
+         claims=[claim(A, checksum="sha256:aa", version_id="v1")],
+         objects=[stored(A, checksum="sha256:bb", version_id="v1")]),
+    case("checksums of two algorithms say nothing of each other", WELL,
+         claims=[claim(A, checksum="sha256:aa")], objects=[stored(A, checksum="crc32:bb")]),
+    case("a sha256 is not held against an ETag", WELL, claims=[claim(A, checksum="sha256:aa")],
+         objects=[stored(A)]),
+    case("an MD5 is not held against the ETag of a KMS object", WELL,
+         claims=[claim(A, checksum=f"md5:{OTHER_MD5}")], objects=[stored(A, encryption="SSE-KMS")]),
+    case("an MD5 is not held against a multipart ETag", WELL,
+         claims=[claim(A, checksum=f"md5:{OTHER_MD5}")], objects=[stored(A, etag="beef-2")]),
+    case("an MD5 is not held against an ETag where the encryption is not known", WELL,
+         claims=[claim(A, checksum=f"md5:{OTHER_MD5}")], objects=[stored(A, encryption=None)]),
+    case("an MD5 is not held against the ETag of what was uploaded in parts", WELL,
+         claims=[claim(A, checksum=f"md5:{OTHER_MD5}")], objects=[stored(A, multipart=True)]),
+    case("ETags differ, storage's is of a multipart upload: another object, content unknown",
+         "content overwritten, duplicate ok, leftover ok",
+         claims=[claim(A, etag=MD5)], objects=[stored(A, etag="beef-2", multipart=True)]),
+    case("ETags differ, the claim's is of a multipart upload", "content overwritten, duplicate ok, leftover ok",
+         claims=[claim(A, etag="beef-2")], objects=[stored(A)]),
+    case("ETags differ under KMS encryption", "content overwritten, duplicate ok, leftover ok",
+         claims=[claim(A, etag=MD5)], objects=[stored(A, etag=OTHER_MD5, encryption="SSE-KMS")]),
+    case("ETags differ and the report has no encryption column",
+         "content overwritten, duplicate ok, leftover ok",
+         claims=[claim(A, etag=MD5)], objects=[stored(A, etag=OTHER_MD5, encryption=None)]),
+    case("ETags differ, and the report says the object was uploaded in parts",
+         "content overwritten, duplicate ok, leftover ok",
+         claims=[claim(A, etag=MD5)], objects=[stored(A, etag=OTHER_MD5, multipart=True)]),
+    case("ETags differ and the report does not say how it was uploaded",
+         "content content_mismatch, duplicate ok, leftover ok",
+         claims=[claim(A, etag=MD5)], objects=[stored(A, etag=OTHER_MD5, multipart=None)]),
+    case("another version id, nothing else known", "content overwritten, duplicate ok, leftover ok",
+         claims=[claim(A, version_id="v1")], objects=[stored(A, version_id="v2")]),
+    case("the claim has a version id and the bucket's inventory has none", WELL,
+         claims=[claim(A, version_id="v1")], objects=[stored(A, version_id=None)]),
+    case("written again after its commit, nothing else known", "content overwritten, duplicate ok, leftover ok",
+         claims=[claim(A)], objects=[stored(A, modified_at=ago(20))]),
+    case("moved to an archive class", "content archived, duplicate ok, leftover ok",
+         claims=[claim(A)], objects=[stored(A, archived=True)]),
+    case("archived with the writer's own ETag", "content archived, duplicate ok, leftover ok",
+         claims=[claim(A, etag=MD5)], objects=[stored(A, archived=True)]),
+    case("archived under another version id", "content archived, duplicate ok, leftover ok",
+         claims=[claim(A, version_id="v1")], objects=[stored(A, version_id="v2", archived=True)]),
+    case("archived and written again", "content archived, duplicate ok, leftover ok",
+         claims=[claim(A)], objects=[stored(A, modified_at=ago(20), archived=True)]),
+    case("archived before the cut and written anew and committed after it",
+         "content young, duplicate ok, leftover ok",
+         claims=[claim(A, claimed_at=after(1))], objects=[stored(A, archived=True)]),
+    case("the writer's list beside the Delta log brings the ETag that the log lacks",
+         "content content_mismatch, duplicate ok, leftover ok",
+         claims=[claim(A), claim(A, etag=MD5, **listed())], objects=[stored(A, etag=OTHER_MD5)],
+         tables=[table(manifests=[DELTA, LISTS])]),
+    case("what the Delta log itself says of the size stands", WELL,
+         claims=[claim(A), claim(A, size=99, **listed())], objects=[stored(A)],
+         tables=[table(manifests=[DELTA, LISTS])]),
+    case("a retired list fills no gaps", WELL,
+         claims=[claim(A), claim(A, state="gone", etag=OTHER_MD5, **listed())], objects=[stored(A)],
+         tables=[table(manifests=[DELTA, LISTS])]),
+)  # fmt: skip
+
+SCENARIOS = CHANGED

@@ -1,0 +1,156 @@
+"""The rule tables against the hand-written scenarios: every verdict, rule, and single fault in a rule or fact."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+
+import pytest
+
+from lakeaudit.compare import rules
+from lakeaudit.compare.expr import Expr, evaluate
+from lakeaudit.compare.facts import ALL_FACTS, TREE_FACTS
+from lakeaudit.kinds import KINDS
+from tests.builders.mutants import fact_mutants, meeting, rule_mutants, spoken, swaps
+from tests.builders.scenario import Row, Scenario
+from tests.builders.twin import Subject, judged, subjects
+from tests.builders.twin_match import pair_rows
+from tests.scenarios import SCENARIOS
+
+NOT_BY_A_RULE = {"unreadable_evidence", "unclassified"}
+"""Said of sources by `blind`; said by no scenario, since it would be a fault of ours."""
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
+def test_a_scenario_is_judged_as_an_expert_would(scenario: Scenario) -> None:
+    assert judged(scenario) == {
+        subject: verdicts for subject, verdicts in scenario.verdicts.items() if verdicts
+    }
+
+
+def test_there_are_enough_scenarios_and_each_has_its_own_name() -> None:
+    names = [scenario.name for scenario in SCENARIOS]
+    assert len(set(names)) == len(names) >= 120
+
+
+@dataclass(frozen=True)
+class Question:
+    """One axis asked of one row, and the facts of all that is known of it in the end."""
+
+    axis: str
+    row: Row
+    facts: dict[str, bool]
+
+    def verdict(self, table: tuple[rules.Rule, ...]) -> tuple[str, str | None]:
+        return spoken(rules.judge(table, self.facts))
+
+
+@pytest.fixture(scope="module")
+def questions() -> list[Question]:
+    return [_question(asked) for scenario in SCENARIOS for asked in subjects(scenario, pair_rows(scenario))]
+
+
+def _question(asked: Subject) -> Question:
+    """What is known late is put in everywhere; the last test of this file says why that changes no verdict."""
+    first = rules.judge(rules.AXES[asked.axis], asked.facts(asked.row))
+    row = asked.again if first.is_finding else asked.known
+    return Question(asked.axis, row, asked.facts(row))
+
+
+def test_every_rule_fires_in_a_scenario_and_unclassified_in_none(questions: list[Question]) -> None:
+    fired = {rules.judge(rules.AXES[question.axis], question.facts).id for question in questions}
+    assert fired == {rule.id for table in rules.AXES.values() for rule in table[:-1]}
+
+
+def test_every_kind_is_the_verdict_of_a_scenario() -> None:
+    said = {
+        verdict.partition(":")[0]
+        for s in SCENARIOS
+        for line in s.verdicts.values()
+        for verdict in line.values()
+    }
+    assert said & set(KINDS) == set(KINDS) - NOT_BY_A_RULE
+
+
+def test_kinds_and_rules_agree_on_axes() -> None:
+    wrong = [rule.id for rule in rules.RULES.values() if rule.is_finding and not _on_axis(rule)]
+    assert wrong == []
+
+
+def _on_axis(rule: rules.Rule) -> bool:
+    return KINDS[rule.verdict].axis in (rule.axis, "any")
+
+
+@pytest.mark.parametrize("axis", rules.AXES)
+def test_no_rule_or_condition_can_be_left_out_or_turned_round(axis: str, questions: list[Question]) -> None:
+    asked = [question for question in questions if question.axis == axis]
+    survivors = [what for what, mutant in rule_mutants(rules.AXES[axis]) if not _killed(asked, axis, mutant)]
+    assert survivors == []
+
+
+@pytest.mark.parametrize("axis", rules.AXES)
+def test_no_two_rules_that_overlap_can_change_places(axis: str, questions: list[Question]) -> None:
+    asked = [question for question in questions if question.axis == axis]
+    table = rules.AXES[axis]
+    survivors = [
+        f"{table[low].id} <-> {table[high].id} under {meeting(table, low, high)}"
+        for low, high, mutant in swaps(table)
+        if meeting(table, low, high) is not None and not _killed(asked, axis, mutant)
+    ]
+    assert survivors == []
+
+
+def _killed(asked: list[Question], axis: str, mutant: tuple[rules.Rule, ...]) -> bool:
+    return any(question.verdict(mutant) != question.verdict(rules.AXES[axis]) for question in asked)
+
+
+USED = {
+    axis: {c.removeprefix("!") for rule in table for c in rule.when} for axis, table in rules.AXES.items()
+}
+
+
+@pytest.mark.parametrize("name", [*ALL_FACTS, *TREE_FACTS])
+def test_no_fault_in_a_fact_goes_unseen(name: str, questions: list[Question]) -> None:
+    fact = (ALL_FACTS | TREE_FACTS)[name].args[0]
+    asked = [question for question in questions if name in USED[question.axis]]
+    survivors = [what for what, mutant in fact_mutants(fact) if not _seen(asked, name, mutant.sure())]
+    assert survivors == []
+
+
+def _seen(asked: list[Question], name: str, mutant: Expr) -> bool:
+    for question in asked:
+        changed = question.facts | {name: evaluate(mutant, question.row)}
+        table = rules.AXES[question.axis]
+        if changed != question.facts and spoken(rules.judge(table, changed)) != question.verdict(table):
+            return True
+    return False
+
+
+def test_every_fact_is_used_by_a_rule_and_every_rule_uses_facts_that_exist() -> None:
+    pairs = set().union(*(USED[axis] for axis in rules.PAIR_AXES))
+    assert pairs == set(ALL_FACTS)
+    assert USED["metastore_tree"] == set(TREE_FACTS)
+
+
+LATE = ("storage_hole", "metastore_hole", "vacuum_assumed")
+"""Known only after everything has been read once, and then looked at for suspects alone."""
+
+
+@pytest.mark.parametrize("axis", rules.PAIR_AXES)
+def test_what_is_known_late_takes_findings_back_and_changes_nothing_else(
+    axis: str, questions: list[Question]
+) -> None:
+    table = rules.PAIR_AXES[axis]
+    for facts in _variations(axis, questions):
+        early = rules.judge(table, facts | dict.fromkeys(LATE, False))
+        if not early.is_finding:
+            assert spoken(rules.judge(table, facts)) == spoken(early), facts
+
+
+def _variations(axis: str, questions: list[Question]) -> Iterator[dict[str, bool]]:
+    """The facts of every scenario with each single fact turned round, under every combination of late facts."""
+    late = [dict(zip(LATE, values, strict=True)) for values in product((False, True), repeat=len(LATE))]
+    known = {tuple(sorted(q.facts.items())): q.facts for q in questions if q.axis == axis}
+    for facts in known.values():
+        for name in USED[axis]:
+            for holes in late:
+                yield facts | {name: not facts[name]} | holes
