@@ -159,7 +159,7 @@ def _literal(text: str) -> str:
 def _refusals(place: Location, *, only_its_own: bool = False) -> Iterator[None]:
     """Turn what the results place answers into one line.
 
-    With `only_its_own`, a failure whose first cause does not name the place passes: it came with the rows.
+    With `only_its_own`, a failure of which no cause names the place passes: it came with the rows.
     """
     try:
         yield
@@ -171,8 +171,10 @@ def _refusals(place: Location, *, only_its_own: bool = False) -> Iterator[None]:
 
 
 def _names(place: Location, causes: list[str]) -> bool:
+    """Whether the store behind the place spoke: Spark itself names the place whatever failed while writing."""
     path = f"{place.bucket}/{place.key}" if place.bucket else f"/{place.key}"
-    return path in causes[-1] or any("io.delta.exceptions.Concurrent" in cause for cause in causes)
+    spoken = [cause.partition("\n")[0] for cause in causes if not cause.startswith("org.apache.spark.")]
+    return any(path in cause or "io.delta.exceptions." in cause for cause in spoken)
 
 
 def _refuse(place: Location, causes: list[str], error: Exception) -> NoReturn:
