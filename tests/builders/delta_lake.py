@@ -166,10 +166,14 @@ class Log:
         return self._parquet(name, top, version)
 
     def _parquet(self, name: str, actions: Sequence[Action], version: int) -> "Log":
-        rows = [_row(_dated(action, version)) for action in actions]
         sink = pa.BufferOutputStream()
-        pq.write_table(pa.Table.from_pylist(rows, schema=_CHECKPOINT), sink)
+        pq.write_table(checkpoint_rows([_dated(action, version) for action in actions]), sink)
         return self.put(name, sink.getvalue().to_pybytes(), at(version))
+
+
+def checkpoint_rows(actions: Sequence[Action]) -> Any:
+    """Actions as a Parquet checkpoint holds them."""
+    return pa.Table.from_pylist([_row(action) for action in actions], schema=_CHECKPOINT)
 
 
 def _dated(action: Action, version: int) -> Action:

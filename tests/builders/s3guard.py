@@ -124,14 +124,29 @@ def export(
     `summary` overrides keys of manifest-summary.json. One more data file than asked for stays empty, as partitions
     without items leave one.
     """
+    parts = [items[number::files] for number in range(files)]
+    return export_parts(put, [*parts, []], at=at, table=table, prefix=prefix, export_id=export_id, **summary)
+
+
+def export_parts(
+    put: Put,
+    parts: Iterable[Sequence[Item]],
+    *,
+    at: datetime,
+    table: str = "shop-s3guard",
+    prefix: str = "",
+    export_id: str | None = None,
+    **summary: Any,
+) -> str:
+    """The same with the items of each data file, one file after the other."""
     arn = f"arn:aws:dynamodb:us-east-1:123456789012:table/{table}"
     export_id = export_id or f"0{round(at.timestamp() * 1000)}-a1b2c3d4"
     base = f"{prefix}AWSDynamoDB/{export_id}"
     put(f"{base}/_started", b"")
-    lines = []
-    for number in range(files + 1):
-        part = items[number::files] if number < files else []
-        body = gzip.compress(b"".join(json.dumps({"Item": item}).encode() + b"\n" for item in part), mtime=0)
+    lines: list[dict[str, Any]] = []
+    for number, part in enumerate(parts):
+        body = b"".join(json.dumps({"Item": item}).encode() + b"\n" for item in part)
+        body = gzip.compress(body, compresslevel=6, mtime=0)
         key = f"{base}/data/{number:04d}abcdefghijklmnop.json.gz"
         put(key, body)
         digest = hashlib.md5(body).digest()
@@ -153,7 +168,7 @@ def export(
         "s3SseKmsKeyId": None,
         "manifestFilesS3Key": f"{base}/manifest-files.json",
         "billedSizeBytes": 0,
-        "itemCount": len(items),
+        "itemCount": sum(line["itemCount"] for line in lines),
         "outputFormat": "DYNAMODB_JSON",
         "exportType": "FULL_EXPORT",
     }

@@ -45,7 +45,7 @@ def read(tables: Sequence[Table], ctx: Context, source_id: str, clock: Clock = u
     known = ctx.spark.createDataFrame(rows, TABLE)
     states = {r.listed.name: _state(r, metas.get(r.listed.name), refusals) for r in readings.tables}
     return Claims(
-        info=_info(source_id, tables, states, Cut(begun, clock())),
+        info=_info(source_id, tables, states, Cut(begun, clock()) if ctx.live else Cut(ctx.as_of, ctx.as_of)),
         frame=delta_fold.claims(readings.events, known, source_id, holed=holed),
         states=states,
         holes=tuple(hole for reading in readings.tables for hole in _holes(reading, source_id, ctx)),

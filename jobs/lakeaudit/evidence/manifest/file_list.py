@@ -55,7 +55,7 @@ def read(tables: Sequence[Table], ctx: Context, source_id: str, clock: Clock = u
     events = _events(lists, ctx).persist(StorageLevel.MEMORY_AND_DISK)
     timely = events if ctx.live else events.filter((F.col("at") <= ctx.as_of) | F.col("fault").isNotNull())
     told = _told(timely)
-    cut = Cut(start, clock())
+    cut = Cut(start, clock()) if ctx.live else Cut(ctx.as_of, ctx.as_of)
     holes = _holes(told, lists, source_id)
     unread = _all_unread(told, lists)
     judged = timely.filter(~F.col("table_name").isin(list(unread))) if unread else timely
