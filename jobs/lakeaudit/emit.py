@@ -6,7 +6,7 @@ import os
 import re
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -94,7 +94,7 @@ def _rows(
     for file in files:
         written = file if isinstance(file, WrittenFile) else WrittenFile(**file)
         _check(written)
-        yield {**{name: value for name, value in asdict(written).items() if value is not None}, **told}
+        yield {**{name: value for name, value in vars(written).items() if value is not None}, **told}
 
 
 def _check(file: WrittenFile) -> None:

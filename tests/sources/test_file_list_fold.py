@@ -168,6 +168,8 @@ CASES: list[tuple[str, list[Event], dict[str, Claim]]] = [
     ),
     ("the first of two overwrites", [add(1, "t/d/a"), replace(2, "t"), replace(3, "t/d")], {
         "t/d/a": Claim("gone", 1, 2, 1)}),
+    ("the next of many overwrites", [*(replace(n, "t") for n in range(1, 30)), add(17, "t/a", list_no=1)], {
+        "t/a": Claim("gone", 17, 18, 1)}),
     ("written after the overwrite", [replace(2, ""), add(3, "t/a")], {"t/a": Claim("live", 3, None, 1)}),
     ("a late list of an early job", [add(1, "t/a", list_no=9), replace(2, "t", list_no=1)], {
         "t/a": Claim("gone", 1, 2, 1)}),

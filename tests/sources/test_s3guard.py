@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from lakeaudit.aws import Clients
@@ -84,8 +86,8 @@ def exported(spark: SparkSession, clients: Clients, tmp_path: Path) -> Any:
 
     def read(items: Sequence[Item], *, marker: Item | None = None, **source: Any) -> Entries:
         built.export(built.into(tmp_path), [marker or built.marker(), *items], at=AT)
-        given = S3Guard(kind="s3guard", export=Location.parse(str(tmp_path)), **source)
-        return s3guard.read(given, context(spark, clients), "metastore:0")
+        asked = S3Guard(kind="s3guard", export=Location.parse(str(tmp_path)), **source)
+        return s3guard.read(asked, context(spark, clients), "metastore:0")
 
     return read
 
@@ -98,7 +100,7 @@ def test_what_items_mean(exported: Any) -> None:
     """Item, and the columns it becomes (of those not null)."""
     ms = timedelta(milliseconds=7)
     item = built.file("b", "d/f", 5, mod_time=OLD + ms, last_updated=OLD, etag='"e"', version_id="null")
-    given = [
+    items = [
         item,
         built.file("b", "renamed", 6, mod_time=OLD, etag=None, version_id="3HL4"),
         built.without(built.file("b", "hadoop-3.2", 7, mod_time=OLD), "last_updated", "is_deleted"),
@@ -115,7 +117,7 @@ def test_what_items_mean(exported: Any) -> None:
     }
     alive = common | {"is_dir": False, "tombstone": False, "last_updated_given": True}
     md5 = "9b2cf535f27731c974343645a3985328"
-    assert rows_of(exported(given, ttl="none")) == [
+    assert rows_of(exported(items, ttl="none")) == [
         alive | {"key": "d", "parent": "", "is_dir": True, "authoritative": True, "last_updated": naive(OLD)},
         alive
         | {
@@ -202,6 +204,39 @@ def test_broken_items_are_told_and_the_others_read(exported: Any) -> None:
     )
     assert rejects == sorted([*(fault for _, fault in BROKEN), "parent is no path below a bucket"])
     assert [row["key"] for row in rows_of(read) if "reject" not in row] == ["sound"]
+
+
+PART = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="/"), min_size=1, max_size=12)
+KEYS = st.sets(st.lists(PART, min_size=1, max_size=5).map("/".join), min_size=150, max_size=150)
+
+
+@settings(max_examples=2, phases=[Phase.generate])  # a Spark job a step is too slow to shrink with
+@given(KEYS)
+def test_any_unicode_key_comes_back_as_it_was(exported: Any, keys: set[str]) -> None:
+    rows = rows_of(exported([built.file("b", key, mod_time=OLD) for key in keys]))
+    assert [row["key"] for row in rows] == sorted(keys)
+    assert [row["parent"] for row in rows] == [key.rpartition("/")[0] for key in sorted(keys)]
+
+
+VALUE = st.one_of(
+    st.fixed_dictionaries({"S": st.text(st.characters(exclude_categories=["Cs"]), max_size=9)}),
+    st.fixed_dictionaries(
+        {"N": st.from_regex(r"-?[0-9]{1,38}(\.[0-9]{1,9})?([eE][0-9]{1,3})?", fullmatch=True)}
+    ),
+    st.fixed_dictionaries({"BOOL": st.booleans() | st.just("maybe")}),
+    st.just({"NULL": True}),
+    st.just({"M": {"a": {"S": "b"}}}),
+)
+HOSTILE = st.dictionaries(st.sampled_from(s3guard.ATTRIBUTES), VALUE, max_size=6)
+
+
+@settings(max_examples=2, phases=[Phase.generate])
+@given(st.lists(HOSTILE, min_size=150, max_size=150))
+def test_every_item_is_a_row_or_a_reject(exported: Any, drawn: list[Item]) -> None:
+    items = [{**built.file("b", f"f{n}", mod_time=OLD), **item} for n, item in enumerate(drawn)]
+    rows = rows_of(exported(items))
+    assert len(rows) == len(items)
+    assert all("reject" in row or (row["bucket"] and row["key"]) for row in rows)
 
 
 def test_broken_items_of_other_places_do_not_count_here(exported: Any) -> None:

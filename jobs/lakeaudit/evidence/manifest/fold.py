@@ -86,11 +86,22 @@ def _last_writes(paths: DataFrame) -> DataFrame:
 
 
 def _replace_acts(ordered: DataFrame) -> DataFrame:
-    """Per scope the orders of all acts that replaced it."""
+    """Per scope the orders of all acts that replaced it, sorted, in chunks: a look-up then costs their square root."""
     scope = ["table_name", "scope_bucket", "scope_key"]
     rows = ordered.filter(F.col("sound") & (F.col("action") == "replace"))
     acts = rows.groupBy(*scope, "list_no", "at").agg(F.min("order").alias("order"))
-    return acts.groupBy(*scope).agg(F.collect_list("order").alias("acts"))
+    sorted_acts = acts.groupBy(*scope).agg(F.sort_array(F.collect_list("order")).alias("acts"))
+    width = F.ceil(F.sqrt(F.size("acts"))).cast("int")
+    starts = F.sequence(F.lit(1), F.size("acts"), width)
+    return sorted_acts.select(
+        *scope, F.transform(starts, lambda at: F.slice("acts", at, width)).alias("chunks")
+    )
+
+
+def _first_after(order: Column) -> Column:
+    """The first act after an event; null where there is none."""
+    chunk = F.get(F.filter("chunks", lambda acts: F.element_at(acts, -1) > order), F.lit(0))
+    return F.array_min(F.filter(chunk, lambda act: act > order))
 
 
 def _retired_by_scope(paths: DataFrame, acts: DataFrame, depth: int) -> DataFrame:
@@ -100,9 +111,8 @@ def _retired_by_scope(paths: DataFrame, acts: DataFrame, depth: int) -> DataFram
     below = F.length("key") > F.length("scope_key") if depth else F.lit(True)
     same = (F.col("table_name") == F.col("scope_table")) & (F.col("bucket") == F.col("scope_bucket"))
     joined = paths.join(F.broadcast(at_depth), same & (folder == F.col("scope_key")) & below, "left")
-    first = F.array_min(F.filter("acts", lambda act: act > F.col("added")))
-    kept = joined.withColumn("removed", F.least("removed", first))
-    return kept.drop("scope_table", "scope_bucket", "scope_key", "acts")
+    kept = joined.withColumn("removed", F.least("removed", _first_after(F.col("added"))))
+    return kept.drop("scope_table", "scope_bucket", "scope_key", "chunks")
 
 
 def _doubted(paths: DataFrame, ordered: DataFrame) -> DataFrame:

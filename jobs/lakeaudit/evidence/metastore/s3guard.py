@@ -59,14 +59,10 @@ def read(source: S3Guard, ctx: Context, source_id: str, clock: Clock = utc_now) 
 
 def entries(items: DataFrame, source: S3Guard, source_id: str, at: datetime) -> DataFrame:
     """Items as rows of schemas.ENTRY, judged for expiry at `at`; the marker and other places' rows are left out."""
-    marker = F.coalesce(F.col("parent.S") == MARKER, F.lit(False)) & F.coalesce(
-        F.col("child.S") == MARKER, F.lit(False)
-    )
-    rows = items.filter(~marker).select(
-        F.lit(source_id).alias("source"), *_columns(), _reject().alias("reject")
-    )
-    rows = _with_honoured(rows, source)
-    rows = rows.withColumn("expired", _expired(source, at))
+    marker = F.col("parent.S").eqNullSafe(MARKER) & F.col("child.S").eqNullSafe(MARKER)
+    told = [_reject().alias("reject"), F.coalesce(*_misplaced()).isNotNull().alias("misplaced")]
+    rows = items.filter(~marker).select(F.lit(source_id).alias("source"), *_columns(), *told)
+    rows = _with_honoured(rows, source).withColumn("expired", _expired(source, at))
     return conform(rows.filter(_in_scope(source.location)), ENTRY)
 
 
@@ -118,8 +114,7 @@ def _number(name: str, largest: int) -> Column:
 def _reject() -> Column:
     """Why an item cannot be understood, with its keys; null for a sound one."""
     faults = [
-        _unless(r"\A/[^/]+(/[^/]+)*\z", "parent", "parent is no path below a bucket"),
-        _unless(r"\A[^/]+\z", "child", "child is no name"),
+        *_misplaced(),
         *(_mistyped(name, "S", "is no text") for name in ("etag", "version_id")),
         *(_mistyped(name, "BOOL", "is neither true nor false") for name in FLAGS),
         _misnumbered("file_length", LARGEST, "is no number of bytes"),
@@ -127,6 +122,14 @@ def _reject() -> Column:
     ]
     keys = [F.coalesce(F.col(f"{name}.S"), F.lit("?")) for name in ("parent", "child")]
     return F.concat(F.coalesce(*faults), F.lit(" in the item of "), F.concat_ws("/", *keys))
+
+
+def _misplaced() -> list[Column]:
+    """What keeps an item from being about any key at all."""
+    return [
+        _unless(r"\A/[^/]+(/[^/]+)*\z", "parent", "parent is no path below a bucket"),
+        _unless(r"\A[^/]+\z", "child", "child is no name"),
+    ]
 
 
 def _unless(pattern: str, name: str, fault: str) -> Column:
@@ -164,9 +167,7 @@ def _in_scope(location: Location | None) -> Column:
     if location is None:
         return F.lit(True)
     inside = (F.col("bucket") == location.bucket) & F.startswith("key", F.lit(location.prefix))
-    return F.coalesce(inside, F.lit(False)) | F.coalesce(
-        F.col("reject").rlike(r"\A(parent|child) is "), F.lit(False)
-    )
+    return F.col("misplaced") | F.coalesce(inside, F.lit(False))
 
 
 def _live(source: S3Guard, ctx: Context, clock: Clock) -> Picture:
