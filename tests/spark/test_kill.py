@@ -6,7 +6,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from lakeaudit.aws import Endpoint
+from lakeaudit.aws import Clients, Endpoint
+from lakeaudit.errors import CannotAudit
+from lakeaudit.keys import Location
+from lakeaudit.results.read import Results
 from tests.builders.killed import Frozen, Moment, check_killed_and_run_again, freeze, moments, new_seed
 from tests.conftest import Aws
 
@@ -23,3 +26,14 @@ def frozen(spark: SparkSession, aws: Aws, s3: Endpoint, tmp_path_factory: pytest
 def test_killed_and_run_again_is_as_if_never_killed(frozen: Frozen, moment: Moment, tmp_path: Path) -> None:
     print(f"LAKEAUDIT_KILL_SEED={SEED}: {moment}")  # noqa: T201 - to repeat it
     check_killed_and_run_again(frozen, moment, tmp_path / "cycle")
+
+
+@pytest.mark.parametrize(
+    "left", ["part-00000.snappy.parquet", "_delta_log/.00000000000000000000.json.4f1c.tmp"]
+)
+def test_a_first_write_that_was_torn_is_no_damage(tmp_path: Path, left: str) -> None:
+    file = tmp_path / "runs" / left
+    file.parent.mkdir(parents=True)
+    file.write_text("{")
+    with pytest.raises(CannotAudit, match="no finished audit"):
+        Results(Location.parse(str(tmp_path)), Clients(), "shop").published(None)

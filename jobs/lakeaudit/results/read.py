@@ -188,7 +188,8 @@ class Results:
     def _opened(self, table: str) -> Dataset | None:
         place = self._place.join(table)
         try:
-            if next(list_files(self._clients, place.join("_delta_log"), flat=True), None) is None:
+            log = list_files(self._clients, place.join("_delta_log"), flat=True)
+            if all(file.name.startswith(".") for file in log):  # its first commit was never finished
                 return None
         except SourceError as error:  # a missing bucket, a refusal, a dead endpoint: delta-rs tells it worse
             raise CannotAudit(error.where, error.what, error.way_out) from error
