@@ -19,6 +19,7 @@ from lakeaudit.evidence.manifest import delta_paths
 from lakeaudit.evidence.manifest.delta_lines import lines_of
 from lakeaudit.evidence.manifest.delta_schemas import (
     CHECKPOINT_ACTION,
+    LINE,
     LINE_ACTION,
     LOG_FILE,
     PARQUET_FILE,
@@ -68,9 +69,11 @@ def _log_file(number: int, file: LogFile) -> tuple[object, ...]:
 
 def _lines(spark: SparkSession, files: Mapping[int, LogFile], clients: Clients) -> DataFrame:
     rows = [(n, f.file.place.bucket, f.file.place.key, f.file.size) for n, f in files.items()]
+    if not rows:
+        return spark.createDataFrame([], LINE)
     tasks = 1 + sum(row[3] for row in rows) // _TASK_BYTES + len(rows) // _TASK_FILES
     asked = spark.createDataFrame(rows, "file bigint, bucket string, key string, size bigint")
-    return lines_of(asked.repartition(min(max(1, len(rows)), tasks), "file"), clients)
+    return lines_of(asked.repartition(min(len(rows), tasks), "file"), clients)
 
 
 def _from_lines(lines: DataFrame) -> DataFrame:

@@ -22,14 +22,14 @@ def claims(events: DataFrame, tables: DataFrame, source: str, *, holed: bool) ->
 
     `holed` says that some table has a hole, which costs one more look at every file.
     """
-    steps = steps_of(events, tables)
+    steps = steps_of(events, tables).repartition(*_FILE)  # the one shuffle: all below is within a file
     counted = _counted(_pairs(_beyond_holes(steps) if holed else steps))
     return conform(_claim(_files(counted).join(F.broadcast(tables), "table_name"), source), CLAIM)
 
 
 def newest(events: DataFrame, tables: DataFrame) -> DataFrame:
     """What the newest of these commits make of each file they touch: table_name, bucket, key, state."""
-    steps = steps_of(events, tables)
+    steps = steps_of(events, tables).repartition(*_FILE)
     by_version = steps.groupBy(*_FILE, "version").agg(
         F.bool_or("added").alias("live"), F.max("removed_at").alias("removed_at")
     )

@@ -24,13 +24,13 @@ def place(path: Column, root_bucket: Column, root_prefix: Column) -> Column:
 
     A path of another kind of store keeps scheme and authority as its bucket, so that no source covers it.
     """
-    text = F.when(path.rlike("(?s)" + _S3), _struct(_part(path, _S3, 1), _part(path, _S3, 2)))
-    text = text.when(path.rlike("(?s)" + _FILE), _struct(F.lit(""), _part(path, _FILE, 1)))
-    text = text.when(path.rlike("(?s)" + _SCHEME), _struct(_part(path, _OTHER, 1), _part(path, _OTHER, 2)))
-    text = text.when(path.startswith("/"), _struct(F.lit(""), F.substring(path, 2, 2**31 - 1)))
-    return text.otherwise(
-        F.struct(root_bucket.alias("bucket"), F.concat(root_prefix, decoded(path)).alias("key"))
-    )
+    relative = F.struct(root_bucket.alias("bucket"), F.concat(root_prefix, decoded(path)).alias("key"))
+    at = F.when(~path.contains(":") & ~path.startswith("/"), relative)  # nearly all of them
+    at = at.when(path.rlike("(?s)" + _S3), _struct(_part(path, _S3, 1), _part(path, _S3, 2)))
+    at = at.when(path.rlike("(?s)" + _FILE), _struct(F.lit(""), _part(path, _FILE, 1)))
+    at = at.when(path.rlike("(?s)" + _SCHEME), _struct(_part(path, _OTHER, 1), _part(path, _OTHER, 2)))
+    at = at.when(path.startswith("/"), _struct(F.lit(""), F.substring(path, 2, 2**31 - 1)))
+    return at.otherwise(relative)
 
 
 def deletion_vector_place(vector: Column, root_bucket: Column, root_prefix: Column) -> Column:
@@ -61,7 +61,7 @@ def decoded(text: Column) -> Column:
     """Percent-escapes undone once, as UTF-8; `+` stays. Null where an escape is malformed or no UTF-8."""
     plain = F.try_url_decode(F.replace(text, F.lit("+"), F.lit("%2B")))
     meant = text.contains(_REPLACEMENT) | F.upper(text).contains("%EF%BF%BD")
-    return F.when(meant | ~plain.contains(_REPLACEMENT), plain)
+    return F.when(~text.contains("%"), text).when(meant | ~plain.contains(_REPLACEMENT), plain)
 
 
 def z85_uuid(text: Column) -> Column:

@@ -201,7 +201,11 @@ def _after(reading: Reading, trouble: _Trouble, settled: bool) -> Reading:
         return reading
     broken = dict(reading.broken) | dict.fromkeys(trouble.short, "it is damaged inside, or gone")
     unread = [(place, why) for _, place, why in trouble.torn if why.startswith(UNREAD)]
-    refused = f"{unread[0][0].uri}: {unread[0][1].removeprefix(UNREAD)}" if unread and settled else None
+    refused = None
+    if settled and unread:
+        refused = f"{unread[0][0].uri}: {unread[0][1].removeprefix(UNREAD)}"
+    elif settled and trouble.short:
+        refused = f"{trouble.short[0].uri}: its log changes faster than it can be read; run again"
     return replace(
         reading, broken=broken, torn=trouble.torn, undecodable=trouble.undecodable, refused=refused
     )
