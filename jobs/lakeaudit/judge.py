@@ -128,7 +128,7 @@ def second_reading(bench: Bench, suspects: DataFrame, holed: set[str], vacuums: 
     """Suspects judged again: with holes and vacuums, with storage's answer of now, with the tables' newest state."""
     known = F.col("s_older_version_id").isNotNull()
     suspects = suspects.withColumns({"related_key": F.lit(None).cast("string"), "versions_known": known})
-    marked = with_vacuums(with_holes(suspects, holed, bench.facts), vacuums)
+    marked = computed(with_vacuums(with_holes(suspects, holed, bench.facts), vacuums))
     # a hole in storage is answered by a live 404, so it must not keep a suspect from being looked at
     keys = (
         _to_look_at(bench, bench.again(marked.withColumn("h_storage", F.lit(False))))
@@ -140,7 +140,8 @@ def second_reading(bench: Bench, suspects: DataFrame, holed: set[str], vacuums: 
     rate = bench.lake.settings.confirm.rate
     tasks = max(1, min(bench.context.parallelism, rate))
     answers = computed(confirm.look(keys, bench.context.clients, rate=rate, tasks=tasks))
-    return _let_go(bench, computed(bench.again(confirm.with_answers(marked, answers))))
+    answered = computed(confirm.with_answers(marked, answers))
+    return _let_go(bench, computed(bench.again(answered)))
 
 
 def _to_look_at(bench: Bench, suspects: DataFrame) -> DataFrame:

@@ -104,6 +104,8 @@ def session_settings() -> dict[str, str]:
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
+        # Spark derives every consequence of every column alias: hours and gigabytes for a table of rules.
+        "spark.sql.constraintPropagation.enabled": "false",
         "spark.databricks.delta.snapshotPartitions": "4",
         "spark.executorEnv.TZ": "UTC",
         "spark.executor.extraJavaOptions": "-Duser.timezone=UTC",
