@@ -50,17 +50,16 @@ EXCLUSIVE: tuple[frozenset[str], ...] = (
     frozenset({"parent_tombstone", "parent_file"}),  # one parent
 )
 IMPLIED: tuple[tuple[str, str], ...] = (
-    ("live", "ever_listed"), ("history", "ever_listed"),  # a claim with a state was listed
+    # a claim with a state was listed
+    ("live", "ever_listed"), ("history", "ever_listed"), ("listed_twice", "ever_listed"),
     ("plain", "!live"), ("plain", "!history"), ("plain", "!ever_listed"),  # nobody claims it
-    ("listed_twice", "live"),  # the newest state's count; history is asked before it
     ("conflict", "live"),  # conflicts are between live claims
     ("needed", "referenced"), ("live", "needed"), ("live", "referenced"), ("history", "referenced"),
     ("removed", "removed_or_history"),
     ("expired", "!no_entry"),  # only an entry expires
     ("entry_differs", "!no_entry"),  # only an entry differs
-    *((fact, "present") for fact in (  # only a present object has a size, a content, a class and a time
-        "size_differs", "content_same", "content_differs", "archived", "other_object", "modified_after_claim",
-        "object_settled", "entry_differs")),
+    *((fact, "present") for fact in (  # only a present object has a size, a content and a class
+        "size_differs", "content_differs", "archived")),
     ("parent_tombstone", "parent_found"), ("parent_file", "parent_found"), ("parent_found", "has_parent"),
     ("!parent_in_window", "parent_found"),
     ("object_there", "is_folder"), ("children_missing", "is_folder"),

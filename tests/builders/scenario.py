@@ -10,7 +10,7 @@ from lakeaudit.compare.tables import TableFacts
 from lakeaudit.config import DeltaManifest, FileListManifest, Manifest, Settings, Table
 from lakeaudit.evidence.protocol import Hole
 from lakeaudit.keys import Location
-from tests.builders.evidence import BUCKET, CUT, folder, state_of
+from tests.builders.evidence import BUCKET, CUT, folder, state_of, stored
 
 Row = dict[str, Any]
 ZERO = timedelta(0)
@@ -46,6 +46,20 @@ def table(
     )
     holes = (Hole("manifest:delta", "commit 4 is missing", table=name),) if holed else ()
     return TableFacts(entry, (state_of(name, **(state or {})),) if manifests else (), holes)
+
+
+_UNSAID = ("size", "etag", "storage_class", "archived", "multipart", "encryption")
+
+
+def deleted(key: str, **given: Any) -> Row:
+    """A key under a delete marker that was set two days before the cut: the time and the version are the marker's."""
+    marker = {"presence": "absent", "delete_marker": True, "version_id": "m1", "modified_at": before(48)}
+    return stored(key) | dict.fromkeys(_UNSAID) | marker | given
+
+
+def unclear(key: str) -> Row:
+    """A key without exactly one latest version: nothing more is said of it."""
+    return stored(key) | dict.fromkeys((*_UNSAID, "modified_at", "delete_marker")) | {"presence": "unclear"}
 
 
 @dataclass(frozen=True)

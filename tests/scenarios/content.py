@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Any
 
 from tests.builders.evidence import ago, claim, stored
-from tests.builders.scenario import DELTA, LISTS, PARTIAL_LISTS, Row, Storage, after, case, table
+from tests.builders.scenario import DELTA, LISTS, PARTIAL_LISTS, Row, Storage, after, case, deleted, table
 
 A, B, C = "orders/a", "orders/b", "orders/c"
 LOG = "orders/_delta_log/00000000000000000005.json"
@@ -98,7 +98,9 @@ DROPPED = (
          claims=[claim(LOG, category="log", claimed_at=after(1))]),
     case("a live file is gone from storage", "content dropped, duplicate ok", claims=[claim(A)]),
     case("a live file whose newest version is a delete marker", "content dropped, duplicate ok",
-         claims=[claim(A)], objects=[stored(A, presence="absent", delete_marker=True, older_version_id="v1")]),
+         claims=[claim(A)], objects=[deleted(A, older_version_id="v1")]),
+    case("a live file of a known version under a delete marker", "content dropped, duplicate ok",
+         claims=[claim(A, version_id="v1")], objects=[deleted(A, older_version_id="v1")]),
     case("only the file with that very key: orders_2 is another table's folder",
          {A: "content dropped, duplicate ok", "orders_2/a": WELL},
          claims=[claim(A), claim("orders_2/a", "orders_2")], objects=[stored("orders_2/a")],

@@ -3,7 +3,7 @@
 from typing import Any
 
 from tests.builders.evidence import ago, claim, stored
-from tests.builders.scenario import LISTS, PARTIAL_LISTS, Row, after, case, table
+from tests.builders.scenario import LISTS, PARTIAL_LISTS, Row, after, case, deleted, table
 
 A = "orders/a"
 OLD = ago(200)
@@ -106,7 +106,7 @@ SCENARIOS = (
     case("a live file with a temporary name is no leftover", WELL,
          claims=[claim("orders/_temporary/a")], objects=[stored("orders/_temporary/a")]),
     case("a delete marker on top: nothing is left", {A: ""},
-         objects=[stored(A, presence="absent", delete_marker=True)]),
+         objects=[deleted(A)]),
     case("outside all tables: not this audit's question", {"elsewhere/a": ""}, objects=[stored("elsewhere/a")]),
     case("a stray in orders_2 is not one of orders", {"orders_2/a": "leftover uncommitted"},
          objects=[stored("orders_2/a", modified_at=OLD)], tables=[table(), table("orders_2")]),

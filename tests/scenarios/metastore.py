@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from tests.builders.evidence import ago, claim, entry, folder, stored
-from tests.builders.scenario import Store, after, case, table
+from tests.builders.scenario import Store, after, case, deleted, table, unclear
 
 A = "orders/a"
 OLD = ago(200)
@@ -41,9 +41,13 @@ SCENARIOS = (
          "content dropped, duplicate ok",
          claims=[claim(A)], store=Store()),
     case("deleted and forgotten, and the inventory cannot tell", "content undecided, duplicate ok",
-         claims=[claim(A)], objects=[stored(A, presence="unclear")], store=Store()),
+         claims=[claim(A)], objects=[unclear(A)], store=Store()),
     case("an entry for a file that is gone and no table needs", "metastore phantom, metastore_tree ok",
          entries=[entry(A)]),
+    case("an entry with a version id for a file under a delete marker", "metastore phantom, metastore_tree ok",
+         objects=[deleted(A)], entries=[entry(A, version_id="v1")]),
+    case("an entry for a file deleted half an hour before the cut", "metastore young, metastore_tree ok",
+         objects=[deleted(A, modified_at=ago(0.5))], entries=[entry(A)]),
     case("an entry for a removed file that is gone", {A: "metastore phantom, metastore_tree ok"},
          claims=[claim(A, state="gone", removed_at=OLD)], entries=[entry(A)]),
     case("an entry for a live file that is gone: dropped says it all",
@@ -115,14 +119,14 @@ SCENARIOS = (
     case("an entry where no inventory looks", "metastore uncovered, metastore_tree ok", entries=[entry(A)],
          storage=[]),
     case("an entry where the inventory cannot tell", "metastore undecided, metastore_tree ok",
-         objects=[stored(A, presence="unclear")], entries=[entry(A)]),
+         objects=[unclear(A)], entries=[entry(A)]),
     case("a tombstone where the inventory cannot tell", "metastore undecided",
-         objects=[stored(A, presence="unclear")], entries=[entry(A, tombstone=True)]),
+         objects=[unclear(A)], entries=[entry(A, tombstone=True)]),
     case("a tombstone just made where the inventory cannot tell", "metastore undecided",
-         objects=[stored(A, presence="unclear")], entries=[entry(A, tombstone=True, last_updated=ago(0.1))]),
+         objects=[unclear(A)], entries=[entry(A, tombstone=True, last_updated=ago(0.1))]),
     case("a tombstone of a removed file where the inventory cannot tell",
          "content undecided, metastore undecided",
-         claims=[claim(A, state="history", removed_at=ago(30))], objects=[stored(A, presence="unclear")],
+         claims=[claim(A, state="history", removed_at=ago(30))], objects=[unclear(A)],
          entries=[entry(A, tombstone=True)]),
     case("a bucket that the store does not hold", WELL, claims=[claim(A)], objects=[stored(A)]),
     case("a live look finds the object that an entry stands for", "metastore ok, metastore_tree ok",

@@ -1,7 +1,7 @@
 """Files of which something cannot be told: gaps in the log, unclear versions, places that no source covers."""
 
 from tests.builders.evidence import ago, claim, stored
-from tests.builders.scenario import Row, Storage, after, case
+from tests.builders.scenario import Row, Storage, after, case, unclear
 
 A, B = "orders/a", "orders/b"
 LOG = "orders/_delta_log/00000000000000000005.json"
@@ -50,18 +50,18 @@ UNSURE = (
          claims=[claim(A, state="history", removed_at=ago(30), certain=False)]),
     case("vacuumed by the log's own word, and the inventory cannot tell", "content undecided",
          claims=[claim(A, state="history", removed_at=ago(30), explained=True)],
-         objects=[stored(A, presence="unclear")]),
+         objects=[unclear(A)]),
     case("swept as if by a VACUUM but for one of which the inventory cannot tell",
          {A: "content undecided", B: "content ok"},
          claims=[claim(A, state="history", removed_at=ago(60)), claim(B, state="history", removed_at=ago(50))],
-         objects=[stored(A, presence="unclear")]),
+         objects=[unclear(A)]),
     case("removed for good, in a place that no inventory covers", {A: ""},
          claims=[claim(A, state="gone", removed_at=ago(24 * 20))], storage=[]),
 )  # fmt: skip
 
 UNTOLD = (
     case("a key without exactly one latest version", "content undecided, duplicate ok",
-         claims=[claim(A)], objects=[stored(A, presence="unclear")]),
+         claims=[claim(A)], objects=[unclear(A)]),
     case("a bucket that no inventory covers", "content uncovered, duplicate ok",
          claims=[claim(A)], storage=[Storage(covers=("events",))]),
     case("no storage source at all", "content uncovered, duplicate ok", claims=[claim(A)], storage=[]),

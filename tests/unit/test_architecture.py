@@ -1,0 +1,236 @@
+"""The rooms and who may enter them: import rules and rules over the syntax trees (the breaker's is elsewhere)."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import lakeaudit
+
+PACKAGE = Path(lakeaudit.__file__).parent
+JOBS = PACKAGE.parent
+MODULES = {
+    ".".join(path.relative_to(JOBS).with_suffix("").parts): path for path in sorted(JOBS.rglob("*.py"))
+}
+TREES = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in MODULES.items()}
+
+
+def imports(module: str) -> set[str]:
+    """Full names of everything a module imports when it runs, wherever that stands; `if TYPE_CHECKING` does not run."""
+    skipped = {id(inner) for node in ast.walk(TREES[module]) if _types_only(node) for inner in ast.walk(node)}
+    found = set()
+    for node in ast.walk(TREES[module]):
+        if id(node) in skipped:
+            continue
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{module}: a relative import"
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return found
+
+
+def _types_only(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+
+
+def below(name: str, room: str) -> bool:
+    return name == room or name.startswith(f"{room}.")
+
+
+def users_of(library: str) -> set[str]:
+    return {module for module in MODULES if any(below(name, library) for name in imports(module))}
+
+
+ONLY = {
+    "boto3": {"lakeaudit.aws", "lakeaudit.demo.breaker"},
+    "deltalake": {"lakeaudit.results.read", "lakeaudit.demo"},
+    "delta": {"lakeaudit.results.write", "lakeaudit.demo"},
+    "jinja2": {"lakeaudit.report"},
+    "moto": {"lakeaudit.demo.server"},
+    "yaml": {"lakeaudit.config"},
+    "tenacity": {"lakeaudit.evidence", "lakeaudit.jars"},
+    "great_expectations": set(),
+    "typer": {"lakeaudit.cli", "lakeaudit.commands", "lakeaudit.demo"},
+}
+"""One place knows a library. `great_expectations` has no adapter yet."""
+
+
+@pytest.mark.parametrize("library", ONLY)
+def test_only_its_own_place_knows_a_library(library: str) -> None:
+    strangers = {user for user in users_of(library) if not any(below(user, room) for room in ONLY[library])}
+    assert strangers == set()
+
+
+COMPARE_MAY_USE = {
+    *("lakeaudit.compare", "lakeaudit.config", "lakeaudit.keys", "lakeaudit.kinds", "lakeaudit.schemas"),
+    *("lakeaudit.frames", "lakeaudit.owners", "lakeaudit.evidence.protocol"),
+    *("pyspark", "dataclasses", "datetime", "functools", "collections", "typing", "re"),
+}
+"""The pure core: what it judges is handed to it."""
+
+
+@pytest.mark.parametrize("module", [name for name in MODULES if below(name, "lakeaudit.compare")])
+def test_comparing_is_pure(module: str) -> None:
+    assert {
+        name for name in imports(module) if not any(below(name, room) for room in COMPARE_MAY_USE)
+    } == set()
+
+
+@pytest.mark.parametrize("module", [n for n in MODULES if below(n, "lakeaudit.config")] + [
+    "lakeaudit.keys", "lakeaudit.kinds", "lakeaudit.errors", "lakeaudit.aws", "lakeaudit.explain",
+    "lakeaudit.results.read", "lakeaudit.demo.breaker.record"])  # fmt: skip
+def test_what_needs_no_jvm_asks_for_none(module: str) -> None:
+    assert {name for name in imports(module) if below(name, "pyspark")} == set()
+
+
+DIRECTIONS = {
+    "lakeaudit.evidence": {"lakeaudit.compare", "lakeaudit.judge", "lakeaudit.results", "lakeaudit.report",
+                           "lakeaudit.run"},
+    "lakeaudit.config": {"lakeaudit.evidence", "lakeaudit.compare", "lakeaudit.results", "lakeaudit.report",
+                         "lakeaudit.aws"},
+    "lakeaudit.results": {"lakeaudit.compare", "lakeaudit.judge", "lakeaudit.evidence.storage",
+                          "lakeaudit.evidence.metastore", "lakeaudit.evidence.manifest"},
+    "lakeaudit.report": {"lakeaudit.compare", "lakeaudit.judge", "lakeaudit.evidence"},
+    "lakeaudit.schemas": {"lakeaudit"},
+    "lakeaudit.keys": {"lakeaudit"},
+    "lakeaudit.kinds": {"lakeaudit"},
+    "lakeaudit.errors": {"lakeaudit"},
+}  # fmt: skip
+"""Data goes one way: a room does not know those after it."""
+
+
+@pytest.mark.parametrize("room", DIRECTIONS)
+def test_a_room_does_not_know_the_rooms_after_it(room: str) -> None:
+    members = [module for module in MODULES if below(module, room)]
+    assert members
+    wrong = {
+        (m, name) for m in members for name in imports(m) for later in DIRECTIONS[room] if below(name, later)
+    }
+    assert wrong == set()
+
+
+def test_the_demo_is_known_only_to_the_command_line() -> None:
+    assert {user for user in users_of("lakeaudit.demo") if not below(user, "lakeaudit.demo")} <= {
+        user for user in MODULES if below(user, "lakeaudit.commands") or user == "lakeaudit.cli"
+    }
+
+
+def calls(module: str) -> Iterator[tuple[str, ast.Call]]:
+    """(function it stands in, call) of every call."""
+    for function, node in _walk(TREES[module], ""):
+        if isinstance(node, ast.Call):
+            yield function, node
+
+
+def _walk(tree: ast.AST, function: str) -> Iterator[tuple[str, ast.AST]]:
+    for node in ast.iter_child_nodes(tree):
+        named = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        inside = node.name if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and named else function
+        yield inside, node
+        yield from _walk(node, inside)
+
+
+def attribute(call: ast.Call) -> str | None:
+    return call.func.attr if isinstance(call.func, ast.Attribute) else None
+
+
+def plain_name(call: ast.Call) -> str | None:
+    return call.func.id if isinstance(call.func, ast.Name) else None
+
+
+def test_only_spark_py_builds_a_session() -> None:
+    builders = {m for m, tree in TREES.items() for n in ast.walk(tree)
+                if isinstance(n, ast.Attribute) and n.attr in ("builder", "getOrCreate")}  # fmt: skip
+    assert builders == {"lakeaudit.spark"}
+
+
+TO_THE_DRIVER = (
+    "collect",
+    "toPandas",
+    "toLocalIterator",
+    "take",
+    "head",
+    "first",
+    "tail",
+    "toArrow",
+    "foreachPartition",
+)
+
+MAY_COLLECT = {
+    ("lakeaudit.blind", "blind_findings"): "one row per table whose history an unlogged VACUUM explains",
+    (
+        "lakeaudit.compare.mass",
+        "_effects",
+    ): "one row per table, kind and difference that 100 files or more share",
+    ("lakeaudit.evidence.manifest.delta", "_newest"): "two rows a table",
+    ("lakeaudit.evidence.manifest.delta", "_vacuums"): "one row per VACUUM that a log records",
+    (
+        "lakeaudit.evidence.manifest.delta_checkpoints",
+        "_count",
+    ): "one row per checkpoint file, with its sidecars",
+    (
+        "lakeaudit.evidence.manifest.delta_reading",
+        "_troubles",
+    ): "one row per file of a log that was not read whole",
+    ("lakeaudit.evidence.manifest.file_list", "_told"): "one row per list",
+    ("lakeaudit.evidence.metastore.dynamodb_scan", "scan"): "one aggregate",
+    ("lakeaudit.evidence.metastore.export_data", "faults"): "one row per data file of an export",
+    ("lakeaudit.evidence.metastore.s3guard", "_check_items"): "one aggregate",
+    ("lakeaudit.evidence.storage.inventory_files", "locate"): "one row per data file of a report",
+    ("lakeaudit.evidence.storage.inventory_rows", "_require_utc"): "the session's time zone",
+    ("lakeaudit.evidence.storage.listing", "_listed"): "one row per part of a place that could not be listed",
+    ("lakeaudit.judge", "_coverage"): "tables x axes x outcomes",
+    ("lakeaudit.judge", "_tallied"): "tables x axes x outcomes",
+    ("lakeaudit.outcome", "_kinds"): "kinds x severities",
+    ("lakeaudit.outcome", "_worst"): "the few worst findings, limited",
+    ("lakeaudit.results.write", "_check"): "one row about a results table",
+}
+"""Each brings a bounded number of rows to the driver, none of them one per file of a table."""
+
+
+def _collecting() -> set[tuple[str, str]]:
+    return {
+        (module, function)
+        for module in MODULES
+        if not below(module, "lakeaudit.demo")
+        for function, call in calls(module)
+        if attribute(call) in TO_THE_DRIVER and not _on_functions(call)
+    }
+
+
+def _on_functions(call: ast.Call) -> bool:
+    """`F.first(...)` is an aggregate, no way to the driver."""
+    assert isinstance(call.func, ast.Attribute)
+    return isinstance(call.func.value, ast.Name) and call.func.value.id == "F"
+
+
+def test_no_rows_of_files_come_to_the_driver() -> None:
+    assert _collecting() == set(MAY_COLLECT)
+
+
+MAY_SHAPE = {
+    "lakeaudit.schemas": "all schemas that are passed between rooms or written",
+    "lakeaudit.compare.tables": "settings and states of tables, looked up by match alone",
+    "lakeaudit.evidence.storage.listing": "what an executor answers for one folder",
+    "lakeaudit.evidence.storage.inventory_rows": "the columns of a report as its own manifest names them",
+}
+
+
+def test_schemas_stand_in_schemas_py() -> None:
+    shapes = {m for m in MODULES for _, call in calls(m) if plain_name(call) in ("StructType", "StructField")}
+    assert shapes == set(MAY_SHAPE)
+
+
+CLOCKS = {"now", "utcnow", "today", "uuid4", "uuid1"}
+SHELL = {"lakeaudit.cli", "lakeaudit.confirm", "lakeaudit.demo", "lakeaudit.evidence", "lakeaudit.progress"}
+
+
+def test_clocks_and_random_ids_are_asked_for_in_the_shell_alone() -> None:
+    asked = {m for m in MODULES for _, call in calls(m) if attribute(call) in CLOCKS}
+    assert {module for module in asked if not any(below(module, room) for room in SHELL)} == set()
+
+
+def test_no_hidden_switch_in_the_environment_reaches_the_core() -> None:
+    assert {m for m in users_of("os") if below(m, "lakeaudit.compare") or m == "lakeaudit.judge"} == set()

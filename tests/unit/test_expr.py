@@ -1,0 +1,164 @@
+"""The language of facts on plain values: SQL's nulls, text patterns, and what columns can hold together."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakeaudit import keys
+from lakeaudit.compare import rules
+from lakeaudit.compare.expr import (
+    Expr,
+    algorithm,
+    col,
+    columns_of,
+    concat,
+    earliest,
+    evaluate,
+    first_known,
+    latest,
+    lit,
+)
+from lakeaudit.compare.facts import ALL_FACTS, MD5_TEXT, PART_SUFFIX, TREE_FACTS
+from lakeaudit.schemas import PAIR, TREE
+from tests.builders.mutants import closed
+from tests.builders.twin import subjects
+from tests.builders.twin_match import pair_rows
+from tests.scenarios import SCENARIOS
+
+X, Y = col("x"), col("y")
+T, U, N = True, False, None
+NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+
+LOGIC = [
+    # x, y, x & y, x | y
+    (T, T, T, T), (T, U, U, T), (U, T, U, T), (U, U, U, U), (T, N, N, T), (N, T, N, T), (U, N, U, N), (N, U, U, N),
+    (N, N, N, N),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("x", "y", "both", "either"), LOGIC)
+def test_and_and_or_know_three_values(
+    x: bool | None, y: bool | None, both: bool | None, either: bool | None
+) -> None:
+    assert evaluate(X & Y, {"x": x, "y": y}) is both
+    assert evaluate(X | Y, {"x": x, "y": y}) is either
+
+
+OPERATIONS: list[tuple[str, Expr, dict[str, Any], Any]] = [
+    ("not", ~X, {"x": T}, U),
+    ("not null", ~X, {"x": N}, N),
+    ("at most", X <= Y, {"x": 1, "y": 1}, T),
+    ("more", X > Y, {"x": 1, "y": 1}, U),
+    ("a comparison with null is null", X <= Y, {"x": 1, "y": N}, N),
+    ("null equals nothing, not even null", X.is_(Y), {"x": N, "y": N}, N),
+    ("null differs from nothing", X.differs(Y), {"x": N, "y": 1}, N),
+    ("equal", X.is_("a"), {"x": "a"}, T),
+    ("differs", X.differs("a"), {"x": "b"}, T),
+    ("a time and a span", X + HOUR, {"x": NOON}, NOON + HOUR),
+    ("a time less a span", X - Y, {"x": NOON, "y": HOUR}, NOON - HOUR),
+    ("a span of unknown length", X + Y, {"x": NOON, "y": N}, N),
+    ("among", X.among("a", "b"), {"x": "b"}, T),
+    ("not among", X.among("a", "b"), {"x": "c"}, U),
+    ("null is among nothing", X.among("a", "b"), {"x": N}, N),
+    ("known", X.known(), {"x": U}, T),
+    ("not known", X.known(), {"x": N}, U),
+    ("sure of what cannot be told", (X <= Y).sure(), {"x": 1, "y": N}, U),
+    ("the latest of those known", latest(X, Y), {"x": N, "y": 2}, 2),
+    ("the latest", latest(X, Y), {"x": 3, "y": 2}, 3),
+    ("the earliest of those known", earliest(X, Y), {"x": 3, "y": N}, 3),
+    ("the earliest", earliest(X, Y), {"x": 3, "y": 2}, 2),
+    ("of nothing known", latest(X, Y), {"x": N, "y": N}, N),
+    ("the first known", first_known(X, Y, 7), {"x": N, "y": N}, 7),
+    ("the first known, though false", first_known(X, True), {"x": U}, U),
+    ("algorithm", algorithm(X), {"x": "md5:0a"}, "md5"),
+    ("algorithm of a text without one", algorithm(X), {"x": "0a"}, "0a"),
+    ("algorithm of nothing", algorithm(X), {"x": N}, N),
+    ("joined", concat("md5:", X), {"x": "0a"}, "md5:0a"),
+    ("joined with nothing", concat("md5:", X), {"x": N}, N),
+    ("a pattern anywhere in a text", X.matches("b+"), {"x": "abbc"}, T),
+    ("a pattern asked of nothing", X.matches("b"), {"x": N}, N),
+]
+
+
+@pytest.mark.parametrize(("name", "expr", "row", "value"), OPERATIONS, ids=[op[0] for op in OPERATIONS])
+def test_an_operation(name: str, expr: Expr, row: dict[str, Any], value: Any) -> None:
+    assert evaluate(expr, row) == value
+    assert (evaluate(expr, row) is None) == (value is None)
+
+
+PATTERNS: list[tuple[str, str, list[str], list[str]]] = [
+    ("temporary", keys.TEMPORARY,
+     ["_temporary", "_temporary/0/x", "a/_temporary/x", "a/_temporary-17/x", "__magic/x", "a/__magic_job-1/x",
+      ".spark-staging-7/x", "a/.hive-staging_hive_2026/x", "_impala_insert_staging/x", "x._COPYING_", "__temp-data/x",
+      ".distcp.tmp.attempt_1", "d\ne/_temporary/x"],
+     ["_temporarily", "x_temporary", "a/x=_temporary/b", "x._COPYING_/y", "x._COPYING_2", "_temporary\n",
+      "x._COPYING_\n", "_spark_metadata/0", "magic/x", ""]),
+    ("hidden", keys.HIDDEN,
+     ["_SUCCESS", "a/.b", ".b/a", "_a/b", "x._COPYING_", "_a_b", "a/_b=c/_d"],
+     ["a", "_x=1/a", "a/_x=1/b", "a_b", "a.b", "_=x/a", "x._COPYING_\n"]),
+    ("no Hadoop path", keys.NOT_HADOOP,
+     ["", "/a", "a//b", "a/", "a:b", "a/./b", "../a", "a/..", "."],
+     ["a", "a/b", "a/...", "a/.b", "..a", "a b", "a%3Ab", "a\n", ".\n"]),
+    ("marker", keys.MARKER, ["a/", "a/b_$folder$", "/"], ["a", "a/\n", "a_$folder$x", "a_$folder$\u2028", "folder$"]),
+    ("MD5", MD5_TEXT, ["0cc175b9c0f1b6a831c399e269772661"],
+     ["0CC175B9C0F1B6A831C399E269772661", "0cc175b9c0f1b6a831c399e26977266", "0cc175b9c0f1b6a831c399e269772661-2",
+      "0cc175b9c0f1b6a831c399e269772661\n", ""]),
+    ("parts", PART_SUFFIX, ["a-1", "a-10000"], ["a", "a-", "a-1x", "a-1\n", "1"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "pattern", "hits", "misses"), PATTERNS, ids=[p[0] for p in PATTERNS])
+def test_a_pattern(name: str, pattern: str, hits: list[str], misses: list[str]) -> None:
+    said = {text: evaluate(lit(text).matches(pattern), {}) for text in (*hits, *misses)}
+    assert said == dict.fromkeys(hits, True) | dict.fromkeys(misses, False)
+
+
+@given(st.text())
+def test_a_name_that_hadoop_can_have_has_no_empty_part(text: str) -> None:
+    legal = not evaluate(lit(text).matches(keys.NOT_HADOOP), {})
+    parts = text.split("/")
+    assert legal == (all(part not in ("", ".", "..") for part in parts) and ":" not in text)
+
+
+@given(st.text())
+def test_hidden_is_asked_of_each_part(text: str) -> None:
+    hidden = evaluate(lit(text).matches(keys.HIDDEN), {})
+    parts = [part for part in text.split("/") if part[:1] in ("_", ".") and "=" not in part]
+    assert hidden == (bool(parts) or text.endswith("._COPYING_"))
+
+
+@given(st.data())
+def test_a_fact_is_true_or_false_whatever_is_null(data: Any) -> None:
+    facts, schema = data.draw(st.sampled_from([(ALL_FACTS, PAIR), (TREE_FACTS, TREE)]))
+    absent = dict.fromkeys(schema.names)
+    name, fact = data.draw(st.sampled_from(sorted(facts.items(), key=lambda item: item[0])))
+    assert evaluate(fact, absent) in (True, False), name
+
+
+def test_facts_read_columns_that_exist() -> None:
+    assert set().union(*map(columns_of, ALL_FACTS.values())) <= set(PAIR.names)
+    assert set().union(*map(columns_of, TREE_FACTS.values())) <= set(TREE.names)
+
+
+def test_what_is_said_to_exclude_each_other_does() -> None:
+    """The mutation tests leave out combinations of facts that columns exclude: no scenario may show one of them."""
+    shown = [
+        (scenario.name, asked.axis)
+        for scenario in SCENARIOS
+        for asked in subjects(scenario, pair_rows(scenario))
+        for row in (asked.row, asked.known, asked.again)
+        if closed(asked.facts(row)) is None
+    ]
+    assert shown == []
+
+
+@given(st.data())
+def test_some_rule_before_the_last_one_always_matches(data: Any) -> None:
+    axis = data.draw(st.sampled_from(sorted(rules.AXES)))
+    names = sorted({condition.removeprefix("!") for rule in rules.AXES[axis] for condition in rule.when})
+    facts = {name: data.draw(st.booleans()) for name in names}
+    assert rules.judge(rules.AXES[axis], facts).verdict != "unclassified"

@@ -1,0 +1,145 @@
+"""What key a row is about and who owns it, in plain Python."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakeaudit.keys import Location, identify, owner_of, uri_of
+
+URIS = [
+    ("s3://lake/a/b", ("lake", "a/b")),
+    ("s3a://lake/a/b", ("lake", "a/b")),
+    ("s3n://lake/a/b", ("lake", "a/b")),
+    ("s3://lake", ("lake", "")),
+    ("s3://lake/", ("lake", "")),
+    ("s3://lake//a", ("lake", "/a")),
+    ("s3://lake/a//b/", ("lake", "a//b/")),
+    ("s3://lake/a%2Fb+c%20d", ("lake", "a%2Fb+c%20d")),
+    ("s3://lake/a?b#c", ("lake", "a?b#c")),
+    ("s3://lake/./a/../b", ("lake", "./a/../b")),
+    ("s3://lake/Ä\U0001d4b3\u2028", ("lake", "Ä\U0001d4b3\u2028")),
+    ("/data/a", ("", "data/a")),
+    ("file:/data/a", ("", "data/a")),
+    ("file:///data/a", ("", "data/a")),
+    ("s3://", None),
+    ("s3:///a", None),
+    ("S3://lake/a", None),
+    ("gs://lake/a", None),
+    ("file:data", None),
+    ("data/a", None),
+    ("", None),
+]
+
+
+@pytest.mark.parametrize(("uri", "identity"), URIS)
+def test_a_uri_names_one_key_and_keeps_it_raw(uri: str, identity: tuple[str, str] | None) -> None:
+    assert identify(uri) == identity
+
+
+LOCATIONS = [
+    ("s3://lake/orders/", Location("lake", "orders")),
+    ("s3a://lake/orders", Location("lake", "orders")),
+    ("s3://lake", Location("lake", "")),
+    ("s3://lake//", Location("lake", "")),
+    ("s3://lake/a//b//", Location("lake", "a//b")),
+    ("/data/orders/", Location("", "data/orders")),
+]
+
+
+@pytest.mark.parametrize(("uri", "location"), LOCATIONS)
+def test_a_location_loses_its_last_slashes_only(uri: str, location: Location) -> None:
+    assert Location.parse(uri) == location
+
+
+def test_what_is_no_location_is_refused() -> None:
+    with pytest.raises(ValueError, match="not an s3:// or local location: 'gs://lake/a'"):
+        Location.parse("gs://lake/a")
+
+
+ORDERS = Location("lake", "wh/orders")
+HOLDS = [
+    ("wh/orders/a", True),
+    ("wh/orders/", True),
+    ("wh/orders//a", True),
+    ("wh/orders/d=1/a", True),
+    ("wh/orders", False),
+    ("wh/orders_2/a", False),
+    ("wh/orders%2Fa", False),
+    ("wh/Orders/a", False),
+    ("wh//orders/a", False),
+    ("/wh/orders/a", False),
+    ("wh", False),
+]
+
+
+@pytest.mark.parametrize(("key", "inside"), HOLDS)
+def test_a_location_ends_at_a_path_boundary(key: str, inside: bool) -> None:
+    assert ORDERS.holds("lake", key) is inside
+    assert ORDERS.holds("other", key) is False
+
+
+PLACES = {
+    Location("lake", ""): "everything",
+    Location("lake", "wh/orders"): "orders",
+    Location("lake", "wh/orders/archive"): "archive",
+    Location("lake", "wh/orders_2"): "orders_2",
+    Location("lake", "a//b"): "double",
+    Location("", "data/orders"): "local",
+}
+OWNERS = [
+    ("lake", "wh/orders/a", "orders"),
+    ("lake", "wh/orders/archive/a", "archive"),
+    ("lake", "wh/orders/archive", "orders"),
+    ("lake", "wh/orders/archived/a", "orders"),
+    ("lake", "wh/orders_2/a", "orders_2"),
+    ("lake", "wh/orders", "everything"),
+    ("lake", "", "everything"),
+    ("lake", "a//b/c", "double"),
+    ("lake", "a/b/c", "everything"),
+    ("", "data/orders/a", "local"),
+    ("", "data/orders_2/a", None),
+    ("lake2", "wh/orders/a", None),
+]
+
+
+@pytest.mark.parametrize(("bucket", "key", "owner"), OWNERS)
+def test_the_longest_place_that_holds_a_key_owns_it(bucket: str, key: str, owner: str | None) -> None:
+    assert owner_of(PLACES, bucket, key) == owner
+
+
+KEYS = st.text(min_size=1)
+
+
+@given(KEYS)
+def test_a_key_is_found_again_under_its_uri(key: str) -> None:
+    assert identify(uri_of("lake", key)) == ("lake", key)
+    assert identify(uri_of("", key)) == ("", key)
+
+
+@given(KEYS, KEYS)
+def test_a_place_holds_exactly_the_keys_that_begin_with_its_prefix(place: str, key: str) -> None:
+    location = Location.parse(f"s3://lake/{place}")
+    assert location.holds("lake", key) == key.startswith(location.prefix)
+    assert location.holds("lake", f"{location.prefix}{key}")
+    assert not Location("lake", f"{place}x").holds("lake", f"{place}/x")
+
+
+@given(KEYS)
+def test_join_leads_below_a_place(part: str) -> None:
+    assert Location("lake", "").join(part) == Location("lake", part)
+    assert ORDERS.holds("lake", ORDERS.join(part).key)
+
+
+@pytest.mark.parametrize(("key", "depth"), [("", 0), ("a", 1), ("a/b", 2), ("a//b", 3), ("/a", 2)])
+def test_depth_counts_the_parts_of_a_place(key: str, depth: int) -> None:
+    assert Location("lake", key).depth == depth
+
+
+def test_a_location_is_shown_and_opened_by_its_scheme() -> None:
+    remote, local = ORDERS, Location("", "data/orders")
+    assert (remote.uri, remote.spark_path, remote.is_local) == (
+        "s3://lake/wh/orders",
+        "s3a://lake/wh/orders",
+        False,
+    )
+    assert (local.uri, local.spark_path, local.is_local) == ("/data/orders", "/data/orders", True)
