@@ -4,6 +4,7 @@ Results go to stdout, progress and logs to stderr; the last line on stderr is th
 """
 
 import json
+import logging
 import os
 import re
 import sys
@@ -52,6 +53,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; its exit code. Nothing but the exit code and what was printed leaves here."""
     given = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in given
+    if not debug:  # libraries log tracebacks of what ends as one line here
+        logging.basicConfig(handlers=[logging.NullHandler()])
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     try:

@@ -1,7 +1,10 @@
 """`lakeaudit audit`: one audit with its session, its status file, what is printed and the exit code."""
 
 import json
+import signal
+import warnings
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TextIO
@@ -110,10 +113,13 @@ def _audited(
 
     with progress.stage("start Spark"):
         spark = _session(lake, clients)
+    # Spark's own handler speaks to the JVM from inside whatever call is interrupted, and fails at it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         return audit(lake, request.options, spark=spark, clients=clients, clock=clock, progress=progress)
     finally:
-        spark.stop()
+        with suppress(Exception), warnings.catch_warnings(action="ignore"):  # py4j hangs up on Ctrl-C
+            spark.stop()
 
 
 def _session(lake: Lake, clients: Clients) -> "SparkSession":
