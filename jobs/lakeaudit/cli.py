@@ -174,16 +174,17 @@ def explain(
     """Say what each source knows of one file, what was found about it and why."""
     from rich.console import Console
 
-    from lakeaudit import explain as command
+    from lakeaudit.commands import explain as command
+    from lakeaudit.explain import explain_file, verdict_line
     from lakeaudit.stores import clients_of
 
     loaded = _load(lake)
-    told = command.explain_file(loaded, _results(loaded), clients_of(loaded), uri)
+    told = explain_file(loaded, _results(loaded), clients_of(loaded), uri)
     if format == "json":
         typer.echo(command.as_json(told))
     else:
         command.as_text(Console(highlight=False), told)
-    typer.echo(command.verdict_line(told), err=True)
+    typer.echo(verdict_line(told), err=True)
     return 0
 
 

@@ -1,0 +1,84 @@
+"""`lakeaudit explain`: what is known of one file, for people and for programs."""
+
+import json
+from dataclasses import asdict
+from datetime import datetime
+
+from rich.console import Console
+
+from lakeaudit import show
+from lakeaudit.explain import Explanation, Said
+from lakeaudit.keys import uri_of
+from lakeaudit.kinds import KINDS
+from lakeaudit.report import words
+from lakeaudit.results.read import Row
+from lakeaudit.rows import iso
+
+
+def as_json(told: Explanation) -> str:
+    """One object: the explanation's fields, times ISO-8601 with Z."""
+    return json.dumps(asdict(told) | {"unknown": told.unknown}, default=iso)
+
+
+def as_text(console: Console, told: Explanation) -> None:
+    """The file, what each source says, what was found and why, and how far that goes."""
+    show.line(console, show.plain(told.uri, "bold"))
+    show.line(console, show.plain(f"table {told.table}" if told.table else "no table of the lake owns it"))
+    show.title(console, "Asked now")
+    for said in told.sources:
+        _said(console, said)
+    show.title(console, _when(told))
+    for row in [*told.findings, *told.groups]:
+        _found(console, row, told)
+    if not told.findings and not told.groups:
+        nothing = "nobody knows this file" if told.unknown else "no finding"
+        show.line(console, show.plain(nothing), indent=1)
+    for row in told.coverage:
+        _judged(console, row)
+
+
+def _said(console: Console, said: Said) -> None:
+    style = {"present": "green", "absent": "red", "deleted": "red"}.get(said.answer, "yellow")
+    head = show.plain(f"{said.source}: ").append_text(show.plain(said.answer.replace("_", " "), style))
+    if said.reason:
+        head.append_text(show.plain(f" ({said.reason})"))
+    show.line(console, head, indent=1)
+    for name, value in said.facts.items():
+        for each in value if isinstance(value, list) else [{name: value}]:
+            told = ", ".join(f"{what} {_value(v)}" for what, v in each.items() if v is not None)
+            show.line(console, show.plain(told), indent=3)
+
+
+def _value(value: object) -> str:
+    return words.moment(value) if isinstance(value, datetime) else str(value)
+
+
+def _when(told: Explanation) -> str:
+    if told.run is None:
+        return "No audit has finished yet"
+    return f"Found by run {told.run['run_id']}, as of {words.second(told.run['as_of'])}"
+
+
+def _found(console: Console, row: Row, told: Explanation) -> None:
+    show.finding(console, row)
+    kind = KINDS.get(row["kind"])
+    facts = [f"{kind.axis} axis: {kind.words}" if kind else "", row["explanation"]]
+    facts.append(words.CONFIRMED.get(row["confirmation"] or "", ""))
+    facts.append(words.comeback(row))
+    if row["related_key"]:
+        other = row["related_key"] if row["related_key"] != told.key else row["key"]
+        facts.append(f"the other file: {uri_of(told.bucket, other)}")
+    for side in ("manifest", "metastore", "storage"):
+        named = {what: row[f"{side}_{what}"] for what in ("size", "etag", "version_id", "time")}
+        known = [f"{what} {_value(value)}" for what, value in named.items() if value is not None]
+        facts.append(f"{side} said {', '.join(known)}" if known else "")
+    for fact in filter(None, facts):
+        show.line(console, show.plain(fact, "dim"), indent=3)
+
+
+def _judged(console: Console, row: Row) -> None:
+    share = f", {words.share(row['decided_share'])} decided" if row["decided_share"] is not None else ""
+    reason = f": {row['reason']}" if row["reason"] else ""
+    nothing = ", nothing decided" if row["status"] != "off" and row["decided_share"] is None else ""
+    told = f"{row['axis']} of {row['table_name']}: {row['status']}{share}{nothing}{reason}"
+    show.line(console, show.plain(told, "dim"), indent=1)
