@@ -28,7 +28,7 @@ def tree(
     owned = attach_label(every.filter(F.col("reject").isNull()), roots, "owner").filter(
         F.col("owner").isNotNull()
     )
-    rows = _with_parents(_with_touch(owned), _with_touch(every))
+    rows = _with_parents(_with_touch(_rooted(owned, metastores)), _with_touch(every))
     rows = _with_storage(rows, pairs)
     rows = rows.join(_etag_habit(every), "source", "left").withColumn(
         "field_absent", _field_absent(metastores)
@@ -38,6 +38,13 @@ def tree(
     rows = rows.join(F.broadcast(settings), "owner")
     relative = F.expr("substring(key, cast(root_length as int) + 1)")
     return conform(rows.withColumn("relative", relative), TREE)
+
+
+def _rooted(entries: DataFrame, metastores: Sequence[Entries]) -> DataFrame:
+    """Entries directly below the place a store was read for: its own item was not read, so no parent is expected."""
+    tops = [f"{place.bucket}/{place.key}" for store in metastores for place in store.scope]
+    at_top = F.concat_ws("/", "bucket", "parent").isin(tops) if tops else F.lit(False)
+    return entries.withColumn("parent", F.when(at_top, "").otherwise(F.col("parent")))
 
 
 def _with_touch(entries: DataFrame) -> DataFrame:
