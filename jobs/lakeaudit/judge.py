@@ -216,13 +216,13 @@ def _coverage(bench: Bench, tallies: Tallies, others: _Others, holes: Sequence[H
 
 
 def _sized(others: _Others) -> DataFrame:
-    """Redundant copies that are live were counted as consistent by the rules about single files: those go."""
+    """Redundant copies were counted as consistent by the rules about single files: that goes."""
     said = ("judged_table", "axis", "outcome")
     parts = [(others.entries, "size"), (others.uploads, "s_size"), (others.same, "s_size")]
     frames = [
         frame.select(*said, F.col(size).alias("size"), F.lit(1).alias("files")) for frame, size in parts
     ]
-    counted_before = others.same.filter(F.col("c_state") == "live").select(
+    counted_before = others.same.select(
         "judged_table",
         "axis",
         F.lit("consistent").alias("outcome"),

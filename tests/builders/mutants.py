@@ -52,7 +52,7 @@ EXCLUSIVE: tuple[frozenset[str], ...] = (
 IMPLIED: tuple[tuple[str, str], ...] = (
     # a claim with a state was listed
     ("live", "ever_listed"), ("history", "ever_listed"), ("listed_twice", "ever_listed"),
-    ("plain", "!live"), ("plain", "!history"), ("plain", "!ever_listed"),  # nobody claims it
+    ("unclaimed", "!live"), ("unclaimed", "!history"), ("unclaimed", "!ever_listed"),  # nobody claims it
     ("conflict", "live"),  # conflicts are between live claims
     ("needed", "referenced"), ("live", "needed"), ("live", "referenced"), ("history", "referenced"),
     ("removed", "removed_or_history"),

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from lakeaudit.compare import rules
 from lakeaudit.compare.facts import ALL_FACTS, TREE_FACTS
 from tests.builders.scenario import ZERO, Row, Scenario
-from tests.builders.twin_groups import plain_owner, same_content, unfinished_uploads
+from tests.builders.twin_groups import same_content, unfinished_uploads
 from tests.builders.twin_match import deciding, pair_rows
 from tests.builders.twin_tree import tree_rows
 
@@ -73,7 +73,7 @@ def subjects(s: Scenario, pairs: Sequence[Row]) -> Iterator[Subject]:
     for row in pairs:
         known = row | _known_late(s, row, assumed)
         again = known | _answered(row, s.live.get(row["key"]))
-        asked = {"content": row["table_name"], "duplicate": row["table_name"] or plain_owner(row)}
+        asked = {"content": row["table_name"], "duplicate": row["table_name"] or row["owner"]}
         asked |= dict.fromkeys(("leftover", "metastore"), row["owner"] if row["first"] else None)
         for axis, name in asked.items():
             if name is not None:

@@ -15,20 +15,15 @@ def matches(text: str, pattern: str) -> bool:
     return bool(evaluate(lit(text).matches(pattern), {}))
 
 
-def plain_owner(row: Row) -> str | None:
-    """The table that a file belongs to by its place alone."""
-    return None if row["o_manifest"] else row["owner"]
-
-
 def same_content(s: Scenario, pairs: Sequence[Row]) -> list[tuple[str, str]]:
     """(table, key) of every member but the oldest of each group of visible files with the same bytes."""
     groups: dict[tuple[Any, ...], list[Row]] = {}
     sizes = {fact.table.name: fact.table.settings.min_duplicate_size for fact in s.tables}
     for row in pairs:
-        owner = row["table_name"] or plain_owner(row)
+        owner = row["table_name"] or row["owner"]
         if owner is not None and _takes_part(row, sizes[owner]):
             folder_ = row["relative"].rpartition("/")[0]
-            place = row["partition_path"] if row["table_name"] else folder_
+            place = folder_ if row["table_name"] is None and not row["o_manifest"] else row["partition_path"]
             groups.setdefault((owner, place, row["s_size"], _content(row)), []).append(row)
     ordered = {at: sorted(g, key=lambda r: (r["s_modified_at"], r["key"])) for at, g in groups.items()}
     return [(at[0], row["key"]) for at, group in ordered.items() for row in group[1:] if not _conflicts(row)]

@@ -1,6 +1,7 @@
 """The plain twin of match: PAIR rows of a scenario. Small, obvious and slow."""
 
 from collections.abc import Iterator, Sequence
+from itertools import takewhile
 
 from lakeaudit.compare.tables import TableFacts
 from lakeaudit.keys import Location, owner_of
@@ -28,6 +29,8 @@ def _rows_of(s: Scenario, bucket: str, key: str) -> Iterator[Row]:
         claimed = _of_claim(here, facts.get(name or ""), shared["r_speaker"], number == 0)
         row: Row = {column: (shared | claimed).get(column) for column in PAIR.names}
         row["category"] = row["category"] or _category(row["relative"])
+        if row["partition_path"] is None:
+            row["partition_path"] = _partition(row["relative"])
         yield row | {"h_references": _holed(s, key), **LATE}
 
 
@@ -80,7 +83,7 @@ def _of_claim(here: Sequence[Row], fact: TableFacts | None, speaker: str | None,
         "table_name": fact.table.name,
         "first": first,
         "category": state.get("category") or event.get("category"),
-        "partition_path": state.get("partition_path") or event.get("partition_path"),
+        "partition_path": state.get("partition_path", event.get("partition_path")),
         **{f"c_{name}": value for name, value in state.items()},
         **{
             f"c_{name}": state[name] if state.get(name) is not None else value for name, value in told.items()
@@ -149,6 +152,12 @@ def _of_owner(fact: TableFacts | None) -> Row:
         "o_logged": fact.stateful,
         "o_horizon": fact.horizon,
     }
+
+
+def _partition(relative: str) -> str:
+    """The leading `x=y` folders of a key below its table."""
+    folders = relative.split("/")[:-1]
+    return "/".join(takewhile(lambda part: part.partition("=")[0] and "=" in part, folders))
 
 
 def _category(relative: str) -> str:

@@ -1,7 +1,7 @@
 """Files that hold the same bytes, are listed twice or have two owners: the duplicate axis."""
 
 from tests.builders.evidence import ago, claim, stored
-from tests.builders.scenario import after, case, table
+from tests.builders.scenario import after, case, table, unclear
 
 A, B = "orders/a", "orders/b"
 WELL = "content ok, duplicate ok, leftover ok"
@@ -41,6 +41,19 @@ SCENARIOS = (
     case("a live file and a compacted one may be equal", {A: WELL, B: "content ok, leftover ok"},
          claims=[claim(A, size=5000), claim(B, size=5000, state="history", removed_at=ago(30))],
          objects=[stored(A, size=5000), stored(B, size=5000)]),
+    case("a copy that no log knows, beside the live file it was copied from",
+         {A: WELL, B: "duplicate duplicate_content, leftover young"},
+         claims=[claim(A, size=5000)], objects=[stored(A, size=5000), stored(B, size=5000,
+         modified_at=ago(10))]),
+    case("a copy that no log knows, in another partition", {"orders/d=1/a": WELL,
+         "orders/d=2/a": "duplicate ok, leftover young"},
+         claims=[claim("orders/d=1/a", size=5000, partition_path="d=1")],
+         objects=[stored("orders/d=1/a", size=5000), stored("orders/d=2/a", size=5000, modified_at=ago(10))]),
+    case("a copy that no log knows, under a name that readers skip",
+         {A: WELL, "orders/_b": "duplicate ok, leftover young"},
+         claims=[claim(A, size=5000)],
+         objects=[stored(A, size=5000), stored("orders/_b", size=5000, modified_at=ago(10))]),
+    case("a file that no log knows and no inventory can tell of", {A: ""}, objects=[unclear(A)]),
     case("plain files of one folder without any manifest",
          {A: "leftover ok, duplicate ok", B: "leftover ok, duplicate duplicate_content"},
          objects=[stored(A, size=5000), stored(B, size=5000)], tables=PLAIN),

@@ -97,10 +97,11 @@ def _leftovers() -> Iterable[Scenario]:
             for what, given in ways.items():
                 for word, at, said in around(edge - age, "uncommitted", "uncommitted", "young"):
                     yield case(f"a stray, {what}, written {age.days} days before the cut, {word}, {margin}",
-                               f"leftover {said}", objects=[stored(A, modified_at=at, **given)],
+                               f"duplicate ok, leftover {said}", objects=[stored(A, modified_at=at, **given)],
                                storage=storage)  # fmt: skip
     for word, at, said in around(ago(24 * 30), "unreferenced", "unreferenced", "uncommitted"):
-        yield case(f"a stray written when the oldest readable state was, {word}", f"leftover {said}",
+        yield case(f"a stray written when the oldest readable state was, {word}",
+                   f"duplicate ok, leftover {said}",
                    objects=[stored(A, modified_at=at)])  # fmt: skip
 
 

@@ -99,7 +99,7 @@ FACTS: dict[str, Expr] = {
     | col("m_etag").differs(col("s_etag"))
     | col("m_version_id").differs(col("s_version_id")),
     "honoured": col("m_honoured"),
-    "plain": ~col("table_name").known() & ~col("o_manifest"),
+    "unclaimed": ~col("table_name").known(),
     "listed_twice": col("c_listed") > lit(1),
     "conflict": col("r_conflict"),
 }

@@ -20,6 +20,8 @@ from lakeaudit.owners import attach_label
 from lakeaudit.schemas import CLAIM, ENTRY, PAIR, STORED, conform
 
 KEY = ["bucket", "key"]
+EVENT_KINDS = ("file_list",)
+"""Manifests that say what was written once; beside a state manifest they are checked against it."""
 
 
 @dataclass(frozen=True)
@@ -54,8 +56,10 @@ def _claimed(
     every = union_all(frames, spark, CLAIM)
     stateful = F.broadcast(tables.select(F.col("name").alias("table_name"), "stateful", "shares"))
     every = every.join(stateful, "table_name")
-    event = F.col("manifest_kind").isin("file_list") & F.col("stateful")
-    side_by_side = _beside(every.filter(~event), every.filter(event)) if len(frames) > 1 else _alone(every)
+    event = F.col("manifest_kind").isin(*EVENT_KINDS) & F.col("stateful")
+    # asked of the kinds, not of how many readers answered: a log may have been unreadable altogether
+    beside = any(read.info.kind in EVENT_KINDS for read in claims)
+    side_by_side = _beside(every.filter(~event), every.filter(event)) if beside else _alone(every)
     return _with_references(attach_label(side_by_side, roots, "__owner"))
 
 

@@ -154,8 +154,8 @@ METASTORE = _rules(
 
 DUPLICATE = _rules(
     "duplicate",
-    ("no_claim", "!live !plain", NONE),
-    ("not_stored", "plain !present", NONE),
+    ("not_in_use", "!live !unclaimed", NONE),
+    ("not_stored", "unclaimed !present", NONE),
     ("listed_twice", "listed_twice", "duplicate_entry",
      "the newest state of the table lists this file more than once"),
     ("conflict_untold", "conflict references_incomplete", UNDECIDED),

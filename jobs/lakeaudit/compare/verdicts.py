@@ -24,11 +24,9 @@ OF_OWNER = ("leftover", "metastore")
 
 def verdicts(ruled: DataFrame, tables: Sequence[Table], ignores: Sequence[Ignore], today: date) -> DataFrame:
     """Long verdict rows of the tables in scope from PAIR rows with their `rule_<axis>` columns."""
-    plain = F.when(
-        ~F.col("o_manifest"), F.col("owner")
-    )  # a table without a manifest is the files in its place
     asked = [_asked("content", F.col("table_name"), F.lit(True))]
-    asked += [_asked("duplicate", F.coalesce("table_name", plain), F.lit(True))]
+    # what no manifest knows is still in the table's folders, where readers of folders find it
+    asked += [_asked("duplicate", F.coalesce("table_name", "owner"), F.lit(True))]
     asked += [_asked(axis, F.col("owner"), F.col("first")) for axis in OF_OWNER]
     long = ruled.select(*PAIR_COLUMNS, F.explode(F.array(*asked)).alias("asked"))
     long = long.select(*PAIR_COLUMNS, "asked.*").filter(F.col("judged_table").isNotNull())

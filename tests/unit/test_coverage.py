@@ -1,0 +1,178 @@
+"""Coverage in plain rows: what could be judged, and what could not and why."""
+
+from typing import Any
+
+import pytest
+
+from lakeaudit.compare.coverage import (
+    AXES,
+    OUTCOMES,
+    AxisState,
+    Means,
+    Tallies,
+    Tally,
+    axis_state,
+    rows,
+    tallies,
+    together,
+)
+from lakeaudit.kinds import FILE_AXES
+from lakeaudit.schemas import COVERAGE
+from tests.builders.evidence import CUT, READ_AT, ago
+from tests.builders.scenario import LISTS, table
+
+PLACE = ("orders", "content")
+
+SHARES = [
+    # outcomes, decided share
+    ({"consistent": 4}, 1.0),
+    ({"consistent": 3, "finding": 1}, 1.0),
+    ({"consistent": 2, "finding": 1, "ignored": 1}, 1.0),
+    ({"consistent": 3, "undecided": 1}, 0.75),
+    ({"consistent": 3, "moved_on": 1}, 0.75),
+    ({"consistent": 3, "uncovered": 1}, 0.75),
+    ({"finding": 1, "undecided": 1, "out_of_window": 8}, 0.5),
+    ({"undecided": 5}, 0.0),
+    ({"out_of_window": 5}, None),
+    ({}, None),
+]
+
+
+@pytest.mark.parametrize(("outcomes", "share"), SHARES)
+def test_the_decided_share_is_of_the_files_old_enough_to_judge(
+    outcomes: dict[str, int], share: float | None
+) -> None:
+    assert Tally(outcomes).decided_share == share
+
+
+def test_files_are_the_sum_of_all_outcomes() -> None:
+    assert Tally(dict.fromkeys(OUTCOMES, 2)).files == 2 * len(OUTCOMES)
+
+
+def counted(outcome: str, files: int, axis: str = "content", **more: int) -> dict[str, Any]:
+    numbers = {"files": files, "bytes": 0, "unconfirmed": 0, "refuted": 0} | more
+    return {"judged_table": "orders", "axis": axis, "outcome": outcome, **numbers}
+
+
+def test_counts_of_one_place_add_up() -> None:
+    found = tallies([counted("consistent", 3, bytes=30), counted("finding", 2, bytes=7, unconfirmed=1),
+                     counted("undecided", 1, refuted=1), counted("consistent", 9, "leftover")])  # fmt: skip
+    assert found == {
+        PLACE: Tally({"consistent": 3, "finding": 2, "undecided": 1}, 37, 1, 1),
+        ("orders", "leftover"): Tally({"consistent": 9}),
+    }
+
+
+def test_what_is_counted_in_parts_is_the_sum_of_the_parts() -> None:
+    one: Tallies = {PLACE: Tally({"consistent": 3}, 30, 1, 2)}
+    other: Tallies = {
+        PLACE: Tally({"consistent": 1, "finding": 1}, 7, 1, 1),
+        ("copy", "content"): Tally({"finding": 1}),
+    }
+    assert together(one, other) == {
+        PLACE: Tally({"consistent": 4, "finding": 1}, 37, 2, 3), ("copy", "content"): Tally({"finding": 1})
+    }  # fmt: skip
+    assert together() == {}
+
+
+def test_files_with_another_verdict_leave_the_one_they_had() -> None:
+    """Redundant copies are counted once as findings, and taken out of what was consistent about single files."""
+    found = tallies([counted("consistent", 5, "duplicate"), counted("consistent", -2, "duplicate"),
+                     counted("finding", 2, "duplicate")])  # fmt: skip
+    assert found == {("orders", "duplicate"): Tally({"consistent": 3, "finding": 2})}
+
+
+WHOLE = Means({"orders": (CUT, None)}, frozenset({"orders"}))
+NO_STORE = Means({"orders": (CUT, None)}, frozenset())
+NO_STORAGE = Means({}, frozenset({"orders"}), (), {"storage": "no storage source could be read"})
+ELSEWHERE = Means({}, frozenset({"orders"}))
+HOLED = Means({"orders": (CUT, None)}, frozenset({"orders"}), ("metastore:0", "storage:0"))
+SOUND, PLAIN, GAP = table(), table(manifests=[]), table(holed=True)
+REFUSED = table(state={"refused": "reader feature x is not known"})
+FINE = Tally({"consistent": 1})
+UNSURE = Tally({"consistent": 1, "undecided": 1})
+APART = Tally({"consistent": 1, "uncovered": 1})
+
+STATES = [
+    ("content", SOUND, WHOLE, FINE, "complete", ""),
+    ("content", PLAIN, WHOLE, FINE, "off", "no manifest is configured"),
+    ("duplicate", PLAIN, WHOLE, FINE, "complete", ""),
+    ("leftover", PLAIN, WHOLE, FINE, "complete", ""),
+    ("metastore", SOUND, NO_STORE, FINE, "off", "no metastore covers the table"),
+    ("metastore_tree", SOUND, NO_STORE, FINE, "off", "no metastore covers the table"),
+    ("content", SOUND, NO_STORE, FINE, "complete", ""),
+    ("content", REFUSED, WHOLE, FINE, "partial", "reader feature x is not known"),
+    ("leftover", REFUSED, WHOLE, FINE, "partial", "reader feature x is not known"),
+    ("duplicate", REFUSED, WHOLE, FINE, "partial", "reader feature x is not known"),
+    ("metastore", REFUSED, WHOLE, FINE, "complete", ""),
+    ("content", SOUND, NO_STORAGE, FINE, "partial", "no storage source could be read"),
+    ("content", SOUND, ELSEWHERE, FINE, "partial", "no storage source covers the table"),
+    ("content", GAP, WHOLE, FINE, "partial", "commit 4 is missing"),
+    ("duplicate", GAP, WHOLE, FINE, "partial", "commit 4 is missing"),
+    ("leftover", GAP, WHOLE, FINE, "partial", "commit 4 is missing"),
+    ("metastore", GAP, WHOLE, FINE, "complete", ""),
+    ("content", SOUND, HOLED, UNSURE, "partial", "holes in metastore:0, storage:0"),
+    ("content", SOUND, HOLED, FINE, "complete", ""),
+    ("content", SOUND, WHOLE, UNSURE, "complete", ""),
+    ("content", SOUND, WHOLE, APART, "partial", "some files lie where no storage source covers"),
+]
+
+
+@pytest.mark.parametrize(("axis", "facts", "means", "tally", "status", "reason"), STATES)
+def test_the_state_of_an_axis(
+    axis: str, facts: Any, means: Means, tally: Tally, status: str, reason: str
+) -> None:
+    assert axis_state(axis, facts, means, tally) == AxisState(status, reason)
+
+
+def test_every_axis_of_every_table_has_its_row() -> None:
+    made = rows([SOUND, table("copy")], {}, WHOLE, "run", "shop")
+    assert [(row["table_name"], row["axis"]) for row in made] == [
+        (t, axis) for t in ("orders", "copy") for axis in AXES
+    ]
+    assert set(AXES) == set(FILE_AXES)
+
+
+def test_a_row_of_coverage() -> None:
+    outcomes = {
+        "consistent": 5,
+        "finding": 2,
+        "ignored": 1,
+        "out_of_window": 4,
+        "undecided": 1,
+        "moved_on": 1,
+        "uncovered": 1,
+    }
+    (row, *_) = rows([SOUND], {PLACE: Tally(outcomes, 1500, 2, 3)}, WHOLE, "run", "shop")
+    assert row == {
+        "run_id": "run", "lake": "shop", "table_name": "orders", "axis": "content", "status": "partial",
+        "reason": "some files lie where no storage source covers", "table_version": 7, "storage_cut_from": CUT,
+        "storage_cut_to": None, "history_horizon": ago(24 * 30), "files": 15, "bytes": 1500, "consistent": 5,
+        "findings": 2, "ignored": 1, "out_of_window": 4, "undecided": 1, "moved_on": 1, "uncovered": 1,
+        "unconfirmed": 2, "refuted": 3, "decided_share": 8 / 11,
+    }  # fmt: skip
+
+
+def test_a_row_has_the_columns_of_the_result_table() -> None:
+    (row, *_) = rows([SOUND], {}, WHOLE, "run", "shop")
+    assert set(row) == set(COVERAGE.names)
+
+
+def test_a_table_is_known_by_its_manifests() -> None:
+    both = table(state={"horizon": ago(9)})
+    assert (both.version, both.horizon, both.read_at, both.stateful, both.holed) == (
+        7,
+        ago(9),
+        READ_AT,
+        True,
+        False,
+    )
+    assert (PLAIN.version, PLAIN.horizon, PLAIN.read_at, PLAIN.stateful, PLAIN.holed) == (
+        None,
+        None,
+        None,
+        False,
+        False,
+    )
+    assert table(manifests=[LISTS]).stateful is False
+    assert (GAP.holed, REFUSED.holed, REFUSED.refused) == (True, True, "reader feature x is not known")
