@@ -2,10 +2,10 @@
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -37,6 +37,7 @@ _QUICK = {
     "spark.databricks.delta.retentionDurationCheck.enabled": "false",
     "spark.databricks.delta.snapshotPartitions": "1",
     "spark.sql.shuffle.partitions": "2",
+    "spark.sql.adaptive.enabled": "false",
 }
 
 
@@ -47,8 +48,7 @@ def build_delta(spark: SparkSession, clients: Clients, at: Endpoint) -> None:
             pool.submit(orders, spark, clients),
             pool.submit(stock, spark),
             pool.submit(customers, spark),
-            pool.submit(prices, spark, clients),
-            pool.submit(written_by_delta_rs, at),
+            pool.submit(written_by_delta_rs, clients, at),
         ]
         for job in jobs:
             job.result()
@@ -87,45 +87,54 @@ def stock(spark: SparkSession) -> None:
     table.optimize().where("zone = 0").executeCompaction()
 
 
-def prices(spark: SparkSession, clients: Clients) -> None:
-    """Overwritten, checkpointed, vacuumed; then the log before the checkpoint is cleaned up, as Delta does by age."""
-    _create(
-        _rows(spark, PRICES.name, 800).repartition(8),
-        PRICES,
-        checkpointInterval="2",
-        deletedFileRetentionDuration=AT_ONCE,
-    )
-    for mode in ("overwrite", "append"):
-        rows = _rows(spark, f"{PRICES.name} {mode}", 900)
-        rows.repartition(8).write.format("delta").mode(mode).save(PRICES.path)
-    SparkTable.forPath(spark, PRICES.path).vacuum(0)
-    for version in (0, 1):
-        for suffix in ("json", "crc"):
-            clients.s3(LAKE).delete_object(
-                Bucket=LAKE, Key=f"{PRICES.location}/_delta_log/{version:020}.{suffix}"
-            )
-
-
-def written_by_delta_rs(at: Endpoint) -> None:
+def written_by_delta_rs(clients: Clients, at: Endpoint) -> None:
     """Tables of another writer, each commit a small one."""
-    options = {"AWS_ENDPOINT_URL": at.endpoint or "", "AWS_ALLOW_HTTP": "true", "AWS_REGION": "us-east-1",
-               "AWS_ACCESS_KEY_ID": "demo", "AWS_SECRET_ACCESS_KEY": "demo"}  # fmt: skip
+    options = {
+        "AWS_ENDPOINT_URL": at.endpoint or "",
+        "AWS_ALLOW_HTTP": "true",
+        "AWS_REGION": "us-east-1",
+        "AWS_ACCESS_KEY_ID": "demo",
+        "AWS_SECRET_ACCESS_KEY": "demo",
+    }
     for number in range(5):
-        _append(INVOICES, number, options, ["month"])
-        _append(JOURNAL, number, options)
-        _append(RETURNS, number, options)
+        _write(INVOICES, number, options, ["month"])
+        _write(JOURNAL, number, options)
+        _write(RETURNS, number, options)
     DeltaTable(_uri(INVOICES), storage_options=options).delete("month = '2026-01'")
-    _append(RETURNS, 9, options, mode="overwrite")
+    _write(RETURNS, 9, options, mode="overwrite")
+    prices(clients, options)
 
 
-def _append(
-    table: DemoTable, number: int, options: dict[str, str], by: list[str] | None = None, mode: str = "append"
+def prices(clients: Clients, options: dict[str, str]) -> None:
+    """Overwritten, checkpointed, vacuumed; then the log before the checkpoint is cleaned up, as Delta does by age."""
+    at_once = {"delta.deletedFileRetentionDuration": AT_ONCE}
+    _write(PRICES, 0, options, ["month"], configuration=at_once)
+    _write(PRICES, 1, options, ["month"], mode="overwrite")
+    _write(PRICES, 2, options, ["month"])
+    table = DeltaTable(_uri(PRICES), storage_options=options)
+    table.vacuum(0, dry_run=False, enforce_retention_duration=False)
+    table.create_checkpoint()
+    for version in range(table.version()):
+        key = f"{PRICES.location}/_delta_log/{version:020}.json"
+        clients.s3(LAKE).delete_object(Bucket=LAKE, Key=key)
+
+
+def _write(
+    table: DemoTable,
+    number: int,
+    options: dict[str, str],
+    by: list[str] | None = None,
+    mode: Literal["append", "overwrite"] = "append",
+    configuration: Mapping[str, str | None] | None = None,
 ) -> None:
-    count = 240
-    text = [hashlib.sha512(f"{table.name} {number} {row}".encode()).hexdigest() for row in range(count)]
-    months = [f"2026-0{row % 4 + 1}" for row in range(count)]
-    rows = pa.table({"id": list(range(count)), "month": months, "text": text})
-    write_deltalake(_uri(table), rows, mode=mode, partition_by=by, storage_options=options)  # type: ignore[call-overload]
+    """One commit of rows that no other commit has."""
+    salt = f"{table.name} {number}"
+    text = [hashlib.sha512(f"{salt} {row}".encode()).hexdigest() for row in range(480)]
+    months = [f"2026-0{row % 8 + 1}" for row in range(480)]
+    rows = pa.table({"id": list(range(480)), "month": months, "text": text})
+    write_deltalake(
+        _uri(table), rows, mode=mode, partition_by=by, storage_options=options, configuration=configuration
+    )
 
 
 def _uri(table: DemoTable) -> str:

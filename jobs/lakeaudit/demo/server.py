@@ -25,7 +25,7 @@ _OWN = {
 
 @dataclass(frozen=True)
 class Server:
-    """A running server with an empty, versioned bucket for the lake and one for its inventory reports."""
+    """A running server: a versioned bucket for the lake, one for its inventory reports."""
 
     endpoint: Endpoint
 
@@ -34,20 +34,24 @@ class Server:
         """Clients of this server."""
         return Clients(self.endpoint)
 
+    def create_buckets(self) -> None:
+        """Both buckets, empty."""
+        s3 = self.clients.s3(LAKE)
+        for bucket in (LAKE, INVENTORIES):
+            s3.create_bucket(Bucket=bucket)
+        s3.put_bucket_versioning(Bucket=LAKE, VersioningConfiguration={"Status": "Enabled"})
+
 
 @contextmanager
 def serving() -> Iterator[Server]:
     """A server that stops, and forgets everything, when the block ends."""
     with own_credentials(), _moto() as address:
         server = Server(Endpoint(endpoint=address, region="us-east-1", path_style=True))
-        s3 = server.clients.s3(LAKE)
-        for bucket in (LAKE, INVENTORIES):
-            s3.create_bucket(Bucket=bucket)
-        s3.put_bucket_versioning(Bucket=LAKE, VersioningConfiguration={"Status": "Enabled"})
         try:
+            server.create_buckets()
             yield server
         finally:
-            _forget()
+            forget()
 
 
 @contextmanager
@@ -82,7 +86,7 @@ def _moto() -> Iterator[str]:
         server.stop()
 
 
-def _forget() -> None:
+def forget() -> None:
     """All servers of one process share moto's memory: take out what is ours."""
     from moto.dynamodb.models import dynamodb_backends
     from moto.s3.models import s3_backends

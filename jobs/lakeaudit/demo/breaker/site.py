@@ -210,10 +210,8 @@ class Site:
             table.location, [(int(name[len(prefix) :][:20]), self.body(name).decode()) for name in names]
         )
         if table.role == "cleaned":
-            present = [
-                k for k in self.objects if k.startswith(f"{table.location}/part-") and k.endswith(".parquet")
-            ]
-            log.live |= {key: {} for key in present if key not in log.removed and key not in log.live}
+            below = [key for key in self.objects if key.startswith(f"{table.location}/month=")]
+            log.live |= {key: {} for key in below if key not in log.removed and key not in log.live}
         return log
 
     def _listed(self, prefix: str) -> dict[str, dict[str, Any]]:
