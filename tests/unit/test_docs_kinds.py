@@ -1,0 +1,127 @@
+"""docs/kinds.md against the code: every kind with axis, severity and words, every rule with its conditions in order."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lakeaudit.compare import rules
+from lakeaudit.compare.facts import ALL_FACTS, TREE_FACTS
+from lakeaudit.kinds import KINDS, Kind
+
+TEXT = (Path(__file__).parents[2] / "docs" / "kinds.md").read_text(encoding="utf-8")
+
+FSCK = (
+    *(
+        "NO_METADATA_ENTRY",
+        "NO_PARENT_ENTRY",
+        "PARENT_IS_A_FILE",
+        "PARENT_TOMBSTONED",
+        "DIR_IN_S3_FILE_IN_MS",
+    ),
+    *(
+        "FILE_IN_S3_DIR_IN_MS",
+        "AUTHORITATIVE_DIRECTORY_CONTENT_MISMATCH",
+        "TOMBSTONED_IN_MS_NOT_DELETED_IN_S3",
+    ),
+    *(
+        "LENGTH_MISMATCH",
+        "MOD_TIME_MISMATCH",
+        "VERSIONID_MISMATCH",
+        "ETAG_MISMATCH",
+        "NO_ETAG",
+        "ORPHAN_DDB_ENTRY",
+    ),
+    "NO_LASTUPDATED_FIELD",
+)
+"""The violations that Hadoop 3.3's S3Guard fsck knows."""
+
+
+def section(title: str) -> str:
+    """The text below a heading, up to the next one of its rank or above."""
+    rank = title.partition(" ")[0]
+    _, _, rest = TEXT.partition(f"\n{title}\n")
+    assert rest, f"no heading {title!r}"
+    return re.split(rf"\n#{{1,{len(rank)}}} ", rest)[0]
+
+
+def table(title: str) -> list[list[str]]:
+    """The cells of the first table below a heading, without its head."""
+    lines = [line for line in section(title).splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+
+
+def bare(cell: str) -> str:
+    return cell.strip("`")
+
+
+FACTS = {bare(name): (holds, fails) for name, holds, fails in table("## Facts")}
+
+
+def test_every_fact_has_its_words() -> None:
+    assert list(FACTS) == [*ALL_FACTS, *TREE_FACTS]
+    assert all(holds and fails and holds != fails for holds, fails in FACTS.values())
+
+
+@pytest.mark.parametrize("axis", rules.AXES)
+def test_the_rules_of_an_axis_stand_in_order_with_their_conditions_and_verdicts(axis: str) -> None:
+    assert table(f"### {axis}") == [list(_told(rule)) for rule in rules.AXES[axis]]
+
+
+def _told(rule: rules.Rule) -> Iterator[str]:
+    yield f"`{rule.id}`"
+    yield (
+        "; ".join(FACTS[condition.removeprefix("!")][condition.startswith("!")] for condition in rule.when)
+        or "otherwise"
+    )
+    yield f"`{rule.verdict}`" + (f", {rule.severity}" if rule.severity else "")
+
+
+def test_the_rules_beside_the_tables_are_told_as_well() -> None:
+    told = [(bare(rule), bare(verdict)) for rule, _, verdict in table("### Groups of files and uploads")]
+    assert told == [(rule.id, rule.verdict) for rule in rules.OTHER]
+
+
+KIND = re.compile(r"^### `(\w+)` \((\w+), (\w+)\)\n\n(.+)\.\n", re.MULTILINE)
+
+
+def test_every_kind_is_told_once_with_its_axis_severity_and_words() -> None:
+    told = [(name, axis, severity, words.lower()) for name, axis, severity, words in KIND.findall(TEXT)]
+    assert sorted(told) == sorted((k.name, k.axis, k.severity, k.words.lower()) for k in KINDS.values())
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.name)
+def test_a_kind_says_when_what_it_costs_and_what_to_do(kind: Kind) -> None:
+    told = section(f"### `{kind.name}` ({kind.axis}, {kind.severity})")
+    for question in ("Said when", "Costs", "Do"):
+        (answer,) = re.findall(rf"^- \*\*{question}:\*\* (.+)$", told, re.MULTILINE)
+        assert len(answer) > 10
+
+
+def test_every_outcome_is_told() -> None:
+    assert [bare(name) for name, _ in table("## Outcomes that are no finding")] == [
+        *("consistent", "out_of_window", "undecided", "uncovered", "none")
+    ]
+    assert {bare(name) for name, _ in table("## Outcomes that are no finding")} == set(rules.OUTCOMES)
+
+
+COVERING = "## Hadoop's S3Guard tools: what covers what"
+
+
+def test_every_violation_of_fsck_and_every_line_of_diff_names_kinds_and_rules_that_exist() -> None:
+    rows = table(COVERING)
+    named = [bare(row[0]) for row in rows if bare(row[0]) in FSCK]
+    assert named == list(FSCK)
+    diff = [row for row in rows if re.match(r"`(S3|MS) [FD]`", row[0])]
+    assert len(diff) == len([row for row in rows if row[0].startswith(("`S3 ", "`MS "))]) >= 8
+    for what, covered, remark in [*[row for row in rows if bare(row[0]) in FSCK], *diff]:
+        kinds = re.findall(r"`(\w+)`", covered)
+        assert (set(kinds) <= set(KINDS) and kinds) or covered == "nothing", what
+        assert set(re.findall(r"`(\w+\.\w+)`", remark)) <= set(rules.RULES), what
+        assert covered != "nothing" or remark, f"{what}: nothing covers it, and nothing says why"
+
+
+def test_no_rule_or_kind_is_named_that_is_not_there() -> None:
+    rule_like = set(re.findall(rf"`((?:{'|'.join(rules.AXES)})\.\w+)`", TEXT))
+    assert rule_like == set(rules.RULES)
