@@ -154,3 +154,15 @@ def _variations(axis: str, questions: list[Question]) -> Iterator[dict[str, bool
         for name in USED[axis]:
             for holes in late:
                 yield facts | {name: not facts[name]} | holes
+
+
+def test_the_faults_are_many() -> None:
+    """Guards the generators: without faults to kill, the tests above would be true of anything."""
+    rule_faults = sum(1 for table in rules.AXES.values() for _ in rule_mutants(table))
+    order_faults = sum(
+        meeting(t, low, high) is not None for t in rules.AXES.values() for low, high, _ in swaps(t)
+    )
+    fact_faults = sum(1 for fact in (ALL_FACTS | TREE_FACTS).values() for _ in fact_mutants(fact.args[0]))
+    assert rule_faults >= 350
+    assert order_faults >= 600
+    assert fact_faults >= 150
