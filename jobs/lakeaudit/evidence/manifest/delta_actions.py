@@ -1,9 +1,9 @@
 """Actions of many logs as one table: a row per action, its paths resolved, whatever file it stood in.
 
 EVENT columns: file, table_name, version, time, checkpoint, in_commit_ms; kind (add, remove, cdc, metaData, protocol,
-commitInfo, problem; null for what an audit does not need); bucket, key (null: the path cannot be understood); vector
-(id of the deletion vector, ""), vector_bucket, vector_key; size, records, partition, deleted_at; text (of the actions
-that are kept as JSON, and why a file could not be read).
+commitInfo, problem; null for what an audit does not need); place (bucket, key; a null key: the path cannot be
+understood); vector (id of the deletion vector, ""), vector_place (of the file it is in, if any); size, records,
+partition, deleted_at; text (of the actions that are kept as JSON, and why a file could not be read).
 """
 
 from collections.abc import Mapping, Sequence
@@ -134,10 +134,7 @@ def _events(actions: DataFrame) -> DataFrame:
     )
     return resolved.select(
         *("file", "table_name", "version", "time", "checkpoint", "in_commit_ms", "kind"),
-        *("place.bucket", "place.key", "vector"),
-        F.col("vector_place.bucket").alias("vector_bucket"),
-        F.col("vector_place.key").alias("vector_key"),
-        (F.col("vector_place").isNotNull() & F.col("vector_place.key").isNull()).alias("vector_unknown"),
+        *("place", "vector", "vector_place"),
         F.coalesce(*_fields("size")).alias("size"),
         F.coalesce(_records(), "counted").alias("records"),
         F.coalesce(*_fields("partitionValues")).alias("partition"),

@@ -79,15 +79,15 @@ def _steps(placed: DataFrame) -> DataFrame:
     )
     moved = placed.withColumns({"added": F.col("kind") == "add", "removed_at": removed})
     shared = ("table_name", "version", "checkpoint", "hole", "time", "added", "removed_at")
-    itself = moved.filter(F.col("key").isNotNull()).select(
-        *shared, "bucket", "key", F.when(is_change, _CHANGES).otherwise(F.col("vector")).alias("pair"),
+    itself = moved.filter(F.col("place.key").isNotNull()).select(
+        *shared, "place.bucket", "place.key", F.when(is_change, _CHANGES).otherwise(F.col("vector")).alias("pair"),
         "size", "records", "partition_path", F.when(is_change, _CHANGES).otherwise("data").alias("category"),
     )  # fmt: skip
-    vectors = moved.filter(F.col("vector_key").isNotNull()).select(
-        *shared, F.col("vector_bucket").alias("bucket"), F.col("vector_key").alias("key"),
-        F.concat_ws("\n", "bucket", "key", "vector").alias("pair"), F.lit(None).cast("bigint").alias("size"),
-        F.lit(None).cast("bigint").alias("records"), F.lit("").alias("partition_path"),
-        F.lit("deletes").alias("category"),
+    vectors = moved.filter(F.col("vector_place.key").isNotNull()).select(
+        *shared, "vector_place.bucket", "vector_place.key",
+        F.concat_ws("\n", "place.bucket", "place.key", "vector").alias("pair"),
+        F.lit(None).cast("bigint").alias("size"), F.lit(None).cast("bigint").alias("records"),
+        F.lit("").alias("partition_path"), F.lit("deletes").alias("category"),
     )  # fmt: skip
     return itself.unionByName(vectors)
 

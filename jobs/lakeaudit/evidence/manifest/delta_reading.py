@@ -181,7 +181,8 @@ def _troubles(events: DataFrame, files: Sequence[LogFile]) -> dict[str, _Trouble
 
 
 def _undecodable() -> Column:
-    return F.col("kind").isin(*FILE_ACTIONS) & (F.col("key").isNull() | F.col("vector_unknown"))
+    vector_unknown = F.col("vector_place").isNotNull() & F.col("vector_place.key").isNull()
+    return F.col("kind").isin(*FILE_ACTIONS) & (F.col("place.key").isNull() | vector_unknown)
 
 
 def _with(known: _Trouble, file: LogFile, row: Row) -> _Trouble:
