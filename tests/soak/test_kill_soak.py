@@ -1,13 +1,14 @@
 """The kills of tests/spark/test_kill.py, ten times as many."""
 
 import uuid
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
 from pyspark.sql import SparkSession
 
 from lakeaudit.aws import Endpoint
-from tests.builders.killed import Frozen, Moment, check_killed_and_run_again, freeze, moments, new_seed
+from tests.builders.frozen import Frozen, freeze
+from tests.builders.killed import Cycle, killed_ahead, moments, new_seed
 from tests.conftest import Aws
 
 pytestmark = pytest.mark.soak
@@ -20,7 +21,14 @@ def frozen(spark: SparkSession, aws: Aws, s3: Endpoint, tmp_path_factory: pytest
     return freeze(spark, aws, s3, f"test-{uuid.uuid4().hex[:12]}", tmp_path_factory.mktemp("frozen"))
 
 
-@pytest.mark.parametrize("moment", moments(COUNT, SEED), ids=range(COUNT))
-def test_killed_and_run_again_is_as_if_never_killed(frozen: Frozen, moment: Moment, tmp_path: Path) -> None:
-    print(f"LAKEAUDIT_KILL_SEED={SEED}: {moment}")  # noqa: T201 - to repeat it
-    check_killed_and_run_again(frozen, moment, tmp_path / "cycle")
+@pytest.fixture(scope="module")
+def cycles(frozen: Frozen, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Cycle]]:
+    with killed_ahead(frozen, moments(COUNT, SEED), tmp_path_factory.mktemp("killed")) as cycles:
+        yield cycles
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("number", range(COUNT))
+def test_killed_and_run_again_is_as_if_never_killed(frozen: Frozen, cycles: list[Cycle], number: int) -> None:
+    print(f"LAKEAUDIT_KILL_SEED={SEED}: {cycles[number].moment}")  # noqa: T201 - to repeat it
+    cycles[number].check(frozen)

@@ -32,7 +32,7 @@ pytestmark = [pytest.mark.soak, pytest.mark.timeout(7200)]
 
 FILES = int(os.environ.get("LAKEAUDIT_SOAK_FILES", "1000000"))
 ROOT = Path(__file__).parents[2]
-RUN = "soak"
+RUN = "big"
 CLUSTER = ("--master", "local-cluster[2,1,2048]", "--driver-memory", "768m", "--executor-memory", "2048m")
 SETTINGS = ("--conf", "spark.driver.maxResultSize=16m", "--conf", "spark.ui.enabled=false")
 
@@ -130,18 +130,18 @@ def submit(lake_file: Path) -> Submitted:
         "jobs/audit.py",
         str(lake_file),
     ]
-    line += ["--run-id", RUN, "--format", "json", "--fail-on", "never"]
+    line += ["--run-id", RUN, "--fail-on", "never", "--status-file", str(folder / "status.json")]
     begun = time.monotonic()
-    with (folder / "out").open("wb") as out, (folder / "err").open("wb") as err:
-        process = subprocess.Popen(line, cwd=ROOT, env=environment, stdout=out, stderr=err)
+    with (folder / "out").open("wb") as out:  # spark-submit gives what Python tells on stderr to stdout
+        process = subprocess.Popen(line, cwd=ROOT, env=environment, stdout=out, stderr=subprocess.STDOUT)
         with watched(process.pid) as peaks:
             code = process.wait()
     seconds = time.monotonic() - begun
-    told = (folder / "err").read_text(errors="replace")
+    told = (folder / "out").read_text(errors="replace")
     assert code == 0, told[-5000:]
     lines = [json.loads(text) for text in told.splitlines() if text.startswith('{"time"')]
     stages = {each["stage"]: each["seconds"] for each in lines}
-    return Submitted(json.loads((folder / "out").read_text()), stages, seconds, peaks.by_kind)
+    return Submitted(json.loads((folder / "status.json").read_text()), stages, seconds, peaks.by_kind)
 
 
 def test_a_million_files_are_audited_exactly_by_a_small_driver(

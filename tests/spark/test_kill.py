@@ -1,6 +1,7 @@
 """An audit killed anywhere and run again leaves what a run that was never killed leaves."""
 
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,8 @@ from lakeaudit.aws import Clients, Endpoint
 from lakeaudit.errors import CannotAudit
 from lakeaudit.keys import Location
 from lakeaudit.results.read import Results
-from tests.builders.killed import Frozen, Moment, check_killed_and_run_again, freeze, moments, new_seed
+from tests.builders.frozen import Frozen, freeze
+from tests.builders.killed import Cycle, killed_ahead, moments, new_seed
 from tests.conftest import Aws
 
 COUNT = 6
@@ -22,10 +24,17 @@ def frozen(spark: SparkSession, aws: Aws, s3: Endpoint, tmp_path_factory: pytest
     return freeze(spark, aws, s3, f"test-{uuid.uuid4().hex[:12]}", tmp_path_factory.mktemp("frozen"))
 
 
-@pytest.mark.parametrize("moment", moments(COUNT, SEED), ids=range(COUNT))
-def test_killed_and_run_again_is_as_if_never_killed(frozen: Frozen, moment: Moment, tmp_path: Path) -> None:
-    print(f"LAKEAUDIT_KILL_SEED={SEED}: {moment}")  # noqa: T201 - to repeat it
-    check_killed_and_run_again(frozen, moment, tmp_path / "cycle")
+@pytest.fixture(scope="module")
+def cycles(frozen: Frozen, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Cycle]]:
+    with killed_ahead(frozen, moments(COUNT, SEED), tmp_path_factory.mktemp("killed")) as cycles:
+        yield cycles
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("number", range(COUNT))
+def test_killed_and_run_again_is_as_if_never_killed(frozen: Frozen, cycles: list[Cycle], number: int) -> None:
+    print(f"LAKEAUDIT_KILL_SEED={SEED}: {cycles[number].moment}")  # noqa: T201 - to repeat it
+    cycles[number].check(frozen)
 
 
 @pytest.mark.parametrize(

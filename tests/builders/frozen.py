@@ -1,0 +1,131 @@
+"""A lake whose sources do not change any more, and what runs that nobody killed make of it."""
+
+import shutil
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+
+from lakeaudit.aws import Endpoint
+from lakeaudit.config import Lake
+from lakeaudit.errors import BadInput, CannotAudit
+from lakeaudit.outcome import Outcome
+from lakeaudit.progress import SilentProgress
+from lakeaudit.results.read import Results
+from lakeaudit.schemas import RESULTS
+from lakeaudit.stores import clients_of
+from tests.builders.shop import Shop
+from tests.builders.victim import run_once
+from tests.conftest import Aws
+
+EARLIER, NIGHTLY = "earlier", "nightly"
+"""The run that was published before, and the one that is killed."""
+
+CLOCK_COLUMNS = ("started_at", "finished_at")
+_DEFAULTS = "grace: 0s, leftover_age: 0s, max_upload: 0s, min_duplicate_size: 1B"
+
+Tables = dict[str, list[str]]
+"""Every row of each result table, in one order, without what a clock says."""
+
+
+@dataclass(frozen=True)
+class Frozen:
+    """A lake whose sources do not change any more, and what a run that nobody killed makes of it."""
+
+    shop: Shop
+    spark: SparkSession
+    as_of: datetime
+    published: Path
+    expected: dict[bool, Tables]
+
+    def lake(self, folder: Path, *, first: bool) -> Lake:
+        """The lake with results of its own in `folder`."""
+        folder.mkdir(parents=True)
+        if not first:
+            shutil.copytree(self.published, folder / "results")
+        return self.shop.lake(folder, defaults=_DEFAULTS)
+
+    def audited(self, lake: Lake, run_id: str = NIGHTLY) -> Outcome:
+        """One whole audit, in the tests' own session."""
+        return run_once(lake, run_id, self.as_of, self.spark, SilentProgress())
+
+
+def freeze(spark: SparkSession, aws: Aws, s3: Endpoint, bucket: str, folder: Path) -> Frozen:
+    """A damaged lake with a row for every result table, audited in a new place and in one with results."""
+    aws.s3.create_bucket(Bucket=bucket)
+    shop = Shop(aws.s3, s3, bucket)
+    shop.write("orders")
+    shop.write("customers", commits=1)
+    gone, torn = shop.keys("orders")[:2]
+    kept = shop.keys("customers")[0]
+    aws.s3.delete_object(Bucket=bucket, Key=gone)
+    aws.s3.put_object(Bucket=bucket, Key=torn, Body=b"torn")
+    stray = kept.replace(".parquet", "-stray.parquet")
+    aws.s3.put_object(Bucket=bucket, Key=stray, Body=b"nobody lists this")
+    shop.take_inventory()
+    time.sleep(1.1)  # S3 tells whole seconds: now everything there is older than `as_of`
+    frozen = Frozen(shop, spark, datetime.now(UTC), folder / "published" / "results", {})
+    for first, run_id in ((True, EARLIER), (False, NIGHTLY)):
+        place = frozen.published.parent if first else folder / "again"
+        frozen.audited(frozen.lake(place, first=first), run_id)
+        frozen.expected[first] = tables_at(place / "results")
+    frozen.expected[True] = {
+        name: [row.replace(EARLIER, NIGHTLY) for row in rows] for name, rows in frozen.expected[True].items()
+    }
+    return frozen
+
+
+def tables_at(results: Path) -> Tables:
+    """All rows of all result tables, published or not."""
+    return {name: _rows(results / name) for name in RESULTS}
+
+
+def _rows(table: Path) -> list[str]:
+    return _texts(DeltaTable(str(table)).to_pyarrow_table().to_pylist())
+
+
+def _texts(rows: Sequence[dict[str, Any]]) -> list[str]:
+    return sorted(repr(sorted(_without_clock(row).items())) for row in rows)
+
+
+def _without_clock(row: dict[str, Any]) -> dict[str, Any]:
+    kept = {name: value for name, value in row.items() if name not in CLOCK_COLUMNS}
+    if kept.get("sources"):
+        kept["sources"] = [{n: v for n, v in source.items() if n != "seconds"} for source in kept["sources"]]
+    return kept
+
+
+def assert_same(found: Tables, expected: Tables) -> None:
+    """Row by row; a failure shows only the rows that differ."""
+    for name, rows in expected.items():
+        assert rows, f"{name} is empty, so it proves nothing"
+        odd = Counter(found[name]) - Counter(rows), Counter(rows) - Counter(found[name])
+        assert odd == (Counter(), Counter()), f"{name}: rows that only the rerun has, and rows that it lacks"
+
+
+def check_what_readers_see(frozen: Frozen, lake: Lake, *, first: bool) -> None:
+    """The killed run is either published whole, or not at all."""
+    results = results_of(lake)
+    if any(run["run_id"] == NIGHTLY and run["status"] != "running" for run in results.runs()):
+        assert_same(tables_at(Path(lake.results.spark_path)), frozen.expected[first])
+        return
+    with pytest.raises(BadInput, match=NIGHTLY):
+        results.published(NIGHTLY)
+    if first:
+        with pytest.raises(CannotAudit, match="no finished audit"):
+            results.published(None)
+        return
+    assert results.published(None)["run_id"] == EARLIER
+    found = [row for batch in results.findings(EARLIER) for row in batch.to_pylist()]
+    assert _texts(found) == [row for row in frozen.expected[False]["findings"] if EARLIER in row]
+
+
+def results_of(lake: Lake) -> Results:
+    return Results(lake.results, clients_of(lake), lake.name)
