@@ -128,7 +128,7 @@ def _events(actions: DataFrame) -> DataFrame:
         {
             "kind": kind,
             "place": delta_paths.place(F.coalesce(*_fields("path")), *root),
-            "vector": delta_paths.vector_id(vector),
+            "vector": delta_paths.pair_id(F.coalesce(*_fields("path")), vector),
             "vector_place": delta_paths.deletion_vector_place(vector, *root),
         }
     )

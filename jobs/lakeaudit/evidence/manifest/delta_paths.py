@@ -48,6 +48,15 @@ def deletion_vector_place(vector: Column, root_bucket: Column, root_prefix: Colu
     return F.when(vector.isNotNull() & (F.coalesce(kind, F.lit("")) != "i"), on_disk.otherwise(unknown))
 
 
+def pair_id(path: Column, vector: Column) -> Column:
+    """What tells apart the entries of one file in one state: its deletion vector, and how it is addressed.
+
+    Delta takes a relative and an absolute path for two files, so a state that has both reads the file twice.
+    """
+    absolute = path.startswith("/") | path.rlike("(?s)" + _SCHEME)
+    return F.concat(F.when(absolute, "/").otherwise(""), vector_id(vector))
+
+
 def vector_id(vector: Column) -> Column:
     """The protocol's uniqueId of a deletion vector; empty where there is none."""
     offset = F.coalesce(F.concat(F.lit("@"), vector["offset"].cast("string")), F.lit(""))
