@@ -1,5 +1,6 @@
 """Which run is shown, and what of it: rows in, rows out, without a JVM."""
 
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -222,5 +223,6 @@ def test_credentials_of_a_profile_reach_delta_rs(monkeypatch: pytest.MonkeyPatch
 def test_no_credentials_are_told_in_one_line(monkeypatch: pytest.MonkeyPatch, clients: Clients) -> None:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(name)
+    nobody_built_yet = Clients(replace(clients.default, external_id="another"))
     with pytest.raises(CannotAudit, match="no AWS credentials found"):
-        Results(Location("some-bucket", "x"), clients, LAKE).runs()
+        Results(Location("some-bucket", "x"), nobody_built_yet, LAKE).runs()
