@@ -85,7 +85,7 @@ class BigLake:
             f"s3: {{endpoint: '{s3.endpoint}', region: us-east-1, path_style: true}}\n"
             f"inventories: [{{kind: s3_inventory, location: {folder / 'inventory'}, margin: 0s}}]\n"
             f"metastores: [{{kind: s3guard, export: {folder / 'export'}, "
-            f"location: 's3://{self.bucket}/warehouse/'}}]\n"
+            f"location: 's3://{self.bucket}/warehouse/', ttl: none}}]\n"
             f"tables: [{{name: {TABLE}, location: 's3://{self.bucket}/{ROOT}', manifests: [{{kind: delta}}]}}]\n"
             "defaults: {grace: 0s, leftover_age: 0s, max_upload: 0s, confirm: {mode: none}}\n"
         )
