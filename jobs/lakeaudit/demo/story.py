@@ -10,6 +10,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 from rich.console import Console
+from rich.text import Text
 
 from lakeaudit import show
 from lakeaudit.aws import Clients
@@ -115,9 +116,15 @@ def damage(clients: Clients, draw: Draw, progress: Progress) -> list[Fault]:
         made = break_lake(Site(clients.s3(LAKE), clients.dynamodb(), LAKE, rng), draw.faults)
         log.note(faults=len(made))
     with progress.stage("lay the S3 Inventory report") as log:
-        kind, rows = lay_inventory(clients, rng, datetime.now(UTC))
+        kind, rows = lay_inventory(clients, rng, _next_second())
         log.note(format=kind, rows=rows)
     return made
+
+
+def _next_second() -> datetime:
+    """The next whole second, once it has come: what was done so far is not younger, what follows is not older."""
+    time.sleep(1.01 - datetime.now(UTC).microsecond / 1_000_000)
+    return datetime.now(UTC).replace(microsecond=0)
 
 
 def write_lake_file(folder: Path, server: Server) -> Path:
@@ -169,7 +176,8 @@ def say(console: Console, verdict: Verdict, draw: Draw, folder: Path) -> None:
     show.audit(console, verdict.page)
     console.print()
     for difference in verdict.comparison.differences:
-        console.print(show.plain(f"  {difference.act or 'audit'}: {difference.words}"), soft_wrap=True)
+        words = show.plain(f"{difference.act or 'audit'}: {difference.words}")
+        console.print(Text("  ").append_text(words), soft_wrap=True)
     style = "bold green" if verdict.comparison.matched else "bold red"
     console.print(show.plain(verdict.comparison.words, style), soft_wrap=True)
     console.print(

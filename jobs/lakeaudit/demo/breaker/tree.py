@@ -80,9 +80,9 @@ def garble_row(site: Site) -> Fault:
     """A row becomes unreadable: its length is a word."""
     table = site.table("unreadable")
     guard = site.guards[table.guard or ""]
-    key = site.pick(site.plain_files("unreadable"))
     if any(row.get("file_length") == {"S": "many"} for row in guard.rows.values()):
         raise NoVictim
+    key = site.pick(site.plain_files("unreadable"))
     guard.change(key, file_length={"S": "many"})
     return Fault("garble_row", f"garbled the row of {key}", (Expected("source", "unreadable_evidence", ""),))
 
