@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from pyspark.sql import SparkSession
 
+from lakeaudit import aws as aws_module
 from lakeaudit.aws import Clients, Endpoint
 from lakeaudit.spark import build_session, use_utc
 from tests.builders.server import moto_server
@@ -75,6 +76,13 @@ def clients(s3: Endpoint) -> Clients:
 @pytest.fixture(scope="session")
 def aws(clients: Clients) -> Aws:
     return Aws(clients.s3("any"), clients.dynamodb())
+
+
+@pytest.fixture(autouse=True)
+def fresh_clients() -> Iterator[None]:
+    """What one test does to a client or to credentials reaches no other test."""
+    yield
+    aws_module.forget_clients()
 
 
 @pytest.fixture

@@ -72,6 +72,11 @@ def _built(service: str, at: Endpoint) -> Any:
 _kept = lru_cache(maxsize=64)(_built)
 
 
+def forget_clients() -> None:
+    """Build clients anew, as after a change of credentials."""
+    _kept.cache_clear()
+
+
 def _pay(params: dict[str, Any], **_: Any) -> None:
     """Buckets whose owner does not pay refuse requests that do not say so."""
     params["headers"]["x-amz-request-payer"] = "requester"

@@ -62,6 +62,7 @@ def audit(
         outcome = conclude(lake, observed, judgement, stamp, started, clock())
         writer.finish(outcome.run_row)
         log.note(findings=sum(outcome.summary["findings"].values()))
+    spark.catalog.clearCache()  # the next audit of this session has to read its sources anew
     return outcome
 
 
