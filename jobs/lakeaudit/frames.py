@@ -18,7 +18,8 @@ def small(spark: SparkSession, rows: Iterable[Sequence[Any]], schema: StructType
     arrow = to_arrow_schema(fields)
     columns = list(zip(*rows, strict=True)) or [()] * len(fields)
     arrays = [pa.array(column, type=field.type) for column, field in zip(columns, arrow, strict=True)]
-    return spark.createDataFrame(pa.Table.from_arrays(arrays, schema=arrow), fields)
+    table: Any = pa.Table.from_arrays(arrays, schema=arrow)
+    return spark.createDataFrame(table, fields)
 
 
 def computed(frame: DataFrame) -> DataFrame:
