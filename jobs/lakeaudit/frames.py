@@ -14,7 +14,7 @@ KEPT = StorageLevel.MEMORY_AND_DISK
 
 def small(spark: SparkSession, rows: Iterable[Sequence[Any]], schema: StructType | str) -> DataFrame:
     """A frame of a few driver rows that Spark's optimizer holds as plain values: no job, no Python worker."""
-    fields = StructType.fromDDL(schema) if isinstance(schema, str) else schema
+    fields: StructType = StructType.fromDDL(schema) if isinstance(schema, str) else schema  # type: ignore[assignment]
     arrow = to_arrow_schema(fields)
     columns = list(zip(*rows, strict=True)) or [()] * len(fields)
     arrays = [pa.array(column, type=field.type) for column, field in zip(columns, arrow, strict=True)]
