@@ -146,7 +146,7 @@ def as_leftover_rows(files: DataFrame) -> DataFrame:
 
 def from_plain(spark_rows: Sequence[dict[str, object]], like: DataFrame, stamp: Stamp) -> DataFrame:
     """FINDINGS from a few rows made on the driver: sources, logs, tables."""
-    names = sorted({name for row in spark_rows for name in row})
+    names = sorted({"table_name"}.union(*spark_rows))
     types = {field.name: field.dataType.simpleString() for field in FINDINGS}
     schema = ", ".join(f"{name} {types[name]}" for name in names)
     frame = small(like.sparkSession, [tuple(row.get(name) for name in names) for row in spark_rows], schema)

@@ -51,6 +51,8 @@ class Site:
         for page in s3.get_paginator("list_objects_v2").paginate(Bucket=bucket):
             for found in page.get("Contents", []):
                 self.objects[found["Key"]] = {"size": found["Size"], "etag": found["ETag"].strip('"')}
+        for table in self.tables.values():  # as they are before the first act: one of them tears a log
+            self.claims(table)
 
     # what is there
 
