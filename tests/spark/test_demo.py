@@ -33,7 +33,7 @@ def audit_damaged(
     from moto.s3.models import FakeKey
 
     # what is brought back for the next draw must not have been closed with its last version
-    dispose, FakeKey.dispose = FakeKey.dispose, lambda self, garbage=False: None  # type: ignore[method-assign]
+    dispose, FakeKey.dispose = FakeKey.dispose, lambda *_, **__: None  # type: ignore[method-assign,assignment]
     server = Server(s3)
     server.create_buckets()
     story.build(spark, server, QUIET)
@@ -77,6 +77,7 @@ def remembered() -> Callable[[], None]:
     return restore
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("seed", [*SEEDS[:3], *(pytest.param(s, marks=pytest.mark.soak) for s in SEEDS[3:])])
 def test_what_was_broken_is_found_and_nothing_else(audit_damaged: Audit, seed: int) -> None:
@@ -85,11 +86,13 @@ def test_what_was_broken_is_found_and_nothing_else(audit_damaged: Audit, seed: i
     assert len(comparison.faults) >= USUAL_FAULTS[0]
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(600)
 def test_a_healthy_lake_has_no_finding_at_all(audit_damaged: Audit) -> None:
     assert [difference.words for difference in audit_damaged(story.Draw.of(1, 0)).differences] == []
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(900)
 @pytest.mark.spark
 def test_the_whole_command_leaves_its_page_and_results(tmp_path: Path) -> None:
