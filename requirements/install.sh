@@ -58,7 +58,7 @@ sync_packages() {
     again=
     [ ! -e "$venv/.syncing" ] || again=--reinstall
     touch "$venv/.syncing"
-    attempt "installing packages" "$venv/bin/uv" pip sync $again --quiet --python "$venv/bin/python" --require-hashes \
+    attempt "installing packages" "$venv/bin/uv" pip sync $again --quiet --compile-bytecode --python "$venv/bin/python" --require-hashes \
         --build-constraints requirements/dev.lock requirements/dev.lock
     rm "$venv/.syncing"
 }

@@ -152,6 +152,7 @@ def _launch_settings(small: bool) -> dict[str, str]:
         "spark.driver.memory": "1g" if small else f"{_half_of_memory()}m",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
+        "spark.python.daemon.module": "lakeaudit.workers",
         "spark.sql.catalogImplementation": "in-memory",
         "spark.sql.warehouse.dir": Path(tempfile.gettempdir(), "lakeaudit-warehouse").as_uri(),
     }

@@ -21,8 +21,6 @@ from lakeaudit.stores import clients_of
 from tests.builders.shop import Shop
 from tests.conftest import Aws
 
-pytestmark = pytest.mark.soak  # until a whole run of `make test` has the time for it
-
 Audit = Callable[..., Outcome]
 LIVE_ONLY = "[{kind: listing, location: 's3://%s/warehouse/'}]"
 

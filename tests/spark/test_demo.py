@@ -77,7 +77,6 @@ def remembered() -> Callable[[], None]:
     return restore
 
 
-@pytest.mark.soak
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("seed", [*SEEDS[:3], *(pytest.param(s, marks=pytest.mark.soak) for s in SEEDS[3:])])
 def test_what_was_broken_is_found_and_nothing_else(audit_damaged: Audit, seed: int) -> None:
@@ -86,13 +85,11 @@ def test_what_was_broken_is_found_and_nothing_else(audit_damaged: Audit, seed: i
     assert len(comparison.faults) >= USUAL_FAULTS[0]
 
 
-@pytest.mark.soak
 @pytest.mark.timeout(600)
 def test_a_healthy_lake_has_no_finding_at_all(audit_damaged: Audit) -> None:
     assert [difference.words for difference in audit_damaged(story.Draw.of(1, 0)).differences] == []
 
 
-@pytest.mark.soak
 @pytest.mark.timeout(900)
 @pytest.mark.spark
 def test_the_whole_command_leaves_its_page_and_results(tmp_path: Path) -> None:

@@ -18,8 +18,6 @@ from lakeaudit.stores import clients_of
 from tests.builders import real_lake
 from tests.builders.real_lake import TABLES
 
-pytestmark = pytest.mark.soak  # until a whole run of `make test` has the time for it
-
 LONG_JOB = "rs_plain"
 """Its data files are made older than their commits by a day, as a job longer than the grace leaves them."""
 

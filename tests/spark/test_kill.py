@@ -15,8 +15,6 @@ from tests.builders.frozen import Frozen, freeze
 from tests.builders.killed import Cycle, killed_ahead, moments, new_seed
 from tests.conftest import Aws
 
-pytestmark = pytest.mark.soak  # until a whole run of `make test` has the time for it
-
 COUNT = 6
 SEED = new_seed()
 

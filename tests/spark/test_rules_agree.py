@@ -24,8 +24,6 @@ from tests.builders.twin import by_subject
 from tests.builders.twin_match import pair_rows
 from tests.scenarios import SCENARIOS
 
-pytestmark = pytest.mark.soak  # until a whole run of `make test` has the time for it
-
 
 @pytest.fixture(scope="module")
 def lake(spark: SparkSession) -> Lake:
