@@ -30,3 +30,8 @@ def computed(frame: DataFrame) -> DataFrame:
     if frame.sparkSession.sparkContext.getCheckpointDir() is not None:
         return frame.checkpoint(eager=True)
     return frame.localCheckpoint(eager=True, storageLevel=KEPT)
+
+
+def literal(text: str) -> str:
+    """A Spark SQL string literal."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -6,6 +6,7 @@ vacuums, the live check and the tables' newest states can clear a suspect, never
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -25,6 +26,7 @@ from lakeaudit.compare.tables import TableFacts, roots, table_facts, table_frame
 from lakeaudit.config import Lake, Table
 from lakeaudit.evidence.protocol import Context, Hole
 from lakeaudit.frames import computed, small
+from lakeaudit.keys import Location
 from lakeaudit.observe import Observed, changes
 from lakeaudit.progress import Progress
 from lakeaudit.schemas import COVERAGE
@@ -50,7 +52,6 @@ _LEFT = (
 class Judgement:
     """The result frames of one run, and the small facts its summary is made of."""
 
-    facts: list[TableFacts]
     holes: tuple[Hole, ...]
     counts: dict[str, Any]
     coverage_rows: list[dict[str, Any]]
@@ -69,6 +70,14 @@ class Bench:
     context: Context
     stamp: Stamp
     facts: list[TableFacts]
+
+    @cached_property
+    def tables(self) -> DataFrame:
+        return table_frame(self.context.spark, self.facts)
+
+    @cached_property
+    def roots(self) -> dict[Location, str]:
+        return roots(self.lake.tables)
 
     def outcome(self, rows: DataFrame) -> DataFrame:
         return verdicts.with_outcome(rows, self.scope, self.lake.ignores, self.stamp.as_of.date())
@@ -100,9 +109,7 @@ def judge(bench: Bench, progress: Progress) -> Judgement:
         found, files = _findings(bench, remaining, groups, blind, settled)
         rows = _coverage(bench, coverage.together(settled, reread), groups, holes)
     frame = small(bench.context.spark, [tuple(row[n] for n in COVERAGE.names) for row in rows], COVERAGE)
-    return Judgement(
-        bench.facts_in_scope, holes, counts, rows, frame, found, findings.as_leftover_rows(files)
-    )
+    return Judgement(holes, counts, rows, frame, found, findings.as_leftover_rows(files))
 
 
 def bench_for(
@@ -115,8 +122,7 @@ def bench_for(
 def first_reading(bench: Bench) -> tuple[DataFrame, DataFrame, Tallies]:
     """Ruled PAIR rows, the suspects among their verdicts, and the tallies of all other verdicts."""
     spark = bench.context.spark
-    tables = table_frame(spark, bench.facts)
-    matched = pairs(spark, bench.observed.evidence, tables, roots(bench.lake.tables))
+    matched = pairs(spark, bench.observed.evidence, bench.tables, bench.roots)
     # holes in manifests are known before anything is judged; those in storage and metastores once all is read
     world = computed(judged(with_holes(matched, (), bench.facts)))
     every = verdicts.verdicts(world, bench.scope, bench.lake.ignores, bench.stamp.as_of.date())
@@ -176,16 +182,15 @@ class _Others:
 
 
 def _other_verdicts(bench: Bench, world: DataFrame, holes: Sequence[Hole]) -> _Others:
-    spark, evidence, places = bench.context.spark, bench.observed.evidence, roots(bench.lake.tables)
+    spark, evidence = bench.context.spark, bench.observed.evidence
     sizes = [(table.name, table.settings.min_duplicate_size) for table in bench.scope]
     same = duplicates.same_content(world, small(spark, sizes, "name string, min_size long"))
     same = same.withColumns({"axis": F.lit("duplicate"), "rule": F.lit("duplicate.same_content")})
-    tables = table_frame(spark, bench.facts)
-    entries = ruled(tree.tree(spark, evidence.metastores, world, tables, places, _holed(holes)), TREE_FACTS,
-                    {"metastore_tree": rules.TREE})  # fmt: skip
+    neighbours = tree.tree(spark, evidence.metastores, world, bench.tables, bench.roots, _holed(holes))
+    entries = ruled(neighbours, TREE_FACTS, {"metastore_tree": rules.TREE})
     entries = entries.withColumnsRenamed({"rule_metastore_tree": "rule", "owner": "judged_table"})
     entries = entries.withColumn("axis", F.lit("metastore_tree")).filter(_in_scope(bench))
-    uploads = leftovers.unfinished_uploads(spark, evidence.storage, bench.scope, places)
+    uploads = leftovers.unfinished_uploads(spark, evidence.storage, bench.scope, bench.roots)
     judged_entries = bench.outcome(entries).filter(F.col("outcome") != rules.NONE)
     return _Others(computed(bench.outcome(same)), computed(judged_entries), computed(bench.outcome(uploads)))
 

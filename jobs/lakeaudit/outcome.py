@@ -6,17 +6,15 @@ from datetime import datetime
 from typing import Any
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from lakeaudit import __version__
 from lakeaudit.compare.findings import Stamp
-from lakeaudit.compare.verdicts import severity_rank
 from lakeaudit.config import Lake
 from lakeaudit.evidence.protocol import SourceInfo
 from lakeaudit.judge import Judgement
 from lakeaudit.observe import Observed
+from lakeaudit.rows import iso
 
-WORST = 20
 DECIDED = ("consistent", "findings", "ignored")
 
 
@@ -28,7 +26,6 @@ class Outcome:
     status: str
     summary: dict[str, Any]
     exit_code: int
-    worst: list[dict[str, Any]]
     run_row: dict[str, Any]
     warnings: tuple[str, ...] = field(default=())
 
@@ -45,11 +42,11 @@ def conclude(
         "run_id": stamp.run_id,
         "lake": stamp.lake,
         "status": status,
-        "as_of": _iso(stamp.as_of),
-        "started_at": _iso(started),
-        "finished_at": _iso(finished),
+        "as_of": iso(stamp.as_of),
+        "started_at": iso(started),
+        "finished_at": iso(finished),
         "tables": tables,
-        "sources": [{name: _iso(value) for name, value in info.items()} for info in infos],
+        "sources": [{name: _told(value) for name, value in info.items()} for info in infos],
         "coverage": _coverage(judgement.coverage_rows),
         "findings": _summed(kinds, "kind"),
         "severities": _summed(kinds, "severity"),
@@ -68,8 +65,7 @@ def conclude(
         "version": __version__,
     }
     codes = {"complete": 0, "partial": 3, "failed": 10}
-    return Outcome(stamp.run_id, status, summary, codes[status], _worst(judgement.findings), row,
-                   (*lake.warnings, *observed.warnings))  # fmt: skip
+    return Outcome(stamp.run_id, status, summary, codes[status], row, (*lake.warnings, *observed.warnings))
 
 
 def _status(judgement: Judgement) -> str:
@@ -116,12 +112,6 @@ def _summed(kinds: Sequence[Mapping[str, Any]], name: str) -> dict[str, int]:
     return dict(sorted(summed.items()))
 
 
-def _worst(found: DataFrame) -> list[dict[str, Any]]:
-    """The few worst findings, for people."""
-    order = (severity_rank(), F.desc_nulls_last("bytes_at_stake"), "subject")
-    return [row.asDict() for row in found.orderBy(*order).limit(WORST).collect()]
-
-
 def _source(info: SourceInfo, counts: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "role": info.role,
@@ -136,5 +126,5 @@ def _source(info: SourceInfo, counts: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _iso(value: Any) -> Any:
-    return value.isoformat().replace("+00:00", "Z") if isinstance(value, datetime) else value
+def _told(value: Any) -> Any:
+    return iso(value) if isinstance(value, datetime) else value

@@ -5,7 +5,6 @@ runbooks are written against. Times are UTC. Nothing here is inferred from a nul
 """
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 from pyspark.sql.types import (
     ArrayType,
     BooleanType,
@@ -38,7 +37,9 @@ def _row(**columns: str) -> StructType:
 
 def conform(frame: DataFrame, schema: StructType) -> DataFrame:
     """The frame with exactly the columns and types of `schema`; a missing one is an error, an extra one goes."""
-    return frame.select([F.col(field.name).cast(field.dataType) for field in schema])
+    return frame.selectExpr(
+        *[f"CAST(`{f.name}` AS {f.dataType.simpleString()}) AS `{f.name}`" for f in schema]
+    )
 
 
 CLAIM = _row(

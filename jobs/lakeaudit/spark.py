@@ -106,6 +106,8 @@ def session_settings() -> dict[str, str]:
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         # Spark derives every consequence of every column alias: hours and gigabytes for a table of rules.
         "spark.sql.constraintPropagation.enabled": "false",
+        # Notes the caller's line with every column made, by two calls to the JVM each.
+        "spark.python.sql.dataFrameDebugging.enabled": "false",
         "spark.databricks.delta.snapshotPartitions": "4",
         "spark.executorEnv.TZ": "UTC",
         "spark.executor.extraJavaOptions": "-Duser.timezone=UTC",
@@ -157,7 +159,7 @@ def _launch_settings(small: bool) -> dict[str, str]:
         "spark.sql.warehouse.dir": Path(tempfile.gettempdir(), "lakeaudit-warehouse").as_uri(),
     }
     if small:
-        settings[_JAVA_OPTIONS] += " -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+        settings[_JAVA_OPTIONS] += " -XX:+UseSerialGC"
     return settings | (_SMALL if small else {})
 
 

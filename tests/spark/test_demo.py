@@ -33,7 +33,7 @@ def audit_damaged(
     from moto.s3.models import FakeKey
 
     # what is brought back for the next draw must not have been closed with its last version
-    dispose, FakeKey.dispose = FakeKey.dispose, lambda *_, **__: None  # type: ignore[method-assign,assignment]
+    dispose, FakeKey.dispose = FakeKey.dispose, lambda *_, **__: None  # type: ignore[method-assign]
     server = Server(s3)
     server.create_buckets()
     story.build(spark, server, QUIET)

@@ -14,7 +14,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from lakeaudit.compare import rules
 from lakeaudit.compare.classify import verdict
-from lakeaudit.compare.expr import columns_of, compile_, evaluate
+from lakeaudit.compare.expr import columns_of, evaluate, sql
 from lakeaudit.compare.facts import ALL_FACTS, TREE_FACTS
 from lakeaudit.frames import small
 from lakeaudit.schemas import PAIR, TREE
@@ -94,7 +94,7 @@ def test_both_evaluators_of_a_rule_table_agree_on_every_combination_of_facts(
         {f"f_{name}": F.shiftright("code", at).bitwiseAND(F.lit(1)) == 1 for at, name in enumerate(names)}
     )
     compiled = {
-        row["code"]: row["rule"] for row in frame.select("code", verdict(table).alias("rule")).collect()
+        row["code"]: row["rule"] for row in frame.selectExpr("code", f"{verdict(table)} AS rule").collect()
     }
     plain = {code: rules.judge(table, _decoded(code, names)).id for code in codes}
     assert compiled == plain
@@ -174,10 +174,10 @@ def test_both_evaluators_of_a_fact_agree_on_rows_full_of_nulls(
     chosen = random.Random(seed)
     rows = [_row(chosen, schema) for _ in range(2000)]
     frame = small(spark, [(at, *row) for at, row in enumerate(rows)], _numbered(schema))
-    columns = [compile_(fact).alias(f"f_{name}") for name, fact in facts.items()]
+    columns = [f"{sql(fact)} AS f_{name}" for name, fact in facts.items()]
     differing = [
         (name, dict(zip(schema.names, rows[got["at"]], strict=True)))
-        for got in frame.select("at", *columns).collect()
+        for got in frame.selectExpr("at", *columns).collect()
         for name, fact in facts.items()
         if got[f"f_{name}"] is not evaluate(fact, dict(zip(schema.names, rows[got["at"]], strict=True)))
     ]

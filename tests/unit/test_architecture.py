@@ -184,7 +184,6 @@ MAY_COLLECT = {
     ("lakeaudit.judge", "_coverage"): "tables x axes x outcomes",
     ("lakeaudit.judge", "_tallied"): "tables x axes x outcomes",
     ("lakeaudit.outcome", "_kinds"): "kinds x severities",
-    ("lakeaudit.outcome", "_worst"): "the few worst findings, limited",
     ("lakeaudit.results.write", "_check"): "one row about a results table",
 }
 """Each brings a bounded number of rows to the driver, none of them one per file of a table."""

@@ -1,15 +1,14 @@
-"""Classify: the rule tables compiled to Spark columns. PAIR rows in, the id of the rule that fired per axis out."""
+"""Classify: the rule tables written as Spark SQL. PAIR rows in, the id of the rule that fired per axis out."""
 
 from collections.abc import Iterable, Mapping
-from functools import reduce
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame
 
 from lakeaudit.compare import rules
-from lakeaudit.compare.expr import Expr, compile_
+from lakeaudit.compare.expr import Expr, sql
 from lakeaudit.compare.facts import ALL_FACTS
 from lakeaudit.compare.rules import Rule
+from lakeaudit.frames import literal
 
 
 def judged(pairs: DataFrame) -> DataFrame:
@@ -19,19 +18,20 @@ def judged(pairs: DataFrame) -> DataFrame:
 
 def ruled(rows: DataFrame, facts: Mapping[str, Expr], tables: Mapping[str, Iterable[Rule]]) -> DataFrame:
     """Rows with `rule_<axis>` for each rule table, judged on the given facts."""
-    named = rows.withColumns({f"f_{name}": compile_(fact) for name, fact in facts.items()})
-    decided = named.withColumns({f"rule_{axis}": verdict(table) for axis, table in tables.items()})
-    return decided.drop(*[f"f_{name}" for name in facts])
+    named = rows.selectExpr("*", *[f"{sql(fact)} AS f_{name}" for name, fact in facts.items()])
+    kept = [f"`{name}`" for name in rows.columns]
+    return named.selectExpr(*kept, *[f"{verdict(table)} AS rule_{axis}" for axis, table in tables.items()])
 
 
-def verdict(table: Iterable[Rule]) -> Column:
+def verdict(table: Iterable[Rule]) -> str:
     """The first rule that matches, as one CASE expression; the twin of `rules.judge`."""
-    return F.coalesce(*[F.when(_all(rule.when), F.lit(rule.id)) for rule in table])
+    cases = [f"WHEN {_all(rule.when)} THEN {literal(rule.id)}" for rule in table]
+    return f"CASE {' '.join(cases)} END"
 
 
-def _all(conditions: Iterable[str]) -> Column:
-    return reduce(lambda one, other: one & other, (_fact(condition) for condition in conditions), F.lit(True))
+def _all(conditions: Iterable[str]) -> str:
+    return " AND ".join(map(_fact, conditions)) or "true"
 
 
-def _fact(condition: str) -> Column:
-    return ~F.col(f"f_{condition[1:]}") if condition.startswith("!") else F.col(f"f_{condition}")
+def _fact(condition: str) -> str:
+    return f"NOT f_{condition[1:]}" if condition.startswith("!") else f"f_{condition}"

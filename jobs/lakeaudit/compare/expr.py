@@ -1,4 +1,4 @@
-"""A small language for facts: written once, evaluated on plain values and compiled to a Spark column.
+"""A small language for facts: written once, evaluated on plain values and written as Spark SQL.
 
 Nulls behave as in SQL on both sides: a comparison with null is null, AND and OR are three-valued. A test walks every
 fact and rule on both evaluators and demands agreement.
@@ -7,13 +7,10 @@ fact and rule on both evaluators and demands agreement.
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from datetime import timedelta
+from typing import Any
 
-from pyspark.sql import Column
-from pyspark.sql import functions as F
-
-if TYPE_CHECKING:
-    from datetime import timedelta
+from lakeaudit.frames import literal
 
 Row = Mapping[str, Any]
 
@@ -122,15 +119,21 @@ def evaluate(expr: Expr, row: Row) -> Any:
     return _PYTHON[expr.op](*(evaluate(arg, row) for arg in expr.args))
 
 
-def compile_(expr: Expr) -> Column:
-    """The same expression as a Spark column."""
+def sql(expr: Expr) -> str:
+    """The same expression as Spark SQL."""
     if expr.op == "col":
-        return F.col(expr.args[0])
+        return f"`{expr.args[0]}`"
     if expr.op == "lit":
-        return F.lit(expr.args[0])
-    if expr.op == "matches":
-        return compile_(expr.args[0]).rlike(expr.args[1].args[0])
-    return _SPARK[expr.op](*(compile_(arg) for arg in expr.args))
+        return _constant(expr.args[0])
+    return _SQL[expr.op](*(sql(arg) for arg in expr.args))
+
+
+def _constant(value: bool | int | str | timedelta) -> str:
+    if isinstance(value, str):
+        return literal(value)
+    if isinstance(value, timedelta):
+        return f"make_dt_interval(0, 0, 0, {value.total_seconds():.6f})"
+    return str(value).lower()
 
 
 def _null_if_any_null(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -177,21 +180,22 @@ _PYTHON: dict[str, Callable[..., Any]] = {
     "concat": _null_if_any_null(lambda *parts: "".join(parts)),
 }
 
-_SPARK: dict[str, Callable[..., Column]] = {
-    "and": lambda left, right: left & right,
-    "or": lambda left, right: left | right,
-    "not": lambda value: ~value,
-    "add": lambda left, right: left + right,
-    "sub": lambda left, right: left - right,
-    "le": lambda left, right: left <= right,
-    "gt": lambda left, right: left > right,
-    "eq": lambda left, right: left == right,
-    "ne": lambda left, right: left != right,
-    "in": lambda value, *allowed: value.isin(*allowed),
-    "known": lambda value: value.isNotNull(),
-    "coalesce": F.coalesce,
-    "greatest": lambda *parts: F.greatest(*parts) if len(parts) > 1 else parts[0],
-    "least": lambda *parts: F.least(*parts) if len(parts) > 1 else parts[0],
-    "algorithm": lambda text: F.substring_index(text, ":", 1),
-    "concat": F.concat,
+_SQL: dict[str, Callable[..., str]] = {
+    "and": "({} AND {})".format,
+    "or": "({} OR {})".format,
+    "not": "(NOT {})".format,
+    "add": "({} + {})".format,
+    "sub": "({} - {})".format,
+    "le": "({} <= {})".format,
+    "gt": "({} > {})".format,
+    "eq": "({} = {})".format,
+    "ne": "({} <> {})".format,
+    "in": lambda value, *allowed: f"({value} IN ({', '.join(allowed)}))",
+    "matches": "({} RLIKE {})".format,
+    "known": "({} IS NOT NULL)".format,
+    "coalesce": lambda *parts: f"coalesce({', '.join(parts)})",
+    "greatest": lambda *parts: f"greatest({', '.join(parts)})" if len(parts) > 1 else parts[0],
+    "least": lambda *parts: f"least({', '.join(parts)})" if len(parts) > 1 else parts[0],
+    "algorithm": "substring_index({}, ':', 1)".format,
+    "concat": lambda *parts: f"concat({', '.join(parts)})",
 }

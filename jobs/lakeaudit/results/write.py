@@ -18,6 +18,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from lakeaudit.errors import CannotPublish
+from lakeaudit.frames import literal
 from lakeaudit.keys import Location
 from lakeaudit.schemas import RESULTS, RUNS, conform
 
@@ -87,7 +88,7 @@ class ResultsWriter:
             CannotPublish: the results place refused. A failure of `frame` itself is raised as it comes.
         """
         place = table_place(self._place, table)
-        whose = f"lake = {_literal(self._lake)} AND (run_id = {_literal(run_id)}{_or_tables(tables)})"
+        whose = f"lake = {literal(self._lake)} AND (run_id = {literal(run_id)}{_or_tables(tables)})"
         rows = _in_few_files(conform(frame, RESULTS[table]), table)
         with _refusals(place, only_its_own=True):
             writer = rows.write.format("delta").options(**PROPERTIES).partitionBy(*PARTITIONS.get(table, ()))
@@ -147,12 +148,7 @@ def _run_row(run: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def _or_tables(tables: Sequence[str]) -> str:
-    return f" OR table_name IN ({', '.join(_literal(name) for name in tables)})" if tables else ""
-
-
-def _literal(text: str) -> str:
-    """A Spark SQL string literal."""
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    return f" OR table_name IN ({', '.join(literal(name) for name in tables)})" if tables else ""
 
 
 @contextmanager
