@@ -161,6 +161,7 @@ DUPLICATE = _rules(
     ("conflict_untold", "conflict references_incomplete", UNDECIDED),
     ("conflict", "conflict", "conflicting_owner",
      "two tables list this file, each under its own root, and neither is a clone or declares to share it"),
+    ("uncovered", "!covered", UNCOVERED),
     ("young", "present !object_settled", OUT),
     ("single", "", CONSISTENT),
 )  # fmt: skip
