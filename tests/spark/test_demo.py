@@ -1,28 +1,39 @@
 """The demo: whatever is broken in a lake that Spark and others wrote, the audit finds it, and nothing else."""
 
 import copy
-import random
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
-from lakeaudit.aws import Endpoint
+from lakeaudit.aws import Endpoint, delta_rs_options
 from lakeaudit.config.load import load_lake
 from lakeaudit.demo import MOST_FAULTS, USUAL_FAULTS, story
 from lakeaudit.demo.compare import Comparison
 from lakeaudit.demo.server import INVENTORIES, LAKE, Server, forget
 from lakeaudit.errors import BadInput
 from lakeaudit.progress import SilentProgress
+from tests.builders.writer import BusyWriter
 
 QUIET = SilentProgress()
-SEEDS = [random.SystemRandom().randrange(1_000_000) for _ in range(20)]
-"""Drawn anew for every test run; a failing test's name says which."""
+QUICK, ALL = 3, 20
+"""How many seeds are drawn in `make test`, and in the soak."""
 
-Audit = Callable[[story.Draw], Comparison]
+Audit = Callable[..., Comparison]
+
+TICKS = "lakehouse/ticks"
+"""A table that the breaker does not know of, with the waits of a real lake, only shorter."""
+WITH_TICKS = f"""tables:
+  - name: soak.ticks
+    location: s3://{LAKE}/{TICKS}
+    manifests: [{{kind: delta}}]
+    grace: 3s
+    leftover_age: 60s
+"""
 
 
 @pytest.fixture(scope="module")
@@ -39,12 +50,16 @@ def audit_damaged(
     story.build(spark, server, QUIET)
     restore = remembered()
 
-    def audited(draw: story.Draw) -> Comparison:
+    def audited(
+        draw: story.Draw, meanwhile: AbstractContextManager[object] | None = None, tables: str = "tables:\n"
+    ) -> Comparison:
         restore()
-        made = story.damage(server.clients, draw, QUIET)
-        assert len(made) == draw.faults
-        lake = load_lake(story.write_lake_file(tmp_path_factory.mktemp("demo"), server), {})
-        return story.judge(spark, lake, made, draw, QUIET).comparison
+        with meanwhile or nullcontext():
+            made = story.damage(server.clients, draw, QUIET)
+            assert len(made) == draw.faults
+            file = story.write_lake_file(tmp_path_factory.mktemp("demo"), server)
+            file.write_text(file.read_text().replace("tables:\n", tables))
+            return story.judge(spark, load_lake(file, {}), made, draw, QUIET).comparison
 
     try:
         yield audited
@@ -78,9 +93,13 @@ def remembered() -> Callable[[], None]:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("seed", [*SEEDS[:3], *(pytest.param(s, marks=pytest.mark.soak) for s in SEEDS[3:])])
-def test_what_was_broken_is_found_and_nothing_else(audit_damaged: Audit, seed: int) -> None:
-    comparison = audit_damaged(story.Draw.of(seed, None))
+@pytest.mark.parametrize(
+    "_number", [*range(QUICK), *(pytest.param(n, marks=pytest.mark.soak) for n in range(QUICK, ALL))]
+)
+def test_what_was_broken_is_found_and_nothing_else(audit_damaged: Audit, _number: int) -> None:
+    draw = story.Draw.of(None, None)
+    print(f"lakeaudit demo --seed {draw.seed}")  # noqa: T201 - to repeat it
+    comparison = audit_damaged(draw)
     assert [difference.words for difference in comparison.differences] == []
     assert len(comparison.faults) >= USUAL_FAULTS[0]
 
@@ -88,6 +107,17 @@ def test_what_was_broken_is_found_and_nothing_else(audit_damaged: Audit, seed: i
 @pytest.mark.timeout(600)
 def test_a_healthy_lake_has_no_finding_at_all(audit_damaged: Audit) -> None:
     assert [difference.words for difference in audit_damaged(story.Draw.of(1, 0)).differences] == []
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(600)
+def test_a_writer_at_work_during_the_audit_disturbs_nothing(audit_damaged: Audit, s3: Endpoint) -> None:
+    draw = story.Draw.of(None, None)
+    print(f"lakeaudit demo --seed {draw.seed}")  # noqa: T201 - to repeat it
+    writer = BusyWriter(f"s3://{LAKE}/{TICKS}", delta_rs_options(s3, LAKE))
+    comparison = audit_damaged(draw, writer, WITH_TICKS)
+    assert [difference.words for difference in comparison.differences] == []
+    assert writer.rounds > 3
 
 
 @pytest.mark.timeout(900)

@@ -1,0 +1,63 @@
+"""`spark-submit jobs/audit.py` is another door to the same audit."""
+
+import json
+import os
+import subprocess
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from lakeaudit.aws import Endpoint
+from lakeaudit.config import Lake
+from lakeaudit.install import make_ready
+from lakeaudit.progress import SilentProgress
+from lakeaudit.results.read import Results
+from lakeaudit.run import Options, audit
+from lakeaudit.stores import clients_of
+from tests.builders.shop import Shop
+from tests.conftest import Aws
+
+ROOT = Path(__file__).parents[2]
+OF_THE_RUN = ("run_id",)
+
+
+@pytest.fixture
+def lake(aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path) -> Lake:
+    shop = Shop(aws.s3, s3, bucket)
+    shop.write("orders")
+    shop.write("customers", commits=1)
+    gone, torn = shop.keys("orders")[:2]
+    shop.s3.delete_object(Bucket=bucket, Key=gone)
+    shop.s3.put_object(Bucket=bucket, Key=torn, Body=b"torn")
+    shop.s3.put_object(Bucket=bucket, Key=torn.replace(".parquet", "-stray.parquet"), Body=b"stray")
+    shop.take_inventory()
+    return shop.lake(tmp_path)
+
+
+def findings(lake: Lake, run_id: str) -> list[str]:
+    batches = Results(lake.results, clients_of(lake), lake.name).findings(run_id)
+    rows = [row for batch in batches for row in batch.to_pylist()]
+    kept = [{name: value for name, value in row.items() if name not in OF_THE_RUN} for row in rows]
+    return sorted(json.dumps(row, default=str, sort_keys=True) for row in kept)
+
+
+def submitted(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """The line of the README, in an environment that knows nothing of Spark."""
+    make_ready(folder / "conf", os.environ)
+    clean = {n: v for n, v in os.environ.items() if not n.startswith(("SPARK", "PYSPARK", "JAVA"))}
+    line = f'. {folder}/conf/env.sh; spark-submit --master "local[2]" {ROOT}/jobs/audit.py "$@"'
+    return subprocess.run(
+        ["sh", "-c", line, "sh", *arguments], env=clean, capture_output=True, text=True, check=False
+    )
+
+
+def test_spark_submit_gives_the_same_findings(lake: Lake, spark: SparkSession, tmp_path: Path) -> None:
+    audit(lake, Options(run_id="here"), spark=spark, clients=clients_of(lake),
+          clock=lambda: datetime.now(UTC), progress=SilentProgress())  # fmt: skip
+    file, status = tmp_path / "lake.yaml", tmp_path / "status.json"
+    done = submitted(tmp_path, str(file), "--run-id", "there", "--status-file", str(status))
+    assert done.returncode == 1, done.stdout + done.stderr  # critical findings
+    assert json.loads(status.read_text())["findings"] == {"dropped": 1, "size_mismatch": 1, "uncommitted": 1}
+    assert findings(lake, "there") == findings(lake, "here")
