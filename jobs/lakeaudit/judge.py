@@ -5,6 +5,7 @@ vacuums, the live check and the tables' newest states can clear a suspect, never
 """
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -99,12 +100,14 @@ def judge(bench: Bench, progress: Progress) -> Judgement:
     counts = counted(bench.observed)
     holes = all_holes(bench.observed, counts)
     vacuums = computed(assumed_vacuums(world))
-    with progress.stage("look again at suspects") as log:
-        remaining = computed(second_reading(bench, suspects, _holed(holes), vacuums))
-        reread = _tallied(remaining)
-        log.note(suspects=sum(tally.files for tally in reread.values()))
+    with ThreadPoolExecutor(1) as beside:
+        others = beside.submit(_other_verdicts, bench, world, holes)
+        with progress.stage("look again at suspects") as log:
+            remaining = computed(second_reading(bench, suspects, _holed(holes), vacuums))
+            reread = _tallied(remaining)
+            log.note(suspects=sum(tally.files for tally in reread.values()))
     with progress.stage("make findings"):
-        groups = _other_verdicts(bench, world, holes)
+        groups = others.result()
         blind = blind_findings(bench.lake, bench.scope, bench.observed, holes, vacuums)
         found, files = _findings(bench, remaining, groups, blind, settled)
         rows = _coverage(bench, coverage.together(settled, reread), groups, holes)

@@ -1,10 +1,11 @@
 """Observe: read every source the lake file names. A source that cannot be read becomes a hole, not a crash.
 
 Storage and metadata stores are read before the tables' own states, so that a state is never older than the picture
-of storage it is held against.
+of storage it is held against. Sources of one side are read beside each other: most of the time goes into waiting.
 """
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeVar
@@ -13,7 +14,7 @@ from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
 from lakeaudit.compare.match import Evidence
-from lakeaudit.config import Lake, Metastore, S3Inventory, Table
+from lakeaudit.config import Lake, S3Inventory, Table
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.manifest import delta, file_list
 from lakeaudit.evidence.metastore import s3guard
@@ -21,9 +22,12 @@ from lakeaudit.evidence.protocol import Changes, Claims, Context, Entries, Hole,
 from lakeaudit.evidence.storage import listing, s3_inventory
 
 MANIFEST_READERS = {"delta": delta, "file_list": file_list}
-
+AT_ONCE = 4
+"""Sources read beside each other."""
 
 Read = TypeVar("Read", Stored, Entries, Claims)
+Wanted = list[tuple[SourceInfo, Callable[[], Read]]]
+Begun = list[tuple[SourceInfo, Future[Read]]]
 
 
 @dataclass(frozen=True)
@@ -46,9 +50,13 @@ class _Reading:
     warnings: list[str] = field(default_factory=list)
     rejects: dict[str, Observation] = field(default_factory=dict)
 
-    def attempt(self, about: SourceInfo, read: Callable[[], Read]) -> Read | None:
+    def taken(self, begun: Begun[Read]) -> list[Read]:
+        """What could be read, in the lake file's order whichever came first; the rest are holes."""
+        return [got for about, reading in begun if (got := self._one(about, reading)) is not None]
+
+    def _one(self, about: SourceInfo, reading: Future[Read]) -> Read | None:
         try:
-            got = read()
+            got = reading.result()
         except SourceError as error:
             self.infos.append(replace(about, identity="unreadable"))
             self.holes.append(Hole(about.id, f"{error.what}; {error.way_out}".rstrip("; "), about.location))
@@ -75,10 +83,18 @@ class _Reading:
 def observe(lake: Lake, context: Context, live_tables: Sequence[Table]) -> Observed:
     """Read all evidence; with `live_tables` their places are listed now instead of reading inventories."""
     reading = _Reading()
-    storage = _storage(lake, context, live_tables, reading)
-    metastores, sources = _metastores(lake, context, reading)
-    claims = _manifests(lake, context, reading)
-    evidence = Evidence(claims, storage, metastores, sources)
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        storage = _begun(pool, _storage_readers(lake, context, live_tables))
+        metastores = _begun(pool, _metastore_readers(lake, context))
+        stored, entries = reading.taken(storage), reading.taken(metastores)
+        claims = reading.taken(_begun(pool, _manifest_readers(lake, context)))
+    sources = {_metastore_id(number): source for number, source in enumerate(lake.metastores)}
+    evidence = Evidence(
+        claims,
+        [replace(s, frame=reading.counted(s.info.id, s.frame)) for s in stored],
+        [replace(e, frame=reading.counted(e.info.id, e.frame)) for e in entries],
+        {read.info.id: sources[read.info.id] for read in entries},
+    )
     return Observed(
         evidence, tuple(reading.infos), tuple(reading.holes), tuple(reading.warnings), reading.rejects
     )
@@ -92,19 +108,18 @@ def changes(observed: Observed, lake: Lake, context: Context) -> list[Changes]:
     ]
 
 
-def _storage(lake: Lake, context: Context, live_tables: Sequence[Table], reading: _Reading) -> list[Stored]:
+def _begun(pool: ThreadPoolExecutor, wanted: Wanted[Read]) -> Begun[Read]:
+    return [(about, pool.submit(read)) for about, read in wanted]
+
+
+def _storage_readers(lake: Lake, context: Context, live_tables: Sequence[Table]) -> Wanted[Stored]:
     rate = lake.settings.confirm.rate
-    wanted = (
+    return (
         _live_readers(live_tables, context, rate) if live_tables else _inventory_readers(lake, context, rate)
     )
-    found = [reading.attempt(about, read) for about, read in wanted]
-    return [replace(s, frame=reading.counted(s.info.id, s.frame)) for s in found if s is not None]
 
 
-StorageReaders = list[tuple[SourceInfo, Callable[[], Stored]]]
-
-
-def _live_readers(tables: Sequence[Table], context: Context, rate: int) -> StorageReaders:
+def _live_readers(tables: Sequence[Table], context: Context, rate: int) -> Wanted[Stored]:
     infos = [
         SourceInfo(f"storage:{n}", "storage", "listing", t.location.uri, "", None)
         for n, t in enumerate(tables)
@@ -115,8 +130,8 @@ def _live_readers(tables: Sequence[Table], context: Context, rate: int) -> Stora
     ]
 
 
-def _inventory_readers(lake: Lake, context: Context, rate: int) -> StorageReaders:
-    wanted: StorageReaders = []
+def _inventory_readers(lake: Lake, context: Context, rate: int) -> Wanted[Stored]:
+    wanted: Wanted[Stored] = []
     for number, source in enumerate(lake.inventories):
         about = SourceInfo(f"storage:{number}", "storage", source.kind, source.location.uri, "", None)
         if isinstance(source, S3Inventory):
@@ -126,27 +141,26 @@ def _inventory_readers(lake: Lake, context: Context, rate: int) -> StorageReader
     return wanted
 
 
-def _metastores(
-    lake: Lake, context: Context, reading: _Reading
-) -> tuple[list[Entries], dict[str, Metastore]]:
-    found, sources = [], {}
+def _metastore_readers(lake: Lake, context: Context) -> Wanted[Entries]:
+    wanted: Wanted[Entries] = []
     for number, source in enumerate(lake.metastores):
-        about = SourceInfo(f"metastore:{number}", "metastore", source.kind, source.name, "", None)
-        entries = reading.attempt(about, partial(s3guard.read, source, context, about.id))
-        if entries is not None:
-            found.append(replace(entries, frame=reading.counted(about.id, entries.frame)))
-            sources[about.id] = source
-    return found, sources
+        about = SourceInfo(_metastore_id(number), "metastore", source.kind, source.name, "", None)
+        wanted.append((about, partial(s3guard.read, source, context, about.id)))
+    return wanted
 
 
-def _manifests(lake: Lake, context: Context, reading: _Reading) -> list[Claims]:
-    found = []
+def _metastore_id(number: int) -> str:
+    return f"metastore:{number}"
+
+
+def _manifest_readers(lake: Lake, context: Context) -> Wanted[Claims]:
+    wanted: Wanted[Claims] = []
     for kind, reader in MANIFEST_READERS.items():
         tables = _with_manifest(lake, kind)
         if tables:
             about = SourceInfo(f"manifest:{kind}", "manifest", kind, lake.name, "", None)
-            found.append(reading.attempt(about, partial(reader.read, tables, context, about.id)))
-    return [claims for claims in found if claims is not None]
+            wanted.append((about, partial(reader.read, tables, context, about.id)))
+    return wanted
 
 
 def _with_manifest(lake: Lake, kind: str) -> list[Table]:

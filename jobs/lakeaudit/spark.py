@@ -54,6 +54,7 @@ def build_session(
     s3: S3Settings | None = None,
     extra: Mapping[str, str] | None = None,
     small: bool = False,
+    brief: bool = False,
 ) -> SparkSession:
     """A session that reads and writes Delta on S3 and locally, in UTC.
 
@@ -62,6 +63,7 @@ def build_session(
         s3: the endpoint of every bucket without settings of its own.
         extra: further Spark settings, which win; those of `bucket_settings` may stand without a prefix.
         small: start fast and compile little, for the demo and tests; of no use for a real lake.
+        brief: for a JVM that ends within minutes, before what its second compiler does could pay.
 
     Raises:
         CannotAudit: no usable Java, no jars, or Spark does not start.
@@ -71,7 +73,7 @@ def build_session(
     if SparkContext._active_spark_context is not None:
         return _reuse(wanted)
     if not _under_submit():
-        wanted = _launch_settings(small) | wanted
+        wanted = _launch_settings(small, brief) | wanted
         os.environ.update(_launch_environment(wanted["spark.master"]))
     return _start(app_name, wanted)
 
@@ -148,7 +150,7 @@ def use_utc() -> None:
     time.tzset()
 
 
-def _launch_settings(small: bool) -> dict[str, str]:
+def _launch_settings(small: bool, brief: bool) -> dict[str, str]:
     settings = jvm_settings(find_java(os.environ), os.environ) | {
         "spark.master": "local[*]",
         "spark.driver.memory": "1g" if small else f"{_half_of_memory()}m",
@@ -160,6 +162,8 @@ def _launch_settings(small: bool) -> dict[str, str]:
     }
     if small:
         settings[_JAVA_OPTIONS] += " -XX:+UseSerialGC"
+    if brief:
+        settings[_JAVA_OPTIONS] += " -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
     return settings | (_SMALL if small else {})
 
 

@@ -38,7 +38,7 @@ def main(arguments: Sequence[str]) -> None:
     lake = load_lake(Path(lake_file), os.environ)
     progress = JsonProgress(sys.stderr)
     with progress.stage("start Spark"):
-        spark = build_session("victim", s3=clients_of(lake).default, small=True, extra=_CHEAP)
+        spark = build_session("victim", s3=clients_of(lake).default, small=True, brief=True, extra=_CHEAP)
     run_once(lake, run_id, datetime.fromisoformat(as_of), spark, progress)
     signal.pause()
 

@@ -4,6 +4,7 @@ import copy
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
@@ -47,7 +48,8 @@ def audit_damaged(
     dispose, FakeKey.dispose = FakeKey.dispose, lambda *_, **__: None  # type: ignore[method-assign]
     server = Server(s3)
     server.create_buckets()
-    story.build(spark, server, QUIET)
+    with ThreadPoolExecutor(1) as beside:
+        story.build(spark, server, beside.submit(story.build_without_spark, server), QUIET)
     restore = remembered()
 
     def audited(

@@ -23,10 +23,9 @@ if TYPE_CHECKING:
 DAYS = ("2026-03-01", "2026-03-02", "2026-03-03", "2026-03-04", "2026-03-05")
 
 
-def build_plain(spark: SparkSession, clients: Clients) -> None:
-    """All tables that are not Delta."""
+def build_plain(clients: Clients) -> None:
+    """All tables that no table format keeps and that Spark did not write."""
     s3 = clients.s3(LAKE)
-    events(spark, clients)
     noise = random.Random(7)  # noqa: S311 - bytes to fill files with
     record(
         clients,

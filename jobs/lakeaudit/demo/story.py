@@ -3,6 +3,7 @@
 import random
 import shutil
 import time
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib import resources
@@ -19,12 +20,12 @@ from lakeaudit.config.load import load_lake
 from lakeaudit.demo import MOST_FAULTS, USUAL_FAULTS
 from lakeaudit.demo.breaker import Fault, Site, break_lake
 from lakeaudit.demo.compare import Comparison, compare, read_run
-from lakeaudit.demo.delta import build_delta
+from lakeaudit.demo.delta import written_by_delta_rs, written_by_spark
 from lakeaudit.demo.inventory import lay_inventory
-from lakeaudit.demo.plain import build_plain
+from lakeaudit.demo.plain import build_plain, events
 from lakeaudit.demo.server import LAKE, Server, serving
 from lakeaudit.demo.store import build_stores
-from lakeaudit.demo.tables import describe
+from lakeaudit.demo.tables import TABLES, describe
 from lakeaudit.errors import BadInput
 from lakeaudit.progress import Progress
 from lakeaudit.report.page import MAX_FINDINGS, PageData, render
@@ -69,11 +70,12 @@ def tell(folder: Path, *, seed: int | None, faults: int | None, progress: Progre
 
     draw = Draw.of(seed, faults)
     prepare(folder)
-    with serving() as server:
+    with serving() as server, ThreadPoolExecutor(1) as beside:
+        others = beside.submit(build_without_spark, server)
         with progress.stage("start Spark"):
-            spark = build_session("lakeaudit demo", s3=server.endpoint, small=True)
+            spark = build_session("lakeaudit demo", s3=server.endpoint, small=True, brief=True)
         try:
-            build(spark, server, progress)
+            build(spark, server, others, progress)
             made = damage(server.clients, draw, progress)
             lake = load_lake(write_lake_file(folder, server), {})
             verdict = judge(spark, lake, made, draw, progress)
@@ -97,16 +99,24 @@ def prepare(folder: Path) -> None:
     (folder / MARK).touch()
 
 
-def build(spark: SparkSession, server: Server, progress: Progress) -> None:
-    """A healthy lake: Delta tables, plain tables, and S3Guard rows for what is there."""
+def build_without_spark(server: Server) -> None:
+    """The healthy tables of other writers."""
+    written_by_delta_rs(server.clients, server.endpoint)
+    build_plain(server.clients)
+
+
+def build(spark: SparkSession, server: Server, others: Future[None], progress: Progress) -> None:
+    """The rest of a healthy lake: the tables that Spark writes, and S3Guard rows for what is there."""
     with progress.stage("write tables") as log:
-        build_delta(spark, server.clients, server.endpoint)
-        build_plain(spark, server.clients)
+        written_by_spark(spark, server.clients)
+        events(spark, server.clients)
+        others.result()
         describe(server.clients.s3(LAKE))
-        log.note(tables=13)
+        log.note(tables=len(TABLES))
+    written = time.monotonic()
     with progress.stage("fill S3Guard") as log:
         log.note(rows=build_stores(server.clients))
-    time.sleep(SETTLED_SECONDS)
+    time.sleep(max(0.0, written + SETTLED_SECONDS - time.monotonic()))
 
 
 def damage(clients: Clients, draw: Draw, progress: Progress) -> list[Fault]:
