@@ -83,7 +83,7 @@ def _failed(error: BaseException) -> int:
 def _say(text: str, code: int = 0) -> int:
     """The verdict on stderr; a lake file's problems are a line each."""
     for line in text.split("\n"):
-        typer.echo(f"lakeaudit: {''.join(c if c.isprintable() else ' ' for c in line)}", err=True)
+        typer.echo(f"lakeaudit: {_printable(line)}", err=True)
     return code
 
 
@@ -127,6 +127,7 @@ def audit(
     options = Options(tuple(table or ()), live, command.as_of_time(as_of), _run_id(run_id))
     request = command.Request(lake, options, fail_on, format, status_file)
     told = command.run(request, loaded, clock=_now, progress=progress_on(sys.stderr), out=sys.stdout)
+    _warn(told.warnings)
     typer.echo(told.verdict, err=True)
     return told.exit_code
 
@@ -248,9 +249,17 @@ def schema() -> int:
 
 def _load(path: str, *, quiet: bool = False) -> Lake:
     lake = load_lake(path, os.environ)
-    for warning in () if quiet else lake.warnings:
-        typer.echo(f"warning: {warning}", err=True)
+    _warn(() if quiet else lake.warnings)
     return lake
+
+
+def _warn(warnings: Sequence[str]) -> None:
+    for warning in warnings:
+        typer.echo(f"warning: {_printable(warning)}", err=True)
+
+
+def _printable(line: str) -> str:
+    return "".join(c if c.isprintable() else " " for c in line)
 
 
 def _results(lake: Lake) -> "Results":

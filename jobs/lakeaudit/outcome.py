@@ -9,7 +9,6 @@ from pyspark.sql import DataFrame
 
 from lakeaudit import __version__
 from lakeaudit.compare.findings import Stamp
-from lakeaudit.config import Lake
 from lakeaudit.evidence.protocol import SourceInfo
 from lakeaudit.judge import Judgement
 from lakeaudit.observe import Observed
@@ -20,7 +19,10 @@ DECIDED = ("consistent", "findings", "ignored")
 
 @dataclass(frozen=True)
 class Outcome:
-    """`summary` is the object of `--format json`; `exit_code` leaves `--fail-on` to the command line."""
+    """`summary` is the object of `--format json`; `exit_code` leaves `--fail-on` to the command line.
+
+    `warnings` are what the sources had to say of themselves.
+    """
 
     run_id: str
     status: str
@@ -31,7 +33,7 @@ class Outcome:
 
 
 def conclude(
-    lake: Lake, observed: Observed, judgement: Judgement, stamp: Stamp, started: datetime, finished: datetime
+    observed: Observed, judgement: Judgement, stamp: Stamp, started: datetime, finished: datetime
 ) -> Outcome:
     """Everything that is said of the run once its findings stand."""
     tables = _tables(judgement.coverage_rows)
@@ -65,7 +67,7 @@ def conclude(
         "version": __version__,
     }
     codes = {"complete": 0, "partial": 3, "failed": 10}
-    return Outcome(stamp.run_id, status, summary, codes[status], row, (*lake.warnings, *observed.warnings))
+    return Outcome(stamp.run_id, status, summary, codes[status], row, observed.warnings)
 
 
 def _status(judgement: Judgement) -> str:

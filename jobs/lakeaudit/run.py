@@ -59,7 +59,7 @@ def audit(
     judgement = judge(bench, progress)
     with progress.stage("publish") as log:
         publish(writer, judgement, stamp, scope)
-        outcome = conclude(lake, observed, judgement, stamp, started, clock())
+        outcome = conclude(observed, judgement, stamp, started, clock())
         writer.finish(outcome.run_row)
         log.note(findings=sum(outcome.summary["findings"].values()))
     spark.catalog.clearCache()  # the next audit of this session has to read its sources anew

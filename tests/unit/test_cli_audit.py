@@ -44,7 +44,11 @@ def audited(monkeypatch: pytest.MonkeyPatch, place: Location) -> Audit:
     monkeypatch.setattr("lakeaudit.commands.audit._session", lambda *_: stopped)
 
     def set_up(
-        *kinds: str, status: str = "complete", code: int = 0, error: BaseException | None = None
+        *kinds: str,
+        status: str = "complete",
+        code: int = 0,
+        error: BaseException | None = None,
+        warnings: tuple[str, ...] = (),
     ) -> None:
         rows = [finding(kind, f"k{at}") for at, kind in enumerate(kinds)]
         severities = {row["severity"]: 1 for row in rows}
@@ -58,7 +62,7 @@ def audited(monkeypatch: pytest.MonkeyPatch, place: Location) -> Audit:
                 "findings": dict.fromkeys(kinds, 1),
                 "severities": severities,
             }
-            return SimpleNamespace(summary=summary, run_id="r1", exit_code=code)
+            return SimpleNamespace(summary=summary, run_id="r1", exit_code=code, warnings=warnings)
 
         monkeypatch.setattr("lakeaudit.run.audit", audit)
 
@@ -108,6 +112,17 @@ def test_text_for_people_and_the_verdict_last(audited: Audit, capsys: Captured, 
     assert printed.err.splitlines()[-1] == "CRITICAL: 1 dropped in 1 table"
     stages = [json.loads(line)["stage"] for line in printed.err.splitlines()[:-1]]
     assert stages == ["start Spark"]
+
+
+def test_what_the_sources_warn_of_is_told_before_the_verdict(
+    audited: Audit, capsys: Captured, lake: str
+) -> None:
+    audited(warnings=("columns left out: Moods", "1 file is no list: a\x1b[2Jb\nc"))
+    cli.main(["audit", lake])
+    assert capsys.readouterr().err.splitlines()[1:3] == [
+        "warning: columns left out: Moods",
+        "warning: 1 file is no list: a [2Jb c",
+    ]
 
 
 def test_json_is_the_one_object(audited: Audit, capsys: Captured, lake: str, tmp_path: Path) -> None:

@@ -32,8 +32,9 @@ WORST_SHOWN = 50
 
 @dataclass(frozen=True)
 class Told:
-    """What is left to say after an audit: the verdict's line and the exit code."""
+    """What is left to say after an audit: what the sources warn of, the verdict's line and the exit code."""
 
+    warnings: tuple[str, ...]
     verdict: str
     exit_code: int
 
@@ -76,7 +77,7 @@ def run(
     status.write(outcome.summary)
     found = fails(outcome.summary["severities"], request.fail_on)
     verdict = _printed(request, lake, clients, outcome, clock(), out)
-    return Told(verdict, highest(outcome.exit_code, 1 if found else 0))
+    return Told(outcome.warnings, verdict, highest(outcome.exit_code, 1 if found else 0))
 
 
 def highest(*codes: int) -> int:
