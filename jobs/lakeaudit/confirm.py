@@ -18,13 +18,13 @@ from pyspark.sql import functions as F
 from lakeaudit.aws import Clients, is_denied, is_missing
 from lakeaudit.compare.verdicts import severity_rank
 from lakeaudit.frames import small
+from lakeaudit.s3_terms import ARCHIVE_CLASSES, NULL_VERSION
 from lakeaudit.schemas import LIVE
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
 CONFIRMED_AXES = ("content", "metastore")
-ARCHIVE_CLASSES = ("GLACIER", "DEEP_ARCHIVE")
 _FIELDS = [field.name for field in LIVE]
 _TYPES = {
     "string": pa.string(),
@@ -180,7 +180,7 @@ def _present(head: Any) -> dict[str, Any]:
 
 
 def _version(version_id: str | None) -> str | None:
-    return None if version_id in (None, "null") else version_id
+    return None if version_id in (None, NULL_VERSION) else version_id
 
 
 def _encryption(head: Any) -> str:

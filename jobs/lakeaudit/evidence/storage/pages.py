@@ -11,6 +11,8 @@ from urllib.parse import unquote_plus
 from botocore.parsers import ResponseParserError
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential
 
+from lakeaudit.s3_terms import ARCHIVE_CLASSES, NULL_VERSION
+
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
@@ -77,11 +79,11 @@ def upload_rows(bucket: str, page: Page) -> list[Row]:
 
 def _row(bucket: str, found: Mapping[str, Any]) -> Row:
     etag = found.get("ETag", "").strip('"') or None
-    version = found.get("VersionId", "null")
+    version = found.get("VersionId", NULL_VERSION)
     return {
         "bucket": bucket,
         "key": found["Key"],
-        "version_id": None if version == "null" else version,
+        "version_id": None if version == NULL_VERSION else version,
         "size": found.get("Size"),
         "etag": etag,
         "modified_at": found["LastModified"],
@@ -96,7 +98,7 @@ def _archived(storage_class: str | None) -> bool | None:
     """A listing tells neither the tier of INTELLIGENT_TIERING nor that an object is restored just now."""
     if storage_class is None or storage_class == "INTELLIGENT_TIERING":
         return None
-    return storage_class in ("GLACIER", "DEEP_ARCHIVE")
+    return storage_class in ARCHIVE_CLASSES
 
 
 def _pages(

@@ -7,12 +7,8 @@ shuffled, so millions of versions of one key never meet in one place.
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from lakeaudit.s3_terms import NULL_VERSION
 from lakeaudit.schemas import STORED, conform
-
-NULL_VERSION = "null"
-"""How the API writes the version that an unversioned put left; CSV inventories leave it empty, others
-null.
-"""
 
 _LATEST = (
     "size",
