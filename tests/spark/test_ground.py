@@ -76,40 +76,13 @@ def test_a_session_asked_for_twice_is_one(spark: SparkSession) -> None:
     assert build_session("again").sparkContext is spark.sparkContext
 
 
-JOB = """
-import sys
-from lakeaudit.spark import build_session
-spark = build_session("submitted")
-spark.range(3).write.format("delta").save(sys.argv[1])
-rows = spark.read.format("delta").load(sys.argv[1]).count()
-print(rows, spark.sparkContext.master, spark.conf.get("spark.sql.session.timeZone"))
-"""
-
-
-@pytest.fixture
-def job(tmp_path: Path) -> Path:
+def test_spark_submit_without_our_settings_says_what_is_missing(tmp_path: Path) -> None:
     job = tmp_path / "job.py"
-    job.write_text(JOB)
-    return job
-
-
-def submit(job: Path, shell: str) -> subprocess.CompletedProcess[str]:
-    clean = {
-        name: value for name, value in os.environ.items() if not name.startswith(("SPARK", "PYSPARK", "JAVA"))
-    }
-    line = f"{shell} spark-submit --master 'local[1]' {job} {job.parent / 'table'}"
-    return subprocess.run(["sh", "-c", line], env=clean, capture_output=True, text=True, check=False)
-
-
-def test_spark_submit_works_with_the_installed_settings(job: Path, tmp_path: Path) -> None:
+    job.write_text("from lakeaudit.spark import build_session\nbuild_session('submitted')\n")
     make_ready(tmp_path / "conf", os.environ)
-    done = submit(job, f". {tmp_path}/conf/env.sh;")
-    assert (done.stdout, done.stderr) == ("3 local[1] UTC\n", "")
-
-
-def test_spark_submit_without_them_says_what_is_missing(job: Path, tmp_path: Path) -> None:
-    make_ready(tmp_path / "conf", os.environ)
-    done = submit(job, f". {tmp_path}/conf/env.sh; unset SPARK_CONF_DIR;")
+    clean = {n: v for n, v in os.environ.items() if not n.startswith(("SPARK", "PYSPARK", "JAVA"))}
+    line = f". {tmp_path}/conf/env.sh; unset SPARK_CONF_DIR; spark-submit --master 'local[1]' {job}"
+    done = subprocess.run(["sh", "-c", line], env=clean, capture_output=True, text=True, check=False)
     assert done.returncode != 0
     assert (
         "its JVM lacks io.delta.sql.DeltaSparkSessionExtension; take over" in done.stdout
