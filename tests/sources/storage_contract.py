@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from lakeaudit.aws import Clients
@@ -132,7 +131,8 @@ class StorageContract:
 
     def test_an_overwritten_object_is_its_latest_version(self, world: World) -> None:
         if not world.versions:
-            pytest.skip("a world without versions has no overwritten object")
+            assert [row for row in world.rows if "older_version_id" in row or "older_size" in row] == []
+            return
         row = world.row("t/again")
         assert (row["presence"], row["size"], row["older_size"]) == ("present", 6, 5)
         assert row["older_version_id"] != row["version_id"]
