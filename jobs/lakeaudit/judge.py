@@ -5,7 +5,6 @@ vacuums, the live check and the tables' newest states can clear a suspect, never
 """
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -31,6 +30,7 @@ from lakeaudit.keys import Location
 from lakeaudit.observe import Observed, changes
 from lakeaudit.progress import Progress
 from lakeaudit.schemas import COVERAGE
+from lakeaudit.threads import beside
 
 _LEFT = (
     *(
@@ -100,17 +100,17 @@ def judge(bench: Bench, progress: Progress) -> Judgement:
     counts = counted(bench.observed)
     holes = all_holes(bench.observed, counts)
     vacuums = computed(assumed_vacuums(world))
-    with ThreadPoolExecutor(1) as beside:
-        others = beside.submit(_other_verdicts, bench, world, holes)
+    with beside(1) as pool:
+        others = pool.submit(_other_verdicts, bench, world, holes)
         with progress.stage("look again at suspects") as log:
             remaining = computed(second_reading(bench, suspects, _holed(holes), vacuums))
             reread = _tallied(remaining)
             log.note(suspects=sum(tally.files for tally in reread.values()))
-    with progress.stage("make findings"):
-        groups = others.result()
-        blind = blind_findings(bench.lake, bench.scope, bench.observed, holes, vacuums)
-        found, files = _findings(bench, remaining, groups, blind, settled)
-        rows = _coverage(bench, coverage.together(settled, reread), groups, holes)
+        with progress.stage("make findings"):
+            groups = others.result()
+            blind = blind_findings(bench.lake, bench.scope, bench.observed, holes, vacuums)
+            found, files = _findings(bench, remaining, groups, blind, settled)
+            rows = _coverage(bench, coverage.together(settled, reread), groups, holes)
     frame = small(bench.context.spark, [tuple(row[n] for n in COVERAGE.names) for row in rows], COVERAGE)
     return Judgement(holes, counts, rows, frame, found, findings.as_leftover_rows(files))
 

@@ -20,6 +20,7 @@ from lakeaudit.evidence.manifest import delta, file_list
 from lakeaudit.evidence.metastore import s3guard
 from lakeaudit.evidence.protocol import Changes, Claims, Context, Entries, Hole, SourceInfo, Stored
 from lakeaudit.evidence.storage import listing, s3_inventory
+from lakeaudit.threads import beside
 
 MANIFEST_READERS = {"delta": delta, "file_list": file_list}
 AT_ONCE = 4
@@ -83,7 +84,7 @@ class _Reading:
 def observe(lake: Lake, context: Context, live_tables: Sequence[Table]) -> Observed:
     """Read all evidence; with `live_tables` their places are listed now instead of reading inventories."""
     reading = _Reading()
-    with ThreadPoolExecutor(AT_ONCE) as pool:
+    with beside(AT_ONCE) as pool:
         storage = _begun(pool, _storage_readers(lake, context, live_tables))
         metastores = _begun(pool, _metastore_readers(lake, context))
         stored, entries = reading.taken(storage), reading.taken(metastores)

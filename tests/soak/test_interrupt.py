@@ -19,9 +19,11 @@ PROGRAM = """
 import sys, pathlib
 import lakeaudit.run
 from lakeaudit.cli import main
+from lakeaudit.threads import beside
 def audit(lake, options, *, spark, **_):
     pathlib.Path(sys.argv[1]).touch()
-    spark.range(10**13).selectExpr("sum(hash(id))").collect()
+    with beside(1) as pool:
+        pool.submit(spark.range(10**13).selectExpr("sum(hash(id))").collect).result()
 lakeaudit.run.audit = audit
 sys.exit(main(["audit", *sys.argv[2:]]))
 """
