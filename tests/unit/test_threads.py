@@ -1,11 +1,14 @@
 """Work beside other work."""
 
 import threading
-from concurrent.futures import Future
+from typing import TYPE_CHECKING
 
 import pytest
 
 from lakeaudit.threads import beside
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 
 def test_a_failure_is_told_before_the_others_are_done() -> None:
