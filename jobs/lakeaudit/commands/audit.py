@@ -110,6 +110,7 @@ def as_of_time(text: str | None) -> datetime | None:
 def _audited(
     request: Request, lake: Lake, clients: Clients, clock: Callable[[], datetime], progress: Progress
 ) -> "Outcome":
+    from lakeaudit.job_errors import job_errors
     from lakeaudit.run import audit
 
     with progress.stage("start Spark"):
@@ -117,7 +118,8 @@ def _audited(
     # Spark's own handler speaks to the JVM from inside whatever call is interrupted, and fails at it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        return audit(lake, request.options, spark=spark, clients=clients, clock=clock, progress=progress)
+        with job_errors():
+            return audit(lake, request.options, spark=spark, clients=clients, clock=clock, progress=progress)
     finally:
         with suppress(Exception), warnings.catch_warnings(action="ignore"):  # py4j hangs up on Ctrl-C
             spark.stop()

@@ -1,0 +1,41 @@
+"""Spark jobs that could not finish although lakeaudit did nothing wrong: that is no bug, but no audit either."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PythonException
+
+from lakeaudit.errors import CannotAudit
+
+_FAILED_JOB = "org.apache.spark.SparkException"
+_OWN = "lakeaudit.errors."
+_LONGEST = 300
+
+
+@contextmanager
+def job_errors() -> Iterator[None]:
+    """Tell of lost executors, spent memory and files that vanished while they were read in one line.
+
+    Raises:
+        CannotAudit: a job failed for such a reason.
+    """
+    try:
+        yield
+    except (Py4JJavaError, PythonException) as error:
+        cause = _cause(error)
+        if cause is None:
+            raise
+        way_out = "run it again; if that fails too, --debug shows where"
+        raise CannotAudit("Spark", f"a job failed: {cause[:_LONGEST]}", way_out) from error
+
+
+def _cause(error: Py4JJavaError | PythonException) -> str | None:
+    """None for what only a bug explains."""
+    if isinstance(error, PythonException):
+        last = str(error).strip().splitlines()[-1]
+        return last.partition(": ")[2] if last.startswith(_OWN) else None
+    thrown = error.java_exception
+    if thrown.getClass().getName() != _FAILED_JOB:
+        return None
+    return str(thrown.getMessage()).partition("\n")[0]
