@@ -117,7 +117,7 @@ def audit(
 ) -> int:
     """Audit a lake once and publish what was found.
 
-    A results place has a single writer: do not audit one lake twice at the same time.
+    A results place has a single writer: a second audit at the same time is refused.
     """
     from lakeaudit.commands import audit as command
     from lakeaudit.progress import progress_on

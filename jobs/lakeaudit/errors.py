@@ -61,6 +61,12 @@ class CannotAudit(AuditError):
     exit_code = 10
 
 
+class Busy(AuditError):
+    """Another audit writes the results, or has taken over from this one."""
+
+    exit_code = 13
+
+
 class CannotPublish(AuditError):
     """The results could not be written."""
 

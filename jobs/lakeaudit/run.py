@@ -14,6 +14,7 @@ from lakeaudit.config import Lake, Table
 from lakeaudit.errors import BadInput
 from lakeaudit.evidence.protocol import Context
 from lakeaudit.judge import Judgement, bench_for, judge
+from lakeaudit.ledger.lease import leased
 from lakeaudit.observe import observe
 from lakeaudit.outcome import Outcome, conclude
 from lakeaudit.progress import Progress
@@ -44,24 +45,26 @@ def audit(
     Raises:
         BadInput: a table that the lake file does not name, or a live audit of the past.
         CannotPublish: the results place cannot be written.
+        Busy: another audit writes there.
     """
     started = clock()
     scope = in_scope(lake, options)
     context = _context(options, spark, clients, started)
     stamp = Stamp(options.run_id or new_run_id(started), lake.name, context.as_of)
-    with progress.stage("open results"):
-        writer = open_results(spark, lake.results)
-        writer.begin(_run_row(stamp, started, scope))
-    with progress.stage("observe") as log:
-        observed = observe(lake, context, scope if options.live else ())
-        log.note(sources=len(observed.infos))
-    bench = bench_for(lake, scope, observed, context, stamp)
-    judgement = judge(bench, progress)
-    with progress.stage("publish") as log:
-        publish(writer, judgement, stamp, scope)
-        outcome = conclude(observed, judgement, stamp, started, clock())
-        writer.finish(outcome.run_row)
-        log.note(findings=sum(outcome.summary["findings"].values()))
+    with leased(lake.results, clients, stamp.run_id, progress) as still_ours:
+        with progress.stage("open results"):
+            writer = open_results(spark, lake.results, still_ours)
+            writer.begin(_run_row(stamp, started, scope))
+        with progress.stage("observe") as log:
+            observed = observe(lake, context, scope if options.live else ())
+            log.note(sources=len(observed.infos))
+        bench = bench_for(lake, scope, observed, context, stamp)
+        judgement = judge(bench, progress)
+        with progress.stage("publish") as log:
+            publish(writer, judgement, stamp, scope)
+            outcome = conclude(observed, judgement, stamp, started, clock())
+            writer.finish(outcome.run_row)
+            log.note(findings=sum(outcome.summary["findings"].values()))
     spark.catalog.clearCache()  # the next audit of this session has to read its sources anew
     return outcome
 

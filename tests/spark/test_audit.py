@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from lakeaudit.aws import Endpoint
+from lakeaudit.aws import Clients, Endpoint
 from lakeaudit.config import Lake
-from lakeaudit.errors import BadInput, CannotPublish
+from lakeaudit.errors import BadInput, Busy, CannotPublish
+from lakeaudit.ledger.lease import leased
 from lakeaudit.outcome import Outcome
 from lakeaudit.progress import SilentProgress
 from lakeaudit.results.read import Results
@@ -244,6 +245,15 @@ def test_results_that_cannot_be_written_end_before_the_audit(shop: Shop, run: Au
         run(lake)
     assert str(told.value).count("\n") == 0
     assert told.value.exit_code == 14
+
+
+def test_of_two_audits_at_once_the_second_is_refused(shop: Shop, run: Audit, tmp_path: Path) -> None:
+    lake = shop.lake(tmp_path)
+    with leased(lake.results, Clients(), "nightly", SilentProgress()), pytest.raises(Busy) as told:
+        run(lake)
+    assert told.value.exit_code == 13
+    assert "another audit writes here (nightly)" in str(told.value)
+    assert not (tmp_path / "results" / "runs").exists()
 
 
 @pytest.mark.parametrize(

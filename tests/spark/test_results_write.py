@@ -26,6 +26,10 @@ NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 DAY = date(2026, 11, 21)
 
 
+def alone() -> None:
+    """Nobody else writes."""
+
+
 def rows(spark: SparkSession, schema: StructType, *given: dict[str, Any]) -> DataFrame:
     return spark.createDataFrame([tuple(row.get(name) for name in schema.names) for row in given], schema)
 
@@ -50,7 +54,7 @@ def place(tmp_path: Path) -> Location:
 
 @pytest.fixture
 def writer(spark: SparkSession, place: Location) -> ResultsWriter:
-    writer = open_results(spark, place)
+    writer = open_results(spark, place, alone)
     writer.begin(run_row("r1", "running"))
     return writer
 
@@ -109,7 +113,7 @@ def test_lakes_that_share_a_place_and_a_run_id_keep_apart(
     spark: SparkSession, writer: ResultsWriter, place: Location
 ) -> None:
     writer.write("findings", rows(spark, FINDINGS, finding("r1", "a")), "r1")
-    other = open_results(spark, place)
+    other = open_results(spark, place, alone)
     other.begin(run_row("r1", "running", lake="it's\\other"))
     other.write("findings", rows(spark, FINDINGS, finding("r1", "b", lake="it's\\other")), "r1")
     assert keys(place) == ["a", "b"]
@@ -190,7 +194,7 @@ def holds_exactly(place: Location, names: Iterable[str] = GIVEN) -> bool:
 def survived(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Location:
     """The results of a run that was killed between any two writes, and then ran to its end."""
     place = Location.parse(str(tmp_path_factory.mktemp("survived") / "results"))
-    writer = open_results(spark, place)
+    writer = open_results(spark, place, alone)
     for stop in (*GIVEN, "finish"):
         with pytest.raises(Killed):
             whole_run(spark, writer, stop=stop)
@@ -234,7 +238,7 @@ def test_killed_inside_any_write_and_run_again(
 def test_a_place_below_a_file_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no folder")
     with pytest.raises(CannotPublish, match="no folder can be made there") as refused:
-        open_results(spark, Location.parse(str(tmp_path / "file" / "results")))
+        open_results(spark, Location.parse(str(tmp_path / "file" / "results")), alone)
     assert refused.value.exit_code == 14
 
 
@@ -245,14 +249,14 @@ def foreign(spark: SparkSession, place: Location, name: str, frame: DataFrame, *
 def test_a_table_with_other_columns_is_refused(spark: SparkSession, place: Location) -> None:
     foreign(spark, place, "findings", rows(spark, FINDINGS).withColumn("verdict_of_next_year", F.lit(1)))
     with pytest.raises(CannotPublish, match=r"findings: .*another version .*verdict_of_next_year"):
-        open_results(spark, place)
+        open_results(spark, place, alone)
 
 
 def test_a_table_that_plain_readers_lost_is_refused(spark: SparkSession, place: Location) -> None:
     vectors = {"delta.enableDeletionVectors": "true"}
     foreign(spark, place, "coverage", rows(spark, COVERAGE), **vectors)
     with pytest.raises(CannotPublish, match=r"coverage: .*Delta reader version 3"):
-        open_results(spark, place)
+        open_results(spark, place, alone)
 
 
 def test_a_damaged_table_is_refused(spark: SparkSession, place: Location) -> None:
@@ -260,16 +264,16 @@ def test_a_damaged_table_is_refused(spark: SparkSession, place: Location) -> Non
     log.mkdir(parents=True)
     (log / f"{'0' * 20}.json").write_text('{"protocol": nonsense')
     with pytest.raises(CannotPublish, match=r"runs: .*cannot be written"):
-        open_results(spark, place)
+        open_results(spark, place, alone)
 
 
 def test_a_bucket_that_does_not_exist_is_refused(spark: SparkSession) -> None:
     with pytest.raises(CannotPublish, match=r"s3://no-such-bucket-here/x: the bucket does not exist"):
-        open_results(spark, Location("no-such-bucket-here", "x"))
+        open_results(spark, Location("no-such-bucket-here", "x"), alone)
 
 
 def test_a_bucket_that_goes_away_is_told_as_such(spark: SparkSession, bucket: str, aws: Aws) -> None:
-    writer = open_results(spark, Location(bucket, "results"))
+    writer = open_results(spark, Location(bucket, "results"), alone)
     for found in aws.s3.list_objects_v2(Bucket=bucket).get("Contents", []):
         aws.s3.delete_object(Bucket=bucket, Key=found["Key"])
     aws.s3.delete_bucket(Bucket=bucket)
@@ -280,4 +284,4 @@ def test_a_bucket_that_goes_away_is_told_as_such(spark: SparkSession, bucket: st
 def test_a_refusal_is_told_as_such(spark: SparkSession, bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("moto.settings.INITIAL_NO_AUTH_ACTION_COUNT", 0)  # the server now knows nobody
     with pytest.raises(CannotPublish, match="may not be written; grant"):
-        open_results(spark, Location(bucket, "results"))
+        open_results(spark, Location(bucket, "results"), alone)

@@ -4,11 +4,11 @@ Every write is one Delta commit that replaces what the same run wrote before, so
 anywhere can be run again under its run id. Readers ignore a run whose row in `runs` is not final, and that
 row comes last.
 
-A results place has a single writer: until the ledger brings its lease, nothing but their operator keeps two
-audits of one lake apart.
+A results place has a single writer: whoever holds its lease (`ledger/lease.py`). Before every commit the lease is
+looked at again.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
@@ -38,8 +38,13 @@ ORDER = ("table_name", "axis", "kind", "partition_path", "key")
 """How rows lie inside a file: what belongs together is read together."""
 
 
-def open_results(spark: SparkSession, place: Location) -> "ResultsWriter":
+def open_results(spark: SparkSession, place: Location, still_ours: Callable[[], None]) -> "ResultsWriter":
     """The writer of a results place, after its tables were checked and something was written there.
+
+    Args:
+        spark: the session.
+        place: where the result tables lie.
+        still_ours: raises when another may write there now.
 
     Raises:
         CannotPublish: the place cannot be written, or a table there is damaged or of another version.
@@ -49,7 +54,7 @@ def open_results(spark: SparkSession, place: Location) -> "ResultsWriter":
     for name in RESULTS:
         with _refusals(table_place(place, name)):
             _check(spark, table_place(place, name), name)
-    return ResultsWriter(spark, place)
+    return ResultsWriter(spark, place, still_ours)
 
 
 def table_place(place: Location, table: str) -> Location:
@@ -60,9 +65,10 @@ def table_place(place: Location, table: str) -> Location:
 class ResultsWriter:
     """Writes one run: `begin`, then `write` for each table, then `finish`. Single writer, see the module."""
 
-    def __init__(self, spark: SparkSession, place: Location) -> None:
+    def __init__(self, spark: SparkSession, place: Location, still_ours: Callable[[], None]) -> None:
         self._spark = spark
         self._place = place
+        self._still_ours = still_ours
         self._lake = ""
 
     def begin(self, run: Mapping[str, Any]) -> None:
@@ -85,11 +91,13 @@ class ResultsWriter:
             tables: for leftover_files, the audited tables, whose rows of earlier runs are replaced.
 
         Raises:
-            CannotPublish: the results place refused. A failure of `frame` itself is raised as it comes.
+            CannotPublish: the results place refused.
+            Busy: another audit took the place over. A failure of `frame` itself is raised as it comes.
         """
         place = table_place(self._place, table)
         whose = f"lake = {literal(self._lake)} AND (run_id = {literal(run_id)}{_or_tables(tables)})"
         rows = _in_few_files(conform(frame, RESULTS[table]), table)
+        self._still_ours()
         with _refusals(place, only_its_own=True):
             writer = rows.write.format("delta").options(**PROPERTIES).partitionBy(*PARTITIONS.get(table, ()))
             if _any_rows(self._spark, place, whose):

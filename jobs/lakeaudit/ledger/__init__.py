@@ -1,0 +1,1 @@
+"""What lakeaudit remembers of a lake, and who may write it."""

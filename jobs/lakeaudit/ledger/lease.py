@@ -1,0 +1,186 @@
+"""Keeps the writers of a results place apart: one audit at a time.
+
+In a folder it is a lock that the system takes back from a process that ends in whatever way. On S3 it is an object
+with a heartbeat: one that stood still for a minute was left by the dead, and is taken over.
+"""
+
+import fcntl
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from itertools import count
+from pathlib import Path
+from threading import Event, Thread
+from time import monotonic
+from typing import TextIO
+from uuid import uuid4
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from lakeaudit.aws import Clients, explain
+from lakeaudit.errors import Busy, CannotPublish
+from lakeaudit.keys import Location
+from lakeaudit.ledger.lease_object import LeaseObject, Seen, Words
+from lakeaudit.progress import Progress
+
+NAME = "_lease"
+
+Check = Callable[[], None]
+"""Raises `Busy` when the lease is not held any more."""
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Seconds: between heartbeats, and after how many without one a lease is taken over (S3 tells whole seconds)."""
+
+    beat: float = 15.0
+    expires: float = 60.0
+
+
+@contextmanager
+def leased(
+    place: Location, clients: Clients, run_id: str, progress: Progress, pace: Pace = Pace()
+) -> Iterator[Check]:
+    """Hold the lease of a results place.
+
+    Raises:
+        Busy: another audit holds it.
+        CannotPublish: the place cannot be written, or its store would let two audits write at once.
+    """
+    lease = place.join(NAME)
+    holding = _locked(lease, run_id) if place.is_local else _beating(lease, clients, run_id, progress, pace)
+    with holding as check:
+        yield check
+
+
+@contextmanager
+def _locked(lease: Location, run_id: str) -> Iterator[Check]:
+    try:
+        file = _opened(Path(lease.spark_path))
+    except BlockingIOError:
+        raise _busy(lease, Path(lease.spark_path).read_text(encoding="utf-8")) from None
+    except OSError as error:
+        what = f"cannot be locked ({error.strerror})"
+        raise CannotPublish(lease.uri, what, "let `results` be a folder that can be written") from error
+    with file:
+        file.write(run_id)
+        file.flush()
+        yield lambda: None
+        file.truncate(0)
+
+
+def _opened(path: Path) -> TextIO:
+    """The file, locked and empty; the lock goes with the last handle to it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    file = path.open("a", encoding="utf-8")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        file.close()
+        raise
+    file.truncate(0)
+    return file
+
+
+@contextmanager
+def _beating(
+    lease: Location, clients: Clients, run_id: str, progress: Progress, pace: Pace
+) -> Iterator[Check]:
+    words: Words = {"holder": uuid4().hex, "run_id": run_id, "host": socket.gethostname(), "beat": 0}
+    store = LeaseObject(clients.s3(lease.bucket), lease)
+    with _refusals(lease):
+        etag = _taken(store, words, progress, pace)
+        if not store.honours_conditions(words):
+            raise _unfit(lease, "ignores")
+    heart = _Heart(store, words, etag, pace)
+    try:
+        yield heart.check
+    finally:
+        heart.stop()
+
+
+def _taken(store: LeaseObject, words: Words, progress: Progress, pace: Pace) -> str:
+    """The ETag of our lease."""
+    seen = store.read()
+    if seen is not None and seen.holder is not None:
+        with progress.stage("wait whether another audit is alive"):
+            seen = _outlived(store, seen, pace)
+    etag = store.write(words, seen.etag if seen else None)
+    if etag is None:
+        raise _busy(store.place, "that was faster just now")
+    return etag
+
+
+def _outlived(store: LeaseObject, held: Seen, pace: Pace) -> Seen | None:
+    """The lease once it is free, or too old."""
+    seen: Seen | None = held
+    pause = Event()
+    while seen is not None and seen.holder is not None and seen.age <= timedelta(seconds=pace.expires):
+        if seen.etag != held.etag:
+            raise _busy(store.place, seen.run_id)
+        pause.wait(pace.beat / 4)
+        seen = store.read()
+    return seen
+
+
+class _Heart:
+    """Tells the store that we are alive, and us whether the lease is still ours."""
+
+    def __init__(self, store: LeaseObject, words: Words, etag: str, pace: Pace) -> None:
+        self._store, self._words, self._etag, self._pace = store, words, etag, pace
+        self._last, self._lost, self._stopped = monotonic(), False, Event()
+        self._thread = Thread(target=self._beats, name="lease", daemon=True)
+        self._thread.start()
+
+    def _beats(self) -> None:
+        """Until stopped or overtaken; a store that does not answer is asked again."""
+        for beat in count(1):
+            if self._lost or self._stopped.wait(self._pace.beat):
+                return
+            with suppress(ClientError, BotoCoreError):
+                self._beat(beat)
+
+    def _beat(self, number: int) -> None:
+        at = monotonic()
+        etag = self._store.write(self._words | {"beat": number}, self._etag)
+        if etag is None:
+            self._lost = True
+        else:
+            self._etag, self._last = etag, at
+
+    def check(self) -> None:
+        """Raise `Busy` when another may have taken over."""
+        if self._lost or monotonic() - self._last > self._pace.expires:
+            what = "another audit may have taken over the results while this one stood still"
+            raise Busy(self._store.place.uri, what, "nothing of this run is published; run it again")
+
+    def stop(self) -> None:
+        """Give the lease back; one that cannot be given back expires."""
+        self._stopped.set()
+        self._thread.join(self._pace.beat)
+        if not self._lost and not self._thread.is_alive():
+            with suppress(ClientError, BotoCoreError):
+                self._store.write(self._words | {"holder": None}, self._etag)
+
+
+def _busy(lease: Location, run_id: str) -> Busy:
+    return Busy(
+        lease.uri, f"another audit writes here ({run_id or 'unknown'})", "run again when it has ended"
+    )
+
+
+def _unfit(lease: Location, how: str) -> CannotPublish:
+    what = f"the store {how} conditional writes, so two audits could overwrite each other's results"
+    return CannotPublish(lease.uri, what, "use a store that honours them, or a folder, for `results`")
+
+
+@contextmanager
+def _refusals(lease: Location) -> Iterator[None]:
+    try:
+        yield
+    except (ClientError, BotoCoreError) as error:
+        if isinstance(error, ClientError) and error.response.get("Error", {}).get("Code") == "NotImplemented":
+            raise _unfit(lease, "does not know") from error
+        raise CannotPublish(lease.uri, *explain(error)) from error
