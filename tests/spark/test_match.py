@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 from lakeaudit.compare.holes import assumed_vacuums, with_holes
 from lakeaudit.compare.match import Evidence, deciding_places, pairs
 from lakeaudit.compare.tables import TableFacts, roots, table_frame
+from lakeaudit.compare.tree import tree
 from lakeaudit.config import S3Guard
 from lakeaudit.evidence.protocol import Claims, Cut, Entries, Stored
 from lakeaudit.frames import small
@@ -211,6 +212,19 @@ def test_a_vacuum_is_assumed_per_table_up_to_its_youngest_absent_removal(spark: 
     frame = matched(spark, [table(), table("copy")], claimed=(claims(spark, rows),), storage=(storage,))
     found = [tuple(row) for row in assumed_vacuums(frame).select("vacuumed", "vacuumed_files").collect()]
     assert found == [("orders", 2)]
+
+
+def test_a_parent_is_only_spared_by_the_store_that_was_read_from_there_on(spark: SparkSession) -> None:
+    narrow, wide = "metastore:0", "metastore:1"
+    stores = (
+        entries_of(spark, [entry(A)], scope=(Location(BUCKET, "orders"),)),
+        entries_of(spark, [entry(A, source=wide)], source=wide, scope=(Location(BUCKET, ""),)),
+    )
+    known = [table()]
+    tables, places = table_frame(spark, known), roots([fact.table for fact in known])
+    rows = tree(spark, stores, matched(spark, known, metastores=stores), tables, places, set())
+    parents = {row["source"]: (row["parent"], row["parent_found"]) for row in rows.collect()}
+    assert parents == {narrow: ("", False), wide: ("orders", False)}
 
 
 def test_rows_beside_the_schemas_are_cut_to_them(spark: SparkSession) -> None:

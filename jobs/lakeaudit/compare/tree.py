@@ -41,9 +41,9 @@ def tree(
 
 
 def _rooted(entries: DataFrame, metastores: Sequence[Entries]) -> DataFrame:
-    """Entries directly below the place a store was read for: its own item was not read, so no parent is expected."""
-    tops = [f"{place.bucket}/{place.key}" for store in metastores for place in store.scope]
-    at_top = F.concat_ws("/", "bucket", "parent").isin(tops) if tops else F.lit(False)
+    """Entries directly below the place their store was read for: its own item was not read, so none is expected."""
+    tops = [f"{store.info.id}/{place.bucket}/{place.key}" for store in metastores for place in store.scope]
+    at_top = F.concat_ws("/", "source", "bucket", "parent").isin(tops) if tops else F.lit(False)
     return entries.withColumn("parent", F.when(at_top, "").otherwise(F.col("parent")))
 
 
