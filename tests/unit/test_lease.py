@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from threading import Semaphore
 from typing import Any
 
 import pytest
@@ -84,12 +85,14 @@ def test_a_second_audit_is_refused_and_told_of_the_first(lease: Lease, place: Lo
 
 
 def test_only_one_of_many_gets_it(lease: Lease, place: Location) -> None:
+    others = Semaphore(0)
+
     def tried(number: int) -> bool:
         try:
             with lease(place, f"run-{number}"):
-                time.sleep(2)
-                return True
+                return all(others.acquire(timeout=60) for _ in range(5))
         except Busy:
+            others.release()
             return False
 
     with ThreadPoolExecutor(6) as pool:
@@ -145,10 +148,12 @@ def test_an_overtaken_audit_is_told_and_leaves_the_other_s_lease(
     aws: Aws, lease: Lease, on_s3: Location
 ) -> None:
     with lease(on_s3) as still_ours:
+        still_ours()
         left(aws, on_s3, b'{"holder": "other", "run_id": "noon"}')
-        time.sleep(QUICK.beat * 4)
         with pytest.raises(Busy, match="may have taken over"):
-            still_ours()
+            for _ in range(100):
+                time.sleep(QUICK.beat)
+                still_ours()
     assert body(aws, on_s3)["holder"] == "other"
 
 
