@@ -52,6 +52,12 @@ def body(aws: Aws, place: Location) -> dict[str, Any]:
     return dict(json.loads(aws.s3.get_object(Bucket=place.bucket, Key=f"{place.key}/_lease")["Body"].read()))
 
 
+def for_a_while(still_ours: Check) -> None:
+    for _ in range(100):
+        time.sleep(QUICK.beat)
+        still_ours()
+
+
 def left(aws: Aws, place: Location, words: bytes) -> None:
     """As another process, which beats no more, left the lease."""
     aws.s3.put_object(Bucket=place.bucket, Key=f"{place.key}/_lease", Body=words)
@@ -151,9 +157,7 @@ def test_an_overtaken_audit_is_told_and_leaves_the_other_s_lease(
         still_ours()
         left(aws, on_s3, b'{"holder": "other", "run_id": "noon"}')
         with pytest.raises(Busy, match="may have taken over"):
-            for _ in range(100):
-                time.sleep(QUICK.beat)
-                still_ours()
+            for_a_while(still_ours)
     assert body(aws, on_s3)["holder"] == "other"
 
 
