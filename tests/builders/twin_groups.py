@@ -23,7 +23,8 @@ def same_content(s: Scenario, pairs: Sequence[Row]) -> list[tuple[str, str]]:
         owner = row["table_name"] or row["owner"]
         if owner is not None and _takes_part(row, sizes[owner]):
             folder_ = row["relative"].rpartition("/")[0]
-            place = folder_ if row["table_name"] is None and not row["o_manifest"] else row["partition_path"]
+            plain = not row["o_logged"] and row["c_kind"] != "delta"
+            place = folder_ if plain else row["partition_path"]
             groups.setdefault((owner, place, row["s_size"], _content(row)), []).append(row)
     ordered = {at: sorted(g, key=lambda r: (r["s_modified_at"], r["key"])) for at, g in groups.items()}
     return [(at[0], row["key"]) for at, group in ordered.items() for row in group[1:] if not _conflicts(row)]
@@ -38,7 +39,7 @@ def _takes_part(row: Row, min_size: int) -> bool:
 
 
 def _content(row: Row) -> str | None:
-    plain = not row["s_multipart"] and row["s_encryption"] in ("NONE", "SSE-S3")
+    plain = not row["s_multipart"] and row["s_encryption"] in (None, "NONE", "SSE-S3")
     is_md5 = row["s_etag"] is not None and matches(row["s_etag"], MD5_TEXT)
     return f"md5:{row['s_etag']}" if plain and is_md5 else row["s_checksum"]
 

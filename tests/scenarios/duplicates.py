@@ -1,7 +1,7 @@
 """Files that hold the same bytes, are listed twice or have two owners: the duplicate axis."""
 
 from tests.builders.evidence import ago, claim, stored
-from tests.builders.scenario import after, case, table, unclear
+from tests.builders.scenario import LISTS, after, case, table, unclear
 
 A, B = "orders/a", "orders/b"
 WELL = "content ok, duplicate ok, leftover ok"
@@ -33,6 +33,10 @@ SCENARIOS = (
     case("equal ETags of KMS objects prove nothing", {A: WELL, B: WELL},
          claims=[claim(A, size=5000), claim(B, size=5000)],
          objects=[stored(A, size=5000, encryption="SSE-KMS"), stored(B, size=5000, encryption="SSE-KMS")]),
+    case("equal ETags of a listing, which tells no encryption",
+         {A: WELL, B: "content ok, duplicate duplicate_content, leftover ok"},
+         claims=[claim(A, size=5000), claim(B, size=5000)],
+         objects=[stored(A, size=5000, encryption=None), stored(B, size=5000, encryption=None)]),
     case("equal checksums prove it whatever the ETags are",
          {A: WELL, B: "content ok, duplicate duplicate_content, leftover ok"},
          claims=[claim(A, size=5000), claim(B, size=5000)],
@@ -53,6 +57,11 @@ SCENARIOS = (
          {A: WELL, "orders/_b": "duplicate ok, leftover young"},
          claims=[claim(A, size=5000)],
          objects=[stored(A, size=5000), stored("orders/_b", size=5000, modified_at=ago(10))]),
+    case("a copy that no list knows, in a plain table's folder of no known partition",
+         {"orders/x/a": WELL, "orders/x/b": "duplicate duplicate_content, leftover uncommitted"},
+         claims=[claim("orders/x/a", size=5000, partition_path="x", manifest_kind="file_list")],
+         objects=[stored("orders/x/a", size=5000), stored("orders/x/b", size=5000, modified_at=ago(72.05))],
+         tables=[table(manifests=[LISTS])]),
     case("a file that no log knows and no inventory can tell of", {A: ""}, objects=[unclear(A)]),
     case("plain files of one folder without any manifest",
          {A: "leftover ok, duplicate ok", B: "leftover ok, duplicate duplicate_content"},

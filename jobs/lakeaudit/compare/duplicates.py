@@ -10,8 +10,9 @@ from lakeaudit.compare.facts import MD5_TEXT
 def same_content(pairs: DataFrame, sizes: DataFrame) -> DataFrame:
     """Ruled PAIR rows of redundant files, with related_key (the oldest of the group, tie: lesser key) and group_id.
 
-    `sizes` has name, min_size. A file takes part when it is live or no manifest knows it, its name is visible to
-    readers, it is big enough, lies before the cut, and its content is known by a full checksum or an MD5-class ETag.
+    `sizes` has name, min_size. A plain file's partition is its folder. A file takes part when it is live or no manifest
+    knows it, its name is visible to readers, it is big enough, lies before the cut, and its content is known by a full
+    checksum or an MD5-class ETag.
     """
     table = F.coalesce(F.col("table_name"), F.col("owner"))
     # what a table removed may well equal what replaced it; what no manifest knows, readers of folders still read
@@ -29,7 +30,8 @@ def same_content(pairs: DataFrame, sizes: DataFrame) -> DataFrame:
         & (F.coalesce(F.col("category"), F.lit("data")) == "data")
     )
     folder = F.regexp_replace("relative", r"/?[^/]*$", "")
-    place = F.when(unclaimed & ~F.col("o_manifest"), folder).otherwise(F.col("partition_path"))
+    plain = ~F.col("o_logged") & F.coalesce(F.col("c_kind") != "delta", F.lit(True))
+    place = F.when(plain, folder).otherwise(F.col("partition_path"))
     group = Window.partitionBy("judged_table", place, "s_size", "__content")
     order = group.orderBy("s_modified_at", "bucket", "key")
     uri = F.when(F.col("bucket") == "", F.concat(F.lit("/"), "key")).otherwise(
@@ -47,10 +49,11 @@ def same_content(pairs: DataFrame, sizes: DataFrame) -> DataFrame:
 
 
 def content() -> Column:
-    """What identifies an object's bytes: its full checksum, else its ETag where that is an MD5."""
+    """What identifies an object's bytes: its ETag where that may be an MD5, else its full checksum."""
     md5_class = (
         F.col("s_etag").rlike(MD5_TEXT)
         & ~F.coalesce("s_multipart", F.lit(False))
-        & F.col("s_encryption").isin("NONE", "SSE-S3")
+        # a listing tells no encryption; ETags that are no MD5s are never equal by chance
+        & F.coalesce(F.col("s_encryption").isin("NONE", "SSE-S3"), F.lit(True))
     )
     return F.coalesce(F.when(md5_class, F.concat(F.lit("md5:"), "s_etag")), "s_checksum")
