@@ -93,17 +93,9 @@ def bucket(aws: Aws) -> str:
     return name
 
 
-_SESSION = {
-    "spark.master": "local[2]",
-    # A session of some dozen audits spends a third of its time in the second compiler unless that waits longer.
-    "spark.driver.defaultJavaOptions": "-XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 "
-    "-XX:Tier4CompileThreshold=150000 -XX:Tier4BackEdgeThreshold=400000",
-}
-
-
 @pytest.fixture(scope="session")
 def spark(s3: Endpoint) -> Iterator[SparkSession]:
     """The only session of this test run. It reaches `s3` for every bucket without settings of its own."""
-    session = build_session("tests", s3=s3, small=True, extra=_SESSION)
+    session = build_session("tests", s3=s3, small=True, extra={"spark.master": "local[2]"})
     yield session
     session.stop()

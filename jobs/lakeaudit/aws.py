@@ -123,20 +123,24 @@ def explain(error: Exception) -> tuple[str, str]:
     if isinstance(error, EndpointConnectionError | ConnectTimeoutError | ConnectionClosedError):
         return "the endpoint cannot be reached", "check s3.endpoint and the network"
     if isinstance(error, ClientError):
-        code = str(error.response.get("Error", {}).get("Code", "?"))
+        code = code_of(error) or "?"
         return _CODES.get(code, (f"the store answered {code}", "see the store's own log"))
     return type(error).__name__, "run again with --debug for the full story"
 
 
+def code_of(error: ClientError) -> str:
+    """The store's own word for what went wrong; "" where it gave none."""
+    return str(error.response.get("Error", {}).get("Code", ""))
+
+
 def is_denied(error: ClientError) -> bool:
     """403 in any spelling: never evidence that something is absent."""
-    code = str(error.response.get("Error", {}).get("Code", ""))
-    return code in {"403", "AccessDenied", "AccessDeniedException", "AllAccessDisabled"}
+    return code_of(error) in {"403", "AccessDenied", "AccessDeniedException", "AllAccessDisabled"}
 
 
 def is_missing(error: ClientError) -> bool:
     """404 for a key, not for a bucket."""
-    return str(error.response.get("Error", {}).get("Code", "")) in {"404", "NoSuchKey"}
+    return code_of(error) in {"404", "NoSuchKey"}
 
 
 def credentials_from(at: Endpoint) -> str | None:

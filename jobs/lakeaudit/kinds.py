@@ -47,7 +47,10 @@ _ALL = (
     Kind("lost_commit", "content", "critical", "a writer recorded it; no readable state since then lists it"),
     Kind("hidden", "metastore", "info", "storage has the file; the metadata store has no entry"),
     Kind(
-        "tombstoned", "metastore", "error", "storage has it and no table removed it; the store says deleted"
+        "tombstoned",
+        "metastore",
+        "error",
+        "storage has it, a table lists it or none removed it; the store says deleted",
     ),
     Kind("phantom", "metastore", "error", "the store lists a file that storage lacks and no table needs"),
     Kind(

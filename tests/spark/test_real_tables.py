@@ -7,7 +7,6 @@ and then each loss is named.
 import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
 import pytest
 from deltalake import DeltaTable
@@ -169,7 +168,7 @@ def loud(lake: Lake, outcome: Outcome) -> list[tuple[str, str, str]]:
 @pytest.fixture(scope="module")
 def victims(spark: SparkSession, home: Path) -> dict[str, Path]:
     """One live file of each table."""
-    return {name: _live_file(spark, home / name) for name in TABLES if name != "clone"}
+    return {name: Path(min(own_files(spark, home, name))) for name in TABLES if name != "clone"}
 
 
 def test_a_healthy_lake_is_quiet_and_decided_then_every_loss_is_named(
@@ -190,14 +189,6 @@ def test_a_healthy_lake_is_quiet_and_decided_then_every_loss_is_named(
     lost = [(name, "dropped", str(victim)[1:]) for name, victim in victims.items()]
     lost.append(("clone", "dropped", str(victims["awkward"])[1:]))
     assert loud(lake, audited(spark, lake)) == sorted(lost)
-
-
-def _live_file(spark: SparkSession, table: Path) -> Path:
-    """A file of the newest state, as the library that wrote the table names it."""
-    if table.name.startswith("rs_"):
-        return table / unquote(min(DeltaTable(table).get_add_actions().column("path").to_pylist()))
-    uri = min(spark.read.format("delta").load(str(table)).inputFiles())
-    return Path(unquote(urlsplit(uri.replace("#", "%23").replace("?", "%3F")).path))
 
 
 def own_files(spark: SparkSession, home: Path, name: str) -> set[str]:

@@ -22,13 +22,12 @@ from tests.conftest import Aws
 
 ROOT = Path(__file__).parents[2]
 CHEAP = " ".join(
-    f"--conf '{setting}'"
+    f"--conf {setting}"
     for setting in (
         "spark.sql.shuffle.partitions=2",
         "spark.default.parallelism=2",
         "spark.sql.codegen.wholeStage=false",
         "spark.sql.codegen.factoryMode=NO_CODEGEN",
-        "spark.driver.defaultJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     )
 )
 """A cluster's settings would cost this little lake minutes."""

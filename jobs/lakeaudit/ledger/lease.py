@@ -13,13 +13,13 @@ from datetime import timedelta
 from itertools import count
 from pathlib import Path
 from threading import Event, Thread
-from time import monotonic
+from time import monotonic, sleep
 from typing import TextIO
 from uuid import uuid4
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from lakeaudit.aws import Clients, explain
+from lakeaudit.aws import Clients, code_of, explain
 from lakeaudit.errors import Busy, CannotPublish
 from lakeaudit.keys import Location
 from lakeaudit.ledger.lease_object import LeaseObject, Seen, Words
@@ -116,11 +116,10 @@ def _taken(store: LeaseObject, words: Words, progress: Progress, pace: Pace) -> 
 def _outlived(store: LeaseObject, held: Seen, pace: Pace) -> Seen | None:
     """The lease once it is free, or too old."""
     seen: Seen | None = held
-    pause = Event()
     while seen is not None and seen.holder is not None and seen.age <= timedelta(seconds=pace.expires):
         if seen.etag != held.etag:
             raise _busy(store.place, seen.run_id)
-        pause.wait(pace.beat / 4)
+        sleep(pace.beat / 4)
         seen = store.read()
     return seen
 
@@ -181,6 +180,6 @@ def _refusals(lease: Location) -> Iterator[None]:
     try:
         yield
     except (ClientError, BotoCoreError) as error:
-        if isinstance(error, ClientError) and error.response.get("Error", {}).get("Code") == "NotImplemented":
+        if isinstance(error, ClientError) and code_of(error) == "NotImplemented":
             raise _unfit(lease, "does not know") from error
         raise CannotPublish(lease.uri, *explain(error)) from error

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
-from lakeaudit.aws import is_missing
+from lakeaudit.aws import code_of, is_missing
 from lakeaudit.keys import Location
 
 if TYPE_CHECKING:
@@ -79,8 +79,7 @@ class LeaseObject:
                 Bucket=self.place.bucket, Key=self.place.key, Body=body, ContentType="application/json", **condition
             )  # fmt: skip
         except ClientError as error:
-            code = str(error.response.get("Error", {}).get("Code"))
-            if code in _REFUSED or is_missing(error):
+            if code_of(error) in _REFUSED or is_missing(error):
                 return None
             raise
         return put["ETag"]

@@ -91,8 +91,8 @@ class ResultsWriter:
             tables: for leftover_files, the audited tables, whose rows of earlier runs are replaced.
 
         Raises:
-            CannotPublish: the results place refused.
-            Busy: another audit took the place over. A failure of `frame` itself is raised as it comes.
+            CannotPublish: the results place refused. A failure of `frame` itself is raised as it comes.
+            Busy: another audit may have taken the place over.
         """
         place = table_place(self._place, table)
         whose = f"lake = {literal(self._lake)} AND (run_id = {literal(run_id)}{_or_tables(tables)})"

@@ -15,7 +15,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from lakeaudit.aws import Clients, explain
+from lakeaudit.aws import Clients, code_of, explain
 from lakeaudit.config import S3Guard
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.metastore.dynamodb_export import read_export
@@ -226,7 +226,7 @@ def _call(source: S3Guard, clients: Clients, operation: str, **asked: Any) -> di
     try:
         answer: dict[str, Any] = getattr(client, operation)(TableName=source.table, **asked)
     except ClientError as error:
-        if error.response.get("Error", {}).get("Code") == "ValidationException":
+        if code_of(error) == "ValidationException":
             raise _other_layout(source, "its keys are not parent and child") from error
         raise SourceError(_place(source), *explain(error)) from error
     except BotoCoreError as error:
