@@ -1,4 +1,8 @@
-"""Audits in a process group of their own, killed with SIGKILL at a chosen moment, and run again."""
+"""Audits in a process group of their own, killed with SIGKILL at chosen moments, and run again.
+
+One audit serves several moments: at each it is stopped, and its results are copied as a kill would leave them; at the
+last it is killed.
+"""
 
 import os
 import random
@@ -8,7 +12,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -77,27 +81,9 @@ def _moment(number: int, chance: random.Random) -> Moment:
     return Moment(after, table, chance.uniform(0, longest), first)
 
 
-def kill(lake_file: Path, as_of: datetime, moment: Moment) -> None:
-    """Start the audit, and kill it with all its processes at that moment.
-
-    Raises:
-        AssertionError: the moment never came.
-    """
-    folder = lake_file.parent
-    with _victim(lake_file, as_of) as process:
-        told = _told(folder / "stderr")
-        _wait(process, lambda: f'"stage": "{moment.after}"' in told() if moment.after else True, told)
-        before = _files(folder / "results" / moment.table)
-        if moment.table:
-            _wait(process, lambda: bool(_files(folder / "results" / moment.table) - before), told)
-        time.sleep(moment.delay)
-        os.killpg(process.pid, signal.SIGKILL)
-        assert process.wait() == -signal.SIGKILL, told()
-
-
 @dataclass(frozen=True)
 class Cycle:
-    """One moment, the lake of its own results, and the kill, which may still be to come."""
+    """One moment, the lake of the results it left, and the kill, which may still be to come."""
 
     moment: Moment
     lake: Lake
@@ -113,19 +99,98 @@ class Cycle:
 
 
 @contextmanager
-def killed_ahead(frozen: Frozen, wanted: Sequence[Moment], folder: Path) -> Iterator[list[Cycle]]:
-    """Kills one after the other, beside whatever the tests do: starting a JVM leaves a core free."""
+def killed_ahead(
+    frozen: Frozen, wanted: Sequence[Moment], folder: Path, *, each: int
+) -> Iterator[list[Cycle]]:
+    """Audits that serve up to `each` moments, one after the other, beside whatever the tests do meanwhile."""
     with ThreadPoolExecutor(1) as pool:
-        cycles = []
-        for number, moment in enumerate(wanted):
-            place = folder / str(number)
-            lake = frozen.lake(place, first=moment.first)
-            killed = pool.submit(kill, place / "lake.yaml", frozen.as_of, moment)
-            cycles.append(Cycle(moment, lake, killed))
+        cycles: list[Cycle] = []
+        for victim, group in enumerate(_groups(wanted, each)):
+            place = folder / f"victim-{victim}"
+            frozen.lake(place, first=group[0].first)
+            left = [(moment, folder / f"{victim}-{number}") for number, moment in enumerate(group)]
+            killed = pool.submit(kill, place, frozen.as_of, left)
+            cycles += [Cycle(moment, frozen.lake(path, first=True), killed) for moment, path in left]
         try:
             yield cycles
         finally:
             pool.shutdown(cancel_futures=True)
+
+
+def _groups(wanted: Sequence[Moment], each: int) -> Iterator[Sequence[Moment]]:
+    for first in (True, False):
+        alike = [moment for moment in wanted if moment.first == first]
+        yield from (alike[start : start + each] for start in range(0, len(alike), each))
+
+
+def kill(home: Path, as_of: datetime, left: Sequence[tuple[Moment, Path]]) -> None:
+    """Start the audit of the lake at `home`; leave its results of each moment below that moment's path; kill it.
+
+    Raises:
+        AssertionError: a moment never came.
+    """
+    waits = [_Wait(home, moment, path) for moment, path in left]
+    stopped, last = 0.0, time.monotonic() + PATIENCE
+    with _victim(home / "lake.yaml", as_of) as process:
+        while waits:
+            told = (home / "stderr").read_text(errors="replace")
+            assert process.poll() is None, f"the audit ended too early:\n{told[-3000:]}"
+            assert time.monotonic() < last, f"{waits[0].moment} never came:\n{told[-3000:]}"
+            began = time.monotonic()
+            over = [wait for wait in waits if wait.over(told, began - stopped)]
+            waits = [wait for wait in waits if wait not in over]
+            if over:
+                _halt(process, over, finally_=not waits)
+                stopped += time.monotonic() - began
+            time.sleep(0.005)
+
+
+def _halt(process: subprocess.Popen[bytes], over: Sequence["_Wait"], *, finally_: bool) -> None:
+    """What is on disk is all that a kill would leave: nothing that the audit still holds in memory is written."""
+    os.killpg(process.pid, signal.SIGKILL if finally_ else signal.SIGSTOP)
+    for wait in over:
+        wait.keep()
+    if finally_:
+        assert process.wait() == -signal.SIGKILL
+    else:
+        os.killpg(process.pid, signal.SIGCONT)
+
+
+@dataclass(eq=False)
+class _Wait:
+    """For one moment of an audit at `home`; times are the audit's own, which stand still while it is stopped."""
+
+    home: Path
+    moment: Moment
+    place: Path
+    _before: set[str] | None = None
+    _due: float | None = None
+
+    def over(self, told: str, now: float) -> bool:
+        """Whether the moment has come."""
+        if self._before is None and self._stage_is_over(told):
+            self._before = self._files()
+        if self._due is None and self._before is not None and self._sign(self._before):
+            self._due = now + self.moment.delay
+        return self._due is not None and now >= self._due
+
+    def keep(self) -> None:
+        """Copy the results, once nobody writes to them any more."""
+        results = self.home / "results"
+        seen = None
+        while seen != (seen := _state(results)):
+            time.sleep(0.02)
+        if results.exists():
+            shutil.copytree(results, self.place / "results")
+
+    def _stage_is_over(self, told: str) -> bool:
+        return not self.moment.after or f'"stage": "{self.moment.after}"' in told
+
+    def _sign(self, before: set[str]) -> bool:
+        return not self.moment.table or bool(self._files() - before)
+
+    def _files(self) -> set[str]:
+        return set(_state(self.home / "results" / self.moment.table))
 
 
 @contextmanager
@@ -148,17 +213,11 @@ def _victim(lake_file: Path, as_of: datetime) -> Iterator[subprocess.Popen[bytes
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _told(path: Path) -> Callable[[], str]:
-    return lambda: path.read_text(errors="replace")
-
-
-def _wait(process: subprocess.Popen[bytes], come: Callable[[], bool], told: Callable[[], str]) -> None:
-    last = time.monotonic() + PATIENCE
-    while not come():
-        assert process.poll() is None, f"the audit ended too early:\n{told()[-3000:]}"
-        assert time.monotonic() < last, f"the moment never came:\n{told()[-3000:]}"
-        time.sleep(0.002)
-
-
-def _files(folder: Path) -> set[str]:
-    return {str(Path(where, name)) for where, _, names in os.walk(folder) for name in names}
+def _state(folder: Path) -> dict[str, int]:
+    """When each file below the folder was last written, in ns."""
+    state = {}
+    for where, _, names in os.walk(folder):
+        for name in names:
+            with suppress(FileNotFoundError):
+                state[f"{where}/{name}"] = Path(where, name).stat().st_mtime_ns
+    return state

@@ -23,7 +23,7 @@ def frozen(spark: SparkSession, aws: Aws, s3: Endpoint, tmp_path_factory: pytest
 
 @pytest.fixture(scope="module")
 def cycles(frozen: Frozen, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Cycle]]:
-    with killed_ahead(frozen, moments(COUNT, SEED), tmp_path_factory.mktemp("killed")) as cycles:
+    with killed_ahead(frozen, moments(COUNT, SEED), tmp_path_factory.mktemp("killed"), each=1) as cycles:
         yield cycles
 
 

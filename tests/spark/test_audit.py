@@ -58,15 +58,6 @@ def states(outcome: Outcome, axis: str = "content") -> dict[str, str]:
     return {table: axes[axis]["status"] for table, axes in outcome.summary["coverage"].items()}
 
 
-def test_a_healthy_lake_is_quiet_and_decided(shop: Shop, run: Audit, tmp_path: Path) -> None:
-    shop.take_inventory()
-    lake = shop.lake(tmp_path)
-    outcome = run(lake)
-    assert (found(lake, outcome.run_id), outcome.status, outcome.exit_code) == ([], "complete", 0)
-    shares = {axes["content"]["decided_share"] for axes in outcome.summary["coverage"].values()}
-    assert shares == {1.0}
-
-
 def test_each_damage_is_named_by_its_key_and_a_run_again_leaves_the_same_rows(
     shop: Shop, run: Audit, tmp_path: Path
 ) -> None:
@@ -137,18 +128,11 @@ def _stale(shop: Shop) -> None:
     shop.take_inventory(at=datetime.now(UTC) - timedelta(days=9))
 
 
-def _missing_and_torn_data_files(shop: Shop) -> None:
-    laid = shop.take_inventory(files=3)
-    shop.s3.put_object(Bucket=shop.bucket, Key=laid.data[0], Body=b"torn")
-    shop.s3.delete_object(Bucket=shop.bucket, Key=laid.data[1])
-
-
 @pytest.mark.parametrize(
     ("damage", "exit_code", "content", "kinds"),
     [
         (_no_report, 10, {"orders": "partial", "customers": "partial"}, ["unreadable_evidence"]),
         (_stale, 3, {"orders": "complete", "customers": "complete"}, ["unreadable_evidence"]),
-        (_missing_and_torn_data_files, 3, {}, ["unreadable_evidence"]),
     ],
     ids=lambda value: value.__name__.strip("_") if callable(value) else "",
 )
@@ -205,11 +189,19 @@ def test_a_hole_in_storage_is_answered_by_a_live_look(shop: Shop, run: Audit, tm
     shop.s3.delete_object(Bucket=shop.bucket, Key=gone)
     _missing_and_torn_data_files(shop)
     lake = shop.lake(tmp_path)
-    assert ("orders", "dropped", gone) in found(lake, run(lake).run_id)
+    looked = run(lake)
+    assert (looked.exit_code, looked.summary["findings"]) == (3, {"dropped": 1, "unreadable_evidence": 1})
+    assert ("orders", "dropped", gone) in found(lake, looked.run_id)
     blind = shop.lake(tmp_path, defaults="grace: 0s, confirm: {mode: none}")
     outcome = run(blind)
     assert outcome.summary["findings"] == {"unreadable_evidence": 1}
     assert states(outcome)["orders"] == "partial"
+
+
+def _missing_and_torn_data_files(shop: Shop) -> None:
+    laid = shop.take_inventory(files=3)
+    shop.s3.put_object(Bucket=shop.bucket, Key=laid.data[0], Body=b"torn")
+    shop.s3.delete_object(Bucket=shop.bucket, Key=laid.data[1])
 
 
 def test_a_table_that_no_source_covers_is_said(shop: Shop, run: Audit, tmp_path: Path) -> None:

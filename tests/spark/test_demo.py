@@ -21,7 +21,7 @@ from lakeaudit.progress import SilentProgress
 from tests.builders.writer import BusyWriter
 
 QUIET = SilentProgress()
-QUICK, ALL = 2, 20
+QUICK, SOAK = 2, 20
 """How many seeds are drawn in `make test` beside that of the whole command, and in the soak."""
 
 Audit = Callable[..., Comparison]
@@ -96,7 +96,7 @@ def remembered() -> Callable[[], None]:
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
-    "_number", [*range(QUICK), *(pytest.param(n, marks=pytest.mark.soak) for n in range(QUICK, ALL))]
+    "_number", [*range(QUICK), *(pytest.param(n, marks=pytest.mark.soak) for n in range(QUICK, QUICK + SOAK))]
 )
 def test_what_was_broken_is_found_and_nothing_else(audit_damaged: Audit, _number: int) -> None:
     draw = story.Draw.of(None, None)

@@ -22,8 +22,9 @@ from tests.conftest import Aws
 
 ROOT = Path(__file__).parents[2]
 CHEAP = " ".join(
-    f"--conf {setting}"
+    f"--conf '{setting}'"
     for setting in (
+        "spark.driver.defaultJavaOptions=-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m",
         "spark.sql.shuffle.partitions=2",
         "spark.default.parallelism=2",
         "spark.sql.codegen.wholeStage=false",
