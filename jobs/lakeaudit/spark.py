@@ -11,7 +11,7 @@ import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
 from py4j.java_gateway import JVMView
 from py4j.protocol import Py4JError
@@ -193,6 +193,7 @@ def _start(app_name: str, wanted: dict[str, str]) -> SparkSession:
         ) from error
     _check_jars(spark)
     _set_utc(spark)
+    _remember_classes(spark)
     return spark
 
 
@@ -221,6 +222,25 @@ def _check_jars(spark: SparkSession) -> None:
         except Py4JError:
             way_out = "take over the variables of .venv/spark-conf/env.sh first"
             raise CannotAudit("spark-submit", f"its JVM lacks {name}", way_out) from None
+
+
+class _Remembered:
+    """A Java class whose members are looked up once."""
+
+    def __init__(self, java_class: Any) -> None:
+        self._java_class = java_class
+
+    def __getattr__(self, name: str) -> Any:
+        member = getattr(self._java_class, name)
+        setattr(self, name, member)
+        return member
+
+
+def _remember_classes(spark: SparkSession) -> None:
+    """Look up once what every column asks the JVM for: a class, sought in all jars, and a member of it."""
+    jvm = _jvm(spark)
+    for name in ("functions", "org.apache.spark.sql.functions", "PythonUtils", "PythonSQLUtils"):
+        setattr(jvm, name, _Remembered(getattr(jvm, name)))
 
 
 def _set_utc(spark: SparkSession) -> None:
