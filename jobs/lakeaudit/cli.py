@@ -30,11 +30,18 @@ Tables = Annotated[
     list[str] | None, typer.Option("--table", metavar="NAME", help="Only this table; repeatable.")
 ]
 RunId = Annotated[str | None, typer.Option("--run-id", metavar="ID", help="The run's id.")]
+Ids = Annotated[
+    list[str], typer.Argument(metavar="ID...", help="Ids of discrepancies, or their first characters.")
+]
+Reason = Annotated[str, typer.Option("--reason", help="Why; it is shown wherever the discrepancy is.")]
+Until = Annotated[str, typer.Option("--until", metavar="DAY", help="The last day, such as 2027-06-01.")]
+By = Annotated[str | None, typer.Option("--by", metavar="NAME", help="Who; by default the user.")]
 FailOn = Literal["critical", "error", "warning", "info", "never"]
 
 EXIT_CODES = (
     "Exit codes: 0 audited; 1 findings at or above --fail-on; 2 bad command line or lake file; 3 audited in part; "
-    "10 nothing could be audited; 14 results could not be written; 70 a bug of lakeaudit."
+    "10 nothing could be audited; 13 another audit is at work here, or was since; 14 results could not be written; "
+    "70 a bug of lakeaudit."
 )
 
 INTERRUPTED = 130
@@ -167,6 +174,48 @@ def findings(
 
 
 @app.command()
+def discrepancies(
+    lake: LakeFile,
+    state: Annotated[Literal["pending", "open", "resolved", "all"], typer.Option()] = "open",
+    format: Annotated[Literal["table", "csv", "jsonl"], typer.Option()] = "table",  # noqa: A002
+) -> int:
+    """Print the ledger: what is open over all runs, since when, and who accepts it."""
+    from lakeaudit.commands import discrepancies as command
+
+    verdict = command.write(_results(_load(lake)), sys.stdout, state=state, format=format)
+    typer.echo(verdict, err=True)
+    return 0
+
+
+@app.command()
+def ack(lake: LakeFile, ids: Ids, reason: Reason, until: Until, by: By = None) -> int:
+    """Accept discrepancies until a day: they count for no exit code and page nobody, unless they get worse."""
+    from lakeaudit.commands import discrepancies as command
+
+    loaded = _load(lake)
+    said = command.acknowledge(loaded, _results(loaded), ids, command.ack_of(by, reason, until), _now())
+    return _told(said)
+
+
+@app.command()
+def unack(lake: LakeFile, ids: Ids) -> int:
+    """Accept discrepancies no longer."""
+    from lakeaudit.commands import discrepancies as command
+
+    loaded = _load(lake)
+    return _told(command.withdraw(loaded, _results(loaded), ids))
+
+
+@app.command()
+def baseline(lake: LakeFile, reason: Reason, until: Until, by: By = None) -> int:
+    """Accept all that is open today as known debt, so that only what is new speaks."""
+    from lakeaudit.commands import discrepancies as command
+
+    loaded = _load(lake)
+    return _told(command.baseline(loaded, _results(loaded), command.ack_of(by, reason, until), _now()))
+
+
+@app.command()
 def explain(
     lake: LakeFile,
     uri: Annotated[str, typer.Argument(metavar="URI", help="s3://bucket/key, or a local path.")],
@@ -215,7 +264,7 @@ def report(
 def doctor(lake: LakeFile) -> int:
     """Check Java, jars, credentials, every source and the results place, and say what to do.
 
-    An empty object `_probe` is written to the results place and removed again.
+    The objects `_probe` and `_canary` are written to the results place and removed again.
     """
     from lakeaudit.commands import doctor as command
     from lakeaudit.stores import clients_of
@@ -244,6 +293,11 @@ def demo(
 def schema() -> int:
     """Print the JSON Schema of the lake file."""
     typer.echo(json.dumps(lake_schema(), indent=2))
+    return 0
+
+
+def _told(said: str) -> int:
+    typer.echo(said, err=True)
     return 0
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from botocore.exceptions import BotoCoreError, ClientError
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from lakeaudit.aws import Clients, is_denied, is_missing
@@ -36,15 +36,18 @@ _ARROW = pa.schema([(field.name, _TYPES[field.dataType.simpleString()]) for fiel
 
 
 def candidates(suspects: DataFrame, limit: int) -> DataFrame:
-    """The keys to look at, worst findings first, `limit` at most: columns bucket, key."""
+    """The keys to look at, `limit` at most: columns bucket, key.
+
+    What is still open comes first, then the worst; among equals every table has its turn. Takes rows of `limited`.
+    """
     weighed = suspects.groupBy("bucket", "key").agg(
-        F.min(severity_rank()).alias("rank"), F.max(F.coalesce("c_size", "s_size", "m_size")).alias("bytes")
+        F.max(_known()).alias("known"),
+        F.min(severity_rank()).alias("rank"),
+        F.min("turn").alias("turn"),
+        F.max(F.coalesce("c_size", "s_size", "m_size")).alias("bytes"),
     )
-    return (
-        weighed.orderBy("rank", F.desc_nulls_last("bytes"), "bucket", "key")
-        .limit(limit)
-        .select("bucket", "key")
-    )
+    order = (F.desc("known"), "rank", "turn", F.desc_nulls_last("bytes"), "bucket", "key")
+    return weighed.orderBy(*order).limit(limit).select("bucket", "key")
 
 
 def look(keys: DataFrame, clients: Clients, *, rate: int, tasks: int) -> DataFrame:
@@ -226,13 +229,22 @@ def _look_local(key: str) -> dict[str, Any]:
 
 
 def limited(suspects: DataFrame, table_limits: dict[str, int]) -> DataFrame:
-    """Findings that a live check can answer, cut to each table's own limit, worst first."""
-    asked = suspects.filter(F.col("axis").isin(*CONFIRMED_AXES) & (F.col("outcome") == "finding"))
-    rank = F.row_number().over(
+    """What a live check can answer, findings and what is still open, cut to each table's own limit.
+
+    Adds `turn`: the row's place within its table, what is still open first, then the worst.
+    """
+    asked = suspects.filter(
+        F.col("axis").isin(*CONFIRMED_AXES) & ((F.col("outcome") == "finding") | _known())
+    )
+    turn = F.row_number().over(
         Window.partitionBy("judged_table").orderBy(
-            severity_rank(), F.desc_nulls_last("c_size"), "bucket", "key"
+            F.desc(_known()), severity_rank(), F.desc_nulls_last("c_size"), "bucket", "key"
         )
     )
     limits = small(suspects.sparkSession, list(table_limits.items()), "judged_table string, __limit long")
-    ranked = asked.withColumn("__rank", rank).join(F.broadcast(limits), "judged_table")
-    return ranked.filter(F.col("__rank") <= F.col("__limit")).drop("__rank", "__limit")
+    ranked = asked.withColumn("turn", turn).join(F.broadcast(limits), "judged_table")
+    return ranked.filter(F.col("turn") <= F.col("__limit")).drop("__limit")
+
+
+def _known() -> Column:
+    return F.col("known_as").isNotNull()

@@ -1,6 +1,6 @@
 """Looks at everything an audit will need, each with the smallest request that proves it, and says what to do.
 
-Nothing is changed but one object: `_probe` in the results place is written, empty, and removed.
+Nothing is changed but two objects: `_probe` and `_canary` in the results place are written and removed.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

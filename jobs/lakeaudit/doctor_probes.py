@@ -17,6 +17,7 @@ from lakeaudit.evidence.metastore.s3guard import LAYOUT, MARKER
 from lakeaudit.evidence.storage.inventory_manifest import Report, candidates, find_report
 from lakeaudit.evidence.storage.s3_listing import rights
 from lakeaudit.keys import Location
+from lakeaudit.ledger.lease import probe_conditions
 from lakeaudit.report.words import age, count
 from lakeaudit.stores import endpoint
 
@@ -73,15 +74,21 @@ def table(table: Table, clients: Clients) -> str:
 
 
 def results(place: Location, clients: Clients) -> Found:
-    """An empty object can be written there and removed again."""
-    told = "can be written (`_probe` was put there and removed); one audit at a time may write here"
+    """An empty object can be written there and removed again, and the store would keep two audits apart.
+
+    Raises:
+        CannotPublish: it would not.
+    """
     if place.is_local:
         _write_locally(place)
-        return Found(told)
+        return Found("can be written (`_probe` was put there and removed); a lock keeps two audits apart")
     client, key = clients.s3(place.bucket), place.join("_probe").key
     client.put_object(Bucket=place.bucket, Key=key, Body=b"")
     client.delete_object(Bucket=place.bucket, Key=key)
-    return Found(told)
+    probe_conditions(place, clients)
+    return Found(
+        "can be written, and conditional writes are honoured (tried on objects that were removed again)"
+    )
 
 
 def _report(source: S3Inventory, clients: Clients, now: datetime, covered: list[Location]) -> Found:

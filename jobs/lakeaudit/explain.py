@@ -42,7 +42,8 @@ class Explanation:
     """Everything known of one file.
 
     `table` owns the key (null: none does); `run` is the row of `runs` the findings are of (null: no audit has
-    finished); `findings` are about the file itself, `groups` about a group, prefix or table that holds it.
+    finished); `findings` are about the file itself, `groups` about a group, prefix or table that holds it;
+    `discrepancies` are its rows of the ledger and `history` their transitions, oldest first.
     """
 
     uri: str
@@ -54,12 +55,14 @@ class Explanation:
     findings: list[Row]
     groups: list[Row]
     coverage: list[Row]
+    discrepancies: list[Row]
+    history: list[Row]
 
     @property
     def unknown(self) -> bool:
         """Nobody has ever heard of it: every source answered, none has it, and no table or finding names it."""
         nobody = all(said.answer in ("absent", "not_asked") for said in self.sources)
-        return nobody and self.table is None and not self.findings and not self.groups
+        return nobody and self.table is None and not (self.findings or self.groups or self.discrepancies)
 
 
 def explain_file(lake: Lake, results: Results, clients: Clients, uri: str) -> Explanation:
@@ -73,6 +76,8 @@ def explain_file(lake: Lake, results: Results, clients: Clients, uri: str) -> Ex
     table = owner_of({each.location: each.name for each in lake.tables}, bucket, key)
     run = results.last_published()
     findings = results.findings_of_file(run["run_id"], bucket, key) if run else []
+    remembered = results.discrepancies_of_file(bucket, key)
+    ids = [row["discrepancy_id"] for row in remembered]
     return Explanation(
         uri=uri_of(bucket, key),
         bucket=bucket,
@@ -83,6 +88,8 @@ def explain_file(lake: Lake, results: Results, clients: Clients, uri: str) -> Ex
         findings=sorted(findings, key=lambda row: SEVERITIES.index(row["severity"])),
         groups=_groups(results, run["run_id"], table, bucket, key) if run else [],
         coverage=results.coverage(run["run_id"], (table,)) if run and table else [],
+        discrepancies=remembered,
+        history=results.history(ids) if ids else [],
     )
 
 

@@ -5,7 +5,7 @@ vacuums, the live check and the tables' newest states can clear a suspect, never
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -16,7 +16,7 @@ from lakeaudit import confirm
 from lakeaudit.blind import all_holes, blind_findings, counted
 from lakeaudit.compare import coverage, duplicates, findings, leftovers, mass, rules, tree, verdicts
 from lakeaudit.compare.classify import judged, ruled
-from lakeaudit.compare.coverage import Tallies
+from lakeaudit.compare.coverage import Means, Tallies
 from lakeaudit.compare.facts import TREE_FACTS
 from lakeaudit.compare.findings import Stamp
 from lakeaudit.compare.holes import assumed_vacuums, with_holes, with_vacuums
@@ -27,6 +27,9 @@ from lakeaudit.config import Lake, Table
 from lakeaudit.evidence.protocol import Context, Hole
 from lakeaudit.frames import computed, small
 from lakeaudit.keys import Location
+from lakeaudit.ledger.looks import Look, looks
+from lakeaudit.ledger.recall import Memory
+from lakeaudit.ledger.said import words
 from lakeaudit.observe import Observed, changes
 from lakeaudit.progress import Progress
 from lakeaudit.schemas import COVERAGE
@@ -59,6 +62,8 @@ class Judgement:
     coverage: DataFrame
     findings: DataFrame
     leftover_files: DataFrame
+    words: DataFrame | None
+    looks: list[Look]
 
 
 @dataclass
@@ -71,6 +76,7 @@ class Bench:
     context: Context
     stamp: Stamp
     facts: list[TableFacts]
+    memory: Memory
 
     @cached_property
     def tables(self) -> DataFrame:
@@ -110,16 +116,20 @@ def judge(bench: Bench, progress: Progress) -> Judgement:
             groups = others.result()
             blind = blind_findings(bench.lake, bench.scope, bench.observed, holes, vacuums)
             found, files = _findings(bench, remaining, groups, blind, settled)
-            rows = _coverage(bench, coverage.together(settled, reread), groups, holes)
+            able = _means(bench, holes)
+            rows = _coverage(bench, coverage.together(settled, reread), groups, able)
     frame = small(bench.context.spark, [tuple(row[n] for n in COVERAGE.names) for row in rows], COVERAGE)
-    return Judgement(holes, counts, rows, frame, found, findings.as_leftover_rows(files))
+    taken = looks(rows, able, bench.stamp.as_of, all_sources=not bench.observed.listed)
+    leftover_files = findings.as_leftover_rows(files)
+    return Judgement(holes, counts, rows, frame, found, leftover_files, words(remaining), taken)
 
 
 def bench_for(
-    lake: Lake, scope: Sequence[Table], observed: Observed, context: Context, stamp: Stamp
+    lake: Lake, scope: Sequence[Table], observed: Observed, context: Context, stamp: Stamp, memory: Memory
 ) -> Bench:
     """The bench of one run."""
-    return Bench(lake, scope, observed, context, stamp, table_facts(lake.tables, observed.evidence.claims))
+    facts = table_facts(lake.tables, observed.evidence.claims)
+    return Bench(lake, scope, observed, context, stamp, facts, memory)
 
 
 def first_reading(bench: Bench) -> tuple[DataFrame, DataFrame, Tallies]:
@@ -129,8 +139,10 @@ def first_reading(bench: Bench) -> tuple[DataFrame, DataFrame, Tallies]:
     # holes in manifests are known before anything is judged; those in storage and metastores once all is read
     world = computed(judged(with_holes(matched, (), bench.facts)))
     every = verdicts.verdicts(world, bench.scope, bench.lake.ignores, bench.stamp.as_of.date())
-    settled = _tallied(every.filter(F.col("outcome") != "finding"))
-    return world, computed(every.filter(F.col("outcome") == "finding")), settled
+    every = bench.memory.recalled(every.withColumn("suspected", F.col("outcome") == "finding"))
+    again = F.col("suspected") | F.col("known_as").isNotNull()
+    settled = _tallied(every.filter(~again))
+    return world, computed(every.filter(again)), settled
 
 
 def second_reading(bench: Bench, suspects: DataFrame, holed: set[str], vacuums: DataFrame) -> DataFrame:
@@ -216,10 +228,14 @@ def _findings(
     return computed(together), files
 
 
-def _coverage(bench: Bench, tallies: Tallies, others: _Others, holes: Sequence[Hole]) -> list[dict[str, Any]]:
+def _means(bench: Bench, holes: Sequence[Hole]) -> Means:
+    able = means(bench.observed.evidence, bench.facts_in_scope, bench.lake.metastores, _holed(holes))
+    return replace(able, overtaken=bench.memory.overtaken)
+
+
+def _coverage(bench: Bench, tallies: Tallies, others: _Others, able: Means) -> list[dict[str, Any]]:
     counted_others = coverage.tallies(row.asDict() for row in coverage.count_others(_sized(others)).collect())
     tallies = coverage.together(tallies, counted_others)
-    able = means(bench.observed.evidence, bench.facts_in_scope, _holed(holes))
     return coverage.rows(bench.facts_in_scope, tallies, able, bench.stamp.run_id, bench.stamp.lake)
 
 

@@ -33,13 +33,17 @@ Begun = list[tuple[SourceInfo, Future[Read]]]
 
 @dataclass(frozen=True)
 class Observed:
-    """What was read. `rejects` counts, per source, the rows that could not be understood, once the frames have run."""
+    """What was read. `rejects` counts, per source, the rows that could not be understood, once the frames have run.
+
+    `listed`: tables were listed now, and the lake file's storage sources were left alone.
+    """
 
     evidence: Evidence
     infos: tuple[SourceInfo, ...]
     holes: tuple[Hole, ...]
     warnings: tuple[str, ...]
     rejects: dict[str, Observation] = field(default_factory=dict)
+    listed: bool = False
 
 
 @dataclass
@@ -96,9 +100,8 @@ def observe(lake: Lake, context: Context, live_tables: Sequence[Table]) -> Obser
         [replace(e, frame=reading.counted(e.info.id, e.frame)) for e in entries],
         {read.info.id: sources[read.info.id] for read in entries},
     )
-    return Observed(
-        evidence, tuple(reading.infos), tuple(reading.holes), tuple(reading.warnings), reading.rejects
-    )
+    infos, holes, warnings = tuple(reading.infos), tuple(reading.holes), tuple(reading.warnings)
+    return Observed(evidence, infos, holes, warnings, reading.rejects, listed=bool(live_tables))
 
 
 def changes(observed: Observed, lake: Lake, context: Context) -> list[Changes]:

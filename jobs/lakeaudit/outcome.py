@@ -11,6 +11,7 @@ from lakeaudit import __version__
 from lakeaudit.compare.findings import Stamp
 from lakeaudit.evidence.protocol import SourceInfo
 from lakeaudit.judge import Judgement
+from lakeaudit.ledger.tables import Standing
 from lakeaudit.observe import Observed
 from lakeaudit.rows import iso
 
@@ -21,7 +22,8 @@ DECIDED = ("consistent", "findings", "ignored")
 class Outcome:
     """`summary` is the object of `--format json`; `exit_code` leaves `--fail-on` to the command line.
 
-    `warnings` are what the sources had to say of themselves.
+    `pressing` counts findings by severity without those that a person has accepted; `warnings` are what the sources
+    had to say of themselves.
     """
 
     run_id: str
@@ -29,16 +31,23 @@ class Outcome:
     summary: dict[str, Any]
     exit_code: int
     run_row: dict[str, Any]
+    pressing: Mapping[str, int]
     warnings: tuple[str, ...] = field(default=())
 
 
 def conclude(
-    observed: Observed, judgement: Judgement, stamp: Stamp, started: datetime, finished: datetime
+    observed: Observed,
+    judgement: Judgement,
+    standing: Standing,
+    stamp: Stamp,
+    started: datetime,
+    finished: datetime,
 ) -> Outcome:
-    """Everything that is said of the run once its findings stand."""
+    """Everything that is said of the run once its findings and the ledger stand."""
     tables = _tables(judgement.coverage_rows)
     status = _status(judgement)
     kinds = _kinds(judgement.findings)
+    pressing = kinds if standing.accepted is None else _kinds(_without(judgement.findings, standing.accepted))
     infos = [_source(info, judgement.counts.get(info.id, {})) for info in observed.infos]
     summary = {
         "run_id": stamp.run_id,
@@ -52,7 +61,7 @@ def conclude(
         "coverage": _coverage(judgement.coverage_rows),
         "findings": _summed(kinds, "kind"),
         "severities": _summed(kinds, "severity"),
-        "states": {},
+        "states": dict(standing.states),
     }
     row = {
         "run_id": stamp.run_id,
@@ -66,8 +75,10 @@ def conclude(
         "tables_audited": sum(state != "off" for state in tables.values()),
         "version": __version__,
     }
-    codes = {"complete": 0, "partial": 3, "failed": 10}
-    return Outcome(stamp.run_id, status, summary, codes[status], row, observed.warnings)
+    overtaken = any(row["status"] == "overtaken" for row in judgement.coverage_rows)
+    code = 13 if overtaken else {"complete": 0, "partial": 3, "failed": 10}[status]
+    severities = _summed(pressing, "severity")
+    return Outcome(stamp.run_id, status, summary, code, row, severities, observed.warnings)
 
 
 def _status(judgement: Judgement) -> str:
@@ -105,6 +116,10 @@ def _coverage(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
 def _kinds(found: DataFrame) -> list[dict[str, Any]]:
     """Small: kinds x severities."""
     return [row.asDict() for row in found.groupBy("kind", "severity").count().collect()]
+
+
+def _without(found: DataFrame, accepted: DataFrame) -> DataFrame:
+    return found.join(accepted, "discrepancy_id", "left_anti")
 
 
 def _summed(kinds: Sequence[Mapping[str, Any]], name: str) -> dict[str, int]:

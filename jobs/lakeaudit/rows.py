@@ -1,4 +1,4 @@
-"""Rows of findings as people and programs take them: a table, CSV for spreadsheets, JSON Lines.
+"""Rows of findings and of the ledger as people and programs take them: a table, CSV for spreadsheets, JSON Lines.
 
 JSON Lines is exact: every column, nulls kept, times ISO-8601 with Z, and plain ASCII, so that no key can act on a
 terminal. CSV is for spreadsheets: a text that one of them would run as a formula gets a leading apostrophe.
@@ -6,22 +6,35 @@ terminal. CSV is for spreadsheets: a text that one of them would run as a formul
 
 import csv
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Any, TextIO
 
 import pyarrow as pa
 from rich.console import Console
 
-from lakeaudit.schemas import FINDINGS
-from lakeaudit.show import finding
+from lakeaudit import show
+from lakeaudit.schemas import DISCREPANCIES, FINDINGS
 
 Row = Mapping[str, Any]
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
-def write_jsonl(rows: Iterable[Row], out: TextIO) -> int:
+@dataclass(frozen=True)
+class Kind:
+    """What the rows are: their columns, and how one of them is shown to people."""
+
+    columns: Sequence[str]
+    show: Callable[[Console, Row], None]
+
+
+FINDING_ROWS = Kind(FINDINGS.names, show.finding)
+DISCREPANCY_ROWS = Kind(DISCREPANCIES.names, show.discrepancy)
+
+
+def write_jsonl(rows: Iterable[Row], out: TextIO, _kind: Kind) -> int:
     """One JSON object a row; the number of rows."""
     number = 0
     for row in rows:
@@ -30,28 +43,28 @@ def write_jsonl(rows: Iterable[Row], out: TextIO) -> int:
     return number
 
 
-def write_csv(rows: Iterable[Row], out: TextIO) -> int:
+def write_csv(rows: Iterable[Row], out: TextIO, kind: Kind) -> int:
     """A header and a record a row; nulls are empty. The number of rows."""
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(FINDINGS.names)
+    writer.writerow(kind.columns)
     number = 0
     for row in rows:
-        writer.writerow([_cell(row[name]) for name in FINDINGS.names])
+        writer.writerow([_cell(row[name]) for name in kind.columns])
         number += 1
     return number
 
 
-def write_table(rows: Iterable[Row], out: TextIO) -> int:
-    """Two lines a finding, for people: what, then where, so that a key can be copied whole."""
+def write_table(rows: Iterable[Row], out: TextIO, kind: Kind) -> int:
+    """A few lines a row, for people: what, then where, so that a key can be copied whole."""
     console = Console(file=out, highlight=False)
     number = 0
     for row in rows:
-        finding(console, row)
+        kind.show(console, row)
         number += 1
     return number
 
 
-WRITERS: dict[str, Callable[[Iterable[Row], TextIO], int]] = {
+WRITERS: dict[str, Callable[[Iterable[Row], TextIO, Kind], int]] = {
     "table": write_table,
     "csv": write_csv,
     "jsonl": write_jsonl,

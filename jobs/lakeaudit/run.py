@@ -1,4 +1,4 @@
-"""One audit from top to bottom: observe, match, classify, look now, publish."""
+"""One audit from top to bottom: recall, observe, match, classify, look now, remember, publish."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,9 +15,13 @@ from lakeaudit.errors import BadInput
 from lakeaudit.evidence.protocol import Context
 from lakeaudit.judge import Judgement, bench_for, judge
 from lakeaudit.ledger.lease import leased
+from lakeaudit.ledger.recall import killed, recall
+from lakeaudit.ledger.remember import Seen, remember
+from lakeaudit.ledger.tables import LedgerTables
 from lakeaudit.observe import observe
 from lakeaudit.outcome import Outcome, conclude
 from lakeaudit.progress import Progress
+from lakeaudit.results.read import Results
 from lakeaudit.results.write import ResultsWriter, open_results
 
 
@@ -51,19 +55,28 @@ def audit(
     scope = in_scope(lake, options)
     context = _context(options, spark, clients, started)
     stamp = Stamp(options.run_id or new_run_id(started), lake.name, context.as_of)
+    names = [table.name for table in scope]
     with leased(lake.results, clients, stamp.run_id, progress) as still_ours:
         with progress.stage("open results"):
-            writer = open_results(spark, lake.results, still_ours)
-            writer.begin(_run_row(stamp, started, scope))
+            writer = open_results(spark, lake.results, lake.name, still_ours)
+            ledger, past = LedgerTables(writer), Results(lake.results, clients, lake.name)
+            ledger.bury(killed(past), started)
+            writer.put_run(_run_row(stamp, started, scope))
+            memory = recall(ledger, past, names, stamp.as_of)
         with progress.stage("observe") as log:
             observed = observe(lake, context, scope if options.live else ())
             log.note(sources=len(observed.infos))
-        bench = bench_for(lake, scope, observed, context, stamp)
+        bench = bench_for(lake, scope, observed, context, stamp, memory)
         judgement = judge(bench, progress)
+        with progress.stage("remember") as log:
+            seen = _seen(judgement, lake)
+            changes = remember(ledger.rows(), seen, stamp, context.now, ledger.found_since)
+            log.note(**changes.counts)
         with progress.stage("publish") as log:
-            publish(writer, judgement, stamp, scope)
-            outcome = conclude(observed, judgement, stamp, started, clock())
-            writer.finish(outcome.run_row)
+            publish(writer, judgement, stamp, names)
+            ledger.publish(changes)
+            outcome = conclude(observed, judgement, ledger.standing(context.now), stamp, started, clock())
+            writer.put_run(outcome.run_row)
             log.note(findings=sum(outcome.summary["findings"].values()))
     spark.catalog.clearCache()  # the next audit of this session has to read its sources anew
     return outcome
@@ -85,12 +98,16 @@ def new_run_id(at: datetime) -> str:
     return f"{at:%Y%m%dT%H%M%SZ}-{uuid4().hex[:8]}"
 
 
-def publish(writer: ResultsWriter, judgement: Judgement, stamp: Stamp, scope: Sequence[Table]) -> None:
-    """Write the run's rows in the contract's order; the final row of `runs` comes after them."""
-    names = [table.name for table in scope]
+def publish(writer: ResultsWriter, judgement: Judgement, stamp: Stamp, names: Sequence[str]) -> None:
+    """Write the run's rows in the contract's order; the ledger's and the final row of `runs` come after them."""
     writer.write("coverage", judgement.coverage, stamp.run_id)
     writer.write("leftover_files", judgement.leftover_files, stamp.run_id, tables=names)
     writer.write("findings", judgement.findings, stamp.run_id)
+
+
+def _seen(judgement: Judgement, lake: Lake) -> Seen:
+    known = {table.name for table in lake.tables}
+    return Seen(judgement.findings, judgement.words, judgement.looks, known)
 
 
 def _context(options: Options, spark: SparkSession, clients: Clients, now: datetime) -> Context:

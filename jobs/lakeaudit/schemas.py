@@ -371,10 +371,48 @@ LEFTOVER_FILES = _row(
     discrepancy_id="string",
 )
 
+TRANSITIONS = _row(
+    transition_id="string",
+    run_id="string",  # null where a person changed it
+    lake="string",
+    discrepancy_id="string",
+    transition="string",  # opened | escalated | reclassified | resolved | reopened | acknowledged
+    from_kind="string",
+    to_kind="string",
+    from_severity="string",
+    to_severity="string",
+    at="time",
+    reason="string",
+)
+
+LEDGER = _row(
+    discrepancy_id="string",
+    state="string",  # pending | open | resolved
+    first_seen_at="time",  # of the evidence, as last_evidence_at
+    last_evidence_at="time",
+    opened_at="time",
+    resolved_at="time",
+    resolution="string",  # restored | reference_removed | metastore_mended | accepted | retired
+    reopened="long",
+    first_run_id="string",
+    last_run_id="string",  # the run that changed the row last
+    ack_by="string",
+    ack_reason="string",
+    ack_until="time",
+)
+
+_OF_RUN = ("run_id", "as_of_date", "discrepancy_id")
+OF_FINDING = StructType([field for field in FINDINGS if field.name not in _OF_RUN])
+"""What a discrepancy keeps of its latest finding."""
+
+DISCREPANCIES = StructType([*LEDGER, *OF_FINDING])
+
 RESULTS: dict[str, StructType] = {
     "runs": RUNS,
     "coverage": COVERAGE,
     "leftover_files": LEFTOVER_FILES,
     "findings": FINDINGS,
+    "transitions": TRANSITIONS,
+    "discrepancies": DISCREPANCIES,
 }
 """The result tables in their order of writing, `runs` first and again last."""

@@ -68,6 +68,19 @@ def finding(console: Console, row: Row) -> None:
     line(console, plain(row["subject"]), indent=3)
 
 
+def discrepancy(console: Console, row: Row) -> None:
+    """One row of the ledger: the finding, then how it stands, since when, and who accepts it."""
+    finding(console, row)
+    parts = [row["state"], f"seen since {words.second(row['first_seen_at'])}"]
+    if row["state"] == "resolved":
+        parts += [f"{row['resolution']} at {words.second(row['resolved_at'])}"]
+    if row["reopened"]:
+        parts += [f"came back {row['reopened']} times"]
+    if row["ack_until"]:
+        parts += [f"accepted by {row['ack_by']} until {words.second(row['ack_until'])}: {row['ack_reason']}"]
+    line(console, plain(" · ".join([*parts, f"id {row['discrepancy_id']}"]), "dim"), indent=3)
+
+
 def plain(value: object, style: str = "") -> Text:
     """A value as text that cannot act on the terminal; a dash where it is unknown."""
     return Text(words.UNKNOWN if value is None else words.visible(str(value)), style=style)

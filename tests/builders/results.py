@@ -61,6 +61,27 @@ def group(kind: str, path: str, files: int, run_id: str = "r1", **given: Any) ->
     return finding(kind, path, run_id, **about, **given) | {"key": None}
 
 
+def discrepancy(of: Row, state: str = "open", **given: Any) -> Row:
+    """The ledger's row of a finding."""
+    held = {
+        "first_seen_at": NOON,
+        "last_evidence_at": NOON,
+        "opened_at": NOON,
+        "first_run_id": "r1",
+        "last_run_id": "r1",
+    }
+    return of | held | {"state": state, "reopened": 0} | given
+
+
+def transition(of: Row, word: str, **given: Any) -> Row:
+    about = {"discrepancy_id": of["discrepancy_id"], "lake": of["lake"], "run_id": of["run_id"], "at": NOON}
+    return (
+        about
+        | {"transition_id": f"t-{word}", "transition": word, "to_kind": of["kind"], "reason": "why"}
+        | given
+    )
+
+
 def leftover(of: Row, key: str, **given: Any) -> Row:
     shared = ("run_id", "lake", "table_name", "kind", "partition_path", "discrepancy_id")
     about = {"bucket": "lake", "key": key, "size": 5, "etag": "e", "modified_at": NOON, "category": "data"}

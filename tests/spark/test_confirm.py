@@ -90,21 +90,22 @@ def test_local_files_are_looked_at_too(spark: SparkSession, tmp_path: Path) -> N
     ]
 
 
-def test_the_worst_are_looked_at_first_within_both_limits(spark: SparkSession) -> None:
+def test_what_is_open_comes_first_then_the_worst_and_every_table_has_its_turn(spark: SparkSession) -> None:
     rows = [
-        ("content", "finding", "warning", "a", "b", "small-warning", 1),
-        ("content", "finding", "critical", "a", "b", "critical", 5),
-        ("content", "finding", "warning", "a", "b", "big-warning", 100),
-        ("metastore", "finding", "critical", "b", "b", "other-table", 1),
-        ("leftover", "finding", "critical", "a", "b", "never-asked", 1),
-        ("content", "undecided", None, "a", "b", "no-finding", 1),
+        ("content", "finding", "warning", "a", "small-warning", 1, None),
+        ("content", "finding", "critical", "a", "critical", 5, None),
+        ("content", "finding", "warning", "a", "big-warning", 100, None),
+        ("content", "consistent", None, "a", "open-before", 1, "known"),
+        ("metastore", "finding", "warning", "b", "other-table", 1, None),
+        ("leftover", "finding", "critical", "a", "never-asked", 1, None),
+        ("content", "undecided", None, "a", "no-finding", 1, None),
     ]
-    schema = "axis string, outcome string, severity string, judged_table string, bucket string, key string, c_size long"
-    suspects = spark.createDataFrame(rows, schema).selectExpr("*", "c_size as s_size", "c_size as m_size")
-    within = limited(suspects, {"a": 2, "b": 9})
-    assert {row["key"] for row in candidates(within, 9).collect()} == {
-        "critical",
-        "big-warning",
-        "other-table",
-    }
-    assert [row["key"] for row in candidates(within, 1).collect()] == ["critical"]
+    texts = "axis string, outcome string, severity string, judged_table string, key string"
+    schema = f"{texts}, c_size long, known_as string"
+    named = spark.createDataFrame(rows, schema).selectExpr(
+        "*", "'b' bucket", "c_size s_size", "c_size m_size"
+    )
+    within = limited(named, {"a": 3, "b": 9})
+    order = ["open-before", "critical", "other-table", "big-warning"]
+    assert [row["key"] for row in candidates(within, 9).collect()] == order
+    assert [row["key"] for row in candidates(within, 1).collect()] == order[:1]

@@ -54,8 +54,8 @@ def place(tmp_path: Path) -> Location:
 
 @pytest.fixture
 def writer(spark: SparkSession, place: Location) -> ResultsWriter:
-    writer = open_results(spark, place, alone)
-    writer.begin(run_row("r1", "running"))
+    writer = open_results(spark, place, "shop", alone)
+    writer.put_run(run_row("r1", "running"))
     return writer
 
 
@@ -70,18 +70,18 @@ def keys(place: Location, name: str = "findings") -> list[str]:
 
 def test_a_run_has_one_row_whatever_its_state(writer: ResultsWriter, place: Location) -> None:
     assert table(place, "runs")["status"].to_pylist() == ["running"]
-    writer.finish(run_row("r1", "complete"))
+    writer.put_run(run_row("r1", "complete"))
     (row,) = table(place, "runs").to_pylist()
     assert (row["status"], row["started_at"]) == ("complete", NOON)
     assert row["sources"][0]["location"] == "s3://lake/wh"
     assert row["sources"][0]["cut_from"] is None
-    writer.begin(run_row("r1", "running"))
+    writer.put_run(run_row("r1", "running"))
     assert table(place, "runs")["status"].to_pylist() == ["running"], "begun again is not finished"
 
 
 def test_an_unknown_column_of_runs_is_a_fault_of_ours(writer: ResultsWriter) -> None:
     with pytest.raises(ValueError, match="wheather"):
-        writer.finish(run_row("r1", "complete") | {"wheather": "sunny"})
+        writer.put_run(run_row("r1", "complete") | {"wheather": "sunny"})
 
 
 def test_a_run_repeated_replaces_its_own_rows_only(
@@ -113,8 +113,8 @@ def test_lakes_that_share_a_place_and_a_run_id_keep_apart(
     spark: SparkSession, writer: ResultsWriter, place: Location
 ) -> None:
     writer.write("findings", rows(spark, FINDINGS, finding("r1", "a")), "r1")
-    other = open_results(spark, place, alone)
-    other.begin(run_row("r1", "running", lake="it's\\other"))
+    other = open_results(spark, place, "it's\\other", alone)
+    other.put_run(run_row("r1", "running", lake="it's\\other"))
     other.write("findings", rows(spark, FINDINGS, finding("r1", "b", lake="it's\\other")), "r1")
     assert keys(place) == ["a", "b"]
     assert table(place, "runs").num_rows == 2
@@ -151,7 +151,10 @@ GIVEN: dict[str, list[dict[str, Any]]] = {
     "coverage": [{"run_id": "r1", "lake": "shop", "table_name": "orders", "axis": "content", "files": 3}],
     "leftover_files": [leftover("r1", "orders", "x")],
     "findings": [finding("r1", f"k{n}") for n in range(9)],
+    "transitions": [{"transition_id": "t1", "run_id": "r1", "lake": "shop", "transition": "opened"}],
+    "discrepancies": [{"discrepancy_id": f"d{n}", "lake": "shop", "state": "open"} for n in range(3)],
 }
+KEYED = {"transitions": "transition_id", "discrepancies": "discrepancy_id"}
 
 
 class Killed(Exception):
@@ -161,19 +164,22 @@ class Killed(Exception):
 def write(spark: SparkSession, writer: ResultsWriter, name: str, *, breaks_off: bool = False) -> None:
     frame = rows(spark, RESULTS[name], *GIVEN[name])
     frame = frame.unionByName(broken(frame)) if breaks_off else frame
-    writer.write(name, frame, "r1", tables=["orders"] if name == "leftover_files" else ())
+    if name in KEYED:
+        writer.replace_rows(name, frame, KEYED[name])
+    else:
+        writer.write(name, frame, "r1", tables=["orders"] if name == "leftover_files" else ())
 
 
 def whole_run(spark: SparkSession, writer: ResultsWriter, stop: str = "") -> None:
     """A run that stops before writing `stop`, or before its end."""
-    writer.begin(run_row("r1", "running"))
+    writer.put_run(run_row("r1", "running"))
     for name in GIVEN:
         if name == stop:
             raise Killed
         write(spark, writer, name)
     if stop == "finish":
         raise Killed
-    writer.finish(run_row("r1", "complete"))
+    writer.put_run(run_row("r1", "complete"))
 
 
 def broken(frame: DataFrame) -> DataFrame:
@@ -194,7 +200,7 @@ def holds_exactly(place: Location, names: Iterable[str] = GIVEN) -> bool:
 def survived(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Location:
     """The results of a run that was killed between any two writes, and then ran to its end."""
     place = Location.parse(str(tmp_path_factory.mktemp("survived") / "results"))
-    writer = open_results(spark, place, alone)
+    writer = open_results(spark, place, "shop", alone)
     for stop in (*GIVEN, "finish"):
         with pytest.raises(Killed):
             whole_run(spark, writer, stop=stop)
@@ -238,7 +244,7 @@ def test_killed_inside_any_write_and_run_again(
 def test_a_place_below_a_file_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no folder")
     with pytest.raises(CannotPublish, match="no folder can be made there") as refused:
-        open_results(spark, Location.parse(str(tmp_path / "file" / "results")), alone)
+        open_results(spark, Location.parse(str(tmp_path / "file" / "results")), "shop", alone)
     assert refused.value.exit_code == 14
 
 
@@ -249,14 +255,14 @@ def foreign(spark: SparkSession, place: Location, name: str, frame: DataFrame, *
 def test_a_table_with_other_columns_is_refused(spark: SparkSession, place: Location) -> None:
     foreign(spark, place, "findings", rows(spark, FINDINGS).withColumn("verdict_of_next_year", F.lit(1)))
     with pytest.raises(CannotPublish, match=r"findings: .*another version .*verdict_of_next_year"):
-        open_results(spark, place, alone)
+        open_results(spark, place, "shop", alone)
 
 
 def test_a_table_that_plain_readers_lost_is_refused(spark: SparkSession, place: Location) -> None:
     vectors = {"delta.enableDeletionVectors": "true"}
     foreign(spark, place, "coverage", rows(spark, COVERAGE), **vectors)
     with pytest.raises(CannotPublish, match=r"coverage: .*Delta reader version 3"):
-        open_results(spark, place, alone)
+        open_results(spark, place, "shop", alone)
 
 
 def test_a_damaged_table_is_refused(spark: SparkSession, place: Location) -> None:
@@ -264,24 +270,24 @@ def test_a_damaged_table_is_refused(spark: SparkSession, place: Location) -> Non
     log.mkdir(parents=True)
     (log / f"{'0' * 20}.json").write_text('{"protocol": nonsense')
     with pytest.raises(CannotPublish, match=r"runs: .*cannot be written"):
-        open_results(spark, place, alone)
+        open_results(spark, place, "shop", alone)
 
 
 def test_a_bucket_that_does_not_exist_is_refused(spark: SparkSession) -> None:
     with pytest.raises(CannotPublish, match=r"s3://no-such-bucket-here/x: the bucket does not exist"):
-        open_results(spark, Location("no-such-bucket-here", "x"), alone)
+        open_results(spark, Location("no-such-bucket-here", "x"), "shop", alone)
 
 
 def test_a_bucket_that_goes_away_is_told_as_such(spark: SparkSession, bucket: str, aws: Aws) -> None:
-    writer = open_results(spark, Location(bucket, "results"), alone)
+    writer = open_results(spark, Location(bucket, "results"), "shop", alone)
     for found in aws.s3.list_objects_v2(Bucket=bucket).get("Contents", []):
         aws.s3.delete_object(Bucket=bucket, Key=found["Key"])
     aws.s3.delete_bucket(Bucket=bucket)
     with pytest.raises(CannotPublish, match="the bucket does not exist"):
-        writer.begin(run_row("r1", "running"))
+        writer.put_run(run_row("r1", "running"))
 
 
 def test_a_refusal_is_told_as_such(spark: SparkSession, bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("moto.settings.INITIAL_NO_AUTH_ACTION_COUNT", 0)  # the server now knows nobody
     with pytest.raises(CannotPublish, match="may not be written; grant"):
-        open_results(spark, Location(bucket, "results"), alone)
+        open_results(spark, Location(bucket, "results"), "shop", alone)

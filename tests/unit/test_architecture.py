@@ -45,7 +45,7 @@ def users_of(library: str) -> set[str]:
 
 ONLY = {
     "boto3": {"lakeaudit.aws", "lakeaudit.demo.breaker"},
-    "deltalake": {"lakeaudit.results.read", "lakeaudit.demo"},
+    "deltalake": {"lakeaudit.results.read", "lakeaudit.results.amend", "lakeaudit.demo"},
     "delta": {"lakeaudit.results.write", "lakeaudit.demo"},
     "jinja2": {"lakeaudit.report"},
     "moto": {"lakeaudit.demo.server"},
@@ -80,7 +80,7 @@ def test_comparing_is_pure(module: str) -> None:
 
 @pytest.mark.parametrize("module", [n for n in MODULES if below(n, "lakeaudit.config")] + [
     "lakeaudit.keys", "lakeaudit.kinds", "lakeaudit.errors", "lakeaudit.aws", "lakeaudit.explain",
-    "lakeaudit.results.read", "lakeaudit.demo.breaker.record"])  # fmt: skip
+    "lakeaudit.results.read", "lakeaudit.results.amend", "lakeaudit.demo.breaker.record"])  # fmt: skip
 def test_what_needs_no_jvm_asks_for_none(module: str) -> None:
     assert {name for name in imports(module) if below(name, "pyspark")} == set()
 
@@ -92,6 +92,8 @@ DIRECTIONS = {
                          "lakeaudit.aws"},
     "lakeaudit.results": {"lakeaudit.compare", "lakeaudit.judge", "lakeaudit.evidence.storage",
                           "lakeaudit.evidence.metastore", "lakeaudit.evidence.manifest"},
+    "lakeaudit.ledger": {"lakeaudit.judge", "lakeaudit.run", "lakeaudit.report", "lakeaudit.evidence.storage",
+                         "lakeaudit.evidence.metastore", "lakeaudit.evidence.manifest"},
     "lakeaudit.report": {"lakeaudit.compare", "lakeaudit.judge", "lakeaudit.evidence"},
     "lakeaudit.schemas": {"lakeaudit"},
     "lakeaudit.keys": {"lakeaudit"},
@@ -183,6 +185,9 @@ MAY_COLLECT = {
     ("lakeaudit.evidence.storage.listing", "_listed"): "one row per part of a place that could not be listed",
     ("lakeaudit.judge", "_coverage"): "tables x axes x outcomes",
     ("lakeaudit.judge", "_tallied"): "tables x axes x outcomes",
+    ("lakeaudit.ledger.remember", "_counted"): "one row per rule",
+    ("lakeaudit.ledger.tables", "found_since"): "one aggregate",
+    ("lakeaudit.ledger.tables", "standing"): "states, accepted or not",
     ("lakeaudit.outcome", "_kinds"): "kinds x severities",
     ("lakeaudit.results.write", "_check"): "one row about a results table",
 }

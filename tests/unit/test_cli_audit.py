@@ -62,7 +62,9 @@ def audited(monkeypatch: pytest.MonkeyPatch, place: Location) -> Audit:
                 "findings": dict.fromkeys(kinds, 1),
                 "severities": severities,
             }
-            return SimpleNamespace(summary=summary, run_id="r1", exit_code=code, warnings=warnings)
+            return SimpleNamespace(
+                summary=summary, run_id="r1", exit_code=code, warnings=warnings, pressing=severities
+            )
 
         monkeypatch.setattr("lakeaudit.run.audit", audit)
 

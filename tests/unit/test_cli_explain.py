@@ -1,6 +1,7 @@
 """`lakeaudit explain`: what each source says of one file. A real S3 and DynamoDB server, no JVM."""
 
 import json
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +10,23 @@ import pytest
 from lakeaudit import cli
 from lakeaudit.aws import Endpoint
 from lakeaudit.keys import Location
-from tests.builders.results import covered, finding, group, lake_file, leftover, publish, run
+from tests.builders.results import (
+    NOON,
+    covered,
+    discrepancy,
+    finding,
+    group,
+    lake_file,
+    leftover,
+    publish,
+    run,
+    transition,
+)
 from tests.conftest import Aws
 
 Captured = pytest.CaptureFixture[str]
 STORE = "guard-explain"
+BEFORE = NOON - timedelta(days=1)
 
 
 @pytest.fixture
@@ -108,6 +121,26 @@ def test_a_dropped_file_from_every_side(
         "100 % decided",
     ):
         assert words in text
+
+
+def test_what_is_remembered_of_a_file(
+    capsys: Captured, lake: str, place: Location, bucket: str, aws: Aws
+) -> None:
+    aws.s3.put_object(Bucket=bucket, Key="orders/a", Body=b"1")
+    lost = finding("dropped", "orders/a", bucket=bucket)
+    held = discrepancy(lost, "resolved", resolution="restored", resolved_at=NOON)
+    changes = [
+        transition(lost, "resolved", at=NOON, from_kind="dropped"),
+        transition(lost, "opened", at=BEFORE),
+    ]
+    publish(place, runs=[run()], coverage=[covered()], discrepancies=[held], transitions=changes)
+    said = told(capsys, lake, f"s3://{bucket}/orders/a")
+    assert [row["state"] for row in said["discrepancies"]] == ["resolved"]
+    assert [row["transition"] for row in said["history"]] == ["opened", "resolved"]
+    assert cli.main(["explain", lake, f"s3://{bucket}/orders/a"]) == 0
+    text = capsys.readouterr().out
+    assert "resolved · seen since 2026-11-21 12:00:00Z · restored at 2026-11-21 12:00:00Z" in text
+    assert "2026-11-20 12:00:00Z opened (dropped): why" in text
 
 
 def test_a_file_of_a_group(capsys: Captured, lake: str, place: Location, bucket: str, aws: Aws) -> None:

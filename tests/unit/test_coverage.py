@@ -16,6 +16,7 @@ from lakeaudit.compare.coverage import (
     tallies,
     together,
 )
+from lakeaudit.evidence.protocol import Cut
 from lakeaudit.kinds import FILE_AXES
 from lakeaudit.schemas import COVERAGE
 from tests.builders.evidence import CUT, READ_AT, ago
@@ -82,11 +83,13 @@ def test_files_with_another_verdict_leave_the_one_they_had() -> None:
     assert found == {("orders", "duplicate"): Tally({"consistent": 3, "finding": 2})}
 
 
-WHOLE = Means({"orders": (CUT, None)}, frozenset({"orders"}))
-NO_STORE = Means({"orders": (CUT, None)}, frozenset())
-NO_STORAGE = Means({}, frozenset({"orders"}), (), {"storage": "no storage source could be read"})
-ELSEWHERE = Means({}, frozenset({"orders"}))
-HOLED = Means({"orders": (CUT, None)}, frozenset({"orders"}), ("metastore:0", "storage:0"))
+READ, ORDERS = {"orders": [Cut(CUT)]}, frozenset({"orders"})
+WHOLE = Means({"orders": Cut(CUT)}, READ, ORDERS)
+NO_STORE = Means({"orders": Cut(CUT)}, {})
+DARK_STORE = Means({"orders": Cut(CUT)}, {}, ORDERS)
+NO_STORAGE = Means({}, READ, ORDERS, (), {"storage": "no storage source could be read"})
+ELSEWHERE = Means({}, READ, ORDERS)
+HOLED = Means({"orders": Cut(CUT)}, READ, ORDERS, ("metastore:0", "storage:0"))
 SOUND, PLAIN, GAP = table(), table(manifests=[]), table(holed=True)
 REFUSED = table(state={"refused": "reader feature x is not known"})
 FINE = Tally({"consistent": 1})
@@ -100,6 +103,16 @@ STATES = [
     ("leftover", PLAIN, WHOLE, FINE, "complete", ""),
     ("metastore", SOUND, NO_STORE, FINE, "off", "no metastore covers the table"),
     ("metastore_tree", SOUND, NO_STORE, FINE, "off", "no metastore covers the table"),
+    ("metastore", SOUND, DARK_STORE, FINE, "partial", "no metastore that covers the table could be read"),
+    (
+        "metastore_tree",
+        SOUND,
+        DARK_STORE,
+        FINE,
+        "partial",
+        "no metastore that covers the table could be read",
+    ),
+    ("content", SOUND, DARK_STORE, FINE, "complete", ""),
     ("content", SOUND, NO_STORE, FINE, "complete", ""),
     ("content", REFUSED, WHOLE, FINE, "partial", "reader feature x is not known"),
     ("leftover", REFUSED, WHOLE, FINE, "partial", "reader feature x is not known"),

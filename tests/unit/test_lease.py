@@ -17,7 +17,7 @@ from botocore.exceptions import ClientError
 from lakeaudit.aws import Clients
 from lakeaudit.errors import Busy, CannotPublish
 from lakeaudit.keys import Location
-from lakeaudit.ledger.lease import Check, Pace, leased
+from lakeaudit.ledger.lease import Check, Pace, leased, probe_conditions
 from lakeaudit.ledger.lease_object import LeaseObject, Words
 from lakeaudit.progress import Counts, SilentProgress, StageLog
 from tests.conftest import Aws
@@ -208,6 +208,16 @@ def test_a_store_without_conditional_writes_is_refused(
     with pytest.raises(CannotPublish, match=f"the store {said} conditional writes") as refused, lease(on_s3):
         pass
     assert refused.value.exit_code == 14
+    with pytest.raises(CannotPublish, match=f"the store {said} conditional writes"):
+        probe_conditions(on_s3, clients)
+
+
+def test_a_canary_says_that_a_store_keeps_writers_apart_and_is_gone(
+    clients: Clients, aws: Aws, on_s3: Location
+) -> None:
+    for _ in range(2):
+        probe_conditions(on_s3, clients)
+    assert "Contents" not in aws.s3.list_objects_v2(Bucket=on_s3.bucket)
 
 
 def test_a_bucket_that_is_not_there_cannot_be_leased(lease: Lease) -> None:

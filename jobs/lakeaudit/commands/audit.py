@@ -75,7 +75,7 @@ def run(
             print(json.dumps(failed), file=out)
         raise
     status.write(outcome.summary)
-    found = fails(outcome.summary["severities"], request.fail_on)
+    found = fails(outcome.pressing, request.fail_on)
     verdict = _printed(request, lake, clients, outcome, clock(), out)
     return Told(outcome.warnings, verdict, highest(outcome.exit_code, 1 if found else 0))
 

@@ -35,6 +35,23 @@ def as_text(console: Console, told: Explanation) -> None:
         show.line(console, show.plain(nothing), indent=1)
     for row in told.coverage:
         _judged(console, row)
+    if told.discrepancies:
+        show.title(console, "Remembered")
+        _remembered(console, told)
+
+
+def _remembered(console: Console, told: Explanation) -> None:
+    for row in told.discrepancies:
+        show.discrepancy(console, row)
+        for change in told.history:
+            if change["discrepancy_id"] == row["discrepancy_id"]:
+                _changed(console, change)
+
+
+def _changed(console: Console, row: Row) -> None:
+    kinds = " to ".join(dict.fromkeys(filter(None, (row["from_kind"], row["to_kind"]))))
+    line = f"{words.second(row['at'])} {row['transition']} ({kinds}): {row['reason']}"
+    show.line(console, show.plain(line, "dim"), indent=5)
 
 
 def _said(console: Console, said: Said) -> None:

@@ -8,7 +8,7 @@ from lakeaudit.errors import BadInput
 from lakeaudit.report.words import count, second
 from lakeaudit.results.expand import expanded
 from lakeaudit.results.read import Results, Row
-from lakeaudit.rows import WRITERS, rows_of
+from lakeaudit.rows import FINDING_ROWS, WRITERS, rows_of
 
 
 def write(
@@ -36,7 +36,7 @@ def write(
         rows = expanded(results, chosen, kinds, tables)
     else:
         rows = rows_of(results.findings(chosen, kinds, tables))
-    number = WRITERS[format](rows, out)
+    number = WRITERS[format](rows, out, FINDING_ROWS)
     what = "rows, a file each where a finding is a group," if files else "findings"
     return f"{count(number)} {what} of run {chosen} ({run['status']}, as of {second(run['as_of'])})"
 

@@ -2,16 +2,17 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from lakeaudit.compare.tables import TableFacts
+from lakeaudit.evidence.protocol import Cut
 
 OUTCOMES = ("consistent", "finding", "ignored", "out_of_window", "undecided", "moved_on", "uncovered")
-AXES = ("content", "metastore", "metastore_tree", "leftover", "duplicate")
+METASTORE_AXES = ("metastore", "metastore_tree")
+AXES = ("content", *METASTORE_AXES, "leftover", "duplicate")
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ def count(rows: DataFrame) -> DataFrame:
     """Verdict rows of PAIR -> one row per (judged_table, axis, outcome): files, bytes, unconfirmed, refuted."""
     finding = F.col("outcome") == "finding"
     unsure = finding & F.col("l_confirmation").isin("limit", "denied", "error")
-    cleared = ~finding & (F.col("l_confirmation") == "live")
+    cleared = F.col("suspected") & ~finding & (F.col("l_confirmation") == "live")
     return _counted(rows, F.coalesce("s_size", "c_size"), unsure, cleared, F.lit(1))
 
 
@@ -95,32 +96,60 @@ class AxisState:
 
 @dataclass(frozen=True)
 class Means:
-    """What there is to judge with: which tables storage and metastores cover, and the deciding cuts."""
+    """What there is to judge with: the deciding cuts of storage and of metadata stores, by table.
 
-    storage_cuts: Mapping[str, tuple[datetime, datetime | None]]
-    metastore_tables: frozenset[str]
+    `metastores_wanted` are the tables of which a metadata store should speak, whether or not it could be read;
+    `overtaken` names the newer run that has settled a table.
+    """
+
+    storage_cuts: Mapping[str, Cut]
+    metastore_cuts: Mapping[str, Sequence[Cut]]
+    metastores_wanted: frozenset[str] = frozenset()
     holed_sources: Sequence[str] = ()
     reasons: Mapping[str, str] = field(default_factory=dict)
+    overtaken: Mapping[str, str] = field(default_factory=dict)
 
 
 def axis_state(axis: str, facts: TableFacts, means: Means, tally: Tally) -> AxisState:
-    """off: nothing is configured for the axis; partial: something that is configured could not be used whole."""
-    name = facts.table.name
+    """The status of one axis of one table.
+
+    overtaken: a newer run has settled the table; off: nothing is configured for the axis; partial: something that is
+    configured could not be used whole.
+    """
+    if newer := means.overtaken.get(facts.table.name):
+        return AxisState("overtaken", f"run {newer}, which is newer, has settled this table")
+    if unasked := _unasked(axis, facts, means):
+        return AxisState("off", unasked)
+    hindrance = _unreadable(axis, facts, means) or _gap(axis, facts, means, tally)
+    return AxisState("partial", hindrance) if hindrance else AxisState("complete")
+
+
+def _unasked(axis: str, facts: TableFacts, means: Means) -> str | None:
     if axis == "content" and not facts.table.manifests:
-        return AxisState("off", "no manifest is configured")
-    if axis in ("metastore", "metastore_tree") and name not in means.metastore_tables:
-        return AxisState("off", "no metastore covers the table")
-    if facts.refused and axis in ("content", "duplicate", "leftover"):
-        return AxisState("partial", facts.refused)
-    if name not in means.storage_cuts:
-        return AxisState("partial", means.reasons.get("storage", "no storage source covers the table"))
-    if facts.holes and axis in ("content", "duplicate", "leftover"):
-        return AxisState("partial", facts.holes[0].reason)
+        return "no manifest is configured"
+    if axis in METASTORE_AXES and facts.table.name not in means.metastores_wanted:
+        return "no metastore covers the table"
+    return None
+
+
+def _unreadable(axis: str, facts: TableFacts, means: Means) -> str | None:
+    if axis in METASTORE_AXES and facts.table.name not in means.metastore_cuts:
+        return "no metastore that covers the table could be read"
+    if facts.refused and axis not in METASTORE_AXES:
+        return facts.refused
+    if facts.table.name not in means.storage_cuts:
+        return means.reasons.get("storage", "no storage source covers the table")
+    return None
+
+
+def _gap(axis: str, facts: TableFacts, means: Means, tally: Tally) -> str | None:
+    if facts.holes and axis not in METASTORE_AXES:
+        return facts.holes[0].reason
     if means.holed_sources and tally.outcomes.get("undecided", 0):
-        return AxisState("partial", f"holes in {', '.join(means.holed_sources)}")
+        return f"holes in {', '.join(means.holed_sources)}"
     if tally.outcomes.get("uncovered", 0):
-        return AxisState("partial", "some files lie where no storage source covers")
-    return AxisState("complete")
+        return "some files lie where no storage source covers"
+    return None
 
 
 def rows(
@@ -136,7 +165,7 @@ def _row(
     name = facts.table.name
     counted = tally.get((name, axis), Tally())
     state = axis_state(axis, facts, means, counted)
-    cut_from, cut_to = means.storage_cuts.get(name, (None, None))
+    cut = means.storage_cuts.get(name)
     outcome = counted.outcomes
     return {
         "run_id": run_id,
@@ -146,8 +175,8 @@ def _row(
         "status": state.status,
         "reason": state.reason or None,
         "table_version": facts.version,
-        "storage_cut_from": cut_from,
-        "storage_cut_to": cut_to,
+        "storage_cut_from": cut.start if cut else None,
+        "storage_cut_to": cut.end if cut else None,
         "history_horizon": facts.horizon,
         "files": counted.files,
         "bytes": counted.bytes,

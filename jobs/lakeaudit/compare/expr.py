@@ -128,7 +128,9 @@ def sql(expr: Expr) -> str:
     return _SQL[expr.op](*(sql(arg) for arg in expr.args))
 
 
-def _constant(value: bool | int | str | timedelta) -> str:
+def _constant(value: bool | int | str | timedelta | None) -> str:
+    if value is None:
+        return "NULL"
     if isinstance(value, str):
         return literal(value)
     if isinstance(value, timedelta):

@@ -42,6 +42,7 @@ def _effects(found: DataFrame) -> list[dict[str, Any]]:
             F.sum("bytes_at_stake").alias("bytes_at_stake"),
             F.sum("rows_at_stake").alias("rows_at_stake"),
             F.max("storage_time").alias("storage_time"),
+            F.max(F.col("confirmation") == "live").alias("live"),
         )
         .filter((F.col("files") >= ENOUGH) & F.col("difference").isNotNull())
     )
@@ -55,11 +56,11 @@ def _is_mass(effect: Mapping[str, Any], judged: Tallies) -> bool:
 
 def _row(effect: dict[str, Any]) -> dict[str, Any]:
     apart = "at the same size" if effect["difference"] == 0 else f"each by {effect['difference']:+d} bytes"
-    told = {name: value for name, value in effect.items() if name != "difference"}
+    told = {name: value for name, value in effect.items() if name not in ("difference", "live")}
     return told | {
         "subject_type": "table",
         "subject": effect["table_name"],
-        "confirmation": "none",
+        "confirmation": "live" if effect["live"] else "none",
         "explanation": f"{effect['files']} files, more than half of the table, were rewritten {apart}: "
         "one cause, most likely a copy or a re-encoding of the whole table",
     }

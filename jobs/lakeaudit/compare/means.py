@@ -5,23 +5,37 @@ from collections.abc import Sequence
 from lakeaudit.compare.coverage import Means
 from lakeaudit.compare.match import Evidence, deciding_places
 from lakeaudit.compare.tables import TableFacts
+from lakeaudit.config import S3Guard
 from lakeaudit.evidence.protocol import Cut
 from lakeaudit.keys import Location
 
 
-def means(evidence: Evidence, tables: Sequence[TableFacts], holed: set[str]) -> Means:
-    """What there is to judge these tables with."""
+def means(
+    evidence: Evidence, tables: Sequence[TableFacts], metastores: Sequence[S3Guard], holed: set[str]
+) -> Means:
+    """What there is to judge these tables with; `metastores` are those of the lake file, readable or not."""
     cuts = {source.info.id: source.info.cut for source in evidence.storage}
     decides = deciding_places(evidence.storage)
-    found = {fact.table.name: _cut_for(fact.table.location, decides, cuts) for fact in tables}
-    scopes = [store.scope for store in evidence.metastores]
+    places = {fact.table.name: fact.table.location for fact in tables}
+    of_storage = {name: _cut_for(place, decides, cuts) for name, place in places.items()}
+    configured = [[store.location] if store.location else [] for store in metastores]
     return Means(
-        storage_cuts={name: (cut.start, cut.end) for name, cut in found.items() if cut is not None},
-        metastore_tables=frozenset(
-            f.table.name for f in tables if any(_meets(f.table.location, s) for s in scopes)
+        storage_cuts={name: cut for name, cut in of_storage.items() if cut is not None},
+        metastore_cuts={
+            name: cuts_of for name, place in places.items() if (cuts_of := _metastore_cuts(place, evidence))
+        },
+        metastores_wanted=frozenset(
+            name for name, place in places.items() if any(_meets(place, scope) for scope in configured)
         ),
         holed_sources=tuple(sorted(holed)),
         reasons={} if evidence.storage else {"storage": "no storage source could be read"},
+    )
+
+
+def _metastore_cuts(place: Location, evidence: Evidence) -> tuple[Cut, ...]:
+    """Of the stores that could be read and speak for the place."""
+    return tuple(
+        store.info.cut for store in evidence.metastores if store.info.cut and _meets(place, store.scope)
     )
 
 

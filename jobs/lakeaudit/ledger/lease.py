@@ -25,7 +25,7 @@ from lakeaudit.keys import Location
 from lakeaudit.ledger.lease_object import LeaseObject, Seen, Words
 from lakeaudit.progress import Progress
 
-NAME = "_lease"
+NAME, CANARY = "_lease", "_canary"
 
 Check = Callable[[], None]
 """Raises `Busy` when the lease is not held any more."""
@@ -53,6 +53,23 @@ def leased(
     holding = _locked(lease, run_id) if place.is_local else _beating(lease, clients, run_id, progress, pace)
     with holding as check:
         yield check
+
+
+def probe_conditions(place: Location, clients: Clients) -> None:
+    """Ask a store, by a canary object that is removed again, whether it would keep two audits apart.
+
+    Raises:
+        CannotPublish: it would not, or the canary cannot be written.
+    """
+    canary = LeaseObject(clients.s3(place.bucket), place.join(CANARY))
+    words: Words = {"holder": uuid4().hex, "run_id": "doctor", "host": socket.gethostname(), "beat": 0}
+    with _refusals(canary.place):
+        canary.remove()
+        canary.write(words, None)
+        honoured = canary.honours_conditions(words)
+        canary.remove()
+    if not honoured:
+        raise _unfit(canary.place, "ignores")
 
 
 @contextmanager

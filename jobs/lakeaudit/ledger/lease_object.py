@@ -71,6 +71,10 @@ class LeaseObject:
         """Ask for two writes that have to be refused; asked by the holder, whose words a bad store may then keep."""
         return self._put(words, None) is None and self._put(words, _NO_ONES) is None
 
+    def remove(self) -> None:
+        """Leave nothing there."""
+        self.client.delete_object(Bucket=self.place.bucket, Key=self.place.key)
+
     def _put(self, words: Words, over: str | None) -> str | None:
         body = json.dumps(words).encode()
         condition: Any = {"IfMatch": over} if over else {"IfNoneMatch": "*"}

@@ -6,7 +6,8 @@ hundreds of thousands.
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import and_
 from typing import Any
 
 import pyarrow as pa
@@ -14,7 +15,7 @@ import pyarrow.compute as pc
 from botocore.exceptions import BotoCoreError, ClientError
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
-from pyarrow.dataset import Dataset, Expression
+from pyarrow.dataset import Dataset, Expression, Fragment
 
 from lakeaudit.aws import Clients, delta_rs_options, explain
 from lakeaudit.errors import BadInput, CannotAudit, SourceError
@@ -43,6 +44,15 @@ class Results:
         self._place = place
         self._clients = clients
         self._lake = lake
+
+    @property
+    def lake(self) -> str:
+        """The lake whose rows these are."""
+        return self._lake
+
+    def delta_table(self, name: str) -> tuple[str, dict[str, str]]:
+        """Where a result table lies, and how delta-rs reaches it."""
+        return _uri(self._place.join(name)), self._options
 
     def runs(self) -> list[Row]:
         """The rows of `runs`, oldest first; finished or not."""
@@ -92,11 +102,32 @@ class Results:
         self, run_id: str, kinds: Sequence[str] = (), tables: Sequence[str] = ()
     ) -> Iterator[pa.RecordBatch]:
         """The run's findings with all columns, worst severity first; only of some kinds or tables if given."""
-        wanted = _of(run_id, kinds, tables)
+        yield from self._worst_first("findings", _of(run_id, kinds, tables))
+
+    def discrepancies(self, states: Sequence[str] = (), like: str = "") -> Iterator[pa.RecordBatch]:
+        """The ledger with all columns, worst severity first; of some states, or whose id begins so, if given."""
+        begins = pc.starts_with(pc.field("discrepancy_id"), like)
+        yield from self._worst_first("discrepancies", begins & _among(("state", states)))
+
+    def unresolved(self) -> list[Row]:
+        """What is pending or open: discrepancy_id, kind, severity."""
+        wanted = _among(("state", ("pending", "open")))
+        columns = ("discrepancy_id", "kind", "severity")
+        return [row for batch in self._batches("discrepancies", wanted, columns) for row in batch.to_pylist()]
+
+    def discrepancies_of_file(self, bucket: str, key: str) -> list[Row]:
+        """The ledger's rows about one key, whatever their state."""
+        return self._rows("discrepancies", (pc.field("bucket") == bucket) & (pc.field("key") == key))
+
+    def history(self, ids: Sequence[str]) -> list[Row]:
+        """What happened to these discrepancies, oldest first."""
+        return sorted(self._rows("transitions", _among(("discrepancy_id", ids))), key=lambda row: row["at"])
+
+    def _worst_first(self, table: str, wanted: Expression) -> Iterator[pa.RecordBatch]:
         for severity in SEVERITIES:
-            yield from self._batches("findings", wanted & (pc.field("severity") == severity))
+            yield from self._batches(table, wanted & (pc.field("severity") == severity))
         odd = pc.field("severity").isin(SEVERITIES)
-        yield from self._batches("findings", wanted & (~odd | pc.field("severity").is_null()))
+        yield from self._batches(table, wanted & (~odd | pc.field("severity").is_null()))
 
     def findings_of_file(self, run_id: str, bucket: str, key: str) -> list[Row]:
         """The run's findings about one key, or that name it as the other one."""
@@ -174,7 +205,7 @@ class Results:
             mine = wanted & (pc.field("lake") == self._lake)
             names = None if columns is None else list(columns)
             for file in dataset.get_fragments(mine):  # one after the other: a scan of all reads far ahead
-                found = file.to_batches(dataset.schema, columns=names, filter=mine, batch_size=BATCH_ROWS)
+                found = _filtered(file, dataset.schema, names, mine)
                 yield from (batch for batch in found if batch.num_rows)
         except (DeltaError, pa.ArrowException, OSError) as error:
             raise self._damaged(table, error) from error
@@ -217,6 +248,18 @@ class Results:
         return CannotAudit(self._place.join(table).uri, what, "restore it, or audit into another place")
 
 
+def _filtered(
+    file: Fragment, schema: pa.Schema, names: list[str] | None, wanted: Expression
+) -> Iterator[pa.RecordBatch]:
+    """Files that delta-rs rewrote hold string views, which pyarrow filters only once they are cast."""
+    if pa.string_view() not in file.physical_schema.types:
+        yield from file.to_batches(schema, columns=names, filter=wanted, batch_size=BATCH_ROWS)
+        return
+    for batch in file.to_batches(schema, batch_size=BATCH_ROWS):
+        kept = batch.filter(wanted)
+        yield kept if names is None else kept.select(names)
+
+
 _PATIENCE = {"connect_timeout": "5s", "timeout": "60s", "max_retries": "3", "retry_timeout": "30s"}
 
 
@@ -225,8 +268,10 @@ def _uri(place: Location) -> str:
 
 
 def _of(run_id: str, kinds: Sequence[str] = (), tables: Sequence[str] = ()) -> Expression:
-    wanted = pc.field("run_id") == run_id
-    for column, values in (("kind", kinds), ("table_name", tables)):
-        if values:
-            wanted &= pc.field(column).isin(list(values))
-    return wanted
+    return (pc.field("run_id") == run_id) & _among(("kind", kinds), ("table_name", tables))
+
+
+def _among(*wanted: tuple[str, Sequence[str]]) -> Expression:
+    """Each column among its values; no values mean any."""
+    conditions = [pc.field(column).isin(list(values)) for column, values in wanted if values]
+    return reduce(and_, conditions, pc.scalar(True))

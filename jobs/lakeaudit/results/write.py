@@ -8,18 +8,17 @@ A results place has a single writer: whoever holds its lease (`ledger/lease.py`)
 looked at again.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import Any, NoReturn
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-from delta.tables import DeltaTable
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
+from delta.tables import DeltaMergeBuilder, DeltaTable
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from lakeaudit.errors import CannotPublish
 from lakeaudit.frames import literal
 from lakeaudit.keys import Location
+from lakeaudit.results.refusals import refusals
 from lakeaudit.schemas import RESULTS, RUNS, conform
 
 PROPERTIES = {
@@ -34,27 +33,30 @@ PROPERTIES = {
 """Spelled out, so that no default can make the tables unreadable to Athena, Trino, DuckDB or delta-rs."""
 
 PARTITIONS = {"findings": ("as_of_date",)}
-ORDER = ("table_name", "axis", "kind", "partition_path", "key")
+ORDER = ("table_name", "axis", "kind", "partition_path", "key", "discrepancy_id")
 """How rows lie inside a file: what belongs together is read together."""
 
 
-def open_results(spark: SparkSession, place: Location, still_ours: Callable[[], None]) -> "ResultsWriter":
+def open_results(
+    spark: SparkSession, place: Location, lake: str, still_ours: Callable[[], None]
+) -> "ResultsWriter":
     """The writer of a results place, after its tables were checked and something was written there.
 
     Args:
         spark: the session.
         place: where the result tables lie.
+        lake: whose rows are written; others may lie beside them.
         still_ours: raises when another may write there now.
 
     Raises:
         CannotPublish: the place cannot be written, or a table there is damaged or of another version.
     """
-    with _refusals(place):
+    with refusals(place):
         _probe(spark, place)
     for name in RESULTS:
-        with _refusals(table_place(place, name)):
+        with refusals(table_place(place, name)):
             _check(spark, table_place(place, name), name)
-    return ResultsWriter(spark, place, still_ours)
+    return ResultsWriter(spark, place, lake, still_ours)
 
 
 def table_place(place: Location, table: str) -> Location:
@@ -63,21 +65,21 @@ def table_place(place: Location, table: str) -> Location:
 
 
 class ResultsWriter:
-    """Writes one run: `begin`, then `write` for each table, then `finish`. Single writer, see the module."""
+    """Writes one run: its row of `runs`, then every table, then that row again. Single writer, see the module."""
 
-    def __init__(self, spark: SparkSession, place: Location, still_ours: Callable[[], None]) -> None:
+    def __init__(
+        self, spark: SparkSession, place: Location, lake: str, still_ours: Callable[[], None]
+    ) -> None:
         self._spark = spark
         self._place = place
+        self._lake = lake
         self._still_ours = still_ours
-        self._lake = ""
 
-    def begin(self, run: Mapping[str, Any]) -> None:
-        """Publish the run's row of `runs` (status running): until `finish`, readers ignore the run."""
-        self._lake = run["lake"]
-        self.finish(run)
+    def put_run(self, run: Mapping[str, Any]) -> None:
+        """Replace the run's row of `runs`.
 
-    def finish(self, run: Mapping[str, Any]) -> None:
-        """Replace the run's row of `runs`; a final status publishes everything written under the run id."""
+        Until its status is a final one, readers ignore the run; that publishes everything written under the run id.
+        """
         frame = self._spark.createDataFrame([_run_row(run)], RUNS)
         self.write("runs", frame, run["run_id"])
 
@@ -98,13 +100,50 @@ class ResultsWriter:
         whose = f"lake = {literal(self._lake)} AND (run_id = {literal(run_id)}{_or_tables(tables)})"
         rows = _in_few_files(conform(frame, RESULTS[table]), table)
         self._still_ours()
-        with _refusals(place, only_its_own=True):
+        with refusals(place, only_its_own=True):
             writer = rows.write.format("delta").options(**PROPERTIES).partitionBy(*PARTITIONS.get(table, ()))
             if _any_rows(self._spark, place, whose):
                 writer = writer.mode("overwrite").option("replaceWhere", whose)
             else:
                 writer = writer.mode("append")
             writer.save(place.spark_path)
+
+    def rows(self, table: str) -> DataFrame:
+        """The lake's rows of a result table, of finished runs and others."""
+        place = table_place(self._place, table).spark_path
+        if not DeltaTable.isDeltaTable(self._spark, place):
+            return self._spark.createDataFrame([], RESULTS[table])
+        return self._spark.read.format("delta").load(place).filter(F.col("lake") == self._lake)
+
+    def append(self, table: str, frame: DataFrame) -> None:
+        """Add rows that are not there yet. Raises as `write`."""
+        place = table_place(self._place, table)
+        rows = _in_few_files(conform(frame, RESULTS[table]), table)
+        self._still_ours()
+        with refusals(place, only_its_own=True):
+            rows.write.format("delta").options(**PROPERTIES).mode("append").save(place.spark_path)
+
+    def replace_rows(self, table: str, frame: DataFrame, key: str) -> None:
+        """Put each row in the place of the lake's row with the same key, or add it. Raises as `write`."""
+        place = table_place(self._place, table)
+        if not DeltaTable.isDeltaTable(self._spark, place.spark_path):
+            self.append(table, frame)
+            return
+        self._still_ours()
+        with refusals(place, only_its_own=True):
+            merge = self._matched(place, conform(frame, RESULTS[table]), key)
+            merge.whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
+
+    def remove_rows(self, table: str, frame: DataFrame, key: str) -> None:
+        """Take the lake's rows with these keys out. Raises as `write`."""
+        place = table_place(self._place, table)
+        self._still_ours()
+        with refusals(place, only_its_own=True):
+            self._matched(place, frame.select(key), key).whenMatchedDelete().execute()
+
+    def _matched(self, place: Location, rows: DataFrame, key: str) -> DeltaMergeBuilder:
+        same = f"old.`{key}` = new.`{key}` AND old.lake = {literal(self._lake)}"
+        return DeltaTable.forPath(self._spark, place.spark_path).alias("old").merge(rows.alias("new"), same)
 
 
 def _any_rows(spark: SparkSession, place: Location, condition: str) -> bool:
@@ -157,76 +196,3 @@ def _run_row(run: Mapping[str, Any]) -> tuple[Any, ...]:
 
 def _or_tables(tables: Sequence[str]) -> str:
     return f" OR table_name IN ({', '.join(literal(name) for name in tables)})" if tables else ""
-
-
-@contextmanager
-def _refusals(place: Location, *, only_its_own: bool = False) -> Iterator[None]:
-    """Turn what the results place answers into one line.
-
-    With `only_its_own`, a failure of which no cause names the place passes: it came with the rows.
-    """
-    try:
-        yield
-    except (PySparkException, Py4JError) as error:
-        causes = _causes(error)
-        if only_its_own and not _names(place, causes):
-            raise
-        _refuse(place, causes, error)
-
-
-def _names(place: Location, causes: list[str]) -> bool:
-    """Whether the store behind the place spoke: Spark itself names the place whatever failed while writing."""
-    path = f"{place.bucket}/{place.key}" if place.bucket else f"/{place.key}"
-    spoken = [cause.partition("\n")[0] for cause in causes if not cause.startswith("org.apache.spark.")]
-    return any(path in cause or "io.delta.exceptions." in cause for cause in spoken)
-
-
-def _refuse(place: Location, causes: list[str], error: Exception) -> NoReturn:
-    told = " ".join(causes)
-    for signs, what, way_out in _REFUSALS:
-        if any(sign in told for sign in signs):
-            raise CannotPublish(place.uri, what, way_out) from error
-    first = causes[-1].splitlines()[0][:200]
-    raise CannotPublish(
-        place.uri, f"the results cannot be written ({first})", "mend the place, or use another"
-    )
-
-
-_REFUSALS = (
-    (
-        ("AccessDenied", "Access Denied", "Permission denied", "Read-only file system", "Status Code: 403"),
-        "the results may not be written",
-        "grant list, get, put and delete rights on this place",
-    ),
-    (("UnknownStoreException", "NoSuchBucket"), "the bucket does not exist", "create it, or check the name"),
-    (
-        ("NoAuthWithAWS", "Unable to load credentials", "NoAwsCredentials"),
-        "no AWS credentials found",
-        "set a profile, role or environment of the AWS chain",
-    ),
-    (
-        ("ConnectException", "UnknownHostException", "Connection refused"),
-        "the endpoint cannot be reached",
-        "check s3.endpoint and the network",
-    ),
-    (
-        ("io.delta.exceptions.Concurrent", "ProtocolChangedException", "MetadataChangedException"),
-        "another audit is writing here",
-        "run one audit of a lake at a time, then run this one again",
-    ),
-    (
-        ("Mkdirs failed", "ParentNotDirectory", "Not a directory", "DELTA_CANNOT_CREATE_LOG_PATH"),
-        "no folder can be made there",
-        "check the path of `results`",
-    ),
-)
-
-
-def _causes(error: Exception) -> list[str]:
-    """What the JVM says, outermost first; the last is the first cause."""
-    thrown: Any = getattr(error, "_origin", None) or getattr(error, "java_exception", None)
-    told: list[str] = []
-    while thrown is not None and len(told) < 20:
-        told.append(str(thrown.toString()))
-        thrown = thrown.getCause()
-    return told or [str(error)]

@@ -1,0 +1,99 @@
+"""`lakeaudit discrepancies`: the ledger; `ack`, `unack` and `baseline`: what people accept of it."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from getpass import getuser
+from typing import TextIO
+
+from lakeaudit.config import Lake
+from lakeaudit.errors import BadInput
+from lakeaudit.ledger.lease import leased
+from lakeaudit.progress import SilentProgress
+from lakeaudit.report.words import count, second
+from lakeaudit.results.amend import Ack, put_ack, put_ack_on_all, tell
+from lakeaudit.results.read import Results, Row
+from lakeaudit.rows import DISCREPANCY_ROWS, WRITERS, rows_of
+from lakeaudit.stores import clients_of
+
+STATES = {"pending": ("pending",), "open": ("open",), "resolved": ("resolved",), "all": ()}
+UNRESOLVED = ("pending", "open")
+SHORTEST = 6
+"""Characters of an id that may stand for it."""
+
+
+def write(results: Results, out: TextIO, *, state: str, format: str) -> str:  # noqa: A002 - named like the option
+    """Print the ledger; the verdict's line.
+
+    Raises:
+        CannotAudit: nothing was published yet, or the results cannot be read.
+    """
+    results.published(None)  # an empty ledger must not look like a healthy lake
+    rows = rows_of(results.discrepancies(STATES[state]))
+    number = WRITERS[format](rows, out, DISCREPANCY_ROWS)
+    return f"{count(number)} discrepancies" + (f" {state}" if state != "all" else "")
+
+
+def ack_of(by: str | None, reason: str, until: str) -> Ack:
+    """What was typed.
+
+    Raises:
+        BadInput: the time is none.
+    """
+    try:
+        at = datetime.fromisoformat(until)
+    except ValueError:
+        raise BadInput(f"--until {until}", "is no day", "write 2027-06-01") from None
+    whole_day = timedelta(days=1) if len(until) <= len("2027-06-01") else timedelta(0)
+    at = (at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)) + whole_day
+    return Ack(by or getuser(), reason, at)
+
+
+def acknowledge(lake: Lake, results: Results, ids: Sequence[str], ack: Ack, now: datetime) -> str:
+    """Accept these discrepancies until a time; what to say.
+
+    Raises:
+        BadInput: an id that is unknown, ambiguous or resolved, or a time that is past.
+    """
+    _require_future(ack, now)
+    with leased(lake.results, clients_of(lake), "ack", SilentProgress()):
+        rows = _rows(results, ids)
+        put_ack(results, [row["discrepancy_id"] for row in rows], ack)
+        tell(results, rows, ack, now)
+    return f"{count(len(rows))} accepted until {second(ack.ack_until)}"
+
+
+def withdraw(lake: Lake, results: Results, ids: Sequence[str]) -> str:
+    """Accept these discrepancies no longer; what to say. Raises as `acknowledge`."""
+    with leased(lake.results, clients_of(lake), "unack", SilentProgress()):
+        rows = _rows(results, ids)
+        put_ack(results, [row["discrepancy_id"] for row in rows], Ack())
+    return f"{count(len(rows))} not accepted any more"
+
+
+def baseline(lake: Lake, results: Results, ack: Ack, now: datetime) -> str:
+    """Accept all that is pending or open now; what to say. Raises as `acknowledge`."""
+    _require_future(ack, now)
+    results.published(None)
+    with leased(lake.results, clients_of(lake), "baseline", SilentProgress()):
+        rows = results.unresolved()
+        put_ack_on_all(results, ack)
+        tell(results, rows, ack, now)
+    return f"{count(len(rows))} accepted until {second(ack.ack_until)}"
+
+
+def _rows(results: Results, ids: Sequence[str]) -> list[Row]:
+    return [_row(results, each) for each in dict.fromkeys(ids)]
+
+
+def _row(results: Results, wanted: str) -> Row:
+    """The row of an id, or of its first characters."""
+    found = list(rows_of(results.discrepancies(UNRESOLVED, wanted))) if len(wanted) >= SHORTEST else []
+    if len(found) == 1:
+        return found[0]
+    what = "stands for several discrepancies" if found else "is no discrepancy that is pending or open"
+    raise BadInput(wanted, what, "`lakeaudit discrepancies --state all` shows the ids")
+
+
+def _require_future(ack: Ack, now: datetime) -> None:
+    if ack.ack_until is None or ack.ack_until <= now:
+        raise BadInput("--until", "is not later than now", "give a day to come, such as 2027-06-01")

@@ -1,0 +1,125 @@
+"""Settle: what becomes of each discrepancy when a run's findings and coverage meet the ledger. Pure.
+
+A SETTLE row is everything known of one discrepancy: its ledger row (`l_`), the run's finding (`r_`), what the run says
+of the subject otherwise (`n_`) and how well its table and axis were looked at (`a_`). The rules are a table as in
+`compare/rules.py`: first match wins, and its verdict is an action.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from lakeaudit.compare.expr import Expr, Row, col, evaluate, first_known, latest, lit
+from lakeaudit.compare.rules import Rule, judge
+
+KEEP, PEND, OPEN, REOPEN, REFRESH = "keep", "pend", "open", "reopen", "refresh"
+ESCALATE, RECLASSIFY, RESOLVE, FORGET = "escalate", "reclassify", "resolve", "forget"
+
+TRANSITIONS = {
+    OPEN: "opened",
+    REOPEN: "reopened",
+    ESCALATE: "escalated",
+    RECLASSIFY: "reclassified",
+    RESOLVE: "resolved",
+}
+"""What people may be told; an action that is not here changes the ledger in silence."""
+
+FACTS: dict[str, Expr] = {
+    name: fact.sure()
+    for name, fact in {
+        "audited": col("a_audited"),
+        "complete": col("a_complete"),
+        "known": col("l_state").known(),
+        "pending": col("l_state").is_("pending"),
+        "resolved": col("l_state").is_("resolved"),
+        "opened_before": col("l_opened_at").known(),
+        "found": col("r_evidence_at").known(),
+        "confirmed": col("r_confirmed"),
+        "newer": col("r_evidence_at") > col("l_last_evidence_at"),
+        "since_end": col("r_edge") > col("l_last_evidence_at"),
+        "worse": col("l_rank") > col("r_rank"),
+        "other": col("r_kind").differs(col("l_kind")) | col("r_severity").differs(col("l_severity")),
+        "grown": col("r_grown"),
+        "said": col("n_said").known(),
+        "said_live": col("n_live"),
+        # the cut began, less its margin, after the discrepancy was last found
+        "seen_since": col("a_edge") > latest(col("l_last_evidence_at"), col("l_found_at")),
+    }.items()
+}
+
+
+def _rule(name: str, when: str, action: str, because: str) -> Rule:
+    return Rule(f"settle.{name}", tuple(when.split()), action, because)
+
+
+RULES = (
+    _rule("not_audited", "!audited", KEEP, "this run did not judge its table and axis, or a newer one has"),
+    _rule("new", "found !known !confirmed", PEND, "one cut alone may be wrong"),
+    _rule("new_confirmed", "found !known", OPEN, "seen for the first time, and confirmed live"),
+    _rule("stale", "found resolved !since_end", KEEP, "evidence from before its resolution says nothing new"),
+    _rule("back", "found resolved !confirmed", PEND, "found again by one cut"),
+    _rule("back_confirmed", "found resolved opened_before", REOPEN, "found again, and confirmed live"),
+    _rule("late", "found resolved", OPEN, "was never told before it went away, now it is confirmed"),
+    _rule("same_cut", "found pending !confirmed !newer", KEEP, "a cut confirms nothing of itself"),
+    _rule("again", "found pending opened_before", REOPEN, "confirmed live or by a second cut"),
+    _rule("second", "found pending", OPEN, "confirmed live or by a second cut"),
+    _rule("older", "found !newer", KEEP, "an older cut says nothing new"),
+    _rule("worse", "found worse", ESCALATE, "its severity rose"),
+    _rule("other", "found other", RECLASSIFY, "it is of another kind or severity now"),
+    _rule("grown", "found grown", REFRESH, "its files, rows or bytes are others now"),
+    _rule("still", "found", KEEP, "nothing changed"),
+    _rule("nothing", "!known", KEEP, "nothing was ever found, and nothing is"),
+    _rule("closed", "resolved", KEEP, "it stays resolved"),
+    _rule("untold", "!said", KEEP, "nothing was said of it: not to be found is no proof that all is well"),
+    _rule("forget_live", "pending said_live", FORGET, "nobody was told of it, and it went away"),
+    _rule("live", "said_live", RESOLVE, "looked at now"),
+    _rule("partial", "!complete", KEEP, "only a complete look may resolve"),
+    _rule("too_early", "!seen_since", KEEP, "the cut began before it was last found"),
+    _rule("forget", "pending", FORGET, "nobody was told of it, and it went away"),
+    _rule("resolve", "", RESOLVE, "a later cut says so"),
+)
+
+ENDED_BY_CUT = frozenset(("settle.forget", "settle.resolve"))
+"""Rules that hold only if no newer evidence than the ledger's found it: `l_found_at` is asked for these alone."""
+
+_NOTHING = lit(None)
+FOUND = (PEND, OPEN, REOPEN, ESCALATE, RECLASSIFY, REFRESH)
+"""Actions after which the ledger row shows the run's finding."""
+_ANEW = (PEND, REOPEN, ESCALATE, RECLASSIFY)
+"""What a person accepted before was something else."""
+_ENDED = (RESOLVE, FORGET)
+
+NEXT: dict[str, dict[str, Expr]] = {
+    "state": {PEND: lit("pending")}
+    | dict.fromkeys((OPEN, REOPEN, ESCALATE, RECLASSIFY), lit("open"))
+    | dict.fromkeys(_ENDED, lit("resolved")),
+    "kind": dict.fromkeys(FOUND, col("r_kind")),
+    "severity": dict.fromkeys(FOUND, col("r_severity")),
+    "first_seen_at": dict.fromkeys(FOUND, first_known(col("l_first_seen_at"), col("r_evidence_at"))),
+    "last_evidence_at": dict.fromkeys(FOUND, col("r_evidence_at"))
+    | dict.fromkeys(_ENDED, col("n_evidence_at")),
+    "opened_at": dict.fromkeys((OPEN, REOPEN), col("now")),
+    "resolved_at": dict.fromkeys(FOUND, _NOTHING) | dict.fromkeys(_ENDED, col("now")),
+    "resolution": dict.fromkeys(FOUND, _NOTHING) | dict.fromkeys(_ENDED, col("n_said")),
+    "reopened": {OPEN: first_known(col("l_reopened"), 0), REOPEN: first_known(col("l_reopened"), 0) + lit(1)},
+    "first_run_id": dict.fromkeys(FOUND, first_known(col("l_first_run_id"), col("run_id"))),
+    "last_run_id": dict.fromkeys((*FOUND, *_ENDED), col("run_id")),
+    "ack_by": dict.fromkeys(_ANEW, _NOTHING),
+    "ack_reason": dict.fromkeys(_ANEW, _NOTHING),
+    "ack_until": dict.fromkeys(_ANEW, _NOTHING),
+}
+"""Ledger columns after an action; one that is not named keeps what the ledger row said."""
+
+
+def action_of(row: Row) -> Rule:
+    """The rule that decides a SETTLE row."""
+    return judge(RULES, {name: bool(evaluate(fact, row)) for name, fact in FACTS.items()})
+
+
+def settled(row: Row) -> dict[str, Any]:
+    """The ledger columns of a SETTLE row after its action."""
+    action = action_of(row).verdict
+    return {name: _after(row, name, changes, action) for name, changes in NEXT.items()}
+
+
+def _after(row: Row, name: str, changes: Mapping[str, Expr], action: str) -> Any:
+    return evaluate(changes[action], row) if action in changes else row[f"l_{name}"]

@@ -1,0 +1,99 @@
+"""What people change in the ledger, through delta-rs: a command of seconds, without a JVM."""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from datetime import datetime
+
+import pyarrow as pa
+from deltalake import DeltaTable, write_deltalake
+from deltalake.exceptions import DeltaError
+
+from lakeaudit.errors import CannotPublish
+from lakeaudit.results.read import Results, Row
+
+ACKNOWLEDGED = "acknowledged"
+_TIME = pa.timestamp("us", "UTC")
+_ACK = pa.schema(
+    [
+        *((name, pa.string()) for name in ("discrepancy_id", "lake", "ack_by", "ack_reason")),
+        ("ack_until", _TIME),
+    ]
+)
+_TEXTS = (
+    *("transition_id", "run_id", "lake", "discrepancy_id", "transition"),
+    *("from_kind", "to_kind", "from_severity", "to_severity", "reason"),
+)
+_TRANSITION = pa.schema([*((name, pa.string()) for name in _TEXTS), ("at", _TIME)])
+
+
+@dataclass(frozen=True)
+class Ack:
+    """Who accepts discrepancies, why and until when; all None: they are not accepted any more."""
+
+    ack_by: str | None = None
+    ack_reason: str | None = None
+    ack_until: datetime | None = None
+
+
+def put_ack(results: Results, ids: Sequence[str], ack: Ack) -> None:
+    """Set who accepts these discrepancies; nothing else of them changes.
+
+    Raises:
+        CannotPublish: the ledger cannot be written.
+    """
+    rows = [{"discrepancy_id": each, "lake": results.lake} | asdict(ack) for each in ids]
+    _merge(results, rows, "old.lake = new.lake AND old.discrepancy_id = new.discrepancy_id")
+
+
+def put_ack_on_all(results: Results, ack: Ack) -> None:
+    """The same for everything that is pending or open."""
+    row = {"discrepancy_id": None, "lake": results.lake} | asdict(ack)
+    _merge(results, [row], "old.lake = new.lake AND old.state IN ('pending', 'open')")
+
+
+def tell(results: Results, rows: Sequence[Row], ack: Ack, at: datetime) -> None:
+    """A transition `acknowledged` for each of these rows (discrepancy_id, kind, severity) of the ledger."""
+    told = _table([_transition(row, results.lake, ack, at) for row in rows], _TRANSITION)
+    uri, options = results.delta_table("transitions")
+    with _refusals(uri):
+        write_deltalake(uri, told, mode="append", storage_options=options)
+
+
+def _transition(row: Row, lake: str, ack: Ack, at: datetime) -> Row:
+    parts = (str(ack.ack_by), at.isoformat(), row["discrepancy_id"], ACKNOWLEDGED)
+    return {
+        "transition_id": hashlib.sha256("\x00".join(parts).encode()).hexdigest()[:32],
+        "run_id": None,
+        "lake": lake,
+        "discrepancy_id": row["discrepancy_id"],
+        "transition": ACKNOWLEDGED,
+        "from_kind": row["kind"],
+        "to_kind": row["kind"],
+        "from_severity": row["severity"],
+        "to_severity": row["severity"],
+        "at": at,
+        "reason": f"{ack.ack_by} accepts it: {ack.ack_reason}",
+    }
+
+
+def _merge(results: Results, rows: Sequence[Row], same: str) -> None:
+    uri, options = results.delta_table("discrepancies")
+    with _refusals(uri):
+        table = DeltaTable(uri, storage_options=options)
+        merge = table.merge(_table(rows, _ACK), same, source_alias="new", target_alias="old")
+        merge.when_matched_update({name: f"new.{name}" for name in asdict(Ack())}).execute()
+
+
+def _table(rows: Sequence[Row], schema: pa.Schema) -> pa.Table:
+    return pa.Table.from_pylist(list(rows), schema=schema)
+
+
+@contextmanager
+def _refusals(uri: str) -> Iterator[None]:
+    try:
+        yield
+    except (DeltaError, pa.ArrowException, OSError) as error:
+        what = f"the ledger cannot be written ({type(error).__name__}: {str(error)[:160]})"
+        raise CannotPublish(uri, what, "grant put and delete rights on this place") from error

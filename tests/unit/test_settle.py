@@ -1,0 +1,241 @@
+"""What becomes of a discrepancy: by a table, and over random histories against what really was the case."""
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lakeaudit.kinds import SEVERITIES
+from lakeaudit.ledger.settle import NEXT, RULES, TRANSITIONS, action_of, settled
+
+
+def at(hour: float | None) -> datetime | None:
+    return None if hour is None else datetime(2026, 11, 1, tzinfo=UTC) + timedelta(hours=hour)
+
+
+HELD: dict[str, dict[str, Any]] = {
+    "nothing": dict.fromkeys(NEXT),
+    "pending": {"state": "pending", "last_evidence_at": at(10)},
+    "pending again": {"state": "pending", "last_evidence_at": at(10), "opened_at": at(2)},
+    "open": {"state": "open", "last_evidence_at": at(10), "opened_at": at(11)},
+    "resolved": {"state": "resolved", "last_evidence_at": at(10), "opened_at": at(2), "resolved_at": at(11)},
+    "forgotten": {"state": "resolved", "last_evidence_at": at(10), "resolved_at": at(11)},
+}
+"""Evidence is of 10 o'clock."""
+
+
+def row(held: str, **given: Any) -> dict[str, Any]:
+    """A SETTLE row of a complete run at 40 o'clock, whose cut began at 36, with a margin of an hour."""
+    known = (
+        {"kind": "dropped", "severity": "error", "reopened": 0, "first_seen_at": at(1)}
+        if held != "nothing"
+        else {}
+    )
+    ledger = dict.fromkeys(NEXT) | known | HELD[held]
+    rest = dict.fromkeys(("l_found_at", "l_rank", "r_rank", "n_said", "n_evidence_at"))
+    rest |= dict.fromkeys(("r_evidence_at", "r_edge", "r_confirmed", "r_kind", "r_severity"))
+    rest |= {"r_grown": False, "n_live": False, "a_audited": True, "a_complete": True, "a_edge": at(35)}
+    rest |= {"now": at(40), "run_id": "r"}
+    return ranked({f"l_{name}": value for name, value in ledger.items()} | rest | given)
+
+
+def ranked(row: dict[str, Any]) -> dict[str, Any]:
+    """The row with the ranks of its severities, 0 for the worst."""
+    ranks = {
+        f"{side}_rank": SEVERITIES.index(row[f"{side}_severity"]) for side in "lr" if row[f"{side}_severity"]
+    }
+    return row | ranks
+
+
+def found(
+    cut: float = 36, *, confirmed: bool = False, kind: str = "dropped", severity: str = "error"
+) -> dict[str, Any]:
+    edge = cut if confirmed else cut - 1
+    return {"r_evidence_at": at(cut), "r_edge": at(edge), "r_confirmed": confirmed, "r_kind": kind,
+            "r_severity": severity}  # fmt: skip
+
+
+LIVE = found(40, confirmed=True)
+FINE = {"n_said": "restored", "n_evidence_at": at(36)}
+FINE_NOW = {"n_said": "restored", "n_evidence_at": at(40), "n_live": True}
+
+TABLE: list[tuple[str, dict[str, Any], str]] = [
+    ("nothing", found(), "new"),
+    ("nothing", LIVE, "new_confirmed"),
+    ("nothing", LIVE | {"a_audited": False}, "not_audited"),
+    ("nothing", LIVE | {"a_complete": False}, "new_confirmed"),
+    ("pending", found(10), "same_cut"),
+    ("pending", found(), "second"),
+    ("pending", LIVE, "second"),
+    ("pending", found(10, confirmed=True), "second"),
+    ("pending again", LIVE, "again"),
+    ("pending again", found(), "again"),
+    ("open", found(), "still"),
+    ("open", LIVE, "still"),
+    ("open", found(9, kind="size_mismatch", severity="critical"), "older"),
+    ("open", found(severity="critical"), "worse"),
+    ("open", found(severity="warning"), "other"),
+    ("open", found() | {"r_grown": True}, "grown"),
+    ("open", found(10) | {"r_grown": True}, "older"),
+    ("open", found(kind="size_mismatch"), "other"),
+    ("open", found(kind="size_mismatch", severity="critical"), "worse"),
+    ("resolved", found(), "back"),
+    ("resolved", found(10.5), "stale"),
+    ("resolved", found(9), "stale"),
+    ("resolved", LIVE, "back_confirmed"),
+    ("forgotten", LIVE, "late"),
+    ("forgotten", found(), "back"),
+    ("nothing", FINE_NOW, "nothing"),
+    ("resolved", {}, "closed"),
+    ("resolved", FINE_NOW, "closed"),
+    ("pending", {}, "untold"),
+    ("open", {}, "untold"),
+    ("open", {"a_complete": False}, "untold"),
+    ("pending", FINE_NOW, "forget_live"),
+    ("open", FINE_NOW | {"a_complete": False}, "live"),
+    ("open", FINE_NOW | {"a_audited": False}, "not_audited"),
+    ("open", FINE | {"a_complete": False}, "partial"),
+    ("open", FINE | {"a_edge": at(10)}, "too_early"),
+    ("open", FINE | {"l_found_at": at(35)}, "too_early"),
+    ("open", FINE | {"a_edge": None}, "too_early"),
+    ("pending", FINE, "forget"),
+    ("open", FINE, "resolve"),
+    ("open", FINE | {"n_said": "reference_removed"}, "resolve"),
+]
+
+
+@pytest.mark.parametrize(("held", "said", "rule"), TABLE)
+def test_each_case_is_decided_by_its_rule(held: str, said: dict[str, Any], rule: str) -> None:
+    assert action_of(row(held, **said)).id == f"settle.{rule}"
+
+
+def test_every_rule_has_its_case() -> None:
+    assert {f"settle.{rule}" for _, _, rule in TABLE} == {rule.id for rule in RULES}
+
+
+@pytest.mark.parametrize(("held", "said", "_rule"), TABLE)
+def test_the_same_run_again_changes_nothing_and_tells_nothing(
+    held: str, said: dict[str, Any], _rule: str
+) -> None:
+    """So a run that was killed after some of its rows were written can be run again."""
+    given = row(held, **said)
+    once = settled(given)
+    again = ranked(given | {f"l_{name}": value for name, value in once.items()})
+    assert (settled(again), action_of(again).verdict) == (once, "keep")
+
+
+# --- random histories --------------------------------------------------------------------------------------
+
+KINDS = (None, ("size_mismatch", "warning"), ("dropped", "critical"))
+"""What a file may be: well, or one of two things."""
+
+
+@dataclass
+class Run:
+    """An audit: when its evidence began and by how much that is fuzzy, in hours before it; and what it could do."""
+
+    age: int
+    margin: int
+    picture: int
+    live: bool
+    complete: bool
+    decided: bool
+
+
+@dataclass
+class History:
+    """A file's true state by the hour, the ledger's one row, and what was told."""
+
+    truth: list[int] = field(default_factory=lambda: [0])
+    ledger: dict[str, Any] = field(default_factory=lambda: dict.fromkeys(NEXT))
+    told: list[str] = field(default_factory=list)
+    found_at: int | None = None
+    seen_bad: int = -1
+
+    @property
+    def now(self) -> int:
+        return len(self.truth) - 1
+
+    def audit(self, run: Run) -> None:
+        cut = max(0, self.now - run.age)
+        seen = max(0, cut - min(run.picture, run.margin))
+        given = row("nothing", now=at(self.now), a_edge=at(cut - run.margin), a_complete=run.complete)
+        given |= {f"l_{name}": value for name, value in self.ledger.items()} | {
+            "l_found_at": at(self.found_at)
+        }
+        given = ranked(given | self._said(run, cut, seen))
+        rule = action_of(given)
+        self._check(rule.verdict, given, run)
+        self.ledger = settled(given)
+        if given["r_evidence_at"] is not None:
+            hour = self.now if given["r_confirmed"] else cut
+            self.found_at = max(hour, -1 if self.found_at is None else self.found_at)
+            self.seen_bad = max(self.seen_bad, self.now if given["r_confirmed"] else seen)
+        if rule.verdict in TRANSITIONS:
+            self.told.append(TRANSITIONS[rule.verdict])
+
+    def _said(self, run: Run, cut: int, seen: int) -> dict[str, Any]:
+        """The live check is asked of what the picture says is wrong, and of what is open."""
+        asked = run.live and (self.truth[seen] != 0 or self.ledger["state"] in ("open", "pending"))
+        state = KINDS[self.truth[self.now if asked else seen]]
+        if state is not None:
+            return found(self.now if asked else cut, confirmed=asked, kind=state[0], severity=state[1]) | (
+                {} if asked else {"r_edge": at(cut - run.margin)}
+            )
+        if asked:
+            return FINE_NOW | {"n_evidence_at": at(self.now)}
+        return FINE | {"n_evidence_at": at(cut)} if run.decided else {}
+
+    def _check(self, action: str, given: dict[str, Any], run: Run) -> None:
+        if action in ("resolve", "forget"):
+            assert 0 in self.truth[self.seen_bad + 1 :], "resolved, and it never was well since"
+            assert given["n_live"] or run.complete
+        if action in ("open", "reopen") and given["r_confirmed"]:
+            assert self.truth[self.now] != 0, "told of a file that is well"
+
+
+runs = st.builds(
+    Run,
+    age=st.integers(0, 6), margin=st.integers(0, 3), picture=st.integers(0, 3),
+    live=st.booleans(), complete=st.booleans(), decided=st.booleans(),
+)  # fmt: skip
+steps = st.lists(st.one_of(st.integers(0, 2), runs), max_size=40)
+
+
+@settings(max_examples=500)
+@given(steps)
+def test_random_histories(history: list[int | Run]) -> None:
+    """An integer is an hour with the file in that state."""
+    lived = History()
+    for step in history:
+        if isinstance(step, Run):
+            lived.audit(step)
+            check_row(lived)
+        else:
+            lived.truth.append(step)
+    check_told(lived.told)
+
+
+def check_row(lived: History) -> None:
+    held = lived.ledger
+    if held["state"] is None:
+        assert lived.told == []
+        return
+    assert held["first_seen_at"] <= held["last_evidence_at"] <= at(lived.now)
+    assert (
+        (held["resolved_at"] is not None) == (held["state"] == "resolved") == (held["resolution"] is not None)
+    )
+    assert (held["opened_at"] is not None) == bool(lived.told)
+    assert (held["reopened"] or 0) == lived.told.count("reopened")
+
+
+def check_told(told: list[str]) -> None:
+    """Opened once, first; resolved only what is open; reopened only what is resolved."""
+    is_open = False
+    for number, word in enumerate(told):
+        assert (word == "opened") == (number == 0)
+        assert is_open == (word in ("escalated", "reclassified", "resolved"))
+        is_open = word != "resolved"
