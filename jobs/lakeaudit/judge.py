@@ -62,7 +62,7 @@ class Judgement:
     coverage: DataFrame
     findings: DataFrame
     leftover_files: DataFrame
-    words: DataFrame | None
+    words: DataFrame
     looks: list[Look]
 
 

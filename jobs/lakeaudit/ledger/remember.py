@@ -38,7 +38,7 @@ class Seen:
     """What a run saw: FINDINGS, its words on known subjects (discrepancy_id, n_said, n_live), and its looks."""
 
     findings: DataFrame
-    words: DataFrame | None
+    words: DataFrame
     looks: Sequence[Look]
     tables: Collection[str]
     """All that the lake file names."""
@@ -124,9 +124,8 @@ def _with_words(rows: DataFrame, seen: Seen) -> DataFrame:
 
     Its verdict says it; without one the subject is no more; without a table or an axis to look at, it is retired.
     """
-    none = rows.sparkSession.createDataFrame([], "discrepancy_id string, n_said string, n_live boolean")
-    words = none if seen.words is None else seen.words
-    joined = rows.join(words.withColumn("__judged", F.lit(True)), "discrepancy_id", "left")
+    words = seen.words.withColumn("__judged", F.lit(True))
+    joined = rows.join(words, "discrepancy_id", "left")
     unknown = (F.col("table_name") != "") & ~F.col("table_name").isin(*seen.tables)
     retired = F.coalesce(F.col("a_off"), F.lit(False)) | unknown
     said = F.when(retired, RETIRED).when(F.col("__judged"), F.col("n_said")).otherwise(said_by_silence())

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakeaudit.errors import CannotPublish
-from lakeaudit.frames import literal
+from lakeaudit.frames import literal, small
 from lakeaudit.keys import Location
 from lakeaudit.results.refusals import refusals
 from lakeaudit.schemas import RESULTS, RUNS, conform
@@ -112,7 +112,7 @@ class ResultsWriter:
         """The lake's rows of a result table, of finished runs and others."""
         place = table_place(self._place, table).spark_path
         if not DeltaTable.isDeltaTable(self._spark, place):
-            return self._spark.createDataFrame([], RESULTS[table])
+            return small(self._spark, [], RESULTS[table])
         return self._spark.read.format("delta").load(place).filter(F.col("lake") == self._lake)
 
     def append(self, table: str, frame: DataFrame) -> None:
