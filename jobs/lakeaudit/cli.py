@@ -169,8 +169,7 @@ def findings(
         files=files,
         format=format,
     )
-    typer.echo(verdict, err=True)
-    return 0
+    return _told(verdict)
 
 
 @app.command()
@@ -183,8 +182,7 @@ def discrepancies(
     from lakeaudit.commands import discrepancies as command
 
     verdict = command.write(_results(_load(lake)), sys.stdout, state=state, format=format)
-    typer.echo(verdict, err=True)
-    return 0
+    return _told(verdict)
 
 
 @app.command()
@@ -234,8 +232,7 @@ def explain(
         typer.echo(command.as_json(told))
     else:
         command.as_text(Console(highlight=False), told)
-    typer.echo(verdict_line(told), err=True)
-    return 0
+    return _told(verdict_line(told))
 
 
 @app.command()
@@ -256,8 +253,7 @@ def report(
     except OSError as error:
         raise BadInput(str(output), f"cannot be written ({error.strerror})", "choose another -o") from error
     typer.echo(output)
-    typer.echo(show.verdict_line(page), err=True)
-    return 0
+    return _told(show.verdict_line(page))
 
 
 @app.command()
@@ -297,6 +293,7 @@ def schema() -> int:
 
 
 def _told(said: str) -> int:
+    """The last line on stderr of a command that did what was asked."""
     typer.echo(said, err=True)
     return 0
 

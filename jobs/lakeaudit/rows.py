@@ -74,11 +74,15 @@ WRITERS: dict[str, Callable[[Iterable[Row], TextIO, Kind], int]] = {
 def iso(value: object) -> str:
     """A time in UTC with Z, or a day."""
     if isinstance(value, datetime):
-        at = value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
-        return at.isoformat().replace("+00:00", "Z")
+        return in_utc(value).isoformat().replace("+00:00", "Z")
     if isinstance(value, date):
         return value.isoformat()
     raise TypeError(f"no JSON form for {type(value).__name__}")
+
+
+def in_utc(at: datetime) -> datetime:
+    """The same time in UTC; without a zone it is UTC already."""
+    return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
 
 
 def rows_of(batches: Iterable[pa.RecordBatch]) -> Iterator[dict[str, Any]]:

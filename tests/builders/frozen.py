@@ -17,12 +17,9 @@ from lakeaudit.aws import Endpoint
 from lakeaudit.config import Lake
 from lakeaudit.errors import BadInput, CannotAudit
 from lakeaudit.outcome import Outcome
-from lakeaudit.progress import SilentProgress
-from lakeaudit.results.read import Results
 from lakeaudit.schemas import RESULTS
-from lakeaudit.stores import clients_of
+from tests.builders.audits import audited, results_of
 from tests.builders.shop import Shop
-from tests.builders.victim import run_once
 from tests.conftest import Aws
 
 EARLIER, NIGHTLY = "earlier", "nightly"
@@ -55,7 +52,7 @@ class Frozen:
 
     def audited(self, lake: Lake, run_id: str = NIGHTLY) -> Outcome:
         """One whole audit, in the tests' own session."""
-        return run_once(lake, run_id, self.as_of, self.spark, SilentProgress())
+        return audited(self.spark, lake, run_id=run_id, as_of=self.as_of)
 
 
 def freeze(spark: SparkSession, aws: Aws, s3: Endpoint, bucket: str, folder: Path) -> Frozen:
@@ -134,7 +131,3 @@ def check_what_readers_see(frozen: Frozen, lake: Lake, *, first: bool) -> None:
     assert results.published(None)["run_id"] == EARLIER
     found = [row for batch in results.findings(EARLIER) for row in batch.to_pylist()]
     assert _texts(found) == [row for row in frozen.expected[False]["findings"] if EARLIER in row]
-
-
-def results_of(lake: Lake) -> Results:
-    return Results(lake.results, clients_of(lake), lake.name)

@@ -20,12 +20,12 @@ from datetime import datetime
 from pathlib import Path
 
 from lakeaudit.config import Lake
+from tests.builders.audits import results_of
 from tests.builders.frozen import (
     NIGHTLY,
     Frozen,
     assert_same,
     check_what_readers_see,
-    results_of,
     tables_at,
 )
 

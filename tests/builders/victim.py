@@ -4,25 +4,14 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 
-from pyspark.sql import SparkSession
-
-from lakeaudit.config import Lake, load_lake
-from lakeaudit.outcome import Outcome
-from lakeaudit.progress import JsonProgress, Progress
-from lakeaudit.run import Options, audit
+from lakeaudit.config import load_lake
+from lakeaudit.progress import JsonProgress
 from lakeaudit.spark import build_session
 from lakeaudit.stores import clients_of
-
-
-def run_once(lake: Lake, run_id: str, as_of: datetime, spark: SparkSession, progress: Progress) -> Outcome:
-    return audit(
-        lake, Options(run_id=run_id, as_of=as_of), spark=spark, clients=clients_of(lake),
-        clock=lambda: datetime.now(UTC), progress=progress,
-    )  # fmt: skip
-
+from tests.builders.audits import audited
 
 _CHEAP = {
     "spark.master": "local[2]",
@@ -39,7 +28,7 @@ def main(arguments: Sequence[str]) -> None:
     progress = JsonProgress(sys.stderr)
     with progress.stage("start Spark"):
         spark = build_session("victim", s3=clients_of(lake).default, small=True, brief=True, extra=_CHEAP)
-    run_once(lake, run_id, datetime.fromisoformat(as_of), spark, progress)
+    audited(spark, lake, progress, run_id=run_id, as_of=datetime.fromisoformat(as_of))
     signal.pause()
 
 

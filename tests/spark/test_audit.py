@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,7 @@ from lakeaudit.errors import BadInput, Busy, CannotPublish
 from lakeaudit.ledger.lease import leased
 from lakeaudit.outcome import Outcome
 from lakeaudit.progress import SilentProgress
-from lakeaudit.results.read import Results
-from lakeaudit.run import Options, audit
-from lakeaudit.stores import clients_of
+from tests.builders.audits import audited, results_of
 from tests.builders.shop import Shop
 from tests.conftest import Aws
 
@@ -35,23 +34,13 @@ def shop(aws: Aws, s3: Endpoint, bucket: str) -> Shop:
 
 @pytest.fixture
 def run(spark: SparkSession) -> Audit:
-    def audited(lake: Lake, **options: Any) -> Outcome:
-        return audit(
-            lake, Options(**options), spark=spark, clients=clients_of(lake), clock=lambda: datetime.now(UTC),
-            progress=SilentProgress(),
-        )  # fmt: skip
-
-    return audited
+    return partial(audited, spark)
 
 
 def found(lake: Lake, run_id: str) -> list[tuple[str, str, str]]:
     """(table, kind, key) of a run's findings."""
     rows = [row for batch in results_of(lake).findings(run_id) for row in batch.to_pylist()]
     return sorted((row["table_name"] or "", row["kind"], row["key"] or row["subject"]) for row in rows)
-
-
-def results_of(lake: Lake) -> Results:
-    return Results(lake.results, clients_of(lake), lake.name)
 
 
 def states(outcome: Outcome, axis: str = "content") -> dict[str, str]:

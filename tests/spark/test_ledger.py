@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -13,20 +13,13 @@ from lakeaudit.commands import discrepancies as command
 from lakeaudit.commands.audit import fails
 from lakeaudit.config import Lake
 from lakeaudit.outcome import Outcome
-from lakeaudit.progress import SilentProgress
 from lakeaudit.results.amend import Ack
-from lakeaudit.results.read import Results
 from lakeaudit.rows import rows_of
-from lakeaudit.run import Options, audit
-from lakeaudit.stores import clients_of
+from tests.builders.audits import audited, results_of
 from tests.builders.shop import Shop
 from tests.conftest import Aws
 
 WAITS = "grace: 0s, leftover_age: 0s, max_upload: 0s"
-
-
-def results_of(lake: Lake) -> Results:
-    return Results(lake.results, clients_of(lake), lake.name)
 
 
 def ledger(lake: Lake) -> dict[str, tuple[str, str, str | None]]:
@@ -43,13 +36,7 @@ def told(lake: Lake, key: str) -> list[str]:
 
 @pytest.fixture
 def run(spark: SparkSession) -> Callable[..., Outcome]:
-    def audited(lake: Lake, **options: Any) -> Outcome:
-        return audit(
-            lake, Options(**options), spark=spark, clients=clients_of(lake), clock=lambda: datetime.now(UTC),
-            progress=SilentProgress(),
-        )  # fmt: skip
-
-    return audited
+    return partial(audited, spark)
 
 
 @pytest.mark.timeout(600)

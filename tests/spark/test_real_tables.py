@@ -17,10 +17,7 @@ from lakeaudit.config import Lake, load_lake
 from lakeaudit.evidence.manifest import delta
 from lakeaudit.evidence.protocol import Claims, Context
 from lakeaudit.outcome import Outcome
-from lakeaudit.progress import SilentProgress
-from lakeaudit.results.read import Results
-from lakeaudit.run import Options, audit
-from lakeaudit.stores import clients_of
+from tests.builders.audits import audited, results_of
 from tests.builders.delta_lake import table
 from tests.builders.real_lake import AWKWARD, TABLES, write_all
 
@@ -144,24 +141,9 @@ def lake(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Lake:
     return load_lake(folder / "lake.yaml", {})
 
 
-def audited(spark: SparkSession, lake: Lake) -> Outcome:
-    return audit(
-        lake,
-        Options(),
-        spark=spark,
-        clients=clients_of(lake),
-        clock=lambda: datetime.now(UTC),
-        progress=SilentProgress(),
-    )
-
-
 def loud(lake: Lake, outcome: Outcome) -> list[tuple[str, str, str]]:
     """(table, kind, key) of findings above info."""
-    rows = [
-        row
-        for batch in Results(lake.results, clients_of(lake), lake.name).findings(outcome.run_id)
-        for row in batch.to_pylist()
-    ]
+    rows = [row for batch in results_of(lake).findings(outcome.run_id) for row in batch.to_pylist()]
     return sorted((row["table_name"], row["kind"], row["key"]) for row in rows if row["severity"] != "info")
 
 

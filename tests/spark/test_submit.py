@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -13,10 +12,7 @@ from pyspark.sql import SparkSession
 from lakeaudit.aws import Endpoint
 from lakeaudit.config import Lake
 from lakeaudit.install import make_ready
-from lakeaudit.progress import SilentProgress
-from lakeaudit.results.read import Results
-from lakeaudit.run import Options, audit
-from lakeaudit.stores import clients_of
+from tests.builders.audits import audited, results_of
 from tests.builders.shop import Shop
 from tests.conftest import Aws
 
@@ -51,7 +47,7 @@ def lake(aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path) -> Lake:
 
 
 def findings(lake: Lake, run_id: str) -> list[str]:
-    batches = Results(lake.results, clients_of(lake), lake.name).findings(run_id)
+    batches = results_of(lake).findings(run_id)
     rows = [row | {"run_id": "any"} for batch in batches for row in batch.to_pylist()]
     kept = [row | {"explanation": row["explanation"].partition(NOW_READ)[0]} for row in rows]
     return sorted(json.dumps(row, default=str, sort_keys=True) for row in kept)
@@ -69,8 +65,7 @@ def submitted(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]
 
 
 def test_spark_submit_gives_the_same_findings(lake: Lake, spark: SparkSession, tmp_path: Path) -> None:
-    audit(lake, Options(run_id="here"), spark=spark, clients=clients_of(lake),
-          clock=lambda: datetime.now(UTC), progress=SilentProgress())  # fmt: skip
+    audited(spark, lake, run_id="here")
     file, status = tmp_path / "lake.yaml", tmp_path / "status.json"
     done = submitted(tmp_path, str(file), "--run-id", "there", "--status-file", str(status))
     assert (done.returncode, done.stderr) == (1, ""), done.stdout  # critical findings, and Spark is quiet

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, TextIO
 
 from lakeaudit.aws import Clients
@@ -15,7 +15,7 @@ from lakeaudit.config import Lake
 from lakeaudit.errors import AuditError, BadInput
 from lakeaudit.kinds import SEVERITIES
 from lakeaudit.progress import Progress
-from lakeaudit.rows import iso
+from lakeaudit.rows import in_utc, iso
 from lakeaudit.stores import clients_of
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def as_of_time(text: str | None) -> datetime | None:
         at = datetime.fromisoformat(text)
     except ValueError:
         raise BadInput(f"--as-of {text}", "is no time", "write 2026-11-21T08:00:00Z") from None
-    return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+    return in_utc(at)
 
 
 def _audited(

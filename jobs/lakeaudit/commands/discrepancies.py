@@ -1,7 +1,7 @@
 """`lakeaudit discrepancies`: the ledger; `ack`, `unack` and `baseline`: what people accept of it."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from getpass import getuser
 from typing import TextIO
 
@@ -11,12 +11,11 @@ from lakeaudit.ledger.lease import leased
 from lakeaudit.progress import SilentProgress
 from lakeaudit.report.words import count, second
 from lakeaudit.results.amend import Ack, put_ack, put_ack_on_all, tell
-from lakeaudit.results.read import Results, Row
-from lakeaudit.rows import DISCREPANCY_ROWS, WRITERS, rows_of
+from lakeaudit.results.read import UNRESOLVED, Results, Row
+from lakeaudit.rows import DISCREPANCY_ROWS, WRITERS, in_utc, rows_of
 from lakeaudit.stores import clients_of
 
 STATES = {"pending": ("pending",), "open": ("open",), "resolved": ("resolved",), "all": ()}
-UNRESOLVED = ("pending", "open")
 SHORTEST = 6
 """Characters of an id that may stand for it."""
 
@@ -44,8 +43,7 @@ def ack_of(by: str | None, reason: str, until: str) -> Ack:
     except ValueError:
         raise BadInput(f"--until {until}", "is no day", "write 2027-06-01") from None
     whole_day = timedelta(days=1) if len(until) <= len("2027-06-01") else timedelta(0)
-    at = (at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)) + whole_day
-    return Ack(by or getuser(), reason, at)
+    return Ack(by or getuser(), reason, in_utc(at) + whole_day)
 
 
 def acknowledge(lake: Lake, results: Results, ids: Sequence[str], ack: Ack, now: datetime) -> str:

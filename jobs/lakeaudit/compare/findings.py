@@ -165,6 +165,11 @@ def discrepancy_id() -> Column:
         F.coalesce(F.col(name), F.lit(""))
         for name in ("lake", "table_name", "axis", "subject_type", "subject")
     ]
+    return digest(*parts)
+
+
+def digest(*parts: Column | str) -> Column:
+    """The first half of the SHA-256 of the parts, NUL between them."""
     return F.substring(F.sha2(F.concat_ws("\x00", *parts), 256), 1, 32)
 
 

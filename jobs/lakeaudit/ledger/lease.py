@@ -62,7 +62,7 @@ def probe_conditions(place: Location, clients: Clients) -> None:
         CannotPublish: it would not, or the canary cannot be written.
     """
     canary = LeaseObject(clients.s3(place.bucket), place.join(CANARY))
-    words: Words = {"holder": uuid4().hex, "run_id": "doctor", "host": socket.gethostname(), "beat": 0}
+    words = _words_of("doctor")
     with _refusals(canary.place):
         canary.remove()
         canary.write(words, None)
@@ -105,7 +105,7 @@ def _opened(path: Path) -> TextIO:
 def _beating(
     lease: Location, clients: Clients, run_id: str, progress: Progress, pace: Pace
 ) -> Iterator[Check]:
-    words: Words = {"holder": uuid4().hex, "run_id": run_id, "host": socket.gethostname(), "beat": 0}
+    words = _words_of(run_id)
     store = LeaseObject(clients.s3(lease.bucket), lease)
     with _refusals(lease):
         etag = _taken(store, words, progress, pace)
@@ -116,6 +116,11 @@ def _beating(
         yield heart.check
     finally:
         heart.stop()
+
+
+def _words_of(run_id: str) -> Words:
+    """What a new holder writes into its lease."""
+    return {"holder": uuid4().hex, "run_id": run_id, "host": socket.gethostname(), "beat": 0}
 
 
 def _taken(store: LeaseObject, words: Words, progress: Progress, pace: Pace) -> str:

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from lakeaudit.compare.classify import ruled
 from lakeaudit.compare.expr import Expr, sql
-from lakeaudit.compare.findings import Stamp
+from lakeaudit.compare.findings import Stamp, digest
 from lakeaudit.compare.verdicts import severity_rank
 from lakeaudit.frames import computed
 from lakeaudit.ledger import settle
@@ -166,15 +166,11 @@ def _after(name: str, changes: Mapping[str, Expr]) -> Column:
 
 
 def _discrepancies(changed: DataFrame) -> DataFrame:
-    shown = F.when(F.col("action").isin(*settle.FOUND), F.col("found"))
-    latest = {f.name: F.coalesce(shown, _finding_of("held"))[f.name] for f in OF_FINDING}
-    after = {f.name: F.col(f"x_{f.name}") for f in LEDGER if f.name != "discrepancy_id"}
+    found = F.col("action").isin(*settle.FOUND)
+    latest = {n: F.when(found, F.col(f"found.{n}")).otherwise(F.col(f"held.{n}")) for n in OF_FINDING.names}
+    after = {n: F.col(f"x_{n}") for n in LEDGER.names if n != "discrepancy_id"}
     columns = [column.alias(name) for name, column in (after | latest).items()]
     return conform(changed.select("discrepancy_id", *columns), DISCREPANCIES)
-
-
-def _finding_of(row: str) -> Column:
-    return F.struct(*[F.col(f"{row}.{name}").alias(name) for name in OF_FINDING.names])
 
 
 def _transitions(changed: DataFrame, stamp: Stamp) -> DataFrame:
@@ -197,7 +193,7 @@ def _transitions(changed: DataFrame, stamp: Stamp) -> DataFrame:
 
 def transition_id() -> Column:
     """digest(run_id, discrepancy_id, transition)."""
-    return F.substring(F.sha2(F.concat_ws("\x00", "run_id", "discrepancy_id", "transition"), 256), 1, 32)
+    return digest("run_id", "discrepancy_id", "transition")
 
 
 def _rank(column: str) -> Column:

@@ -16,6 +16,7 @@ from lakeaudit.frames import computed
 from lakeaudit.ledger.looks import RECHECKED
 from lakeaudit.ledger.remember import Changes
 from lakeaudit.ledger.settle import TRANSITIONS as TOLD
+from lakeaudit.results.read import UNRESOLVED
 from lakeaudit.results.write import ResultsWriter
 
 
@@ -42,7 +43,7 @@ class LedgerTables:
         wanted = (
             F.col("axis").isin(*RECHECKED)
             & (F.col("subject_type") == "file")
-            & F.col("state").isin("pending", "open")
+            & F.col("state").isin(*UNRESOLVED)
             & F.col("table_name").isin(*tables)
         )
         names = ("discrepancy_id", "axis", F.col("table_name").alias("judged_table"), "bucket", "key")

@@ -28,6 +28,9 @@ Row = dict[str, Any]
 PUBLISHED = ("complete", "partial", "suspect")
 """States of a run whose rows may be shown."""
 
+UNRESOLVED = ("pending", "open")
+"""States of a discrepancy that is not over."""
+
 BATCH_ROWS = 4096
 _BEFORE_ALL = datetime(1, 1, 1, tzinfo=UTC)
 _GROUP = ("kind", "severity", "table_name", "partition_path")
@@ -111,7 +114,7 @@ class Results:
 
     def unresolved(self) -> list[Row]:
         """What is pending or open: discrepancy_id, kind, severity."""
-        wanted = _among(("state", ("pending", "open")))
+        wanted = _among(("state", UNRESOLVED))
         columns = ("discrepancy_id", "kind", "severity")
         return [row for batch in self._batches("discrepancies", wanted, columns) for row in batch.to_pylist()]
 

@@ -1,0 +1,25 @@
+"""Whole audits in the tests' own session, and what they published."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from lakeaudit.config import Lake
+from lakeaudit.outcome import Outcome
+from lakeaudit.progress import Progress, SilentProgress
+from lakeaudit.results.read import Results
+from lakeaudit.run import Options, audit
+from lakeaudit.stores import clients_of
+
+
+def audited(spark: SparkSession, lake: Lake, progress: Progress | None = None, **options: Any) -> Outcome:
+    """One audit; `options` are those of `run.Options`."""
+    return audit(
+        lake, Options(**options), spark=spark, clients=clients_of(lake), clock=lambda: datetime.now(UTC),
+        progress=progress or SilentProgress(),
+    )  # fmt: skip
+
+
+def results_of(lake: Lake) -> Results:
+    return Results(lake.results, clients_of(lake), lake.name)
