@@ -32,7 +32,6 @@ from lakeaudit.ledger.recall import Memory
 from lakeaudit.ledger.said import words
 from lakeaudit.observe import Observed, changes
 from lakeaudit.progress import Progress
-from lakeaudit.schemas import COVERAGE
 from lakeaudit.threads import beside
 
 _LEFT = (
@@ -59,7 +58,6 @@ class Judgement:
     holes: tuple[Hole, ...]
     counts: dict[str, Any]
     coverage_rows: list[dict[str, Any]]
-    coverage: DataFrame
     findings: DataFrame
     leftover_files: DataFrame
     words: DataFrame
@@ -118,10 +116,9 @@ def judge(bench: Bench, progress: Progress) -> Judgement:
             found, files = _findings(bench, remaining, groups, blind, settled)
             able = _means(bench, holes)
             rows = _coverage(bench, coverage.together(settled, reread), groups, able)
-    frame = small(bench.context.spark, [tuple(row[n] for n in COVERAGE.names) for row in rows], COVERAGE)
     taken = looks(rows, able, bench.stamp.as_of, all_sources=not bench.observed.listed)
     leftover_files = findings.as_leftover_rows(files)
-    return Judgement(holes, counts, rows, frame, found, leftover_files, words(remaining), taken)
+    return Judgement(holes, counts, rows, found, leftover_files, words(remaining), taken)
 
 
 def bench_for(

@@ -58,8 +58,9 @@ def audit(
     names = [table.name for table in scope]
     with leased(lake.results, clients, stamp.run_id, progress) as still_ours:
         with progress.stage("open results"):
-            writer = open_results(spark, lake.results, lake.name, still_ours)
-            ledger, past = LedgerTables(writer), Results(lake.results, clients, lake.name)
+            past = Results(lake.results, clients, lake.name)
+            writer = open_results(spark, past, still_ours)
+            ledger = LedgerTables(writer)
             ledger.bury(killed(past), started)
             writer.put_run(_run_row(stamp, started, scope))
             memory = recall(ledger, past, names, stamp.as_of)
@@ -100,7 +101,7 @@ def new_run_id(at: datetime) -> str:
 
 def publish(writer: ResultsWriter, judgement: Judgement, stamp: Stamp, names: Sequence[str]) -> None:
     """Write the run's rows in the contract's order; the ledger's and the final row of `runs` come after them."""
-    writer.write("coverage", judgement.coverage, stamp.run_id)
+    writer.put("coverage", judgement.coverage_rows, stamp.run_id)
     writer.write("leftover_files", judgement.leftover_files, stamp.run_id, tables=names)
     writer.write("findings", judgement.findings, stamp.run_id)
 

@@ -8,9 +8,11 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 
+from lakeaudit.aws import Clients
 from lakeaudit.keys import Location
 from lakeaudit.ledger.remember import Changes
 from lakeaudit.ledger.tables import LedgerTables
+from lakeaudit.results.read import Results
 from lakeaudit.results.write import ResultsWriter, open_results
 from lakeaudit.schemas import RESULTS
 
@@ -25,7 +27,7 @@ def place(tmp_path: Path) -> Location:
 
 @pytest.fixture
 def writer(spark: SparkSession, place: Location) -> ResultsWriter:
-    return open_results(spark, place, "shop", lambda: None)
+    return open_results(spark, Results(place, Clients(), "shop"), lambda: None)
 
 
 def frame(spark: SparkSession, name: str, *rows: Row) -> DataFrame:
@@ -80,7 +82,7 @@ def test_nobody_killed_and_nothing_changed_write_nothing(
 def test_rows_of_another_lake_are_not_touched(
     spark: SparkSession, writer: ResultsWriter, place: Location
 ) -> None:
-    other = open_results(spark, place, "other", lambda: None)
+    other = open_results(spark, Results(place, Clients(), "other"), lambda: None)
     theirs = {"discrepancy_id": "a", "state": "open", "lake": "other"}
     other.replace_rows("discrepancies", frame(spark, "discrepancies", theirs), "discrepancy_id")
     mine = frame(spark, "discrepancies", {"discrepancy_id": "a", "state": "resolved"})
@@ -123,7 +125,7 @@ def test_the_newest_evidence_of_any_run(spark: SparkSession, writer: ResultsWrit
     writer.write(
         "findings", frame(spark, "findings", *({"run_id": "r"} | f for f in (found, live, old))), "r"
     )
-    writer.write("coverage", frame(spark, "coverage", {"run_id": "r", "storage_cut_from": cut, **about}), "r")
+    writer.put("coverage", [{"run_id": "r", "lake": "shop", "storage_cut_from": cut, **about}], "r")
     writer.put_run(run("r", "complete"))
     schema = "discrepancy_id string, table_name string, axis string, l_last_evidence_at timestamp"
     asked = [(each, "orders", "content", cut - timedelta(hours=1)) for each in "abc"]

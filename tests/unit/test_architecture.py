@@ -45,7 +45,7 @@ def users_of(library: str) -> set[str]:
 
 ONLY = {
     "boto3": {"lakeaudit.aws", "lakeaudit.demo.breaker"},
-    "deltalake": {"lakeaudit.results.read", "lakeaudit.results.amend", "lakeaudit.demo"},
+    "deltalake": {"lakeaudit.results.read", "lakeaudit.results.put", "lakeaudit.demo"},
     "delta": {"lakeaudit.results.write", "lakeaudit.demo"},
     "jinja2": {"lakeaudit.report"},
     "moto": {"lakeaudit.demo.server"},
@@ -189,7 +189,6 @@ MAY_COLLECT = {
     ("lakeaudit.ledger.tables", "found_since"): "one aggregate",
     ("lakeaudit.ledger.tables", "standing"): "states, accepted or not",
     ("lakeaudit.outcome", "_kinds"): "kinds x severities",
-    ("lakeaudit.results.write", "_check"): "one row about a results table",
 }
 """Each brings a bounded number of rows to the driver, none of them one per file of a table."""
 

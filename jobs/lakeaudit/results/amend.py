@@ -1,16 +1,13 @@
 """What people change in the ledger, through delta-rs: a command of seconds, without a JVM."""
 
 import hashlib
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 
 import pyarrow as pa
-from deltalake import DeltaTable, write_deltalake
-from deltalake.exceptions import DeltaError
 
-from lakeaudit.errors import CannotPublish
+from lakeaudit.results import put
 from lakeaudit.results.read import Results, Row
 
 ACKNOWLEDGED = "acknowledged"
@@ -56,9 +53,7 @@ def put_ack_on_all(results: Results, ack: Ack) -> None:
 def tell(results: Results, rows: Sequence[Row], ack: Ack, at: datetime) -> None:
     """A transition `acknowledged` for each of these rows (discrepancy_id, kind, severity) of the ledger."""
     told = _table([_transition(row, results.lake, ack, at) for row in rows], _TRANSITION)
-    uri, options = results.delta_table("transitions")
-    with _refusals(uri):
-        write_deltalake(uri, told, mode="append", storage_options=options)
+    put.append(results, "transitions", told)
 
 
 def _transition(row: Row, lake: str, ack: Ack, at: datetime) -> Row:
@@ -79,21 +74,8 @@ def _transition(row: Row, lake: str, ack: Ack, at: datetime) -> Row:
 
 
 def _merge(results: Results, rows: Sequence[Row], same: str) -> None:
-    uri, options = results.delta_table("discrepancies")
-    with _refusals(uri):
-        table = DeltaTable(uri, storage_options=options)
-        merge = table.merge(_table(rows, _ACK), same, source_alias="new", target_alias="old")
-        merge.when_matched_update({name: f"new.{name}" for name in asdict(Ack())}).execute()
+    put.update(results, "discrepancies", _table(rows, _ACK), same, [*asdict(Ack())])
 
 
 def _table(rows: Sequence[Row], schema: pa.Schema) -> pa.Table:
     return pa.Table.from_pylist(list(rows), schema=schema)
-
-
-@contextmanager
-def _refusals(uri: str) -> Iterator[None]:
-    try:
-        yield
-    except (DeltaError, pa.ArrowException, OSError) as error:
-        what = f"the ledger cannot be written ({type(error).__name__}: {str(error)[:160]})"
-        raise CannotPublish(uri, what, "grant put and delete rights on this place") from error

@@ -53,6 +53,15 @@ class Results:
         """The lake whose rows these are."""
         return self._lake
 
+    @property
+    def place(self) -> Location:
+        """Where the result tables lie."""
+        return self._place
+
+    def again(self) -> "Results":
+        """The same results as they lie there now."""
+        return Results(self._place, self._clients, self._lake)
+
     def delta_table(self, name: str) -> tuple[str, dict[str, str]]:
         """Where a result table lies, and how delta-rs reaches it."""
         return _uri(self._place.join(name)), self._options
@@ -111,6 +120,13 @@ class Results:
         """The ledger with all columns, worst severity first; of some states, or whose id begins so, if given."""
         begins = pc.starts_with(pc.field("discrepancy_id"), like)
         yield from self._worst_first("discrepancies", begins & _among(("state", states)))
+
+    def holds_any(self, table: str, run_id: str, tables: Sequence[str] = ()) -> bool:
+        """Whether a result table has rows of this run, or of any run about one of these tables."""
+        wanted = pc.field("run_id") == run_id
+        if tables:
+            wanted |= pc.field("table_name").isin(list(tables))
+        return any(True for _ in self._batches(table, wanted, ["run_id"]))
 
     def unresolved(self) -> list[Row]:
         """What is pending or open: discrepancy_id, kind, severity."""
@@ -219,16 +235,20 @@ class Results:
             self._open[table] = self._opened(table)
         return self._open[table]
 
-    def _opened(self, table: str) -> Dataset | None:
-        place = self._place.join(table)
+    def has_table(self, table: str) -> bool:
+        """Whether a result table was ever written: its first commit was finished."""
         try:
-            log = list_files(self._clients, place.join("_delta_log"), flat=True)
-            if all(file.name.startswith(".") for file in log):  # its first commit was never finished
-                return None
+            log = list_files(self._clients, self._place.join(table, "_delta_log"), flat=True)
+            return not all(file.name.startswith(".") for file in log)
         except SourceError as error:  # a missing bucket, a refusal, a dead endpoint: delta-rs tells it worse
             raise CannotAudit(error.where, error.what, error.way_out) from error
+
+    def _opened(self, table: str) -> Dataset | None:
+        if not self.has_table(table):
+            return None
         try:
-            return DeltaTable(_uri(place), storage_options=self._options).to_pyarrow_dataset()
+            uri, options = self.delta_table(table)
+            return DeltaTable(uri, storage_options=options).to_pyarrow_dataset()
         except (DeltaError, pa.ArrowException, OSError, ValueError) as error:
             raise self._damaged(table, error) from error
 
