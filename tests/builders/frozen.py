@@ -3,7 +3,7 @@
 import shutil
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -55,8 +55,10 @@ class Frozen:
         return audited(self.spark, lake, run_id=run_id, as_of=self.as_of)
 
 
-def freeze(spark: SparkSession, aws: Aws, s3: Endpoint, bucket: str, folder: Path) -> Frozen:
-    """A damaged lake with a row for every result table, audited in a new place and in one with results."""
+def freeze(
+    spark: SparkSession, aws: Aws, s3: Endpoint, bucket: str, folder: Path, *, firsts: Collection[bool]
+) -> Frozen:
+    """A damaged lake with a row for every result table, audited in a new place (True) and in one with results."""
     aws.s3.create_bucket(Bucket=bucket)
     shop = Shop(aws.s3, s3, bucket)
     shop.write("orders")
@@ -70,15 +72,15 @@ def freeze(spark: SparkSession, aws: Aws, s3: Endpoint, bucket: str, folder: Pat
     shop.take_inventory()
     time.sleep(1.1)  # S3 tells whole seconds: now everything there is older than `as_of`
     frozen = Frozen(shop, spark, datetime.now(UTC), folder / "published" / "results", {})
-    for first, run_id in ((True, EARLIER), (False, NIGHTLY)):
-        place = frozen.published.parent if first else folder / "again"
-        frozen.audited(frozen.lake(place, first=first), run_id)
-        frozen.expected[first] = tables_at(place / "results")
-        if first:
-            _age(frozen.published)
+    frozen.audited(frozen.lake(frozen.published.parent, first=True), EARLIER)
     frozen.expected[True] = {
-        name: [row.replace(EARLIER, NIGHTLY) for row in rows] for name, rows in frozen.expected[True].items()
+        name: [row.replace(EARLIER, NIGHTLY) for row in rows]
+        for name, rows in tables_at(frozen.published).items()
     }
+    if False in firsts:
+        _age(frozen.published)
+        frozen.audited(frozen.lake(folder / "again", first=False))
+        frozen.expected[False] = tables_at(folder / "again" / "results")
     return frozen
 
 

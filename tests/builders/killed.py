@@ -56,6 +56,8 @@ _SIGNS = (
     ("make findings", "coverage"),
     ("make findings", "leftover_files"),
     ("make findings", "findings"),
+    ("make findings", "transitions"),
+    ("make findings", "discrepancies"),
     ("make findings", "runs"),
 )
 _STAGES = ("start Spark", "open results", "observe", "match and classify", "look again at suspects")
@@ -68,16 +70,22 @@ def new_seed() -> int:
 
 def moments(count: int, seed: int) -> list[Moment]:
     """Moments in turn inside each table's write, and somewhere else; half of them in an empty place."""
+    chance, signs = random.Random(seed), len(_SIGNS)
+    return [_moment(number, chance, (number + number // signs) % 2 == 0) for number in range(count)]
+
+
+def moments_of_one_audit(count: int, seed: int) -> list[Moment]:
+    """Moments of different kinds, all in an empty place or all in one with results."""
     chance = random.Random(seed)
-    return [_moment(number, chance) for number in range(count)]
+    first = chance.random() < 0.5
+    return [_moment(number, chance, first) for number in chance.sample(range(len(_SIGNS) + 1), count)]
 
 
-def _moment(number: int, chance: random.Random) -> Moment:
+def _moment(number: int, chance: random.Random, first: bool) -> Moment:
     turn = number % (len(_SIGNS) + 1)
     signs = (*_SIGNS, (chance.choice(_STAGES), ""))
     after, table = signs[turn]
     longest = chance.choice((0.0, 0.03, 0.5)) if table else 1.0
-    first = (number + number // len(signs)) % 2 == 0
     return Moment(after, table, chance.uniform(0, longest), first)
 
 

@@ -62,7 +62,9 @@ class Shop:
         found = [entry["Key"] for page in listed for entry in page.get("Contents", [])]
         return sorted(key for key in found if key.endswith(ending) and "_delta_log" not in key)
 
-    def take_inventory(self, *, at: datetime | None = None, files: int = 1, **how: Any) -> inventory.Laid:
+    def take_inventory(
+        self, *, at: datetime | None = None, files: int = 1, under: str = "inventories", **how: Any
+    ) -> inventory.Laid:
         """Lay a report of the bucket as it is now; its scan begins when every object is at least a second old."""
         if at is None:
             time.sleep(1.1)
@@ -77,7 +79,7 @@ class Shop:
         put: Callable[[str, bytes], Any] = lambda key, body: self.s3.put_object(  # noqa: E731
             Bucket=self.bucket, Key=key, Body=body
         )
-        return inventory.lay(put, parts, at=scan, under="inventories", source=self.bucket, **how)
+        return inventory.lay(put, parts, at=scan, under=under, source=self.bucket, **how)
 
     def lake(
         self,

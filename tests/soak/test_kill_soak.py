@@ -18,7 +18,8 @@ SEED = new_seed()
 
 @pytest.fixture(scope="module")
 def frozen(spark: SparkSession, aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> Frozen:
-    return freeze(spark, aws, s3, f"test-{uuid.uuid4().hex[:12]}", tmp_path_factory.mktemp("frozen"))
+    bucket, folder = f"test-{uuid.uuid4().hex[:12]}", tmp_path_factory.mktemp("frozen")
+    return freeze(spark, aws, s3, bucket, folder, firsts=(True, False))
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,7 @@
 """Whole audits on a real lake: what is found, what cannot be judged, and what the audit says of itself."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -21,7 +21,6 @@ from tests.builders.shop import Shop
 from tests.conftest import Aws
 
 Audit = Callable[..., Outcome]
-LIVE_ONLY = "[{kind: listing, location: 's3://%s/warehouse/'}]"
 
 
 @pytest.fixture
@@ -77,64 +76,81 @@ def test_each_damage_is_named_by_its_key_and_a_run_again_leaves_the_same_rows(
     )  # fmt: skip
 
 
-def test_one_table_alone_still_knows_the_others_references(shop: Shop, run: Audit, tmp_path: Path) -> None:
-    shop.s3.delete_object(Bucket=shop.bucket, Key=shop.keys("orders")[0])
-    shop.s3.delete_object(Bucket=shop.bucket, Key=shop.keys("customers")[0])
-    shop.take_inventory()
+def test_a_live_audit_of_one_table_lists_it_now_and_needs_no_inventory(
+    shop: Shop, run: Audit, tmp_path: Path
+) -> None:
     lake = shop.lake(tmp_path)
-    outcome = run(lake, tables=("customers",))
-    assert [table for table, _, _ in found(lake, outcome.run_id)] == ["customers"]
+    gone = shop.keys("customers")[0]
+    shop.s3.delete_object(Bucket=shop.bucket, Key=gone)
+    shop.s3.delete_object(Bucket=shop.bucket, Key=shop.keys("orders")[0])
+    outcome = run(lake, tables=("customers",), live=True)
+    assert found(lake, outcome.run_id) == [("customers", "dropped", gone)]
     assert list(outcome.summary["tables"]) == ["customers"]
 
 
-def test_a_live_audit_lists_now_and_needs_no_inventory(shop: Shop, run: Audit, tmp_path: Path) -> None:
-    lake = shop.lake(tmp_path)
-    gone = shop.keys("orders")[0]
-    shop.s3.delete_object(Bucket=shop.bucket, Key=gone)
-    outcome = run(lake, tables=("orders",), live=True)
-    assert found(lake, outcome.run_id) == [("orders", "dropped", gone)]
+REPORTED = ("returned", "accepted", "silenced", "stale", "unfinished", "torn", "blind")
+"""Tables with an inventory of their own, which the name describes; `unseen` has none."""
 
 
-def test_a_removal_since_the_inventory_is_not_a_loss(shop: Shop, run: Audit, tmp_path: Path) -> None:
-    """The report is hours old; meanwhile a file was lost and put back: storage answers now."""
-    key = shop.keys("orders")[0]
-    body = shop.s3.get_object(Bucket=shop.bucket, Key=key)["Body"].read()
-    shop.s3.delete_object(Bucket=shop.bucket, Key=key)
-    shop.take_inventory()
-    shop.s3.put_object(Bucket=shop.bucket, Key=key, Body=body)
-    lake = shop.lake(tmp_path, defaults="grace: 1h, leftover_age: 0s, max_upload: 0s")
-    assert found(lake, run(lake).run_id) == []
-
-
-Damage = Callable[[Shop], Any]
-
-
-def _no_report(shop: Shop) -> None:
-    shop.take_inventory(checksum=False)
-
-
-def _stale(shop: Shop) -> None:
-    shop.take_inventory(at=datetime.now(UTC) - timedelta(days=9))
-
-
-@pytest.mark.parametrize(
-    ("damage", "exit_code", "content", "kinds"),
-    [
-        (_no_report, 10, {"orders": "partial", "customers": "partial"}, ["unreadable_evidence"]),
-        (_stale, 3, {"orders": "complete", "customers": "complete"}, ["unreadable_evidence"]),
-    ],
-    ids=lambda value: value.__name__.strip("_") if callable(value) else "",
-)
-def test_evidence_with_a_gap_is_partial_and_raises_no_false_alarm(
-    shop: Shop, run: Audit, tmp_path: Path, damage: Damage, exit_code: int, content: dict[str, str],
-    kinds: Sequence[str],
-) -> None:  # fmt: skip
-    damage(shop)
-    lake = shop.lake(tmp_path)
+def test_every_table_is_judged_by_its_own_evidence(
+    aws: Aws, s3: Endpoint, bucket: str, run: Audit, tmp_path: Path
+) -> None:
+    """All lost a file; one got it back since, in some it does not matter; what is torn is answered by a live look."""
+    shop = Shop(aws.s3, s3, bucket)
+    for table in (*REPORTED, "unseen"):
+        shop.write(table, commits=1)
+    gone = {table: shop.keys(f"{table}/")[0] for table in shop.tables}
+    body = shop.s3.get_object(Bucket=bucket, Key=gone["returned"])["Body"].read()
+    for key in gone.values():
+        shop.s3.delete_object(Bucket=bucket, Key=key)
+    _lay_reports(shop)
+    shop.s3.put_object(Bucket=bucket, Key=gone["returned"], Body=body)
+    lake = shop.lake(tmp_path, tables=_tables(bucket), inventories=_reports(bucket), extra=_DOES_NOT_MATTER)
     outcome = run(lake)
-    assert outcome.exit_code == exit_code, outcome.summary["coverage"]
-    assert sorted(outcome.summary["findings"]) == sorted(kinds)
-    assert {table: state for table, state in states(outcome).items() if table in content} == content
+    told = found(lake, outcome.run_id)
+    assert [kind for table, kind, _ in told if not table] == ["unreadable_evidence"] * 4
+    assert [row for row in told if row[0]] == [
+        ("returned", "overwritten", gone["returned"]),
+        ("torn", "dropped", gone["torn"]),
+    ]
+    assert outcome.exit_code == 3
+    assert states(outcome) == {
+        "returned": "complete", "accepted": "complete", "silenced": "complete", "stale": "complete",
+        "unfinished": "partial", "torn": "complete", "blind": "partial", "unseen": "partial",
+    }  # fmt: skip
+    assert outcome.summary["coverage"]["unseen"]["content"]["decided_share"] == 0
+
+
+_DOES_NOT_MATTER = "ignore: [{tables: [accepted], kinds: [dropped], reason: known}]\n"
+_OWN = {"silenced": "severity: {dropped: 'off'}", "blind": "confirm: {mode: none}"}
+
+
+def _tables(bucket: str) -> list[str]:
+    return [
+        f"- {{name: {table}, location: 's3://{bucket}/warehouse/{table}', manifests: [{{kind: delta}}]"
+        f"{', ' + _OWN[table] if table in _OWN else ''}}}"
+        for table in (*REPORTED, "unseen")
+    ]
+
+
+def _reports(bucket: str) -> str:
+    entries = (
+        f"{{kind: s3_inventory, location: 's3://{bucket}/reports/{table}/', margin: 0s,"
+        f" covers: ['s3://{bucket}/warehouse/{table}/']}}"
+        for table in REPORTED
+    )
+    return f"[{', '.join(entries)}]"
+
+
+def _lay_reports(shop: Shop) -> None:
+    for table in REPORTED:
+        under, long_ago = f"reports/{table}", datetime.now(UTC) - timedelta(days=9)
+        laid = shop.take_inventory(
+            files=3, under=under, at=long_ago if table == "stale" else None, checksum=table != "unfinished"
+        )
+        if table in ("torn", "blind"):
+            shop.s3.put_object(Bucket=shop.bucket, Key=laid.data[0], Body=b"torn")
+            shop.s3.delete_object(Bucket=shop.bucket, Key=laid.data[1])
 
 
 def test_logs_with_gaps_leave_their_own_tables_partial_and_no_other(
@@ -171,51 +187,6 @@ def rewrite(shop: Shop, key: str, change: Callable[[bytes], bytes]) -> None:
     body = shop.s3.get_object(Bucket=shop.bucket, Key=key)["Body"].read()
     assert change(body) != body
     shop.s3.put_object(Bucket=shop.bucket, Key=key, Body=change(body))
-
-
-def test_a_hole_in_storage_is_answered_by_a_live_look(shop: Shop, run: Audit, tmp_path: Path) -> None:
-    gone = shop.keys("orders")[0]
-    shop.s3.delete_object(Bucket=shop.bucket, Key=gone)
-    _missing_and_torn_data_files(shop)
-    lake = shop.lake(tmp_path)
-    looked = run(lake)
-    assert (looked.exit_code, looked.summary["findings"]) == (3, {"dropped": 1, "unreadable_evidence": 1})
-    assert ("orders", "dropped", gone) in found(lake, looked.run_id)
-    blind = shop.lake(tmp_path, defaults="grace: 0s, confirm: {mode: none}")
-    outcome = run(blind)
-    assert outcome.summary["findings"] == {"unreadable_evidence": 1}
-    assert states(outcome)["orders"] == "partial"
-
-
-def _missing_and_torn_data_files(shop: Shop) -> None:
-    laid = shop.take_inventory(files=3)
-    shop.s3.put_object(Bucket=shop.bucket, Key=laid.data[0], Body=b"torn")
-    shop.s3.delete_object(Bucket=shop.bucket, Key=laid.data[1])
-
-
-def test_a_table_that_no_source_covers_is_said(shop: Shop, run: Audit, tmp_path: Path) -> None:
-    shop.take_inventory()
-    covers = f"covers: ['s3://{shop.bucket}/warehouse/orders/']"
-    only_orders = (
-        f"[{{kind: s3_inventory, location: 's3://{shop.bucket}/inventories/', margin: 0s, {covers}}}]"
-    )
-    outcome = run(shop.lake(tmp_path, inventories=only_orders))
-    assert (outcome.exit_code, states(outcome)) == (3, {"orders": "complete", "customers": "partial"})
-    assert outcome.summary["coverage"]["customers"]["content"]["decided_share"] == 0
-
-
-def test_ignored_and_silenced_findings_are_counted_and_not_written(
-    shop: Shop, run: Audit, tmp_path: Path
-) -> None:
-    shop.s3.delete_object(Bucket=shop.bucket, Key=shop.keys("orders")[0])
-    shop.s3.put_object(Bucket=shop.bucket, Key=shop.keys("customers")[0], Body=b"torn")
-    shop.take_inventory()
-    extra = (
-        "severity: {size_mismatch: 'off'}\nignore: [{tables: [orders], kinds: [dropped], reason: known}]\n"
-    )
-    outcome = run(shop.lake(tmp_path, extra=extra))
-    assert outcome.summary["findings"] == {}
-    assert outcome.exit_code == 0
 
 
 def test_results_that_cannot_be_written_end_before_the_audit(shop: Shop, run: Audit, tmp_path: Path) -> None:

@@ -12,21 +12,23 @@ from lakeaudit.errors import CannotAudit
 from lakeaudit.keys import Location
 from lakeaudit.results.read import Results
 from tests.builders.frozen import Frozen, freeze
-from tests.builders.killed import Cycle, killed_ahead, moments, new_seed
+from tests.builders.killed import Cycle, killed_ahead, moments_of_one_audit, new_seed
 from tests.conftest import Aws
 
 COUNT = 6
 SEED = new_seed()
+MOMENTS = moments_of_one_audit(COUNT, SEED)
 
 
 @pytest.fixture(scope="module")
 def frozen(spark: SparkSession, aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> Frozen:
-    return freeze(spark, aws, s3, f"test-{uuid.uuid4().hex[:12]}", tmp_path_factory.mktemp("frozen"))
+    bucket, folder = f"test-{uuid.uuid4().hex[:12]}", tmp_path_factory.mktemp("frozen")
+    return freeze(spark, aws, s3, bucket, folder, firsts={moment.first for moment in MOMENTS})
 
 
 @pytest.fixture(scope="module")
 def cycles(frozen: Frozen, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Cycle]]:
-    with killed_ahead(frozen, moments(COUNT, SEED), tmp_path_factory.mktemp("killed"), each=COUNT) as cycles:
+    with killed_ahead(frozen, MOMENTS, tmp_path_factory.mktemp("killed"), each=COUNT) as cycles:
         yield cycles
 
 
