@@ -22,6 +22,7 @@ from botocore.exceptions import (
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
     from mypy_boto3_s3 import S3Client
+    from mypy_boto3_sns import SNSClient
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,10 @@ class Clients:
 
     def dynamodb(self, endpoint: Endpoint | None = None) -> "DynamoDBClient":
         return _client("dynamodb", endpoint or self.default)  # type: ignore[no-any-return]
+
+    def sns(self, region: str) -> "SNSClient":
+        """SNS is AWS's own: an endpoint of the lake's stores says nothing of it."""
+        return _client("sns", Endpoint(region=region))  # type: ignore[no-any-return]
 
 
 def _client(service: str, at: Endpoint) -> Any:

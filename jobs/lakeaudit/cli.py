@@ -214,6 +214,17 @@ def baseline(lake: LakeFile, reason: Reason, until: Until, by: By = None) -> int
 
 
 @app.command()
+def alert(lake: LakeFile) -> int:
+    """Tell whom it concerns what runs have found and nobody was told yet."""
+    from lakeaudit.commands import alert as command
+    from lakeaudit.stores import clients_of
+
+    loaded = _load(lake)
+    done = command.send(loaded, lake, clients_of(loaded), _now())
+    return _say(command.said(done), 3 if done.failures else 0)
+
+
+@app.command()
 def explain(
     lake: LakeFile,
     uri: Annotated[str, typer.Argument(metavar="URI", help="s3://bucket/key, or a local path.")],

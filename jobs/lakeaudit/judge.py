@@ -6,31 +6,26 @@ vacuums, the live check and the tables' newest states can clear a suspect, never
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from lakeaudit import confirm
+from lakeaudit.again import second_reading
+from lakeaudit.bench import Bench
 from lakeaudit.blind import all_holes, blind_findings, counted
 from lakeaudit.compare import coverage, duplicates, findings, leftovers, mass, rules, tree, verdicts
+from lakeaudit.compare.ceiling import Trial
 from lakeaudit.compare.classify import judged, ruled
 from lakeaudit.compare.coverage import Means, Tallies
 from lakeaudit.compare.facts import TREE_FACTS
-from lakeaudit.compare.findings import Stamp
-from lakeaudit.compare.holes import assumed_vacuums, with_holes, with_vacuums
+from lakeaudit.compare.holes import assumed_vacuums, with_holes
 from lakeaudit.compare.match import pairs
 from lakeaudit.compare.means import means
-from lakeaudit.compare.tables import TableFacts, roots, table_facts, table_frame
-from lakeaudit.config import Lake, Table
-from lakeaudit.evidence.protocol import Context, Hole
+from lakeaudit.evidence.protocol import Hole
 from lakeaudit.frames import computed, small
-from lakeaudit.keys import Location
 from lakeaudit.ledger.looks import Look, looks
-from lakeaudit.ledger.recall import Memory
 from lakeaudit.ledger.said import words
-from lakeaudit.observe import Observed, changes
 from lakeaudit.progress import Progress
 from lakeaudit.threads import beside
 
@@ -62,38 +57,7 @@ class Judgement:
     leftover_files: DataFrame
     words: DataFrame
     looks: list[Look]
-
-
-@dataclass
-class Bench:
-    """What every step of judging needs."""
-
-    lake: Lake
-    scope: Sequence[Table]
-    observed: Observed
-    context: Context
-    stamp: Stamp
-    facts: list[TableFacts]
-    memory: Memory
-
-    @cached_property
-    def tables(self) -> DataFrame:
-        return table_frame(self.context.spark, self.facts)
-
-    @cached_property
-    def roots(self) -> dict[Location, str]:
-        return roots(self.lake.tables)
-
-    def outcome(self, rows: DataFrame) -> DataFrame:
-        return verdicts.with_outcome(rows, self.scope, self.lake.ignores, self.stamp.as_of.date())
-
-    def again(self, suspects: DataFrame) -> DataFrame:
-        return verdicts.again(suspects, self.scope, self.lake.ignores, self.stamp.as_of.date())
-
-    @property
-    def facts_in_scope(self) -> list[TableFacts]:
-        names = {table.name for table in self.scope}
-        return [fact for fact in self.facts if fact.table.name in names]
+    trials: list[Trial]
 
 
 def judge(bench: Bench, progress: Progress) -> Judgement:
@@ -107,26 +71,19 @@ def judge(bench: Bench, progress: Progress) -> Judgement:
     with beside(1) as pool:
         others = pool.submit(_other_verdicts, bench, world, holes)
         with progress.stage("look again at suspects") as log:
-            remaining = computed(second_reading(bench, suspects, _holed(holes), vacuums))
+            reread_rows, trials = second_reading(bench, suspects, world, _holed(holes), vacuums)
+            remaining = computed(reread_rows)
             reread = _tallied(remaining)
             log.note(suspects=sum(tally.files for tally in reread.values()))
         with progress.stage("make findings"):
             groups = others.result()
             blind = blind_findings(bench.lake, bench.scope, bench.observed, holes, vacuums)
             found, files = _findings(bench, remaining, groups, blind, settled)
-            able = _means(bench, holes)
+            able = _means(bench, holes, trials)
             rows = _coverage(bench, coverage.together(settled, reread), groups, able)
     taken = looks(rows, able, bench.stamp.as_of, all_sources=not bench.observed.listed)
     leftover_files = findings.as_leftover_rows(files)
-    return Judgement(holes, counts, rows, found, leftover_files, words(remaining), taken)
-
-
-def bench_for(
-    lake: Lake, scope: Sequence[Table], observed: Observed, context: Context, stamp: Stamp, memory: Memory
-) -> Bench:
-    """The bench of one run."""
-    facts = table_facts(lake.tables, observed.evidence.claims)
-    return Bench(lake, scope, observed, context, stamp, facts, memory)
+    return Judgement(holes, counts, rows, found, leftover_files, words(remaining), taken, trials)
 
 
 def first_reading(bench: Bench) -> tuple[DataFrame, DataFrame, Tallies]:
@@ -140,48 +97,6 @@ def first_reading(bench: Bench) -> tuple[DataFrame, DataFrame, Tallies]:
     again = F.col("suspected") | F.col("known_as").isNotNull()
     settled = _tallied(every.filter(~again))
     return world, computed(every.filter(again)), settled
-
-
-def second_reading(bench: Bench, suspects: DataFrame, holed: set[str], vacuums: DataFrame) -> DataFrame:
-    """Suspects judged again: with holes and vacuums, with storage's answer of now, with the tables' newest state."""
-    known = F.col("s_older_version_id").isNotNull()
-    suspects = suspects.withColumns({"related_key": F.lit(None).cast("string"), "versions_known": known})
-    marked = computed(with_vacuums(with_holes(suspects, holed, bench.facts), vacuums))
-    # a hole in storage is answered by a live 404, so it must not keep a suspect from being looked at
-    keys = (
-        _to_look_at(bench, bench.again(marked.withColumn("h_storage", F.lit(False))))
-        if _confirms(bench)
-        else None
-    )
-    if keys is None or keys.isEmpty():
-        return bench.again(marked)
-    rate = bench.lake.settings.confirm.rate
-    tasks = max(1, min(bench.context.parallelism, rate))
-    answers = computed(confirm.look(keys, bench.context.clients, rate=rate, tasks=tasks))
-    answered = computed(confirm.with_answers(marked, answers))
-    return _let_go(bench, computed(bench.again(answered)))
-
-
-def _to_look_at(bench: Bench, suspects: DataFrame) -> DataFrame:
-    """The keys of the live check, worst first, within each table's limit and the lake's."""
-    limits = {t.name: t.settings.confirm.limit for t in bench.scope if t.settings.confirm.mode == "head"}
-    return computed(confirm.candidates(confirm.limited(suspects, limits), bench.lake.settings.confirm.limit))
-
-
-def _confirms(bench: Bench) -> bool:
-    return bench.context.live and any(table.settings.confirm.mode == "head" for table in bench.scope)
-
-
-def _let_go(bench: Bench, suspects: DataFrame) -> DataFrame:
-    """Suspects whose table has moved on since it was read are no findings any more."""
-    for newer in changes(bench.observed, bench.lake, bench.context):
-        touched = newer.frame.select("bucket", "key").distinct().withColumn("__new", F.lit(True))
-        unsure = F.coalesce(F.col("judged_table").isin(*newer.unsure), F.lit(False))
-        looked_at = (F.col("outcome") == "finding") & F.col("axis").isin(*confirm.CONFIRMED_AXES)
-        outcome = F.when(looked_at & F.col("__new"), "moved_on").when(looked_at & unsure, "undecided")
-        joined = suspects.join(F.broadcast(touched), ["bucket", "key"], "left")
-        suspects = joined.withColumn("outcome", outcome.otherwise(F.col("outcome"))).drop("__new")
-    return suspects
 
 
 @dataclass(frozen=True)
@@ -225,9 +140,9 @@ def _findings(
     return computed(together), files
 
 
-def _means(bench: Bench, holes: Sequence[Hole]) -> Means:
+def _means(bench: Bench, holes: Sequence[Hole], trials: Sequence[Trial]) -> Means:
     able = means(bench.observed.evidence, bench.facts_in_scope, bench.lake.metastores, _holed(holes))
-    return replace(able, overtaken=bench.memory.overtaken)
+    return replace(able, overtaken=bench.memory.overtaken, trials=tuple(trials))
 
 
 def _coverage(bench: Bench, tallies: Tallies, others: _Others, able: Means) -> list[dict[str, Any]]:

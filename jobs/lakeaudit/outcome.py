@@ -8,6 +8,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from lakeaudit import __version__
+from lakeaudit.compare.ceiling import doubts
 from lakeaudit.compare.findings import Stamp
 from lakeaudit.evidence.protocol import SourceInfo
 from lakeaudit.judge import Judgement
@@ -73,17 +74,24 @@ def conclude(
         "sources": infos,
         "tables_expected": len(tables),
         "tables_audited": sum(state != "off" for state in tables.values()),
+        "error": "; ".join(trial.words for trial in doubts(judgement.trials)) or None,
         "version": __version__,
     }
     overtaken = any(row["status"] == "overtaken" for row in judgement.coverage_rows)
-    code = 13 if overtaken else {"complete": 0, "partial": 3, "failed": 10}[status]
+    code = 13 if overtaken else {"complete": 0, "partial": 3, "failed": 10, "suspect": 12}[status]
     severities = _summed(pressing, "severity")
     return Outcome(stamp.run_id, status, summary, code, row, severities, observed.warnings)
 
 
 def _status(judgement: Judgement) -> str:
-    """failed: nothing could be decided although something stood in the way; partial: something could not be used."""
+    """The run's status.
+
+    suspect: a source lacks too much to be believed; failed: nothing could be decided although something stood in the
+    way; partial: something could not be used.
+    """
     rows = judgement.coverage_rows
+    if doubts(judgement.trials):
+        return "suspect"
     in_the_way = bool(judgement.holes) or any(row["status"] == "partial" for row in rows)
     decided = sum(row[name] for row in rows for name in DECIDED)
     if in_the_way and not decided and not any(row["status"] == "complete" for row in rows):

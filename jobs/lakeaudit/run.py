@@ -9,11 +9,12 @@ from uuid import uuid4
 from pyspark.sql import SparkSession
 
 from lakeaudit.aws import Clients
+from lakeaudit.bench import bench_for
 from lakeaudit.compare.findings import Stamp
 from lakeaudit.config import Lake, Table
 from lakeaudit.errors import BadInput
 from lakeaudit.evidence.protocol import Context
-from lakeaudit.judge import Judgement, bench_for, judge
+from lakeaudit.judge import Judgement, judge
 from lakeaudit.ledger.lease import leased
 from lakeaudit.ledger.recall import killed, recall
 from lakeaudit.ledger.remember import Seen, remember

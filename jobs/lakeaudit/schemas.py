@@ -407,6 +407,26 @@ OF_FINDING = StructType([field for field in FINDINGS if field.name not in _OF_RU
 
 DISCREPANCIES = StructType([*LEDGER, *OF_FINDING])
 
+NOTICES = _row(
+    notice_id="string",
+    lake="string",
+    run_id="string",  # the run it tells of; of audit_overdue: the last that was published
+    receiver="string",  # where it goes, without any secret
+    table_name="string",  # null: the audit itself, or evidence of no table
+    fingerprint="string",  # digest of lake, receiver and what it is about: the same in every run
+    kind="string",  # discrepancies | mass_loss | audit_suspect | audit_failed | audit_overdue | audit_recovered
+    transition="string",  # the most pressing one that it tells of
+    severity="string",
+    discrepancies="long",  # how many it tells of
+    over="bool",  # nothing of it is open any more
+    message="string",
+    status="string",  # due | sent | failed
+    attempts="long",
+    error="string",
+    made_at="time",
+    sent_at="time",
+)
+
 RESULTS: dict[str, StructType] = {
     "runs": RUNS,
     "coverage": COVERAGE,
@@ -414,5 +434,6 @@ RESULTS: dict[str, StructType] = {
     "findings": FINDINGS,
     "transitions": TRANSITIONS,
     "discrepancies": DISCREPANCIES,
+    "notices": NOTICES,
 }
-"""The result tables in their order of writing, `runs` first and again last."""
+"""The result tables in their order of writing, `runs` first and again last but for `notices`."""

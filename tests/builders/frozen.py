@@ -2,6 +2,7 @@
 
 import shutil
 import time
+import uuid
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -14,10 +15,12 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from lakeaudit.aws import Endpoint
+from lakeaudit.commands.alert import after_audit
 from lakeaudit.config import Lake
 from lakeaudit.errors import BadInput, CannotAudit
 from lakeaudit.outcome import Outcome
 from lakeaudit.schemas import RESULTS
+from lakeaudit.stores import clients_of
 from tests.builders.audits import audited, results_of
 from tests.builders.shop import Shop
 from tests.conftest import Aws
@@ -25,8 +28,13 @@ from tests.conftest import Aws
 EARLIER, NIGHTLY = "earlier", "nightly"
 """The run that was published before, and the one that is killed."""
 
-NOT_COMPARED = ("started_at", "finished_at", "opened_at", "resolved_at", "at", "transition_id")
-"""What a clock says, and an id that holds the run's."""
+NOT_COMPARED = (
+    *("started_at", "finished_at", "opened_at", "resolved_at", "at", "made_at", "sent_at"),
+    *("transition_id", "notice_id"),
+)
+"""What a clock says, and ids that hold the run's."""
+RECEIVER = "LAKEAUDIT_TEST_RECEIVER"
+"""The variable that says where messages go."""
 _DEFAULTS = "grace: 0s, leftover_age: 0s, max_upload: 0s, min_duplicate_size: 1B"
 
 Tables = dict[str, list[str]]
@@ -42,23 +50,41 @@ class Frozen:
     as_of: datetime
     published: Path
     expected: dict[bool, Tables]
+    received: list[Any]
+    """Messages that the tests' own audits sent."""
 
     def lake(self, folder: Path, *, first: bool) -> Lake:
         """The lake with results of its own in `folder`."""
         folder.mkdir(parents=True)
         if not first:
             shutil.copytree(self.published, folder / "results")
-        return self.shop.lake(folder, defaults=_DEFAULTS)
+        return self.shop.lake(
+            folder, defaults=_DEFAULTS, extra=f"alerts: [{{kind: apprise, url_env: {RECEIVER}}}]\n"
+        )
 
     def audited(self, lake: Lake, run_id: str = NIGHTLY) -> Outcome:
-        """One whole audit, in the tests' own session."""
-        return audited(self.spark, lake, run_id=run_id, as_of=self.as_of)
+        """One whole audit, in the tests' own session, and the telling of it."""
+        outcome = audited(self.spark, lake, run_id=run_id, as_of=self.as_of)
+        assert told_of(lake) == ()
+        return outcome
+
+
+def told_of(lake: Lake) -> tuple[str, ...]:
+    """Tell of what was found; what could not be told."""
+    return after_audit(lake, "lake.yaml", clients_of(lake), datetime.now(UTC))
 
 
 def freeze(
-    spark: SparkSession, aws: Aws, s3: Endpoint, bucket: str, folder: Path, *, firsts: Collection[bool]
+    spark: SparkSession,
+    aws: Aws,
+    s3: Endpoint,
+    folder: Path,
+    received: list[Any],
+    *,
+    firsts: Collection[bool],
 ) -> Frozen:
     """A damaged lake with a row for every result table, audited in a new place (True) and in one with results."""
+    bucket = f"test-{uuid.uuid4().hex[:12]}"
     aws.s3.create_bucket(Bucket=bucket)
     shop = Shop(aws.s3, s3, bucket)
     shop.write("orders")
@@ -71,7 +97,7 @@ def freeze(
     aws.s3.put_object(Bucket=bucket, Key=stray, Body=b"nobody lists this")
     shop.take_inventory()
     time.sleep(1.1)  # S3 tells whole seconds: now everything there is older than `as_of`
-    frozen = Frozen(shop, spark, datetime.now(UTC), folder / "published" / "results", {})
+    frozen = Frozen(shop, spark, datetime.now(UTC), folder / "published" / "results", {}, received)
     frozen.audited(frozen.lake(frozen.published.parent, first=True), EARLIER)
     frozen.expected[True] = {
         name: [row.replace(EARLIER, NIGHTLY) for row in rows]

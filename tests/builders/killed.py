@@ -21,8 +21,10 @@ from pathlib import Path
 
 from lakeaudit.config import Lake
 from tests.builders.audits import results_of
+from tests.builders.catcher import catching
 from tests.builders.frozen import (
     NIGHTLY,
+    RECEIVER,
     Frozen,
     assert_same,
     check_what_readers_see,
@@ -59,6 +61,7 @@ _SIGNS = (
     ("make findings", "transitions"),
     ("make findings", "discrepancies"),
     ("make findings", "runs"),
+    ("publish", "notices"),
 )
 _STAGES = ("start Spark", "open results", "observe", "match and classify", "look again at suspects")
 
@@ -101,7 +104,11 @@ class Cycle:
         """Look as a reader does, run again under the same id, compare every row."""
         self.killed.result()
         check_what_readers_see(frozen, self.lake, first=self.moment.first)
+        notices = [row for row in results_of(self.lake).notices() if row["run_id"] == NIGHTLY]
+        told_before = any(row["status"] == "sent" for row in notices)
+        messages = len(frozen.received)
         frozen.audited(self.lake)
+        assert len(frozen.received) - messages == (0 if told_before else 1), "told once, and not again"
         assert_same(tables_at(Path(self.lake.results.spark_path)), frozen.expected[self.moment.first])
         assert results_of(self.lake).published(None)["run_id"] == NIGHTLY
 
@@ -207,18 +214,22 @@ def _victim(lake_file: Path, as_of: datetime) -> Iterator[subprocess.Popen[bytes
     folder = lake_file.parent
     scratch = folder / "scratch"
     command = [sys.executable, "-m", "tests.builders.victim", str(lake_file), NIGHTLY, as_of.isoformat()]
-    environment = os.environ | {"SPARK_LOCAL_DIRS": str(scratch), "PYTHONPATH": str(_ROOT)}
-    with (folder / "stderr").open("wb") as err:
+    with catching() as caught, (folder / "stderr").open("wb") as err:
+        environment = os.environ | {
+            "SPARK_LOCAL_DIRS": str(scratch),
+            "PYTHONPATH": str(_ROOT),
+            RECEIVER: f"json://127.0.0.1:{caught.port}/",
+        }
         process = subprocess.Popen(
             command, cwd=_ROOT, env=environment, stdout=err, stderr=err, start_new_session=True
         )
-    try:
-        yield process
-    finally:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        shutil.rmtree(scratch, ignore_errors=True)
+        try:
+            yield process
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            shutil.rmtree(scratch, ignore_errors=True)
 
 
 def _state(folder: Path) -> dict[str, int]:

@@ -1,7 +1,7 @@
 """A small real lake on the tests' S3 server: Delta tables written by delta-rs, an inventory of what is there."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -31,13 +31,14 @@ class Shop:
     bucket: str
     tables: list[str] = field(default_factory=list)
 
-    def write(self, table: str, *, commits: int = 2) -> None:
+    def write(self, table: str, *, commits: int = 2, days: Sequence[str] = DAYS, rows: int = 50) -> None:
         """A partitioned Delta table with one file a day and commit."""
+        number = len(self.tables)
         for commit in range(commits):
-            amounts = [len(self.tables) * 100_000 + commit * 1000 + n for n in range(150)]
-            rows = pa.table({"day": [day for day in DAYS for _ in range(50)], "amount": amounts})
+            amounts = [number * 100_000 + commit * 1000 + n for n in range(len(days) * rows)]
+            written = pa.table({"day": [day for day in days for _ in range(rows)], "amount": amounts})
             write_deltalake(
-                f"s3://{self.bucket}/warehouse/{table}", rows, mode="append", partition_by=["day"],
+                f"s3://{self.bucket}/warehouse/{table}", written, mode="append", partition_by=["day"],
                 storage_options=self.options,
             )  # fmt: skip
         if table not in self.tables:
@@ -63,9 +64,18 @@ class Shop:
         return sorted(key for key in found if key.endswith(ending) and "_delta_log" not in key)
 
     def take_inventory(
-        self, *, at: datetime | None = None, files: int = 1, under: str = "inventories", **how: Any
+        self,
+        *,
+        at: datetime | None = None,
+        files: int = 1,
+        under: str = "inventories",
+        lacks: Collection[str] = (),
+        **how: Any,
     ) -> inventory.Laid:
-        """Lay a report of the bucket as it is now; its scan begins when every object is at least a second old."""
+        """Lay a report of the bucket as it is now; its scan begins when every object is at least a second old.
+
+        Keys that it `lacks` are there all the same.
+        """
         if at is None:
             time.sleep(1.1)
         scan = at or datetime.now(UTC)
@@ -73,7 +83,7 @@ class Shop:
         rows = [
             Version(e["Key"], None, Size=e["Size"], LastModifiedDate=e["LastModified"], ETag=e["ETag"].strip('"'),
                     Bucket=self.bucket)
-            for page in listed for e in page.get("Contents", [])
+            for page in listed for e in page.get("Contents", []) if e["Key"] not in lacks
         ]  # fmt: skip
         parts = [inventory.csv(rows[n::files]) for n in range(files)]
         put: Callable[[str, bytes], Any] = lambda key, body: self.s3.put_object(  # noqa: E731

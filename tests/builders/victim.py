@@ -1,4 +1,4 @@
-"""`python -m tests.builders.victim LAKE RUN_ID AS_OF`: one audit, in a JVM that starts fast; then it waits."""
+"""`python -m tests.builders.victim LAKE RUN_ID AS_OF`: one audit, told, in a JVM that starts fast; it waits."""
 
 import os
 import signal
@@ -12,6 +12,7 @@ from lakeaudit.progress import JsonProgress
 from lakeaudit.spark import build_session
 from lakeaudit.stores import clients_of
 from tests.builders.audits import audited
+from tests.builders.frozen import told_of
 
 _CHEAP = {
     "spark.master": "local[2]",
@@ -29,6 +30,7 @@ def main(arguments: Sequence[str]) -> None:
     with progress.stage("start Spark"):
         spark = build_session("victim", s3=clients_of(lake).default, small=True, brief=True, extra=_CHEAP)
     audited(spark, lake, progress, run_id=run_id, as_of=datetime.fromisoformat(as_of))
+    told_of(lake)
     signal.pause()
 
 

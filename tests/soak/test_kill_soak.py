@@ -1,13 +1,13 @@
 """The kills of tests/spark/test_kill.py, ten times as many."""
 
-import uuid
 from collections.abc import Iterator
 
 import pytest
 from pyspark.sql import SparkSession
 
 from lakeaudit.aws import Endpoint
-from tests.builders.frozen import Frozen, freeze
+from tests.builders.catcher import catching
+from tests.builders.frozen import RECEIVER, Frozen, freeze
 from tests.builders.killed import Cycle, killed_ahead, moments, new_seed
 from tests.conftest import Aws
 
@@ -17,9 +17,13 @@ SEED = new_seed()
 
 
 @pytest.fixture(scope="module")
-def frozen(spark: SparkSession, aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> Frozen:
-    bucket, folder = f"test-{uuid.uuid4().hex[:12]}", tmp_path_factory.mktemp("frozen")
-    return freeze(spark, aws, s3, bucket, folder, firsts=(True, False))
+def frozen(
+    spark: SparkSession, aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Frozen]:
+    with catching() as caught, pytest.MonkeyPatch.context() as patch:
+        patch.setenv(RECEIVER, f"json://127.0.0.1:{caught.port}/")
+        folder = tmp_path_factory.mktemp("frozen")
+        yield freeze(spark, aws, s3, folder, caught.posts, firsts=(True, False))
 
 
 @pytest.fixture(scope="module")

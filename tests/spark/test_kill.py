@@ -1,6 +1,5 @@
 """An audit killed anywhere and run again leaves what a run that was never killed leaves."""
 
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +10,8 @@ from lakeaudit.aws import Clients, Endpoint
 from lakeaudit.errors import CannotAudit
 from lakeaudit.keys import Location
 from lakeaudit.results.read import Results
-from tests.builders.frozen import Frozen, freeze
+from tests.builders.catcher import catching
+from tests.builders.frozen import RECEIVER, Frozen, freeze
 from tests.builders.killed import Cycle, killed_ahead, moments_of_one_audit, new_seed
 from tests.conftest import Aws
 
@@ -21,9 +21,13 @@ MOMENTS = moments_of_one_audit(COUNT, SEED)
 
 
 @pytest.fixture(scope="module")
-def frozen(spark: SparkSession, aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> Frozen:
-    bucket, folder = f"test-{uuid.uuid4().hex[:12]}", tmp_path_factory.mktemp("frozen")
-    return freeze(spark, aws, s3, bucket, folder, firsts={moment.first for moment in MOMENTS})
+def frozen(
+    spark: SparkSession, aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Frozen]:
+    with catching() as caught, pytest.MonkeyPatch.context() as patch:
+        patch.setenv(RECEIVER, f"json://127.0.0.1:{caught.port}/")
+        folder = tmp_path_factory.mktemp("frozen")
+        yield freeze(spark, aws, s3, folder, caught.posts, firsts={moment.first for moment in MOMENTS})
 
 
 @pytest.fixture(scope="module")

@@ -218,7 +218,7 @@ BAD = [
     ("ceiling: {share: half}", 4, "ceiling.share: not a number: 'half'"),
     ("ceiling: {share: .nan}", 4, "ceiling.share: "),
     ("ceiling: {sample: 0}", 4, "ceiling.sample: out of bounds: '0'"),
-    ("alerts: [{kind: email}]", 4, "alerts[0]: unknown kind 'email' (one of: apprise, sns)"),
+    ("alerts: [{kind: email}]", 4, "alerts[0]: unknown kind 'email' (one of: apprise, alertmanager, sns)"),
     ("alerts: [{kind: apprise}]", 4, "alerts[0].url_env: is missing"),
     ("alerts: [{kind: sns, topic_arn: mine}]", 4, "topic_arn: not a topic: 'mine'"),
     ("alerts: [{kind: sns, topic_arn: 'arn:x', min_severity: 'off'}]", 4, "min_severity: must not be 'off'"),
@@ -403,9 +403,6 @@ severity: {unowned: error}"""
     assert load(tmp_path, of(text)).warnings == (
         f"{file}:4: watch is not built yet and has no effect",
         f"{file}:5: maps is not built yet and has no effect",
-        f"{file}:6: ceiling is not built yet and has no effect",
-        f"{file}:7: alerts is not built yet and has no effect",
-        f"{file}:8: heartbeat_url_env is not built yet and has no effect",
         f"{file}:9: findings of kind unowned are not built yet: no effect",
     )
     assert load(tmp_path, of("watch: []\nmaps:\nalerts: []\nceiling:\nevents: []")).warnings == ()

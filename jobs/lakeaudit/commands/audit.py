@@ -77,7 +77,8 @@ def run(
     status.write(outcome.summary)
     found = fails(outcome.pressing, request.fail_on)
     verdict = _printed(request, lake, clients, outcome, clock(), out)
-    return Told(outcome.warnings, verdict, highest(outcome.exit_code, 1 if found else 0))
+    untold = _told(request, lake, clients, clock(), progress)
+    return Told((*outcome.warnings, *untold), verdict, highest(outcome.exit_code, 1 if found else 0))
 
 
 def highest(*codes: int) -> int:
@@ -123,6 +124,18 @@ def _audited(
     finally:
         with suppress(Exception), warnings.catch_warnings(action="ignore"):  # py4j hangs up on Ctrl-C
             spark.stop()
+
+
+def _told(
+    request: Request, lake: Lake, clients: Clients, now: datetime, progress: Progress
+) -> tuple[str, ...]:
+    """Tell people; warnings of what could not be told."""
+    if not lake.alerts and lake.heartbeat_url_env is None:
+        return ()
+    from lakeaudit.commands.alert import after_audit
+
+    with progress.stage("alert"):
+        return after_audit(lake, request.lake_file, clients, now)
 
 
 def _session(lake: Lake, clients: Clients) -> "SparkSession":

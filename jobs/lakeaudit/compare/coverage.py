@@ -7,6 +7,8 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from lakeaudit.compare import ceiling
+from lakeaudit.compare.ceiling import Trial
 from lakeaudit.compare.tables import TableFacts
 from lakeaudit.evidence.protocol import Cut
 
@@ -99,7 +101,7 @@ class Means:
     """What there is to judge with: the deciding cuts of storage and of metadata stores, by table.
 
     `metastores_wanted` are the tables of which a metadata store should speak, whether or not it could be read;
-    `overtaken` names the newer run that has settled a table.
+    `overtaken` names the newer run that has settled a table; `trials` are those of sources that lack too much.
     """
 
     storage_cuts: Mapping[str, Cut]
@@ -108,20 +110,28 @@ class Means:
     holed_sources: Sequence[str] = ()
     reasons: Mapping[str, str] = field(default_factory=dict)
     overtaken: Mapping[str, str] = field(default_factory=dict)
+    trials: Sequence[Trial] = ()
 
 
 def axis_state(axis: str, facts: TableFacts, means: Means, tally: Tally) -> AxisState:
     """The status of one axis of one table.
 
     overtaken: a newer run has settled the table; off: nothing is configured for the axis; partial: something that is
-    configured could not be used whole.
+    configured could not be used whole, or is not believed. A complete axis with a reason has lost much indeed.
     """
     if newer := means.overtaken.get(facts.table.name):
         return AxisState("overtaken", f"run {newer}, which is newer, has settled this table")
     if unasked := _unasked(axis, facts, means):
         return AxisState("off", unasked)
-    hindrance = _unreadable(axis, facts, means) or _gap(axis, facts, means, tally)
-    return AxisState("partial", hindrance) if hindrance else AxisState("complete")
+    trials = ceiling.of_table(means.trials, facts.table.name, axis)
+    doubt = _said(ceiling.doubts(trials))
+    if hindrance := _unreadable(axis, facts, means) or doubt or _gap(axis, facts, means, tally):
+        return AxisState("partial", hindrance)
+    return AxisState("complete", _said(ceiling.losses(trials)))
+
+
+def _said(trials: Sequence[Trial]) -> str:
+    return "; ".join(trial.words for trial in trials)
 
 
 def _unasked(axis: str, facts: TableFacts, means: Means) -> str | None:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from lakeaudit.compare.ceiling import Trial, doubts
 from lakeaudit.compare.tables import TableFacts
 from lakeaudit.owners import attach_label
 
@@ -28,6 +29,17 @@ def with_holes(rows: DataFrame, holed_sources: Iterable[str], tables: Sequence[T
             "h_references": F.col("__holed").isNotNull(),
         }
     ).drop("__holed")
+
+
+def doubted(rows: DataFrame, trials: Sequence[Trial]) -> DataFrame:
+    """The same holes where a source lacks so much of a table that it is not believed."""
+    for trial in doubts(trials):
+        hole, source = (
+            ("h_storage", "s_source") if trial.missing.role == "storage" else ("h_metastore", "m_source")
+        )
+        theirs = (F.col("judged_table") == trial.missing.table) & (F.col(source) == trial.missing.source)
+        rows = rows.withColumn(hole, F.col(hole) | F.coalesce(theirs, F.lit(False)))
+    return rows
 
 
 def assumed_vacuums(pairs: DataFrame) -> DataFrame:

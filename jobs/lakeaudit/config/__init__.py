@@ -1,6 +1,14 @@
 """The lake file: one config file, read whole into frozen models, or refused with every problem named."""
 
-from lakeaudit.config.file import ConfirmMode, Ignore
+from lakeaudit.config.file import (
+    Alert,
+    AlertmanagerAlert,
+    AnyAlert,
+    AppriseAlert,
+    ConfirmMode,
+    Ignore,
+    SnsAlert,
+)
 from lakeaudit.config.forms import format_duration, format_size, parse_duration, parse_size
 from lakeaudit.config.globs import glob_to_regex
 from lakeaudit.config.lake import Confirm, Lake, Settings, Table
@@ -23,6 +31,10 @@ from lakeaudit.config.values import Severity, SeverityOrOff
 
 __all__ = [
     "STATE_KINDS",
+    "Alert",
+    "AlertmanagerAlert",
+    "AnyAlert",
+    "AppriseAlert",
     "Confirm",
     "ConfirmMode",
     "DeltaManifest",
@@ -40,6 +52,7 @@ __all__ = [
     "Settings",
     "Severity",
     "SeverityOrOff",
+    "SnsAlert",
     "Table",
     "format_duration",
     "format_size",

@@ -1,6 +1,6 @@
 """The lake file as it is written: every block of the contract, before defaults and overrides are merged."""
 
-from datetime import date
+from datetime import date, timedelta
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag
@@ -12,6 +12,7 @@ from lakeaudit.config.values import (
     Duration,
     EnvName,
     FindingKind,
+    Flag,
     Glob,
     LakeName,
     Limit,
@@ -96,10 +97,18 @@ class Ceiling(Block):
 
 
 class Alert(Block):
-    """Which findings a channel is told about."""
+    """Who is told of what."""
 
     min_severity: Severity | None = None
+    """None: warning."""
     tables: tuple[Glob, ...] | None = Field(default=None, min_length=1)
+    redact: Flag = False
+    """Tell no key and no partition value."""
+
+    @property
+    def receiver(self) -> str:
+        """Where it leads, without any secret: routes with the same one share its messages."""
+        raise NotImplementedError
 
 
 class AppriseAlert(Alert):
@@ -108,6 +117,21 @@ class AppriseAlert(Alert):
     kind: Literal["apprise"]
     url_env: EnvName
 
+    @property
+    def receiver(self) -> str:
+        return f"apprise:{self.url_env}"
+
+
+class AlertmanagerAlert(Alert):
+    """An Alertmanager whose address stands in an environment variable."""
+
+    kind: Literal["alertmanager"]
+    url_env: EnvName
+
+    @property
+    def receiver(self) -> str:
+        return f"alertmanager:{self.url_env}"
+
 
 class SnsAlert(Alert):
     """An SNS topic."""
@@ -115,9 +139,16 @@ class SnsAlert(Alert):
     kind: Literal["sns"]
     topic_arn: TopicArn
 
+    @property
+    def receiver(self) -> str:
+        return self.topic_arn
+
 
 AnyAlert = Annotated[
-    Annotated[AppriseAlert, Tag("apprise")] | Annotated[SnsAlert, Tag("sns")], Discriminator(kind_of)
+    Annotated[AppriseAlert, Tag("apprise")]
+    | Annotated[AlertmanagerAlert, Tag("alertmanager")]
+    | Annotated[SnsAlert, Tag("sns")],
+    Discriminator(kind_of),
 ]
 
 
@@ -146,3 +177,4 @@ class LakeFile(Block):
     ceiling: Ceiling | None = None
     alerts: tuple[AnyAlert, ...] = ()
     heartbeat_url_env: EnvName | None = None
+    overdue: Duration = Field(default=timedelta(hours=36), json_schema_extra={"default": "36h"})

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from pydantic import Field
 
-from lakeaudit.config.file import ConfirmMode, Ignore, LakeFile, Overrides, TableEntry
+from lakeaudit.config.file import AnyAlert, Ceiling, ConfirmMode, Ignore, LakeFile, Overrides, TableEntry
 from lakeaudit.config.sources import STATE_KINDS, Block, Inventory, Manifest, Metastore, S3Options, Source
 from lakeaudit.config.values import Severity, SeverityOrOff
 from lakeaudit.keys import Location
@@ -87,6 +87,11 @@ class Lake(Block):
     """What `defaults` gives where no table is meant."""
     severities: Mapping[str, SeverityOrOff] = Field(default_factory=dict)
     ignores: tuple[Ignore, ...] = ()
+    ceiling: Ceiling = Ceiling()
+    alerts: tuple[AnyAlert, ...] = ()
+    heartbeat_url_env: str | None = None
+    overdue: timedelta = timedelta(hours=36)
+    """After so long without a published audit people are told."""
     warnings: tuple[str, ...] = ()
     """One line each: blocks that are read and have no effect yet."""
 
@@ -107,6 +112,10 @@ def resolve(file: LakeFile, warnings: tuple[str, ...] = ()) -> Lake:
         settings=settings(file.defaults),
         severities=file.severity,
         ignores=file.ignore,
+        ceiling=file.ceiling or Ceiling(),
+        alerts=file.alerts,
+        heartbeat_url_env=file.heartbeat_url_env,
+        overdue=file.overdue,
         warnings=warnings,
     )
 

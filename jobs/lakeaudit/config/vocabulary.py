@@ -9,7 +9,7 @@ BUILT: Mapping[str, tuple[str, ...]] = {
     "metastores": ("s3guard",),
     "events": (),
     "manifests": ("delta", "file_list"),
-    "alerts": ("apprise", "sns"),
+    "alerts": ("apprise", "alertmanager", "sns"),
     "mode": ("head", "none"),
 }
 
@@ -25,7 +25,7 @@ NOT_BUILT: Mapping[str, tuple[str, ...]] = {
     "mode": ("footer",),
 }
 
-BLOCKS_NOT_BUILT = ("watch", "maps", "ceiling", "alerts", "heartbeat_url_env")
+BLOCKS_NOT_BUILT = ("watch", "maps")
 """Read and checked whole, then without effect: one warning each."""
 
 CONTRACT_FINDINGS = (

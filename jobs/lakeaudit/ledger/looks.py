@@ -7,6 +7,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from lakeaudit.compare.ceiling import BAD, of_table
 from lakeaudit.compare.coverage import METASTORE_AXES, Means
 from lakeaudit.evidence.protocol import Cut
 from lakeaudit.frames import small
@@ -24,7 +25,7 @@ _SCHEMA = (
 
 @dataclass(frozen=True)
 class Look:
-    """One axis of one table: its status in coverage, and of when the picture is.
+    """One axis of one table: its status in coverage, and of when the picture is; `bad` evidence says nothing at all.
 
     What happened before `edge` is in the picture for certain; null where there was no picture. `unsure` files had no
     verdict: where a finding is about many files (a group of leftovers, copies), it may be hidden among them.
@@ -63,10 +64,12 @@ def look_frame(spark: SparkSession, taken: Sequence[Look]) -> DataFrame:
 
 def _look(row: Mapping[str, Any], means: Means, as_of: datetime) -> Look:
     cuts = list(_cuts(row["table_name"], row["axis"], means))
+    trials = of_table(means.trials, row["table_name"], row["axis"])
+    status = "bad" if any(trial.verdict == BAD for trial in trials) else row["status"]
     at = min((cut.start for cut in cuts), default=as_of)
     edge = min((cut.start - cut.margin for cut in cuts), default=None)
     unsure = row["undecided"] + row["uncovered"]
-    return Look(row["table_name"], row["axis"], row["status"], at, edge, unsure)
+    return Look(row["table_name"], row["axis"], status, at, edge, unsure)
 
 
 def _cuts(table: str, axis: str, means: Means) -> Iterator[Cut]:

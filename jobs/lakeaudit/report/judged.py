@@ -41,6 +41,8 @@ class Cell:
     unconfirmed: int
     refuted: int
     reason: str | None
+    loss: str | None
+    """What a look at a sample has confirmed: so much is gone."""
 
 
 @dataclass(frozen=True)
@@ -109,6 +111,7 @@ def _cell(row: Row) -> Cell:
         unconfirmed=row["unconfirmed"] or 0,
         refuted=row["refuted"] or 0,
         reason=row["reason"],
+        loss=row["reason"] if row["status"] == "complete" else None,
     )
 
 

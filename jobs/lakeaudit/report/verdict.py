@@ -44,7 +44,7 @@ def verdict(
         return Verdict(
             worst.name,
             _found(worst, kinds),
-            (*_comeback(worst, findings), *_also(worst, severities), *doubts),
+            (*_losses(tables), *_comeback(worst, findings), *_also(worst, severities), *doubts),
         )
     decided = [table for table in tables if table.standing in DECIDED]
     quiet = tuple(f"{count(line.stake.findings)} at info" for line in severities if line.stake.findings)
@@ -86,6 +86,11 @@ def _comeback(worst: Line, findings: Sequence[Row]) -> Iterable[str]:
         )
         soonest = f"; the soonest only until {second(worst.stake.until)}" if worst.stake.until else ""
         yield f"{whose}, {', '.join(parts)}{soonest}"
+
+
+def _losses(tables: Sequence[Judged]) -> Iterable[str]:
+    said = dict.fromkeys(cell.loss for table in tables for cell in table.cells.values() if cell.loss)
+    yield from (f"{words[:1].upper()}{words[1:]}" for words in said)
 
 
 def _doubts(run: Row, tables: Sequence[Judged]) -> Iterable[str]:

@@ -126,17 +126,23 @@ class Results:
         wanted = pc.field("run_id") == run_id
         if tables:
             wanted |= pc.field("table_name").isin(list(tables))
-        return any(True for _ in self._batches(table, wanted, ["run_id"]))
+        return any(True for _ in self.batches(table, wanted, ["run_id"]))
 
     def unresolved(self) -> list[Row]:
         """What is pending or open: discrepancy_id, kind, severity."""
         wanted = _among(("state", UNRESOLVED))
         columns = ("discrepancy_id", "kind", "severity")
-        return [row for batch in self._batches("discrepancies", wanted, columns) for row in batch.to_pylist()]
+        return [row for batch in self.batches("discrepancies", wanted, columns) for row in batch.to_pylist()]
 
     def discrepancies_of_file(self, bucket: str, key: str) -> list[Row]:
         """The ledger's rows about one key, whatever their state."""
         return self._rows("discrepancies", (pc.field("bucket") == bucket) & (pc.field("key") == key))
+
+    def notices(self) -> list[Row]:
+        """What was told or is to be told, oldest first."""
+        return sorted(
+            self._rows("notices", pc.scalar(True)), key=lambda row: (row["made_at"], row["notice_id"])
+        )
 
     def history(self, ids: Sequence[str]) -> list[Row]:
         """What happened to these discrepancies, oldest first."""
@@ -144,9 +150,9 @@ class Results:
 
     def _worst_first(self, table: str, wanted: Expression) -> Iterator[pa.RecordBatch]:
         for severity in SEVERITIES:
-            yield from self._batches(table, wanted & (pc.field("severity") == severity))
+            yield from self.batches(table, wanted & (pc.field("severity") == severity))
         odd = pc.field("severity").isin(SEVERITIES)
-        yield from self._batches(table, wanted & (~odd | pc.field("severity").is_null()))
+        yield from self.batches(table, wanted & (~odd | pc.field("severity").is_null()))
 
     def findings_of_file(self, run_id: str, bucket: str, key: str) -> list[Row]:
         """The run's findings about one key, or that name it as the other one."""
@@ -180,7 +186,7 @@ class Results:
         """
         summed = ("files", "rows_at_stake", "bytes_at_stake")
         columns = [*_GROUP, *summed, "recoverable_until"]
-        batches = list(self._batches("findings", _of(run_id, kinds, tables), columns))
+        batches = list(self.batches("findings", _of(run_id, kinds, tables), columns))
         if not batches:
             return []
         asked = [*((name, "sum") for name in summed), ("recoverable_until", "min")]
@@ -191,7 +197,7 @@ class Results:
 
     def leftover_files(self, run_id: str, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
         """The files of the run's grouped leftovers, where no later run replaced them."""
-        yield from self._batches("leftover_files", _of(run_id), columns)
+        yield from self.batches("leftover_files", _of(run_id), columns)
 
     def leftovers_of_file(self, run_id: str, bucket: str, key: str) -> list[Row]:
         """The rows of `leftover_files` about one key."""
@@ -202,7 +208,7 @@ class Results:
         """Keeps at most `limit` rows and one batch at a time."""
         order = [("bytes_at_stake", "descending"), ("key", "ascending"), ("table_name", "ascending")]
         kept: list[pa.RecordBatch] = []
-        for batch in self._batches("findings", wanted):
+        for batch in self.batches("findings", wanted):
             kept.append(batch)
             if sum(each.num_rows for each in kept) > limit + 16 * BATCH_ROWS:
                 kept = pa.Table.from_batches(kept).sort_by(order).slice(0, limit).to_batches()
@@ -212,11 +218,12 @@ class Results:
         return rows
 
     def _rows(self, table: str, wanted: Expression) -> list[Row]:
-        return [row for batch in self._batches(table, wanted) for row in batch.to_pylist()]
+        return [row for batch in self.batches(table, wanted) for row in batch.to_pylist()]
 
-    def _batches(
+    def batches(
         self, table: str, wanted: Expression, columns: Sequence[str] | None = None
     ) -> Iterator[pa.RecordBatch]:
+        """The lake's rows of a result table that a condition lets through."""
         dataset = self._dataset(table)
         if dataset is None:
             return

@@ -1,0 +1,63 @@
+"""Again: suspects judged a second time, by all that can clear them.
+
+Holes, assumed vacuums, the ceiling, the live check and the tables' newest states can clear a suspect, never make one.
+"""
+
+from collections.abc import Sequence
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from lakeaudit import confirm
+from lakeaudit.bench import Bench
+from lakeaudit.compare.ceiling import BAD, Trial
+from lakeaudit.compare.holes import doubted, with_holes, with_vacuums
+from lakeaudit.frames import computed
+from lakeaudit.observe import changes
+from lakeaudit.trial import tried
+
+
+def second_reading(
+    bench: Bench, suspects: DataFrame, world: DataFrame, holed: set[str], vacuums: DataFrame
+) -> tuple[DataFrame, list[Trial]]:
+    """Suspects judged again with all that is known by now, and the trials of sources that lack too much."""
+    known = F.col("s_older_version_id").isNotNull()
+    suspects = suspects.withColumns({"related_key": F.lit(None).cast("string"), "versions_known": known})
+    marked = computed(with_vacuums(with_holes(suspects, holed, bench.facts), vacuums))
+    # a hole in storage is answered by a live 404, so it must not keep a suspect from being looked at
+    hopeful = marked.withColumns({"held": F.col("h_storage"), "h_storage": F.lit(False)})
+    hopeful = computed(bench.again(hopeful))
+    trials = tried(bench, hopeful, world)
+    marked = doubted(marked, trials)
+    keys = _to_look_at(bench, hopeful, trials)
+    if keys is None or keys.isEmpty():
+        return bench.again(marked), trials
+    answers = computed(bench.look(keys))
+    answered = computed(confirm.with_answers(marked, answers))
+    return _let_go(bench, computed(bench.again(answered))), trials
+
+
+def _to_look_at(bench: Bench, suspects: DataFrame, trials: Sequence[Trial]) -> DataFrame | None:
+    """The keys of the live check, worst first, within each table's limit and the lake's.
+
+    Where a sample has shown that the evidence is bad, nothing more of the table is looked at.
+    """
+    bad = {trial.missing.table for trial in trials if trial.verdict == BAD}
+    limits = {
+        t.name: t.settings.confirm.limit for t in bench.scope if bench.confirms(t) and t.name not in bad
+    }
+    if not limits:
+        return None
+    return computed(confirm.candidates(confirm.limited(suspects, limits), bench.lake.settings.confirm.limit))
+
+
+def _let_go(bench: Bench, suspects: DataFrame) -> DataFrame:
+    """Suspects whose table has moved on since it was read are no findings any more."""
+    for newer in changes(bench.observed, bench.lake, bench.context):
+        touched = newer.frame.select("bucket", "key").distinct().withColumn("__new", F.lit(True))
+        unsure = F.coalesce(F.col("judged_table").isin(*newer.unsure), F.lit(False))
+        looked_at = (F.col("outcome") == "finding") & F.col("axis").isin(*confirm.CONFIRMED_AXES)
+        outcome = F.when(looked_at & F.col("__new"), "moved_on").when(looked_at & unsure, "undecided")
+        joined = suspects.join(F.broadcast(touched), ["bucket", "key"], "left")
+        suspects = joined.withColumn("outcome", outcome.otherwise(F.col("outcome"))).drop("__new")
+    return suspects

@@ -1,0 +1,112 @@
+"""Words: a notice as a person reads it who reads nothing else."""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+
+from lakeaudit.alerts.decide import FAILED, MASS_LOSS, OVERDUE, RECOVERED, SUSPECT, Notice
+from lakeaudit.alerts.news import Change
+from lakeaudit.report.words import count, second, shell_word, size, visible
+
+MOST_SECTIONS = 12
+"""Tables told in one message; the rest is a number."""
+
+_OF_AUDIT = {
+    SUSPECT: "evidence is suspect: nothing that rests on it is believed, and nothing was opened or resolved by it",
+    FAILED: "the audit failed",
+    OVERDUE: "no audit was published for too long",
+    RECOVERED: "audits work again",
+}
+_TRANSITIONS = {
+    "opened": "new",
+    "reopened": "back again",
+    "escalated": "worse",
+    "reclassified": "of another kind",
+}
+
+
+def headline(notice: Notice) -> str:
+    """What and where, in a line."""
+    if notice.kind in _OF_AUDIT:
+        return _OF_AUDIT[notice.kind]
+    where = visible(notice.table) if notice.table else "evidence"
+    if notice.over:
+        return f"RESOLVED: {_number(notice.changes)} in {where}"
+    mass = "MASS LOSS: " if notice.kind == MASS_LOSS else ""
+    return f"{mass}{notice.severity.upper()}: {_number(notice.changes)} in {where}"
+
+
+def _number(changes: Sequence[Change]) -> str:
+    kinds: dict[str, int] = {}
+    for change in changes:
+        kinds[change.kind] = kinds.get(change.kind, 0) + change.number
+    return ", ".join(f"{count(number)} {kind.replace('_', ' ')}" for kind, number in kinds.items())
+
+
+def text(notice: Notice, lake_file: str, run_id: str, *, redact: bool) -> str:
+    """The headline, and below it each change with all that is needed to act."""
+    lines = [headline(notice)]
+    if notice.words:
+        lines.append(f"  {visible(notice.words)}")
+    for change in notice.changes:
+        lines += [f"  {line}" for line in _change(change, lake_file, run_id, redact=redact)]
+    return "\n".join(lines)
+
+
+def _change(change: Change, lake_file: str, run_id: str, *, redact: bool) -> Iterator[str]:
+    kind, number = change.kind.replace("_", " "), count(change.number)
+    if change.transition == "resolved":
+        yield f"{number} {kind} resolved"
+        return
+    yield f"{number} {kind} ({change.severity}), {_TRANSITIONS[change.transition]}; {_stake(change)}"
+    if change.partitions and not redact:
+        more = f" and {count(change.more_partitions)} more" if change.more_partitions else ""
+        yield f"in {', '.join(map(visible, change.partitions))}{more}"
+    yield f"since {_time(change.since)}; {f'cause: {change.cause}' if change.cause else 'cause not known'}"
+    if change.recoverable:
+        yield _comeback(change)
+    yield f"more: {_command(change, lake_file, run_id, redact=redact)}"
+
+
+def _stake(change: Change) -> str:
+    parts = [(count(change.files), "files"), (count(change.rows), "rows")]
+    known = [
+        f"{words} {what}" for (words, what), n in zip(parts, (change.files, change.rows), strict=True) if n
+    ]
+    if change.bytes:
+        known.append(size(change.bytes))
+    return f"at stake: {', '.join(known)}" if known else "at stake: not known"
+
+
+def _comeback(change: Change) -> str:
+    said = {"yes": "{} can come back", "no": "{} cannot", "unknown": "of {} it is not known"}
+    parts = [
+        words.format(count(change.recoverable[a])) for a, words in said.items() if change.recoverable.get(a)
+    ]
+    if change.recoverable.get("yes"):
+        parts.append(f"the soonest only until {second(change.until)}" if change.until else "no end is known")
+    return "; ".join(parts)
+
+
+def _command(change: Change, lake_file: str, run_id: str, *, redact: bool) -> str:
+    lake = shell_word(lake_file)
+    if change.example and not redact:
+        return f"lakeaudit explain {lake} {shell_word(change.example)}"
+    table = f" --table {shell_word(change.table)}" if change.table else ""
+    return f"lakeaudit findings {lake} --run-id {shell_word(run_id)} --kind {change.kind}{table}"
+
+
+def _time(at: datetime | None) -> str:
+    return second(at) if at else "an unknown time"
+
+
+def title(lake: str, headlines: Sequence[str]) -> str:
+    """The first line of a message with these sections, the worst first."""
+    more = f" (and {count(len(headlines) - 1)} more)" if len(headlines) > 1 else ""
+    return f"lakeaudit {lake}: {headlines[0]}{more}"
+
+
+def body(sections: Sequence[str]) -> str:
+    """The sections of a message, capped."""
+    left = len(sections) - MOST_SECTIONS
+    rest = [f"... and {count(left)} more: see the report"] if left > 0 else []
+    return "\n\n".join([*sections[:MOST_SECTIONS], *rest])

@@ -1,0 +1,56 @@
+"""`lakeaudit alert`: send what is due; and the same at the end of an audit."""
+
+import os
+from datetime import datetime
+
+from lakeaudit.alerts.deliver import CannotDeliver, ping
+from lakeaudit.alerts.rounds import Desk, Round, round_of
+from lakeaudit.aws import Clients
+from lakeaudit.config import Lake
+from lakeaudit.errors import AuditError, Busy
+from lakeaudit.ledger.lease import leased
+from lakeaudit.progress import SilentProgress
+from lakeaudit.report.words import count
+from lakeaudit.results.read import Results
+
+
+def send(lake: Lake, lake_file: str, clients: Clients, now: datetime) -> Round:
+    """One round, with the lease of the results: two at once would tell everything twice.
+
+    Raises:
+        Busy: an audit or another round is at work; what is due is sent at its end.
+        AuditError: the results cannot be read or written.
+    """
+    results = Results(lake.results, clients, lake.name)
+    with leased(lake.results, clients, "alert", SilentProgress()):
+        return round_of(Desk(lake, lake_file, results, clients, os.environ, now))
+
+
+def said(done: Round) -> str:
+    """The verdict's line."""
+    failed = f"; not sent: {'; '.join(done.failures)}" if done.failures else ""
+    return f"{count(done.sent)} messages sent{failed}"
+
+
+def after_audit(lake: Lake, lake_file: str, clients: Clients, now: datetime) -> tuple[str, ...]:
+    """Tell of the audit that has just been published, and beat the heart; what could not be told.
+
+    What goes wrong here changes nothing of the audit: the next `lakeaudit alert` tries again.
+    """
+    try:
+        failures = send(lake, lake_file, clients, now).failures
+    except Busy:
+        failures = ()
+    except AuditError as error:
+        failures = (str(error),)
+    return (*(f"alert not sent: {failure}" for failure in failures), *_beat(lake))
+
+
+def _beat(lake: Lake) -> tuple[str, ...]:
+    if lake.heartbeat_url_env is None:
+        return ()
+    try:
+        ping(lake.heartbeat_url_env, os.environ)
+    except CannotDeliver as error:
+        return (f"heartbeat not sent: {error}",)
+    return ()

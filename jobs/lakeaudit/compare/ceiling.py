@@ -1,0 +1,95 @@
+"""Ceiling: so much is missing that the evidence itself must be doubted, and what a live sample says of it. Pure.
+
+A lifecycle rule that wipes a table and an inventory report that lacks half of it look the same from afar.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+ABSENCES = {
+    "dropped": "storage",
+    "dropped_history": "storage",
+    "phantom": "storage",
+    "hidden": "metastore",
+}
+"""Kinds that rest on something not being there, and the role that should hold it."""
+
+LEAST = 100
+"""Below so many there is no ceiling: all of them are looked at."""
+
+NEARLY_ALL, NEARLY_NONE = 0.9, 0.1
+
+REAL, BAD, UNSURE = "real", "bad", "unsure"
+
+
+@dataclass(frozen=True)
+class Missing:
+    """What one source lacks of a table: `files` of `of` that another role claims."""
+
+    table: str
+    source: str
+    role: str
+    files: int
+    of: int
+    label: str = ""
+    """What people know the source by."""
+
+    def over(self, share: float) -> bool:
+        """Whether a sample has to be looked at before any of it is believed."""
+        return self.files >= LEAST and self.files > share * self.of
+
+    @property
+    def words(self) -> str:
+        """What is missing, in a sentence's first half."""
+        return f"{self.label or self.source} lacks {self.files:,} of {self.of:,} files of {self.table}"
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A sample of what is missing: so many were asked for, so many answers were had, so many are missing indeed."""
+
+    missing: Missing
+    asked: int = 0
+    answered: int = 0
+    gone: int = 0
+
+    @property
+    def verdict(self) -> str:
+        """real: it is a loss; bad: the evidence is; unsure: neither is clear."""
+        if not self.asked:
+            return BAD
+        if self.answered * 2 < self.asked:
+            return UNSURE
+        share = self.gone / self.answered
+        return REAL if share >= NEARLY_ALL else BAD if share <= NEARLY_NONE else UNSURE
+
+    @property
+    def words(self) -> str:
+        """One line for people."""
+        if not self.asked:
+            return f"{self.missing.words}, and storage may not be asked (confirm.mode)"
+        looked = f"of {self.answered:,} looked at now {self.gone:,} are gone"
+        if self.verdict == REAL:
+            return f"mass loss: {self.missing.words}, and {looked}"
+        unanswered = self.asked - self.answered
+        more = f" ({unanswered:,} more were not answered)" if unanswered else ""
+        return f"{self.missing.words}, but {looked}{more}"
+
+
+def doubts(trials: Iterable[Trial]) -> list[Trial]:
+    """Those after which the evidence is not believed."""
+    return [trial for trial in trials if trial.verdict != REAL]
+
+
+def losses(trials: Iterable[Trial]) -> list[Trial]:
+    """Those after which it is."""
+    return [trial for trial in trials if trial.verdict == REAL]
+
+
+def of_table(trials: Sequence[Trial], table: str, axis: str) -> list[Trial]:
+    """The trials whose source this axis of a table rests on: a metadata store is asked on its own axes alone."""
+    of_store = axis.startswith("metastore")
+    return [
+        trial for trial in trials
+        if trial.missing.table == table and (of_store or trial.missing.role == "storage")
+    ]  # fmt: skip

@@ -1,0 +1,328 @@
+"""Rounds over real results, to real receivers on this machine: what arrives, once, whatever goes wrong."""
+
+import json
+import shutil
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+import requests
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from lakeaudit.alerts import rounds
+from lakeaudit.alerts.rounds import LATE, Desk, Round, round_of
+from lakeaudit.aws import Clients, Endpoint
+from lakeaudit.config import load_lake
+from lakeaudit.keys import Location
+from lakeaudit.results.read import Results, Row
+from lakeaudit.schemas import NOTICES
+from tests.builders.catcher import Catcher, catching
+from tests.builders.results import (
+    LAKE,
+    NOON,
+    covered,
+    discrepancy,
+    finding,
+    lake_file,
+    publish,
+    run,
+    transition,
+)
+
+SLACK = {"kind": "apprise", "url_env": "SLACK"}
+OPS = {"kind": "apprise", "url_env": "OPS", "min_severity": "critical"}
+MANAGER = {"kind": "alertmanager", "url_env": "MANAGER"}
+
+LOST = finding(
+    "dropped", "orders/day=1/part-0.parquet", partition_path="day=1", rows_at_stake=50, bytes_at_stake=4096,
+    recoverable="yes", recoverable_until=NOON + timedelta(days=5),
+)  # fmt: skip
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Location:
+    return Location.parse(str(tmp_path / "results"))
+
+
+@pytest.fixture
+def slack() -> Iterator[Catcher]:
+    with catching() as caught:
+        yield caught
+
+
+@pytest.fixture
+def ops() -> Iterator[Catcher]:
+    with catching() as caught:
+        yield caught
+
+
+def test_rows_of_notices_are_those_of_the_contract() -> None:
+    assert rounds.NOTICES_ROW.names == NOTICES.names
+    assert to_arrow_schema(NOTICES).equals(rounds.NOTICES_ROW)
+
+
+class Rounds:
+    """Rounds of one lake at times of its own."""
+
+    def __init__(
+        self, folder: Path, place: Location, env: dict[str, str], alerts: list[dict[str, Any]]
+    ) -> None:
+        self.file = lake_file(folder, place, alerts=alerts)
+        self.place = place
+        self.env = env
+
+    def __call__(self, now: datetime = NOON + timedelta(minutes=1)) -> Round:
+        lake = load_lake(self.file, {})
+        return round_of(Desk(lake, "lake.yaml", self.results, Clients(), self.env, now))
+
+    @property
+    def results(self) -> Results:
+        return Results(self.place, Clients(), LAKE)
+
+    def notices(self) -> list[Row]:
+        return self.results.notices()
+
+
+def json_url(caught: Catcher) -> str:
+    return f"json://127.0.0.1:{caught.port}/"
+
+
+def test_a_message_says_all_that_is_needed_and_comes_once(
+    tmp_path: Path, place: Location, slack: Catcher
+) -> None:
+    publish(place, runs=[run()], discrepancies=[discrepancy(LOST)], transitions=[transition(LOST, "opened")])
+    told = Rounds(tmp_path, place, {"SLACK": json_url(slack)}, [SLACK])
+    assert [told().sent for _ in range(3)] == [1, 0, 0]
+    (post,) = slack.posts
+    assert post["title"] == "lakeaudit shop: CRITICAL: 1 dropped in orders"
+    assert post["type"] == "failure"
+    assert post["message"].splitlines() == [
+        "CRITICAL: 1 dropped in orders",
+        "  1 dropped (critical), new; at stake: 1 files, 50 rows, 4.0 KiB",
+        "  in day=1",
+        "  since 2026-11-21 12:00:00Z; cause not known",
+        "  1 can come back; the soonest only until 2026-11-26 12:00:00Z",
+        "  more: lakeaudit explain 'lake.yaml' 's3://lake/orders/day=1/part-0.parquet'",
+    ]
+    (notice,) = told.notices()
+    assert (notice["status"], notice["attempts"], notice["discrepancies"]) == ("sent", 1, 1)
+
+
+def test_a_message_without_keys(tmp_path: Path, place: Location, slack: Catcher) -> None:
+    publish(place, runs=[run()], discrepancies=[discrepancy(LOST)], transitions=[transition(LOST, "opened")])
+    Rounds(tmp_path, place, {"SLACK": json_url(slack)}, [SLACK | {"redact": True}])()
+    (post,) = slack.posts
+    assert "part-0" not in post["message"]
+    assert "day=1" not in post["message"]
+    assert (
+        "more: lakeaudit findings 'lake.yaml' --run-id 'r1' --kind dropped --table 'orders'"
+        in post["message"]
+    )
+
+
+@pytest.mark.parametrize(
+    "trouble", ["answers 500", "hangs", "is not there", "has no variable", "is no address"]
+)
+def test_a_receiver_that_fails_hides_no_other_and_is_tried_again(
+    tmp_path: Path, place: Location, slack: Catcher, ops: Catcher, trouble: str
+) -> None:
+    publish(place, runs=[run()], discrepancies=[discrepancy(LOST)], transitions=[transition(LOST, "opened")])
+    env = {"SLACK": json_url(slack), "OPS": json_url(ops)}
+    broken = dict(env)
+    match trouble:
+        case "answers 500":
+            slack.answer = 500
+        case "hangs":
+            slack.hangs = threading.Event()
+        case "is not there":
+            broken["SLACK"] = "json://127.0.0.1:1/"
+        case "has no variable":
+            del broken["SLACK"]
+        case "is no address":
+            broken["SLACK"] = "hunter2"
+    first = Rounds(tmp_path, place, broken, [SLACK, OPS])()
+    assert (first.sent, len(first.failures), len(ops.posts)) == (1, 1, 1)
+    assert first.failures[0].startswith("apprise:SLACK: ")
+    assert "127.0.0.1" not in first.failures[0]
+    assert "hunter2" not in first.failures[0]
+
+    slack.answer = 200
+    if slack.hangs is not None:
+        slack.hangs.set()
+        slack.hangs = None
+    slack.posts.clear()
+    told = Rounds(tmp_path, place, env, [SLACK, OPS])
+    assert (told().sent, len(slack.posts), len(ops.posts)) == (1, 1, 1)
+    assert sorted((row["status"], row["attempts"]) for row in told.notices()) == [("sent", 1), ("sent", 2)]
+
+
+def test_a_round_that_was_killed_before_it_wrote_anything_or_sent_it_loses_nothing(
+    tmp_path: Path, place: Location, slack: Catcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish(place, runs=[run()], discrepancies=[discrepancy(LOST)], transitions=[transition(LOST, "opened")])
+    told = Rounds(tmp_path, place, {"SLACK": json_url(slack)}, [SLACK])
+    for at in ("replace", "update"):
+        with monkeypatch.context() as killing:
+            killing.setattr(f"lakeaudit.results.put.{at}", _killed)
+            if at == "update":
+                killing.setattr("lakeaudit.alerts.deliver.AppriseChannel.send", _killed)
+            with pytest.raises(KeyboardInterrupt):
+                told()
+    assert told().sent == 1
+    assert len(slack.posts) == 1
+
+
+def _killed(*_: Any, **__: Any) -> None:
+    raise KeyboardInterrupt
+
+
+def test_runs_that_are_old_or_unfinished_are_no_news(tmp_path: Path, place: Location, slack: Catcher) -> None:
+    publish(place, runs=[run(status="running")], discrepancies=[discrepancy(LOST)],
+            transitions=[transition(LOST, "opened")])  # fmt: skip
+    told = Rounds(tmp_path, place, {"SLACK": json_url(slack)}, [SLACK])
+    assert told().sent == 0
+    publish(place, runs=[run("r0", "failed", finished_at=NOON - LATE)])
+    assert told().sent == 0
+
+
+def test_trouble_of_audits_is_told_once_and_so_is_its_end(
+    tmp_path: Path, place: Location, slack: Catcher
+) -> None:
+    told = Rounds(tmp_path, place, {"SLACK": json_url(slack)}, [SLACK])
+    hour = timedelta(hours=1)
+    for number, status in enumerate(("suspect", "suspect", "complete", "complete")):
+        publish(
+            place, runs=[run(f"r{number}", status, finished_at=NOON + number * hour, error="half is missing")]
+        )
+        told(NOON + number * hour + hour / 2)
+    assert [post["message"].partition(":")[0] for post in slack.posts] == [
+        "evidence is suspect",
+        "audits work again",
+    ]
+    late = NOON + timedelta(hours=40)
+    assert [told(late).sent, told(late + hour).sent] == [1, 0]
+    assert "no audit was published" in slack.posts[-1]["title"]
+    assert "the last one was published 2026-11-21 15:00:00Z" in slack.posts[-1]["message"]
+
+
+def test_a_mass_loss_is_one_message(tmp_path: Path, place: Location, slack: Catcher) -> None:
+    rows = [finding("dropped", f"orders/{n}") for n in range(200)]
+    words = "mass loss: s3_inventory s3://inv lacks 200 of 500 files of orders, and of 200 looked at now 200 are gone"
+    publish(
+        place, runs=[run()], coverage=[covered(reason=words)], discrepancies=[discrepancy(row) for row in rows],
+        transitions=[transition(row, "opened") for row in rows],
+    )  # fmt: skip
+    Rounds(tmp_path, place, {"SLACK": json_url(slack)}, [SLACK])()
+    (post,) = slack.posts
+    assert post["title"] == "lakeaudit shop: MASS LOSS: CRITICAL: 200 dropped in orders"
+    assert words in post["message"]
+
+
+def test_a_topic_gets_it(
+    tmp_path: Path, place: Location, s3: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at: Any = {"endpoint_url": s3.endpoint, "region_name": "us-east-1"}
+    monkeypatch.setenv("AWS_ENDPOINT_URL_SNS", str(s3.endpoint))
+    sns, sqs = boto3.client("sns", **at), boto3.client("sqs", **at)
+    topic = sns.create_topic(Name="audit")["TopicArn"]
+    queue = sqs.create_queue(QueueName="audit")["QueueUrl"]
+    sns.subscribe(TopicArn=topic, Protocol="sqs", Endpoint="arn:aws:sqs:us-east-1:123456789012:audit")
+    publish(place, runs=[run()], discrepancies=[discrepancy(LOST)], transitions=[transition(LOST, "opened")])
+    missing = {"kind": "sns", "topic_arn": f"{topic}-of-nobody"}
+    done = Rounds(tmp_path, place, {}, [{"kind": "sns", "topic_arn": topic}, missing])()
+    assert (done.sent, len(done.failures)) == (1, 1)
+    (message,) = sqs.receive_message(QueueUrl=queue)["Messages"]
+    sent = json.loads(message["Body"])
+    assert sent["Subject"] == "lakeaudit shop: CRITICAL: 1 dropped in orders"
+    assert "lakeaudit explain 'lake.yaml' 's3://lake/orders/day=1/part-0.parquet'" in sent["Message"]
+
+
+def test_pagerduty_opens_one_incident_a_table_and_resolves_it(
+    tmp_path: Path, place: Location, ops: Catcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from apprise.plugins import pagerduty
+
+    monkeypatch.setitem(pagerduty.PAGERDUTY_API_LOOKUP, pagerduty.PagerDutyRegion.US, f"{ops.url}/v2/enqueue")
+    stray = finding("uncommitted", "events/x", table_name="events")
+    found = [LOST, stray]
+    publish(place, runs=[run()], discrepancies=[discrepancy(row) for row in found],
+            transitions=[transition(row, "opened") for row in found])  # fmt: skip
+    told = Rounds(
+        tmp_path,
+        place,
+        {"PAGER": "pagerduty://integrationkey@apikey"},
+        [{"kind": "apprise", "url_env": "PAGER"}],
+    )
+    assert told().sent == 2
+    shutil.rmtree(Path(place.join("discrepancies").spark_path))
+    publish(place, runs=[run("r2", finished_at=NOON + timedelta(hours=1))],
+            discrepancies=[discrepancy(LOST, "resolved", last_run_id="r2"), discrepancy(stray)],
+            transitions=[transition(LOST, "resolved", run_id="r2", transition_id="t2")])  # fmt: skip
+    assert told(NOON + timedelta(hours=2)).sent == 1
+    done: dict[str, list[str]] = {}
+    for post in ops.posts:
+        done.setdefault(post["dedup_key"], []).append(post["event_action"])
+    assert sorted(done.values()) == [["trigger"], ["trigger", "resolve"]]
+    assert "CRITICAL: 1 dropped in orders" in json.dumps(ops.posts)
+
+
+@contextmanager
+def alertmanager(folder: Path, to: Catcher) -> Iterator[str]:
+    """Debian's Alertmanager on a free port, telling a catcher at once."""
+    (folder / "am.yml").write_text(
+        "route: {receiver: hook, group_by: [table], group_wait: 0s, group_interval: 1s}\n"
+        f"receivers: [{{name: hook, webhook_configs: [{{url: '{to.url}', send_resolved: true}}]}}]\n"
+    )
+    with catching() as free:
+        port = free.port
+    command = ["prometheus-alertmanager", f"--config.file={folder}/am.yml", f"--storage.path={folder}/am",
+               f"--web.listen-address=127.0.0.1:{port}", "--cluster.listen-address="]  # fmt: skip
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    try:
+        _until(lambda: requests.get(f"http://127.0.0.1:{port}/-/ready", timeout=5).ok)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def _until(holds: Any) -> None:
+    for _ in range(200):
+        try:
+            if holds():
+                return
+        except requests.ConnectionError:
+            pass
+        time.sleep(0.05)
+    pytest.fail("it never came")
+
+
+@pytest.mark.skipif(shutil.which("prometheus-alertmanager") is None, reason="no Alertmanager on this machine")
+def test_alertmanager_opens_and_resolves(tmp_path: Path, place: Location, ops: Catcher) -> None:
+    from datetime import UTC
+
+    now = datetime.now(UTC)
+    publish(place, runs=[run(finished_at=now)], discrepancies=[discrepancy(LOST)],
+            transitions=[transition(LOST, "opened")])  # fmt: skip
+    with alertmanager(tmp_path, ops) as url:
+        told = Rounds(tmp_path, place, {"MANAGER": url}, [MANAGER])
+        assert told(now).sent == 1
+        _until(lambda: ops.posts)
+        shutil.rmtree(Path(place.join("discrepancies").spark_path))
+        publish(place, runs=[run("r2", finished_at=datetime.now(UTC))],
+                discrepancies=[discrepancy(LOST, "resolved", last_run_id="r2")],
+                transitions=[transition(LOST, "resolved", run_id="r2", transition_id="t2")])  # fmt: skip
+        assert told(datetime.now(UTC)).sent == 1
+        _until(lambda: len(ops.posts) > 1)
+    opened, closed = (post["alerts"][0] for post in ops.posts[:2])
+    assert (opened["status"], closed["status"]) == ("firing", "resolved")
+    assert opened["labels"] == closed["labels"]
+    assert opened["labels"]["table"] == "orders"
+    assert "1 dropped in orders" in opened["annotations"]["summary"]
