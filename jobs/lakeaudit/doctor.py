@@ -56,6 +56,7 @@ def examine(lake: Lake, clients: Clients, env: Environment, now: datetime) -> It
     yield from _tables(lake, clients)
     yield from _uncovered(lake, covered)
     yield _attempt("results", partial(probes.results, lake.results, clients), broken="fatal")
+    yield from _receivers(lake, clients, env)
 
 
 def exit_code(checks: Sequence[Check]) -> int:
@@ -144,6 +145,22 @@ def _uncovered(lake: Lake, covered: Sequence[Location]) -> Iterator[Check]:
 
 def _covers(covered: Sequence[Location], table: Location) -> bool:
     return any(place == table or place.holds(table.bucket, f"{table.key}/") for place in covered)
+
+
+def _receivers(lake: Lake, clients: Clients, env: Environment) -> Iterator[Check]:
+    """Whether the way to each receiver of alerts is known; nothing is sent."""
+    from lakeaudit.alerts.deliver import CannotDeliver, channel
+
+    for route in {route.receiver: route for route in lake.alerts}.values():
+        try:
+            channel(route, env, clients)
+        except CannotDeliver as error:
+            yield Check(f"alerts to {route.receiver}", "bad", str(error), "set it where audits run")
+        else:
+            yield Check(f"alerts to {route.receiver}", "ok", "the way is known; nothing was sent")
+    if lake.heartbeat_url_env and not env.get(lake.heartbeat_url_env):
+        told = f"the variable {lake.heartbeat_url_env} is not set"
+        yield Check("heartbeat", "bad", told, "set it where audits run")
 
 
 def _attempt(about: str, look: Callable[[], str | probes.Found], broken: str = "bad") -> Check:

@@ -159,3 +159,19 @@ def test_no_java(
     )
     assert code == 10
     assert "no JDK 17 or 21 found" in line(lines, "Java")
+
+
+def test_ways_to_receivers_are_checked_and_nothing_is_sent(
+    capsys: Captured, tmp_path: Path, s3: Endpoint, bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ("WELL", "UNSET", "ODD")
+    routes = [{"kind": "apprise", "url_env": name} for name in names]
+    file = lake(tmp_path, s3, f"s3://{bucket}/r", alerts=routes, heartbeat_url_env="BEAT")
+    monkeypatch.setenv("WELL", "json://127.0.0.1:1/")
+    monkeypatch.setenv("ODD", "hunter2")
+    _, lines, _ = examined(capsys, file)
+    assert "the way is known" in line(lines, "alerts to apprise:WELL")
+    assert "the variable UNSET is not set" in line(lines, "alerts to apprise:UNSET")
+    assert "ODD holds no address" in line(lines, "alerts to apprise:ODD")
+    assert "the variable BEAT is not set" in line(lines, "heartbeat")
+    assert not any("hunter2" in each for each in lines)

@@ -1,0 +1,98 @@
+"""`lakeaudit alert` and the end of an audit: what is said, the exit code, and that an audit never fails by it."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from lakeaudit import cli
+from lakeaudit.aws import Clients
+from lakeaudit.commands.alert import after_audit
+from lakeaudit.config import load_lake
+from lakeaudit.keys import Location
+from lakeaudit.ledger.lease import leased
+from lakeaudit.progress import SilentProgress
+from tests.builders.catcher import Catcher, catching
+from tests.builders.results import discrepancy, finding, lake_file, publish, run, transition
+
+Captured = pytest.CaptureFixture[str]
+ROUTE = {"kind": "apprise", "url_env": "RECEIVER"}
+LOST = finding("dropped", "orders/lost")
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Location:
+    """Results of a run that has just been published."""
+    place = Location.parse(str(tmp_path / "results"))
+    now = datetime.now(UTC)
+    publish(place, runs=[run(finished_at=now)], discrepancies=[discrepancy(LOST)],
+            transitions=[transition(LOST, "opened")])  # fmt: skip
+    return place
+
+
+@pytest.fixture
+def receiver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Catcher]:
+    with catching() as caught:
+        monkeypatch.setenv("RECEIVER", f"json://127.0.0.1:{caught.port}/")
+        monkeypatch.setenv("BEAT", f"{caught.url}/beat")
+        yield caught
+
+
+def alerted(capsys: Captured, file: str) -> tuple[int, str]:
+    code = cli.main(["alert", file])
+    return code, capsys.readouterr().err.splitlines()[-1]
+
+
+def test_what_is_due_is_sent_once(
+    capsys: Captured, tmp_path: Path, place: Location, receiver: Catcher
+) -> None:
+    file = lake_file(tmp_path, place, alerts=[ROUTE])
+    assert alerted(capsys, file) == (0, "lakeaudit: 1 messages sent")
+    assert alerted(capsys, file) == (0, "lakeaudit: 0 messages sent")
+    (post,) = receiver.posts
+    assert f"lakeaudit explain '{file}' 's3://lake/orders/lost'" in post["message"]
+
+
+def test_what_could_not_be_sent_is_said(
+    capsys: Captured, tmp_path: Path, place: Location, receiver: Catcher
+) -> None:
+    receiver.answer = 500
+    code, said = alerted(capsys, lake_file(tmp_path, place, alerts=[ROUTE]))
+    assert code == 3
+    assert said.startswith(
+        "lakeaudit: 0 messages sent; not sent: apprise:RECEIVER: the channel of RECEIVER refused"
+    )
+
+
+def test_nothing_published_is_nothing_to_tell(capsys: Captured, tmp_path: Path, receiver: Catcher) -> None:
+    file = lake_file(tmp_path, Location.parse(str(tmp_path / "empty")), alerts=[ROUTE])
+    assert alerted(capsys, file) == (0, "lakeaudit: 0 messages sent")
+    assert receiver.posts == []
+
+
+def test_two_at_once_tell_nothing_twice(
+    capsys: Captured, tmp_path: Path, place: Location, receiver: Catcher
+) -> None:
+    file = lake_file(tmp_path, place, alerts=[ROUTE])
+    with leased(place, Clients(), "nightly", SilentProgress()):
+        code, _ = alerted(capsys, file)
+        assert after_audit(load_lake(file, {}), file, Clients(), datetime.now(UTC)) == ()
+    assert (code, receiver.posts) == (13, [])
+
+
+def test_after_an_audit_the_heart_beats_and_failures_are_warnings(
+    tmp_path: Path, place: Location, receiver: Catcher
+) -> None:
+    file = lake_file(tmp_path, place, alerts=[ROUTE], heartbeat_url_env="BEAT")
+    lake, now = load_lake(file, {}), datetime.now(UTC)
+    assert after_audit(lake, file, Clients(), now) == ()
+    assert (receiver.gets, len(receiver.posts)) == (["/beat"], 1)
+    receiver.answer = 503
+    assert after_audit(lake, file, Clients(), now) == (
+        "heartbeat not sent: the address of BEAT answered 503",
+    )
+    (tmp_path / "results" / "runs" / "_delta_log" / f"{0:020}.json").write_text("{")
+    warned = after_audit(lake, file, Clients(), now)
+    assert warned[0].startswith("alert not sent: ")
+    assert "runs" in warned[0]
