@@ -1,7 +1,10 @@
 """Whole audits on a real lake: what is found, what cannot be judged, and what the audit says of itself."""
 
+import json
 import time
+import uuid
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -18,6 +21,7 @@ from lakeaudit.outcome import Outcome
 from lakeaudit.progress import SilentProgress
 from tests.builders.audits import audited, results_of
 from tests.builders.shop import Shop
+from tests.builders.submit import submitted
 from tests.conftest import Aws
 
 Audit = Callable[..., Outcome]
@@ -42,38 +46,87 @@ def found(lake: Lake, run_id: str) -> list[tuple[str, str, str]]:
     return sorted((row["table_name"] or "", row["kind"], row["key"] or row["subject"]) for row in rows)
 
 
+NOW_READ = "; storage as of"
+"""What follows in an explanation is when the live check looked."""
+
+
+def findings(lake: Lake, run_id: str) -> list[str]:
+    batches = results_of(lake).findings(run_id)
+    rows = [row | {"run_id": "any"} for batch in batches for row in batch.to_pylist()]
+    kept = [row | {"explanation": row["explanation"].partition(NOW_READ)[0]} for row in rows]
+    return sorted(json.dumps(row, default=str, sort_keys=True) for row in kept)
+
+
 def states(outcome: Outcome, axis: str = "content") -> dict[str, str]:
     return {table: axes[axis]["status"] for table, axes in outcome.summary["coverage"].items()}
 
 
-def test_each_damage_is_named_by_its_key_and_a_run_again_leaves_the_same_rows(
-    shop: Shop, run: Audit, tmp_path: Path
-) -> None:
-    gone, cut_short = shop.keys("orders")[:2]
+@dataclass(frozen=True)
+class Damaged:
+    """A lake with one damage of each sort, audited as `nightly`."""
+
+    file: Path
+    lake: Lake
+    gone: str
+    torn: str
+    copy: str
+    outcome: Outcome
+
+
+@pytest.fixture(scope="module")
+def damaged(aws: Aws, s3: Endpoint, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Damaged:
+    bucket = f"test-{uuid.uuid4().hex[:12]}"
+    aws.s3.create_bucket(Bucket=bucket)
+    shop = Shop(aws.s3, s3, bucket)
+    shop.write("orders")
+    shop.write("customers")
+    gone, torn = shop.keys("orders")[:2]
     twin = shop.keys("customers")[0]
     copy = twin.replace(".parquet", "-copy.parquet")
     time.sleep(1.1)  # S3 times have whole seconds: the copy has to be younger than the table
-    shop.s3.delete_object(Bucket=shop.bucket, Key=gone)
-    shop.s3.put_object(Bucket=shop.bucket, Key=cut_short, Body=b"torn")
-    shop.s3.copy_object(Bucket=shop.bucket, Key=copy, CopySource=f"{shop.bucket}/{twin}")
+    shop.s3.delete_object(Bucket=bucket, Key=gone)
+    shop.s3.put_object(Bucket=bucket, Key=torn, Body=b"torn")
+    shop.s3.copy_object(Bucket=bucket, Key=copy, CopySource=f"{bucket}/{twin}")
     shop.take_inventory()
-    lake = shop.lake(tmp_path, defaults="grace: 0s, leftover_age: 0s, max_upload: 0s, min_duplicate_size: 1B")
-    day, results = twin.split("/")[2], results_of(lake)
-    for outcome in (run(lake, run_id="nightly"), run(lake, run_id="nightly")):
-        leftovers = results.leftover_files("nightly")
-        assert [row["key"] for batch in leftovers for row in batch.to_pylist()] == [copy]
-        assert found(lake, "nightly") == [
-            ("customers", "duplicate_content", copy),
-            ("customers", "uncommitted", f"{day}#uncommitted"),
-            ("orders", "dropped", gone),
-            ("orders", "size_mismatch", cut_short),
-        ]
-        assert sum(outcome.summary["findings"].values()) == 4
-        assert [row["run_id"] for row in results.runs()] == ["nightly"]
-    dropped = next(row for row in results.worst("nightly", 9) if row["kind"] == "dropped")
+    defaults = "grace: 0s, leftover_age: 0s, max_upload: 0s, min_duplicate_size: 1B"
+    folder = tmp_path_factory.mktemp("damaged")
+    lake = shop.lake(folder, defaults=defaults)
+    return Damaged(folder / "lake.yaml", lake, gone, torn, copy, audited(spark, lake, run_id="nightly"))
+
+
+def test_each_damage_is_named_by_its_key(damaged: Damaged) -> None:
+    assert_told(damaged, damaged.outcome)
+    dropped = next(row for row in results_of(damaged.lake).worst("nightly", 9) if row["kind"] == "dropped")
     assert (dropped["rows_at_stake"], dropped["confirmation"], dropped["partition_path"]) == (
-        50, "live", gone.split("/")[2],
+        50, "live", damaged.gone.split("/")[2],
     )  # fmt: skip
+
+
+def test_a_run_again_leaves_the_same_rows(damaged: Damaged, run: Audit) -> None:
+    assert_told(damaged, run(damaged.lake, run_id="nightly"))
+
+
+def assert_told(damaged: Damaged, outcome: Outcome) -> None:
+    results, day = results_of(damaged.lake), damaged.copy.split("/")[2]
+    leftovers = results.leftover_files("nightly")
+    assert [row["key"] for batch in leftovers for row in batch.to_pylist()] == [damaged.copy]
+    assert found(damaged.lake, "nightly") == [
+        ("customers", "duplicate_content", damaged.copy),
+        ("customers", "uncommitted", f"{day}#uncommitted"),
+        ("orders", "dropped", damaged.gone),
+        ("orders", "size_mismatch", damaged.torn),
+    ]
+    assert sum(outcome.summary["findings"].values()) == 4
+    assert [row["run_id"] for row in results.runs()] == ["nightly"]
+
+
+def test_spark_submit_gives_the_same_findings(damaged: Damaged, tmp_path: Path) -> None:
+    status = tmp_path / "status.json"
+    done = submitted(tmp_path, str(damaged.file), "--run-id", "there", "--status-file", str(status))
+    assert (done.returncode, done.stderr) == (1, ""), done.stdout  # critical findings, and Spark is quiet
+    told = {"dropped": 1, "duplicate_content": 1, "size_mismatch": 1, "uncommitted": 1}
+    assert json.loads(status.read_text())["findings"] == told
+    assert findings(damaged.lake, "there") == findings(damaged.lake, "nightly")
 
 
 def test_a_live_audit_of_one_table_lists_it_now_and_needs_no_inventory(
