@@ -31,10 +31,20 @@ def second_reading(
     marked = doubted(marked, trials)
     keys = _to_look_at(bench, hopeful, trials)
     if keys is None or keys.isEmpty():
-        return bench.again(marked), trials
+        return by_second_cut(bench.again(marked)), trials
     answers = computed(bench.look(keys))
     answered = computed(confirm.with_answers(marked, answers))
-    return _let_go(bench, computed(bench.again(answered))), trials
+    return by_second_cut(_let_go(bench, computed(bench.again(answered)))), trials
+
+
+def by_second_cut(rows: DataFrame) -> DataFrame:
+    """What nobody could look at is confirmed by a picture that is newer than the one that showed it first."""
+    cut = F.least("s_from", F.when(F.col("axis") == "metastore", F.col("m_from")))
+    seen_twice = (F.col("known_at") < cut) & (F.col("l_confirmation") != "live")
+    found_again = F.coalesce(seen_twice & (F.col("outcome") == "finding"), F.lit(False))
+    return rows.withColumn(
+        "l_confirmation", F.when(found_again, "second_cut").otherwise(F.col("l_confirmation"))
+    )
 
 
 def _to_look_at(bench: Bench, suspects: DataFrame, trials: Sequence[Trial]) -> DataFrame | None:

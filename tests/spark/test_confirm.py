@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from lakeaudit.again import by_second_cut
 from lakeaudit.aws import Clients, Endpoint
 from lakeaudit.confirm import candidates, limited, look
 from tests.conftest import Aws
@@ -109,3 +111,30 @@ def test_what_is_open_comes_first_then_the_worst_and_every_table_has_its_turn(sp
     order = ["open-before", "critical", "other-table", "big-warning"]
     assert [row["key"] for row in candidates(within, 9).collect()] == order
     assert [row["key"] for row in candidates(within, 1).collect()] == order[:1]
+
+
+TWICE = [
+    # axis, outcome, confirmation, found before, cuts of storage and metastore, confirmation then
+    ("content", "finding", "none", 1, 2, None, "second_cut"),
+    ("content", "finding", "limit", 1, 2, None, "second_cut"),
+    ("content", "finding", "live", 1, 2, None, "live"),
+    ("content", "finding", "none", 2, 2, None, "none"),
+    ("content", "finding", "none", None, 2, None, "none"),
+    ("content", "undecided", "none", 1, 2, None, "none"),
+    ("content", "finding", "none", 1, None, None, "none"),
+    ("content", "finding", "none", 1, 2, 1, "second_cut"),
+    ("metastore", "finding", "none", 1, 2, 3, "second_cut"),
+    ("metastore", "finding", "none", 1, 2, 1, "none"),
+]
+
+
+def test_a_second_picture_confirms_what_nobody_looked_at(spark: SparkSession) -> None:
+    def at(hour: int | None) -> datetime | None:
+        return None if hour is None else datetime(2026, 11, 21, hour, tzinfo=UTC)
+
+    rows = [(n, axis, outcome, told, at(before), at(storage), at(store))
+            for n, (axis, outcome, told, before, storage, store, _) in enumerate(TWICE)]  # fmt: skip
+    times = "known_at timestamp, s_from timestamp, m_from timestamp"
+    frame = spark.createDataFrame(rows, f"n int, axis string, outcome string, l_confirmation string, {times}")
+    found = {row["n"]: row["l_confirmation"] for row in by_second_cut(frame).collect()}
+    assert [found[n] for n in range(len(TWICE))] == [row[-1] for row in TWICE]

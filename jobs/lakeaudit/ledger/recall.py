@@ -15,17 +15,20 @@ from lakeaudit.results.read import PUBLISHED, Results, Row
 class Memory:
     """Files still open, to be looked at again, and tables that a newer run has settled.
 
-    `still_open` has discrepancy_id, axis, judged_table, bucket, key; `overtaken` names the newer run by table.
+    `still_open` is that of `LedgerTables.still_open`; `overtaken` names the newer run by table.
     """
 
     still_open: DataFrame | None = None
     overtaken: Mapping[str, str] = field(default_factory=dict)
 
     def recalled(self, verdicts: DataFrame) -> DataFrame:
-        """Verdict rows with `known_as`: the id of the discrepancy that is still open there."""
+        """Verdict rows with the discrepancy that is still open there: its id `known_as`, its evidence `known_at`."""
         if self.still_open is None:
-            return verdicts.withColumn("known_as", F.lit(None).cast("string"))
-        known = self.still_open.withColumnRenamed("discrepancy_id", "known_as")
+            nothing = {"known_as": F.lit(None).cast("string"), "known_at": F.lit(None).cast("timestamp")}
+            return verdicts.withColumns(nothing)
+        known = self.still_open.withColumnsRenamed(
+            {"discrepancy_id": "known_as", "last_evidence_at": "known_at"}
+        )
         return verdicts.join(known, ["axis", "judged_table", "bucket", "key"], "left")
 
 

@@ -39,14 +39,18 @@ class LedgerTables:
         return self._writer.rows("discrepancies")
 
     def still_open(self, tables: Collection[str]) -> DataFrame | None:
-        """Files of these tables to look at again: discrepancy_id, axis, judged_table, bucket, key; None without any."""
+        """Files of these tables to look at again; None without any.
+
+        Columns: discrepancy_id, axis, judged_table, bucket, key, last_evidence_at.
+        """
         wanted = (
             F.col("axis").isin(*RECHECKED)
             & (F.col("subject_type") == "file")
             & F.col("state").isin(*UNRESOLVED)
             & F.col("table_name").isin(*tables)
         )
-        names = ("discrepancy_id", "axis", F.col("table_name").alias("judged_table"), "bucket", "key")
+        of_table = F.col("table_name").alias("judged_table")
+        names = ("discrepancy_id", "axis", of_table, "bucket", "key", "last_evidence_at")
         found = computed(self.rows().filter(wanted).select(*names))
         return None if found.isEmpty() else found
 
