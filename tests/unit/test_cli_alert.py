@@ -88,6 +88,8 @@ def test_after_an_audit_the_heart_beats_and_failures_are_warnings(
     lake, now = load_lake(file, {}), datetime.now(UTC)
     assert after_audit(lake, file, Clients(), now) == ()
     assert (receiver.gets, len(receiver.posts)) == (["/beat"], 1)
+    assert after_audit(lake, file, Clients(), now, published=False) == ()
+    assert len(receiver.gets) == 1
     receiver.answer = 503
     assert after_audit(lake, file, Clients(), now) == (
         "heartbeat not sent: the address of BEAT answered 503",

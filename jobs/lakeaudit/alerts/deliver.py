@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any, Protocol
 
 import requests
-from apprise import Apprise, NotifyType
+from apprise import Apprise, NotifyFormat, NotifyType
 from botocore.exceptions import BotoCoreError, ClientError
 
 from lakeaudit.aws import Clients, explain
@@ -94,7 +94,7 @@ class AppriseChannel:
         kind = NotifyType.SUCCESS if post.over else _TYPES.get(post.severity, NotifyType.INFO)
         apprise = Apprise()
         apprise.add(self._keyed(post.key) if self.per_table else self._url)
-        if not apprise.notify(title=post.title, body=post.body, notify_type=kind):
+        if not apprise.notify(post.body, post.title, kind, body_format=NotifyFormat.TEXT):
             raise CannotDeliver(f"the channel of {self._name} refused the message or did not answer")
 
     def _keyed(self, key: str) -> str:

@@ -24,11 +24,15 @@ _TRANSITIONS = {
 }
 
 
+_SIGNS = str.maketrans({"<": "\u2039", "@": "\uff20"})
+"""Chats make mentions and links of what stands after these: a key must not call everybody."""
+
+
 def headline(notice: Notice) -> str:
     """What and where, in a line."""
     if notice.kind in _OF_AUDIT:
         return _OF_AUDIT[notice.kind]
-    where = visible(notice.table) if notice.table else "evidence"
+    where = _tame(notice.table) if notice.table else "evidence"
     if notice.over:
         return f"RESOLVED: {_number(notice.changes)} in {where}"
     mass = "MASS LOSS: " if notice.kind == MASS_LOSS else ""
@@ -46,7 +50,7 @@ def text(notice: Notice, lake_file: str, run_id: str, *, redact: bool) -> str:
     """The headline, and below it each change with all that is needed to act."""
     lines = [headline(notice)]
     if notice.words:
-        lines.append(f"  {visible(notice.words)}")
+        lines.append(f"  {_tame(notice.words)}")
     for change in notice.changes:
         lines += [f"  {line}" for line in _change(change, lake_file, run_id, redact=redact)]
     return "\n".join(lines)
@@ -60,7 +64,7 @@ def _change(change: Change, lake_file: str, run_id: str, *, redact: bool) -> Ite
     yield f"{number} {kind} ({change.severity}), {_TRANSITIONS[change.transition]}; {_stake(change)}"
     if change.partitions and not redact:
         more = f" and {count(change.more_partitions)} more" if change.more_partitions else ""
-        yield f"in {', '.join(map(visible, change.partitions))}{more}"
+        yield f"in {', '.join(map(_tame, change.partitions))}{more}"
     yield f"since {_time(change.since)}; {f'cause: {change.cause}' if change.cause else 'cause not known'}"
     if change.recoverable:
         yield _comeback(change)
@@ -89,10 +93,15 @@ def _comeback(change: Change) -> str:
 
 def _command(change: Change, lake_file: str, run_id: str, *, redact: bool) -> str:
     lake = shell_word(lake_file)
-    if change.example and not redact:
+    if change.example and not redact and _tame(change.example) == change.example:
         return f"lakeaudit explain {lake} {shell_word(change.example)}"
-    table = f" --table {shell_word(change.table)}" if change.table else ""
+    plain = change.table and _tame(change.table) == change.table
+    table = f" --table {shell_word(change.table)}" if change.table and plain else ""
     return f"lakeaudit findings {lake} --run-id {shell_word(run_id)} --kind {change.kind}{table}"
+
+
+def _tame(text: str) -> str:
+    return visible(text).translate(_SIGNS)
 
 
 def _time(at: datetime | None) -> str:

@@ -32,8 +32,10 @@ def said(done: Round) -> str:
     return f"{count(done.sent)} messages sent{failed}"
 
 
-def after_audit(lake: Lake, lake_file: str, clients: Clients, now: datetime) -> tuple[str, ...]:
-    """Tell of the audit that has just been published, and beat the heart; what could not be told.
+def after_audit(
+    lake: Lake, lake_file: str, clients: Clients, now: datetime, *, published: bool = True
+) -> tuple[str, ...]:
+    """Tell of the audit that has just ended, and beat the heart if it was published; what could not be told.
 
     What goes wrong here changes nothing of the audit: the next `lakeaudit alert` tries again.
     """
@@ -43,7 +45,8 @@ def after_audit(lake: Lake, lake_file: str, clients: Clients, now: datetime) -> 
         failures = ()
     except AuditError as error:
         failures = (str(error),)
-    return (*(f"alert not sent: {failure}" for failure in failures), *_beat(lake))
+    untold = tuple(f"alert not sent: {failure}" for failure in failures)
+    return (*untold, *_beat(lake)) if published else untold
 
 
 def _beat(lake: Lake) -> tuple[str, ...]:

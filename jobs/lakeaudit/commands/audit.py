@@ -77,7 +77,7 @@ def run(
     status.write(outcome.summary)
     found = fails(outcome.pressing, request.fail_on)
     verdict = _printed(request, lake, clients, outcome, clock(), out)
-    untold = _told(request, lake, clients, clock(), progress)
+    untold = _told(request, lake, clients, clock(), progress, published=outcome.status != "failed")
     return Told((*outcome.warnings, *untold), verdict, highest(outcome.exit_code, 1 if found else 0))
 
 
@@ -127,7 +127,7 @@ def _audited(
 
 
 def _told(
-    request: Request, lake: Lake, clients: Clients, now: datetime, progress: Progress
+    request: Request, lake: Lake, clients: Clients, now: datetime, progress: Progress, *, published: bool
 ) -> tuple[str, ...]:
     """Tell people; warnings of what could not be told."""
     if not lake.alerts and lake.heartbeat_url_env is None:
@@ -135,7 +135,7 @@ def _told(
     from lakeaudit.commands.alert import after_audit
 
     with progress.stage("alert"):
-        return after_audit(lake, request.lake_file, clients, now)
+        return after_audit(lake, request.lake_file, clients, now, published=published)
 
 
 def _session(lake: Lake, clients: Clients) -> "SparkSession":

@@ -1,0 +1,82 @@
+"""What a message says, and what it must not do to those who read it."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from lakeaudit.alerts.decide import Notice
+from lakeaudit.alerts.news import Change
+from lakeaudit.alerts.words import MOST_SECTIONS, body, headline, text, title
+
+NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
+LOST = Change(
+    "sales.orders", "opened", "dropped", "critical", 12, files=12, rows=600, bytes=2048, since=NOON,
+    partitions=("day=1", "day=2", "day=3"), more_partitions=4, recoverable={"yes": 7, "no": 5}, until=NOON,
+    example="s3://lake/orders/day=1/a",
+)  # fmt: skip
+
+
+def notice(*changes: Change, **given: object) -> Notice:
+    made = Notice("r", "sales.orders", "discrepancies", "opened", changes)
+    return replace(made, **given)  # type: ignore[arg-type]
+
+
+HEADLINES = [
+    (notice(LOST), "CRITICAL: 12 dropped in sales.orders"),
+    (notice(LOST, replace(LOST, kind="size_mismatch", number=1)),
+     "CRITICAL: 12 dropped, 1 size mismatch in sales.orders"),
+    (notice(replace(LOST, severity="warning")), "WARNING: 12 dropped in sales.orders"),
+    (notice(replace(LOST, transition="resolved"), over=True), "RESOLVED: 12 dropped in sales.orders"),
+    (notice(LOST, kind="mass_loss"), "MASS LOSS: CRITICAL: 12 dropped in sales.orders"),
+    (notice(LOST, table=None), "CRITICAL: 12 dropped in evidence"),
+    (notice(kind="audit_failed", table=None), "the audit failed"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("told", "line"), HEADLINES)
+def test_a_headline_says_what_and_where(told: Notice, line: str) -> None:
+    assert headline(told) == line
+
+
+SAID = [
+    (LOST, "12 dropped (critical), new; at stake: 12 files, 600 rows, 2.0 KiB"),
+    (LOST, "in day=1, day=2, day=3 and 4 more"),
+    (LOST, "since 2026-11-21 12:00:00Z; cause not known"),
+    (LOST, "7 can come back; 5 cannot; the soonest only until 2026-11-21 12:00:00Z"),
+    (LOST, "more: lakeaudit explain 'lake.yaml' 's3://lake/orders/day=1/a'"),
+    (replace(LOST, transition="reopened"), "12 dropped (critical), back again"),
+    (replace(LOST, transition="escalated"), "12 dropped (critical), worse"),
+    (replace(LOST, transition="resolved"), "12 dropped resolved"),
+    (replace(LOST, until=None), "7 can come back; 5 cannot; no end is known"),
+    (replace(LOST, files=None, rows=None, bytes=None), "at stake: not known"),
+    (replace(LOST, since=None, cause="a lifecycle rule"), "since an unknown time; cause: a lifecycle rule"),
+    (
+        replace(LOST, example=None),
+        "more: lakeaudit findings 'lake.yaml' --run-id 'r1' --kind dropped --table",
+    ),
+]
+
+
+@pytest.mark.parametrize(("change", "line"), SAID)
+def test_each_change_is_said(change: Change, line: str) -> None:
+    assert line in text(notice(change), "lake.yaml", "r1", redact=False)
+
+
+HOSTILE = ["<!channel>", "@everyone", "<https://evil|click>", "a\nCRITICAL: b", "\x1b[31m", "\u202egpj"]
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_key_calls_nobody_and_forges_no_line(name: str) -> None:
+    hostile = replace(LOST, table=name, partitions=(f"day={name}",), example=f"s3://lake/{name}")
+    said = text(notice(hostile, table=name), "lake.yaml", "r1", redact=False)
+    assert name not in said
+    assert len(said.splitlines()) == 6
+
+
+def test_a_message_is_capped_and_its_title_counts_the_rest() -> None:
+    sections = [f"table {n}" for n in range(MOST_SECTIONS + 3)]
+    assert body(sections).splitlines()[-1] == "... and 3 more: see the report"
+    assert body(sections[:2]) == "table 0\n\ntable 1"
+    assert title("shop", sections) == f"lakeaudit shop: table 0 (and {MOST_SECTIONS + 2} more)"
+    assert title("shop", sections[:1]) == "lakeaudit shop: table 0"
