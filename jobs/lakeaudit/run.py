@@ -64,7 +64,7 @@ def audit(
             ledger = LedgerTables(writer)
             ledger.bury(killed(past), started)
             writer.put_run(_run_row(stamp, started, scope))
-            memory = recall(ledger, past, names, stamp.as_of)
+            memory = recall(ledger, past, names, stamp)
         with progress.stage("observe") as log:
             observed = observe(lake, context, scope if options.live else ())
             log.note(sources=len(observed.infos))

@@ -74,7 +74,7 @@ def _absent(rows: DataFrame) -> DataFrame:
     named = rows.filter(F.col("outcome") == "finding").withColumn("role", known)
     named = named.withColumn("source", F.when(of_storage, F.col("s_source")).otherwise(F.col("m_source")))
     forbidden = of_storage & F.col("held")
-    return named.filter(F.col("role").isNotNull() & F.col("known_as").isNull() & ~forbidden)
+    return named.filter(F.col("role").isNotNull() & F.col("known_at").isNull() & ~forbidden)
 
 
 def _or_else(one: Column, other: Column) -> Column:

@@ -1,6 +1,8 @@
 """Whole audits on a real lake: what is found, what cannot be judged, and what the audit says of itself."""
 
+import itertools
 import json
+import re
 import time
 import uuid
 from collections.abc import Callable
@@ -19,8 +21,9 @@ from lakeaudit.errors import BadInput, Busy, CannotPublish
 from lakeaudit.ledger.lease import leased
 from lakeaudit.outcome import Outcome
 from lakeaudit.progress import SilentProgress
+from lakeaudit.rows import rows_of
 from tests.builders.audits import audited, results_of
-from tests.builders.shop import Shop
+from tests.builders.shop import DAYS, Shop
 from tests.builders.submit import submitted
 from tests.conftest import Aws
 
@@ -141,48 +144,85 @@ def test_a_live_audit_of_one_table_lists_it_now_and_needs_no_inventory(
     assert list(outcome.summary["tables"]) == ["customers"]
 
 
-REPORTED = ("returned", "accepted", "silenced", "stale", "unfinished", "torn", "blind")
-"""Tables with an inventory of their own, which the name describes; `unseen` has none."""
+LACKS = {"returned": "one", "accepted": "one", "silenced": "one", "stale": "one", "unfinished": "one", "torn": "one",
+         "blind": "one", "wiped": "all", "halved": "none", "mixed": "half", "doubted": "none"}  # fmt: skip
+"""Tables with an inventory of their own, by the files that are gone; the last four have very many.
+
+The inventories of `halved`, `mixed` and `doubted` lack every file, and of `doubted` storage may not be asked.
+"""
+MANY = [f"day-{number:03}" for number in range(105)]
+GONE = {"one": slice(0, 1), "all": slice(None), "half": slice(None, None, 2), "none": slice(0, 0)}
 
 
 def test_every_table_is_judged_by_its_own_evidence(
     aws: Aws, s3: Endpoint, bucket: str, run: Audit, tmp_path: Path
 ) -> None:
-    """All lost a file; one got it back since, in some it does not matter; what is torn is answered by a live look."""
+    """What is lost is found where its evidence can be believed, and nothing is said where it cannot."""
     shop = Shop(aws.s3, s3, bucket)
-    for table in (*REPORTED, "unseen"):
-        shop.write(table, commits=1)
-    gone = {table: shop.keys(f"{table}/")[0] for table in shop.tables}
-    body = shop.s3.get_object(Bucket=bucket, Key=gone["returned"])["Body"].read()
-    for key in gone.values():
+    for table in (*LACKS, "unseen"):
+        many = LACKS.get(table) not in ("one", None)
+        shop.write(table, commits=1, days=MANY if many else DAYS, rows=1 if many else 50)
+    gone = {table: shop.keys(f"{table}/")[GONE[which]] for table, which in LACKS.items()}
+    (returned,) = gone["returned"]
+    body = shop.s3.get_object(Bucket=bucket, Key=returned)["Body"].read()
+    for key in itertools.chain(*gone.values()):
         shop.s3.delete_object(Bucket=bucket, Key=key)
     _lay_reports(shop)
-    shop.s3.put_object(Bucket=bucket, Key=gone["returned"], Body=body)
+    shop.s3.put_object(Bucket=bucket, Key=returned, Body=body)
     lake = shop.lake(tmp_path, tables=_tables(bucket), inventories=_reports(bucket), extra=_DOES_NOT_MATTER)
     outcome = run(lake)
     told = found(lake, outcome.run_id)
     assert [kind for table, kind, _ in told if not table] == ["unreadable_evidence"] * 4
     assert [row for row in told if row[0]] == [
-        ("returned", "overwritten", gone["returned"]),
-        ("torn", "dropped", gone["torn"]),
+        *[("mixed", "dropped", key) for key in gone["mixed"]],
+        ("returned", "overwritten", returned),
+        ("torn", "dropped", *gone["torn"]),
+        *[("wiped", "dropped", key) for key in gone["wiped"]],
     ]
-    assert outcome.exit_code == 3
+    assert (outcome.exit_code, outcome.status) == (12, "suspect")
     assert states(outcome) == {
         "returned": "complete", "accepted": "complete", "silenced": "complete", "stale": "complete",
         "unfinished": "partial", "torn": "complete", "blind": "partial", "unseen": "partial",
+        "wiped": "complete", "halved": "partial", "mixed": "partial", "doubted": "partial",
     }  # fmt: skip
-    assert outcome.summary["coverage"]["unseen"]["content"]["decided_share"] == 0
+    content = {table: axes["content"] for table, axes in outcome.summary["coverage"].items()}
+    assert content["unseen"]["decided_share"] == 0
+    assert {table: told["reason"] for table, told in content.items() if table in _SAID} == {
+        table: words % f"s3_inventory s3://{bucket}/reports/{table}" for table, words in _SAID.items()
+    }
+    assert re.search("of 50 looked at now [0-9]+ are gone", content["mixed"]["reason"])
+    _check_ledger(lake, gone)
 
 
-_DOES_NOT_MATTER = "ignore: [{tables: [accepted], kinds: [dropped], reason: known}]\n"
-_OWN = {"silenced": "severity: {dropped: 'off'}", "blind": "confirm: {mode: none}"}
+def _check_ledger(lake: Lake, gone: dict[str, list[str]]) -> None:
+    """Evidence that cannot be true opened nothing; the loss is open, and so is what was seen with one's own eyes."""
+    rows = rows_of(results_of(lake).discrepancies())
+    held = {(row["table_name"], row["key"], row["state"]) for row in rows if row["kind"] == "dropped"}
+    assert held == {(table, key, "open") for table in ("wiped", "mixed", "torn") for key in gone[table]}
+    (last,) = results_of(lake).runs()
+    assert [f"files of {table}," in last["error"] for table in ("wiped", "halved", "mixed", "doubted")] == [
+        False, True, True, True,
+    ]  # fmt: skip
+
+
+_SAID = {
+    "wiped": "mass loss: %s lacks 105 of 105 files of wiped, and of 50 looked at now 50 are gone",
+    "halved": "%s lacks 105 of 105 files of halved, but of 50 looked at now 0 are gone",
+    "doubted": "%s lacks 105 of 105 files of doubted, and storage may not be asked (confirm.mode)",
+}
+_DOES_NOT_MATTER = "ignore: [{tables: [accepted], kinds: [dropped], reason: known}]\nceiling: {sample: 50}\n"
+_OWN = {
+    "silenced": "severity: {dropped: 'off'}",
+    "blind": "confirm: {mode: none}",
+    "doubted": "confirm: {mode: none}",
+}
 
 
 def _tables(bucket: str) -> list[str]:
     return [
         f"- {{name: {table}, location: 's3://{bucket}/warehouse/{table}', manifests: [{{kind: delta}}]"
         f"{', ' + _OWN[table] if table in _OWN else ''}}}"
-        for table in (*REPORTED, "unseen")
+        for table in (*LACKS, "unseen")
     ]
 
 
@@ -190,17 +230,20 @@ def _reports(bucket: str) -> str:
     entries = (
         f"{{kind: s3_inventory, location: 's3://{bucket}/reports/{table}/', margin: 0s,"
         f" covers: ['s3://{bucket}/warehouse/{table}/']}}"
-        for table in REPORTED
+        for table in LACKS
     )
     return f"[{', '.join(entries)}]"
 
 
 def _lay_reports(shop: Shop) -> None:
-    for table in REPORTED:
-        under, long_ago = f"reports/{table}", datetime.now(UTC) - timedelta(days=9)
+    time.sleep(1.1)
+    now, long_ago = datetime.now(UTC), datetime.now(UTC) - timedelta(days=9)
+    for table in LACKS:
         laid = shop.take_inventory(
-            files=3, under=under, at=long_ago if table == "stale" else None, checksum=table != "unfinished"
-        )
+            files=3, under=f"reports/{table}", at=long_ago if table == "stale" else now,
+            checksum=table != "unfinished",
+            lacks=shop.keys(f"{table}/") if table in ("halved", "mixed", "doubted") else (),
+        )  # fmt: skip
         if table in ("torn", "blind"):
             shop.s3.put_object(Bucket=shop.bucket, Key=laid.data[0], Body=b"torn")
             shop.s3.delete_object(Bucket=shop.bucket, Key=laid.data[1])

@@ -75,7 +75,7 @@ def test_nobody_killed_and_nothing_changed_write_nothing(
     ledger.publish(Changes(frame(spark, "discrepancies"), none, {}))
     assert not Path(place.join("transitions").spark_path).exists()
     assert not Path(place.join("discrepancies").spark_path).exists()
-    assert ledger.still_open(["orders"]) is None
+    assert ledger.still_open(["orders"], "r") is None
     assert ledger.standing(NOON).states == {}
 
 
@@ -95,22 +95,30 @@ def test_rows_of_another_lake_are_not_touched(
 def test_how_the_ledger_stands_and_what_is_looked_at_again(
     spark: SparkSession, writer: ResultsWriter
 ) -> None:
-    file: Row = {"axis": "content", "subject_type": "file", "table_name": "orders", "state": "open"}
+    file: Row = {"axis": "content", "subject_type": "file", "table_name": "orders", "state": "open",
+                 "first_seen_at": NOON, "first_run_id": "first", "last_run_id": "earlier"}  # fmt: skip
     later, past = NOON + timedelta(days=1), NOON - timedelta(days=1)
     rows = [
         file | {"discrepancy_id": "open", "ack_until": later},
         file | {"discrepancy_id": "pending", "state": "pending", "ack_until": past},
+        file | {"discrepancy_id": "mine", "state": "pending", "last_run_id": "r"},
+        file | {"discrepancy_id": "opened", "last_run_id": "r"},
+        file | {"discrepancy_id": "new", "first_run_id": "r", "last_run_id": "r"},
         file | {"discrepancy_id": "resolved", "state": "resolved"},
         file | {"discrepancy_id": "group", "axis": "leftover", "subject_type": "partition"},
         file | {"discrepancy_id": "elsewhere", "table_name": "customers"},
     ]
     writer.replace_rows("discrepancies", frame(spark, "discrepancies", *rows), "discrepancy_id")
     ledger = LedgerTables(writer)
-    found = ledger.still_open(["orders"])
+    found = ledger.still_open(["orders"], "r")
     assert found is not None
-    assert {row.discrepancy_id for row in found.collect()} == {"open", "pending"}
+    told = {row.discrepancy_id: row.known_at for row in found.collect()}
+    assert set(told) == {"open", "pending", "mine", "opened", "new"}
+    assert {name for name, known in told.items() if known is None} == {"mine"}, (
+        "what this run found is no second look"
+    )
     standing = ledger.standing(NOON)
-    assert standing.states == {"open": 3, "pending": 1, "resolved": 1}
+    assert standing.states == {"open": 5, "pending": 2, "resolved": 1}
     assert standing.accepted is not None
     assert [row.discrepancy_id for row in standing.accepted.collect()] == ["open"]
 

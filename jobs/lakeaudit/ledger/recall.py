@@ -7,6 +7,7 @@ from datetime import datetime
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from lakeaudit.compare.findings import Stamp
 from lakeaudit.ledger.tables import LedgerTables
 from lakeaudit.results.read import PUBLISHED, Results, Row
 
@@ -26,15 +27,13 @@ class Memory:
         if self.still_open is None:
             nothing = {"known_as": F.lit(None).cast("string"), "known_at": F.lit(None).cast("timestamp")}
             return verdicts.withColumns(nothing)
-        known = self.still_open.withColumnsRenamed(
-            {"discrepancy_id": "known_as", "last_evidence_at": "known_at"}
-        )
+        known = self.still_open.withColumnRenamed("discrepancy_id", "known_as")
         return verdicts.join(known, ["axis", "judged_table", "bucket", "key"], "left")
 
 
-def recall(ledger: LedgerTables, past: Results, tables: Collection[str], as_of: datetime) -> Memory:
-    """The memory for an audit of these tables as of that time."""
-    return Memory(ledger.still_open(tables), overtaken(past, as_of))
+def recall(ledger: LedgerTables, past: Results, tables: Collection[str], stamp: Stamp) -> Memory:
+    """The memory for a run's audit of these tables."""
+    return Memory(ledger.still_open(tables, stamp.run_id), overtaken(past, stamp.as_of))
 
 
 def overtaken(past: Results, as_of: datetime) -> dict[str, str]:

@@ -38,10 +38,11 @@ class LedgerTables:
         """The lake's rows of DISCREPANCIES."""
         return self._writer.rows("discrepancies")
 
-    def still_open(self, tables: Collection[str]) -> DataFrame | None:
+    def still_open(self, tables: Collection[str], run_id: str) -> DataFrame | None:
         """Files of these tables to look at again; None without any.
 
-        Columns: discrepancy_id, axis, judged_table, bucket, key, last_evidence_at.
+        Columns: discrepancy_id, axis, judged_table, bucket, key, known_at: the evidence that first showed it to
+        another run than this one, which may have been killed and is run again.
         """
         wanted = (
             F.col("axis").isin(*RECHECKED)
@@ -50,7 +51,10 @@ class LedgerTables:
             & F.col("table_name").isin(*tables)
         )
         of_table = F.col("table_name").alias("judged_table")
-        names = ("discrepancy_id", "axis", of_table, "bucket", "key", "last_evidence_at")
+        back_again = (F.col("state") == "pending") & (F.col("last_run_id") == run_id)
+        by_this_run = F.coalesce((F.col("first_run_id") == run_id) | back_again, F.lit(False))
+        known_at = F.when(~by_this_run, F.col("first_seen_at")).alias("known_at")
+        names = ("discrepancy_id", "axis", of_table, "bucket", "key", known_at)
         found = computed(self.rows().filter(wanted).select(*names))
         return None if found.isEmpty() else found
 
