@@ -89,9 +89,10 @@ def _claimed(world: DataFrame) -> DataFrame:
         F.when((stored | (F.col("s_presence") == "absent")) & (listed | kept), F.col("s_source")),
         F.when(stored & (kept | (F.col("m_state") == "none")), F.col("m_source")),
     )
-    asked = world.select(
-        F.coalesce("table_name", "owner").alias("judged_table"), F.explode(wanted).alias("source")
-    )
+    # content is judged by the table that claims a file, the metastore's entry by the one that owns its place
+    tables = F.array_compact(F.array_distinct(F.array("table_name", "owner")))
+    each = world.select(F.explode(tables).alias("judged_table"), wanted.alias("wanted"))
+    asked = each.select("judged_table", F.explode("wanted").alias("source"))
     return asked.filter(F.col("source").isNotNull()).groupBy("judged_table", "source").count()
 
 

@@ -63,7 +63,12 @@ def audited(monkeypatch: pytest.MonkeyPatch, place: Location) -> Audit:
                 "severities": severities,
             }
             return SimpleNamespace(
-                summary=summary, run_id="r1", exit_code=code, warnings=warnings, pressing=severities
+                summary=summary,
+                run_id="r1",
+                status=status,
+                exit_code=code,
+                warnings=warnings,
+                pressing=severities,
             )
 
         monkeypatch.setattr("lakeaudit.run.audit", audit)
