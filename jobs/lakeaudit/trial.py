@@ -1,10 +1,9 @@
 """Trial: where more is missing than may be believed, a sample is looked at first."""
 
 from collections.abc import Mapping, Sequence
-from functools import reduce
 from typing import Any
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from lakeaudit import confirm
@@ -70,15 +69,11 @@ def sampled(absent: DataFrame, asked: Sequence[Missing], size: int, seed: str) -
 def _absent(rows: DataFrame) -> DataFrame:
     """New findings of absence that no hole forbids, with the role and the source that should hold the file."""
     of_storage = F.col("role") == "storage"
-    known = reduce(_or_else, [F.when(F.col("kind") == kind, role) for kind, role in ABSENCES.items()])
+    known = F.coalesce(*[F.when(F.col("kind") == kind, role) for kind, role in ABSENCES.items()])
     named = rows.filter(F.col("outcome") == "finding").withColumn("role", known)
     named = named.withColumn("source", F.when(of_storage, F.col("s_source")).otherwise(F.col("m_source")))
     forbidden = of_storage & F.col("held")
     return named.filter(F.col("role").isNotNull() & F.col("known_at").isNull() & ~forbidden)
-
-
-def _or_else(one: Column, other: Column) -> Column:
-    return F.coalesce(one, other)
 
 
 def _claimed(world: DataFrame) -> DataFrame:

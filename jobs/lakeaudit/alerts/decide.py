@@ -4,13 +4,13 @@ A notice is about one table, or about the audit itself, and goes to one receiver
 that changes from run to run, so that a receiver with incidents of its own (PagerDuty, Alertmanager) keeps one for it.
 """
 
-import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from lakeaudit.alerts.news import Change, News
 from lakeaudit.config import Alert, glob_to_regex
+from lakeaudit.ids import digest
 from lakeaudit.kinds import SEVERITIES
 
 TOLD = ("opened", "reopened", "escalated", "reclassified", "resolved")
@@ -110,8 +110,3 @@ def concerns(route: Alert, table: str | None, severity: str) -> bool:
     if route.tables is None or table is None:
         return True
     return any(re.match(glob_to_regex(glob), table) for glob in route.tables)
-
-
-def digest(*parts: str) -> str:
-    """An id for these parts."""
-    return hashlib.sha256("\x00".join(parts).encode()).hexdigest()[:32]

@@ -18,13 +18,13 @@ from lakeaudit.alerts.decide import (
     SENT,
     Notice,
     decide,
-    digest,
     overdue,
 )
 from lakeaudit.alerts.deliver import CannotDeliver, Channel, Post, channel
 from lakeaudit.alerts.news import news_of
 from lakeaudit.aws import Clients
 from lakeaudit.config import Alert, Lake
+from lakeaudit.ids import digest
 from lakeaudit.kinds import SEVERITIES
 from lakeaudit.report.words import second
 from lakeaudit.results import put
@@ -149,11 +149,19 @@ def _send(desk: Desk, due: Sequence[Row]) -> Round:
     for row in due:
         by_receiver.setdefault(row["receiver"], []).append(row)
     for receiver, rows in by_receiver.items():
-        for group in _groups(desk, receiver, rows):
-            error = _sent(desk, receiver, group)
+        for error in _sent_to(desk, receiver, rows):
             sent += error is None
             failures += [f"{receiver}: {error}"] if error else []
     return Round(sent, tuple(dict.fromkeys(failures)))
+
+
+def _sent_to(desk: Desk, receiver: str, rows: list[Row]) -> list[str | None]:
+    """Send a receiver's messages; of each, why it failed."""
+    try:
+        way = _channel(desk, receiver)
+    except CannotDeliver as error:
+        return [_noted(desk, rows, str(error))]
+    return [_sent(desk, way, group) for group in (_by_subject(rows) if way.per_table else [rows])]
 
 
 def _channel(desk: Desk, receiver: str) -> Channel:
@@ -163,27 +171,24 @@ def _channel(desk: Desk, receiver: str) -> Channel:
     return channel(routes[0], desk.env, desk.clients)
 
 
-def _groups(desk: Desk, receiver: str, rows: list[Row]) -> list[list[Row]]:
-    """What goes into one message: all of it, or what is about one thing where the receiver keeps incidents."""
-    try:
-        per_table = _channel(desk, receiver).per_table
-    except CannotDeliver:
-        return [rows]
-    if not per_table:
-        return [rows]
+def _by_subject(rows: list[Row]) -> list[list[Row]]:
+    """What is about one thing together: for receivers that keep incidents."""
     found: dict[str, list[Row]] = {}
     for row in rows:
         found.setdefault(row["fingerprint"], []).append(row)
     return list(found.values())
 
 
-def _sent(desk: Desk, receiver: str, rows: list[Row]) -> str | None:
-    """Send one message, and write down how that went; why it failed."""
-    error: str | None = None
+def _sent(desk: Desk, way: Channel, rows: list[Row]) -> str | None:
     try:
-        _channel(desk, receiver).send(_post(desk, rows))
+        way.send(_post(desk, rows))
     except CannotDeliver as failed:
-        error = str(failed)
+        return _noted(desk, rows, str(failed))
+    return _noted(desk, rows, None)
+
+
+def _noted(desk: Desk, rows: list[Row], error: str | None) -> str | None:
+    """Write down how one message went; why it failed."""
     done = [
         {
             "notice_id": row["notice_id"],

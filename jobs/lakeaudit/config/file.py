@@ -111,26 +111,27 @@ class Alert(Block):
         raise NotImplementedError
 
 
-class AppriseAlert(Alert):
-    """A channel whose address stands in an environment variable."""
+class AddressAlert(Alert):
+    """A receiver whose address stands in an environment variable."""
+
+    kind: str
+    url_env: EnvName
+
+    @property
+    def receiver(self) -> str:
+        return f"{self.kind}:{self.url_env}"
+
+
+class AppriseAlert(AddressAlert):
+    """Any of Apprise's channels."""
 
     kind: Literal["apprise"]
-    url_env: EnvName
-
-    @property
-    def receiver(self) -> str:
-        return f"apprise:{self.url_env}"
 
 
-class AlertmanagerAlert(Alert):
-    """An Alertmanager whose address stands in an environment variable."""
+class AlertmanagerAlert(AddressAlert):
+    """An Alertmanager."""
 
     kind: Literal["alertmanager"]
-    url_env: EnvName
-
-    @property
-    def receiver(self) -> str:
-        return f"alertmanager:{self.url_env}"
 
 
 class SnsAlert(Alert):

@@ -1,12 +1,12 @@
 """What people change in the ledger, through delta-rs: a command of seconds, without a JVM."""
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 
 import pyarrow as pa
 
+from lakeaudit.ids import digest
 from lakeaudit.results import put
 from lakeaudit.results.read import Results, Row
 
@@ -59,7 +59,7 @@ def tell(results: Results, rows: Sequence[Row], ack: Ack, at: datetime) -> None:
 def _transition(row: Row, lake: str, ack: Ack, at: datetime) -> Row:
     parts = (str(ack.ack_by), at.isoformat(), row["discrepancy_id"], ACKNOWLEDGED)
     return {
-        "transition_id": hashlib.sha256("\x00".join(parts).encode()).hexdigest()[:32],
+        "transition_id": digest(*parts),
         "run_id": None,
         "lake": lake,
         "discrepancy_id": row["discrepancy_id"],
