@@ -4,16 +4,17 @@ import copy
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
 from lakeaudit.aws import Endpoint, delta_rs_options
 from lakeaudit.config.load import load_lake
-from lakeaudit.demo import MOST_FAULTS, USUAL_FAULTS, story
+from lakeaudit.demo import MOST_FAULTS, USUAL_FAULTS, run, story
 from lakeaudit.demo.compare import Comparison
 from lakeaudit.demo.server import INVENTORIES, LAKE, Server, forget
 from lakeaudit.errors import BadInput
@@ -37,37 +38,47 @@ WITH_TICKS = f"""tables:
 """
 
 
+@dataclass(frozen=True)
+class Told:
+    """What the whole command left, and how to have its lake broken anew and audited again."""
+
+    folder: Path
+    code: int
+    audit: Audit
+
+
 @pytest.fixture(scope="module")
-def audit_damaged(
-    spark: SparkSession, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Audit]:
-    """Breaks the one healthy lake anew for every draw, and audits it."""
+def told(spark: SparkSession, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
+    """The whole command, in this process's session and on its server, whose healthy lake is brought back at will."""
     from moto.s3.models import FakeKey
 
-    # what is brought back for the next draw must not have been closed with its last version
-    dispose, FakeKey.dispose = FakeKey.dispose, lambda *_, **__: None  # type: ignore[method-assign]
-    server = Server(s3)
+    server, restored, play = Server(s3), [], story.play
     server.create_buckets()
-    with ThreadPoolExecutor(1) as beside:
-        story.build(spark, server, beside.submit(story.build_without_spark, server), QUIET)
-    restore = remembered()
 
-    def audited(
+    def remember_and_play(*given: Any) -> story.Verdict:
+        restored.append(remembered())
+        return play(*given)
+
+    def again(
         draw: story.Draw, meanwhile: AbstractContextManager[object] | None = None, tables: str = "tables:\n"
     ) -> Comparison:
-        restore()
+        restored[0]()
+        file = story.write_lake_file(tmp_path_factory.mktemp("demo"), server)
+        file.write_text(file.read_text().replace("tables:\n", tables))
         with meanwhile or nullcontext():
             made = story.damage(server.clients, draw, QUIET)
             assert len(made) == draw.faults
-            file = story.write_lake_file(tmp_path_factory.mktemp("demo"), server)
-            file.write_text(file.read_text().replace("tables:\n", tables))
             return story.judge(spark, load_lake(file, {}), made, draw, QUIET).comparison
 
-    try:
-        yield audited
-    finally:
-        FakeKey.dispose = dispose  # type: ignore[method-assign]
-        forget()
+    with pytest.MonkeyPatch.context() as patch:
+        # what is brought back for the next draw must not have been closed with its last version
+        patch.setattr(FakeKey, "dispose", lambda *_, **__: None)
+        patch.setattr(story, "serving", lambda: nullcontext(server))
+        patch.setattr(story, "play", remember_and_play)
+        patch.setattr(SparkSession, "stop", lambda _: None)
+        folder = tmp_path_factory.mktemp("told") / "lake"
+        yield Told(folder, run(folder, seed=None, faults=None, progress=QUIET), again)
+    forget()
 
 
 def remembered() -> Callable[[], None]:
@@ -94,50 +105,55 @@ def remembered() -> Callable[[], None]:
     return restore
 
 
+@pytest.mark.timeout(900)
+def test_the_whole_command_leaves_its_page_and_results(told: Told) -> None:
+    assert told.code == 0
+    _look_at(told.folder)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(900)
+def test_the_whole_command_in_a_process_of_its_own(tmp_path: Path) -> None:
+    folder = tmp_path / "lake"
+    line = [sys.executable, "-m", "lakeaudit", "demo", str(folder)]
+    done = subprocess.run(line, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr  # which tell the seed
+    _look_at(folder)
+
+
+def _look_at(folder: Path) -> None:
+    """What a reader finds there."""
+    assert "What the demo broke" in (folder / "report.html").read_text(encoding="utf-8")
+    assert load_lake(folder / "lake.yaml", {}).results.key == str(folder / "results")[1:]
+    assert (folder / "results" / "findings" / "_delta_log").is_dir()
+
+
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     "_number", [*range(QUICK), *(pytest.param(n, marks=pytest.mark.soak) for n in range(QUICK, QUICK + SOAK))]
 )
-def test_what_was_broken_is_found_and_nothing_else(audit_damaged: Audit, _number: int) -> None:
+def test_what_was_broken_is_found_and_nothing_else(told: Told, _number: int) -> None:
     draw = story.Draw.of(None, None)
     print(f"lakeaudit demo --seed {draw.seed}")  # noqa: T201 - to repeat it
-    comparison = audit_damaged(draw)
+    comparison = told.audit(draw)
     assert [difference.words for difference in comparison.differences] == []
     assert len(comparison.faults) >= USUAL_FAULTS[0]
 
 
 @pytest.mark.timeout(600)
-def test_a_healthy_lake_has_no_finding_at_all(audit_damaged: Audit) -> None:
-    assert [difference.words for difference in audit_damaged(story.Draw.of(1, 0)).differences] == []
+def test_a_healthy_lake_has_no_finding_at_all(told: Told) -> None:
+    assert [difference.words for difference in told.audit(story.Draw.of(1, 0)).differences] == []
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(600)
-def test_a_writer_at_work_during_the_audit_disturbs_nothing(audit_damaged: Audit, s3: Endpoint) -> None:
+def test_a_writer_at_work_during_the_audit_disturbs_nothing(told: Told, s3: Endpoint) -> None:
     draw = story.Draw.of(None, None)
     print(f"lakeaudit demo --seed {draw.seed}")  # noqa: T201 - to repeat it
     writer = BusyWriter(f"s3://{LAKE}/{TICKS}", delta_rs_options(s3, LAKE))
-    comparison = audit_damaged(draw, writer, WITH_TICKS)
+    comparison = told.audit(draw, writer, WITH_TICKS)
     assert [difference.words for difference in comparison.differences] == []
     assert writer.rounds > 3
-
-
-@pytest.mark.timeout(900)
-@pytest.mark.spark
-def test_the_whole_command_leaves_its_page_and_results(tmp_path: Path) -> None:
-    folder = tmp_path / "lake"
-    code = (
-        "import sys; from pathlib import Path; from lakeaudit.demo import run; "
-        "from lakeaudit.progress import SilentProgress; "
-        "sys.exit(run(Path(sys.argv[1]), seed=None, faults=None, progress=SilentProgress()))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(folder)], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr  # which tell the seed
-    assert "What the demo broke" in (folder / "report.html").read_text(encoding="utf-8")
-    assert load_lake(folder / "lake.yaml", {}).results.key == str(folder / "results")[1:]
-    assert (folder / "results" / "findings" / "_delta_log").is_dir()
 
 
 @pytest.mark.parametrize("faults", [-1, MOST_FAULTS + 1])

@@ -76,15 +76,10 @@ def tell(folder: Path, *, seed: int | None, faults: int | None, progress: Progre
             spark = build_session("lakeaudit demo", s3=server.endpoint, small=True, brief=True)
         try:
             build(spark, server, others, progress)
-            made = damage(server.clients, draw, progress)
-            lake = load_lake(write_lake_file(folder, server), {})
-            verdict = judge(spark, lake, made, draw, progress)
+            verdict = play(spark, server, folder, draw, progress)
         finally:
             spark.stop()
-    with progress.stage("write the report"):
-        (folder / "report.html").write_text(render(verdict.page), encoding="utf-8")
-    say(Console(), verdict, draw, folder)
-    return 0 if verdict.comparison.matched else 1
+    return leave(verdict, folder, draw, progress)
 
 
 def prepare(folder: Path) -> None:
@@ -117,6 +112,21 @@ def build(spark: SparkSession, server: Server, others: Future[None], progress: P
     with progress.stage("fill S3Guard") as log:
         log.note(rows=build_stores(server.clients))
     time.sleep(max(0.0, written + SETTLED_SECONDS - time.monotonic()))
+
+
+def play(spark: SparkSession, server: Server, folder: Path, draw: Draw, progress: Progress) -> Verdict:
+    """Break the healthy lake and audit it, with lake file and results in `folder`."""
+    made = damage(server.clients, draw, progress)
+    lake = load_lake(write_lake_file(folder, server), {})
+    return judge(spark, lake, made, draw, progress)
+
+
+def leave(verdict: Verdict, folder: Path, draw: Draw, progress: Progress) -> int:
+    """The page for the reader, and the last words; 0 exactly when the audit was right."""
+    with progress.stage("write the report"):
+        (folder / "report.html").write_text(render(verdict.page), encoding="utf-8")
+    say(Console(), verdict, draw, folder)
+    return 0 if verdict.comparison.matched else 1
 
 
 def damage(clients: Clients, draw: Draw, progress: Progress) -> list[Fault]:
