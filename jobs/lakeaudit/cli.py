@@ -40,8 +40,8 @@ FailOn = Literal["critical", "error", "warning", "info", "never"]
 
 EXIT_CODES = (
     "Exit codes: 0 audited; 1 findings at or above --fail-on; 2 bad command line or lake file; 3 audited in part; "
-    "10 nothing could be audited; 12 evidence lacks too much to be believed; 13 another audit is at work here, or was "
-    "since; 14 results could not be written; 70 a bug of lakeaudit."
+    "10 nothing could be audited; 11 a gate refused; 12 evidence lacks too much to be believed; 13 another audit is at "
+    "work here, or was since; 14 results could not be written; 70 a bug of lakeaudit."
 )
 
 INTERRUPTED = 130

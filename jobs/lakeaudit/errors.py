@@ -55,6 +55,12 @@ class SourceError(AuditError):
     exit_code = 3
 
 
+class Refused(AuditError):
+    """A gate that must hold does not: nothing of the run is published."""
+
+    exit_code = 11
+
+
 class CannotAudit(AuditError):
     """Nothing could be audited: no Java, no jars, no evidence."""
 

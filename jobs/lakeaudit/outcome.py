@@ -11,6 +11,7 @@ from lakeaudit import __version__
 from lakeaudit.compare.ceiling import doubts
 from lakeaudit.compare.findings import Stamp
 from lakeaudit.evidence.protocol import SourceInfo
+from lakeaudit.guard import Guarded
 from lakeaudit.judge import Judgement
 from lakeaudit.ledger.tables import Standing
 from lakeaudit.observe import Observed
@@ -39,6 +40,7 @@ class Outcome:
 def conclude(
     observed: Observed,
     judgement: Judgement,
+    guarded: Guarded,
     standing: Standing,
     stamp: Stamp,
     started: datetime,
@@ -47,7 +49,7 @@ def conclude(
     """Everything that is said of the run once its findings and the ledger stand."""
     tables = _tables(judgement.coverage_rows)
     status = _status(judgement)
-    kinds = _kinds(judgement.findings)
+    kinds = guarded.tally.kinds
     pressing = kinds if standing.accepted is None else _kinds(_without(judgement.findings, standing.accepted))
     infos = [_source(info, judgement.counts.get(info.id, {})) for info in observed.infos]
     summary = {
@@ -76,11 +78,13 @@ def conclude(
         "tables_audited": sum(state != "off" for state in tables.values()),
         "error": "; ".join(trial.words for trial in doubts(judgement.trials)) or None,
         "version": __version__,
+        "gates": guarded.words,
     }
     overtaken = any(row["status"] == "overtaken" for row in judgement.coverage_rows)
     code = 13 if overtaken else {"complete": 0, "partial": 3, "failed": 10, "suspect": 12}[status]
     severities = _summed(pressing, "severity")
-    return Outcome(stamp.run_id, status, summary, code, row, severities, observed.warnings)
+    warnings = (*observed.warnings, *guarded.words)
+    return Outcome(stamp.run_id, status, summary, code, row, severities, warnings)
 
 
 def _status(judgement: Judgement) -> str:

@@ -12,8 +12,9 @@ from lakeaudit.aws import Clients
 from lakeaudit.bench import bench_for
 from lakeaudit.compare.findings import Stamp
 from lakeaudit.config import Lake, Table
-from lakeaudit.errors import BadInput
+from lakeaudit.errors import BadInput, Refused
 from lakeaudit.evidence.protocol import Context
+from lakeaudit.guard import Guarded, guard, refusal
 from lakeaudit.judge import Judgement, judge
 from lakeaudit.ledger.lease import leased
 from lakeaudit.ledger.recall import killed, recall
@@ -74,14 +75,33 @@ def audit(
             seen = _seen(judgement, lake)
             changes = remember(ledger.rows(), seen, stamp, context.now, ledger.found_since)
             log.note(**changes.counts)
+        with progress.stage("gates") as log:
+            guarded = guard(lake, observed, judgement, changes, past.again().runs(), stamp)
+            log.note(broken=len(guarded.broken))
+            if refused := refusal(guarded.broken, lake.results.uri):
+                writer.put_run(_refused(stamp, started, scope, clock(), refused, guarded))
+                raise refused
         with progress.stage("publish") as log:
             publish(writer, judgement, stamp, names)
             ledger.publish(changes)
-            outcome = conclude(observed, judgement, ledger.standing(context.now), stamp, started, clock())
+            standing = ledger.standing(context.now)
+            outcome = conclude(observed, judgement, guarded, standing, stamp, started, clock())
             writer.put_run(outcome.run_row)
             log.note(findings=sum(outcome.summary["findings"].values()))
     spark.catalog.clearCache()  # the next audit of this session has to read its sources anew
     return outcome
+
+
+def _refused(
+    stamp: Stamp,
+    started: datetime,
+    scope: Sequence[Table],
+    now: datetime,
+    refused: Refused,
+    guarded: Guarded,
+) -> dict[str, Any]:
+    said = {"error": str(refused), "gates": guarded.words}
+    return _run_row(stamp, started, scope) | {"status": "failed", "finished_at": now} | said
 
 
 def in_scope(lake: Lake, options: Options) -> list[Table]:

@@ -282,6 +282,7 @@ for _name in ("tables_expected", "tables_audited"):
     RUNS.add(_name, LongType())
 for _name in ("error", "version"):
     RUNS.add(_name, StringType())
+RUNS.add("gates", _TYPES["strings"])  # what did not hold, in words
 
 COVERAGE = _row(
     run_id="string",

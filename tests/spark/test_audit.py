@@ -3,6 +3,7 @@
 import itertools
 import json
 import re
+import shutil
 import time
 import uuid
 from collections.abc import Callable
@@ -15,12 +16,14 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from lakeaudit import gates
 from lakeaudit.aws import Clients, Endpoint
 from lakeaudit.config import Lake
-from lakeaudit.errors import BadInput, Busy, CannotPublish
+from lakeaudit.errors import BadInput, Busy, CannotPublish, Refused
 from lakeaudit.ledger.lease import leased
 from lakeaudit.outcome import Outcome
 from lakeaudit.progress import SilentProgress
+from lakeaudit.results.read import Results
 from lakeaudit.rows import rows_of
 from tests.builders.audits import audited, results_of
 from tests.builders.shop import DAYS, Shop
@@ -58,6 +61,11 @@ def findings(lake: Lake, run_id: str) -> list[str]:
     rows = [row | {"run_id": "any"} for batch in batches for row in batch.to_pylist()]
     kept = [row | {"explanation": row["explanation"].partition(NOW_READ)[0]} for row in rows]
     return sorted(json.dumps(row, default=str, sort_keys=True) for row in kept)
+
+
+def known(results: Results) -> list[dict[str, Any]]:
+    """The whole ledger."""
+    return [row for batch in results.again().discrepancies() for row in batch.to_pylist()]
 
 
 def states(outcome: Outcome, axis: str = "content") -> dict[str, str]:
@@ -121,6 +129,32 @@ def assert_told(damaged: Damaged, outcome: Outcome) -> None:
     ]
     assert sum(outcome.summary["findings"].values()) == 4
     assert [row["run_id"] for row in results.runs()] == ["nightly"]
+
+
+def test_what_a_gate_refuses_is_not_published(
+    damaged: Damaged, run: Audit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    suite = json.loads((gates.SUITES / "findings.json").read_text())
+    unwanted = {
+        "type": "expect_column_values_to_not_be_in_set",
+        "kwargs": {"column": "kind", "value_set": ["dropped"]},
+        "severity": "critical",
+        "description": "nothing is lost",
+    }
+    edited = Path(shutil.copytree(gates.SUITES, tmp_path / "expectations"))
+    (edited / "findings.json").write_text(json.dumps(suite | {"expectations": [unwanted]}))
+    monkeypatch.setattr(gates, "SUITES", edited)
+    results = results_of(damaged.lake)
+    before = known(results)
+    with pytest.raises(Refused, match="nothing is lost") as told:
+        run(damaged.lake, run_id="refused")
+    assert told.value.exit_code == 11
+    row = next(row for row in results.again().runs() if row["run_id"] == "refused")
+    assert (row["status"], row["gates"]) == (
+        "failed",
+        ["gate findings: nothing is lost (not so: dropped, critical)"],
+    )
+    assert (results.published(None)["run_id"], known(results)) == ("nightly", before)
 
 
 def test_spark_submit_gives_the_same_findings(damaged: Damaged, tmp_path: Path) -> None:

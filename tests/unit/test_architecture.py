@@ -53,10 +53,10 @@ ONLY = {
     "tenacity": {"lakeaudit.evidence", "lakeaudit.jars"},
     "apprise": {"lakeaudit.alerts.deliver"},
     "requests": {"lakeaudit.alerts.deliver"},
-    "great_expectations": set(),
+    "great_expectations": {"lakeaudit.gates"},
     "typer": {"lakeaudit.cli", "lakeaudit.commands", "lakeaudit.demo"},
 }
-"""One place knows a library. `great_expectations` has no adapter yet."""
+"""One place knows a library."""
 
 
 @pytest.mark.parametrize("library", ONLY)
@@ -170,6 +170,8 @@ TO_THE_DRIVER = (
 )
 
 MAY_COLLECT = {
+    ("lakeaudit.profiles", "tally"): "kinds x severities",
+    ("lakeaudit.profiles", "of_ledger"): "states",
     ("lakeaudit.trial", "tried"): "one row per table and source that lacks very much",
     ("lakeaudit.trial", "_counted"): "one row per table and source on trial",
     ("lakeaudit.blind", "blind_findings"): "one row per table whose history an unlogged VACUUM explains",

@@ -1,0 +1,79 @@
+"""Gates: what must hold of a run before it is believed, as Great Expectations suites over small profiles.
+
+A profile is a few rows that the run has gathered anyway (a row a source, a kind, a state of the ledger), so what a gate
+costs does not grow with the lake. The suites are the plain JSON files of `expectations/`: whoever disagrees edits them.
+An expectation of severity `critical` refuses the run, any other warns.
+"""
+
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+SUITES = Path(__file__).with_name("expectations")
+"""In a checkout a link to the folder at its top."""
+REFUSES = "critical"
+
+
+@dataclass(frozen=True)
+class Broken:
+    """An expectation that does not hold: of which gate, in words, how severe, and where (subjects of the profile)."""
+
+    gate: str
+    expected: str
+    severity: str
+    where: tuple[str, ...]
+
+    @property
+    def refuses(self) -> bool:
+        """Whether nothing of the run may be published."""
+        return self.severity == REFUSES
+
+    @property
+    def words(self) -> str:
+        """One line for people."""
+        named = f" (not so: {', '.join(self.where)})" if self.where else ""
+        return f"gate {self.gate}: {self.expected}{named}"
+
+
+def check(gate: str, profile: Sequence[Mapping[str, Any]], folder: Path | None = None) -> list[Broken]:
+    """What of a suite does not hold for a profile, whose rows have `subject` and the suite's columns.
+
+    A null stands for a question that does not arise, and is no answer that could be wrong.
+    """
+    import great_expectations as gx
+    import pandas as pd
+    from great_expectations.data_context.types.base import ProgressBarsConfig
+
+    logging.getLogger("great_expectations").setLevel(logging.ERROR)
+    written = json.loads(((folder or SUITES) / f"{gate}.json").read_text(encoding="utf-8"))
+    context = gx.get_context(mode="ephemeral")
+    context.variables.progress_bars = ProgressBarsConfig(globally=False)
+    frame = pd.DataFrame(list(profile), columns=_columns(written)).astype(object)
+    whole = (
+        context.data_sources.add_pandas(gate)
+        .add_dataframe_asset(gate)
+        .add_batch_definition_whole_dataframe(gate)
+    )
+    result = whole.get_batch({"dataframe": frame}).validate(
+        gx.ExpectationSuite(**written), result_format=_FORMAT
+    )
+    return [_broken(gate, found) for found in result.results if not found.success]
+
+
+_FORMAT = {"result_format": "COMPLETE", "unexpected_index_column_names": ["subject"]}
+
+
+def _columns(suite: Mapping[str, Any]) -> list[str]:
+    named = [expected["kwargs"]["column"] for expected in suite["expectations"]]
+    return ["subject", *dict.fromkeys(named)]
+
+
+def _broken(gate: str, found: Any) -> Broken:
+    expected = found.expectation_config
+    if found.exception_info.get("raised_exception"):
+        raise ValueError(f"gate {gate}: {expected.description}: {found.exception_info['exception_message']}")
+    subjects = [str(row["subject"]) for row in found.result.get("unexpected_index_list") or ()]
+    return Broken(gate, expected.description, expected.severity.value, tuple(subjects))

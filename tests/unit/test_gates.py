@@ -1,0 +1,143 @@
+"""The gates: profiles in, what does not hold out. The suites are those that are shipped."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakeaudit.config import load_lake
+from lakeaudit.errors import Refused
+from lakeaudit.evidence.protocol import Cut, SourceInfo
+from lakeaudit.gates import SUITES, Broken, check
+from lakeaudit.guard import refusal
+from lakeaudit.keys import Location
+from lakeaudit.profiles import of_sources
+from tests.builders.results import covered, lake_file, run
+
+Row = dict[str, Any]
+NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
+
+SOURCE: Row = {"subject": "s3_inventory s3://inv", "readable": True, "age_of_max": 0.3, "unreadable_share": 0.0,
+               "share_of_before": 1.0}  # fmt: skip
+TABLE: Row = {"subject": "orders", "covered": True}
+FOUND: Row = {"subject": "dropped, critical", "kind": "dropped", "severity": "critical", "known": True,
+              "unclassified": False, "nameless": 0}  # fmt: skip
+ALL: Row = {"subject": "all findings", "kind": "any", "repeated": 0}
+OPEN: Row = {"subject": "state open", "state": "open", "ill_resolved": 0, "never_opened": 0, "backwards": 0,
+             "ill_accepted": 0, "ill_reopened": 0}  # fmt: skip
+CHANGED: Row = {"subject": "all that changed", "state": "open", "repeated": 0}
+
+GATES = [
+    # gate, profile, what does not hold: severity and where
+    ("sources", [SOURCE, TABLE], []),
+    ("sources", [], []),
+    ("sources", [{"subject": "delta manifests", "readable": True}], []),
+    ("sources", [SOURCE | {"readable": False}, TABLE], [("warning", SOURCE["subject"])]),
+    ("sources", [SOURCE | {"age_of_max": 1.1}], [("warning", SOURCE["subject"])]),
+    ("sources", [SOURCE | {"unreadable_share": 0.01}], []),
+    ("sources", [SOURCE | {"unreadable_share": 0.02}], [("warning", SOURCE["subject"])]),
+    ("sources", [SOURCE | {"unreadable_share": 0.6}],
+     [("warning", SOURCE["subject"]), ("critical", SOURCE["subject"])]),
+    ("sources", [SOURCE | {"share_of_before": 0.4}], [("warning", SOURCE["subject"])]),
+    ("sources", [SOURCE, TABLE | {"covered": False}], [("warning", "orders")]),
+    ("findings", [FOUND, ALL], []),
+    ("findings", [ALL], []),
+    ("findings", [FOUND | {"known": False}, ALL], [("critical", FOUND["subject"])]),
+    ("findings", [FOUND | {"kind": None}, ALL], [("critical", FOUND["subject"])]),
+    ("findings", [FOUND | {"severity": "bad"}, ALL], [("critical", FOUND["subject"])]),
+    ("findings", [FOUND | {"nameless": 1}, ALL], [("critical", FOUND["subject"])]),
+    ("findings", [FOUND | {"unclassified": True}, ALL], [("warning", FOUND["subject"])]),
+    ("findings", [FOUND, ALL | {"repeated": 1}], [("critical", "all findings")]),
+    ("ledger", [OPEN, CHANGED], []),
+    ("ledger", [OPEN | {"state": "odd"}, CHANGED], [("critical", "state open")]),
+    *[("ledger", [OPEN | {name: 1}, CHANGED], [("critical", "state open")])
+      for name in ("ill_resolved", "never_opened", "backwards", "ill_accepted", "ill_reopened")],
+    ("ledger", [OPEN, CHANGED | {"repeated": 2}], [("critical", "all that changed")]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("gate", "profile", "expected"), GATES)
+def test_what_does_not_hold(gate: str, profile: list[Row], expected: list[tuple[str, str]]) -> None:
+    assert [(broken.severity, ", ".join(broken.where)) for broken in check(gate, profile)] == expected
+
+
+def test_each_expectation_is_broken_by_some_profile() -> None:
+    """Deleting one from a suite must fail a test."""
+    broken = {(gate, b.expected) for gate, profile, wrong in GATES if wrong for b in check(gate, profile)}
+    written = {
+        (file.stem, expected["description"])
+        for file in SUITES.glob("*.json")
+        for expected in json.loads(file.read_text())["expectations"]
+    }
+    assert broken == written
+
+
+def test_whoever_disagrees_edits_a_suite(tmp_path: Path) -> None:
+    suite = json.loads((SUITES / "sources.json").read_text())
+    for expected in suite["expectations"]:
+        expected["severity"] = "critical"
+    (tmp_path / "sources.json").write_text(json.dumps(suite))
+    (broken,) = check("sources", [SOURCE | {"readable": False}], tmp_path)
+    assert broken.refuses
+
+
+def test_a_refusal_says_what_must_hold() -> None:
+    warns = Broken("sources", "no source is older than its max_age", "warning", ("s3_inventory s3://inv",))
+    refuses = Broken("findings", "no discrepancy is found twice in one run", "critical", ("all findings",))
+    assert refusal([warns], "s3://results") is None
+    refused = refusal([warns, refuses], "s3://results")
+    assert isinstance(refused, Refused)
+    assert refused.exit_code == 11
+    assert str(refused) == (
+        "s3://results: gate findings: no discrepancy is found twice in one run (not so: all findings); "
+        "mend the evidence, or edit the suite in expectations/; nothing was published"
+    )
+
+
+def test_a_source_is_held_against_its_max_age_and_the_runs_before(tmp_path: Path) -> None:
+    inventory = {"kind": "s3_inventory", "location": "s3://inv/daily", "max_age": "2d"}
+    tables = [
+        {"name": name, "location": f"s3://lake/{name}", "manifests": [{"kind": "delta"}]}
+        for name in ("orders", "bare", "off")
+    ]
+    lake = load_lake(
+        lake_file(tmp_path, Location.parse(str(tmp_path)), inventories=[inventory], tables=tables), {}
+    )
+    cut = Cut(NOON - timedelta(days=1), NOON, timedelta(0))
+    infos = [
+        SourceInfo("storage:0", "storage", "s3_inventory", "s3://inv/daily", "md5", cut),
+        SourceInfo("manifest:delta", "manifest", "delta", "", "log", None, rows=7),
+        SourceInfo("metastore:0", "metastore", "s3guard", "table", "unreadable", None),
+    ]
+    rows = [
+        covered(storage_cut_from=NOON),
+        covered("bare", storage_cut_from=None),
+        covered("off", status="off"),
+        covered(axis="leftover"),
+    ]
+    before = [
+        *[read(number, rows=rows) for number, rows in enumerate((1, 100, 200, 300, 400, 500))],
+        read(6, rows=1, status="failed"), read(7, rows=1, tables=1), read(8, rows=1, kind="listing"),
+    ]  # fmt: skip
+    counts = {"storage:0": {"rows": 175, "rejected": 35}}
+    profile = of_sources(lake, infos, counts, rows, before, NOON)
+    assert profile == [
+        {"subject": "s3_inventory s3://inv/daily", "readable": True, "age_of_max": 0.5, "unreadable_share": 0.2,
+         "share_of_before": 0.5},
+        {"subject": "delta ", "readable": True, "age_of_max": None, "unreadable_share": None, "share_of_before": None},
+        {"subject": "s3guard table", "readable": False, "age_of_max": None, "unreadable_share": None,
+         "share_of_before": None},
+        {"subject": "orders", "covered": True},
+        {"subject": "bare", "covered": False},
+    ]  # fmt: skip
+    assert of_sources(lake, infos, counts, rows[:1], before, NOON)[0]["share_of_before"] is None
+
+
+def read(
+    number: int, *, rows: int, status: str = "complete", tables: int = 3, kind: str = "s3_inventory"
+) -> Row:
+    """A run that read so many rows of the inventory, or of something else at its place."""
+    source = {"role": "storage", "kind": kind, "location": "s3://inv/daily", "rows": rows}
+    return run(f"r{number}", status, sources=[source], tables_expected=tables)
