@@ -4,17 +4,19 @@ Holes, assumed vacuums, the ceiling, the live check and the tables' newest state
 """
 
 from collections.abc import Sequence
+from functools import reduce
+from operator import or_
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakeaudit import confirm
 from lakeaudit.bench import Bench
-from lakeaudit.compare.ceiling import BAD, Trial
+from lakeaudit.compare.ceiling import BAD, Trial, losses
 from lakeaudit.compare.holes import doubted, with_holes, with_vacuums
 from lakeaudit.frames import computed
 from lakeaudit.observe import changes
-from lakeaudit.trial import tried
+from lakeaudit.trial import source_of, tried
 
 
 def second_reading(
@@ -34,7 +36,8 @@ def second_reading(
         return by_second_cut(bench.again(marked)), trials
     answers = computed(bench.look(keys))
     answered = computed(confirm.with_answers(marked, answers))
-    return by_second_cut(_let_go(bench, computed(bench.again(answered)))), trials
+    let_go = _let_go(bench, computed(bench.again(answered)))
+    return by_sample(by_second_cut(let_go), losses(trials)), trials
 
 
 def by_second_cut(rows: DataFrame) -> DataFrame:
@@ -45,6 +48,17 @@ def by_second_cut(rows: DataFrame) -> DataFrame:
     return rows.withColumn(
         "l_confirmation", F.when(found_again, "second_cut").otherwise(F.col("l_confirmation"))
     )
+
+
+def by_sample(rows: DataFrame, lost: Sequence[Trial]) -> DataFrame:
+    """Of a mass loss the sample speaks for what was beyond the limit of live looks: it is one loss, and told as one."""
+    of_these = [
+        (F.col("judged_table") == trial.missing.table) & (source_of() == trial.missing.source)
+        for trial in lost
+    ]
+    missed = (F.col("outcome") == "finding") & (F.col("l_confirmation") == "limit")
+    spoken_for = reduce(or_, of_these, F.lit(False)) & missed
+    return rows.withColumn("l_confirmation", F.when(spoken_for, "sample").otherwise(F.col("l_confirmation")))
 
 
 def _to_look_at(bench: Bench, suspects: DataFrame, trials: Sequence[Trial]) -> DataFrame | None:

@@ -202,7 +202,7 @@ PAIR = _row(
     h_references="bool",  # a manifest that could list the key has a hole
     h_metastore="bool",
     v_assumed="bool",  # an unlogged vacuum explains the removal
-    l_confirmation="string",  # live | second_cut | none | denied | error | limit
+    l_confirmation="string",  # live | sample | second_cut | none | denied | error | limit
 )
 """What all sources say of one key: one row per (bucket, key) and claiming table, or per unclaimed key."""
 

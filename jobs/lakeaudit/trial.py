@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from lakeaudit import confirm
@@ -69,11 +69,19 @@ def sampled(absent: DataFrame, asked: Sequence[Missing], size: int, seed: str) -
 def _absent(rows: DataFrame) -> DataFrame:
     """New findings of absence that no hole forbids, with the role and the source that should hold the file."""
     of_storage = F.col("role") == "storage"
-    known = F.coalesce(*[F.when(F.col("kind") == kind, role) for kind, role in ABSENCES.items()])
-    named = rows.filter(F.col("outcome") == "finding").withColumn("role", known)
-    named = named.withColumn("source", F.when(of_storage, F.col("s_source")).otherwise(F.col("m_source")))
+    named = rows.filter(F.col("outcome") == "finding").withColumns({"role": _role(), "source": source_of()})
     forbidden = of_storage & F.col("held")
     return named.filter(F.col("role").isNotNull() & F.col("known_at").isNull() & ~forbidden)
+
+
+def source_of() -> Column:
+    """The source that should hold what a finding of absence misses; null for any other finding."""
+    of_store = F.when(_role() == "metastore", F.col("m_source"))
+    return F.when(_role() == "storage", F.col("s_source")).otherwise(of_store)
+
+
+def _role() -> Column:
+    return F.coalesce(*[F.when(F.col("kind") == kind, role) for kind, role in ABSENCES.items()])
 
 
 def _claimed(world: DataFrame) -> DataFrame:

@@ -1,5 +1,6 @@
 """Whole audits in the tests' own session, and what they published."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,10 +14,20 @@ from lakeaudit.run import Options, audit
 from lakeaudit.stores import clients_of
 
 
-def audited(spark: SparkSession, lake: Lake, progress: Progress | None = None, **options: Any) -> Outcome:
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+def audited(
+    spark: SparkSession,
+    lake: Lake,
+    progress: Progress | None = None,
+    clock: Callable[[], datetime] = _now,
+    **options: Any,
+) -> Outcome:
     """One audit; `options` are those of `run.Options`."""
     return audit(
-        lake, Options(**options), spark=spark, clients=clients_of(lake), clock=lambda: datetime.now(UTC),
+        lake, Options(**options), spark=spark, clients=clients_of(lake), clock=clock,
         progress=progress or SilentProgress(),
     )  # fmt: skip
 

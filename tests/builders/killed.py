@@ -1,7 +1,7 @@
-"""Audits in a process group of their own, killed with SIGKILL at chosen moments, and run again.
+"""Audits by spark-submit in a process group of their own, killed with SIGKILL at chosen moments, and run again.
 
 One audit serves several moments: at each it is stopped, and its results are copied as a kill would leave them; at the
-last it is killed.
+last it is killed, or goes on to its end.
 """
 
 import os
@@ -10,7 +10,6 @@ import secrets
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -30,9 +29,18 @@ from tests.builders.frozen import (
     check_what_readers_see,
     tables_at,
 )
+from tests.builders.submit import submission
 
-PATIENCE = 240.0
-_ROOT = Path(__file__).parents[2]
+PATIENCE = 300.0
+
+
+@dataclass(frozen=True)
+class Submitted:
+    """An audit that spark-submit ran: its folder, exit code and what it said on both streams, of which it makes one."""
+
+    home: Path
+    code: int
+    told: str
 
 
 @dataclass(frozen=True)
@@ -98,7 +106,7 @@ class Cycle:
 
     moment: Moment
     lake: Lake
-    killed: Future[None]
+    killed: Future[Submitted]
 
     def check(self, frozen: Frozen) -> None:
         """Look as a reader does, run again under the same id, compare every row."""
@@ -115,7 +123,7 @@ class Cycle:
 
 @contextmanager
 def killed_ahead(
-    frozen: Frozen, wanted: Sequence[Moment], folder: Path, *, each: int
+    frozen: Frozen, wanted: Sequence[Moment], folder: Path, *, each: int, finish: bool = False
 ) -> Iterator[list[Cycle]]:
     """Audits that serve up to `each` moments, one after the other, beside whatever the tests do meanwhile."""
     with ThreadPoolExecutor(1) as pool:
@@ -124,7 +132,7 @@ def killed_ahead(
             place = folder / f"victim-{victim}"
             frozen.lake(place, first=group[0].first)
             left = [(moment, folder / f"{victim}-{number}") for number, moment in enumerate(group)]
-            killed = pool.submit(kill, place, frozen.as_of, left)
+            killed = pool.submit(kill, place, frozen.as_of, left, finish=finish)
             cycles += [Cycle(moment, frozen.lake(path, first=True), killed) for moment, path in left]
         try:
             yield cycles
@@ -138,8 +146,10 @@ def _groups(wanted: Sequence[Moment], each: int) -> Iterator[Sequence[Moment]]:
         yield from (alike[start : start + each] for start in range(0, len(alike), each))
 
 
-def kill(home: Path, as_of: datetime, left: Sequence[tuple[Moment, Path]]) -> None:
-    """Start the audit of the lake at `home`; leave its results of each moment below that moment's path; kill it.
+def kill(home: Path, as_of: datetime, left: Sequence[tuple[Moment, Path]], *, finish: bool) -> Submitted:
+    """Start the audit of the lake at `home`; leave its results of each moment below that moment's path.
+
+    Then kill it, unless it may `finish`.
 
     Raises:
         AssertionError: a moment never came.
@@ -148,27 +158,34 @@ def kill(home: Path, as_of: datetime, left: Sequence[tuple[Moment, Path]]) -> No
     stopped, last = 0.0, time.monotonic() + PATIENCE
     with _victim(home / "lake.yaml", as_of) as process:
         while waits:
-            told = (home / "stderr").read_text(errors="replace")
-            assert process.poll() is None, f"the audit ended too early:\n{told[-3000:]}"
+            ended = process.poll() is not None
+            told = (home / "told").read_text(errors="replace")
             assert time.monotonic() < last, f"{waits[0].moment} never came:\n{told[-3000:]}"
             began = time.monotonic()
-            over = [wait for wait in waits if wait.over(told, began - stopped)]
+            over = [wait for wait in waits if wait.over(told, began - stopped, ended=ended)]
             waits = [wait for wait in waits if wait not in over]
+            assert not (ended and waits), f"the audit ended too early:\n{told[-3000:]}"
             if over:
-                _halt(process, over, finally_=not waits)
+                _halt(process, over, finally_=not (waits or finish))
                 stopped += time.monotonic() - began
             time.sleep(0.005)
+        code = process.wait(PATIENCE)
+    return Submitted(home, code, (home / "told").read_text())
 
 
 def _halt(process: subprocess.Popen[bytes], over: Sequence["_Wait"], *, finally_: bool) -> None:
     """What is on disk is all that a kill would leave: nothing that the audit still holds in memory is written."""
-    os.killpg(process.pid, signal.SIGKILL if finally_ else signal.SIGSTOP)
+    _signal(process, signal.SIGKILL if finally_ else signal.SIGSTOP)
     for wait in over:
         wait.keep()
-    if finally_:
-        assert process.wait() == -signal.SIGKILL
-    else:
-        os.killpg(process.pid, signal.SIGCONT)
+    if not finally_:
+        _signal(process, signal.SIGCONT)
+
+
+def _signal(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
+    """To the whole group, if any of it is left."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, number)
 
 
 @dataclass(eq=False)
@@ -181,13 +198,13 @@ class _Wait:
     _before: set[str] | None = None
     _due: float | None = None
 
-    def over(self, told: str, now: float) -> bool:
-        """Whether the moment has come."""
+    def over(self, told: str, now: float, *, ended: bool) -> bool:
+        """Whether the moment has come; the end of the audit is later than any delay."""
         if self._before is None and self._stage_is_over(told):
             self._before = self._files()
         if self._due is None and self._before is not None and self._sign(self._before):
             self._due = now + self.moment.delay
-        return self._due is not None and now >= self._due
+        return self._due is not None and (ended or now >= self._due)
 
     def keep(self) -> None:
         """Copy the results, once nobody writes to them any more."""
@@ -213,21 +230,22 @@ def _victim(lake_file: Path, as_of: datetime) -> Iterator[subprocess.Popen[bytes
     """The audit in a process group of its own; whatever happens, nothing of it is left."""
     folder = lake_file.parent
     scratch = folder / "scratch"
-    command = [sys.executable, "-m", "tests.builders.victim", str(lake_file), NIGHTLY, as_of.isoformat()]
-    with catching() as caught, (folder / "stderr").open("wb") as err:
-        environment = os.environ | {
-            "SPARK_LOCAL_DIRS": str(scratch),
-            "PYTHONPATH": str(_ROOT),
-            RECEIVER: f"json://127.0.0.1:{caught.port}/",
-        }
-        process = subprocess.Popen(
-            command, cwd=_ROOT, env=environment, stdout=err, stderr=err, start_new_session=True
-        )
+    options = (
+        "--run-id",
+        NIGHTLY,
+        "--as-of",
+        as_of.isoformat(),
+        "--status-file",
+        str(folder / "status.json"),
+    )
+    line, env = submission(folder, lake_file.name, *options)
+    with catching() as caught, (folder / "told").open("wb") as told, (folder / "stderr").open("wb") as err:
+        env |= {"SPARK_LOCAL_DIRS": str(scratch), RECEIVER: f"json://127.0.0.1:{caught.port}/"}
+        process = subprocess.Popen(line, cwd=folder, env=env, stdout=told, stderr=err, start_new_session=True)
         try:
             yield process
         finally:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
+            _signal(process, signal.SIGKILL)
             process.wait()
             shutil.rmtree(scratch, ignore_errors=True)
 

@@ -20,12 +20,15 @@ CHEAP = " ".join(
 """A cluster's settings would cost this little lake minutes."""
 
 
-def submitted(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """The line of the README, in an environment that knows nothing of Spark."""
+def submission(folder: Path, *arguments: str) -> tuple[list[str], dict[str, str]]:
+    """The line of the README, and an environment that knows nothing of Spark; its settings go to `folder`."""
     make_ready(folder / "conf", os.environ)
     clean = {n: v for n, v in os.environ.items() if not n.startswith(("SPARK", "PYSPARK", "JAVA"))}
-    clean["TZ"] = "America/St_Johns"
-    line = f'. {folder}/conf/env.sh; spark-submit --master "local[2]" {CHEAP} {ROOT}/jobs/audit.py "$@"'
-    return subprocess.run(
-        ["sh", "-c", line, "sh", *arguments], env=clean, capture_output=True, text=True, check=False
-    )
+    line = f'. {folder}/conf/env.sh; exec spark-submit --master "local[2]" {CHEAP} {ROOT}/jobs/audit.py "$@"'
+    return ["sh", "-c", line, "sh", *arguments], clean | {"TZ": "America/St_Johns"}
+
+
+def submitted(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """That line, run to its end."""
+    line, env = submission(folder, *arguments)
+    return subprocess.run(line, env=env, capture_output=True, text=True, check=False)

@@ -13,6 +13,8 @@ from tests.conftest import Aws
 
 pytestmark = pytest.mark.soak
 COUNT = 60
+EACH = 4
+"""Moments of one audit, which is killed at its last."""
 SEED = new_seed()
 
 
@@ -28,7 +30,7 @@ def frozen(
 
 @pytest.fixture(scope="module")
 def cycles(frozen: Frozen, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Cycle]]:
-    with killed_ahead(frozen, moments(COUNT, SEED), tmp_path_factory.mktemp("killed"), each=1) as cycles:
+    with killed_ahead(frozen, moments(COUNT, SEED), tmp_path_factory.mktemp("killed"), each=EACH) as cycles:
         yield cycles
 
 

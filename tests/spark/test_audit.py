@@ -113,10 +113,6 @@ def test_each_damage_is_named_by_its_key(damaged: Damaged) -> None:
     )  # fmt: skip
 
 
-def test_a_run_again_leaves_the_same_rows(damaged: Damaged, run: Audit) -> None:
-    assert_told(damaged, run(damaged.lake, run_id="nightly"))
-
-
 def assert_told(damaged: Damaged, outcome: Outcome) -> None:
     results, day = results_of(damaged.lake), damaged.copy.split("/")[2]
     leftovers = results.leftover_files("nightly")
@@ -157,6 +153,7 @@ def test_what_a_gate_refuses_is_not_published(
     assert (results.published(None)["run_id"], known(results)) == ("nightly", before)
 
 
+@pytest.mark.soak
 def test_spark_submit_gives_the_same_findings(damaged: Damaged, tmp_path: Path) -> None:
     status = tmp_path / "status.json"
     done = submitted(tmp_path, str(damaged.file), "--run-id", "there", "--status-file", str(status))

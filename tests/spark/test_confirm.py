@@ -11,9 +11,11 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
-from lakeaudit.again import by_second_cut
+from lakeaudit.again import by_sample, by_second_cut
 from lakeaudit.aws import Clients, Endpoint
+from lakeaudit.compare.ceiling import Missing, Trial
 from lakeaudit.confirm import candidates, limited, look
 from tests.conftest import Aws
 
@@ -138,3 +140,26 @@ def test_a_second_picture_confirms_what_nobody_looked_at(spark: SparkSession) ->
     frame = spark.createDataFrame(rows, f"n int, axis string, outcome string, l_confirmation string, {times}")
     found = {row["n"]: row["l_confirmation"] for row in by_second_cut(frame).collect()}
     assert [found[n] for n in range(len(TWICE))] == [row[-1] for row in TWICE]
+
+
+LOST = [
+    # table, kind, outcome, source of storage, confirmation, confirmation then
+    ("wiped", "dropped", "finding", "inventory", "limit", "sample"),
+    ("wiped", "dropped", "finding", "inventory", "live", "live"),
+    ("wiped", "dropped", "finding", "inventory", "denied", "denied"),
+    ("wiped", "dropped", "finding", "listing", "limit", "limit"),
+    ("wiped", "size_mismatch", "finding", "inventory", "limit", "limit"),
+    ("wiped", "dropped", "undecided", "inventory", "limit", "limit"),
+    ("whole", "dropped", "finding", "inventory", "limit", "limit"),
+]
+
+
+@pytest.mark.parametrize("lost", [True, False])
+def test_a_sample_speaks_for_the_rest_of_a_mass_loss(spark: SparkSession, *, lost: bool) -> None:
+    columns = (
+        "n int, judged_table string, kind string, outcome string, s_source string, l_confirmation string"
+    )
+    frame = spark.createDataFrame([(n, *row[:-1]) for n, row in enumerate(LOST)], columns)
+    trials = [Trial(Missing("wiped", "inventory", "storage", 200, 300), 9, 9, 9)] if lost else []
+    then = by_sample(frame.withColumn("m_source", F.lit("store")), trials).orderBy("n").collect()
+    assert [row["l_confirmation"] for row in then] == [row[-1 if lost else -2] for row in LOST]

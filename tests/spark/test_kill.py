@@ -1,5 +1,6 @@
 """An audit killed anywhere and run again leaves what a run that was never killed leaves."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,11 +12,11 @@ from lakeaudit.errors import CannotAudit
 from lakeaudit.keys import Location
 from lakeaudit.results.read import Results
 from tests.builders.catcher import catching
-from tests.builders.frozen import RECEIVER, Frozen, freeze
+from tests.builders.frozen import RECEIVER, Frozen, assert_same, freeze, tables_at
 from tests.builders.killed import Cycle, killed_ahead, moments_of_one_audit, new_seed
 from tests.conftest import Aws
 
-COUNT = 6
+COUNT = 4
 SEED = new_seed()
 MOMENTS = moments_of_one_audit(COUNT, SEED)
 
@@ -32,7 +33,7 @@ def frozen(
 
 @pytest.fixture(scope="module")
 def cycles(frozen: Frozen, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Cycle]]:
-    with killed_ahead(frozen, MOMENTS, tmp_path_factory.mktemp("killed"), each=COUNT) as cycles:
+    with killed_ahead(frozen, MOMENTS, tmp_path_factory.mktemp("killed"), each=COUNT, finish=True) as cycles:
         yield cycles
 
 
@@ -41,6 +42,17 @@ def cycles(frozen: Frozen, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 def test_killed_and_run_again_is_as_if_never_killed(frozen: Frozen, cycles: list[Cycle], number: int) -> None:
     print(f"LAKEAUDIT_KILL_SEED={SEED}: {cycles[number].moment}")  # noqa: T201 - to repeat it
     cycles[number].check(frozen)
+
+
+@pytest.mark.timeout(600)
+def test_spark_submit_gives_the_same_rows(frozen: Frozen, cycles: list[Cycle]) -> None:
+    """The audit that the others are the remains of, once it is at its end."""
+    done = cycles[0].killed.result()
+    quiet = (done.home / "stderr").read_text() == ""
+    assert (done.code, quiet) == (1, True), done.told  # critical findings
+    assert_same(tables_at(done.home / "results"), frozen.expected[cycles[0].moment.first])
+    status = json.loads((done.home / "status.json").read_text())
+    assert status["findings"] == {"dropped": 1, "size_mismatch": 1, "unreferenced": 1}
 
 
 @pytest.mark.parametrize(

@@ -28,8 +28,12 @@ HEADLINES = [
      "CRITICAL: 12 dropped, 1 size mismatch in sales.orders"),
     (notice(replace(LOST, severity="warning")), "WARNING: 12 dropped in sales.orders"),
     (notice(replace(LOST, transition="resolved"), over=True), "RESOLVED: 12 dropped in sales.orders"),
+    (notice(replace(LOST, transition="resolved")), "RESOLVED: 12 dropped in sales.orders; more is open"),
+    (notice(LOST, replace(LOST, transition="resolved", kind="torn")), "CRITICAL: 12 dropped in sales.orders"),
+    (notice(replace(LOST, transition="resolved", resolution="reference_removed"), over=True),
+     "CLOSED, NOT RESTORED: 12 dropped in sales.orders"),
     (notice(LOST, kind="mass_loss"), "MASS LOSS: CRITICAL: 12 dropped in sales.orders"),
-    (notice(LOST, table=None), "CRITICAL: 12 dropped in evidence"),
+    (notice(LOST, table=None), "CRITICAL: 12 dropped"),
     (notice(kind="audit_failed", table=None), "the audit failed"),
 ]  # fmt: skip
 
@@ -48,6 +52,14 @@ SAID = [
     (replace(LOST, transition="reopened"), "12 dropped (critical), back again"),
     (replace(LOST, transition="escalated"), "12 dropped (critical), worse"),
     (replace(LOST, transition="resolved"), "12 dropped resolved"),
+    (
+        replace(LOST, transition="resolved", resolution="restored"),
+        "12 dropped resolved: as it should be again",
+    ),
+    (
+        replace(LOST, transition="resolved", resolution="reference_removed"),
+        "12 dropped closed, NOT restored: the table does not list it any more; given up: 12 files, 600 rows",
+    ),
     (replace(LOST, until=None), "7 can come back; 5 cannot; no end is known"),
     (replace(LOST, files=None, rows=None, bytes=None), "at stake: not known"),
     (replace(LOST, since=None, cause="a lifecycle rule"), "since an unknown time; cause: a lifecycle rule"),

@@ -49,7 +49,12 @@ class Notice:
         """The worst of it; trouble of the audit itself is critical: nobody knows what it hides."""
         if not self.changes:
             return "info" if self.over else SEVERITIES[0]
-        return min((change.severity for change in self.changes), key=SEVERITIES.index)
+        return min((change.severity for change in self.bad), key=SEVERITIES.index, default="info")
+
+    @property
+    def bad(self) -> tuple[Change, ...]:
+        """What is not an end."""
+        return tuple(change for change in self.changes if change.transition != "resolved")
 
 
 def decide(news: News, routes: Sequence[Alert], before: Mapping[str, str]) -> list[Notice]:

@@ -14,9 +14,18 @@ from lakeaudit.results.read import Results, Row
 NAMED = 3
 """Partitions named; the rest is a number."""
 
-_SAME = ("table_name", "transition", "kind", "severity")
+_SAME = ("table_name", "transition", "kind", "severity", "resolution")
 _COLUMNS = (
-    *("discrepancy_id", "table_name", "kind", "severity", "subject", "subject_type", "partition_path"),
+    *(
+        "discrepancy_id",
+        "table_name",
+        "kind",
+        "severity",
+        "resolution",
+        "subject",
+        "subject_type",
+        "partition_path",
+    ),
     *(
         "files",
         "rows_at_stake",
@@ -31,7 +40,7 @@ _COLUMNS = (
 
 @dataclass(frozen=True)
 class Change:
-    """Discrepancies of one table, kind and severity to which the same happened.
+    """Discrepancies of one table, kind and severity to which the same happened; `resolution` is how they ended.
 
     Files, rows and bytes are None where no finding says them; `since` is the evidence that first showed any of them;
     `recoverable` counts yes, no and unknown, `until` is when the first of them is beyond recovery; `example` is a file.
@@ -42,6 +51,7 @@ class Change:
     kind: str
     severity: str
     number: int
+    resolution: str | None = None
     files: int | None = None
     rows: int | None = None
     bytes: int | None = None
@@ -112,7 +122,13 @@ def _changes(changed: pa.Table | None) -> list[Change]:
     grouped = changed.group_by(list(_SAME)).aggregate([*summed, *least, ([], "count_all")]).to_pylist()
     return sorted(
         (_change(row, partitions, recoverable) for row in grouped),
-        key=lambda change: (change.table or "", change.transition, change.kind, change.severity),
+        key=lambda change: (
+            change.table or "",
+            change.transition,
+            change.kind,
+            change.severity,
+            change.resolution or "",
+        ),
     )
 
 
@@ -140,6 +156,7 @@ def _change(row: Row, partitions: _Counts, recoverable: _Counts) -> Change:
         kind=row["kind"],
         severity=row["severity"],
         number=row["count_all"],
+        resolution=row["resolution"],
         files=row["files_sum"],
         rows=row["rows_at_stake_sum"],
         bytes=row["bytes_at_stake_sum"],

@@ -24,6 +24,15 @@ _TRANSITIONS = {
 }
 
 
+_ENDS = {
+    "restored": "resolved: as it should be again",
+    "reference_removed": "closed, NOT restored: the table does not list it any more; given up: {}",
+    "metastore_mended": "resolved: the metadata store agrees again",
+    "accepted": "closed: the lake file says to ignore it",
+    "retired": "closed: it is not audited any more",
+}
+_GIVEN_UP = "reference_removed"
+
 _SIGNS = str.maketrans({"<": "\u2039", "@": "\uff20"})
 """Chats make mentions and links of what stands after these: a key must not call everybody."""
 
@@ -32,11 +41,13 @@ def headline(notice: Notice) -> str:
     """What and where, in a line."""
     if notice.kind in _OF_AUDIT:
         return _OF_AUDIT[notice.kind]
-    where = _tame(notice.table) if notice.table else "evidence"
-    if notice.over:
-        return f"RESOLVED: {_number(notice.changes)} in {where}"
+    where = f" in {_tame(notice.table)}" if notice.table else ""
+    if not notice.bad:
+        given_up = any(change.resolution == _GIVEN_UP for change in notice.changes)
+        end = "CLOSED, NOT RESTORED" if given_up else "RESOLVED"
+        return f"{end}: {_number(notice.changes)}{where}{'' if notice.over else '; more is open'}"
     mass = "MASS LOSS: " if notice.kind == MASS_LOSS else ""
-    return f"{mass}{notice.severity.upper()}: {_number(notice.changes)} in {where}"
+    return f"{mass}{notice.severity.upper()}: {_number(notice.bad)}{where}"
 
 
 def _number(changes: Sequence[Change]) -> str:
@@ -59,9 +70,10 @@ def text(notice: Notice, lake_file: str, run_id: str, *, redact: bool) -> str:
 def _change(change: Change, lake_file: str, run_id: str, *, redact: bool) -> Iterator[str]:
     kind, number = change.kind.replace("_", " "), count(change.number)
     if change.transition == "resolved":
-        yield f"{number} {kind} resolved"
+        yield f"{number} {kind} {_ENDS.get(change.resolution or '', 'resolved').format(_stake(change))}"
         return
-    yield f"{number} {kind} ({change.severity}), {_TRANSITIONS[change.transition]}; {_stake(change)}"
+    stake = f"at stake: {_stake(change)}"
+    yield f"{number} {kind} ({change.severity}), {_TRANSITIONS[change.transition]}; {stake}"
     if change.partitions and not redact:
         more = f" and {count(change.more_partitions)} more" if change.more_partitions else ""
         yield f"in {', '.join(map(_tame, change.partitions))}{more}"
@@ -78,7 +90,7 @@ def _stake(change: Change) -> str:
     ]
     if change.bytes:
         known.append(size(change.bytes))
-    return f"at stake: {', '.join(known)}" if known else "at stake: not known"
+    return ", ".join(known) or "not known"
 
 
 def _comeback(change: Change) -> str:

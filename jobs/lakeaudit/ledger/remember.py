@@ -21,7 +21,7 @@ from lakeaudit.ledger.looks import Look, look_frame
 from lakeaudit.ledger.said import RETIRED, said_by_silence
 from lakeaudit.schemas import DISCREPANCIES, LEDGER, OF_FINDING, TRANSITIONS, conform
 
-CONFIRMED = ("live", "not_needed")
+CONFIRMED = ("live", "sample", "not_needed")
 """Confirmations after which one cut is enough."""
 
 _AT_STAKE = ("files", "rows_at_stake", "bytes_at_stake", "recoverable", "recoverable_until")

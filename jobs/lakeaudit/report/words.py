@@ -149,6 +149,7 @@ def command(lake: str, run_id: str, finding: Mapping[str, Any]) -> str:
 
 CONFIRMED = {
     "live": "confirmed by a live look",
+    "sample": "part of a mass loss, of which a sample was confirmed by a live look",
     "second_cut": "seen by two storage cuts",
     "not_needed": "needs no live look",
     "limit": "not confirmed: the limit of live looks was reached",

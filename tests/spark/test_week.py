@@ -1,0 +1,192 @@
+"""A week of one lake: faults come, are mended and return, evidence fails, tables are wiped; who is told of it, once."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from lakeaudit.aws import Endpoint
+from lakeaudit.results.write import ResultsWriter
+from tests.builders.catcher import catching
+from tests.builders.shop import Shop
+from tests.builders.week import CUSTOMERS, HOUR, ORDERS, RECEIVER, Week
+from tests.conftest import Aws
+
+MON, TUE, WED, THU, FRI, SAT, SUN = (day * 24 * HOUR for day in range(7))
+NEXT_TUE = 8 * 24 * HOUR
+NIGHT, DAWN, NOON, EVENING = 2 * HOUR, 5 * HOUR, 12 * HOUR, 18 * HOUR
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What happens before an audit, how it is started, and all that must come of it."""
+
+    id: str
+    at: timedelta
+    before: Callable[[Week], None] = lambda week: week.report()
+    options: dict[str, Any] = field(default_factory=dict)
+    killed: bool = False
+    code: int = 0
+    happened: dict[tuple[str, str], int] = field(default_factory=dict)
+    """Transitions by what and kind."""
+    told: tuple[str, ...] = ()
+    """The headlines of its one message."""
+    pressing: dict[str, int] | None = None
+    """What is found and not accepted, by severity; None: not looked at."""
+
+
+def happens(*acts: Callable[[Week], Any]) -> Callable[[Week], None]:
+    def all_of_them(week: Week) -> None:
+        for act in acts:
+            act(week)
+
+    return all_of_them
+
+
+LOST_AND_TORN = "CRITICAL: 1 dropped, 1 size mismatch in payments"
+LOST = "CRITICAL: 1 dropped in payments"
+
+WEEK = [
+    Audit("mon-night", MON + NIGHT),
+    Audit(
+        "tue-night", TUE + NIGHT,
+        happens(lambda w: w.lose(w.a), lambda w: w.tear(w.b), Week.report),
+        happened={("opened", "dropped"): 1, ("opened", "size_mismatch"): 1}, told=(LOST_AND_TORN,),
+        pressing={"critical": 2},
+    ),
+    Audit(
+        "wed-night", WED + NIGHT, happens(lambda w: w.accept(w.b), lambda w: w.mend(w.a), Week.report),
+        happened={("resolved", "dropped"): 1}, told=("RESOLVED: 1 dropped in payments",), pressing={},
+    ),
+    Audit(  # the inventory is from before the loss, the live audit sees it
+        "wed-noon", WED + NOON, happens(Week.report, lambda w: w.lose(w.c)),
+        options={"live": True, "tables": ("payments",)},
+        happened={("opened", "dropped"): 1}, told=(LOST,),
+    ),
+    Audit("thu-night", THU + NIGHT, happens(), options={"confirm": False}),
+    Audit(
+        "fri-night", FRI + NIGHT, lambda w: w.report(lacks=w.all["orders"][::2]), code=12,
+        told=("evidence is suspect: nothing that rests on it is believed, and nothing was opened or resolved by it",),
+    ),
+    Audit("fri-noon", FRI + NOON, told=("audits work again",)),
+    Audit(
+        "sat-noon", SAT + NOON, happens(), code=3,
+        happened={("opened", "unreadable_evidence"): 1}, told=("WARNING: 1 unreadable evidence",),
+    ),
+    Audit("sun-night", SUN + NIGHT, happens(lambda w: w.lose(w.d), Week.report), killed=True),
+    Audit(
+        "sun-night", SUN + NIGHT + HOUR, happens(),
+        happened={("opened", "dropped"): 1, ("resolved", "unreadable_evidence"): 1},
+        told=(LOST, "RESOLVED: 1 unreadable evidence"),
+    ),
+    Audit(
+        "sun-dawn", SUN + DAWN, happens(lambda w: w.lose(w.a), Week.report),
+        happened={("reopened", "dropped"): 1}, told=(LOST,),
+    ),
+    Audit(
+        "sun-noon", SUN + NOON, happens(lambda w: w.lose(*w.wiped()), Week.report),
+        happened={("opened", "dropped"): 204},
+        told=("MASS LOSS: CRITICAL: 100 dropped in customers", "MASS LOSS: CRITICAL: 104 dropped in orders"),
+    ),
+    Audit("sun-evening", SUN + EVENING),
+    Audit(  # what newer runs settled stays as it is
+        "sun-past", SUN + EVENING + HOUR, happens(), options={"as_of": -3 * 24 * HOUR}, code=13,
+    ),
+    Audit(
+        "next-tue", NEXT_TUE, happens(
+            Week.give_up, lambda w: w.mend(*w.all["customers"]), lambda w: w.mend(w.a, w.b, w.c, w.d), Week.report,
+        ),
+        happened={("resolved", "dropped"): 207, ("resolved", "size_mismatch"): 1, ("opened", "dropped_history"): 1},
+        told=("RESOLVED: 100 dropped in customers", "CLOSED, NOT RESTORED: 104 dropped in orders",
+              "RESOLVED: 3 dropped, 1 size mismatch in payments"),
+    ),
+]  # fmt: skip
+
+
+class Killed(BaseException):
+    """The end of an audit where it stands."""
+
+
+@contextmanager
+def killed_before_it_is_published() -> Iterator[None]:
+    """The ledger is written, the run's last row is not."""
+    put_run = ResultsWriter.put_run
+
+    def stop(writer: ResultsWriter, row: dict[str, Any]) -> None:
+        if row["status"] != "running":
+            raise Killed
+        put_run(writer, row)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ResultsWriter, "put_run", stop)
+        with pytest.raises(Killed):
+            yield
+
+
+@pytest.fixture
+def week(
+    spark: SparkSession, aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Week]:
+    aws.s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
+    shop = Shop(aws.s3, s3, bucket)
+    shop.write("payments")
+    shop.write("orders", commits=4, days=ORDERS, rows=1)
+    shop.write("customers", days=CUSTOMERS, rows=1)
+    with catching() as caught:
+        monkeypatch.setenv(RECEIVER, f"json://127.0.0.1:{caught.port}/")
+        yield Week(shop, spark, tmp_path, caught)
+
+
+@pytest.mark.timeout(900)
+def test_a_week_of_one_lake(week: Week) -> None:
+    for audit in WEEK:
+        week.caught.posts.clear()
+        week.now = week.began + audit.at
+        audit.before(week)
+        before = week.transitions()
+        if audit.killed:
+            with killed_before_it_is_published():
+                week.audit(audit.id, **audit.options)
+            continue
+        outcome = week.audit(audit.id, **audit.options)
+        assert audit.pressing in (None, outcome.pressing)
+        got = (audit.id, outcome.exit_code, happened(week, audit.id, before), headlines(week))
+        assert got == (audit.id, audit.code, audit.happened, audit.told), outcome.summary
+    assert week.ledger() == {
+        (None, "unreadable_evidence", "resolved", "restored", 0): 1,
+        ("payments", "dropped", "resolved", "restored", 1): 1,
+        ("payments", "dropped", "resolved", "restored", 0): 2,
+        ("payments", "size_mismatch", "resolved", "restored", 0): 1,
+        ("customers", "dropped", "resolved", "restored", 0): 100,
+        ("orders", "dropped", "resolved", "reference_removed", 0): 104,
+        (
+            "orders",
+            "dropped_history",
+            "open",
+            None,
+            0,
+        ): 1,  # of info: told to nobody
+    }
+
+
+def happened(week: Week, run_id: str, before: Counter[tuple[str, str, str]]) -> dict[tuple[str, str], int]:
+    """What the run made happen, if all that happened before still stands."""
+    now = week.transitions()
+    assert {run: n for run, n in now.items() if run[0] != run_id} == {
+        run: n for run, n in before.items() if run[0] != run_id
+    }
+    return {(what, kind): n for (run, what, kind), n in now.items() if run == run_id}
+
+
+def headlines(week: Week) -> tuple[str, ...]:
+    """Of the one message that was sent, in order; none of no message."""
+    if not week.caught.posts:
+        return ()
+    (post,) = week.caught.posts
+    return tuple(section.partition("\n")[0] for section in post["message"].split("\n\n"))
