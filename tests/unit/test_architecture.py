@@ -54,6 +54,7 @@ ONLY = {
     "apprise": {"lakeaudit.alerts.deliver"},
     "requests": {"lakeaudit.alerts.deliver"},
     "great_expectations": {"lakeaudit.gates"},
+    "prometheus_client": {"lakeaudit.alerts.metrics"},
     "typer": {"lakeaudit.cli", "lakeaudit.commands", "lakeaudit.demo"},
 }
 """One place knows a library."""

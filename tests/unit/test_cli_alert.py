@@ -14,7 +14,7 @@ from lakeaudit.keys import Location
 from lakeaudit.ledger.lease import leased
 from lakeaudit.progress import SilentProgress
 from tests.builders.catcher import Catcher, catching
-from tests.builders.results import discrepancy, finding, lake_file, publish, run, transition
+from tests.builders.results import covered, discrepancy, finding, lake_file, publish, run, transition
 
 Captured = pytest.CaptureFixture[str]
 ROUTE = {"kind": "apprise", "url_env": "RECEIVER"}
@@ -26,7 +26,7 @@ def place(tmp_path: Path) -> Location:
     """Results of a run that has just been published."""
     place = Location.parse(str(tmp_path / "results"))
     now = datetime.now(UTC)
-    publish(place, runs=[run(finished_at=now)], discrepancies=[discrepancy(LOST)],
+    publish(place, runs=[run(finished_at=now)], coverage=[covered()], discrepancies=[discrepancy(LOST)],
             transitions=[transition(LOST, "opened")])  # fmt: skip
     return place
 
@@ -98,3 +98,30 @@ def test_after_an_audit_the_heart_beats_and_failures_are_warnings(
     warned = after_audit(lake, file, Clients(), now)
     assert warned[0].startswith("alert not sent: ")
     assert "runs" in warned[0]
+
+
+def test_metrics_say_how_the_lake_stands(capsys: Captured, tmp_path: Path, place: Location) -> None:
+    textfile = tmp_path / "lake.prom"
+    file = lake_file(tmp_path, place, prometheus_textfile=str(textfile))
+    assert alerted(capsys, file) == (0, "lakeaudit: 0 messages sent")
+    told = dict(line.rsplit(" ", 1) for line in textfile.read_text().splitlines() if line[0] != "#")
+    numbers = {name: float(value) for name, value in told.items() if "timestamp" not in name}
+    assert {name for name, value in numbers.items() if value} == {
+        'lakeaudit_last_run{lake="shop",lakeaudit_last_run="complete"}',
+        'lakeaudit_open_discrepancies{lake="shop",severity="critical",table="orders"}',
+        'lakeaudit_decided_share{axis="content",lake="shop",table="orders"}',
+    }
+    assert numbers['lakeaudit_open_discrepancies{lake="shop",severity="error",table="orders"}'] == 0
+    assert numbers['lakeaudit_open_discrepancies{lake="shop",severity="critical",table=""}'] == 0
+    ended = {float(value) for name, value in told.items() if "timestamp" in name}
+    assert len(ended) == 1
+    assert datetime.now(UTC).timestamp() - ended.pop() < 60
+    assert textfile.stat().st_mode & 0o044 == 0o044
+
+
+def test_metrics_that_cannot_be_written_are_a_warning(
+    capsys: Captured, tmp_path: Path, place: Location
+) -> None:
+    file = lake_file(tmp_path, place, prometheus_textfile=str(tmp_path / "no" / "lake.prom"))
+    code, said = alerted(capsys, file)
+    assert (code, "lake.prom cannot be written (No such file or directory)" in said) == (3, True)

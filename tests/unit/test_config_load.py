@@ -222,6 +222,12 @@ BAD = [
     ("alerts: [{kind: apprise}]", 4, "alerts[0].url_env: is missing"),
     ("alerts: [{kind: sns, topic_arn: mine}]", 4, "topic_arn: not a topic: 'mine'"),
     ("alerts: [{kind: sns, topic_arn: 'arn:x', min_severity: 'off'}]", 4, "min_severity: must not be 'off'"),
+    (
+        "prometheus_textfile: metrics.prom",
+        4,
+        "prometheus_textfile: not a file for metrics: 'metrics.prom' (write /",
+    ),
+    ("prometheus_textfile: /m.txt", 4, "prometheus_textfile: not a file for metrics: '/m.txt' (write /"),
     ("heartbeat_url_env: a b", 4, "heartbeat_url_env: not the name of a variable (write"),
     ("lake: again", 4, "lake: duplicate key, first on line 2"),
     ("12: x", 4, "?: a key must be text (quote it)"),

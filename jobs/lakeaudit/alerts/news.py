@@ -92,7 +92,7 @@ def news_of(results: Results, run: Row, now: datetime) -> News:
         status=run["status"],
         error=run["error"],
         changes=tuple(_changes(_changed(results, run["run_id"]))),
-        open=_open(results, now),
+        open=open_now(results, now),
         losses={row["table_name"]: row["reason"] for row in lost},
     )
 
@@ -170,7 +170,8 @@ def _change(row: Row, partitions: _Counts, recoverable: _Counts) -> Change:
     )
 
 
-def _open(results: Results, now: datetime) -> dict[str | None, dict[str, int]]:
+def open_now(results: Results, now: datetime) -> dict[str | None, dict[str, int]]:
+    """By table and severity what is open and not accepted."""
     until = pc.field("ack_until")
     wanted = (pc.field("state") == "open") & (until.is_null() | (until <= pa.scalar(now)))
     rows = _read(results, "discrepancies", wanted, ("table_name", "severity"))

@@ -1,7 +1,9 @@
 """`lakeaudit alert`: send what is due; and the same at the end of an audit."""
 
 import os
+from dataclasses import replace
 from datetime import datetime
+from pathlib import Path
 
 from lakeaudit.alerts.deliver import CannotDeliver, ping
 from lakeaudit.alerts.rounds import Desk, Round, round_of
@@ -23,7 +25,20 @@ def send(lake: Lake, lake_file: str, clients: Clients, now: datetime) -> Round:
     """
     results = Results(lake.results, clients, lake.name)
     with leased(lake.results, clients, "alert", SilentProgress()):
-        return round_of(Desk(lake, lake_file, results, clients, os.environ, now))
+        done = round_of(Desk(lake, lake_file, results, clients, os.environ, now))
+    return replace(done, failures=(*done.failures, *_measured(lake, results.again(), now)))
+
+
+def _measured(lake: Lake, results: Results, now: datetime) -> tuple[str, ...]:
+    if lake.prometheus_textfile is None:
+        return ()
+    from lakeaudit.alerts.metrics import write_metrics
+
+    try:
+        write_metrics(results, [table.name for table in lake.tables], Path(lake.prometheus_textfile), now)
+    except OSError as error:
+        return (f"prometheus_textfile: {lake.prometheus_textfile} cannot be written ({error.strerror})",)
+    return ()
 
 
 def said(done: Round) -> str:

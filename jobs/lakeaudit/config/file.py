@@ -23,6 +23,7 @@ from lakeaudit.config.values import (
     Size,
     TableName,
     Text,
+    Textfile,
     TopicArn,
     WrittenSeverity,
 )
@@ -178,4 +179,5 @@ class LakeFile(Block):
     ceiling: Ceiling | None = None
     alerts: tuple[AnyAlert, ...] = ()
     heartbeat_url_env: EnvName | None = None
+    prometheus_textfile: Textfile | None = None
     overdue: Duration = Field(default=timedelta(hours=36), json_schema_extra={"default": "36h"})

@@ -108,6 +108,8 @@ def _off(value: object) -> object:
 
 
 LAKE_NAME = r"^[A-Za-z0-9._-]+$"
+TEXTFILE = r"^/.+\.prom$"
+"""Prometheus's node exporter reads files of that ending alone."""
 ENV_NAME = r"^[A-Za-z_][A-Za-z0-9_]*$"
 REGION = r"^[a-z0-9-]+$"
 ARN = r"^arn:[!-~]+$"
@@ -151,6 +153,11 @@ EnvName = Annotated[
     str,
     written(partial(parse_matching, ENV_NAME), "not the name of a variable", ENV_HINT, quiet=True),
     shown(ENV_NAME),
+]
+Textfile = Annotated[
+    str,
+    written(partial(parse_matching, TEXTFILE), "not a file for metrics", "write /var/lib/.../lakeaudit.prom"),
+    shown(TEXTFILE),
 ]
 LakeName = Annotated[
     str,
