@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 
 from lakeaudit import aws as aws_module
 from lakeaudit.aws import Clients, Endpoint
+from lakeaudit.demo.server import moto
 from lakeaudit.spark import build_session, use_utc
-from tests.builders.server import moto_server
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -63,7 +63,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def s3() -> Iterator[Endpoint]:
     """A real S3 and DynamoDB server (moto) on loopback; gives how to reach it."""
-    with moto_server() as endpoint:
+    with moto() as endpoint:
         yield endpoint
 
 

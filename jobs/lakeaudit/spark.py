@@ -69,7 +69,8 @@ def build_session(
         CannotAudit: no usable Java, no jars, or Spark does not start.
     """
     use_utc()
-    wanted = session_settings() | _hadoop(s3_settings(s3) if s3 else {}) | _hadoop(extra or {})
+    wanted = session_settings() | (_SMALL if small else {})
+    wanted |= _hadoop(s3_settings(s3) if s3 else {}) | _hadoop(extra or {})
     if SparkContext._active_spark_context is not None:
         return _reuse(wanted)
     if not _under_submit():
@@ -153,7 +154,7 @@ def use_utc() -> None:
 def _launch_settings(small: bool, brief: bool) -> dict[str, str]:
     settings = jvm_settings(find_java(os.environ), os.environ) | {
         "spark.master": "local[*]",
-        "spark.driver.memory": "1g" if small else f"{_half_of_memory()}m",
+        "spark.driver.memory": "2g" if small else f"{_half_of_memory()}m",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.python.daemon.module": "lakeaudit.workers",
@@ -161,10 +162,10 @@ def _launch_settings(small: bool, brief: bool) -> dict[str, str]:
         "spark.sql.warehouse.dir": Path(tempfile.gettempdir(), "lakeaudit-warehouse").as_uri(),
     }
     if small:
-        settings[_JAVA_OPTIONS] += f" -XX:+UseSerialGC {_COMPILE_LATE}"
+        settings[_JAVA_OPTIONS] += f" -XX:+UseSerialGC -Xmn900m {_COMPILE_LATE}"
     if brief:
         settings[_JAVA_OPTIONS] += " -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
-    return settings | (_SMALL if small else {})
+    return settings
 
 
 _COMPILE_LATE = " ".join(
@@ -179,8 +180,10 @@ _COMPILE_LATE = " ".join(
 """The second compiler's usual thresholds by twelve: it takes half of a small lake's CPU time, and pays back little."""
 
 _SMALL = {
-    "spark.default.parallelism": "4",
-    "spark.sql.shuffle.partitions": "4",
+    "spark.default.parallelism": "2",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.databricks.delta.snapshotPartitions": "1",
+    "spark.databricks.delta.merge.materializeSource": "none",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "4",

@@ -12,9 +12,9 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import Row, SparkSession
 
 from lakeaudit.aws import Endpoint
+from lakeaudit.demo.server import moto
 from lakeaudit.install import make_ready
 from lakeaudit.spark import bucket_settings, build_session
-from tests.builders.server import moto_server
 from tests.conftest import Aws
 
 
@@ -66,7 +66,7 @@ def test_a_bucket_may_have_an_endpoint_of_its_own(spark: SparkSession, aws: Aws,
     build_session("again", extra=bucket_settings(bucket, dead) | impatient)
     with pytest.raises(Py4JJavaError, match="ConnectException"):
         spark.read.text(f"s3a://{bucket}/x.txt").count()
-    with moto_server() as other:
+    with moto() as other:
         build_session("again", extra=bucket_settings(bucket, other))
         spark.sparkContext._jvm.org.apache.hadoop.fs.FileSystem.closeAll()  # type: ignore[union-attr]
         assert spark.read.text(f"s3a://{bucket}/x.txt").count() == 1
