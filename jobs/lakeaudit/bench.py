@@ -15,6 +15,7 @@ from lakeaudit.evidence.protocol import Context
 from lakeaudit.keys import Location
 from lakeaudit.ledger.recall import Memory
 from lakeaudit.observe import Observed
+from lakeaudit.partitions import Parts, within
 
 
 @dataclass
@@ -23,6 +24,7 @@ class Bench:
 
     lake: Lake
     scope: Sequence[Table]
+    parts: Parts
     observed: Observed
     context: Context
     stamp: Stamp
@@ -36,6 +38,10 @@ class Bench:
     @cached_property
     def roots(self) -> dict[Location, str]:
         return roots(self.lake.tables)
+
+    def within(self, rows: DataFrame) -> DataFrame:
+        """Of rows with (bucket, key) those that were asked for."""
+        return within(rows, self.parts)
 
     def outcome(self, rows: DataFrame) -> DataFrame:
         return verdicts.with_outcome(rows, self.scope, self.lake.ignores, self.stamp.as_of.date())
@@ -60,8 +66,14 @@ class Bench:
 
 
 def bench_for(
-    lake: Lake, scope: Sequence[Table], observed: Observed, context: Context, stamp: Stamp, memory: Memory
+    lake: Lake,
+    scope: Sequence[Table],
+    parts: Parts,
+    observed: Observed,
+    context: Context,
+    stamp: Stamp,
+    memory: Memory,
 ) -> Bench:
     """The bench of one run."""
     facts = table_facts(lake.tables, observed.evidence.claims)
-    return Bench(lake, scope, observed, context, stamp, facts, memory)
+    return Bench(lake, scope, parts, observed, context, stamp, facts, memory)

@@ -114,6 +114,12 @@ def audit(
     lake: LakeFile,
     table: Tables = None,
     live: Annotated[bool, typer.Option("--live", help="List the tables now, read no inventory.")] = False,
+    partition: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COL=VALUE/COL=VALUE", help="With --live: list this partition only; repeatable."
+        ),
+    ] = None,
     as_of: Annotated[str | None, typer.Option(metavar="TIME", help="Judge as of this time (UTC).")] = None,
     run_id: RunId = None,
     fail_on: Annotated[FailOn, typer.Option(help="Exit 1 from this severity on.")] = "critical",
@@ -131,7 +137,8 @@ def audit(
     from lakeaudit.run import Options
 
     loaded = _load(lake)
-    options = Options(tuple(table or ()), live, command.as_of_time(as_of), _run_id(run_id))
+    parts = tuple(partition or ())
+    options = Options(tuple(table or ()), live, parts, command.as_of_time(as_of), _run_id(run_id))
     request = command.Request(lake, options, fail_on, format, status_file)
     told = command.run(request, loaded, clock=_now, progress=progress_on(sys.stderr), out=sys.stdout)
     _warn(told.warnings)
@@ -228,6 +235,9 @@ def alert(lake: LakeFile) -> int:
 def explain(
     lake: LakeFile,
     uri: Annotated[str, typer.Argument(metavar="URI", help="s3://bucket/key, or a local path.")],
+    deep: Annotated[
+        bool, typer.Option("--deep", help="Also read the manifests: which commit added it, which removed it.")
+    ] = False,
     format: Annotated[Literal["text", "json"], typer.Option()] = "text",  # noqa: A002
 ) -> int:
     """Say what each source knows of one file, what was found about it and why."""
@@ -238,7 +248,7 @@ def explain(
     from lakeaudit.stores import clients_of
 
     loaded = _load(lake)
-    told = explain_file(loaded, _results(loaded), clients_of(loaded), uri)
+    told = explain_file(loaded, _results(loaded), clients_of(loaded), uri, deep=deep)
     if format == "json":
         typer.echo(command.as_json(told))
     else:

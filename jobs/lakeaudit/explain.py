@@ -1,10 +1,10 @@
 """What each source says of one file: from the last audit's results and a few point reads, without a JVM.
 
-Storage and a live S3Guard table are asked now; inventories, exports and manifests are not read again, so what they
-said is taken from the findings, and where there is none from the coverage of the table.
+Storage and a live S3Guard table are asked now, and manifests where that is wanted (`deep`). Inventories and exports
+are not read again: what they said is taken from the findings, and where there is none from the coverage of the table.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -13,7 +13,7 @@ from typing import Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from lakeaudit.aws import Clients, explain, is_missing
-from lakeaudit.config import Lake, S3Guard
+from lakeaudit.config import Lake, S3Guard, Table
 from lakeaudit.errors import BadInput, SourceError
 from lakeaudit.evidence.files import stat
 from lakeaudit.evidence.metastore.s3guard import get_entry
@@ -65,8 +65,12 @@ class Explanation:
         return nobody and self.table is None and not (self.findings or self.groups or self.discrepancies)
 
 
-def explain_file(lake: Lake, results: Results, clients: Clients, uri: str) -> Explanation:
+def explain_file(
+    lake: Lake, results: Results, clients: Clients, uri: str, *, deep: bool = False
+) -> Explanation:
     """Ask every source that answers about one key, and gather what the last audit said of it.
+
+    With `deep` the manifests of its table, and of others that have to do with it, are read for it.
 
     Raises:
         BadInput: the URI names no file.
@@ -78,12 +82,17 @@ def explain_file(lake: Lake, results: Results, clients: Clients, uri: str) -> Ex
     findings = results.findings_of_file(run["run_id"], bucket, key) if run else []
     remembered = results.discrepancies_of_file(bucket, key)
     ids = [row["discrepancy_id"] for row in remembered]
+    concerned = _concerned(lake, table, [*findings, *remembered])
     return Explanation(
         uri=uri_of(bucket, key),
         bucket=bucket,
         key=key,
         table=table,
-        sources=[*_storage(clients, bucket, key), *_metastores(lake, clients, bucket, key)],
+        sources=[
+            *(_manifests(concerned, clients, bucket, key) if deep else _unread(concerned)),
+            *_storage(clients, bucket, key),
+            *_metastores(lake, clients, bucket, key),
+        ],
         run=run,
         findings=sorted(findings, key=lambda row: SEVERITIES.index(row["severity"])),
         groups=_groups(results, run["run_id"], table, bucket, key) if run else [],
@@ -117,6 +126,32 @@ def _identity(uri: str) -> tuple[str, str]:
     if found is None or not found[1]:
         raise BadInput(uri, "names no file", "write s3://bucket/key, or a local path from the root")
     return found
+
+
+def _concerned(lake: Lake, owner: str | None, rows: Sequence[Row]) -> list[Table]:
+    """The tables whose manifests may name the file: its owner, those that share with it, those of its findings."""
+    known = {table.name: table for table in lake.tables}
+    shares = known[owner].shares if owner else ()
+    names = dict.fromkeys([owner, *shares, *(row["table_name"] for row in rows)])
+    return [known[name] for name in names if name in known]
+
+
+def _manifests(tables: Sequence[Table], clients: Clients, bucket: str, key: str) -> Iterator[Said]:
+    from lakeaudit.evidence.manifest.point import told_of
+
+    for table in tables:
+        for told in told_of(table, clients, bucket, key):
+            facts = {"history": list(told.history)} if told.history else {}
+            yield Said(_manifest(told.kind, table), told.answer, facts, told.reason)
+
+
+def _unread(tables: Sequence[Table]) -> list[Said]:
+    kinds = [(kind, table) for table in tables for kind in dict.fromkeys(m.kind for m in table.manifests)]
+    return [Said(_manifest(kind, table), "not_asked", reason="--deep reads it") for kind, table in kinds]
+
+
+def _manifest(kind: str, table: Table) -> str:
+    return f"manifest {kind} of {table.name}"
 
 
 def _storage(clients: Clients, bucket: str, key: str) -> Iterator[Said]:

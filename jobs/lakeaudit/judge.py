@@ -26,6 +26,7 @@ from lakeaudit.evidence.protocol import Hole
 from lakeaudit.frames import computed, small
 from lakeaudit.ledger.looks import Look, looks
 from lakeaudit.ledger.said import words
+from lakeaudit.partitions import as_asked, narrowed
 from lakeaudit.progress import Progress
 from lakeaudit.threads import beside
 
@@ -58,6 +59,8 @@ class Judgement:
     words: DataFrame
     looks: list[Look]
     trials: list[Trial]
+    as_asked: frozenset[str] = frozenset()
+    """Reasons of coverage that are no hindrance: only parts of the tables were asked for."""
 
 
 def judge(bench: Bench, progress: Progress) -> Judgement:
@@ -79,11 +82,13 @@ def judge(bench: Bench, progress: Progress) -> Judgement:
             groups = others.result()
             blind = blind_findings(bench.lake, bench.scope, bench.observed, holes, vacuums)
             found, files = _findings(bench, remaining, groups, blind, settled)
-            able = _means(bench, holes, trials)
-            rows = _coverage(bench, coverage.together(settled, reread), groups, able)
+            tallies = coverage.together(settled, reread)
+            able = _means(bench, holes, trials, tallies)
+            rows = _coverage(bench, tallies, groups, able)
     taken = looks(rows, able, bench.stamp.as_of, all_sources=not bench.observed.listed)
     leftover_files = findings.as_leftover_rows(files)
-    return Judgement(holes, counts, rows, found, leftover_files, words(remaining), taken, trials)
+    said = words(remaining)
+    return Judgement(holes, counts, rows, found, leftover_files, said, taken, trials, as_asked(able.narrowed))
 
 
 def first_reading(bench: Bench) -> tuple[DataFrame, DataFrame, Tallies]:
@@ -93,6 +98,7 @@ def first_reading(bench: Bench) -> tuple[DataFrame, DataFrame, Tallies]:
     # holes in manifests are known before anything is judged; those in storage and metastores once all is read
     world = computed(judged(with_holes(matched, (), bench.facts)))
     every = verdicts.verdicts(world, bench.scope, bench.lake.ignores, bench.stamp.as_of.date())
+    every = bench.within(every)
     every = bench.memory.recalled(every.withColumn("suspected", F.col("outcome") == "finding"))
     again = F.col("suspected") | F.col("known_as").isNotNull()
     settled = _tallied(every.filter(~again))
@@ -119,7 +125,8 @@ def _other_verdicts(bench: Bench, world: DataFrame, holes: Sequence[Hole]) -> _O
     entries = entries.withColumn("axis", F.lit("metastore_tree")).filter(_in_scope(bench))
     uploads = leftovers.unfinished_uploads(spark, evidence.storage, bench.scope, bench.roots)
     judged_entries = bench.outcome(entries).filter(F.col("outcome") != rules.NONE)
-    return _Others(computed(bench.outcome(same)), computed(judged_entries), computed(bench.outcome(uploads)))
+    asked = (bench.within(rows) for rows in (bench.outcome(same), judged_entries, bench.outcome(uploads)))
+    return _Others(*map(computed, asked))
 
 
 def _findings(
@@ -132,7 +139,8 @@ def _findings(
     )
     single = _found(remaining).filter(F.col("axis") != "leftover")
     single = single.unionByName(_found(others.same), allowMissingColumns=True)
-    about_files = mass.grouped(findings.file_findings(single, bench.stamp), settled, bench.stamp)
+    whole = {} if bench.parts else settled  # of a part nothing can be said about its table
+    about_files = mass.grouped(findings.file_findings(single, bench.stamp), whole, bench.stamp)
     together = about_files.unionByName(findings.tree_findings(_found(others.entries), bench.stamp))
     together = together.unionByName(findings.leftover_findings(files, bench.stamp))
     if blind:
@@ -140,9 +148,10 @@ def _findings(
     return computed(together), files
 
 
-def _means(bench: Bench, holes: Sequence[Hole], trials: Sequence[Trial]) -> Means:
+def _means(bench: Bench, holes: Sequence[Hole], trials: Sequence[Trial], tallies: Tallies) -> Means:
     able = means(bench.observed.evidence, bench.facts_in_scope, bench.lake.metastores, _holed(holes))
-    return replace(able, overtaken=bench.memory.overtaken, trials=tuple(trials))
+    asked = narrowed(bench.parts, tallies)
+    return replace(able, overtaken=bench.memory.overtaken, trials=tuple(trials), narrowed=asked)
 
 
 def _coverage(bench: Bench, tallies: Tallies, others: _Others, able: Means) -> list[dict[str, Any]]:

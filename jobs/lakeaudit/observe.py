@@ -20,6 +20,7 @@ from lakeaudit.evidence.manifest import delta, file_list
 from lakeaudit.evidence.metastore import s3guard
 from lakeaudit.evidence.protocol import Changes, Claims, Context, Entries, Hole, SourceInfo, Stored
 from lakeaudit.evidence.storage import listing, s3_inventory
+from lakeaudit.keys import Location
 from lakeaudit.threads import beside
 
 MANIFEST_READERS = {"delta": delta, "file_list": file_list}
@@ -35,7 +36,7 @@ Begun = list[tuple[SourceInfo, Future[Read]]]
 class Observed:
     """What was read. `rejects` counts, per source, the rows that could not be understood, once the frames have run.
 
-    `listed`: tables were listed now, and the lake file's storage sources were left alone.
+    `listed`: places were listed now, and the lake file's storage sources were left alone.
     """
 
     evidence: Evidence
@@ -85,11 +86,11 @@ class _Reading:
         return watched.filter(~rejected)
 
 
-def observe(lake: Lake, context: Context, live_tables: Sequence[Table]) -> Observed:
-    """Read all evidence; with `live_tables` their places are listed now instead of reading inventories."""
+def observe(lake: Lake, context: Context, live: Sequence[Location]) -> Observed:
+    """Read all evidence; `live` places are listed now instead of reading inventories."""
     reading = _Reading()
     with beside(AT_ONCE) as pool:
-        storage = _begun(pool, _storage_readers(lake, context, live_tables))
+        storage = _begun(pool, _storage_readers(lake, context, live))
         metastores = _begun(pool, _metastore_readers(lake, context))
         stored, entries = reading.taken(storage), reading.taken(metastores)
         claims = reading.taken(_begun(pool, _manifest_readers(lake, context)))
@@ -101,7 +102,7 @@ def observe(lake: Lake, context: Context, live_tables: Sequence[Table]) -> Obser
         {read.info.id: sources[read.info.id] for read in entries},
     )
     infos, holes, warnings = tuple(reading.infos), tuple(reading.holes), tuple(reading.warnings)
-    return Observed(evidence, infos, holes, warnings, reading.rejects, listed=bool(live_tables))
+    return Observed(evidence, infos, holes, warnings, reading.rejects, listed=bool(live))
 
 
 def changes(observed: Observed, lake: Lake, context: Context) -> list[Changes]:
@@ -116,21 +117,19 @@ def _begun(pool: ThreadPoolExecutor, wanted: Wanted[Read]) -> Begun[Read]:
     return [(about, pool.submit(read)) for about, read in wanted]
 
 
-def _storage_readers(lake: Lake, context: Context, live_tables: Sequence[Table]) -> Wanted[Stored]:
+def _storage_readers(lake: Lake, context: Context, live: Sequence[Location]) -> Wanted[Stored]:
     rate = lake.settings.confirm.rate
-    return (
-        _live_readers(live_tables, context, rate) if live_tables else _inventory_readers(lake, context, rate)
-    )
+    return _live_readers(live, context, rate) if live else _inventory_readers(lake, context, rate)
 
 
-def _live_readers(tables: Sequence[Table], context: Context, rate: int) -> Wanted[Stored]:
+def _live_readers(places: Sequence[Location], context: Context, rate: int) -> Wanted[Stored]:
     infos = [
-        SourceInfo(f"storage:{n}", "storage", "listing", t.location.uri, "", None)
-        for n, t in enumerate(tables)
+        SourceInfo(f"storage:{n}", "storage", "listing", place.uri, "", None)
+        for n, place in enumerate(places)
     ]
     return [
-        (i, partial(listing.read_place, t.location, context, i.id, rate=rate))
-        for i, t in zip(infos, tables, strict=True)
+        (info, partial(listing.read_place, place, context, info.id, rate=rate))
+        for info, place in zip(infos, places, strict=True)
     ]
 
 

@@ -96,7 +96,8 @@ def _status(judgement: Judgement) -> str:
     rows = judgement.coverage_rows
     if doubts(judgement.trials):
         return "suspect"
-    in_the_way = bool(judgement.holes) or any(row["status"] == "partial" for row in rows)
+    partial = [row for row in rows if row["status"] == "partial" and row["reason"] not in judgement.as_asked]
+    in_the_way = bool(judgement.holes) or bool(partial)
     decided = sum(row[name] for row in rows for name in DECIDED)
     if in_the_way and not decided and not any(row["status"] == "complete" for row in rows):
         return "failed"

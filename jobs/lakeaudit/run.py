@@ -16,12 +16,14 @@ from lakeaudit.errors import BadInput, Refused
 from lakeaudit.evidence.protocol import Context
 from lakeaudit.guard import Guarded, guard, refusal
 from lakeaudit.judge import Judgement, judge
+from lakeaudit.keys import Location
 from lakeaudit.ledger.lease import leased
 from lakeaudit.ledger.recall import killed, recall
 from lakeaudit.ledger.remember import Seen, remember
 from lakeaudit.ledger.tables import LedgerTables
 from lakeaudit.observe import observe
 from lakeaudit.outcome import Outcome, conclude
+from lakeaudit.partitions import Parts, parts_of
 from lakeaudit.progress import Progress
 from lakeaudit.results.read import Results
 from lakeaudit.results.write import ResultsWriter, open_results
@@ -29,10 +31,11 @@ from lakeaudit.results.write import ResultsWriter, open_results
 
 @dataclass(frozen=True)
 class Options:
-    """What the command line asks of one audit; no tables means all."""
+    """What the command line asks of one audit; no tables means all, no partitions all of theirs."""
 
     tables: tuple[str, ...] = ()
     live: bool = False
+    partitions: tuple[str, ...] = ()
     as_of: datetime | None = None
     run_id: str | None = None
 
@@ -49,12 +52,13 @@ def audit(
     """Audit the lake and publish what was found under one run id.
 
     Raises:
-        BadInput: a table that the lake file does not name, or a live audit of the past.
+        BadInput: a table that the lake file does not name, a live audit of the past, partitions of one not live.
         CannotPublish: the results place cannot be written.
         Busy: another audit writes there.
     """
     started = clock()
     scope = in_scope(lake, options)
+    parts = in_parts(scope, options)
     context = _context(options, spark, clients, started)
     stamp = Stamp(options.run_id or new_run_id(started), lake.name, context.as_of)
     names = [table.name for table in scope]
@@ -67,9 +71,9 @@ def audit(
             writer.put_run(_run_row(stamp, started, scope))
             memory = recall(ledger, past, names, stamp)
         with progress.stage("observe") as log:
-            observed = observe(lake, context, scope if options.live else ())
+            observed = observe(lake, context, _listed(scope, parts) if options.live else ())
             log.note(sources=len(observed.infos))
-        bench = bench_for(lake, scope, observed, context, stamp, memory)
+        bench = bench_for(lake, scope, parts, observed, context, stamp, memory)
         judgement = judge(bench, progress)
         with progress.stage("remember") as log:
             seen = _seen(judgement, lake)
@@ -113,6 +117,18 @@ def in_scope(lake: Lake, options: Options) -> list[Table]:
             "--table", f"no table {', '.join(unknown)}", f"the lake file names {', '.join(sorted(known))}"
         )
     return [known[name] for name in dict.fromkeys(options.tables)] if options.tables else list(lake.tables)
+
+
+def in_parts(scope: Sequence[Table], options: Options) -> Parts:
+    """The partitions that were asked for."""
+    if options.partitions and not options.live:
+        raise BadInput("--partition", "is for a live audit", "add --live")
+    return parts_of(scope, options.partitions)
+
+
+def _listed(scope: Sequence[Table], parts: Parts) -> list[Location]:
+    """What a live audit lists."""
+    return [place for table in scope for place in parts.get(table.name, (table.location,))]
 
 
 def new_run_id(at: datetime) -> str:

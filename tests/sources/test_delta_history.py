@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import Row, SparkSession
 
-from lakeaudit.evidence.manifest import delta
+from lakeaudit.aws import Clients
+from lakeaudit.evidence.manifest import delta, delta_point
 from lakeaudit.evidence.protocol import Claims
 from tests.builders.delta_lake import (
     BORN,
@@ -221,6 +222,17 @@ def test_a_log_tells_of_its_files(name: str, read: tuple[Claims, list[Row], Path
     assert {row.key_below: row.words for row in _told(rows, name, root)} == STORIES[name][1]
     assert claims.states[name].refused is None
     assert [hole for hole in claims.holes if hole.table == name] == []
+
+
+@pytest.mark.parametrize("name", STORIES)
+def test_and_tells_the_same_of_one_file_alone(name: str, read: tuple[Claims, list[Row], Path]) -> None:
+    home = read[2] / name.replace(" ", "_")
+    for path, claimed in (STORIES[name][1] | {"unheard-of": ""}).items():
+        key = path[1:] if path.startswith("/") else f"{str(home)[1:]}/{path}"
+        answer, history, reason = delta_point.read(table(name, home), Clients(), "", key)
+        listed = claimed.startswith("live") or claimed.endswith("changes")
+        expected = "present" if listed else "deleted" if claimed else "absent"
+        assert (path, answer, reason, bool(history)) == (path, expected, "", bool(claimed))
 
 
 def _told(rows: list[Row], name: str, root: Path) -> list[Row]:

@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakeaudit.evidence.manifest.fold import EVENT, fold, scope_depth
+from lakeaudit.evidence.manifest.list_point import fold_one
 
 START = datetime(2026, 11, 21, tzinfo=UTC)
 DDL = ", ".join(f"{name} {kind}" for name, kind in EVENT.items())
@@ -73,22 +74,27 @@ def replay(history: Sequence[Event]) -> dict[str, Claim]:
     return {key: c._replace(certain=all(d < settled[key] for d in doubts[key])) for key, c in claims.items()}
 
 
+def row_of(event: Event) -> dict[str, Any]:
+    """Of fold.EVENT; its line stands for its size."""
+    return {
+        "list_no": event.list_no,
+        "line": event.line,
+        "at": START + timedelta(hours=event.hour),
+        "action": None if event.fault else event.action,
+        "bucket": None if event.key is None else "b",
+        "key": event.key,
+        "scope_bucket": None if event.scope is None else "b",
+        "scope_key": event.scope,
+        "size": event.line,
+        "commit_id": None,
+        "fault": "lost" if event.fault else None,
+    }
+
+
 def frame(spark: SparkSession, histories: Sequence[Sequence[Event]]) -> DataFrame:
-    """Every history is the table of its number; a row's line stands for its size."""
+    """Every history is the table of its number."""
     rows = [
-        {
-            "table_name": str(table),
-            "list_no": event.list_no,
-            "line": event.line,
-            "at": START + timedelta(hours=event.hour),
-            "action": None if event.fault else event.action,
-            "bucket": None if event.key is None else "b",
-            "key": event.key,
-            "scope_bucket": None if event.scope is None else "b",
-            "scope_key": event.scope,
-            "size": event.line,
-            "fault": "lost" if event.fault else None,
-        }
+        row_of(event) | {"table_name": str(table)}
         for table, history in enumerate(histories)
         for event in history
     ]
@@ -221,6 +227,23 @@ def histories(draw: st.DrawFn) -> list[Event]:
         else:
             events.append(Event(hour, list_no, line, what, key))
     return events
+
+
+def answer_of(history: Sequence[Event], key: str) -> str:
+    claim = replay(history).get(key)
+    doubted = any(event.fault and event.key in (None, key) for event in history)
+    if claim is None:
+        return "unknown" if doubted else "absent"
+    return ("present" if claim.state == "live" else "deleted") if claim.certain else "unknown"
+
+
+@settings(max_examples=300)
+@given(histories())
+def test_one_file_alone_folds_as_it_replays(history: list[Event]) -> None:
+    rows = [row_of(event) | {"list": str(event.list_no)} for event in history]
+    named = {event.key for event in history if event.key} | {"never/named"}
+    told = {key: fold_one(rows, "b", key)[0] for key in named}
+    assert told == {key: answer_of(history, key) for key in named}
 
 
 @settings(max_examples=6, phases=[Phase.generate])  # a Spark job a step is too slow to shrink with

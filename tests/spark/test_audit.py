@@ -163,16 +163,37 @@ def test_spark_submit_gives_the_same_findings(damaged: Damaged, tmp_path: Path) 
     assert findings(damaged.lake, "there") == findings(damaged.lake, "nightly")
 
 
-def test_a_live_audit_of_one_table_lists_it_now_and_needs_no_inventory(
+def test_a_live_audit_of_one_table_or_partition_lists_just_that(
     shop: Shop, run: Audit, tmp_path: Path
 ) -> None:
-    lake = shop.lake(tmp_path)
-    gone = shop.keys("customers")[0]
-    shop.s3.delete_object(Bucket=shop.bucket, Key=gone)
-    shop.s3.delete_object(Bucket=shop.bucket, Key=shop.keys("orders")[0])
+    """It needs no inventory, and of other tables and partitions it says nothing."""
+    lake, bucket, days = shop.lake(tmp_path), shop.bucket, "warehouse/customers"
+    here, there = (f"day={day}" for day in DAYS[:2])
+    lost = [shop.keys(f"customers/{day}")[0] for day in (here, there)]
+    shop.s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
+    markers = {key: shop.s3.delete_object(Bucket=bucket, Key=key)["VersionId"] for key in lost}
+    shop.s3.delete_object(Bucket=bucket, Key=shop.keys("orders")[0])
+    shop.s3.put_object(Bucket=bucket, Key=f"{days}/{there}/unknown.parquet", Body=b"unknown")
     outcome = run(lake, tables=("customers",), live=True)
-    assert found(lake, outcome.run_id) == [("customers", "dropped", gone)]
     assert list(outcome.summary["tables"]) == ["customers"]
+    opened = {f"s3://{bucket}/{key}": "open" for key in lost} | {there: "open"}
+    assert states_of(lake) == opened
+
+    for key, marker in markers.items():
+        shop.s3.delete_object(Bucket=bucket, Key=key, VersionId=marker)
+    shop.s3.delete_object(Bucket=bucket, Key=f"{days}/{there}/unknown.parquet")
+    outcome = run(lake, tables=("customers",), live=True, partitions=(here,))
+    assert (outcome.exit_code, outcome.status) == (0, "complete")
+    assert outcome.summary["coverage"]["customers"]["content"] == {
+        "status": "partial", "decided_share": 1.0,
+        "reason": f"only s3://{bucket}/{days}/{here} was looked at, as asked",
+    }  # fmt: skip
+    assert states_of(lake) == opened | {f"s3://{bucket}/{lost[0]}": "resolved"}
+
+
+def states_of(lake: Lake) -> dict[str, str]:
+    """The ledger: states by file or partition."""
+    return {row["subject"].partition("#")[0]: row["state"] for row in known(results_of(lake))}
 
 
 LACKS = {"returned": "one", "accepted": "one", "silenced": "one", "stale": "one", "unfinished": "one", "torn": "one",

@@ -37,7 +37,6 @@ def last_line(capsys: Captured) -> str:
     [
         (["audit"], "Missing argument 'LAKE'"),
         (["audit", "x.yaml", "--nope"], "No such option: --nope"),
-        (["audit", "x.yaml", "--partition", "a=1"], "No such option: --partition"),
         (["audit", "x.yaml", "--fail-on", "sometimes"], "'sometimes' is not one of"),
         (["sing"], "No such command 'sing'"),
         (["audit", "no-such.yaml"], "no such lake file"),
@@ -60,6 +59,8 @@ def test_a_bad_command_line_is_one_line_and_exit_2(capsys: Captured, typed: list
     [
         (["--table", "custumers"], "no table custumers"),
         (["--as-of", "tomorrow"], "--as-of tomorrow: is no time"),
+        (["--partition", "day=1"], "--partition: is for a live audit; add --live"),
+        (["--live", "--partition", "day"], "--partition day: is no partition; write col=value/col=value"),
         (["--run-id", "it's"], "is no run id"),
         (["--run-id", "x" * 129], "is no run id"),
     ],

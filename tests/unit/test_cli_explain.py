@@ -66,9 +66,9 @@ def lake(tmp_path: Path, place: Location, s3: Endpoint, bucket: str, store: str)
     )
 
 
-def told(capsys: Captured, lake: str, uri: str) -> Any:
+def told(capsys: Captured, lake: str, uri: str, *options: str) -> Any:
     capsys.readouterr()
-    assert cli.main(["explain", lake, uri, "--format", "json"]) == 0
+    assert cli.main(["explain", lake, uri, "--format", "json", *options]) == 0
     printed = capsys.readouterr()
     return json.loads(printed.out) | {"verdict": printed.err.strip()}
 
@@ -101,14 +101,15 @@ def test_a_dropped_file_from_every_side(
     said = told(capsys, lake, f"s3a://{bucket}/orders/a")
     assert said["table"] == "orders"
     assert answers(said) == {
+        "manifest delta of orders": "not_asked",
         f"storage s3://{bucket}": "absent",
         "storage versions": "present",
         f"metastore s3guard {store}": "deleted",
         "metastore s3guard s3://exports/x": "not_asked",
     }
-    marker, version = said["sources"][1]["facts"]["newest_first"]
+    marker, version = said["sources"][2]["facts"]["newest_first"]
     assert (marker["delete_marker"], version["delete_marker"], version["size"]) == (True, False, 5)
-    assert said["sources"][2]["facts"]["last_updated"] == "2023-11-14T22:13:20Z"
+    assert said["sources"][3]["facts"]["last_updated"] == "2023-11-14T22:13:20Z"
     assert [row["kind"] for row in said["findings"]] == ["dropped"]
     assert [row["axis"] for row in said["coverage"]] == ["content"]
     assert said["verdict"] == f"CRITICAL: dropped: s3://{bucket}/orders/a"
@@ -201,6 +202,68 @@ def test_before_the_first_audit(capsys: Captured, lake: str, bucket: str) -> Non
     said = told(capsys, lake, f"s3://{bucket}/orders/a")
     assert said["run"] is None
     assert said["verdict"].startswith("UNDECIDED: no audit has finished yet")
+
+
+COMMITS = [
+    [
+        {"commitInfo": {"operation": "WRITE", "engineInfo": "Apache-Spark/4.1"}},
+        {"add": {"path": "d=1%2502/a", "size": 5, "dataChange": True}},
+    ],
+    [{"commitInfo": {"operation": "DELETE"}}, {"remove": {"path": "d=1%2502/a", "dataChange": True}}],
+]
+
+
+def test_deep_names_the_commits_that_added_and_removed_it(
+    capsys: Captured, tmp_path: Path, place: Location, s3: Endpoint, bucket: str, aws: Aws
+) -> None:
+    lists = {"kind": "file_list", "location": f"s3://{bucket}/lists", "complete": False}
+    lake = lake_file(
+        tmp_path, place, s3={"endpoint": s3.endpoint, "region": s3.region, "path_style": True},
+        tables=[{"name": "orders", "location": f"s3://{bucket}/orders", "manifests": [{"kind": "delta"}, lists]}],
+    )  # fmt: skip
+    for version, actions in enumerate(COMMITS):
+        body = "\n".join(map(json.dumps, actions)).encode()
+        aws.s3.put_object(Bucket=bucket, Key=f"orders/_delta_log/{version:020}.json", Body=body)
+    said = '{"path": "orders/d=1%02/a", "size": 5, "job_id": "j7", "committed_at": "2026-11-20T03:00:00Z"}\n'
+    aws.s3.put_object(Bucket=bucket, Key="lists/one.jsonl", Body=said.encode())
+    uri = f"s3://{bucket}/orders/d=1%02/a"
+    log, listed = told(capsys, lake, uri, "--deep")["sources"][:2]
+    assert (log["source"], log["answer"]) == ("manifest delta of orders", "deleted")
+    assert [(act["version"], act["operation"], act["did"]) for act in log["facts"]["history"]] == [
+        (0, "WRITE", "added"), (1, "DELETE", "removed"),
+    ]  # fmt: skip
+    assert (listed["source"], listed["answer"]) == ("manifest file_list of orders", "present")
+    (act,) = listed["facts"]["history"]
+    assert (act["commit_id"], act["at"], act["list"]) == (
+        "j7", "2026-11-20T03:00:00Z", f"s3://{bucket}/lists/one.jsonl",
+    )  # fmt: skip
+    assert cli.main(["explain", lake, uri, "--deep"]) == 0
+    shown = capsys.readouterr().out
+    assert "version 0" in shown
+    assert "Apache-Spark/4.1" in shown
+
+
+@pytest.mark.parametrize(
+    ("key", "body", "reason"),
+    [
+        ("_delta_log/none", b"", "no state can be rebuilt"),
+        (f"_delta_log/{0:020}.json", b'{"add": {"path": "a"', "is gone or torn"),
+        (f"_delta_log/{3:020}.checkpoint.parquet", b"PAR1", "is gone or damaged"),
+        (f"_delta_log/{3:020}.checkpoint.6a3.json", b'{"checkpointMetadata": {}}', ""),
+        (
+            f"_delta_log/{3:020}.checkpoint.6a3.json",
+            b'{"sidecar": {"path": "far%20away.parquet"}}',
+            "_sidecars/far away.parquet is gone or damaged",
+        ),
+    ],
+)
+def test_deep_does_not_know_what_a_damaged_log_does_not_tell(
+    capsys: Captured, lake: str, bucket: str, aws: Aws, key: str, body: bytes, reason: str
+) -> None:
+    aws.s3.put_object(Bucket=bucket, Key=f"orders/{key}", Body=body)
+    log = told(capsys, lake, f"s3://{bucket}/orders/a", "--deep")["sources"][0]
+    assert log["answer"] == ("unknown" if reason else "absent")
+    assert reason in log["reason"]
 
 
 def test_a_refusal_is_never_an_absence(

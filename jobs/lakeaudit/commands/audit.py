@@ -58,9 +58,9 @@ def run(
     Raises:
         AuditError: as `run.audit`; the status file then says failed, and why.
     """
-    from lakeaudit.run import in_scope
+    from lakeaudit.run import in_parts, in_scope
 
-    in_scope(lake, request.options)
+    in_parts(in_scope(lake, request.options), request.options)
     clients = clients_of(lake)
     status = StatusFile(request.status_file, clients)
     begun = _unfinished(request, lake, clock(), "running", None)

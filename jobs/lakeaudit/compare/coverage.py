@@ -101,7 +101,8 @@ class Means:
     """What there is to judge with: the deciding cuts of storage and of metadata stores, by table.
 
     `metastores_wanted` are the tables of which a metadata store should speak, whether or not it could be read;
-    `overtaken` names the newer run that has settled a table; `trials` are those of sources that lack too much.
+    `overtaken` names the newer run that has settled a table; `trials` are those of sources that lack too much;
+    `narrowed` says of which parts of a table the run was asked, where it was not asked of the whole.
     """
 
     storage_cuts: Mapping[str, Cut]
@@ -111,13 +112,15 @@ class Means:
     reasons: Mapping[str, str] = field(default_factory=dict)
     overtaken: Mapping[str, str] = field(default_factory=dict)
     trials: Sequence[Trial] = ()
+    narrowed: Mapping[str, str] = field(default_factory=dict)
 
 
 def axis_state(axis: str, facts: TableFacts, means: Means, tally: Tally) -> AxisState:
     """The status of one axis of one table.
 
     overtaken: a newer run has settled the table; off: nothing is configured for the axis; partial: something that is
-    configured could not be used whole, or is not believed. A complete axis with a reason has lost much indeed.
+    configured could not be used whole, or is not believed, or only a part of the table was asked for. A complete axis
+    with a reason has lost much indeed.
     """
     if newer := means.overtaken.get(facts.table.name):
         return AxisState("overtaken", f"run {newer}, which is newer, has settled this table")
@@ -127,6 +130,8 @@ def axis_state(axis: str, facts: TableFacts, means: Means, tally: Tally) -> Axis
     doubt = _said(ceiling.doubts(trials))
     if hindrance := _unreadable(axis, facts, means) or doubt or _gap(axis, facts, means, tally):
         return AxisState("partial", hindrance)
+    if asked := means.narrowed.get(facts.table.name):
+        return AxisState("partial", asked)
     return AxisState("complete", _said(ceiling.losses(trials)))
 
 

@@ -3,10 +3,13 @@
 For the driver's few files only: data files go from storage to Spark partitions.
 """
 
+import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import IO
 
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -80,6 +83,31 @@ def read_bytes(clients: Clients, place: Location) -> bytes | None:
         raise _source_error(place, error) from error
     except BotoCoreError as error:
         raise _source_error(place, error) from error
+
+
+@contextmanager
+def copied(clients: Clients, place: Location) -> Iterator[IO[bytes] | None]:
+    """A file that can be read from any position, however large; None where it does not exist."""
+    with tempfile.TemporaryFile() as copy:
+        try:
+            if place.is_local:
+                copy.write(Path(place.spark_path).read_bytes())
+            else:
+                clients.s3(place.bucket).download_fileobj(place.bucket, place.key, copy)
+        except FileNotFoundError:
+            yield None
+            return
+        except OSError as error:
+            raise _local_error(place, error) from error
+        except ClientError as error:
+            if not is_missing(error):
+                raise _source_error(place, error) from error
+            yield None
+            return
+        except BotoCoreError as error:
+            raise _source_error(place, error) from error
+        copy.seek(0)
+        yield copy
 
 
 def stat(clients: Clients, place: Location) -> File | None:

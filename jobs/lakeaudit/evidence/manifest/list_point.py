@@ -1,0 +1,71 @@
+"""What plain writer manifests say of one file, without Spark. How rows fold is said in `fold`."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from lakeaudit.aws import Clients
+from lakeaudit.config import Table
+from lakeaudit.evidence.manifest.list_events import event_batches
+from lakeaudit.evidence.manifest.list_files import find, numbered
+from lakeaudit.evidence.manifest.list_lines import ListFile
+from lakeaudit.keys import Location
+
+Row = dict[str, Any]
+Answer = tuple[str, list[Row], str]
+
+
+def read(table: Table, clients: Clients, bucket: str, key: str) -> Answer:
+    """(answer, history, reason) as `point.Told` has them."""
+    found = find([table], clients)
+    if refused := next((lists.refused for lists in found if lists.refused), None):
+        return "unknown", [], refused
+    return fold_one(_rows(numbered(found), clients), bucket, key)
+
+
+def _rows(lists: list[ListFile], clients: Clients) -> Iterator[Row]:
+    for batch in event_batches(lists, clients):
+        yield from (row | {"list": lists[row["list_no"]].place.uri} for row in batch.to_pylist())
+
+
+def fold_one(rows: Iterable[Row], bucket: str, key: str) -> Answer:
+    """The newest state of one path: rows of fold.EVENT, in any order, with the `list` they stand in."""
+    answer, doubt = "absent", ""
+    acts, history = set(), []
+    concerned = (row for row in rows if _concerns(row, bucket, key))
+    for row in sorted(concerned, key=lambda row: (row["at"], row["list_no"], row["line"])):
+        if row["fault"] is not None:
+            doubt = f"{row['list']} line {row['line']}: {row['fault']}"
+            continue
+        act = (row["list_no"], row["at"], row["scope_bucket"], row["scope_key"])
+        emptied = _empties(row, bucket, key) and act not in acts and answer == "present"
+        acts.add(act)
+        if did := _did(row, bucket, key) or ("replaced by others" if emptied else None):
+            state = "present" if did == "written" else "deleted"
+            doubt = "" if did == "written" or answer != state else doubt
+            answer = state
+            history.append(_told(row, did))
+    return ("unknown" if doubt else answer), history, doubt
+
+
+def _did(row: Row, bucket: str, key: str) -> str | None:
+    if (row["bucket"], row["key"]) != (bucket, key):
+        return None
+    return "removed" if row["action"] == "remove" else "written"
+
+
+def _told(row: Row, did: str) -> Row:
+    named = {name: row[name] for name in ("size", "commit_id")} if did == "written" else {}
+    return {"at": row["at"], "did": did, **named, "list": row["list"], "line": row["line"]}
+
+
+def _concerns(row: Row, bucket: str, key: str) -> bool:
+    """Rows that name the file, empty a place that holds it, or cannot be understood and may be about it."""
+    named = (row["bucket"], row["key"]) == (bucket, key)
+    if row["fault"] is not None:
+        return named or row["key"] is None
+    return named or _empties(row, bucket, key)
+
+
+def _empties(row: Row, bucket: str, key: str) -> bool:
+    scope = row["scope_key"]
+    return scope is not None and Location(row["scope_bucket"], scope).holds(bucket, key)

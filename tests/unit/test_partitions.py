@@ -1,0 +1,42 @@
+"""Which places `--partition` means, and what a run that was asked for them says of its tables."""
+
+import pytest
+
+from lakeaudit.compare.coverage import Tally
+from lakeaudit.config import Table
+from lakeaudit.errors import BadInput
+from lakeaudit.keys import Location
+from lakeaudit.partitions import as_asked, narrowed, parts_of
+
+ORDERS = Table(name="orders", location=Location("lake", "orders"))
+ITEMS = Table(name="items", location=Location("lake", "items"))
+
+
+@pytest.mark.parametrize(
+    ("partitions", "places"),
+    [
+        ([], {}),
+        (["day=1"], {"orders": ("orders/day=1",), "items": ("items/day=1",)}),
+        (["/day=1/hour=2/", "day=1/hour=2"], {"orders": ("orders/day=1/hour=2",), "items": ("items/day=1/hour=2",)}),
+        (["day=", "a=%3A"], {"orders": ("orders/day=", "orders/a=%3A"), "items": ("items/day=", "items/a=%3A")}),
+    ],
+)  # fmt: skip
+def test_places_of_partitions(partitions: list[str], places: dict[str, tuple[str, ...]]) -> None:
+    found = parts_of([ORDERS, ITEMS], partitions)
+    assert {table: tuple(place.key for place in of_table) for table, of_table in found.items()} == places
+
+
+@pytest.mark.parametrize("text", ["", "/", "day", "=1", "day=1//hour=2", "day=1/../x", "s3://lake/orders"])
+def test_what_is_no_partition(text: str) -> None:
+    with pytest.raises(BadInput, match="is no partition"):
+        parts_of([ORDERS], [text])
+
+
+def test_a_partition_that_nobody_knows_is_not_fine() -> None:
+    parts = parts_of([ORDERS, ITEMS], ["day=1"])
+    said = narrowed(parts, {("orders", "content"): Tally({"consistent": 3})})
+    assert said == {
+        "orders": "only s3://lake/orders/day=1 was looked at, as asked",
+        "items": "neither a manifest nor storage knows a file in s3://lake/items/day=1",
+    }
+    assert as_asked(said) == {said["orders"]}
