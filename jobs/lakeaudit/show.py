@@ -56,6 +56,8 @@ def audit(console: Console, page: PageData) -> None:
     title(console, "Evidence")
     for source in page.run["sources"] or ():
         _source(console, source)
+    for words_of_gate in page.run.get("gates") or ():
+        line(console, plain(words_of_gate, STYLES["warning"]), indent=1)
 
 
 def finding(console: Console, row: Row) -> None:

@@ -59,6 +59,7 @@ def run(**given: Any) -> Row:
         "tables_audited": len(TABLES),
         "error": None,
         "version": "0.1.0",
+        "gates": None,
         **given,
     }
 
@@ -375,7 +376,9 @@ def broken() -> PageData:
     ]
     sources = [dict(row) for row in run()["sources"]]
     sources[2]["rejected"] = 3
-    return page(faults, coverage, status="partial", sources=sources, tables_expected=6, tables_audited=5)
+    gates = [f"gate sources: few rows cannot be read (not so: {HOSTILE[0]}, warning)"]
+    audited: dict[str, Any] = {"tables_expected": 6, "tables_audited": 5}
+    return page(faults, coverage, status="partial", sources=sources, gates=gates, **audited)
 
 
 def crowded(number: int = 12_000) -> PageData:

@@ -1,11 +1,11 @@
 """Who is told what of a run: given news and routes, the notices."""
 
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from lakeaudit.alerts.decide import Notice, concerns, decide, overdue
+from lakeaudit.alerts.decide import Notice, concerns, decide, overdue, reminders, unheard_for_long
 from lakeaudit.alerts.news import Change, News
 from lakeaudit.config import Alert, AppriseAlert, SnsAlert
 
@@ -131,6 +131,37 @@ def test_no_audit_for_long_is_told_once() -> None:
     receivers = [SLACK.receiver, PAGER.receiver]
     before = {SLACK.receiver: "audit_overdue"}
     assert [notice.receiver for notice in overdue(receivers, "since Monday", before)] == [PAGER.receiver]
+
+
+DAYS = timedelta(days=1)
+WEEKLY = SLACK.model_copy(update={"repeat": 7 * DAYS})
+OPEN = {"sales.orders": {"critical": 3, "info": 9}, "raw.events": {"info": 1}, None: {"warning": 1}}
+
+
+@pytest.mark.parametrize(
+    ("routes", "told", "expected"),
+    [
+        ([SLACK, PAGER], {}, []),
+        ([WEEKLY], {}, ["sales.orders", None]),  # never told: a route of today, or accepted until yesterday
+        ([WEEKLY], {"sales.orders": 6 * DAYS, None: 7 * DAYS}, [None]),
+        ([WEEKLY, WEEKLY], {"sales.orders": 8 * DAYS, None: DAYS}, ["sales.orders"]),
+        ([WEEKLY.model_copy(update={"tables": ("raw.*",)})], {}, [None]),
+    ],
+)
+def test_what_is_open_for_long_is_told_again(
+    routes: list[Alert], told: dict[str | None, timedelta], expected: list[str | None]
+) -> None:
+    before = {(SLACK.receiver, table): NOON - ago for table, ago in told.items()}
+    due = unheard_for_long(OPEN, routes, before, NOON)
+    assert due == [(SLACK.receiver, table) for table in expected]
+
+
+def test_a_reminder_tells_what_concerns_the_receiver_and_is_open() -> None:
+    held = [replace(change, transition="open") for change in (DROPPED, LEFT, STRAY)]
+    due = [(SLACK.receiver, "sales.orders"), (PAGER.receiver, None)]
+    assert reminders(due, held, [WEEKLY, PAGER]) == [
+        Notice(SLACK.receiver, "sales.orders", "still_open", "open", (held[0],))
+    ]
 
 
 def test_a_fingerprint_names_receiver_and_table_and_nothing_else() -> None:

@@ -105,7 +105,7 @@ def test_a_message_says_all_that_is_needed_and_comes_once(
     assert post["type"] == "failure"
     assert post["message"].splitlines() == [
         "CRITICAL: 1 dropped in orders",
-        "  1 dropped (critical), new; at stake: 1 files, 50 rows, 4.0 KiB",
+        "  1 dropped (critical), new; at stake: 1 file, 50 rows, 4.0 KiB",
         "  in day=1",
         "  since 2026-11-21 12:00:00Z; cause not known",
         "  1 can come back; the soonest only until 2026-11-26 12:00:00Z",
@@ -210,6 +210,29 @@ def test_trouble_of_audits_is_told_once_and_so_is_its_end(
     assert [told(late).sent, told(late + hour).sent] == [1, 0]
     assert "no audit was published" in slack.posts[-1]["title"]
     assert "the last one was published 2026-11-21 15:00:00Z" in slack.posts[-1]["message"]
+
+
+def test_what_stays_open_is_told_again_where_the_route_asks_for_it(
+    tmp_path: Path, place: Location, slack: Catcher, ops: Catcher
+) -> None:
+    """Nights of a loss that nobody mends, then somebody accepts it."""
+    day = timedelta(days=1)
+    publish(place, runs=[run()], discrepancies=[discrepancy(LOST)], transitions=[transition(LOST, "opened")])
+    told = Rounds(
+        tmp_path, place, {"SLACK": json_url(slack), "OPS": json_url(ops)}, [SLACK | {"repeat": "2d"}, OPS]
+    )
+    told()
+    for night in range(1, 7):
+        publish(place, runs=[run(f"r{night}", finished_at=NOON + night * day)])
+        told(NOON + night * day + timedelta(minutes=1))
+    titles = [post["title"].partition(": ")[2] for post in slack.posts]
+    assert titles == ["CRITICAL: 1 dropped in orders", *["STILL OPEN: CRITICAL: 1 dropped in orders"] * 3]
+    assert "1 dropped (critical), still open; at stake: 1 file, 50 rows" in slack.posts[-1]["message"]
+    assert len(ops.posts) == 1
+    shutil.rmtree(tmp_path / "results" / "discrepancies")
+    accepted = discrepancy(LOST, ack_until=NOON + 99 * day)
+    publish(place, runs=[run("r8", finished_at=NOON + 8 * day)], discrepancies=[accepted])
+    assert told(NOON + 8 * day + timedelta(minutes=1)).sent == 0
 
 
 def test_a_mass_loss_is_one_message(tmp_path: Path, place: Location, slack: Catcher) -> None:

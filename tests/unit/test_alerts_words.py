@@ -33,6 +33,7 @@ HEADLINES = [
     (notice(replace(LOST, transition="resolved", resolution="reference_removed"), over=True),
      "CLOSED, NOT RESTORED: 12 dropped in sales.orders"),
     (notice(LOST, kind="mass_loss"), "MASS LOSS: CRITICAL: 12 dropped in sales.orders"),
+    (notice(replace(LOST, transition="open"), kind="still_open"), "STILL OPEN: CRITICAL: 12 dropped in sales.orders"),
     (notice(LOST, table=None), "CRITICAL: 12 dropped"),
     (notice(kind="audit_failed", table=None), "the audit failed"),
 ]  # fmt: skip

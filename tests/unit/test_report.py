@@ -288,6 +288,12 @@ def test_the_evidence_is_named_with_cut_age_identity_rows_and_rejected() -> None
     )
 
 
+def test_gates_that_do_not_hold_are_named() -> None:
+    (gate,) = tree("broken").one("ul", cls="gates").all("li")
+    assert gate.words == f"gate sources: few rows cannot be read (not so: {pagedata.HOSTILE[0]}, warning)"
+    assert tree("healthy").all("ul", cls="gates") == []
+
+
 def test_at_stake_leaves_out_info_and_says_what_is_unknown() -> None:
     rows = {row.one("a").text: row for row in tree("broken").all("tr", cls="table")}
     assert cell(rows["sales.orders"], "rows at stake").text == "218,448"

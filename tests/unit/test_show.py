@@ -34,6 +34,7 @@ def test_the_broken_lake_has_everything_a_person_needs() -> None:
         "and 14 more: lakeaudit findings 'conf/shop.yaml'",
         "metastore of sales.orders: 3 rows of s3guard:shop-s3guard were rejected",
         "1,201,007 rows, 3 rejected",
+        "gate sources: few rows cannot be read (not so: <script>",
     ):
         assert words in text
 

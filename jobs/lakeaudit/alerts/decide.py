@@ -7,6 +7,7 @@ that changes from run to run, so that a receiver with incidents of its own (Page
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from lakeaudit.alerts.news import Change, News
 from lakeaudit.config import Alert, glob_to_regex
@@ -16,7 +17,7 @@ from lakeaudit.kinds import SEVERITIES
 TOLD = ("opened", "reopened", "escalated", "reclassified", "resolved")
 """Transitions that are told, the most pressing first."""
 
-DISCREPANCIES, MASS_LOSS = "discrepancies", "mass_loss"
+DISCREPANCIES, MASS_LOSS, STILL_OPEN = "discrepancies", "mass_loss", "still_open"
 SUSPECT, FAILED, OVERDUE, RECOVERED = "audit_suspect", "audit_failed", "audit_overdue", "audit_recovered"
 _OF_STATUS = {"suspect": SUSPECT, "failed": FAILED}
 _TROUBLE = (SUSPECT, FAILED, OVERDUE)
@@ -82,6 +83,38 @@ def overdue(receivers: Sequence[str], words: str, before: Mapping[str, str]) -> 
         for receiver in receivers
         if before.get(receiver) not in _TROUBLE
     ]
+
+
+def unheard_for_long(
+    open_now: Mapping[str | None, Mapping[str, int]],
+    routes: Sequence[Alert],
+    told: Mapping[tuple[str, str | None], datetime],
+    now: datetime,
+) -> list[tuple[str, str | None]]:
+    """(receiver, table) of what is open and is to be told again; `told` is when they were told of it last."""
+    patient = [(route, route.repeat) for route in routes if route.repeat is not None]
+    due = [
+        (route.receiver, table)
+        for route, repeat in patient for table, counts in open_now.items()
+        if any(number and concerns(route, table, severity) for severity, number in counts.items())
+        and now - told.get((route.receiver, table), now - repeat) >= repeat
+    ]  # fmt: skip
+    return list(dict.fromkeys(due))
+
+
+def reminders(
+    due: Sequence[tuple[str, str | None]], still_open: Sequence[Change], routes: Sequence[Alert]
+) -> list[Notice]:
+    """What is open, again, of the tables that are due."""
+    found = []
+    for receiver, table in due:
+        theirs = [route for route in routes if route.receiver == receiver]
+        changes = tuple(
+            change for change in still_open
+            if change.table == table and any(concerns(route, table, change.severity) for route in theirs)
+        )  # fmt: skip
+        found += [Notice(receiver, table, STILL_OPEN, "open", changes)] if changes else []
+    return found
 
 
 def _of_audit(news: News, receiver: str, last: str | None) -> Iterator[Notice]:

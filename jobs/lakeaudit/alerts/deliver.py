@@ -19,7 +19,7 @@ INCIDENTS = ("pagerduty", "opsgenie")
 """Schemes of channels that keep incidents by a key: they get a message a table, which can be resolved."""
 
 HOLDS_FOR = timedelta(days=7)
-"""How long Alertmanager shows an alert of which it hears nothing more: audits tell only what changes."""
+"""How long Alertmanager shows an alert of which it hears nothing more, where the route does not repeat it."""
 
 _NAME_LIMIT = 100
 """SNS subjects (API reference, Publish): at most 100 ASCII characters, no line breaks."""
@@ -67,7 +67,8 @@ def channel(route: Alert, env: Mapping[str, str], clients: Clients) -> Channel:
         case SnsAlert():
             return SnsChannel(route.topic_arn, clients)
         case AlertmanagerAlert():
-            return AlertmanagerChannel(_address(route.url_env, env), route.url_env)
+            holds_for = route.repeat * 2 if route.repeat else HOLDS_FOR
+            return AlertmanagerChannel(_address(route.url_env, env), route.url_env, holds_for)
         case AppriseAlert():
             return AppriseChannel(_address(route.url_env, env), route.url_env)
     raise TypeError(type(route).__name__)
@@ -127,13 +128,14 @@ class AlertmanagerChannel:
 
     per_table = True
 
-    def __init__(self, url: str, name: str) -> None:
+    def __init__(self, url: str, name: str, holds_for: timedelta) -> None:
         self._url = url.rstrip("/")
         self._name = name
+        self._holds_for = holds_for
 
     def send(self, post: Post) -> None:
         """Deliver."""
-        ends = post.at if post.over else post.at + HOLDS_FOR
+        ends = post.at if post.over else post.at + self._holds_for
         alert = {
             "labels": {"alertname": "lakeaudit", "key": post.key, **post.labels},
             "annotations": {"summary": post.title, "description": post.body},

@@ -170,11 +170,22 @@ def _change(row: Row, partitions: _Counts, recoverable: _Counts) -> Change:
     )
 
 
+def still_open(results: Results, now: datetime) -> list[Change]:
+    """All that is open and not accepted, as changes that happened before."""
+    rows = _read(results, "discrepancies", _pressing(now), _COLUMNS)
+    if rows is None:
+        return []
+    return _changes(rows.append_column("transition", pa.array(["open"] * rows.num_rows)))
+
+
+def _pressing(now: datetime) -> pc.Expression:
+    until = pc.field("ack_until")
+    return (pc.field("state") == "open") & (until.is_null() | (until <= pa.scalar(now)))
+
+
 def open_now(results: Results, now: datetime) -> dict[str | None, dict[str, int]]:
     """By table and severity what is open and not accepted."""
-    until = pc.field("ack_until")
-    wanted = (pc.field("state") == "open") & (until.is_null() | (until <= pa.scalar(now)))
-    rows = _read(results, "discrepancies", wanted, ("table_name", "severity"))
+    rows = _read(results, "discrepancies", _pressing(now), ("table_name", "severity"))
     found: dict[str | None, dict[str, int]] = {}
     counted = (
         rows.group_by(["table_name", "severity"]).aggregate([([], "count_all")]).to_pylist() if rows else []

@@ -16,12 +16,15 @@ from lakeaudit.alerts.decide import (
     FAILED_TO_SEND,
     OVERDUE,
     SENT,
+    STILL_OPEN,
     Notice,
     decide,
     overdue,
+    reminders,
+    unheard_for_long,
 )
 from lakeaudit.alerts.deliver import CannotDeliver, Channel, Post, channel
-from lakeaudit.alerts.news import news_of
+from lakeaudit.alerts.news import news_of, open_now, still_open
 from lakeaudit.aws import Clients
 from lakeaudit.config import Alert, Lake
 from lakeaudit.ids import digest
@@ -86,7 +89,8 @@ def _new(desk: Desk, notices: Sequence[Row]) -> list[Row]:
             found = decide(news_of(desk.results, run, desk.now), desk.lake.alerts, before)
             before |= {notice.receiver: notice.kind for notice in found if notice.kind.startswith("audit_")}
             made += _written(desk, run["run_id"], found)
-    return made + _late(desk, runs, before)
+    made += _late(desk, runs, before)
+    return made + _again(desk, runs, [*notices, *made])
 
 
 def _untold(runs: Sequence[Row], told: set[str]) -> Sequence[Row]:
@@ -103,6 +107,23 @@ def _late(desk: Desk, runs: Sequence[Row], before: Mapping[str, str]) -> list[Ro
     since = f"the last one was published {second(published[-1]['finished_at'])}"
     receivers = list(dict.fromkeys(route.receiver for route in desk.lake.alerts))
     return _written(desk, published[-1]["run_id"], overdue(receivers, since, before), kind=OVERDUE)
+
+
+def _again(desk: Desk, runs: Sequence[Row], notices: Sequence[Row]) -> list[Row]:
+    """Of what is open for long, written down as told of the last published run."""
+    published = [run for run in runs if run["status"] in PUBLISHED]
+    if not published or all(route.repeat is None for route in desk.lake.alerts):
+        return []
+    told: dict[tuple[str, str | None], datetime] = {}
+    for row in notices:
+        if not row["kind"].startswith("audit_"):
+            about = (row["receiver"], row["table_name"])
+            told[about] = max(row["made_at"], told.get(about, row["made_at"]))
+    due = unheard_for_long(open_now(desk.results, desk.now), desk.lake.alerts, told, desk.now)
+    if not due:
+        return []
+    found = reminders(due, still_open(desk.results, desk.now), desk.lake.alerts)
+    return _written(desk, published[-1]["run_id"], found, kind=STILL_OPEN)
 
 
 def _written(desk: Desk, run_id: str, found: Sequence[Notice], **only: str) -> list[Row]:

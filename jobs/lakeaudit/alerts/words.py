@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
-from lakeaudit.alerts.decide import FAILED, MASS_LOSS, OVERDUE, RECOVERED, SUSPECT, Notice
+from lakeaudit.alerts.decide import FAILED, MASS_LOSS, OVERDUE, RECOVERED, STILL_OPEN, SUSPECT, Notice
 from lakeaudit.alerts.news import Change
 from lakeaudit.report.words import count, second, shell_word, size, visible
 
@@ -21,8 +21,8 @@ _TRANSITIONS = {
     "reopened": "back again",
     "escalated": "worse",
     "reclassified": "of another kind",
+    "open": "still open",
 }
-
 
 _ENDS = {
     "restored": "resolved: as it should be again",
@@ -46,8 +46,8 @@ def headline(notice: Notice) -> str:
         given_up = any(change.resolution == _GIVEN_UP for change in notice.changes)
         end = "CLOSED, NOT RESTORED" if given_up else "RESOLVED"
         return f"{end}: {_number(notice.changes)}{where}{'' if notice.over else '; more is open'}"
-    mass = "MASS LOSS: " if notice.kind == MASS_LOSS else ""
-    return f"{mass}{notice.severity.upper()}: {_number(notice.bad)}{where}"
+    first = {MASS_LOSS: "MASS LOSS: ", STILL_OPEN: "STILL OPEN: "}.get(notice.kind, "")
+    return f"{first}{notice.severity.upper()}: {_number(notice.bad)}{where}"
 
 
 def _number(changes: Sequence[Change]) -> str:
@@ -84,10 +84,8 @@ def _change(change: Change, lake_file: str, run_id: str, *, redact: bool) -> Ite
 
 
 def _stake(change: Change) -> str:
-    parts = [(count(change.files), "files"), (count(change.rows), "rows")]
-    known = [
-        f"{words} {what}" for (words, what), n in zip(parts, (change.files, change.rows), strict=True) if n
-    ]
+    parts = [(change.files, "file"), (change.rows, "row")]
+    known = [f"{count(number)} {what}{'' if number == 1 else 's'}" for number, what in parts if number]
     if change.bytes:
         known.append(size(change.bytes))
     return ", ".join(known) or "not known"

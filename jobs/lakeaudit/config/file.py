@@ -105,6 +105,8 @@ class Alert(Block):
     tables: tuple[Glob, ...] | None = Field(default=None, min_length=1)
     redact: Flag = False
     """Tell no key and no partition value."""
+    repeat: Duration | None = None
+    """Tell again of what has been open for so long since it was told; None: never."""
 
     @property
     def receiver(self) -> str:
@@ -130,9 +132,10 @@ class AppriseAlert(AddressAlert):
 
 
 class AlertmanagerAlert(AddressAlert):
-    """An Alertmanager."""
+    """An Alertmanager, which forgets an alert of which it hears nothing for a week."""
 
     kind: Literal["alertmanager"]
+    repeat: Duration | None = Field(default=timedelta(days=3), json_schema_extra={"default": "3d"})
 
 
 class SnsAlert(Alert):
