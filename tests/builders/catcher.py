@@ -11,10 +11,11 @@ from typing import Any
 
 @dataclass
 class Catcher:
-    """What came in; `answer` is the status it gives, `hangs` makes it give none."""
+    """What came in; `answer` is the status it gives, with `body`; `hangs` makes it give none."""
 
     port: int = 0
     answer: int = 200
+    body: bytes = b"{}"
     hangs: threading.Event | None = None
     posts: list[Any] = field(default_factory=list)
     gets: list[str] = field(default_factory=list)
@@ -43,9 +44,9 @@ def catching() -> Iterator[Catcher]:
             if caught.hangs is not None:
                 caught.hangs.wait(60)
             self.send_response(caught.answer)
-            self.send_header("Content-Length", "2")
+            self.send_header("Content-Length", str(len(caught.body)))
             self.end_headers()
-            self.wfile.write(b"{}")
+            self.wfile.write(caught.body)
 
         def log_message(self, *_: Any) -> None:
             pass

@@ -8,8 +8,10 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
+from email import message_from_string
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import boto3
 import pytest
@@ -37,6 +39,7 @@ from tests.builders.results import (
 )
 
 SLACK = {"kind": "apprise", "url_env": "SLACK"}
+MEANS = "1 dropped (critical), new: the table lists the file; storage has no current object"
 OPS = {"kind": "apprise", "url_env": "OPS", "min_severity": "critical"}
 MANAGER = {"kind": "alertmanager", "url_env": "MANAGER"}
 
@@ -105,7 +108,8 @@ def test_a_message_says_all_that_is_needed_and_comes_once(
     assert post["type"] == "failure"
     assert post["message"].splitlines() == [
         "CRITICAL: 1 dropped in orders",
-        "  1 dropped (critical), new; at stake: 1 file, 50 rows, 4.0 KiB",
+        f"  {MEANS}",
+        "  at stake: 1 file, 50 rows, 4.0 KiB",
         "  in day=1",
         "  since 2026-11-21 12:00:00Z; cause not known",
         "  1 can come back; the soonest only until 2026-11-26 12:00:00Z",
@@ -227,7 +231,7 @@ def test_what_stays_open_is_told_again_where_the_route_asks_for_it(
         told(NOON + night * day + timedelta(minutes=1))
     titles = [post["title"].partition(": ")[2] for post in slack.posts]
     assert titles == ["CRITICAL: 1 dropped in orders", *["STILL OPEN: CRITICAL: 1 dropped in orders"] * 3]
-    assert "1 dropped (critical), still open; at stake: 1 file, 50 rows" in slack.posts[-1]["message"]
+    assert "1 dropped (critical), still open: the table lists the file" in slack.posts[-1]["message"]
     assert len(ops.posts) == 1
     shutil.rmtree(tmp_path / "results" / "discrepancies")
     accepted = discrepancy(LOST, ack_until=NOON + 99 * day)
@@ -294,6 +298,47 @@ def test_pagerduty_opens_one_incident_a_table_and_resolves_it(
         done.setdefault(post["dedup_key"], []).append(post["event_action"])
     assert sorted(done.values()) == [["trigger"], ["trigger", "resolve"]]
     assert "CRITICAL: 1 dropped in orders" in json.dumps(ops.posts)
+
+
+def test_what_a_reader_of_slack_and_mail_sees(
+    tmp_path: Path, place: Location, monkeypatch: pytest.MonkeyPatch, ops: Catcher
+) -> None:
+    """Slack fails at first: its next message says what is now, and then what could not be delivered before."""
+    from apprise.plugins import slack
+
+    mails: list[str] = []
+    server = MagicMock(**{"return_value.sendmail.side_effect": lambda _from, _to, mail: mails.append(mail)})
+    monkeypatch.setattr("smtplib.SMTP", server)
+    monkeypatch.setattr(slack.NotifySlack, "webhook_url", f"{ops.url}/services")
+    ops.answer, ops.body = 500, b"ok"
+    env = {"SLACK": f"slack://T1JJ3T3L2/A1BRTD4JD/{'s' * 24}/#data", "OPS": "mailto://u:p@example.com"}
+    told = Rounds(tmp_path, place, env, [SLACK, OPS])
+    publish(place, runs=[run()], discrepancies=[discrepancy(LOST)], transitions=[transition(LOST, "opened")])
+    assert told().sent == 1
+    shutil.rmtree(Path(place.join("discrepancies").spark_path))
+    publish(place, runs=[run("r2", finished_at=NOON + timedelta(hours=1))],
+            discrepancies=[discrepancy(LOST, "resolved", last_run_id="r2", resolution="restored")],
+            transitions=[transition(LOST, "resolved", run_id="r2", transition_id="t2")])  # fmt: skip
+    ops.posts.clear()
+    ops.answer = 200
+    assert told(NOON + timedelta(hours=2)).sent == 2
+    ((shown,),) = [post["attachments"] for post in ops.posts]
+    assert (shown["title"], shown["footer"]) == ("lakeaudit shop: RESOLVED: 1 dropped in orders", "lakeaudit")
+    assert shown["text"].split("\n\n")[0].splitlines() == [
+        "RESOLVED: 1 dropped in orders",
+        "  1 dropped resolved: as it should be again",
+        "  in day=1",
+        "  known since 2026-11-21 12:00:00Z",
+    ]
+    assert "Earlier, and not delivered until now: CRITICAL: 1 dropped in orders\n" in shown["text"]
+    read = [message_from_string(mail) for mail in mails]
+    assert [(mail["From"], mail["Subject"]) for mail in read] == [
+        ("lakeaudit <u@example.com>", f"lakeaudit shop: {line} in orders")
+        for line in ("CRITICAL: 1 dropped", "RESOLVED: 1 dropped")
+    ]
+    assert [mail.get_content_type() for mail in read] == ["text/plain"] * 2
+    lines = read[0].get_payload(decode=True).splitlines()  # type: ignore[union-attr]
+    assert lines[:2] == [b"CRITICAL: 1 dropped in orders", f"  {MEANS}".encode()]
 
 
 @contextmanager

@@ -45,7 +45,8 @@ def test_a_headline_says_what_and_where(told: Notice, line: str) -> None:
 
 
 SAID = [
-    (LOST, "12 dropped (critical), new; at stake: 12 files, 600 rows, 2.0 KiB"),
+    (LOST, "12 dropped (critical), new: the table lists the file; storage has no current object"),
+    (LOST, "at stake: 12 files, 600 rows, 2.0 KiB"),
     (LOST, "in day=1, day=2, day=3 and 4 more"),
     (LOST, "since 2026-11-21 12:00:00Z; cause not known"),
     (LOST, "7 can come back; 5 cannot; the soonest only until 2026-11-21 12:00:00Z"),
@@ -84,7 +85,7 @@ def test_a_key_calls_nobody_and_forges_no_line(name: str) -> None:
     hostile = replace(LOST, table=name, partitions=(f"day={name}",), example=f"s3://lake/{name}")
     said = text(notice(hostile, table=name), "lake.yaml", "r1", redact=False)
     assert name not in said
-    assert len(said.splitlines()) == 6
+    assert len(said.splitlines()) == 7
 
 
 def test_a_message_is_capped_and_its_title_counts_the_rest() -> None:

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any, Protocol
 
 import requests
-from apprise import Apprise, NotifyFormat, NotifyType
+from apprise import Apprise, AppriseAsset, NotifyFormat, NotifyType
 from botocore.exceptions import BotoCoreError, ClientError
 
 from lakeaudit.aws import Clients, explain
@@ -25,6 +25,10 @@ _NAME_LIMIT = 100
 """SNS subjects (API reference, Publish): at most 100 ASCII characters, no line breaks."""
 
 _TYPES = {"critical": NotifyType.FAILURE, "error": NotifyType.FAILURE, "warning": NotifyType.WARNING}
+
+
+_ASSET = AppriseAsset(app_id="lakeaudit", app_desc="lakeaudit", image_url_mask=None)
+"""What channels show as the sender; no image is to be fetched from elsewhere."""
 
 
 class CannotDeliver(Exception):
@@ -93,7 +97,7 @@ class AppriseChannel:
     def send(self, post: Post) -> None:
         """Deliver; Apprise gives a channel four seconds to connect and four to answer."""
         kind = NotifyType.SUCCESS if post.over else _TYPES.get(post.severity, NotifyType.INFO)
-        apprise = Apprise()
+        apprise = Apprise(asset=_ASSET)
         apprise.add(self._keyed(post.key) if self.per_table else self._url)
         if not apprise.notify(post.body, post.title, kind, body_format=NotifyFormat.TEXT):
             raise CannotDeliver(f"the channel of {self._name} refused the message or did not answer")

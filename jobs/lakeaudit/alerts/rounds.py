@@ -227,18 +227,16 @@ def _noted(desk: Desk, rows: list[Row], error: str | None) -> str | None:
 
 
 def _post(desk: Desk, rows: Sequence[Row]) -> Post:
-    """The worst first; of one thing, the newest word is the last."""
-    order = sorted(
-        rows, key=lambda row: (row["over"], SEVERITIES.index(row["severity"]), row["table_name"] or "")
-    )
-    headlines = [row["message"].partition("\n")[0] for row in order]
-    worst, last = order[0], rows[-1]
+    """The worst first; of one thing the newest word counts, and comes before what could not be delivered earlier."""
+    groups = sorted(_by_subject(list(rows)), key=lambda group: _rank(group[-1]))
+    headlines = [group[-1]["message"].partition("\n")[0] for group in groups]
+    worst = groups[0][-1]
     of_audit = worst["kind"].startswith("audit_")
     return Post(
         title=words.title(desk.lake.name, headlines),
-        body=words.body([row["message"] for row in order]),
+        body=words.body([section for group in groups for section in _sections(group)]),
         severity=worst["severity"],
-        over=last["over"],
+        over=all(group[-1]["over"] for group in groups),
         key=worst["fingerprint"],
         labels={
             "lake": desk.lake.name,
@@ -247,6 +245,15 @@ def _post(desk: Desk, rows: Sequence[Row]) -> Post:
         },
         at=desk.now,
     )
+
+
+def _rank(row: Row) -> tuple[bool, int, str]:
+    return row["over"], SEVERITIES.index(row["severity"]), row["table_name"] or ""
+
+
+def _sections(rows: Sequence[Row]) -> list[str]:
+    newest, *older = [row["message"] for row in reversed(rows)]
+    return [newest, *map(words.late, older)]
 
 
 _TIME = pa.timestamp("us", "UTC")

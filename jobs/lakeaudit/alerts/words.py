@@ -5,6 +5,7 @@ from datetime import datetime
 
 from lakeaudit.alerts.decide import FAILED, MASS_LOSS, OVERDUE, RECOVERED, STILL_OPEN, SUSPECT, Notice
 from lakeaudit.alerts.news import Change
+from lakeaudit.kinds import KINDS
 from lakeaudit.report.words import count, second, shell_word, size, visible
 
 MOST_SECTIONS = 12
@@ -71,16 +72,23 @@ def _change(change: Change, lake_file: str, run_id: str, *, redact: bool) -> Ite
     kind, number = change.kind.replace("_", " "), count(change.number)
     if change.transition == "resolved":
         yield f"{number} {kind} {_ENDS.get(change.resolution or '', 'resolved').format(_stake(change))}"
+        yield from _where(change, redact=redact)
+        yield f"known since {_time(change.since)}"
         return
-    stake = f"at stake: {_stake(change)}"
-    yield f"{number} {kind} ({change.severity}), {_TRANSITIONS[change.transition]}; {stake}"
-    if change.partitions and not redact:
-        more = f" and {count(change.more_partitions)} more" if change.more_partitions else ""
-        yield f"in {', '.join(map(_tame, change.partitions))}{more}"
+    means = KINDS[change.kind].words if change.kind in KINDS else "of a kind that this version does not know"
+    yield f"{number} {kind} ({change.severity}), {_TRANSITIONS[change.transition]}: {means}"
+    yield f"at stake: {_stake(change)}"
+    yield from _where(change, redact=redact)
     yield f"since {_time(change.since)}; {f'cause: {change.cause}' if change.cause else 'cause not known'}"
     if change.recoverable:
         yield _comeback(change)
     yield f"more: {_command(change, lake_file, run_id, redact=redact)}"
+
+
+def _where(change: Change, *, redact: bool) -> Iterator[str]:
+    if change.partitions and not redact:
+        more = f" and {count(change.more_partitions)} more" if change.more_partitions else ""
+        yield f"in {', '.join(map(_tame, change.partitions))}{more}"
 
 
 def _stake(change: Change) -> str:
@@ -122,6 +130,11 @@ def title(lake: str, headlines: Sequence[str]) -> str:
     """The first line of a message with these sections, the worst first."""
     more = f" (and {count(len(headlines) - 1)} more)" if len(headlines) > 1 else ""
     return f"lakeaudit {lake}: {headlines[0]}{more}"
+
+
+def late(section: str) -> str:
+    """A section that has been overtaken by a newer one in the same message."""
+    return f"Earlier, and not delivered until now: {section}"
 
 
 def body(sections: Sequence[str]) -> str:
