@@ -158,9 +158,9 @@ def _receivers(lake: Lake, clients: Clients, env: Environment) -> Iterator[Check
             yield Check(f"alerts to {route.receiver}", "bad", str(error), "set it where audits run")
         else:
             yield Check(f"alerts to {route.receiver}", "ok", "the way is known; nothing was sent")
-    if lake.heartbeat_url_env and not env.get(lake.heartbeat_url_env):
-        told = f"the variable {lake.heartbeat_url_env} is not set"
-        yield Check("heartbeat", "bad", told, "set it where audits run")
+    for about, name in (("heartbeat", lake.heartbeat_url_env), ("lineage", lake.openlineage_url_env)):
+        if name and not env.get(name):
+            yield Check(about, "bad", f"the variable {name} is not set", "set it where audits run")
 
 
 def _attempt(about: str, look: Callable[[], str | probes.Found], broken: str = "bad") -> Check:

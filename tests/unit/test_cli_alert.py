@@ -100,6 +100,37 @@ def test_after_an_audit_the_heart_beats_and_failures_are_warnings(
     assert "runs" in warned[0]
 
 
+def test_lineage_says_of_each_table_what_holds(
+    tmp_path: Path, place: Location, receiver: Catcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LINEAGE", f"{receiver.url}/api/v1/lineage")
+    publish(place, findings=[LOST], coverage=[
+        covered(axis="leftover", status="partial", reason="no inventory", decided_share=None),
+        covered(axis="duplicate"), covered(axis="metastore", status="off"), covered("gone"),
+    ])  # fmt: skip
+    file = lake_file(tmp_path, place, openlineage_url_env="LINEAGE")
+    lake, now = load_lake(file, {}), datetime.now(UTC)
+    assert after_audit(lake, file, Clients(), now) == ()
+    begin, end = receiver.posts
+    assert (begin["eventType"], end["eventType"], begin["inputs"]) == ("START", "COMPLETE", [])
+    assert begin["run"] == end["run"]
+    assert end["job"] == {"namespace": "lakeaudit", "name": "shop", "facets": {}}
+    (table,) = end["inputs"]
+    assert (table["namespace"], table["name"]) == ("s3://lake", "orders")
+    facets = table["inputFacets"]
+    assert facets["dataQualityMetrics"].keys() == {"_producer", "_schemaURL", "columnMetrics", "fileCount"}
+    told = {each["assertion"]: each["success"] for each in facets["dataQualityAssertions"]["assertions"]}
+    assert told == {
+        "lakeaudit.content.decided": True, "lakeaudit.content": False,
+        "lakeaudit.duplicate.decided": True, "lakeaudit.duplicate": True,
+        "lakeaudit.leftover.decided": False,
+    }  # fmt: skip
+    receiver.answer = 500
+    assert after_audit(lake, file, Clients(), now) == (
+        "lineage not sent: the address of LINEAGE answered 500",
+    )
+
+
 def test_metrics_say_how_the_lake_stands(capsys: Captured, tmp_path: Path, place: Location) -> None:
     textfile = tmp_path / "lake.prom"
     file = lake_file(tmp_path, place, prometheus_textfile=str(textfile))

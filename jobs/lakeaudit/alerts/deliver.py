@@ -1,6 +1,6 @@
 """Deliver: takes a message to its receiver. What goes wrong is one line that holds no address and no secret."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Protocol
@@ -159,6 +159,16 @@ def ping(name: str, env: Mapping[str, str]) -> None:
         requests.get(_address(name, env), timeout=PATIENCE).raise_for_status()
     except requests.RequestException as error:
         raise CannotDeliver(_said(error, name)) from None
+
+
+def post_all(name: str, env: Mapping[str, str], contents: Sequence[Any]) -> None:
+    """Post each as JSON to the address.
+
+    Raises:
+        CannotDeliver: one did not arrive; those after it are not sent.
+    """
+    for content in contents:
+        _post(_address(name, env), content, name)
 
 
 def _post(url: str, content: Any, name: str) -> None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
-from lakeaudit.alerts.deliver import CannotDeliver, ping
+from lakeaudit.alerts.deliver import CannotDeliver, ping, post_all
 from lakeaudit.alerts.rounds import Desk, Round, round_of
 from lakeaudit.aws import Clients
 from lakeaudit.config import Lake
@@ -61,7 +61,21 @@ def after_audit(
     except AuditError as error:
         failures = (str(error),)
     untold = tuple(f"alert not sent: {failure}" for failure in failures)
-    return (*untold, *_beat(lake)) if published else untold
+    return (*untold, *_lineage(lake, clients), *_beat(lake)) if published else untold
+
+
+def _lineage(lake: Lake, clients: Clients) -> tuple[str, ...]:
+    if lake.openlineage_url_env is None:
+        return ()
+    from lakeaudit.alerts.lineage import events
+
+    results = Results(lake.results, clients, lake.name)
+    try:
+        told = events(results, {table.name: table.location for table in lake.tables})
+        post_all(lake.openlineage_url_env, os.environ, told)
+    except (CannotDeliver, AuditError) as error:
+        return (f"lineage not sent: {error}",)
+    return ()
 
 
 def _beat(lake: Lake) -> tuple[str, ...]:

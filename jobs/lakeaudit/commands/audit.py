@@ -130,7 +130,7 @@ def _told(
     request: Request, lake: Lake, clients: Clients, now: datetime, progress: Progress, *, published: bool
 ) -> tuple[str, ...]:
     """Tell people; warnings of what could not be told."""
-    if not (lake.alerts or lake.heartbeat_url_env or lake.prometheus_textfile):
+    if not (lake.alerts or lake.heartbeat_url_env or lake.openlineage_url_env or lake.prometheus_textfile):
         return ()
     from lakeaudit.commands.alert import after_audit
 

@@ -182,5 +182,6 @@ class LakeFile(Block):
     ceiling: Ceiling | None = None
     alerts: tuple[AnyAlert, ...] = ()
     heartbeat_url_env: EnvName | None = None
+    openlineage_url_env: EnvName | None = None
     prometheus_textfile: Textfile | None = None
     overdue: Duration = Field(default=timedelta(hours=36), json_schema_extra={"default": "36h"})

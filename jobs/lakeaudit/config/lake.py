@@ -90,6 +90,7 @@ class Lake(Block):
     ceiling: Ceiling = Ceiling()
     alerts: tuple[AnyAlert, ...] = ()
     heartbeat_url_env: str | None = None
+    openlineage_url_env: str | None = None
     prometheus_textfile: str | None = None
     overdue: timedelta = timedelta(hours=36)
     """After so long without a published audit people are told."""
@@ -116,6 +117,7 @@ def resolve(file: LakeFile, warnings: tuple[str, ...] = ()) -> Lake:
         ceiling=file.ceiling or Ceiling(),
         alerts=file.alerts,
         heartbeat_url_env=file.heartbeat_url_env,
+        openlineage_url_env=file.openlineage_url_env,
         prometheus_textfile=file.prometheus_textfile,
         overdue=file.overdue,
         warnings=warnings,
