@@ -229,7 +229,7 @@ def test_deep_names_the_commits_that_added_and_removed_it(
     uri = f"s3://{bucket}/orders/d=1%02/a"
     log, listed = told(capsys, lake, uri, "--deep")["sources"][:2]
     assert (log["source"], log["answer"]) == ("manifest delta of orders", "deleted")
-    assert [(act["version"], act["operation"], act["did"]) for act in log["facts"]["history"]] == [
+    assert [(act["version"], act["operation"], act["file"]) for act in log["facts"]["history"]] == [
         (0, "WRITE", "added"), (1, "DELETE", "removed"),
     ]  # fmt: skip
     assert (listed["source"], listed["answer"]) == ("manifest file_list of orders", "present")
@@ -239,8 +239,8 @@ def test_deep_names_the_commits_that_added_and_removed_it(
     )  # fmt: skip
     assert cli.main(["explain", lake, uri, "--deep"]) == 0
     shown = capsys.readouterr().out
-    assert "version 0" in shown
-    assert "Apache-Spark/4.1" in shown
+    assert " manifest delta of orders: deleted\n   version 0, at " in shown
+    assert ", operation WRITE, by Apache-Spark/4.1, file added, size 5, data_change True\n" in shown
 
 
 @pytest.mark.parametrize(

@@ -56,9 +56,9 @@ def _changed(console: Console, row: Row) -> None:
 
 def _said(console: Console, said: Said) -> None:
     style = {"present": "green", "absent": "red", "deleted": "red"}.get(said.answer, "yellow")
-    head = show.plain(f"{said.source}: ").append_text(show.plain(said.answer.replace("_", " "), style))
+    head = show.plain(said.source).append(": ").append_text(show.plain(said.answer.replace("_", " "), style))
     if said.reason:
-        head.append_text(show.plain(f" ({said.reason})"))
+        head.append(" (").append_text(show.plain(said.reason)).append(")")
     show.line(console, head, indent=1)
     for name, value in said.facts.items():
         for each in value if isinstance(value, list) else [{name: value}]:

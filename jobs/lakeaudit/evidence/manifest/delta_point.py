@@ -71,7 +71,7 @@ def _listed(acts: list[Row]) -> set[Any]:
         removed: list[Any] = []
         others: list[Any] = []
         for act in of_version:
-            (removed if act["did"] == "removed" else others).append(act["entry"])
+            (removed if act["file"] == "removed" else others).append(act["entry"])
         listed = listed - set(removed) | set(others)
     return listed
 
@@ -95,9 +95,9 @@ class _Sought:
             entry = (place, absolute, *map(vector.get, ("storageType", "pathOrInlineDv", "offset")))
             if place == (self.bucket, self.key):
                 size, changes = about.get("size"), about.get("dataChange")
-                yield {"did": did, "size": size, "data_change": changes, "entry": entry}
+                yield {"file": did, "size": size, "data_change": changes, "entry": entry}
             if vector and self._vector_place(vector) == (self.bucket, self.key):
-                yield {"did": did, "as": "deletion vector", "of": about["path"], "entry": entry}
+                yield {"file": did, "as": "deletion vector", "of": about["path"], "entry": entry}
 
     def may_be_in(self, actions: pa.RecordBatch) -> pa.BooleanArray:
         """A quick look at a checkpoint: no writer escapes letters, digits, dots, dashes and underscores."""

@@ -55,7 +55,7 @@ def _did(row: Row, bucket: str, key: str) -> str | None:
 
 def _told(row: Row, did: str) -> Row:
     named = {name: row[name] for name in ("size", "commit_id")} if did == "written" else {}
-    return {"at": row["at"], "did": did, **named, "list": row["list"], "line": row["line"]}
+    return {"at": row["at"], "file": did, **named, "list": row["list"], "line": row["line"]}
 
 
 def _concerns(row: Row, bucket: str, key: str) -> bool:
