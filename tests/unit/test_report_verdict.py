@@ -25,6 +25,8 @@ VERDICTS: list[tuple[str, list[Any], list[Any], dict[str, Any], str, str]] = [
     ("a loss", [LOST], [FINE], ONE, "critical", "1 dropped in 1 table"),
     ("a loss, in part", [LOST], [PART], {**ONE, "status": "partial"}, "critical", "1 dropped in 1 table"),
     ("in part", [], [PART], ONE, "unjudged", ALL + "only a part could be decided for 1 of 1 table (t)"),
+    ("a part, as asked", [], [pagedata.covered("t", files=10, status="partial")], ONE, "fine",
+     "Nothing above info found in what was asked for of 1 table"),
     ("nothing", [], [BLIND], ONE, "unjudged", NOTHING),
     ("off", [], [OFF], ONE, "unjudged", NOTHING),
     ("too young", [], [YOUNG], ONE, "unjudged", NOTHING),

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lakeaudit.report.judged import Judged
+from lakeaudit.report.judged import OPEN, Judged
 from lakeaudit.report.summary import AT_STAKE, Line
 from lakeaudit.report.words import count, second, visible
 
@@ -52,7 +52,8 @@ def verdict(
         headline = f"Could not judge {'all of it' if decided else 'anything'}: {_lower(doubts[0])}"
         rest = (_nothing_else(quiet),) if decided else ()
         return Verdict("unjudged", headline, (*doubts[1:], *rest, *_idle(run, tables)))
-    headline = f"Nothing above info found in {_tables(len(decided))}"
+    asked = "what was asked for of " if any(table.standing == "part" for table in decided) else ""
+    headline = f"Nothing above info found in {asked}{_tables(len(decided))}"
     return Verdict("fine", headline, (*quiet, *_idle(run, tables)))
 
 
@@ -99,7 +100,7 @@ def _doubts(run: Row, tables: Sequence[Judged]) -> Iterable[str]:
     nothing = _blind(run, tables)
     if nothing or not tables:
         yield f"Nothing could be decided for {_listed(nothing, len(tables))}"
-    part = [table.name for table in tables if table.standing == "part"]
+    part = [table.name for table in tables if table.standing == "part" and not _as_asked(run, table)]
     if part:
         yield f"Only a part could be decided for {_listed(part, len(tables))}"
     expected, audited = run["tables_expected"], run["tables_audited"]
@@ -110,6 +111,12 @@ def _doubts(run: Row, tables: Sequence[Judged]) -> Iterable[str]:
         yield f"{count(rejected)} rows of evidence could not be understood"
     if run["status"] == "partial" and not (nothing or part or rejected or audited != expected):
         yield f"The audit is partial{_because(run['error'])}"
+
+
+def _as_asked(run: Row, table: Judged) -> bool:
+    """A complete run that leaves nothing open was asked for a part of the table."""
+    left = (cell.counts[outcome] for cell in table.cells.values() for outcome in OPEN)
+    return run["status"] == "complete" and not any(left)
 
 
 def _blind(run: Row, tables: Sequence[Judged]) -> list[str]:
