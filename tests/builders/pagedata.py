@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from lakeaudit.kinds import KINDS
-from lakeaudit.report.page import PageData, page_data
+from lakeaudit.report.page import History, PageData, page_data
 
 Row = dict[str, Any]
 
@@ -215,7 +215,15 @@ def _total(group: tuple[Any, ...], rows: Sequence[Row]) -> Row:
 def page(
     findings: Sequence[Row], coverage: Sequence[Row], demo: Mapping[str, Any] | None = None, **changes: Any
 ) -> PageData:
-    return page_data(LAKE, run(**changes), coverage, findings, totals(findings), NOW, demo)
+    history = changes.pop("history", History([], []))
+    return page_data(LAKE, run(**changes), coverage, findings, totals(findings), NOW, demo, history)
+
+
+def change(table: str, kind: str, severity: str, number: int, days: int = 0, **given: Any) -> Row:
+    """Discrepancies to which the same happened."""
+    told = {"transition": "opened", "resolution": None, "files": number, "rows": None, "bytes": None}
+    about = {"table": table, "kind": kind, "severity": severity, "number": number}
+    return about | told | {"since": CUT - timedelta(days=days)} | given
 
 
 def whole_coverage() -> list[Row]:
@@ -377,7 +385,13 @@ def broken() -> PageData:
     sources = [dict(row) for row in run()["sources"]]
     sources[2]["rejected"] = 3
     gates = [f"gate sources: few rows cannot be read (not so: {HOSTILE[0]}, warning)"]
-    audited: dict[str, Any] = {"tables_expected": 6, "tables_audited": 5}
+    lost = change("sales.orders", "dropped", "critical", 10, rows=21_448, bytes=5 << 20)
+    given_up = {"transition": "resolved", "resolution": "reference_removed"}
+    history = History([
+        lost, change("crm.customers", "dropped", "error", 2, 9, **given_up),
+        change(HOSTILE[0], "overwritten", "warning", 1, 3, transition="reopened", rows=50),
+    ], [{**lost, "transition": "open"}])  # fmt: skip
+    audited: dict[str, Any] = {"tables_expected": 6, "tables_audited": 5, "history": history}
     return page(faults, coverage, status="partial", sources=sources, gates=gates, **audited)
 
 

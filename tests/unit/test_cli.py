@@ -13,7 +13,19 @@ import pytest
 
 from lakeaudit import __version__, cli
 from lakeaudit.keys import Location
-from tests.builders.results import covered, finding, group, lake_file, leftover, publish, run
+from tests.builders.htmltree import parse
+from tests.builders.results import (
+    NOON,
+    covered,
+    discrepancy,
+    finding,
+    group,
+    lake_file,
+    leftover,
+    publish,
+    run,
+    transition,
+)
 
 Captured = pytest.CaptureFixture[str]
 
@@ -221,6 +233,24 @@ def test_the_report_is_one_file(capsys: Captured, lake: str, published: None, tm
     assert printed.err.startswith("CRITICAL: 1 dropped in 1 table")
     assert page.read_text().startswith("<!doctype html>")
     assert [path.name for path in tmp_path.iterdir() if path.suffix == ".html"] == ["page.html"]
+
+
+def test_the_report_of_the_last_run_says_what_changed(lake: str, place: Location, tmp_path: Path) -> None:
+    lost, late = finding("dropped", "orders/a"), finding("hidden", "orders/b")
+    week_ago = NOON - timedelta(days=7)
+    publish(
+        place, runs=[run("r0", finished_at=week_ago), run()], findings=[lost], coverage=[covered()],
+        discrepancies=[discrepancy(lost), discrepancy(late, last_run_id="r0", first_seen_at=week_ago)],
+        transitions=[transition(lost, "opened")],
+    )  # fmt: skip
+    page = tmp_path / "page.html"
+    assert cli.main(["report", lake, "-o", str(page)]) == 0
+    said = parse(page.read_text()).one("section", id="changes")
+    assert [row.words for row in said.all("tr") if row.all("td")] == [
+        "newdroppedcriticalorders1——2026-11-21 12:00:00Z",
+        "droppedcriticalorders1——2026-11-21 12:00:00Z",
+        "hiddeninfoorders1——2026-11-14 12:00:00Z",
+    ]
 
 
 def test_a_report_that_cannot_be_written(

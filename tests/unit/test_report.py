@@ -131,7 +131,7 @@ def test_no_key_becomes_a_link() -> None:
     for link in tree("hostile").all("a"):
         target = link.attrs["href"][1:]
         assert (
-            target in {"severity-and-kind", "tables", "evidence", "coverage", "findings"}
+            target in {"severity-and-kind", "changes", "tables", "evidence", "coverage", "findings"}
             or len(parse_qs(target)) == 1
         )
 
@@ -286,6 +286,26 @@ def test_the_evidence_is_named_with_cut_age_identity_rows_and_rejected() -> None
         "metastore s3guard shop-s3guard identity arn:aws:dynamodb:us-east-1:0:table/shop"
         "2026-03-01 01:00:00Z to 2026-03-01 04:41:00Z1 d 2 h1,201,0073"
     )
+
+
+def test_what_changed_and_since_when_the_rest_is_open() -> None:
+    page = tree("broken")
+    assert [row.words for row in body_rows(page, "changes")] == [
+        "newdroppedcriticalsales.orders1021,4485.0 MiB2026-03-01 01:00:00Z",
+        "closed, not restoreddroppederrorcrm.customers2——2026-02-20 01:00:00Z",
+        f"back againoverwrittenwarning{pagedata.HOSTILE[0]}150—2026-02-26 01:00:00Z",
+    ]
+    assert [row.words for row in body_rows(page, "open")] == [
+        "droppedcriticalsales.orders1021,4485.0 MiB2026-03-01 01:00:00Z"
+    ]
+    assert (
+        "Nothing changed in this run. Nothing is open." in tree("healthy").one("section", id="changes").words
+    )
+
+
+def test_of_a_run_before_the_last_one_it_is_not_known() -> None:
+    said = parse(render(pagedata.page([], [], history=None))).one("section", id="changes").words
+    assert "how things stood after this one is not known any more" in said
 
 
 def test_gates_that_do_not_hold_are_named() -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry, Enum, Gauge, write_to_textfile
 
-from lakeaudit.alerts.news import open_now
 from lakeaudit.kinds import SEVERITIES
+from lakeaudit.results.changes import open_now
 from lakeaudit.results.read import PUBLISHED, Results, Row
 
 STATUSES = tuple(dict.fromkeys((*PUBLISHED, "suspect", "failed")))

@@ -1,67 +1,11 @@
-"""News: what one run changed in the ledger, summed by table and kind of change, read from the result tables."""
+"""News: what one finished run has to tell, read from the result tables."""
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
+from lakeaudit.results.changes import Change, changes_of, open_now
 from lakeaudit.results.read import Results, Row
-
-NAMED = 3
-"""Partitions named; the rest is a number."""
-
-_SAME = ("table_name", "transition", "kind", "severity", "resolution")
-_COLUMNS = (
-    *(
-        "discrepancy_id",
-        "table_name",
-        "kind",
-        "severity",
-        "resolution",
-        "subject",
-        "subject_type",
-        "partition_path",
-    ),
-    *(
-        "files",
-        "rows_at_stake",
-        "bytes_at_stake",
-        "first_seen_at",
-        "recoverable",
-        "recoverable_until",
-        "cause",
-    ),
-)
-
-
-@dataclass(frozen=True)
-class Change:
-    """Discrepancies of one table, kind and severity to which the same happened; `resolution` is how they ended.
-
-    Files, rows and bytes are None where no finding says them; `since` is the evidence that first showed any of them;
-    `recoverable` counts yes, no and unknown, `until` is when the first of them is beyond recovery; `example` is a file.
-    """
-
-    table: str | None
-    transition: str
-    kind: str
-    severity: str
-    number: int
-    resolution: str | None = None
-    files: int | None = None
-    rows: int | None = None
-    bytes: int | None = None
-    since: datetime | None = None
-    partitions: tuple[str, ...] = ()
-    more_partitions: int = 0
-    recoverable: Mapping[str, int] = field(default_factory=dict)
-    until: datetime | None = None
-    cause: str | None = None
-    example: str | None = None
 
 
 @dataclass(frozen=True)
@@ -91,105 +35,7 @@ def news_of(results: Results, run: Row, now: datetime) -> News:
         at=run["finished_at"],
         status=run["status"],
         error=run["error"],
-        changes=tuple(_changes(_changed(results, run["run_id"]))),
+        changes=tuple(changes_of(results, run["run_id"])),
         open=open_now(results, now),
         losses={row["table_name"]: row["reason"] for row in lost},
     )
-
-
-def _changed(results: Results, run_id: str) -> pa.Table | None:
-    """The run's transitions, each with what the ledger says of it; one that a later run changed again is that run's."""
-    told = _read(results, "transitions", pc.field("run_id") == run_id, ("discrepancy_id", "transition"))
-    held = _read(results, "discrepancies", pc.field("last_run_id") == run_id, _COLUMNS)
-    if told is None or held is None:
-        return None
-    return told.join(held, "discrepancy_id", join_type="inner")
-
-
-def _read(results: Results, table: str, wanted: pc.Expression, columns: Sequence[str]) -> pa.Table | None:
-    batches = list(results.batches(table, wanted, columns))
-    return pa.Table.from_batches(batches) if batches else None
-
-
-def _changes(changed: pa.Table | None) -> list[Change]:
-    if changed is None or not changed.num_rows:
-        return []
-    partitions, recoverable = _counts(changed, "partition_path"), _counts(changed, "recoverable")
-    is_file = pc.equal(changed["subject_type"], "file")
-    changed = changed.append_column("example", pc.if_else(is_file, changed["subject"], None))
-    summed = [(name, "sum") for name in ("files", "rows_at_stake", "bytes_at_stake")]
-    least = [(name, "min") for name in ("first_seen_at", "recoverable_until", "cause", "example")]
-    grouped = changed.group_by(list(_SAME)).aggregate([*summed, *least, ([], "count_all")]).to_pylist()
-    return sorted(
-        (_change(row, partitions, recoverable) for row in grouped),
-        key=lambda change: (
-            change.table or "",
-            change.transition,
-            change.kind,
-            change.severity,
-            change.resolution or "",
-        ),
-    )
-
-
-_Counts = dict[tuple[Any, ...], Counter[str]]
-
-
-def _counts(changed: pa.Table, column: str) -> _Counts:
-    found: _Counts = {}
-    for row in changed.group_by([*_SAME, column]).aggregate([([], "count_all")]).to_pylist():
-        if row[column]:
-            found.setdefault(_key(row), Counter())[row[column]] += row["count_all"]
-    return found
-
-
-def _key(row: Row) -> tuple[Any, ...]:
-    return tuple(row[name] for name in _SAME)
-
-
-def _change(row: Row, partitions: _Counts, recoverable: _Counts) -> Change:
-    places = partitions.get(_key(row), Counter())
-    named = sorted(places.items(), key=lambda place: (-place[1], place[0]))[:NAMED]
-    return Change(
-        table=row["table_name"],
-        transition=row["transition"],
-        kind=row["kind"],
-        severity=row["severity"],
-        number=row["count_all"],
-        resolution=row["resolution"],
-        files=row["files_sum"],
-        rows=row["rows_at_stake_sum"],
-        bytes=row["bytes_at_stake_sum"],
-        since=row["first_seen_at_min"],
-        partitions=tuple(name for name, _ in named),
-        more_partitions=len(places) - len(named),
-        recoverable=dict(recoverable.get(_key(row), Counter())),
-        until=row["recoverable_until_min"],
-        cause=row["cause_min"],
-        example=row["example_min"],
-    )
-
-
-def still_open(results: Results, now: datetime) -> list[Change]:
-    """All that is open and not accepted, as changes that happened before."""
-    rows = _read(results, "discrepancies", _pressing(now), _COLUMNS)
-    if rows is None:
-        return []
-    return _changes(rows.append_column("transition", pa.array(["open"] * rows.num_rows)))
-
-
-def _pressing(now: datetime) -> pc.Expression:
-    until = pc.field("ack_until")
-    return (pc.field("state") == "open") & (until.is_null() | (until <= pa.scalar(now)))
-
-
-def open_now(results: Results, now: datetime) -> dict[str | None, dict[str, int]]:
-    """By table and severity what is open and not accepted."""
-    rows = _read(results, "discrepancies", _pressing(now), ("table_name", "severity"))
-    found: dict[str | None, dict[str, int]] = {}
-    counted = (
-        rows.group_by(["table_name", "severity"]).aggregate([([], "count_all")]).to_pylist() if rows else []
-    )
-    for row in counted:
-        found.setdefault(row["table_name"], {})[row["severity"]] = row["count_all"]
-    return found

@@ -24,13 +24,14 @@ from lakeaudit.alerts.decide import (
     unheard_for_long,
 )
 from lakeaudit.alerts.deliver import CannotDeliver, Channel, Post, channel
-from lakeaudit.alerts.news import news_of, open_now, still_open
+from lakeaudit.alerts.news import news_of
 from lakeaudit.aws import Clients
 from lakeaudit.config import Alert, Lake
 from lakeaudit.ids import digest
 from lakeaudit.kinds import SEVERITIES
 from lakeaudit.report.words import second
 from lakeaudit.results import put
+from lakeaudit.results.changes import open_now, still_open
 from lakeaudit.results.read import PUBLISHED, Results, Row
 
 LATE = timedelta(days=3)

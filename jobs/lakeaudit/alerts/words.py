@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from lakeaudit.alerts.decide import FAILED, MASS_LOSS, OVERDUE, RECOVERED, STILL_OPEN, SUSPECT, Notice
-from lakeaudit.alerts.news import Change
 from lakeaudit.kinds import KINDS
-from lakeaudit.report.words import count, second, shell_word, size, visible
+from lakeaudit.report.words import count, happened, second, shell_word, size, visible
+from lakeaudit.results.changes import Change
 
 MOST_SECTIONS = 12
 """Tables told in one message; the rest is a number."""
@@ -17,14 +17,6 @@ _OF_AUDIT = {
     OVERDUE: "no audit was published for too long",
     RECOVERED: "audits work again",
 }
-_TRANSITIONS = {
-    "opened": "new",
-    "reopened": "back again",
-    "escalated": "worse",
-    "reclassified": "of another kind",
-    "open": "still open",
-}
-
 _ENDS = {
     "restored": "resolved: as it should be again",
     "reference_removed": "closed, NOT restored: the table does not list it any more; given up: {}",
@@ -76,7 +68,7 @@ def _change(change: Change, lake_file: str, run_id: str, *, redact: bool) -> Ite
         yield f"known since {_time(change.since)}"
         return
     means = KINDS[change.kind].words if change.kind in KINDS else "of a kind that this version does not know"
-    yield f"{number} {kind} ({change.severity}), {_TRANSITIONS[change.transition]}: {means}"
+    yield f"{number} {kind} ({change.severity}), {happened(change.transition)}: {means}"
     yield f"at stake: {_stake(change)}"
     yield from _where(change, redact=redact)
     yield f"since {_time(change.since)}; {f'cause: {change.cause}' if change.cause else 'cause not known'}"

@@ -29,6 +29,17 @@ MAX_FINDINGS = 5_000
 
 
 @dataclass(frozen=True)
+class History:
+    """What the run changed in the ledger and what is open after it, each summed by table, kind and severity.
+
+    Rows have table, transition, kind, severity, resolution, number, files, rows, bytes and since (first evidence).
+    """
+
+    changes: Sequence[Row]
+    still_open: Sequence[Row]
+
+
+@dataclass(frozen=True)
 class PageData:
     """What the page is made of.
 
@@ -41,6 +52,7 @@ class PageData:
             rows_at_stake, bytes_at_stake and the soonest recoverable_until.
         generated_at: when the page was made, UTC.
         demo: for the demo's page: seed, broken (the breaker's own acts, as mappings of one shape), matched.
+        history: None for a run before the last one, of which it is not known any more.
     """
 
     lake: str
@@ -50,6 +62,7 @@ class PageData:
     totals: Sequence[Row]
     generated_at: datetime
     demo: Row | None = None
+    history: History | None = None
 
     @property
     def found(self) -> int:
@@ -70,6 +83,7 @@ def page_data(
     totals: Sequence[Row],
     generated_at: datetime,
     demo: Row | None = None,
+    history: History | None = None,
 ) -> PageData:
     """Order the findings worst first and cut them at MAX_FINDINGS.
 
@@ -77,7 +91,7 @@ def page_data(
         ValueError: the totals count fewer findings than were given, so they are not of the same run.
     """
     shown = sorted(findings, key=worst_first)[:MAX_FINDINGS]
-    page = PageData(lake, run, coverage, shown, totals, generated_at, demo)
+    page = PageData(lake, run, coverage, shown, totals, generated_at, demo, history)
     if page.not_shown < 0:
         raise ValueError(f"{len(shown)} findings given, but the totals count {page.found}: not of one run")
     return page

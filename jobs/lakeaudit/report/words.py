@@ -147,6 +147,22 @@ def command(lake: str, run_id: str, finding: Mapping[str, Any]) -> str:
     return f"lakeaudit findings {shell_word(lake)} --run-id {shell_word(run_id)} --kind {finding['kind']}{table}{files}"
 
 
+_TRANSITIONS = {
+    "opened": "new",
+    "reopened": "back again",
+    "escalated": "worse",
+    "reclassified": "of another kind",
+    "open": "still open",
+}
+
+
+def happened(transition: str, resolution: str | None = None) -> str:
+    """What became of a discrepancy, in two or three words."""
+    if transition == "resolved" and resolution == "reference_removed":
+        return "closed, not restored"
+    return _TRANSITIONS.get(transition, transition.replace("_", " "))
+
+
 CONFIRMED = {
     "live": "confirmed by a live look",
     "sample": "part of a mass loss, of which a sample was confirmed by a live look",

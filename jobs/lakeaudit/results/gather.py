@@ -1,8 +1,12 @@
 """What a page or a terminal shows of one published run, read from its results."""
 
+from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import datetime
 
-from lakeaudit.report.page import PageData, page_data
+from lakeaudit.kinds import SEVERITIES
+from lakeaudit.report.page import History, PageData, page_data
+from lakeaudit.results.changes import Change, changes_of, still_open
 from lakeaudit.results.read import Results, Row
 
 
@@ -18,4 +22,22 @@ def gather(results: Results, run: Row, lake_file: str, now: datetime, limit: int
     """
     run_id = run["run_id"]
     worst = results.worst(run_id, limit)
-    return page_data(lake_file, run, results.coverage(run_id), worst, results.totals(run_id), now)
+    history = _history(results, run_id, now)
+    coverage, totals = results.coverage(run_id), results.totals(run_id)
+    return page_data(lake_file, run, coverage, worst, totals, now, history=history)
+
+
+def _history(results: Results, run_id: str, now: datetime) -> History | None:
+    """Of the last run only: the ledger says how things stand, not how they stood."""
+    last = results.last_published()
+    if last is None or last["run_id"] != run_id:
+        return None
+    return History(_rows(changes_of(results, run_id)), _rows(still_open(results, now)))
+
+
+def _rows(changes: Sequence[Change]) -> list[Row]:
+    """The worst first."""
+    return [
+        asdict(c)
+        for c in sorted(changes, key=lambda c: (SEVERITIES.index(c.severity), c.table or "", c.kind))
+    ]
