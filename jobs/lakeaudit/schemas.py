@@ -415,7 +415,8 @@ NOTICES = _row(
     receiver="string",  # where it goes, without any secret
     table_name="string",  # null: the audit itself, or evidence of no table
     fingerprint="string",  # digest of lake, receiver and what it is about: the same in every run
-    kind="string",  # discrepancies | mass_loss | audit_suspect | audit_failed | audit_overdue | audit_recovered
+    # discrepancies | mass_loss | still_open | audit_suspect | audit_failed | audit_overdue | audit_recovered
+    kind="string",
     transition="string",  # the most pressing one that it tells of
     severity="string",
     discrepancies="long",  # how many it tells of
