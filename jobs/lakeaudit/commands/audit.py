@@ -69,16 +69,18 @@ def run(
         outcome = _audited(request, lake, clients, clock, progress)
     except BaseException as error:
         said = str(error) if isinstance(error, AuditError) else type(error).__name__
-        failed = begun | {"status": "failed", "finished_at": iso(clock()), "error": said}
+        ended = {"status": "failed", "finished_at": iso(clock()), "exit_code": _code(error)}
+        failed = begun | ended | {"error": said}
         status.write(failed)
         if request.format == "json":
             print(json.dumps(failed), file=out)
         raise
-    status.write(outcome.summary)
-    found = fails(outcome.pressing, request.fail_on)
-    verdict = _printed(request, lake, clients, outcome, clock(), out)
+    code = highest(outcome.exit_code, 1 if fails(outcome.pressing, request.fail_on) else 0)
+    summary = outcome.summary | {"exit_code": code}
+    status.write(summary)
+    verdict = _printed(request, lake, clients, outcome.run_id, summary, clock(), out)
     untold = _told(request, lake, clients, clock(), progress, published=outcome.status != "failed")
-    return Told((*outcome.warnings, *untold), verdict, highest(outcome.exit_code, 1 if found else 0))
+    return Told((*outcome.warnings, *untold), verdict, code)
 
 
 def highest(*codes: int) -> int:
@@ -106,6 +108,13 @@ def as_of_time(text: str | None) -> datetime | None:
     except ValueError:
         raise BadInput(f"--as-of {text}", "is no time", "write 2026-11-21T08:00:00Z") from None
     return in_utc(at)
+
+
+def _code(error: BaseException) -> int:
+    """What the process will end with."""
+    if isinstance(error, AuditError):
+        return error.exit_code
+    return 130 if isinstance(error, KeyboardInterrupt) else 70
 
 
 def _audited(
@@ -148,7 +157,13 @@ def _session(lake: Lake, clients: Clients) -> "SparkSession":
 
 
 def _printed(
-    request: Request, lake: Lake, clients: Clients, outcome: "Outcome", now: datetime, out: TextIO
+    request: Request,
+    lake: Lake,
+    clients: Clients,
+    run_id: str,
+    summary: Mapping[str, Any],
+    now: datetime,
+    out: TextIO,
 ) -> str:
     """Print what was asked for; the verdict's line. Both are of what was published, read back."""
     from rich.console import Console
@@ -158,9 +173,9 @@ def _printed(
     from lakeaudit.results.read import Results
 
     results = Results(lake.results, clients, lake.name)
-    page = gather(results, results.run(outcome.run_id), request.lake_file, now, WORST_SHOWN)
+    page = gather(results, results.run(run_id), request.lake_file, now, WORST_SHOWN)
     if request.format == "json":
-        print(json.dumps(outcome.summary, default=iso), file=out)
+        print(json.dumps(summary, default=iso), file=out)
     else:
         show.audit(Console(file=out, highlight=False), page)
     return show.verdict_line(page)
@@ -184,5 +199,6 @@ def _unfinished(
         "findings": {},
         "severities": {},
         "states": {},
+        "exit_code": None,
         "error": error,
     }
