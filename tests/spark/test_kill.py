@@ -16,7 +16,7 @@ from tests.builders.frozen import RECEIVER, Frozen, assert_same, freeze, tables_
 from tests.builders.killed import Cycle, killed_ahead, moments_of_one_audit, new_seed
 from tests.conftest import Aws
 
-COUNT = 4
+COUNT = 6
 SEED = new_seed()
 MOMENTS = moments_of_one_audit(COUNT, SEED)
 
