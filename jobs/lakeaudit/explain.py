@@ -113,8 +113,8 @@ def verdict_line(told: Explanation) -> str:
         return words.visible(f"UNKNOWN: no source, table or finding knows {told.uri}")
     if told.run is None:
         return words.visible(f"UNDECIDED: no audit has finished yet: {told.uri}")
-    undecided = [row["axis"] for row in told.coverage if row["status"] == "partial"]
-    if undecided or not told.coverage:
+    undecided = [row["axis"] for row in told.coverage if row["status"] not in ("complete", "off")]
+    if undecided or all(row["status"] == "off" for row in told.coverage):
         bare = f"the last audit did not cover {told.table}" if told.table else "no table owns it"
         what = f"{', '.join(undecided)} only partly decided" if undecided else bare
         return words.visible(f"UNDECIDED: no finding, but {what}: {told.uri}")

@@ -86,7 +86,7 @@ def audit(
                 writer.put_run(_refused(stamp, started, scope, clock(), refused, guarded))
                 raise refused
         with progress.stage("publish") as log:
-            publish(writer, judgement, stamp, names)
+            publish(writer, judgement, stamp, () if parts else names)
             ledger.publish(changes)
             standing = ledger.standing(context.now)
             outcome = conclude(observed, judgement, guarded, standing, stamp, started, clock())
@@ -137,7 +137,10 @@ def new_run_id(at: datetime) -> str:
 
 
 def publish(writer: ResultsWriter, judgement: Judgement, stamp: Stamp, names: Sequence[str]) -> None:
-    """Write the run's rows in the contract's order; the ledger's and the final row of `runs` come after them."""
+    """Write the run's rows in the contract's order; the ledger's and the final row of `runs` come after them.
+
+    Of `names`, the tables that were audited whole, the leftover files of earlier runs go.
+    """
     writer.put("coverage", judgement.coverage_rows, stamp.run_id)
     writer.write("leftover_files", judgement.leftover_files, stamp.run_id, tables=names)
     writer.write("findings", judgement.findings, stamp.run_id)

@@ -239,6 +239,37 @@ def test_what_stays_open_is_told_again_where_the_route_asks_for_it(
     assert told(NOON + 8 * day + timedelta(minutes=1)).sent == 0
 
 
+@pytest.mark.parametrize(("killed", "well"), [(f"{one}1", f"{two}2") for one in "abz" for two in "ay"])
+def test_of_two_runs_told_in_one_round_the_later_one_counts(
+    tmp_path: Path, place: Location, slack: Catcher, killed: str, well: str
+) -> None:
+    """Whatever their ids: the failure that was over is told first, and the next failure is told again."""
+    told = Rounds(tmp_path, place, {"SLACK": json_url(slack)}, [SLACK])
+    hour = timedelta(hours=1)
+    publish(place, runs=[run(killed, "failed", finished_at=NOON), run(well, finished_at=NOON + hour)])
+    slack.answer = 500
+    told(NOON + hour)
+    slack.answer = 200
+    slack.posts.clear()
+    told(NOON + 2 * hour)
+    (post,) = slack.posts
+    assert (post["title"], post["type"]) == ("lakeaudit shop: audits work again", "success")
+    assert "Earlier, and not delivered until now: the audit failed" in post["message"]
+    publish(place, runs=[run("again", "failed", finished_at=NOON + 3 * hour)])
+    assert told(NOON + 4 * hour).sent == 1
+
+
+def test_reminders_of_two_receivers_do_not_disturb_each_other(
+    tmp_path: Path, place: Location, slack: Catcher, ops: Catcher
+) -> None:
+    publish(place, runs=[run()], discrepancies=[discrepancy(LOST)], transitions=[transition(LOST, "opened")])
+    routes = [SLACK | {"repeat": "6h"}, OPS | {"repeat": "4h"}]
+    told = Rounds(tmp_path, place, {"SLACK": json_url(slack), "OPS": json_url(ops)}, routes)
+    for hour in range(14):
+        told(NOON + timedelta(hours=hour))
+    assert (len(slack.posts), len(ops.posts)) == (1 + 2, 1 + 3)
+
+
 def test_a_mass_loss_is_one_message(tmp_path: Path, place: Location, slack: Catcher) -> None:
     rows = [finding("dropped", f"orders/{n}") for n in range(200)]
     words = "mass loss: s3_inventory s3://inv lacks 200 of 500 files of orders, and of 200 looked at now 200 are gone"

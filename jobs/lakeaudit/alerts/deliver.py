@@ -19,7 +19,7 @@ INCIDENTS = ("pagerduty", "opsgenie")
 """Schemes of channels that keep incidents by a key: they get a message a table, which can be resolved."""
 
 HOLDS_FOR = timedelta(days=7)
-"""How long Alertmanager shows an alert of which it hears nothing more, where the route does not repeat it."""
+"""How long Alertmanager shows an alert of which it hears nothing more, at least: audits tell only what changes."""
 
 _NAME_LIMIT = 100
 """SNS subjects (API reference, Publish): at most 100 ASCII characters, no line breaks."""
@@ -71,7 +71,7 @@ def channel(route: Alert, env: Mapping[str, str], clients: Clients) -> Channel:
         case SnsAlert():
             return SnsChannel(route.topic_arn, clients)
         case AlertmanagerAlert():
-            holds_for = route.repeat * 2 if route.repeat else HOLDS_FOR
+            holds_for = max(HOLDS_FOR, (route.repeat or timedelta()) * 2)
             return AlertmanagerChannel(_address(route.url_env, env), route.url_env, holds_for)
         case AppriseAlert():
             return AppriseChannel(_address(route.url_env, env), route.url_env)

@@ -70,7 +70,7 @@ def _assertions(row: Row, wrong: int) -> Iterator[Event]:
     """Whether an axis could be decided, and whether it is well: not said where nobody can know."""
     if row["status"] == "off":
         return
-    whole = row["status"] == "complete"
+    whole = row["status"] == "complete" and not (row["undecided"] or row["uncovered"])
     decided = {"actual": row["status"] + (f": {row['reason']}" if row["reason"] else "")}
     yield {
         "assertion": f"lakeaudit.{row['axis']}.decided",

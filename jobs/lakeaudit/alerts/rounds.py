@@ -16,7 +16,6 @@ from lakeaudit.alerts.decide import (
     FAILED_TO_SEND,
     OVERDUE,
     SENT,
-    STILL_OPEN,
     Notice,
     decide,
     overdue,
@@ -89,9 +88,9 @@ def _new(desk: Desk, notices: Sequence[Row]) -> list[Row]:
         if run["status"] in _FINAL and run["finished_at"] > desk.now - LATE:
             found = decide(news_of(desk.results, run, desk.now), desk.lake.alerts, before)
             before |= {notice.receiver: notice.kind for notice in found if notice.kind.startswith("audit_")}
-            made += _written(desk, run["run_id"], found)
-    made += _late(desk, runs, before)
-    return made + _again(desk, runs, [*notices, *made])
+            made += _written(desk, run["run_id"], found, len(made))
+    made += _late(desk, runs, before, len(made))
+    return made + _again(desk, runs, [*notices, *made], len(made))
 
 
 def _untold(runs: Sequence[Row], told: set[str]) -> Sequence[Row]:
@@ -100,17 +99,18 @@ def _untold(runs: Sequence[Row], told: set[str]) -> Sequence[Row]:
     return runs[last + 1 :]
 
 
-def _late(desk: Desk, runs: Sequence[Row], before: Mapping[str, str]) -> list[Row]:
+def _late(desk: Desk, runs: Sequence[Row], before: Mapping[str, str], made: int) -> list[Row]:
     """Told of the last published run: whatever is told of later ones is newer."""
     published = [run for run in runs if run["status"] in PUBLISHED]
     if not published or published[-1]["finished_at"] > desk.now - desk.lake.overdue:
         return []
     since = f"the last one was published {second(published[-1]['finished_at'])}"
     receivers = list(dict.fromkeys(route.receiver for route in desk.lake.alerts))
-    return _written(desk, published[-1]["run_id"], overdue(receivers, since, before), kind=OVERDUE)
+    found = overdue(receivers, since, before)
+    return _written(desk, published[-1]["run_id"], found, made, kind=OVERDUE)
 
 
-def _again(desk: Desk, runs: Sequence[Row], notices: Sequence[Row]) -> list[Row]:
+def _again(desk: Desk, runs: Sequence[Row], notices: Sequence[Row], made: int) -> list[Row]:
     """Of what is open for long, written down as told of the last published run."""
     published = [run for run in runs if run["status"] in PUBLISHED]
     if not published or all(route.repeat is None for route in desk.lake.alerts):
@@ -124,18 +124,28 @@ def _again(desk: Desk, runs: Sequence[Row], notices: Sequence[Row]) -> list[Row]
     if not due:
         return []
     found = reminders(due, still_open(desk.results, desk.now), desk.lake.alerts)
-    return _written(desk, published[-1]["run_id"], found, kind=STILL_OPEN)
+    rows = _rows(desk, published[-1]["run_id"], found, made)
+    same = {"lake": desk.lake.name, "notice_id": [row["notice_id"] for row in rows]}
+    if rows:  # those of other receivers and tables stay: they say when those were told
+        put.replace(desk.results, "notices", _table(rows), same)
+    return rows
 
 
-def _written(desk: Desk, run_id: str, found: Sequence[Notice], **only: str) -> list[Row]:
+def _written(desk: Desk, run_id: str, found: Sequence[Notice], made: int, **only: str) -> list[Row]:
     """Their rows, which replace what a round that was killed wrote of the same."""
-    rows = [_row(desk, run_id, notice) for notice in found]
+    rows = _rows(desk, run_id, found, made)
     if rows:
         put.replace(desk.results, "notices", _table(rows), {"lake": desk.lake.name, "run_id": run_id, **only})
     return rows
 
 
-def _row(desk: Desk, run_id: str, notice: Notice) -> Row:
+def _rows(desk: Desk, run_id: str, found: Sequence[Notice], made: int) -> list[Row]:
+    """Each later than those `made` before it in this round: the order of notices is that of their runs."""
+    later = [desk.now + timedelta(microseconds=made + at) for at in range(len(found))]
+    return [_row(desk, run_id, notice, at) for notice, at in zip(found, later, strict=True)]
+
+
+def _row(desk: Desk, run_id: str, notice: Notice, at: datetime) -> Row:
     fingerprint = notice.fingerprint(desk.lake.name)
     redact = any(route.redact for route in desk.routes(notice.receiver))
     return {
@@ -154,7 +164,7 @@ def _row(desk: Desk, run_id: str, notice: Notice) -> Row:
         "status": DUE,
         "attempts": 0,
         "error": None,
-        "made_at": desk.now,
+        "made_at": at,
         "sent_at": None,
     }
 
@@ -235,7 +245,7 @@ def _post(desk: Desk, rows: Sequence[Row]) -> Post:
     of_audit = worst["kind"].startswith("audit_")
     return Post(
         title=words.title(desk.lake.name, headlines),
-        body=words.body([section for group in groups for section in _sections(group)]),
+        body=words.body([group[-1]["message"] for group in groups] + _overtaken(groups)),
         severity=worst["severity"],
         over=all(group[-1]["over"] for group in groups),
         key=worst["fingerprint"],
@@ -252,9 +262,9 @@ def _rank(row: Row) -> tuple[bool, int, str]:
     return row["over"], SEVERITIES.index(row["severity"]), row["table_name"] or ""
 
 
-def _sections(rows: Sequence[Row]) -> list[str]:
-    newest, *older = [row["message"] for row in reversed(rows)]
-    return [newest, *map(words.late, older)]
+def _overtaken(groups: Sequence[Sequence[Row]]) -> list[str]:
+    """What could not be delivered before something newer was to be told of the same; the newest first."""
+    return [words.late(row["message"]) for group in groups for row in reversed(group[:-1])]
 
 
 _TIME = pa.timestamp("us", "UTC")

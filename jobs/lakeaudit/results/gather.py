@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import datetime
 
-from lakeaudit.kinds import SEVERITIES
 from lakeaudit.report.page import History, PageData, page_data
+from lakeaudit.report.summary import rank
 from lakeaudit.results.changes import Change, changes_of, still_open
 from lakeaudit.results.read import Results, Row
 
@@ -37,7 +37,4 @@ def _history(results: Results, run_id: str, now: datetime) -> History | None:
 
 def _rows(changes: Sequence[Change]) -> list[Row]:
     """The worst first."""
-    return [
-        asdict(c)
-        for c in sorted(changes, key=lambda c: (SEVERITIES.index(c.severity), c.table or "", c.kind))
-    ]
+    return [asdict(c) for c in sorted(changes, key=lambda c: (rank(c.severity), c.table or "", c.kind))]

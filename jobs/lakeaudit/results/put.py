@@ -15,8 +15,8 @@ from lakeaudit.results.read import Results
 from lakeaudit.results.refusals import refuse
 
 
-def replace(results: Results, table: str, rows: pa.Table, whose: Mapping[str, str]) -> None:
-    """Put rows in the place of those with these values, in one commit; the table may be new.
+def replace(results: Results, table: str, rows: pa.Table, whose: Mapping[str, str | Sequence[str]]) -> None:
+    """Put rows in the place of those with these values (of several: any of them), in one commit; the table may be new.
 
     Raises:
         CannotPublish: the results place refused.
@@ -26,7 +26,7 @@ def replace(results: Results, table: str, rows: pa.Table, whose: Mapping[str, st
         if not results.has_table(table):
             write_deltalake(uri, rows, storage_options=options)
             return
-        theirs = " AND ".join(f"{column} = {_literal(value)}" for column, value in whose.items())
+        theirs = " AND ".join(f"{column} IN ({_literals(value)})" for column, value in whose.items())
         write_deltalake(uri, rows, mode="overwrite", predicate=theirs, storage_options=options)
 
 
@@ -69,6 +69,10 @@ def shape(results: Results, table: str) -> Shape | None:
         fields = json.loads(found.schema().to_json())["fields"]
         columns = {field["name"]: field["type"] for field in fields}
         return Shape(columns, found.protocol().min_reader_version)
+
+
+def _literals(value: str | Sequence[str]) -> str:
+    return ", ".join(map(_literal, [value] if isinstance(value, str) else value))
 
 
 def _literal(text: str) -> str:
