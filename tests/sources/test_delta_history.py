@@ -157,6 +157,10 @@ STORIES: dict[str, Story] = {
         .checkpoint(5, *BORN, add("a"), add("b")),
         {"a": "live since 3", "b": "live since 4"},
     ),
+    "escapes and schemes however they are spelled": (
+        lambda log: log.checkpoint(2, *BORN, add("%66"), add("FILE:/far/g%20h")).commit(3, remove("%66")),
+        {"f": "history since 2 removed 3", "/far/g h": "live since 2"},
+    ),
     "the state of a checkpoint alone": (
         lambda log: log.checkpoint(7, *BORN, add("a")),
         {"a": "live since 7"},

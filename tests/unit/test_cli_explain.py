@@ -1,10 +1,13 @@
 """`lakeaudit explain`: what each source says of one file. A real S3 and DynamoDB server, no JVM."""
 
+import io
 import json
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from lakeaudit import cli
@@ -177,6 +180,8 @@ def test_a_healthy_file(capsys: Captured, lake: str, place: Location, bucket: st
 @pytest.mark.parametrize(
     ("coverage", "verdict"),
     [
+        ([covered(status="off")], "UNDECIDED: no finding, but the last audit did not cover orders"),
+        ([covered(status="overtaken")], "UNDECIDED: no finding, but content only partly decided"),
         (
             [covered(status="partial", decided_share=None)],
             "UNDECIDED: no finding, but content only partly decided",
@@ -207,6 +212,8 @@ def test_before_the_first_audit(capsys: Captured, lake: str, bucket: str) -> Non
 COMMITS = [
     [
         {"commitInfo": {"operation": "WRITE", "engineInfo": "Apache-Spark/4.1"}},
+        {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}},
+        {"metaData": {"id": "x", "partitionColumns": ["d"], "configuration": {}}},
         {"add": {"path": "d=1%2502/a", "size": 5, "dataChange": True}},
     ],
     [{"commitInfo": {"operation": "DELETE"}}, {"remove": {"path": "d=1%2502/a", "dataChange": True}}],
@@ -249,7 +256,13 @@ def test_deep_names_the_commits_that_added_and_removed_it(
         ("_delta_log/none", b"", "no state can be rebuilt"),
         (f"_delta_log/{0:020}.json", b'{"add": {"path": "a"', "is gone or torn"),
         (f"_delta_log/{3:020}.checkpoint.parquet", b"PAR1", "is gone or damaged"),
-        (f"_delta_log/{3:020}.checkpoint.6a3.json", b'{"checkpointMetadata": {}}', ""),
+        (
+            f"_delta_log/{3:020}.checkpoint.6a3.json",
+            b'{"checkpointMetadata": {}}',
+            "no protocol and metaData",
+        ),
+        (f"_delta_log/{3:020}.checkpoint.6a3.json", b'{"sidecar": 7}', "no protocol and metaData"),
+        (f"_delta_log/{0:020}.json", b"[" * 200_000, "is gone or torn"),
         (
             f"_delta_log/{3:020}.checkpoint.6a3.json",
             b'{"sidecar": {"path": "far%20away.parquet"}}',
@@ -264,6 +277,53 @@ def test_deep_does_not_know_what_a_damaged_log_does_not_tell(
     log = told(capsys, lake, f"s3://{bucket}/orders/a", "--deep")["sources"][0]
     assert log["answer"] == ("unknown" if reason else "absent")
     assert reason in log["reason"]
+
+
+HERE = [
+    {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}},
+    {"metaData": {"id": "x", "configuration": {}}},
+]
+THERE = {"add": {"path": "a", "size": 5}}
+
+
+@pytest.mark.parametrize(
+    ("actions", "answer", "reason"),
+    [
+        ([*HERE, THERE], "present", ""),
+        ([THERE], "unknown", "no protocol and metaData"),
+        ([*HERE, THERE, {"protocol": {"minReaderVersion": 3, "readerFeatures": ["someday"]}}], "unknown", "someday"),
+        ([*HERE, THERE, {"protocol": {"minReaderVersion": 3, "readerFeatures": ["catalogManaged"]}}],
+         "unknown", "managed by a catalog"),
+        ([*HERE, THERE, {"metaData": {"configuration": "x"}}], "unknown", "cannot be understood"),
+        ([*HERE, THERE, {"add": {"path": "b", "deletionVector": "x"}}], "present", ""),
+        ([*HERE, THERE, {"add": {"path": "b", "deletionVector": {"offset": [1], "storageType": {}}}}], "present", ""),
+        ([{"commitInfo": {"inCommitTimestamp": 10**18}}, *HERE, THERE], "present", ""),
+        ([{"commitInfo": {"inCommitTimestamp": 1e999}}, *HERE, THERE], "present", ""),
+        ([{"commitInfo": ["x"]}, *HERE, THERE, {"add": [1]}, {"remove": {"path": 7}}], "present", ""),
+        ([*HERE, {"add": {"path": "s3://%BUCKET%/orders/a"}}], "present", ""),
+        ([*HERE, {"add": {"path": "S3A://%BUCKET%/orders/%61"}}], "present", ""),
+        ([*HERE, {"add": {"path": "gs://%BUCKET%/orders/a"}}], "absent", ""),
+    ],
+)  # fmt: skip
+def test_deep_answers_where_the_audit_would_and_breaks_at_nothing(
+    capsys: Captured, lake: str, bucket: str, aws: Aws, actions: list[Any], answer: str, reason: str
+) -> None:
+    body = "\n".join(map(json.dumps, actions)).replace("%BUCKET%", bucket)
+    aws.s3.put_object(Bucket=bucket, Key=f"orders/_delta_log/{0:020}.json", Body=body.encode())
+    log = told(capsys, lake, f"s3://{bucket}/orders/a", "--deep")["sources"][0]
+    assert log["answer"] == answer
+    assert reason in log["reason"]
+
+
+def test_deep_ends_where_a_sidecar_names_itself(capsys: Captured, lake: str, bucket: str, aws: Aws) -> None:
+    names = pa.table({"sidecar": [{"path": "s.parquet"}], "add": [{"path": "a"}]})
+    body = io.BytesIO()
+    pq.write_table(names, body)
+    top = "\n".join(map(json.dumps, [*HERE, {"sidecar": {"path": "s.parquet"}}]))
+    aws.s3.put_object(Bucket=bucket, Key=f"orders/_delta_log/{3:020}.checkpoint.6a3.json", Body=top.encode())
+    aws.s3.put_object(Bucket=bucket, Key="orders/_delta_log/_sidecars/s.parquet", Body=body.getvalue())
+    log = told(capsys, lake, f"s3://{bucket}/orders/a", "--deep")["sources"][0]
+    assert (log["answer"], len(log["facts"]["history"])) == ("present", 1)
 
 
 def test_a_refusal_is_never_an_absence(

@@ -3,19 +3,22 @@
 For the driver's few files only: data files go from storage to Spark partitions.
 """
 
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
 from lakeaudit.aws import Clients, explain, is_missing
 from lakeaudit.errors import SourceError
 from lakeaudit.keys import Location
+
+_CHUNK = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -93,7 +96,8 @@ def copied(clients: Clients, place: Location) -> Iterator[IO[bytes] | None]:
             if place.is_local:
                 copy.write(Path(place.spark_path).read_bytes())
             else:
-                clients.s3(place.bucket).download_fileobj(place.bucket, place.key, copy)
+                body: Any = clients.s3(place.bucket).get_object(Bucket=place.bucket, Key=place.key)["Body"]
+                shutil.copyfileobj(body, copy, _CHUNK)
         except FileNotFoundError:
             yield None
             return

@@ -124,7 +124,7 @@ def in_commit_time(first_line: str) -> int | None:
         return None
     try:
         return int(json.loads(first_line)["commitInfo"]["inCommitTimestamp"])
-    except (ValueError, TypeError, LookupError):
+    except (ValueError, TypeError, LookupError, OverflowError, RecursionError):
         return None
 
 

@@ -1,20 +1,15 @@
 """What a Delta log says of one file, without Spark: the oldest readable state, and every commit after it."""
 
 import json
-import re
-from base64 import b85decode, b85encode
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import reduce
 from itertools import groupby
 from typing import Any
 from urllib.parse import unquote
-from uuid import UUID
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakeaudit.aws import Clients
@@ -23,24 +18,18 @@ from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import copied, list_files, read_bytes
 from lakeaudit.evidence.manifest.delta_lines import in_commit_time
 from lakeaudit.evidence.manifest.delta_log import Log, Plan, commit_times, parse, plan
-from lakeaudit.keys import Location, identify
+from lakeaudit.evidence.manifest.delta_meta import NotReadable, understand
+from lakeaudit.evidence.manifest.delta_sought import Row, Sought
+from lakeaudit.keys import Location
 
-Row = dict[str, Any]
 Answer = tuple[str, list[Row], str]
 
 _AT_ONCE = 16
-_DID = {"add": "added", "remove": "removed", "cdc": "written as change data"}
 _LEAVES = (
     *("path", "size", "dataChange"),
     *("deletionVector.storageType", "deletionVector.pathOrInlineDv", "deletionVector.offset"),
 )
-_PLAIN = re.compile(r"[A-Za-z0-9._-]+")
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:")
-_VECTOR = re.compile(r"deletion_vector_([0-9a-f-]{36})\.bin")
-_UUID_CHARS = 20
-_Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
-_B85 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
-"""The digits of Delta's deletion vectors, and those of Python's `base64` for the same numbers."""
+_STATE = ("protocol", "metaData")
 
 
 def read(table: Table, clients: Clients, bucket: str, key: str) -> Answer:
@@ -51,17 +40,27 @@ def read(table: Table, clients: Clients, bucket: str, key: str) -> Answer:
         chosen = plan(log)
         if chosen is None:
             return "unknown", [], f"no state can be rebuilt from {folder.uri}"
-        return _answer(*_Reading(clients, log, chosen, _Sought(table.location, bucket, key)).acts())
-    except SourceError as error:
+        return _answer(*_Reading(clients, log, chosen, Sought(table.location, bucket, key)).acts())
+    except (SourceError, NotReadable) as error:
         return "unknown", [], str(error)
 
 
-def _answer(acts: list[Row], unread: list[str]) -> Answer:
+def _answer(acts: list[Row], unread: list[str], newest: Row) -> Answer:
+    if not unread:
+        _understood(newest)
     listed = _listed(acts)
     history = [{name: value for name, value in act.items() if name != "entry"} for act in acts]
     if unread:
         return "unknown", history, "; ".join(unread[:3])
     return ("present" if listed else "deleted" if acts else "absent"), history, ""
+
+
+def _understood(newest: Row) -> None:
+    """NotReadable where the audit could not read the table either."""
+    try:
+        understand(*(json.dumps(newest[name], default=str) if name in newest else None for name in _STATE))
+    except (ValueError, TypeError, LookupError, AttributeError) as error:
+        raise NotReadable("its protocol and metaData cannot be understood") from error
 
 
 def _listed(acts: list[Row]) -> set[Any]:
@@ -77,85 +76,35 @@ def _listed(acts: list[Row]) -> set[Any]:
 
 
 @dataclass(frozen=True)
-class _Sought:
-    """The file that is sought in the log of the table at `root`."""
-
-    root: Location
-    bucket: str
-    key: str
-
-    def acts(self, action: Row) -> Iterator[Row]:
-        """What an action does to the file: nothing, mostly."""
-        for name, did in _DID.items():
-            about = action.get(name)
-            if not isinstance(about, dict) or not isinstance(about.get("path"), str):
-                continue
-            place, vector = self._place(about["path"]), about.get("deletionVector") or {}
-            absolute = bool(_SCHEME.match(about["path"])) or about["path"].startswith("/")
-            entry = (place, absolute, *map(vector.get, ("storageType", "pathOrInlineDv", "offset")))
-            if place == (self.bucket, self.key):
-                size, changes = about.get("size"), about.get("dataChange")
-                yield {"file": did, "size": size, "data_change": changes, "entry": entry}
-            if vector and self._vector_place(vector) == (self.bucket, self.key):
-                yield {"file": did, "as": "deletion vector", "of": about["path"], "entry": entry}
-
-    def may_be_in(self, actions: pa.RecordBatch) -> pa.BooleanArray:
-        """A quick look at a checkpoint: no writer escapes letters, digits, dots, dashes and underscores."""
-        name = self.key.rpartition("/")[2]
-        sought = [max(_PLAIN.findall(name), key=len, default=""), *_vector_text(name)]
-        flat = pa.Table.from_batches([actions]).flatten().flatten()
-        texts = [flat[column] for column in flat.column_names if column.endswith((".path", "Dv"))]
-        found = [pc.match_substring(text, word) for text in texts for word in sought]
-        found += [pc.is_valid(flat[column]) for column in flat.column_names if column == "sidecar.path"]
-        return reduce(pc.or_, [pc.fill_null(each, False) for each in found]).combine_chunks()
-
-    def _place(self, path: str) -> tuple[str, str] | None:
-        plain = unquote(path)
-        if _SCHEME.match(path) or path.startswith("/"):
-            return identify(plain)
-        return self.root.bucket, self.root.prefix + plain
-
-    def _vector_place(self, vector: Row) -> tuple[str, str] | None:
-        """Rule: "Derived Fields" of the Delta protocol."""
-        text = str(vector.get("pathOrInlineDv"))
-        if vector.get("storageType") == "p":
-            return self._place(text)
-        folder = f"{text[:-_UUID_CHARS]}/" if text[:-_UUID_CHARS] else ""
-        try:
-            uuid = UUID(bytes=b85decode(text[-_UUID_CHARS:].translate(str.maketrans(_Z85, _B85))))
-        except ValueError:
-            return None
-        return self.root.bucket, f"{self.root.prefix}{folder}deletion_vector_{uuid}.bin"
-
-
-@dataclass(frozen=True)
 class _Reading:
     """A listed log, what is to be read of it, and for which file."""
 
     clients: Clients
     log: Log
     plan: Plan
-    sought: _Sought
+    sought: Sought
 
-    def acts(self) -> tuple[list[Row], list[str]]:
-        """The acts that name the file, oldest first, and what could not be read."""
+    def acts(self) -> tuple[list[Row], list[str], Row]:
+        """The acts that name the file, oldest first, what could not be read, and the newest protocol and metaData."""
         unread = [f"commits {gap.first} to {gap.last} are gone" for gap in self.plan.gaps]
         acts: list[Row] = []
+        newest: Row = {}
         times = commit_times(self.log)
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             read = pool.map(lambda version: self._commit(version, times[version]), self.plan.commits)
-            for found, trouble in [self._base(), *read]:
+            for found, state, trouble in [self._base(), *read]:
                 acts += found
+                newest |= state
                 unread += [trouble] if trouble else []
-        return acts, unread
+        return acts, unread, newest
 
-    def _commit(self, version: int, listed_at: datetime) -> tuple[list[Row], str]:
+    def _commit(self, version: int, listed_at: datetime) -> tuple[list[Row], Row, str]:
         place = self.log.commits[version].place
         body = read_bytes(self.clients, place)
         actions, torn = _actions(body or b"")
         info: Row = next((a["commitInfo"] for a in actions if isinstance(a.get("commitInfo"), dict)), {})
         stamp = in_commit_time((body or b"").partition(b"\n")[0].decode("utf-8", "replace"))
-        at = listed_at if stamp is None else datetime.fromtimestamp(stamp / 1000, UTC)
+        at = _time(stamp, listed_at)
         about = {
             "version": version,
             "at": at,
@@ -163,23 +112,24 @@ class _Reading:
             "by": info.get("engineInfo"),
         }
         acts = [about | act for action in actions for act in self.sought.acts(action)]
-        return acts, f"{place.uri} is gone or torn" if torn or body is None else ""
+        return acts, _state(actions), f"{place.uri} is gone or torn" if torn or body is None else ""
 
-    def _base(self) -> tuple[list[Row], str]:
+    def _base(self) -> tuple[list[Row], Row, str]:
         """What the state says from which the commits go on."""
-        acts: list[Row] = []
-        broken: list[Location] = []
-        places = [part.place for part in self.plan.base.parts] if self.plan.base else []
-        for place in places:  # grows by sidecars
-            actions, whole = self._state(place)
-            broken += [] if whole else [place]
-            named = [action["sidecar"]["path"] for action in actions if action.get("sidecar")]
-            places += [self.log.folder.join("_sidecars", unquote(name.rpartition("/")[2])) for name in named]
-            about = {"version": self.plan.base_version, "operation": "checkpoint"}
-            acts += [about | act for action in actions for act in self.sought.acts(action)]
-        return acts, f"{broken[0].uri} is gone or damaged" if broken else ""
+        tops = [part.place for part in self.plan.base.parts] if self.plan.base else []
+        read = [(place, *self._checkpoint(place)) for place in tops]
+        top = [action for _, actions, _ in read for action in actions]
+        sidecars = dict.fromkeys(name for action in top if (name := _sidecar(action)) is not None)
+        read += [(place, *self._checkpoint(place)) for place in map(self._sidecar_place, sidecars)]
+        about = {"version": self.plan.base_version, "operation": "checkpoint"}
+        broken = [place.uri for place, _, whole in read if not whole]
+        acts = [about | act for _, actions, _ in read for a in actions for act in self.sought.acts(a)]
+        return acts, _state(top), f"{broken[0]} is gone or damaged" if broken else ""
 
-    def _state(self, place: Location) -> tuple[list[Row], bool]:
+    def _sidecar_place(self, name: str) -> Location:
+        return self.log.folder.join("_sidecars", unquote(name.rpartition("/")[2]))
+
+    def _checkpoint(self, place: Location) -> tuple[list[Row], bool]:
         """The actions of a checkpoint's file that may be about the sought one, and whether it could be read."""
         if place.key.endswith(".json"):
             actions, torn = _actions(read_bytes(self.clients, place) or b"")
@@ -187,13 +137,38 @@ class _Reading:
         with copied(self.clients, place) as body:
             try:
                 return (list(_rows(pq.ParquetFile(body), self.sought)), True) if body else ([], False)
-            except (pa.ArrowException, OSError):
+            except (pa.ArrowException, OSError, ValueError, OverflowError):
                 return [], False
 
 
-def _rows(file: pq.ParquetFile, sought: _Sought) -> Iterator[Row]:
-    kept = [name for name in ("add", "remove", "sidecar") if name in file.schema_arrow.names]
-    for batch in file.iter_batches(8192, columns=[f"{name}.{leaf}" for name in kept for leaf in _LEAVES]):
+def _time(stamp: int | None, otherwise: datetime) -> datetime:
+    if stamp is None:
+        return otherwise
+    try:
+        return datetime.fromtimestamp(stamp / 1000, UTC)
+    except (ValueError, OverflowError, OSError):
+        return otherwise
+
+
+def _state(actions: list[Row]) -> Row:
+    """The last protocol and metaData of these actions."""
+    found = {name: a[name] for a in actions for name in _STATE if isinstance(a.get(name), dict)}
+    if isinstance(
+        settings := found.get("metaData", {}).get("configuration"), list
+    ):  # Parquet's maps are pairs
+        found["metaData"] = found["metaData"] | {"configuration": dict(settings)}
+    return found
+
+
+def _sidecar(action: Row) -> str | None:
+    named = action.get("sidecar")
+    return str(named.get("path")) if isinstance(named, dict) else None
+
+
+def _rows(file: pq.ParquetFile, sought: Sought) -> Iterator[Row]:
+    there = file.schema_arrow.names
+    wanted = [f"{name}.{leaf}" for name in ("add", "remove", "sidecar") for leaf in _LEAVES if name in there]
+    for batch in file.iter_batches(8192, columns=[*wanted, *(name for name in _STATE if name in there)]):
         yield from batch.filter(sought.may_be_in(batch)).to_pylist()
 
 
@@ -206,12 +181,6 @@ def _actions(body: bytes) -> tuple[list[Row], bool]:
 def _action(line: bytes) -> Row | None:
     try:
         action = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return action if isinstance(action, dict) else None
-
-
-def _vector_text(name: str) -> list[str]:
-    """How a log writes the UUID in the name of a deletion vector's file."""
-    uuids = [UUID(found[1]) for found in [_VECTOR.fullmatch(name)] if found]
-    return [b85encode(uuid.bytes).decode().translate(str.maketrans(_B85, _Z85)) for uuid in uuids]

@@ -176,6 +176,14 @@ def _parquet_lines(stream: IO[bytes]) -> Iterator[Line]:
             raise _Unread("it has no column `path`")
         number = 0
         for batch in file.iter_batches(8192, columns=known):
-            for row in batch.to_pylist():
+            for row in _plain_rows(batch):
                 number += 1
                 yield Line(number, row)
+
+
+def _plain_rows(batch: pa.RecordBatch) -> list[Row]:
+    try:
+        rows: list[Row] = batch.to_pylist()
+    except (ValueError, OverflowError, LookupError) as error:  # times beyond the calendar, unknown zones
+        raise _Unread(f"a value of it cannot be understood ({type(error).__name__})") from error
+    return rows
