@@ -50,11 +50,6 @@ LOST = finding(
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Location:
-    return Location.parse(str(tmp_path / "results"))
-
-
-@pytest.fixture
 def slack() -> Iterator[Catcher]:
     with catching() as caught:
         yield caught

@@ -20,7 +20,6 @@ from tests.builders.results import (
     discrepancy,
     finding,
     group,
-    lake_file,
     leftover,
     publish,
     run,
@@ -28,16 +27,6 @@ from tests.builders.results import (
 )
 
 Captured = pytest.CaptureFixture[str]
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Location:
-    return Location.parse(str(tmp_path / "results"))
-
-
-@pytest.fixture
-def lake(tmp_path: Path, place: Location) -> str:
-    return lake_file(tmp_path, place)
 
 
 def last_line(capsys: Captured) -> str:

@@ -14,7 +14,7 @@ from lakeaudit.commands.audit import EXIT_ORDER, fails, highest
 from lakeaudit.commands.status import StatusFile
 from lakeaudit.errors import AuditError, CannotAudit, CannotPublish
 from lakeaudit.keys import Location
-from tests.builders.results import covered, finding, lake_file, publish, run
+from tests.builders.results import covered, finding, publish, run
 
 Captured = pytest.CaptureFixture[str]
 Audit = Callable[..., None]
@@ -25,16 +25,6 @@ SUMMARY = {
     "tables": {"orders": "complete"}, "sources": [], "coverage": {}, "findings": {}, "severities": {}, "states": {},
 }  # fmt: skip
 KEYS = set(SUMMARY)
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Location:
-    return Location.parse(str(tmp_path / "results"))
-
-
-@pytest.fixture
-def lake(tmp_path: Path, place: Location) -> str:
-    return lake_file(tmp_path, place)
 
 
 @pytest.fixture

@@ -33,11 +33,6 @@ BEFORE = NOON - timedelta(days=1)
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Location:
-    return Location.parse(str(tmp_path / "results"))
-
-
-@pytest.fixture
 def store(aws: Aws) -> str:
     """An S3Guard table."""
     if STORE not in aws.dynamodb.list_tables()["TableNames"]:

@@ -33,11 +33,6 @@ WHY = ("--reason", "known, ticket 12", "--until", "2999-01-31", "--by", "ann")
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Location:
-    return Location.parse(str(tmp_path / "results"))
-
-
-@pytest.fixture
 def lake(tmp_path: Path, place: Location) -> str:
     publish(place, runs=[run()], discrepancies=ROWS, transitions=[transition(ROWS[0], "opened")])
     other = discrepancy(finding("dropped", "orders/x", discrepancy_id="aaaaaa22"), lake="other")

@@ -17,11 +17,6 @@ from tests.builders.results import LAKE, NOON, covered, finding, group, leftover
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Location:
-    return Location.parse(str(tmp_path / "results"))
-
-
-@pytest.fixture
 def results(place: Location) -> Results:
     return Results(place, Clients(), LAKE)
 

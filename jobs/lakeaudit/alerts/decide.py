@@ -110,10 +110,7 @@ def reminders(
     found = []
     for receiver, table in due:
         theirs = [route for route in routes if route.receiver == receiver]
-        changes = tuple(
-            change for change in still_open
-            if change.table == table and any(concerns(route, table, change.severity) for route in theirs)
-        )  # fmt: skip
+        changes = tuple(change for change in _concerning(theirs, still_open) if change.table == table)
         found += [Notice(receiver, table, STILL_OPEN, "open", changes)] if changes else []
     return found
 
@@ -129,10 +126,8 @@ def _of_audit(news: News, receiver: str, last: str | None) -> Iterator[Notice]:
 
 def _of_tables(news: News, receiver: str, routes: Sequence[Alert]) -> Iterator[Notice]:
     wanted: dict[str | None, list[Change]] = {}
-    for change in news.changes:
-        if change.transition in TOLD and any(
-            concerns(route, change.table, change.severity) for route in routes
-        ):
+    for change in _concerning(routes, news.changes):
+        if change.transition in TOLD:
             wanted.setdefault(change.table, []).append(change)
     for table, changes in wanted.items():
         worst = min((change.transition for change in changes), key=TOLD.index)
@@ -140,6 +135,12 @@ def _of_tables(news: News, receiver: str, routes: Sequence[Alert]) -> Iterator[N
         open_now = news.open.get(table, {})
         over = not any(concerns(route, table, name) for route in routes for name, n in open_now.items() if n)
         yield Notice(receiver, table, MASS_LOSS if loss else DISCREPANCIES, worst, tuple(changes), loss, over)
+
+
+def _concerning(routes: Sequence[Alert], changes: Sequence[Change]) -> Iterator[Change]:
+    for change in changes:
+        if any(concerns(route, change.table, change.severity) for route in routes):
+            yield change
 
 
 def concerns(route: Alert, table: str | None, severity: str) -> bool:

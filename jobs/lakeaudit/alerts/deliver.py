@@ -26,7 +26,6 @@ _NAME_LIMIT = 100
 
 _TYPES = {"critical": NotifyType.FAILURE, "error": NotifyType.FAILURE, "warning": NotifyType.WARNING}
 
-
 _ASSET = AppriseAsset(app_id="lakeaudit", app_desc="lakeaudit", image_url_mask=None)
 """What channels show as the sender; no image is to be fetched from elsewhere."""
 

@@ -17,6 +17,7 @@ from lakeaudit.config import Table
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import copied, list_files, read_bytes
 from lakeaudit.evidence.manifest.delta_lines import in_commit_time
+from lakeaudit.evidence.manifest.delta_listing import LOG_FOLDER
 from lakeaudit.evidence.manifest.delta_log import Log, Plan, commit_times, parse, plan
 from lakeaudit.evidence.manifest.delta_meta import NotReadable, understand
 from lakeaudit.evidence.manifest.delta_sought import Row, Sought
@@ -34,7 +35,7 @@ _STATE = ("protocol", "metaData")
 
 def read(table: Table, clients: Clients, bucket: str, key: str) -> Answer:
     """(answer, history, reason) as `point.Told` has them."""
-    folder = table.location.join("_delta_log")
+    folder = table.location.join(LOG_FOLDER)
     try:
         log = parse(folder, list_files(clients, folder, flat=True))
         chosen = plan(log)
@@ -153,9 +154,8 @@ def _time(stamp: int | None, otherwise: datetime) -> datetime:
 def _state(actions: list[Row]) -> Row:
     """The last protocol and metaData of these actions."""
     found = {name: a[name] for a in actions for name in _STATE if isinstance(a.get(name), dict)}
-    if isinstance(
-        settings := found.get("metaData", {}).get("configuration"), list
-    ):  # Parquet's maps are pairs
+    settings = found.get("metaData", {}).get("configuration")
+    if isinstance(settings, list):  # Parquet's maps are pairs
         found["metaData"] = found["metaData"] | {"configuration": dict(settings)}
     return found
 
