@@ -4,7 +4,7 @@ Suspects are the verdict rows that a first reading calls findings. Only they are
 vacuums, the live check and the tables' newest states can clear a suspect, never make one.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,7 +26,7 @@ from lakeaudit.evidence.protocol import Hole
 from lakeaudit.frames import computed, small
 from lakeaudit.ledger.looks import Look, looks
 from lakeaudit.ledger.said import words
-from lakeaudit.partitions import as_asked, narrowed
+from lakeaudit.partitions import as_asked, known, narrowed
 from lakeaudit.progress import Progress
 from lakeaudit.threads import beside
 
@@ -83,7 +83,7 @@ def judge(bench: Bench, progress: Progress) -> Judgement:
             blind = blind_findings(bench.lake, bench.scope, bench.observed, holes, vacuums)
             found, files = _findings(bench, remaining, groups, blind, settled)
             tallies = coverage.together(settled, reread)
-            able = _means(bench, holes, trials, tallies)
+            able = _means(bench, holes, trials, known(world, bench.parts))
             rows = _coverage(bench, tallies, groups, able)
     taken = looks(rows, able, bench.stamp.as_of, all_sources=not bench.observed.listed)
     leftover_files = findings.as_leftover_rows(files)
@@ -148,9 +148,9 @@ def _findings(
     return computed(together), files
 
 
-def _means(bench: Bench, holes: Sequence[Hole], trials: Sequence[Trial], tallies: Tallies) -> Means:
+def _means(bench: Bench, holes: Sequence[Hole], trials: Sequence[Trial], met: Collection[str]) -> Means:
     able = means(bench.observed.evidence, bench.facts_in_scope, bench.lake.metastores, _holed(holes))
-    asked = narrowed(bench.parts, tallies)
+    asked = narrowed(bench.parts, met)
     return replace(able, overtaken=bench.memory.overtaken, trials=tuple(trials), narrowed=asked)
 
 

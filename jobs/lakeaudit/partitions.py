@@ -1,11 +1,10 @@
 """Partitions: the parts of its tables that a live audit was asked to look at. Of the rest it says nothing at all."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from pyspark.sql import DataFrame
 
-from lakeaudit.compare.coverage import Tallies
 from lakeaudit.config import Table
 from lakeaudit.errors import BadInput
 from lakeaudit.keys import Location
@@ -23,12 +22,13 @@ def parts_of(tables: Sequence[Table], partitions: Sequence[str]) -> Parts:
     Raises:
         BadInput: one is no such partition.
     """
-    named = dict.fromkeys(partition.strip("/") for partition in partitions)
+    named = {partition.strip("/"): None for partition in partitions}
     for partition in named:
         if not _PARTITION.fullmatch(partition):
             raise BadInput(f"--partition {partition}", "is no partition", "write col=value/col=value")
+    outer = [part for part in named if not any(part.startswith(f"{other}/") for other in named)]
     return (
-        {table.name: tuple(table.location.join(part) for part in named) for table in tables} if named else {}
+        {table.name: tuple(table.location.join(part) for part in outer) for table in tables} if outer else {}
     )
 
 
@@ -36,18 +36,32 @@ def within(rows: DataFrame, parts: Parts) -> DataFrame:
     """The rows (bucket, key) that lie in one of the places; all of them where whole tables were asked for."""
     if not parts:
         return rows
+    return _placed(rows, parts).filter("__part is not null").drop("__part")
+
+
+def known(rows: DataFrame, parts: Parts) -> frozenset[str]:
+    """URIs of the places in which any of the rows (bucket, key) lies."""
+    if not parts:
+        return frozenset()
+    found = _placed(rows.select("bucket", "key"), parts).select("__part").distinct().collect()
+    return frozenset(row["__part"] for row in found if row["__part"] is not None)
+
+
+def _placed(rows: DataFrame, parts: Parts) -> DataFrame:
     places = {place: place.uri for of_table in parts.values() for place in of_table}
-    return attach_label(rows, places, "__part").filter("__part is not null").drop("__part")
+    return attach_label(rows, places, "__part")
 
 
-def narrowed(parts: Parts, tallies: Tallies) -> dict[str, str]:
-    """By table why its coverage is partial: what was asked for, or that nobody knows a file there."""
-    known = {table for (table, _), tally in tallies.items() if tally.files}
-    asked = {table: ", ".join(place.uri for place in places) for table, places in parts.items()}
-    return {
-        table: f"only {names} was looked at, as asked" if table in known else f"{_NOBODY} {names}"
-        for table, names in asked.items()
-    }
+def narrowed(parts: Parts, known: Collection[str]) -> dict[str, str]:
+    """By table why its coverage is partial: what was asked for, or that nobody knows a file in some of it."""
+    said = {}
+    for table, places in parts.items():
+        asked = [place.uri for place in places]
+        blind = [uri for uri in asked if uri not in known]
+        said[table] = (
+            f"{_NOBODY} {', '.join(blind)}" if blind else f"only {', '.join(asked)} was looked at, as asked"
+        )
+    return said
 
 
 def as_asked(narrowed: Mapping[str, str]) -> frozenset[str]:

@@ -189,6 +189,8 @@ def test_a_live_audit_of_one_table_or_partition_lists_just_that(
         "reason": f"only s3://{bucket}/{days}/{here} was looked at, as asked",
     }  # fmt: skip
     assert states_of(lake) == opened | {f"s3://{bucket}/{lost[0]}": "resolved"}
+    outcome = run(lake, tables=("customers",), live=True, partitions=(here, "day=1970-01-01"))
+    assert (outcome.exit_code, outcome.status) == (3, "partial")
 
 
 def states_of(lake: Lake) -> dict[str, str]:

@@ -175,6 +175,7 @@ MAY_COLLECT = {
     ("lakeaudit.profiles", "of_ledger"): "states",
     ("lakeaudit.trial", "tried"): "one row per table and source that lacks very much",
     ("lakeaudit.trial", "_counted"): "one row per table and source on trial",
+    ("lakeaudit.partitions", "known"): "one row per partition asked for",
     ("lakeaudit.blind", "blind_findings"): "one row per table whose history an unlogged VACUUM explains",
     (
         "lakeaudit.compare.mass",

@@ -2,7 +2,6 @@
 
 import pytest
 
-from lakeaudit.compare.coverage import Tally
 from lakeaudit.config import Table
 from lakeaudit.errors import BadInput
 from lakeaudit.keys import Location
@@ -18,6 +17,8 @@ ITEMS = Table(name="items", location=Location("lake", "items"))
         ([], {}),
         (["day=1"], {"orders": ("orders/day=1",), "items": ("items/day=1",)}),
         (["/day=1/hour=2/", "day=1/hour=2"], {"orders": ("orders/day=1/hour=2",), "items": ("items/day=1/hour=2",)}),
+        (["day=1/hour=2", "day=1", "day=12"], {"orders": ("orders/day=1", "orders/day=12"),
+                                               "items": ("items/day=1", "items/day=12")}),
         (["day=", "a=%3A"], {"orders": ("orders/day=", "orders/a=%3A"), "items": ("items/day=", "items/a=%3A")}),
     ],
 )  # fmt: skip
@@ -33,10 +34,11 @@ def test_what_is_no_partition(text: str) -> None:
 
 
 def test_a_partition_that_nobody_knows_is_not_fine() -> None:
-    parts = parts_of([ORDERS, ITEMS], ["day=1"])
-    said = narrowed(parts, {("orders", "content"): Tally({"consistent": 3})})
+    parts = parts_of([ORDERS, ITEMS], ["day=1", "day=2"])
+    both = {f"s3://lake/orders/day={day}" for day in (1, 2)}
+    said = narrowed(parts, {*both, "s3://lake/items/day=1"})
     assert said == {
-        "orders": "only s3://lake/orders/day=1 was looked at, as asked",
-        "items": "neither a manifest nor storage knows a file in s3://lake/items/day=1",
+        "orders": "only s3://lake/orders/day=1, s3://lake/orders/day=2 was looked at, as asked",
+        "items": "neither a manifest nor storage knows a file in s3://lake/items/day=2",
     }
     assert as_asked(said) == {said["orders"]}
