@@ -6,7 +6,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import boto3
 from botocore.config import Config
@@ -17,6 +17,7 @@ from botocore.exceptions import (
     EndpointConnectionError,
     NoCredentialsError,
     PartialCredentialsError,
+    ReadTimeoutError,
 )
 
 if TYPE_CHECKING:
@@ -120,17 +121,38 @@ _CODES = {
     "ExpiredTokenException": ("the credentials have expired", "renew them and run again"),
 }
 
+_PASSING = {
+    *("SlowDown", "Throttling", "ThrottlingException", "ThrottledException", "RequestLimitExceeded"),
+    *("ProvisionedThroughputExceededException", "RequestTimeout", "ExpiredToken", "ExpiredTokenException"),
+}
+_SERVER_AT_FAULT = 500
 
-def explain(error: Exception) -> tuple[str, str]:
-    """(what went wrong, the way out) of an AWS failure, without secrets and on one line."""
+
+class Failure(NamedTuple):
+    """An AWS failure in words, without secrets and on one line; `may_pass`: another try may do."""
+
+    what: str
+    way_out: str
+    may_pass: bool = False
+
+
+def explain(error: Exception) -> Failure:
+    """What went wrong, and the way out."""
     if isinstance(error, NoCredentialsError | PartialCredentialsError):
-        return "no AWS credentials found", "set a profile, role or environment of the AWS chain"
+        return Failure("no AWS credentials found", "set a profile, role or environment of the AWS chain")
     if isinstance(error, EndpointConnectionError | ConnectTimeoutError | ConnectionClosedError):
-        return "the endpoint cannot be reached", "check s3.endpoint and the network"
+        return Failure("the endpoint cannot be reached", "check s3.endpoint and the network", may_pass=True)
+    if isinstance(error, ReadTimeoutError):
+        return Failure("the store did not answer in time", "run it again when it does", may_pass=True)
     if isinstance(error, ClientError):
         code = code_of(error) or "?"
-        return _CODES.get(code, (f"the store answered {code}", "see the store's own log"))
-    return type(error).__name__, "run again with --debug for the full story"
+        words = _CODES.get(code, (f"the store answered {code}", "see the store's own log"))
+        return Failure(*words, may_pass=code in _PASSING or _status(error) >= _SERVER_AT_FAULT)
+    return Failure(type(error).__name__, "run again with --debug for the full story")
+
+
+def _status(error: ClientError) -> int:
+    return int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
 
 
 def code_of(error: ClientError) -> str:

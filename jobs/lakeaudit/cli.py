@@ -18,6 +18,7 @@ import typer
 from typer.exceptions import TyperException
 
 from lakeaudit import __version__
+from lakeaudit.commands.status import INTERRUPTED, kept, write_whole
 from lakeaudit.config import Lake, lake_schema, load_lake
 from lakeaudit.errors import AuditError, BadInput, CannotAudit
 from lakeaudit.kinds import KINDS
@@ -36,6 +37,10 @@ Ids = Annotated[
 Reason = Annotated[str, typer.Option("--reason", help="Why; it is shown wherever the discrepancy is.")]
 Until = Annotated[str, typer.Option("--until", metavar="DAY", help="The last day, such as 2027-06-01.")]
 By = Annotated[str | None, typer.Option("--by", metavar="NAME", help="Who; by default the user.")]
+Status = Annotated[
+    str | None,
+    typer.Option("--status-file", metavar="F", help="Also write the outcome as JSON to F (a path or s3://)."),
+]
 FailOn = Literal["critical", "error", "warning", "info", "never"]
 
 EXIT_CODES = (
@@ -43,9 +48,6 @@ EXIT_CODES = (
     "10 nothing could be audited; 11 a gate refused; 12 evidence lacks too much to be believed; 13 another audit is at "
     "work here, or was since; 14 results could not be written; 70 a bug of lakeaudit."
 )
-
-INTERRUPTED = 130
-"""What typer makes of Ctrl-C."""
 
 app = typer.Typer(
     add_completion=False,
@@ -124,9 +126,7 @@ def audit(
     run_id: RunId = None,
     fail_on: Annotated[FailOn, typer.Option(help="Exit 1 from this severity on.")] = "critical",
     format: Annotated[Literal["text", "json"], typer.Option()] = "text",  # noqa: A002
-    status_file: Annotated[
-        str | None, typer.Option(metavar="F", help="Also write the JSON summary to F (a path or s3://).")
-    ] = None,
+    status_file: Status = None,
 ) -> int:
     """Audit a lake once and publish what was found.
 
@@ -136,11 +136,12 @@ def audit(
     from lakeaudit.progress import progress_on
     from lakeaudit.run import Options
 
-    loaded = _load(lake)
-    parts = tuple(partition or ())
-    options = Options(tuple(table or ()), live, parts, command.as_of_time(as_of), _run_id(run_id))
-    request = command.Request(lake, options, fail_on, format, status_file)
-    told = command.run(request, loaded, clock=_now, progress=progress_on(sys.stderr), out=sys.stdout)
+    with kept(status_file, "audit") as status:
+        loaded = _load(lake)
+        parts = tuple(partition or ())
+        options = Options(tuple(table or ()), live, parts, command.as_of_time(as_of), _run_id(run_id))
+        request = command.Request(lake, options, fail_on, format, status)
+        told = command.run(request, loaded, clock=_now, progress=progress_on(sys.stderr), out=sys.stdout)
     _warn(told.warnings)
     typer.echo(told.verdict, err=True)
     return told.exit_code
@@ -221,14 +222,18 @@ def baseline(lake: LakeFile, reason: Reason, until: Until, by: By = None) -> int
 
 
 @app.command()
-def alert(lake: LakeFile) -> int:
+def alert(lake: LakeFile, status_file: Status = None) -> int:
     """Tell whom it concerns what runs have found and nobody was told yet."""
     from lakeaudit.commands import alert as command
     from lakeaudit.stores import clients_of
 
-    loaded = _load(lake)
-    done = command.send(loaded, lake, clients_of(loaded), _now())
-    return _say(command.said(done), 3 if done.failures else 0)
+    with kept(status_file, "alert") as status:
+        loaded = _load(lake)
+        status.clients = clients_of(loaded)
+        done = command.send(loaded, lake, status.clients, _now())
+        code = 3 if done.failures else 0
+        status.end("alert", code, command.said(done), retry=bool(done.failures))
+    return _say(command.said(done), code)
 
 
 @app.command()
@@ -259,26 +264,36 @@ def explain(
 @app.command()
 def report(
     lake: LakeFile,
-    output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE")] = Path("report.html"),
+    output: Annotated[
+        str, typer.Option("-o", "--output", metavar="FILE", help="A path or s3://.")
+    ] = "report.html",
+    in_results: Annotated[
+        bool, typer.Option("--in-results", help="Write report.html beside the result tables instead.")
+    ] = False,
+    status_file: Status = None,
 ) -> int:
     """Write the last published run as one self-contained page."""
     from lakeaudit import show
-    from lakeaudit.commands.status import replace_file
     from lakeaudit.report.page import MAX_FINDINGS, render
     from lakeaudit.results.gather import gather
+    from lakeaudit.stores import clients_of
 
-    results = _results(_load(lake))
-    page = gather(results, results.published(None), lake, _now(), MAX_FINDINGS)
-    try:
-        replace_file(output, render(page).encode())
-    except OSError as error:
-        raise BadInput(str(output), f"cannot be written ({error.strerror})", "choose another -o") from error
-    typer.echo(output)
-    return _told(show.verdict_line(page))
+    with kept(status_file, "report") as status:
+        loaded = _load(lake)
+        status.clients = clients_of(loaded)
+        results = _results(loaded)
+        page = gather(results, results.published(None), lake, _now(), MAX_FINDINGS)
+        place = loaded.results.join("report.html")
+        name = (place.spark_path if place.is_local else place.uri) if in_results else output
+        write_whole(name, render(page).encode(), status.clients, f"the report {name}")
+        typer.echo(name)
+        said = show.verdict_line(page)
+        status.end("report", 0, said)
+    return _told(said)
 
 
 @app.command()
-def doctor(lake: LakeFile) -> int:
+def doctor(lake: LakeFile, status_file: Status = None) -> int:
     """Check Java, jars, credentials, every source and the results place, and say what to do.
 
     The objects `_probe` and `_canary` are written to the results place and removed again.
@@ -286,8 +301,13 @@ def doctor(lake: LakeFile) -> int:
     from lakeaudit.commands import doctor as command
     from lakeaudit.stores import clients_of
 
-    loaded = _load(lake, quiet=True)
-    return command.run(loaded, clients_of(loaded), os.environ, _now(), sys.stdout, sys.stderr)
+    with kept(status_file, "doctor") as status:
+        loaded = _load(lake, quiet=True)
+        status.clients = clients_of(loaded)
+        done = command.run(loaded, status.clients, os.environ, _now(), sys.stdout)
+        status.end("doctor", done.exit_code, done.verdict, retry=done.retry)
+    typer.echo(done.verdict, err=True)
+    return done.exit_code
 
 
 @app.command()

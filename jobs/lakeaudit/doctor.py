@@ -38,6 +38,8 @@ class Check:
     state: str
     told: str
     way_out: str = ""
+    may_pass: bool = False
+    """Whether it may be gone at the next try."""
 
 
 def examine(lake: Lake, clients: Clients, env: Environment, now: datetime) -> Iterator[Check]:
@@ -167,10 +169,10 @@ def _attempt(about: str, look: Callable[[], str | probes.Found], broken: str = "
     try:
         found = look()
     except AuditError as error:
-        return Check(about, broken, f"{error.where}: {error.what}", error.way_out)
+        return Check(about, broken, f"{error.where}: {error.what}", error.way_out, error.may_pass)
     except (ClientError, BotoCoreError) as error:
-        what, way_out = explain(error)
-        return Check(about, broken, what, way_out)
+        failed = explain(error)
+        return Check(about, broken, failed.what, failed.way_out, failed.may_pass)
     if isinstance(found, str):
         return Check(about, "ok", found)
     return Check(about, "note" if found.notes else "ok", "; ".join([found.told, *found.notes]), found.way_out)

@@ -14,15 +14,18 @@ class AuditError(Exception):
         where: the source, object or setting it was met at.
         what: the problem, in words.
         way_out: what to do about it.
+        may_pass: whether it may be gone when the same is tried again, though nobody has done anything.
     """
 
     exit_code: ClassVar[int] = 70
+    may_pass = False
 
-    def __init__(self, where: str, what: str, way_out: str) -> None:
+    def __init__(self, where: str, what: str, way_out: str, may_pass: bool = False) -> None:
         self.where = where
         self.what = what
         self.way_out = way_out
-        super().__init__(where, what, way_out)
+        self.may_pass = may_pass
+        super().__init__(where, what, way_out, may_pass)
 
     def __str__(self) -> str:
         return _one_line(f"{self.where}: {self.what}; {self.way_out}")

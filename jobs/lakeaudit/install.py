@@ -1,7 +1,8 @@
 """`python -m lakeaudit.install [FOLDER]` makes Spark ready: Java, jars, trust store, spark-submit settings.
 
 Without FOLDER it only fills the cache, so that later runs need no network. In FOLDER it writes
-spark-defaults.conf, and env.sh with the variables under which `spark-submit jobs/audit.py` finds it.
+spark-defaults.conf, env.sh with the variables under which `spark-submit jobs/audit.py` finds it, and a program
+spark-submit that sets them itself.
 """
 
 import os
@@ -35,6 +36,7 @@ def make_ready(folder: Path | None, env: Mapping[str, str]) -> None:
         variables = launch_environment(java) | {"SPARK_CONF_DIR": str(folder)}
         write_once(folder / "spark-defaults.conf", spark_defaults(settings).encode())
         write_once(folder / "env.sh", shell_exports(variables).encode())
+        write_once(folder / "spark-submit", submitter(folder).encode(), mode=0o755)
 
 
 def spark_defaults(settings: Mapping[str, str]) -> str:
@@ -46,6 +48,11 @@ def shell_exports(variables: Mapping[str, str]) -> str:
     """Lines that a shell takes over with `.`; Spark's own programs come first on PATH."""
     lines = [f"export {name}={shlex.quote(value)}\n" for name, value in variables.items()]
     return "".join([*lines, 'export PATH="$SPARK_HOME/bin:$PATH"\n'])
+
+
+def submitter(folder: Path) -> str:
+    """A program that is spark-submit in that environment, for those who cannot set variables before it."""
+    return f'#!/bin/sh\n. {shlex.quote(str(folder / "env.sh"))}\nexec "$SPARK_HOME/bin/spark-submit" "$@"\n'
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ def job_errors() -> Iterator[None]:
         if cause is None:
             raise
         way_out = "run it again; if that fails too, --debug shows where"
-        raise CannotAudit("Spark", f"a job failed: {cause[:_LONGEST]}", way_out) from error
+        raise CannotAudit("Spark", f"a job failed: {cause[:_LONGEST]}", way_out, may_pass=True) from error
 
 
 def _cause(error: Py4JJavaError | PythonException) -> str | None:

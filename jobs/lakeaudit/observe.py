@@ -65,7 +65,8 @@ class _Reading:
             got = reading.result()
         except SourceError as error:
             self.infos.append(replace(about, identity="unreadable"))
-            self.holes.append(Hole(about.id, f"{error.what}; {error.way_out}".rstrip("; "), about.location))
+            reason = f"{error.what}; {error.way_out}".rstrip("; ")
+            self.holes.append(Hole(about.id, reason, about.location, may_pass=error.may_pass))
             return None
         self.infos.append(got.info)
         self.holes.extend(got.holes)

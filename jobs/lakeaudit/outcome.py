@@ -65,6 +65,7 @@ def conclude(
         "findings": _summed(kinds, "kind"),
         "severities": _summed(kinds, "severity"),
         "states": dict(standing.states),
+        "retry": status == "failed" and any(hole.may_pass for hole in judgement.holes),
     }
     row = {
         "run_id": stamp.run_id,

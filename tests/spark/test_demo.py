@@ -63,7 +63,8 @@ def told(spark: SparkSession, s3: Endpoint, tmp_path_factory: pytest.TempPathFac
         draw: story.Draw, meanwhile: AbstractContextManager[object] | None = None, tables: str = "tables:\n"
     ) -> Comparison:
         restored[0]()
-        file = story.write_lake_file(tmp_path_factory.mktemp("demo"), server)
+        folder = tmp_path_factory.mktemp("demo")
+        file = story.write_lake_file(folder / story.LAKE_FILE, folder / "results", server)
         file.write_text(file.read_text().replace("tables:\n", tables))
         with meanwhile or nullcontext():
             made = story.damage(server.clients, draw, QUIET)

@@ -245,7 +245,7 @@ def test_the_report_of_the_last_run_says_what_changed(lake: str, place: Location
 def test_a_report_that_cannot_be_written(
     capsys: Captured, lake: str, published: None, tmp_path: Path
 ) -> None:
-    assert cli.main(["report", lake, "-o", str(tmp_path / "no" / "page.html")]) == 2
+    assert cli.main(["report", lake, "-o", str(tmp_path / "no" / "page.html")]) == 14
     assert "cannot be written (No such file or directory)" in last_line(capsys)
 
 

@@ -12,7 +12,7 @@ from lakeaudit import cli
 from lakeaudit.aws import Clients
 from lakeaudit.commands.audit import EXIT_ORDER, fails, highest
 from lakeaudit.commands.status import StatusFile
-from lakeaudit.errors import AuditError, CannotAudit, CannotPublish
+from lakeaudit.errors import AuditError, Busy, CannotAudit, CannotPublish
 from lakeaudit.keys import Location
 from tests.builders.results import covered, finding, publish, run
 
@@ -142,6 +142,7 @@ def test_json_is_the_one_object(audited: Audit, capsys: Captured, lake: str, tmp
             "s3://r: may not be written; grant it",
         ),
         (CannotAudit("Java", "none", "install it"), 10, "Java: none; install it"),
+        (Busy("s3://r", "taken", "wait", may_pass=True), 13, "s3://r: taken; wait"),
         (RuntimeError("x"), 70, "RuntimeError"),
         (KeyboardInterrupt(), 130, "KeyboardInterrupt"),
     ],
@@ -163,8 +164,9 @@ def test_a_failed_audit_leaves_no_stale_status(
     )
     said = json.loads(status.read_text())
     assert said == json.loads(capsys.readouterr().out)
-    assert said.keys() == KEYS | {"error", "exit_code"}
+    assert said.keys() == KEYS | {"error", "exit_code", "retry"}
     assert (said["run_id"], said["status"], said["error"], said["exit_code"]) == ("r7", "failed", told, code)
+    assert said["retry"] is (code == 13)
 
 
 def test_the_status_file_says_running_while_it_runs(

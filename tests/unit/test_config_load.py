@@ -54,7 +54,7 @@ def in_table(text: str) -> str:
 BAD = [
     # text from line 4 on, line of the one problem, what it says
     ("watsh: []", 4, "watsh: unknown key (did you mean watch?)"),
-    ("zzz: 1", 4, "zzz: unknown key (one of: alerts, ceiling, defaults"),
+    ("zzz: 1", 4, "zzz: unknown key (one of: airflow, alerts, ceiling, defaults"),
     ("s3: {regoin: x}", 4, "s3.regoin: unknown key (did you mean region?)"),
     ("s3: {endpoint: localhost}", 4, "s3.endpoint: not an endpoint (write http://host:port"),
     ("s3: {region: EU}", 4, "s3.region: not a region: 'EU'"),

@@ -5,14 +5,14 @@ import signal
 import warnings
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TextIO
 
 from lakeaudit.aws import Clients
-from lakeaudit.commands.status import StatusFile
+from lakeaudit.commands.status import StatusFile, failure
 from lakeaudit.config import Lake
-from lakeaudit.errors import AuditError, BadInput
+from lakeaudit.errors import BadInput
 from lakeaudit.kinds import SEVERITIES
 from lakeaudit.progress import Progress
 from lakeaudit.rows import in_utc, iso
@@ -47,7 +47,7 @@ class Request:
     options: "Options"
     fail_on: str = "critical"
     format: str = "text"
-    status_file: str | None = None
+    status: StatusFile = field(default_factory=lambda: StatusFile(None))
 
 
 def run(
@@ -61,23 +61,20 @@ def run(
     from lakeaudit.run import in_parts, in_scope
 
     in_parts(in_scope(lake, request.options), request.options)
-    clients = clients_of(lake)
-    status = StatusFile(request.status_file, clients)
-    begun = _unfinished(request, lake, clock(), "running", None)
-    status.write(begun)
+    clients = request.status.clients = clients_of(lake)
+    begun = _unfinished(request, lake, clock())
+    request.status.write(begun)
     try:
         outcome = _audited(request, lake, clients, clock, progress)
     except BaseException as error:
-        said = str(error) if isinstance(error, AuditError) else type(error).__name__
-        ended = {"status": "failed", "finished_at": iso(clock()), "exit_code": _code(error)}
-        failed = begun | ended | {"error": said}
-        status.write(failed)
+        failed = begun | {"status": "failed", "finished_at": iso(clock())} | failure(error)
+        request.status.write(failed)
         if request.format == "json":
             print(json.dumps(failed), file=out)
         raise
     code = highest(outcome.exit_code, 1 if fails(outcome.pressing, request.fail_on) else 0)
     summary = outcome.summary | {"exit_code": code}
-    status.write(summary)
+    request.status.write(summary)
     verdict = _printed(request, lake, clients, outcome.run_id, summary, clock(), out)
     untold = _told(request, lake, clients, clock(), progress, published=outcome.status != "failed")
     return Told((*outcome.warnings, *untold), verdict, code)
@@ -108,13 +105,6 @@ def as_of_time(text: str | None) -> datetime | None:
     except ValueError:
         raise BadInput(f"--as-of {text}", "is no time", "write 2026-11-21T08:00:00Z") from None
     return in_utc(at)
-
-
-def _code(error: BaseException) -> int:
-    """What the process will end with."""
-    if isinstance(error, AuditError):
-        return error.exit_code
-    return 130 if isinstance(error, KeyboardInterrupt) else 70
 
 
 def _audited(
@@ -181,15 +171,13 @@ def _printed(
     return show.verdict_line(page)
 
 
-def _unfinished(
-    request: Request, lake: Lake, now: datetime, status: str, error: str | None
-) -> dict[str, Any]:
+def _unfinished(request: Request, lake: Lake, now: datetime) -> dict[str, Any]:
     """The summary object while there is nothing to say yet."""
     options = request.options
     return {
         "run_id": options.run_id,
         "lake": lake.name,
-        "status": status,
+        "status": "running",
         "as_of": iso(options.as_of or now),
         "started_at": iso(now),
         "finished_at": None,
@@ -200,5 +188,6 @@ def _unfinished(
         "severities": {},
         "states": {},
         "exit_code": None,
-        "error": error,
+        "error": None,
+        "retry": None,
     }

@@ -1,6 +1,7 @@
 """`lakeaudit doctor`: every check as it is made, and a verdict."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TextIO
 
@@ -17,15 +18,23 @@ STYLES = {"ok": "green", "note": "yellow", "bad": "red", "fatal": "bold red"}
 MARKS = {"ok": "ok", "note": "note", "bad": "FAIL", "fatal": "FAIL"}
 
 
-def run(lake: Lake, clients: Clients, env: Mapping[str, str], now: datetime, out: TextIO, err: TextIO) -> int:
-    """Print each check on `out` and the verdict on `err`; the exit code."""
+@dataclass(frozen=True)
+class Examined:
+    """What the checks come to; `retry`: another try may find everything well."""
+
+    exit_code: int
+    verdict: str
+    retry: bool
+
+
+def run(lake: Lake, clients: Clients, env: Mapping[str, str], now: datetime, out: TextIO) -> Examined:
+    """Print each check on `out`."""
     console = Console(file=out, highlight=False)
     checks = []
     for check in examine(lake, clients, env, now):
         _print(console, check)
         checks.append(check)
-    print(_verdict(checks), file=err)
-    return exit_code(checks)
+    return Examined(exit_code(checks), _verdict(checks), any(check.may_pass for check in checks))
 
 
 def _print(console: Console, check: Check) -> None:

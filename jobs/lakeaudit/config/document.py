@@ -27,7 +27,7 @@ TOP_BLOCKS = (
         "watch",
         "maps",
     ),
-    *("ceiling", "alerts"),
+    *("ceiling", "alerts", "airflow"),
 )
 INNER_BLOCKS = ("s3", "manifests", "shares", "severity", "confirm")
 """Blocks that may stand empty, as when all their entries are commented out."""

@@ -157,6 +157,21 @@ AnyAlert = Annotated[
 ]
 
 
+class Airflow(Block):
+    """What dags/lake_audit.py makes of the file; nothing else reads it, and there no variables are put in."""
+
+    schedule: Text | None = None
+    """A cron expression or preset, UTC; None: audits on demand only."""
+    owner: Text = "lakeaudit"
+    tags: tuple[Text, ...] = ()
+    connection: Text = "spark_default"
+    retries: Limit = 2
+    retry_delay: Duration = Field(default=timedelta(minutes=5), json_schema_extra={"default": "5m"})
+    status: Place | None = None
+    """A folder that both Airflow and the driver reach; needed where drivers run on a cluster."""
+    spark_conf: dict[Text, Text] = Field(default_factory=dict)
+
+
 def _exactly_one(value: object) -> object:
     """A literal 1 would take true and 1.0 as well."""
     return value if type(value) is int else str(value)
@@ -184,4 +199,5 @@ class LakeFile(Block):
     heartbeat_url_env: EnvName | None = None
     openlineage_url_env: EnvName | None = None
     prometheus_textfile: Textfile | None = None
+    airflow: Airflow | None = None
     overdue: Duration = Field(default=timedelta(hours=36), json_schema_extra={"default": "36h"})

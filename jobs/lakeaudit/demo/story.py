@@ -117,7 +117,7 @@ def build(spark: SparkSession, server: Server, others: Future[None], progress: P
 def play(spark: SparkSession, server: Server, folder: Path, draw: Draw, progress: Progress) -> Verdict:
     """Break the healthy lake and audit it, with lake file and results in `folder`."""
     made = damage(server.clients, draw, progress)
-    lake = load_lake(write_lake_file(folder, server), {})
+    lake = load_lake(write_lake_file(folder / LAKE_FILE, folder / "results", server), {})
     return judge(spark, lake, made, draw, progress)
 
 
@@ -147,13 +147,12 @@ def _next_second() -> datetime:
     return datetime.now(UTC).replace(microsecond=0)
 
 
-def write_lake_file(folder: Path, server: Server) -> Path:
+def write_lake_file(file: Path, results: Path, server: Server) -> Path:
     """The lake file, filled in and left for the reader."""
-    file = folder / LAKE_FILE
     text = resources.files("lakeaudit.demo").joinpath(LAKE_FILE).read_text(encoding="utf-8")
     filled = {
         "@ENDPOINT@": server.endpoint.endpoint or "",
-        "@RESULTS@": str(folder.absolute() / "results"),
+        "@RESULTS@": str(results.absolute()),
         "@FILE@": str(file),
     }
     for name, value in filled.items():

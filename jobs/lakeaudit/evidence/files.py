@@ -167,5 +167,4 @@ def _stat_local(path: Path) -> Iterator[File]:
 
 
 def _source_error(place: Location, error: Exception) -> SourceError:
-    what, way_out = explain(error)
-    return SourceError(place.uri, what, way_out)
+    return SourceError(place.uri, *explain(error))

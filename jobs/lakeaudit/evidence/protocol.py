@@ -62,6 +62,8 @@ class Hole:
     hides: str = ""
     count: int = 1
     kind: str = "unreadable_evidence"
+    may_pass: bool = False
+    """Whether another try may read it."""
 
 
 @dataclass(frozen=True)

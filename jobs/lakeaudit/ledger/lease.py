@@ -175,7 +175,8 @@ class _Heart:
         """Raise `Busy` when another may have taken over."""
         if self._lost or monotonic() - self._last > self._pace.expires:
             what = "another audit may have taken over the results while this one stood still"
-            raise Busy(self._store.place.uri, what, "nothing of this run is published; run it again")
+            way_out = "nothing of this run is published; run it again"
+            raise Busy(self._store.place.uri, what, way_out, may_pass=True)
 
     def stop(self) -> None:
         """Give the lease back; one that cannot be given back expires."""
@@ -187,9 +188,8 @@ class _Heart:
 
 
 def _busy(lease: Location, run_id: str) -> Busy:
-    return Busy(
-        lease.uri, f"another audit writes here ({run_id or 'unknown'})", "run again when it has ended"
-    )
+    what = f"another audit writes here ({run_id or 'unknown'})"
+    return Busy(lease.uri, what, "run again when it has ended", may_pass=True)
 
 
 def _unfit(lease: Location, how: str) -> CannotPublish:

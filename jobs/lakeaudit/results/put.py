@@ -85,6 +85,6 @@ def _refusals(results: Results, table: str) -> Iterator[None]:
     try:
         yield
     except CannotAudit as error:
-        raise CannotPublish(error.where, error.what, error.way_out) from error
+        raise CannotPublish(*error.args) from error
     except (DeltaError, pa.ArrowException, OSError) as error:
         refuse(results.place.join(table), [f"{type(error).__name__}: {error}"], error)

@@ -248,7 +248,7 @@ class Results:
             log = list_files(self._clients, self._place.join(table, "_delta_log"), flat=True)
             return not all(file.name.startswith(".") for file in log)
         except SourceError as error:  # a missing bucket, a refusal, a dead endpoint: delta-rs tells it worse
-            raise CannotAudit(error.where, error.what, error.way_out) from error
+            raise CannotAudit(*error.args) from error
 
     def _opened(self, table: str) -> Dataset | None:
         if not self.has_table(table):

@@ -110,5 +110,5 @@ def _batch(items: list[dict[str, Any]], attributes: tuple[str, ...]) -> pa.Recor
 
 def _failure(error: Exception, attributes: tuple[str, ...]) -> pa.RecordBatch:
     columns = [pa.nulls(1, _VALUE) for _ in attributes]
-    words = [pa.array([text], pa.string()) for text in explain(error)]
+    words = [pa.array([text], pa.string()) for text in explain(error)[:2]]
     return pa.RecordBatch.from_arrays([*columns, *words], [*attributes, "what", "way_out"])

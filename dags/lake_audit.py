@@ -1,0 +1,138 @@
+"""One DAG for each lake file in conf/ (or in the folder that LAKEAUDIT_CONF names): doctor, audit, alert and report.
+
+A file that no DAG can be made of keeps its DAG, which says why; the others are as before.
+"""
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from airflow.sdk import DAG, Asset, Param, get_parsing_context, task
+from airflow.sdk.exceptions import AirflowFailException
+
+sys.path.append(str(Path(__file__).parent))  # a bundle may hold this folder at any depth
+
+from lake_files import BrokenFile, LakeFile, gone, lake_files
+from lake_outcomes import ALERT, AUDIT, DOCTOR, REPORT
+from lake_steps import CHECKOUT, LakeStep
+
+CONF = Path(os.environ.get("LAKEAUDIT_CONF") or CHECKOUT / "conf").resolve()
+WHEN_BROKEN = "@daily"
+"""How often a DAG of a broken lake file fails, so that somebody hears of it."""
+
+
+def audit_dag(lake: LakeFile) -> DAG:
+    """The DAG of a lake: audits whole on schedule, and by hand what the parameters name."""
+    with DAG(
+        lake.dag_id,
+        description=f"Consistency audit of the lake {lake.lake}",
+        doc_md=DOC.format(file=lake.path.name),
+        schedule=lake.schedule,
+        catchup=False,
+        max_active_runs=1,
+        max_active_tasks=1,
+        tags=["lakeaudit", *lake.tags],
+        params=_params(lake),
+        default_args={"owner": lake.owner, "retries": lake.retries, "retry_delay": lake.retry_delay},
+    ) as dag:
+        doctor = LakeStep(lake=lake, step=DOCTOR)
+        audit = LakeStep(lake=lake, step=AUDIT, outlets=[discrepancies(lake)])
+        # people are told also, and above all, when the audit could not be made; the report needs a new one
+        alert = LakeStep(lake=lake, step=ALERT, trigger_rule="all_done", priority_weight=10)
+        report = LakeStep(lake=lake, step=REPORT)
+        doctor >> audit >> [alert, report]
+    return dag
+
+
+def discrepancies(lake: LakeFile) -> Asset:
+    """What other DAGs wait for: the ledger has changed."""
+    name = f"{lake.dag_id}.discrepancies"
+    return Asset(name, uri=f"{lake.results}/discrepancies") if lake.results else Asset(name)
+
+
+def broken_dag(file: BrokenFile, steps: tuple[str, ...] = ("lake_file",)) -> DAG:
+    """A DAG that fails with the reason."""
+    reason = f"{file.path.name}: {file.reason}"
+    with DAG(
+        file.dag_id,
+        description=reason,
+        doc_md=f"No audit is scheduled for `{file.path.name}`.",
+        schedule=WHEN_BROKEN,
+        catchup=False,
+        max_active_runs=1,
+        tags=["lakeaudit", "broken"],
+        default_args={"owner": "lakeaudit", "retries": 0},
+    ) as dag:
+        for step in steps:
+            _failing(reason).override(task_id=step)()
+    return dag
+
+
+def _failing(reason: str):  # noqa: ANN202 - what `task` gives has no public type
+    @task
+    def lake_file() -> None:
+        raise AirflowFailException(reason)
+
+    return lake_file
+
+
+def _params(lake: LakeFile) -> dict[str, Param]:
+    texts = {"type": "string", "minLength": 1}
+    return {
+        "tables": Param(
+            [],
+            type="array",
+            items=texts,
+            examples=list(lake.tables),
+            title="Tables",
+            description="Empty: all of them.",
+        ),
+        "live": Param(
+            False,
+            type="boolean",
+            title="Live",
+            description="List the tables now instead of reading inventories.",
+        ),
+        "partitions": Param(
+            [],
+            type="array",
+            items=texts,
+            title="Partitions",
+            description="Of a live audit: col=value/col=value.",
+        ),
+    }
+
+
+DOC = """\
+Audits the lake of `{file}`. Findings never fail a task: they are in the report, the dashboard and the alerts. A task
+fails when something could not be audited or told, and is tried again only where another try may do.
+
+Trigger it with parameters for an audit of some tables, live or from the inventories.
+"""
+
+
+def _dag_of(file: LakeFile | BrokenFile) -> DAG:
+    if isinstance(file, BrokenFile):
+        return broken_dag(file)
+    try:
+        dag = audit_dag(file)
+        dag.validate()
+    except Exception as error:  # noqa: BLE001 - such as a schedule that Airflow cannot read
+        return broken_dag(BrokenFile(file.path, file.dag_id, f"Airflow cannot use it: {error}"))
+    return dag
+
+
+def dags(folder: Path, wanted: str | None) -> Iterator[DAG]:
+    """The DAGs of a folder; for a task at work only its own, even where its file is gone."""
+    found = [file for file in lake_files(folder) if wanted in (None, file.dag_id)]
+    for file in found:
+        yield _dag_of(file)
+    if wanted is not None and not found:
+        yield broken_dag(
+            gone(folder, wanted), ("lake_file", *(s.name for s in (DOCTOR, AUDIT, ALERT, REPORT)))
+        )
+
+
+for _dag in dags(CONF, get_parsing_context().dag_id):
+    globals()[_dag.dag_id] = _dag

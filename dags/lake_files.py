@@ -1,0 +1,185 @@
+"""Lake files as Airflow needs them: when, under whose name and by which connection a lake is audited.
+
+Pure, and read at every parse: no Spark, no lakeaudit, no Airflow. What else a file says is checked by
+`lakeaudit doctor`, the first task of its DAG.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+SUFFIXES = (".yaml", ".yml")
+NOT_LAKES = ("example.yaml",)
+"""Explains every key, and describes no lake."""
+
+KEYS = ("schedule", "owner", "tags", "connection", "retries", "retry_delay", "status", "spark_conf")
+"""What the block `airflow` may hold (conf/example.yaml)."""
+
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+@dataclass(frozen=True)
+class LakeFile:
+    """One lake file that a DAG can be made of.
+
+    `results` is None where it is put together from variables, which are not known here; `s3` is the file's own block.
+    """
+
+    path: Path
+    dag_id: str
+    lake: str
+    tables: tuple[str, ...]
+    results: str | None
+    s3: Mapping[str, Any] = field(default_factory=dict)
+    schedule: str | None = None
+    owner: str = "lakeaudit"
+    tags: tuple[str, ...] = ()
+    connection: str = "spark_default"
+    retries: int = 2
+    retry_delay: timedelta = timedelta(minutes=5)
+    status: str | None = None
+    spark_conf: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class BrokenFile:
+    """A lake file that no DAG can be made of, and why; `dag_id` is that of the DAG it had when it was well."""
+
+    path: Path
+    dag_id: str
+    reason: str
+
+
+def lake_files(folder: Path) -> list[LakeFile | BrokenFile]:
+    """Every lake file of a folder, by name; of two that would share a DAG the later one is broken."""
+    found: dict[str, LakeFile | BrokenFile] = {}
+    for path in sorted(path for path in folder.glob("*") if path.suffix in SUFFIXES):
+        if path.name in NOT_LAKES:
+            continue
+        read = read_lake_file(path)
+        other = found.get(read.dag_id)
+        if other is not None:
+            reason = f"{other.path.name} has the DAG {read.dag_id} already: rename one of them"
+            read = BrokenFile(path, f"{read.dag_id}.{path.suffix[1:]}", reason)
+        found[read.dag_id] = read
+    return list(found.values())
+
+
+def dag_id_of(path: Path) -> str:
+    """`lake_audit_` and the file's name: it stays what it is when the file breaks."""
+    return "lake_audit_" + re.sub(r"[^A-Za-z0-9_.-]", "_", path.stem)
+
+
+def gone(folder: Path, dag_id: str) -> BrokenFile:
+    """What is left of a lake file that was taken away while its DAG was at work."""
+    name = dag_id.removeprefix("lake_audit_")
+    return BrokenFile(
+        folder / f"{name}.yaml", dag_id, f"the lake file is gone: put it back, or delete the DAG {dag_id}"
+    )
+
+
+def read_lake_file(path: Path) -> LakeFile | BrokenFile:
+    """One lake file; broken where it is no YAML, or where what is needed here is missing or of another type."""
+    try:
+        content = yaml.load(path.read_text(encoding="utf-8"), Loader=_LOADER)  # noqa: S506 - a safe loader
+        return _understood(path, content)
+    except yaml.YAMLError as error:
+        return BrokenFile(path, dag_id_of(path), f"it is no YAML: {_at(error)}")
+    except (OSError, UnicodeError) as error:
+        return BrokenFile(path, dag_id_of(path), f"it cannot be read ({type(error).__name__})")
+    except ValueError as error:
+        return BrokenFile(path, dag_id_of(path), str(error))
+
+
+def _at(error: yaml.YAMLError) -> str:
+    mark = getattr(error, "problem_mark", None)
+    where = f"line {mark.line + 1}: " if mark else ""
+    return where + str(getattr(error, "problem", None) or "it cannot be parsed")
+
+
+def _understood(path: Path, content: object) -> LakeFile:
+    top = _mapping(content, "the file")
+    block = _mapping(top.get("airflow") or {}, "airflow")
+    if unknown := sorted(set(map(str, block)) - set(KEYS)):
+        raise ValueError(f"airflow.{unknown[0]} is not known: write one of {', '.join(KEYS)}")
+    return LakeFile(
+        path=path,
+        dag_id=dag_id_of(path),
+        lake=_text(top, "lake", required=True) or "",
+        tables=tuple(_table_names(top.get("tables"))),
+        results=_literal(top.get("results")),
+        s3=_mapping(top.get("s3") or {}, "s3"),
+        **dict(_block(block)),
+    )
+
+
+def _block(block: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """What stands in `airflow`; the rest is left to the defaults."""
+    for name in ("schedule", "owner", "connection", "status"):
+        if (text := _text(block, name, "airflow.")) is not None:
+            yield name, text
+    if block.get("tags") is not None:
+        yield "tags", tuple(_texts(block["tags"], "airflow.tags"))
+    if block.get("retries") is not None:
+        yield "retries", _whole(block["retries"])
+    if (delay := _text(block, "retry_delay", "airflow.")) is not None:
+        yield "retry_delay", _duration(delay)
+    if block.get("spark_conf") is not None:
+        settings = _mapping(block["spark_conf"], "airflow.spark_conf")
+        yield "spark_conf", {str(name): _setting(value) for name, value in settings.items()}
+
+
+def _mapping(value: object, name: str) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise ValueError(f"{name} must be a mapping")  # noqa: TRY004 - the file is wrong, not the call
+    return value
+
+
+def _text(block: Mapping[str, Any], key: str, of: str = "", *, required: bool = False) -> str | None:
+    value = block.get(key)
+    if value is None and not required:
+        return None
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError(f"{of}{key} must be some text")
+    if "${" in value:
+        raise ValueError(f"{of}{key} holds a variable: Airflow puts none in, write the value itself")
+    return value
+
+
+def _texts(values: object, name: str) -> Sequence[str]:
+    if not isinstance(values, list) or not all(isinstance(value, str) and value.strip() for value in values):
+        raise ValueError(f"{name} must be a list of texts")
+    return values
+
+
+def _whole(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise ValueError("airflow.retries must be a whole number from 0 on")
+    return value
+
+
+def _duration(text: str) -> timedelta:
+    found = re.fullmatch(r"([0-9]{1,6})([smhd])", text)
+    if found is None:
+        raise ValueError("airflow.retry_delay must be a duration such as 5m")
+    return timedelta(**{_UNITS[found[2]]: int(found[1])})
+
+
+def _setting(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _literal(value: object) -> str | None:
+    return value.rstrip("/") if isinstance(value, str) and "${" not in value else None
+
+
+def _table_names(tables: object) -> Iterator[str]:
+    for entry in tables if isinstance(tables, list) else ():
+        if isinstance(entry, dict) and isinstance(entry.get("name"), str):
+            yield entry["name"]

@@ -1,0 +1,91 @@
+"""What a task of the DAG runs, and what its status file means for it. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from lake_files import LakeFile
+
+Action = Literal["go on", "retry", "fail"]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One command of lakeaudit; `fine` are the exit codes after which the DAG goes on."""
+
+    name: str
+    does: str
+    fine: tuple[int, ...]
+
+
+DOCTOR = Step("doctor", "looks at everything the audit will need", (0, 3))
+AUDIT = Step("audit", "audits, publishes, and tells whom it concerns", (0, 1, 3))
+ALERT = Step("alert", "tells again what could not be told", (0,))
+REPORT = Step("report", "writes report.html beside the results", (0,))
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What becomes of the task, and the line that says why."""
+
+    action: Action
+    words: str
+
+
+def arguments(step: Step, lake: LakeFile, params: Mapping[str, Any], status: str) -> list[str]:
+    """The words behind `lakeaudit STEP`; `params` are those of the DAG run.
+
+    An audit that finds something is told as one that does not (`--fail-on never`): a finding is no failure of the job.
+    """
+    asked: list[str] = []
+    if step is AUDIT:
+        asked = ["--fail-on", "never", *_repeated("--table", params.get("tables"))]
+        asked += ["--live"] if params.get("live") else []
+        asked += _repeated("--partition", params.get("partitions"))
+    if step is REPORT:
+        asked = ["--in-results"]
+    return [str(lake.path), *asked, "--status-file", status]
+
+
+def _repeated(option: str, values: Sequence[str] | None) -> list[str]:
+    return [word for value in values or () for word in (option, value)]
+
+
+def judge(step: Step, said: Mapping[str, Any] | None, failure: str | None) -> Verdict:
+    """What a status file means.
+
+    Args:
+        step: what ran.
+        said: the status file, None where there is none.
+        failure: what spark-submit ended with, None where it ended well.
+    """
+    code = said.get("exit_code") if said else None
+    if said is None or code is None:
+        return _unsaid(step, said, failure)
+    words = f"{step.name} ended with exit code {code}: {_told(said)}"
+    if code in step.fine:
+        return Verdict("go on", words)
+    return Verdict("retry" if said.get("retry") else "fail", words)
+
+
+def _unsaid(step: Step, said: Mapping[str, Any] | None, failure: str | None) -> Verdict:
+    """Killed, or never begun: another try may do. A job that went well and said nothing wrote to another place."""
+    if failure is not None:
+        begun = "was cut off" if said else "did not begin"
+        return Verdict("retry", f"{step.name} {begun}: {failure}")
+    what = "has not ended although its submission has" if said else "left no status file"
+    return Verdict(
+        "fail",
+        f"{step.name} {what}: let `airflow.status` of the lake file name a folder that the driver and Airflow reach, "
+        "and let spark-submit wait for the driver",
+    )
+
+
+def _told(said: Mapping[str, Any]) -> str:
+    """The line of the command; of an audit what it found."""
+    line = said.get("error") or said.get("verdict")
+    if line:
+        return str(line)
+    found = said.get("severities") or {}
+    counts = ", ".join(f"{number} {severity}" for severity, number in found.items()) or "no finding"
+    return f"{said.get('status', '')}, {counts}".lstrip(", ")

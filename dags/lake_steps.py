@@ -1,0 +1,148 @@
+"""A task of the DAG: one lakeaudit command by spark-submit, judged by the status file it leaves.
+
+Cluster modes lose exit codes, and a client mode's tells a finding from a failure only by number: so the file decides.
+"""
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk import BaseHook
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowNotFoundException
+
+from lake_files import LakeFile
+from lake_outcomes import AUDIT, Step, arguments, judge
+
+CHECKOUT = Path(__file__).resolve().parents[1]
+PREPARED = CHECKOUT / ".venv" / "spark-conf" / "spark-submit"
+"""What `make install` leaves: Spark with the jars and settings of this checkout."""
+
+TOLD = ("run_id", "status", "exit_code", "findings", "severities", "states")
+
+
+class LakeStep(SparkSubmitOperator):
+    """One step of a lake's DAG."""
+
+    def __init__(self, *, lake: LakeFile, step: Step, **given: Any) -> None:
+        binary = str(PREPARED) if PREPARED.is_file() else shutil.which("spark-submit") or "spark-submit"
+        super().__init__(
+            task_id=step.name,
+            doc=f"lakeaudit {step.name} {step.does}",
+            application=str(CHECKOUT / "jobs" / f"{step.name}.py"),
+            name=f"lakeaudit {step.name} {lake.lake}",
+            conn_id=lake.connection,
+            conf=dict(lake.spark_conf),
+            spark_binary=binary,
+            durable=False,  # a job that went well may still have to be tried again: the status file says so
+            **given,
+        )
+        self.lake = lake
+        self.step = step
+
+    def execute(self, context: Any) -> dict[str, Any] | None:
+        """Submit, wait, read the status file, and end as it says; what an audit found goes to XCom and the asset."""
+        on_cluster = self._on_cluster()
+        if on_cluster:
+            self.files = str(self.lake.path)
+        with _status_place(self.lake, context) as place:
+            words = arguments(self.step, self.lake, context["params"], place)
+            self.application_args = [self.lake.path.name, *words[1:]] if on_cluster else words
+            failure = self._submitted(context)
+            said = _read(place, self.lake)
+        verdict = judge(self.step, said, failure)
+        if verdict.action == "fail":
+            raise AirflowFailException(verdict.words)
+        if verdict.action == "retry":
+            raise AirflowException(verdict.words)
+        self.log.info("%s", verdict.words)
+        return self._told(said or {}, context)
+
+    def _submitted(self, context: Any) -> str | None:
+        """How the submission failed, None where it did not."""
+        try:
+            super().execute(context)
+        except AirflowException as error:
+            return str(error).splitlines()[0][:500]
+        return None
+
+    def _on_cluster(self) -> bool:
+        """Whether the driver runs elsewhere. A connection that is not there would silently mean `yarn`."""
+        name = self.lake.connection
+        try:
+            connection = BaseHook.get_connection(name)
+        except AirflowNotFoundException:
+            way_out = f"airflow connections add {name} --conn-type spark --conn-host 'local[*]'"
+            raise AirflowFailException(
+                f"Airflow has no connection {name}: add it, such as with `{way_out}`"
+            ) from None
+        extra = connection.extra_dejson
+        mode = self.lake.spark_conf.get("spark.submit.deployMode") or extra.get("deploy-mode") or "client"
+        if mode == "cluster" and self.lake.status is None:
+            what = f"{name} submits in cluster mode, where the outcome is lost"
+            raise AirflowFailException(
+                f"{what}: set `airflow.status` of {self.lake.path.name} to s3://bucket/folder/"
+            )
+        return bool(mode == "cluster")
+
+    def _told(self, said: dict[str, Any], context: Any) -> dict[str, Any] | None:
+        if self.step is not AUDIT:
+            return None
+        told = {name: said.get(name) for name in TOLD}
+        for asset in self.outlets:
+            context["outlet_events"][asset].extra = told
+        return told
+
+
+@contextmanager
+def _status_place(lake: LakeFile, context: Any) -> Iterator[str]:
+    """A status file of this very try: an older one must not speak for it."""
+    ti = context["ti"]
+    if lake.status is None:
+        with tempfile.TemporaryDirectory(prefix="lakeaudit-") as folder:
+            yield str(Path(folder) / "status.json")
+        return
+    folder = f"{lake.status.rstrip('/')}/{ti.dag_id}/{quote(ti.run_id, safe='')}"
+    if not lake.status.startswith("s3"):
+        Path(folder.removeprefix("file://")).mkdir(parents=True, exist_ok=True)
+    yield f"{folder.removeprefix('file://')}/{ti.task_id}-{ti.try_number}.json"
+
+
+def _read(place: str, lake: LakeFile) -> dict[str, Any] | None:
+    """The status file; None where there is none."""
+    try:
+        text = _object(place, lake) if place.startswith("s3") else Path(place).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+    said = json.loads(text)
+    return said if isinstance(said, dict) else None
+
+
+def _object(place: str, lake: LakeFile) -> str:
+    import boto3
+    from botocore.config import Config
+
+    style: Any = {"addressing_style": "path"} if lake.s3.get("path_style") else {}
+    at = {
+        name: _expanded(lake.s3.get(key))
+        for name, key in (("endpoint_url", "endpoint"), ("region_name", "region"))
+    }
+    client = boto3.client(
+        "s3", config=Config(s3=style, retries={"mode": "adaptive", "max_attempts": 8}), **at
+    )
+    bucket, _, key = place.partition("://")[2].partition("/")
+    try:
+        body: bytes = client.get_object(Bucket=bucket, Key=key)["Body"].read()
+    except client.exceptions.NoSuchKey:
+        raise FileNotFoundError(place) from None
+    return body.decode()
+
+
+def _expanded(value: Any) -> Any:
+    return os.path.expandvars(value) if isinstance(value, str) else value

@@ -1,0 +1,120 @@
+"""The status file of each command that a scheduler runs: what is in it, whatever the end. No JVM."""
+
+import json
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+from botocore.exceptions import (
+    ClientError,
+    EndpointConnectionError,
+    NoCredentialsError,
+    ReadTimeoutError,
+)
+
+from lakeaudit import cli
+from lakeaudit.aws import explain
+from lakeaudit.errors import Busy, CannotPublish
+from lakeaudit.keys import Location
+from lakeaudit.results.refusals import refuse
+from tests.builders.results import covered, finding, lake_file, publish, run
+
+COMMANDS = ("doctor", "audit", "alert", "report")
+
+
+def told(command: str, lake: str, *more: str) -> dict[str, Any]:
+    """The status file of one command, which says the exit code that the command had."""
+    status = Path(lake).with_name("status.json")
+    code = cli.main([command, lake, *more, "--status-file", str(status)])
+    said: dict[str, Any] = json.loads(status.read_text())
+    assert said["exit_code"] == code
+    return said
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_lake_file_that_cannot_be_used(command: str, tmp_path: Path) -> None:
+    lake = tmp_path / "lake.yaml"
+    lake.write_text("version: 1\nlake: shop\n")
+    said = told(command, str(lake))
+    assert (said["command"], said["exit_code"], said["retry"]) == (command, 2, False)
+    assert f"{lake}:1: results: is missing" in said["error"]
+
+
+def test_a_report(lake: str, place: Location, tmp_path: Path) -> None:
+    publish(place, runs=[run()], coverage=[covered()], findings=[finding("dropped", "orders/a")])
+    said = told("report", lake, "--in-results")
+    assert said == {"command": "report", "exit_code": 0, "retry": False, "verdict": said["verdict"]}
+    assert said["verdict"].startswith("CRITICAL: 1 dropped in 1 table")
+    assert (tmp_path / "results" / "report.html").read_text().startswith("<!doctype html>")
+
+
+def test_a_report_of_nothing(lake: str) -> None:
+    said = told("report", lake)
+    assert (said["exit_code"], said["retry"]) == (10, False)
+    assert "holds no finished audit" in said["error"]
+
+
+def test_alerts_that_were_sent_and_that_were_not(
+    lake: str, place: Location, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert told("alert", lake) == {
+        "command": "alert",
+        "exit_code": 0,
+        "retry": False,
+        "verdict": "0 messages sent",
+    }
+    monkeypatch.delenv("NOT_SET", raising=False)
+    publish(place, runs=[run(status="failed", error="no evidence")])
+    said = told("alert", lake_file(tmp_path, place, alerts=[{"kind": "apprise", "url_env": "NOT_SET"}]))
+    assert (said["exit_code"], said["retry"]) == (3, True)
+    assert "NOT_SET" in said["verdict"]
+
+
+def test_a_doctor_who_may_find_it_well_later(tmp_path: Path, place: Location) -> None:
+    nobody = {"endpoint": "http://127.0.0.1:9", "region": "us-east-1", "path_style": True}
+    said = told("doctor", lake_file(tmp_path, place, s3=nobody))
+    assert (said["exit_code"], said["retry"]) == (10, True)
+    assert said["verdict"].startswith("NOTHING CAN BE AUDITED")
+
+
+def answer(code: str, http: int = 400) -> ClientError:
+    return ClientError({"Error": {"Code": code}, "ResponseMetadata": {"HTTPStatusCode": http}}, "Get")  # type: ignore[typeddict-item]
+
+
+@pytest.mark.parametrize(
+    ("error", "may_pass"),
+    [
+        (EndpointConnectionError(endpoint_url="http://x"), True),
+        (ReadTimeoutError(endpoint_url="http://x"), True),
+        (answer("SlowDown", 503), True),
+        (answer("ThrottlingException"), True),
+        (answer("InternalError", 500), True),
+        (answer("ExpiredToken"), True),
+        (answer("AccessDenied", 403), False),
+        (answer("NoSuchBucket", 404), False),
+        (NoCredentialsError(), False),
+        (ValueError("odd"), False),
+    ],
+)
+def test_what_may_pass(error: Exception, may_pass: bool) -> None:
+    assert explain(error).may_pass is may_pass
+
+
+@pytest.mark.parametrize(
+    ("cause", "may_pass"),
+    [
+        ("java.net.ConnectException: Connection refused", True),
+        ("io.delta.exceptions.ConcurrentAppendException", True),
+        ("AccessDenied: no", False),
+        ("something odd", False),
+    ],
+)
+def test_which_refusals_of_the_results_may_pass(cause: str, may_pass: bool) -> None:
+    with pytest.raises(CannotPublish) as caught:
+        refuse(Location("audit", "shop"), [cause], ValueError())
+    assert caught.value.may_pass is may_pass
+
+
+def test_whether_it_may_pass_survives_the_way_from_a_worker() -> None:
+    assert pickle.loads(pickle.dumps(Busy("a", "b", "c", may_pass=True))).may_pass
