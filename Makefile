@@ -1,13 +1,13 @@
 # `make` alone prints this list. Needed: Python 3.11 or newer, make, git. Java is used where there is one.
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check soak check-page format lock
+.PHONY: help install demo airflow test check soak check-page check-airflow format lock
 
 BIN := .venv/bin
 COMPILE := UV_SYSTEM_CERTS=1 $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-header --no-annotate --no-emit-index-url --no-emit-find-links
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 install: ## set up .venv, Java and Spark's jars (a second when done)
 	@requirements/install.sh
@@ -16,13 +16,21 @@ demo: install ## break a small lake and audit it; leaves demo-lake/report.html
 	@$(BIN)/lakeaudit demo
 
 test: install ## all tests but the long ones
-	@$(BIN)/pytest -m "not soak" -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+	@$(BIN)/pytest -m "not soak and not airflow" -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 soak: install ## the long tests
 	@$(BIN)/pytest -m soak
 
 check-page: install ## look at the report page in a headless Chromium
 	@$(BIN)/pytest -m page
+
+check-airflow: install ## run the DAGs in Airflow: by hand, on schedule, with parameters, tried again
+	@requirements/install-airflow.sh
+	@$(BIN)/pytest -m airflow
+
+airflow: install ## Airflow on this machine for the lake files of CONF=folder; else for a broken demo lake
+	@requirements/install-airflow.sh
+	@$(BIN)/python dags/standalone.py $(CONF)
 
 check: install ## format, lint and types, without changing anything
 	@$(BIN)/ruff format --check .
@@ -36,3 +44,4 @@ format: install ## put the code in order
 lock: install ## resolve the lock files anew (UPGRADE=--upgrade takes newer versions)
 	@$(COMPILE) $(UPGRADE) requirements/bootstrap.in --output-file requirements/bootstrap.lock
 	@$(COMPILE) $(UPGRADE) requirements/dev.in --output-file requirements/dev.lock
+	@$(COMPILE) $(UPGRADE) requirements/airflow.in --output-file requirements/airflow.lock

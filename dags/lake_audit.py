@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from airflow.sdk import DAG, Asset, Param, get_parsing_context, task
 from airflow.sdk.exceptions import AirflowFailException
@@ -30,6 +31,7 @@ def audit_dag(lake: LakeFile) -> DAG:
         doc_md=DOC.format(file=lake.path.name),
         schedule=lake.schedule,
         catchup=False,
+        auto_register=False,  # only what is found to be usable becomes a global below
         max_active_runs=1,
         max_active_tasks=1,
         tags=["lakeaudit", *lake.tags],
@@ -60,6 +62,7 @@ def broken_dag(file: BrokenFile, steps: tuple[str, ...] = ("lake_file",)) -> DAG
         doc_md=f"No audit is scheduled for `{file.path.name}`.",
         schedule=WHEN_BROKEN,
         catchup=False,
+        auto_register=False,
         max_active_runs=1,
         tags=["lakeaudit", "broken"],
         default_args={"owner": "lakeaudit", "retries": 0},
@@ -69,7 +72,7 @@ def broken_dag(file: BrokenFile, steps: tuple[str, ...] = ("lake_file",)) -> DAG
     return dag
 
 
-def _failing(reason: str):  # noqa: ANN202 - what `task` gives has no public type
+def _failing(reason: str) -> Any:
     @task
     def lake_file() -> None:
         raise AirflowFailException(reason)

@@ -1,6 +1,7 @@
 """The rooms and who may enter them: import rules and rules over the syntax trees (the breaker's is elsewhere)."""
 
 import ast
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -252,3 +253,29 @@ def test_clocks_and_random_ids_are_asked_for_in_the_shell_alone() -> None:
 
 def test_no_hidden_switch_in_the_environment_reaches_the_core() -> None:
     assert {m for m in users_of("os") if below(m, "lakeaudit.compare") or m == "lakeaudit.judge"} == set()
+
+
+DAGS = Path(__file__).resolve().parents[2] / "dags"
+MAY_IMPORT = {
+    "lake_files": {"yaml"},
+    "lake_outcomes": {"lake_files"},
+    "lake_steps": {"airflow", "boto3", "botocore", "lake_files", "lake_outcomes"},
+    "lake_audit": {"airflow", "lake_files", "lake_outcomes", "lake_steps"},
+}
+"""Besides Python's own: Airflow has an environment of its own, and reads these files all day."""
+
+
+@pytest.mark.parametrize("name", MAY_IMPORT)
+def test_dags_import_neither_spark_nor_lakeaudit(name: str) -> None:
+    tree = ast.parse((DAGS / f"{name}.py").read_text())
+    named = [each.name for node in ast.walk(tree) if isinstance(node, ast.Import) for each in node.names]
+    named += [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    assert {module.partition(".")[0] for module in named} - sys.stdlib_module_names == MAY_IMPORT[name]
+    at_parse = {each.partition(".")[0] for each in map(_imported, tree.body) if each}
+    assert not at_parse & {"boto3", "botocore"}
+
+
+def _imported(node: ast.stmt) -> str:
+    if isinstance(node, ast.Import):
+        return node.names[0].name
+    return (node.module or "") if isinstance(node, ast.ImportFrom) else ""

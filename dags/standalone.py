@@ -1,0 +1,171 @@
+"""`python dags/standalone.py [CONF]`: Airflow on this machine alone, which audits the lakes of CONF/*.yaml.
+
+Without CONF it audits a broken demo lake, which it builds and serves first. Airflow comes from .venv-airflow and
+keeps to the loopback. Ctrl-C ends all of it. For a trial or a small team: there is no login.
+"""
+
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from subprocess import DEVNULL, STDOUT, Popen, TimeoutExpired
+
+import requests
+
+CHECKOUT = Path(__file__).resolve().parents[1]
+AIRFLOW = CHECKOUT / ".venv-airflow" / "bin" / "airflow"
+PORT = 8080
+PATIENCE = 180
+"""Seconds until Airflow has to answer."""
+
+
+class CannotServe(Exception):
+    """Airflow does not come up; the text says why."""
+
+
+@dataclass(frozen=True)
+class Service:
+    """A running Airflow."""
+
+    url: str
+
+
+def main(arguments: list[str]) -> int:
+    """Serve until it is ended by hand."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        with ExitStack() as stack:
+            conf, home = _lakes(arguments, stack)
+            service = stack.enter_context(airflow_served(airflow_env(conf, home)))
+            print(f"Airflow: {service.url}/dags   lake files: {conf}   Ctrl-C ends it", flush=True)
+            signal.pause()
+    except KeyboardInterrupt:
+        return 0
+    except CannotServe as error:
+        print(f"lakeaudit: {error}", file=sys.stderr)
+        return 10
+    return 0
+
+
+def _lakes(arguments: list[str], stack: ExitStack) -> tuple[Path, Path]:
+    """The folder of lake files, and Airflow's home."""
+    if arguments:
+        return Path(arguments[0]), CHECKOUT / ".airflow"
+    from lakeaudit.demo.served import CONF, lake_served
+    from lakeaudit.demo.story import Draw
+    from lakeaudit.progress import progress_on
+
+    folder = CHECKOUT / "demo-airflow"
+    stack.enter_context(lake_served(folder, Draw.of(None, None), progress_on(sys.stderr)))
+    return folder / CONF, folder / "airflow"
+
+
+def airflow_env(conf: Path, home: Path) -> dict[str, str]:
+    """The environment of an Airflow that audits the lakes of a folder; it goes before what is set already."""
+    own = {
+        "AIRFLOW_HOME": str(home.absolute()),
+        "AIRFLOW__CORE__DAGS_FOLDER": str(CHECKOUT / "dags"),
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "AIRFLOW__CORE__PARALLELISM": "2",
+        "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "False",
+        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": "True",
+        "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
+        "LAKEAUDIT_CONF": str(conf.absolute()),
+        "PATH": f"{AIRFLOW.parent}{os.pathsep}{os.environ['PATH']}",  # it starts its parts by name
+    }
+    connection = {"AIRFLOW_CONN_SPARK_DEFAULT": '{"conn_type": "spark", "host": "local[*]"}'}
+    return {**connection, **os.environ, **own}
+
+
+@contextmanager
+def airflow_served(env: Mapping[str, str]) -> Iterator[Service]:
+    """`airflow standalone` in a process group of its own, on free ports of the loopback, until the block ends.
+
+    Raises:
+        CannotServe: it ends, or does not answer in time; its log says why.
+    """
+    api, workers, triggers = PORT if _is_free(PORT) else 0, 0, 0
+    api, workers, triggers = _free_ports(api, workers, triggers)
+    url = f"http://127.0.0.1:{api}"
+    own = {
+        "AIRFLOW__API__HOST": "127.0.0.1",
+        "AIRFLOW__API__PORT": str(api),
+        "AIRFLOW__API__BASE_URL": url,
+        "AIRFLOW__API__WORKERS": "1",
+        "AIRFLOW__LOGGING__WORKER_LOG_SERVER_PORT": str(workers),
+        "AIRFLOW__LOGGING__TRIGGER_LOG_SERVER_PORT": str(triggers),
+    }
+    log = Path(env["AIRFLOW_HOME"]) / "standalone.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("wb") as out:
+        process = Popen(
+            [AIRFLOW, "standalone"],
+            env={**env, **own}, stdin=DEVNULL, stdout=out, stderr=STDOUT, start_new_session=True,
+        )  # fmt: skip
+    try:
+        _wait_until_healthy(process, url, log)
+        yield Service(url)
+    finally:
+        _end(process)
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as one:
+        return one.connect_ex(("127.0.0.1", port)) != 0
+
+
+def _free_ports(*wanted: int) -> list[int]:
+    """These ports; any free one for each 0."""
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in wanted]
+        for each, port in zip(sockets, wanted, strict=True):
+            each.bind(("127.0.0.1", port))
+        return [each.getsockname()[1] for each in sockets]
+
+
+def _wait_until_healthy(process: "Popen[bytes]", url: str, log: Path) -> None:
+    """All its parts are at work."""
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        if process.poll() is not None:
+            raise CannotServe(f"Airflow ended with {process.returncode}: see {log}")
+        with suppress(requests.RequestException):
+            parts = requests.get(f"{url}/api/v2/monitor/health", timeout=5).json()
+            if all(
+                parts[name]["status"] == "healthy" for name in ("metadatabase", "scheduler", "dag_processor")
+            ):
+                return
+        time.sleep(0.5)
+    raise CannotServe(f"Airflow was not healthy after {PATIENCE} s: see {log}")
+
+
+def _end(process: "Popen[bytes]") -> None:
+    """The whole group: standalone alone would leave its parts behind."""
+    for sign in (signal.SIGTERM, signal.SIGKILL):
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, sign)
+        with suppress(TimeoutExpired):
+            process.wait(10)
+        if not _lives(process.pid):
+            return
+
+
+def _lives(group: int) -> bool:
+    """Whether any of it is left after a while."""
+    end = time.monotonic() + 10
+    while time.monotonic() < end:
+        try:
+            os.killpg(group, 0)
+        except ProcessLookupError:
+            return False
+        time.sleep(0.2)
+    return True
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,266 @@
+"""The DAGs in a real Airflow, on a broken demo lake: what is found, what is tried again, and what is said.
+
+Airflow lives in an environment of its own and is asked by its commands and its API, as its users do.
+"""
+
+import json
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+import requests
+
+from lakeaudit.aws import Clients
+from lakeaudit.config import Lake, load_lake
+from lakeaudit.demo.breaker import Fault
+from lakeaudit.demo.compare import compare, read_run
+from lakeaudit.demo.served import CONF, lake_served
+from lakeaudit.demo.story import Draw
+from lakeaudit.ledger.lease import leased
+from lakeaudit.progress import SilentProgress
+from lakeaudit.results.read import Results
+from lakeaudit.stores import clients_of
+from standalone import AIRFLOW, Service, airflow_env, airflow_served
+
+ROOT = Path(__file__).resolve().parents[2]
+DEMO = "lake_audit_demo"
+STEPS = ("doctor", "audit", "alert", "report")
+BAD = {
+    "torn.yaml": "lake: [",
+    "odd.yaml": "lake: odd\nairflow: {schedule: 99 5 * * *}\n",
+    "unknown.yaml": "version: 1\nlake: unknown\nresults: /tmp/x\ntables: []\nairflow: {retries: 1}\n",
+}
+BAG = """
+import json, sys, time
+from airflow.dag_processing.dagbag import DagBag
+begun = time.monotonic()
+bag = DagBag(sys.argv[1])
+parsed = time.monotonic() - begun
+dags = {dag.dag_id: [dag.description, sorted(dag.tags), dag.task_ids] for dag in bag.dags.values()}
+heavy = sorted({name.partition(".")[0] for name in sys.modules} & {"pyspark", "lakeaudit", "boto3", "pandas"})
+print(json.dumps({"dags": dags, "errors": bag.import_errors, "seconds": parsed, "heavy": heavy}))
+"""
+
+pytestmark = [pytest.mark.airflow, pytest.mark.timeout(900)]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("scheduled") / "demo"
+
+
+@pytest.fixture(scope="module")
+def broken(folder: Path) -> Iterator[list[Fault]]:
+    draw = Draw.of(None, None)
+    print(draw)  # noqa: T201 - pytest shows it with a failure
+    with lake_served(folder, draw, SilentProgress()) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def lake(folder: Path, broken: list[Fault]) -> Lake:
+    return load_lake(str(folder / CONF / "demo.yaml"), {})
+
+
+@pytest.fixture(scope="module")
+def env(folder: Path, lake: Lake) -> dict[str, str]:
+    for name, text in BAD.items():
+        (folder / CONF / name).write_text(text)
+    env = airflow_env(folder / CONF, folder / "airflow")
+    subprocess.run([AIRFLOW, "db", "migrate"], env=env, check=True, capture_output=True)
+    return env
+
+
+def dags_test(env: Mapping[str, str], dag: str, conf: object = None) -> tuple[int, str]:
+    """Exit code and output of `airflow dags test`."""
+    given = ["--conf", json.dumps(conf)] if conf is not None else []
+    words = [str(AIRFLOW), "dags", "test", dag, *given]
+    done = subprocess.run(words, env=env, capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+def bag_of(env: Mapping[str, str]) -> dict[str, Any]:
+    """What Airflow makes of the DAG folder; no database is needed."""
+    python = AIRFLOW.with_name("python")
+    done = subprocess.run(
+        [python, "-c", BAG, ROOT / "dags"], env=env, capture_output=True, text=True, check=True
+    )
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def test_one_dag_for_each_lake_file_whatever_is_in_it(env: Mapping[str, str]) -> None:
+    bag = bag_of(env)
+    assert bag["errors"] == {}
+    assert bag["heavy"] == []
+    assert bag["seconds"] < 1
+    broken, healthy = ["broken", "lakeaudit"], ["demo", "lakeaudit"]
+    said = "odd.yaml: Airflow cannot use it: [99 5 * * *] is not acceptable, out of range"
+    assert bag["dags"] == {
+        DEMO: ["Consistency audit of the lake demo", healthy, list(STEPS)],
+        "lake_audit_unknown": ["Consistency audit of the lake unknown", ["lakeaudit"], list(STEPS)],
+        "lake_audit_odd": [said, broken, ["lake_file"]],
+        "lake_audit_torn": [
+            "torn.yaml: it is no YAML: line 2: did not find expected node content", broken, ["lake_file"],
+        ],
+    }  # fmt: skip
+
+
+def test_a_lake_file_that_was_taken_away_while_its_dag_was_at_work(env: Mapping[str, str]) -> None:
+    at_work = {**env, "_AIRFLOW_PARSING_CONTEXT_DAG_ID": "lake_audit_shop"}
+    said = "shop.yaml: the lake file is gone: put it back, or delete the DAG lake_audit_shop"
+    assert bag_of(at_work)["dags"] == {
+        "lake_audit_shop": [said, ["broken", "lakeaudit"], ["lake_file", *STEPS]]
+    }
+
+
+@pytest.mark.parametrize(
+    ("dag", "said"),
+    [
+        ("lake_audit_torn", "torn.yaml: it is no YAML"),
+        ("lake_audit_unknown", "doctor ended with exit code 2: "),
+    ],
+)
+def test_a_dag_says_why_nothing_is_audited(env: Mapping[str, str], dag: str, said: str) -> None:
+    code, told = dags_test(env, dag)
+    assert code == 1
+    assert said in told
+
+
+def test_without_its_connection_nothing_is_submitted_anywhere(env: Mapping[str, str]) -> None:
+    bare = {name: value for name, value in env.items() if not name.startswith("AIRFLOW_CONN_")}
+    code, told = dags_test(bare, DEMO)
+    assert code == 1
+    assert "Airflow has no connection spark_default: add it, such as with `airflow connections add" in told
+    assert "--master" not in told
+
+
+def test_the_outcome_of_a_driver_on_a_cluster_needs_a_place(env: Mapping[str, str]) -> None:
+    cluster = {"conn_type": "spark", "host": "yarn", "extra": {"deploy-mode": "cluster"}}
+    code, told = dags_test({**env, "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps(cluster)}, DEMO)
+    assert code == 1
+    assert "set `airflow.status` of demo.yaml to s3://bucket/folder/" in told
+
+
+def last_run(lake: Lake) -> dict[str, Any]:
+    found = Results(lake.results, clients_of(lake), lake.name).last_published()
+    assert found is not None
+    return found
+
+
+def test_a_dag_finds_what_was_broken(env: Mapping[str, str], lake: Lake, broken: list[Fault]) -> None:
+    """Tens of findings, and no task fails."""
+    code, told = dags_test(env, DEMO)
+    assert code == 0, told[-3000:]
+    results = Results(lake.results, clients_of(lake), lake.name)
+    verdict = compare(broken, *read_run(results, last_run(lake)["run_id"]))
+    assert verdict.matched, verdict.differences
+    assert (Path(lake.results.spark_path) / "report.html").is_file()
+
+
+@pytest.fixture(scope="module")
+def service(env: dict[str, str], folder: Path) -> Iterator[Service]:
+    """Airflow at work: from now on the demo lake is audited every minute."""
+    file = folder / CONF / "demo.yaml"
+    file.write_text(file.read_text().replace('"@hourly"', '"* * * * *"'))
+    with airflow_served(env) as service:
+        yield service
+
+
+def asked(service: Service, path: str, method: str = "GET", **body: Any) -> dict[str, Any]:
+    answer = requests.request(method, f"{service.url}/api/v2/{path}", json=body or None, timeout=60)
+    answer.raise_for_status()
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+def until(ready: Callable[[], Any], seconds: int = 300) -> Any:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if found := ready():
+            return found
+        time.sleep(1)
+    raise AssertionError(f"not within {seconds} s")
+
+
+def run_of(service: Service, run_id: str) -> dict[str, Any]:
+    return asked(service, f"dags/{DEMO}/dagRuns/{quote(run_id)}")
+
+
+def ended(service: Service, run_id: str) -> str:
+    """How a DAG run ends."""
+    states = ("success", "failed")
+    state: str = until(lambda: (state := run_of(service, run_id)["state"]) in states and state)
+    return state
+
+
+def tries(service: Service, run_id: str) -> dict[str, tuple[str, int]]:
+    """State and number of tries of each task."""
+    rows = asked(service, f"dags/{DEMO}/dagRuns/{quote(run_id)}/taskInstances")["task_instances"]
+    return {row["task_id"]: (row["state"], row["try_number"]) for row in rows}
+
+
+def triggered(service: Service, **params: Any) -> str:
+    run_id: str = asked(service, f"dags/{DEMO}/dagRuns", "POST", logical_date=None, conf=params)["dag_run_id"]
+    return run_id
+
+
+@pytest.fixture(scope="module")
+def scheduled(service: Service, folder: Path) -> str:
+    """The first run that nobody asked for; from then on the lake file has no schedule."""
+
+    def first() -> Any:
+        return [run["dag_run_id"] for run in asked(service, f"dags/{DEMO}/dagRuns")["dag_runs"]
+                if run["run_type"] == "scheduled"]  # fmt: skip
+
+    run_id = until(first, 180)[0]
+    file = folder / CONF / "demo.yaml"
+    file.write_text(file.read_text().replace('schedule: "* * * * *", ', ""))
+    until(lambda: asked(service, f"dags/{DEMO}")["timetable_summary"] != "* * * * *", 120)
+    return str(run_id)
+
+
+def test_on_schedule(service: Service, scheduled: str, lake: Lake) -> None:
+    assert ended(service, scheduled) == "success"
+    assert tries(service, scheduled) == dict.fromkeys(STEPS, ("success", 1))
+    assert last_run(lake)["tables_audited"] == len(lake.tables)
+
+
+def test_by_hand_with_parameters(service: Service, scheduled: str, lake: Lake) -> None:
+    ended(service, scheduled)
+    run_id = triggered(service, tables=["sales.orders"], live=True)
+    assert ended(service, run_id) == "success"
+    run = last_run(lake)
+    listings = [source["location"] for source in run["sources"] if source["role"] == "storage"]
+    assert (run["tables_audited"], listings) == (1, ["s3://lake/warehouse/orders"])
+    events = asked(service, "assets/events")["asset_events"]
+    last = max(events, key=lambda event: str(event["timestamp"]))
+    assert last["name"] == f"{DEMO}.discrepancies"
+    assert last["extra"]["run_id"] == run["run_id"]
+
+
+def test_parameters_that_cannot_be(service: Service, scheduled: str) -> None:
+    with pytest.raises(requests.HTTPError, match=r"400|422"):
+        triggered(service, tables="sales.orders")
+
+
+def test_what_a_retry_cures_is_tried_again(service: Service, scheduled: str, lake: Lake) -> None:
+    """Another audit is at work: the task waits for it."""
+    with leased(lake.results, Clients(), "other", SilentProgress()):
+        run_id = triggered(service, tables=["sales.orders"])
+        until(lambda: tries(service, run_id)["audit"] == ("up_for_retry", 1))
+    assert ended(service, run_id) == "success"
+    assert tries(service, run_id) == dict.fromkeys(STEPS, ("success", 1)) | {"audit": ("success", 2)}
+
+
+def test_what_a_retry_cannot_cure_is_not(service: Service, scheduled: str, lake: Lake) -> None:
+    """There is no such table: the audit fails at once, people are still told, and there is no new report."""
+    run_id = triggered(service, tables=["no.such_table"])
+    assert ended(service, run_id) == "failed"
+    states = tries(service, run_id)
+    assert states["audit"] == ("failed", 1)
+    assert (states["alert"][0], states["report"][0]) == ("success", "upstream_failed")

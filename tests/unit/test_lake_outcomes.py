@@ -1,0 +1,102 @@
+"""What each task of the DAG types, and what becomes of it by its status file. No Airflow."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lake_files import LakeFile
+from lake_outcomes import ALERT, AUDIT, DOCTOR, REPORT, Step, arguments, judge
+
+LAKE = LakeFile(Path("/conf/shop.yaml"), "lake_audit_shop", "shop", ("a", "b"), None)
+NOTHING = {"tables": [], "live": False, "partitions": []}
+
+
+@pytest.mark.parametrize(
+    ("step", "params", "typed"),
+    [
+        (DOCTOR, NOTHING, []),
+        (AUDIT, NOTHING, ["--fail-on", "never"]),
+        (AUDIT, {}, ["--fail-on", "never"]),
+        (AUDIT, {"tables": ["a", "b"]}, ["--fail-on", "never", "--table", "a", "--table", "b"]),
+        (
+            AUDIT,
+            {"tables": ["a"], "live": True, "partitions": ["day=1", "day=2"]},
+            ["--fail-on", "never", "--table", "a", "--live", "--partition", "day=1", "--partition", "day=2"],
+        ),
+        (ALERT, {"tables": ["a"], "live": True}, []),
+        (REPORT, {"tables": ["a"]}, ["--in-results"]),
+    ],
+)
+def test_what_is_typed(step: Step, params: dict[str, Any], typed: list[str]) -> None:
+    words = ["/conf/shop.yaml", *typed, "--status-file", "/s.json"]
+    assert arguments(step, LAKE, params, "/s.json") == words
+
+
+def said(code: int | None, *, retry: bool = False, **more: Any) -> dict[str, Any]:
+    return {"exit_code": code, "retry": retry, **more}
+
+
+@pytest.mark.parametrize(
+    ("step", "status", "failure", "action"),
+    [
+        # findings and a part that could not be judged are told elsewhere: the audit was made
+        (AUDIT, said(0), None, "go on"),
+        (AUDIT, said(1), "exit 1", "go on"),
+        (AUDIT, said(3), "exit 3", "go on"),
+        # a file that is wrong, a gate, suspect evidence, a newer audit, a bug: another try would do the same
+        *((AUDIT, said(code), f"exit {code}", "fail") for code in (2, 10, 11, 12, 13, 14, 70, 130)),
+        # another audit at work, a store that does not answer
+        *((AUDIT, said(code, retry=True), f"exit {code}", "retry") for code in (10, 13, 14)),
+        # a doctor who finds one source ill lets the audit judge the rest
+        (DOCTOR, said(0), None, "go on"),
+        (DOCTOR, said(3, retry=True), "exit 3", "go on"),
+        (DOCTOR, said(10), "exit 10", "fail"),
+        (DOCTOR, said(10, retry=True), "exit 10", "retry"),
+        # a message that did not arrive is sent again
+        (ALERT, said(0), None, "go on"),
+        (ALERT, said(3, retry=True), "exit 3", "retry"),
+        (ALERT, said(13, retry=True), "exit 13", "retry"),
+        (REPORT, said(0), None, "go on"),
+        (REPORT, said(10), "exit 10", "fail"),
+        # killed, or never begun
+        (AUDIT, said(None), "killed", "retry"),
+        (AUDIT, None, "no such program", "retry"),
+        # all is well, and nobody can say how it ended
+        (AUDIT, None, None, "fail"),
+        (AUDIT, said(None), None, "fail"),
+        (AUDIT, {}, "odd", "retry"),
+    ],
+)
+def test_what_becomes_of_a_task(
+    step: Step, status: dict[str, Any] | None, failure: str | None, action: str
+) -> None:
+    assert judge(step, status, failure).action == action
+
+
+@pytest.mark.parametrize(
+    ("status", "failure", "words"),
+    [
+        (
+            said(1, status="complete", severities={"critical": 2, "info": 1}),
+            None,
+            "audit ended with exit code 1: complete, 2 critical, 1 info",
+        ),
+        (
+            said(0, status="complete", severities={}),
+            None,
+            "audit ended with exit code 0: complete, no finding",
+        ),
+        (
+            said(14, error="s3://r: denied; grant it"),
+            "x",
+            "audit ended with exit code 14: s3://r: denied; grant it",
+        ),
+        (None, "no spark-submit", "audit did not begin: no spark-submit"),
+        (said(None), "killed", "audit was cut off: killed"),
+        (None, None, "audit left no status file: let `airflow.status`"),
+        (said(None), None, "audit has not ended although its submission has: let `airflow.status`"),
+    ],
+)
+def test_what_is_said_of_it(status: dict[str, Any] | None, failure: str | None, words: str) -> None:
+    assert judge(AUDIT, status, failure).words.startswith(words)
