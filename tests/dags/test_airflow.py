@@ -164,9 +164,10 @@ def test_a_dag_finds_what_was_broken(env: Mapping[str, str], lake: Lake, broken:
 
 @pytest.fixture(scope="module")
 def service(env: dict[str, str], folder: Path) -> Iterator[Service]:
-    """Airflow at work: from now on the demo lake is audited every minute."""
+    """Airflow at work: from now on the demo lake is audited every minute, and status files lie on S3."""
     file = folder / CONF / "demo.yaml"
-    file.write_text(file.read_text().replace('"@hourly"', '"* * * * *"'))
+    settings = '"* * * * *", status: "s3://inventories/status"'
+    file.write_text(file.read_text().replace('"@hourly"', settings))
     with airflow_served(env) as service:
         yield service
 
