@@ -1,4 +1,4 @@
-"""What Streamlit runs: `streamlit run app.py -- LAKE`. Makes the pages, opens the desk, and shows the page that is asked."""
+"""What Streamlit runs: `app.py LAKE`. Makes the pages, opens the desk and shows the page that is asked for."""
 
 import sys
 from collections.abc import Callable

@@ -68,7 +68,7 @@ def _file(desk: Desk, name: str, found: Subject, *, is_file: bool = True) -> Non
     if first is not None:
         look.link(
             "table",
-            f"All of {look.literal(table_label(first['table_name']))}",
+            f"All of {look.prose(table_label(first['table_name']))}",
             table=table_label(first["table_name"]),
         )
     for row in found.rows:
@@ -84,8 +84,8 @@ def _kicker(first: Row | None, *, is_file: bool) -> str:
     if first is None:
         return "file"
     of = "file" if is_file else look.prose(first["subject_type"] or "subject")
-    inside = f", partition {look.literal(first['partition_path'])}" if first["partition_path"] else ""
-    return f"{of} of table {look.literal(table_label(first['table_name']))}{inside}"
+    inside = f", partition {look.prose(first['partition_path'])}" if first["partition_path"] else ""
+    return f"{of} of table {look.prose(table_label(first['table_name']))}{inside}"
 
 
 def _rest(desk: Desk, found: Subject) -> None:
@@ -104,8 +104,9 @@ def _row(desk: Desk, row: Row, *, is_file: bool) -> None:
     kind = look.prose((row["kind"] or "").replace("_", " "))
     st.header(f"{kind[:1].upper()}{kind[1:]}", anchor=False)
     st.markdown(f"{look.badge(row['severity'])} {_state(desk, row)}")
-    for line in _sentences(desk, row):
-        look.plain(line)
+    with st.container(gap="xsmall"):
+        for line in _sentences(desk, row):
+            look.plain(line)
     _back(row)
     if is_file:
         _claims(row)
@@ -123,10 +124,10 @@ def _state(desk: Desk, row: Row) -> str:
 
 
 def _sentences(desk: Desk, row: Row) -> Iterator[str]:
-    if row["kind"] in KINDS:
-        told = KINDS[row["kind"]].words
+    told = KINDS[row["kind"]].words if row["kind"] in KINDS else ""
+    if told:
         yield f"{told[:1].upper()}{told[1:]}."
-    if row["explanation"]:
+    if row["explanation"] and row["explanation"].lower() != told.lower():
         yield f"Why: {row['explanation']}"
     if row["cause"]:
         by = f", by {row['cause_principal']}" if row["cause_principal"] else ""
@@ -136,7 +137,8 @@ def _sentences(desk: Desk, row: Row) -> Iterator[str]:
     since = f"Since {words.second(row['first_seen_at'])} ({words.age(row['first_seen_at'], desk.now)} ago)"
     back = f"; came back {words.count(row['reopened'])} times" if row["reopened"] else ""
     yield f"{since}, last found {words.second(row['last_evidence_at'])}{back}."
-    yield f"{words.count(row['files'])} files, {words.count(row['rows_at_stake'])} rows, {words.exact_size(row['bytes_at_stake'])} at stake."
+    stake = f"{look.number(row['rows_at_stake'], 'row')}, {words.exact_size(row['bytes_at_stake'])} at stake"
+    yield f"{look.number(row['files'], 'file')}, {stake}."
     if row["ack_until"]:
         yield f"Accepted by {row['ack_by']} until {words.second(row['ack_until'])}: {row['ack_reason']}"
 
@@ -163,6 +165,7 @@ def _claims(row: Row) -> None:
     if not told:
         st.caption("No source claims a size, ETag, version or time.")
         return
+    st.subheader("What each source claims", anchor=False)
     rows = [
         (CALLED.get(what, what), *(_claim(what, said[side]) for side in SIDES), _differs(what, said))
         for what, said in told.items()

@@ -34,10 +34,11 @@ def show(desk: Desk) -> None:
 
 
 def _head(desk: Desk, run: Row, verdict: Verdict) -> None:
-    kicker = f"{look.literal(desk.lake.name)}, audited as of {second(run['as_of'])} ({age(run['as_of'], desk.now)} ago)"
+    kicker = f"{look.prose(desk.lake.name)}, audited as of {second(run['as_of'])} ({age(run['as_of'], desk.now)} ago)"
     look.title(verdict.level, verdict.headline, kicker)
-    for note in verdict.notes:
-        look.plain(note)
+    with st.container(gap="xsmall"):
+        for note in verdict.notes:
+            look.plain(note)
 
 
 def _troubles(troubles: Sequence[str]) -> None:
@@ -84,24 +85,22 @@ def _table(desk: Desk, health: Health) -> None:
             look.link(
                 "table", f"**{look.literal(look.shortened(visible(health.table)))}**", table=health.table
             )
-            st.markdown(_marks(health), width="content")
+            st.markdown(marks(health), width="content")
         st.text(visible(_words(desk, health)))
 
 
-def _marks(health: Health) -> str:
-    """The worst first; what could not be decided always has its own mark."""
-    marks = [look.badge(health.level)]
-    if health.reason and health.level != "unjudged":
-        marks.append(look.badge("unjudged"))
-    return " ".join(marks)
+def marks(health: Health) -> str:
+    """The worst first; what could not be decided always has its own mark, and never a green one."""
+    doubt = [look.badge("unjudged", health.doubt)] if health.doubt else []
+    return " ".join([look.badge(health.level), *doubt] if health.level != "unjudged" else doubt)
 
 
 def _words(desk: Desk, health: Health) -> str:
     held, looked = health.held, health.looked
     numbers = [f"{count(number)} {severity}" for severity, number in held.by_severity("open").items()]
     parts = [f"{', '.join(numbers)} open" if numbers else "nothing open"]
-    parts += [f"{count(held.number(of))} {of}" for of in ("accepted", "pending") if held.number(of)]
     parts += [f"since {second(held.since)}"] if held.since else []
+    parts += [f"{count(held.number(of))} {of}" for of in ("accepted", "pending") if held.number(of)]
     parts.append(health.reason or "fully decided")
     if looked is None:
         return " · ".join(parts)

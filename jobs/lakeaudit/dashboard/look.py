@@ -32,10 +32,12 @@ PAGES = "/pages"
 
 CALLED = {"unjudged": "cannot tell", "fine": "quiet"}
 
+_NAME = r"[A-Za-z0-9]+(?:[._=/'-][A-Za-z0-9]+)*"
 _TAME = re.compile(
-    r"[A-Za-z0-9][A-Za-z0-9,;.()%']*|\(?[A-Za-z0-9]+[,;.:)]*|\d{4}-\d\d-\d\d|\d\d:\d\d:\d\dZ?[.,;)]?"
+    rf"\(?{_NAME}[%]?\)?[,;.:]?|\d{{1,3}}(?:,\d{{3}})+[,;.:]?|\d\d:\d\d:\d\dZ\)?[,;.]?|[%\u2014\u2265]"
 )
-_TELLING = re.compile(r"www|^\d+[.)]$|\.[A-Za-z]|\(c\)|\(r\)|\(tm\)", re.IGNORECASE)
+_TELLING = re.compile(r"www\.|https?|ftp|^\(?\d+[.)]$|^\((?:c|r|tm|p)\)", re.IGNORECASE)
+"""What Markdown, or Streamlit on top of it, makes a link, a list or a sign of, though it is letters and digits."""
 
 
 def literal(value: object) -> str:
@@ -65,9 +67,10 @@ def shortened(text: str, most: int = 90) -> str:
 
 
 def badge(level: str, words: str | None = None) -> str:
-    """A severity, or another word of ours, as a coloured mark."""
-    shown = words or CALLED.get(level, level)
-    return f":{COLOURS.get(level, 'gray')}-badge[{shown}]" if level in COLOURS or words else literal(level)
+    """A severity, or other words of ours, as a coloured mark."""
+    if level not in COLOURS:
+        return literal(level)
+    return f":{COLOURS[level]}-badge[{words or CALLED.get(level, level)}]"
 
 
 def link(page: str, label: str, **chosen: str) -> None:
@@ -107,6 +110,16 @@ def amount(value: Amount, *, of_bytes: bool = False) -> str:
     """A sum in words; where a part of it is unknown, it is at least that."""
     told = size(value.known) if of_bytes else count(value.known)
     return told if value.whole or value.known is None else f"\u2265 {told}"
+
+
+def number(value: int | None, noun: str) -> str:
+    """1 file, 2 files."""
+    return f"{count(value)} {noun}{'' if value == 1 else 's'}"
+
+
+def files(value: Amount) -> str:
+    """Of a sum of files."""
+    return number(1, "file") if value == Amount(1, whole=True) else f"{amount(value)} files"
 
 
 def plain(sentence: str) -> None:

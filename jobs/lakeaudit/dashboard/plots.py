@@ -18,7 +18,9 @@ NAMED = 12
 """Partitions told in words."""
 DAYS_NAMED = 10
 _COLOURS = ("#c62828", "#e07b00", "#c9a400", "#4a7fb5")
-_STEP = 18
+_STEP = 26
+_AROUND = 190
+"""Points that the legend and the names below take."""
 
 
 def trend(days: Sequence[Day], of: str) -> None:
@@ -97,7 +99,9 @@ def _chart(cells: pd.DataFrame) -> alt.Chart:
     )
     strength = alt.Opacity("open:Q", scale=alt.Scale(type="log", range=[0.35, 1.0]), legend=None)
     rows = cells["row"].nunique()
-    chart = alt.Chart(cells, height=min(rows, WIDE) * _STEP + 60).mark_rect(cornerRadius=2, stroke="#8884")
+    chart = alt.Chart(cells, height=min(rows, WIDE) * _STEP + _AROUND).mark_rect(
+        cornerRadius=2, stroke="#8884"
+    )
     encoded: alt.Chart = chart.encode(
         x=alt.X("column:N", axis=axis), y=alt.Y("row:N", axis=axis), color=colour, opacity=strength,
         tooltip=["partition:N", "worst:N", "open:Q"],

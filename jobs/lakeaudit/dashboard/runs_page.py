@@ -10,6 +10,7 @@ from lakeaudit.dashboard.figures import runs as figures
 from lakeaudit.dashboard.figures.runs import RunFigures
 from lakeaudit.dashboard.table_page import decided
 from lakeaudit.report.judged import STANDINGS, Judged
+from lakeaudit.report.summary import table_label
 from lakeaudit.report.words import UNKNOWN, count, duration, second
 from lakeaudit.results.read import PUBLISHED, Row
 
@@ -44,7 +45,7 @@ def show(desk: Desk) -> None:
 def _line(run: Row) -> None:
     with st.container(border=True, gap="xsmall"):
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-            look.link("runs", f"**{look.literal(run['run_id'])}**", run=run["run_id"])
+            look.link("runs", f"**{look.prose(run['run_id'])}**", run=run["run_id"])
             st.markdown(_status(run), width="content")
         look.plain(_about(run))
         if run["error"]:
@@ -70,7 +71,7 @@ def _about(run: Row) -> str:
 
 def _run(address: look.Address, one: RunFigures) -> None:
     run = one.run
-    st.header(look.literal(run["run_id"]), anchor=False)
+    st.header(look.prose(run["run_id"]), anchor=False)
     st.markdown(_status(run))
     look.plain(_about(run))
     for gate in run["gates"] or ():
@@ -117,7 +118,11 @@ def _cut(source: Row) -> str:
 def _covered(table: Judged) -> None:
     with st.container(border=True, gap="xsmall"):
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-            look.link("table", f"**{look.literal(table.name)}**", table=table.name)
+            look.link(
+                "table",
+                f"**{look.prose(look.shortened(table_label(table.name or None)))}**",
+                table=table_label(table.name or None),
+            )
             colour = "green" if table.standing == "whole" else "violet"
             st.markdown(f":{colour}-badge[{STANDINGS[table.standing]}]", width="content")
         for line in _axes(table):

@@ -10,6 +10,7 @@ from lakeaudit.dashboard.figures import table as figures
 from lakeaudit.dashboard.figures.lake import Health, lake_figures
 from lakeaudit.dashboard.figures.table import PAGE_ROWS, Broken, Commit, Listed, Partitions, Wanted
 from lakeaudit.dashboard.figures.terms import STANDINGS
+from lakeaudit.dashboard.lake_page import marks
 from lakeaudit.kinds import KINDS, SEVERITIES
 from lakeaudit.report.judged import STANDINGS as DECIDED
 from lakeaudit.report.judged import Cell
@@ -34,8 +35,8 @@ def show(desk: Desk) -> None:
     _head(desk, health)
     _broken(desk, found)
     parts = desk.ask(("partitions", table), lambda: figures.partitions(desk.results, table, desk.now))
-    _list(desk, address, table, found, parts)
     _where(parts)
+    _list(desk, address, table, found, parts)
     _commits(desk.ask(("commits", table), lambda: figures.commits(desk.results, table, desk.now)))
     plots.trend(desk.ask(("days", table), lambda: figures.table_days(desk.results, table)), "the table")
     _coverage(health)
@@ -52,44 +53,54 @@ def _none(given: str | None) -> None:
 def _head(desk: Desk, health: Health) -> None:
     held = health.held.by_severity("open")
     numbers = ", ".join(f"{count(number)} {severity}" for severity, number in held.items())
-    st.caption("table")
-    st.title(look.literal(health.table), anchor=False)
-    st.markdown(look.badge(health.level) + (f" {look.badge('unjudged')}" if _doubtful(health) else ""))
-    look.plain(f"{numbers} open" if numbers else "Nothing is open")
-    if health.reason:
-        look.plain(f"Not sure of the rest: {health.reason}" if numbers else f"But: {health.reason}")
-    if health.looked:
-        look.plain(f"Last looked at {second(health.looked.as_of)}, {age(health.looked.as_of, desk.now)} ago")
-
-
-def _doubtful(health: Health) -> bool:
-    return bool(health.reason) and health.level != "unjudged"
+    st.title(look.prose(look.shortened(health.table)), anchor=False)
+    st.markdown(marks(health))
+    with st.container(gap="xsmall"):
+        look.plain(f"Open: {numbers}." if numbers else "Nothing is open.")
+        if health.reason:
+            look.plain(
+                f"Of the rest it cannot be told: {health.reason}." if numbers else f"But: {health.reason}."
+            )
+        if health.looked:
+            at = health.looked.as_of
+            look.plain(
+                f"Last looked at {second(at)}, {age(at, desk.now)} ago, by run {health.looked.run_id}."
+            )
 
 
 def _broken(desk: Desk, found: Sequence[Broken]) -> None:
     look.section("What is broken")
-    if not found:
-        st.caption("Nothing that the ledger knows of.")
-    for each in found[:BROKEN]:
-        with st.container(border=True, gap="xsmall"):
-            apart = f" :gray-badge[{each.standing}]" if each.standing in ("accepted", "pending") else ""
-            kind = look.prose(each.kind.replace("_", " "))
-            st.markdown(f"**{count(each.number)} {kind}** {look.badge(each.severity)}{apart}")
-            for line in sentences(desk, each):
-                look.plain(line)
+    pressing = [each for each in found if each.standing == "open"]
+    apart = [each for each in found if each.standing != "open"]
+    if not pressing:
+        st.caption("Nothing is open.")
+    for each in pressing[:BROKEN]:
+        _kind(desk, each)
+    if apart:
+        number = count(sum(each.number for each in apart))
+        with st.expander(f"Apart from these: {number} accepted by somebody, or not yet confirmed"):
+            for each in apart[:BROKEN]:
+                _kind(desk, each)
+
+
+def _kind(desk: Desk, each: Broken) -> None:
+    with st.container(border=True, gap="xsmall"):
+        standing = f" :gray-badge[{each.standing}]" if each.standing in ("accepted", "pending") else ""
+        kind = look.prose(each.kind.replace("_", " "))
+        st.markdown(f"**{count(each.number)} {kind}** {look.badge(each.severity)}{standing}")
+        for line in sentences(desk, each):
+            look.plain(line)
 
 
 def sentences(desk: Desk, each: Broken) -> Iterator[str]:
     """What it is, what it costs, since when, why, and whether it can come back."""
-    if each.kind in KINDS:
-        words = KINDS[each.kind].words
-        yield f"{words[:1].upper()}{words[1:]}."
+    words = KINDS[each.kind].words if each.kind in KINDS else ""
     stake = f"{look.amount(each.rows)} rows and {look.amount(each.bytes, of_bytes=True)} at stake"
-    yield f"{look.amount(each.files)} files, {stake}."
+    yield f"{words[:1].upper()}{words[1:]}{': ' if words else ''}{look.files(each.files)}, {stake}."
     yield f"Since {second(each.since)} ({age(each.since, desk.now)} ago), last found {second(each.last)}."
     if each.causes:
         yield f"Cause: {'; '.join(each.causes[:5])}."
-    if each.why:
+    if each.why and each.why.lower() != words.lower():
         yield f"Why: {each.why}" + (" (said of one of them)." if each.number > 1 else ".")
     yield can_come_back(each)
 
@@ -120,7 +131,7 @@ def _where(parts: Partitions) -> None:
     plots.heat_map(parts)
     rows = [
         (
-            look.literal(part.path or WHOLE_TABLE),
+            look.prose(part.path or WHOLE_TABLE),
             look.badge(part.worst),
             ", ".join(f"{count(n)} {look.prose(severity)}" for severity, n in part.by_severity.items()),
         )
@@ -157,7 +168,7 @@ def _list(desk: Desk, address: look.Address, table: str, found: Sequence[Broken]
     page = address.number("page", 10**7)
     about = ("listed", table, wanted)
     listed = desk.ask((*about, page), lambda: figures.listed(desk.results, table, wanted, desk.now, page))
-    st.caption(f"{count(listed.total)} discrepancies")
+    st.caption(f"{count(listed.total)} of them")
     last = address.pages("page", listed.total, PAGE_ROWS)
     if last != page:
         listed = desk.ask((*about, last), lambda: figures.listed(desk.results, table, wanted, desk.now, last))
@@ -182,14 +193,14 @@ def _rows(listed: Listed) -> None:
                 "file", look.literal(look.shortened(visible(row["subject"] or ""))), id=row["discrepancy_id"]
             )
             apart = f" :gray-badge[{row['standing']}]" if row["standing"] in STANDINGS[1:] else ""
-            st.markdown(
-                f"{look.badge(row['severity'])} **{look.prose(row['kind'].replace('_', ' '))}**{apart}"
-            )
-            look.plain(_line(row))
+            kind = look.prose((row["kind"] or "").replace("_", " "))
+            with st.container(horizontal=True, gap="small"):
+                st.markdown(f"{look.badge(row['severity'])} **{kind}**{apart}", width="content")
+                look.plain(_line(row))
 
 
 def _line(row: Row) -> str:
-    parts = [f"{count(row['rows_at_stake'])} rows", size(row["bytes_at_stake"])]
+    parts = [look.number(row["rows_at_stake"], "row"), size(row["bytes_at_stake"])]
     parts += [f"{count(row['files'])} files"] if row["files"] not in (None, 1) else []
     parts += [f"since {second(row['first_seen_at'])}", comeback(row)]
     if row["standing"] == "accepted":

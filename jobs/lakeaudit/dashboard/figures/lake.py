@@ -7,7 +7,7 @@ from datetime import date, datetime, timedelta
 from lakeaudit.config import Lake
 from lakeaudit.dashboard.figures.terms import PUBLISHED_RUNS, UNKNOWN_PARTS, standing
 from lakeaudit.kinds import SEVERITIES
-from lakeaudit.report.judged import Judged, judged
+from lakeaudit.report.judged import STANDINGS, Judged, judged
 from lakeaudit.report.summary import AT_STAKE, by_kind, by_severity, rank, table_label
 from lakeaudit.report.verdict import Verdict, verdict
 from lakeaudit.report.words import count, duration, second
@@ -56,6 +56,14 @@ class Health:
     reason: str
     held: Held
     looked: Looked | None
+
+    @property
+    def doubt(self) -> str:
+        """The reason in two words; empty where there is none."""
+        if not self.reason:
+            return ""
+        decided = self.looked.judged.standing if self.looked else "nothing"
+        return STANDINGS[decided] if decided != "whole" else "cannot tell"
 
 
 @dataclass(frozen=True)
@@ -171,13 +179,15 @@ def _worst_first(health: Health) -> tuple[int, int, str]:
 
 def _health(table: str, held: Held, looked: Looked | None, lake: Lake, now: datetime) -> Health:
     worst = next(iter(held.by_severity("open")), None)
-    doubt = _doubt(held, looked, lake, now)
+    doubt = _doubt(looked, lake, now)
     if worst is not None and worst != SEVERITIES[-1]:
         return Health(table, worst, doubt, held, looked)
+    pending = held.number("pending")
+    doubt = doubt or (f"{count(pending)} found and not yet confirmed" if pending else "")
     return Health(table, "unjudged" if doubt else worst or "fine", doubt, held, looked)
 
 
-def _doubt(held: Held, looked: Looked | None, lake: Lake, now: datetime) -> str:
+def _doubt(looked: Looked | None, lake: Lake, now: datetime) -> str:
     """Why nothing good may be said of a table; empty where it may."""
     if looked is None:
         return "nothing decided: no published run looked at it"
@@ -189,8 +199,6 @@ def _doubt(held: Held, looked: Looked | None, lake: Lake, now: datetime) -> str:
         return "partly decided"
     if looked.finished_at < now - lake.overdue:
         return f"last looked at {duration(now - looked.finished_at)} ago"
-    if held.number("pending"):
-        return f"{count(held.number('pending'))} found and not yet confirmed"
     return ""
 
 
