@@ -274,7 +274,8 @@ class Results:
             yield
         except (DeltaError, pa.ArrowException, OSError, ValueError) as error:
             what = f"the table cannot be read ({type(error).__name__}: {str(error)[:160]})"
-            way_out = "restore it, or audit into another place"
+            other = any(sign in str(error) for sign in _OF_ANOTHER_VERSION)
+            way_out = _UPDATE if other else "restore it, or audit into another place"
             raise CannotAudit(self._place.join(table).uri, what, way_out) from error
 
     @cached_property
@@ -309,6 +310,10 @@ def _filtered(
 
 
 _PATIENCE = {"connect_timeout": "5s", "timeout": "60s", "max_retries": "3", "retry_timeout": "30s"}
+
+
+_OF_ANOTHER_VERSION = ("No field named", "Unsupported", "is not supported")
+_UPDATE = "another version of lakeaudit wrote it: use the newer of the two, or audit once more with it"
 
 
 def _uri(place: Location) -> str:
