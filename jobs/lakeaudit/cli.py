@@ -11,6 +11,7 @@ import sys
 import traceback
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -294,7 +295,7 @@ def dashboard(
     from lakeaudit.commands import dashboard as command
 
     _load(lake)
-    command.run(lake, host, port, typer.echo)
+    command.run(lake, host, port, partial(typer.echo, file=sys.stdout))
     return 0
 
 

@@ -113,10 +113,16 @@ def _row(desk: Desk, row: Row, *, is_file: bool) -> None:
     look.facts(_facts(row), alt="What else is known")
 
 
+_ENDS = {
+    "reference_removed": ":violet-badge[closed, not restored]",
+    "restored": ":green-badge[resolved]",
+    "metastore_mended": ":green-badge[resolved]",
+}
+
+
 def _state(desk: Desk, row: Row) -> str:
     if row["state"] == "resolved":
-        closed = row["resolution"] == "reference_removed"
-        said = ":violet-badge[closed, not restored]" if closed else ":green-badge[resolved]"
+        said = _ENDS.get(row["resolution"] or "", ":gray-badge[resolved]")
         return f"{said} {look.prose((row['resolution'] or '').replace('_', ' '))} {words.second(row['resolved_at'])}"
     if row["ack_until"] and row["ack_until"] > desk.now:
         return ":gray-badge[accepted]"

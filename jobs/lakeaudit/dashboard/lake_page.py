@@ -82,9 +82,7 @@ def _tables(desk: Desk, tables: Sequence[Health]) -> None:
 def _table(desk: Desk, health: Health) -> None:
     with st.container(border=True, gap="xsmall"):
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-            look.link(
-                "table", f"**{look.literal(look.shortened(visible(health.table)))}**", table=health.table
-            )
+            look.link("table", f"**{look.prose(look.shortened(health.table))}**", table=health.table)
             st.markdown(marks(health), width="content")
         st.text(visible(_words(desk, health)))
 

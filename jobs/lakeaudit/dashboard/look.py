@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from lakeaudit.errors import AuditError
+from lakeaudit.errors import AuditError, LakeFileError
 from lakeaudit.report.summary import Amount
 from lakeaudit.report.words import UNKNOWN, count, size, visible
 
@@ -132,6 +132,8 @@ def told() -> Iterator[None]:
     """A failure inside becomes one sentence on the page, with the way out, and never a traceback."""
     try:
         yield
+    except LakeFileError as error:
+        failure(str(error), "mend the lake file, then reload")
     except AuditError as error:
         failure(f"{error.where}: {error.what}", error.way_out)
     except Exception as error:  # noqa: BLE001 - a page says what happened, the rest of the session goes on
@@ -143,7 +145,8 @@ def failure(what: str, way_out: str) -> None:
     """What cannot be shown, and what to do about it."""
     with st.container(border=True):
         st.markdown(":red-badge[cannot be shown]")
-        plain(what)
+        for line in what.split("\n"):
+            plain(line)
         st.caption("What to do")
         plain(way_out)
 

@@ -16,7 +16,8 @@ from lakeaudit.results.read import PUBLISHED, Row
 
 SHOWN = 100
 """Tables of a run on a page."""
-COLOURS = {"complete": "green", "partial": "yellow", "suspect": "violet", "failed": "red", "running": "blue"}
+COLOURS = {"complete": "blue", "partial": "yellow", "suspect": "violet", "failed": "red", "running": "gray"}
+"""That a run is complete says nothing good of the lake: it is not green."""
 
 
 def show(desk: Desk) -> None:

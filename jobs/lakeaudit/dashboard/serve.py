@@ -2,9 +2,11 @@
 
 import logging
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import streamlit  # noqa: F401 - absent: the command says how to get it
@@ -44,7 +46,8 @@ def serve(lake_file: str, host: str, port: int, ready: Callable[[str], None]) ->
     bootstrap.load_config_options(flags)
     logging.getLogger("streamlit").setLevel(logging.ERROR)
     threading.Thread(target=_wait, args=(host, port, ready), daemon=True).start()
-    bootstrap.run(str(Path(__file__).with_name("app.py")), False, [lake_file], flags)
+    with redirect_stdout(sys.stderr):  # what Streamlit says is no result
+        bootstrap.run(str(Path(__file__).with_name("app.py")), False, [lake_file], flags)
 
 
 def _wait(host: str, port: int, ready: Callable[[str], None]) -> None:
