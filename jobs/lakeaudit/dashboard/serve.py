@@ -26,7 +26,8 @@ def options(host: str, port: int) -> dict[str, object]:
         "server.enableStaticServing": False,
         "server.enableAgentApi": False,
         "server.allowedHosts": _LOCAL.get(host, []),  # another site must not reach it by a name of its own
-        "theme.primaryColor": "#3b6ea5",  # Streamlit's own is the red of what is critical
+        "theme.light.primaryColor": "#3b6ea5",  # Streamlit's own is the red of what is critical
+        "theme.dark.primaryColor": "#3b6ea5",
         "browser.gatherUsageStats": False,
         "browser.serverAddress": host,
         "client.toolbarMode": "minimal",
