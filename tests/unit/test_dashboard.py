@@ -179,7 +179,7 @@ def test_a_table_says_what_is_broken_since_when_why_and_whether_it_can_come_back
         f"Since {(NOW - 3 * HOUR):%Y-%m-%d %H:%M:%S}Z (3 h",
         "Cause: lifecycle rule.",
         "Why: listed since Monday.",
-        f"1 can come back, the soonest only until {(NOW + 9 * HOUR):%Y-%m-%d %H:%M:%S}Z.",
+        f"1 can come back; the soonest only until {(NOW + 9 * HOUR):%Y-%m-%d %H:%M:%S}Z.",
         "Apart from these: 1 accepted by somebody",
         "day=1",
     ):

@@ -17,6 +17,8 @@ T = TypeVar("T")
 
 FRESH = 5
 """Seconds for which it is not asked again whether the results have changed."""
+REMEMBERED = 600
+"""Seconds for which a figure is remembered while the results stay the same: what is accepted runs out by the clock."""
 VERSIONED = ("runs", "discrepancies", "transitions")
 """Result tables of which one changes with everything that pages show."""
 
@@ -32,9 +34,9 @@ class Desk:
     now: datetime
 
     def ask(self, about: tuple[object, ...], figure: Callable[[], T]) -> T:
-        """A figure, from memory where this state of the results was asked for the same within the minute."""
-        minute = self.now.replace(second=0, microsecond=0).isoformat()
-        found: T = _kept(self.stamp, minute, repr(about), figure)
+        """A figure, from memory where this state of the results was asked for the same a short while ago."""
+        while_ago = int(self.now.timestamp()) // REMEMBERED
+        found: T = _kept(self.stamp, while_ago, repr(about), figure)
         return found
 
 
@@ -75,5 +77,5 @@ def _results(stamp: str, _lake: Lake) -> Results:  # noqa: ARG001 - the key of t
 
 
 @st.cache_data(max_entries=300, show_spinner=False)
-def _kept(stamp: str, minute: str, key: str, _ask: Callable[[], T]) -> T:  # noqa: ARG001 - the key of the memory
+def _kept(stamp: str, while_ago: int, key: str, _ask: Callable[[], T]) -> T:  # noqa: ARG001 - the key of the memory
     return _ask()

@@ -110,6 +110,9 @@ def _words(desk: Desk, health: Health) -> str:
 
 
 def _shares(table: judged.Judged) -> str:
+    """How much of each axis was decided where it was not all; where nothing was, why."""
+    if table.standing in ("nothing", "idle"):
+        return next((cell.reason for cell in table.cells.values() if cell.reason), "")
     told = [
         f"{axis.replace('_', ' ')} {share(cell.share) if cell.share is not None else 'nothing'}"
         for axis, cell in table.cells.items()

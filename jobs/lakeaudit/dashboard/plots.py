@@ -35,9 +35,9 @@ def trend(days: Sequence[Day], of: str) -> None:
     )  # fmt: skip
     left, right = st.columns(2)
     left.bar_chart(
-        frame, x="day", y=["opened", "resolved"], stack=False, color=["#c62828", "#2e7d32"], height=220
+        frame, x="day", y=["opened", "resolved"], stack=False, color=["#c62828", "#2e7d32"], height=260
     )
-    right.line_chart(frame, x="day", y="open", height=220)
+    right.line_chart(frame, x="day", y="open", height=260)
     rows = [
         (day.day.isoformat(), *map(count, (day.opened, day.reopened, day.resolved, day.open)))
         for day in reversed(days[-DAYS_NAMED:])

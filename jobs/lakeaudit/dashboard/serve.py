@@ -28,6 +28,8 @@ def options(host: str, port: int) -> dict[str, object]:
         "server.allowedHosts": _LOCAL.get(host, []),  # another site must not reach it by a name of its own
         "theme.light.primaryColor": "#3b6ea5",  # Streamlit's own is the red of what is critical
         "theme.dark.primaryColor": "#3b6ea5",
+        "theme.light.codeTextColor": "#2b2c33",  # and the green of what is fine
+        "theme.dark.codeTextColor": "#e8e8ea",
         "browser.gatherUsageStats": False,
         "browser.serverAddress": host,
         "client.toolbarMode": "minimal",

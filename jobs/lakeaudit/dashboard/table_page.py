@@ -36,10 +36,10 @@ def show(desk: Desk) -> None:
     _broken(desk, found)
     parts = desk.ask(("partitions", table), lambda: figures.partitions(desk.results, table, desk.now))
     _where(parts)
-    _list(desk, address, table, found, parts)
     _commits(desk.ask(("commits", table), lambda: figures.commits(desk.results, table, desk.now)))
     plots.trend(desk.ask(("days", table), lambda: figures.table_days(desk.results, table)), "the table")
     _coverage(health)
+    _list(desk, address, table, found, parts)
 
 
 def _none(given: str | None) -> None:
@@ -105,21 +105,25 @@ def sentences(desk: Desk, each: Broken) -> Iterator[str]:
     yield can_come_back(each)
 
 
+_ANSWERS = {
+    "yes": "{} can come back",
+    "no": "{} cannot come back",
+    "unknown": "of {} it is not known whether they can come back",
+}
+
+
 def can_come_back(each: Broken) -> str:
-    """In a sentence; empty answers say that it is no question for this kind."""
-    said = {
-        "yes": "{} can come back",
-        "no": "{} cannot come back",
-        "unknown": "of {} it is not known whether they can come back",
-    }
+    """In a sentence: of how many it is so, is not so, is not known, and is not said at all."""
     parts = [
         words.format(count(each.answers[answer]))
-        for answer, words in said.items()
+        for answer, words in _ANSWERS.items()
         if each.answers.get(answer)
     ]
     if not parts:
-        return "Whether it can come back is no question for this kind."
-    until = f", the soonest only until {second(each.until)}" if each.until else ", no end known"
+        return "Whether it can come back is not said."
+    rest = each.number - sum(each.answers.values())
+    parts += [f"of {count(rest)} it is not said"] if rest else []
+    until = f"; the soonest only until {second(each.until)}" if each.until else "; no end known"
     return f"{'; '.join(parts)}{until if each.answers.get('yes') else ''}."
 
 
