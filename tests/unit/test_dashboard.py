@@ -595,6 +595,19 @@ def test_nothing_of_streamlit_reports_home_or_is_reached_by_other_names() -> Non
     assert given["server.allowedHosts"] == ["127.0.0.1", "localhost"]
 
 
+def _websocket(port: int, host: str) -> int:
+    """How the server answers a browser that knows it by a name."""
+    asked = {
+        "Host": f"{host}:{port}", "Origin": f"http://{host}:{port}", "Upgrade": "websocket", "Connection": "Upgrade",
+        "Sec-WebSocket-Key": "MDAwMDAwMDAwMDAwMDAwMA==", "Sec-WebSocket-Version": "13",
+        "Sec-WebSocket-Protocol": "streamlit",
+    }  # fmt: skip
+    lines = ["GET /_stcore/stream HTTP/1.1", *(f"{name}: {value}" for name, value in asked.items()), "", ""]
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as line:
+        line.sendall("\r\n".join(lines).encode())
+        return int(line.recv(100).split()[1])
+
+
 def test_it_serves_and_ends_with_ctrl_c(lake: str) -> None:
     process = Popen(
         [sys.executable, "-m", "lakeaudit", "dashboard", lake], stdout=PIPE, stderr=PIPE, text=True
@@ -605,6 +618,12 @@ def test_it_serves_and_ends_with_ctrl_c(lake: str) -> None:
         assert re.fullmatch(r"http://127\.0\.0\.1:\d+", address)
         with urllib.request.urlopen(f"{address}/_stcore/health", timeout=20) as answer:
             assert answer.read() == b"ok"
+        port = int(address.rpartition(":")[2])
+        assert [_websocket(port, host) for host in ("127.0.0.1", "localhost", "evil.example")] == [
+            101,
+            101,
+            403,
+        ]
         process.send_signal(2)
         rest, told = process.communicate(timeout=30)
     finally:

@@ -71,7 +71,7 @@ def _versions(place: str, _results: Results) -> str:  # noqa: ARG001 - the key o
     return str([_results.version(table) for table in VERSIONED])
 
 
-@st.cache_resource(max_entries=4, show_spinner=False)
+@st.cache_resource(ttl=REMEMBERED, max_entries=4, show_spinner=False)  # a role's credentials run out
 def _results(stamp: str, _lake: Lake) -> Results:  # noqa: ARG001 - the key of the memory
     return Results(_lake.results, clients_of(_lake), _lake.name)
 
