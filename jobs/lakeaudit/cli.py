@@ -11,6 +11,7 @@ import sys
 import traceback
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -290,6 +291,27 @@ def report(
         said = show.verdict_line(page)
         status.end("report", 0, said)
     return _told(said)
+
+
+@app.command()
+def dashboard(
+    lake: LakeFile,
+    host: Annotated[
+        str, typer.Option(metavar="ADDR", help="Where to listen; by default for this machine only.")
+    ] = "127.0.0.1",
+    port: Annotated[
+        int | None, typer.Option(metavar="N", min=1, max=65535, help="By default 8501, or a free one.")
+    ] = None,
+) -> int:
+    """Serve pages over the results until Ctrl-C: the lake, its tables, files and runs. No Spark, no JVM.
+
+    There is no login: whoever reaches the address reads the results, and may have the sources asked about single files.
+    """
+    from lakeaudit.commands import dashboard as command
+
+    _load(lake)
+    command.run(lake, host, port, partial(typer.echo, file=sys.stdout))
+    return 0
 
 
 @app.command()

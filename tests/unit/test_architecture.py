@@ -46,7 +46,12 @@ def users_of(library: str) -> set[str]:
 
 ONLY = {
     "boto3": {"lakeaudit.aws", "lakeaudit.demo.breaker"},
-    "deltalake": {"lakeaudit.results.read", "lakeaudit.results.put", "lakeaudit.demo"},
+    "deltalake": {
+        "lakeaudit.results.read",
+        "lakeaudit.results.ask",
+        "lakeaudit.results.put",
+        "lakeaudit.demo",
+    },
     "delta": {"lakeaudit.results.write", "lakeaudit.demo"},
     "jinja2": {"lakeaudit.report"},
     "moto": {"lakeaudit.demo.server"},
@@ -56,6 +61,8 @@ ONLY = {
     "requests": {"lakeaudit.alerts.deliver"},
     "great_expectations": {"lakeaudit.gates"},
     "prometheus_client": {"lakeaudit.alerts.metrics"},
+    "streamlit": {"lakeaudit.dashboard"},
+    "altair": {"lakeaudit.dashboard"},
     "typer": {"lakeaudit.cli", "lakeaudit.commands", "lakeaudit.demo"},
 }
 """One place knows a library."""
@@ -85,7 +92,12 @@ def test_comparing_is_pure(module: str) -> None:
 WITHOUT_JVM = (
     *("lakeaudit.config", "lakeaudit.alerts", "lakeaudit.keys", "lakeaudit.kinds", "lakeaudit.errors"),
     *("lakeaudit.aws", "lakeaudit.explain", "lakeaudit.results.read", "lakeaudit.results.put"),
-    *("lakeaudit.results.amend", "lakeaudit.demo.breaker.record"),
+    *(
+        "lakeaudit.results.amend",
+        "lakeaudit.results.ask",
+        "lakeaudit.dashboard",
+        "lakeaudit.demo.breaker.record",
+    ),
 )
 
 
@@ -106,6 +118,10 @@ DIRECTIONS = {
     "lakeaudit.alerts": {"lakeaudit.compare", "lakeaudit.judge", "lakeaudit.run", "lakeaudit.evidence",
                          "lakeaudit.commands", "lakeaudit.ledger"},
     "lakeaudit.report": {"lakeaudit.alerts", "lakeaudit.compare", "lakeaudit.judge", "lakeaudit.evidence"},
+    "lakeaudit.dashboard.figures": {"lakeaudit.commands", "lakeaudit.aws", "lakeaudit.evidence", "lakeaudit.alerts",
+                                    "lakeaudit.ledger", "lakeaudit.explain", "streamlit"},
+    "lakeaudit.dashboard": {"lakeaudit.compare", "lakeaudit.judge", "lakeaudit.run", "lakeaudit.ledger",
+                            "lakeaudit.results.put", "lakeaudit.results.amend", "lakeaudit.commands"},
     "lakeaudit.schemas": {"lakeaudit"},
     "lakeaudit.keys": {"lakeaudit"},
     "lakeaudit.kinds": {"lakeaudit"},
@@ -128,6 +144,22 @@ def test_the_demo_is_known_only_to_the_command_line() -> None:
     assert {user for user in users_of("lakeaudit.demo") if not below(user, "lakeaudit.demo")} <= {
         user for user in MODULES if below(user, "lakeaudit.commands") or user == "lakeaudit.cli"
     }
+
+
+def test_the_dashboard_is_started_by_its_command_alone() -> None:
+    assert {user for user in users_of("lakeaudit.dashboard") if not below(user, "lakeaudit.dashboard")} == {
+        "lakeaudit.commands.dashboard"
+    }
+
+
+def test_no_page_shows_markup_of_its_own() -> None:
+    """`unsafe_allow_html` and `st.html` would let stored text act."""
+    pages = [module for module in MODULES if below(module, "lakeaudit.dashboard")]
+    used = {attribute(call) for module in pages for _, call in calls(module)}
+    named = {word.arg for module in pages for _, call in calls(module) for word in call.keywords}
+    assert len(pages) > 5
+    assert used & {"html", "iframe", "write", "write_stream", "components"} == set()
+    assert {word for word in named if word and word.startswith("unsafe")} == set()
 
 
 def calls(module: str) -> Iterator[tuple[str, ast.Call]]:
@@ -243,7 +275,16 @@ def test_schemas_stand_in_schemas_py() -> None:
 
 
 CLOCKS = {"now", "utcnow", "today", "uuid4", "uuid1"}
-SHELL = {"lakeaudit.cli", "lakeaudit.confirm", "lakeaudit.demo", "lakeaudit.evidence", "lakeaudit.progress"}
+SHELL = {
+    *(
+        "lakeaudit.cli",
+        "lakeaudit.confirm",
+        "lakeaudit.dashboard.app",
+        "lakeaudit.demo",
+        "lakeaudit.evidence",
+    ),
+    "lakeaudit.progress",
+}
 
 
 def test_clocks_and_random_ids_are_asked_for_in_the_shell_alone() -> None:

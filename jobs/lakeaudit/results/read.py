@@ -5,6 +5,7 @@ hundreds of thousands.
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import cached_property, reduce
 from operator import and_
@@ -227,20 +228,22 @@ class Results:
         dataset = self._dataset(table)
         if dataset is None:
             return
-        try:
-            mine = wanted & (pc.field("lake") == self._lake)
-            names = None if columns is None else list(columns)
+        mine = wanted & (pc.field("lake") == self._lake)
+        names = None if columns is None else list(columns)
+        with self.reading(table):
             for file in dataset.get_fragments(mine):  # one after the other: a scan of all reads far ahead
                 found = _filtered(file, dataset.schema, names, mine)
                 yield from (batch for batch in found if batch.num_rows)
-        except (DeltaError, pa.ArrowException, OSError) as error:
-            raise self._damaged(table, error) from error
 
     def _dataset(self, table: str) -> Dataset | None:
         """None where the table was never written."""
-        if table not in self._open:
-            self._open[table] = self._opened(table)
-        return self._open[table]
+        found = self.delta(table)
+        if found is None:
+            return None
+        if table not in self._datasets:
+            with self.reading(table):
+                self._datasets[table] = found.to_pyarrow_dataset()
+        return self._datasets[table]
 
     def has_table(self, table: str) -> bool:
         """Whether a result table was ever written: its first commit was finished."""
@@ -250,17 +253,37 @@ class Results:
         except SourceError as error:  # a missing bucket, a refusal, a dead endpoint: delta-rs tells it worse
             raise CannotAudit(*error.args) from error
 
-    def _opened(self, table: str) -> Dataset | None:
-        if not self.has_table(table):
-            return None
+    def delta(self, table: str) -> DeltaTable | None:
+        """A result table as it lay there when it was first asked for; None where it was never written."""
+        if table not in self._tables:
+            with self.reading(table):
+                uri, options = self.delta_table(table)
+                written = self.has_table(table)
+                self._tables[table] = DeltaTable(uri, storage_options=options) if written else None
+        return self._tables[table]
+
+    def version(self, table: str) -> int | None:
+        """The version of a result table as it was first asked for; None where it was never written."""
+        found = self.delta(table)
+        return None if found is None else found.version()
+
+    @contextmanager
+    def reading(self, table: str) -> Iterator[None]:
+        """What goes wrong inside is told in one line, as the table's."""
         try:
-            uri, options = self.delta_table(table)
-            return DeltaTable(uri, storage_options=options).to_pyarrow_dataset()
+            yield
         except (DeltaError, pa.ArrowException, OSError, ValueError) as error:
-            raise self._damaged(table, error) from error
+            what = f"the table cannot be read ({type(error).__name__}: {str(error)[:160]})"
+            other = any(sign in str(error) for sign in _OF_ANOTHER_VERSION)
+            way_out = _UPDATE if other else "restore it, or audit into another place"
+            raise CannotAudit(self._place.join(table).uri, what, way_out) from error
 
     @cached_property
-    def _open(self) -> dict[str, Dataset | None]:
+    def _tables(self) -> dict[str, DeltaTable | None]:
+        return {}
+
+    @cached_property
+    def _datasets(self) -> dict[str, Dataset]:
         return {}
 
     @cached_property
@@ -272,10 +295,6 @@ class Results:
             return delta_rs_options(self._clients.endpoint(bucket), bucket) | _PATIENCE
         except (ClientError, BotoCoreError) as error:
             raise CannotAudit(self._place.uri, *explain(error)) from error
-
-    def _damaged(self, table: str, error: Exception) -> CannotAudit:
-        what = f"the table cannot be read ({type(error).__name__}: {str(error)[:160]})"
-        return CannotAudit(self._place.join(table).uri, what, "restore it, or audit into another place")
 
 
 def _filtered(
@@ -291,6 +310,10 @@ def _filtered(
 
 
 _PATIENCE = {"connect_timeout": "5s", "timeout": "60s", "max_retries": "3", "retry_timeout": "30s"}
+
+
+_OF_ANOTHER_VERSION = ("No field named", "Unsupported", "is not supported")
+_UPDATE = "another version of lakeaudit wrote it: use the newer of the two, or audit once more with it"
 
 
 def _uri(place: Location) -> str:

@@ -1,0 +1,46 @@
+"""`lakeaudit dashboard`: a live page over the results, on this machine alone unless told otherwise."""
+
+import socket
+from collections.abc import Callable
+
+from lakeaudit.errors import BadInput, CannotAudit
+
+WELL_KNOWN = 8501
+
+
+def run(lake_file: str, host: str, port: int | None, ready: Callable[[str], None]) -> None:
+    """Serve until interrupted; `ready` is told the address.
+
+    Raises:
+        CannotAudit: Streamlit is not installed.
+        BadInput: the address cannot be used.
+    """
+    try:
+        from lakeaudit.dashboard.serve import serve
+    except ModuleNotFoundError as error:
+        raise CannotAudit("dashboard", f"needs {error.name}", "pip install 'lakeaudit[dashboard]'") from error
+    serve(lake_file, host, free_port(host, port), ready)
+
+
+def free_port(host: str, port: int | None) -> int:
+    """The port asked for; where none was, Streamlit's own if it is free, else any that is.
+
+    Raises:
+        BadInput: it is taken, or the host is none of this machine's.
+    """
+    for wanted in (WELL_KNOWN, 0) if port is None else (port,):
+        try:
+            return _bound(host, wanted)
+        except OSError as error:
+            refused = error.strerror or str(error)
+    raise BadInput(
+        f"{host}:{port or WELL_KNOWN}", f"cannot be used ({refused})", "choose another --host or --port"
+    )
+
+
+def _bound(host: str, port: int) -> int:
+    family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+    with socket.socket(family) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        probe.bind((host, port))
+        return int(probe.getsockname()[1])

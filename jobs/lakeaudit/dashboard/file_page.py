@@ -1,0 +1,258 @@
+"""One file or group: what each source claims, whether it can come back, its history, and the files behind it.
+
+Nothing here touches the lake, but for the button that says so.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import streamlit as st
+
+from lakeaudit.dashboard import look
+from lakeaudit.dashboard.desk import Desk
+from lakeaudit.dashboard.figures import subject as figures
+from lakeaudit.dashboard.figures.subject import SIDES, Subject
+from lakeaudit.explain import Said, explain_file
+from lakeaudit.keys import identify, uri_of
+from lakeaudit.kinds import KINDS
+from lakeaudit.report import words
+from lakeaudit.report.summary import table_label
+from lakeaudit.results.read import Row
+from lakeaudit.stores import clients_of
+
+CALLED = {"etag": "ETag", "version_id": "version"}
+LONGEST = 2000
+"""Characters of an address that are looked up: a key has at most 1,024 bytes."""
+
+
+def show(desk: Desk) -> None:
+    """The discrepancy that the address names by its id, or the file that it names by its place."""
+    address = look.Address("file")
+    wanted, typed = address.given("id"), address.typed("uri", "File", help="s3://bucket/key, or a local path")
+    place = identify(typed) if typed else None
+    if typed and (place is None or not place[1]):
+        st.title("A file", anchor=False)
+        look.failure(
+            f"{look.shortened(typed, 200)} names no file",
+            "write s3://bucket/key, or a local path from the root",
+        )
+    elif place is not None:
+        found = desk.ask(("file", place), lambda: figures.file_of(desk.results, *place))
+        _file(desk, uri_of(*place), found)
+    elif wanted:
+        _discrepancy(desk, wanted[:LONGEST])
+    else:
+        st.title("A file", anchor=False)
+        st.caption("Type the address of a file, or choose a discrepancy on the page of a table.")
+
+
+def _discrepancy(desk: Desk, wanted: str) -> None:
+    found = desk.ask(("subject", wanted), lambda: figures.subject_of(desk.results, wanted))
+    if found is None:
+        st.title("A file", anchor=False)
+        look.failure(
+            f"no discrepancy {look.shortened(wanted, 100)} in the ledger", "choose one on the page of a table"
+        )
+        return
+    first = found.rows[0]
+    place = uri_of(first["bucket"] or "", first["key"]) if first["subject_type"] == "file" else None
+    _file(desk, place or first["subject"], found, is_file=place is not None)
+
+
+def _file(desk: Desk, name: str, found: Subject, *, is_file: bool = True) -> None:
+    first = next(iter(found.rows), None)
+    st.caption(_kicker(first, is_file=is_file))
+    st.title(
+        "A file" if is_file else "A group of files" if found.files else "A part of the lake", anchor=False
+    )
+    st.code(words.visible(name), language=None, wrap_lines=True)
+    if first is not None:
+        look.link(
+            "table",
+            f"All of {look.prose(table_label(first['table_name']))}",
+            table=table_label(first["table_name"]),
+        )
+    for row in found.rows:
+        _row(desk, row, is_file=is_file)
+    _rest(desk, found)
+    _behind(found)
+    _history(found.history)
+    if is_file:
+        _ask_now(desk, name)
+
+
+def _kicker(first: Row | None, *, is_file: bool) -> str:
+    if first is None:
+        return "file"
+    of = "file" if is_file else look.prose(first["subject_type"] or "subject")
+    inside = f", partition {look.prose(first['partition_path'])}" if first["partition_path"] else ""
+    return f"{of} of table {look.prose(table_label(first['table_name']))}{inside}"
+
+
+def _rest(desk: Desk, found: Subject) -> None:
+    """What the last run found of the file beyond the ledger."""
+    known = {row["discrepancy_id"] for row in found.rows}
+    new = [row for row in found.findings if row["discrepancy_id"] not in known]
+    for row in new:
+        look.plain(f"The last run also found: {row['kind']}: {row['explanation']}")
+    if not found.rows and not new:
+        look.plain("The ledger knows nothing of it: that is no proof that all is well.")
+        shell = f"lakeaudit explain {words.shell_word(desk.lake_file)} URI"
+        st.caption(f"Ask the sources below, or type {look.literal(shell)}")
+
+
+def _row(desk: Desk, row: Row, *, is_file: bool) -> None:
+    kind = look.prose((row["kind"] or "").replace("_", " "))
+    st.header(f"{kind[:1].upper()}{kind[1:]}", anchor=False)
+    st.markdown(f"{look.badge(row['severity'])} {_state(desk, row)}")
+    with st.container(gap="xsmall"):
+        for line in _sentences(desk, row):
+            look.plain(line)
+    _back(row)
+    if is_file:
+        _claims(row)
+    look.facts(_facts(row), alt="What else is known")
+
+
+_ENDS = {
+    "reference_removed": ":violet-badge[closed, not restored]",
+    "restored": ":green-badge[resolved]",
+    "metastore_mended": ":green-badge[resolved]",
+}
+
+
+def _state(desk: Desk, row: Row) -> str:
+    if row["state"] == "resolved":
+        said = _ENDS.get(row["resolution"] or "", ":gray-badge[resolved]")
+        return f"{said} {look.prose((row['resolution'] or '').replace('_', ' '))} {words.second(row['resolved_at'])}"
+    if row["ack_until"] and row["ack_until"] > desk.now:
+        return ":gray-badge[accepted]"
+    return f":gray-badge[{'open' if row['state'] == 'open' else 'pending: not yet confirmed'}]"
+
+
+def _sentences(desk: Desk, row: Row) -> Iterator[str]:
+    told = KINDS[row["kind"]].words if row["kind"] in KINDS else ""
+    if told:
+        yield f"{told[:1].upper()}{told[1:]}."
+    if row["explanation"] and row["explanation"].lower() != told.lower():
+        yield f"Why: {row['explanation']}"
+    if row["cause"]:
+        by = f", by {row['cause_principal']}" if row["cause_principal"] else ""
+        yield f"Cause: {row['cause']}{by}, {words.second(row['cause_at'])}"
+    if row["confirmation"]:
+        yield f"{words.CONFIRMED.get(row['confirmation'], str(row['confirmation'])).capitalize()}."
+    since = f"Since {words.second(row['first_seen_at'])} ({words.age(row['first_seen_at'], desk.now)} ago)"
+    back = f"; came back {words.count(row['reopened'])} times" if row["reopened"] else ""
+    yield f"{since}, last found {words.second(row['last_evidence_at'])}{back}."
+    stake = f"{look.number(row['rows_at_stake'], 'row')}, {words.exact_size(row['bytes_at_stake'])} at stake"
+    yield f"{look.number(row['files'], 'file')}, {stake}."
+    if row["ack_until"]:
+        yield f"Accepted by {row['ack_by']} until {words.second(row['ack_until'])}: {row['ack_reason']}"
+
+
+def _back(row: Row) -> None:
+    """Whether it can come back, until when, and the steps."""
+    told = words.comeback(row)
+    if not told:
+        return
+    look.plain(f"{told[:1].upper()}{told[1:]}.")
+    steps = figures.way_back(row)
+    if steps:
+        with st.expander("The steps", expanded=True):
+            st.caption("Look at the versions first; lakeaudit changes nothing by itself.")
+            for step in steps:
+                st.code(step, language=None, wrap_lines=True)
+
+
+_PUT = {"size": words.exact_size, "time": words.moment}
+
+
+def _claims(row: Row) -> None:
+    told = figures.claims(row)
+    if not told:
+        st.caption("No source claims a size, ETag, version or time.")
+        return
+    st.subheader("What each source claims", anchor=False)
+    rows = [
+        (CALLED.get(what, what), *(_claim(what, said[side]) for side in SIDES), _differs(what, said))
+        for what, said in told.items()
+    ]
+    look.grid(("what", *SIDES, ""), rows, alt="What each source claims")
+
+
+def _claim(what: str, value: object) -> str:
+    put = _PUT.get(what)
+    return words.UNKNOWN if value is None else str(put(value)) if put else look.literal(value)  # type: ignore[operator]
+
+
+def _differs(what: str, said: dict[str, object]) -> str:
+    told = {value for value in said.values() if value is not None}
+    return "they differ" if what != "time" and len(told) > 1 else ""
+
+
+_KNOWN = ("recovery_version_id", "related_key", "storage_class", "category", "manifest_kind", "table_version",
+          "commit_id", "group_id", "first_run_id", "last_run_id", "discrepancy_id")  # fmt: skip
+
+
+def _facts(row: Row) -> dict[str, object]:
+    return {name.replace("_", " "): row[name] for name in _KNOWN}
+
+
+def _behind(found: Subject) -> None:
+    if not found.files:
+        return
+    look.section("The files behind it")
+    more = (
+        f", the {words.count(len(found.files))} largest here" if found.files_known > len(found.files) else ""
+    )
+    st.caption(f"{words.count(found.files_known)} files that the last runs named{more}")
+    rows = [
+        (
+            look.literal(uri_of(file["bucket"] or "", file["key"])),
+            words.size(file["size"]),
+            words.second(file["modified_at"]),
+        )
+        for file in found.files
+    ]
+    look.grid(("file", "size", "written"), rows, alt="The files behind it")
+
+
+def _history(history: Sequence[Row]) -> None:
+    if not history:
+        return
+    look.section("History")
+    for change in history:
+        kinds = " to ".join(dict.fromkeys(filter(None, (change["from_kind"], change["to_kind"]))))
+        look.plain(f"{words.second(change['at'])} {change['transition']} ({kinds}): {change['reason']}")
+
+
+def _ask_now(desk: Desk, uri: str) -> None:
+    look.section("What the sources say now")
+    st.caption(
+        "Asks storage and a live metadata store about this one file: a few requests, and nothing is changed."
+    )
+    deep = st.checkbox("Also read the table's manifests")
+    if st.button("Ask now"):
+        with st.spinner("Asking"):
+            told = explain_file(desk.lake, desk.results.again(), clients_of(desk.lake), uri, deep=deep)
+        for said in told.sources:
+            _said(said)
+
+
+_ANSWERS = {"present": "green", "absent": "red", "deleted": "red"}
+
+
+def _said(said: Said) -> None:
+    colour = _ANSWERS.get(said.answer, "gray")
+    answer = said.answer.replace("_", " ")
+    with st.container(border=True, gap="xsmall"):
+        st.markdown(f"{look.prose(said.source)} :{colour}-badge[{answer}]")
+        if said.reason:
+            look.plain(said.reason)
+        for name, value in said.facts.items():
+            for each in value if isinstance(value, list) else [{name: value}]:
+                told = each if isinstance(each, dict) else {name: each}
+                look.plain(", ".join(f"{what} {_value(v)}" for what, v in told.items() if v is not None))
+
+
+def _value(value: object) -> str:
+    return words.moment(value) if hasattr(value, "tzinfo") else str(value)  # type: ignore[arg-type]

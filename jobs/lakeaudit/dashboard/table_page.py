@@ -1,0 +1,246 @@
+"""One table: what is broken, where, since when, why, whether it can come back, and how far the look went."""
+
+from collections.abc import Iterator, Sequence
+
+import streamlit as st
+
+from lakeaudit.dashboard import look, plots
+from lakeaudit.dashboard.desk import Desk
+from lakeaudit.dashboard.figures import table as figures
+from lakeaudit.dashboard.figures.lake import Health, lake_figures
+from lakeaudit.dashboard.figures.table import PAGE_ROWS, Broken, Commit, Listed, Partitions, Wanted
+from lakeaudit.dashboard.figures.terms import STANDINGS
+from lakeaudit.dashboard.lake_page import marks
+from lakeaudit.kinds import KINDS, SEVERITIES
+from lakeaudit.report.judged import STANDINGS as DECIDED
+from lakeaudit.report.judged import Cell
+from lakeaudit.report.summary import WHOLE_TABLE
+from lakeaudit.report.words import OUTCOMES, age, comeback, count, second, share, size, visible
+from lakeaudit.results.read import Row
+
+BROKEN = 40
+"""Kinds written out; there are fewer, unless the rows come from elsewhere."""
+
+
+def show(desk: Desk) -> None:
+    """The table that the address names."""
+    lake = desk.ask(("lake",), lambda: lake_figures(desk.results, desk.lake, desk.now))
+    address = look.Address("table")
+    table = address.one("table", "Table", [health.table for health in lake.tables])
+    if table is None:
+        _none(address.given("table"))
+        return
+    health = next(each for each in lake.tables if each.table == table)
+    found = desk.ask(("broken", table), lambda: figures.broken(desk.results, table, desk.now))
+    _head(desk, health)
+    _broken(desk, found)
+    parts = desk.ask(("partitions", table), lambda: figures.partitions(desk.results, table, desk.now))
+    _where(parts)
+    _commits(desk.ask(("commits", table), lambda: figures.commits(desk.results, table, desk.now)))
+    plots.trend(desk.ask(("days", table), lambda: figures.table_days(desk.results, table)), "the table")
+    _coverage(health)
+    _list(desk, address, table, found, parts)
+
+
+def _none(given: str | None) -> None:
+    st.title("A table", anchor=False)
+    if given:
+        look.failure(f"no table {look.shortened(given, 200)} in this lake", "choose one above")
+    else:
+        st.caption("Choose a table.")
+
+
+def _head(desk: Desk, health: Health) -> None:
+    held = health.held.by_severity("open")
+    numbers = ", ".join(f"{count(number)} {severity}" for severity, number in held.items())
+    st.title(look.prose(look.shortened(health.table)), anchor=False)
+    st.markdown(marks(health))
+    with st.container(gap="xsmall"):
+        look.plain(f"Open: {numbers}." if numbers else "Nothing is open.")
+        if health.reason:
+            look.plain(
+                f"Of the rest it cannot be told: {health.reason}." if numbers else f"But: {health.reason}."
+            )
+        if health.looked:
+            at = health.looked.as_of
+            look.plain(
+                f"Last looked at {second(at)}, {age(at, desk.now)} ago, by run {health.looked.run_id}."
+            )
+
+
+def _broken(desk: Desk, found: Sequence[Broken]) -> None:
+    look.section("What is broken")
+    pressing = [each for each in found if each.standing == "open"]
+    apart = [each for each in found if each.standing != "open"]
+    if not pressing:
+        st.caption("Nothing is open.")
+    for each in pressing[:BROKEN]:
+        _kind(desk, each)
+    if apart:
+        number = count(sum(each.number for each in apart))
+        with st.expander(f"Apart from these: {number} accepted by somebody, or not yet confirmed"):
+            for each in apart[:BROKEN]:
+                _kind(desk, each)
+
+
+def _kind(desk: Desk, each: Broken) -> None:
+    with st.container(border=True, gap="xsmall"):
+        standing = f" :gray-badge[{each.standing}]" if each.standing in ("accepted", "pending") else ""
+        kind = look.prose(each.kind.replace("_", " "))
+        st.markdown(f"**{count(each.number)} {kind}** {look.badge(each.severity)}{standing}")
+        for line in sentences(desk, each):
+            look.plain(line)
+
+
+def sentences(desk: Desk, each: Broken) -> Iterator[str]:
+    """What it is, what it costs, since when, why, and whether it can come back."""
+    words = KINDS[each.kind].words if each.kind in KINDS else ""
+    stake = f"{look.amount(each.rows)} rows and {look.amount(each.bytes, of_bytes=True)} at stake"
+    yield f"{words[:1].upper()}{words[1:]}{': ' if words else ''}{look.files(each.files)}, {stake}."
+    yield f"Since {second(each.since)} ({age(each.since, desk.now)} ago), last found {second(each.last)}."
+    if each.causes:
+        yield f"Cause: {'; '.join(each.causes[:5])}."
+    if each.why and each.why.lower() != words.lower():
+        yield f"Why: {each.why}" + (" (said of one of them)." if each.number > 1 else ".")
+    yield can_come_back(each)
+
+
+_ANSWERS = {
+    "yes": "{} can come back",
+    "no": "{} cannot come back",
+    "unknown": "of {} it is not known whether they can come back",
+}
+
+
+def can_come_back(each: Broken) -> str:
+    """In a sentence: of how many it is so, is not so, is not known, and is not said at all."""
+    parts = [
+        words.format(count(each.answers[answer]))
+        for answer, words in _ANSWERS.items()
+        if each.answers.get(answer)
+    ]
+    if not parts:
+        return "Whether it can come back is not said."
+    rest = each.number - sum(each.answers.values())
+    parts += [f"of {count(rest)} it is not said"] if rest else []
+    until = f"; the soonest only until {second(each.until)}" if each.until else "; no end known"
+    return f"{'; '.join(parts)}{until if each.answers.get('yes') else ''}."
+
+
+def _where(parts: Partitions) -> None:
+    look.section("Where")
+    if not parts.shown:
+        st.caption("Nothing is open.")
+        return
+    plots.heat_map(parts)
+    rows = [
+        (
+            look.prose(part.path or WHOLE_TABLE),
+            look.badge(part.worst),
+            ", ".join(f"{count(n)} {look.prose(severity)}" for severity, n in part.by_severity.items()),
+        )
+        for part in parts.shown[: plots.NAMED]
+    ]
+    look.grid(("partition", "worst", "open"), rows, alt="The worst partitions")
+
+
+def _commits(commits: Sequence[Commit]) -> None:
+    if not commits:
+        return
+    look.section("Versions and commits around it")
+    rows = [
+        (
+            count(each.version),
+            look.literal(each.commit_id),
+            look.prose(each.kind),
+            count(each.number),
+            second(each.committed),
+        )
+        for each in commits
+    ]
+    with st.expander(
+        f"{count(len(rows))} versions and commits that what is open goes back to", expanded=len(rows) < 6
+    ):
+        look.grid(
+            ("table version", "commit", "kind", "open", "first written"), rows, alt="Versions and commits"
+        )
+
+
+def _list(desk: Desk, address: look.Address, table: str, found: Sequence[Broken], parts: Partitions) -> None:
+    look.section("Discrepancies, the worst first")
+    wanted = _wanted(address, found, parts)
+    page = address.number("page", 10**7)
+    about = ("listed", table, wanted)
+    listed = desk.ask((*about, page), lambda: figures.listed(desk.results, table, wanted, desk.now, page))
+    st.caption(f"{count(listed.total)} of them")
+    last = address.pages("page", listed.total, PAGE_ROWS)
+    if last != page:
+        listed = desk.ask((*about, last), lambda: figures.listed(desk.results, table, wanted, desk.now, last))
+    _rows(listed)
+
+
+def _wanted(address: look.Address, found: Sequence[Broken], parts: Partitions) -> Wanted:
+    with st.container(horizontal=True):
+        standings = address.several("state", "State", STANDINGS, default=("open",))
+        severities = address.several("severity", "Severity", SEVERITIES)
+        kinds = address.several("kind", "Kind", sorted({*(each.kind for each in found), *KINDS}))
+    with st.container(horizontal=True):
+        partition = address.one("partition", "Partition", [part.path for part in parts.shown if part.path])
+        like = address.typed("q", "Name contains")
+    return Wanted(standings, severities, kinds, partition, like)
+
+
+def _rows(listed: Listed) -> None:
+    for row in listed.rows:
+        with st.container(border=True, gap="xsmall"):
+            look.link(
+                "file", look.literal(look.shortened(visible(row["subject"] or ""))), id=row["discrepancy_id"]
+            )
+            apart = f" :gray-badge[{row['standing']}]" if row["standing"] in STANDINGS[1:] else ""
+            kind = look.prose((row["kind"] or "").replace("_", " "))
+            with st.container(horizontal=True, gap="small"):
+                st.markdown(f"{look.badge(row['severity'])} **{kind}**{apart}", width="content")
+                look.plain(_line(row))
+
+
+def _line(row: Row) -> str:
+    parts = [look.number(row["rows_at_stake"], "row"), size(row["bytes_at_stake"])]
+    parts += [f"{count(row['files'])} files"] if row["files"] not in (None, 1) else []
+    parts += [f"since {second(row['first_seen_at'])}", comeback(row)]
+    if row["standing"] == "accepted":
+        parts.append(f"accepted by {row['ack_by']} until {second(row['ack_until'])}")
+    if row["resolution"]:
+        parts.append(row["resolution"].replace("_", " "))
+    return " · ".join(filter(None, parts))
+
+
+def _coverage(health: Health) -> None:
+    look.section("How far the look went")
+    if health.looked is None:
+        look.plain("Nothing decided: no published run looked at it")
+        return
+    judged = health.looked.judged
+    st.markdown(
+        f"{DECIDED[judged.standing].capitalize()} by run {look.literal(health.looked.run_id)}, "
+        f"blind since {second(judged.blind_since)}, table version {count(judged.version)}."
+    )
+    rows = [(axis.replace("_", " "), decided(cell), _outcomes(cell), look.literal(cell.reason) if cell.reason else "")
+            for axis, cell in judged.cells.items()]  # fmt: skip
+    look.grid(("axis", "decided", "files", "why not all of it"), rows, alt="Coverage by axis")
+
+
+STATES = {
+    "off": "off",
+    "empty": "no files",
+    "young": "nothing decided: all too young",
+    "nothing": "nothing decided",
+}
+
+
+def decided(cell: Cell) -> str:
+    """How much of an axis was decided."""
+    return STATES.get(cell.state) or (share(cell.share) if cell.share is not None else "nothing decided")
+
+
+def _outcomes(cell: Cell) -> str:
+    return ", ".join(f"{count(number)} {OUTCOMES[name]}" for name, number in cell.counts.items() if number)

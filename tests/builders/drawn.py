@@ -1,0 +1,110 @@
+"""Results drawn at random, with the answers that a page must give about one of their tables."""
+
+import random
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from lakeaudit.keys import Location
+from lakeaudit.kinds import KINDS
+from lakeaudit.report.words import count, second
+from tests.builders.pagedata import HOSTILE
+from tests.builders.results import covered, discrepancy, finding, group, leftover, publish, run, transition
+
+Row = dict[str, Any]
+
+_LOSSES = ("dropped", "size_mismatch", "content_mismatch", "overwritten")
+_CAUSES = (None, "a lifecycle rule", "a job that ran twice")
+
+
+@dataclass(frozen=True)
+class Loss:
+    """One kind of loss in the table that is asked about, as a page must tell it."""
+
+    kind: str
+    number: int
+    since: str
+    why: str
+    answers: str
+
+
+@dataclass
+class Drawn:
+    """A lake's results: the table that is asked about, what is lost in it, and its largest lost file."""
+
+    table: str
+    now: datetime
+    losses: list[Loss] = field(default_factory=list)
+    subject: str = ""
+    comeback: str = ""
+    ledger: list[Row] = field(default_factory=list)
+
+
+def draw(place: Location, seed: int, now: datetime) -> Drawn:
+    """Publish one run an hour ago over a few tables, one of them with losses, one blind, one with hostile keys."""
+    chance = random.Random(seed)
+    at = now - timedelta(hours=1)
+    names = [f"{area}.{noun}" for area in ("sales", "raw") for noun in ("orders", "events", "clicks_2")]
+    chance.shuffle(names)
+    asked, hostile, blind, *well = names
+    drawn = Drawn(asked, now)
+    for kind in chance.sample(_LOSSES, chance.randint(1, 3)):
+        drawn.losses.append(_loss(chance, drawn, kind, at))
+    _worst(drawn)
+    strays = group("temporary", "day=1", 3, table_name=asked)
+    others = [
+        finding("dropped", text, table_name=hostile, explanation=text, discrepancy_id=f"h{n}", cause=text)
+        for n, text in enumerate(HOSTILE)
+    ]
+    rows = [*drawn.ledger, strays, *others]
+    undecided = covered(
+        blind, consistent=0, undecided=10, status="partial", decided_share=None, reason="a hole"
+    )
+    publish(
+        place,
+        runs=[run(as_of=at, started_at=at, finished_at=at, tables_expected=len(names), tables_audited=len(names))],
+        coverage=[undecided, *(covered(name, storage_cut_from=at) for name in [asked, hostile, *well])],
+        findings=rows,
+        discrepancies=[discrepancy(row, first_seen_at=row.get("_since", at), last_evidence_at=at) for row in rows],
+        transitions=[transition(row, "opened", at=at) for row in rows],
+        leftover_files=[leftover(strays, f"{asked}/tmp/{n}") for n in range(3)],
+    )  # fmt: skip
+    return drawn
+
+
+def _loss(chance: random.Random, drawn: Drawn, kind: str, at: datetime) -> Loss:
+    number, cause = chance.randint(1, 9), chance.choice(_CAUSES)
+    since = (at - timedelta(minutes=chance.randint(1, 90_000))).replace(second=0)
+    told = chance.choices(("yes", "no", "unknown"), k=number)
+    for n, recoverable in enumerate(told):
+        until = at + timedelta(days=n + 1) if recoverable == "yes" else None
+        drawn.ledger.append(
+            finding(kind, f"{drawn.table}/day={n % 3}/{kind}-{n}.parquet", table_name=drawn.table, cause=cause,
+                    partition_path=f"day={n % 3}", recoverable=recoverable, recoverable_until=until,
+                    recovery="older_version" if recoverable == "yes" else None, rows_at_stake=chance.randint(1, 10**6),
+                    bytes_at_stake=chance.randint(1, 10**9), manifest_size=7, table_version=n)
+            | {"_since": since + timedelta(hours=n)}
+        )  # fmt: skip
+    words = {"yes": "{} can come back", "no": "{} cannot come back", "unknown": "of {} it is not known"}
+    answers = "; ".join(words[a].format(told.count(a)) for a in words if a in told)
+    return Loss(
+        kind, number, f"Since {second(since)}", f"Cause: {cause}." if cause else KINDS[kind].words, answers
+    )
+
+
+def _worst(drawn: Drawn) -> None:
+    """The file that stands first in the table's list."""
+    ranks = ("critical", "error", "warning", "info")
+    worst = min(drawn.ledger, key=lambda row: (ranks.index(row["severity"]), -row["bytes_at_stake"]))
+    until = worst["recoverable_until"]
+    drawn.subject = worst["subject"]
+    drawn.comeback = {
+        "yes": f"Can come back from an older version until {until and second(until)}",
+        "no": "Cannot come back.",
+        "unknown": "Not known whether it can come back.",
+    }[worst["recoverable"]]
+
+
+def told_number(loss: Loss) -> str:
+    """The head of a kind on the page of a table."""
+    return f"{count(loss.number)} {loss.kind.replace('_', ' ')}"

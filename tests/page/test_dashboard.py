@@ -1,0 +1,175 @@
+"""The dashboard in a real headless Chromium: the question of the on-call engineer, answered by role and text.
+
+Results are drawn by a random seed, which a failure names; `LAKEAUDIT_PAGE_SEED` repeats one.
+"""
+
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Literal
+from urllib.parse import quote, urlsplit
+
+import pytest
+from playwright.sync_api import Browser, Page, ViewportSize, expect, sync_playwright
+
+from lakeaudit.keys import Location
+from tests.builders.drawn import Drawn, draw, told_number
+from tests.builders.results import lake_file
+
+BROWSERS = ("chromium", "chromium-headless-shell", "chromium-browser", "google-chrome")
+CHROMIUM = next((path for name in BROWSERS if (path := shutil.which(name))), None)
+SEED = int(os.environ.get("LAKEAUDIT_PAGE_SEED") or random.SystemRandom().randrange(10**6))
+PHONE: ViewportSize = {"width": 390, "height": 844}
+WIDE: ViewportSize = {"width": 1280, "height": 800}
+SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+PATIENCE = 30_000
+
+pytestmark = [
+    pytest.mark.page,
+    pytest.mark.skipif(CHROMIUM is None, reason=f"none of {', '.join(BROWSERS)} is installed"),
+]
+
+
+@dataclass(frozen=True)
+class Served:
+    """A dashboard that runs, and what it must tell."""
+
+    url: str
+    drawn: Drawn
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    folder = tmp_path_factory.mktemp("drawn")
+    place = Location.parse(str(folder / "results"))
+    drawn = draw(place, SEED, datetime.now(UTC).replace(microsecond=0))
+    line = [sys.executable, "-m", "lakeaudit", "dashboard", lake_file(folder, place)]
+    process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    try:
+        assert process.stdout is not None
+        yield Served(process.stdout.readline().strip(), drawn)
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as driver:
+        started = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def strangers() -> list[str]:
+    """Requests to anything but this machine."""
+    return []
+
+
+@pytest.fixture
+def page(browser: Browser, strangers: list[str]) -> Iterator[Page]:
+    context = browser.new_context(viewport=WIDE, color_scheme="light")
+    opened = context.new_page()
+    opened.set_default_timeout(PATIENCE)
+    watch(opened, strangers)
+    yield opened
+    context.close()
+
+
+def watch(opened: Page, strangers: list[str]) -> None:
+    opened.on("request", lambda request: strangers.extend(_foreign(request.url)))
+    opened.on("websocket", lambda socket: strangers.extend(_foreign(socket.url)))
+
+
+def _foreign(url: str) -> list[str]:
+    place = urlsplit(url)
+    return [] if place.scheme in ("data", "blob") or place.hostname == "127.0.0.1" else [url]
+
+
+def settled(opened: Page, address: str) -> None:
+    opened.goto(address)
+    expect(opened.get_by_role("heading", level=1)).to_be_visible(timeout=PATIENCE)
+    opened.wait_for_selector('[data-test-script-state="notRunning"]')
+
+
+def test_what_is_broken_in_a_table_since_when_why_and_can_it_come_back(
+    page: Page, served: Served, strangers: list[str]
+) -> None:
+    drawn = served.drawn
+    settled(page, served.url)
+
+    page.get_by_role("link", name=drawn.table, exact=True).click()  # the first click
+    expect(page.get_by_role("heading", name=drawn.table, level=1), f"seed {SEED}").to_be_visible(
+        timeout=PATIENCE
+    )
+    main = page.get_by_test_id("stMain")
+    for loss in drawn.losses:
+        head = page.get_by_text(re.compile(f"^{re.escape(told_number(loss))} "))
+        expect(head, f"seed {SEED}").to_be_visible(timeout=PATIENCE)
+        for words in (loss.since, loss.why, loss.answers):
+            expect(main, f"seed {SEED}").to_contain_text(words, ignore_case=True)
+
+    page.get_by_role("link", name=drawn.subject[-50:]).first.click()  # the second
+    expect(page.get_by_role("heading", name="A file", exact=True), f"seed {SEED}").to_be_visible(
+        timeout=PATIENCE
+    )
+    expect(main, f"seed {SEED}").to_contain_text(drawn.subject)
+    expect(main, f"seed {SEED}").to_contain_text(drawn.comeback)
+    expect(page.get_by_role("table").first, f"seed {SEED}").to_contain_text("7 B")
+
+    address = page.url
+    settled(page, address)  # what is shown can be shared
+    expect(page.get_by_test_id("stMain"), f"seed {SEED}").to_contain_text(drawn.comeback)
+    assert strangers == [], f"seed {SEED}"
+
+
+def test_filters_are_in_the_address_and_back_leads_back(page: Page, served: Served) -> None:
+    table = quote(served.drawn.table)
+    settled(page, f"{served.url}/table?table={table}&kind=temporary")
+    links = page.get_by_test_id("stPageLink").get_by_role("link")
+    expect(links, f"seed {SEED}").to_have_count(1, timeout=PATIENCE)
+    links.first.click()
+    expect(page.get_by_text("3 files that the last runs named"), f"seed {SEED}").to_be_visible(
+        timeout=PATIENCE
+    )
+    page.go_back()
+    expect(page.get_by_role("heading", name=served.drawn.table, level=1), f"seed {SEED}").to_be_visible(
+        timeout=PATIENCE
+    )
+    assert "kind=temporary" in page.url, f"seed {SEED}"
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_every_page_fits_a_phone_in_both_schemes(
+    browser: Browser, served: Served, scheme: Literal["light", "dark"], strangers: list[str]
+) -> None:
+    context = browser.new_context(viewport=PHONE, color_scheme=scheme)
+    page = context.new_page()
+    page.set_default_timeout(PATIENCE)
+    watch(page, strangers)
+    spoken: list[str] = []
+    page.on("dialog", lambda dialog: spoken.append(dialog.message))
+    hostile = f"{served.url}/file?id=h"
+    for address in (
+        served.url, f"{served.url}/table?table={quote(served.drawn.table)}", f"{served.url}/runs?run=r1",
+        *(f"{hostile}{n}" for n in (0, 5)),
+    ):  # fmt: skip
+        settled(page, address)
+        wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
+        assert wide <= 0, f"seed {SEED}: {address}"
+        paper = page.evaluate(
+            "getComputedStyle(document.querySelector('[data-testid=stApp]')).backgroundColor"
+        )
+        dark = sum(map(int, re.findall(r"\d+", paper)[:3])) < 384
+        assert dark == (scheme == "dark"), f"seed {SEED}: {address}"
+        assert page.title() != "owned"
+        assert page.locator("[data-testid=stMain] a[href*='evil'], [data-testid=stMain] img").count() == 0
+    assert (strangers, spoken) == ([], []), f"seed {SEED}"
+    context.close()

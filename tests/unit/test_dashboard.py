@@ -1,0 +1,631 @@
+"""The dashboard's pages, run by Streamlit's own test driver: what they say, and what stored text cannot do."""
+
+import re
+import socket
+import sys
+import urllib.request
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from subprocess import PIPE, Popen
+from typing import Any
+
+import pytest
+import streamlit as st
+from streamlit.testing.v1 import AppTest
+
+from lakeaudit import cli
+from lakeaudit.commands import dashboard as command
+from lakeaudit.dashboard import desk, look
+from lakeaudit.dashboard.serve import options
+from lakeaudit.errors import BadInput
+from lakeaudit.explain import Said
+from lakeaudit.keys import Location
+from lakeaudit.kinds import KINDS
+from tests.builders.pagedata import HOSTILE
+from tests.builders.results import (
+    covered,
+    discrepancy,
+    finding,
+    group,
+    lake_file,
+    leftover,
+    publish,
+    run,
+    transition,
+)
+
+Row = dict[str, Any]
+Captured = pytest.CaptureFixture[str]
+NOW = datetime.now(UTC).replace(microsecond=0)
+"""Pages ask the clock; what is published here is an hour old."""
+HOUR = timedelta(hours=1)
+TIMES: Row = {"as_of": NOW - HOUR, "started_at": NOW - HOUR, "finished_at": NOW - HOUR}
+PAGES = ("lake", "table", "file", "runs")
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Location:
+    return Location.parse(str(tmp_path / "results"))
+
+
+@pytest.fixture
+def lake(tmp_path: Path, place: Location) -> str:
+    return lake_file(tmp_path, place)
+
+
+@pytest.fixture(autouse=True)
+def nothing_remembered() -> Iterator[None]:
+    yield
+    st.cache_data.clear()
+    st.cache_resource.clear()
+
+
+def _script(lake: str, first: str) -> None:
+    from lakeaudit.dashboard.app import main
+
+    main(lake, first)
+
+
+def page(lake: str, name: str, **address: str | list[str]) -> AppTest:
+    driver = AppTest.from_function(_script, args=(lake, name), default_timeout=20)
+    for key, value in address.items():
+        driver.query_params[key] = value
+    return driver.run()
+
+
+SHOWN = (
+    "title",
+    "header",
+    "subheader",
+    "markdown",
+    "text",
+    "caption",
+    "code",
+    "metric",
+    "table",
+    "expander",
+    "error",
+)
+
+
+def words(driver: AppTest) -> str:
+    """Everything that the page says, as it was handed to the browser."""
+    told = [repr(each) for each in driver.exception]
+    for kind in SHOWN:
+        for each in getattr(driver, kind, []):
+            told += [str(getattr(each, "label", "")), str(getattr(each, "value", ""))]
+    told += [each.value.to_string() for each in driver.table]
+    return "\n".join(told)
+
+
+def links(driver: AppTest) -> list[tuple[str, str]]:
+    """Label and address of every link of the page."""
+    return [(each.proto.label, each.proto.query_string) for each in driver.get("page_link")]
+
+
+def dropped(key: str, **given: Any) -> Row:
+    return finding("dropped", f"orders/{key}", **given)
+
+
+LOST = dropped(
+    "day=1/a.parquet", partition_path="day=1", rows_at_stake=1200, bytes_at_stake=4096, recoverable="yes",
+    recovery="older_version", recovery_version_id="v7", recoverable_until=NOW + 9 * HOUR, manifest_size=4096,
+    manifest_etag="abc", storage_size=None, table_version=41, explanation="listed since Monday",
+    cause="lifecycle rule", cause_principal="ops",
+)  # fmt: skip
+STRAYS = group("temporary", "day=2", 2, bytes_at_stake=10)
+
+
+@pytest.fixture
+def published(place: Location) -> None:
+    accepted = discrepancy(dropped("acc"), ack_by="ann", ack_reason="known", ack_until=NOW + HOUR)
+    publish(
+        place,
+        runs=[run(**TIMES)],
+        coverage=[covered(), covered("blind", consistent=0, undecided=10, status="partial", decided_share=None,
+                                     reason="its log has a hole")],
+        findings=[LOST, STRAYS],
+        discrepancies=[discrepancy(LOST, first_seen_at=NOW - 3 * HOUR), discrepancy(STRAYS), accepted],
+        transitions=[transition(LOST, "opened", at=NOW - HOUR)],
+        leftover_files=[leftover(STRAYS, "orders/x"), leftover(STRAYS, "orders/y")],
+    )  # fmt: skip
+
+
+# --- what pages say ----------------------------------------------------------------------------------------
+
+
+def test_the_first_page(lake: str, published: None) -> None:
+    driver = page(lake, "lake")
+    told = words(driver)
+    assert [each.value for each in driver.title] == ["1 dropped in 1 table"]
+    assert {each.label: each.value for each in driver.metric} == {
+        "critical": "1",
+        "error": "0",
+        "warning": "0",
+        "info": "1",
+    }
+    assert "1 accepted by somebody" in told
+    assert [(label, address) for label, address in links(driver)] == [
+        ("**orders**", "table=orders"), ("**blind**", "table=blind"),
+    ]  # fmt: skip
+    assert "1 critical, 1 info open" in told
+    assert not driver.exception
+
+
+def test_a_table_with_nothing_decided_is_never_green(lake: str, place: Location) -> None:
+    blind = covered(consistent=0, undecided=10, status="partial", decided_share=None)
+    publish(place, runs=[run(**TIMES)], coverage=[blind])
+    for name, address in {"lake": {}, "table": {"table": "orders"}, "runs": {"run": "r1"}}.items():
+        told = words(page(lake, name, **address))
+        assert "nothing decided" in told.lower()
+        assert "green" not in told
+
+
+def test_a_healthy_table_is_green(lake: str, place: Location) -> None:
+    publish(place, runs=[run(**TIMES)], coverage=[covered()])
+    assert ":green-badge[quiet]" in words(page(lake, "lake"))
+    assert ":green-badge[quiet]" in words(page(lake, "table", table="orders"))
+
+
+def test_a_table_says_what_is_broken_since_when_why_and_whether_it_can_come_back(
+    lake: str, published: None
+) -> None:
+    driver = page(lake, "table", table="orders")
+    told = words(driver)
+    for sentence in (
+        "**1 dropped** :red-badge[critical]",
+        "1 file, 1,200 rows and 4.0 KiB at stake.",
+        f"Since {(NOW - 3 * HOUR):%Y-%m-%d %H:%M:%S}Z (3 h",
+        "Cause: lifecycle rule.",
+        "Why: listed since Monday.",
+        f"1 can come back; the soonest only until {(NOW + 9 * HOUR):%Y-%m-%d %H:%M:%S}Z.",
+        "Apart from these: 1 accepted by somebody",
+        "day=1",
+    ):
+        assert sentence in told, sentence
+    assert ("`s3://lake/orders/day=1/a.parquet`", "id=d-orders%2Fday%3D1%2Fa.parquet") in links(driver)
+    assert not driver.exception
+
+
+@pytest.mark.parametrize(
+    ("address", "keys"),
+    [
+        ({}, {"day=1/a.parquet", "day=2#temporary"}),
+        ({"severity": "critical"}, {"day=1/a.parquet"}),
+        ({"severity": ["critical", "info"]}, {"day=1/a.parquet", "day=2#temporary"}),
+        ({"state": "accepted"}, {"acc"}),
+        ({"kind": "temporary"}, {"day=2#temporary"}),
+        ({"partition": "day=1"}, {"day=1/a.parquet"}),
+        ({"q": "a.parq"}, {"day=1/a.parquet"}),
+        ({"q": "' OR ''='"}, set()),
+        (
+            {"severity": "<b>", "kind": "x", "partition": "none", "page": "-1"},
+            {"day=1/a.parquet", "day=2#temporary"},
+        ),
+        ({"page": "99999999999999"}, {"day=1/a.parquet", "day=2#temporary"}),
+        ({"page": "7"}, {"day=1/a.parquet", "day=2#temporary"}),
+    ],
+)
+def test_filters_live_in_the_address(lake: str, published: None, address: Row, keys: set[str]) -> None:
+    driver = page(lake, "table", table="orders", **address)
+    found = {
+        label.strip("`").removeprefix("s3://lake/orders/")
+        for label, to in links(driver)
+        if to.startswith("id=")
+    }
+    assert found == keys
+    assert not driver.exception
+
+
+def test_choosing_a_filter_writes_it_into_the_address(lake: str, published: None) -> None:
+    driver = page(lake, "table", table="orders", page="3")
+    driver.multiselect(key="table/severity").select("critical").run()
+    assert driver.query_params["severity"] == "critical"
+    assert "page" not in driver.query_params
+    assert len([to for _, to in links(driver) if to.startswith("id=")]) == 1
+    driver.multiselect(key="table/severity").unselect("critical").run()
+    assert len([to for _, to in links(driver) if to.startswith("id=")]) == 2
+    driver.selectbox(key="table/table").select("blind").run()
+    assert driver.query_params["table"] == "blind"
+    assert "its log has a hole" in words(driver)
+
+
+def test_a_long_list_has_pages(lake: str, place: Location) -> None:
+    publish(
+        place,
+        runs=[run(**TIMES)],
+        coverage=[covered()],
+        discrepancies=[discrepancy(dropped(f"{n:03d}")) for n in range(120)],
+    )
+    driver = page(lake, "table", table="orders")
+    assert len(links(driver)) == 50
+    driver.button(key="page-on").click().run()
+    driver.button(key="page-on").click().run()
+    assert (driver.query_params["page"], len(links(driver))) == ("3", 20)
+    assert driver.button(key="page-on").disabled
+
+
+def test_a_file(lake: str, published: None) -> None:
+    for address in ({"id": LOST["discrepancy_id"]}, {"uri": LOST["subject"]}):
+        driver = page(lake, "file", **address)
+        told = words(driver)
+        for sentence in (
+            "s3://lake/orders/day=1/a.parquet",
+            "Why: listed since Monday",
+            "Cause: lifecycle rule, by ops",
+            "Can come back from an older version until",
+            "aws s3api copy-object --bucket 'lake' --key 'orders/day=1/a.parquet'",
+            "versionId=v7",
+            "opened (dropped): why",
+        ):
+            assert sentence in told, sentence
+        claims = driver.table[0].value
+        assert claims.values.tolist() == [
+            ["size", "4,096 B (4.0 KiB)", "—", "—", ""],
+            ["ETag", "`abc`", "—", "—", ""],
+        ]
+        assert not driver.exception
+
+
+def test_a_group_names_its_files_and_makes_no_claims(lake: str, published: None) -> None:
+    driver = page(lake, "file", id=STRAYS["discrepancy_id"])
+    told = words(driver)
+    assert "2 files that the last runs named" in told
+    assert "`s3://lake/orders/x`" in told
+    assert "claims" not in told
+    assert [each.label for each in driver.button] == []
+
+
+def test_the_lake_is_not_touched_without_a_click(
+    lake: str, published: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    class Told:
+        sources = (
+            Said("storage s3://lake", "absent"),
+            Said("metastore", "unknown", {"size": 4}, "access <b>denied"),
+        )
+
+    def explain(_lake: object, _results: object, _clients: object, uri: str, **_: object) -> type[Told]:
+        asked.append(uri)
+        return Told
+
+    monkeypatch.setattr("lakeaudit.dashboard.file_page.explain_file", explain)
+    for name in PAGES:
+        page(lake, name, table="orders", id=LOST["discrepancy_id"], run="r1")
+    driver = page(lake, "file", id=LOST["discrepancy_id"])
+    assert asked == []
+    next(each for each in driver.button if each.label == "Ask now").click().run()
+    assert asked == ["s3://lake/orders/day=1/a.parquet"]
+    told = words(driver)
+    assert ":red-badge[absent]" in told
+    assert "access <b>denied" in [each.value for each in driver.text]
+    assert "size 4" in told
+
+
+def test_the_runs(lake: str, place: Location) -> None:
+    later = {name: at + HOUR / 2 for name, at in TIMES.items()}
+    publish(
+        place, coverage=[covered()],
+        runs=[run(**TIMES, gates=["suite x"]), run("r2", "failed", **later, error="no <b>evidence</b>")],
+    )  # fmt: skip
+    driver = page(lake, "runs")
+    assert [(label, to) for label, to in links(driver)] == [("**r2**", "run=r2"), ("**r1**", "run=r1")]
+    assert "no <b>evidence</b>" in [each.value for each in driver.text]
+    assert ":red-badge[failed] nothing published" in words(driver)
+    assert "The last audit failed: run r2" in words(page(lake, "lake"))
+    one = page(lake, "runs", run="r1")
+    assert ("**orders**", "table=orders") in links(one)
+    assert "Did not hold: suite x" in words(one)
+
+
+# --- nothing, damage, the unknown --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_nothing_was_ever_audited(lake: str, name: str) -> None:
+    driver = page(lake, name)
+    assert not driver.exception
+    if name in ("lake", "runs"):
+        assert "run `lakeaudit audit` first" in words(driver)
+    assert "green" not in words(driver)
+
+
+def _half_written(place: Location) -> None:
+    """A first commit that was never finished."""
+    log = Path(place.spark_path, "runs", "_delta_log")
+    log.mkdir(parents=True)
+    (log / ".00000000000000000000.json.tmp").write_text("{")
+
+
+def _no_files(place: Location) -> None:
+    publish(place, runs=[run(**TIMES)], coverage=[covered()], discrepancies=[discrepancy(LOST)])
+    for file in Path(place.spark_path, "discrepancies").glob("*.parquet"):
+        file.unlink()
+
+
+def _tomorrows(place: Location) -> None:
+    publish(place, runs=[run(**TIMES)], coverage=[covered()], discrepancies=[discrepancy(LOST)])
+    log = Path(place.spark_path, "discrepancies", "_delta_log", f"{0:020d}.json")
+    log.write_text(re.sub(r'"minReaderVersion":\d+', '"minReaderVersion":9', log.read_text()))
+
+
+def _no_folder(place: Location) -> None:
+    Path(place.spark_path).write_text("a file")
+
+
+@pytest.mark.parametrize(
+    ("harm", "told"),
+    [
+        (_half_written, "run `lakeaudit audit` first"),
+        (_no_files, "restore it, or audit into another place"),
+        (_tomorrows, "use the newer of the two"),
+        (_no_folder, "run `lakeaudit audit` first|results"),
+    ],
+)
+def test_results_that_cannot_be_read_are_one_sentence(
+    lake: str, place: Location, harm: Callable[[Location], None], told: str
+) -> None:
+    harm(place)
+    for name, address in {"lake": {}, "table": {"table": "orders"}, "file": {"id": "x"}}.items():
+        driver = page(lake, name, **address)
+        assert not driver.exception
+        assert "Traceback" not in words(driver)
+        assert "green" not in words(driver)
+        assert re.search(told, words(driver)) or (name != "lake" and driver.title)
+
+
+def test_a_lake_file_that_broke_meanwhile(lake: str, published: None) -> None:
+    assert not page(lake, "lake").exception
+    Path(lake).write_text("version: 2\n")
+    driver = page(lake, "lake")
+    assert not driver.exception
+    assert "version" in words(driver)
+    assert ":red-badge[cannot be shown]" in words(driver)
+
+
+def test_new_results_show_without_a_restart(lake: str, place: Location, published: None) -> None:
+    driver = page(lake, "lake")
+    assert [each.value for each in driver.title] == ["1 dropped in 1 table"]
+    later = {name: at + HOUR / 2 for name, at in TIMES.items()}
+    publish(
+        place,
+        coverage=[covered(run_id="r2")],
+        findings=[finding("phantom", "p", "r2")],
+        runs=[run("r2", **later)],
+    )
+    assert [each.value for each in driver.run().title] == ["1 dropped in 1 table"]
+    desk._versions.clear()  # five seconds later
+    assert [each.value for each in driver.run().title] == ["1 phantom in 1 table"]
+
+
+def test_a_fault_of_ours_is_one_sentence(lake: str, published: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise KeyError("no_such_column")
+
+    monkeypatch.setattr("lakeaudit.dashboard.lake_page.lake_figures", fail)
+    driver = page(lake, "lake")
+    assert not driver.exception
+    assert "unexpected KeyError: 'no_such_column'" in words(driver)
+
+
+@pytest.mark.parametrize(
+    ("name", "address", "told"),
+    [
+        ("table", {"table": "<b>x</b>"}, "no table <b>x</b> in this lake"),
+        ("file", {"id": "' OR 1=1"}, "no discrepancy ' OR 1=1 in the ledger"),
+        ("file", {"uri": "ftp://x"}, "ftp://x names no file"),
+        ("file", {"uri": "s3://lake/orders/nobody"}, "that is no proof that all is well"),
+        (
+            "runs",
+            {"run": "\u202e[x](javascript:alert(1))"},
+            r"no run \u202e[x](javascript:alert(1)) among the newest",
+        ),
+    ],
+)
+def test_an_address_may_say_anything(lake: str, published: None, name: str, address: Row, told: str) -> None:
+    driver = page(lake, name, **address)
+    assert not driver.exception
+    assert told in [each.value for each in driver.text] or any(told in each.value for each in driver.text)
+
+
+# --- hostile text ------------------------------------------------------------------------------------------
+
+RAW = re.compile("[\x00-\x09\x0b-\x1f\u202e\u200b\u2028\ufeff]")
+
+
+def hostile(place: Location) -> list[Row]:
+    """Every column that takes text from outside takes HOSTILE."""
+    names = ("partition_path", "explanation", "recovery_version_id", "storage_etag", "manifest_version_id", "commit_id",
+             "related_key", "cause", "cause_principal", "storage_class")  # fmt: skip
+    lost = [
+        finding("dropped", text, discrepancy_id=f"d{at}", recoverable="yes", recovery="older_version",
+                **dict.fromkeys(names, text), table_version=at)
+        for at, text in enumerate(HOSTILE)
+    ]  # fmt: skip
+    tables = [
+        covered(text, consistent=0, undecided=9, status="partial", decided_share=None, reason=text)
+        for text in HOSTILE
+    ]
+    sources = [{"role": text, "kind": text, "location": text, "identity": text} for text in HOSTILE]
+    publish(
+        place, runs=[run(**TIMES, error=HOSTILE[0], sources=sources, gates=list(HOSTILE))],
+        coverage=[covered(), *tables],
+        findings=lost, transitions=[transition(row, "opened", reason=row["key"]) for row in lost],
+        discrepancies=[discrepancy(row, ack_by=row["key"], ack_reason=row["key"]) for row in lost],
+    )  # fmt: skip
+    return lost
+
+
+def markdown(driver: AppTest) -> Iterator[str]:
+    """What the browser reads as Markdown, without its code spans."""
+    texts = [
+        each.value
+        for kind in ("title", "header", "subheader", "markdown", "caption")
+        for each in getattr(driver, kind)
+    ]
+    texts += [str(cell) for each in driver.table for cell in each.value.to_numpy().flatten()]
+    texts += (
+        [label for label, _ in links(driver)]
+        + [each.label for each in driver.metric]
+        + [each.label for each in driver.expander]
+    )
+    for text in texts:
+        yield re.sub(r"(?<!`)(`+)(?!`).+?(?<!`)\1(?!`)", "", text, flags=re.DOTALL)
+
+
+SIGNS = re.compile(r"<|javascript|https?:|www\.|\{\{|\$\(|!\[|onerror|\\|evil|alert")
+
+
+def test_stored_text_never_reaches_markdown(lake: str, place: Location) -> None:
+    lost = hostile(place)
+    asked = [("lake", {}), ("table", {"table": "orders"}), ("runs", {}), ("runs", {"run": "r1"})]
+    asked += [("table", {"table": text}) for text in HOSTILE[:3]]
+    asked += [("file", {"id": row["discrepancy_id"]}) for row in lost]
+    for name, address in asked:
+        driver = page(lake, name, **address)
+        assert not driver.exception
+        told = list(markdown(driver))
+        assert [text for text in told if SIGNS.search(text)] == []
+        assert RAW.search(words(driver).replace("\n", "")) is None, RAW.search(
+            words(driver).replace("\n", "")
+        )
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("a.parquet", "`a.parquet`"),
+        ("a`b", "``a`b``"),
+        ("`a``", "``` `a`` ```"),
+        ("a  b", r"`a\x20\x20b`"),
+        ("\n", r"`\n`"),
+        ("", "(empty)"),
+        (None, "—"),
+        (7, "`7`"),
+    ],
+)
+def test_a_code_span_holds_exactly_the_text(text: object, shown: str) -> None:
+    assert look.literal(text) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        (
+            "10 dropped in 2 tables (sales.orders, raw.events_2)",
+            "10 dropped in 2 tables (sales.orders, raw.events_2)",
+        ),
+        ("42,768 of region=eu/dt=2026-11-21", "42,768 of region=eu/dt=2026-11-21"),
+        ("as of 2026-11-21 07:36:02Z, 12.5 %", "as of 2026-11-21 07:36:02Z, 12.5 %"),
+        ("1. item", "`1.` item"),
+        ("see www.evil.example now", "see `www.evil.example` now"),
+        ("see https://evil.example", "see `https://evil.example`"),
+        ("mail a@b.example", "mail `a@b.example`"),
+        (
+            ":smile: -> <b> *x* _y_ $z$ [a](b) a--b ~c~",
+            "`:smile:` `->` `<b>` `*x*` `_y_` `$z$` `[a](b)` `a--b` `~c~`",
+        ),
+        ("# head", "`#` head"),
+        ("- item", "`-` item"),
+        ("(c) 2026", "`(c)` 2026"),
+        ("a:b:c", "`a:b:c`"),
+        ("\u202egnp", "`\\u202egnp`"),
+        ("tëxt", "`tëxt`"),
+    ],
+)
+def test_only_plain_words_are_left_to_markdown(text: str, shown: str) -> None:
+    assert look.prose(text) == shown
+
+
+def test_a_long_text_keeps_both_ends() -> None:
+    assert look.shortened("a" * 90) == "a" * 90
+    short = look.shortened("a" * 50 + "b" * 500 + "c" * 60)
+    assert (len(short), short[:30], short[-60:]) == (91, "a" * 30, "c" * 60)
+
+
+def test_every_kind_is_called_by_plain_words() -> None:
+    assert [name for name in KINDS if "`" in look.prose(name.replace("_", " "))] == []
+
+
+# --- the command -------------------------------------------------------------------------------------------
+
+
+def test_streamlit_is_missing(capsys: Captured, lake: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "streamlit", None)
+    monkeypatch.delitem(sys.modules, "lakeaudit.dashboard.serve", raising=False)
+    assert cli.main(["dashboard", lake]) == 10
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line == "lakeaudit: dashboard: needs streamlit; pip install 'lakeaudit[dashboard]'"
+
+
+def test_a_bad_lake_file_starts_nothing(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lakeaudit.dashboard.serve.serve", pytest.fail)
+    assert cli.main(["dashboard", "no-such.yaml"]) == 2
+    assert "no such lake file" in capsys.readouterr().err
+
+
+def test_a_port_that_is_taken() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(BadInput, match=f"127.0.0.1:{port}: cannot be used .*choose another"):
+            command.free_port("127.0.0.1", port)
+
+
+def test_another_port_is_taken_where_none_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        monkeypatch.setattr(command, "WELL_KNOWN", taken.getsockname()[1])
+        assert command.free_port("127.0.0.1", None) not in (0, taken.getsockname()[1])
+
+
+def test_a_host_that_is_not_ours() -> None:
+    with pytest.raises(BadInput, match="choose another --host"):
+        command.free_port("192.0.2.1", None)
+
+
+def test_nothing_of_streamlit_reports_home_or_is_reached_by_other_names() -> None:
+    given = options("127.0.0.1", 1)
+    assert (given["browser.gatherUsageStats"], given["client.showErrorDetails"]) == (False, "none")
+    assert given["server.allowedHosts"] == ["127.0.0.1", "localhost"]
+
+
+def _websocket(port: int, host: str) -> int:
+    """How the server answers a browser that knows it by a name."""
+    asked = {
+        "Host": f"{host}:{port}", "Origin": f"http://{host}:{port}", "Upgrade": "websocket", "Connection": "Upgrade",
+        "Sec-WebSocket-Key": "MDAwMDAwMDAwMDAwMDAwMA==", "Sec-WebSocket-Version": "13",
+        "Sec-WebSocket-Protocol": "streamlit",
+    }  # fmt: skip
+    lines = ["GET /_stcore/stream HTTP/1.1", *(f"{name}: {value}" for name, value in asked.items()), "", ""]
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as line:
+        line.sendall("\r\n".join(lines).encode())
+        return int(line.recv(100).split()[1])
+
+
+def test_it_serves_and_ends_with_ctrl_c(lake: str) -> None:
+    process = Popen(
+        [sys.executable, "-m", "lakeaudit", "dashboard", lake], stdout=PIPE, stderr=PIPE, text=True
+    )
+    try:
+        assert process.stdout is not None
+        address = process.stdout.readline().strip()
+        assert re.fullmatch(r"http://127\.0\.0\.1:\d+", address)
+        with urllib.request.urlopen(f"{address}/_stcore/health", timeout=20) as answer:
+            assert answer.read() == b"ok"
+        port = int(address.rpartition(":")[2])
+        assert [_websocket(port, host) for host in ("127.0.0.1", "localhost", "evil.example")] == [
+            101,
+            101,
+            403,
+        ]
+        process.send_signal(2)
+        rest, told = process.communicate(timeout=30)
+    finally:
+        process.kill()
+    assert (process.returncode, rest, told.strip()) == (0, "", "Stopping...")

@@ -1,0 +1,490 @@
+"""What the dashboard's pages show: rows in the result tables, one call, the figures. No Streamlit, no JVM."""
+
+import json
+from datetime import date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakeaudit.aws import Clients
+from lakeaudit.config import Lake, load_lake
+from lakeaudit.dashboard.figures import runs as of_runs
+from lakeaudit.dashboard.figures import subject as of_subject
+from lakeaudit.dashboard.figures import table as of_table
+from lakeaudit.dashboard.figures.lake import lake_figures
+from lakeaudit.dashboard.figures.table import PAGE_ROWS, Wanted
+from lakeaudit.errors import CannotAudit
+from lakeaudit.keys import Location
+from lakeaudit.report.summary import NO_TABLE, Amount
+from lakeaudit.results.ask import ask
+from lakeaudit.results.read import Results
+from tests.builders.results import (
+    LAKE,
+    NOON,
+    covered,
+    discrepancy,
+    finding,
+    group,
+    lake_file,
+    leftover,
+    publish,
+    run,
+    transition,
+)  # fmt: skip
+from tests.conftest import Aws
+
+Row = dict[str, Any]
+LATER = NOON + timedelta(hours=2)
+WEEK = timedelta(days=7)
+ACCEPTED: Row = {"ack_by": "ann", "ack_reason": "known", "ack_until": NOON + WEEK}
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Location:
+    return Location.parse(str(tmp_path / "results"))
+
+
+@pytest.fixture
+def results(place: Location) -> Results:
+    return Results(place, Clients(), LAKE)
+
+
+@pytest.fixture
+def lake(tmp_path: Path, place: Location) -> Lake:
+    return load_lake(lake_file(tmp_path, place), {})
+
+
+def dropped(key: str, **given: Any) -> Row:
+    return finding("dropped", f"orders/{key}", **given)
+
+
+# --- how a table stands ------------------------------------------------------------------------------------
+
+WHOLE = [covered()]
+NOTHING = [covered(consistent=0, undecided=10, status="partial", decided_share=None, reason="a hole")]
+PART = [covered(consistent=7, undecided=3, status="partial", decided_share=0.7)]
+OFF = [covered(consistent=None, files=None, status="off", decided_share=None)]
+CRITICAL, INFO = discrepancy(dropped("a")), discrepancy(finding("unvacuumed", "orders/b"))
+
+
+@pytest.mark.parametrize(
+    ("runs", "coverage", "ledger", "level", "reason"),
+    [
+        ([run()], WHOLE, [], "fine", ""),
+        ([run()], NOTHING, [], "unjudged", "nothing decided"),
+        ([run()], OFF, [], "unjudged", "nothing decided"),
+        ([run()], [], [], "unjudged", "nothing decided: no published run looked at it"),
+        ([run()], PART, [], "unjudged", "partly decided"),
+        ([run(status="suspect")], WHOLE, [], "unjudged", "the evidence of its last audit is suspect"),
+        ([run(finished_at=NOON - WEEK)], WHOLE, [], "unjudged", "last looked at 7 d 2 h ago"),
+        ([run()], WHOLE, [CRITICAL], "critical", ""),
+        ([run()], PART, [CRITICAL, INFO], "critical", "partly decided"),
+        ([run()], WHOLE, [INFO], "info", ""),
+        ([run()], NOTHING, [INFO], "unjudged", "nothing decided"),
+        ([run()], WHOLE, [CRITICAL | ACCEPTED], "fine", ""),
+        ([run()], WHOLE, [CRITICAL | ACCEPTED | {"ack_until": NOON}], "critical", ""),
+        ([run()], WHOLE, [discrepancy(dropped("a"), "pending")], "unjudged", "1 found and not yet confirmed"),
+        ([run()], WHOLE, [discrepancy(dropped("a"), "resolved")], "fine", ""),
+        ([run()], WHOLE, [discrepancy(dropped("a", severity="odd"))], "odd", ""),
+    ],
+)
+def test_how_a_table_stands(
+    place: Location, results: Results, lake: Lake, runs: list[Row], coverage: list[Row], ledger: list[Row],
+    level: str, reason: str,
+) -> None:  # fmt: skip
+    publish(place, runs=runs, coverage=coverage, discrepancies=ledger)
+    (health,) = lake_figures(results, lake, LATER).tables
+    assert (health.table, health.level, health.reason) == ("orders", level, reason)
+    assert (health.doubt == "") == (reason == "")
+
+
+def test_the_worst_table_comes_first_and_sources_have_a_line_of_their_own(
+    place: Location, results: Results, lake: Lake
+) -> None:
+    names = {"fine": [], "bad": [dropped("x", table_name="bad")], "odd": []}
+    publish(
+        place, runs=[run()], coverage=[*WHOLE, *(covered(name) for name in names)],
+        discrepancies=[
+            *(discrepancy(row) for rows in names.values() for row in rows),
+            discrepancy(finding("unreadable_evidence", "s", table_name=None, subject_type="source")),
+        ],
+    )  # fmt: skip
+    found = lake_figures(results, lake, LATER).tables
+    assert [(each.table, each.level) for each in found] == [
+        ("bad", "critical"), (NO_TABLE, "warning"), ("fine", "fine"), ("odd", "fine"), ("orders", "fine"),
+    ]  # fmt: skip
+
+
+def test_a_table_is_judged_by_the_last_run_that_looked_at_it(
+    place: Location, results: Results, lake: Lake
+) -> None:
+    later: Row = {"finished_at": NOON + timedelta(hours=1), "as_of": NOON + timedelta(hours=1)}
+    publish(
+        place, runs=[run("r1"), run("r2", **later), run("r3", "running", started_at=LATER)],
+        coverage=[covered("orders", run_id="r1"), *[row | {"run_id": "r1", "table_name": "b"} for row in NOTHING],
+                  covered("b", run_id="r2"), *[row | {"run_id": "r3"} for row in NOTHING]],
+    )  # fmt: skip
+    found = {each.table: each for each in lake_figures(results, lake, LATER).tables}
+    assert {name: (each.level, each.looked and each.looked.run_id) for name, each in found.items()} == {
+        "orders": ("fine", "r1"),
+        "b": ("fine", "r2"),
+    }
+
+
+def test_accepted_and_pending_are_counted_apart(place: Location, results: Results, lake: Lake) -> None:
+    ledger = [
+        discrepancy(dropped("a"), first_seen_at=NOON - WEEK),
+        discrepancy(dropped("b"), first_seen_at=NOON - 2 * WEEK) | ACCEPTED,
+        discrepancy(dropped("c"), "pending") | ACCEPTED,
+        discrepancy(dropped("d"), "pending"),
+        discrepancy(dropped("e"), "resolved") | ACCEPTED,
+        discrepancy(finding("hidden", "orders/f"), severity="error"),
+    ]
+    publish(place, runs=[run()], coverage=WHOLE, discrepancies=ledger)
+    totals = lake_figures(results, lake, LATER).totals
+    assert totals.numbers == {
+        "open": {"critical": 1, "error": 1}, "accepted": {"critical": 2}, "pending": {"critical": 1},
+    }  # fmt: skip
+    assert totals.since == NOON - WEEK
+
+
+def test_another_lake_in_the_same_place_does_not_show(place: Location, results: Results, lake: Lake) -> None:
+    publish(
+        place, runs=[run(), run("o", lake="other", finished_at=LATER)],
+        coverage=[*WHOLE, covered("x", run_id="o", lake="other")],
+        discrepancies=[CRITICAL | {"lake": "other"}],
+    )  # fmt: skip
+    figures = lake_figures(results, lake, LATER)
+    assert ([each.table for each in figures.tables], figures.totals.numbers) == (["orders"], {})
+    assert (figures.run or {})["run_id"] == "r1"
+
+
+def test_nothing_was_ever_published(results: Results, lake: Lake, place: Location) -> None:
+    empty = lake_figures(results, lake, NOON)
+    assert (empty.run, empty.verdict, empty.tables, empty.days, empty.troubles) == (None, None, (), (), ())
+    publish(place, runs=[run("r1", "failed", error="no evidence")])
+    failed = lake_figures(results.again(), lake, NOON)
+    assert (failed.run, failed.tables) == (None, ())
+    assert failed.troubles == (
+        "The last audit failed: run r1, begun 2026-11-21 12:00:00Z: no evidence",
+    )  # fmt: skip
+
+
+def test_the_verdict_is_the_reports(place: Location, results: Results, lake: Lake) -> None:
+    found = [dropped("a", recoverable="yes"), dropped("b", recoverable="no"), finding("hidden", "orders/c")]
+    publish(place, runs=[run()], coverage=WHOLE, findings=found)
+    verdict = lake_figures(results, lake, LATER).verdict
+    assert verdict is not None
+    assert (verdict.level, verdict.headline) == ("critical", "2 dropped in 1 table")
+    assert verdict.notes == ("Of these, 1 can come back, 1 cannot", "Also 1 info")
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (
+            run("r2", "running", started_at=NOON),
+            "Run r2, begun 2026-11-21 12:00:00Z, has not finished after 2 h:",
+        ),
+        (
+            run("r2", "suspect", started_at=NOON, error="bad"),
+            "The evidence of the last audit is suspect: run r2",
+        ),
+        (run("r2", "failed", started_at=NOON), "The last audit failed: run r2"),
+        (run("r2", started_at=NOON, gates=["gate x"]), "Did not hold in run r2: gate x"),
+        (
+            run("r2", started_at=NOON, finished_at=LATER - 2 * WEEK),
+            "The audit is overdue: the last one was published",
+        ),
+    ],
+)
+def test_the_audits_own_troubles(
+    place: Location, results: Results, lake: Lake, given: Row, told: str
+) -> None:
+    before: Row = {"started_at": NOON - WEEK, "finished_at": NOON - 3 * WEEK}
+    publish(place, runs=[run("r1", **before), given])
+    troubles = lake_figures(results, lake, LATER).troubles
+    assert [trouble for trouble in troubles if trouble.startswith(told)]
+
+
+def day(at: datetime) -> date:
+    return at.date()
+
+
+def test_what_changed_by_day(place: Location, results: Results, lake: Lake) -> None:
+    """Runs that published nothing do not count; what was open is counted back from what is open now."""
+    a, b, c = (dropped(name) for name in "abc")
+    yesterday = NOON - timedelta(days=1)
+    told = [
+        transition(a, "opened", at=yesterday, transition_id="1"),
+        transition(b, "opened", at=yesterday, transition_id="2"),
+        transition(a, "resolved", transition_id="3"),
+        transition(c, "opened", transition_id="4"),
+        transition(b, "acknowledged", run_id=None, transition_id="5"),
+        transition(c, "opened", run_id="r9", transition_id="6"),
+    ]
+    ledger = [discrepancy(a, "resolved"), discrepancy(b) | ACCEPTED, discrepancy(c, table_name="other")]
+    publish(place, runs=[run(), run("r9", "failed")], discrepancies=ledger, transitions=told)
+    figures = lake_figures(results, lake, LATER)
+    seen = [(d.day, d.opened, d.reopened, d.resolved, d.open) for d in of_table.table_days(results, "orders")]
+    assert seen == [(day(yesterday), 2, 0, 0, 2), (day(NOON), 0, 0, 1, 1)]
+    assert [(d.day, d.opened, d.reopened, d.resolved) for d in figures.days] == [
+        (day(yesterday), 2, 0, 0), (day(NOON), 1, 0, 1),
+    ]  # fmt: skip
+
+
+# --- a table -----------------------------------------------------------------------------------------------
+
+
+def test_what_is_broken_in_a_table(place: Location, results: Results) -> None:
+    until = NOON + WEEK
+    rows = [
+        discrepancy(dropped("a", rows_at_stake=5, bytes_at_stake=7, recoverable="yes", recoverable_until=until)),
+        discrepancy(dropped("b", rows_at_stake=None, bytes_at_stake=3, recoverable="no", cause="a job"),
+                    first_seen_at=NOON - WEEK, last_evidence_at=LATER),
+        discrepancy(dropped("c")) | ACCEPTED,
+        discrepancy(finding("hidden", "orders/d")),
+        discrepancy(dropped("e"), "resolved"),
+        discrepancy(dropped("f", table_name="other")),
+    ]  # fmt: skip
+    publish(place, discrepancies=rows)
+    first, accepted, hidden = of_table.broken(results, "orders", LATER)
+    assert (first.kind, first.standing, first.number, first.files) == (
+        "dropped",
+        "open",
+        2,
+        Amount(2, whole=True),
+    )
+    assert (first.rows, first.bytes) == (Amount(5, whole=False), Amount(10, whole=True))
+    assert (first.since, first.last, first.until) == (NOON - WEEK, LATER, until)
+    assert (first.answers, first.causes) == ({"yes": 1, "no": 1}, ("a job",))
+    assert first.why == "the table lists the file; storage has no current object"
+    assert (accepted.standing, accepted.number) == ("accepted", 1)
+    assert (hidden.kind, hidden.answers, hidden.rows) == ("hidden", {}, Amount(None, whole=False))
+    assert of_table.broken(results, "no' OR '1'='1", LATER) == ()
+
+
+def test_where_it_is_broken(place: Location, results: Results) -> None:
+    paths = ["d=1", "d=1", "d=2", None, "d=3"]
+    rows = [discrepancy(dropped(str(at), partition_path=path)) for at, path in enumerate(paths)]
+    rows += [
+        discrepancy(finding("hidden", "h", partition_path="d=1")),
+        discrepancy(finding("hidden", "i", partition_path="d=0")),
+    ]
+    rows[4] |= ACCEPTED
+    publish(place, discrepancies=rows)
+    found = of_table.partitions(results, "orders", LATER)
+    assert [(part.path, part.worst, part.by_severity) for part in found.shown] == [
+        ("d=1", "critical", {"critical": 2, "info": 1}), ("", "critical", {"critical": 1}),
+        ("d=2", "critical", {"critical": 1}), ("d=0", "info", {"info": 1}),
+    ]  # fmt: skip
+    assert found.rest == 0
+
+
+def test_only_the_worst_partitions_are_drawn(
+    place: Location, results: Results, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(of_table, "PARTITIONS", 2)
+    publish(place, discrepancies=[discrepancy(dropped(f"{n}", partition_path=f"d={n}")) for n in range(5)])
+    found = of_table.partitions(results, "orders", LATER)
+    assert ([part.path for part in found.shown], found.rest) == (["d=0", "d=1"], 3)
+
+
+def test_versions_and_commits_around_a_loss(place: Location, results: Results) -> None:
+    told: Row = {"table_version": 4, "commit_id": "c4"}
+    rows = [
+        dropped("a", **told, manifest_time=LATER), dropped("b", **told, manifest_time=NOON),
+        dropped("c", table_version=9),
+        dropped("d"), finding("overwritten", "orders/e", **told),
+    ]  # fmt: skip
+    publish(
+        place,
+        discrepancies=[*map(discrepancy, rows), discrepancy(dropped("f", table_version=11), "resolved")],
+    )
+    found = of_table.commits(results, "orders", LATER)
+    assert [(each.version, each.commit_id, each.kind, each.number, each.committed) for each in found] == [
+        (9, None, "dropped", 1, None), (4, "c4", "dropped", 2, NOON), (4, "c4", "overwritten", 1, None),
+    ]  # fmt: skip
+
+
+HOSTILE = "x' OR 1=1 -- \u202e<b>%_\\"
+LISTED = [
+    discrepancy(dropped("small", bytes_at_stake=1)),
+    discrepancy(dropped("big", bytes_at_stake=9, partition_path="d=1")),
+    discrepancy(dropped("unknown")),
+    discrepancy(finding("hidden", f"orders/{HOSTILE}", bytes_at_stake=99)),
+    discrepancy(dropped("accepted", bytes_at_stake=50)) | ACCEPTED,
+    discrepancy(dropped("gone", bytes_at_stake=50), "resolved"),
+    discrepancy(dropped("elsewhere", table_name="other")),
+]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "keys"),
+    [
+        (Wanted(), ["big", "small", "unknown", HOSTILE]),
+        (Wanted(standings=("accepted",)), ["accepted"]),
+        (Wanted(standings=()), ["accepted", "gone", "big", "small", "unknown", HOSTILE]),
+        (Wanted(severities=("info",)), [HOSTILE]),
+        (Wanted(kinds=("hidden", "'; DROP TABLE discrepancies")), [HOSTILE]),
+        (Wanted(partition="d=1"), ["big"]),
+        (Wanted(partition=""), ["small", "unknown", HOSTILE]),
+        (Wanted(like="orders/s"), ["small"]),
+        (Wanted(like=HOSTILE), [HOSTILE]),
+        (Wanted(like="%"), [HOSTILE]),
+        (Wanted(like="' OR ''='"), []),
+    ],
+)
+def test_a_list_is_narrowed_down(place: Location, results: Results, wanted: Wanted, keys: list[str]) -> None:
+    publish(place, discrepancies=LISTED)
+    found = of_table.listed(results, "orders", wanted, LATER, 1)
+    assert [row["subject"].removeprefix("s3://lake/orders/") for row in found.rows] == keys
+    assert found.total == len(keys)
+
+
+def test_a_list_is_shown_page_by_page(place: Location, results: Results) -> None:
+    publish(place, discrepancies=[discrepancy(dropped(f"{n:03d}")) for n in range(PAGE_ROWS + 3)])
+    pages = [of_table.listed(results, "orders", Wanted(), LATER, page) for page in (1, 2, 3)]
+    assert [(len(page.rows), page.total) for page in pages] == [(PAGE_ROWS, 53), (3, 53), (0, 53)]
+    assert pages[1].rows[0]["subject"].endswith("050")
+
+
+# --- a file, a group ---------------------------------------------------------------------------------------
+
+
+def test_all_that_is_known_of_a_file(place: Location, results: Results) -> None:
+    lost = dropped("a")
+    hidden = finding("hidden", "orders/a", discrepancy_id="d-hidden")
+    new = finding("duplicate_content", "orders/a", discrepancy_id="d-new")
+    told = [transition(lost, "resolved", at=LATER, transition_id="2"), transition(lost, "opened", transition_id="1"),
+            transition(dropped("b"), "opened", transition_id="3")]  # fmt: skip
+    publish(place, runs=[run()], findings=[lost, new, dropped("b")], transitions=told,
+            discrepancies=[discrepancy(hidden), discrepancy(lost, "resolved"), discrepancy(dropped("b"))])  # fmt: skip
+    found = of_subject.subject_of(results, lost["discrepancy_id"])
+    assert found is not None
+    assert [row["discrepancy_id"] for row in found.rows] == ["d-orders/a", "d-hidden"]
+    assert {row["discrepancy_id"] for row in found.findings} == {"d-orders/a", "d-new"}
+    assert [change["transition"] for change in found.history] == ["opened", "resolved"]
+    assert of_subject.file_of(results, "lake", "orders/a").rows[0]["discrepancy_id"] == "d-hidden"
+    assert of_subject.subject_of(results, "d-' OR ''='") is None
+    assert of_subject.file_of(results, "lake", "orders/nobody").rows == []
+
+
+def test_the_files_behind_a_group(place: Location, results: Results, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(of_subject, "LEFTOVERS", 2)
+    strays = group("temporary", "d=1", 3)
+    files = [
+        leftover(strays, "orders/a", size=None),
+        leftover(strays, "orders/b", size=9),
+        leftover(strays, "orders/c"),
+    ]
+    publish(place, runs=[run()], discrepancies=[discrepancy(strays)], leftover_files=files)
+    found = of_subject.subject_of(results, strays["discrepancy_id"])
+    assert found is not None
+    assert ([file["key"] for file in found.files], found.files_known) == (["orders/b", "orders/c"], 3)
+    assert found.findings == []
+
+
+@pytest.mark.parametrize(
+    ("given", "steps"),
+    [
+        ({"recoverable": "no"}, []),
+        ({"recoverable": None}, []),
+        ({"recoverable": "yes", "recovery": "delete_marker"}, ["list-object-versions", "delete-object"]),
+        ({"recoverable": "yes", "recovery": "older_version", "recovery_version_id": "v1"},
+         ["list-object-versions", "copy-object"]),
+        ({"recoverable": "yes", "recovery": "older_version"}, ["list-object-versions"]),
+        ({"recoverable": "yes", "recovery": "replica"}, ["list-object-versions"]),
+    ],
+)  # fmt: skip
+def test_the_way_back(given: Row, steps: list[str]) -> None:
+    blank = dict.fromkeys(("recoverable", "recovery", "recovery_version_id"))
+    told = of_subject.way_back(dropped("it's $(here)") | blank | given)
+    assert [step.split()[2] for step in told] == steps
+    assert all(r"'orders/it'\''s $(here)'" in step for step in told)
+
+
+def test_what_each_side_claims() -> None:
+    sides = [f"{side}_{what}" for side in of_subject.SIDES for what in of_subject.CLAIMS]
+    row = dict.fromkeys(sides) | {"manifest_size": 7, "storage_size": 0}
+    assert of_subject.claims(row) == {"size": {"manifest": 7, "metastore": None, "storage": 0}}
+
+
+# --- runs --------------------------------------------------------------------------------------------------
+
+
+def test_the_newest_run_comes_first(
+    place: Location, results: Results, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(of_runs, "RUNS", 2)
+    starts = {"r1": NOON, "r3": LATER, "r2": NOON}
+    publish(place, runs=[run(name, started_at=at) for name, at in starts.items()])
+    found = of_runs.newest_runs(results)
+    assert ([each["run_id"] for each in found.shown], found.rest) == (["r3", "r2"], 1)
+
+
+def test_a_run_that_published_nothing_has_no_coverage(place: Location, results: Results) -> None:
+    publish(place, runs=[run(), run("r2", "failed")], coverage=[covered(), covered(run_id="r2")])
+    one, failed = of_runs.run_figures(results, "r1"), of_runs.run_figures(results, "r2")
+    assert [table.name for table in one.tables] == ["orders"] if one else False
+    assert failed is not None
+    assert failed.tables == ()
+    assert of_runs.run_figures(results, "r3") is None
+
+
+# --- tables that cannot be read ----------------------------------------------------------------------------
+
+
+def _without_files(table: Path) -> None:
+    for file in table.glob("*.parquet"):
+        file.unlink()
+
+
+def _half_a_log(table: Path) -> None:
+    log = table / "_delta_log" / f"{0:020d}.json"
+    log.write_text(log.read_text()[:100])
+
+
+def _of_tomorrow(table: Path) -> None:
+    log = table / "_delta_log" / f"{0:020d}.json"
+    actions = [json.loads(line) for line in log.read_text().splitlines()]
+    told = [
+        {"protocol": {"minReaderVersion": 9, "minWriterVersion": 9}} if "protocol" in each else each
+        for each in actions
+    ]
+    log.write_text("\n".join(map(json.dumps, told)))
+
+
+DAMAGE = {"missing file": (_without_files, "restore it"), "half a log": (_half_a_log, "restore it"),
+          "tomorrow's": (_of_tomorrow, "use the newer of the two")}  # fmt: skip
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_table_that_cannot_be_read(place: Location, results: Results, lake: Lake, damage: str) -> None:
+    publish(place, runs=[run()], discrepancies=[CRITICAL])
+    harm, way_out = DAMAGE[damage]
+    harm(Path(place.spark_path, "discrepancies"))
+    with pytest.raises(CannotAudit, match=f"discrepancies: the table cannot be read .*; .*{way_out}"):
+        lake_figures(results, lake, NOON)
+
+
+def test_a_column_of_another_version(place: Location, results: Results) -> None:
+    publish(place, discrepancies=[CRITICAL])
+    with pytest.raises(CannotAudit, match="use the newer of the two"):
+        ask(results, "SELECT not_yet FROM discrepancies", "discrepancies")
+
+
+def test_results_on_s3(clients: Clients, bucket: str, aws: Aws, tmp_path: Path) -> None:
+    place = Location(bucket, "results")
+    publish(
+        place,
+        clients,
+        runs=[run()],
+        coverage=WHOLE,
+        discrepancies=[CRITICAL],
+        transitions=[transition(CRITICAL | {"run_id": "r1"}, "opened")],
+    )
+    lake = load_lake(lake_file(tmp_path, place), {})
+    figures = lake_figures(Results(place, clients, LAKE), lake, LATER)
+    assert [(each.table, each.level) for each in figures.tables] == [("orders", "critical")]
