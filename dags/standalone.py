@@ -130,12 +130,14 @@ def _free_ports(*wanted: int) -> list[int]:
 
 def _wait_until_healthy(process: "Popen[bytes]", url: str, log: Path) -> None:
     """All its parts are at work."""
+    session = requests.Session()
+    session.trust_env = False  # no proxy knows the way to this machine
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
         if process.poll() is not None:
             raise CannotServe(f"Airflow ended with {process.returncode}: see {log}")
         with suppress(requests.RequestException):
-            parts = requests.get(f"{url}/api/v2/monitor/health", timeout=5).json()
+            parts = session.get(f"{url}/api/v2/monitor/health", timeout=5).json()
             if all(
                 parts[name]["status"] == "healthy" for name in ("metadatabase", "scheduler", "dag_processor")
             ):

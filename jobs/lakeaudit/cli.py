@@ -10,6 +10,7 @@ import re
 import sys
 import traceback
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -310,7 +311,8 @@ def dashboard(
     from lakeaudit.commands import dashboard as command
 
     _load(lake)
-    command.run(lake, host, port, partial(typer.echo, file=sys.stdout))
+    with suppress(KeyboardInterrupt):
+        command.run(lake, host, port, partial(typer.echo, file=sys.stdout))
     return 0
 
 

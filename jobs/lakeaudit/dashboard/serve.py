@@ -1,14 +1,14 @@
 """Starts Streamlit inside this process: bound where it is told, without statistics, mail prompts or file watching."""
 
 import logging
-import socket
 import sys
 import threading
 import time
 from collections.abc import Callable
-from contextlib import redirect_stdout
+from contextlib import redirect_stdout, suppress
 from pathlib import Path
 
+import requests
 import streamlit  # noqa: F401 - absent: the command says how to get it
 from streamlit.web import bootstrap
 
@@ -54,11 +54,17 @@ def serve(lake_file: str, host: str, port: int, ready: Callable[[str], None]) ->
 
 
 def _wait(host: str, port: int, ready: Callable[[str], None]) -> None:
+    """It listens before it can answer."""
     there = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - compared, not bound
+    session = requests.Session()
+    session.trust_env = False  # no proxy knows the way to ourselves
     for _ in range(600):
-        with socket.socket(socket.AF_INET6 if ":" in there else socket.AF_INET) as probe:
-            probe.settimeout(1)
-            if probe.connect_ex((there, port)) == 0:
-                ready(f"http://{f'[{host}]' if ':' in host else host}:{port}")
+        with suppress(requests.RequestException):
+            if session.get(f"{_address(there, port)}/_stcore/health", timeout=1).ok:
+                ready(_address(host, port))
                 return
         time.sleep(0.1)
+
+
+def _address(host: str, port: int) -> str:
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
