@@ -5,10 +5,11 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from contextlib import redirect_stdout, suppress
+from contextlib import closing, redirect_stdout, suppress
+from http import HTTPStatus
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 
-import requests
 import streamlit  # noqa: F401 - absent: the command says how to get it
 from streamlit.web import bootstrap
 
@@ -56,15 +57,15 @@ def serve(lake_file: str, host: str, port: int, ready: Callable[[str], None]) ->
 def _wait(host: str, port: int, ready: Callable[[str], None]) -> None:
     """It listens before it can answer."""
     there = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - compared, not bound
-    session = requests.Session()
-    session.trust_env = False  # no proxy knows the way to ourselves
     for _ in range(600):
-        with suppress(requests.RequestException):
-            if session.get(f"{_address(there, port)}/_stcore/health", timeout=1).ok:
-                ready(_address(host, port))
-                return
+        if _answers(there, port):
+            ready(f"http://{f'[{host}]' if ':' in host else host}:{port}")
+            return
         time.sleep(0.1)
 
 
-def _address(host: str, port: int) -> str:
-    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+def _answers(host: str, port: int) -> bool:
+    with suppress(OSError, HTTPException), closing(HTTPConnection(host, port, timeout=1)) as probe:
+        probe.request("GET", "/_stcore/health")
+        return probe.getresponse().status == HTTPStatus.OK
+    return False
