@@ -204,7 +204,7 @@ def _behind(found: Subject) -> None:
     more = (
         f", the {words.count(len(found.files))} largest here" if found.files_known > len(found.files) else ""
     )
-    st.caption(f"{words.count(found.files_known)} files that the last runs named{more}")
+    st.caption(f"{look.number(found.files_known, 'file')} that the last runs named{more}")
     rows = [
         (
             look.literal(uri_of(file["bucket"] or "", file["key"])),
