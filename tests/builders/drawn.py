@@ -33,6 +33,8 @@ class Drawn:
     """A lake's results: the table that is asked about, what is lost in it, and its largest lost file."""
 
     table: str
+    hostile: str
+    """A table whose keys are `pagedata.HOSTILE`."""
     now: datetime
     losses: list[Loss] = field(default_factory=list)
     subject: str = ""
@@ -47,7 +49,7 @@ def draw(place: Location, seed: int, now: datetime) -> Drawn:
     names = [f"{area}.{noun}" for area in ("sales", "raw") for noun in ("orders", "events", "clicks_2")]
     chance.shuffle(names)
     asked, hostile, blind, *well = names
-    drawn = Drawn(asked, now)
+    drawn = Drawn(asked, hostile, now)
     for kind in chance.sample(_LOSSES, chance.randint(1, 3)):
         drawn.losses.append(_loss(chance, drawn, kind, at))
     _worst(drawn)

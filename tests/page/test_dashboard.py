@@ -18,8 +18,11 @@ from urllib.parse import quote, urlsplit
 import pytest
 from playwright.sync_api import Browser, Page, ViewportSize, expect, sync_playwright
 
+from lakeaudit.dashboard.look import shortened
 from lakeaudit.keys import Location
+from lakeaudit.report.words import visible
 from tests.builders.drawn import Drawn, draw, told_number
+from tests.builders.pagedata import HOSTILE
 from tests.builders.results import lake_file
 
 BROWSERS = ("chromium", "chromium-headless-shell", "chromium-browser", "google-chrome")
@@ -144,6 +147,14 @@ def test_filters_are_in_the_address_and_back_leads_back(page: Page, served: Serv
         timeout=PATIENCE
     )
     assert "kind=temporary" in page.url, f"seed {SEED}"
+
+
+def test_hostile_keys_are_read_as_they_are(page: Page, served: Served) -> None:
+    settled(page, f"{served.url}/table?table={quote(served.drawn.hostile)}")
+    links = page.get_by_test_id("stPageLink")
+    expect(links, f"seed {SEED}").to_have_count(len(HOSTILE), timeout=PATIENCE)
+    shown = {shortened(visible(f"s3://lake/{text}")) for text in HOSTILE}
+    assert {text.strip() for text in links.all_inner_texts()} == shown, f"seed {SEED}"
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)

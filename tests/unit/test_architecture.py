@@ -152,6 +152,11 @@ def test_the_dashboard_is_started_by_its_command_alone() -> None:
     }
 
 
+def test_one_place_of_the_dashboard_touches_the_lake() -> None:
+    askers = {user for user in users_of("lakeaudit.explain") if below(user, "lakeaudit.dashboard")}
+    assert askers == {"lakeaudit.dashboard.asking"}
+
+
 def test_no_page_shows_markup_of_its_own() -> None:
     """`unsafe_allow_html` and `st.html` would let stored text act."""
     pages = [module for module in MODULES if below(module, "lakeaudit.dashboard")]

@@ -292,7 +292,7 @@ def test_the_lake_is_not_touched_without_a_click(
         asked.append(uri)
         return Told
 
-    monkeypatch.setattr("lakeaudit.dashboard.file_page.explain_file", explain)
+    monkeypatch.setattr("lakeaudit.dashboard.asking.explain_file", explain)
     for name in PAGES:
         page(lake, name, table="orders", id=LOST["discrepancy_id"], run="r1")
     driver = page(lake, "file", id=LOST["discrepancy_id"])
@@ -528,6 +528,7 @@ def test_a_code_span_holds_exactly_the_text(text: object, shown: str) -> None:
             ":smile: -> <b> *x* _y_ $z$ [a](b) a--b ~c~",
             "`:smile:` `->` `<b>` `*x*` `_y_` `$z$` `[a](b)` `a--b` `~c~`",
         ),
+        ("two  spaces", r"two `\x20` spaces"),
         ("# head", "`#` head"),
         ("- item", "`-` item"),
         ("(c) 2026", "`(c)` 2026"),

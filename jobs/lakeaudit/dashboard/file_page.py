@@ -8,16 +8,15 @@ from collections.abc import Iterator, Sequence
 import streamlit as st
 
 from lakeaudit.dashboard import look
+from lakeaudit.dashboard.asking import ask_now
 from lakeaudit.dashboard.desk import Desk
 from lakeaudit.dashboard.figures import subject as figures
 from lakeaudit.dashboard.figures.subject import SIDES, Subject
-from lakeaudit.explain import Said, explain_file
 from lakeaudit.keys import identify, uri_of
 from lakeaudit.kinds import KINDS
 from lakeaudit.report import words
 from lakeaudit.report.summary import table_label
 from lakeaudit.results.read import Row
-from lakeaudit.stores import clients_of
 
 CALLED = {"etag": "ETag", "version_id": "version"}
 LONGEST = 2000
@@ -77,7 +76,7 @@ def _file(desk: Desk, name: str, found: Subject, *, is_file: bool = True) -> Non
     _behind(found)
     _history(found.history)
     if is_file:
-        _ask_now(desk, name)
+        ask_now(desk, name)
 
 
 def _kicker(first: Row | None, *, is_file: bool) -> str:
@@ -204,7 +203,7 @@ def _behind(found: Subject) -> None:
     more = (
         f", the {words.count(len(found.files))} largest here" if found.files_known > len(found.files) else ""
     )
-    st.caption(f"{words.count(found.files_known)} files that the last runs named{more}")
+    st.caption(f"{look.number(found.files_known, 'file')} that the last runs named{more}")
     rows = [
         (
             look.literal(uri_of(file["bucket"] or "", file["key"])),
@@ -223,36 +222,3 @@ def _history(history: Sequence[Row]) -> None:
     for change in history:
         kinds = " to ".join(dict.fromkeys(filter(None, (change["from_kind"], change["to_kind"]))))
         look.plain(f"{words.second(change['at'])} {change['transition']} ({kinds}): {change['reason']}")
-
-
-def _ask_now(desk: Desk, uri: str) -> None:
-    look.section("What the sources say now")
-    st.caption(
-        "Asks storage and a live metadata store about this one file: a few requests, and nothing is changed."
-    )
-    deep = st.checkbox("Also read the table's manifests")
-    if st.button("Ask now"):
-        with st.spinner("Asking"):
-            told = explain_file(desk.lake, desk.results.again(), clients_of(desk.lake), uri, deep=deep)
-        for said in told.sources:
-            _said(said)
-
-
-_ANSWERS = {"present": "green", "absent": "red", "deleted": "red"}
-
-
-def _said(said: Said) -> None:
-    colour = _ANSWERS.get(said.answer, "gray")
-    answer = said.answer.replace("_", " ")
-    with st.container(border=True, gap="xsmall"):
-        st.markdown(f"{look.prose(said.source)} :{colour}-badge[{answer}]")
-        if said.reason:
-            look.plain(said.reason)
-        for name, value in said.facts.items():
-            for each in value if isinstance(value, list) else [{name: value}]:
-                told = each if isinstance(each, dict) else {name: each}
-                look.plain(", ".join(f"{what} {_value(v)}" for what, v in told.items() if v is not None))
-
-
-def _value(value: object) -> str:
-    return words.moment(value) if hasattr(value, "tzinfo") else str(value)  # type: ignore[arg-type]

@@ -54,7 +54,8 @@ def literal(value: object) -> str:
 
 def prose(sentence: str) -> str:
     """A sentence with stored words in it as Markdown: what is not a plain word is a code span."""
-    return " ".join(word if _tame(word) else literal(word) for word in visible(sentence).split(" ") if word)
+    words = visible(sentence).split(" ")
+    return " ".join(word if _tame(word) else literal(word or r"\x20") for word in words)
 
 
 def _tame(word: str) -> bool:

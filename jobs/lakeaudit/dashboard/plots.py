@@ -29,23 +29,34 @@ def trend(days: Sequence[Day], of: str) -> None:
     if not days:
         st.caption("Nothing has opened or been resolved yet.")
         return
+    if len(days) > 1:
+        _drawn(days)
+    rows = [
+        (day.day.isoformat(), *map(count, (day.opened, day.reopened, day.resolved, day.open)))
+        for day in reversed(days[-DAYS_NAMED:])
+    ]
+    with st.expander(
+        f"In numbers: the last {look.number(len(rows), 'day')} with a change", expanded=len(rows) < 4
+    ):
+        columns = ("day (UTC)", "opened", "came back", "resolved", "open at its end")
+        look.grid(columns, rows, alt=f"What changed in {of} by day")
+    st.caption("Open counts what is accepted too. A resolved one may be closed and not restored.")
+
+
+def _drawn(days: Sequence[Day]) -> None:
     frame = pd.DataFrame(
-        [{"day": day.day.isoformat(), "opened": day.opened + day.reopened, "resolved": day.resolved, "open": day.open}
-         for day in days]
-    )  # fmt: skip
+        {
+            "day": [day.day.isoformat() for day in days],
+            "opened": [day.opened + day.reopened for day in days],
+            "resolved": [day.resolved for day in days],
+            "open": [day.open for day in days],
+        }
+    )
     left, right = st.columns(2)
     left.bar_chart(
         frame, x="day", y=["opened", "resolved"], stack=False, color=["#c62828", "#2e7d32"], height=260
     )
     right.line_chart(frame, x="day", y="open", height=260)
-    rows = [
-        (day.day.isoformat(), *map(count, (day.opened, day.reopened, day.resolved, day.open)))
-        for day in reversed(days[-DAYS_NAMED:])
-    ]
-    with st.expander(f"The last {len(rows)} days with a change, in numbers", expanded=len(rows) < 4):
-        columns = ("day (UTC)", "opened", "came back", "resolved", "open at its end")
-        look.grid(columns, rows, alt=f"What changed in {of} by day")
-    st.caption("Open counts what is accepted too. A resolved one may be closed and not restored.")
 
 
 def heat_map(found: Partitions) -> None:

@@ -124,7 +124,8 @@ def can_come_back(each: Broken) -> str:
     rest = each.number - sum(each.answers.values())
     parts += [f"of {count(rest)} it is not said"] if rest else []
     until = f"; the soonest only until {second(each.until)}" if each.until else "; no end known"
-    return f"{'; '.join(parts)}{until if each.answers.get('yes') else ''}."
+    told = f"{'; '.join(parts)}{until if each.answers.get('yes') else ''}."
+    return told[:1].upper() + told[1:]
 
 
 def _where(parts: Partitions) -> None:

@@ -1,0 +1,43 @@
+"""What the sources say of a file now: the one place of the dashboard that touches the lake, when it is asked to."""
+
+import streamlit as st
+
+from lakeaudit.dashboard import look
+from lakeaudit.dashboard.desk import Desk
+from lakeaudit.explain import Said, explain_file
+from lakeaudit.report import words
+from lakeaudit.stores import clients_of
+
+
+def ask_now(desk: Desk, uri: str) -> None:
+    """A button; what the sources answer once it was pressed."""
+    look.section("What the sources say now")
+    st.caption(
+        "Asks storage and a live metadata store about this one file: a few requests, and nothing is changed."
+    )
+    deep = st.checkbox("Also read the table's manifests")
+    if st.button("Ask now"):
+        with st.spinner("Asking"):
+            told = explain_file(desk.lake, desk.results.again(), clients_of(desk.lake), uri, deep=deep)
+        for said in told.sources:
+            _said(said)
+
+
+_ANSWERS = {"present": "green", "absent": "red", "deleted": "red"}
+
+
+def _said(said: Said) -> None:
+    colour = _ANSWERS.get(said.answer, "gray")
+    answer = said.answer.replace("_", " ")
+    with st.container(border=True, gap="xsmall"):
+        st.markdown(f"{look.prose(said.source)} :{colour}-badge[{answer}]")
+        if said.reason:
+            look.plain(said.reason)
+        for name, value in said.facts.items():
+            for each in value if isinstance(value, list) else [{name: value}]:
+                told = each if isinstance(each, dict) else {name: each}
+                look.plain(", ".join(f"{what} {_value(v)}" for what, v in told.items() if v is not None))
+
+
+def _value(value: object) -> str:
+    return words.moment(value) if hasattr(value, "tzinfo") else str(value)  # type: ignore[arg-type]
