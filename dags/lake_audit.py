@@ -14,7 +14,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 sys.path.append(str(Path(__file__).parent))  # a bundle may hold this folder at any depth
 
-from lake_files import BrokenFile, LakeFile, gone, lake_files
+from lake_files import PREFIX, BrokenFile, LakeFile, gone, lake_files
 from lake_outcomes import ALERT, AUDIT, DOCTOR, REPORT
 from lake_steps import CHECKOUT, LakeStep
 
@@ -50,7 +50,11 @@ def audit_dag(lake: LakeFile) -> DAG:
 def discrepancies(lake: LakeFile) -> Asset:
     """What other DAGs wait for: the ledger has changed."""
     name = f"{lake.dag_id}.discrepancies"
-    return Asset(name, uri=f"{lake.results}/discrepancies") if lake.results else Asset(name)
+    if lake.results is None:
+        return Asset(name)
+    return Asset(
+        name, uri=f"{lake.results}/discrepancies?lake={lake.lake}"
+    )  # several lakes may share a place
 
 
 def broken_dag(file: BrokenFile, steps: tuple[str, ...] = ("lake_file",)) -> DAG:
@@ -131,7 +135,7 @@ def dags(folder: Path, wanted: str | None) -> Iterator[DAG]:
     found = [file for file in lake_files(folder) if wanted in (None, file.dag_id)]
     for file in found:
         yield _dag_of(file)
-    if wanted is not None and not found:
+    if wanted is not None and wanted.startswith(PREFIX) and not found:
         yield broken_dag(
             gone(folder, wanted), ("lake_file", *(s.name for s in (DOCTOR, AUDIT, ALERT, REPORT)))
         )

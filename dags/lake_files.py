@@ -20,6 +20,9 @@ NOT_LAKES = ("example.yaml",)
 KEYS = ("schedule", "owner", "tags", "connection", "retries", "retry_delay", "status", "spark_conf")
 """What the block `airflow` may hold (conf/example.yaml)."""
 
+PREFIX = "lake_audit_"
+"""What the id of every DAG begins with."""
+
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -73,12 +76,12 @@ def lake_files(folder: Path) -> list[LakeFile | BrokenFile]:
 
 def dag_id_of(path: Path) -> str:
     """`lake_audit_` and the file's name: it stays what it is when the file breaks."""
-    return "lake_audit_" + re.sub(r"[^A-Za-z0-9_.-]", "_", path.stem)
+    return PREFIX + re.sub(r"[^A-Za-z0-9_.-]", "_", path.stem)
 
 
 def gone(folder: Path, dag_id: str) -> BrokenFile:
     """What is left of a lake file that was taken away while its DAG was at work."""
-    name = dag_id.removeprefix("lake_audit_")
+    name = dag_id.removeprefix(PREFIX)
     return BrokenFile(
         folder / f"{name}.yaml", dag_id, f"the lake file is gone: put it back, or delete the DAG {dag_id}"
     )

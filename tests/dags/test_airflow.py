@@ -4,15 +4,19 @@ Airflow lives in an environment of its own and is asked by its commands and its 
 """
 
 import json
+import shutil
+import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 import requests
+from playwright.sync_api import Page, expect, sync_playwright
 
 from lakeaudit.aws import Clients
 from lakeaudit.config import Lake, load_lake
@@ -20,13 +24,15 @@ from lakeaudit.demo.breaker import Fault
 from lakeaudit.demo.compare import compare, read_run
 from lakeaudit.demo.served import CONF, lake_served
 from lakeaudit.demo.story import Draw
+from lakeaudit.kinds import KINDS
 from lakeaudit.ledger.lease import leased
 from lakeaudit.progress import SilentProgress
+from lakeaudit.report.words import comeback, count, second, visible
 from lakeaudit.results.read import Results
 from lakeaudit.stores import clients_of
-from standalone import AIRFLOW, Service, airflow_env, airflow_served
+from standalone import AIRFLOW, CHECKOUT, Service, airflow_env, airflow_served
 
-ROOT = Path(__file__).resolve().parents[2]
+CHROMIUM = shutil.which("chromium")
 DEMO = "lake_audit_demo"
 STEPS = ("doctor", "audit", "alert", "report")
 BAD = {
@@ -87,7 +93,7 @@ def bag_of(env: Mapping[str, str]) -> dict[str, Any]:
     """What Airflow makes of the DAG folder; no database is needed."""
     python = AIRFLOW.with_name("python")
     done = subprocess.run(
-        [python, "-c", BAG, ROOT / "dags"], env=env, capture_output=True, text=True, check=True
+        [python, "-c", BAG, CHECKOUT / "dags"], env=env, capture_output=True, text=True, check=True
     )
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found
@@ -152,14 +158,58 @@ def last_run(lake: Lake) -> dict[str, Any]:
     return found
 
 
-def test_a_dag_finds_what_was_broken(env: Mapping[str, str], lake: Lake, broken: list[Fault]) -> None:
+@pytest.fixture(scope="module")
+def audited(env: Mapping[str, str], lake: Lake) -> Results:
     """Tens of findings, and no task fails."""
     code, told = dags_test(env, DEMO)
     assert code == 0, told[-3000:]
-    results = Results(lake.results, clients_of(lake), lake.name)
-    verdict = compare(broken, *read_run(results, last_run(lake)["run_id"]))
+    return Results(lake.results, clients_of(lake), lake.name)
+
+
+def test_a_dag_finds_what_was_broken(audited: Results, lake: Lake, broken: list[Fault]) -> None:
+    verdict = compare(broken, *read_run(audited, last_run(lake)["run_id"]))
     assert verdict.matched, verdict.differences
     assert (Path(lake.results.spark_path) / "report.html").is_file()
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
+def test_two_clicks_say_what_is_broken_since_when_why_and_whether_it_can_come_back(
+    audited: Results, folder: Path
+) -> None:
+    """In the dashboard, of the worst that the audit of a lake broken at random has found."""
+    held = [row for batch in audited.discrepancies(("open",)) for row in batch.to_pylist()]
+    worst = next(row for row in held if row["subject_type"] == "file" and row["table_name"])
+    alike = [
+        row for row in held if all(row[name] == worst[name] for name in ("table_name", "kind", "severity"))
+    ]
+    with dashboard(folder) as page:
+        main = page.get_by_test_id("stMain")
+        page.get_by_role("link", name=worst["table_name"], exact=True).click()
+        for words in (
+            f"{count(len(alike))} {worst['kind'].replace('_', ' ')}",
+            KINDS[worst["kind"]].words,
+            f"Since {second(min(row['first_seen_at'] for row in alike))}",
+        ):
+            expect(main).to_contain_text(words, ignore_case=True)
+        page.get_by_role("link", name=visible(worst["subject"])[-30:]).first.click()
+        for words in (visible(worst["subject"]), worst["explanation"], comeback(worst)):
+            expect(main).to_contain_text(words, ignore_case=True)
+
+
+@contextmanager
+def dashboard(folder: Path) -> Iterator[Page]:
+    """The first page of the dashboard of the demo lake."""
+    line = [CHECKOUT / ".venv" / "bin" / "lakeaudit", "dashboard", folder / CONF / "demo.yaml"]
+    with subprocess.Popen(line, stdout=subprocess.PIPE, text=True) as process, sync_playwright() as driver:
+        assert process.stdout is not None
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        page = browser.new_page()
+        page.set_default_timeout(60_000)
+        expect.set_options(timeout=60_000)
+        page.goto(process.stdout.readline().strip())
+        yield page
+        browser.close()
+        process.send_signal(signal.SIGINT)
 
 
 @pytest.fixture(scope="module")
