@@ -199,7 +199,7 @@ def test_two_clicks_say_what_is_broken_since_when_why_and_whether_it_can_come_ba
 @contextmanager
 def dashboard(folder: Path) -> Iterator[Page]:
     """The first page of the dashboard of the demo lake."""
-    line = [CHECKOUT / ".venv" / "bin" / "lakeaudit", "dashboard", folder / CONF / "demo.yaml"]
+    line = [str(CHECKOUT / ".venv" / "bin" / "lakeaudit"), "dashboard", str(folder / CONF / "demo.yaml")]
     with subprocess.Popen(line, stdout=subprocess.PIPE, text=True) as process, sync_playwright() as driver:
         assert process.stdout is not None
         browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
