@@ -47,7 +47,7 @@ def users_of(library: str) -> set[str]:
 ONLY = {
     "boto3": {"lakeaudit.aws", "lakeaudit.demo.breaker"},
     "deltalake": {
-        "lakeaudit.results.read",
+        "lakeaudit.results.tables",
         "lakeaudit.results.ask",
         "lakeaudit.results.put",
         "lakeaudit.demo",
@@ -92,6 +92,7 @@ def test_comparing_is_pure(module: str) -> None:
 WITHOUT_JVM = (
     *("lakeaudit.config", "lakeaudit.alerts", "lakeaudit.keys", "lakeaudit.kinds", "lakeaudit.errors"),
     *("lakeaudit.aws", "lakeaudit.explain", "lakeaudit.results.read", "lakeaudit.results.put"),
+    "lakeaudit.results.tables",
     *(
         "lakeaudit.results.amend",
         "lakeaudit.results.ask",

@@ -1,0 +1,149 @@
+"""The result tables as delta-rs opens them: where they lie, which version, and their rows batch by batch. No JVM."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from typing import Self
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from botocore.exceptions import BotoCoreError, ClientError
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
+from pyarrow.dataset import Dataset, Expression, Fragment
+
+from lakeaudit.aws import Clients, delta_rs_options, explain
+from lakeaudit.errors import CannotAudit, SourceError
+from lakeaudit.evidence.files import list_files
+from lakeaudit.keys import Location
+
+BATCH_ROWS = 4096
+
+
+class ResultTables:
+    """The tables of one results place; of their rows only those of one lake.
+
+    Raises:
+        CannotAudit: from every method, where the place or a table of it cannot be read.
+    """
+
+    def __init__(self, place: Location, clients: Clients, lake: str) -> None:
+        self._place = place
+        self._clients = clients
+        self._lake = lake
+
+    @property
+    def lake(self) -> str:
+        """The lake whose rows these are."""
+        return self._lake
+
+    @property
+    def place(self) -> Location:
+        """Where the result tables lie."""
+        return self._place
+
+    def again(self) -> Self:
+        """The same results as they lie there now."""
+        return type(self)(self._place, self._clients, self._lake)
+
+    def delta_table(self, name: str) -> tuple[str, dict[str, str]]:
+        """Where a result table lies, and how delta-rs reaches it."""
+        return _uri(self._place.join(name)), self._options
+
+    def batches(
+        self, table: str, wanted: Expression, columns: Sequence[str] | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """The lake's rows of a result table that a condition lets through."""
+        dataset = self._dataset(table)
+        if dataset is None:
+            return
+        mine = wanted & (pc.field("lake") == self._lake)
+        names = None if columns is None else list(columns)
+        with self.reading(table):
+            for file in dataset.get_fragments(mine):  # one after the other: a scan of all reads far ahead
+                found = _filtered(file, dataset.schema, names, mine)
+                yield from (batch for batch in found if batch.num_rows)
+
+    def _dataset(self, table: str) -> Dataset | None:
+        """None where the table was never written."""
+        found = self.delta(table)
+        if found is None:
+            return None
+        if table not in self._datasets:
+            with self.reading(table):
+                self._datasets[table] = found.to_pyarrow_dataset()
+        return self._datasets[table]
+
+    def has_table(self, table: str) -> bool:
+        """Whether a result table was ever written: its first commit was finished."""
+        try:
+            log = list_files(self._clients, self._place.join(table, "_delta_log"), flat=True)
+            return not all(file.name.startswith(".") for file in log)
+        except SourceError as error:  # a missing bucket, a refusal, a dead endpoint: delta-rs tells it worse
+            raise CannotAudit(*error.args) from error
+
+    def delta(self, table: str) -> DeltaTable | None:
+        """A result table as it lay there when it was first asked for; None where it was never written."""
+        if table not in self._tables:
+            with self.reading(table):
+                uri, options = self.delta_table(table)
+                written = self.has_table(table)
+                self._tables[table] = DeltaTable(uri, storage_options=options) if written else None
+        return self._tables[table]
+
+    def version(self, table: str) -> int | None:
+        """The version of a result table as it was first asked for; None where it was never written."""
+        found = self.delta(table)
+        return None if found is None else found.version()
+
+    @contextmanager
+    def reading(self, table: str) -> Iterator[None]:
+        """What goes wrong inside is told in one line, as the table's."""
+        try:
+            yield
+        except (DeltaError, pa.ArrowException, OSError, ValueError) as error:
+            what = f"the table cannot be read ({type(error).__name__}: {str(error)[:160]})"
+            other = any(sign in str(error) for sign in _OF_ANOTHER_VERSION)
+            way_out = _UPDATE if other else "restore it, or audit into another place"
+            raise CannotAudit(self._place.join(table).uri, what, way_out) from error
+
+    @cached_property
+    def _tables(self) -> dict[str, DeltaTable | None]:
+        return {}
+
+    @cached_property
+    def _datasets(self) -> dict[str, Dataset]:
+        return {}
+
+    @cached_property
+    def _options(self) -> dict[str, str]:
+        bucket = self._place.bucket
+        if not bucket:
+            return {}
+        try:
+            return delta_rs_options(self._clients.endpoint(bucket), bucket) | _PATIENCE
+        except (ClientError, BotoCoreError) as error:
+            raise CannotAudit(self._place.uri, *explain(error)) from error
+
+
+def _filtered(
+    file: Fragment, schema: pa.Schema, names: list[str] | None, wanted: Expression
+) -> Iterator[pa.RecordBatch]:
+    """Files that delta-rs rewrote hold string views, which pyarrow filters only once they are cast."""
+    if pa.string_view() not in file.physical_schema.types:
+        yield from file.to_batches(schema, columns=names, filter=wanted, batch_size=BATCH_ROWS)
+        return
+    for batch in file.to_batches(schema, batch_size=BATCH_ROWS):
+        kept = batch.filter(wanted)
+        yield kept if names is None else kept.select(names)
+
+
+_PATIENCE = {"connect_timeout": "5s", "timeout": "60s", "max_retries": "3", "retry_timeout": "30s"}
+
+
+_OF_ANOTHER_VERSION = ("No field named", "Unsupported", "is not supported")
+_UPDATE = "another version of lakeaudit wrote it: use the newer of the two, or audit once more with it"
+
+
+def _uri(place: Location) -> str:
+    return place.spark_path if place.is_local else place.uri
