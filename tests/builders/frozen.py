@@ -90,6 +90,7 @@ def freeze(
     shop.write("customers", commits=1)
     gone, torn = shop.keys("orders")[:2]
     kept = shop.keys("customers")[0]
+    time.sleep(1.1)  # S3 tells whole seconds: what follows is younger than every commit
     aws.s3.delete_object(Bucket=bucket, Key=gone)
     aws.s3.put_object(Bucket=bucket, Key=torn, Body=b"torn")
     stray = kept.replace(".parquet", "-stray.parquet")

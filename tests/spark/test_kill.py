@@ -52,7 +52,7 @@ def test_spark_submit_gives_the_same_rows(frozen: Frozen, cycles: list[Cycle]) -
     assert (done.code, quiet) == (1, True), done.told  # critical findings
     assert_same(tables_at(done.home / "results"), frozen.expected[cycles[0].moment.first])
     status = json.loads((done.home / "status.json").read_text())
-    assert status["findings"] == {"dropped": 1, "size_mismatch": 1, "unreferenced": 1}
+    assert status["findings"] == {"dropped": 1, "size_mismatch": 1, "uncommitted": 1}
 
 
 @pytest.mark.parametrize(
