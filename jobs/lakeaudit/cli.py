@@ -20,7 +20,7 @@ import typer
 from typer.exceptions import TyperException
 
 from lakeaudit import __version__
-from lakeaudit.commands.status import INTERRUPTED, kept, write_whole
+from lakeaudit.commands.status import INTERRUPTED, StatusFile, kept, write_whole
 from lakeaudit.config import Lake, lake_schema, load_lake
 from lakeaudit.errors import AuditError, BadInput, CannotAudit
 from lakeaudit.kinds import KINDS
@@ -139,7 +139,7 @@ def audit(
     from lakeaudit.run import Options
 
     with kept(status_file, "audit") as status:
-        loaded = _load(lake)
+        loaded = _loaded(lake, status)
         parts = tuple(partition or ())
         options = Options(tuple(table or ()), live, parts, command.as_of_time(as_of), _run_id(run_id))
         request = command.Request(lake, options, fail_on, format, status)
@@ -227,11 +227,9 @@ def baseline(lake: LakeFile, reason: Reason, until: Until, by: By = None) -> int
 def alert(lake: LakeFile, status_file: Status = None) -> int:
     """Tell whom it concerns what runs have found and nobody was told yet."""
     from lakeaudit.commands import alert as command
-    from lakeaudit.stores import clients_of
 
     with kept(status_file, "alert") as status:
-        loaded = _load(lake)
-        status.clients = clients_of(loaded)
+        loaded = _loaded(lake, status)
         done = command.send(loaded, lake, status.clients, _now())
         code = 3 if done.failures else 0
         status.end("alert", code, command.said(done), retry=bool(done.failures))
@@ -278,11 +276,9 @@ def report(
     from lakeaudit import show
     from lakeaudit.report.page import MAX_FINDINGS, render
     from lakeaudit.results.gather import gather
-    from lakeaudit.stores import clients_of
 
     with kept(status_file, "report") as status:
-        loaded = _load(lake)
-        status.clients = clients_of(loaded)
+        loaded = _loaded(lake, status)
         results = _results(loaded)
         page = gather(results, results.published(None), lake, _now(), MAX_FINDINGS)
         place = loaded.results.join("report.html")
@@ -323,11 +319,9 @@ def doctor(lake: LakeFile, status_file: Status = None) -> int:
     The objects `_probe` and `_canary` are written to the results place and removed again.
     """
     from lakeaudit.commands import doctor as command
-    from lakeaudit.stores import clients_of
 
     with kept(status_file, "doctor") as status:
-        loaded = _load(lake, quiet=True)
-        status.clients = clients_of(loaded)
+        loaded = _loaded(lake, status, quiet=True)
         done = command.run(loaded, status.clients, os.environ, _now(), sys.stdout)
         status.end("doctor", done.exit_code, done.verdict, retry=done.retry)
     typer.echo(done.verdict, err=True)
@@ -366,6 +360,15 @@ def _told(said: str) -> int:
 def _load(path: str, *, quiet: bool = False) -> Lake:
     lake = load_lake(path, os.environ)
     _warn(() if quiet else lake.warnings)
+    return lake
+
+
+def _loaded(path: str, status: StatusFile, *, quiet: bool = False) -> Lake:
+    """The lake, and the status file reached as its stores are."""
+    from lakeaudit.stores import clients_of
+
+    lake = _load(path, quiet=quiet)
+    status.clients = clients_of(lake)
     return lake
 
 

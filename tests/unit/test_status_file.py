@@ -14,11 +14,12 @@ from botocore.exceptions import (
 )
 
 from lakeaudit import cli
-from lakeaudit.aws import explain
+from lakeaudit.aws import Endpoint, explain
 from lakeaudit.errors import Busy, CannotPublish
 from lakeaudit.keys import Location
 from lakeaudit.results.refusals import refuse
 from tests.builders.results import covered, finding, lake_file, publish, run
+from tests.conftest import Aws
 
 COMMANDS = ("doctor", "audit", "alert", "report")
 
@@ -39,6 +40,19 @@ def test_a_lake_file_that_cannot_be_used(command: str, tmp_path: Path) -> None:
     said = told(command, str(lake))
     assert (said["command"], said["exit_code"], said["retry"]) == (command, 2, False)
     assert f"{lake}:1: results: is missing" in said["error"]
+
+
+def test_a_bad_option_is_told_in_the_lakes_own_store(
+    tmp_path: Path, place: Location, s3: Endpoint, aws: Aws, bucket: str
+) -> None:
+    """The status file is written although nothing was begun."""
+    reach = {"endpoint": s3.endpoint, "region": s3.region, "path_style": True}
+    lake = lake_file(tmp_path, place, s3=reach)
+    status = f"s3://{bucket}/status.json"
+    assert cli.main(["audit", lake, "--table", "no.such", "--status-file", status]) == 2
+    said = json.loads(aws.s3.get_object(Bucket=bucket, Key="status.json")["Body"].read())
+    assert (said["exit_code"], said["retry"]) == (2, False)
+    assert said["error"].startswith("--table: no table no.such")
 
 
 def test_a_report(lake: str, place: Location, tmp_path: Path) -> None:

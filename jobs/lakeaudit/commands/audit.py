@@ -61,7 +61,7 @@ def run(
     from lakeaudit.run import in_parts, in_scope
 
     in_parts(in_scope(lake, request.options), request.options)
-    clients = request.status.clients = clients_of(lake)
+    clients = clients_of(lake)
     begun = _unfinished(request, lake, clock())
     request.status.write(begun)
     try:
