@@ -126,7 +126,9 @@ def _dag_of(file: LakeFile | BrokenFile) -> DAG:
         dag = audit_dag(file)
         dag.validate()
     except Exception as error:  # noqa: BLE001 - such as a schedule that Airflow cannot read
-        return broken_dag(BrokenFile(file.path, file.dag_id, f"Airflow cannot use it: {error}"))
+        return broken_dag(
+            BrokenFile(file.path, file.dag_id, f"Airflow cannot use it (schedule {file.schedule}): {error}")
+        )
     return dag
 
 

@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NoAnswer
 from typing import Any
 
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, Observation
 
 from lakeaudit.config import Lake, Table
@@ -50,13 +51,22 @@ def blind_findings(
 
 
 def _answer(watch: Observation) -> Mapping[str, Any]:
-    """A frame that Spark found no need to run gives no counts; waiting for it would never end."""
+    """A frame that Spark found no need to run, such as an empty one, gives no counts, or never answers."""
     with ThreadPoolExecutor(1) as pool:
         asked = pool.submit(lambda: watch.get)
         try:
             return asked.result(timeout=20)
         except NoAnswer:
-            return {"rows": 0, "rejected": 0, "sample": None}
+            return _NOTHING
+        except Py4JJavaError as error:
+            if error.java_exception.getClass().getName() != _NO_ROW:
+                raise
+            return _NOTHING
+
+
+_NOTHING = {"rows": 0, "rejected": 0, "sample": None}
+_NO_ROW = "java.lang.AssertionError"
+"""What becomes of the row of an observation that was optimized away (Spark 4.1, PythonSQLUtils.toPyRow)."""
 
 
 def _of_log(hole: Hole, table: Table) -> dict[str, Any]:

@@ -105,7 +105,9 @@ def test_one_dag_for_each_lake_file_whatever_is_in_it(env: Mapping[str, str]) ->
     assert bag["heavy"] == []
     assert bag["seconds"] < 1
     broken, healthy = ["broken", "lakeaudit"], ["demo", "lakeaudit"]
-    said = "odd.yaml: Airflow cannot use it: [99 5 * * *] is not acceptable, out of range"
+    said = (
+        "odd.yaml: Airflow cannot use it (schedule 99 5 * * *): [99 5 * * *] is not acceptable, out of range"
+    )
     assert bag["dags"] == {
         DEMO: ["Consistency audit of the lake demo", healthy, list(STEPS)],
         "lake_audit_unknown": ["Consistency audit of the lake unknown", ["lakeaudit"], list(STEPS)],

@@ -192,6 +192,11 @@ def test_a_live_audit_of_one_table_or_partition_lists_just_that(
     outcome = run(lake, tables=("customers",), live=True, partitions=(here, "day=1970-01-01"))
     assert (outcome.exit_code, outcome.status) == (3, "partial")
 
+    shop.s3.delete_object(Bucket=bucket, Key=lost[0])  # the only file of the partition
+    outcome = run(lake, tables=("customers",), live=True, partitions=(here,))
+    assert (outcome.status, outcome.summary["findings"]) == ("complete", {"dropped": 1})
+    assert states_of(lake) == opened
+
 
 def states_of(lake: Lake) -> dict[str, str]:
     """The ledger: states by file or partition."""

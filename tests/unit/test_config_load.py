@@ -54,6 +54,11 @@ def in_table(text: str) -> str:
 BAD = [
     # text from line 4 on, line of the one problem, what it says
     ("watsh: []", 4, "watsh: unknown key (did you mean watch?)"),
+    (
+        "airflow: {schedule: every night}",
+        4,
+        "airflow.schedule: not a schedule: 'every night' (write a cron expression",
+    ),
     ("zzz: 1", 4, "zzz: unknown key (one of: airflow, alerts, ceiling, defaults"),
     ("s3: {regoin: x}", 4, "s3.regoin: unknown key (did you mean region?)"),
     ("s3: {endpoint: localhost}", 4, "s3.endpoint: not an endpoint (write http://host:port"),

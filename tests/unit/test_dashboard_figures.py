@@ -229,8 +229,8 @@ def test_what_changed_by_day(place: Location, results: Results, lake: Lake) -> N
     figures = lake_figures(results, lake, LATER)
     seen = [(d.day, d.opened, d.reopened, d.resolved, d.open) for d in of_table.table_days(results, "orders")]
     assert seen == [(day(yesterday), 2, 0, 0, 2), (day(NOON), 0, 0, 1, 1)]
-    assert [(d.day, d.opened, d.reopened, d.resolved) for d in figures.days] == [
-        (day(yesterday), 2, 0, 0), (day(NOON), 1, 0, 1),
+    assert [(d.day, d.opened, d.reopened, d.resolved, d.open) for d in figures.days] == [
+        (day(yesterday), 2, 0, 0, 2), (day(NOON), 1, 0, 1, 2),
     ]  # fmt: skip
 
 

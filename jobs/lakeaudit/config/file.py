@@ -18,6 +18,7 @@ from lakeaudit.config.values import (
     Limit,
     PathGlob,
     Place,
+    Schedule,
     Severity,
     Share,
     Size,
@@ -160,7 +161,7 @@ AnyAlert = Annotated[
 class Airflow(Block):
     """What dags/lake_audit.py makes of the file; nothing else reads it, and there no variables are put in."""
 
-    schedule: Text | None = None
+    schedule: Schedule | None = None
     """A cron expression or preset, UTC; None: audits on demand only."""
     owner: Text = "lakeaudit"
     tags: tuple[Text, ...] = ()

@@ -115,6 +115,8 @@ REGION = r"^[a-z0-9-]+$"
 ARN = r"^arn:[!-~]+$"
 DYNAMODB_NAME = r"^[A-Za-z0-9_.-]{3,255}$"
 TABLE_NAME = r"^[^\s\x00-\x1f\x7f]([^\x00-\x1f\x7f]*[^\s\x00-\x1f\x7f])?$"
+SCHEDULE = r"^(@[a-z]+|[^\s@]+([ \t]+[^\s]+){4,6})$"
+"""A preset of Airflow's, or the five to seven fields of a cron expression; Airflow checks what stands in them."""
 FREE_TEXT = r"^[\s\S]*\S[\s\S]*$"
 LOCATION = r"^(s3a?://|s3n://|file:/|/)"
 
@@ -198,6 +200,15 @@ Glob = Annotated[
     str, written(_glob, "not a pattern", "write a name or a pattern such as sales.*"), shown(minLength=1)
 ]
 PathGlob = Annotated[str, written(_path_glob, "not a pattern below a table", PATH_HINT), shown(minLength=1)]
+Schedule = Annotated[
+    str,
+    written(
+        partial(parse_matching, SCHEDULE),
+        "not a schedule",
+        'write a cron expression such as "0 5 * * *", or "@daily"',
+    ),
+    shown(SCHEDULE),
+]
 FindingKind = Annotated[
     str, written(_finding, "unknown kind of finding", ""), WithJsonSchema({"enum": list(FINDINGS)})
 ]

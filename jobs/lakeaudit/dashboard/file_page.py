@@ -141,7 +141,7 @@ def _sentences(desk: Desk, row: Row) -> Iterator[str]:
         yield f"{words.CONFIRMED.get(row['confirmation'], str(row['confirmation'])).capitalize()}."
     since = f"Since {words.second(row['first_seen_at'])} ({words.age(row['first_seen_at'], desk.now)} ago)"
     back = f"; came back {words.count(row['reopened'])} times" if row["reopened"] else ""
-    yield f"{since}, last found {words.second(row['last_evidence_at'])}{back}."
+    yield f"{since}, last noted {words.second(row['last_evidence_at'])}{back}."
     stake = f"{look.number(row['rows_at_stake'], 'row')}, {words.exact_size(row['bytes_at_stake'])} at stake"
     yield f"{look.number(row['files'], 'file')}, {stake}."
     if row["ack_until"]:

@@ -97,7 +97,7 @@ def sentences(desk: Desk, each: Broken) -> Iterator[str]:
     words = KINDS[each.kind].words if each.kind in KINDS else ""
     stake = f"{look.amount(each.rows)} rows and {look.amount(each.bytes, of_bytes=True)} at stake"
     yield f"{words[:1].upper()}{words[1:]}{': ' if words else ''}{look.files(each.files)}, {stake}."
-    yield f"Since {second(each.since)} ({age(each.since, desk.now)} ago), last found {second(each.last)}."
+    yield f"Since {second(each.since)} ({age(each.since, desk.now)} ago), last noted {second(each.last)}."
     if each.causes:
         yield f"Cause: {'; '.join(each.causes[:5])}."
     if each.why and each.why.lower() != words.lower():

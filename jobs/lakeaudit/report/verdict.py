@@ -75,7 +75,8 @@ def _also(worst: Line, severities: Sequence[Line]) -> Iterable[str]:
 
 def _comeback(worst: Line, findings: Sequence[Row]) -> Iterable[str]:
     answers = [row["recoverable"] for row in findings if row["severity"] == worst.name]
-    said = {"yes": "{} can come back", "no": "{} cannot", "unknown": "for {} it is not known"}
+    no = "{} cannot" if "yes" in answers else "{} cannot come back"
+    said = {"yes": "{} can come back", "no": no, "unknown": "for {} it is not known"}
     parts = [
         words.format(count(answers.count(answer))) for answer, words in said.items() if answer in answers
     ]

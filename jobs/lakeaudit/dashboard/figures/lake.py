@@ -105,7 +105,7 @@ def lake_figures(results: Results, lake: Lake, now: datetime) -> LakeFigures:
         verdict=headline(results, run) if run else None,
         tables=tables,
         totals=totals,
-        days=days(results, totals.number("open")),
+        days=days(results),
         troubles=tuple(troubles(runs, lake.overdue, now)),
     )
 
@@ -225,11 +225,13 @@ def _answers(results: Results, run_id: str) -> list[Row]:
     return [row for row in ask(results, sql, "findings") for _ in range(row["number"])]
 
 
-def days(results: Results, open_now: int) -> tuple[Day, ...]:
+def days(results: Results) -> tuple[Day, ...]:
     """The last days on which discrepancies opened or were resolved, oldest first.
 
-    What was open at the end of a day is counted back from what is open now.
+    What was open at the end of a day, accepted or not, is counted back from what is open now.
     """
+    sql = "SELECT count(*) AS open FROM discrepancies WHERE state = 'open'"
+    open_now = sum(row["open"] for row in ask(results, sql, "discrepancies"))
     sql = f"""SELECT CAST(at AS DATE) AS day, count(*) FILTER (WHERE transition = 'opened') AS opened,
             count(*) FILTER (WHERE transition = 'reopened') AS reopened,
             count(*) FILTER (WHERE transition = 'resolved') AS resolved
