@@ -89,8 +89,7 @@ def airflow_served(env: Mapping[str, str]) -> Iterator[Service]:
     Raises:
         CannotServe: it ends, or does not answer in time; its log says why.
     """
-    api, workers, triggers = PORT if _is_free(PORT) else 0, 0, 0
-    api, workers, triggers = _free_ports(api, workers, triggers)
+    api, workers, triggers = _free_ports(PORT if _is_free(PORT) else 0, 0, 0)
     url = f"http://127.0.0.1:{api}"
     own = {
         "AIRFLOW__API__HOST": "127.0.0.1",

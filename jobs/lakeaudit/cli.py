@@ -20,12 +20,12 @@ import typer
 from typer.exceptions import TyperException
 
 from lakeaudit import __version__
-from lakeaudit.commands.status import INTERRUPTED, StatusFile, kept, write_whole
 from lakeaudit.config import Lake, lake_schema, load_lake
-from lakeaudit.errors import AuditError, BadInput, CannotAudit
+from lakeaudit.errors import INTERRUPTED, AuditError, BadInput, CannotAudit
 from lakeaudit.kinds import KINDS
 
 if TYPE_CHECKING:
+    from lakeaudit.commands.status import StatusFile
     from lakeaudit.results.read import Results
 
 LakeFile = Annotated[str, typer.Argument(metavar="LAKE", help="The lake file.", show_default=False)]
@@ -135,6 +135,7 @@ def audit(
     A results place has a single writer: a second audit at the same time is refused.
     """
     from lakeaudit.commands import audit as command
+    from lakeaudit.commands.status import kept
     from lakeaudit.progress import progress_on
     from lakeaudit.run import Options
 
@@ -227,6 +228,7 @@ def baseline(lake: LakeFile, reason: Reason, until: Until, by: By = None) -> int
 def alert(lake: LakeFile, status_file: Status = None) -> int:
     """Tell whom it concerns what runs have found and nobody was told yet."""
     from lakeaudit.commands import alert as command
+    from lakeaudit.commands.status import kept
 
     with kept(status_file, "alert") as status:
         loaded = _loaded(lake, status)
@@ -274,6 +276,7 @@ def report(
 ) -> int:
     """Write the last published run as one self-contained page."""
     from lakeaudit import show
+    from lakeaudit.commands.status import kept, write_whole
     from lakeaudit.report.page import MAX_FINDINGS, render
     from lakeaudit.results.gather import gather
 
@@ -319,6 +322,7 @@ def doctor(lake: LakeFile, status_file: Status = None) -> int:
     The objects `_probe` and `_canary` are written to the results place and removed again.
     """
     from lakeaudit.commands import doctor as command
+    from lakeaudit.commands.status import kept
 
     with kept(status_file, "doctor") as status:
         loaded = _loaded(lake, status, quiet=True)
@@ -363,7 +367,7 @@ def _load(path: str, *, quiet: bool = False) -> Lake:
     return lake
 
 
-def _loaded(path: str, status: StatusFile, *, quiet: bool = False) -> Lake:
+def _loaded(path: str, status: "StatusFile", *, quiet: bool = False) -> Lake:
     """The lake, and the status file reached as its stores are."""
     from lakeaudit.stores import clients_of
 

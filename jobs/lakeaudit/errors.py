@@ -6,6 +6,9 @@ A finding is a row and never one of these; an exception here means that somethin
 from collections.abc import Sequence
 from typing import ClassVar
 
+INTERRUPTED = 130
+"""The exit code that a shell, and typer, makes of Ctrl-C."""
+
 
 class AuditError(Exception):
     """A failure that a user can act on. It survives pickling, so Spark's Python workers may raise it.

@@ -36,6 +36,14 @@ class Said:
     facts: dict[str, Any] = field(default_factory=dict)
     reason: str = ""
 
+    @property
+    def lines(self) -> Iterator[str]:
+        """Its facts in words: one line each, and one for each entry of a list."""
+        for name, value in self.facts.items():
+            for each in value if isinstance(value, list) else [{name: value}]:
+                told = each if isinstance(each, dict) else {name: each}
+                yield ", ".join(f"{what} {words.value(v)}" for what, v in told.items() if v is not None)
+
 
 @dataclass(frozen=True)
 class Explanation:

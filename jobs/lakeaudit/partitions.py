@@ -22,7 +22,7 @@ def parts_of(tables: Sequence[Table], partitions: Sequence[str]) -> Parts:
     Raises:
         BadInput: one is no such partition.
     """
-    named = {partition.strip("/"): None for partition in partitions}
+    named = dict.fromkeys(partition.strip("/") for partition in partitions)
     for partition in named:
         if not _PARTITION.fullmatch(partition):
             raise BadInput(f"--partition {partition}", "is no partition", "write col=value/col=value")

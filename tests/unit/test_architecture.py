@@ -1,6 +1,7 @@
 """The rooms and who may enter them: import rules and rules over the syntax trees (the breaker's is elsewhere)."""
 
 import ast
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -326,3 +327,11 @@ def _imported(node: ast.stmt) -> str:
     if isinstance(node, ast.Import):
         return node.names[0].name
     return (node.module or "") if isinstance(node, ast.ImportFrom) else ""
+
+
+def test_the_command_line_starts_without_what_only_some_commands_need() -> None:
+    asked = "import sys, lakeaudit.cli; print(*{name.partition('.')[0] for name in sys.modules})"
+    done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
+    assert set(done.stdout.split()).isdisjoint(
+        {"boto3", "botocore", "pyarrow", "pyspark", "streamlit", "pandas"}
+    )

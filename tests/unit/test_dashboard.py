@@ -28,7 +28,6 @@ from tests.builders.results import (
     discrepancy,
     finding,
     group,
-    lake_file,
     leftover,
     publish,
     run,
@@ -42,16 +41,6 @@ NOW = datetime.now(UTC).replace(microsecond=0)
 HOUR = timedelta(hours=1)
 TIMES: Row = {"as_of": NOW - HOUR, "started_at": NOW - HOUR, "finished_at": NOW - HOUR}
 PAGES = ("lake", "table", "file", "runs")
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Location:
-    return Location.parse(str(tmp_path / "results"))
-
-
-@pytest.fixture
-def lake(tmp_path: Path, place: Location) -> str:
-    return lake_file(tmp_path, place)
 
 
 @pytest.fixture(autouse=True)

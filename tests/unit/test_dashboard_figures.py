@@ -41,11 +41,6 @@ ACCEPTED: Row = {"ack_by": "ann", "ack_reason": "known", "ack_until": NOON + WEE
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Location:
-    return Location.parse(str(tmp_path / "results"))
-
-
-@pytest.fixture
 def results(place: Location) -> Results:
     return Results(place, Clients(), LAKE)
 

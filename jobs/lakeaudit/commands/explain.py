@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import asdict
-from datetime import datetime
 
 from rich.console import Console
 
@@ -60,14 +59,8 @@ def _said(console: Console, said: Said) -> None:
     if said.reason:
         head.append(" (").append_text(show.plain(said.reason)).append(")")
     show.line(console, head, indent=1)
-    for name, value in said.facts.items():
-        for each in value if isinstance(value, list) else [{name: value}]:
-            told = ", ".join(f"{what} {_value(v)}" for what, v in each.items() if v is not None)
-            show.line(console, show.plain(told), indent=3)
-
-
-def _value(value: object) -> str:
-    return words.moment(value) if isinstance(value, datetime) else str(value)
+    for line in said.lines:
+        show.line(console, show.plain(line), indent=3)
 
 
 def _when(told: Explanation) -> str:
@@ -87,7 +80,7 @@ def _found(console: Console, row: Row, told: Explanation) -> None:
         facts.append(f"the other file: {uri_of(told.bucket, other)}")
     for side in ("manifest", "metastore", "storage"):
         named = {what: row[f"{side}_{what}"] for what in ("size", "etag", "version_id", "time")}
-        known = [f"{what} {_value(value)}" for what, value in named.items() if value is not None]
+        known = [f"{what} {words.value(value)}" for what, value in named.items() if value is not None]
         facts.append(f"{side} said {', '.join(known)}" if known else "")
     for fact in filter(None, facts):
         show.line(console, show.plain(fact, "dim"), indent=3)

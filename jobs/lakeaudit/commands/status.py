@@ -12,12 +12,9 @@ from typing import Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from lakeaudit.aws import Clients, explain
-from lakeaudit.errors import AuditError, CannotPublish
+from lakeaudit.errors import INTERRUPTED, AuditError, CannotPublish
 from lakeaudit.keys import S3_SCHEMES, Location
 from lakeaudit.rows import iso
-
-INTERRUPTED = 130
-"""What a shell, and typer, makes of Ctrl-C."""
 
 
 class StatusFile:

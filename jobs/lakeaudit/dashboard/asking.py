@@ -5,7 +5,6 @@ import streamlit as st
 from lakeaudit.dashboard import look
 from lakeaudit.dashboard.desk import Desk
 from lakeaudit.explain import Said, explain_file
-from lakeaudit.report import words
 from lakeaudit.stores import clients_of
 
 
@@ -33,11 +32,5 @@ def _said(said: Said) -> None:
         st.markdown(f"{look.prose(said.source)} :{colour}-badge[{answer}]")
         if said.reason:
             look.plain(said.reason)
-        for name, value in said.facts.items():
-            for each in value if isinstance(value, list) else [{name: value}]:
-                told = each if isinstance(each, dict) else {name: each}
-                look.plain(", ".join(f"{what} {_value(v)}" for what, v in told.items() if v is not None))
-
-
-def _value(value: object) -> str:
-    return words.moment(value) if hasattr(value, "tzinfo") else str(value)  # type: ignore[arg-type]
+        for line in said.lines:
+            look.plain(line)

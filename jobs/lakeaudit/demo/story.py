@@ -3,7 +3,9 @@
 import random
 import shutil
 import time
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib import resources
@@ -66,20 +68,27 @@ class Verdict:
 
 def tell(folder: Path, *, seed: int | None, faults: int | None, progress: Progress) -> int:
     """The whole story; 0 exactly when the audit found what was broken and nothing else."""
-    from lakeaudit.spark import build_session
-
     draw = Draw.of(seed, faults)
     prepare(folder)
-    with serving() as server, ThreadPoolExecutor(1) as beside:
+    with serving() as server, built(server, progress) as spark:
+        verdict = play(spark, server, folder, draw, progress)
+    return leave(verdict, folder, draw, progress)
+
+
+@contextmanager
+def built(server: Server, progress: Progress) -> Iterator[SparkSession]:
+    """The session that has written a healthy lake to the server; it ends with the block, the lake does not."""
+    from lakeaudit.spark import build_session
+
+    with ThreadPoolExecutor(1) as beside:
         others = beside.submit(build_without_spark, server)
         with progress.stage("start Spark"):
             spark = build_session("lakeaudit demo", s3=server.endpoint, small=True, brief=True)
         try:
             build(spark, server, others, progress)
-            verdict = play(spark, server, folder, draw, progress)
+            yield spark
         finally:
             spark.stop()
-    return leave(verdict, folder, draw, progress)
 
 
 def prepare(folder: Path) -> None:

@@ -78,6 +78,11 @@ def moment(value: datetime | None) -> str:
     return UNKNOWN if value is None else _utc(value).replace(tzinfo=None).isoformat(sep=" ") + "Z"
 
 
+def value(known: object) -> str:
+    """A time as a moment, anything else as it is."""
+    return moment(known) if isinstance(known, datetime) else str(known)
+
+
 def second(value: datetime | None) -> str:
     """2026-11-21 07:36:02Z, without the fraction."""
     return moment(None if value is None else value.replace(microsecond=0))

@@ -12,7 +12,7 @@ from lakeaudit.rows import in_utc
 def ask(results: Results, sql: str, *tables: str) -> list[Row]:
     """The rows of a query over the lake's own rows of these result tables, each known by its name.
 
-    None where one of the tables was never written.
+    No rows where one of the tables was never written.
 
     Raises:
         CannotAudit: a table cannot be read, or is not of this version.

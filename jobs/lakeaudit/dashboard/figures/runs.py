@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from lakeaudit.errors import BadInput
 from lakeaudit.report.judged import Judged, judged
 from lakeaudit.results.read import PUBLISHED, Results, Row
 
@@ -34,8 +35,8 @@ def newest_runs(results: Results) -> Runs:
 
 def run_figures(results: Results, run_id: str) -> RunFigures | None:
     """One run; None where there is none of that id."""
-    found = [run for run in results.runs() if run["run_id"] == run_id]
-    if not found:
+    try:
+        run = results.run(run_id)
+    except BadInput:
         return None
-    published = found[-1]["status"] in PUBLISHED
-    return RunFigures(found[-1], judged(results.coverage(run_id)) if published else ())
+    return RunFigures(run, judged(results.coverage(run_id)) if run["status"] in PUBLISHED else ())
