@@ -56,9 +56,9 @@ def _lakes(arguments: list[str], stack: ExitStack) -> tuple[Path, Path]:
     """The folder of lake files, and Airflow's home."""
     if arguments:
         return Path(arguments[0]), CHECKOUT / ".airflow"
-    from lakeaudit.demo.served import CONF, lake_served
-    from lakeaudit.demo.story import Draw
-    from lakeaudit.progress import progress_on
+    from lakeaudit.demo.scenario import Draw
+    from lakeaudit.demo.standing_lake import CONF, lake_served
+    from lakeaudit.runtime.progress import progress_on
 
     folder = CHECKOUT / "demo-airflow"
     stack.enter_context(lake_served(folder, Draw.of(None, None), progress_on(sys.stderr)))

@@ -54,4 +54,4 @@ if ! stamped .installed "$packages"; then
     stamp .installed "$packages"
 fi
 
-exec "$venv/bin/python" -m lakeaudit.install "$venv/spark-conf"
+exec "$venv/bin/python" -m lakeaudit.runtime.install "$venv/spark-conf"

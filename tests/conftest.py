@@ -9,10 +9,10 @@ import pytest
 from hypothesis import HealthCheck, settings
 from pyspark.sql import SparkSession
 
-from lakeaudit import aws as aws_module
-from lakeaudit.aws import Clients, Endpoint
 from lakeaudit.demo.server import moto
-from lakeaudit.spark import build_session, use_utc
+from lakeaudit.runtime import aws as aws_module
+from lakeaudit.runtime.aws import Clients, Endpoint
+from lakeaudit.runtime.session import build_session, use_utc
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient

@@ -136,8 +136,8 @@ def audit(
     """
     from lakeaudit.commands import audit as command
     from lakeaudit.commands.status import kept
-    from lakeaudit.progress import progress_on
-    from lakeaudit.run import Options
+    from lakeaudit.pipeline.audit import Options
+    from lakeaudit.runtime.progress import progress_on
 
     with kept(status_file, "audit") as status:
         loaded = _loaded(lake, status)
@@ -251,8 +251,8 @@ def explain(
     from rich.console import Console
 
     from lakeaudit.commands import explain as command
-    from lakeaudit.explain import explain_file, verdict_line
-    from lakeaudit.stores import clients_of
+    from lakeaudit.commands.explanation import explain_file, verdict_line
+    from lakeaudit.runtime.endpoints import clients_of
 
     loaded = _load(lake)
     told = explain_file(loaded, _results(loaded), clients_of(loaded), uri, deep=deep)
@@ -275,10 +275,10 @@ def report(
     status_file: Status = None,
 ) -> int:
     """Write the last published run as one self-contained page."""
-    from lakeaudit import show
+    from lakeaudit import text_output
     from lakeaudit.commands.status import kept, write_whole
     from lakeaudit.report.page import MAX_FINDINGS, render
-    from lakeaudit.results.gather import gather
+    from lakeaudit.results.page_data import gather
 
     with kept(status_file, "report") as status:
         loaded = _loaded(lake, status)
@@ -288,7 +288,7 @@ def report(
         name = (place.spark_path if place.is_local else place.uri) if in_results else output
         write_whole(name, render(page).encode(), status.clients, f"the report {name}")
         typer.echo(name)
-        said = show.verdict_line(page)
+        said = text_output.verdict_line(page)
         status.end("report", 0, said)
     return _told(said)
 
@@ -339,7 +339,7 @@ def demo(
     faults: Annotated[int | None, typer.Option(metavar="N", help="How many; 0 for a healthy lake.")] = None,
 ) -> int:
     """Build a small lake, break it on purpose, audit it and compare: exit 0 only if both agree."""
-    from lakeaudit.progress import progress_on
+    from lakeaudit.runtime.progress import progress_on
 
     try:
         from lakeaudit.demo import run
@@ -369,7 +369,7 @@ def _load(path: str, *, quiet: bool = False) -> Lake:
 
 def _loaded(path: str, status: "StatusFile", *, quiet: bool = False) -> Lake:
     """The lake, and the status file reached as its stores are."""
-    from lakeaudit.stores import clients_of
+    from lakeaudit.runtime.endpoints import clients_of
 
     lake = _load(path, quiet=quiet)
     status.clients = clients_of(lake)
@@ -387,7 +387,7 @@ def _printable(line: str) -> str:
 
 def _results(lake: Lake) -> "Results":
     from lakeaudit.results.read import Results
-    from lakeaudit.stores import clients_of
+    from lakeaudit.runtime.endpoints import clients_of
 
     return Results(lake.results, clients_of(lake), lake.name)
 

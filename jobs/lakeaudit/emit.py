@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING, Any
 from lakeaudit.keys import Location
 
 if TYPE_CHECKING:
-    from lakeaudit.aws import Clients
+    from lakeaudit.runtime.aws import Clients
 
 ACTIONS = ("add", "remove", "replace")
 IN_MEMORY = 8 << 20
@@ -132,7 +132,7 @@ def _publish(place: Location, body: IO[bytes], clients: "Clients | None", s3: Ma
     if place.is_local:
         _rename_into(Path(place.spark_path), body)
         return
-    from lakeaudit.aws import Clients, Endpoint
+    from lakeaudit.runtime.aws import Clients, Endpoint
 
     reach = clients or Clients(Endpoint(**s3))
     reach.s3(place.bucket).put_object(Bucket=place.bucket, Key=place.key, Body=body)

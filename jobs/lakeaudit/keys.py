@@ -99,3 +99,8 @@ it puts the parent and the child of a stored row together."""
 
 MARKER = rf"(/|_\$folder\$){END}"
 """A folder placeholder: `a/b/` (S3A, consoles) or `a/b_$folder$` (EMRFS, s3n)."""
+
+ARCHIVE_CLASSES = ("GLACIER", "DEEP_ARCHIVE")
+"""Storage classes whose objects have to be restored before they can be read; GLACIER_IR is read at once."""
+NULL_VERSION = "null"
+"""How the API writes the version that an unversioned put left; CSV inventories leave it empty, others null."""

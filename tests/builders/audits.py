@@ -7,11 +7,11 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from lakeaudit.config import Lake
-from lakeaudit.outcome import Outcome
-from lakeaudit.progress import Progress, SilentProgress
+from lakeaudit.pipeline.audit import Options, audit
+from lakeaudit.pipeline.run_outcome import Outcome
 from lakeaudit.results.read import Results
-from lakeaudit.run import Options, audit
-from lakeaudit.stores import clients_of
+from lakeaudit.runtime.endpoints import clients_of
+from lakeaudit.runtime.progress import Progress, SilentProgress
 
 
 def _now() -> datetime:

@@ -17,10 +17,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import Row, SparkSession
 
-from lakeaudit.aws import Clients
 from lakeaudit.config import Table
 from lakeaudit.evidence.protocol import Context
 from lakeaudit.keys import Location
+from lakeaudit.runtime.aws import Clients
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 START = NOW - timedelta(hours=100)

@@ -7,7 +7,7 @@ from typing import Any
 
 from lakeaudit.keys import Location
 from lakeaudit.kinds import KINDS
-from lakeaudit.report.words import count, second
+from lakeaudit.report.formatting import count, second
 from tests.builders.pagedata import HOSTILE
 from tests.builders.results import covered, discrepancy, finding, group, leftover, publish, run, transition
 

@@ -14,13 +14,13 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from lakeaudit.aws import Endpoint
 from lakeaudit.commands.alert import after_audit
 from lakeaudit.config import Lake
 from lakeaudit.errors import BadInput, CannotAudit
-from lakeaudit.outcome import Outcome
+from lakeaudit.pipeline.run_outcome import Outcome
+from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.runtime.endpoints import clients_of
 from lakeaudit.schemas import RESULTS
-from lakeaudit.stores import clients_of
 from tests.builders.audits import audited, results_of
 from tests.builders.shop import Shop
 from tests.conftest import Aws

@@ -10,9 +10,9 @@ import pyarrow as pa
 from deltalake import write_deltalake
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from lakeaudit.aws import Clients, delta_rs_options
 from lakeaudit.keys import Location, uri_of
 from lakeaudit.kinds import KINDS
+from lakeaudit.runtime.aws import Clients, delta_rs_options
 from lakeaudit.schemas import RESULTS
 
 Row = dict[str, Any]

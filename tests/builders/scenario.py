@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from lakeaudit.compare import rules
-from lakeaudit.compare.tables import TableFacts
+from lakeaudit.compare.table_facts import TableFacts
 from lakeaudit.config import DeltaManifest, FileListManifest, Manifest, Settings, Table
 from lakeaudit.evidence.protocol import Hole
 from lakeaudit.keys import Location

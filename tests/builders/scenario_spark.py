@@ -8,17 +8,17 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lakeaudit import confirm
-from lakeaudit.compare import duplicates, leftovers, rules, tree, verdicts
+from lakeaudit.compare import duplicates, leftovers, metastore_tree, rules, verdicts
+from lakeaudit.compare.apply_gaps import assumed_vacuums, with_holes, with_vacuums
 from lakeaudit.compare.classify import judged, ruled
 from lakeaudit.compare.facts import TREE_FACTS
-from lakeaudit.compare.holes import assumed_vacuums, with_holes, with_vacuums
 from lakeaudit.compare.match import Evidence, pairs
-from lakeaudit.compare.tables import TableFacts, roots, table_frame
+from lakeaudit.compare.table_facts import TableFacts, roots, table_frame
 from lakeaudit.config import S3Guard
 from lakeaudit.evidence.protocol import Claims, Cut, Entries, SourceInfo, Stored
-from lakeaudit.frames import computed, small
 from lakeaudit.keys import Location
+from lakeaudit.pipeline import live_check
+from lakeaudit.pipeline.dataframes import computed, small
 from lakeaudit.schemas import CLAIM, ENTRY, LIVE, STORED, UPLOAD
 from tests.builders.scenario import Row, Scenario, Storage, Store
 from tests.builders.twin import spoken
@@ -195,7 +195,7 @@ def answers(lake: Lake, world: DataFrame) -> dict[int, list[Answer]]:
     finding = F.col("outcome") == "finding"
     suspects = every.filter(finding).withColumn("versions_known", F.lit(False))
     marked = with_vacuums(with_holes(suspects, lake.holed, lake.tables), assumed_vacuums(world))
-    again = verdicts.again(confirm.with_answers(marked, lake.answers()), tables, (), TODAY)
+    again = verdicts.again(live_check.with_answers(marked, lake.answers()), tables, (), TODAY)
     parts = [
         _said(every.filter(~finding)),
         _said(again),
@@ -223,7 +223,7 @@ def _duplicates(lake: Lake, world: DataFrame) -> DataFrame:
 
 def _tree(lake: Lake, world: DataFrame) -> DataFrame:
     tables = table_frame(lake.spark, lake.tables)
-    rows = tree.tree(lake.spark, lake.evidence().metastores, world, tables, lake.places, lake.holed)
+    rows = metastore_tree.tree(lake.spark, lake.evidence().metastores, world, tables, lake.places, lake.holed)
     judged_rows = ruled(rows, TREE_FACTS, {"metastore_tree": rules.TREE})
     return judged_rows.withColumnsRenamed(
         {"rule_metastore_tree": "rule", "owner": "judged_table"}

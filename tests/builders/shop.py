@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from deltalake import write_deltalake
 
-from lakeaudit.aws import Endpoint
 from lakeaudit.config import Lake, load_lake
+from lakeaudit.runtime.aws import Endpoint
 from tests.builders import inventory
 from tests.builders.inventory import Version
 

@@ -4,7 +4,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from lakeaudit.install import make_ready
+from lakeaudit.runtime.install import make_ready
 
 ROOT = Path(__file__).parents[2]
 CHEAP = " ".join(

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from itertools import takewhile
 
-from lakeaudit.compare.tables import TableFacts
+from lakeaudit.compare.table_facts import TableFacts
 from lakeaudit.keys import Location, owner_of
 from lakeaudit.schemas import PAIR
 from tests.builders.evidence import BUCKET

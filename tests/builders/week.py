@@ -13,11 +13,11 @@ from pyspark.sql import SparkSession
 
 from lakeaudit.commands.alert import after_audit
 from lakeaudit.commands.discrepancies import acknowledge
-from lakeaudit.outcome import Outcome
-from lakeaudit.results.amend import Ack
+from lakeaudit.pipeline.run_outcome import Outcome
+from lakeaudit.results.acknowledgements import Ack
 from lakeaudit.results.read import Results
-from lakeaudit.rows import rows_of
-from lakeaudit.stores import clients_of
+from lakeaudit.row_formats import rows_of
+from lakeaudit.runtime.endpoints import clients_of
 from tests.builders.audits import audited, results_of
 from tests.builders.catcher import Catcher
 from tests.builders.shop import Shop

@@ -18,18 +18,18 @@ import pytest
 import requests
 from playwright.sync_api import Page, expect, sync_playwright
 
-from lakeaudit.aws import Clients
 from lakeaudit.config import Lake, load_lake
 from lakeaudit.demo.breaker import Fault
 from lakeaudit.demo.compare import compare, read_run
-from lakeaudit.demo.served import CONF, lake_served
-from lakeaudit.demo.story import Draw
+from lakeaudit.demo.scenario import Draw
+from lakeaudit.demo.standing_lake import CONF, lake_served
 from lakeaudit.kinds import KINDS
 from lakeaudit.ledger.lease import leased
-from lakeaudit.progress import SilentProgress
-from lakeaudit.report.words import comeback, count, second, visible
+from lakeaudit.report.formatting import comeback, count, second, visible
 from lakeaudit.results.read import Results
-from lakeaudit.stores import clients_of
+from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.endpoints import clients_of
+from lakeaudit.runtime.progress import SilentProgress
 from standalone import AIRFLOW, CHECKOUT, Service, airflow_env, airflow_served
 
 CHROMIUM = shutil.which("chromium")

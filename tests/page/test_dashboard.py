@@ -18,9 +18,9 @@ from urllib.parse import quote, urlsplit
 import pytest
 from playwright.sync_api import Browser, Page, ViewportSize, expect, sync_playwright
 
-from lakeaudit.dashboard.look import shortened
+from lakeaudit.dashboard.widgets import shortened
 from lakeaudit.keys import Location
-from lakeaudit.report.words import visible
+from lakeaudit.report.formatting import visible
 from tests.builders.drawn import Drawn, draw, told_number
 from tests.builders.pagedata import HOSTILE
 from tests.builders.results import lake_file

@@ -17,14 +17,14 @@ pytestmark = [pytest.mark.soak, pytest.mark.timeout(600)]
 
 PROGRAM = """
 import sys, pathlib
-import lakeaudit.run
+import lakeaudit.pipeline.audit
 from lakeaudit.cli import main
-from lakeaudit.threads import beside
+from lakeaudit.runtime.threads import beside
 def audit(lake, options, *, spark, **_):
     pathlib.Path(sys.argv[1]).touch()
     with beside(1) as pool:
         pool.submit(spark.range(10**13).selectExpr("sum(hash(id))").collect).result()
-lakeaudit.run.audit = audit
+lakeaudit.pipeline.audit.audit = audit
 sys.exit(main(["audit", *sys.argv[2:]]))
 """
 

@@ -18,13 +18,13 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
-from lakeaudit.aws import Endpoint
 from lakeaudit.config import load_lake
-from lakeaudit.install import make_ready
-from lakeaudit.java import find_java
 from lakeaudit.results.read import Results
-from lakeaudit.spark import launch_environment
-from lakeaudit.stores import clients_of
+from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.runtime.endpoints import clients_of
+from lakeaudit.runtime.install import make_ready
+from lakeaudit.runtime.java import find_java
+from lakeaudit.runtime.session import launch_environment
 from tests.builders.biglake import TABLE, BigLake
 from tests.conftest import Aws
 

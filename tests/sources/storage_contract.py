@@ -10,9 +10,9 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from lakeaudit.aws import Clients
 from lakeaudit.evidence.protocol import Context, Stored
 from lakeaudit.keys import Location
+from lakeaudit.runtime.aws import Clients
 from lakeaudit.schemas import STORED
 
 OBJECTS = {

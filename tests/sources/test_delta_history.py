@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import Row, SparkSession
 
-from lakeaudit.aws import Clients
 from lakeaudit.evidence.manifest import delta, delta_point
 from lakeaudit.evidence.protocol import Claims
+from lakeaudit.runtime.aws import Clients
 from tests.builders.delta_lake import (
     BORN,
     NOW,

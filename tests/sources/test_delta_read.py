@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from lakeaudit.aws import Clients
 from lakeaudit.evidence.manifest import delta
 from lakeaudit.evidence.manifest.delta_listing import list_logs
 from lakeaudit.evidence.protocol import Changes, Claims
+from lakeaudit.runtime.aws import Clients
 from tests.builders.delta_lake import (
     BORN,
     Log,

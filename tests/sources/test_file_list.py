@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from lakeaudit.aws import Clients
 from lakeaudit.config import FileListManifest, Table
 from lakeaudit.emit import WrittenFile, emit
 from lakeaudit.evidence.manifest import file_list
 from lakeaudit.evidence.protocol import Changes, Claims, Context
 from lakeaudit.keys import Location
+from lakeaudit.runtime.aws import Clients
 from lakeaudit.schemas import CLAIM
 
 AT = datetime(2026, 11, 21, 12, tzinfo=UTC)

@@ -15,11 +15,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakeaudit.aws import Clients
 from lakeaudit.evidence.manifest.fold import EVENT
 from lakeaudit.evidence.manifest.list_events import event
 from lakeaudit.evidence.manifest.list_lines import LONGEST_LINE, UNREAD_REST, Line, ListFile, lines
 from lakeaudit.keys import Location
+from lakeaudit.runtime.aws import Clients
 
 LISTED = datetime(2026, 11, 21, 12, tzinfo=UTC)
 HOME = Location("lake", "wh/events")

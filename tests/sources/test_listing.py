@@ -9,7 +9,6 @@ import pytest
 from botocore.exceptions import ClientError
 from pyspark.sql import SparkSession
 
-from lakeaudit.aws import Clients, Endpoint
 from lakeaudit.config import Listing
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.protocol import Stored
@@ -17,6 +16,7 @@ from lakeaudit.evidence.storage import listing, s3_listing
 from lakeaudit.evidence.storage.local_folder import LocalLister
 from lakeaudit.evidence.storage.splits import Split
 from lakeaudit.keys import Location
+from lakeaudit.runtime.aws import Clients, Endpoint
 from lakeaudit.schemas import VERSION
 from tests.conftest import Aws
 from tests.sources.storage_contract import (

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from lakeaudit.aws import Clients
 from lakeaudit.config import S3Inventory
 from lakeaudit.evidence.files import folders
 from lakeaudit.evidence.protocol import Cut, Stored
 from lakeaudit.evidence.storage import inventory_manifest, s3_inventory
 from lakeaudit.evidence.storage.inventory_manifest import find_report
 from lakeaudit.keys import Location
+from lakeaudit.runtime.aws import Clients
 from tests.builders.inventory import (
     ALL,
     CURRENT,

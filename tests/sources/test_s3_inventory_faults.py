@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from lakeaudit.aws import Clients, Endpoint
 from lakeaudit.config import S3Inventory
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.protocol import Stored
 from lakeaudit.evidence.storage import s3_inventory
 from lakeaudit.keys import Location
+from lakeaudit.runtime.aws import Clients, Endpoint
 from tests.builders.inventory import ALL, SCAN, WRITERS, Version, csv, csv_line, into, lay
 from tests.conftest import Aws
 from tests.sources.storage_contract import context, rows_of

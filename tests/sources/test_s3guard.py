@@ -10,12 +10,12 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from lakeaudit.aws import Clients
 from lakeaudit.config import S3Guard, S3Options
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.metastore import s3guard
 from lakeaudit.evidence.protocol import Context, Entries
 from lakeaudit.keys import Location
+from lakeaudit.runtime.aws import Clients
 from tests.builders import s3guard as built
 from tests.builders.s3guard import Item
 from tests.conftest import Aws

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from lakeaudit.aws import Clients
 from lakeaudit.config import S3Guard
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.metastore import s3guard
 from lakeaudit.evidence.metastore.export_data import same_md5
 from lakeaudit.evidence.protocol import Entries
 from lakeaudit.keys import Location
+from lakeaudit.runtime.aws import Clients
 from tests.builders import s3guard as built
 from tests.conftest import Aws
 from tests.sources.metastore_contract import AT, OLD, rows_of

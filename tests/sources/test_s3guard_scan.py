@@ -11,11 +11,11 @@ from typing import Any, ClassVar
 import pytest
 from pyspark.sql import SparkSession
 
-from lakeaudit.aws import Clients
 from lakeaudit.config import S3Guard, S3Options
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.metastore import s3guard
 from lakeaudit.keys import Location
+from lakeaudit.runtime.aws import Clients
 from tests.builders import s3guard as built
 from tests.conftest import Aws
 from tests.sources.metastore_contract import AT, OLD, rows_of

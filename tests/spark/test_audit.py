@@ -16,15 +16,15 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from lakeaudit import gates
-from lakeaudit.aws import Clients, Endpoint
 from lakeaudit.config import Lake
 from lakeaudit.errors import BadInput, Busy, CannotPublish, Refused
+from lakeaudit.gates import expectation_suites
 from lakeaudit.ledger.lease import leased
-from lakeaudit.outcome import Outcome
-from lakeaudit.progress import SilentProgress
+from lakeaudit.pipeline.run_outcome import Outcome
 from lakeaudit.results.read import Results
-from lakeaudit.rows import rows_of
+from lakeaudit.row_formats import rows_of
+from lakeaudit.runtime.aws import Clients, Endpoint
+from lakeaudit.runtime.progress import SilentProgress
 from tests.builders.audits import audited, results_of
 from tests.builders.shop import DAYS, Shop
 from tests.builders.submit import submitted
@@ -130,16 +130,16 @@ def assert_told(damaged: Damaged, outcome: Outcome) -> None:
 def test_what_a_gate_refuses_is_not_published(
     damaged: Damaged, run: Audit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    suite = json.loads((gates.SUITES / "findings.json").read_text())
+    suite = json.loads((expectation_suites.SUITES / "findings.json").read_text())
     unwanted = {
         "type": "expect_column_values_to_not_be_in_set",
         "kwargs": {"column": "kind", "value_set": ["dropped"]},
         "severity": "critical",
         "description": "nothing is lost",
     }
-    edited = Path(shutil.copytree(gates.SUITES, tmp_path / "expectations"))
+    edited = Path(shutil.copytree(expectation_suites.SUITES, tmp_path / "expectations"))
     (edited / "findings.json").write_text(json.dumps(suite | {"expectations": [unwanted]}))
-    monkeypatch.setattr(gates, "SUITES", edited)
+    monkeypatch.setattr(expectation_suites, "SUITES", edited)
     results = results_of(damaged.lake)
     before = known(results)
     with pytest.raises(Refused, match="nothing is lost") as told:

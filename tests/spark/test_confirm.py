@@ -13,10 +13,10 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from lakeaudit.again import by_sample, by_second_cut
-from lakeaudit.aws import Clients, Endpoint
 from lakeaudit.compare.ceiling import Missing, Trial
-from lakeaudit.confirm import candidates, limited, look
+from lakeaudit.pipeline.live_check import candidates, limited, look
+from lakeaudit.pipeline.recheck import by_sample, by_second_cut
+from lakeaudit.runtime.aws import Clients, Endpoint
 from tests.conftest import Aws
 
 

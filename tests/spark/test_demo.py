@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from lakeaudit.aws import Endpoint, delta_rs_options
 from lakeaudit.config.load import load_lake
-from lakeaudit.demo import MOST_FAULTS, USUAL_FAULTS, run, story
+from lakeaudit.demo import MOST_FAULTS, USUAL_FAULTS, run, scenario
 from lakeaudit.demo.compare import Comparison
 from lakeaudit.demo.server import INVENTORIES, LAKE, Server, forget
 from lakeaudit.errors import BadInput
-from lakeaudit.progress import SilentProgress
+from lakeaudit.runtime.aws import Endpoint, delta_rs_options
+from lakeaudit.runtime.progress import SilentProgress
 from tests.builders.writer import BusyWriter
 
 QUIET = SilentProgress()
@@ -52,30 +52,32 @@ def told(spark: SparkSession, s3: Endpoint, tmp_path_factory: pytest.TempPathFac
     """The whole command, in this process's session and on its server, whose healthy lake is brought back at will."""
     from moto.s3.models import FakeKey
 
-    server, restored, play = Server(s3), [], story.play
+    server, restored, play = Server(s3), [], scenario.play
     server.create_buckets()
 
-    def remember_and_play(*given: Any) -> story.Verdict:
+    def remember_and_play(*given: Any) -> scenario.Verdict:
         restored.append(remembered())
         return play(*given)
 
     def again(
-        draw: story.Draw, meanwhile: AbstractContextManager[object] | None = None, tables: str = "tables:\n"
+        draw: scenario.Draw,
+        meanwhile: AbstractContextManager[object] | None = None,
+        tables: str = "tables:\n",
     ) -> Comparison:
         restored[0]()
         folder = tmp_path_factory.mktemp("demo")
-        file = story.write_lake_file(folder / story.LAKE_FILE, folder / "results", server)
+        file = scenario.write_lake_file(folder / scenario.LAKE_FILE, folder / "results", server)
         file.write_text(file.read_text().replace("tables:\n", tables))
         with meanwhile or nullcontext():
-            made = story.damage(server.clients, draw, QUIET)
+            made = scenario.damage(server.clients, draw, QUIET)
             assert len(made) == draw.faults
-            return story.judge(spark, load_lake(file, {}), made, draw, QUIET).comparison
+            return scenario.judge(spark, load_lake(file, {}), made, draw, QUIET).comparison
 
     with pytest.MonkeyPatch.context() as patch:
         # what is brought back for the next draw must not have been closed with its last version
         patch.setattr(FakeKey, "dispose", lambda *_, **__: None)
-        patch.setattr(story, "serving", lambda: nullcontext(server))
-        patch.setattr(story, "play", remember_and_play)
+        patch.setattr(scenario, "serving", lambda: nullcontext(server))
+        patch.setattr(scenario, "play", remember_and_play)
         patch.setattr(SparkSession, "stop", lambda _: None)
         folder = tmp_path_factory.mktemp("told") / "lake"
         yield Told(folder, run(folder, seed=None, faults=None, progress=QUIET), again)
@@ -134,7 +136,7 @@ def _look_at(folder: Path) -> None:
     "_number", [*range(QUICK), *(pytest.param(n, marks=pytest.mark.soak) for n in range(QUICK, QUICK + SOAK))]
 )
 def test_what_was_broken_is_found_and_nothing_else(told: Told, _number: int) -> None:
-    draw = story.Draw.of(None, None)
+    draw = scenario.Draw.of(None, None)
     print(f"lakeaudit demo --seed {draw.seed}")  # noqa: T201 - to repeat it
     comparison = told.audit(draw)
     assert [difference.words for difference in comparison.differences] == []
@@ -143,13 +145,13 @@ def test_what_was_broken_is_found_and_nothing_else(told: Told, _number: int) -> 
 
 @pytest.mark.timeout(600)
 def test_a_healthy_lake_has_no_finding_at_all(told: Told) -> None:
-    assert [difference.words for difference in told.audit(story.Draw.of(1, 0)).differences] == []
+    assert [difference.words for difference in told.audit(scenario.Draw.of(1, 0)).differences] == []
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(600)
 def test_a_writer_at_work_during_the_audit_disturbs_nothing(told: Told, s3: Endpoint) -> None:
-    draw = story.Draw.of(None, None)
+    draw = scenario.Draw.of(None, None)
     print(f"lakeaudit demo --seed {draw.seed}")  # noqa: T201 - to repeat it
     writer = BusyWriter(f"s3://{LAKE}/{TICKS}", delta_rs_options(s3, LAKE))
     comparison = told.audit(draw, writer, WITH_TICKS)
@@ -160,25 +162,25 @@ def test_a_writer_at_work_during_the_audit_disturbs_nothing(told: Told, s3: Endp
 @pytest.mark.parametrize("faults", [-1, MOST_FAULTS + 1])
 def test_a_number_of_faults_that_cannot_be_made_is_refused(faults: int) -> None:
     with pytest.raises(BadInput, match="ask for 0 to 40"):
-        story.Draw.of(1, faults)
+        scenario.Draw.of(1, faults)
 
 
 def test_a_draw_is_the_same_for_the_same_seed() -> None:
-    assert story.Draw.of(5, None) == story.Draw.of(5, None)
+    assert scenario.Draw.of(5, None) == scenario.Draw.of(5, None)
     low, high = USUAL_FAULTS
-    assert all(low <= story.Draw.of(seed, None).faults <= high for seed in range(200))
+    assert all(low <= scenario.Draw.of(seed, None).faults <= high for seed in range(200))
 
 
 def test_only_a_folder_of_the_demo_is_replaced(tmp_path: Path) -> None:
-    story.prepare(tmp_path / "lake")
+    scenario.prepare(tmp_path / "lake")
     (tmp_path / "lake" / "old").touch()
-    story.prepare(tmp_path / "lake")
-    assert [path.name for path in (tmp_path / "lake").iterdir()] == [story.MARK]
+    scenario.prepare(tmp_path / "lake")
+    assert [path.name for path in (tmp_path / "lake").iterdir()] == [scenario.MARK]
     mine = tmp_path / "mine"
     mine.mkdir()
-    story.prepare(mine)
+    scenario.prepare(mine)
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "thesis.txt").touch()
     with pytest.raises(BadInput, match="not a folder that a demo left"):
-        story.prepare(tmp_path / "other")
+        scenario.prepare(tmp_path / "other")
     assert (tmp_path / "other" / "thesis.txt").exists()

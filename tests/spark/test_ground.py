@@ -11,10 +11,10 @@ from delta.tables import DeltaTable
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import Row, SparkSession
 
-from lakeaudit.aws import Endpoint
 from lakeaudit.demo.server import moto
-from lakeaudit.install import make_ready
-from lakeaudit.spark import bucket_settings, build_session
+from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.runtime.install import make_ready
+from lakeaudit.runtime.session import bucket_settings, build_session
 from tests.conftest import Aws
 
 
@@ -78,7 +78,7 @@ def test_a_session_asked_for_twice_is_one(spark: SparkSession) -> None:
 
 def test_spark_submit_without_our_settings_says_what_is_missing(tmp_path: Path) -> None:
     job = tmp_path / "job.py"
-    job.write_text("from lakeaudit.spark import build_session\nbuild_session('submitted')\n")
+    job.write_text("from lakeaudit.runtime.session import build_session\nbuild_session('submitted')\n")
     make_ready(tmp_path / "conf", os.environ)
     clean = {n: v for n, v in os.environ.items() if not n.startswith(("SPARK", "PYSPARK", "JAVA"))}
     line = f". {tmp_path}/conf/env.sh; unset SPARK_CONF_DIR; spark-submit --master 'local[1]' {job}"

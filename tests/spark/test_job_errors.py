@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakeaudit.errors import CannotAudit, SourceError
-from lakeaudit.job_errors import job_errors
+from lakeaudit.runtime.job_errors import job_errors
 
 
 def raising(spark: SparkSession, error: Exception) -> DataFrame:

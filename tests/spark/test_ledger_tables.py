@@ -8,12 +8,12 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 
-from lakeaudit.aws import Clients
 from lakeaudit.keys import Location
-from lakeaudit.ledger.remember import Changes
-from lakeaudit.ledger.tables import LedgerTables
+from lakeaudit.ledger.ledger_tables import LedgerTables
+from lakeaudit.ledger.update_ledger import Changes
 from lakeaudit.results.read import Results
 from lakeaudit.results.write import ResultsWriter, open_results
+from lakeaudit.runtime.aws import Clients
 from lakeaudit.schemas import RESULTS
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)

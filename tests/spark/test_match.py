@@ -5,14 +5,14 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from lakeaudit.compare.holes import assumed_vacuums, with_holes
+from lakeaudit.compare.apply_gaps import assumed_vacuums, with_holes
 from lakeaudit.compare.match import Evidence, deciding_places, pairs
-from lakeaudit.compare.tables import TableFacts, roots, table_frame
-from lakeaudit.compare.tree import tree
+from lakeaudit.compare.metastore_tree import tree
+from lakeaudit.compare.table_facts import TableFacts, roots, table_frame
 from lakeaudit.config import S3Guard
 from lakeaudit.evidence.protocol import Claims, Cut, Entries, Stored
-from lakeaudit.frames import small
 from lakeaudit.keys import Location
+from lakeaudit.pipeline.dataframes import small
 from lakeaudit.schemas import CLAIM, ENTRY, PAIR, STORED
 from tests.builders.evidence import (
     BUCKET,

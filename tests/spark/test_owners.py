@@ -4,9 +4,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from lakeaudit.frames import small
 from lakeaudit.keys import Location, owner_of
-from lakeaudit.owners import attach_label
+from lakeaudit.longest_prefix_match import attach_label
+from lakeaudit.pipeline.dataframes import small
 
 PARTS = st.sampled_from(["orders", "orders_2", "orders%2F", "", "d=1", "a b", "\U0001d4b3", "Ä", ".", "..",
                          "_temporary", "%", "+", "a\nb", "\u2028", "\x00"])  # fmt: skip

@@ -12,11 +12,11 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import Row, SparkSession
 
-from lakeaudit.aws import Clients
 from lakeaudit.config import Lake, load_lake
 from lakeaudit.evidence.manifest import delta
 from lakeaudit.evidence.protocol import Claims, Context
-from lakeaudit.outcome import Outcome
+from lakeaudit.pipeline.run_outcome import Outcome
+from lakeaudit.runtime.aws import Clients
 from tests.builders.audits import audited, results_of
 from tests.builders.delta_lake import table
 from tests.builders.real_lake import AWKWARD, TABLES, write_all

@@ -15,8 +15,8 @@ from pyspark.sql.types import StructType
 from lakeaudit.compare.findings import Stamp
 from lakeaudit.kinds import SEVERITIES
 from lakeaudit.ledger import settle
-from lakeaudit.ledger.looks import Look
-from lakeaudit.ledger.remember import Changes, Seen, _acted, remember
+from lakeaudit.ledger.axis_observation import Look
+from lakeaudit.ledger.update_ledger import Changes, Seen, _acted, remember
 from lakeaudit.schemas import DISCREPANCIES, FINDINGS, TRANSITIONS
 
 Row = dict[str, Any]

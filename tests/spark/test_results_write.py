@@ -14,11 +14,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from lakeaudit.aws import Clients, Endpoint
 from lakeaudit.errors import CannotPublish
 from lakeaudit.keys import Location
 from lakeaudit.results.read import Results
 from lakeaudit.results.write import ResultsWriter, open_results
+from lakeaudit.runtime.aws import Clients, Endpoint
 from lakeaudit.schemas import COVERAGE, FINDINGS, LEFTOVER_FILES, RESULTS
 from tests.conftest import Aws
 

@@ -16,7 +16,7 @@ from lakeaudit.compare import rules
 from lakeaudit.compare.classify import verdict
 from lakeaudit.compare.expr import columns_of, evaluate, sql
 from lakeaudit.compare.facts import ALL_FACTS, TREE_FACTS
-from lakeaudit.frames import small
+from lakeaudit.pipeline.dataframes import small
 from lakeaudit.schemas import PAIR, TREE
 from tests.builders.evidence import CUT
 from tests.builders.scenario_spark import Lake, answers, matched, numbered

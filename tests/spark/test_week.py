@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from lakeaudit.aws import Endpoint
 from lakeaudit.results.write import ResultsWriter
+from lakeaudit.runtime.aws import Endpoint
 from tests.builders.catcher import catching
 from tests.builders.shop import Shop
 from tests.builders.week import CUSTOMERS, HOUR, ORDERS, RECEIVER, Week

@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from lakeaudit.alerts.decide import Notice, concerns, decide, overdue, reminders, unheard_for_long
-from lakeaudit.alerts.news import News
+from lakeaudit.alerts.run_summary import News
 from lakeaudit.config import Alert, AppriseAlert, SnsAlert
-from lakeaudit.results.changes import Change
+from lakeaudit.results.change_summary import Change
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 SLACK = AppriseAlert(kind="apprise", url_env="SLACK")

@@ -18,12 +18,12 @@ import pytest
 import requests
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from lakeaudit.alerts import rounds
-from lakeaudit.alerts.rounds import LATE, Desk, Round, round_of
-from lakeaudit.aws import Clients, Endpoint
+from lakeaudit.alerts import dispatch
+from lakeaudit.alerts.dispatch import LATE, Desk, Round, round_of
 from lakeaudit.config import load_lake
 from lakeaudit.keys import Location
 from lakeaudit.results.read import Results, Row
+from lakeaudit.runtime.aws import Clients, Endpoint
 from lakeaudit.schemas import NOTICES
 from tests.builders.catcher import Catcher, catching
 from tests.builders.results import (
@@ -62,8 +62,8 @@ def ops() -> Iterator[Catcher]:
 
 
 def test_rows_of_notices_are_those_of_the_contract() -> None:
-    assert rounds.NOTICES_ROW.names == NOTICES.names
-    assert to_arrow_schema(NOTICES).equals(rounds.NOTICES_ROW)
+    assert dispatch.NOTICES_ROW.names == NOTICES.names
+    assert to_arrow_schema(NOTICES).equals(dispatch.NOTICES_ROW)
 
 
 class Rounds:
@@ -169,7 +169,7 @@ def test_a_round_that_was_killed_before_it_wrote_anything_or_sent_it_loses_nothi
     told = Rounds(tmp_path, place, {"SLACK": json_url(slack)}, [SLACK])
     for at in ("replace", "update"):
         with monkeypatch.context() as killing:
-            killing.setattr(f"lakeaudit.results.put.{at}", _killed)
+            killing.setattr(f"lakeaudit.results.delta_writer.{at}", _killed)
             if at == "update":
                 killing.setattr("lakeaudit.alerts.deliver.AppriseChannel.send", _killed)
             with pytest.raises(KeyboardInterrupt):

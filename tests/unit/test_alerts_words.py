@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 import pytest
 
 from lakeaudit.alerts.decide import Notice
-from lakeaudit.alerts.words import MOST_SECTIONS, body, headline, text, title
-from lakeaudit.results.changes import Change
+from lakeaudit.alerts.message_text import MOST_SECTIONS, body, headline, text, title
+from lakeaudit.results.change_summary import Change
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 LOST = Change(

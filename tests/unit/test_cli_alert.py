@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from lakeaudit import cli
-from lakeaudit.aws import Clients
 from lakeaudit.commands.alert import after_audit
 from lakeaudit.config import load_lake
 from lakeaudit.keys import Location
 from lakeaudit.ledger.lease import leased
-from lakeaudit.progress import SilentProgress
+from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.progress import SilentProgress
 from tests.builders.catcher import Catcher, catching
 from tests.builders.results import covered, discrepancy, finding, lake_file, publish, run, transition
 

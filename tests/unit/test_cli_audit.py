@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from lakeaudit import cli
-from lakeaudit.aws import Clients
 from lakeaudit.commands.audit import EXIT_ORDER, fails, highest
 from lakeaudit.commands.status import StatusFile
 from lakeaudit.errors import AuditError, Busy, CannotAudit, CannotPublish
 from lakeaudit.keys import Location
+from lakeaudit.runtime.aws import Clients
 from tests.builders.results import covered, finding, publish, run
 
 Captured = pytest.CaptureFixture[str]
@@ -61,7 +61,7 @@ def audited(monkeypatch: pytest.MonkeyPatch, place: Location) -> Audit:
                 pressing=severities,
             )
 
-        monkeypatch.setattr("lakeaudit.run.audit", audit)
+        monkeypatch.setattr("lakeaudit.pipeline.audit.audit", audit)
 
     return set_up
 

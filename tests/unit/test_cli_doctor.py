@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from lakeaudit import cli
-from lakeaudit.aws import Endpoint
 from lakeaudit.keys import Location
+from lakeaudit.runtime.aws import Endpoint
 from tests.builders.results import lake_file
 from tests.conftest import Aws
 
@@ -152,7 +152,7 @@ def test_results_that_cannot_be_written(
 def test_no_java(
     capsys: Captured, tmp_path: Path, s3: Endpoint, bucket: str, aws: Aws, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lakeaudit.java._candidates", lambda _: iter(()))
+    monkeypatch.setattr("lakeaudit.runtime.java._candidates", lambda _: iter(()))
     log_of(aws, bucket, "orders")
     code, lines, _ = examined(
         capsys, lake(tmp_path, s3, str(tmp_path / "r"), tables=tables(bucket, "orders"))

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakeaudit import cli
-from lakeaudit.aws import Endpoint
 from lakeaudit.keys import Location
+from lakeaudit.runtime.aws import Endpoint
 from tests.builders.results import (
     NOON,
     covered,

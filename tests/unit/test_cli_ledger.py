@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from lakeaudit import cli
-from lakeaudit.aws import Clients
 from lakeaudit.keys import Location
 from lakeaudit.ledger.lease import leased
-from lakeaudit.progress import SilentProgress
 from lakeaudit.results.read import Results
-from lakeaudit.rows import rows_of
+from lakeaudit.row_formats import rows_of
+from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.progress import SilentProgress
 from lakeaudit.schemas import DISCREPANCIES
 from tests.builders.results import LAKE, NOON, discrepancy, finding, lake_file, publish, run, transition
 

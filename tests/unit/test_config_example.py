@@ -8,11 +8,11 @@ import yaml
 from pydantic import BaseModel
 
 from lakeaudit.config import lake_schema, load_lake
+from lakeaudit.config.field_types import Severity, SeverityOrOff
 from lakeaudit.config.file import LakeFile
 from lakeaudit.config.lake import settings
-from lakeaudit.config.refusals import keys_of, models_in
 from lakeaudit.config.sources import Source
-from lakeaudit.config.values import Severity, SeverityOrOff
+from lakeaudit.config.validation_errors import keys_of, models_in
 from lakeaudit.config.vocabulary import BLOCKS_NOT_BUILT, BUILT, FINDINGS, NOT_BUILT
 from lakeaudit.kinds import KINDS, SEVERITIES
 

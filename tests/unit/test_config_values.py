@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakeaudit.config import format_duration, format_size, glob_to_regex, parse_duration, parse_size
-from lakeaudit.config.forms import LONGEST, parse_day, parse_endpoint, parse_location
+from lakeaudit.config.parsers import LONGEST, parse_day, parse_endpoint, parse_location
 from lakeaudit.keys import Location
 
 

@@ -16,10 +16,10 @@ from streamlit.testing.v1 import AppTest
 
 from lakeaudit import cli
 from lakeaudit.commands import dashboard as command
-from lakeaudit.dashboard import desk, look
+from lakeaudit.commands.explanation import Said
+from lakeaudit.dashboard import session, widgets
 from lakeaudit.dashboard.serve import options
 from lakeaudit.errors import BadInput
-from lakeaudit.explain import Said
 from lakeaudit.keys import Location
 from lakeaudit.kinds import KINDS
 from tests.builders.pagedata import HOSTILE
@@ -281,7 +281,7 @@ def test_the_lake_is_not_touched_without_a_click(
         asked.append(uri)
         return Told
 
-    monkeypatch.setattr("lakeaudit.dashboard.asking.explain_file", explain)
+    monkeypatch.setattr("lakeaudit.dashboard.source_query.explain_file", explain)
     for name in PAGES:
         page(lake, name, table="orders", id=LOST["discrepancy_id"], run="r1")
     driver = page(lake, "file", id=LOST["discrepancy_id"])
@@ -386,7 +386,7 @@ def test_new_results_show_without_a_restart(lake: str, place: Location, publishe
         runs=[run("r2", **later)],
     )
     assert [each.value for each in driver.run().title] == ["1 dropped in 1 table"]
-    desk._versions.clear()  # five seconds later
+    session._versions.clear()  # five seconds later
     assert [each.value for each in driver.run().title] == ["1 phantom in 1 table"]
 
 
@@ -497,7 +497,7 @@ def test_stored_text_never_reaches_markdown(lake: str, place: Location) -> None:
     ],
 )
 def test_a_code_span_holds_exactly_the_text(text: object, shown: str) -> None:
-    assert look.literal(text) == shown
+    assert widgets.literal(text) == shown
 
 
 @pytest.mark.parametrize(
@@ -527,17 +527,17 @@ def test_a_code_span_holds_exactly_the_text(text: object, shown: str) -> None:
     ],
 )
 def test_only_plain_words_are_left_to_markdown(text: str, shown: str) -> None:
-    assert look.prose(text) == shown
+    assert widgets.prose(text) == shown
 
 
 def test_a_long_text_keeps_both_ends() -> None:
-    assert look.shortened("a" * 90) == "a" * 90
-    short = look.shortened("a" * 50 + "b" * 500 + "c" * 60)
+    assert widgets.shortened("a" * 90) == "a" * 90
+    short = widgets.shortened("a" * 50 + "b" * 500 + "c" * 60)
     assert (len(short), short[:30], short[-60:]) == (91, "a" * 30, "c" * 60)
 
 
 def test_every_kind_is_called_by_plain_words() -> None:
-    assert [name for name in KINDS if "`" in look.prose(name.replace("_", " "))] == []
+    assert [name for name in KINDS if "`" in widgets.prose(name.replace("_", " "))] == []
 
 
 # --- the command -------------------------------------------------------------------------------------------

@@ -7,18 +7,18 @@ from typing import Any
 
 import pytest
 
-from lakeaudit.aws import Clients
 from lakeaudit.config import Lake, load_lake
-from lakeaudit.dashboard.figures import runs as of_runs
-from lakeaudit.dashboard.figures import subject as of_subject
-from lakeaudit.dashboard.figures import table as of_table
-from lakeaudit.dashboard.figures.lake import lake_figures
-from lakeaudit.dashboard.figures.table import PAGE_ROWS, Wanted
+from lakeaudit.dashboard.queries import runs as of_runs
+from lakeaudit.dashboard.queries import subject as of_subject
+from lakeaudit.dashboard.queries import table as of_table
+from lakeaudit.dashboard.queries.lake import lake_figures
+from lakeaudit.dashboard.queries.table import PAGE_ROWS, Wanted
 from lakeaudit.errors import CannotAudit
 from lakeaudit.keys import Location
 from lakeaudit.report.summary import NO_TABLE, Amount
-from lakeaudit.results.ask import ask
 from lakeaudit.results.read import Results
+from lakeaudit.results.sql import ask
+from lakeaudit.runtime.aws import Clients
 from tests.builders.results import (
     LAKE,
     NOON,

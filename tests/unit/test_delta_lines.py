@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from botocore.stub import Stubber
 
-from lakeaudit.aws import Clients, Endpoint
 from lakeaudit.evidence.manifest.delta_lines import Asked, _Reader, in_commit_time
+from lakeaudit.runtime.aws import Clients, Endpoint
 
 
 @pytest.mark.parametrize(

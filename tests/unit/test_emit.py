@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lakeaudit
-from lakeaudit.aws import Clients
 from lakeaudit.emit import WrittenFile, emit
 from lakeaudit.evidence.manifest.fold import EVENT
 from lakeaudit.evidence.manifest.list_events import event
 from lakeaudit.evidence.manifest.list_lines import ListFile, lines
 from lakeaudit.keys import Location
+from lakeaudit.runtime.aws import Clients
 
 AT = datetime(2026, 11, 21, 12, tzinfo=UTC)
 HOME = Location("lake", "wh/events")

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from lakeaudit.aws import Clients
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import folders, read_bytes
 from lakeaudit.keys import Location
+from lakeaudit.runtime.aws import Clients
 
 
 def at(path: Path) -> Location:

@@ -10,10 +10,10 @@ import pytest
 from lakeaudit.config import load_lake
 from lakeaudit.errors import Refused
 from lakeaudit.evidence.protocol import Cut, SourceInfo
-from lakeaudit.gates import SUITES, Broken, check
-from lakeaudit.guard import refusal
+from lakeaudit.gates.expectation_suites import SUITES, Broken, check
+from lakeaudit.gates.profiles import of_sources
+from lakeaudit.gates.publish_gate import refusal
 from lakeaudit.keys import Location
-from lakeaudit.profiles import of_sources
 from tests.builders.results import covered, lake_file, run
 
 Row = dict[str, Any]

@@ -12,10 +12,10 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from lakeaudit import jars
 from lakeaudit.errors import CannotAudit
-from lakeaudit.jars import Pin, ivy_module, ivy_settings, jar_folder, pins, ready_jars, verify
-from lakeaudit.java import find_java
+from lakeaudit.runtime import jars
+from lakeaudit.runtime.jars import Pin, ivy_module, ivy_settings, jar_folder, pins, ready_jars, verify
+from lakeaudit.runtime.java import find_java
 
 NO_JAVA = Path("/nonexistent/java")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lakeaudit.errors import CannotAudit
-from lakeaudit.java import find_java, java_version
+from lakeaudit.runtime.java import find_java, java_version
 
 JAVA_8 = 'openjdk version "1.8.0_412"'
 JAVA_11 = 'openjdk version "11.0.23" 2024-04-16'

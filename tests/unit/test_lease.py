@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from lakeaudit.aws import Clients
 from lakeaudit.errors import Busy, CannotPublish
 from lakeaudit.keys import Location
 from lakeaudit.ledger.lease import Check, Pace, leased, probe_conditions
 from lakeaudit.ledger.lease_object import LeaseObject, Words
-from lakeaudit.progress import Counts, SilentProgress, StageLog
+from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.progress import Counts, SilentProgress, StageLog
 from tests.conftest import Aws
 
 QUICK = Pace(beat=0.25, expires=3)
@@ -229,10 +229,10 @@ def test_a_bucket_that_is_not_there_cannot_be_leased(lease: Lease) -> None:
 
 HOLDER = """
 import sys
-from lakeaudit.aws import Clients
+from lakeaudit.runtime.aws import Clients
 from lakeaudit.keys import Location
 from lakeaudit.ledger.lease import leased
-from lakeaudit.progress import SilentProgress
+from lakeaudit.runtime.progress import SilentProgress
 with leased(Location.parse(sys.argv[1]), Clients(), "killed", SilentProgress()):
     print("held", flush=True)
     sys.stdin.read()

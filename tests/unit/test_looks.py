@@ -7,7 +7,7 @@ import pytest
 
 from lakeaudit.compare.coverage import Means
 from lakeaudit.evidence.protocol import Cut
-from lakeaudit.ledger.looks import Look, looks
+from lakeaudit.ledger.axis_observation import Look, looks
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 

@@ -5,7 +5,7 @@ import pytest
 from lakeaudit.config import Table
 from lakeaudit.errors import BadInput
 from lakeaudit.keys import Location
-from lakeaudit.partitions import as_asked, narrowed, parts_of
+from lakeaudit.pipeline.partitions import as_asked, narrowed, parts_of
 
 ORDERS = Table(name="orders", location=Location("lake", "orders"))
 ITEMS = Table(name="items", location=Location("lake", "items"))

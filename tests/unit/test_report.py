@@ -10,7 +10,7 @@ from urllib.parse import parse_qs
 import pytest
 
 from lakeaudit.kinds import SEVERITIES
-from lakeaudit.report import summary, words
+from lakeaudit.report import formatting, summary
 from lakeaudit.report.page import MAX_FINDINGS, PageData, page_data, render
 from tests.builders import pagedata
 from tests.builders.htmltree import Node, parse
@@ -139,7 +139,7 @@ def test_no_key_becomes_a_link() -> None:
 @pytest.mark.parametrize("text", pagedata.HOSTILE)
 def test_every_hostile_key_is_shown_as_it_is_spelled(text: str) -> None:
     keys = [node.text for node in tree("hostile").all("code", cls="k")]
-    assert keys.count(words.visible(f"s3://lake/{text}")) == 1
+    assert keys.count(formatting.visible(f"s3://lake/{text}")) == 1
 
 
 def test_what_is_spelled_out_is_set_apart() -> None:
@@ -167,7 +167,8 @@ def test_every_finding_stands_there_worst_first(name: str) -> None:
     ]
     given = data(name).findings
     assert shown == [
-        (row["severity"], row["kind"], words.visible(words.uri(row) or row["subject"])) for row in given
+        (row["severity"], row["kind"], formatting.visible(formatting.uri(row) or row["subject"]))
+        for row in given
     ]
     assert [SEVERITIES.index(severity) for severity, _, _ in shown] == sorted(
         SEVERITIES.index(row["severity"]) for row in given
@@ -197,7 +198,7 @@ def test_the_counts_by_severity_kind_and_table_agree_with_the_totals(name: str) 
         names = [
             given["table_name"]
             for given in totals
-            if words.visible(summary.table_label(given["table_name"])) == row.one("a").text
+            if formatting.visible(summary.table_label(given["table_name"])) == row.one("a").text
         ]
         assert of_table == told("table_name", names[0])
     parts = sum(number(cell(row, severity)) for row in page.all("tr", cls="table") for severity in SEVERITIES)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from lakeaudit.report import judged
+from lakeaudit.report import coverage_view
 from lakeaudit.report.page import render
 from tests.builders import pagedata
 from tests.builders.htmltree import Node, parse
@@ -134,7 +134,7 @@ STANDINGS: list[tuple[str, list[Any], str, str]] = [
     ("rows", "content", "table"), [s[1:] for s in STANDINGS], ids=[s[0] for s in STANDINGS]
 )
 def test_how_a_table_stands(rows: list[Any], content: str, table: str) -> None:
-    [view] = judged.judged(rows)
+    [view] = coverage_view.judged(rows)
     assert (view.cells["content"].state, view.standing) == (content, table)
 
 
@@ -145,4 +145,4 @@ def test_blind_since_is_the_oldest_cut_that_anything_was_decided_on() -> None:
         pagedata.covered("t", "leftover", storage_cut_from=old),
         {**BLIND, "axis": "duplicate", "storage_cut_from": older},
     ]
-    assert judged.judged(rows)[0].blind_since == old
+    assert coverage_view.judged(rows)[0].blind_since == old

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakeaudit.report import judged, plots, summary, words
+from lakeaudit.report import coverage_view, formatting, plots, summary
 from tests.builders import pagedata
 from tests.builders.htmltree import parse
 
@@ -16,7 +16,7 @@ from tests.builders.htmltree import parse
 
 
 def test_what_is_there_is_drawn_however_few_it_is() -> None:
-    [view] = judged.judged([pagedata.covered("t", files=1_000_000, findings=1, undecided=2)])
+    [view] = coverage_view.judged([pagedata.covered("t", files=1_000_000, findings=1, undecided=2)])
     bars = parse(str(plots.outcomes(view.cells["content"]))).all("rect")
     assert [bar.attrs["class"] for bar in bars] == ["o-finding", "o-consistent", "o-undecided"]
     assert min(float(bar.attrs["width"]) for bar in bars) > 1.4
@@ -47,14 +47,14 @@ def test_a_strip_has_a_cell_for_each_partition_or_shares_them(partitions: int, c
     (2**62, "4.0 EiB"),
 ])  # fmt: skip
 def test_size(value: int | None, said: str) -> None:
-    assert words.size(value) == said
+    assert formatting.size(value) == said
 
 
 @pytest.mark.parametrize(("value", "said"), [
     (1.0, "100 %"), (0.99999, "99.9 %"), (0.29, "29.0 %"), (0.0004, "under 0.1 %"), (0.0, "0 %"),
 ])  # fmt: skip
 def test_share_is_rounded_down(value: float, said: str) -> None:
-    assert words.share(value) == said
+    assert formatting.share(value) == said
 
 
 @pytest.mark.parametrize(("span", "said"), [
@@ -63,12 +63,12 @@ def test_share_is_rounded_down(value: float, said: str) -> None:
     (timedelta(minutes=-61), "-1 h 1 min"),
 ])  # fmt: skip
 def test_duration(span: timedelta, said: str) -> None:
-    assert words.duration(span) == said
+    assert formatting.duration(span) == said
 
 
 def test_times_are_utc_with_z_and_keep_their_fraction() -> None:
-    assert words.moment(datetime(2026, 3, 2, 3, 4, 5, 678_000)) == "2026-03-02 03:04:05.678000Z"  # noqa: DTZ001
-    assert words.second(datetime(2026, 3, 2, 3, 4, 5, 678_000, tzinfo=UTC)) == "2026-03-02 03:04:05Z"
+    assert formatting.moment(datetime(2026, 3, 2, 3, 4, 5, 678_000)) == "2026-03-02 03:04:05.678000Z"  # noqa: DTZ001
+    assert formatting.second(datetime(2026, 3, 2, 3, 4, 5, 678_000, tzinfo=UTC)) == "2026-03-02 03:04:05Z"
 
 
 @pytest.mark.parametrize(("text", "shown"), [
@@ -77,12 +77,12 @@ def test_times_are_utc_with_z_and_keep_their_fraction() -> None:
     ("\u3164", r"\u3164"), ("   ", r"\x20\x20\x20"), ("é漢", "é漢"), ("", ""), ("\ud800", r"\ud800"),
 ])  # fmt: skip
 def test_visible(text: str, shown: str) -> None:
-    assert words.visible(text) == shown
+    assert formatting.visible(text) == shown
 
 
 @given(st.text())
 def test_everything_shown_can_be_seen(text: str) -> None:
-    shown = words.visible(text)
+    shown = formatting.visible(text)
     assert shown.isprintable()
     assert shown == shown.strip()
     assert len(shown) >= len(text)
@@ -94,7 +94,7 @@ def test_everything_shown_can_be_seen(text: str) -> None:
     )
 )
 def test_a_quoted_word_is_one_line_that_can_be_seen(texts: list[str]) -> None:
-    assert all(words.shell_word(text).isprintable() for text in texts)
+    assert all(formatting.shell_word(text).isprintable() for text in texts)
 
 
 def test_a_shell_reads_back_exactly_the_key() -> None:
@@ -107,7 +107,7 @@ def test_a_shell_reads_back_exactly_the_key() -> None:
         "!x",
         "-rf",
     ]
-    line = "printf '%s\\0' " + " ".join(map(words.shell_word, keys))
+    line = "printf '%s\\0' " + " ".join(map(formatting.shell_word, keys))
     read = subprocess.run(["bash", "-c", line], capture_output=True, check=True).stdout
     assert read.decode().split("\0")[:-1] == keys
 
@@ -124,4 +124,4 @@ FINDINGS = "lakeaudit findings 'my lake.yaml' --run-id 'r1' --kind "
     (pagedata.finding("unreadable_evidence", None, table_name=None), FINDINGS + "unreadable_evidence"),
 ])  # fmt: skip
 def test_the_command_that_tells_more(finding: dict[str, Any], said: str) -> None:
-    assert words.command("my lake.yaml", "r1", finding) == said
+    assert formatting.command("my lake.yaml", "r1", finding) == said

@@ -8,11 +8,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakeaudit.aws import Clients, Endpoint, delta_rs_options
 from lakeaudit.errors import BadInput, CannotAudit
 from lakeaudit.keys import Location
-from lakeaudit.results.expand import expanded
+from lakeaudit.results.expand_groups import expanded
 from lakeaudit.results.read import Results
+from lakeaudit.runtime.aws import Clients, Endpoint, delta_rs_options
 from tests.builders.results import LAKE, NOON, covered, finding, group, leftover, publish, run
 
 

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from lakeaudit.gates import check
+from lakeaudit.gates.expectation_suites import check
 from lakeaudit.kinds import SEVERITIES
 from lakeaudit.ledger.settle import NEXT, TRANSITIONS, action_of, settled
 from tests.builders import book

@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 import pytest
 from rich.console import Console
 
-from lakeaudit import show
-from lakeaudit.progress import JsonProgress, LiveProgress, Progress, SilentProgress, progress_on
+from lakeaudit import text_output
 from lakeaudit.report.page import PageData
+from lakeaudit.runtime.progress import JsonProgress, LiveProgress, Progress, SilentProgress, progress_on
 from tests.builders import pagedata
 
 GREEN = "\x1b[32m"
@@ -19,7 +19,7 @@ def printed(page: PageData, width: int = 120, *, colour: bool = False) -> str:
     console = Console(
         file=io.StringIO(), width=width, force_terminal=colour, color_system="standard" if colour else None
     )
-    show.audit(console, page)
+    text_output.audit(console, page)
     text = console.file.getvalue()  # type: ignore[attr-defined]
     return str(text)
 
@@ -59,7 +59,7 @@ def test_tables_fit_the_terminal(page: object, width: int) -> None:
     ],
 )
 def test_the_verdict_is_one_of_three(page: object, verdict: str) -> None:
-    line = show.verdict_line(page())  # type: ignore[operator]
+    line = text_output.verdict_line(page())  # type: ignore[operator]
     assert line.startswith(verdict)
     assert "\n" not in line
 
@@ -79,7 +79,7 @@ def test_a_share_just_below_all_is_not_all() -> None:
 
 
 def test_what_others_wrote_cannot_act_on_the_terminal() -> None:
-    text = printed(pagedata.hostile()) + show.verdict_line(pagedata.hostile())
+    text = printed(pagedata.hostile()) + text_output.verdict_line(pagedata.hostile())
     for bad in ("\x1b", "\x00", "\u202e", "\r", "\t", "\u200b"):
         assert bad not in text
     assert "[31mred" in text

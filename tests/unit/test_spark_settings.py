@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from lakeaudit.aws import Endpoint
-from lakeaudit.install import shell_exports, spark_defaults
-from lakeaudit.java import Java
-from lakeaudit.spark import bucket_settings, launch_environment, s3_settings, session_settings
+from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.runtime.install import shell_exports, spark_defaults
+from lakeaudit.runtime.java import Java
+from lakeaudit.runtime.session import bucket_settings, launch_environment, s3_settings, session_settings
 
 CHAIN = "software.amazon.awssdk.auth.credentials.DefaultCredentialsProvider"
 PLAIN = {"path.style.access": "false", "requester.pays.enabled": "false"}

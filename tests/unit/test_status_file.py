@@ -14,10 +14,10 @@ from botocore.exceptions import (
 )
 
 from lakeaudit import cli
-from lakeaudit.aws import Endpoint, explain
 from lakeaudit.errors import Busy, CannotPublish
 from lakeaudit.keys import Location
-from lakeaudit.results.refusals import refuse
+from lakeaudit.results.write_errors import refuse
+from lakeaudit.runtime.aws import Endpoint, explain
 from tests.builders.results import covered, finding, lake_file, publish, run
 from tests.conftest import Aws
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakeaudit.threads import beside
+from lakeaudit.runtime.threads import beside
 
 if TYPE_CHECKING:
     from concurrent.futures import Future

@@ -11,8 +11,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, pkcs12
 from cryptography.x509.oid import NameOID
 
-from lakeaudit import truststore
-from lakeaudit.truststore import PASSWORD, trust_options, trust_store
+from lakeaudit.runtime import trust_store as trust_store_module
+from lakeaudit.runtime.trust_store import PASSWORD, trust_options, trust_store
 
 BROKEN = b"-----BEGIN CERTIFICATE-----\nbm90IGEgY2VydGlmaWNhdGU=\n-----END CERTIFICATE-----\n"
 
@@ -28,7 +28,7 @@ def authority(name: str) -> bytes:
 @pytest.fixture
 def env(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """A machine without a certificate list of its own."""
-    monkeypatch.setattr(truststore, "_SYSTEM", ())
+    monkeypatch.setattr(trust_store_module, "_SYSTEM", ())
     monkeypatch.setattr("ssl.get_default_verify_paths", lambda: type("Paths", (), {"cafile": None}))
     return {"LAKEAUDIT_CACHE": str(tmp_path / "cache")}
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lakeaudit.workers import PRELOADED, leave_archives
+from lakeaudit.runtime.python_worker import PRELOADED, leave_archives
 
 
 def test_only_sparks_own_archives_leave_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

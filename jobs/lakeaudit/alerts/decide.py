@@ -9,11 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from lakeaudit.alerts.news import News
+from lakeaudit.alerts.run_summary import News
 from lakeaudit.config import Alert, glob_to_regex
-from lakeaudit.ids import digest
+from lakeaudit.digests import digest
 from lakeaudit.kinds import SEVERITIES
-from lakeaudit.results.changes import Change
+from lakeaudit.results.change_summary import Change
 
 TOLD = ("opened", "reopened", "escalated", "reclassified", "resolved")
 """Transitions that are told, the most pressing first."""

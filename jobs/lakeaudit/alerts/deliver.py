@@ -9,8 +9,8 @@ import requests
 from apprise import Apprise, AppriseAsset, NotifyFormat, NotifyType
 from botocore.exceptions import BotoCoreError, ClientError
 
-from lakeaudit.aws import Clients, explain
 from lakeaudit.config import Alert, AlertmanagerAlert, AppriseAlert, SnsAlert
+from lakeaudit.runtime.aws import Clients, explain
 
 PATIENCE = (5.0, 15.0)
 """Seconds to connect, and to answer."""

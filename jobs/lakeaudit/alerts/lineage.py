@@ -11,7 +11,7 @@ from uuid import NAMESPACE_URL, uuid5
 
 from lakeaudit.keys import Location
 from lakeaudit.kinds import KINDS
-from lakeaudit.report.words import count
+from lakeaudit.report.formatting import count
 from lakeaudit.results.read import Results, Row
 
 Event = dict[str, Any]

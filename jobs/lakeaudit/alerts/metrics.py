@@ -7,7 +7,7 @@ from pathlib import Path
 from prometheus_client import CollectorRegistry, Enum, Gauge, write_to_textfile
 
 from lakeaudit.kinds import SEVERITIES
-from lakeaudit.results.changes import open_now
+from lakeaudit.results.change_summary import open_now
 from lakeaudit.results.read import PUBLISHED, Results, Row
 
 STATUSES = tuple(dict.fromkeys((*PUBLISHED, "suspect", "failed")))

@@ -6,14 +6,14 @@ from datetime import datetime
 from pathlib import Path
 
 from lakeaudit.alerts.deliver import CannotDeliver, ping, post_all
-from lakeaudit.alerts.rounds import Desk, Round, round_of
-from lakeaudit.aws import Clients
+from lakeaudit.alerts.dispatch import Desk, Round, round_of
 from lakeaudit.config import Lake
 from lakeaudit.errors import AuditError, Busy
 from lakeaudit.ledger.lease import leased
-from lakeaudit.progress import SilentProgress
-from lakeaudit.report.words import count
+from lakeaudit.report.formatting import count
 from lakeaudit.results.read import Results
+from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.progress import SilentProgress
 
 
 def send(lake: Lake, lake_file: str, clients: Clients, now: datetime) -> Round:

@@ -9,20 +9,20 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TextIO
 
-from lakeaudit.aws import Clients
 from lakeaudit.commands.status import StatusFile, failure
 from lakeaudit.config import Lake
 from lakeaudit.errors import BadInput
 from lakeaudit.kinds import SEVERITIES
-from lakeaudit.progress import Progress
-from lakeaudit.rows import in_utc, iso
-from lakeaudit.stores import clients_of
+from lakeaudit.row_formats import in_utc, iso
+from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.endpoints import clients_of
+from lakeaudit.runtime.progress import Progress
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from lakeaudit.outcome import Outcome
-    from lakeaudit.run import Options
+    from lakeaudit.pipeline.audit import Options
+    from lakeaudit.pipeline.run_outcome import Outcome
 
 EXIT_ORDER = (2, 70, 14, 13, 12, 11, 10, 3, 1, 0)
 """Of all codes that apply, the first of these is the command's."""
@@ -58,7 +58,7 @@ def run(
     Raises:
         AuditError: as `run.audit`; the status file then says failed, and why.
     """
-    from lakeaudit.run import in_parts, in_scope
+    from lakeaudit.pipeline.audit import in_parts, in_scope
 
     in_parts(in_scope(lake, request.options), request.options)
     clients = clients_of(lake)
@@ -110,8 +110,8 @@ def as_of_time(text: str | None) -> datetime | None:
 def _audited(
     request: Request, lake: Lake, clients: Clients, clock: Callable[[], datetime], progress: Progress
 ) -> "Outcome":
-    from lakeaudit.job_errors import job_errors
-    from lakeaudit.run import audit
+    from lakeaudit.pipeline.audit import audit
+    from lakeaudit.runtime.job_errors import job_errors
 
     with progress.stage("start Spark"):
         spark = _session(lake, clients)
@@ -138,7 +138,7 @@ def _told(
 
 
 def _session(lake: Lake, clients: Clients) -> "SparkSession":
-    from lakeaudit.spark import bucket_settings, build_session
+    from lakeaudit.runtime.session import bucket_settings, build_session
 
     extra: dict[str, str] = {}
     for bucket, at in clients.by_bucket.items():
@@ -158,8 +158,8 @@ def _printed(
     """Print what was asked for; the verdict's line. Both are of what was published, read back."""
     from rich.console import Console
 
-    from lakeaudit import show
-    from lakeaudit.results.gather import gather
+    from lakeaudit import text_output
+    from lakeaudit.results.page_data import gather
     from lakeaudit.results.read import Results
 
     results = Results(lake.results, clients, lake.name)
@@ -167,8 +167,8 @@ def _printed(
     if request.format == "json":
         print(json.dumps(summary, default=iso), file=out)
     else:
-        show.audit(Console(file=out, highlight=False), page)
-    return show.verdict_line(page)
+        text_output.audit(Console(file=out, highlight=False), page)
+    return text_output.verdict_line(page)
 
 
 def _unfinished(request: Request, lake: Lake, now: datetime) -> dict[str, Any]:

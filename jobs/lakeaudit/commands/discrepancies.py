@@ -8,12 +8,12 @@ from typing import TextIO
 from lakeaudit.config import Lake
 from lakeaudit.errors import BadInput
 from lakeaudit.ledger.lease import leased
-from lakeaudit.progress import SilentProgress
-from lakeaudit.report.words import count, second
-from lakeaudit.results.amend import Ack, put_ack, put_ack_on_all, tell
+from lakeaudit.report.formatting import count, second
+from lakeaudit.results.acknowledgements import Ack, put_ack, put_ack_on_all, tell
 from lakeaudit.results.read import UNRESOLVED, Results, Row
-from lakeaudit.rows import DISCREPANCY_ROWS, WRITERS, in_utc, rows_of
-from lakeaudit.stores import clients_of
+from lakeaudit.row_formats import DISCREPANCY_ROWS, WRITERS, in_utc, rows_of
+from lakeaudit.runtime.endpoints import clients_of
+from lakeaudit.runtime.progress import SilentProgress
 
 STATES = {"pending": ("pending",), "open": ("open",), "resolved": ("resolved",), "all": ()}
 SHORTEST = 6

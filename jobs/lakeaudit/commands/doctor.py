@@ -8,11 +8,11 @@ from typing import TextIO
 from rich.console import Console
 from rich.text import Text
 
-from lakeaudit import show
-from lakeaudit.aws import Clients
+from lakeaudit import text_output
+from lakeaudit.commands.doctor_checks import Check, examine, exit_code
 from lakeaudit.config import Lake
-from lakeaudit.doctor import Check, examine, exit_code
-from lakeaudit.report.words import visible
+from lakeaudit.report.formatting import visible
+from lakeaudit.runtime.aws import Clients
 
 STYLES = {"ok": "green", "note": "yellow", "bad": "red", "fatal": "bold red"}
 MARKS = {"ok": "ok", "note": "note", "bad": "FAIL", "fatal": "FAIL"}
@@ -39,9 +39,9 @@ def run(lake: Lake, clients: Clients, env: Mapping[str, str], now: datetime, out
 
 def _print(console: Console, check: Check) -> None:
     head = Text(f"{MARKS[check.state]:5}", STYLES[check.state])
-    show.line(console, head.append_text(show.plain(f"{check.about}: {check.told}")))
+    text_output.line(console, head.append_text(text_output.plain(f"{check.about}: {check.told}")))
     if check.way_out:
-        show.line(console, show.plain(check.way_out, "dim"), indent=5)
+        text_output.line(console, text_output.plain(check.way_out, "dim"), indent=5)
 
 
 def _verdict(checks: list[Check]) -> str:

@@ -5,13 +5,13 @@ from dataclasses import asdict
 
 from rich.console import Console
 
-from lakeaudit import show
-from lakeaudit.explain import Explanation, Said
+from lakeaudit import text_output
+from lakeaudit.commands.explanation import Explanation, Said
 from lakeaudit.keys import uri_of
 from lakeaudit.kinds import KINDS
-from lakeaudit.report import words
+from lakeaudit.report import formatting
 from lakeaudit.results.read import Row
-from lakeaudit.rows import iso
+from lakeaudit.row_formats import iso
 
 
 def as_json(told: Explanation) -> str:
@@ -21,27 +21,29 @@ def as_json(told: Explanation) -> str:
 
 def as_text(console: Console, told: Explanation) -> None:
     """The file, what each source says, what was found and why, and how far that goes."""
-    show.line(console, show.plain(told.uri, "bold"))
-    show.line(console, show.plain(f"table {told.table}" if told.table else "no table of the lake owns it"))
-    show.title(console, "Asked now")
+    text_output.line(console, text_output.plain(told.uri, "bold"))
+    text_output.line(
+        console, text_output.plain(f"table {told.table}" if told.table else "no table of the lake owns it")
+    )
+    text_output.title(console, "Asked now")
     for said in told.sources:
         _said(console, said)
-    show.title(console, _when(told))
+    text_output.title(console, _when(told))
     for row in [*told.findings, *told.groups]:
         _found(console, row, told)
     if not told.findings and not told.groups:
         nothing = "nobody knows this file" if told.unknown else "no finding"
-        show.line(console, show.plain(nothing), indent=1)
+        text_output.line(console, text_output.plain(nothing), indent=1)
     for row in told.coverage:
         _judged(console, row)
     if told.discrepancies:
-        show.title(console, "Remembered")
+        text_output.title(console, "Remembered")
         _remembered(console, told)
 
 
 def _remembered(console: Console, told: Explanation) -> None:
     for row in told.discrepancies:
-        show.discrepancy(console, row)
+        text_output.discrepancy(console, row)
         for change in told.history:
             if change["discrepancy_id"] == row["discrepancy_id"]:
                 _changed(console, change)
@@ -49,46 +51,50 @@ def _remembered(console: Console, told: Explanation) -> None:
 
 def _changed(console: Console, row: Row) -> None:
     kinds = " to ".join(dict.fromkeys(filter(None, (row["from_kind"], row["to_kind"]))))
-    line = f"{words.second(row['at'])} {row['transition']} ({kinds}): {row['reason']}"
-    show.line(console, show.plain(line, "dim"), indent=5)
+    line = f"{formatting.second(row['at'])} {row['transition']} ({kinds}): {row['reason']}"
+    text_output.line(console, text_output.plain(line, "dim"), indent=5)
 
 
 def _said(console: Console, said: Said) -> None:
     style = {"present": "green", "absent": "red", "deleted": "red"}.get(said.answer, "yellow")
-    head = show.plain(said.source).append(": ").append_text(show.plain(said.answer.replace("_", " "), style))
+    head = (
+        text_output.plain(said.source)
+        .append(": ")
+        .append_text(text_output.plain(said.answer.replace("_", " "), style))
+    )
     if said.reason:
-        head.append(" (").append_text(show.plain(said.reason)).append(")")
-    show.line(console, head, indent=1)
+        head.append(" (").append_text(text_output.plain(said.reason)).append(")")
+    text_output.line(console, head, indent=1)
     for line in said.lines:
-        show.line(console, show.plain(line), indent=3)
+        text_output.line(console, text_output.plain(line), indent=3)
 
 
 def _when(told: Explanation) -> str:
     if told.run is None:
         return "No audit has finished yet"
-    return f"Found by run {told.run['run_id']}, as of {words.second(told.run['as_of'])}"
+    return f"Found by run {told.run['run_id']}, as of {formatting.second(told.run['as_of'])}"
 
 
 def _found(console: Console, row: Row, told: Explanation) -> None:
-    show.finding(console, row)
+    text_output.finding(console, row)
     kind = KINDS.get(row["kind"])
     facts = [f"{kind.axis} axis: {kind.words}" if kind else "", row["explanation"]]
-    facts.append(words.CONFIRMED.get(row["confirmation"] or "", ""))
-    facts.append(words.comeback(row))
+    facts.append(formatting.CONFIRMED.get(row["confirmation"] or "", ""))
+    facts.append(formatting.comeback(row))
     if row["related_key"]:
         other = row["related_key"] if row["related_key"] != told.key else row["key"]
         facts.append(f"the other file: {uri_of(told.bucket, other)}")
     for side in ("manifest", "metastore", "storage"):
         named = {what: row[f"{side}_{what}"] for what in ("size", "etag", "version_id", "time")}
-        known = [f"{what} {words.value(value)}" for what, value in named.items() if value is not None]
+        known = [f"{what} {formatting.value(value)}" for what, value in named.items() if value is not None]
         facts.append(f"{side} said {', '.join(known)}" if known else "")
     for fact in filter(None, facts):
-        show.line(console, show.plain(fact, "dim"), indent=3)
+        text_output.line(console, text_output.plain(fact, "dim"), indent=3)
 
 
 def _judged(console: Console, row: Row) -> None:
-    share = f", {words.share(row['decided_share'])} decided" if row["decided_share"] is not None else ""
+    share = f", {formatting.share(row['decided_share'])} decided" if row["decided_share"] is not None else ""
     reason = f": {row['reason']}" if row["reason"] else ""
     nothing = ", nothing decided" if row["status"] != "off" and row["decided_share"] is None else ""
     told = f"{row['axis']} of {row['table_name']}: {row['status']}{share}{nothing}{reason}"
-    show.line(console, show.plain(told, "dim"), indent=1)
+    text_output.line(console, text_output.plain(told, "dim"), indent=1)

@@ -5,10 +5,10 @@ from typing import TextIO
 
 from lakeaudit.config import Lake
 from lakeaudit.errors import BadInput
-from lakeaudit.report.words import count, second
-from lakeaudit.results.expand import expanded
+from lakeaudit.report.formatting import count, second
+from lakeaudit.results.expand_groups import expanded
 from lakeaudit.results.read import Results, Row
-from lakeaudit.rows import FINDING_ROWS, WRITERS, rows_of
+from lakeaudit.row_formats import FINDING_ROWS, WRITERS, rows_of
 
 
 def write(

@@ -11,10 +11,10 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from lakeaudit.aws import Clients, explain
 from lakeaudit.errors import INTERRUPTED, AuditError, CannotPublish
 from lakeaudit.keys import S3_SCHEMES, Location
-from lakeaudit.rows import iso
+from lakeaudit.row_formats import iso
+from lakeaudit.runtime.aws import Clients, explain
 
 
 class StatusFile:

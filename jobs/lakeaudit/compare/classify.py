@@ -8,7 +8,7 @@ from lakeaudit.compare import rules
 from lakeaudit.compare.expr import Expr, sql
 from lakeaudit.compare.facts import ALL_FACTS
 from lakeaudit.compare.rules import Rule
-from lakeaudit.frames import literal
+from lakeaudit.pipeline.dataframes import literal
 
 
 def judged(pairs: DataFrame) -> DataFrame:

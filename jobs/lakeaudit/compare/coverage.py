@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from lakeaudit.compare import ceiling
 from lakeaudit.compare.ceiling import Trial
-from lakeaudit.compare.tables import TableFacts
+from lakeaudit.compare.table_facts import TableFacts
 from lakeaudit.evidence.protocol import Cut
 
 OUTCOMES = ("consistent", "finding", "ignored", "out_of_window", "undecided", "moved_on", "uncovered")

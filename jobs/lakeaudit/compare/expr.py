@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from lakeaudit.frames import literal
+from lakeaudit.pipeline.dataframes import literal
 
 Row = Mapping[str, Any]
 

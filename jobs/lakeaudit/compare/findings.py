@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from lakeaudit.compare import rules
 from lakeaudit.compare.leftovers import group_place
-from lakeaudit.frames import small
+from lakeaudit.pipeline.dataframes import small
 from lakeaudit.schemas import FINDINGS, LEFTOVER_FILES, conform
 
 

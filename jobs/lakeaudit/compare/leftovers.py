@@ -8,9 +8,9 @@ from pyspark.sql import functions as F
 from lakeaudit.compare.match import partition_folder, union_all
 from lakeaudit.config import Table
 from lakeaudit.evidence.protocol import Stored
-from lakeaudit.frames import small
 from lakeaudit.keys import Location
-from lakeaudit.owners import attach_label
+from lakeaudit.longest_prefix_match import attach_label
+from lakeaudit.pipeline.dataframes import small
 from lakeaudit.schemas import UPLOAD, conform
 
 

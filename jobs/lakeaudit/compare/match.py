@@ -14,9 +14,9 @@ from pyspark.sql.types import StructType
 from lakeaudit import keys
 from lakeaudit.config import STATE_KINDS, Metastore
 from lakeaudit.evidence.protocol import Claims, Cut, Entries, SourceInfo, Stored
-from lakeaudit.frames import small
 from lakeaudit.keys import Location
-from lakeaudit.owners import attach_label
+from lakeaudit.longest_prefix_match import attach_label
+from lakeaudit.pipeline.dataframes import small
 from lakeaudit.schemas import CLAIM, ENTRY, PAIR, STORED, conform
 
 KEY = ["bucket", "key"]

@@ -14,8 +14,8 @@ from pyspark.sql import functions as F
 from lakeaudit.compare import rules
 from lakeaudit.compare.classify import judged
 from lakeaudit.config import Ignore, Table, glob_to_regex
-from lakeaudit.frames import small
 from lakeaudit.kinds import KINDS, SEVERITIES
+from lakeaudit.pipeline.dataframes import small
 from lakeaudit.schemas import PAIR
 
 PAIR_COLUMNS = [field.name for field in PAIR]

@@ -1,5 +1,6 @@
 """The lake file: one config file, read whole into frozen models, or refused with every problem named."""
 
+from lakeaudit.config.field_types import Severity, SeverityOrOff
 from lakeaudit.config.file import (
     Alert,
     AlertmanagerAlert,
@@ -9,10 +10,10 @@ from lakeaudit.config.file import (
     Ignore,
     SnsAlert,
 )
-from lakeaudit.config.forms import format_duration, format_size, parse_duration, parse_size
 from lakeaudit.config.globs import glob_to_regex
 from lakeaudit.config.lake import Confirm, Lake, Settings, Table
 from lakeaudit.config.load import load_lake
+from lakeaudit.config.parsers import format_duration, format_size, parse_duration, parse_size
 from lakeaudit.config.problems import Problem
 from lakeaudit.config.schema import lake_schema
 from lakeaudit.config.sources import (
@@ -27,7 +28,6 @@ from lakeaudit.config.sources import (
     S3Inventory,
     S3Options,
 )
-from lakeaudit.config.values import Severity, SeverityOrOff
 
 __all__ = [
     "STATE_KINDS",

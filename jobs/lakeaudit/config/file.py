@@ -5,8 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag
 
-from lakeaudit.config.sources import Block, Inventory, Manifest, Metastore, S3Options, kind_of
-from lakeaudit.config.values import (
+from lakeaudit.config.field_types import (
     Count,
     Day,
     Duration,
@@ -28,6 +27,7 @@ from lakeaudit.config.values import (
     TopicArn,
     WrittenSeverity,
 )
+from lakeaudit.config.sources import Block, Inventory, Manifest, Metastore, S3Options, kind_of
 
 ConfirmMode = Literal["head", "none"]
 Severities = dict[FindingKind, WrittenSeverity]

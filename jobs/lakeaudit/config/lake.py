@@ -6,9 +6,9 @@ from typing import Any, TypeVar
 
 from pydantic import Field
 
+from lakeaudit.config.field_types import Severity, SeverityOrOff
 from lakeaudit.config.file import AnyAlert, Ceiling, ConfirmMode, Ignore, LakeFile, Overrides, TableEntry
 from lakeaudit.config.sources import STATE_KINDS, Block, Inventory, Manifest, Metastore, S3Options, Source
-from lakeaudit.config.values import Severity, SeverityOrOff
 from lakeaudit.keys import Location
 
 AnySource = TypeVar("AnySource", bound=Source)

@@ -6,13 +6,13 @@ from pathlib import Path as FilePath
 
 from pydantic import ValidationError
 
-from lakeaudit.config.checks import check
-from lakeaudit.config.document import Document, Unreadable, read_document
+from lakeaudit.config.cross_checks import check
 from lakeaudit.config.file import LakeFile
 from lakeaudit.config.lake import Lake, resolve
 from lakeaudit.config.problems import Found, Path, Problem, one_line
-from lakeaudit.config.refusals import refusals
+from lakeaudit.config.validation_errors import refusals
 from lakeaudit.config.vocabulary import BLOCKS_NOT_BUILT, FINDINGS_NOT_BUILT
+from lakeaudit.config.yaml_document import Document, Unreadable, read_document
 from lakeaudit.errors import LakeFileError
 
 

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
-from lakeaudit.config.values import (
+from lakeaudit.config.field_types import (
     Duration,
     DynamoName,
     Endpoint,

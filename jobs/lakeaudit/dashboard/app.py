@@ -7,8 +7,8 @@ from functools import partial
 
 import streamlit as st
 
-from lakeaudit.dashboard import file_page, lake_page, look, runs_page, table_page
-from lakeaudit.dashboard.desk import Desk, desk
+from lakeaudit.dashboard import file_page, lake_page, runs_page, table_page, widgets
+from lakeaudit.dashboard.session import Desk, desk
 
 PAGES: dict[str, tuple[str, Callable[[Desk], None]]] = {
     "lake": ("The lake", lake_page.show),
@@ -25,12 +25,12 @@ def main(lake_file: str, first: str = "lake") -> None:
         name: st.Page(partial(_show, show, lake_file), title=title, url_path=name, default=name == first)
         for name, (title, show) in PAGES.items()
     }
-    st.session_state[look.PAGES] = pages
+    st.session_state[widgets.PAGES] = pages
     st.navigation([*pages.values()], position="top").run()
 
 
 def _show(show: Callable[[Desk], None], lake_file: str) -> None:
-    with look.told():
+    with widgets.told():
         show(desk(lake_file, datetime.now(UTC)))
 
 

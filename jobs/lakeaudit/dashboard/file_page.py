@@ -7,14 +7,14 @@ from collections.abc import Iterator, Sequence
 
 import streamlit as st
 
-from lakeaudit.dashboard import look
-from lakeaudit.dashboard.asking import ask_now
-from lakeaudit.dashboard.desk import Desk
-from lakeaudit.dashboard.figures import subject as figures
-from lakeaudit.dashboard.figures.subject import SIDES, Subject
+from lakeaudit.dashboard import widgets
+from lakeaudit.dashboard.queries import subject as figures
+from lakeaudit.dashboard.queries.subject import SIDES, Subject
+from lakeaudit.dashboard.session import Desk
+from lakeaudit.dashboard.source_query import ask_now
 from lakeaudit.keys import identify, uri_of
 from lakeaudit.kinds import KINDS
-from lakeaudit.report import words
+from lakeaudit.report import formatting
 from lakeaudit.report.summary import table_label
 from lakeaudit.results.read import Row
 
@@ -25,13 +25,13 @@ LONGEST = 2000
 
 def show(desk: Desk) -> None:
     """The discrepancy that the address names by its id, or the file that it names by its place."""
-    address = look.Address("file")
+    address = widgets.Address("file")
     wanted, typed = address.given("id"), address.typed("uri", "File", help="s3://bucket/key, or a local path")
     place = identify(typed) if typed else None
     if typed and (place is None or not place[1]):
         st.title("A file", anchor=False)
-        look.failure(
-            f"{look.shortened(typed, 200)} names no file",
+        widgets.failure(
+            f"{widgets.shortened(typed, 200)} names no file",
             "write s3://bucket/key, or a local path from the root",
         )
     elif place is not None:
@@ -48,8 +48,9 @@ def _discrepancy(desk: Desk, wanted: str) -> None:
     found = desk.ask(("subject", wanted), lambda: figures.subject_of(desk.results, wanted))
     if found is None:
         st.title("A file", anchor=False)
-        look.failure(
-            f"no discrepancy {look.shortened(wanted, 100)} in the ledger", "choose one on the page of a table"
+        widgets.failure(
+            f"no discrepancy {widgets.shortened(wanted, 100)} in the ledger",
+            "choose one on the page of a table",
         )
         return
     first = found.rows[0]
@@ -63,11 +64,11 @@ def _file(desk: Desk, name: str, found: Subject, *, is_file: bool = True) -> Non
     st.title(
         "A file" if is_file else "A group of files" if found.files else "A part of the lake", anchor=False
     )
-    st.code(words.visible(name), language=None, wrap_lines=True)
+    st.code(formatting.visible(name), language=None, wrap_lines=True)
     if first is not None:
-        look.link(
+        widgets.link(
             "table",
-            f"All of {look.prose(table_label(first['table_name']))}",
+            f"All of {widgets.prose(table_label(first['table_name']))}",
             table=table_label(first["table_name"]),
         )
     for row in found.rows:
@@ -82,9 +83,9 @@ def _file(desk: Desk, name: str, found: Subject, *, is_file: bool = True) -> Non
 def _kicker(first: Row | None, *, is_file: bool) -> str:
     if first is None:
         return "file"
-    of = "file" if is_file else look.prose(first["subject_type"] or "subject")
-    inside = f", partition {look.prose(first['partition_path'])}" if first["partition_path"] else ""
-    return f"{of} of table {look.prose(table_label(first['table_name']))}{inside}"
+    of = "file" if is_file else widgets.prose(first["subject_type"] or "subject")
+    inside = f", partition {widgets.prose(first['partition_path'])}" if first["partition_path"] else ""
+    return f"{of} of table {widgets.prose(table_label(first['table_name']))}{inside}"
 
 
 def _rest(desk: Desk, found: Subject) -> None:
@@ -92,24 +93,24 @@ def _rest(desk: Desk, found: Subject) -> None:
     known = {row["discrepancy_id"] for row in found.rows}
     new = [row for row in found.findings if row["discrepancy_id"] not in known]
     for row in new:
-        look.plain(f"The last run also found: {row['kind']}: {row['explanation']}")
+        widgets.plain(f"The last run also found: {row['kind']}: {row['explanation']}")
     if not found.rows and not new:
-        look.plain("The ledger knows nothing of it: that is no proof that all is well.")
-        shell = f"lakeaudit explain {words.shell_word(desk.lake_file)} URI"
-        st.caption(f"Ask the sources below, or type {look.literal(shell)}")
+        widgets.plain("The ledger knows nothing of it: that is no proof that all is well.")
+        shell = f"lakeaudit explain {formatting.shell_word(desk.lake_file)} URI"
+        st.caption(f"Ask the sources below, or type {widgets.literal(shell)}")
 
 
 def _row(desk: Desk, row: Row, *, is_file: bool) -> None:
-    kind = look.prose((row["kind"] or "").replace("_", " "))
+    kind = widgets.prose((row["kind"] or "").replace("_", " "))
     st.header(f"{kind[:1].upper()}{kind[1:]}", anchor=False)
-    st.markdown(f"{look.badge(row['severity'])} {_state(desk, row)}")
+    st.markdown(f"{widgets.badge(row['severity'])} {_state(desk, row)}")
     with st.container(gap="xsmall"):
         for line in _sentences(desk, row):
-            look.plain(line)
+            widgets.plain(line)
     _back(row)
     if is_file:
         _claims(row)
-    look.facts(_facts(row), alt="What else is known")
+    widgets.facts(_facts(row), alt="What else is known")
 
 
 _ENDS = {
@@ -122,7 +123,8 @@ _ENDS = {
 def _state(desk: Desk, row: Row) -> str:
     if row["state"] == "resolved":
         said = _ENDS.get(row["resolution"] or "", ":gray-badge[resolved]")
-        return f"{said} {look.prose((row['resolution'] or '').replace('_', ' '))} {words.second(row['resolved_at'])}"
+        how = widgets.prose((row["resolution"] or "").replace("_", " "))
+        return f"{said} {how} {formatting.second(row['resolved_at'])}"
     if row["ack_until"] and row["ack_until"] > desk.now:
         return ":gray-badge[accepted]"
     return f":gray-badge[{'open' if row['state'] == 'open' else 'pending: not yet confirmed'}]"
@@ -136,24 +138,24 @@ def _sentences(desk: Desk, row: Row) -> Iterator[str]:
         yield f"Why: {row['explanation']}"
     if row["cause"]:
         by = f", by {row['cause_principal']}" if row["cause_principal"] else ""
-        yield f"Cause: {row['cause']}{by}, {words.second(row['cause_at'])}"
+        yield f"Cause: {row['cause']}{by}, {formatting.second(row['cause_at'])}"
     if row["confirmation"]:
-        yield f"{words.CONFIRMED.get(row['confirmation'], str(row['confirmation'])).capitalize()}."
-    since = f"Since {words.second(row['first_seen_at'])} ({words.age(row['first_seen_at'], desk.now)} ago)"
-    back = f"; came back {words.count(row['reopened'])} times" if row["reopened"] else ""
-    yield f"{since}, last noted {words.second(row['last_evidence_at'])}{back}."
-    stake = f"{look.number(row['rows_at_stake'], 'row')}, {words.exact_size(row['bytes_at_stake'])} at stake"
-    yield f"{look.number(row['files'], 'file')}, {stake}."
+        yield f"{formatting.CONFIRMED.get(row['confirmation'], str(row['confirmation'])).capitalize()}."
+    since = f"Since {formatting.second(row['first_seen_at'])} ({formatting.age(row['first_seen_at'], desk.now)} ago)"
+    back = f"; came back {formatting.count(row['reopened'])} times" if row["reopened"] else ""
+    yield f"{since}, last noted {formatting.second(row['last_evidence_at'])}{back}."
+    stake = f"{widgets.number(row['rows_at_stake'], 'row')}, {formatting.exact_size(row['bytes_at_stake'])} at stake"
+    yield f"{widgets.number(row['files'], 'file')}, {stake}."
     if row["ack_until"]:
-        yield f"Accepted by {row['ack_by']} until {words.second(row['ack_until'])}: {row['ack_reason']}"
+        yield f"Accepted by {row['ack_by']} until {formatting.second(row['ack_until'])}: {row['ack_reason']}"
 
 
 def _back(row: Row) -> None:
     """Whether it can come back, until when, and the steps."""
-    told = words.comeback(row)
+    told = formatting.comeback(row)
     if not told:
         return
-    look.plain(f"{told[:1].upper()}{told[1:]}.")
+    widgets.plain(f"{told[:1].upper()}{told[1:]}.")
     steps = figures.way_back(row)
     if steps:
         with st.expander("The steps", expanded=True):
@@ -162,7 +164,7 @@ def _back(row: Row) -> None:
                 st.code(step, language=None, wrap_lines=True)
 
 
-_PUT = {"size": words.exact_size, "time": words.moment}
+_PUT = {"size": formatting.exact_size, "time": formatting.moment}
 
 
 def _claims(row: Row) -> None:
@@ -175,12 +177,12 @@ def _claims(row: Row) -> None:
         (CALLED.get(what, what), *(_claim(what, said[side]) for side in SIDES), _differs(what, said))
         for what, said in told.items()
     ]
-    look.grid(("what", *SIDES, ""), rows, alt="What each source claims")
+    widgets.grid(("what", *SIDES, ""), rows, alt="What each source claims")
 
 
 def _claim(what: str, value: object) -> str:
     put = _PUT.get(what)
-    return words.UNKNOWN if value is None else str(put(value)) if put else look.literal(value)  # type: ignore[operator]
+    return formatting.UNKNOWN if value is None else str(put(value)) if put else widgets.literal(value)  # type: ignore[operator]
 
 
 def _differs(what: str, said: dict[str, object]) -> str:
@@ -199,26 +201,30 @@ def _facts(row: Row) -> dict[str, object]:
 def _behind(found: Subject) -> None:
     if not found.files:
         return
-    look.section("The files behind it")
+    widgets.section("The files behind it")
     more = (
-        f", the {words.count(len(found.files))} largest here" if found.files_known > len(found.files) else ""
+        f", the {formatting.count(len(found.files))} largest here"
+        if found.files_known > len(found.files)
+        else ""
     )
-    st.caption(f"{look.number(found.files_known, 'file')} that the last runs named{more}")
+    st.caption(f"{widgets.number(found.files_known, 'file')} that the last runs named{more}")
     rows = [
         (
-            look.literal(uri_of(file["bucket"] or "", file["key"])),
-            words.size(file["size"]),
-            words.second(file["modified_at"]),
+            widgets.literal(uri_of(file["bucket"] or "", file["key"])),
+            formatting.size(file["size"]),
+            formatting.second(file["modified_at"]),
         )
         for file in found.files
     ]
-    look.grid(("file", "size", "written"), rows, alt="The files behind it")
+    widgets.grid(("file", "size", "written"), rows, alt="The files behind it")
 
 
 def _history(history: Sequence[Row]) -> None:
     if not history:
         return
-    look.section("History")
+    widgets.section("History")
     for change in history:
         kinds = " to ".join(dict.fromkeys(filter(None, (change["from_kind"], change["to_kind"]))))
-        look.plain(f"{words.second(change['at'])} {change['transition']} ({kinds}): {change['reason']}")
+        widgets.plain(
+            f"{formatting.second(change['at'])} {change['transition']} ({kinds}): {change['reason']}"
+        )

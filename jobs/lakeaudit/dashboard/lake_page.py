@@ -4,27 +4,27 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from lakeaudit.dashboard import look, plots
-from lakeaudit.dashboard.desk import Desk
-from lakeaudit.dashboard.figures.lake import Health, Held, lake_figures
+from lakeaudit.dashboard import plots, widgets
+from lakeaudit.dashboard.queries.lake import Health, Held, lake_figures
+from lakeaudit.dashboard.session import Desk
 from lakeaudit.kinds import SEVERITIES
-from lakeaudit.report import judged
+from lakeaudit.report import coverage_view
+from lakeaudit.report.formatting import age, count, second, share, visible
 from lakeaudit.report.verdict import Verdict
-from lakeaudit.report.words import age, count, second, share, visible
 from lakeaudit.results.read import Row
 
 SHOWN = 100
 """Tables on a page of the list."""
-LEVELS = (*look.COLOURS,)
+LEVELS = (*widgets.COLOURS,)
 
 
 def show(desk: Desk) -> None:
     """The verdict of the last run, what is open, the audit's own troubles, and the tables, worst first."""
     figures = desk.ask(("lake",), lambda: lake_figures(desk.results, desk.lake, desk.now))
     if figures.run is None or figures.verdict is None:
-        look.title("unjudged", f"{desk.lake.name}: nothing decided")
+        widgets.title("unjudged", f"{desk.lake.name}: nothing decided")
         _troubles(figures.troubles)
-        look.failure(f"{desk.results.place.uri} holds no finished audit", "run `lakeaudit audit` first")
+        widgets.failure(f"{desk.results.place.uri} holds no finished audit", "run `lakeaudit audit` first")
         return
     _head(desk, figures.run, figures.verdict)
     _troubles(figures.troubles)
@@ -34,11 +34,12 @@ def show(desk: Desk) -> None:
 
 
 def _head(desk: Desk, run: Row, verdict: Verdict) -> None:
-    kicker = f"{look.prose(desk.lake.name)}, audited as of {second(run['as_of'])} ({age(run['as_of'], desk.now)} ago)"
-    look.title(verdict.level, verdict.headline, kicker)
+    audited = f"{second(run['as_of'])} ({age(run['as_of'], desk.now)} ago)"
+    kicker = f"{widgets.prose(desk.lake.name)}, audited as of {audited}"
+    widgets.title(verdict.level, verdict.headline, kicker)
     with st.container(gap="xsmall"):
         for note in verdict.notes:
-            look.plain(note)
+            widgets.plain(note)
 
 
 def _troubles(troubles: Sequence[str]) -> None:
@@ -47,15 +48,15 @@ def _troubles(troubles: Sequence[str]) -> None:
     with st.container(border=True):
         st.markdown(":red-badge[the audit itself]")
         for trouble in troubles:
-            look.plain(trouble)
+            widgets.plain(trouble)
 
 
 def _open(totals: Held) -> None:
-    look.section("Open now")
+    widgets.section("Open now")
     by = totals.by_severity("open")
     with st.container(horizontal=True):
         for severity in [*SEVERITIES, *(name for name in by if name not in SEVERITIES)]:
-            st.metric(look.prose(severity), count(by.get(severity, 0)), width=150, border=True)
+            st.metric(widgets.prose(severity), count(by.get(severity, 0)), width=150, border=True)
     rest = [f"{count(totals.number(of))} {words}" for of, words in _APART.items() if totals.number(of)]
     since = f"The oldest was first seen {second(totals.since)}. " if totals.since else ""
     st.caption(f"{since}{'Apart from these: ' + ', '.join(rest) + '.' if rest else ''}")
@@ -65,8 +66,8 @@ _APART = {"accepted": "accepted by somebody", "pending": "found once and not yet
 
 
 def _tables(desk: Desk, tables: Sequence[Health]) -> None:
-    look.section("Tables")
-    address = look.Address("lake")
+    widgets.section("Tables")
+    address = widgets.Address("lake")
     with st.container(horizontal=True):
         levels = address.several(
             "health", "Health", [name for name in LEVELS if any(t.level == name for t in tables)]
@@ -82,15 +83,15 @@ def _tables(desk: Desk, tables: Sequence[Health]) -> None:
 def _table(desk: Desk, health: Health) -> None:
     with st.container(border=True, gap="xsmall"):
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-            look.link("table", f"**{look.prose(look.shortened(health.table))}**", table=health.table)
+            widgets.link("table", f"**{widgets.prose(widgets.shortened(health.table))}**", table=health.table)
             st.markdown(marks(health), width="content")
         st.text(visible(_words(desk, health)))
 
 
 def marks(health: Health) -> str:
     """The worst first; what could not be decided always has its own mark, and never a green one."""
-    doubt = [look.badge("unjudged", health.doubt)] if health.doubt else []
-    return " ".join([look.badge(health.level), *doubt] if health.level != "unjudged" else doubt)
+    doubt = [widgets.badge("unjudged", health.doubt)] if health.doubt else []
+    return " ".join([widgets.badge(health.level), *doubt] if health.level != "unjudged" else doubt)
 
 
 def _words(desk: Desk, health: Health) -> str:
@@ -109,7 +110,7 @@ def _words(desk: Desk, health: Health) -> str:
     return " · ".join([*parts, f"last looked at {second(looked.as_of)} ({age(looked.as_of, desk.now)} ago)"])
 
 
-def _shares(table: judged.Judged) -> str:
+def _shares(table: coverage_view.Judged) -> str:
     """How much of each axis was decided where it was not all; where nothing was, why."""
     if table.standing in ("nothing", "idle"):
         return next((cell.reason for cell in table.cells.values() if cell.reason), "")

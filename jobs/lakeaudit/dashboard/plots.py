@@ -6,11 +6,11 @@ import altair as alt
 import pandas as pd
 import streamlit as st
 
-from lakeaudit.dashboard import look
-from lakeaudit.dashboard.figures.lake import Day
-from lakeaudit.dashboard.figures.table import Partition, Partitions
+from lakeaudit.dashboard import widgets
+from lakeaudit.dashboard.queries.lake import Day
+from lakeaudit.dashboard.queries.table import Partition, Partitions
 from lakeaudit.kinds import SEVERITIES
-from lakeaudit.report.words import count, visible
+from lakeaudit.report.formatting import count, visible
 
 WIDE = 40
 """Partitions side by side where their names do not say a place."""
@@ -25,7 +25,7 @@ _AROUND = 190
 
 def trend(days: Sequence[Day], of: str) -> None:
     """What opened and was resolved by day, and what was open at its end."""
-    look.section("By day")
+    widgets.section("By day")
     if not days:
         st.caption("Nothing has opened or been resolved yet.")
         return
@@ -36,10 +36,10 @@ def trend(days: Sequence[Day], of: str) -> None:
         for day in reversed(days[-DAYS_NAMED:])
     ]
     with st.expander(
-        f"In numbers: the last {look.number(len(rows), 'day')} with a change", expanded=len(rows) < 4
+        f"In numbers: the last {widgets.number(len(rows), 'day')} with a change", expanded=len(rows) < 4
     ):
         columns = ("day (UTC)", "opened", "came back", "resolved", "open at its end")
-        look.grid(columns, rows, alt=f"What changed in {of} by day")
+        widgets.grid(columns, rows, alt=f"What changed in {of} by day")
     st.caption("Open counts what is accepted too. A resolved one may be closed and not restored.")
 
 

@@ -4,14 +4,14 @@ from collections.abc import Iterator
 
 import streamlit as st
 
-from lakeaudit.dashboard import look
-from lakeaudit.dashboard.desk import Desk
-from lakeaudit.dashboard.figures import runs as figures
-from lakeaudit.dashboard.figures.runs import RunFigures
+from lakeaudit.dashboard import widgets
+from lakeaudit.dashboard.queries import runs as figures
+from lakeaudit.dashboard.queries.runs import RunFigures
+from lakeaudit.dashboard.session import Desk
 from lakeaudit.dashboard.table_page import decided
-from lakeaudit.report.judged import STANDINGS, Judged
+from lakeaudit.report.coverage_view import STANDINGS, Judged
+from lakeaudit.report.formatting import UNKNOWN, count, duration, second
 from lakeaudit.report.summary import table_label
-from lakeaudit.report.words import UNKNOWN, count, duration, second
 from lakeaudit.results.read import PUBLISHED, Row
 
 SHOWN = 100
@@ -25,13 +25,13 @@ def show(desk: Desk) -> None:
     st.title("Runs", anchor=False)
     found = desk.ask(("runs",), lambda: figures.newest_runs(desk.results))
     if not found.shown:
-        look.failure(f"{desk.results.place.uri} holds no audit", "run `lakeaudit audit` first")
+        widgets.failure(f"{desk.results.place.uri} holds no audit", "run `lakeaudit audit` first")
         return
-    address = look.Address("runs")
+    address = widgets.Address("runs")
     chosen = address.one("run", "Run", list(dict.fromkeys(run["run_id"] for run in found.shown)))
     given = address.given("run")
     if chosen is None and given:
-        look.failure(f"no run {look.shortened(given, 150)} among the newest", "choose one above")
+        widgets.failure(f"no run {widgets.shortened(given, 150)} among the newest", "choose one above")
     if chosen is not None:
         one = desk.ask(("run", chosen), lambda: figures.run_figures(desk.results, chosen))
         if one is not None:
@@ -46,11 +46,11 @@ def show(desk: Desk) -> None:
 def _line(run: Row) -> None:
     with st.container(border=True, gap="xsmall"):
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-            look.link("runs", f"**{look.prose(run['run_id'])}**", run=run["run_id"])
+            widgets.link("runs", f"**{widgets.prose(run['run_id'])}**", run=run["run_id"])
             st.markdown(_status(run), width="content")
-        look.plain(_about(run))
+        widgets.plain(_about(run))
         if run["error"]:
-            look.plain(run["error"])
+            widgets.plain(run["error"])
 
 
 def _status(run: Row) -> str:
@@ -70,17 +70,17 @@ def _about(run: Row) -> str:
     return " · ".join(parts)
 
 
-def _run(address: look.Address, one: RunFigures) -> None:
+def _run(address: widgets.Address, one: RunFigures) -> None:
     run = one.run
-    st.header(look.prose(run["run_id"]), anchor=False)
+    st.header(widgets.prose(run["run_id"]), anchor=False)
     st.markdown(_status(run))
-    look.plain(_about(run))
+    widgets.plain(_about(run))
     for gate in run["gates"] or ():
-        look.plain(f"Did not hold: {gate}")
+        widgets.plain(f"Did not hold: {gate}")
     if run["error"]:
-        look.plain(run["error"])
+        widgets.plain(run["error"])
     _sources(run)
-    look.section("Coverage")
+    widgets.section("Coverage")
     if not one.tables:
         st.caption("Nothing decided: the run published no coverage.")
         return
@@ -92,11 +92,11 @@ def _run(address: look.Address, one: RunFigures) -> None:
 
 
 def _sources(run: Row) -> None:
-    look.section("Sources")
+    widgets.section("Sources")
     rows = [
         (
-            f"{look.prose(source['role'] or UNKNOWN)} {look.prose(source['kind'] or UNKNOWN)}",
-            look.literal(source["location"]),
+            f"{widgets.prose(source['role'] or UNKNOWN)} {widgets.prose(source['kind'] or UNKNOWN)}",
+            widgets.literal(source["location"]),
             count(source["rows"]),
             count(source["rejected"]),
             _cut(source),
@@ -104,7 +104,7 @@ def _sources(run: Row) -> None:
         for source in run["sources"] or ()
     ]
     if rows:
-        look.grid(("source", "place", "rows", "rejected", "taken"), rows, alt="Sources of the run")
+        widgets.grid(("source", "place", "rows", "rejected", "taken"), rows, alt="Sources of the run")
     else:
         st.caption("No source was read.")
 
@@ -119,15 +119,15 @@ def _cut(source: Row) -> str:
 def _covered(table: Judged) -> None:
     with st.container(border=True, gap="xsmall"):
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-            look.link(
+            widgets.link(
                 "table",
-                f"**{look.prose(look.shortened(table_label(table.name or None)))}**",
+                f"**{widgets.prose(widgets.shortened(table_label(table.name or None)))}**",
                 table=table_label(table.name or None),
             )
             colour = "green" if table.standing == "whole" else "violet"
             st.markdown(f":{colour}-badge[{STANDINGS[table.standing]}]", width="content")
         for line in _axes(table):
-            look.plain(line)
+            widgets.plain(line)
 
 
 def _axes(table: Judged) -> Iterator[str]:

@@ -4,18 +4,18 @@ from collections.abc import Iterator, Sequence
 
 import streamlit as st
 
-from lakeaudit.dashboard import look, plots
-from lakeaudit.dashboard.desk import Desk
-from lakeaudit.dashboard.figures import table as figures
-from lakeaudit.dashboard.figures.lake import Health, lake_figures
-from lakeaudit.dashboard.figures.table import PAGE_ROWS, Broken, Commit, Listed, Partitions, Wanted
-from lakeaudit.dashboard.figures.terms import STANDINGS
+from lakeaudit.dashboard import plots, widgets
 from lakeaudit.dashboard.lake_page import marks
+from lakeaudit.dashboard.queries import table as figures
+from lakeaudit.dashboard.queries.lake import Health, lake_figures
+from lakeaudit.dashboard.queries.sql_fragments import STANDINGS
+from lakeaudit.dashboard.queries.table import PAGE_ROWS, Broken, Commit, Listed, Partitions, Wanted
+from lakeaudit.dashboard.session import Desk
 from lakeaudit.kinds import KINDS, SEVERITIES
-from lakeaudit.report.judged import STANDINGS as DECIDED
-from lakeaudit.report.judged import Cell
+from lakeaudit.report.coverage_view import STANDINGS as DECIDED
+from lakeaudit.report.coverage_view import Cell
+from lakeaudit.report.formatting import OUTCOMES, age, comeback, count, second, share, size, visible
 from lakeaudit.report.summary import WHOLE_TABLE
-from lakeaudit.report.words import OUTCOMES, age, comeback, count, second, share, size, visible
 from lakeaudit.results.read import Row
 
 BROKEN = 40
@@ -25,7 +25,7 @@ BROKEN = 40
 def show(desk: Desk) -> None:
     """The table that the address names."""
     lake = desk.ask(("lake",), lambda: lake_figures(desk.results, desk.lake, desk.now))
-    address = look.Address("table")
+    address = widgets.Address("table")
     table = address.one("table", "Table", [health.table for health in lake.tables])
     if table is None:
         _none(address.given("table"))
@@ -45,7 +45,7 @@ def show(desk: Desk) -> None:
 def _none(given: str | None) -> None:
     st.title("A table", anchor=False)
     if given:
-        look.failure(f"no table {look.shortened(given, 200)} in this lake", "choose one above")
+        widgets.failure(f"no table {widgets.shortened(given, 200)} in this lake", "choose one above")
     else:
         st.caption("Choose a table.")
 
@@ -53,23 +53,23 @@ def _none(given: str | None) -> None:
 def _head(desk: Desk, health: Health) -> None:
     held = health.held.by_severity("open")
     numbers = ", ".join(f"{count(number)} {severity}" for severity, number in held.items())
-    st.title(look.prose(look.shortened(health.table)), anchor=False)
+    st.title(widgets.prose(widgets.shortened(health.table)), anchor=False)
     st.markdown(marks(health))
     with st.container(gap="xsmall"):
-        look.plain(f"Open: {numbers}." if numbers else "Nothing is open.")
+        widgets.plain(f"Open: {numbers}." if numbers else "Nothing is open.")
         if health.reason:
-            look.plain(
+            widgets.plain(
                 f"Of the rest it cannot be told: {health.reason}." if numbers else f"But: {health.reason}."
             )
         if health.looked:
             at = health.looked.as_of
-            look.plain(
+            widgets.plain(
                 f"Last looked at {second(at)}, {age(at, desk.now)} ago, by run {health.looked.run_id}."
             )
 
 
 def _broken(desk: Desk, found: Sequence[Broken]) -> None:
-    look.section("What is broken")
+    widgets.section("What is broken")
     pressing = [each for each in found if each.standing == "open"]
     apart = [each for each in found if each.standing != "open"]
     if not pressing:
@@ -86,17 +86,17 @@ def _broken(desk: Desk, found: Sequence[Broken]) -> None:
 def _kind(desk: Desk, each: Broken) -> None:
     with st.container(border=True, gap="xsmall"):
         standing = f" :gray-badge[{each.standing}]" if each.standing in ("accepted", "pending") else ""
-        kind = look.prose(each.kind.replace("_", " "))
-        st.markdown(f"**{count(each.number)} {kind}** {look.badge(each.severity)}{standing}")
+        kind = widgets.prose(each.kind.replace("_", " "))
+        st.markdown(f"**{count(each.number)} {kind}** {widgets.badge(each.severity)}{standing}")
         for line in sentences(desk, each):
-            look.plain(line)
+            widgets.plain(line)
 
 
 def sentences(desk: Desk, each: Broken) -> Iterator[str]:
     """What it is, what it costs, since when, why, and whether it can come back."""
     words = KINDS[each.kind].words if each.kind in KINDS else ""
-    stake = f"{look.amount(each.rows)} rows and {look.amount(each.bytes, of_bytes=True)} at stake"
-    yield f"{words[:1].upper()}{words[1:]}{': ' if words else ''}{look.files(each.files)}, {stake}."
+    stake = f"{widgets.amount(each.rows)} rows and {widgets.amount(each.bytes, of_bytes=True)} at stake"
+    yield f"{words[:1].upper()}{words[1:]}{': ' if words else ''}{widgets.files(each.files)}, {stake}."
     yield f"Since {second(each.since)} ({age(each.since, desk.now)} ago), last noted {second(each.last)}."
     if each.causes:
         yield f"Cause: {'; '.join(each.causes[:5])}."
@@ -129,31 +129,31 @@ def can_come_back(each: Broken) -> str:
 
 
 def _where(parts: Partitions) -> None:
-    look.section("Where")
+    widgets.section("Where")
     if not parts.shown:
         st.caption("Nothing is open.")
         return
     plots.heat_map(parts)
     rows = [
         (
-            look.prose(part.path or WHOLE_TABLE),
-            look.badge(part.worst),
-            ", ".join(f"{count(n)} {look.prose(severity)}" for severity, n in part.by_severity.items()),
+            widgets.prose(part.path or WHOLE_TABLE),
+            widgets.badge(part.worst),
+            ", ".join(f"{count(n)} {widgets.prose(severity)}" for severity, n in part.by_severity.items()),
         )
         for part in parts.shown[: plots.NAMED]
     ]
-    look.grid(("partition", "worst", "open"), rows, alt="The worst partitions")
+    widgets.grid(("partition", "worst", "open"), rows, alt="The worst partitions")
 
 
 def _commits(commits: Sequence[Commit]) -> None:
     if not commits:
         return
-    look.section("Versions and commits around it")
+    widgets.section("Versions and commits around it")
     rows = [
         (
             count(each.version),
-            look.literal(each.commit_id),
-            look.prose(each.kind),
+            widgets.literal(each.commit_id),
+            widgets.prose(each.kind),
             count(each.number),
             second(each.committed),
         )
@@ -162,13 +162,15 @@ def _commits(commits: Sequence[Commit]) -> None:
     with st.expander(
         f"{count(len(rows))} versions and commits that what is open goes back to", expanded=len(rows) < 6
     ):
-        look.grid(
+        widgets.grid(
             ("table version", "commit", "kind", "open", "first written"), rows, alt="Versions and commits"
         )
 
 
-def _list(desk: Desk, address: look.Address, table: str, found: Sequence[Broken], parts: Partitions) -> None:
-    look.section("Discrepancies, the worst first")
+def _list(
+    desk: Desk, address: widgets.Address, table: str, found: Sequence[Broken], parts: Partitions
+) -> None:
+    widgets.section("Discrepancies, the worst first")
     wanted = _wanted(address, found, parts)
     page = address.number("page", 10**7)
     about = ("listed", table, wanted)
@@ -180,7 +182,7 @@ def _list(desk: Desk, address: look.Address, table: str, found: Sequence[Broken]
     _rows(listed)
 
 
-def _wanted(address: look.Address, found: Sequence[Broken], parts: Partitions) -> Wanted:
+def _wanted(address: widgets.Address, found: Sequence[Broken], parts: Partitions) -> Wanted:
     with st.container(horizontal=True):
         standings = address.several("state", "State", STANDINGS, default=("open",))
         severities = address.several("severity", "Severity", SEVERITIES)
@@ -194,18 +196,20 @@ def _wanted(address: look.Address, found: Sequence[Broken], parts: Partitions) -
 def _rows(listed: Listed) -> None:
     for row in listed.rows:
         with st.container(border=True, gap="xsmall"):
-            look.link(
-                "file", look.literal(look.shortened(visible(row["subject"] or ""))), id=row["discrepancy_id"]
+            widgets.link(
+                "file",
+                widgets.literal(widgets.shortened(visible(row["subject"] or ""))),
+                id=row["discrepancy_id"],
             )
             apart = f" :gray-badge[{row['standing']}]" if row["standing"] in STANDINGS[1:] else ""
-            kind = look.prose((row["kind"] or "").replace("_", " "))
+            kind = widgets.prose((row["kind"] or "").replace("_", " "))
             with st.container(horizontal=True, gap="small"):
-                st.markdown(f"{look.badge(row['severity'])} **{kind}**{apart}", width="content")
-                look.plain(_line(row))
+                st.markdown(f"{widgets.badge(row['severity'])} **{kind}**{apart}", width="content")
+                widgets.plain(_line(row))
 
 
 def _line(row: Row) -> str:
-    parts = [look.number(row["rows_at_stake"], "row"), size(row["bytes_at_stake"])]
+    parts = [widgets.number(row["rows_at_stake"], "row"), size(row["bytes_at_stake"])]
     parts += [f"{count(row['files'])} files"] if row["files"] not in (None, 1) else []
     parts += [f"since {second(row['first_seen_at'])}", comeback(row)]
     if row["standing"] == "accepted":
@@ -216,18 +220,19 @@ def _line(row: Row) -> str:
 
 
 def _coverage(health: Health) -> None:
-    look.section("How far the look went")
+    widgets.section("How far the look went")
     if health.looked is None:
-        look.plain("Nothing decided: no published run looked at it")
+        widgets.plain("Nothing decided: no published run looked at it")
         return
     judged = health.looked.judged
     st.markdown(
-        f"{DECIDED[judged.standing].capitalize()} by run {look.literal(health.looked.run_id)}, "
+        f"{DECIDED[judged.standing].capitalize()} by run {widgets.literal(health.looked.run_id)}, "
         f"blind since {second(judged.blind_since)}, table version {count(judged.version)}."
     )
-    rows = [(axis.replace("_", " "), decided(cell), _outcomes(cell), look.literal(cell.reason) if cell.reason else "")
+    rows = [(axis.replace("_", " "), decided(cell), _outcomes(cell),
+             widgets.literal(cell.reason) if cell.reason else "")
             for axis, cell in judged.cells.items()]  # fmt: skip
-    look.grid(("axis", "decided", "files", "why not all of it"), rows, alt="Coverage by axis")
+    widgets.grid(("axis", "decided", "files", "why not all of it"), rows, alt="Coverage by axis")
 
 
 STATES = {

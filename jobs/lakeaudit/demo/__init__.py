@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from lakeaudit.progress import Progress
+    from lakeaudit.runtime.progress import Progress
 
 MOST_FAULTS = 40
 USUAL_FAULTS = (12, MOST_FAULTS)
@@ -25,6 +25,6 @@ def run(dir: Path, *, seed: int | None, faults: int | None, progress: "Progress"
     Raises:
         BadInput: the folder holds something else, or that many faults cannot be made.
     """
-    from lakeaudit.demo.story import tell
+    from lakeaudit.demo.scenario import tell
 
     return tell(dir, seed=seed, faults=faults, progress=progress)

@@ -14,8 +14,7 @@ from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lakeaudit.aws import Clients, Endpoint
-from lakeaudit.demo.plain import record
+from lakeaudit.demo.plain_tables import record
 from lakeaudit.demo.server import LAKE
 from lakeaudit.demo.tables import (
     CLONE,
@@ -29,6 +28,7 @@ from lakeaudit.demo.tables import (
     DemoTable,
 )
 from lakeaudit.emit import WrittenFile
+from lakeaudit.runtime.aws import Clients, Endpoint
 
 SHOPS = ("north & south", "50%+", "a=b/c", "Köln", "12:30:00", "closed")
 """Values that partition folders have to escape; the last one is deleted again."""

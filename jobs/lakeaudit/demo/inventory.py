@@ -21,8 +21,8 @@ import pyarrow as pa
 import pyarrow.orc as orc
 import pyarrow.parquet as pq
 
-from lakeaudit.aws import Clients
 from lakeaudit.demo.server import INVENTORIES, LAKE
+from lakeaudit.runtime.aws import Clients
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client

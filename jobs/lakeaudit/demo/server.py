@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, cast
 
-from lakeaudit.aws import Clients, Endpoint
 from lakeaudit.errors import CannotAudit
+from lakeaudit.runtime.aws import Clients, Endpoint
 
 LAKE, INVENTORIES = "lake", "inventories"
 _OWN = {

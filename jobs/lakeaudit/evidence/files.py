@@ -14,9 +14,9 @@ from typing import IO, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from lakeaudit.aws import Clients, explain, is_missing
 from lakeaudit.errors import SourceError
 from lakeaudit.keys import Location
+from lakeaudit.runtime.aws import Clients, explain, is_missing
 
 _CHUNK = 1 << 20
 

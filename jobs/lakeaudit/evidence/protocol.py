@@ -10,8 +10,8 @@ from datetime import UTC, datetime, timedelta
 
 from pyspark.sql import DataFrame, SparkSession
 
-from lakeaudit.aws import Clients
 from lakeaudit.keys import Location
+from lakeaudit.runtime.aws import Clients
 
 Clock = Callable[[], datetime]
 """What a reader asks for the begin and the end of a live reading."""

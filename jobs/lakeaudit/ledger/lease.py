@@ -19,11 +19,11 @@ from uuid import uuid4
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from lakeaudit.aws import Clients, code_of, explain
 from lakeaudit.errors import Busy, CannotPublish
 from lakeaudit.keys import Location
 from lakeaudit.ledger.lease_object import LeaseObject, Seen, Words
-from lakeaudit.progress import Progress
+from lakeaudit.runtime.aws import Clients, code_of, explain
+from lakeaudit.runtime.progress import Progress
 
 NAME, CANARY = "_lease", "_canary"
 

@@ -20,7 +20,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from lakeaudit.kinds import KINDS, SEVERITIES
-from lakeaudit.report import judged, plots, summary, verdict, words
+from lakeaudit.report import coverage_view, formatting, plots, summary, verdict
 
 Row = Mapping[str, Any]
 
@@ -108,7 +108,7 @@ def worst_first(finding: Row) -> tuple[int, float, str, str, str]:
 def render(page: PageData) -> str:
     """The page as one HTML text that asks for nothing else."""
     kinds, severities = summary.by_kind(page.totals), summary.by_severity(page.totals)
-    tables = judged.judged(page.coverage)
+    tables = coverage_view.judged(page.coverage)
     lines = summary.by_table(page.totals)
     template = _environment().get_template("page.html.j2")
     return template.render(
@@ -121,7 +121,7 @@ def render(page: PageData) -> str:
         tables=lines,
         judged=tables,
         blind_since=min((table.blind_since for table in tables if table.blind_since), default=None),
-        axes=judged.axes_met(page.coverage),
+        axes=coverage_view.axes_met(page.coverage),
         troubled={t.line.name for t in lines if summary.rank(t.line.worst) < len(summary.AT_STAKE)},
         choices=_choices(page.findings),
         style=_asset("page.css"),
@@ -166,30 +166,36 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(count=words.count, size=words.size, age=words.age, share=words.share)
-    environment.filters.update(comeback=words.comeback, uri=words.uri)
+    environment.filters.update(
+        count=formatting.count, size=formatting.size, age=formatting.age, share=formatting.share
+    )
+    environment.filters.update(comeback=formatting.comeback, uri=formatting.uri)
     environment.filters.update(
         time=_time, iso=_iso, amount=_amount, spelled=spelled, filter_link=_filter_link
     )
     environment.globals.update(
-        words=words, plots=plots, summary=summary, KINDS=KINDS, STANDINGS=judged.STANDINGS
+        words=formatting, plots=plots, summary=summary, KINDS=KINDS, STANDINGS=coverage_view.STANDINGS
     )
-    environment.globals.update(OUTCOMES=judged.OUTCOMES, at_stake=summary.AT_STAKE, command=words.command)
-    environment.globals.update(confirmed=words.CONFIRMED, outcome_words=words.OUTCOMES, spelled=spelled)
+    environment.globals.update(
+        OUTCOMES=coverage_view.OUTCOMES, at_stake=summary.AT_STAKE, command=formatting.command
+    )
+    environment.globals.update(
+        confirmed=formatting.CONFIRMED, outcome_words=formatting.OUTCOMES, spelled=spelled
+    )
     return environment
 
 
 def _finalize(value: object) -> object:
     """Every expression of the template passes here before it is escaped."""
     if value is None:
-        return words.UNKNOWN
-    return words.visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+        return formatting.UNKNOWN
+    return formatting.visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def spelled(text: str | None) -> Markup:
     """Untrusted text for the body of the page: what is spelled out is set apart, right-to-left parts stay in place."""
     if text is None:
-        return Markup("{}").format(words.UNKNOWN)
+        return Markup("{}").format(formatting.UNKNOWN)
     if text.isascii() or not any(unicodedata.bidirectional(char) in {"R", "AL"} for char in text):
         return _set_apart(text)
     return Markup("/").join(Markup("<bdi>{}</bdi>").format(_set_apart(part)) for part in text.split("/"))
@@ -197,15 +203,15 @@ def spelled(text: str | None) -> Markup:
 
 def _set_apart(text: str) -> Markup:
     odd, plain = Markup('<span class="u">{}</span>'), Markup("{}")
-    return Markup().join((odd if is_odd else plain).format(part) for is_odd, part in words.pieces(text))
+    return Markup().join((odd if is_odd else plain).format(part) for is_odd, part in formatting.pieces(text))
 
 
 def _time(value: datetime | None) -> Markup:
-    return Markup("<time>{}</time>").format(words.second(value))
+    return Markup("<time>{}</time>").format(formatting.second(value))
 
 
 def _iso(value: datetime) -> str:
-    return words.second(value).replace(" ", "T")
+    return formatting.second(value).replace(" ", "T")
 
 
 def _amount(value: summary.Amount, put: Callable[[int | None], str]) -> str:
@@ -215,4 +221,4 @@ def _amount(value: summary.Amount, put: Callable[[int | None], str]) -> str:
 
 def _filter_link(what: str, value: str) -> str:
     """The page's own address with the findings filtered: the one kind of link there is."""
-    return "#" + urlencode({what: words.visible(value)})
+    return "#" + urlencode({what: formatting.visible(value)})

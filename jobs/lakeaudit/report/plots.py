@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from lakeaudit.report.judged import OUTCOMES, Cell
+from lakeaudit.report.coverage_view import OUTCOMES, Cell
+from lakeaudit.report.formatting import count, size, visible
 from lakeaudit.report.summary import Line, rank
-from lakeaudit.report.words import count, size, visible
 
 WIDTH = 100.0
 """Bars are drawn 100 wide and stretched by the page."""

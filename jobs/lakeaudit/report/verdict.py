@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lakeaudit.report.judged import OPEN, Judged
+from lakeaudit.report.coverage_view import OPEN, Judged
+from lakeaudit.report.formatting import count, second, visible
 from lakeaudit.report.summary import AT_STAKE, Line
-from lakeaudit.report.words import count, second, visible
 
 Row = Mapping[str, Any]
 

@@ -12,10 +12,10 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 from pyarrow.dataset import Dataset, Expression, Fragment
 
-from lakeaudit.aws import Clients, delta_rs_options, explain
 from lakeaudit.errors import CannotAudit, SourceError
 from lakeaudit.evidence.files import list_files
 from lakeaudit.keys import Location
+from lakeaudit.runtime.aws import Clients, delta_rs_options, explain
 
 BATCH_ROWS = 4096
 

@@ -21,11 +21,11 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from lakeaudit.errors import CannotPublish
-from lakeaudit.frames import literal, small
 from lakeaudit.keys import Location
-from lakeaudit.results import put
+from lakeaudit.pipeline.dataframes import literal, small
+from lakeaudit.results import delta_writer
 from lakeaudit.results.read import Results
-from lakeaudit.results.spark_refusals import refusals
+from lakeaudit.results.spark_write_errors import refusals
 from lakeaudit.schemas import RESULTS, conform
 
 PROPERTIES = {
@@ -85,7 +85,7 @@ class ResultsWriter:
             raise ValueError(f"no columns of {table}: {sorted(unknown)}")
         self._still_ours()
         arrow = pa.Table.from_pylist([dict(row) for row in rows], to_arrow_schema(schema))
-        put.replace(self._results, table, arrow, {"lake": self._results.lake, "run_id": run_id})
+        delta_writer.replace(self._results, table, arrow, {"lake": self._results.lake, "run_id": run_id})
 
     def write(self, table: str, frame: DataFrame, run_id: str, *, tables: Sequence[str] = ()) -> None:
         """Replace what the run wrote to a table by `frame`, in one commit and few files.
@@ -155,7 +155,7 @@ class ResultsWriter:
 
 def _check(results: Results, name: str) -> None:
     """A table that is there must be ours, and still readable by all; one that is not is made by its first write."""
-    found = put.shape(results, name)
+    found = delta_writer.shape(results, name)
     if found is None:
         return
     there, ours, place = found.columns, _columns(RESULTS[name]), results.place.join(name).uri

@@ -5,8 +5,8 @@ listing the bucket, scanning DynamoDB, reading Delta logs and file lists itself,
 the lake. What it expects follows the documented kinds and rules, never what an audit happens to say.
 """
 
-from lakeaudit.demo.breaker.draw import CATALOGUE, break_lake
+from lakeaudit.demo.breaker.fault_draw import CATALOGUE, break_lake
 from lakeaudit.demo.breaker.faults import Expected, Fault, NoVictim
-from lakeaudit.demo.breaker.site import Site
+from lakeaudit.demo.breaker.lake_state import Site
 
 __all__ = ["CATALOGUE", "Expected", "Fault", "NoVictim", "Site", "break_lake"]

@@ -1,8 +1,8 @@
 """Acts on files that a table lists: deleted, cut, changed, archived."""
 
 from lakeaudit.demo.breaker.faults import Expected, Fault, NoVictim
-from lakeaudit.demo.breaker.guard import now_ms, tombstone_row
-from lakeaudit.demo.breaker.site import Site
+from lakeaudit.demo.breaker.lake_state import Site
+from lakeaudit.demo.breaker.s3guard_rows import now_ms, tombstone_row
 
 
 def delete_live_file(site: Site) -> Fault:

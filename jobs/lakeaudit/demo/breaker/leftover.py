@@ -1,7 +1,7 @@
 """Acts that leave files behind which no table lists."""
 
 from lakeaudit.demo.breaker.faults import Expected, Fault, NoVictim
-from lakeaudit.demo.breaker.site import Site, Table, folder_of
+from lakeaudit.demo.breaker.lake_state import Site, Table, folder_of
 
 ORDERLY = ("vacuumed", "vectors", "history", "open", "cleaned", "events", "uploads")
 """Roles of tables whose manifest names every file, so that any other file is a leftover."""

@@ -1,8 +1,8 @@
 """Acts on the rows of S3Guard, and on objects behind its back."""
 
 from lakeaudit.demo.breaker.faults import Expected, Fault, NoVictim
-from lakeaudit.demo.breaker.guard import DAY_MS, Guard, file_row, now_ms, tombstone_row
-from lakeaudit.demo.breaker.site import Site, folder_of
+from lakeaudit.demo.breaker.lake_state import Site, folder_of
+from lakeaudit.demo.breaker.s3guard_rows import DAY_MS, Guard, file_row, now_ms, tombstone_row
 
 
 def forget_live_file(site: Site) -> Fault:

@@ -3,8 +3,16 @@
 from typing import Any
 
 from lakeaudit.demo.breaker.faults import Expected, Fault, NoVictim
-from lakeaudit.demo.breaker.guard import Guard, file_row, folder_row, is_folder, is_old, now_ms, tombstone_row
-from lakeaudit.demo.breaker.site import Site, folder_of
+from lakeaudit.demo.breaker.lake_state import Site, folder_of
+from lakeaudit.demo.breaker.s3guard_rows import (
+    Guard,
+    file_row,
+    folder_row,
+    is_folder,
+    is_old,
+    now_ms,
+    tombstone_row,
+)
 
 FEW = 12
 

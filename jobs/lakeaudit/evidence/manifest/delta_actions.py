@@ -13,7 +13,6 @@ from datetime import datetime
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lakeaudit.aws import Clients
 from lakeaudit.evidence.files import File
 from lakeaudit.evidence.manifest import delta_paths
 from lakeaudit.evidence.manifest.delta_lines import lines_of
@@ -25,6 +24,7 @@ from lakeaudit.evidence.manifest.delta_schemas import (
     PARQUET_FILE,
 )
 from lakeaudit.keys import Location
+from lakeaudit.runtime.aws import Clients
 
 _TASK_BYTES = 32 << 20
 _TASK_FILES = 256

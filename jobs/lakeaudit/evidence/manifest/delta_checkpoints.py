@@ -13,13 +13,13 @@ from urllib.parse import unquote
 from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 
-from lakeaudit.aws import Clients
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import File, list_files, read_bytes, stat
 from lakeaudit.evidence.manifest.delta_log import Checkpoint, Log
 from lakeaudit.evidence.manifest.delta_schemas import CHECKPOINT_SIDECARS
 from lakeaudit.evidence.protocol import Context
 from lakeaudit.keys import Location, identify
+from lakeaudit.runtime.aws import Clients
 
 _THREADS = 16
 _TORN_LINE = "a line of it is torn or no Delta action"

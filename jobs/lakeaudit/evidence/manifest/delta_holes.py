@@ -3,12 +3,12 @@
 import json
 from collections.abc import Iterator
 
-from lakeaudit.aws import Clients
 from lakeaudit.evidence.files import read_bytes
 from lakeaudit.evidence.manifest.delta_log import Gap, Log
 from lakeaudit.evidence.manifest.delta_reading import Reading
 from lakeaudit.evidence.protocol import Hole
 from lakeaudit.keys import Location
+from lakeaudit.runtime.aws import Clients
 
 NO_HOLE = -1
 

@@ -15,8 +15,8 @@ import pyarrow as pa
 from botocore.exceptions import BotoCoreError, ClientError
 from pyspark.sql import DataFrame
 
-from lakeaudit.aws import Clients, explain, is_missing
 from lakeaudit.evidence.manifest.delta_schemas import LINE
+from lakeaudit.runtime.aws import Clients, explain, is_missing
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client

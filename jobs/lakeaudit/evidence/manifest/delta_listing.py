@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
-from lakeaudit.aws import Clients
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import list_files, read_bytes
 from lakeaudit.evidence.manifest.delta_lines import in_commit_time
 from lakeaudit.evidence.manifest.delta_log import Log, commit_times, parse
 from lakeaudit.evidence.protocol import Context
 from lakeaudit.keys import Location
+from lakeaudit.runtime.aws import Clients
 
 Clock = Callable[[], datetime]
 LOG_FOLDER = "_delta_log"

@@ -12,7 +12,6 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakeaudit.aws import Clients
 from lakeaudit.config import Table
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import copied, list_files, read_bytes
@@ -22,6 +21,7 @@ from lakeaudit.evidence.manifest.delta_log import Log, Plan, commit_times, parse
 from lakeaudit.evidence.manifest.delta_meta import NotReadable, understand
 from lakeaudit.evidence.manifest.delta_sought import Row, Sought
 from lakeaudit.keys import Location
+from lakeaudit.runtime.aws import Clients
 
 Answer = tuple[str, list[Row], str]
 

@@ -18,7 +18,6 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from lakeaudit.aws import Clients
 from lakeaudit.config import Table
 from lakeaudit.evidence.manifest.fold import EVENT, KEY, fold, scope_depth
 from lakeaudit.evidence.manifest.list_events import event_batches
@@ -36,6 +35,7 @@ from lakeaudit.evidence.protocol import (
     utc_now,
 )
 from lakeaudit.keys import Location
+from lakeaudit.runtime.aws import Clients
 from lakeaudit.schemas import CLAIM, conform
 
 KIND = "file_list"

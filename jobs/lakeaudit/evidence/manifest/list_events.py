@@ -10,11 +10,10 @@ from functools import lru_cache
 
 import pyarrow as pa
 
-from lakeaudit.aws import Clients
 from lakeaudit.evidence.manifest.fold import EVENT
 from lakeaudit.evidence.manifest.list_lines import Fault, Line, ListFile, Row, lines
-from lakeaudit.keys import Location, identify
-from lakeaudit.s3_terms import NULL_VERSION
+from lakeaudit.keys import NULL_VERSION, Location, identify
+from lakeaudit.runtime.aws import Clients
 
 ACTIONS = ("add", "remove", "replace")
 ROWS_A_BATCH = 8192

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from lakeaudit.aws import Clients
 from lakeaudit.config import FileListManifest, Table
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import File, list_files, stat
 from lakeaudit.evidence.manifest.list_lines import SUFFIX, ListFile
 from lakeaudit.keys import HIDDEN, Location
+from lakeaudit.runtime.aws import Clients
 
 LISTERS = 8
 

@@ -21,8 +21,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from botocore.exceptions import BotoCoreError, ClientError
 
-from lakeaudit.aws import Clients, explain
 from lakeaudit.keys import Location
+from lakeaudit.runtime.aws import Clients, explain
 
 SUFFIX = re.compile(r"\.(jsonl|json|csv|parquet)(\.gz)?\Z", re.IGNORECASE)
 TEXTS = ("path", "etag", "version_id", "checksum", "job_id", "action", "scope")

@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from lakeaudit.aws import Clients
 from lakeaudit.config import Table
 from lakeaudit.evidence.manifest.list_events import event_batches
 from lakeaudit.evidence.manifest.list_files import find, numbered
 from lakeaudit.evidence.manifest.list_lines import ListFile
 from lakeaudit.keys import Location
+from lakeaudit.runtime.aws import Clients
 
 Row = dict[str, Any]
 Answer = tuple[str, list[Row], str]

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from lakeaudit.aws import Clients
 from lakeaudit.config import Table
 from lakeaudit.evidence.manifest import delta_point, list_point
+from lakeaudit.runtime.aws import Clients
 
 _READERS: dict[str, Callable[[Table, Clients, str, str], tuple[str, list[dict[str, Any]], str]]] = {
     "delta": delta_point.read,

@@ -17,13 +17,13 @@ from pydantic.alias_generators import to_camel
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from lakeaudit.aws import Clients
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import folders, list_files, read_bytes, stat
 from lakeaudit.evidence.metastore.dynamodb_scan import VALUE, Picture
 from lakeaudit.evidence.metastore.export_data import DataFile, faults, same_md5
 from lakeaudit.evidence.protocol import Context, Cut, Hole
 from lakeaudit.keys import Location
+from lakeaudit.runtime.aws import Clients
 
 SUMMARY, FILES = "manifest-summary", "manifest-files"
 MARGIN = timedelta(minutes=1)

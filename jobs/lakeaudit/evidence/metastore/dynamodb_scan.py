@@ -15,9 +15,9 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from lakeaudit.aws import Clients, Endpoint, explain
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.protocol import Clock, Context, Cut, Hole, utc_now
+from lakeaudit.runtime.aws import Clients, Endpoint, explain
 
 SEGMENTS_PER_CORE = 4
 VALUE = "struct<S: string, N: string, BOOL: boolean>"

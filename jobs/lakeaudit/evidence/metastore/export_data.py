@@ -15,9 +15,9 @@ from typing import Any
 import pyarrow as pa
 from botocore.exceptions import BotoCoreError, ClientError
 
-from lakeaudit.aws import Clients, explain
 from lakeaudit.evidence.protocol import Context
 from lakeaudit.keys import Location
+from lakeaudit.runtime.aws import Clients, explain
 
 CHUNK = 1 << 20
 

@@ -15,17 +15,16 @@ from botocore.exceptions import BotoCoreError, ClientError
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from lakeaudit.aws import Clients, code_of, explain
 from lakeaudit.config import S3Guard
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.metastore.dynamodb_export import read_export
 from lakeaudit.evidence.metastore.dynamodb_scan import Picture, scan
 from lakeaudit.evidence.protocol import Clock, Context, Entries, SourceInfo, utc_now
-from lakeaudit.keys import Location
-from lakeaudit.owners import attach_label
-from lakeaudit.s3_terms import NULL_VERSION
+from lakeaudit.keys import NULL_VERSION, Location
+from lakeaudit.longest_prefix_match import attach_label
+from lakeaudit.runtime.aws import Clients, code_of, explain
+from lakeaudit.runtime.endpoints import endpoint
 from lakeaudit.schemas import ENTRY, conform
-from lakeaudit.stores import endpoint
 
 MARKER = "../VERSION"
 LAYOUT = "100"

@@ -16,9 +16,9 @@ import pyarrow as pa
 from botocore.exceptions import BotoCoreError, ClientError
 from pyspark.sql import SparkSession
 
-from lakeaudit.aws import Clients, explain, is_missing
 from lakeaudit.evidence.storage.inventory_manifest import DataFile, Report, candidates
 from lakeaudit.keys import Location
+from lakeaudit.runtime.aws import Clients, explain, is_missing
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client

@@ -14,10 +14,10 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field, ValidationError
 
-from lakeaudit.aws import Clients
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import folders, read_bytes, stat
 from lakeaudit.keys import Location
+from lakeaudit.runtime.aws import Clients
 
 _DATED = re.compile(r"\d{4}-\d\d-\d\dT\d\d-\d\dZ")
 _YEAR_3000 = 32_503_680_000_000

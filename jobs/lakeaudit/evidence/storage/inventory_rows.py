@@ -26,8 +26,7 @@ from lakeaudit.evidence.storage.inventory_columns import (
     value_of,
 )
 from lakeaudit.evidence.storage.inventory_manifest import Report
-from lakeaudit.keys import Location
-from lakeaudit.s3_terms import ARCHIVE_CLASSES, NULL_VERSION
+from lakeaudit.keys import ARCHIVE_CLASSES, NULL_VERSION, Location
 from lakeaudit.schemas import VERSION, conform
 
 _FILE, _FAULT, _BROKEN = "__file", "__fault", "__broken"

@@ -21,7 +21,6 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StringType, StructType
 
-from lakeaudit.aws import explain
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.protocol import Context, Cut, Hole, SourceInfo, Stored
 from lakeaudit.evidence.storage.local_folder import LocalLister
@@ -30,6 +29,7 @@ from lakeaudit.evidence.storage.s3_listing import Rights, S3Lister, rights
 from lakeaudit.evidence.storage.splits import Split, cut
 from lakeaudit.evidence.storage.versions import one_row_per_key
 from lakeaudit.keys import Location, uri_of
+from lakeaudit.runtime.aws import explain
 from lakeaudit.schemas import UPLOAD, VERSION, conform
 
 Clock = Callable[[], datetime]

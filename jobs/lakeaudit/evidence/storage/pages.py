@@ -11,7 +11,7 @@ from urllib.parse import unquote_plus
 from botocore.parsers import ResponseParserError
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential
 
-from lakeaudit.s3_terms import ARCHIVE_CLASSES, NULL_VERSION
+from lakeaudit.keys import ARCHIVE_CLASSES, NULL_VERSION
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client

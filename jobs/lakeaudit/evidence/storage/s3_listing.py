@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from lakeaudit.aws import Clients, explain
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.storage import pages
 from lakeaudit.evidence.storage.splits import Split
 from lakeaudit.keys import Location
+from lakeaudit.runtime.aws import Clients, explain
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client

@@ -7,7 +7,7 @@ shuffled, so millions of versions of one key never meet in one place.
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from lakeaudit.s3_terms import NULL_VERSION
+from lakeaudit.keys import NULL_VERSION
 from lakeaudit.schemas import STORED, conform
 
 _LATEST = (

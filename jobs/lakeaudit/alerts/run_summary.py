@@ -1,0 +1,41 @@
+"""News: what one finished run has to tell, read from the result tables."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from lakeaudit.results.change_summary import Change, changes_of, open_now
+from lakeaudit.results.read import Results, Row
+
+
+@dataclass(frozen=True)
+class News:
+    """What one run has to tell.
+
+    `open` counts by table and severity what is open after it and not accepted; `losses` are mass losses by table.
+    """
+
+    run_id: str
+    at: datetime
+    status: str
+    error: str | None = None
+    changes: tuple[Change, ...] = ()
+    open: Mapping[str | None, Mapping[str, int]] = field(default_factory=dict)
+    losses: Mapping[str, str] = field(default_factory=dict)
+
+
+def news_of(results: Results, run: Row, now: datetime) -> News:
+    """The news of one finished run."""
+    lost = [
+        row for row in results.coverage(run["run_id"])
+        if row["status"] == "complete" and row["reason"] and row["axis"] == "content"
+    ]  # fmt: skip
+    return News(
+        run_id=run["run_id"],
+        at=run["finished_at"],
+        status=run["status"],
+        error=run["error"],
+        changes=tuple(changes_of(results, run["run_id"])),
+        open=open_now(results, now),
+        losses={row["table_name"]: row["reason"] for row in lost},
+    )

@@ -1,0 +1,178 @@
+"""Looks at everything an audit will need, each with the smallest request that proves it, and says what to do.
+
+Nothing is changed but two objects: `_probe` and `_canary` in the results place are written and removed.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from lakeaudit.commands import doctor_probes as probes
+from lakeaudit.config import Lake, Table
+from lakeaudit.errors import AuditError, CannotAudit
+from lakeaudit.keys import Location
+from lakeaudit.report.formatting import count
+from lakeaudit.runtime.aws import Clients, Endpoint, credentials_from, explain
+from lakeaudit.runtime.jars import jar_folder, pins, verify
+from lakeaudit.runtime.java import find_java
+
+Environment = Mapping[str, str]
+PARALLEL = 16
+NAMED = 20
+"""Tables named one by one."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing looked at.
+
+    `state` is ok, note (worth knowing), bad (something cannot be used) or fatal (nothing can).
+    """
+
+    about: str
+    state: str
+    told: str
+    way_out: str = ""
+    may_pass: bool = False
+    """Whether it may be gone at the next try."""
+
+
+def examine(lake: Lake, clients: Clients, env: Environment, now: datetime) -> Iterator[Check]:
+    """Every check of a lake, one after the other: the ground, the sources, the tables, the results."""
+    yield Check("lake file", "ok", f"describes {lake.name}")
+    yield from (Check("lake file", "note", warning) for warning in lake.warnings)
+    yield from _ground(env)
+    yield from _credentials(lake, clients)
+    covered: list[Location] = []
+    for source in lake.inventories:
+        yield _attempt(
+            f"storage {source.location.uri}", partial(probes.inventory, source, clients, now, covered)
+        )
+    for store in lake.metastores:
+        yield _attempt(f"metastore {store.name}", partial(probes.metastore, store, clients, now))
+    yield from _tables(lake, clients)
+    yield from _uncovered(lake, covered)
+    yield _attempt("results", partial(probes.results, lake.results, clients), broken="fatal")
+    yield from _receivers(lake, clients, env)
+
+
+def exit_code(checks: Sequence[Check]) -> int:
+    """0 all fine, 3 something cannot be used, 10 nothing can."""
+    states = {check.state for check in checks}
+    sources = [check for check in checks if check.about.startswith(("storage ", "tables"))]
+    if "fatal" in states or (sources and all(check.state == "bad" for check in sources)):
+        return 10
+    return 3 if "bad" in states else 0
+
+
+def _ground(env: Environment) -> Iterator[Check]:
+    """Java and jars. Neither is fetched here."""
+    try:
+        java = find_java(env)
+    except CannotAudit as error:
+        yield Check("Java", "fatal", error.what, error.way_out)
+    else:
+        yield Check("Java", "ok", f"Java {java.version} from {java.origin}: {java.executable}")
+    folder = jar_folder(env)
+    if not folder.is_dir():
+        told = f"not fetched yet; the first audit fetches {len(pins())} from Maven Central"
+        yield Check("jars", "note", told, f"or copy {folder} from a machine that has it")
+        return
+    yield _attempt("jars", partial(_verified, folder), broken="fatal")
+
+
+def _verified(folder: Path) -> str:
+    verify(folder, pins())
+    return f"{len(pins())} jars, every checksum right: {folder}"
+
+
+def _credentials(lake: Lake, clients: Clients) -> Iterator[Check]:
+    places = [
+        lake.results,
+        *(source.location for source in lake.inventories),
+        *(t.location for t in lake.tables),
+    ]
+    buckets = sorted({place.bucket for place in places if place.bucket})
+    endpoints = {clients.endpoint(bucket): bucket for bucket in buckets}
+    if not endpoints and lake.metastores:
+        endpoints = {clients.default: "DynamoDB"}
+    for at, bucket in endpoints.items():
+        yield _attempt(f"credentials for {bucket}", partial(_held, at))
+
+
+def _held(at: Endpoint) -> str:
+    method = credentials_from(at)
+    if method is None:
+        raise CannotAudit(
+            "AWS", "no credentials found", "set a profile, role or environment of the AWS chain"
+        )
+    return f"found ({method})"
+
+
+def _tables(lake: Lake, clients: Clients) -> Iterator[Check]:
+    """One line for all that is well, one for each table that is not."""
+
+    def look(table: Table) -> Check:
+        return _attempt(f"table {table.name}", partial(probes.table, table, clients))
+
+    with ThreadPoolExecutor(PARALLEL) as pool:
+        checks = list(pool.map(look, lake.tables))
+    bad = [check for check in checks if check.state == "bad"]
+    well = len(checks) - len(bad)
+    yield Check("tables", "ok" if well else "bad", f"{count(well)} of {count(len(checks))} can be read")
+    yield from bad[:NAMED]
+    if len(bad) > NAMED:
+        yield Check(
+            "tables", "bad", f"and {count(len(bad) - NAMED)} more cannot be read", "see the first ones"
+        )
+
+
+def _uncovered(lake: Lake, covered: Sequence[Location]) -> Iterator[Check]:
+    """Tables no storage source covers: nothing can be said of their files' presence."""
+    bare = [table.name for table in lake.tables if not _covers(covered, table.location)]
+    if not bare:
+        yield Check("coverage", "ok", "a storage source covers every table")
+        return
+    named = ", ".join(bare[:NAMED]) + (f" and {count(len(bare) - NAMED)} more" if len(bare) > NAMED else "")
+    told = f"no usable storage source covers {count(len(bare))} of {count(len(lake.tables))} tables: {named}"
+    yield Check(
+        "coverage", "bad", told, "add an inventory or a listing, widen `covers`, or audit them with --live"
+    )
+
+
+def _covers(covered: Sequence[Location], table: Location) -> bool:
+    return any(place == table or place.holds(table.bucket, f"{table.key}/") for place in covered)
+
+
+def _receivers(lake: Lake, clients: Clients, env: Environment) -> Iterator[Check]:
+    """Whether the way to each receiver of alerts is known; nothing is sent."""
+    from lakeaudit.alerts.deliver import CannotDeliver, channel
+
+    for route in {route.receiver: route for route in lake.alerts}.values():
+        try:
+            channel(route, env, clients)
+        except CannotDeliver as error:
+            yield Check(f"alerts to {route.receiver}", "bad", str(error), "set it where audits run")
+        else:
+            yield Check(f"alerts to {route.receiver}", "ok", "the way is known; nothing was sent")
+    for about, name in (("heartbeat", lake.heartbeat_url_env), ("lineage", lake.openlineage_url_env)):
+        if name and not env.get(name):
+            yield Check(about, "bad", f"the variable {name} is not set", "set it where audits run")
+
+
+def _attempt(about: str, look: Callable[[], str | probes.Found], broken: str = "bad") -> Check:
+    try:
+        found = look()
+    except AuditError as error:
+        return Check(about, broken, f"{error.where}: {error.what}", error.way_out, error.may_pass)
+    except (ClientError, BotoCoreError) as error:
+        failed = explain(error)
+        return Check(about, broken, failed.what, failed.way_out, failed.may_pass)
+    if isinstance(found, str):
+        return Check(about, "ok", found)
+    return Check(about, "note" if found.notes else "ok", "; ".join([found.told, *found.notes]), found.way_out)

@@ -1,0 +1,270 @@
+"""What each source says of one file: from the last audit's results and a few point reads, without a JVM.
+
+Storage and a live S3Guard table are asked now, and manifests where that is wanted (`deep`). Inventories and exports
+are not read again: what they said is taken from the findings, and where there is none from the coverage of the table.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from lakeaudit.config import Lake, S3Guard, Table
+from lakeaudit.errors import BadInput, SourceError
+from lakeaudit.evidence.files import stat
+from lakeaudit.evidence.metastore.s3guard import get_entry
+from lakeaudit.evidence.protocol import in_places
+from lakeaudit.keys import Location, identify, owner_of, uri_of
+from lakeaudit.kinds import SEVERITIES
+from lakeaudit.report import formatting
+from lakeaudit.results.read import Results, Row
+from lakeaudit.runtime.aws import Clients, explain, is_missing
+
+VERSIONS = 10
+"""Versions of the key that are shown, newest first."""
+
+
+@dataclass(frozen=True)
+class Said:
+    """What one source says now. `answer` is present, absent, deleted (a tombstone), unknown or not_asked."""
+
+    source: str
+    answer: str
+    facts: dict[str, Any] = field(default_factory=dict)
+    reason: str = ""
+
+    @property
+    def lines(self) -> Iterator[str]:
+        """Its facts in words: one line each, and one for each entry of a list."""
+        for name, value in self.facts.items():
+            for each in value if isinstance(value, list) else [{name: value}]:
+                told = each if isinstance(each, dict) else {name: each}
+                yield ", ".join(f"{what} {formatting.value(v)}" for what, v in told.items() if v is not None)
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Everything known of one file.
+
+    `table` owns the key (null: none does); `run` is the row of `runs` the findings are of (null: no audit has
+    finished); `findings` are about the file itself, `groups` about a group, prefix or table that holds it;
+    `discrepancies` are its rows of the ledger and `history` their transitions, oldest first.
+    """
+
+    uri: str
+    bucket: str
+    key: str
+    table: str | None
+    sources: list[Said]
+    run: Row | None
+    findings: list[Row]
+    groups: list[Row]
+    coverage: list[Row]
+    discrepancies: list[Row]
+    history: list[Row]
+
+    @property
+    def unknown(self) -> bool:
+        """Nobody has ever heard of it: every source answered, none has it, and no table or finding names it."""
+        nobody = all(said.answer in ("absent", "not_asked") for said in self.sources)
+        return nobody and self.table is None and not (self.findings or self.groups or self.discrepancies)
+
+
+def explain_file(
+    lake: Lake, results: Results, clients: Clients, uri: str, *, deep: bool = False
+) -> Explanation:
+    """Ask every source that answers about one key, and gather what the last audit said of it.
+
+    With `deep` the manifests of its table, and of others that have to do with it, are read for it.
+
+    Raises:
+        BadInput: the URI names no file.
+        CannotAudit: the results cannot be read.
+    """
+    bucket, key = _identity(uri)
+    table = owner_of({each.location: each.name for each in lake.tables}, bucket, key)
+    run = results.last_published()
+    findings = results.findings_of_file(run["run_id"], bucket, key) if run else []
+    remembered = results.discrepancies_of_file(bucket, key)
+    ids = [row["discrepancy_id"] for row in remembered]
+    concerned = _concerned(lake, table, [*findings, *remembered])
+    return Explanation(
+        uri=uri_of(bucket, key),
+        bucket=bucket,
+        key=key,
+        table=table,
+        sources=[
+            *(_manifests(concerned, clients, bucket, key) if deep else _unread(concerned)),
+            *_storage(clients, bucket, key),
+            *_metastores(lake, clients, bucket, key),
+        ],
+        run=run,
+        findings=sorted(findings, key=lambda row: SEVERITIES.index(row["severity"])),
+        groups=_groups(results, run["run_id"], table, bucket, key) if run else [],
+        coverage=results.coverage(run["run_id"], (table,)) if run and table else [],
+        discrepancies=remembered,
+        history=results.history(ids) if ids else [],
+    )
+
+
+def verdict_line(told: Explanation) -> str:
+    """The worst finding about the file, or what else can be said of it in a line."""
+    rows = [*told.findings, *told.groups]
+    if rows:
+        worst = min(rows, key=lambda row: SEVERITIES.index(row["severity"]))
+        group = "" if worst in told.findings else f", with {formatting.count(worst['files'])} files"
+        return formatting.visible(f"{worst['severity'].upper()}: {worst['kind']}{group}: {told.uri}")
+    if told.unknown:
+        return formatting.visible(f"UNKNOWN: no source, table or finding knows {told.uri}")
+    if told.run is None:
+        return formatting.visible(f"UNDECIDED: no audit has finished yet: {told.uri}")
+    undecided = [row["axis"] for row in told.coverage if row["status"] not in ("complete", "off")]
+    if undecided or all(row["status"] == "off" for row in told.coverage):
+        bare = f"the last audit did not cover {told.table}" if told.table else "no table owns it"
+        what = f"{', '.join(undecided)} only partly decided" if undecided else bare
+        return formatting.visible(f"UNDECIDED: no finding, but {what}: {told.uri}")
+    return formatting.visible(f"OK: no finding of run {told.run['run_id']}: {told.uri}")
+
+
+def _identity(uri: str) -> tuple[str, str]:
+    found = identify(uri)
+    if found is None or not found[1]:
+        raise BadInput(uri, "names no file", "write s3://bucket/key, or a local path from the root")
+    return found
+
+
+def _concerned(lake: Lake, owner: str | None, rows: Sequence[Row]) -> list[Table]:
+    """The tables whose manifests may name the file: its owner, those that share with it, those of its findings."""
+    known = {table.name: table for table in lake.tables}
+    shares = known[owner].shares if owner else ()
+    names = dict.fromkeys([owner, *shares, *(row["table_name"] for row in rows)])
+    return [known[name] for name in names if name in known]
+
+
+def _manifests(tables: Sequence[Table], clients: Clients, bucket: str, key: str) -> Iterator[Said]:
+    from lakeaudit.evidence.manifest.point import told_of
+
+    for table in tables:
+        for told in told_of(table, clients, bucket, key):
+            facts = {"history": list(told.history)} if told.history else {}
+            yield Said(_manifest(told.kind, table), told.answer, facts, told.reason)
+
+
+def _unread(tables: Sequence[Table]) -> list[Said]:
+    kinds = [(kind, table) for table in tables for kind in dict.fromkeys(m.kind for m in table.manifests)]
+    return [Said(_manifest(kind, table), "not_asked", reason="--deep reads it") for kind, table in kinds]
+
+
+def _manifest(kind: str, table: Table) -> str:
+    return f"manifest {kind} of {table.name}"
+
+
+def _storage(clients: Clients, bucket: str, key: str) -> Iterator[Said]:
+    if not bucket:
+        yield _asked("storage", lambda: _local(key))
+        return
+    yield _asked(f"storage s3://{bucket}", lambda: _head(clients, bucket, key))
+    with suppress(ClientError, BotoCoreError):  # the right to list versions is optional
+        versions = _versions(clients, bucket, key)
+        if versions:
+            yield Said("storage versions", "present", {"newest_first": versions})
+
+
+def _asked(source: str, ask: Callable[[], dict[str, Any] | None]) -> Said:
+    """Present with facts, absent, or unknown: a refusal is never an absence."""
+    try:
+        facts = ask()
+    except (ClientError, BotoCoreError) as error:
+        return Said(source, "unknown", reason=explain(error)[0])
+    except SourceError as error:
+        return Said(source, "unknown", reason=f"{error.what}; {error.way_out}")
+    return Said(source, "absent") if facts is None else Said(source, "present", facts)
+
+
+def _local(key: str) -> dict[str, Any] | None:
+    found = stat(Clients(), Location("", key))
+    return None if found is None else {"size": found.size, "modified_at": found.modified_at}
+
+
+def _head(clients: Clients, bucket: str, key: str) -> dict[str, Any] | None:
+    """The current object. 404 is an absence only with the right to list, which S3 would else answer with 403."""
+    try:
+        head = clients.s3(bucket).head_object(Bucket=bucket, Key=key, ChecksumMode="ENABLED")
+    except ClientError as error:
+        if is_missing(error):
+            clients.s3(bucket).list_objects_v2(Bucket=bucket, Prefix=key, MaxKeys=1)
+            return None
+        raise
+    named = {
+        "size": head["ContentLength"],
+        "etag": head["ETag"].strip('"'),
+        "modified_at": head["LastModified"].astimezone(UTC),
+        "version_id": head.get("VersionId"),
+        "storage_class": head.get("StorageClass", "STANDARD"),
+        "expiration": head.get("Expiration"),
+    }
+    return {name: value for name, value in named.items() if value is not None}
+
+
+def _versions(clients: Clients, bucket: str, key: str) -> list[dict[str, Any]]:
+    """Delete markers and versions of the very key, newest first."""
+    page = clients.s3(bucket).list_object_versions(Bucket=bucket, Prefix=key, MaxKeys=100)
+    rows = [
+        {
+            "version_id": each.get("VersionId"),
+            "delete_marker": marker,
+            "latest": each.get("IsLatest", False),
+            "modified_at": each["LastModified"].astimezone(UTC),
+            "size": each.get("Size"),
+        }
+        for marker, name in ((False, "Versions"), (True, "DeleteMarkers"))
+        for each in page.get(name, [])  # type: ignore[attr-defined]
+        if each["Key"] == key
+    ]
+    return sorted(rows, key=lambda row: (row["latest"], row["modified_at"]), reverse=True)[:VERSIONS]
+
+
+def _metastores(lake: Lake, clients: Clients, bucket: str, key: str) -> Iterator[Said]:
+    for store in lake.metastores:
+        name = f"metastore {store.kind} {store.name}"
+        if not in_places((store.location,) if store.location else (), bucket, key):
+            yield Said(name, "not_asked", reason="it does not hold this place")
+        elif store.export is not None or store.table is None:
+            yield Said(name, "not_asked", reason="an export has no point reads; see the findings")
+        else:
+            yield _entry(store, name, clients, bucket, key)
+
+
+def _entry(store: S3Guard, name: str, clients: Clients, bucket: str, key: str) -> Said:
+    said = _asked(name, lambda: get_entry(store, clients, bucket, key))
+    if said.answer == "present" and said.facts.get("is_deleted"):
+        return Said(name, "deleted", _readable(said.facts))
+    return Said(name, said.answer, _readable(said.facts), said.reason)
+
+
+def _readable(facts: dict[str, Any]) -> dict[str, Any]:
+    """Epoch milliseconds as times; an item is hostile, so what is no time stays as it is."""
+    told = dict(facts)
+    for name in ("mod_time", "last_updated"):
+        with suppress(KeyError, ValueError, OverflowError, TypeError, OSError):
+            told[name] = datetime.fromtimestamp(int(facts[name]) / 1000, UTC) if int(facts[name]) else 0
+    return told
+
+
+def _groups(results: Results, run_id: str, table: str | None, bucket: str, key: str) -> list[Row]:
+    """Findings about a group of leftovers, a prefix or a whole table that holds the key."""
+    held = {row["discrepancy_id"] for row in results.leftovers_of_file(run_id, bucket, key)}
+    owners = {row["table_name"] for row in results.leftovers_of_file(run_id, bucket, key)} | {table}
+    rows = [row for name in sorted(filter(None, owners)) for row in results.group_findings(run_id, name)]
+    return [row for row in rows if row["discrepancy_id"] in held or _holds(row, bucket, key)]
+
+
+def _holds(row: Row, bucket: str, key: str) -> bool:
+    if row["axis"] == "leftover":
+        return False  # `leftover_files` says exactly which files are meant
+    if row["subject_type"] == "prefix":
+        return bool(row["bucket"] == bucket and key.startswith(row["key"] or "\0"))
+    return bool(row["subject_type"] == "table")

@@ -1,0 +1,128 @@
+"""What holds for each table as a whole, as one small frame that the pairs look up: settings, states and holes."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    DayTimeIntervalType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from lakeaudit.config import Table
+from lakeaudit.evidence.protocol import Claims, Hole, TableState
+from lakeaudit.keys import Location
+from lakeaudit.pipeline.dataframes import small
+
+TABLE_FACTS = StructType(
+    [
+        StructField("name", StringType()),
+        StructField("root_length", LongType()),
+        StructField("grace", DayTimeIntervalType()),
+        StructField("leftover_age", DayTimeIntervalType()),
+        StructField("max_upload", DayTimeIntervalType()),
+        StructField("retention", DayTimeIntervalType()),
+        StructField("stateful", BooleanType()),
+        StructField("manifest", BooleanType()),
+        StructField("complete", BooleanType()),
+        StructField("logged", BooleanType()),
+        StructField("read_at", TimestampType()),
+        StructField("horizon", TimestampType()),
+        StructField("holed", BooleanType()),
+        StructField("shares", ArrayType(StringType())),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class TableFacts:
+    """One table: its lake-file entry, the states its manifests gave, and what of them could not be read."""
+
+    table: Table
+    states: tuple[TableState, ...] = ()
+    holes: tuple[Hole, ...] = ()
+
+    @property
+    def refused(self) -> str | None:
+        return next((state.refused for state in self.states if state.refused), None)
+
+    @property
+    def holed(self) -> bool:
+        return bool(self.holes) or self.refused is not None
+
+    @property
+    def version(self) -> int | None:
+        return next((state.version for state in self.states if state.version is not None), None)
+
+    @property
+    def horizon(self) -> datetime | None:
+        """The oldest moment since which every state can be read: the latest of its manifests' horizons."""
+        known = [state.horizon for state in self.states if state.horizon is not None]
+        return max(known) if known else None
+
+    @property
+    def read_at(self) -> datetime | None:
+        return min((state.read_at for state in self.states), default=None)
+
+    @property
+    def stateful(self) -> bool:
+        return bool(self.table.state_manifests)
+
+
+def table_facts(tables: Sequence[Table], claims: Sequence[Claims]) -> list[TableFacts]:
+    """Every table of the lake with what the manifest readers say of it as a whole."""
+    states: dict[str, list[TableState]] = {table.name: [] for table in tables}
+    holes: dict[str, list[Hole]] = {table.name: [] for table in tables}
+    for read in claims:
+        for name, state in read.states.items():
+            states[name].append(state)
+        for hole in read.holes:
+            if hole.table is not None:
+                holes[hole.table].append(hole)
+    return [TableFacts(table, tuple(states[table.name]), tuple(holes[table.name])) for table in tables]
+
+
+def table_frame(spark: SparkSession, facts: Sequence[TableFacts]) -> DataFrame:
+    """One row per table of the lake, columns of TABLE_FACTS."""
+    shared = _shared([fact.table for fact in facts])
+    return small(spark, [_row(fact, shared[fact.table.name]) for fact in facts], TABLE_FACTS)
+
+
+def roots(tables: Sequence[Table]) -> dict[Location, str]:
+    """Whose place each declared location is."""
+    return {table.location: table.name for table in tables}
+
+
+def _row(fact: TableFacts, shares: list[str]) -> tuple[object, ...]:
+    table, settings = fact.table, fact.table.settings
+    retention = next((s.retention for s in fact.states if s.retention is not None), settings.retention)
+    return (
+        table.name,
+        len(table.location.prefix),
+        settings.grace,
+        settings.leftover_age,
+        settings.max_upload,
+        retention,
+        fact.stateful,
+        bool(table.manifests),
+        table.complete and not fact.refused,
+        any(manifest.kind == "delta" for manifest in table.manifests),
+        fact.read_at,
+        fact.horizon,
+        fact.holed,
+        shares,
+    )
+
+
+def _shared(tables: Sequence[Table]) -> Mapping[str, list[str]]:
+    """Sharing holds both ways, whoever declared it."""
+    pairs = {(table.name, other) for table in tables for other in table.shares}
+    pairs |= {(other, name) for name, other in pairs}
+    return {table.name: sorted(other for name, other in pairs if name == table.name) for table in tables}

@@ -1,0 +1,164 @@
+"""What one block alone cannot show, checked on the plain data, so that it is told beside every other problem.
+
+Each check takes the data as it is, wrong or right, and says nothing of what it cannot read: the models do.
+"""
+
+from collections.abc import Callable, Iterator
+from itertools import chain
+
+from lakeaudit.config.parsers import parse_location
+from lakeaudit.config.problems import Found, Path, quoted, suggest
+from lakeaudit.config.vocabulary import BUILT, NOT_BUILT
+from lakeaudit.keys import Location
+
+Data = dict[str, object]
+
+
+def check(data: Data) -> list[Found]:
+    """Every problem between the blocks of a file."""
+    return list(chain.from_iterable(each(data) for each in CHECKS))
+
+
+def _listed(block: object) -> list[object]:
+    return block if isinstance(block, list) else []
+
+
+def _entries(data: Data, key: str, path: Path = ()) -> Iterator[tuple[Path, Data]]:
+    """The mappings of a list, each with its path."""
+    for index, entry in enumerate(_listed(data.get(key))):
+        if isinstance(entry, dict):
+            yield (*path, key, index), entry
+
+
+def _place(entry: Data, key: str = "location") -> Location | None:
+    value = entry.get(key)
+    try:
+        return parse_location(value) if isinstance(value, str) else None
+    except ValueError:
+        return None
+
+
+def _kinded(data: Data) -> Iterator[tuple[Path, str, object]]:
+    """Every entry that needs a kind: its path, the vocabulary it draws on, the entry."""
+    for block in ("inventories", "metastores", "events", "alerts"):
+        for index, entry in enumerate(_listed(data.get(block))):
+            yield (block, index), block, entry
+    for path, table in _entries(data, "tables"):
+        for index, entry in enumerate(_listed(table.get("manifests"))):
+            yield (*path, "manifests", index), "manifests", entry
+
+
+def kinds(data: Data) -> Iterator[Found]:
+    """Entries without a kind, of an unknown kind, or of one that is not built yet."""
+    for path, block, entry in _kinded(data):
+        if not isinstance(entry, dict):
+            yield Found(path, "must be a mapping with a kind", f"write {{kind: {_first(block)}, ...}}")
+        elif "kind" not in entry:
+            yield Found(path, "'kind' is missing", suggest("", BUILT[block] or NOT_BUILT[block]))
+        else:
+            yield from _unusable(path, block, entry["kind"])
+
+
+def _first(block: str) -> str:
+    return (*BUILT[block], *NOT_BUILT[block])[0]
+
+
+def _unusable(path: Path, block: str, kind: object) -> Iterator[Found]:
+    if kind in NOT_BUILT[block]:
+        built = f"this version reads {', '.join(BUILT[block])}" if BUILT[block] else "leave the entry out"
+        yield Found(path, f"kind {kind} is not built yet", built)
+    elif kind not in BUILT[block]:
+        yield Found(path, f"unknown kind {quoted(kind)}", suggest(kind, (*BUILT[block], *NOT_BUILT[block])))
+
+
+def discover(data: Data) -> Iterator[Found]:
+    """Tables that would have to be found first."""
+    for path, table in _entries(data, "tables"):
+        if "discover" in table:
+            yield Found(path, "discover is not built yet", "name each table with its location")
+
+
+def names(data: Data) -> Iterator[Found]:
+    """Two tables of one name."""
+    first: dict[str, Path] = {}
+    for path, table in _entries(data, "tables"):
+        name = table.get("name")
+        if isinstance(name, str) and name and first.setdefault(name, path) != path:
+            yield Found(
+                (*path, "name"), f"a second table {quoted(name)}", "each table needs a name of its own"
+            )
+
+
+def locations(data: Data) -> Iterator[Found]:
+    """Two tables in one place."""
+    first: dict[Location, object] = {}
+    for path, table in _entries(data, "tables"):
+        place = _place(table)
+        if place in first:
+            what = f"the table {quoted(first[place])} has this location already"
+            yield Found((*path, "location"), what, "a location belongs to one table")
+        elif place is not None:
+            first[place] = table.get("name")
+
+
+def results(data: Data) -> Iterator[Found]:
+    """Results among what is audited, or the other way round."""
+    place = _place(data, "results")
+    if place is None:
+        return
+    for path, table in _entries(data, "tables"):
+        own = _place(table)
+        if own and (own == place or own.holds(*place)):
+            what = f"the results lie inside the table {quoted(table.get('name'))}"
+            yield Found(("results",), what, "write them to a place of their own")
+        elif own and place.holds(*own):
+            yield Found((*path, "location"), "the table lies inside results", "write results elsewhere")
+    for index, watched in enumerate(_listed(data.get("watch"))):
+        own = _place({"location": watched})
+        if own and (own == place or own.holds(*place)):
+            yield Found(("watch", index), "the results lie inside this place", "write results elsewhere")
+
+
+def shares(data: Data) -> Iterator[Found]:
+    """Files shared with a table that is not there."""
+    names = (table.get("name") for _, table in _entries(data, "tables"))
+    known = list(dict.fromkeys(name for name in names if isinstance(name, str)))
+    for path, table in _entries(data, "tables"):
+        for index, other in enumerate(_listed(table.get("shares"))):
+            here = (*path, "shares", index)
+            if isinstance(other, str) and other and other == table.get("name"):
+                yield Found(here, "the table itself", "name another table")
+            elif isinstance(other, str) and other and other not in known:
+                yield Found(here, f"no table is called {quoted(other)}", suggest(other, known))
+
+
+def ignore(data: Data) -> Iterator[Found]:
+    """An entry that would ignore everything."""
+    for path, entry in _entries(data, "ignore"):
+        if not {"paths", "tables", "kinds"} & entry.keys():
+            yield Found(path, "says nothing of what to ignore", "give at least one of paths, tables, kinds")
+
+
+def s3guard(data: Data) -> Iterator[Found]:
+    """A store with neither a table nor an export."""
+    for path, entry in _entries(data, "metastores"):
+        if entry.get("kind") == "s3guard" and not {"table", "export"} & entry.keys():
+            yield Found(path, "neither table nor export", "table: its name in DynamoDB, or export: a folder")
+
+
+def repeats(data: Data) -> Iterator[Found]:
+    """One source named twice in a block."""
+    tables = (_entries(table, "manifests", path) for path, table in _entries(data, "tables"))
+    for block in (_entries(data, "inventories"), _entries(data, "metastores"), *tables):
+        first: set[tuple[object, ...]] = set()
+        for path, entry in block:
+            kind, names = entry.get("kind"), (entry.get("table"), entry.get("export"))
+            same = (str(kind), _place(entry), *map(str, names))
+            if same in first:
+                yield Found(path, "the same source a second time", "keep one of them")
+            first.add(same)
+
+
+CHECKS: tuple[Callable[[Data], Iterator[Found]], ...] = (
+    *(kinds, discover, names, locations, results, shares, ignore, s3guard, repeats),
+)

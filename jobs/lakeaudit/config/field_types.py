@@ -1,0 +1,218 @@
+"""The scalar types of the lake file's models: each reads its written form and refuses the rest with a hint.
+
+A validator never repeats the value in its message: whoever reports it shows what was written in the file, and
+nothing of a value that may hold a secret.
+"""
+
+import re
+from collections.abc import Callable
+from datetime import date, timedelta
+from functools import partial
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field, PlainValidator, WithJsonSchema
+from pydantic_core import PydanticCustomError
+
+from lakeaudit.config.globs import glob_to_regex
+from lakeaudit.config.parsers import (
+    parse_day,
+    parse_duration,
+    parse_endpoint,
+    parse_location,
+    parse_matching,
+    parse_size,
+)
+from lakeaudit.config.vocabulary import FINDINGS
+from lakeaudit.keys import Location
+
+
+def refuse(what: str, hint: str, *, quiet: bool = False) -> PydanticCustomError:
+    """A refused value; `quiet` keeps the value itself out of the report."""
+    return PydanticCustomError("lake_value", "{what}", {"what": what, "hint": hint, "quiet": quiet})
+
+
+def written(
+    parse: Callable[[str], object], what: str, hint: str, *, ready: type | None = None, quiet: bool = False
+) -> PlainValidator:
+    """Text goes through `parse`; an instance of `ready` is taken as it is; the rest is refused."""
+
+    def validate(value: object) -> object:
+        if ready is not None and type(value) is ready:
+            return value
+        try:
+            if isinstance(value, str):
+                return parse(value)
+        except ValueError:
+            pass
+        raise refuse(what, hint, quiet=quiet)
+
+    return PlainValidator(validate)
+
+
+def shown(pattern: str | None = None, **more: object) -> WithJsonSchema:
+    """How the written form stands in the JSON Schema."""
+    return WithJsonSchema({"type": "string", **({"pattern": pattern} if pattern else {}), **more})
+
+
+def _ttl(text: str) -> timedelta | None:
+    return None if text == "none" else parse_duration(text)
+
+
+def _glob(text: str) -> str:
+    if not text:
+        raise ValueError("empty")
+    glob_to_regex(text)
+    return text
+
+
+def _path_glob(text: str) -> str:
+    if text.startswith("/") or "://" in text:
+        raise ValueError("not relative")
+    return _glob(text)
+
+
+def _finding(text: str) -> str:
+    if text not in FINDINGS:
+        raise ValueError("unknown kind")
+    return text
+
+
+def _integer(value: object) -> int:
+    """Digits in quotes are what an expanded variable leaves; true and 1.0 count nothing."""
+    if isinstance(value, str) and re.fullmatch("[0-9]{1,18}", value):
+        return int(value)
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 63:
+        return value
+    raise refuse("not a whole number", "write a number such as 400")
+
+
+def _number(value: object) -> object:
+    if isinstance(value, str) and re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?", value):
+        return float(value)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return value
+    raise refuse("not a number", "write a number such as 0.2")
+
+
+def _flag(value: object) -> bool:
+    if isinstance(value, bool):
+        return value
+    if value in ("true", "false"):
+        return value == "true"
+    raise refuse("neither true nor false", "write true or false")
+
+
+def _off(value: object) -> object:
+    """YAML reads a bare `off` as false."""
+    return "off" if value is False else value
+
+
+LAKE_NAME = r"^[A-Za-z0-9._-]+$"
+TEXTFILE = r"^/.+\.prom$"
+"""Prometheus's node exporter reads files of that ending alone."""
+ENV_NAME = r"^[A-Za-z_][A-Za-z0-9_]*$"
+REGION = r"^[a-z0-9-]+$"
+ARN = r"^arn:[!-~]+$"
+DYNAMODB_NAME = r"^[A-Za-z0-9_.-]{3,255}$"
+TABLE_NAME = r"^[^\s\x00-\x1f\x7f]([^\x00-\x1f\x7f]*[^\s\x00-\x1f\x7f])?$"
+SCHEDULE = r"^(@[a-z]+|[^\s@]+([ \t]+[^\s]+){4,6})$"
+"""A preset of Airflow's, or the five to seven fields of a cron expression; Airflow checks what stands in them."""
+FREE_TEXT = r"^[\s\S]*\S[\s\S]*$"
+LOCATION = r"^(s3a?://|s3n://|file:/|/)"
+
+DURATION_HINT = "write 0s, 30m, 24h or 7d"
+LOCATION_HINT = "write s3://bucket/prefix, file:///data/prefix or an absolute path"
+ENV_HINT = "write the name of an environment variable, never the address itself"
+PATH_HINT = "write a pattern below the table's location, such as **/_expectations/**"
+
+Severity = Literal["critical", "error", "warning", "info"]
+SeverityOrOff = Literal["critical", "error", "warning", "info", "off"]
+WrittenSeverity = Annotated[SeverityOrOff, BeforeValidator(_off)]
+
+Duration = Annotated[
+    timedelta,
+    written(parse_duration, "not a duration", DURATION_HINT, ready=timedelta),
+    shown("^[0-9]{1,10}[smhd]$"),
+]
+Ttl = Annotated[
+    timedelta | None,
+    written(_ttl, "not a duration", f"{DURATION_HINT}, or none", ready=timedelta),
+    shown("^([0-9]{1,10}[smhd]|none)$"),
+]
+Size = Annotated[
+    int, written(parse_size, "not a size", "write 1B, 4KiB or 8MiB"), shown("^[0-9]{1,19}([KMGT]i)?B$")
+]
+Day = Annotated[date, written(parse_day, "not a date", "write 2027-06-01", ready=date), shown(format="date")]
+Place = Annotated[
+    Location, written(parse_location, "not a location", LOCATION_HINT, ready=Location), shown(LOCATION)
+]
+Endpoint = Annotated[
+    str,
+    written(parse_endpoint, "not an endpoint", "write http://host:port and nothing after it", quiet=True),
+    shown("^https?://"),
+]
+EnvName = Annotated[
+    str,
+    written(partial(parse_matching, ENV_NAME), "not the name of a variable", ENV_HINT, quiet=True),
+    shown(ENV_NAME),
+]
+Textfile = Annotated[
+    str,
+    written(partial(parse_matching, TEXTFILE), "not a file for metrics", "write /var/lib/.../lakeaudit.prom"),
+    shown(TEXTFILE),
+]
+LakeName = Annotated[
+    str,
+    written(partial(parse_matching, LAKE_NAME), "not a name for a lake", "letters, digits, . _ and -"),
+    shown(LAKE_NAME),
+]
+TableName = Annotated[
+    str,
+    written(partial(parse_matching, TABLE_NAME), "not a name for a table", "one line; quote a number"),
+    shown(TABLE_NAME),
+]
+Region = Annotated[
+    str, written(partial(parse_matching, REGION), "not a region", "write us-east-1"), shown(REGION)
+]
+RoleArn = Annotated[
+    str,
+    written(partial(parse_matching, ARN), "not a role", "write arn:aws:iam::123456789012:role/name"),
+    shown(ARN),
+]
+TopicArn = Annotated[
+    str,
+    written(partial(parse_matching, ARN), "not a topic", "write arn:aws:sns:us-east-1:123456789012:name"),
+    shown(ARN),
+]
+DynamoName = Annotated[
+    str,
+    written(
+        partial(parse_matching, DYNAMODB_NAME),
+        "not the name of a DynamoDB table",
+        "3 to 255 letters, digits, . _ -",
+    ),
+    shown(DYNAMODB_NAME),
+]
+Text = Annotated[
+    str, written(partial(parse_matching, FREE_TEXT), "no text", "write some text; quote a number"), shown()
+]
+Glob = Annotated[
+    str, written(_glob, "not a pattern", "write a name or a pattern such as sales.*"), shown(minLength=1)
+]
+PathGlob = Annotated[str, written(_path_glob, "not a pattern below a table", PATH_HINT), shown(minLength=1)]
+Schedule = Annotated[
+    str,
+    written(
+        partial(parse_matching, SCHEDULE),
+        "not a schedule",
+        'write a cron expression such as "0 5 * * *", or "@daily"',
+    ),
+    shown(SCHEDULE),
+]
+FindingKind = Annotated[
+    str, written(_finding, "unknown kind of finding", ""), WithJsonSchema({"enum": list(FINDINGS)})
+]
+Limit = Annotated[int, Field(ge=0), BeforeValidator(_integer)]
+Count = Annotated[int, Field(ge=1), BeforeValidator(_integer)]
+Share = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False), BeforeValidator(_number)]
+Flag = Annotated[bool, BeforeValidator(_flag)]

@@ -1,0 +1,133 @@
+"""What the models refuse, told in the lake file's own terms."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, get_args
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from lakeaudit.config.file import LakeFile
+from lakeaudit.config.problems import Found, Path, quoted, suggest
+from lakeaudit.config.secrets import without_query
+from lakeaudit.config.vocabulary import BUILT, FINDINGS, NOT_BUILT
+from lakeaudit.config.yaml_document import Document
+
+SHAPES: Mapping[str, tuple[str, str]] = {
+    "tuple_type": ("must be a list", "write [one, two], or one entry a line, each after a dash"),
+    "dict_type": ("must be a mapping", "write {key: value}, or one key: value a line"),
+    "model_type": ("must be a mapping", "write {key: value}, or one key: value a line"),
+    "model_attributes_type": ("must be a mapping", "write {key: value}, or one key: value a line"),
+    "too_short": ("names nothing", "give at least one entry"),
+}
+
+BOUNDS = {
+    "greater_than": "more than",
+    "greater_than_equal": "at least",
+    "less_than": "less than",
+    "less_than_equal": "at most",
+}
+
+
+def refusals(error: ValidationError, document: Document) -> list[Found]:
+    """One problem for each refusal of a model."""
+    details = error.errors(include_url=False)
+    return [_found(detail, document) for detail in details if not _echo(detail)]
+
+
+def _echo(detail: ErrorDetails) -> bool:
+    """A list whose entries were all refused is not an empty list: pydantic counts what is left of it."""
+    return detail["type"] == "too_short" and bool(detail["input"])
+
+
+def _found(detail: ErrorDetails, document: Document) -> Found:
+    path = _path(detail["loc"], document.data)
+    kind, context = detail["type"], detail.get("ctx", {})
+    if kind == "missing":
+        return Found((*path, detail["loc"][-1]), "is missing", "every entry of this kind needs it")
+    if kind == "extra_forbidden":
+        return Found(path, "unknown key", suggest(path[-1], keys_at(detail["loc"][:-1])))
+    if kind in SHAPES:
+        return Found(path, *SHAPES[kind])
+    if kind == "literal_error":
+        return _outside(path, detail, document)
+    if kind == "lake_value":
+        return _value(path, detail, document)
+    if kind in BOUNDS:
+        return Found(path, f"out of bounds{_written(path, document)}", f"{BOUNDS[kind]} {_bound(context)}")
+    return Found(path, f"not allowed{_written(path, document)}", _lower(detail["msg"]))
+
+
+def _path(loc: Path, data: object) -> Path:
+    """Where in the data a model's location points; tags of unions stand for nothing there."""
+    path: list[str | int] = []
+    for part in loc:
+        inside = isinstance(data, dict) and part in data
+        if inside or (isinstance(data, list) and isinstance(part, int) and part < len(data)):
+            path.append(part)
+            data = data[part]  # type: ignore[index]
+    return tuple(path)
+
+
+def _outside(path: Path, detail: ErrorDetails, document: Document) -> Found:
+    """A word outside its vocabulary."""
+    word = document.written.get(path, "")
+    if path[-2:] == ("confirm", "mode") and word in NOT_BUILT["mode"]:
+        return Found(path, f"confirm mode {word} is not built yet", f"one of: {', '.join(BUILT['mode'])}")
+    expected = detail.get("ctx", {}).get("expected", "")
+    words = [part.strip(" '") for part in expected.replace(" or ", ",").split(",")]
+    return Found(path, f"must not be {quoted(word)}", suggest(word, words))
+
+
+def _value(path: Path, detail: ErrorDetails, document: Document) -> Found:
+    context: dict[str, Any] = detail.get("ctx", {})
+    if detail["loc"][-1] == "[key]":
+        return Found(path, context["what"], suggest(path[-1], FINDINGS))
+    shown = "" if context["quiet"] else _written(path, document)
+    hint = context["hint"] or suggest(document.written.get(path, ""), FINDINGS)
+    return Found(path, f"{context['what']}{shown}", hint)
+
+
+def _written(path: Path, document: Document) -> str:
+    return f": {quoted(without_query(document.written[path]))}" if path in document.written else ""
+
+
+def _bound(context: Mapping[str, Any]) -> str:
+    return next((f"{context[name]:g}" for name in ("gt", "ge", "lt", "le") if name in context), "")
+
+
+def _lower(message: str) -> str:
+    return message[:1].lower() + message[1:]
+
+
+def keys_at(loc: Path) -> list[str]:
+    """The keys that may stand in the block at a model's location."""
+    models: list[type[BaseModel]] = [LakeFile]
+    for part in loc:
+        tagged = [model for model in models if part in _tags(model)]
+        if tagged:
+            models = tagged
+        elif isinstance(part, str):
+            models = [inner for model in models for inner in _inside(model, part)] or models
+    return sorted({name for model in models for name in keys_of(model)})
+
+
+def keys_of(model: type[BaseModel]) -> dict[str, object]:
+    """The keys of a block as written, each with its annotation."""
+    return {field.alias or name: field.annotation for name, field in model.model_fields.items()}
+
+
+def models_in(annotation: object) -> Iterator[type[BaseModel]]:
+    """The blocks that an annotation can hold."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for inner in get_args(annotation):
+        yield from models_in(inner)
+
+
+def _inside(model: type[BaseModel], key: str) -> Iterator[type[BaseModel]]:
+    return models_in(keys_of(model).get(key))
+
+
+def _tags(model: type[BaseModel]) -> tuple[object, ...]:
+    field = model.model_fields.get("kind")
+    return get_args(field.annotation) if field else ()

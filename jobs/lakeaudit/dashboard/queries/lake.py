@@ -1,0 +1,251 @@
+"""The lake as a whole: how each table stands, what was decided of it, and what came and went by day."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime
+
+from lakeaudit.config import Lake
+from lakeaudit.dashboard.queries.audit_health import troubles
+from lakeaudit.dashboard.queries.sql_fragments import PUBLISHED_RUNS, UNKNOWN_PARTS, standing
+from lakeaudit.kinds import SEVERITIES
+from lakeaudit.report.coverage_view import STANDINGS, Judged, judged
+from lakeaudit.report.formatting import count, duration
+from lakeaudit.report.summary import AT_STAKE, by_kind, by_severity, rank, table_label
+from lakeaudit.report.verdict import Verdict, verdict
+from lakeaudit.results.read import PUBLISHED, Results, Row
+from lakeaudit.results.sql import ask, text
+
+DAYS = 60
+"""Days of the trend, the last ones on which anything changed."""
+
+
+@dataclass(frozen=True)
+class Held:
+    """What the ledger holds of one table: numbers by standing and severity, and since when the oldest is open."""
+
+    numbers: Mapping[str, Mapping[str, int]]
+    since: datetime | None
+
+    def by_severity(self, of: str) -> Mapping[str, int]:
+        return self.numbers.get(of, {})
+
+    def number(self, of: str) -> int:
+        return sum(self.by_severity(of).values())
+
+
+@dataclass(frozen=True)
+class Looked:
+    """The last published run that looked at a table, and what it could decide."""
+
+    judged: Judged
+    run_id: str
+    as_of: datetime
+    finished_at: datetime
+    status: str
+
+
+@dataclass(frozen=True)
+class Health:
+    """One table as it stands now.
+
+    `level` is the worst severity that is open; else `unjudged`, unless a look that is not too old decided all of it:
+    then `fine`. `reason` says why it is no better than that.
+    """
+
+    table: str
+    level: str
+    reason: str
+    held: Held
+    looked: Looked | None
+
+    @property
+    def doubt(self) -> str:
+        """The reason in two words; empty where there is none."""
+        if not self.reason:
+            return ""
+        decided = self.looked.judged.standing if self.looked else "nothing"
+        return STANDINGS[decided] if decided != "whole" else "cannot tell"
+
+
+@dataclass(frozen=True)
+class Day:
+    """What changed on one day, and what was open, accepted or not, at its end."""
+
+    day: date
+    opened: int
+    reopened: int
+    resolved: int
+    open: int
+
+
+@dataclass(frozen=True)
+class LakeFigures:
+    """Everything the first page shows."""
+
+    run: Row | None
+    verdict: Verdict | None
+    tables: tuple[Health, ...]
+    totals: Held
+    days: tuple[Day, ...]
+    troubles: tuple[str, ...] = field(default=())
+
+
+NOTHING = Held({}, None)
+
+
+def lake_figures(results: Results, lake: Lake, now: datetime) -> LakeFigures:
+    """All of the first page, from one state of the results."""
+    runs = results.runs()
+    run = next((run for run in reversed(runs) if run["status"] in PUBLISHED), None)
+    held = held_by_table(results, now)
+    tables = healths(lake, held, looked_at(results), now) if run else ()
+    totals = _summed(held.values())
+    return LakeFigures(
+        run=run,
+        verdict=headline(results, run) if run else None,
+        tables=tables,
+        totals=totals,
+        days=days(results),
+        troubles=tuple(troubles(runs, lake.overdue, now)),
+    )
+
+
+def held_by_table(results: Results, now: datetime) -> dict[str, Held]:
+    """By table what is open, accepted or pending."""
+    sql = f"""SELECT table_name, severity, {standing(now)} AS standing, count(*) AS number, min(first_seen_at) AS since
+        FROM discrepancies WHERE state <> 'resolved' GROUP BY table_name, severity, standing"""
+    found: dict[str, list[Row]] = {}
+    for row in ask(results, sql, "discrepancies"):
+        found.setdefault(table_label(row["table_name"]), []).append(row)
+    return {table: _held(rows) for table, rows in found.items()}
+
+
+def _held(rows: Sequence[Row]) -> Held:
+    numbers: dict[str, dict[str, int]] = {}
+    for row in sorted(rows, key=lambda row: rank(row["severity"])):
+        numbers.setdefault(row["standing"], {})[row["severity"]] = row["number"]
+    return Held(numbers, min((row["since"] for row in rows if row["standing"] == "open"), default=None))
+
+
+def _summed(parts: Collection[Held]) -> Held:
+    numbers: dict[str, dict[str, int]] = {}
+    for part in parts:
+        for of, by in part.numbers.items():
+            into = numbers.setdefault(of, {})
+            for severity, number in by.items():
+                into[severity] = into.get(severity, 0) + number
+    return Held(numbers, min((part.since for part in parts if part.since), default=None))
+
+
+def looked_at(results: Results) -> dict[str, Looked]:
+    """By table the last published run that has a word on it."""
+    sql = f"""SELECT coverage.*, last.as_of, last.finished_at, last.run_status FROM coverage JOIN (
+            SELECT *, row_number() OVER (PARTITION BY table_name ORDER BY finished_at DESC, run_id DESC) AS at FROM (
+                SELECT DISTINCT coalesce(coverage.table_name, '') AS table_name, runs.run_id, runs.as_of,
+                    runs.finished_at, runs.status AS run_status
+                FROM coverage JOIN runs ON coverage.run_id = runs.run_id
+                WHERE {PUBLISHED_RUNS.replace("status", "runs.status")})
+        ) last ON coverage.run_id = last.run_id AND coalesce(coverage.table_name, '') = last.table_name
+        WHERE last.at = 1"""
+    rows = ask(results, sql, "coverage", "runs")
+    by_table: dict[str, list[Row]] = {}
+    for row in rows:
+        by_table.setdefault(row["table_name"] or "", []).append(row)
+    return {table_label(name or None): _looked(rows) for name, rows in by_table.items()}
+
+
+def _looked(rows: Sequence[Row]) -> Looked:
+    (table,) = judged(rows)
+    first = rows[0]
+    return Looked(table, first["run_id"], first["as_of"], first["finished_at"], first["run_status"])
+
+
+def healths(
+    lake: Lake, held: Mapping[str, Held], looked: Mapping[str, Looked], now: datetime
+) -> tuple[Health, ...]:
+    """Every table of the lake file, the ledger or the coverage, the worst first."""
+    names = dict.fromkeys([*(table.name for table in lake.tables), *held, *looked])
+    found = [_health(name, held.get(name, NOTHING), looked.get(name), lake, now) for name in names]
+    return tuple(sorted(found, key=_worst_first))
+
+
+LEVELS = (*AT_STAKE, "unjudged", SEVERITIES[-1], "fine")
+"""Worst first: what could not be judged is worse than what is known to be old rubbish."""
+
+
+def _worst_first(health: Health) -> tuple[int, int, str]:
+    level = LEVELS.index(health.level) if health.level in LEVELS else 0
+    return level, -health.held.by_severity("open").get(health.level, 0), health.table
+
+
+def _health(table: str, held: Held, looked: Looked | None, lake: Lake, now: datetime) -> Health:
+    worst = next(iter(held.by_severity("open")), None)
+    doubt = _doubt(looked, lake, now)
+    if worst is not None and worst != SEVERITIES[-1]:
+        return Health(table, worst, doubt, held, looked)
+    pending = held.number("pending")
+    doubt = doubt or (f"{count(pending)} found and not yet confirmed" if pending else "")
+    return Health(table, "unjudged" if doubt else worst or "fine", doubt, held, looked)
+
+
+def _doubt(looked: Looked | None, lake: Lake, now: datetime) -> str:
+    """Why nothing good may be said of a table; empty where it may."""
+    if looked is None:
+        return "nothing decided: no published run looked at it"
+    if looked.judged.standing in ("nothing", "idle"):
+        return "nothing decided"
+    if looked.status == "suspect":
+        return "the evidence of its last audit is suspect"
+    if looked.judged.standing == "part":
+        return "partly decided"
+    if looked.finished_at < now - lake.overdue:
+        return f"last looked at {duration(now - looked.finished_at)} ago"
+    return ""
+
+
+def headline(results: Results, run: Row) -> Verdict:
+    """The report's verdict on a run."""
+    totals = _totals(results, run["run_id"])
+    tables = judged(results.coverage(run["run_id"]))
+    return verdict(run, by_kind(totals), by_severity(totals), tables, _answers(results, run["run_id"]))
+
+
+def _totals(results: Results, run_id: str) -> list[Row]:
+    sql = f"""SELECT kind, severity, table_name, NULL AS partition_path, count(*) AS findings, sum(files) AS files,
+            sum(rows_at_stake) AS rows_at_stake, sum(bytes_at_stake) AS bytes_at_stake,
+            min(recoverable_until) AS recoverable_until
+        FROM findings WHERE run_id = {text(run_id)} GROUP BY kind, severity, table_name, {UNKNOWN_PARTS}"""
+    return ask(results, sql, "findings")
+
+
+def _answers(results: Results, run_id: str) -> list[Row]:
+    """For each finding its severity and whether it can come back: the same few rows over and over."""
+    sql = f"""SELECT severity, recoverable, count(*) AS number FROM findings WHERE run_id = {text(run_id)}
+        GROUP BY severity, recoverable"""
+    return [row for row in ask(results, sql, "findings") for _ in range(row["number"])]
+
+
+def days(results: Results) -> tuple[Day, ...]:
+    """The last days on which discrepancies opened or were resolved, oldest first.
+
+    What was open at the end of a day, accepted or not, is counted back from what is open now.
+    """
+    sql = "SELECT count(*) AS open FROM discrepancies WHERE state = 'open'"
+    open_now = sum(row["open"] for row in ask(results, sql, "discrepancies"))
+    sql = f"""SELECT CAST(at AS DATE) AS day, count(*) FILTER (WHERE transition = 'opened') AS opened,
+            count(*) FILTER (WHERE transition = 'reopened') AS reopened,
+            count(*) FILTER (WHERE transition = 'resolved') AS resolved
+        FROM transitions WHERE transition IN ('opened', 'reopened', 'resolved')
+            AND (run_id IS NULL OR run_id IN (SELECT run_id FROM runs WHERE {PUBLISHED_RUNS}))
+        GROUP BY 1 ORDER BY 1 DESC LIMIT {DAYS}"""
+    return counted_back(ask(results, sql, "transitions", "runs"), open_now)
+
+
+def counted_back(newest_first: Sequence[Row], open_now: int) -> tuple[Day, ...]:
+    """Days from their changes and what is open after the last of them."""
+    found: list[Day] = []
+    left = open_now
+    for row in newest_first:
+        found.append(Day(**row, open=max(left, 0)))
+        left += row["resolved"] - row["opened"] - row["reopened"]
+    return tuple(reversed(found))

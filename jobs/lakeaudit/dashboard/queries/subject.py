@@ -1,0 +1,108 @@
+"""One discrepancy, or one file: its claims, whether it can come back and how, its history, the files behind a group."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from urllib.parse import quote
+
+from lakeaudit.report.formatting import shell_word
+from lakeaudit.results.read import Results, Row
+from lakeaudit.results.sql import ask, text, texts
+
+LEFTOVERS = 200
+"""Files of a group that are named; the rest is a number."""
+SIDES = ("manifest", "metastore", "storage")
+CLAIMS = ("size", "etag", "version_id", "time")
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What the results hold of one subject.
+
+    `rows` are its rows of the ledger, the one asked for first; `findings` are the last published run's about the same
+    file; `history` has the transitions of all `rows`, oldest first; `files` are those behind a group of leftovers, the
+    largest first, of `files_known` that the last runs named.
+    """
+
+    rows: Sequence[Row]
+    findings: Sequence[Row]
+    history: Sequence[Row]
+    files: Sequence[Row]
+    files_known: int
+
+
+def subject_of(results: Results, discrepancy_id: str) -> Subject | None:
+    """What is known of a discrepancy; None where the ledger has none of that id."""
+    found = _rows(results, f"discrepancy_id = {text(discrepancy_id)}")
+    if not found:
+        return None
+    asked = found[0]
+    if asked["subject_type"] != "file":
+        return _subject(results, [asked], [])
+    return file_of(results, asked["bucket"], asked["key"], discrepancy_id)
+
+
+def file_of(results: Results, bucket: str, key: str, first: str = "") -> Subject:
+    """What is known of a file, whatever discrepancies it has."""
+    about = f"bucket = {text(bucket)} AND key = {text(key)}"
+    rows = sorted(
+        _rows(results, about), key=lambda row: (row["discrepancy_id"] != first, row["state"] == "resolved")
+    )
+    run = results.last_published()
+    findings = _findings(results, run["run_id"], about) if run else []
+    return _subject(results, rows, findings)
+
+
+def _rows(results: Results, where: str) -> list[Row]:
+    return ask(results, f"SELECT * FROM discrepancies WHERE {where}", "discrepancies")
+
+
+def _findings(results: Results, run_id: str, about: str) -> list[Row]:
+    return ask(results, f"SELECT * FROM findings WHERE run_id = {text(run_id)} AND {about}", "findings")
+
+
+def _subject(results: Results, rows: Sequence[Row], findings: Sequence[Row]) -> Subject:
+    ids = tuple(row["discrepancy_id"] for row in rows)
+    groups = tuple(row["discrepancy_id"] for row in rows if row["axis"] == "leftover")
+    files, known = _behind(results, groups) if groups else ([], 0)
+    return Subject(rows, findings, _history(results, ids), files, known)
+
+
+def _history(results: Results, ids: tuple[str, ...]) -> list[Row]:
+    if not ids:
+        return []
+    sql = f"SELECT * FROM transitions WHERE discrepancy_id IN ({texts(ids)}) ORDER BY at, transition_id"
+    return ask(results, sql, "transitions")
+
+
+def _behind(results: Results, groups: tuple[str, ...]) -> tuple[list[Row], int]:
+    where = f"WHERE discrepancy_id IN ({texts(groups)})"
+    counted = ask(results, f"SELECT count(*) AS known FROM leftover_files {where}", "leftover_files")
+    sql = f"""SELECT bucket, key, size, modified_at, category FROM leftover_files {where}
+        ORDER BY size DESC NULLS LAST, key LIMIT {LEFTOVERS}"""
+    return ask(results, sql, "leftover_files"), sum(row["known"] for row in counted)
+
+
+def claims(row: Row) -> dict[str, dict[str, object]]:
+    """By what is claimed (size, etag ...) what each side says; only what any of them says."""
+    told = {what: {side: row[f"{side}_{what}"] for side in SIDES} for what in CLAIMS}
+    return {what: said for what, said in told.items() if any(value is not None for value in said.values())}
+
+
+def way_back(row: Row) -> list[str]:
+    """The steps by which a file can come back; empty where none is known."""
+    if row["recoverable"] != "yes" or not row["bucket"]:
+        return []
+    place = f"--bucket {shell_word(row['bucket'])} --key {shell_word(row['key'])}"
+    version = row["recovery_version_id"]
+    look = f"aws s3api list-object-versions --bucket {shell_word(row['bucket'])} --prefix {shell_word(row['key'])}"
+    if row["recovery"] == "delete_marker":
+        return [look, f"aws s3api delete-object {place} --version-id VERSION_ID_OF_THE_DELETE_MARKER"]
+    if row["recovery"] == "older_version" and version is not None:
+        source = shell_word(f"{_quoted(row['bucket'])}/{_quoted(row['key'])}?versionId={version}")
+        return [look, f"aws s3api copy-object {place} --copy-source {source}"]
+    return [look]
+
+
+def _quoted(name: str) -> str:
+    """As S3 wants the source of a copy: percent-encoded."""
+    return quote(name, errors="surrogatepass")

@@ -1,0 +1,210 @@
+"""One table: what is broken in it, where, since when, why, and whether it can come back."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from lakeaudit.dashboard.queries.lake import Day, counted_back
+from lakeaudit.dashboard.queries.sql_fragments import (
+    PUBLISHED_RUNS,
+    UNKNOWN_PARTS,
+    WORST_FIRST,
+    of_table,
+    standing,
+)
+from lakeaudit.report.summary import Amount, rank
+from lakeaudit.results.read import Results, Row
+from lakeaudit.results.sql import ask, text, texts
+
+PAGE_ROWS = 50
+"""Discrepancies on a page of a list."""
+PARTITIONS = 2000
+"""Partitions drawn, the worst ones; the rest is a number."""
+COMMITS = 50
+
+
+@dataclass(frozen=True)
+class Broken:
+    """Discrepancies of one kind, severity and standing in a table.
+
+    `since` is the evidence that first showed any of them; `answers` says of how many it is yes, no or unknown that they
+    can come back, `until` when the first of these is beyond it; `why` is what was said of one of them, `causes` are
+    known causes.
+    """
+
+    kind: str
+    severity: str
+    standing: str
+    number: int
+    files: Amount
+    rows: Amount
+    bytes: Amount
+    since: datetime | None
+    last: datetime | None
+    until: datetime | None
+    answers: Mapping[str, int]
+    why: str | None
+    causes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Partition:
+    """What is open in one partition; `path` is empty for what is about the table as a whole."""
+
+    path: str
+    worst: str
+    by_severity: Mapping[str, int]
+
+    @property
+    def number(self) -> int:
+        return sum(self.by_severity.values())
+
+
+@dataclass(frozen=True)
+class Commit:
+    """A state of the table that open discrepancies are about: what was lost of it."""
+
+    version: int | None
+    commit_id: str | None
+    kind: str
+    number: int
+    committed: datetime | None
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a list is narrowed down to; empty means any. `like` is a part of the subject."""
+
+    standings: tuple[str, ...] = ("open",)
+    severities: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ()
+    partition: str | None = None
+    like: str = ""
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A page of a list, and how many there are in all."""
+
+    rows: Sequence[Row]
+    total: int
+
+
+@dataclass(frozen=True)
+class Partitions:
+    """The worst partitions with something open, by path, and how many more there are."""
+
+    shown: tuple[Partition, ...] = field(default=())
+    rest: int = 0
+
+
+def broken(results: Results, table: str, now: datetime) -> tuple[Broken, ...]:
+    """What is not resolved in a table, the worst and most first."""
+    sql = f"""SELECT kind, severity, {standing(now)} AS standing, recoverable, cause, count(*) AS number,
+            sum(files) AS files, sum(rows_at_stake) AS rows_at_stake, sum(bytes_at_stake) AS bytes_at_stake,
+            min(first_seen_at) AS since, max(last_evidence_at) AS last, min(recoverable_until) AS until,
+            min(explanation) AS why
+        FROM discrepancies WHERE state <> 'resolved' AND {of_table(table)}
+        GROUP BY kind, severity, standing, recoverable, cause, {UNKNOWN_PARTS}"""
+    groups: dict[tuple[str, str, str], list[Row]] = {}
+    for row in ask(results, sql, "discrepancies"):
+        groups.setdefault((row["kind"], row["severity"], row["standing"]), []).append(row)
+    found = [_broken(rows) for rows in groups.values()]
+    return tuple(
+        sorted(found, key=lambda each: (rank(each.severity), -each.number, each.kind, each.standing))
+    )
+
+
+def _broken(rows: Sequence[Row]) -> Broken:
+    first, answers = rows[0], dict[str, int]()
+    for row in rows:
+        if row["recoverable"]:
+            answers[row["recoverable"]] = answers.get(row["recoverable"], 0) + row["number"]
+    return Broken(
+        kind=first["kind"],
+        severity=first["severity"],
+        standing=first["standing"],
+        number=sum(row["number"] for row in rows),
+        files=Amount.of(row["files"] for row in rows),
+        rows=Amount.of(row["rows_at_stake"] for row in rows),
+        bytes=Amount.of(row["bytes_at_stake"] for row in rows),
+        since=min((row["since"] for row in rows if row["since"]), default=None),
+        last=max((row["last"] for row in rows if row["last"]), default=None),
+        until=min((row["until"] for row in rows if row["until"]), default=None),
+        answers=answers,
+        why=min((row["why"] for row in rows if row["why"]), default=None),
+        causes=tuple(sorted({row["cause"] for row in rows if row["cause"]})),
+    )
+
+
+def partitions(results: Results, table: str, now: datetime) -> Partitions:
+    """Where it is open and accepted by nobody."""
+    sql = f"""SELECT coalesce(partition_path, '') AS path, severity, count(*) AS number
+        FROM discrepancies WHERE {standing(now)} = 'open' AND {of_table(table)} GROUP BY path, severity"""
+    by_path: dict[str, dict[str, int]] = {}
+    for row in ask(results, sql, "discrepancies"):
+        by_path.setdefault(row["path"], {})[row["severity"]] = row["number"]
+    found = [
+        Partition(path, min(by, key=rank), {name: by[name] for name in sorted(by, key=rank)})
+        for path, by in by_path.items()
+    ]
+    worst = sorted(found, key=lambda each: (rank(each.worst), -each.by_severity[each.worst], each.path))
+    return Partitions(tuple(worst[:PARTITIONS]), max(len(worst) - PARTITIONS, 0))
+
+
+def table_days(results: Results, table: str) -> tuple[Day, ...]:
+    """The last days on which discrepancies of a table opened or were resolved, oldest first."""
+    (held,) = ask(
+        results, f"SELECT count(*) AS open FROM discrepancies WHERE state = 'open' AND {of_table(table)}",
+        "discrepancies",
+    ) or [{"open": 0}]  # fmt: skip
+    sql = f"""SELECT CAST(at AS DATE) AS day, count(*) FILTER (WHERE transition = 'opened') AS opened,
+            count(*) FILTER (WHERE transition = 'reopened') AS reopened,
+            count(*) FILTER (WHERE transition = 'resolved') AS resolved
+        FROM transitions WHERE transition IN ('opened', 'reopened', 'resolved')
+            AND discrepancy_id IN (SELECT discrepancy_id FROM discrepancies WHERE {of_table(table)})
+            AND (run_id IS NULL OR run_id IN (SELECT run_id FROM runs WHERE {PUBLISHED_RUNS}))
+        GROUP BY 1 ORDER BY 1 DESC LIMIT 60"""
+    return counted_back(ask(results, sql, "transitions", "discrepancies", "runs"), held["open"])
+
+
+def commits(results: Results, table: str, now: datetime) -> tuple[Commit, ...]:
+    """Versions and commits that what is open goes back to, the newest first; none where no row says them."""
+    sql = f"""SELECT table_version AS version, commit_id, kind, count(*) AS number, min(manifest_time) AS committed
+        FROM discrepancies WHERE {standing(now)} = 'open' AND {of_table(table)}
+            AND (table_version IS NOT NULL OR commit_id IS NOT NULL)
+        GROUP BY table_version, commit_id, kind
+        ORDER BY version DESC NULLS LAST, committed DESC NULLS LAST, kind LIMIT {COMMITS}"""
+    return tuple(Commit(**row) for row in ask(results, sql, "discrepancies"))
+
+
+_LISTED = (
+    "discrepancy_id, kind, severity, subject_type, subject, partition_path, rows_at_stake, bytes_at_stake, files, "
+    "first_seen_at, recoverable, recovery, recoverable_until, explanation, state, ack_by, ack_until, resolution"
+)
+
+
+def listed(results: Results, table: str, wanted: Wanted, now: datetime, page: int) -> Listed:
+    """A page of a table's discrepancies, the worst first; pages begin at 1."""
+    where = " AND ".join([of_table(table), *_conditions(wanted, now)])
+    (counted,) = ask(
+        results, f"SELECT count(*) AS total FROM discrepancies WHERE {where}", "discrepancies"
+    ) or [{"total": 0}]
+    sql = f"""SELECT {_LISTED}, {standing(now)} AS standing FROM discrepancies WHERE {where}
+        ORDER BY {WORST_FIRST} LIMIT {PAGE_ROWS} OFFSET {PAGE_ROWS * (page - 1)}"""
+    return Listed(ask(results, sql, "discrepancies"), counted["total"])
+
+
+def _conditions(wanted: Wanted, now: datetime) -> list[str]:
+    told = []
+    if wanted.standings:
+        told.append(f"{standing(now)} IN ({texts(wanted.standings)})")
+    if wanted.severities:
+        told.append(f"severity IN ({texts(wanted.severities)})")
+    if wanted.kinds:
+        told.append(f"kind IN ({texts(wanted.kinds)})")
+    if wanted.partition is not None:
+        told.append(f"coalesce(partition_path, '') = {text(wanted.partition)}")
+    if wanted.like:
+        told.append(f"strpos(subject, {text(wanted.like)}) > 0")
+    return told

@@ -1,0 +1,226 @@
+"""How things are shown on every page, and how stored text is kept from acting there.
+
+Everything that was read may be hostile. Streamlit takes most texts for Markdown, with arrows, emoji, formulas and bare
+addresses of its own on top, so stored text goes through one of three doors: `st.text` or `st.code`, which interpret
+nothing; `literal`, a code span; `prose`, where every word that could mean anything becomes a code span.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from lakeaudit.errors import AuditError, LakeFileError
+from lakeaudit.report.formatting import UNKNOWN, count, size, visible
+from lakeaudit.report.summary import Amount
+
+COLOURS = {
+    "critical": "red",
+    "error": "orange",
+    "warning": "yellow",
+    "info": "blue",
+    "fine": "green",
+    "unjudged": "violet",
+}
+"""Only `fine` is green."""
+
+PAGES = "/pages"
+"""Where the session keeps its pages by name."""
+
+CALLED = {"unjudged": "cannot tell", "fine": "quiet"}
+
+_NAME = r"[A-Za-z0-9]+(?:[._=/'-][A-Za-z0-9]+)*"
+_TAME = re.compile(
+    rf"\(?{_NAME}[%]?\)?[,;.:]?|\d{{1,3}}(?:,\d{{3}})+[,;.:]?|\d\d:\d\d:\d\dZ\)?[,;.]?|[%\u2014\u2265]"
+)
+_TELLING = re.compile(r"www\.|https?|ftp|^\(?\d+[.)]$|^\((?:c|r|tm|p)\)", re.IGNORECASE)
+"""What Markdown, or Streamlit on top of it, makes a link, a list or a sign of, though it is letters and digits."""
+
+
+def literal(value: object) -> str:
+    """A stored value as a Markdown code span that holds exactly it."""
+    if value is None:
+        return UNKNOWN
+    text = re.sub(" {2,}", lambda spaces: r"\x20" * len(spaces[0]), visible(str(value)))
+    if not text:
+        return "(empty)"
+    fence = "`" * (max((len(run) for run in re.findall("`+", text)), default=0) + 1)
+    edge = " " if "`" in (text[0], text[-1]) else ""
+    return f"{fence}{edge}{text}{edge}{fence}"
+
+
+def prose(sentence: str) -> str:
+    """A sentence with stored words in it as Markdown: what is not a plain word is a code span."""
+    words = visible(sentence).split(" ")
+    return " ".join(word if _tame(word) else literal(word or r"\x20") for word in words)
+
+
+def _tame(word: str) -> bool:
+    return _TAME.fullmatch(word) is not None and _TELLING.search(word) is None
+
+
+def shortened(text: str, most: int = 90) -> str:
+    """The text with its middle left out where it is long: both ends of a key say what it is."""
+    return text if len(text) <= most else f"{text[: most // 3]}\u2026{text[-(most - most // 3) :]}"
+
+
+def badge(level: str, words: str | None = None) -> str:
+    """A severity, or other words of ours, as a coloured mark."""
+    if level not in COLOURS:
+        return literal(level)
+    return f":{COLOURS[level]}-badge[{words or CALLED.get(level, level)}]"
+
+
+def link(page: str, label: str, **chosen: str) -> None:
+    """A link to another page, with what is chosen there; the label is Markdown that the caller has made safe."""
+    st.page_link(st.session_state[PAGES][page], label=label, query_params=chosen)
+
+
+def title(level: str | None, text: str, kicker: str = "") -> None:
+    """The head of a page: what it is about, and how that stands."""
+    if kicker:
+        st.caption(kicker)
+    st.title(prose(text), anchor=False)
+    if level:
+        st.markdown(badge(level))
+
+
+def section(words: str) -> None:
+    """The head of a part of a page, in words of ours."""
+    st.header(words, anchor=False)
+
+
+def grid(columns: Sequence[str], rows: Sequence[Sequence[object]], alt: str) -> None:
+    """A real table of texts; cells are Markdown that the caller has made safe."""
+    frame = pd.DataFrame([[str(cell) for cell in row] for row in rows], columns=list(columns), dtype=str)
+    st.table(frame, border="horizontal", hide_index=True, alt=alt)
+
+
+def facts(named: Mapping[str, object], alt: str) -> None:
+    """Names and stored values beside each other; what is unknown is left out."""
+    rows = [(name, literal(value)) for name, value in named.items() if value is not None]
+    if rows:
+        frame = pd.DataFrame(rows, columns=["what", "value"], dtype=str)
+        st.table(frame, border="horizontal", hide_index=True, hide_header=True, alt=alt)
+
+
+def amount(value: Amount, *, of_bytes: bool = False) -> str:
+    """A sum in words; where a part of it is unknown, it is at least that."""
+    told = size(value.known) if of_bytes else count(value.known)
+    return told if value.whole or value.known is None else f"\u2265 {told}"
+
+
+def number(value: int | None, noun: str) -> str:
+    """1 file, 2 files."""
+    return f"{count(value)} {noun}{'' if value == 1 else 's'}"
+
+
+def files(value: Amount) -> str:
+    """Of a sum of files."""
+    return number(1, "file") if value == Amount(1, whole=True) else f"{amount(value)} files"
+
+
+def plain(sentence: str) -> None:
+    """A sentence with stored words in it, as it is."""
+    st.text(visible(sentence))
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """A failure inside becomes one sentence on the page, with the way out, and never a traceback."""
+    try:
+        yield
+    except LakeFileError as error:
+        failure(str(error), "mend the lake file, then reload")
+    except AuditError as error:
+        failure(f"{error.where}: {error.what}", error.way_out)
+    except Exception as error:  # noqa: BLE001 - a page says what happened, the rest of the session goes on
+        first = next(iter(str(error).splitlines()), "")[:200]
+        failure(f"unexpected {type(error).__name__}: {first}", "reload; if it stays, please report it")
+
+
+def failure(what: str, way_out: str) -> None:
+    """What cannot be shown, and what to do about it."""
+    with st.container(border=True):
+        st.markdown(":red-badge[cannot be shown]")
+        for line in what.split("\n"):
+            plain(line)
+        st.caption("What to do")
+        plain(way_out)
+
+
+class Address:
+    """The page's own address: what is chosen lives there and nowhere else, so that every view can be shared.
+
+    Its values are hostile: what is not offered is not chosen.
+    """
+
+    def __init__(self, page: str) -> None:
+        self._page = page
+
+    def given(self, name: str) -> str | None:
+        """A text as it stands there."""
+        value = st.query_params.get(name)
+        return None if value is None else value.encode("utf-8", "replace").decode()
+
+    def number(self, name: str, most: int) -> int:
+        """A whole number from 1 on."""
+        given = self.given(name) or ""
+        wanted = int(given) if re.fullmatch(r"[0-9]{1,9}", given) else 1
+        return min(max(wanted, 1), max(most, 1))
+
+    def several(
+        self, name: str, label: str, options: Sequence[str], default: Sequence[str] = ()
+    ) -> tuple[str, ...]:
+        """A choice of several."""
+        there = st.query_params.get_all(name) if name in st.query_params else list(default)
+        key = self._key(name)
+        st.session_state[key] = [value for value in options if value in there]
+        chosen = st.multiselect(
+            label, options, key=key, on_change=self._put, args=(name,), format_func=visible
+        )
+        return tuple(chosen)
+
+    def one(self, name: str, label: str, options: Sequence[str]) -> str | None:
+        """A choice of one; None where nothing is chosen."""
+        key, given = self._key(name), self.given(name)
+        st.session_state[key] = given if given in options else None
+        chosen: str | None = st.selectbox(
+            label, options, key=key, index=None, on_change=self._put, args=(name,), format_func=visible
+        )
+        return chosen
+
+    def typed(self, name: str, label: str, help: str | None = None) -> str:  # noqa: A002 - Streamlit's own word
+        """A text that is typed."""
+        key = self._key(name)
+        st.session_state[key] = (self.given(name) or "")[:2000]
+        return st.text_input(label, key=key, on_change=self._put, args=(name,), help=help)
+
+    def pages(self, name: str, total: int, size: int) -> int:
+        """Which page of a list is shown, with buttons to the next ones."""
+        last = max(-(-total // size), 1)
+        page = self.number(name, last)
+        if last > 1:
+            with st.container(horizontal=True, vertical_alignment="center"):
+                back, on = page <= 1, page >= last
+                st.button(
+                    "Previous", key=f"{name}-back", disabled=back, on_click=self._go, args=(name, page - 1)
+                )
+                st.button("Next", key=f"{name}-on", disabled=on, on_click=self._go, args=(name, page + 1))
+                st.caption(f"page {count(page)} of {count(last)}")
+        return page
+
+    def _key(self, name: str) -> str:
+        return f"{self._page}/{name}"
+
+    def _go(self, name: str, page: int) -> None:
+        st.query_params[name] = str(page)
+
+    def _put(self, name: str) -> None:
+        value: Any = st.session_state[self._key(name)]
+        st.query_params[name] = [*value] if isinstance(value, list) and value else value or ""
+        if "page" in st.query_params:
+            del st.query_params["page"]

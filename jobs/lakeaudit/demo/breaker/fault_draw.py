@@ -1,0 +1,99 @@
+"""The catalogue of acts, and the draw."""
+
+from collections.abc import Callable
+
+from lakeaudit.demo.breaker import content, leftover, manifest_faults, metastore, tree
+from lakeaudit.demo.breaker.faults import Fault, NoVictim
+from lakeaudit.demo.breaker.lake_state import Site
+
+Act = Callable[[Site], Fault]
+
+CATALOGUE: tuple[Act, ...] = (
+    content.delete_live_file,
+    content.purge_live_file,
+    content.delete_and_tell_the_store,
+    content.delete_recorded_file,
+    content.delete_deletion_vector,
+    content.delete_under_clone,
+    content.vacuum_under_clone,
+    content.delete_history_file,
+    content.sweep_history,
+    content.truncate_file,
+    content.append_to_file,
+    content.empty_file,
+    content.change_recorded_bytes,
+    content.change_unrecorded_bytes,
+    content.rewrite_unrecorded_bytes,
+    content.rewrite_recorded_bytes,
+    content.archive_file,
+    content.deep_archive_file,
+    content.cool_recorded_file,
+    leftover.stray_data_file,
+    leftover.copy_in_partition,
+    leftover.copy_to_other_partition,
+    leftover.stray_deletion_vector,
+    leftover.leave_task_attempt,
+    leftover.leave_magic_file,
+    leftover.leave_spark_staging,
+    leftover.leave_hive_staging,
+    leftover.leave_impala_staging,
+    leftover.leave_half_copy,
+    leftover.bring_back_vacuumed,
+    leftover.bring_back_forgotten,
+    leftover.begin_upload,
+    metastore.forget_live_file,
+    metastore.forget_trusted_file,
+    metastore.write_behind_the_store,
+    metastore.copy_behind_the_store,
+    metastore.bury_live_file,
+    metastore.bury_live_file_long_ago,
+    metastore.bury_removed_file,
+    metastore.invent_file,
+    metastore.delete_behind_the_store,
+    metastore.falsify_size,
+    metastore.falsify_etag,
+    metastore.falsify_version,
+    metastore.falsify_expired_size,
+    metastore.overwrite_behind_the_store,
+    tree.orphan_folder,
+    tree.bury_folder,
+    tree.flatten_folder,
+    tree.write_below_file,
+    tree.turn_file_into_folder,
+    tree.lose_length,
+    tree.lose_etag,
+    tree.lose_update_time,
+    tree.lose_every_time,
+    tree.garble_row,
+    manifest_faults.lose_commit_file,
+    manifest_faults.tear_commit_file,
+    manifest_faults.promise_file,
+    manifest_faults.lose_commit_of_file,
+    manifest_faults.promise_plain_file,
+    manifest_faults.record_wrong_size,
+    manifest_faults.claim_neighbours_file,
+    manifest_faults.commit_copy,
+    manifest_faults.commit_twice,
+    manifest_faults.remove_and_keep,
+)
+
+
+def break_lake(site: Site, count: int) -> list[Fault]:
+    """Do `count` acts, each as seldom as possible, or as many as the lake has victims for."""
+    faults: list[Fault] = []
+    able = list(CATALOGUE)
+    while able and len(faults) < count:
+        site.rng.shuffle(able)
+        able = [act for act in able if _done(act, site, faults, count)]
+    return faults
+
+
+def _done(act: Act, site: Site, faults: list[Fault], count: int) -> bool:
+    """Whether the act may be drawn again."""
+    if len(faults) >= count:
+        return True
+    try:
+        faults.append(act(site))
+    except NoVictim:
+        return False
+    return True

@@ -1,0 +1,230 @@
+"""The lake as the breaker sees it: one bucket, its tables as the description names them, and what is already taken."""
+
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from lakeaudit.demo.breaker.deltalog import DeltaLog, replay
+from lakeaudit.demo.breaker.faults import Expected, NoVictim
+from lakeaudit.demo.breaker.s3guard_rows import Guard, Row
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+    from mypy_boto3_s3 import S3Client
+
+DESCRIPTION = "demo/lake.json"
+SACRIFICED = ("broken_log", "swept", "unreadable")
+"""Roles of tables that are there to be ruined whole: no other act touches them."""
+EXPIRES_AT_ONCE = ("vacuumed", "cleaned")
+"""Roles of Delta tables that promise removed files to nobody."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table by the description: kind is delta, file_list or none; `guard` names its S3Guard table, if any.
+
+    `role` is what its story makes it good for, such as `clone` or `vacuumed`; `lists` is the folder of its file lists.
+    """
+
+    name: str
+    location: str
+    kind: str
+    role: str
+    guard: str | None = None
+    lists: str | None = None
+
+
+class Site:
+    """What can be broken. Objects and rows that an act has used are taken: no other act touches them."""
+
+    def __init__(self, s3: "S3Client", dynamodb: "DynamoDBClient", bucket: str, rng: Random) -> None:
+        self.s3, self.bucket, self.rng = s3, bucket, rng
+        told = json.loads(self.body(DESCRIPTION))
+        self.tables = {table["name"]: Table(**table) for table in told["tables"]}
+        self.guards = {name: Guard(dynamodb, name, bucket) for name in told["guards"]}
+        self.taken: set[str] = set()
+        self._logs: dict[str, DeltaLog] = {}
+        self._lists: dict[str, dict[str, dict[str, Any]]] = {}
+        self.objects: dict[str, dict[str, Any]] = {}
+        for page in s3.get_paginator("list_objects_v2").paginate(Bucket=bucket):
+            for found in page.get("Contents", []):
+                self.objects[found["Key"]] = {"size": found["Size"], "etag": found["ETag"].strip('"')}
+        for table in self.tables.values():  # as they are before the first act: one of them tears a log
+            self.claims(table)
+
+    # what is there
+
+    def owner(self, key: str) -> Table:
+        """The table whose location is the longest that holds the key."""
+        holding = [table for table in self.tables.values() if key.startswith(f"{table.location}/")]
+        return max(holding, key=lambda table: len(table.location))
+
+    def log(self, table: Table) -> DeltaLog:
+        """The table's newest state. Behind a cleaned-up log every present data file of these tables is live."""
+        if table.name not in self._logs:
+            self._logs[table.name] = self._replayed(table)
+        return self._logs[table.name]
+
+    def claims(self, table: Table) -> dict[str, dict[str, Any]]:
+        """Key -> what the table's own manifest records of its live files."""
+        if table.kind == "delta":
+            return self.log(table).live
+        if table.lists and table.name not in self._lists:
+            self._lists[table.name] = self._listed(table.lists)
+        return self._lists.get(table.name, {})
+
+    def table(self, role: str) -> Table:
+        """The table of a role that only one has."""
+        return next(table for table in self.tables.values() if table.role == role)
+
+    def live_in(self, key: str) -> list[str]:
+        """Names of the tables whose state lists the key now."""
+        return [table.name for table in self.tables.values() if key in self.claims(table)]
+
+    def history_in(self, key: str) -> list[str]:
+        """Names of Delta tables that removed the key and may still be asked for it."""
+        keeping = [t for t in self.tables.values() if t.kind == "delta" and t.role not in EXPIRES_AT_ONCE]
+        return [table.name for table in keeping if key in self.log(table).removed]
+
+    def guard_of(self, key: str) -> Guard | None:
+        """The S3Guard table that watches over the key."""
+        guard = self.owner(key).guard
+        return self.guards[guard] if guard else None
+
+    def entry(self, key: str) -> Row | None:
+        """The live S3Guard row of a file."""
+        guard = self.guard_of(key)
+        return guard.live_file(key) if guard else None
+
+    @cached_property
+    def vacuumed(self) -> dict[str, str]:
+        """Keys of data files under a delete marker -> the marker's version id."""
+        pages = self.s3.get_paginator("list_object_versions").paginate(Bucket=self.bucket)
+        markers = [marker for page in pages for marker in page.get("DeleteMarkers", [])]
+        return {m["Key"]: m["VersionId"] for m in markers if m["IsLatest"] and m["Key"].endswith(".parquet")}
+
+    # choosing
+
+    def live_files(self, *roles: str, kinds: tuple[str, ...] = ("delta", "file_list")) -> list[str]:
+        """Free data files that a table of one of these roles (none: any that is not sacrificed) lists now."""
+        tables = [
+            table for table in self.tables.values() if table.kind in kinds and self._asked(table, roles)
+        ]
+        return sorted({key for table in tables for key in self.claims(table) if self.is_free(key)})
+
+    def plain_files(self, *roles: str) -> list[str]:
+        """Free objects of tables without a manifest."""
+        places = [
+            f"{t.location}/" for t in self.tables.values() if t.kind == "none" and self._asked(t, roles)
+        ]
+        found = (key for key in self.objects if key.startswith(tuple(places)) and not key.endswith("/"))
+        return sorted(key for key in found if self.is_free(key))
+
+    def is_free(self, key: str) -> bool:
+        """Present, and neither the key nor its folder is taken."""
+        return key in self.objects and key not in self.taken and folder_of(key) not in self.taken
+
+    def pick(self, candidates: list[str]) -> str:
+        """One of the candidates, now taken."""
+        if not candidates:
+            raise NoVictim
+        chosen = self.rng.choice(candidates)
+        self.taken.add(chosen)
+        return chosen
+
+    def new_key(self, folder: str, name: str = "part-{}-c000.snappy.parquet") -> str:
+        """A name that nothing has yet, now taken; `folder` ends in a slash."""
+        key = folder + name.format(f"{self.rng.getrandbits(64):016x}")
+        self.taken.add(key)
+        return key
+
+    # acting
+
+    def body(self, key: str) -> bytes:
+        """The bytes that storage serves."""
+        return self.s3.get_object(Bucket=self.bucket, Key=key)["Body"].read()
+
+    def put(self, key: str, body: bytes, **options: Any) -> None:
+        """Write an object, whatever was there."""
+        answer = self.s3.put_object(Bucket=self.bucket, Key=key, Body=body, **options)
+        self.objects[key] = {
+            "size": len(body),
+            "etag": answer["ETag"].strip('"'),
+            "version": answer.get("VersionId"),
+        }
+        self._lists.clear()
+
+    def delete(self, key: str) -> None:
+        """Delete as any client does: on a versioned bucket a delete marker goes on top."""
+        self.s3.delete_object(Bucket=self.bucket, Key=key)
+        self.objects.pop(key, None)
+
+    def purge(self, key: str) -> None:
+        """Delete every version, for good."""
+        page = self.s3.list_object_versions(Bucket=self.bucket, Prefix=key)
+        for version in [*page.get("Versions", []), *page.get("DeleteMarkers", [])]:
+            if version["Key"] == key:
+                self.s3.delete_object(Bucket=self.bucket, Key=key, VersionId=version["VersionId"])
+        self.objects.pop(key, None)
+
+    def bring_back(self, key: str) -> None:
+        """Take the delete marker away: the old version is current again, with its old time."""
+        self.s3.delete_object(Bucket=self.bucket, Key=key, VersionId=self.vacuumed[key])
+        self.objects[key] = {"size": -1, "etag": ""}
+
+    def commit(self, table: Table, *actions: dict[str, Any]) -> None:
+        """Append a commit to the table's log, as a writer would."""
+        version = self.log(table).version + 1
+        text = "".join(json.dumps(action) + "\n" for action in actions)
+        self.put(f"{table.location}/_delta_log/{version:020}.json", text.encode())
+        self._logs.pop(table.name)
+
+    # what follows
+
+    def content(self, kind: str, key: str, recoverable: str | None = None) -> list[Expected]:
+        """The finding in every table that lists the key."""
+        return [Expected("content", kind, name, key, recoverable=recoverable) for name in self.live_in(key)]
+
+    def entry_differs(self, key: str) -> list[Expected]:
+        """What S3Guard's row makes of an object that was written again."""
+        row, now = self.entry(key), self.objects[key]
+        if row is None:
+            return []
+        pairs = [
+            ("file_length", "N", str(now["size"])),
+            ("etag", "S", now["etag"]),
+            ("version_id", "S", now["version"]),
+        ]
+        stale = any(name in row and row[name][kind] != value for name, kind, value in pairs)
+        return [Expected("metastore", "metastore_stale", self.owner(key).name, key)] if stale else []
+
+    def entry_unneeded(self, key: str) -> list[Expected]:
+        """What S3Guard's row makes of an object that is gone: a phantom, unless a table lists it now."""
+        unneeded = self.entry(key) is not None and not self.live_in(key)
+        return [Expected("metastore", "phantom", self.owner(key).name, key)] if unneeded else []
+
+    def _replayed(self, table: Table) -> DeltaLog:
+        prefix = f"{table.location}/_delta_log/"
+        names = sorted(k for k in self.objects if k.startswith(prefix) and k[len(prefix) :][20:] == ".json")
+        log = replay(
+            table.location, [(int(name[len(prefix) :][:20]), self.body(name).decode()) for name in names]
+        )
+        if table.role == "cleaned":
+            below = [key for key in self.objects if key.startswith(f"{table.location}/month=")]
+            log.live |= {key: {} for key in below if key not in log.removed and key not in log.live}
+        return log
+
+    def _listed(self, prefix: str) -> dict[str, dict[str, Any]]:
+        names = sorted(key for key in self.objects if key.startswith(prefix))
+        lines = [json.loads(line) for name in names for line in self.body(name).decode().splitlines()]
+        return {line["path"].removeprefix(f"s3://{self.bucket}/"): line for line in lines if "path" in line}
+
+    def _asked(self, table: Table, roles: tuple[str, ...]) -> bool:
+        return table.role in roles if roles else table.role not in SACRIFICED
+
+
+def folder_of(key: str) -> str:
+    """The folder of a key, with its slash."""
+    return key.rstrip("/").rpartition("/")[0] + "/"

@@ -1,0 +1,221 @@
+"""The demo from top to bottom: serve, build, break, lay the nightly inventory, audit, compare, report."""
+
+import random
+import shutil
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from importlib import resources
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+from rich.console import Console
+from rich.text import Text
+
+from lakeaudit import text_output
+from lakeaudit.config import Lake
+from lakeaudit.config.load import load_lake
+from lakeaudit.demo import MOST_FAULTS, USUAL_FAULTS
+from lakeaudit.demo.breaker import Fault, Site, break_lake
+from lakeaudit.demo.compare import Comparison, compare, read_run
+from lakeaudit.demo.delta import written_by_delta_rs, written_by_spark
+from lakeaudit.demo.inventory import lay_inventory
+from lakeaudit.demo.plain_tables import build_plain, events
+from lakeaudit.demo.s3guard_tables import build_stores
+from lakeaudit.demo.server import LAKE, Server, serving
+from lakeaudit.demo.tables import TABLES, describe
+from lakeaudit.errors import BadInput
+from lakeaudit.pipeline.audit import Options, audit
+from lakeaudit.report.page import MAX_FINDINGS, PageData, render
+from lakeaudit.results.page_data import gather
+from lakeaudit.results.read import Results
+from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.endpoints import clients_of
+from lakeaudit.runtime.progress import Progress
+
+SETTLED_SECONDS = 3.0
+"""Storage notes whole seconds, and only what is written more than 2 s after a commit counts as written again."""
+MARK = ".lakeaudit-demo"
+LAKE_FILE = "lake.yaml"
+
+
+@dataclass(frozen=True)
+class Draw:
+    """What the faults are drawn by."""
+
+    seed: int
+    faults: int
+
+    @classmethod
+    def of(cls, seed: int | None, faults: int | None) -> "Draw":
+        """Fill in what was not asked for."""
+        seed = random.SystemRandom().randrange(1_000_000) if seed is None else seed
+        if faults is not None and not 0 <= faults <= MOST_FAULTS:
+            raise BadInput("--faults", f"{faults} faults cannot be made", f"ask for 0 to {MOST_FAULTS}")
+        return cls(seed, random.Random(seed).randint(*USUAL_FAULTS) if faults is None else faults)  # noqa: S311
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How the audit did, and the page that shows what it found."""
+
+    comparison: Comparison
+    page: PageData
+
+
+def tell(folder: Path, *, seed: int | None, faults: int | None, progress: Progress) -> int:
+    """The whole story; 0 exactly when the audit found what was broken and nothing else."""
+    draw = Draw.of(seed, faults)
+    prepare(folder)
+    with serving() as server, built(server, progress) as spark:
+        verdict = play(spark, server, folder, draw, progress)
+    return leave(verdict, folder, draw, progress)
+
+
+@contextmanager
+def built(server: Server, progress: Progress) -> Iterator[SparkSession]:
+    """The session that has written a healthy lake to the server; it ends with the block, the lake does not."""
+    from lakeaudit.runtime.session import build_session
+
+    with ThreadPoolExecutor(1) as beside:
+        others = beside.submit(build_without_spark, server)
+        with progress.stage("start Spark"):
+            spark = build_session("lakeaudit demo", s3=server.endpoint, small=True, brief=True)
+        try:
+            build(spark, server, others, progress)
+            yield spark
+        finally:
+            spark.stop()
+
+
+def prepare(folder: Path) -> None:
+    """An empty folder with the demo's mark; only what bears the mark is ever replaced."""
+    if folder.exists() and not (folder / MARK).is_file() and (not folder.is_dir() or any(folder.iterdir())):
+        raise BadInput(
+            str(folder), "is not a folder that a demo left", "name a folder that is empty or not there"
+        )
+    if folder.exists():
+        shutil.rmtree(folder)
+    folder.mkdir(parents=True)
+    (folder / MARK).touch()
+
+
+def build_without_spark(server: Server) -> None:
+    """The healthy tables of other writers."""
+    written_by_delta_rs(server.clients, server.endpoint)
+    build_plain(server.clients)
+
+
+def build(spark: SparkSession, server: Server, others: Future[None], progress: Progress) -> None:
+    """The rest of a healthy lake: the tables that Spark writes, and S3Guard rows for what is there."""
+    with progress.stage("write tables") as log:
+        written_by_spark(spark, server.clients)
+        events(spark, server.clients)
+        others.result()
+        describe(server.clients.s3(LAKE))
+        log.note(tables=len(TABLES))
+    written = time.monotonic()
+    with progress.stage("fill S3Guard") as log:
+        log.note(rows=build_stores(server.clients))
+    time.sleep(max(0.0, written + SETTLED_SECONDS - time.monotonic()))
+
+
+def play(spark: SparkSession, server: Server, folder: Path, draw: Draw, progress: Progress) -> Verdict:
+    """Break the healthy lake and audit it, with lake file and results in `folder`."""
+    made = damage(server.clients, draw, progress)
+    lake = load_lake(write_lake_file(folder / LAKE_FILE, folder / "results", server), {})
+    return judge(spark, lake, made, draw, progress)
+
+
+def leave(verdict: Verdict, folder: Path, draw: Draw, progress: Progress) -> int:
+    """The page for the reader, and the last words; 0 exactly when the audit was right."""
+    with progress.stage("write the report"):
+        (folder / "report.html").write_text(render(verdict.page), encoding="utf-8")
+    say(Console(), verdict, draw, folder)
+    return 0 if verdict.comparison.matched else 1
+
+
+def damage(clients: Clients, draw: Draw, progress: Progress) -> list[Fault]:
+    """Break the lake; then comes the inventory report of the night that follows."""
+    rng = random.Random(draw.seed)  # noqa: S311 - a seed that draws the same acts again
+    with progress.stage("break the lake") as log:
+        made = break_lake(Site(clients.s3(LAKE), clients.dynamodb(), LAKE, rng), draw.faults)
+        log.note(faults=len(made))
+    with progress.stage("lay the S3 Inventory report") as log:
+        kind, rows = lay_inventory(clients, rng, _next_second())
+        log.note(format=kind, rows=rows)
+    return made
+
+
+def _next_second() -> datetime:
+    """The next whole second, once it has come: what was done so far is not younger, what follows is not older."""
+    time.sleep(1.01 - datetime.now(UTC).microsecond / 1_000_000)
+    return datetime.now(UTC).replace(microsecond=0)
+
+
+def write_lake_file(file: Path, results: Path, server: Server) -> Path:
+    """The lake file, filled in and left for the reader."""
+    text = resources.files("lakeaudit.demo").joinpath(LAKE_FILE).read_text(encoding="utf-8")
+    filled = {
+        "@ENDPOINT@": server.endpoint.endpoint or "",
+        "@RESULTS@": str(results.absolute()),
+        "@FILE@": str(file),
+    }
+    for name, value in filled.items():
+        text = text.replace(name, value)
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+def judge(spark: SparkSession, lake: Lake, made: list[Fault], draw: Draw, progress: Progress) -> Verdict:
+    """Audit the lake as any other, and hold what was published against what was done."""
+    clients = clients_of(lake)
+    outcome = audit(
+        lake, Options(), spark=spark, clients=clients, clock=lambda: datetime.now(UTC), progress=progress
+    )
+    results = Results(lake.results, clients, lake.name)
+    with progress.stage("compare") as log:
+        comparison = compare(made, *read_run(results, outcome.run_id))
+        log.note(differences=len(comparison.differences))
+    page = gather(results, results.published(outcome.run_id), LAKE_FILE, datetime.now(UTC), MAX_FINDINGS)
+    told = {"seed": draw.seed, "broken": _acts(comparison), "matched": comparison.matched}
+    return Verdict(comparison, replace(page, demo=told))
+
+
+def _acts(comparison: Comparison) -> list[dict[str, str]]:
+    """The breaker's list for the page: what was done, what it had to cause, and whether that was found."""
+    return [
+        {
+            "fault": fault.act.replace("_", " "),
+            "done": fault.what,
+            "must be found as": ", ".join(sorted({expected.kind for expected in fault.expected}))
+            or "nothing: harmless",
+            "judged": "wrongly" if fault in comparison.missed else "rightly",
+        }
+        for fault in comparison.faults
+    ]
+
+
+def say(console: Console, verdict: Verdict, draw: Draw, folder: Path) -> None:
+    """The findings, then whether they are what was broken."""
+    text_output.audit(console, verdict.page)
+    console.print()
+    for difference in verdict.comparison.differences:
+        words = text_output.plain(f"{difference.act or 'audit'}: {difference.words}")
+        console.print(Text("  ").append_text(words), soft_wrap=True)
+    style = "bold green" if verdict.comparison.matched else "bold red"
+    console.print(text_output.plain(verdict.comparison.words, style), soft_wrap=True)
+    console.print(
+        text_output.plain(
+            f"Seed {draw.seed}: the same acts again with --seed {draw.seed} --faults {draw.faults}"
+        )
+    )
+    console.print(
+        text_output.plain(
+            f"The page: {folder / 'report.html'}   More: lakeaudit findings {folder / LAKE_FILE}"
+        ),
+        soft_wrap=True,
+    )

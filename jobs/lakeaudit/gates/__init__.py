@@ -1,0 +1,1 @@
+"""What must hold of a run before it is believed."""

@@ -1,0 +1,1 @@
+"""One audit from evidence to published results."""

@@ -1,0 +1,172 @@
+"""One audit from top to bottom: recall, observe, match, classify, look now, remember, publish."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import uuid4
+
+from pyspark.sql import SparkSession
+
+from lakeaudit.compare.findings import Stamp
+from lakeaudit.config import Lake, Table
+from lakeaudit.errors import BadInput, Refused
+from lakeaudit.evidence.protocol import Context
+from lakeaudit.gates.publish_gate import Guarded, guard, refusal
+from lakeaudit.keys import Location
+from lakeaudit.ledger.lease import leased
+from lakeaudit.ledger.ledger_tables import LedgerTables
+from lakeaudit.ledger.load_open import killed, recall
+from lakeaudit.ledger.update_ledger import Seen, remember
+from lakeaudit.pipeline.audit_context import bench_for
+from lakeaudit.pipeline.judge import Judgement, judge
+from lakeaudit.pipeline.partitions import Parts, parts_of
+from lakeaudit.pipeline.read_sources import observe
+from lakeaudit.pipeline.run_outcome import Outcome, conclude
+from lakeaudit.results.read import Results
+from lakeaudit.results.write import ResultsWriter, open_results
+from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.progress import Progress
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the command line asks of one audit; no tables means all, no partitions all of theirs."""
+
+    tables: tuple[str, ...] = ()
+    live: bool = False
+    partitions: tuple[str, ...] = ()
+    as_of: datetime | None = None
+    run_id: str | None = None
+
+
+def audit(
+    lake: Lake,
+    options: Options,
+    *,
+    spark: SparkSession,
+    clients: Clients,
+    clock: Callable[[], datetime],
+    progress: Progress,
+) -> Outcome:
+    """Audit the lake and publish what was found under one run id.
+
+    Raises:
+        BadInput: a table that the lake file does not name, a live audit of the past, partitions of one not live.
+        CannotPublish: the results place cannot be written.
+        Busy: another audit writes there.
+    """
+    started = clock()
+    scope = in_scope(lake, options)
+    parts = in_parts(scope, options)
+    context = _context(options, spark, clients, started)
+    stamp = Stamp(options.run_id or new_run_id(started), lake.name, context.as_of)
+    names = [table.name for table in scope]
+    with leased(lake.results, clients, stamp.run_id, progress) as still_ours:
+        with progress.stage("open results"):
+            past = Results(lake.results, clients, lake.name)
+            writer = open_results(spark, past, still_ours)
+            ledger = LedgerTables(writer)
+            ledger.bury(killed(past), started)
+            writer.put_run(_run_row(stamp, started, scope))
+            memory = recall(ledger, past, names, stamp)
+        with progress.stage("observe") as log:
+            observed = observe(lake, context, _listed(scope, parts) if options.live else ())
+            log.note(sources=len(observed.infos))
+        bench = bench_for(lake, scope, parts, observed, context, stamp, memory)
+        judgement = judge(bench, progress)
+        with progress.stage("remember") as log:
+            seen = _seen(judgement, lake)
+            changes = remember(ledger.rows(), seen, stamp, context.now, ledger.found_since)
+            log.note(**changes.counts)
+        with progress.stage("gates") as log:
+            guarded = guard(lake, observed, judgement, changes, past.again().runs(), stamp)
+            log.note(broken=len(guarded.broken))
+            if refused := refusal(guarded.broken, lake.results.uri):
+                writer.put_run(_refused(stamp, started, scope, clock(), refused, guarded))
+                raise refused
+        with progress.stage("publish") as log:
+            publish(writer, judgement, stamp, () if parts else names)
+            ledger.publish(changes)
+            standing = ledger.standing(context.now)
+            outcome = conclude(observed, judgement, guarded, standing, stamp, started, clock())
+            writer.put_run(outcome.run_row)
+            log.note(findings=sum(outcome.summary["findings"].values()))
+    spark.catalog.clearCache()  # the next audit of this session has to read its sources anew
+    return outcome
+
+
+def _refused(
+    stamp: Stamp,
+    started: datetime,
+    scope: Sequence[Table],
+    now: datetime,
+    refused: Refused,
+    guarded: Guarded,
+) -> dict[str, Any]:
+    said = {"error": str(refused), "gates": guarded.words}
+    return _run_row(stamp, started, scope) | {"status": "failed", "finished_at": now} | said
+
+
+def in_scope(lake: Lake, options: Options) -> list[Table]:
+    """The tables that were asked for."""
+    known = {table.name: table for table in lake.tables}
+    unknown = [name for name in options.tables if name not in known]
+    if unknown:
+        raise BadInput(
+            "--table", f"no table {', '.join(unknown)}", f"the lake file names {', '.join(sorted(known))}"
+        )
+    return [known[name] for name in dict.fromkeys(options.tables)] if options.tables else list(lake.tables)
+
+
+def in_parts(scope: Sequence[Table], options: Options) -> Parts:
+    """The partitions that were asked for."""
+    if options.partitions and not options.live:
+        raise BadInput("--partition", "is for a live audit", "add --live")
+    return parts_of(scope, options.partitions)
+
+
+def _listed(scope: Sequence[Table], parts: Parts) -> list[Location]:
+    """What a live audit lists."""
+    return [place for table in scope for place in parts.get(table.name, (table.location,))]
+
+
+def new_run_id(at: datetime) -> str:
+    """Sortable by time, unique without a registry."""
+    return f"{at:%Y%m%dT%H%M%SZ}-{uuid4().hex[:8]}"
+
+
+def publish(writer: ResultsWriter, judgement: Judgement, stamp: Stamp, names: Sequence[str]) -> None:
+    """Write the run's rows in the contract's order; the ledger's and the final row of `runs` come after them.
+
+    Of `names`, the tables that were audited whole, the leftover files of earlier runs go.
+    """
+    writer.put("coverage", judgement.coverage_rows, stamp.run_id)
+    writer.write("leftover_files", judgement.leftover_files, stamp.run_id, tables=names)
+    writer.write("findings", judgement.findings, stamp.run_id)
+
+
+def _seen(judgement: Judgement, lake: Lake) -> Seen:
+    known = {table.name for table in lake.tables}
+    return Seen(judgement.findings, judgement.words, judgement.looks, known)
+
+
+def _context(options: Options, spark: SparkSession, clients: Clients, now: datetime) -> Context:
+    as_of = options.as_of or now
+    if as_of > now:
+        raise BadInput("--as-of", f"{as_of:%Y-%m-%dT%H:%M:%SZ} lies in the future", "give a time up to now")
+    live = options.as_of is None
+    if options.live and not live:
+        raise BadInput("--live", "lists storage now and cannot answer for --as-of", "leave one of them out")
+    return Context(spark, clients, as_of, now, live, spark.sparkContext.defaultParallelism)
+
+
+def _run_row(stamp: Stamp, started: datetime, scope: Sequence[Table]) -> dict[str, Any]:
+    return {
+        "run_id": stamp.run_id,
+        "lake": stamp.lake,
+        "as_of": stamp.as_of,
+        "started_at": started,
+        "status": "running",
+        "tables_expected": len(scope),
+    }

@@ -1,0 +1,161 @@
+"""Outcome: what one audit says of itself: the summary object, the final row of `runs` and the exit code."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from lakeaudit import __version__
+from lakeaudit.compare.ceiling import doubts
+from lakeaudit.compare.findings import Stamp
+from lakeaudit.evidence.protocol import SourceInfo
+from lakeaudit.gates.publish_gate import Guarded
+from lakeaudit.ledger.ledger_tables import Standing
+from lakeaudit.pipeline.judge import Judgement
+from lakeaudit.pipeline.read_sources import Observed
+from lakeaudit.row_formats import iso
+
+DECIDED = ("consistent", "findings", "ignored")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """`summary` is the object of `--format json`; `exit_code` leaves `--fail-on` to the command line.
+
+    `pressing` counts findings by severity without those that a person has accepted; `warnings` are what the sources
+    had to say of themselves.
+    """
+
+    run_id: str
+    status: str
+    summary: dict[str, Any]
+    exit_code: int
+    run_row: dict[str, Any]
+    pressing: Mapping[str, int]
+    warnings: tuple[str, ...] = field(default=())
+
+
+def conclude(
+    observed: Observed,
+    judgement: Judgement,
+    guarded: Guarded,
+    standing: Standing,
+    stamp: Stamp,
+    started: datetime,
+    finished: datetime,
+) -> Outcome:
+    """Everything that is said of the run once its findings and the ledger stand."""
+    tables = _tables(judgement.coverage_rows)
+    status = _status(judgement)
+    kinds = guarded.tally.kinds
+    pressing = kinds if standing.accepted is None else _kinds(_without(judgement.findings, standing.accepted))
+    infos = [_source(info, judgement.counts.get(info.id, {})) for info in observed.infos]
+    summary = {
+        "run_id": stamp.run_id,
+        "lake": stamp.lake,
+        "status": status,
+        "as_of": iso(stamp.as_of),
+        "started_at": iso(started),
+        "finished_at": iso(finished),
+        "tables": tables,
+        "sources": [{name: _told(value) for name, value in info.items()} for info in infos],
+        "coverage": _coverage(judgement.coverage_rows),
+        "findings": _summed(kinds, "kind"),
+        "severities": _summed(kinds, "severity"),
+        "states": dict(standing.states),
+        "retry": status == "failed" and any(hole.may_pass for hole in judgement.holes),
+    }
+    row = {
+        "run_id": stamp.run_id,
+        "lake": stamp.lake,
+        "as_of": stamp.as_of,
+        "started_at": started,
+        "finished_at": finished,
+        "status": status,
+        "sources": infos,
+        "tables_expected": len(tables),
+        "tables_audited": sum(state != "off" for state in tables.values()),
+        "error": "; ".join(trial.words for trial in doubts(judgement.trials)) or None,
+        "version": __version__,
+        "gates": guarded.words,
+    }
+    overtaken = any(row["status"] == "overtaken" for row in judgement.coverage_rows)
+    code = 13 if overtaken else {"complete": 0, "partial": 3, "failed": 10, "suspect": 12}[status]
+    severities = _summed(pressing, "severity")
+    warnings = (*observed.warnings, *guarded.words)
+    return Outcome(stamp.run_id, status, summary, code, row, severities, warnings)
+
+
+def _status(judgement: Judgement) -> str:
+    """The run's status.
+
+    suspect: a source lacks too much to be believed; failed: nothing could be decided although something stood in the
+    way; partial: something could not be used.
+    """
+    rows = judgement.coverage_rows
+    if doubts(judgement.trials):
+        return "suspect"
+    partial = [row for row in rows if row["status"] == "partial" and row["reason"] not in judgement.as_asked]
+    in_the_way = bool(judgement.holes) or bool(partial)
+    decided = sum(row[name] for row in rows for name in DECIDED)
+    if in_the_way and not decided and not any(row["status"] == "complete" for row in rows):
+        return "failed"
+    return "partial" if in_the_way else "complete"
+
+
+def _tables(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """A table is off where every axis is, partial where any is, else complete."""
+    states: dict[str, set[str]] = {}
+    for row in rows:
+        states.setdefault(row["table_name"], set()).add(row["status"])
+    return {name: _table(found) for name, found in states.items()}
+
+
+def _table(states: set[str]) -> str:
+    if states == {"off"}:
+        return "off"
+    return "partial" if "partial" in states else "complete"
+
+
+def _coverage(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    told: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        axis = {name: row[name] for name in ("status", "decided_share", "reason")}
+        told.setdefault(row["table_name"], {})[row["axis"]] = axis
+    return told
+
+
+def _kinds(found: DataFrame) -> list[dict[str, Any]]:
+    """Small: kinds x severities."""
+    return [row.asDict() for row in found.groupBy("kind", "severity").count().collect()]
+
+
+def _without(found: DataFrame, accepted: DataFrame) -> DataFrame:
+    return found.join(accepted, "discrepancy_id", "left_anti")
+
+
+def _summed(kinds: Sequence[Mapping[str, Any]], name: str) -> dict[str, int]:
+    summed: dict[str, int] = {}
+    for row in kinds:
+        summed[row[name]] = summed.get(row[name], 0) + row["count"]
+    return dict(sorted(summed.items()))
+
+
+def _source(info: SourceInfo, counts: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "role": info.role,
+        "kind": info.kind,
+        "location": info.location,
+        "identity": info.identity,
+        "cut_from": info.cut.start if info.cut else None,
+        "cut_to": info.cut.end if info.cut else None,
+        "rows": counts.get("rows", info.rows),
+        "rejected": counts.get("rejected", info.rejected),
+        "seconds": info.seconds,
+    }
+
+
+def _told(value: Any) -> Any:
+    return iso(value) if isinstance(value, datetime) else value

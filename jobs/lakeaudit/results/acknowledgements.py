@@ -1,0 +1,81 @@
+"""What people change in the ledger, through delta-rs: a command of seconds, without a JVM."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+
+import pyarrow as pa
+
+from lakeaudit.digests import digest
+from lakeaudit.results import delta_writer
+from lakeaudit.results.read import Results, Row
+
+ACKNOWLEDGED = "acknowledged"
+_TIME = pa.timestamp("us", "UTC")
+_ACK = pa.schema(
+    [
+        *((name, pa.string()) for name in ("discrepancy_id", "lake", "ack_by", "ack_reason")),
+        ("ack_until", _TIME),
+    ]
+)
+_TEXTS = (
+    *("transition_id", "run_id", "lake", "discrepancy_id", "transition"),
+    *("from_kind", "to_kind", "from_severity", "to_severity", "reason"),
+)
+_TRANSITION = pa.schema([*((name, pa.string()) for name in _TEXTS), ("at", _TIME)])
+
+
+@dataclass(frozen=True)
+class Ack:
+    """Who accepts discrepancies, why and until when; all None: they are not accepted any more."""
+
+    ack_by: str | None = None
+    ack_reason: str | None = None
+    ack_until: datetime | None = None
+
+
+def put_ack(results: Results, ids: Sequence[str], ack: Ack) -> None:
+    """Set who accepts these discrepancies; nothing else of them changes.
+
+    Raises:
+        CannotPublish: the ledger cannot be written.
+    """
+    rows = [{"discrepancy_id": each, "lake": results.lake} | asdict(ack) for each in ids]
+    _merge(results, rows, "old.lake = new.lake AND old.discrepancy_id = new.discrepancy_id")
+
+
+def put_ack_on_all(results: Results, ack: Ack) -> None:
+    """The same for everything that is pending or open."""
+    row = {"discrepancy_id": None, "lake": results.lake} | asdict(ack)
+    _merge(results, [row], "old.lake = new.lake AND old.state IN ('pending', 'open')")
+
+
+def tell(results: Results, rows: Sequence[Row], ack: Ack, at: datetime) -> None:
+    """A transition `acknowledged` for each of these rows (discrepancy_id, kind, severity) of the ledger."""
+    told = _table([_transition(row, results.lake, ack, at) for row in rows], _TRANSITION)
+    delta_writer.append(results, "transitions", told)
+
+
+def _transition(row: Row, lake: str, ack: Ack, at: datetime) -> Row:
+    parts = (str(ack.ack_by), at.isoformat(), row["discrepancy_id"], ACKNOWLEDGED)
+    return {
+        "transition_id": digest(*parts),
+        "run_id": None,
+        "lake": lake,
+        "discrepancy_id": row["discrepancy_id"],
+        "transition": ACKNOWLEDGED,
+        "from_kind": row["kind"],
+        "to_kind": row["kind"],
+        "from_severity": row["severity"],
+        "to_severity": row["severity"],
+        "at": at,
+        "reason": f"{ack.ack_by} accepts it: {ack.ack_reason}",
+    }
+
+
+def _merge(results: Results, rows: Sequence[Row], same: str) -> None:
+    delta_writer.update(results, "discrepancies", _table(rows, _ACK), same, [*asdict(Ack())])
+
+
+def _table(rows: Sequence[Row], schema: pa.Schema) -> pa.Table:
+    return pa.Table.from_pylist(list(rows), schema=schema)

@@ -1,0 +1,44 @@
+"""Findings with every grouped leftover replaced by its files."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from lakeaudit.errors import BadInput
+from lakeaudit.keys import uri_of
+from lakeaudit.results.read import Results, Row
+from lakeaudit.row_formats import rows_of
+
+
+def expanded(results: Results, run_id: str, kinds: Sequence[str], tables: Sequence[str]) -> Iterator[Row]:
+    """The run's findings with all columns, first those about one thing, then the files of the grouped ones.
+
+    Raises:
+        BadInput: the files are not those of this run any more; nothing was given out before.
+    """
+    groups = {row["discrepancy_id"]: row for row in results.leftover_groups(run_id, kinds, tables)}
+    _require_all(results, run_id, groups)
+    for row in rows_of(results.findings(run_id, kinds, tables)):
+        if row["discrepancy_id"] not in groups:
+            yield row
+    for file in rows_of(results.leftover_files(run_id)):
+        if file["discrepancy_id"] in groups:
+            yield _as_finding(groups[file["discrepancy_id"]], file)
+
+
+def _require_all(results: Results, run_id: str, groups: dict[str, Row]) -> None:
+    held: Counter[str] = Counter()
+    for batch in results.leftover_files(run_id, ["discrepancy_id"]):
+        held.update(batch.column("discrepancy_id").to_pylist())
+    for name, group in groups.items():
+        if held[name] != group["files"]:
+            what = f"the files of {group['subject']} are no longer those of run {run_id}: a later run began"
+            raise BadInput("--files", what, "let an audit finish, then ask again")
+
+
+def _as_finding(group: Row, file: Row) -> Row:
+    """The group's row with subject, key, sizes and times of one of its files."""
+    about = {name: file[name] for name in ("bucket", "key", "partition_path", "category")}
+    storage = {f"storage_{name}": file[name] for name in ("size", "etag", "version_id")}
+    place = {"subject_type": "file", "subject": uri_of(file["bucket"], file["key"]), "files": 1}
+    stake = {"rows_at_stake": None, "bytes_at_stake": file["size"], "storage_time": file["modified_at"]}
+    return {**group, **about, **storage, **place, **stake}

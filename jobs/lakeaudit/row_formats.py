@@ -1,0 +1,99 @@
+"""Rows of findings and of the ledger as people and programs take them: a table, CSV for spreadsheets, JSON Lines.
+
+JSON Lines is exact: every column, nulls kept, times ISO-8601 with Z, and plain ASCII, so that no key can act on a
+terminal. CSV is for spreadsheets: a text that one of them would run as a formula gets a leading apostrophe.
+"""
+
+import csv
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from typing import Any, TextIO
+
+import pyarrow as pa
+from rich.console import Console
+
+from lakeaudit import text_output
+from lakeaudit.schemas import DISCREPANCIES, FINDINGS
+
+Row = Mapping[str, Any]
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What the rows are: their columns, and how one of them is shown to people."""
+
+    columns: Sequence[str]
+    show: Callable[[Console, Row], None]
+
+
+FINDING_ROWS = Kind(FINDINGS.names, text_output.finding)
+DISCREPANCY_ROWS = Kind(DISCREPANCIES.names, text_output.discrepancy)
+
+
+def write_jsonl(rows: Iterable[Row], out: TextIO, _kind: Kind) -> int:
+    """One JSON object a row; the number of rows."""
+    number = 0
+    for row in rows:
+        out.write(json.dumps(dict(row), default=iso) + "\n")
+        number += 1
+    return number
+
+
+def write_csv(rows: Iterable[Row], out: TextIO, kind: Kind) -> int:
+    """A header and a record a row; nulls are empty. The number of rows."""
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(kind.columns)
+    number = 0
+    for row in rows:
+        writer.writerow([_cell(row[name]) for name in kind.columns])
+        number += 1
+    return number
+
+
+def write_table(rows: Iterable[Row], out: TextIO, kind: Kind) -> int:
+    """A few lines a row, for people: what, then where, so that a key can be copied whole."""
+    console = Console(file=out, highlight=False)
+    number = 0
+    for row in rows:
+        kind.show(console, row)
+        number += 1
+    return number
+
+
+WRITERS: dict[str, Callable[[Iterable[Row], TextIO, Kind], int]] = {
+    "table": write_table,
+    "csv": write_csv,
+    "jsonl": write_jsonl,
+}
+
+
+def iso(value: object) -> str:
+    """A time in UTC with Z, or a day."""
+    if isinstance(value, datetime):
+        return in_utc(value).isoformat().replace("+00:00", "Z")
+    if isinstance(value, date):
+        return value.isoformat()
+    raise TypeError(f"no JSON form for {type(value).__name__}")
+
+
+def in_utc(at: datetime) -> datetime:
+    """The same time in UTC; without a zone it is UTC already."""
+    return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+
+
+def rows_of(batches: Iterable[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
+    """The rows of batches, one batch in memory at a time."""
+    for batch in batches:
+        yield from batch.to_pylist()
+
+
+def _cell(value: object) -> object:
+    if isinstance(value, datetime | date):
+        return iso(value)
+    if isinstance(value, str) and value.startswith(_FORMULA):
+        return f"'{value}"
+    return value

@@ -1,0 +1,1 @@
+"""The ground: Spark session, Python worker, Java, jars, AWS clients, progress."""

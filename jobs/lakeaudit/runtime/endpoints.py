@@ -1,0 +1,33 @@
+"""Which endpoint serves which bucket of a lake, for boto3 and for Spark alike."""
+
+from lakeaudit.config import FileListManifest, Lake, S3Options
+from lakeaudit.keys import Location
+from lakeaudit.runtime.aws import Clients, Endpoint
+
+
+def endpoint(options: S3Options) -> Endpoint:
+    """An `s3` block as the clients take it."""
+    return Endpoint(
+        endpoint=options.endpoint,
+        region=options.region,
+        path_style=bool(options.path_style),
+        role_arn=options.role_arn,
+        external_id=options.external_id,
+        requester_pays=bool(options.requester_pays),
+    )
+
+
+def clients_of(lake: Lake) -> Clients:
+    """Clients for every bucket the lake names; buckets of sources with their own `s3` block get their own."""
+    default = endpoint(lake.s3)
+    named = [(place.bucket, endpoint(options)) for place, options in _places(lake)]
+    return Clients(default, {bucket: at for bucket, at in named if bucket and at != default})
+
+
+def _places(lake: Lake) -> list[tuple[Location, S3Options]]:
+    places = [(table.location, table.s3) for table in lake.tables]
+    manifests = [manifest for table in lake.tables for manifest in table.manifests]
+    places += [(entry.location, entry.s3) for entry in manifests if isinstance(entry, FileListManifest)]
+    places += [(source.location, source.s3) for source in lake.inventories]
+    places += [(store.export, store.s3) for store in lake.metastores if store.export]
+    return places

@@ -1,0 +1,59 @@
+"""`python -m lakeaudit.runtime.install [FOLDER]` makes Spark ready: Java, jars, trust store, spark-submit settings.
+
+Without FOLDER it only fills the cache, so that later runs need no network. In FOLDER it writes
+spark-defaults.conf, env.sh with the variables under which `spark-submit jobs/audit.py` finds it, and a program
+spark-submit that sets them itself.
+"""
+
+import os
+import shlex
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from lakeaudit.errors import AuditError
+from lakeaudit.runtime.cache import write_once
+from lakeaudit.runtime.java import find_java
+from lakeaudit.runtime.session import jvm_settings, launch_environment, session_settings
+
+
+def main(arguments: list[str]) -> int:
+    """Do it, or say in one line why not."""
+    try:
+        folder = Path(arguments[0]).absolute() if arguments else None
+        make_ready(folder, os.environ)
+    except AuditError as error:
+        print(f"lakeaudit: {error}", file=sys.stderr)  # noqa: T201
+        return error.exit_code
+    return 0
+
+
+def make_ready(folder: Path | None, env: Mapping[str, str]) -> None:
+    """Fill the cache and, where a folder is given, write Spark's configuration into it."""
+    java = find_java(env)
+    settings = session_settings() | jvm_settings(java, env)
+    if folder is not None:
+        variables = launch_environment(java) | {"SPARK_CONF_DIR": str(folder)}
+        write_once(folder / "spark-defaults.conf", spark_defaults(settings).encode())
+        write_once(folder / "env.sh", shell_exports(variables).encode())
+        write_once(folder / "spark-submit", submitter(folder).encode(), mode=0o755)
+
+
+def spark_defaults(settings: Mapping[str, str]) -> str:
+    """The text of a spark-defaults.conf."""
+    return "".join(f"{key} {value}\n" for key, value in sorted(settings.items()))
+
+
+def shell_exports(variables: Mapping[str, str]) -> str:
+    """Lines that a shell takes over with `.`; Spark's own programs come first on PATH."""
+    lines = [f"export {name}={shlex.quote(value)}\n" for name, value in variables.items()]
+    return "".join([*lines, 'export PATH="$SPARK_HOME/bin:$PATH"\n'])
+
+
+def submitter(folder: Path) -> str:
+    """A program that is spark-submit in that environment, for those who cannot set variables before it."""
+    return f'#!/bin/sh\n. {shlex.quote(str(folder / "env.sh"))}\nexec "$SPARK_HOME/bin/spark-submit" "$@"\n'
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,29 @@
+"""The process that a local Spark forks its Python workers from.
+
+Spark names its own library to Python twice: installed, and as archives (pyspark.zip, its py4j, the jar of its
+core), which come first. From an archive every module is compiled again in every process, and the archives'
+directories are read again for every task: seconds of each audit. So the archives leave the path, and what all
+workers need is imported once, before they fork.
+"""
+
+import os
+import sys
+from importlib import import_module
+
+PRELOADED = ("pandas", "pyarrow.compute", "lakeaudit.pipeline.live_check", "lakeaudit.pipeline.read_sources")
+
+
+def leave_archives(spark_home: str) -> None:
+    """Take Spark's own archives off the import path; the installed package says the same."""
+    ours = tuple(e for e in sys.path if e.startswith(spark_home) and e.endswith((".zip", ".jar")))
+    sys.path[:] = [entry for entry in sys.path if entry not in ours]
+    for searched in [place for place in sys.path_importer_cache if place.startswith(ours)]:
+        del sys.path_importer_cache[searched]
+    sys.modules.pop("org", None)  # Python's copy and pickle try Jython's `org` and find that of the jar
+
+
+if __name__ == "__main__":
+    leave_archives(os.environ["SPARK_HOME"])
+    for module in PRELOADED:
+        import_module(module)
+    import_module("pyspark.daemon").manager()

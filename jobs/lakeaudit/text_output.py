@@ -1,0 +1,227 @@
+"""What `audit` prints for people, and the line that says its verdict.
+
+Keys, table names and reasons come from stores and writers and are hostile: nothing that was read is taken for
+markup, and whatever cannot be seen, or would move the cursor, is spelled out (`report.words.visible`).
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from lakeaudit.report import coverage_view, formatting, summary, verdict
+from lakeaudit.report.page import PageData
+
+Row = Mapping[str, Any]
+
+STYLES = {"critical": "bold red", "error": "red", "warning": "yellow", "info": "dim"}
+WORST = 5
+"""Findings written out."""
+TABLES = 15
+"""Tables with a line of their own under coverage, the least judged first."""
+REASONS = 8
+
+_LEVELS = {"unjudged": "UNDECIDED", "fine": "OK"}
+_CELLS = {"off": ("off", "dim"), "empty": ("no files", "dim"), "nothing": ("nothing", "bold red")}
+
+
+def verdict_line(page: PageData) -> str:
+    """`CRITICAL: 12 dropped in 2 tables`: the worst there is, else what could not be told, else that all is well."""
+    said = verdict.verdict(
+        page.run,
+        summary.by_kind(page.totals),
+        summary.by_severity(page.totals),
+        coverage_view.judged(page.coverage),
+        page.findings,
+    )
+    level = _LEVELS.get(said.level, said.level.upper())
+    unsure = page.run["status"] if said.level in STYLES and page.run["status"] != "complete" else None
+    return formatting.visible(f"{level}: {said.headline}" + (f" (audit {unsure})" if unsure else ""))
+
+
+def audit(console: Console, page: PageData) -> None:
+    """The run, its findings by kind, the worst of them, what was judged, and the evidence used."""
+    line(console, _headline(page.run))
+    if page.totals:
+        title(console, "Findings")
+        console.print(_kinds(page))
+        title(console, "Worst")
+        _worst(console, page)
+    title(console, "Coverage: files decided, by axis")
+    console.print(_coverage(page))
+    for reason in _reasons(page):
+        line(console, reason, indent=1)
+    title(console, "Evidence")
+    for source in page.run["sources"] or ():
+        _source(console, source)
+    for words_of_gate in page.run.get("gates") or ():
+        line(console, plain(words_of_gate, STYLES["warning"]), indent=1)
+
+
+def finding(console: Console, row: Row) -> None:
+    """One finding: what and where on lines of their own, so that a key can be copied whole."""
+    severity = row["severity"] or ""
+    head = plain(severity or formatting.UNKNOWN, STYLES.get(severity, "")).append(" ")
+    head.append_text(plain(row["kind"], "bold")).append("  ")
+    head.append_text(plain(row["table_name"] or summary.NO_TABLE)).append(f"  {at_stake(row)}")
+    line(console, head, indent=1)
+    line(console, plain(row["subject"]), indent=3)
+
+
+def discrepancy(console: Console, row: Row) -> None:
+    """One row of the ledger: the finding, then how it stands, since when, and who accepts it."""
+    finding(console, row)
+    parts = [row["state"], f"seen since {formatting.second(row['first_seen_at'])}"]
+    if row["state"] == "resolved":
+        parts += [f"{row['resolution']} at {formatting.second(row['resolved_at'])}"]
+    if row["reopened"]:
+        parts += [f"came back {row['reopened']} times"]
+    if row["ack_until"]:
+        parts += [
+            f"accepted by {row['ack_by']} until {formatting.second(row['ack_until'])}: {row['ack_reason']}"
+        ]
+    line(console, plain(" · ".join([*parts, f"id {row['discrepancy_id']}"]), "dim"), indent=3)
+
+
+def plain(value: object, style: str = "") -> Text:
+    """A value as text that cannot act on the terminal; a dash where it is unknown."""
+    return Text(formatting.UNKNOWN if value is None else formatting.visible(str(value)), style=style)
+
+
+def grid(*columns: tuple[str, str], header: bool = True) -> Table:
+    """A table without lines; each column is its title and `left`, `right` or `fold`.
+
+    Only what may fold gives way on a narrow terminal.
+    """
+    table = Table(box=None, show_header=header, header_style="dim", pad_edge=False, padding=(0, 2, 0, 1))
+    for title, kind in columns:
+        table.add_column(
+            title,
+            justify="right" if kind == "right" else "left",
+            overflow="fold",
+            no_wrap=kind != "fold",
+        )
+    return table
+
+
+def at_stake(finding: Row) -> str:
+    """Rows and bytes at stake, and the number of files where it is not one."""
+    files, rows = finding["files"], finding["rows_at_stake"]
+    parts = [f"{formatting.count(files)} files"] if files not in (None, 1) else []
+    parts += [f"{formatting.count(rows)} rows"] if rows is not None else []
+    parts += [formatting.size(finding["bytes_at_stake"])] if finding["bytes_at_stake"] is not None else []
+    return ", ".join(parts)
+
+
+def _headline(run: Row) -> Text:
+    parts = [run["lake"], run["status"], f"run {run['run_id']}", f"as of {formatting.second(run['as_of'])}"]
+    if run["finished_at"] and run["started_at"]:
+        parts.append(f"took {formatting.duration(run['finished_at'] - run['started_at'])}")
+    return plain(" · ".join(parts), "bold")
+
+
+def title(console: Console, text: str) -> None:
+    """The head of a section."""
+    console.print()
+    console.print(plain(text, "bold"), soft_wrap=True)
+
+
+def line(console: Console, text: Text, indent: int = 0) -> None:
+    """A line that the terminal wraps, not we: what is copied has no line break of ours in it."""
+    console.print(Text(" " * indent).append_text(text), soft_wrap=True)
+
+
+def _kinds(page: PageData) -> Table:
+    table = grid(
+        ("severity", "left"),
+        ("kind", "left"),
+        *((title, "right") for title in ("findings", "files", "rows", "bytes", "tables")),
+    )
+    for kind in summary.by_kind(page.totals):
+        stake = kind.stake
+        amounts = [_amount(stake.files, formatting.count), _amount(stake.rows, formatting.count)]
+        cells = [
+            formatting.count(stake.findings),
+            *amounts,
+            _amount(stake.bytes, formatting.size),
+            str(kind.tables),
+        ]
+        style = STYLES.get(kind.worst, "")
+        table.add_row(plain(kind.worst, style), plain(kind.name), *map(plain, cells))
+    return table
+
+
+def _amount(value: summary.Amount, put: Any) -> str:
+    """A sum of which a part is unknown is at least that."""
+    told: str = put(value.known)
+    return told if value.whole or value.known is None else f"\u2265 {told}"
+
+
+def _worst(console: Console, page: PageData) -> None:
+    for row in page.findings[:WORST]:
+        finding(console, row)
+        for told in (row["explanation"], formatting.comeback(row)):
+            if told:
+                line(console, plain(told, "dim"), indent=3)
+    rest = page.found - len(page.findings[:WORST])
+    if rest:
+        more = f"and {formatting.count(rest)} more: lakeaudit findings {formatting.shell_word(page.lake)}"
+        line(console, plain(more, "dim"), indent=1)
+
+
+def _coverage(page: PageData) -> Table:
+    axes = coverage_view.axes_met(page.coverage)
+    tables = coverage_view.judged(page.coverage)
+    grid_of = grid(("table", "fold"), *((axis.replace("_", " "), "fold") for axis in axes))
+    for table in tables[:TABLES]:
+        cells = [_cell(table.cells.get(axis)) for axis in axes]
+        name_style = "" if table.standing == "whole" else STYLES["warning"]
+        grid_of.add_row(plain(table.name or summary.NO_TABLE, name_style), *cells)
+    for standing, called in coverage_view.STANDINGS.items():
+        rest = sum(table.standing == standing for table in tables[TABLES:])
+        if rest:
+            grid_of.add_row(plain(f"{formatting.count(rest)} more {called}", "dim"))
+    return grid_of
+
+
+def _cell(cell: coverage_view.Cell | None) -> Text:
+    """A share is green only where everything was decided, and 100 % only there."""
+    if cell is None:
+        return Text("")
+    if cell.state in _CELLS:
+        return Text(*_CELLS[cell.state])
+    told = formatting.share(cell.share) if cell.share is not None else "nothing"
+    return Text(told, "green" if cell.state == "whole" else STYLES["warning"])
+
+
+def _reasons(page: PageData) -> Iterator[Text]:
+    """Why something could not be judged, each reason once, with the tables it holds for."""
+    holding: dict[tuple[str, str], list[str]] = {}
+    for table in coverage_view.judged(page.coverage):
+        for cell in table.cells.values():
+            if cell.state in ("nothing", "part") and cell.reason:
+                holding.setdefault((cell.axis, cell.reason), []).append(table.name or summary.NO_TABLE)
+    for (axis, reason), names in list(holding.items())[:REASONS]:
+        more = f" and {formatting.count(len(names) - 1)} more" if len(names) > 1 else ""
+        yield plain(f"{axis} of {names[0]}{more}: {reason}", STYLES["warning"])
+    if len(holding) > REASONS:
+        yield plain(f"and {formatting.count(len(holding) - REASONS)} more reasons in the report", "dim")
+
+
+def _source(console: Console, source: Row) -> None:
+    head = plain(f"{source['role']} {source['kind']}", "bold").append(
+        f"  {formatting.count(source['rows'])} rows"
+    )
+    if source["rejected"]:
+        head.append(f", {formatting.count(source['rejected'])} rejected", STYLES["warning"])
+    line(console, head.append(f", {_cut(source)}", "dim"), indent=1)
+    line(console, plain(source["location"]), indent=3)
+
+
+def _cut(source: Row) -> str:
+    start, end = source["cut_from"], source["cut_to"]
+    if start is None or end is None or end == start:
+        return f"taken {formatting.second(start or end)}"
+    return f"taken {formatting.second(start)}, over {formatting.duration(end - start)}"
