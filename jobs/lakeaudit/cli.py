@@ -125,6 +125,9 @@ def audit(
         ),
     ] = None,
     as_of: Annotated[str | None, typer.Option(metavar="TIME", help="Judge as of this time (UTC).")] = None,
+    spark: Annotated[
+        bool, typer.Option("--spark", help="Use Spark even for a small --live audit.")
+    ] = False,
     run_id: RunId = None,
     fail_on: Annotated[FailOn, typer.Option(help="Exit 1 from this severity on.")] = "critical",
     format: Annotated[Literal["text", "json"], typer.Option()] = "text",  # noqa: A002
@@ -143,7 +146,7 @@ def audit(
         loaded = _loaded(lake, status)
         parts = tuple(partition or ())
         options = Options(tuple(table or ()), live, parts, command.as_of_time(as_of), _run_id(run_id))
-        request = command.Request(lake, options, fail_on, format, status)
+        request = command.Request(lake, options, fail_on, format, status, spark)
         told = command.run(request, loaded, clock=_now, progress=progress_on(sys.stderr), out=sys.stdout)
     _warn(told.warnings)
     typer.echo(told.verdict, err=True)

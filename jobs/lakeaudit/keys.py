@@ -80,8 +80,8 @@ def owner_of(places: Mapping[Location, str], bucket: str, key: str) -> str | Non
     return places[max(holding, key=lambda place: place.depth)] if holding else None
 
 
-END = r"(?![\s\S])"
-"""The very end of a text: `$` also matches before a last line break, and Java and Python know different ones."""
+END = r"\Z"
+"""The very end of a text: `$` also matches before a last line break. RE2 writes it `\\z`, see `duck.pattern`."""
 
 TEMPORARY = (
     r"(^|/)(_temporary|_temporary-[^/]*|__magic[^/]*|__temp-data|\.spark-staging-[^/]*|\.hive-staging[^/]*"
@@ -90,7 +90,7 @@ TEMPORARY = (
 """Names writers use for work that is not committed (FileOutputCommitter, the S3A committers, Spark's dynamic
 overwrite, Hive, Impala, DistCp, `hadoop fs -put`)."""
 
-HIDDEN = rf"(^|/)([._](?![^/=]*=)[^/]*)(/|{END})|\._COPYING_{END}"
+HIDDEN = rf"(^|/)[._][^/=]*(/|{END})|\._COPYING_{END}"
 """Names that readers of plain tables skip: a path part that begins with `.` or `_`, save `_x=` partitions."""
 
 NOT_HADOOP = rf"(^/)|(//)|(/{END})|((^|/)\.{{1,2}}(/|{END}))|(:)|(^{END})"

@@ -1,45 +1,34 @@
-"""Every table that lakeaudit passes between its rooms or writes, in one place.
+"""Every table that lakeaudit passes between its rooms or writes, in one place, as Arrow schemas.
 
 Observations are what one source claims about one (bucket, key); results are the contract that dashboards and
-runbooks are written against. Times are UTC. Nothing here is inferred from a null: presence is spelled out.
+runbooks are written against. Inside an audit times are UTC without a zone (`time`), so that DuckDB compares them without
+a calendar; in the result tables they carry their zone (`instant`). Presence is spelled out, never inferred from a null.
 """
 
-from pyspark.sql import DataFrame
-from pyspark.sql.types import (
-    ArrayType,
-    BooleanType,
-    DataType,
-    DateType,
-    DayTimeIntervalType,
-    DoubleType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
-)
+from datetime import UTC, datetime
 
-_TYPES: dict[str, DataType] = {
-    "string": StringType(),
-    "long": LongType(),
-    "double": DoubleType(),
-    "bool": BooleanType(),
-    "time": TimestampType(),
-    "date": DateType(),
-    "span": DayTimeIntervalType(),
-    "strings": ArrayType(StringType()),
+import pyarrow as pa
+
+_TYPES: dict[str, pa.DataType] = {
+    "string": pa.string(),
+    "long": pa.int64(),
+    "double": pa.float64(),
+    "bool": pa.bool_(),
+    "time": pa.timestamp("us"),
+    "instant": pa.timestamp("us", "UTC"),
+    "date": pa.date32(),
+    "span": pa.duration("us"),
+    "strings": pa.list_(pa.string()),
 }
 
 
-def _row(**columns: str) -> StructType:
-    return StructType([StructField(name, _TYPES[kind]) for name, kind in columns.items()])
+def _row(**columns: str) -> pa.Schema:
+    return pa.schema([(name, _TYPES[kind]) for name, kind in columns.items()])
 
 
-def conform(frame: DataFrame, schema: StructType) -> DataFrame:
-    """The frame with exactly the columns and types of `schema`; a missing one is an error, an extra one goes."""
-    return frame.selectExpr(
-        *[f"CAST(`{f.name}` AS {f.dataType.simpleString()}) AS `{f.name}`" for f in schema]
-    )
+def _result(**columns: str) -> pa.Schema:
+    """A result table's columns: times with their zone."""
+    return _row(**{name: "instant" if kind == "time" else kind for name, kind in columns.items()})
 
 
 CLAIM = _row(
@@ -68,6 +57,7 @@ CLAIM = _row(
 """A manifest's claim: one row per (table, bucket, key) and source role."""
 
 VERSION = _row(
+    source="string",  # id of the source, as in runs.sources
     bucket="string",
     key="string",
     version_id="string",  # null for the null version and for unversioned buckets
@@ -80,7 +70,7 @@ VERSION = _row(
     archived="bool",
     multipart="bool",
     encryption="string",
-    reject="string",  # null, or why this row could not be understood (then nothing else is filled)
+    reject="string",  # null, or why this row could not be understood (then nothing else but source is filled)
 )
 """One version of one object, as storage readers see it before they reduce it to a STORED row."""
 
@@ -101,12 +91,20 @@ STORED = _row(
     delete_marker="bool",  # the latest version is a delete marker
     older_version_id="string",  # newest version that is neither latest nor a marker; "null" is the null version
     older_size="long",
-    reject="string",  # null, or why this row could not be understood (then only source is sure)
 )
-"""What one storage source says of one key: one row per (source, bucket, key), rejected rows apart."""
+"""What one storage source says of one key: one row per (source, bucket, key)."""
 
 UPLOAD = _row(source="string", bucket="string", key="string", upload_id="string", initiated_at="time")
 """A multipart upload that was begun and not completed."""
+
+NOTE = _row(
+    source="string",
+    subject="string",  # what of the source it is about: a URI, a folder, a line
+    reason="string",  # null, or what is wrong with it
+    count="long",  # rows that are missing for it
+    data="string",  # what else the reader wants to be told on the driver, as JSON; null: nothing
+)
+"""What a task tells the driver of a part: few rows, never one per file of a table."""
 
 ENTRY = _row(
     source="string",
@@ -206,6 +204,38 @@ PAIR = _row(
 )
 """What all sources say of one key: one row per (bucket, key) and claiming table, or per unclaimed key."""
 
+TABLE_FACTS = _row(
+    name="string",
+    root_length="long",  # characters of what every key below its location begins with
+    grace="span",
+    leftover_age="span",
+    max_upload="span",
+    retention="span",
+    stateful="bool",  # has a manifest that says what the table is
+    manifest="bool",
+    complete="bool",
+    logged="bool",  # keeps a log below its location
+    read_at="time",
+    horizon="time",
+    holed="bool",
+    shares="strings",  # tables that may list the same files
+    min_duplicate_size="long",
+)
+"""What holds for one table of the lake as a whole."""
+
+CUT = _row(source="string", start="time", end="time", margin="span")
+"""The window of one source's picture."""
+
+KNOWN = _row(
+    axis="string",
+    judged_table="string",
+    bucket="string",
+    key="string",
+    known_as="string",  # id of the discrepancy
+    known_at="time",  # the evidence that first showed it to another run; null: this run alone has seen it
+)
+"""A file that the ledger holds pending or open."""
+
 TREE = _row(
     source="string",
     bucket="string",
@@ -233,6 +263,78 @@ TREE = _row(
 )
 """One entry of a metadata store among its neighbours."""
 
+LEFTOVERS = _row(
+    judged_table="string",
+    axis="string",
+    rule="string",
+    kind="string",
+    severity="string",
+    bucket="string",
+    key="string",
+    relative="string",
+    partition_path="string",
+    category="string",
+    size="long",
+    etag="string",
+    version_id="string",
+    modified_at="time",
+)
+"""A leftover verdict that is a finding."""
+
+VERDICT = pa.schema(
+    [
+        *PAIR,
+        *_row(
+            axis="string",
+            judged_table="string",
+            rule="string",
+            outcome="string",  # consistent | finding | ignored | out_of_window | undecided | uncovered | moved_on
+            kind="string",  # of a finding
+            severity="string",
+            known_as="string",  # the discrepancy that is still open there
+            known_at="time",
+            suspected="bool",  # the first reading called it a finding
+        ),
+    ]
+)
+"""What a rule says of one PAIR row on one axis, for one table."""
+
+COPY = pa.schema([*VERDICT, *_row(related_key="string", group_id="string")])
+"""A redundant copy: a verdict with the key that it repeats."""
+
+TREE_VERDICT = pa.schema(
+    [
+        *TREE,
+        *_row(mostly_etags="bool", judged_table="string", axis="string", rule="string", outcome="string"),
+        *_row(kind="string", severity="string"),
+    ]
+)
+"""What a rule says of one TREE row, for either habit of its store."""
+
+TALLY = _row(
+    judged_table="string",
+    axis="string",
+    outcome="string",
+    files="long",
+    bytes="long",
+    unconfirmed="long",
+    refuted="long",
+)
+"""Files by outcome for one table and axis, of a share of the keys."""
+
+ANSWERS: dict[str, pa.Schema] = {
+    "tallies": TALLY,
+    "suspects": VERDICT,
+    "leftovers": LEFTOVERS,
+    "copies": COPY,
+    "uploads": UPLOAD,
+    "claimed": _row(judged_table="string", source="string", files="long"),
+    "removals": _row(table_name="string", present_from="time", absent_until="time", absent_files="long"),
+    "tree_tallies": pa.schema([*TALLY, *_row(source="string", mostly_etags="bool")]),
+    "tree_suspects": TREE_VERDICT,
+}
+"""What the kernel answers, by kind of row."""
+
 LIVE = _row(
     bucket="string",
     key="string",
@@ -255,36 +357,41 @@ LIVE = _row(
 )
 """What storage answers now about one (bucket, key)."""
 
-RUNS = _row(
-    run_id="string",
-    lake="string",
-    as_of="time",
-    started_at="time",
-    finished_at="time",
-    status="string",  # running | complete | partial | suspect | failed
-).add(
-    "sources",
-    ArrayType(
-        _row(
-            role="string",
-            kind="string",
-            location="string",
-            identity="string",
-            cut_from="time",
-            cut_to="time",
-            rows="long",
-            rejected="long",
-            seconds="double",
-        )
-    ),
+SOURCE_OF_RUN = _result(
+    role="string",
+    kind="string",
+    location="string",
+    identity="string",
+    cut_from="time",
+    cut_to="time",
+    rows="long",
+    rejected="long",
+    seconds="double",
 )
-for _name in ("tables_expected", "tables_audited"):
-    RUNS.add(_name, LongType())
-for _name in ("error", "version"):
-    RUNS.add(_name, StringType())
-RUNS.add("gates", _TYPES["strings"])  # what did not hold, in words
+"""One element of runs.sources."""
 
-COVERAGE = _row(
+RUNS = pa.schema(
+    [
+        *_result(
+            run_id="string",
+            lake="string",
+            as_of="time",
+            started_at="time",
+            finished_at="time",
+            status="string",  # running | complete | partial | suspect | failed
+        ),
+        ("sources", pa.list_(pa.struct(list(SOURCE_OF_RUN)))),
+        *_result(
+            tables_expected="long",
+            tables_audited="long",
+            error="string",
+            version="string",
+            gates="strings",  # what did not hold, in words
+        ),
+    ]
+)
+
+COVERAGE = _result(
     run_id="string",
     lake="string",
     table_name="string",
@@ -309,7 +416,7 @@ COVERAGE = _row(
     decided_share="double",
 )
 
-FINDINGS = _row(
+FINDINGS = _result(
     run_id="string",
     as_of_date="date",
     lake="string",
@@ -356,7 +463,7 @@ FINDINGS = _row(
     discrepancy_id="string",
 )
 
-LEFTOVER_FILES = _row(
+LEFTOVER_FILES = _result(
     run_id="string",
     lake="string",
     table_name="string",
@@ -372,7 +479,7 @@ LEFTOVER_FILES = _row(
     discrepancy_id="string",
 )
 
-TRANSITIONS = _row(
+TRANSITIONS = _result(
     transition_id="string",
     run_id="string",  # null where a person changed it
     lake="string",
@@ -386,7 +493,7 @@ TRANSITIONS = _row(
     reason="string",
 )
 
-LEDGER = _row(
+LEDGER = _result(
     discrepancy_id="string",
     state="string",  # pending | open | resolved
     first_seen_at="time",  # of the evidence, as last_evidence_at
@@ -403,12 +510,12 @@ LEDGER = _row(
 )
 
 _OF_RUN = ("run_id", "as_of_date", "discrepancy_id")
-OF_FINDING = StructType([field for field in FINDINGS if field.name not in _OF_RUN])
+OF_FINDING = pa.schema([field for field in FINDINGS if field.name not in _OF_RUN])
 """What a discrepancy keeps of its latest finding."""
 
-DISCREPANCIES = StructType([*LEDGER, *OF_FINDING])
+DISCREPANCIES = pa.schema([*LEDGER, *OF_FINDING])
 
-NOTICES = _row(
+NOTICES = _result(
     notice_id="string",
     lake="string",
     run_id="string",  # the run it tells of; of audit_overdue: the last that was published
@@ -429,7 +536,7 @@ NOTICES = _row(
     sent_at="time",
 )
 
-RESULTS: dict[str, StructType] = {
+RESULTS: dict[str, pa.Schema] = {
     "runs": RUNS,
     "coverage": COVERAGE,
     "leftover_files": LEFTOVER_FILES,
@@ -439,3 +546,14 @@ RESULTS: dict[str, StructType] = {
     "notices": NOTICES,
 }
 """The result tables in their order of writing, `runs` first and again last but for `notices`."""
+
+
+def without_zone(schema: pa.Schema) -> pa.Schema:
+    """A result table's columns as an audit holds them until they are written."""
+    instant, time = _TYPES["instant"], _TYPES["time"]
+    return pa.schema([field.with_type(time) if field.type == instant else field for field in schema])
+
+
+def plain_time(time: datetime | None) -> datetime | None:
+    """A moment as `time` columns hold it: UTC without a zone; one without a zone is UTC already."""
+    return time if time is None or time.tzinfo is None else time.astimezone(UTC).replace(tzinfo=None)

@@ -7,7 +7,7 @@ import base64
 import json
 import os
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,12 +15,14 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import Row, SparkSession
 
 from lakeaudit.config import Table
-from lakeaudit.evidence.protocol import Context
+from lakeaudit.evidence.manifest.delta import hole_of
+from lakeaudit.evidence.protocol import Claims, Context, Hole
 from lakeaudit.keys import Location
+from lakeaudit.pipeline.engine import InProcessEngine
 from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.duck import Connection, Rows
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 START = NOW - timedelta(hours=100)
@@ -218,9 +220,33 @@ def table(name: str, root: Path | str) -> Table:
     return Table(name=name, location=Location.parse(str(root)))
 
 
-def context(spark: SparkSession, clients: Clients | None = None, as_of: datetime = NOW) -> Context:
+def context(clients: Clients | None = None, as_of: datetime = NOW) -> Context:
     """A run at `NOW`, live unless it looks at the past."""
-    return Context(spark, clients or Clients(), as_of, NOW, live=as_of == NOW)
+    return Context(InProcessEngine(), clients or Clients(), as_of, NOW, live=as_of == NOW)
+
+
+def claim_rows(claims: Claims) -> list[dict[str, Any]]:
+    """The claims, read and folded here, as plain rows."""
+    return claims_and_holes(claims)[0]
+
+
+def claims_and_holes(claims: Claims) -> tuple[list[dict[str, Any]], list[Hole]]:
+    """The claims, and the holes that only the reading of large checkpoints shows."""
+    parts = [one for source in claims.rows for one in (source if isinstance(source, tuple) else (source,))]
+    found: dict[str, list[dict[str, Any]]] = {"notes": [], "claims": []}
+    for kind, batch in InProcessEngine().run(parts, [_Fold(claims)]):
+        found[kind] += batch.to_pylist()
+    return found["claims"], [hole for note in found["notes"] if (hole := hole_of(note)) is not None]
+
+
+@dataclass(frozen=True)
+class _Fold:
+    """A stage that only folds."""
+
+    claims: Claims
+
+    def __call__(self, con: Connection, rows: Mapping[str, pa.Table]) -> Iterator[tuple[str, Rows]]:
+        yield "claims", self.claims.fold(con, rows)
 
 
 def frozen() -> datetime:
@@ -228,15 +254,15 @@ def frozen() -> datetime:
     return NOW
 
 
-def told(claim: Row, root: Path, version_at: Mapping[datetime, int | str]) -> str:
+def told(claim: Mapping[str, Any], root: Path, version_at: Mapping[datetime, int | str]) -> str:
     """A claim in a few words: `live since 0`, `history since 0 removed 2`, and what is out of the ordinary."""
-    words = [claim.state, "since", version_at.get(_utc(claim.claimed_at), "?")]
-    words += ["removed", version_at.get(_utc(claim.removed_at), "?")] if claim.removed_at else []
-    words += [claim.category] if claim.category != "data" else []
-    words += ["explained"] if claim.explained else []
-    words += ["uncertain"] if not claim.certain else []
-    words += [f"listed {claim.listed}"] if claim.listed != (claim.state == "live") else []
-    words += ["elsewhere"] if claim.own_root != claim.key.startswith(f"{str(root)[1:]}/") else []
+    words = [claim["state"], "since", version_at.get(_utc(claim["claimed_at"]), "?")]
+    words += ["removed", version_at.get(_utc(claim["removed_at"]), "?")] if claim["removed_at"] else []
+    words += [claim["category"]] if claim["category"] != "data" else []
+    words += ["explained"] if claim["explained"] else []
+    words += ["uncertain"] if not claim["certain"] else []
+    words += [f"listed {claim['listed']}"] if claim["listed"] != (claim["state"] == "live") else []
+    words += ["elsewhere"] if claim["own_root"] != claim["key"].startswith(f"{str(root)[1:]}/") else []
     return " ".join(str(word) for word in words)
 
 

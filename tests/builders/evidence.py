@@ -5,14 +5,26 @@ Times are given in hours before the storage cut at `CUT`; a claim, object or ent
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
-from pyspark.sql import SparkSession
-from pyspark.sql.types import StructType
+import pyarrow as pa
 
-from lakeaudit.evidence.protocol import Claims, Cut, Entries, Hole, SourceInfo, Stored, TableState
+from lakeaudit.evidence.protocol import (
+    Batches,
+    Claims,
+    Cut,
+    Entries,
+    Hole,
+    Part,
+    SourceInfo,
+    Stored,
+    TableState,
+)
 from lakeaudit.keys import Location
-from lakeaudit.schemas import CLAIM, ENTRY, STORED, UPLOAD
+from lakeaudit.runtime import duck
+from lakeaudit.runtime.duck import Connection, Relation, Rows
+from lakeaudit.schemas import CLAIM, ENTRY, STORED, UPLOAD, plain_time
 
 CUT = datetime(2026, 11, 20, 1, 0, tzinfo=UTC)
 READ_AT = CUT + timedelta(hours=6)
@@ -93,16 +105,18 @@ def folder(key: str, **given: Any) -> dict[str, Any]:
 
 
 def claims_of(
-    spark: SparkSession, rows: Iterable[Mapping[str, Any]], states: Iterable[TableState], kind: str = "delta",
+    rows: Iterable[Mapping[str, Any]], states: Iterable[TableState], kind: str = "delta",
     holes: tuple[Hole, ...] = (),
 ) -> Claims:  # fmt: skip
-    """A manifest reader's answer."""
+    """A manifest reader's answer: claims that are folded already."""
     info = SourceInfo(f"manifest:{kind}", "manifest", kind, "", "v7", None)
-    return Claims(info, _frame(spark, rows, CLAIM), {state.table: state for state in states}, holes)
+    rows_kind = "steps" if kind == "delta" else "events"
+    fold = partial(_folded, rows_kind)
+    parts = (part_of({rows_kind: rows_table(CLAIM, rows)}),)
+    return Claims(info, parts, fold, {state.table: state for state in states}, holes)
 
 
 def stored_of(
-    spark: SparkSession,
     rows: Iterable[Mapping[str, Any]],
     *,
     cut: Cut = AT_CUT,
@@ -111,13 +125,13 @@ def stored_of(
     uploads: Iterable[Mapping[str, Any]] = (),
     holes: tuple[Hole, ...] = (),
 ) -> Stored:
-    """A storage reader's answer."""
+    """A storage reader's answer: one row a key, see `folded_objects`."""
     info = SourceInfo(source, "storage", "s3_inventory", "", "md5", cut)
-    return Stored(info, _frame(spark, rows, STORED), covers, _frame(spark, uploads, UPLOAD), holes)
+    parts = part_of({"versions": rows_table(STORED, rows), "uploads": rows_table(UPLOAD, uploads)})
+    return Stored(info, parts, covers, lists_uploads=True, holes=holes)
 
 
 def entries_of(
-    spark: SparkSession,
     rows: Iterable[Mapping[str, Any]],
     *,
     cut: Cut = AT_CUT,
@@ -128,7 +142,45 @@ def entries_of(
 ) -> Entries:
     """A metadata store reader's answer."""
     info = SourceInfo(source, "metastore", "s3guard", "", "t", cut)
-    return Entries(info, _frame(spark, rows, ENTRY), scope, ttl, holes)
+    return Entries(info, part_of({"entries": rows_table(ENTRY, rows)}), scope, ttl, holes)
+
+
+def rows_table(schema: pa.Schema, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
+    """Plain rows as a table; times lose their zone, which is UTC, and what is not named is null."""
+    return duck.small(schema, [[_plain(row.get(name)) for name in schema.names] for row in rows])
+
+
+def _plain(value: Any) -> Any:
+    return plain_time(value) if isinstance(value, datetime) else value
+
+
+def part_of(tables: Mapping[str, pa.Table]) -> tuple[Part, ...]:
+    """A part that gives these rows."""
+    return (Part("", partial(_given, tables)),)
+
+
+def _given(tables: Mapping[str, pa.Table], con: Connection) -> Batches:
+    yield from tables.items()
+
+
+def rows_by_kind(con: Connection, sources: Iterable[Any]) -> dict[str, pa.Table]:
+    """The rows of all parts, as the engine brings them together."""
+    held: dict[str, list[pa.Table]] = {}
+    for part in (part for source in sources for part in source):
+        for kind, rows in part.read(con):
+            held.setdefault(kind, []).append(duck.table(duck.relation(con, rows)))
+    return {kind: pa.concat_tables(tables) for kind, tables in held.items()}
+
+
+def _folded(kind: str, con: Connection, rows: Mapping[str, Rows]) -> Relation:
+    return duck.relation(con, rows.get(kind, CLAIM.empty_table()))
+
+
+def folded_objects(con: Connection, rows: Rows) -> Relation:
+    """What `SourceFacts.objects` is where objects come as one row a key."""
+    return duck.relation(
+        con, rows if not isinstance(rows, pa.Table) or rows.num_rows else STORED.empty_table()
+    )
 
 
 def state_of(table: str = "orders", **given: Any) -> TableState:
@@ -140,7 +192,3 @@ def state_of(table: str = "orders", **given: Any) -> TableState:
         "retention": timedelta(days=7),
     }
     return TableState(table, **(told | given))
-
-
-def _frame(spark: SparkSession, rows: Iterable[Mapping[str, Any]], schema: StructType) -> Any:
-    return spark.createDataFrame([tuple(row.get(name) for name in schema.names) for row in rows], schema)

@@ -8,7 +8,6 @@ from typing import Any
 
 import pyarrow as pa
 from deltalake import write_deltalake
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from lakeaudit.keys import Location, uri_of
 from lakeaudit.kinds import KINDS
@@ -27,8 +26,8 @@ def publish(place: Location, clients: Clients | None = None, **tables: Sequence[
         delta_rs_options((clients or Clients()).endpoint(place.bucket), place.bucket) if place.bucket else {}
     )
     for name, rows in tables.items():
-        schema = to_arrow_schema(RESULTS[name])
-        whole = [{field.name: row.get(field.name) for field in RESULTS[name]} for row in rows]
+        schema = RESULTS[name]
+        whole = [{column: row.get(column) for column in schema.names} for row in rows]
         at = place.join(name)
         uri = at.spark_path if at.is_local else at.uri
         write_deltalake(uri, pa.Table.from_pylist(whole, schema), mode="append", storage_options=options)

@@ -9,11 +9,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
-from lakeaudit.evidence.protocol import Entries
+from lakeaudit.evidence.protocol import Entries, Part
 from lakeaudit.keys import NOT_HADOOP
-from lakeaudit.schemas import ENTRY
+from lakeaudit.pipeline.engine import KeptHere, task_connection
+from lakeaudit.runtime import duck
+from lakeaudit.schemas import ENTRY, NOTE
 
 AT = datetime(2026, 11, 21, 12, tzinfo=UTC)
 """When the store's picture is taken, or an hour no later."""
@@ -47,10 +50,40 @@ class World:
         return sorted(row["key"] for row in found if (row["tombstone"], row["is_dir"]) == (tombstone, is_dir))
 
 
+def entry_rows(entries: Entries) -> list[dict[str, Any]]:
+    """The rows of kind `entries`, as plain values; rejected ones only where they were not read before."""
+    rows: list[dict[str, Any]] = entry_table(entries).to_pylist()
+    return rows
+
+
+def entry_table(entries: Entries) -> pa.Table:
+    return _table(entries, "entries", ENTRY)
+
+
+def notes_of(entries: Entries) -> list[dict[str, Any]]:
+    """NOTE rows of the source's parts."""
+    rows: list[dict[str, Any]] = _table(entries, "notes", NOTE).to_pylist()
+    return rows
+
+
 def rows_of(entries: Entries) -> list[dict[str, Any]]:
     """Rows by place, as plain values; what is null is left out."""
-    rows = [{k: v for k, v in row.asDict().items() if v is not None} for row in entries.frame.collect()]
+    rows = [{k: v for k, v in row.items() if v is not None} for row in entry_rows(entries)]
     return sorted(rows, key=lambda row: (row.get("bucket", ""), row.get("key", ""), row.get("reject", "")))
+
+
+def _table(entries: Entries, kind: str, schema: pa.Schema) -> pa.Table:
+    if isinstance(entries.rows, tuple):
+        tables = [table for part in entries.rows for table in _read(part, kind)]
+    else:
+        assert isinstance(entries.rows, KeptHere)
+        tables = [pa.Table.from_batches([c.batch]) for c in entries.rows.chunks if c.kind == kind]
+    return pa.concat_tables(tables) if tables else schema.empty_table()
+
+
+def _read(part: Part, kind: str) -> list[pa.Table]:
+    with task_connection() as con:
+        return [duck.table(duck.relation(con, rows)) for each, rows in part.read(con) if each == kind]
 
 
 class MetastoreContract:
@@ -62,8 +95,7 @@ class MetastoreContract:
         raise NotImplementedError
 
     def test_rows_are_entry_rows_of_one_source(self, world: World) -> None:
-        named = [(field.name, field.dataType) for field in world.entries.frame.schema]
-        assert named == [(field.name, field.dataType) for field in ENTRY]
+        assert entry_table(world.entries).schema.equals(ENTRY)
         assert {row["source"] for row in world.rows} == {world.entries.info.id}
 
     @pytest.mark.parametrize("bucket", BUCKETS)

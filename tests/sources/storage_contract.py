@@ -3,17 +3,21 @@
 A world lays the objects of `OBJECTS` somewhere, in its own way, and reads them once.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+import pyarrow as pa
 
-from lakeaudit.evidence.protocol import Context, Stored
+from lakeaudit.evidence.protocol import Context, Part, Stored
+from lakeaudit.evidence.storage.versions import one_row_per_key
 from lakeaudit.keys import Location
+from lakeaudit.pipeline.engine import InProcessEngine, KeptHere, Stage, task_connection
+from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients
-from lakeaudit.schemas import STORED
+from lakeaudit.runtime.duck import Connection
+from lakeaudit.schemas import STORED, UPLOAD, VERSION
 
 OBJECTS = {
     "t/plain.parquet": b"hello",
@@ -58,14 +62,67 @@ class World:
         return found[0]
 
 
-def rows_of(frame: DataFrame) -> list[dict[str, Any]]:
-    """Rows by key, as plain values; what is null is left out."""
-    rows = [{k: v for k, v in row.asDict().items() if v is not None} for row in frame.collect()]
-    return sorted(rows, key=lambda row: (row.get("key", ""), row.get("reject", "")))
+def stored_rows(stored: Stored) -> list[dict[str, Any]]:
+    """Rows by key, as plain values, then a row (source, reject) for each rejected one; what is null is left out."""
+    rows = [{k: v for k, v in row.items() if v is not None} for row in stored_table(stored).to_pylist()]
+    rejects = [{"source": stored.info.id, "reject": reason} for reason in rejected(stored)]
+    return sorted([*rows, *rejects], key=lambda row: (row.get("key", ""), row.get("reject", "")))
 
 
-def context(spark: SparkSession, clients: Clients, as_of: datetime, *, live: bool = True) -> Context:
-    return Context(spark, clients, as_of=as_of, now=as_of, live=live, parallelism=2)
+def stored_table(stored: Stored) -> pa.Table:
+    """The STORED rows that an audit makes of the source."""
+    repeats = [stored.info.id] if stored.repeats else []
+
+    def fold(con: Connection, tables: Mapping[str, pa.Table]) -> Any:
+        versions = tables.get("versions", VERSION.empty_table())
+        yield "stored", duck.table(one_row_per_key(con, versions, repeats))
+
+    return _table(_answers(stored, fold).get("stored", []), STORED)
+
+
+def uploads_of(stored: Stored) -> list[dict[str, Any]]:
+    """UPLOAD rows of the source."""
+    rows: list[dict[str, Any]] = _table(_answers(stored).get("uploads", []), UPLOAD).to_pylist()
+    return rows
+
+
+def notes_of(stored: Stored) -> list[dict[str, Any]]:
+    """NOTE rows of the source's parts."""
+    return [row for batch in _answers(stored).get("notes", []) for row in batch.to_pylist()]
+
+
+def rejected(stored: Stored) -> list[str]:
+    """Why rows were rejected: of parts every reason; of rows that were read already one, however many there are."""
+    if isinstance(stored.rows, tuple):
+        return [reason for part in stored.rows for reason in rejected_by(part)]
+    counted = [row for batch in _answers(stored).get("counted", []) for row in batch.to_pylist()]
+    return (
+        [min(row["sample"] for row in counted if row["rejected"])]
+        if any(row["rejected"] for row in counted)
+        else []
+    )
+
+
+def rejected_by(part: Part) -> list[str]:
+    """Why rows of one part are rejected."""
+    with task_connection() as con:
+        tables = [duck.table(duck.relation(con, rows)) for kind, rows in part.read(con) if kind == "versions"]
+    return [reason for table in tables for reason in table.column("reject").to_pylist() if reason is not None]
+
+
+def _answers(stored: Stored, *stages: Stage) -> Mapping[str, list[pa.RecordBatch]]:
+    if isinstance(stored.rows, tuple):
+        return InProcessEngine(2).run(stored.rows, stages)
+    assert isinstance(stored.rows, KeptHere)
+    return InProcessEngine(2).run([stored.rows], stages)
+
+
+def _table(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
+    return pa.Table.from_batches(batches) if batches else schema.empty_table()
+
+
+def context(clients: Clients, as_of: datetime, *, live: bool = True) -> Context:
+    return Context(InProcessEngine(2), clients, as_of=as_of, now=as_of, live=live)
 
 
 def ids(params: Sequence[Any]) -> list[str]:
@@ -76,8 +133,7 @@ class StorageContract:
     """Subclasses give a class-scoped fixture `world`, so that each world is read once."""
 
     def test_rows_are_stored_rows(self, world: World) -> None:
-        found = [(column.name, column.dataType) for column in world.stored.frame.schema]
-        assert found == [(column.name, column.dataType) for column in STORED]
+        assert stored_table(world.stored).schema.equals(STORED)
         assert {row["source"] for row in world.rows} == {world.stored.info.id}
 
     def test_names_every_object_once_with_its_raw_key(self, world: World) -> None:

@@ -2,11 +2,12 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
-from pyspark.sql import Row, SparkSession
 
-from lakeaudit.evidence.manifest import delta, delta_point
+from lakeaudit.evidence.manifest import delta
+from lakeaudit.evidence.manifest.delta import point_lookup
 from lakeaudit.evidence.protocol import Claims
 from lakeaudit.runtime.aws import Clients
 from tests.builders.delta_lake import (
@@ -16,6 +17,7 @@ from tests.builders.delta_lake import (
     add,
     at,
     change,
+    claim_rows,
     context,
     frozen,
     info,
@@ -30,6 +32,7 @@ from tests.builders.delta_lake import (
     vector_file,
 )
 
+Row = dict[str, Any]
 Story = tuple[Callable[[Log], Log], dict[str, str]]
 ONE, TWO = vector(1), vector(2)
 SHORT = metadata(deletedFileRetentionDuration="interval 50 hours")
@@ -211,19 +214,19 @@ STORIES: dict[str, Story] = {
 
 
 @pytest.fixture(scope="module")
-def read(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[Claims, list[Row], Path]:
+def read(tmp_path_factory: pytest.TempPathFactory) -> tuple[Claims, list[Row], Path]:
     root = tmp_path_factory.mktemp("stories")
     for name, (write, _) in STORIES.items():
         write(Log(root / name.replace(" ", "_")))
     tables = [table(name, root / name.replace(" ", "_")) for name in STORIES]
-    claims = delta.read(tables, context(spark), "manifest:delta", frozen)
-    return claims, claims.frame.collect(), root
+    claims = delta.read(tables, context(), "manifest:delta", frozen)
+    return claims, claim_rows(claims), root
 
 
 @pytest.mark.parametrize("name", STORIES)
 def test_a_log_tells_of_its_files(name: str, read: tuple[Claims, list[Row], Path]) -> None:
     claims, rows, root = read
-    assert {row.key_below: row.words for row in _told(rows, name, root)} == STORIES[name][1]
+    assert _told(rows, name, root) == STORIES[name][1]
     assert claims.states[name].refused is None
     assert [hole for hole in claims.holes if hole.table == name] == []
 
@@ -233,33 +236,40 @@ def test_and_tells_the_same_of_one_file_alone(name: str, read: tuple[Claims, lis
     home = read[2] / name.replace(" ", "_")
     for path, claimed in (STORIES[name][1] | {"unheard-of": ""}).items():
         key = path[1:] if path.startswith("/") else f"{str(home)[1:]}/{path}"
-        answer, history, reason = delta_point.read(table(name, home), Clients(), "", key)
+        answer, history, reason = point_lookup.read(table(name, home), Clients(), "", key)
         listed = claimed.startswith("live") or claimed.endswith("changes")
         expected = "present" if listed else "deleted" if claimed else "absent"
         assert (path, answer, reason, bool(history)) == (path, expected, "", bool(claimed))
 
 
-def _told(rows: list[Row], name: str, root: Path) -> list[Row]:
+def _told(rows: list[Row], name: str, root: Path) -> dict[str, str]:
+    """The claims of one story in a few words, by the key below its table."""
     times = {at(hours): hours for hours in range(-90, 60)} | {at(3).replace(microsecond=1000): "3+"}
     home = root / name.replace(" ", "_")
     prefix = f"{str(home)[1:]}/"
-    return [
-        Row(key_below=row.key.removeprefix(prefix) if row.key.startswith(prefix) else f"/{row.key}",
-            words=told(row, home, times))
-        for row in rows if row.table_name == name
-    ]  # fmt: skip
+    below = {
+        f"/{row['key']}".removeprefix(f"/{prefix}"): told(row, home, times)
+        for row in rows
+        if row["table_name"] == name
+    }
+    return below
 
 
 def test_what_else_a_claim_says(read: tuple[Claims, list[Row], Path]) -> None:
     _, rows, _ = read
-    (live,) = [row for row in rows if row.table_name == "of two checkpoints the older reaches further back"
-               and row.key.endswith("/b")]  # fmt: skip
-    assert (live.source, live.manifest_kind, live.bucket) == ("manifest:delta", "delta", "")
-    assert (live.size, live.records, live.commit_id, live.table_version) == (100, 10, "4", 5)
-    assert (live.etag, live.version_id, live.checksum, live.partition_path) == (None, None, None, "")
-    (vectors,) = [row for row in rows if row.table_name == "a new deletion vector is no gap"
-                  and row.category == "deletes"]  # fmt: skip
-    assert (vectors.size, vectors.records) == (None, None)
+    (live,) = [row for row in rows if row["table_name"] == "of two checkpoints the older reaches further back"
+               and row["key"].endswith("/b")]  # fmt: skip
+    assert (live["source"], live["manifest_kind"], live["bucket"]) == ("manifest:delta", "delta", "")
+    assert (live["size"], live["records"], live["commit_id"], live["table_version"]) == (100, 10, "4", 5)
+    assert (live["etag"], live["version_id"], live["checksum"], live["partition_path"]) == (
+        None,
+        None,
+        None,
+        "",
+    )
+    (vectors,) = [row for row in rows if row["table_name"] == "a new deletion vector is no gap"
+                  and row["category"] == "deletes"]  # fmt: skip
+    assert (vectors["size"], vectors["records"]) == (None, None)
 
 
 def test_the_state_of_a_table(read: tuple[Claims, list[Row], Path]) -> None:

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
-from pyspark.sql import Row, SparkSession
 
 from lakeaudit.evidence.manifest import delta
 from lakeaudit.evidence.protocol import Claims
@@ -14,6 +14,7 @@ from tests.builders.delta_lake import (
     Log,
     add,
     at,
+    claim_rows,
     context,
     features,
     frozen,
@@ -25,6 +26,8 @@ from tests.builders.delta_lake import (
     vector,
     vector_file,
 )
+
+Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -194,14 +197,14 @@ DAMAGES: dict[str, Damage] = {
 
 
 @pytest.fixture(scope="module")
-def read(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[Claims, list[Row], Path]:
+def read(tmp_path_factory: pytest.TempPathFactory) -> tuple[Claims, list[Row], Path]:
     root = tmp_path_factory.mktemp("damages")
     homes = {name: root / name.replace(" ", "_") for name in DAMAGES}
     for name, damage in DAMAGES.items():
         damage.log(Log(homes[name]))
     tables = [table(name, home) for name, home in homes.items()]
-    claims = delta.read(tables, context(spark), "manifest:delta", frozen)
-    return claims, claims.frame.collect(), root
+    claims = delta.read(tables, context(), "manifest:delta", frozen)
+    return claims, claim_rows(claims), root
 
 
 @pytest.mark.parametrize("name", DAMAGES)
@@ -211,9 +214,9 @@ def test_what_a_damaged_log_still_tells(name: str, read: tuple[Claims, list[Row]
     holes = {(h.kind, h.subject.removeprefix(f"{home}/"), h.count) for h in claims.holes if h.table == name}
     assert holes == damage.holes
     assert {
-        row.key.removeprefix(f"{home}/"[1:]): told(row, home, {at(hours): hours for hours in range(10)})
+        row["key"].removeprefix(f"{home}/"[1:]): told(row, home, {at(hours): hours for hours in range(10)})
         for row in rows
-        if row.table_name == name
+        if row["table_name"] == name
     } == damage.claims
     assert (state.refused is None) == (damage.refused is None)
     assert (damage.refused or "") in (state.refused or "")

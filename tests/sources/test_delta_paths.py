@@ -1,17 +1,23 @@
 """Where the paths in a log point, as keys; deletion vector names; partition values."""
 
 import base64
+import re
 import uuid
+from typing import Any
+from urllib.parse import unquote
 
+import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from pyspark.sql import Row, SparkSession
-from pyspark.sql import functions as F
 
-from lakeaudit.evidence.manifest.delta_paths import Z85, decoded, place, z85_uuid
+from lakeaudit.evidence.manifest.delta import paths
+from lakeaudit.evidence.manifest.delta.paths import Z85
+from lakeaudit.runtime import duck
 
 _B85 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
+
+CON = duck.connect()
 
 PATHS: dict[str, tuple[str, str | None]] = {
     "part-0.parquet": ("lake", "t/part-0.parquet"),
@@ -45,46 +51,75 @@ PATHS: dict[str, tuple[str, str | None]] = {
 }
 
 
-@pytest.fixture(scope="module")
-def placed(spark: SparkSession) -> dict[str, tuple[str, str | None]]:
-    frame = spark.createDataFrame([(path,) for path in PATHS], "path string")
-    rows = frame.select("path", place(F.col("path"), F.lit("lake"), F.lit("t/")).alias("at")).collect()
-    return {row.path: (row.at.bucket, row.at.key) for row in rows}
-
-
 @pytest.mark.parametrize("path", PATHS)
-def test_a_path_is_decoded_once(path: str, placed: dict[str, tuple[str, str | None]]) -> None:
-    assert placed[path] == PATHS[path]
-
-
-@settings(max_examples=2)
-@given(st.lists(st.text(min_size=1, max_size=8), min_size=30, max_size=40))
-def test_every_key_comes_back_from_its_escapes(spark: SparkSession, keys: list[str]) -> None:
-    escaped = [(key, "".join(f"%{byte:02X}" for byte in key.encode())) for key in keys]
-    rows = spark.createDataFrame(escaped, "key string, path string").select(
-        "key", decoded(F.col("path")).alias("back")
+def test_a_path_is_decoded_once(path: str) -> None:
+    where = (
+        f"{paths.bucket('text', chr(39) + 'lake' + chr(39))}, {paths.key('text', chr(39) + 't/' + chr(39))}"
     )
-    assert [row.back for row in rows.collect()] == keys
+    assert _each(f"[{where}]", [path]) == [list(PATHS[path])]
 
 
-@settings(max_examples=2)
-@given(st.lists(st.uuids(), min_size=30, max_size=40))
-def test_uuids_are_read_from_z85(spark: SparkSession, ids: list[uuid.UUID]) -> None:
-    texts = [(base64.b85encode(one.bytes).decode().translate(str.maketrans(_B85, Z85)),) for one in ids]
-    assert _uuids(spark, texts) == [str(one) for one in ids]
+@pytest.mark.parametrize(
+    ("path", "absolute"),
+    [("a/b", False), ("12:30/f", False), ("/a", True), ("s3://b/k", True), ("x:y", True)],
+)
+def test_absolute_paths(path: str, absolute: bool) -> None:
+    assert _each(paths.is_absolute("text"), [path]) == [absolute]
 
 
-def test_the_protocols_own_example(spark: SparkSession) -> None:
-    assert _uuids(spark, [("^-aqEH.-t@S}K{vb[*k^",)]) == ["d2c639aa-8816-431a-aaf6-d3fe2512ff61"]
+@given(st.lists(st.text(min_size=1, max_size=8), min_size=1, max_size=40))
+def test_every_key_comes_back_from_its_escapes(keys: list[str]) -> None:
+    assert (
+        _each(paths.decoded("text"), ["".join(f"%{byte:02X}" for byte in key.encode()) for key in keys])
+        == keys
+    )
+
+
+@given(st.lists(st.text(alphabet="%aF0 +\u00e9", max_size=8), min_size=1, max_size=40))
+def test_escapes_are_undone_as_python_does_or_not_at_all(texts: list[str]) -> None:
+    whole = [re.sub("%[0-9A-Fa-f]{2}", "", text).count("%") == 0 for text in texts]
+    expected = [_unquoted(text) if known else None for text, known in zip(texts, whole, strict=True)]
+    assert _each(paths.decoded("text"), texts) == expected
+
+
+def _unquoted(text: str) -> str | None:
+    try:
+        return unquote(text, errors="strict")
+    except UnicodeDecodeError:
+        return None
+
+
+@given(st.lists(st.uuids(), min_size=1, max_size=40))
+def test_uuids_are_read_from_z85(ids: list[uuid.UUID]) -> None:
+    texts = [base64.b85encode(one.bytes).decode().translate(str.maketrans(_B85, Z85)) for one in ids]
+    assert _each(paths.z85_uuid("text"), texts) == [str(one) for one in ids]
+
+
+def test_the_protocols_own_example() -> None:
+    assert _each(paths.z85_uuid("text"), ["^-aqEH.-t@S}K{vb[*k^"]) == ["d2c639aa-8816-431a-aaf6-d3fe2512ff61"]
 
 
 @pytest.mark.parametrize("text", ["", "short", "^-aqEH.-t@S}K{vb[*k~", "#" * 20, "^-aqEH.-t@S}K{vb[*k^^"])
-def test_what_is_no_uuid(text: str, spark: SparkSession) -> None:
-    assert _uuids(spark, [(text,)]) == [None]
+def test_what_is_no_uuid(text: str) -> None:
+    assert _each(paths.z85_uuid("text"), [text]) == [None]
 
 
-def _uuids(spark: SparkSession, texts: list[tuple[str]]) -> list[str | None]:
-    rows: list[Row] = (
-        spark.createDataFrame(texts, "text string").select(z85_uuid(F.col("text")).alias("id")).collect()
-    )
-    return [row.id for row in rows]
+@pytest.mark.parametrize(
+    ("kind", "text", "key"),
+    [
+        ("u", "^-aqEH.-t@S}K{vb[*k^", "t/deletion_vector_d2c639aa-8816-431a-aaf6-d3fe2512ff61.bin"),
+        ("u", "ab^-aqEH.-t@S}K{vb[*k^", "t/ab/deletion_vector_d2c639aa-8816-431a-aaf6-d3fe2512ff61.bin"),
+        ("u", "too short", None),
+        ("p", "s3://far/dv%20file.bin", "dv file.bin"),
+        ("x", "?", None),
+    ],
+)
+def test_where_deletion_vectors_lie(kind: str, text: str, key: str | None) -> None:
+    assert _each(paths.vector_key(f"'{kind}'", "text", "'t/'"), [text]) == [key]
+
+
+def _each(sql: str, texts: list[str]) -> list[Any]:
+    """The value of an expression for each text."""
+    rows = pa.table({"number": pa.array(range(len(texts))), "text": pa.array(texts, pa.string())})
+    found = duck.query(CON, f"SELECT {sql} AS value FROM rows ORDER BY number", rows=rows)
+    return [row["value"] for row in duck.rows_of(found)]

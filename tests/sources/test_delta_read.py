@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
 from lakeaudit.evidence.manifest import delta
-from lakeaudit.evidence.manifest.delta_listing import list_logs
+from lakeaudit.evidence.manifest.delta import reader
+from lakeaudit.evidence.manifest.delta.listing import list_logs
 from lakeaudit.evidence.protocol import Changes, Claims
 from lakeaudit.runtime.aws import Clients
 from tests.builders.delta_lake import (
@@ -15,6 +15,7 @@ from tests.builders.delta_lake import (
     add,
     at,
     change,
+    claim_rows,
     context,
     features,
     frozen,
@@ -32,8 +33,8 @@ from tests.conftest import Aws
 
 def states(claims: Claims | Changes, name: str = "t") -> dict[str, str]:
     """State by the last part of the key."""
-    rows = claims.frame.filter(f"table_name = '{name}'").collect()
-    return {row.key.rpartition("/")[2]: row.state for row in rows}
+    rows = claim_rows(claims) if isinstance(claims, Claims) else claims.rows.to_pylist()
+    return {row["key"].rpartition("/")[2]: row["state"] for row in rows if row["table_name"] == name}
 
 
 def put(aws: Aws, bucket: str, prefix: str, log: Log) -> None:
@@ -43,7 +44,7 @@ def put(aws: Aws, bucket: str, prefix: str, log: Log) -> None:
             aws.s3.put_object(Bucket=bucket, Key=key, Body=path.read_bytes())
 
 
-def test_tables_on_s3(spark: SparkSession, clients: Clients, aws: Aws, bucket: str, tmp_path: Path) -> None:
+def test_tables_on_s3(clients: Clients, aws: Aws, bucket: str, tmp_path: Path) -> None:
     """Commits, a checkpoint and sidecars on S3; a table that cannot be reached does not stop the others."""
     plain = (
         Log(tmp_path / "a")
@@ -62,8 +63,8 @@ def test_tables_on_s3(spark: SparkSession, clients: Clients, aws: Aws, bucket: s
         table("v2", f"s3a://{bucket}/v2/"),
         table("nowhere", "s3://no-such-bucket-here/t"),
     ]
-    claims = delta.read(tables, context(spark, clients), "manifest:delta")
-    rows = {(row.table_name, row.bucket, row.key, row.own_root) for row in claims.frame.collect()}
+    claims = delta.read(tables, context(clients), "manifest:delta")
+    rows = {(row["table_name"], row["bucket"], row["key"], row["own_root"]) for row in claim_rows(claims)}
     assert rows == {
         ("plain", bucket, "w/sp ace+%41/p=a%20b/x", True),
         ("plain", "elsewhere", "y", False),
@@ -76,11 +77,11 @@ def test_tables_on_s3(spark: SparkSession, clients: Clients, aws: Aws, bucket: s
     assert claims.holes == ()
 
 
-def test_a_refusal_of_the_store_is_no_absence(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_refusal_of_the_store_is_no_absence(tmp_path: Path) -> None:
     nowhere = Clients(default=Clients().default.__class__(endpoint="http://127.0.0.1:9", region="us-east-1"))
     Log(tmp_path / "t").commits([add("a")])
     tables = [table("far", "s3://lake/t"), table("t", tmp_path / "t")]
-    claims = delta.read(tables, context(spark, nowhere), "manifest:delta", frozen)
+    claims = delta.read(tables, context(nowhere), "manifest:delta", frozen)
     assert states(claims) == {"a": "live"}
     assert "cannot be reached" in str(claims.states["far"].refused)
 
@@ -89,65 +90,59 @@ def test_a_refusal_of_the_store_is_no_absence(spark: SparkSession, tmp_path: Pat
     ("hours", "expected"),
     [(1.5, {"a": "live", "b": "live"}), (2, {"a": "history", "b": "live"}), (0.5, {"a": "live"})],
 )
-def test_a_table_as_it_was(
-    hours: float, expected: dict[str, str], spark: SparkSession, tmp_path: Path
-) -> None:
+def test_a_table_as_it_was(hours: float, expected: dict[str, str], tmp_path: Path) -> None:
     log = Log(tmp_path / "t").commits([add("a")], [add("b")], [remove("a")]).checkpoint(2, *BORN, add("b"))
     log.drop(f"{3:020}.json") if (log.folder / f"{3:020}.json").exists() else None
-    claims = delta.read([table("t", log.table)], context(spark, as_of=at(hours)), "manifest:delta", frozen)
+    claims = delta.read([table("t", log.table)], context(as_of=at(hours)), "manifest:delta", frozen)
     assert states(claims) == expected
     assert claims.states["t"].read_at == at(hours)
     assert claims.states["t"].version == int(hours)
 
 
-def test_a_table_as_it_was_by_the_time_that_its_commits_carry(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_table_as_it_was_by_the_time_that_its_commits_carry(tmp_path: Path) -> None:
     timed = metadata(enableInCommitTimestamps="true")
     log = Log(tmp_path / "t").commit(0, info(inCommitTimestamp=millis(at(-9))), protocol(), timed, add("a"))
     log.commit(1, info(inCommitTimestamp=millis(at(-7))), add("b"))
-    claims = delta.read([table("t", log.table)], context(spark, as_of=at(-8)), "manifest:delta", frozen)
+    claims = delta.read([table("t", log.table)], context(as_of=at(-8)), "manifest:delta", frozen)
     assert states(claims) == {"a": "live"}
 
 
-def test_before_its_first_commit_it_is_no_table(spark: SparkSession, tmp_path: Path) -> None:
+def test_before_its_first_commit_it_is_no_table(tmp_path: Path) -> None:
     log = Log(tmp_path / "t").commits([add("a")])
-    claims = delta.read([table("t", log.table)], context(spark, as_of=at(-1)), "manifest:delta", frozen)
+    claims = delta.read([table("t", log.table)], context(as_of=at(-1)), "manifest:delta", frozen)
     assert "not a Delta table at" in str(claims.states["t"].refused)
 
 
-def test_a_log_that_is_cleaned_up_meanwhile(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_log_that_is_cleaned_up_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Files go between listing and reading: the log is listed again, and nothing is missed."""
     log = Log(tmp_path / "t").checkpoint(1, *BORN, add("a")).commit(1).commit(2, add("b")).commit(3, add("c"))
     log.checkpoint(3, *BORN, add("a"), add("b"), add("c"))
-    listings = list_logs([table("t", log.table)], context(spark), frozen)
+    listings = list_logs([table("t", log.table)], context(), frozen)
     log.drop(f"{1:020}.checkpoint.parquet", f"{1:020}.json", f"{2:020}.json")
-    monkeypatch.setattr(delta, "list_logs", lambda *_: listings)
-    claims = delta.read([table("t", log.table)], context(spark), "manifest:delta", frozen)
+    monkeypatch.setattr(reader, "list_logs", lambda *_: listings)
+    claims = delta.read([table("t", log.table)], context(), "manifest:delta", frozen)
     assert states(claims) == {"a": "live", "b": "live", "c": "live"}
     assert (claims.holes, claims.states["t"].refused) == ((), None)
 
 
-def test_a_commit_that_goes_meanwhile_and_was_needed(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_commit_that_goes_meanwhile_and_was_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log = Log(tmp_path / "t").commits([add("a")], [add("b")], [add("c")])
-    listings = list_logs([table("t", log.table)], context(spark), frozen)
+    listings = list_logs([table("t", log.table)], context(), frozen)
     log.drop(f"{1:020}.json")
-    monkeypatch.setattr(delta, "list_logs", lambda *_: listings)
-    claims = delta.read([table("t", log.table)], context(spark), "manifest:delta", frozen)
+    monkeypatch.setattr(reader, "list_logs", lambda *_: listings)
+    claims = delta.read([table("t", log.table)], context(), "manifest:delta", frozen)
     assert [hole.reason for hole in claims.holes] == ["commit 1 is gone"]
     assert states(claims) == {"a": "live", "c": "live"}
 
 
-def test_what_newer_commits_did(spark: SparkSession, tmp_path: Path) -> None:
+def test_what_newer_commits_did(tmp_path: Path) -> None:
     log = Log(tmp_path / "t").commits([add("a"), add("b", vector(1)), add("c"), add("d")], [remove("d")])
     still = Log(tmp_path / "still").commits([add("x")])
     tables = [table("t", log.table), table("still", still.table)]
-    claims = delta.read(tables, context(spark), "manifest:delta", frozen)
+    claims = delta.read(tables, context(), "manifest:delta", frozen)
     log.commit(2, remove("a", removed=at(40)), remove("b", vector(1)), add("b", vector(2)), add("e"))
     log.commit(3, add("d"), remove("c", removed=at(-90)), change("f"))
-    newer = delta.changes(claims, tables, context(spark), frozen)
+    newer = delta.changes(claims, tables, context(), frozen)
     assert newer.unsure == {}
     assert states(newer) == {
         "a": "history", "b": "live", "c": "gone", "d": "live", "e": "live", "f": "history",
@@ -156,19 +151,19 @@ def test_what_newer_commits_did(spark: SparkSession, tmp_path: Path) -> None:
     assert states(newer, "still") == {}
 
 
-def test_tables_whose_newer_commits_cannot_be_read_are_unsure(spark: SparkSession, tmp_path: Path) -> None:
+def test_tables_whose_newer_commits_cannot_be_read_are_unsure(tmp_path: Path) -> None:
     logs = {
         name: Log(tmp_path / name).commits([add("a")]) for name in ("gap", "torn", "feature", "anew", "gone")
     }
     logs["anew"].commit(1)
     tables = [table(name, log.table) for name, log in logs.items()]
-    claims = delta.read(tables, context(spark), "manifest:delta", frozen)
+    claims = delta.read(tables, context(), "manifest:delta", frozen)
     logs["gap"].commit(2, add("b"))
     logs["torn"].put(f"{1:020}.json", '{"add":{"path":"b"')
     logs["feature"].commit(1, features("timeTravelToMars"))
     logs["anew"].drop(f"{1:020}.json")
     logs["gone"].drop(f"{0:020}.json")
-    newer = delta.changes(claims, tables, context(spark), frozen)
+    newer = delta.changes(claims, tables, context(), frozen)
     assert {name: why.split()[0:4] for name, why in newer.unsure.items()} == {
         "gap": ["not", "every", "commit", "from"],
         "torn": ["a", "commit", "since", "then"],
@@ -176,9 +171,9 @@ def test_tables_whose_newer_commits_cannot_be_read_are_unsure(spark: SparkSessio
         "anew": ["its", "newest", "version", "is"],
         "gone": ["not", "a", "Delta", "table:"],
     }
-    assert newer.frame.count() == 0
+    assert newer.rows.num_rows == 0
 
 
-def test_no_tables_are_no_claims(spark: SparkSession) -> None:
-    claims = delta.read([], context(spark), "manifest:delta", frozen)
-    assert (claims.frame.count(), dict(claims.states)) == (0, {})
+def test_no_tables_are_no_claims() -> None:
+    claims = delta.read([], context(), "manifest:delta", frozen)
+    assert (claim_rows(claims), dict(claims.states)) == ([], {})

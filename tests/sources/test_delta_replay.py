@@ -1,17 +1,38 @@
-"""Random histories of a few files, replayed by Spark and by twenty lines of plain Python."""
+"""Random histories of a few files, replayed by the reader and by twenty lines of plain Python."""
 
+import pickle
 from collections import Counter
+from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pyspark.sql import SparkSession
 
 from lakeaudit.evidence.manifest import delta
-from tests.builders.delta_lake import BORN, Action, Log, add, at, context, frozen, remove, table, told, vector
+from lakeaudit.evidence.manifest.delta.actions import STEP
+from lakeaudit.evidence.manifest.delta.replay import TABLE, _placed, files_of
+from lakeaudit.evidence.manifest.delta.replay import claims as claims_of
+from lakeaudit.runtime import duck
+from lakeaudit.schemas import CLAIM
+from tests.builders.delta_lake import (
+    BORN,
+    Action,
+    Log,
+    add,
+    at,
+    claim_rows,
+    context,
+    frozen,
+    remove,
+    table,
+    told,
+    vector,
+)
 
+CON = duck.connect()
 PATHS = ("a", "b")
 VECTORS = (None, 1, 2)
 
@@ -30,8 +51,8 @@ HISTORIES = st.lists(st.sets(STEPS, max_size=3), min_size=1, max_size=7)
 
 @settings(max_examples=3)
 @given(st.lists(HISTORIES, min_size=20, max_size=30), st.data())
-def test_spark_replays_as_plain_python_does(
-    spark: SparkSession, histories: list[list[set[Step]]], data: st.DataObject
+def test_logs_are_replayed_as_plain_python_does(
+    histories: list[list[set[Step]]], data: st.DataObject
 ) -> None:
     with TemporaryDirectory() as folder:
         homes = [Path(folder, str(number)) for number in range(len(histories))]
@@ -39,12 +60,13 @@ def test_spark_replays_as_plain_python_does(
         for home, history, base in zip(homes, histories, bases, strict=True):
             write(Log(home), history, base)
         tables = [table(str(number), home) for number, home in enumerate(homes)]
-        claims = delta.read(tables, context(spark), "manifest:delta", frozen)
+        claims = delta.read(tables, context(), "manifest:delta", frozen)
         found: list[dict[str, str]] = [{} for _ in histories]
         times = {at(hours): hours for hours in range(10)}
-        for row in claims.frame.filter("category = 'data'").collect():
-            home = homes[int(row.table_name)]
-            found[int(row.table_name)][row.key.rpartition("/")[2]] = told(row, home, times)
+        for row in claim_rows(claims):
+            number = int(row["table_name"])
+            if row["category"] == "data":
+                found[number][row["key"].rpartition("/")[2]] = told(row, homes[number], times)
     assert found == [replay(history, base) for history, base in zip(histories, bases, strict=True)]
 
 
@@ -122,3 +144,90 @@ def _words(copies: int, since: int, removed: int | None) -> str:
     if copies:
         return f"live since {since}" + (f" listed {copies}" if copies > 1 else "")
     return f"history since {since} removed {removed}"
+
+
+class Raw(NamedTuple):
+    """One step as the fold takes it; times are hours."""
+
+    key: str
+    pair: str
+    version: int
+    added: bool
+    checkpoint: bool
+    removed: int | None
+    size: int | None
+    records: int | None
+    partition: str | None
+    category: str
+
+
+RAWS = st.builds(
+    Raw, st.sampled_from("abcd"), st.sampled_from(["", "u1"]), st.integers(0, 4), st.booleans(), st.booleans(),
+    st.none() | st.integers(0, 9), st.none() | st.integers(1, 3), st.none() | st.integers(1, 3),
+    st.sampled_from([None, "{}", '{"p":"1"}', '{"p":null,"q":""}']), st.sampled_from(["data", "data", "deletes"]),
+)  # fmt: skip
+
+
+@settings(max_examples=60)
+@given(st.lists(RAWS, max_size=10), st.integers(-1, 4))
+def test_files_with_few_steps_need_no_replay(raws: list[Raw], hole: int) -> None:
+    """The short ways give what the full replay gives."""
+    tables = duck.small(
+        TABLE,
+        [("t", 0, 9, 0, hole, _naive(0), _naive(3), None, [{"physical": "p", "logical": "P"}], [], "", "t/")],
+    )
+    steps = _placed(CON, duck.relation(CON, duck.small(STEP, [_step(raw) for raw in raws])), tables)
+    ways = [files_of(CON, steps, tables, shortcut=shortcut) for shortcut in (True, False)]
+    short, full = (sorted(map(_sorted_row, duck.rows_of(rows)), key=str) for rows in ways)
+    assert short == full
+
+
+def _step(raw: Raw) -> tuple[Any, ...]:
+    at, removed = _naive(raw.version), None if raw.added or raw.removed is None else _naive(raw.removed)
+    named = ("t", 0, "", f"t/{raw.key}", raw.version, raw.checkpoint, at, None, raw.added, removed)
+    return (*named, raw.pair, raw.size, raw.records, raw.partition, raw.category)
+
+
+def _naive(hours: float) -> datetime:
+    return at(hours).replace(tzinfo=None)
+
+
+def _sorted_row(row: dict[str, Any]) -> list[tuple[str, Any]]:
+    return sorted(row.items())
+
+
+def test_steps_of_another_reading_and_of_unknown_tables_are_left_out() -> None:
+    tables = duck.small(TABLE, [("t", 1, 9, 0, -1, _naive(0), _naive(3), None, [], [], "", "t/")])
+    step = _step(Raw("a", "", 1, True, False, None, 1, 1, "{}", "data"))
+    steps = duck.small(STEP, [step, ("t", 1, *step[2:]), ("other", 1, *step[2:])])
+    rows = duck.rows_of(claims_of(tables, "m", CON, {"steps": steps}))
+    assert [(row["table_name"], row["listed"]) for row in rows] == [("t", 1)]
+    assert duck.rows_of(claims_of(tables, "m", CON, {})) == []
+
+
+def test_partition_paths() -> None:
+    columns = [{"physical": "col-1", "logical": "day"}, {"physical": "k'\u00e9\"", "logical": "k"}]
+    tables = duck.small(TABLE, [("t", 0, 9, 0, -1, _naive(0), _naive(3), None, columns, [], "", "t/")])
+    given = {
+        "a": '{"k\'\u00e9\\"":"x/y=z","col-1":"2020"}', "b": '{"col-1":null}', "c": '{"col-1":""}', "d": "{}", "e": None,
+        "f": '{"other":"1"}', "g": '{"col-1":5}',
+    }  # fmt: skip
+    raws = [Raw(key, "", 1, True, False, None, 1, 1, partition, "data") for key, partition in given.items()]
+    rows = duck.rows_of(
+        claims_of(tables, "m", CON, {"steps": duck.small(STEP, [_step(raw) for raw in raws])})
+    )
+    null = "day=__HIVE_DEFAULT_PARTITION__"
+    assert {row["key"][2:]: row["partition_path"] for row in rows} == {
+        "a": "day=2020/k=x/y=z", "b": null, "c": null, "d": "", "e": "", "f": "", "g": "day=5"
+    }  # fmt: skip
+
+
+def test_the_fold_travels_to_other_processes(tmp_path: Path) -> None:
+    write(Log(tmp_path / "t"), [{Step(True, "a", None)}], 0)
+    claims = delta.read([table("t", tmp_path / "t")], context(), "manifest:delta", frozen)
+    fold = pickle.loads(pickle.dumps(claims.fold))
+    (kept, late) = claims.rows
+    assert late == ()
+    steps = pa.Table.from_batches(kept.batches("steps"))  # type: ignore[union-attr]
+    assert duck.rows_of(fold(CON, {"steps": steps})) == claim_rows(claims)
+    assert fold(CON, {}).to_arrow_table().schema == CLAIM

@@ -2,25 +2,32 @@
 
 import json
 import os
-from collections.abc import Callable, Sequence
+import pickle
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
 
 from lakeaudit.config import FileListManifest, Table
 from lakeaudit.emit import WrittenFile, emit
 from lakeaudit.evidence.manifest import file_list
+from lakeaudit.evidence.manifest.file_list.discover import find, numbered
+from lakeaudit.evidence.manifest.file_list.fold import ACTS, EVENTS
+from lakeaudit.evidence.manifest.file_list.list_part import parts
 from lakeaudit.evidence.protocol import Changes, Claims, Context
 from lakeaudit.keys import Location
+from lakeaudit.pipeline.engine import InProcessEngine, KeptHere
 from lakeaudit.runtime.aws import Clients
-from lakeaudit.schemas import CLAIM
+from lakeaudit.runtime.duck import Connection, Rows
+from lakeaudit.schemas import CLAIM, NOTE
 
 AT = datetime(2026, 11, 21, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
-Rows = list[dict[str, Any]]
+RowList = list[dict[str, Any]]
 
 
 def table(name: str, *places: str | Path, complete: bool = True) -> Table:
@@ -31,12 +38,23 @@ def table(name: str, *places: str | Path, complete: bool = True) -> Table:
     return Table(name=name, location=Location("lake", f"wh/{name}"), manifests=tuple(manifests))
 
 
-def context(spark: SparkSession, clients: Clients, as_of: datetime | None = None) -> Context:
-    return Context(spark, clients, as_of=as_of or AT, now=AT, live=as_of is None, parallelism=1)
+def context(clients: Clients, as_of: datetime | None = None) -> Context:
+    return Context(InProcessEngine(2), clients, as_of=as_of or AT, now=AT, live=as_of is None)
 
 
-def rows_of(claims: Claims | Changes) -> Rows:
-    rows = [{k: v for k, v in row.asDict().items() if v is not None} for row in claims.frame.collect()]
+def folded(claims: Claims) -> pa.Table:
+    def fold(con: Connection, tables: Mapping[str, pa.Table]) -> Iterator[tuple[str, Rows]]:
+        yield "claims", claims.fold(con, tables)
+
+    kept = [source for source in claims.rows if isinstance(source, KeptHere)]
+    batches = [batch for kind, batch in InProcessEngine(2).run(kept, [fold]) if kind == "claims"]
+    return pa.Table.from_batches(batches, CLAIM)
+
+
+def rows_of(claims: Claims | Changes) -> RowList:
+    table = folded(claims) if isinstance(claims, Claims) else claims.rows
+    assert isinstance(table, pa.Table)
+    rows = [{k: v for k, v in row.items() if v is not None} for row in table.to_pylist()]
     return sorted(rows, key=lambda row: (row["table_name"], row["bucket"], row["key"]))
 
 
@@ -53,9 +71,9 @@ Read = Callable[..., Claims]
 
 
 @pytest.fixture
-def read(spark: SparkSession, clients: Clients) -> Read:
+def read(clients: Clients) -> Read:
     def read(*tables: Table, as_of: datetime | None = None) -> Claims:
-        return file_list.read(tables, context(spark, clients, as_of), "manifest:file_list")
+        return file_list.read(tables, context(clients, as_of), "manifest:file_list")
 
     return read
 
@@ -66,9 +84,7 @@ def test_claims_of_many_tables_at_once(read: Read, tmp_path: Path) -> None:
     commit(tmp_path / "u", -4, "wh/u/a", "s3://other/x")
     plain = Table(name="plain", location=Location("lake", "wh/plain"))
     claims = read(table("t", tmp_path / "t"), plain, table("u", tmp_path / "u", complete=False))
-    assert [(field.name, field.dataType) for field in claims.frame.schema] == [
-        (f.name, f.dataType) for f in CLAIM
-    ]
+    assert folded(claims).schema == CLAIM
     common = {
         "source": "manifest:file_list",
         "manifest_kind": "file_list",
@@ -251,24 +267,22 @@ def test_what_is_read_is_pinned(read: Read, tmp_path: Path) -> None:
     assert read(table("t", tmp_path)).info.identity != first
 
 
-def test_changes_are_what_lists_say_now(
-    spark: SparkSession, clients: Clients, read: Read, tmp_path: Path
-) -> None:
+def test_changes_are_what_lists_say_now(clients: Clients, read: Read, tmp_path: Path) -> None:
     here = table("t", tmp_path)
     doomed = commit(tmp_path, -9, "wh/t/forgotten")
     commit(tmp_path, -5, "wh/t/a", "wh/t/b", "wh/t/c")
     claims = read(here)
     seen = rows_of(claims)
-    assert rows_of(file_list.changes(claims, [here], context(spark, clients))) == []
+    assert rows_of(file_list.changes(claims, [here], context(clients))) == []
     commit(tmp_path, -1, "wh/t/a", action="remove")
     commit(tmp_path, 0.5, "wh/t/b", "wh/t/d")
     doomed.unlink()
-    found = file_list.changes(claims, [here], context(spark, clients))
+    found = file_list.changes(claims, [here], context(clients))
     assert states(found) == {"wh/t/a": "gone", "wh/t/b": "live", "wh/t/d": "live", "wh/t/forgotten": "gone"}
     assert found.unsure == {}
     assert rows_of(claims) == seen
     (tmp_path / "torn.jsonl").write_text("{")
-    assert list(file_list.changes(claims, [here], context(spark, clients)).unsure) == ["t"]
+    assert list(file_list.changes(claims, [here], context(clients)).unsure) == ["t"]
 
 
 def test_rows_of_a_list_stay_as_read_when_it_changes(read: Read, tmp_path: Path) -> None:
@@ -276,3 +290,31 @@ def test_rows_of_a_list_stay_as_read_when_it_changes(read: Read, tmp_path: Path)
     claims = read(table("t", tmp_path))
     place.write_text("{")
     assert states(claims) == {"wh/t/a": "live"}
+
+
+def test_what_a_part_gives(clients: Clients, tmp_path: Path) -> None:
+    """Rows with a path are events; acts and what casts doubt on a table are few; a list is one note."""
+    rows = [{"path": f"wh/t/{n}", "action": "replace", "scope": "wh/t"} for n in range(3)]
+    lost = [{"path": f"elsewhere/{n}"} for n in range(5)]
+    place = tmp_path / "l.jsonl"
+    place.write_text("\n".join(json.dumps(row) for row in [*rows, *lost, {"path": "wh/t/a", "size": "x"}]))
+    claims = file_list.read([table("t", tmp_path, complete=False)], context(clients), "m")
+    (kept,) = claims.rows
+    assert isinstance(kept, KeptHere)
+    assert kept.counts == {"events": 4, "acts": 2}
+    schemas = {chunk.kind: chunk.batch.schema for chunk in kept.chunks}
+    assert schemas == {"events": EVENTS, "acts": ACTS}
+    assert [set(note) for note in kept.notes] == [set(NOTE.names)]
+    assert (claims.info.rows, [hole.count for hole in claims.holes]) == (3, [6])
+
+
+def test_parts_and_folds_travel_by_pickle(clients: Clients, read: Read, tmp_path: Path) -> None:
+    commit(tmp_path, -5, "wh/t/a")
+    commit(tmp_path, -4, "wh/t/b")
+    found = numbered(find([table("t", tmp_path)], clients))
+    made = pickle.loads(pickle.dumps(parts(found, clients, "m", None, 1)))
+    assert [part.source for part in made] == ["m"]
+    assert made[0].weight > sum(listed.size for listed in found) > 0
+    assert InProcessEngine(1).keep(made).counts["events"] == 2
+    claims = read(table("t", tmp_path))
+    assert states(replace(claims, fold=pickle.loads(pickle.dumps(claims.fold)))) == states(claims)

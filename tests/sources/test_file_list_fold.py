@@ -1,19 +1,25 @@
 """Folding of event manifests: told cases, and random histories against a replay that a reader can check by eye."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
-from hypothesis import Phase, given, settings
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
-from lakeaudit.evidence.manifest.fold import EVENT, fold, scope_depth
-from lakeaudit.evidence.manifest.list_point import fold_one
+from lakeaudit.evidence.manifest.file_list import fold
+from lakeaudit.evidence.manifest.file_list.fold import ACTS, EVENT, EVENTS
+from lakeaudit.evidence.manifest.file_list.list_part import Summaries
+from lakeaudit.evidence.manifest.file_list.point_lookup import fold_one
+from lakeaudit.evidence.manifest.file_list.read_lines import ListFile
+from lakeaudit.keys import Location
+from lakeaudit.pipeline.engine import routed
+from lakeaudit.runtime import duck
+from lakeaudit.runtime.duck import Connection
 
 START = datetime(2026, 11, 21, tzinfo=UTC)
-DDL = ", ".join(f"{name} {kind}" for name, kind in EVENT.items())
 
 
 class Event(NamedTuple):
@@ -91,35 +97,63 @@ def row_of(event: Event) -> dict[str, Any]:
     }
 
 
-def frame(spark: SparkSession, histories: Sequence[Sequence[Event]]) -> DataFrame:
-    """Every history is the table of its number."""
+def tables(histories: Sequence[Sequence[Event]]) -> dict[str, pa.Table]:
+    """Rows of both kinds; every history is the table of its number, with lists of its own."""
     rows = [
-        row_of(event) | {"table_name": str(table)}
+        row_of(event) | {"table_name": str(table), "list_no": table * LISTS + event.list_no, "unread": False}
         for table, history in enumerate(histories)
         for event in history
     ]
-    return spark.createDataFrame([tuple(row.get(name) for name in EVENT) for row in rows], DDL)
+    events = pa.Table.from_pylist(rows, pa.schema(EVENT.items()))
+    summaries = Summaries({number: list_file(number) for number in range(len(histories) * LISTS)}, "m")
+    for at in range(0, events.num_rows, 7):  # acts come in pieces
+        summaries.add(events.slice(at, 7))
+    lost = [row for row in rows if row["fault"] and row["key"] is None]
+    doubts = pa.Table.from_pylist([row | {"source": "m"} for row in lost], ACTS)
+    return {
+        "events": events.filter(events.column("key").is_valid()).add_column(0, "source", pa.array(["m"]).take(
+            pa.array([0] * sum(row["key"] is not None for row in rows), pa.int64()))),
+        "acts": pa.concat_tables([summaries.take_acts(), doubts]),
+    }  # fmt: skip
+
+
+LISTS = 10
+
+
+def list_file(number: int) -> ListFile:
+    place = Location("lists", str(number))
+    return ListFile(str(number // LISTS), Location("b", "t"), place, number, START, None, whole=False)
+
+
+@pytest.fixture(scope="module")
+def con() -> Iterator[Connection]:
+    con = duck.connect()
+    yield con
+    con.close()
 
 
 def hours(at: datetime | None) -> int | None:
     return None if at is None else (at.replace(tzinfo=UTC) - START) // timedelta(hours=1)
 
 
-def folded(spark: SparkSession, histories: Sequence[Sequence[Event]]) -> list[dict[str, Claim]]:
-    events = frame(spark, histories)
-    depths = {
-        e.scope.count("/") + 1 if e.scope else 0
-        for history in histories
-        for e in history
-        if e.scope is not None
-    }
+def shares(con: Connection, kinds: Mapping[str, pa.Table], count: int) -> list[dict[str, pa.Table]]:
+    """As an engine brings rows to the shares of the keys; a kind without rows in a share is not there."""
+    held: list[dict[str, list[pa.RecordBatch]]] = [{} for _ in range(count)]
+    for kind, table in kinds.items():
+        for batch in table.to_batches():
+            for chunk in routed(con, kind, batch, count):
+                held[chunk.share].setdefault(kind, []).append(chunk.batch)
+    return [{kind: pa.Table.from_batches(batches) for kind, batches in share.items()} for share in held]
+
+
+def folded(con: Connection, histories: Sequence[Sequence[Event]], count: int = 1) -> list[dict[str, Claim]]:
     found: list[dict[str, Claim]] = [{} for _ in histories]
-    for row in fold(events, depths).collect():
-        told = Claim(
-            row["state"], hours(row["claimed_at"]), hours(row["removed_at"]), row["size"], row["certain"]
-        )
-        assert row["key"] not in found[int(row["table_name"])]
-        found[int(row["table_name"])][row["key"]] = told
+    for share in shares(con, tables(histories), count):
+        for row in duck.rows_of(fold.claims(con, share, source="m")):
+            of_table = found[int(row["table_name"])]
+            assert row["key"] not in of_table
+            at = (hours(row["claimed_at"]), hours(row["removed_at"]))
+            of_table[row["key"]] = Claim(row["state"], *at, row["size"], row["certain"])
     return found
 
 
@@ -189,8 +223,9 @@ CASES: list[tuple[str, list[Event], dict[str, Claim]]] = [
 ]  # fmt: skip
 
 
-def test_told_histories(spark: SparkSession) -> None:
-    found = folded(spark, [history for _, history, _ in CASES])
+@pytest.mark.parametrize("count", [1, 3])
+def test_told_histories(con: Connection, count: int) -> None:
+    found = folded(con, [history for _, history, _ in CASES], count)
     assert dict(zip([what for what, _, _ in CASES], found, strict=True)) == {
         what: left for what, _, left in CASES
     }
@@ -246,20 +281,47 @@ def test_one_file_alone_folds_as_it_replays(history: list[Event]) -> None:
     assert told == {key: answer_of(history, key) for key in named}
 
 
-@settings(max_examples=6, phases=[Phase.generate])  # a Spark job a step is too slow to shrink with
+@given(histories())
+def test_a_random_history_folds_as_it_replays(con: Connection, history: list[Event]) -> None:
+    assert folded(con, [history]) == [replay(history)]
+
+
+@settings(max_examples=10)
 @given(st.lists(histories(), min_size=60, max_size=60))
-def test_random_histories_fold_as_they_replay(spark: SparkSession, drawn: list[list[Event]]) -> None:
-    found = folded(spark, drawn)
+def test_random_histories_fold_share_by_share(con: Connection, drawn: list[list[Event]]) -> None:
+    found = folded(con, drawn, 3)
     differ = [(history, got) for history, got in zip(drawn, found, strict=True) if got != replay(history)]
     assert min(differ, key=lambda each: len(each[0]), default=None) is None
 
 
-def test_depth_of_a_scope(spark: SparkSession) -> None:
-    scopes: list[tuple[Any, int | None]] = [("", 0), ("a", 1), ("a/b", 2), ("a//b", 3), (None, None)]
-    given_scopes = spark.createDataFrame([(scope,) for scope, _ in scopes], "scope_key string")
-    rows = given_scopes.select(scope_depth().alias("depth")).collect()
-    assert [row["depth"] for row in rows] == [depth for _, depth in scopes]
+def test_no_event_at_all(con: Connection) -> None:
+    for kinds in ({}, {"acts": ACTS.empty_table()}, {"events": EVENTS.empty_table()}):
+        assert duck.rows_of(fold.claims(con, kinds, source="m")) == []
 
 
-def test_no_event_at_all(spark: SparkSession) -> None:
-    assert fold(frame(spark, []), {0, 1}).filter(F.col("key").isNotNull()).count() == 0
+def test_tables_that_are_left_out(con: Connection) -> None:
+    kinds = tables([[add(1, "t/a")], [add(1, "t/b")]])
+    rows = duck.rows_of(fold.claims(con, kinds, source="m", left_out=("0", "it's")))
+    assert [(row["source"], row["manifest_kind"], row["key"]) for row in rows] == [("m", "file_list", "t/b")]
+
+
+def test_very_many_acts_of_one_scope(con: Connection) -> None:
+    """Each path is retired by the act after its write, though there are as many acts as paths."""
+    count = 20_000
+    sql = f"""SELECT 'm' AS source, 't' AS table_name, i % 7 AS list_no, i AS line, 's' AS scope_key,
+        TIMESTAMP '2026-01-01' + to_seconds(2 * i + {{shift}}) AS "at", 'b' AS scope_bucket, 'b' AS bucket,
+        's/' || i AS key, 'add' AS action, * FROM range({count}) AS r(i), (SELECT {{nulls}})"""
+    nulls = ", ".join(f"NULL AS {name}" for name in EVENT if name in EMPTY)
+    events = con.sql(sql.format(shift=0, nulls=nulls)).project(
+        ", ".join(f'"{name}"' for name in EVENTS.names)
+    )
+    acts = con.sql(sql.format(shift=1, nulls=nulls)).project(", ".join(f'"{name}"' for name in ACTS.names))
+    rows = {"events": events.to_arrow_table().cast(EVENTS), "acts": acts.to_arrow_table().cast(ACTS)}
+    late = "SELECT count(*) AS n FROM claims WHERE removed_at - claimed_at = INTERVAL 1 SECOND"
+    assert duck.rows_of(duck.query(con, late, claims=fold.claims(con, rows, source="m"))) == [{"n": count}]
+
+
+EMPTY = {
+    *("partition_path", "own_root", "size", "etag", "version_id", "checksum", "records", "commit_id"),
+    *("fault", "unread"),
+}

@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakeaudit.evidence.manifest.fold import EVENT
-from lakeaudit.evidence.manifest.list_events import event
-from lakeaudit.evidence.manifest.list_lines import LONGEST_LINE, UNREAD_REST, Line, ListFile, lines
+from lakeaudit.evidence.manifest.file_list.fold import EVENT
+from lakeaudit.evidence.manifest.file_list.parse_rows import event
+from lakeaudit.evidence.manifest.file_list.read_lines import LONGEST_LINE, UNREAD_REST, Line, ListFile, lines
 from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients
 

@@ -6,13 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 
 from lakeaudit.config import S3Inventory
 from lakeaudit.evidence.files import folders
 from lakeaudit.evidence.protocol import Cut, Stored
-from lakeaudit.evidence.storage import inventory_manifest, s3_inventory
-from lakeaudit.evidence.storage.inventory_manifest import find_report
+from lakeaudit.evidence.storage.inventory import reader, report
+from lakeaudit.evidence.storage.inventory.report import find_report
 from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients
 from tests.builders.inventory import (
@@ -33,7 +32,7 @@ from tests.sources.storage_contract import (
     StorageContract,
     World,
     context,
-    rows_of,
+    stored_rows,
 )
 
 GENUINE = Path(__file__).parents[1] / "data" / "inventory"
@@ -41,18 +40,17 @@ DAY_AFTER = SCAN + timedelta(days=1)
 
 
 def read(
-    spark: SparkSession,
     where: str | Path,
     as_of: datetime = DAY_AFTER,
     clients: Clients | None = None,
     **options: Any,
 ) -> Stored:
     source = S3Inventory(kind="s3_inventory", location=Location.parse(str(where)), **options)
-    return s3_inventory.read(source, context(spark, clients or Clients(), as_of), "inventory 1")
+    return reader.read(source, context(clients or Clients(), as_of), "inventory 1")
 
 
 def at(hour: int, minute: int, second: int) -> datetime:
-    return datetime(2024, 5, 6, hour, minute, second)  # noqa: DTZ001 - as Spark gives it in a UTC process
+    return datetime(2024, 5, 6, hour, minute, second)  # noqa: DTZ001 - times inside an audit are UTC without a zone
 
 
 GENUINE_COMMON = {"source": "inventory 1", "bucket": "filemanager-inventory-test"}
@@ -96,9 +94,9 @@ GENUINE_ROWS = [
 
 
 @pytest.mark.parametrize("form", ["csv", "parquet"])
-def test_genuine_reports_are_read_to_the_exact_rows(spark: SparkSession, form: str) -> None:
-    stored = read(spark, GENUINE / f"{form}_inventory_manifest.json")
-    assert rows_of(stored.frame) == GENUINE_ROWS
+def test_genuine_reports_are_read_to_the_exact_rows(form: str) -> None:
+    stored = read(GENUINE / f"{form}_inventory_manifest.json")
+    assert stored_rows(stored) == GENUINE_ROWS
     assert (stored.holes, stored.warnings) == ((), ())
     assert stored.covers == (Location("filemanager-inventory-test", ""),)
     assert stored.info.cut == Cut(SCAN, None, timedelta(hours=48))
@@ -125,29 +123,25 @@ def _contents(*, versions: bool) -> list[Version]:
 class TestContract(StorageContract):
     @pytest.fixture(scope="class", params=FORMS, ids=["-".join(params) for params in FORMS])
     @classmethod
-    def world(
-        cls, spark: SparkSession, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-    ) -> World:
+    def world(cls, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> World:
         form, kind = request.param
         folder = tmp_path_factory.mktemp("report")
         columns = ALL if kind == "all-versions" else CURRENT
         rows = _contents(versions=kind == "all-versions")
         halves = [WRITERS[form](rows[::2], columns), WRITERS[form](rows[1::2], columns)]
         lay(into(folder), halves, form=form, columns=columns)
-        stored = read(spark, folder / "inv")
+        stored = read(folder / "inv")
         return World(
             stored=stored,
             place=Location("lake", ""),
             objects=OBJECTS | S3_ONLY,
             began=SCAN - timedelta(hours=13),
             versions=kind == "all-versions",
-            rows=rows_of(stored.frame),
+            rows=stored_rows(stored),
         )
 
 
-def test_a_report_on_s3_is_read_from_its_destination_bucket(
-    spark: SparkSession, clients: Clients, aws: Aws, bucket: str
-) -> None:
+def test_a_report_on_s3_is_read_from_its_destination_bucket(clients: Clients, aws: Aws, bucket: str) -> None:
     def put(key: str, content: bytes) -> None:
         aws.s3.put_object(Bucket=bucket, Key=key, Body=content)
 
@@ -156,8 +150,8 @@ def test_a_report_on_s3_is_read_from_its_destination_bucket(
     places = (f"s3://{bucket}/dest/", f"s3://{bucket}/{under}/", f"s3://{bucket}/{under}/2024-05-07T01-00Z")
     found = {find_report(clients, Location.parse(where), DAY_AFTER).place for where in places}
     assert found == {Location(bucket, f"{under}/2024-05-07T01-00Z/manifest.json")}
-    stored = read(spark, places[0], clients=clients)
-    assert [row["key"] for row in rows_of(stored.frame)] == ["k 1"]
+    stored = read(places[0], clients=clients)
+    assert [row["key"] for row in stored_rows(stored)] == ["k 1"]
     cut = stored.info.cut
     assert cut is not None
     assert cut.end is not None
@@ -219,7 +213,7 @@ TOLD = ("presence", "size", "version_id", "older_version_id", "older_size", "del
 
 
 @pytest.mark.parametrize("form", WRITERS)
-def test_versions_fold_to_one_row_in_one_spelling(spark: SparkSession, tmp_path: Path, form: str) -> None:
+def test_versions_fold_to_one_row_in_one_spelling(tmp_path: Path, form: str) -> None:
     rows = [Version(**(vars(version) | {"Key": name})) for name, rows, _ in VERSION_TABLE for version in rows]
     rows += [
         Version(f"c{i}", StorageClass=name, IntelligentTieringAccessTier=tier)
@@ -227,7 +221,7 @@ def test_versions_fold_to_one_row_in_one_spelling(spark: SparkSession, tmp_path:
     ]
     rows += [Version(f"e{i}", EncryptionStatus=written) for i, (written, _) in enumerate(ENCRYPTIONS)]
     lay(into(tmp_path), [WRITERS[form](rows[::2]), WRITERS[form](rows[1::2])], form=form)
-    found = {row["key"]: row for row in rows_of(read(spark, tmp_path / "inv").frame)}
+    found = {row["key"]: row for row in stored_rows(read(tmp_path / "inv"))}
     for name, _, expected in VERSION_TABLE:
         asked = {key: found[name][key] for key in TOLD if key in found[name]}
         present = {"delete_marker": False} if expected["presence"] == "present" else {}
@@ -237,18 +231,18 @@ def test_versions_fold_to_one_row_in_one_spelling(spark: SparkSession, tmp_path:
     assert encryption == [told for _, told in ENCRYPTIONS]
 
 
-def test_current_only_reports_name_a_key_once_or_are_unclear(spark: SparkSession, tmp_path: Path) -> None:
+def test_current_only_reports_name_a_key_once_or_are_unclear(tmp_path: Path) -> None:
     rows = [Version("once"), Version("twice"), Version("twice", Size=6)]
     lay(into(tmp_path), [WRITERS["CSV"](rows, CURRENT)], columns=CURRENT)
-    found = {row["key"]: row["presence"] for row in rows_of(read(spark, tmp_path / "inv").frame)}
+    found = {row["key"]: row["presence"] for row in stored_rows(read(tmp_path / "inv"))}
     assert found == {"once": "present", "twice": "unclear"}
 
 
 @pytest.mark.parametrize("form", WRITERS)
-def test_missing_optional_columns_are_null(spark: SparkSession, tmp_path: Path, form: str) -> None:
+def test_missing_optional_columns_are_null(tmp_path: Path, form: str) -> None:
     columns = ("Bucket", "Key")
     lay(into(tmp_path), [WRITERS[form]([Version("k")], columns)], form=form, columns=columns)
-    stored = read(spark, tmp_path / "inv")
+    stored = read(tmp_path / "inv")
     row = {
         "source": "inventory 1",
         "bucket": "lake",
@@ -256,15 +250,15 @@ def test_missing_optional_columns_are_null(spark: SparkSession, tmp_path: Path, 
         "presence": "present",
         "delete_marker": False,
     }
-    assert rows_of(stored.frame) == [row]
+    assert stored_rows(stored) == [row]
     assert stored.warnings == ()
 
 
-def test_unknown_columns_are_left_out_with_one_warning(spark: SparkSession, tmp_path: Path) -> None:
+def test_unknown_columns_are_left_out_with_one_warning(tmp_path: Path) -> None:
     columns = ("Bucket", "Key", "Moods", "Size")
     lay(into(tmp_path), [WRITERS["CSV"]([Version("k")], ("Bucket", "Key", "ETag", "Size"))], columns=columns)
-    stored = read(spark, tmp_path / "inv")
-    assert [(row["key"], row["size"]) for row in rows_of(stored.frame)] == [("k", 5)]
+    stored = read(tmp_path / "inv")
+    assert [(row["key"], row["size"]) for row in stored_rows(stored)] == [("k", 5)]
     assert stored.warnings == ("columns not known to S3 Inventory are left out: Moods",)
 
 
@@ -295,6 +289,6 @@ def test_no_other_folder_is_listed_than_those_of_reports(
         asked.append(place.key)
         return folders(clients, place)
 
-    monkeypatch.setattr(inventory_manifest, "folders", noted)
+    monkeypatch.setattr(report, "folders", noted)
     find_report(Clients(), Location.parse(str(tmp_path)), DAY_AFTER)
     assert [key.rpartition("/")[2] for key in asked] == [tmp_path.name, "inv"]

@@ -8,26 +8,26 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 
 from lakeaudit.config import S3Inventory
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.protocol import Stored
-from lakeaudit.evidence.storage import s3_inventory
+from lakeaudit.evidence.storage.inventory import reader
+from lakeaudit.evidence.storage.inventory.columns import BY_CSV_NAME
 from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients, Endpoint
 from tests.builders.inventory import ALL, SCAN, WRITERS, Version, csv, csv_line, into, lay
 from tests.conftest import Aws
-from tests.sources.storage_contract import context, rows_of
+from tests.sources.storage_contract import context, stored_rows
 
 DAY_AFTER = SCAN + timedelta(days=1)
 GOOD = csv([Version("good")])
 
 
-def read(spark: SparkSession, where: str | Path, clients: Clients | None = None, **options: Any) -> Stored:
+def read(where: str | Path, clients: Clients | None = None, **options: Any) -> Stored:
     as_of = options.pop("as_of", DAY_AFTER)
     source = S3Inventory(kind="s3_inventory", location=Location.parse(str(where)), **options)
-    return s3_inventory.read(source, context(spark, clients or Clients(), as_of), "inventory 1")
+    return reader.read(source, context(clients or Clients(), as_of), "inventory 1")
 
 
 def edit(folder: Path, change: Callable[[bytes], bytes], name: str = "manifest.json") -> None:
@@ -36,7 +36,7 @@ def edit(folder: Path, change: Callable[[bytes], bytes], name: str = "manifest.j
 
 
 def keys_of(stored: Stored) -> list[str]:
-    return [row["key"] for row in rows_of(stored.frame) if "reject" not in row]
+    return [row["key"] for row in stored_rows(stored) if "reject" not in row]
 
 
 UNREADABLE: list[tuple[str, dict[str, Any], str]] = [
@@ -54,69 +54,63 @@ UNREADABLE: list[tuple[str, dict[str, Any], str]] = [
 @pytest.mark.parametrize(
     ("laid", "told"), [row[1:] for row in UNREADABLE], ids=[row[0] for row in UNREADABLE]
 )
-def test_a_report_that_cannot_be_used_is_an_error(
-    spark: SparkSession, tmp_path: Path, laid: dict[str, Any], told: str
-) -> None:
+def test_a_report_that_cannot_be_used_is_an_error(tmp_path: Path, laid: dict[str, Any], told: str) -> None:
     lay(into(tmp_path), [GOOD], **laid)
     with pytest.raises(SourceError) as caught:
-        read(spark, tmp_path / "inv")
+        read(tmp_path / "inv")
     assert told in str(caught.value)
     assert str(tmp_path) in str(caught.value)
 
 
-def test_a_wrong_checksum_is_an_error_and_no_older_report_is_taken(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_a_wrong_checksum_is_an_error_and_no_older_report_is_taken(tmp_path: Path) -> None:
     lay(into(tmp_path), [GOOD], at=SCAN - timedelta(days=1))
     lay(into(tmp_path), [GOOD])
     edit(tmp_path, lambda content: content + b" ")
     with pytest.raises(SourceError, match=r"the manifest has MD5 .* not the one in manifest.checksum"):
-        read(spark, tmp_path / "inv")
+        read(tmp_path / "inv")
 
 
-def test_a_checksum_without_its_manifest_is_an_error(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_checksum_without_its_manifest_is_an_error(tmp_path: Path) -> None:
     laid = lay(into(tmp_path), [GOOD])
     (tmp_path / laid.manifest).unlink()
     with pytest.raises(SourceError, match="the manifest is missing"):
-        read(spark, tmp_path / "inv")
+        read(tmp_path / "inv")
 
 
-def test_several_inventories_below_one_folder_are_an_error(spark: SparkSession, tmp_path: Path) -> None:
+def test_several_inventories_below_one_folder_are_an_error(tmp_path: Path) -> None:
     for name in ("daily", "weekly"):
         lay(into(tmp_path), [GOOD], under=f"inv/lake/{name}")
     with pytest.raises(SourceError, match="holds several inventories"):
-        read(spark, tmp_path / "inv")
+        read(tmp_path / "inv")
 
 
-def test_a_report_named_outright_may_not_be_newer_than_the_time_asked_for(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_a_report_named_outright_may_not_be_newer_than_the_time_asked_for(tmp_path: Path) -> None:
     laid = lay(into(tmp_path), [GOOD])
     with pytest.raises(SourceError, match="begun at 2024-05-07T01:00Z, after the time asked for"):
-        read(spark, tmp_path / laid.manifest, as_of=SCAN - timedelta(minutes=1))
+        read(tmp_path / laid.manifest, as_of=SCAN - timedelta(minutes=1))
 
 
-def test_covers_must_lie_in_the_bucket_of_the_report(spark: SparkSession, tmp_path: Path) -> None:
+def test_covers_must_lie_in_the_bucket_of_the_report(tmp_path: Path) -> None:
     lay(into(tmp_path), [GOOD])
-    stored = read(spark, tmp_path / "inv", covers=(Location("lake", "warehouse"),))
+    stored = read(tmp_path / "inv", covers=(Location("lake", "warehouse"),))
     assert stored.covers == (Location("lake", "warehouse"),)
     with pytest.raises(SourceError, match="about bucket lake and cannot cover s3://pond"):
-        read(spark, tmp_path / "inv", covers=(Location("lake", "a"), Location("pond", "")))
+        read(tmp_path / "inv", covers=(Location("lake", "a"), Location("pond", "")))
 
 
-def test_a_report_older_than_max_age_is_a_hole(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_report_older_than_max_age_is_a_hole(tmp_path: Path) -> None:
     lay(into(tmp_path), [GOOD])
-    assert read(spark, tmp_path / "inv", as_of=SCAN + timedelta(days=3)).holes == ()
-    stored = read(spark, tmp_path / "inv", as_of=SCAN + timedelta(days=3, seconds=1))
+    assert read(tmp_path / "inv", as_of=SCAN + timedelta(days=3)).holes == ()
+    stored = read(tmp_path / "inv", as_of=SCAN + timedelta(days=3, seconds=1))
     assert [hole.reason for hole in stored.holes] == [
         "stale: begun at 2024-05-07T01:00Z, older than max_age allows"
     ]
     assert keys_of(stored) == ["good"]
 
 
-def test_the_margin_may_be_set(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_margin_may_be_set(tmp_path: Path) -> None:
     lay(into(tmp_path), [GOOD])
-    cut = read(spark, tmp_path / "inv", margin=timedelta(hours=1)).info.cut
+    cut = read(tmp_path / "inv", margin=timedelta(hours=1)).info.cut
     assert cut is not None
     assert cut.margin == timedelta(hours=1)
 
@@ -134,40 +128,36 @@ BROKEN_FILES: list[tuple[str, Callable[[Path], object]]] = [
 ]
 
 
-def test_a_data_file_that_is_not_what_the_manifest_says_is_a_hole(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_a_data_file_that_is_not_what_the_manifest_says_is_a_hole(tmp_path: Path) -> None:
     lost = [csv([Version(f"lost {i}")]) for i in range(len(BROKEN_FILES))]
     laid = lay(into(tmp_path), [*lost, GOOD])
     for name, (_, break_it) in zip(laid.data, BROKEN_FILES, strict=False):
         break_it(tmp_path / name)
-    stored = read(spark, tmp_path / "inv")
+    stored = read(tmp_path / "inv")
     assert keys_of(stored) == ["good"]
     assert [hole.subject for hole in stored.holes] == [f"/{name}" for name in laid.data[:-1]]
     assert all(told in hole.reason for hole, (told, _) in zip(stored.holes, BROKEN_FILES, strict=True))
 
 
-def test_a_report_of_which_no_file_can_be_read_has_no_rows_and_holes(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_a_report_of_which_no_file_can_be_read_has_no_rows_and_holes(tmp_path: Path) -> None:
     laid = lay(into(tmp_path), [GOOD])
     (tmp_path / laid.data[0]).unlink()
-    stored = read(spark, tmp_path / "inv")
-    assert (rows_of(stored.frame), len(stored.holes)) == ([], 1)
+    stored = read(tmp_path / "inv")
+    assert (stored_rows(stored), len(stored.holes)) == ([], 1)
 
 
-def test_a_data_file_that_spark_takes_for_hidden_is_a_hole(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_data_file_that_spark_takes_for_hidden_is_a_hole(tmp_path: Path) -> None:
     laid = lay(into(tmp_path), [GOOD])
     (tmp_path / laid.data[0]).rename(tmp_path / "inv" / "_part.csv.gz")
     content = json.loads((tmp_path / laid.manifest).read_text())
     entry = content["files"][0] | {"key": "inv/_part.csv.gz"}
     lay(into(tmp_path), [], files=[entry])
-    (hole,) = read(spark, tmp_path / "inv").holes
+    (hole,) = read(tmp_path / "inv").holes
     assert "hidden" in hole.reason
 
 
 def test_on_s3_a_copied_report_is_found_and_altered_files_are_holes(
-    spark: SparkSession, clients: Clients, aws: Aws, bucket: str
+    clients: Clients, aws: Aws, bucket: str
 ) -> None:
     """The destination bucket of the manifest does not exist here; the copy lies below another prefix."""
 
@@ -177,14 +167,12 @@ def test_on_s3_a_copied_report_is_found_and_altered_files_are_holes(
     laid = lay(put, [GOOD, csv([Version("altered")]), csv([Version("gone")])], under="dest/lake/daily")
     put(laid.data[1], csv([Version("changed")]))
     aws.s3.delete_object(Bucket=bucket, Key=f"copy/{laid.data[2]}")
-    stored = read(spark, f"s3://{bucket}/copy/dest/lake/daily/", clients=clients)
+    stored = read(f"s3://{bucket}/copy/dest/lake/daily/", clients=clients)
     assert keys_of(stored) == ["good"]
     assert sorted(hole.subject for hole in stored.holes) == [f"s3://reports/{key}" for key in laid.data[1:]]
 
 
-def test_a_file_whose_etag_is_no_md5_is_read_through(
-    spark: SparkSession, clients: Clients, aws: Aws, bucket: str
-) -> None:
+def test_a_file_whose_etag_is_no_md5_is_read_through(clients: Clients, aws: Aws, bucket: str) -> None:
     def put(key: str, content: bytes) -> None:
         begun = aws.s3.create_multipart_upload(Bucket=bucket, Key=key)["UploadId"]
         asked = {"Bucket": bucket, "Key": key, "UploadId": begun}
@@ -193,7 +181,7 @@ def test_a_file_whose_etag_is_no_md5_is_read_through(
         aws.s3.complete_multipart_upload(**asked, MultipartUpload=parts)  # type: ignore[arg-type]
 
     lay(put, [GOOD], destination=bucket)
-    stored = read(spark, f"s3://{bucket}/inv/", clients=clients)
+    stored = read(f"s3://{bucket}/inv/", clients=clients)
     assert (keys_of(stored), stored.holes) == (["good"], ())
 
 
@@ -226,14 +214,12 @@ LINES: list[tuple[bytes, str]] = [
 ]
 
 
-def test_a_csv_row_that_cannot_be_understood_is_rejected_and_the_rest_is_read(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_a_csv_row_that_cannot_be_understood_is_rejected_and_the_rest_is_read(tmp_path: Path) -> None:
     good = [csv_line(Version("first")), csv_line(Version("last"))]
     content = gzip.compress(good[0] + b"".join(line for line, _ in LINES) + good[1] + b"\n\n  \n")
     lay(into(tmp_path), [content])
-    stored = read(spark, tmp_path / "inv")
-    rows = rows_of(stored.frame)
+    stored = read(tmp_path / "inv")
+    rows = stored_rows(stored)
     assert keys_of(stored) == ["first", "last"]
     rejected = [row for row in rows if "reject" in row]
     assert all(set(row) == {"source", "reject"} for row in rejected)
@@ -242,55 +228,40 @@ def test_a_csv_row_that_cannot_be_understood_is_rejected_and_the_rest_is_read(
         assert any(row["reject"].startswith(f"0701-0.csv.gz: {told}") for row in rejected), told
 
 
-def test_rows_of_another_bucket_are_rejected_in_every_format(spark: SparkSession, tmp_path: Path) -> None:
+def test_rows_of_another_bucket_are_rejected_in_every_format(tmp_path: Path) -> None:
     for form, write in WRITERS.items():
         lay(into(tmp_path / form), [write([Version("mine"), Version("theirs", Bucket="pond")])], form=form)
-        rows = rows_of(read(spark, tmp_path / form / "inv").frame)
+        rows = stored_rows(read(tmp_path / form / "inv"))
         assert [row.get("key") for row in rows] == [None, "mine"]
         assert "row of another bucket: pond" in rows[0]["reject"]
 
 
-def test_orc_is_refused_where_spark_is_not_in_utc(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from lakeaudit.evidence.storage import inventory_rows
-
-    monkeypatch.setattr(inventory_rows, "_UTC", ())
-    lay(into(tmp_path), [WRITERS["ORC"]([Version("k")])], form="ORC")
-    with pytest.raises(SourceError, match="runs in time zone UTC, in which ORC times would be read wrong"):
-        read(spark, tmp_path / "inv")
-
-
-def test_a_folder_with_pattern_characters_is_read_by_its_name(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_folder_with_pattern_characters_is_read_by_its_name(tmp_path: Path) -> None:
     place = tmp_path / "a[b]{c}*? d%20"
     lay(into(place), [GOOD])
-    assert keys_of(read(spark, place / "inv")) == ["good"]
+    assert keys_of(read(place / "inv")) == ["good"]
 
 
-def test_a_manifest_cannot_lead_out_of_its_folder(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_manifest_cannot_lead_out_of_its_folder(tmp_path: Path) -> None:
     lay(into(tmp_path / "secret"), [GOOD])
     secret = json.loads((tmp_path / "secret/inv/2024-05-07T01-00Z/manifest.json").read_text())["files"][0]
     out = [secret | {"key": f"../../secret/{secret['key']}"}]
     lay(into(tmp_path / "open"), [], files=out)
-    (hole,) = read(spark, tmp_path / "open" / "inv").holes
+    (hole,) = read(tmp_path / "open" / "inv").holes
     assert hole.reason == "data file is missing"
 
 
-def test_a_place_that_cannot_be_reached_is_an_error(spark: SparkSession, clients: Clients) -> None:
+def test_a_place_that_cannot_be_reached_is_an_error(clients: Clients) -> None:
     with pytest.raises(SourceError, match="the bucket does not exist"):
-        read(spark, "s3://no-such-bucket-at-all/inv/", clients=clients)
+        read("s3://no-such-bucket-at-all/inv/", clients=clients)
 
 
-def test_without_credentials_the_error_says_so(
-    spark: SparkSession, s3: Endpoint, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_credentials_the_error_says_so(s3: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
     with pytest.raises(SourceError, match="no AWS credentials found"):
-        read(spark, "s3://lake/inv/", clients=Clients(s3))
+        read("s3://lake/inv/", clients=Clients(s3))
 
 
 def test_all_columns_of_the_builder_are_known() -> None:
-    from lakeaudit.evidence.storage.inventory_columns import BY_CSV_NAME
-
     assert [name for name in ALL if name.lower() not in BY_CSV_NAME] == []

@@ -6,15 +6,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import Phase, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from pyspark.sql import SparkSession
 
 from lakeaudit.config import S3Guard, S3Options
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.metastore import s3guard
+from lakeaudit.evidence.metastore.s3guard.items import ATTRIBUTES
 from lakeaudit.evidence.protocol import Context, Entries
 from lakeaudit.keys import Location
+from lakeaudit.pipeline.engine import InProcessEngine
 from lakeaudit.runtime.aws import Clients
 from tests.builders import s3guard as built
 from tests.builders.s3guard import Item
@@ -34,8 +35,8 @@ from tests.sources.metastore_contract import (
 HOUR = timedelta(hours=1)
 
 
-def context(spark: SparkSession, clients: Clients, *, live: bool = True, as_of: datetime = AT) -> Context:
-    return Context(spark, clients, as_of=as_of, now=as_of, live=live, parallelism=1)
+def context(clients: Clients, *, live: bool = True, as_of: datetime = AT) -> Context:
+    return Context(InProcessEngine(2), clients, as_of=as_of, now=as_of, live=live)
 
 
 def world_items() -> list[Item]:
@@ -53,11 +54,9 @@ def options(clients: Clients) -> S3Options:
     return S3Options(endpoint=at.endpoint, region=at.region, path_style=True)
 
 
-def world_of(spark: SparkSession, clients: Clients, **source: Any) -> World:
+def world_of(clients: Clients, **source: Any) -> World:
     everything, orders = (
-        s3guard.read(
-            S3Guard(kind="s3guard", **source, location=place), context(spark, clients), "metastore:0"
-        )
+        s3guard.read(S3Guard(kind="s3guard", **source, location=place), context(clients), "metastore:0")
         for place in (None, Location("lake", "wh/orders"))
     )
     return World(everything, rows_of(everything), rows_of(orders))
@@ -66,28 +65,28 @@ def world_of(spark: SparkSession, clients: Clients, **source: Any) -> World:
 class TestLiveTable(MetastoreContract):
     @pytest.fixture(scope="class")
     @classmethod
-    def world(cls, spark: SparkSession, clients: Clients, aws: Aws) -> World:
+    def world(cls, clients: Clients, aws: Aws) -> World:
         built.create_table(aws.dynamodb, "contract-live", world_items())
-        return world_of(spark, clients, table="contract-live", s3=options(clients))
+        return world_of(clients, table="contract-live", s3=options(clients))
 
 
 class TestExport(MetastoreContract):
     @pytest.fixture(scope="class")
     @classmethod
-    def world(cls, spark: SparkSession, clients: Clients, tmp_path_factory: pytest.TempPathFactory) -> World:
+    def world(cls, clients: Clients, tmp_path_factory: pytest.TempPathFactory) -> World:
         folder = tmp_path_factory.mktemp("export [odd] {name}* %20 é")
         built.export(built.into(folder), [built.marker(), *world_items()], at=AT - HOUR)
-        return world_of(spark, clients, export=Location.parse(str(folder)))
+        return world_of(clients, export=Location.parse(str(folder)))
 
 
 @pytest.fixture
-def exported(spark: SparkSession, clients: Clients, tmp_path: Path) -> Any:
+def exported(clients: Clients, tmp_path: Path) -> Any:
     """Reads the items by way of an export, taken at AT."""
 
     def read(items: Sequence[Item], *, marker: Item | None = None, **source: Any) -> Entries:
         built.export(built.into(tmp_path), [marker or built.marker(), *items], at=AT)
         asked = S3Guard(kind="s3guard", export=Location.parse(str(tmp_path)), **source)
-        return s3guard.read(asked, context(spark, clients), "metastore:0")
+        return s3guard.read(asked, context(clients), "metastore:0")
 
     return read
 
@@ -210,7 +209,7 @@ PART = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="/"),
 KEYS = st.sets(st.lists(PART, min_size=1, max_size=5).map("/".join), min_size=150, max_size=150)
 
 
-@settings(max_examples=2, phases=[Phase.generate])  # a Spark job a step is too slow to shrink with
+@settings(max_examples=5)
 @given(KEYS)
 def test_any_unicode_key_comes_back_as_it_was(exported: Any, keys: set[str]) -> None:
     rows = rows_of(exported([built.file("b", key, mod_time=OLD) for key in keys]))
@@ -227,10 +226,10 @@ VALUE = st.one_of(
     st.just({"NULL": True}),
     st.just({"M": {"a": {"S": "b"}}}),
 )
-HOSTILE = st.dictionaries(st.sampled_from(s3guard.ATTRIBUTES), VALUE, max_size=6)
+HOSTILE = st.dictionaries(st.sampled_from(ATTRIBUTES), VALUE, max_size=6)
 
 
-@settings(max_examples=2, phases=[Phase.generate])
+@settings(max_examples=10)
 @given(st.lists(HOSTILE, min_size=150, max_size=150))
 def test_every_item_is_a_row_or_a_reject(exported: Any, drawn: list[Item]) -> None:
     items = [{**built.file("b", f"f{n}", mod_time=OLD), **item} for n, item in enumerate(drawn)]
@@ -252,7 +251,7 @@ def test_broken_items_of_other_places_do_not_count_here(exported: Any) -> None:
 @pytest.mark.parametrize("version", [99, 101, None])
 @pytest.mark.parametrize("way", ["live", "export"])
 def test_a_table_of_another_layout_is_refused(
-    spark: SparkSession, clients: Clients, aws: Aws, tmp_path: Path, version: int | None, way: str
+    clients: Clients, aws: Aws, tmp_path: Path, version: int | None, way: str
 ) -> None:
     items = [built.file("b", "x", mod_time=OLD)]
     if way == "live":
@@ -263,7 +262,7 @@ def test_a_table_of_another_layout_is_refused(
         built.export(built.into(tmp_path), [*marked, *items], at=AT)
         source = S3Guard(kind="s3guard", export=Location.parse(str(tmp_path)))
     with pytest.raises(SourceError, match="another layout"):
-        s3guard.read(source, context(spark, clients), "m")
+        s3guard.read(source, context(clients), "m")
 
 
 def test_items_without_parent_and_child_are_another_layout(exported: Any) -> None:
@@ -271,7 +270,7 @@ def test_items_without_parent_and_child_are_another_layout(exported: Any) -> Non
         exported([{"id": {"S": "1"}}, {"id": {"S": "2"}}], marker={"id": {"S": "0"}})
 
 
-def test_a_table_with_other_keys_is_another_layout(spark: SparkSession, clients: Clients, aws: Aws) -> None:
+def test_a_table_with_other_keys_is_another_layout(clients: Clients, aws: Aws) -> None:
     aws.dynamodb.create_table(
         TableName="other-keys",
         KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],
@@ -280,10 +279,10 @@ def test_a_table_with_other_keys_is_another_layout(spark: SparkSession, clients:
     )
     source = S3Guard(kind="s3guard", table="other-keys", s3=options(clients))
     with pytest.raises(SourceError, match=r"another layout.*keys are not parent and child"):
-        s3guard.read(source, context(spark, clients), "m")
+        s3guard.read(source, context(clients), "m")
 
 
-def test_a_new_empty_table_is_empty(spark: SparkSession, clients: Clients, aws: Aws) -> None:
+def test_a_new_empty_table_is_empty(clients: Clients, aws: Aws) -> None:
     built.create_table(aws.dynamodb, "empty-table", [], version=None)
     source = S3Guard(kind="s3guard", table="empty-table", s3=options(clients))
-    assert rows_of(s3guard.read(source, context(spark, clients), "m")) == []
+    assert rows_of(s3guard.read(source, context(clients), "m")) == []

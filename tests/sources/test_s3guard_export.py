@@ -3,24 +3,28 @@
 import gzip
 import hashlib
 import json
+import pickle
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 
 from lakeaudit.config import S3Guard
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.metastore import s3guard
-from lakeaudit.evidence.metastore.export_data import same_md5
+from lakeaudit.evidence.metastore.s3guard import dynamodb_export, export_files, layout_fault
+from lakeaudit.evidence.metastore.s3guard.export_files import same_md5
 from lakeaudit.evidence.protocol import Entries
 from lakeaudit.keys import Location
+from lakeaudit.pipeline.engine import read_part, task_connection
+from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients
 from tests.builders import s3guard as built
 from tests.conftest import Aws
-from tests.sources.metastore_contract import AT, OLD, rows_of
+from tests.sources.metastore_contract import AT, OLD, notes_of, rows_of
 from tests.sources.test_s3guard import context
 
 HOUR = timedelta(hours=1)
@@ -32,12 +36,12 @@ def items(*keys: str) -> list[built.Item]:
 
 
 @pytest.fixture
-def read(spark: SparkSession, clients: Clients) -> Callable[..., Entries]:
+def read(clients: Clients) -> Callable[..., Entries]:
     """Reads what lies at a place, now or as of a time."""
 
     def read(place: str | Path, as_of: datetime = AT, **source: Any) -> Entries:
         given = S3Guard(kind="s3guard", export=Location.parse(str(place)), **source)
-        return s3guard.read(given, context(spark, clients, live=False, as_of=as_of), "metastore:0")
+        return s3guard.read(given, context(clients, live=False, as_of=as_of), "metastore:0")
 
     return read
 
@@ -259,3 +263,146 @@ def test_times_carry_their_zone(read: Callable[..., Entries], tmp_path: Path) ->
     cut = read(tmp_path).info.cut
     assert cut is not None
     assert cut.start.astimezone(UTC) == datetime(2026, 11, 21, 11, 30, 0, 250_000, tzinfo=UTC)
+
+
+class WithMargin(S3Guard):
+    margin: timedelta | None = None
+
+
+@pytest.mark.parametrize(("margin", "taken"), [(None, timedelta(minutes=1)), (timedelta(minutes=5),) * 2])
+def test_the_margin_of_the_point_in_time(
+    clients: Clients, tmp_path: Path, margin: timedelta | None, taken: timedelta
+) -> None:
+    built.export(built.into(tmp_path), items("x"), at=AT)
+    source = WithMargin(kind="s3guard", export=Location.parse(str(tmp_path)), margin=margin)
+    cut = s3guard.read(source, context(clients, live=False), "metastore:0").info.cut
+    assert cut is not None
+    assert cut.margin == taken
+
+
+@pytest.fixture
+def large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every export counts as a large one, whose items are checked while they are read."""
+    monkeypatch.setattr(dynamodb_export, "SMALL", 0)
+    monkeypatch.setattr(export_files, "HEAD_LINES", 2)
+
+
+def resigned(folder: Path, body: bytes, count: int) -> None:
+    """The first data file is another one, as its manifest says too."""
+    first_data(folder).write_bytes(body)
+    edit_lines(folder, itemCount=count, md5Checksum=hashlib.md5(body).hexdigest())
+
+
+LATE: list[tuple[str, Damage, str, int]] = [
+    ("fewer", lambda f: edit_lines(f, itemCount=5), "holds 2 items, the manifest says 5", 3),
+    ("more", lambda f: edit_lines(f, itemCount=1), "holds 2 items, the manifest says 1", 1),
+    ("torn", lambda f: resigned(f, first_data(f).read_bytes()[:-9], 2), "is no whole gzip file", 0),
+    ("plain", lambda f: resigned(f, b'{"Item":{}}\n', 1), "is no whole gzip file", 1),
+]
+
+
+@pytest.mark.usefixtures("large")
+@pytest.mark.parametrize(("damage", "reason", "missing"), [c[1:] for c in LATE], ids=[c[0] for c in LATE])
+def test_what_only_reading_shows_is_a_note(
+    read: Callable[..., Entries], tmp_path: Path, damage: Damage, reason: str, missing: int
+) -> None:
+    folder = tmp_path / built.export(built.into(tmp_path), [*items("y", "x"), *items("z")[1:]], at=AT)
+    damage(folder)
+    sign(folder, "manifest-files")
+    entries = read(tmp_path)
+    assert all("lists" in hole.reason for hole in entries.holes)
+    assert {"y", "z"} <= set(keys_of(entries))
+    bad, good = sorted(notes_of(entries), key=lambda row: str(row["reason"] is None))
+    assert (bad["source"], bad["reason"]) == ("metastore:0", reason)
+    assert bad["subject"].endswith("/data/0000abcdefghijklmnop.json.gz")
+    assert bad["count"] == missing if missing else bad["count"] >= 1
+    assert (good["reason"], good["count"]) == (None, 0)
+    assert layout_fault([bad, good], has_holes=bool(entries.holes)) is None
+
+
+@pytest.mark.usefixtures("large")
+def test_a_file_that_goes_before_it_is_read_is_a_note(
+    read: Callable[..., Entries], aws: Aws, bucket: str
+) -> None:
+    def put(key: str, body: bytes) -> None:
+        aws.s3.put_object(Bucket=bucket, Key=key, Body=body)
+
+    folder = built.export(put, items("x", "y"), at=AT, files=1)
+    entries = read(f"s3://{bucket}")
+    assert keys_of(entries) == ["x", "y"]
+    aws.s3.delete_object(Bucket=bucket, Key=f"{folder}/data/0000abcdefghijklmnop.json.gz")
+    assert keys_of(entries) == []
+    assert [(row["reason"], row["count"]) for row in notes_of(entries)] == [
+        ("cannot be read: does not exist", 3)
+    ]
+
+
+@pytest.mark.usefixtures("large")
+def test_damage_that_the_md5_shows_is_a_hole_before_rows_are_read(
+    read: Callable[..., Entries], tmp_path: Path
+) -> None:
+    folder = tmp_path / built.export(built.into(tmp_path), [*items("y", "x"), *items("z")[1:]], at=AT)
+    truncate(folder)
+    entries = read(tmp_path)
+    assert [(hole.reason, hole.count) for hole in entries.holes] == [
+        ("its MD5 is not the one in the manifest", 2)
+    ]
+    assert keys_of(entries) == ["y", "z"]
+    assert layout_fault(notes_of(entries), has_holes=True) is None
+    assert layout_fault(notes_of(entries), has_holes=False) == (
+        "is an S3Guard table of another layout, or none: it has no ../VERSION item"
+    )
+    for path in folder.glob("data/*"):
+        path.write_bytes(b"")
+    with pytest.raises(SourceError, match="no data file is left to read"):
+        read(tmp_path)
+
+
+@pytest.mark.usefixtures("large")
+def test_the_layout_of_a_large_export(read: Callable[..., Entries], tmp_path: Path) -> None:
+    """What the first lines show is an error at once, the rest a fault once all is read."""
+    built.export(built.into(tmp_path / "sound"), items(*"abcdefgh"), at=AT)
+    entries = read(tmp_path / "sound")
+    assert layout_fault(notes_of(entries), has_holes=False) is None
+
+    built.export(built.into(tmp_path / "other"), [built.marker(99), *items("x")[1:]], at=AT)
+    with pytest.raises(SourceError, match=r"another layout, or none: its version is 99, not 100"):
+        read(tmp_path / "other")
+
+    built.export(built.into(tmp_path / "none"), [{"id": {"S": str(n)}} for n in range(9)], at=AT)
+    with pytest.raises(SourceError, match=r"another layout, or none: no item has a parent and a child"):
+        read(tmp_path / "none")
+
+    late = [*items(*"abcdefgh")[1:], built.marker(99)]
+    built.export(built.into(tmp_path / "late"), late, at=AT, files=1)
+    fault = layout_fault(notes_of(read(tmp_path / "late")), has_holes=False)
+    assert fault == "is an S3Guard table of another layout, or none: its version is 99, not 100"
+
+
+def test_parts_are_plain_data_of_the_weight_of_their_files(
+    read: Callable[..., Entries], tmp_path: Path
+) -> None:
+    folder = tmp_path / built.export(built.into(tmp_path), items("x", "y", "z"), at=AT)
+    entries = read(tmp_path)
+    assert isinstance(entries.rows, tuple)
+    stored = sorted(path.stat().st_size for path in folder.glob("data/*"))
+    assert sorted(part.weight for part in entries.rows) == stored[1:]  # without the empty one
+    again = replace(entries, rows=pickle.loads(pickle.dumps(entries.rows)))
+    assert keys_of(again) == ["x", "y", "z"]
+
+
+def test_a_part_is_routed_while_it_is_read(
+    read: Callable[..., Entries], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its connection is used between batches, of which there are many."""
+    monkeypatch.setattr(duck, "BATCH_ROWS", 2048)
+    keys = [f"f{n:05d}" for n in range(9000)]
+    built.export(built.into(tmp_path), items(*keys), at=AT, files=1)
+    entries = read(tmp_path)
+    assert isinstance(entries.rows, tuple)
+    with task_connection() as con:
+        chunks = [
+            chunk for part in entries.rows for chunk in read_part(con, part, 8) if chunk.kind == "entries"
+        ]
+    assert sorted(key for chunk in chunks for key in chunk.batch.column("key").to_pylist()) == keys
+    assert {chunk.share for chunk in chunks} == set(range(8))

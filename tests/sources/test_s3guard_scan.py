@@ -9,12 +9,12 @@ from threading import Thread
 from typing import Any, ClassVar
 
 import pytest
-from pyspark.sql import SparkSession
 
 from lakeaudit.config import S3Guard, S3Options
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.metastore import s3guard
 from lakeaudit.keys import Location
+from lakeaudit.pipeline.engine import KeptHere
 from lakeaudit.runtime.aws import Clients
 from tests.builders import s3guard as built
 from tests.conftest import Aws
@@ -22,13 +22,11 @@ from tests.sources.metastore_contract import AT, OLD, rows_of
 from tests.sources.test_s3guard import context, options
 
 
-def test_the_cut_is_the_time_of_the_reading_and_the_rows_stay_as_read(
-    spark: SparkSession, clients: Clients, aws: Aws
-) -> None:
+def test_the_cut_is_the_time_of_the_reading_and_the_rows_stay_as_read(clients: Clients, aws: Aws) -> None:
     built.create_table(aws.dynamodb, "cut-table", [built.file("b", "x", mod_time=OLD)])
     ticks = iter([AT, AT + timedelta(seconds=9)])
     source = S3Guard(kind="s3guard", table="cut-table", s3=options(clients))
-    read = s3guard.read(source, context(spark, clients), "m", lambda: next(ticks))
+    read = s3guard.read(source, context(clients), "m", lambda: next(ticks))
     built.put_items(aws.dynamodb, "cut-table", [built.file("b", "later", mod_time=OLD)])
     cut = read.info.cut
     assert cut is not None
@@ -36,7 +34,7 @@ def test_the_cut_is_the_time_of_the_reading_and_the_rows_stay_as_read(
     assert [row["key"] for row in rows_of(read)] == ["x"]
 
 
-def test_every_page_of_every_segment_is_read(spark: SparkSession, clients: Clients, aws: Aws) -> None:
+def test_every_page_of_every_segment_is_read(clients: Clients, aws: Aws) -> None:
     """Answers end at 1 MB, so long values make many pages; folders are hash keys, so segments differ."""
     pad = "e" * 30_000
     keys = [f"f{n % 7}/{n:03d}" for n in range(210)]
@@ -44,15 +42,15 @@ def test_every_page_of_every_segment_is_read(spark: SparkSession, clients: Clien
         aws.dynamodb, "paged-table", [built.file("b", key, mod_time=OLD, etag=pad) for key in keys]
     )
     read = s3guard.read(
-        S3Guard(kind="s3guard", table="paged-table", s3=options(clients)), context(spark, clients), "m"
+        S3Guard(kind="s3guard", table="paged-table", s3=options(clients)), context(clients), "m"
     )
     assert [row["key"] for row in rows_of(read)] == sorted(keys)
 
 
-def test_a_live_table_has_no_past(spark: SparkSession, clients: Clients) -> None:
+def test_a_live_table_has_no_past(clients: Clients) -> None:
     source = S3Guard(kind="s3guard", table="any-table", s3=options(clients))
     with pytest.raises(SourceError, match="DynamoDB table any-table: a live table cannot show its past"):
-        s3guard.read(source, context(spark, clients, live=False), "m")
+        s3guard.read(source, context(clients, live=False), "m")
 
 
 Answers = list[tuple[int, dict[str, Any]]]
@@ -100,12 +98,12 @@ def refusal(code: str) -> tuple[int, dict[str, Any]]:
     }
 
 
-def test_throttling_and_empty_pages_only_take_longer(spark: SparkSession, clients: Clients) -> None:
+def test_throttling_and_empty_pages_only_take_longer(clients: Clients) -> None:
     item = built.file("b", "x", mod_time=OLD)
     more = {"LastEvaluatedKey": built.place("b", "x")}
     pages: Answers = [THROTTLED, (200, {"Items": [], **more}), THROTTLED, (200, {"Items": [item], **more})]
     with answering(GetItem=[MARKER], Scan=[*pages, (200, {"Items": []})]) as s3:
-        read = s3guard.read(S3Guard(kind="s3guard", table="slow-table", s3=s3), context(spark, clients), "m")
+        read = s3guard.read(S3Guard(kind="s3guard", table="slow-table", s3=s3), context(clients), "m")
         assert [row["key"] for row in rows_of(read)] == ["x"]
 
 
@@ -119,35 +117,59 @@ REFUSALS = [
 
 @pytest.mark.parametrize(("operation", "code", "told"), REFUSALS)
 def test_refusals_are_one_line_without_secrets(
-    spark: SparkSession, clients: Clients, operation: str, code: str, told: str
+    clients: Clients, operation: str, code: str, told: str
 ) -> None:
     answers: dict[str, Answers] = {"GetItem": [MARKER], "Scan": [(200, {"Items": []})]} | {
         operation: [refusal(code)]
     }
     with answering(**answers) as s3, pytest.raises(SourceError) as failure:
-        s3guard.read(S3Guard(kind="s3guard", table="shut-table", s3=s3), context(spark, clients), "m")
+        s3guard.read(S3Guard(kind="s3guard", table="shut-table", s3=s3), context(clients), "m")
     assert str(failure.value).startswith("DynamoDB table shut-table: ")
     assert told in str(failure.value)
     assert "secret" not in str(failure.value)
 
 
-def test_a_wrong_region_is_told(spark: SparkSession, clients: Clients, aws: Aws) -> None:
+def test_a_segment_that_fails_late_fails_the_whole_scan(clients: Clients) -> None:
+    more = {"Items": [built.file("b", "x", mod_time=OLD)], "LastEvaluatedKey": built.place("b", "x")}
+    with answering(GetItem=[MARKER], Scan=[(200, more), refusal("AccessDeniedException")]) as s3:
+        source = S3Guard(kind="s3guard", table="half-table", s3=s3)
+        with pytest.raises(
+            SourceError, match="DynamoDB table half-table: access denied; grant read and list"
+        ):
+            s3guard.read(source, context(clients), "m")
+
+
+def test_rejected_items_are_counted_as_they_are_kept(clients: Clients, aws: Aws) -> None:
+    broken = {**built.file("b", "y", mod_time=OLD), "file_length": {"N": "-1"}}
+    built.create_table(aws.dynamodb, "broken-table", [built.file("b", "x", mod_time=OLD), broken])
+    source = S3Guard(kind="s3guard", table="broken-table", s3=options(clients))
+    read = s3guard.read(source, context(clients), "m")
+    assert (read.info.rows, read.info.identity) == (3, "scan of broken-table: 3 items")
+    assert isinstance(read.rows, KeptHere)
+    assert read.rows.counts["entries"] == 1
+    counted = [
+        row for chunk in read.rows.chunks if chunk.kind == "counted" for row in chunk.batch.to_pylist()
+    ]
+    assert [row["sample"] for row in counted if row["rejected"]] == [
+        "file_length is no number of bytes in the item of /b/y"
+    ]
+
+
+def test_a_wrong_region_is_told(clients: Clients, aws: Aws) -> None:
     built.create_table(aws.dynamodb, "region-table", [])
     elsewhere = options(clients).model_copy(update={"region": "eu-west-1"})
     source = S3Guard(kind="s3guard", table="region-table", s3=elsewhere)
     with pytest.raises(SourceError, match="the table does not exist; check its name, region and endpoint"):
-        s3guard.read(source, context(spark, clients), "m")
+        s3guard.read(source, context(clients), "m")
 
 
-def test_no_credentials_are_told(
-    spark: SparkSession, clients: Clients, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_credentials_are_told(clients: Clients, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(name, raising=False)
     unasked = options(clients).model_copy(update={"region": "sa-east-1"})  # clients are kept by endpoint
     source = S3Guard(kind="s3guard", table="some-table", s3=unasked)
     with pytest.raises(SourceError, match="no AWS credentials found"):
-        s3guard.read(source, context(spark, clients), "m")
+        s3guard.read(source, context(clients), "m")
 
 
 def test_point_reads_say_what_the_store_says_or_that_it_says_nothing(clients: Clients, aws: Aws) -> None:

@@ -1,119 +1,13 @@
-"""The live check against a real server: 404 with a right to list is absent, 200 present, the rest cannot be told."""
+"""What confirms suspects that nobody looked at: a second picture, and a sample of a mass loss."""
 
-import hashlib
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
-from threading import Thread
-from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from lakeaudit.compare.ceiling import Missing, Trial
-from lakeaudit.pipeline.live_check import candidates, limited, look
 from lakeaudit.pipeline.recheck import by_sample, by_second_cut
-from lakeaudit.runtime.aws import Clients, Endpoint
-from tests.conftest import Aws
-
-
-def answers(spark: SparkSession, clients: Clients, keys: list[tuple[str, str]]) -> dict[str, dict[str, Any]]:
-    frame = spark.createDataFrame(keys, "bucket string, key string")
-    return {row["key"]: row.asDict() for row in look(frame, clients, rate=1000, tasks=2).collect()}
-
-
-@contextmanager
-def server_that_says(status: int) -> Iterator[Endpoint]:
-    """A store that gives one answer to everything."""
-
-    class Always(BaseHTTPRequestHandler):
-        def _answer(self) -> None:
-            self.send_response(status)
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-
-        do_GET = do_HEAD = _answer  # noqa: N815
-
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Always)
-    Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield Endpoint(endpoint=f"http://127.0.0.1:{server.server_port}", region="us-east-1", path_style=True)
-    finally:
-        server.shutdown()
-        server.server_close()
-
-
-def test_what_storage_answers_now(spark: SparkSession, clients: Clients, aws: Aws, bucket: str) -> None:
-    aws.s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
-    for key in ("there", "marked", "wiped", "a b%2B+ü/there"):
-        aws.s3.put_object(Bucket=bucket, Key=key, Body=b"bytes")
-    aws.s3.put_object(Bucket=bucket, Key="cold", Body=b"bytes", StorageClass="GLACIER")
-    aws.s3.delete_object(Bucket=bucket, Key="marked")
-    only = aws.s3.list_object_versions(Bucket=bucket, Prefix="wiped")["Versions"][0]["VersionId"]
-    aws.s3.delete_object(Bucket=bucket, Key="wiped", VersionId=only)
-    told = answers(
-        spark, clients, [(bucket, key) for key in ("there", "marked", "wiped", "cold", "a b%2B+ü/there")]
-    )
-    assert {key: (row["l_confirmation"], row["l_presence"]) for key, row in told.items()} == {
-        "there": ("live", "present"),
-        "marked": ("live", "absent"),
-        "wiped": ("live", "absent"),
-        "cold": ("live", "present"),
-        "a b%2B+ü/there": ("live", "present"),
-    }
-    assert (told["there"]["l_size"], told["there"]["l_etag"]) == (5, hashlib.md5(b"bytes").hexdigest())
-    assert told["there"]["l_archived"] is False
-    assert told["cold"]["l_archived"] is True
-    assert (told["marked"]["l_delete_marker"], told["marked"]["l_older_size"]) == (True, 5)
-    assert (told["wiped"]["l_older_version_id"], told["wiped"]["l_versions_known"]) == (None, True)
-
-
-@pytest.mark.parametrize(
-    ("status", "confirmation"), [(403, "denied"), (404, "denied"), (500, "error"), (400, "error")]
-)
-def test_only_a_proven_404_means_absent(spark: SparkSession, status: int, confirmation: str) -> None:
-    """A store that says 404 to everything gives no proof that the asker may list."""
-    with server_that_says(status) as endpoint:
-        told = answers(spark, Clients(endpoint), [("lake", "key")])
-    assert (told["key"]["l_confirmation"], told["key"]["l_presence"]) == (confirmation, None)
-
-
-def test_local_files_are_looked_at_too(spark: SparkSession, tmp_path: Path) -> None:
-    (tmp_path / "there").write_bytes(b"bytes")
-    keys = [("", str(tmp_path / name)[1:]) for name in ("there", "gone")]
-    told = answers(spark, Clients(), keys)
-    assert [(told[key]["l_presence"], told[key]["l_size"]) for _, key in keys] == [
-        ("present", 5),
-        ("absent", None),
-    ]
-
-
-def test_what_is_open_comes_first_then_the_worst_and_every_table_has_its_turn(spark: SparkSession) -> None:
-    rows = [
-        ("content", "finding", "warning", "a", "small-warning", 1, None),
-        ("content", "finding", "critical", "a", "critical", 5, None),
-        ("content", "finding", "warning", "a", "big-warning", 100, None),
-        ("content", "consistent", None, "a", "open-before", 1, "known"),
-        ("metastore", "finding", "warning", "b", "other-table", 1, None),
-        ("leftover", "finding", "critical", "a", "never-asked", 1, None),
-        ("content", "undecided", None, "a", "no-finding", 1, None),
-    ]
-    texts = "axis string, outcome string, severity string, judged_table string, key string"
-    schema = f"{texts}, c_size long, known_as string"
-    named = spark.createDataFrame(rows, schema).selectExpr(
-        "*", "'b' bucket", "c_size s_size", "c_size m_size"
-    )
-    within = limited(named, {"a": 3, "b": 9})
-    order = ["open-before", "critical", "other-table", "big-warning"]
-    assert [row["key"] for row in candidates(within, 9).collect()] == order
-    assert [row["key"] for row in candidates(within, 1).collect()] == order[:1]
-
 
 TWICE = [
     # axis, outcome, confirmation, found before, cuts of storage and metastore, confirmation then

@@ -238,10 +238,6 @@ MAY_COLLECT = {
     ("lakeaudit.pipeline.absence_sampling", "_counted"): "one row per table and source on trial",
     ("lakeaudit.pipeline.partitions", "known"): "one row per partition asked for",
     (
-        "lakeaudit.pipeline.evidence_gaps",
-        "blind_findings",
-    ): "a row per table of an unlogged VACUUM",
-    (
         "lakeaudit.compare.bulk_changes",
         "_effects",
     ): "one row per table, kind and difference that 100 files or more share",

@@ -1,13 +1,19 @@
 """What the line reader makes of a store that refuses, or has lost, a file: never an absence, never a crash."""
 
+import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from botocore.stub import Stubber
 
-from lakeaudit.evidence.manifest.delta_lines import Asked, _Reader, in_commit_time
+from lakeaudit.evidence.manifest.delta import lines as lines_module
+from lakeaudit.evidence.manifest.delta.actions import on_files, parse_lines
+from lakeaudit.evidence.manifest.delta.lines import LINE, LineFile, Lines, in_commit_time, read_lines
+from lakeaudit.keys import Location
+from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients, Endpoint
 
 
@@ -20,28 +26,42 @@ from lakeaudit.runtime.aws import Clients, Endpoint
         ("SlowDown", "it cannot be read: the store answered SlowDown"),
     ],
 )
-def test_a_refusal_is_told_from_an_absence(code: str, problem: str) -> None:
+@pytest.mark.parametrize("size", [10, 2 << 20])
+def test_a_refusal_is_told_from_an_absence(code: str, problem: str, size: int) -> None:
     client = Clients(Endpoint(endpoint="http://127.0.0.1:9", region="us-east-1")).s3("lake")
     with Stubber(client) as stub:
         stub.add_client_error("get_object", code)
-        reader = _Reader(_given(client))
-        (row,) = reader.rows([Asked(7, "lake", "t/_delta_log/x.json", 10)])
-    assert (row.file, row.line, row.problem) == (7, None, problem)
+        (read,) = read_lines([LineFile(7, Location("lake", "t/_delta_log/x.json"), size)], _given(client))
+    assert read.problems == [(7, problem)]
+    assert _lines(read) == []
 
 
 @pytest.mark.parametrize("size", [10, 2 << 20])
-def test_a_local_file(size: int, tmp_path: Path) -> None:
-    """Small and large ones are read alike: blank lines skipped, every line with the commit's own time."""
+@pytest.mark.parametrize("block", [7, 8 << 20])
+def test_a_local_file(size: int, block: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small and large ones are read alike: whole lines in their order, with the commit's own time."""
+    monkeypatch.setattr(lines_module, "_BLOCK", block)
     path = tmp_path / "c.json"
-    path.write_text('{"commitInfo":{"inCommitTimestamp":5}}\n\n{"add":{}}\n')
-    rows = list(
-        _Reader(Clients()).rows([Asked(1, "", str(path)[1:], size), Asked(2, "", "no/such/file", size)])
-    )
-    assert [(row.file, row.in_commit_ms, row.line, row.problem) for row in rows] == [
-        (1, 5, '{"commitInfo":{"inCommitTimestamp":5}}', None),
-        (1, 5, '{"add":{}}', None),
-        (2, None, None, "it is gone since the log was listed"),
+    path.write_text('{"commitInfo":{"inCommitTimestamp":5}}\n\n{"add":{}}\n{"no":"newline"}')
+    files = [LineFile(1, Location("", str(path)[1:]), size), LineFile(2, Location("", "no/such/file"), size)]
+    blocks = list(read_lines(files, Clients()))
+    assert [line for read in blocks for line in _lines(read) if line[1]] == [
+        (1, '{"commitInfo":{"inCommitTimestamp":5}}'),
+        (1, '{"add":{}}'),
+        (1, '{"no":"newline"}'),
     ]
+    assert all(read.in_commit_ms == ({1: 5} if _lines(read) else {}) for read in blocks if read.rows.num_rows)
+    assert [problem for read in blocks for problem in read.problems] == [
+        (2, "it is gone since the log was listed")
+    ]
+
+
+def test_lines_that_are_not_utf8_are_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "c.json"
+    path.write_bytes(b"one\ntw\xffo\nthree\n")
+    (read,) = read_lines([LineFile(3, Location("", str(path)[1:]), 10)], Clients())
+    assert read.problems == [(3, "a line of it is not UTF-8")]
+    assert [line for _, line in _lines(read) if line] == ["one", "three"]
 
 
 @pytest.mark.parametrize(
@@ -57,6 +77,75 @@ def test_a_local_file(size: int, tmp_path: Path) -> None:
 )
 def test_the_time_that_a_commit_carries(line: str, stamp: int | None) -> None:
     assert in_commit_time(line) == stamp
+
+
+ADD = {"path": "a", "size": 5, "partitionValues": {"p": "x", "q": None}}
+LINES: dict[str, str | None] = {
+    '{"add":{"path":"a"}}': "add",
+    ' \t{"remove":{"path":"a","size":null,"deletionVector":null}}\r': "remove",
+    '{"cdc":{"path":"a","size":1}}': "cdc",
+    '{"protocol":{"minReaderVersion":1}}': "protocol",
+    '{"txn":{"appId":"x"}}': None,
+    '{"add":null,"remove":{"path":"a"}}': "remove",
+    "{}": None,
+    '{"add":{"size":1}}': "add",
+    '{"add":{"path":"a","nested":{"size":"big"}}}': "add",
+    '{"add":{"path":"a"': "torn",
+    '{"add":{"path":"a"}}{"add":{"path":"b"}}': "torn",
+    "[]": "torn",
+    '[{"add":{"path":"a"}}]': "torn",
+    "5": "torn",
+    "null": "torn",
+    '{"add":5}': "torn",
+    '{"add":"a"}': "torn",
+    '{"add":{"path":"a","size":"big"}}': "torn",
+    '{"add":{"path":"a","size":1e30}}': "torn",
+    '{"add":{"path":"a","size":99999999999999999999}}': "torn",
+    '{"add":{"path":"a","partitionValues":["p"]}}': "torn",
+    '{"add":{"path":"a","deletionVector":"x"}}': "torn",
+    '{"remove":{"path":"a","deletionTimestamp":"soon"}}': "torn",
+    "[" * 5000: "torn",
+}
+
+
+def test_what_a_line_is() -> None:
+    parsed = _parsed(list(LINES))
+    assert dict(zip(LINES, parsed.column("kind").to_pylist(), strict=True)) == LINES
+
+
+def test_what_an_action_says() -> None:
+    vector = {"storageType": "u", "pathOrInlineDv": "text", "offset": 3, "sizeInBytes": 1}
+    add = ADD | {
+        "stats": json.dumps({"minValues": {"numRecords": 1}, "numRecords": 10}),
+        "deletionVector": vector,
+    }
+    remove = {"path": "b\0c", "deletionTimestamp": 7, "stats": 5}
+    rows = _parsed([json.dumps({"add": add}), json.dumps({"remove": remove}), json.dumps({"txn": 1})])
+    first, second = on_files(duck.connect(), rows).to_pylist()
+    assert first == {
+        "file": 1, "action": "add", "path": "a", "size": 5, "records": 10, "partition": '{"p":"x","q":null}',
+        "deleted_ms": None, "has_vector": True, "vector_kind": "u", "vector_text": "text", "vector_offset": 3,
+    }  # fmt: skip
+    assert (second["path"], second["deleted_ms"], second["has_vector"], second["partition"]) == (
+        "b\0c",
+        7,
+        False,
+        None,
+    )
+
+
+@pytest.mark.parametrize("stats", ["", "{", "5", '{"numRecords":"x"}', '{"numRecords":null}', '"numRecords"'])
+def test_statistics_that_cannot_be_understood_say_nothing(stats: str) -> None:
+    (row,) = _parsed([json.dumps({"add": ADD | {"stats": stats}})]).to_pylist()
+    assert (row["kind"], row["records"]) == ("add", None)
+
+
+def _parsed(lines: list[str]) -> pa.Table:
+    return parse_lines(duck.connect(), pa.table([pa.array([1] * len(lines)), pa.array(lines)], schema=LINE))
+
+
+def _lines(read: Lines) -> list[tuple[int, str]]:
+    return [(row["file"], row["line"]) for row in read.rows.to_pylist() if row["line"]]
 
 
 def _given(client: Any) -> Any:

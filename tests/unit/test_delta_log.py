@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from lakeaudit.evidence.files import File
-from lakeaudit.evidence.manifest.delta_log import Gap, Log, Plan, base_time, commit_times, parse, plan
+from lakeaudit.evidence.manifest.delta.log import Gap, Log, Plan, base_time, commit_times, parse, plan
 from lakeaudit.keys import Location
 
 FOLDER = Location("lake", "orders/_delta_log")

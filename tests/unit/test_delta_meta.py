@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lakeaudit.evidence.manifest.delta_meta import (
+from lakeaudit.evidence.manifest.delta.metadata import (
     READABLE_FEATURES,
     Meta,
     NotReadable,

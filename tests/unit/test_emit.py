@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 import lakeaudit
 from lakeaudit.emit import WrittenFile, emit
-from lakeaudit.evidence.manifest.fold import EVENT
-from lakeaudit.evidence.manifest.list_events import event
-from lakeaudit.evidence.manifest.list_lines import ListFile, lines
+from lakeaudit.evidence.manifest.file_list.fold import EVENT
+from lakeaudit.evidence.manifest.file_list.parse_rows import event
+from lakeaudit.evidence.manifest.file_list.read_lines import ListFile, lines
 from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients
 

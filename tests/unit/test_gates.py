@@ -1,20 +1,26 @@
 """The gates: profiles in, what does not hold out. The suites are those that are shipped."""
 
 import json
+import zipfile
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
+import pyarrow as pa
 import pytest
 
 from lakeaudit.config import load_lake
 from lakeaudit.errors import Refused
 from lakeaudit.evidence.protocol import Cut, SourceInfo
-from lakeaudit.gates.expectation_suites import SUITES, Broken, check
-from lakeaudit.gates.profiles import of_sources
+from lakeaudit.gates import expectation_suites
+from lakeaudit.gates.expectation_suites import SUITES, Broken, check, preload
+from lakeaudit.gates.profiles import of_findings, of_ledger, of_sources, tally
 from lakeaudit.gates.publish_gate import refusal
 from lakeaudit.keys import Location
-from tests.builders.results import covered, lake_file, run
+from lakeaudit.runtime import duck
+from lakeaudit.schemas import DISCREPANCIES, FINDINGS
+from tests.builders.results import covered, discrepancy, finding, lake_file, run
 
 Row = dict[str, Any]
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -68,19 +74,93 @@ def test_each_expectation_is_broken_by_some_profile() -> None:
     broken = {(gate, b.expected) for gate, profile, wrong in GATES if wrong for b in check(gate, profile)}
     written = {
         (file.stem, expected["description"])
-        for file in SUITES.glob("*.json")
+        for file in map(Path, map(str, SUITES.iterdir()))
         for expected in json.loads(file.read_text())["expectations"]
     }
     assert broken == written
 
 
 def test_whoever_disagrees_edits_a_suite(tmp_path: Path) -> None:
-    suite = json.loads((SUITES / "sources.json").read_text())
+    suite = json.loads(SUITES.joinpath("sources.json").read_text())
     for expected in suite["expectations"]:
         expected["severity"] = "critical"
     (tmp_path / "sources.json").write_text(json.dumps(suite))
     (broken,) = check("sources", [SOURCE | {"readable": False}], tmp_path)
     assert broken.refuses
+
+
+def test_suites_are_read_from_a_zipped_wheel(tmp_path: Path) -> None:
+    """`spark-submit --py-files` adds the wheel to the path as it is."""
+    wheel = tmp_path / "lakeaudit.zip"
+    with ZipFile(wheel, "w") as packed:
+        for file in SUITES.iterdir():
+            packed.writestr(f"expectations/{file.name}", file.read_text())
+    inside = zipfile.Path(wheel, "expectations/")
+    assert [b.severity for b in check("sources", [SOURCE | {"readable": False}], inside)] == ["warning"]
+
+
+def test_loading_ahead_does_no_harm(monkeypatch: pytest.MonkeyPatch) -> None:
+    preload()
+    assert check("sources", [SOURCE, TABLE]) == []
+    monkeypatch.setattr(expectation_suites, "_great_expectations", lambda: 1 / 0)
+    preload()
+
+
+def rows_of(schema: pa.Schema, *rows: Row) -> pa.Table:
+    return pa.Table.from_pylist([{name: row.get(name) for name in schema.names} for row in rows], schema)
+
+
+def test_findings_are_counted_by_kind_and_severity() -> None:
+    again = finding("dropped", "a", severity="info")
+    nameless = finding("phantom", "c") | {"subject": None}
+    odd = [finding("dropped", "b"), finding("unclassified", "u") | {"kind": "odd", "severity": None}]
+    counted = tally(duck.connect(), rows_of(FINDINGS, finding("dropped", "a"), again, nameless, *odd))
+    assert {(row["kind"], row["severity"]): (row["count"], row["nameless"]) for row in counted.kinds} == {
+        ("dropped", "critical"): (2, 0), ("dropped", "info"): (1, 0), ("phantom", "error"): (1, 1),
+        ("odd", None): (1, 0),
+    }  # fmt: skip
+    assert counted.repeated == 1
+    assert of_findings(counted)[-1] == {"subject": "all findings", "kind": "any", "repeated": 1}
+    assert {row["kind"]: row["known"] for row in of_findings(counted)[:-1]} == {
+        "dropped": True, "phantom": True, "odd": False,
+    }  # fmt: skip
+    nothing = tally(duck.connect(), FINDINGS.empty_table())
+    assert (nothing.kinds, nothing.repeated) == ([], 0)
+
+
+SOUND = discrepancy(finding("dropped", "a"))
+
+
+@pytest.mark.parametrize(
+    ("row", "broken"),
+    [
+        (SOUND, set()),
+        (SOUND | {"state": "pending", "opened_at": None}, set()),
+        (SOUND | {"state": "resolved", "resolved_at": NOON, "resolution": "restored"}, set()),
+        (SOUND | {"state": "resolved"}, {"ill_resolved"}),
+        (SOUND | {"state": "resolved", "resolved_at": NOON}, {"ill_resolved"}),
+        (SOUND | {"resolution": "restored"}, {"ill_resolved"}),
+        (SOUND | {"opened_at": None}, {"never_opened"}),
+        (SOUND | {"last_evidence_at": NOON - timedelta(days=1)}, {"backwards"}),
+        (SOUND | {"ack_by": "ann", "ack_reason": "known", "ack_until": NOON}, set()),
+        (SOUND | {"ack_by": "ann", "ack_reason": "known"}, {"ill_accepted"}),
+        (SOUND | {"ack_until": NOON}, {"ill_accepted"}),
+        (SOUND | {"state": "pending", "reopened": 1, "opened_at": None}, {"ill_reopened"}),
+    ],
+)
+def test_which_rules_a_row_of_the_ledger_breaks(row: Row, broken: set[str]) -> None:
+    state, every = of_ledger(duck.connect(), rows_of(DISCREPANCIES, row))
+    assert {name for name in (*_WRONG, "repeated") if state[name]} == broken
+    assert state["subject"] == f"state {row['state']}"
+    assert every == {"subject": "all that changed", "state": "open", "repeated": 0}
+
+
+def test_a_discrepancy_that_stands_there_twice() -> None:
+    _, every = of_ledger(duck.connect(), rows_of(DISCREPANCIES, SOUND, SOUND))
+    assert every["repeated"] == 1
+
+
+_WRONG = ("ill_resolved", "never_opened", "backwards", "ill_accepted", "ill_reopened")
 
 
 def test_a_refusal_says_what_must_hold() -> None:

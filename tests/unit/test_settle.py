@@ -22,7 +22,7 @@ HELD: dict[str, dict[str, Any]] = {
     "pending again": {"state": "pending", "last_evidence_at": at(10), "opened_at": at(2)},
     "open": {"state": "open", "last_evidence_at": at(10), "opened_at": at(11)},
     "resolved": {"state": "resolved", "last_evidence_at": at(10), "opened_at": at(2), "resolved_at": at(11)},
-    "forgotten": {"state": "resolved", "last_evidence_at": at(10), "resolved_at": at(11)},
+    "discarded": {"state": "resolved", "last_evidence_at": at(10), "resolved_at": at(11)},
 }
 """Evidence is of 10 o'clock."""
 
@@ -35,7 +35,7 @@ def row(held: str, **given: Any) -> dict[str, Any]:
         else {}
     )
     ledger = dict.fromkeys(NEXT) | known | HELD[held]
-    rest = dict.fromkeys(("l_found_at", "l_rank", "r_rank", "n_said", "n_evidence_at"))
+    rest = dict.fromkeys(("l_found_at", "l_rank", "r_rank", "n_resolution", "n_evidence_at"))
     rest |= dict.fromkeys(("r_evidence_at", "r_edge", "r_confirmed", "r_kind", "r_severity"))
     rest |= {"r_grown": False, "n_live": False, "a_audited": True, "a_complete": True, "a_edge": at(35)}
     rest |= {"now": at(40), "run_id": "r"}
@@ -59,8 +59,8 @@ def found(
 
 
 LIVE = found(40, confirmed=True)
-FINE = {"n_said": "restored", "n_evidence_at": at(36)}
-FINE_NOW = {"n_said": "restored", "n_evidence_at": at(40), "n_live": True}
+FINE = {"n_resolution": "restored", "n_evidence_at": at(36)}
+FINE_NOW = {"n_resolution": "restored", "n_evidence_at": at(40), "n_live": True}
 
 TABLE: list[tuple[str, dict[str, Any], str]] = [
     ("nothing", found(), "new"),
@@ -86,24 +86,24 @@ TABLE: list[tuple[str, dict[str, Any], str]] = [
     ("resolved", found(10.5), "stale"),
     ("resolved", found(9), "stale"),
     ("resolved", LIVE, "back_confirmed"),
-    ("forgotten", LIVE, "late"),
-    ("forgotten", found(), "back"),
+    ("discarded", LIVE, "late"),
+    ("discarded", found(), "back"),
     ("nothing", FINE_NOW, "nothing"),
     ("resolved", {}, "closed"),
     ("resolved", FINE_NOW, "closed"),
-    ("pending", {}, "untold"),
-    ("open", {}, "untold"),
-    ("open", {"a_complete": False}, "untold"),
-    ("pending", FINE_NOW, "forget_live"),
+    ("pending", {}, "unanswered"),
+    ("open", {}, "unanswered"),
+    ("open", {"a_complete": False}, "unanswered"),
+    ("pending", FINE_NOW, "discard_live"),
     ("open", FINE_NOW | {"a_complete": False}, "live"),
     ("open", FINE_NOW | {"a_audited": False}, "not_audited"),
     ("open", FINE | {"a_complete": False}, "partial"),
     ("open", FINE | {"a_edge": at(10)}, "too_early"),
     ("open", FINE | {"l_found_at": at(35)}, "too_early"),
     ("open", FINE | {"a_edge": None}, "too_early"),
-    ("pending", FINE, "forget"),
+    ("pending", FINE, "discard"),
     ("open", FINE, "resolve"),
-    ("open", FINE | {"n_said": "reference_removed"}, "resolve"),
+    ("open", FINE | {"n_resolution": "reference_removed"}, "resolve"),
 ]
 
 
@@ -124,7 +124,7 @@ def test_the_same_run_again_changes_nothing_and_tells_nothing(
     given = row(held, **said)
     once = settled(given)
     again = ranked(given | {f"l_{name}": value for name, value in once.items()})
-    assert (settled(again), action_of(again).verdict) == (once, "keep")
+    assert (settled(again), action_of(again).verdict) == (once, "no_change")
 
 
 # --- random histories --------------------------------------------------------------------------------------
@@ -190,7 +190,7 @@ class History:
         return FINE | {"n_evidence_at": at(cut)} if run.decided else {}
 
     def _check(self, action: str, given: dict[str, Any], run: Run) -> None:
-        if action in ("resolve", "forget"):
+        if action in ("resolve", "discard"):
             assert 0 in self.truth[self.seen_bad + 1 :], "resolved, and it never was well since"
             assert given["n_live"] or run.complete
         if action in ("open", "reopen") and given["r_confirmed"]:

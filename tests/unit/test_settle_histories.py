@@ -62,7 +62,7 @@ class Histories(RuleBasedStateMachine):
         crash: str | None, again: bool,
     ) -> None:  # fmt: skip
         """One after a crash may be the same run once more, or the next one."""
-        self._bury()
+        self._fail_abandoned_run()
         self.runs += not (self.crashed and again)
         cut = max(0, self.now - age)
         seen = max(0, cut - min(picture, margin))
@@ -77,7 +77,7 @@ class Histories(RuleBasedStateMachine):
             )
             row = self._row(file, run, look, said)
             action = action_of(row).verdict
-            if action != "keep":
+            if action != "no_change":
                 rows[file] = settled(row)
             if action in TRANSITIONS:
                 told.add((run.id, file, TRANSITIONS[action]))
@@ -109,12 +109,12 @@ class Histories(RuleBasedStateMachine):
         assert self.ledger == {file: asdict(entry) for file, entry in self.book.items()}
 
     def teardown(self) -> None:
-        self._bury()
+        self._fail_abandoned_run()
         assert sorted((file, word) for _, file, word in self.transitions) == sorted(self.told)
         profile = [*map(_profile, self.ledger.values()), {"subject": "all", "state": "open", "repeated": 0}]
         assert check("ledger", profile) == []
 
-    def _bury(self) -> None:
+    def _fail_abandoned_run(self) -> None:
         """Transitions of a run that the ledger never knew never happened."""
         if self.crashed:
             known = {(row["last_run_id"], file) for file, row in self.ledger.items()}
@@ -145,7 +145,7 @@ class Histories(RuleBasedStateMachine):
             "r_kind": found and found.kind, "r_severity": found and found.severity,
             "r_evidence_at": found and found.at, "r_edge": found and found.edge,
             "r_confirmed": bool(found and found.confirmed), "r_grown": bool(found and found.grown),
-            "n_said": word and word.resolution, "n_evidence_at": word and word.at, "n_live": bool(word and word.live),
+            "n_resolution": word and word.resolution, "n_evidence_at": word and word.at, "n_live": bool(word and word.live),
             "a_audited": look.judged, "a_complete": look.complete, "a_edge": look.edge,
             "now": run.now, "run_id": run.id,
         }  # fmt: skip

@@ -9,9 +9,9 @@ from botocore.parsers import ResponseParserError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakeaudit.evidence.storage import pages
-from lakeaudit.evidence.storage.inventory_manifest import Manifest, Report, candidates
-from lakeaudit.evidence.storage.splits import PAGES_A_FOLDER, Split, cut
+from lakeaudit.evidence.storage.inventory.report import Manifest, Report, candidates
+from lakeaudit.evidence.storage.listing import s3_pages
+from lakeaudit.evidence.storage.listing.listing_partitions import PAGES_A_FOLDER, Split, partition
 from lakeaudit.keys import Location
 
 MANIFEST = Manifest.model_validate(
@@ -91,13 +91,13 @@ KEYS = st.sets(
 
 @given(keys=KEYS, wanted=st.integers(2, 30))
 def test_every_key_lies_in_exactly_one_split(keys: set[str], wanted: int) -> None:
-    splits = cut("", tree(keys), wanted)
+    splits = partition("", tree(keys), wanted)
     assert all(sum(held(split, key) for split in splits) == 1 for key in keys)
 
 
 def test_a_place_is_cut_into_as_many_splits_as_wanted() -> None:
     keys = {f"{a}/{b}/f" for a in range(5) for b in range(5)}
-    assert [len(cut("", tree(keys), wanted)) for wanted in (2, 6, 7)] == [6, 6, 11]
+    assert [len(partition("", tree(keys), wanted)) for wanted in (2, 6, 7)] == [6, 6, 11]
 
 
 def test_a_folder_whose_pages_do_not_end_stays_whole() -> None:
@@ -108,7 +108,7 @@ def test_a_folder_whose_pages_do_not_end_stays_whole() -> None:
             read.append(prefix)
             yield [f"{len(read)}/"]
 
-    assert cut("", endless, 8) == [Split("", flat=False)]
+    assert partition("", endless, 8) == [Split("", flat=False)]
     assert len(read) == PAGES_A_FOLDER + 1
 
 
@@ -128,7 +128,7 @@ class Store:
 
 
 def listed(store: Any) -> list[Any]:
-    return list(pages.object_pages(store, "b", "", "", lambda: None))
+    return list(s3_pages.object_pages(store, "b", "", "", lambda: None))
 
 
 def test_only_is_truncated_ends_a_list() -> None:
@@ -143,7 +143,7 @@ def test_only_is_truncated_ends_a_list() -> None:
 @pytest.mark.parametrize("again", [{}, {"NextContinuationToken": "1"}])
 def test_a_list_that_goes_on_without_saying_where_is_broken(again: dict[str, str]) -> None:
     store = Store({"IsTruncated": True, "NextContinuationToken": "1"}, {"IsTruncated": True} | again)
-    with pytest.raises(pages.BrokenListingError):
+    with pytest.raises(s3_pages.BrokenListingError):
         listed(store)
 
 
@@ -154,5 +154,5 @@ def test_half_an_answer_is_asked_for_again() -> None:
 def test_every_request_waits_its_turn() -> None:
     waits = []
     store: Any = Store({"IsTruncated": True, "NextContinuationToken": "1"}, {"IsTruncated": False})
-    list(pages.object_pages(store, "b", "", "", lambda: waits.append(1)))
+    list(s3_pages.object_pages(store, "b", "", "", lambda: waits.append(1)))
     assert len(waits) == 2

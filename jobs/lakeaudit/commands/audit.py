@@ -4,9 +4,10 @@ import json
 import signal
 import warnings
 from collections.abc import Callable, Mapping
-from contextlib import suppress
-from dataclasses import dataclass, field
+from contextlib import closing, suppress
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, TextIO
 
 from lakeaudit.commands.status import StatusFile, failure
@@ -16,6 +17,7 @@ from lakeaudit.kinds import SEVERITIES
 from lakeaudit.row_formats import in_utc, iso
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.endpoints import clients_of
+from lakeaudit.runtime.java import under_submit
 from lakeaudit.runtime.progress import Progress
 
 if TYPE_CHECKING:
@@ -48,6 +50,8 @@ class Request:
     fail_on: str = "critical"
     format: str = "text"
     status: StatusFile = field(default_factory=lambda: StatusFile(None))
+    spark: bool = False
+    """Spark even where the audit could do without."""
 
 
 def run(
@@ -58,9 +62,9 @@ def run(
     Raises:
         AuditError: as `run.audit`; the status file then says failed, and why.
     """
-    from lakeaudit.pipeline.audit import in_parts, in_scope
+    from lakeaudit.pipeline.audit import in_partitions, in_scope
 
-    in_parts(in_scope(lake, request.options), request.options)
+    in_partitions(in_scope(lake, request.options), request.options)
     clients = clients_of(lake)
     begun = _unfinished(request, lake, clock())
     request.status.write(begun)
@@ -110,7 +114,27 @@ def as_of_time(text: str | None) -> datetime | None:
 def _audited(
     request: Request, lake: Lake, clients: Clients, clock: Callable[[], datetime], progress: Progress
 ) -> "Outcome":
-    from lakeaudit.pipeline.audit import audit
+    """A live audit of a small scope needs no JVM; one that proves to be larger begins again on Spark."""
+    from lakeaudit.pipeline.audit import audit, new_run_id
+    from lakeaudit.pipeline.engine import InProcessEngine, TooMuchError
+
+    run_id = request.options.run_id or new_run_id(clock())
+    options = replace(request.options, run_id=run_id)
+    run = partial(audit, lake, options, clients=clients, clock=clock, progress=progress)
+    if options.live and not request.spark and not under_submit():
+        with suppress(TooMuchError):
+            return run(engine=InProcessEngine(limit=ROWS_IN_PROCESS))
+    return _on_spark(run, lake, clients, progress)
+
+
+ROWS_IN_PROCESS = 300_000
+"""Rows of evidence that a live audit takes without Spark: about 100,000 claimed files."""
+
+
+def _on_spark(
+    run: "Callable[..., Outcome]", lake: Lake, clients: Clients, progress: Progress
+) -> "Outcome":
+    from lakeaudit.pipeline.spark_engine import SparkEngine
     from lakeaudit.runtime.job_errors import job_errors
 
     with progress.stage("start Spark"):
@@ -118,8 +142,8 @@ def _audited(
     # Spark's own handler speaks to the JVM from inside whatever call is interrupted, and fails at it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        with job_errors():
-            return audit(lake, request.options, spark=spark, clients=clients, clock=clock, progress=progress)
+        with job_errors(), closing(SparkEngine(spark)) as engine:
+            return run(engine=engine)
     finally:
         with suppress(Exception), warnings.catch_warnings(action="ignore"):  # py4j hangs up on Ctrl-C
             spark.stop()

@@ -11,10 +11,10 @@ from pathlib import Path
 from lakeaudit.config import FileListManifest, Inventory, S3Guard, S3Inventory, Table, format_duration
 from lakeaudit.errors import CannotPublish, SourceError
 from lakeaudit.evidence.files import list_files, stat
-from lakeaudit.evidence.metastore.dynamodb_export import find_export
-from lakeaudit.evidence.metastore.s3guard import LAYOUT, MARKER
-from lakeaudit.evidence.storage.inventory_manifest import Report, candidates, find_report
-from lakeaudit.evidence.storage.s3_listing import rights
+from lakeaudit.evidence.metastore.s3guard.dynamodb_export import find_export
+from lakeaudit.evidence.metastore.s3guard.layout import LAYOUT, MARKER
+from lakeaudit.evidence.storage.inventory.report import Report, candidates, find_report
+from lakeaudit.evidence.storage.listing.s3_listing import rights
 from lakeaudit.keys import Location
 from lakeaudit.ledger.lease import probe_conditions
 from lakeaudit.report.formatting import age, count

@@ -15,8 +15,9 @@ from botocore.exceptions import BotoCoreError, ClientError
 from lakeaudit.config import Lake, S3Guard, Table
 from lakeaudit.errors import BadInput, SourceError
 from lakeaudit.evidence.files import stat
-from lakeaudit.evidence.metastore.s3guard import get_entry
+from lakeaudit.evidence.metastore.s3guard.reader import get_entry
 from lakeaudit.evidence.protocol import in_places
+from lakeaudit.evidence.storage.head import head_object
 from lakeaudit.keys import Location, identify, owner_of, uri_of
 from lakeaudit.kinds import SEVERITIES
 from lakeaudit.report import formatting
@@ -191,22 +192,19 @@ def _local(key: str) -> dict[str, Any] | None:
 
 def _head(clients: Clients, bucket: str, key: str) -> dict[str, Any] | None:
     """The current object. 404 is an absence only with the right to list, which S3 would else answer with 403."""
+    s3 = clients.s3(bucket)
     try:
-        head = clients.s3(bucket).head_object(Bucket=bucket, Key=key, ChecksumMode="ENABLED")
+        head = head_object(s3, bucket, key)
     except ClientError as error:
         if is_missing(error):
-            clients.s3(bucket).list_objects_v2(Bucket=bucket, Prefix=key, MaxKeys=1)
+            s3.list_objects_v2(Bucket=bucket, Prefix=key, MaxKeys=1)
             return None
         raise
-    named = {
-        "size": head["ContentLength"],
-        "etag": head["ETag"].strip('"'),
-        "modified_at": head["LastModified"].astimezone(UTC),
-        "version_id": head.get("VersionId"),
-        "storage_class": head.get("StorageClass", "STANDARD"),
-        "expiration": head.get("Expiration"),
-    }
+    named = {name: getattr(head, name) for name in _OF_HEAD}
     return {name: value for name, value in named.items() if value is not None}
+
+
+_OF_HEAD = ("size", "etag", "modified_at", "version_id", "storage_class", "expiration")
 
 
 def _versions(clients: Clients, bucket: str, key: str) -> list[dict[str, Any]]:

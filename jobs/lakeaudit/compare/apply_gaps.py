@@ -1,68 +1,59 @@
-"""Holes: what incomplete evidence forbids to say, put into the columns that the rules read.
+"""Gaps: what incomplete evidence forbids to say, put into the columns that the rules read.
 
-Holes only ever take findings back, never make one, so they are applied to suspects alone, once the whole evidence has
+Gaps only ever take findings back, never make one, so they are applied to suspects alone, once the whole evidence has
 been read and every unreadable row is counted.
 """
 
-from collections.abc import Iterable, Sequence
-
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
 
 from lakeaudit.compare.ceiling import Trial, doubts
-from lakeaudit.compare.table_facts import TableFacts
-from lakeaudit.longest_prefix_match import attach_label
+from lakeaudit.runtime import duck
+from lakeaudit.runtime.duck import Connection, Relation, Rows
 
 
-def with_holes(rows: DataFrame, holed_sources: Iterable[str], tables: Sequence[TableFacts]) -> DataFrame:
-    """Set h_storage, h_metastore and h_references of rows with PAIR columns."""
-    sources = sorted(holed_sources)
-    places = {table.table.location: "holed" for table in tables if table.holed}
-    places |= {
-        root: "holed" for table in tables if table.holed for state in table.states for root in state.roots
-    }
-    marked = attach_label(rows, places, "__holed")
-    return marked.withColumns(
-        {
-            "h_storage": F.coalesce(F.col("s_source").isin(sources), F.lit(False)),
-            "h_metastore": F.coalesce(F.col("m_source").isin(sources), F.lit(False)),
-            "h_references": F.col("__holed").isNotNull(),
-        }
-    ).drop("__holed")
+def with_gaps(con: Connection, rows: Rows, holed_sources: Collection[str]) -> Relation:
+    """Set h_storage and h_metastore of rows with PAIR columns."""
+    sources = duck.literals(sorted(holed_sources))
+    sql = f"""
+        SELECT * REPLACE (coalesce(s_source IN ({sources}), false) AS h_storage,
+            coalesce(m_source IN ({sources}), false) AS h_metastore)
+        FROM input
+    """
+    return duck.query(con, sql, input=rows)
 
 
-def doubted(rows: DataFrame, trials: Sequence[Trial]) -> DataFrame:
-    """The same holes where a source lacks so much of a table that it is not believed."""
+def doubted(con: Connection, rows: Rows, trials: Sequence[Trial]) -> Relation:
+    """The same gaps where a source lacks so much of a table that it is not believed."""
+    columns = {"h_storage": ["h_storage"], "h_metastore": ["h_metastore"]}
     for trial in doubts(trials):
         hole, source = (
             ("h_storage", "s_source") if trial.missing.role == "storage" else ("h_metastore", "m_source")
         )
-        theirs = (F.col("judged_table") == trial.missing.table) & (F.col(source) == trial.missing.source)
-        rows = rows.withColumn(hole, F.col(hole) | F.coalesce(theirs, F.lit(False)))
-    return rows
+        table, doubted = duck.literal(trial.missing.table), duck.literal(trial.missing.source)
+        columns[hole].append(f"coalesce(judged_table = {table} AND {source} = {doubted}, false)")
+    replaced = ", ".join(f"{' OR '.join(conditions)} AS {hole}" for hole, conditions in columns.items())
+    return duck.query(con, f"SELECT * REPLACE ({replaced}) FROM input", input=rows)
 
 
-def assumed_vacuums(pairs: DataFrame) -> DataFrame:
-    """Tables whose absent history an unlogged VACUUM explains, from PAIR rows.
+def assumed_vacuums(con: Connection, removals: Rows) -> list[dict[str, Any]]:
+    """Tables whose absent history an unlogged VACUUM explains, from the kernel's `removals` rows.
 
     Delta writes no VACUUM into a log on S3 by default. One is assumed where every removal at least as old as the
-    youngest absent one is absent too. Columns: vacuumed, vacuumed_to (that youngest removal), vacuumed_files.
+    youngest absent one is absent too. Each row: vacuumed, vacuumed_to (that youngest removal), vacuumed_files.
     """
-    removed = pairs.filter(F.col("c_state").isin("history", "gone") & F.col("c_removed_at").isNotNull())
-    absent = (F.col("c_state") == "history") & (F.col("s_presence") == "absent") & ~F.col("c_explained")
-    oldest_present = F.min(F.when(F.col("s_presence") == "present", F.col("c_removed_at")))
-    youngest_absent = F.max(F.when(absent, F.col("c_removed_at")))
-    told = removed.groupBy(F.col("table_name").alias("vacuumed")).agg(
-        oldest_present.alias("present_from"),
-        youngest_absent.alias("vacuumed_to"),
-        F.sum(absent.cast("long")).alias("vacuumed_files"),
-    )
-    swept = F.col("present_from").isNull() | (F.col("present_from") > F.col("vacuumed_to"))
-    return told.filter(F.col("vacuumed_to").isNotNull() & swept).drop("present_from")
+    sql = """
+        SELECT table_name AS vacuumed, max(absent_until) AS vacuumed_to,
+            CAST(sum(absent_files) AS BIGINT) AS vacuumed_files
+        FROM input GROUP BY table_name
+        HAVING max(absent_until) IS NOT NULL AND coalesce(min(present_from) > max(absent_until), true)
+        ORDER BY table_name
+    """
+    return duck.rows_of(duck.query(con, sql, input=removals))
 
 
-def with_vacuums(rows: DataFrame, vacuums: DataFrame) -> DataFrame:
+def with_vacuums(con: Connection, rows: Rows, vacuumed: Iterable[str]) -> Relation:
     """Set v_assumed of rows whose table an assumed VACUUM explains."""
-    known = F.broadcast(vacuums.select("vacuumed"))
-    joined = rows.join(known, F.col("table_name") == F.col("vacuumed"), "left")
-    return joined.withColumn("v_assumed", F.col("vacuumed").isNotNull()).drop("vacuumed")
+    names = duck.literals(sorted(vacuumed))
+    sql = f"SELECT * REPLACE (coalesce(table_name IN ({names}), false) AS v_assumed) FROM input"
+    return duck.query(con, sql, input=rows)

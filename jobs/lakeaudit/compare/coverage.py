@@ -4,17 +4,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
-
 from lakeaudit.compare import ceiling
 from lakeaudit.compare.ceiling import Trial
 from lakeaudit.compare.table_facts import TableFacts
 from lakeaudit.evidence.protocol import Cut
+from lakeaudit.kinds import FILE_AXES
+from lakeaudit.runtime import duck
+from lakeaudit.runtime.duck import Connection, Relation, Rows
 
 OUTCOMES = ("consistent", "finding", "ignored", "out_of_window", "undecided", "moved_on", "uncovered")
 METASTORE_AXES = ("metastore", "metastore_tree")
-AXES = ("content", *METASTORE_AXES, "leftover", "duplicate")
+AXES = FILE_AXES
 
 
 @dataclass(frozen=True)
@@ -47,26 +47,38 @@ class Tally:
 Tallies = dict[tuple[str, str], Tally]
 
 
-def count(rows: DataFrame) -> DataFrame:
+def count(con: Connection, rows: Rows) -> Relation:
     """Verdict rows of PAIR -> one row per (judged_table, axis, outcome): files, bytes, unconfirmed, refuted."""
-    finding = F.col("outcome") == "finding"
-    unsure = finding & F.col("l_confirmation").isin("limit", "denied", "error")
-    cleared = F.col("suspected") & ~finding & (F.col("l_confirmation") == "live")
-    return _counted(rows, F.coalesce("s_size", "c_size"), unsure, cleared, F.lit(1))
+    unsure = "outcome = 'finding' AND l_confirmation IN ('limit', 'denied', 'error')"
+    cleared = "suspected AND outcome <> 'finding' AND l_confirmation = 'live'"
+    sql = f"""
+        SELECT judged_table, axis, outcome, count(*) AS files,
+            CAST(coalesce(sum(coalesce(s_size, c_size)), 0) AS BIGINT) AS bytes,
+            count(*) FILTER ({unsure}) AS unconfirmed, count(*) FILTER ({cleared}) AS refuted
+        FROM input GROUP BY judged_table, axis, outcome
+    """
+    return duck.query(con, sql, input=rows)
 
 
-def count_others(rows: DataFrame) -> DataFrame:
-    """The same for rows (judged_table, axis, outcome, size, files) that no live check looks at."""
-    return _counted(rows, F.col("size"), F.lit(False), F.lit(False), F.col("files"))
+def count_others(con: Connection, rows: Rows, size: str, *more: str) -> Relation:
+    """The same for rows (judged_table, axis, outcome, `size`) that no live check looks at, also by columns `more`."""
+    by = ", ".join(("judged_table", "axis", "outcome", *more))
+    sql = f"""
+        SELECT {by}, count(*) AS files, CAST(coalesce(sum({size}), 0) AS BIGINT) AS bytes,
+            CAST(0 AS BIGINT) AS unconfirmed, CAST(0 AS BIGINT) AS refuted
+        FROM input GROUP BY {by}
+    """
+    return duck.query(con, sql, input=rows)
 
 
-def _counted(rows: DataFrame, size: Column, unsure: Column, cleared: Column, files: Column) -> DataFrame:
-    return rows.groupBy("judged_table", "axis", "outcome").agg(
-        F.sum(files).alias("files"),
-        F.coalesce(F.sum(size), F.lit(0)).alias("bytes"),
-        F.sum(unsure.cast("long")).alias("unconfirmed"),
-        F.sum(cleared.cast("long")).alias("refuted"),
-    )
+def uncounted(con: Connection, rows: Rows) -> Relation:
+    """Redundant copies were counted as consistent by the rules about single files: that goes."""
+    sql = """
+        SELECT judged_table, axis, 'consistent' AS outcome, -count(*) AS files, CAST(0 AS BIGINT) AS bytes,
+            CAST(0 AS BIGINT) AS unconfirmed, CAST(0 AS BIGINT) AS refuted
+        FROM input GROUP BY judged_table, axis
+    """
+    return duck.query(con, sql, input=rows)
 
 
 def tallies(counts: Iterable[Mapping[str, Any]]) -> Tallies:

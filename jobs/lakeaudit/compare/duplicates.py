@@ -1,59 +1,56 @@
 """Duplicate content: visible files of one partition that hold the same bytes."""
 
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F
-
 from lakeaudit import keys
 from lakeaudit.compare.facts import MD5_TEXT
+from lakeaudit.compare.match import SourceFacts
+from lakeaudit.runtime import duck
+from lakeaudit.runtime.duck import Connection, Relation, Rows
 
 
-def same_content(pairs: DataFrame, sizes: DataFrame) -> DataFrame:
-    """Ruled PAIR rows of redundant files, with related_key (the oldest of the group, tie: lesser key) and group_id.
+def same_content_candidates(con: Connection, verdict_rows: Rows, sources: SourceFacts) -> Relation:
+    """Verdict rows of files that take part, with `place`, `size` and `content` that they may share with others.
 
-    `sizes` has name, min_size. A plain file's partition is its folder. A file takes part when it is live or no manifest
-    knows it, its name is visible to readers, it is big enough, lies before the cut, and its content is known by a full
-    checksum or an MD5-class ETag.
+    A file takes part when it is live or no manifest knows it, its name is visible to readers, it is big enough, lies
+    before the cut, and its content is known by a full checksum or an MD5-class ETag.
     """
-    table = F.coalesce(F.col("table_name"), F.col("owner"))
     # what a table removed may well equal what replaced it; what no manifest knows, readers of folders still read
-    unclaimed = F.col("table_name").isNull()
-    known = pairs.withColumns({"judged_table": table, "__content": content()}).join(
-        F.broadcast(sizes), F.col("judged_table") == F.col("name")
-    )
-    taking_part = (
-        ((F.col("c_state") == "live") | unclaimed)
-        & (F.col("s_presence") == "present")
-        & F.col("__content").isNotNull()
-        & (F.col("s_size") >= F.col("min_size"))
-        & ~F.col("relative").rlike(keys.HIDDEN)
-        & (F.col("s_modified_at") <= F.col("s_from") - F.col("s_margin"))
-        & (F.coalesce(F.col("category"), F.lit("data")) == "data")
-    )
-    folder = F.regexp_replace("relative", r"/?[^/]*$", "")
-    plain = ~F.col("o_logged") & F.coalesce(F.col("c_kind") != "delta", F.lit(True))
-    place = F.when(plain, folder).otherwise(F.col("partition_path"))
-    group = Window.partitionBy("judged_table", place, "s_size", "__content")
-    order = group.orderBy("s_modified_at", "bucket", "key")
-    uri = F.when(F.col("bucket") == "", F.concat(F.lit("/"), "key")).otherwise(
-        F.concat(F.lit("s3://"), "bucket", F.lit("/"), "key")
-    )
-    ranked = known.filter(taking_part).withColumns(
-        {
-            "__rank": F.row_number().over(order),
-            "related_key": F.first(uri).over(order),
-            "group_id": F.sha2(F.concat_ws("\n", "judged_table", place, "__content"), 256).substr(1, 32),
-        }
-    )
-    unsaid = F.col("rule_duplicate") == "duplicate.single"  # a file has one verdict on the axis
-    return ranked.filter((F.col("__rank") > 1) & unsaid).drop("__rank", "__content", "name", "min_size")
+    sql = f"""
+        SELECT * FROM (
+            SELECT input.*, {_CONTENT} AS content, s_size AS size,
+                CASE WHEN NOT o_logged AND coalesce(c_kind <> 'delta', true)
+                    THEN regexp_replace(relative, '/?[^/]*$', '') ELSE partition_path END AS place
+            FROM input JOIN tables ON judged_table = name
+            WHERE axis = 'duplicate' AND (c_state = 'live' OR table_name IS NULL)
+                AND s_presence = 'present' AND s_size >= min_duplicate_size
+                AND s_modified_at <= s_from - s_margin AND coalesce(category, 'data') = 'data'
+                AND NOT regexp_matches(relative, {duck.pattern(keys.HIDDEN)})
+        ) WHERE content IS NOT NULL
+    """
+    return duck.query(con, sql, input=verdict_rows, tables=sources.tables)
 
 
-def content() -> Column:
-    """What identifies an object's bytes: its ETag where that may be an MD5, else its full checksum."""
-    md5_class = (
-        F.col("s_etag").rlike(MD5_TEXT)
-        & ~F.coalesce("s_multipart", F.lit(False))
-        # a listing tells no encryption; ETags that are no MD5s are never equal by chance
-        & F.coalesce(F.col("s_encryption").isin("NONE", "SSE-S3"), F.lit(True))
-    )
-    return F.coalesce(F.when(md5_class, F.concat(F.lit("md5:"), "s_etag")), "s_checksum")
+# a listing tells no encryption; ETags that are no MD5s are never equal by chance
+_CONTENT = f"""
+    coalesce(
+        CASE WHEN regexp_matches(s_etag, {duck.pattern(MD5_TEXT)}) AND NOT coalesce(s_multipart, false)
+            AND coalesce(s_encryption IN ('NONE', 'SSE-S3'), true) THEN 'md5:' || s_etag END,
+        s_checksum)
+"""
+"""What identifies an object's bytes: its ETag where that may be an MD5, else its full checksum."""
+
+
+def same_content(con: Connection, candidates: Rows) -> Relation:
+    """The redundant ones of all candidates of some groups, with related_key (oldest, then lesser key) and group_id."""
+    sql = """
+        SELECT * EXCLUDE (content, size, place, rule, outcome, kind, severity, ranked),
+            'duplicate.same_content' AS rule
+        FROM (
+            SELECT *, row_number() OVER grouped AS ranked, first(key) OVER grouped AS related_key,
+                sha256(judged_table || chr(10) || place || chr(10) || content)[1:32] AS group_id
+            FROM input
+            WINDOW grouped AS (
+                PARTITION BY judged_table, place, size, content ORDER BY s_modified_at, bucket, key
+                ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
+        ) WHERE ranked > 1 AND rule = 'duplicate.single'
+    """  # a file has one verdict on the axis
+    return duck.query(con, sql, input=candidates)

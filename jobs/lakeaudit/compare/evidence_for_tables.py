@@ -1,20 +1,81 @@
-"""Means: which storage cut and which metadata store speak for each table."""
+"""Which source speaks for which place and table: the deciding storage source, the metadata store, their cuts. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import pyarrow as pa
 
 from lakeaudit.compare.coverage import Means
-from lakeaudit.compare.match import Evidence, deciding_places
-from lakeaudit.compare.table_facts import TableFacts
-from lakeaudit.config import S3Guard
-from lakeaudit.evidence.protocol import Cut
+from lakeaudit.compare.match import SourceFacts
+from lakeaudit.compare.prefix_match import Places
+from lakeaudit.compare.table_facts import TableFacts, facts_table, roots
+from lakeaudit.config import STATE_KINDS, Metastore, S3Guard, Table
+from lakeaudit.evidence.protocol import Claims, Cut, Entries, SourceInfo, Stored
+from lakeaudit.evidence.storage.versions import one_row_per_key
 from lakeaudit.keys import Location
+from lakeaudit.runtime import duck
+from lakeaudit.schemas import CUT, plain_time
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """All observations of a run. `metastore_sources` are the lake-file entries behind `metastores`, by source id."""
+
+    claims: Sequence[Claims]
+    storage: Sequence[Stored]
+    metastores: Sequence[Entries]
+    metastore_sources: Mapping[str, Metastore]
+
+
+def source_facts(evidence: Evidence, tables: Sequence[Table], facts: Sequence[TableFacts]) -> SourceFacts:
+    """What holds for the sources of a run as wholes."""
+    repeats = tuple(source.info.id for source in evidence.storage if source.repeats)
+    authoritative = {id_: source.authoritative for id_, source in evidence.metastore_sources.items()}
+    return SourceFacts(
+        tables=facts_table(facts),
+        roots=roots(tables),
+        folds=tuple(read.fold for read in evidence.claims),
+        # asked of the kinds, not of how many readers answered: a log may have been unreadable altogether
+        events_beside=any(read.info.kind not in STATE_KINDS for read in evidence.claims),
+        deciding=deciding_places(evidence.storage),
+        storage_cuts=_cut_table(source.info for source in evidence.storage),
+        objects=partial(one_row_per_key, repeats=repeats),
+        scopes={place: store.info.id for store in evidence.metastores for place in store.scope},
+        everywhere=next((store.info.id for store in evidence.metastores if not store.scope), None),
+        metastore_cuts=_cut_table(store.info for store in evidence.metastores),
+        trusted_stores=tuple(id_ for id_, trust in authoritative.items() if trust == "all"),
+        trusted={
+            place: "trusted"
+            for trust in authoritative.values()
+            if not isinstance(trust, str)
+            for place in trust
+        },
+        with_ttl=tuple(store.info.id for store in evidence.metastores if store.ttl is not None),
+        holed=_holed_places(facts),
+    )
+
+
+def _holed_places(facts: Sequence[TableFacts]) -> Places:
+    """Where a table whose log has a hole could list files."""
+    holed = [fact for fact in facts if fact.holed]
+    places = [fact.table.location for fact in holed] + [
+        r for fact in holed for s in fact.states for r in s.roots
+    ]
+    return dict.fromkeys(places, "holed")
+
+
+def _cut_table(infos: Iterable[SourceInfo]) -> pa.Table:
+    cuts = [(info.id, info.cut) for info in infos if info.cut]
+    rows = [(id_, plain_time(cut.start), plain_time(cut.end), cut.margin) for id_, cut in cuts]
+    return duck.small(CUT, rows)
 
 
 def means(
-    evidence: Evidence, tables: Sequence[TableFacts], metastores: Sequence[S3Guard], holed: set[str]
+    evidence: Evidence, tables: Sequence[TableFacts], metastores: Sequence[S3Guard], holed: Collection[str]
 ) -> Means:
     """What there is to judge these tables with; `metastores` are those of the lake file, readable or not."""
-    cuts = {source.info.id: source.info.cut for source in evidence.storage}
+    cuts = {source.info.id: cut_of(source) for source in evidence.storage}
     decides = deciding_places(evidence.storage)
     places = {fact.table.name: fact.table.location for fact in tables}
     of_storage = {name: _cut_for(place, decides, cuts) for name, place in places.items()}
@@ -32,6 +93,24 @@ def means(
     )
 
 
+def deciding_places(storage: Sequence[Stored]) -> dict[Location, str]:
+    """For every covered place the source that decides presence there: the youngest cut that covers it."""
+    covered = sorted({place for source in storage for place in source.covers})
+    return {place: _youngest(place, storage).info.id for place in covered}
+
+
+def _youngest(place: Location, storage: Sequence[Stored]) -> Stored:
+    covering = [s for s in storage if any(c == place or c.holds(place.bucket, place.key) for c in s.covers)]
+    return max(covering, key=lambda source: cut_of(source).start)
+
+
+def cut_of(source: Stored) -> Cut:
+    """The cut of a storage source, which always has one."""
+    if source.info.cut is None:
+        raise ValueError(f"a storage source without a cut: {source.info.id}")
+    return source.info.cut
+
+
 def _metastore_cuts(place: Location, evidence: Evidence) -> tuple[Cut, ...]:
     """Of the stores that could be read and speak for the place."""
     return tuple(
@@ -39,12 +118,13 @@ def _metastore_cuts(place: Location, evidence: Evidence) -> tuple[Cut, ...]:
     )
 
 
-def _cut_for(place: Location, decides: dict[Location, str], cuts: dict[str, Cut | None]) -> Cut | None:
-    """The cut of the longest covered place around the table, else of one inside it."""
+def _cut_for(place: Location, decides: Mapping[Location, str], cuts: Mapping[str, Cut]) -> Cut | None:
+    """The cut of the longest covered place around the table, else the oldest of those inside it."""
     around = [cover for cover in decides if cover == place or cover.holds(place.bucket, place.key)]
-    inside = [cover for cover in decides if place.holds(cover.bucket, cover.key)]
-    chosen = max(around, key=lambda cover: cover.depth, default=next(iter(inside), None))
-    return cuts[decides[chosen]] if chosen is not None else None
+    if around:
+        return cuts[decides[max(around, key=lambda cover: cover.depth)]]
+    inside = [cuts[source] for cover, source in decides.items() if place.holds(cover.bucket, cover.key)]
+    return min(inside, key=lambda cut: cut.start, default=None)
 
 
 def _meets(place: Location, scope: Sequence[Location]) -> bool:

@@ -1,4 +1,4 @@
-"""A small language for facts: written once, evaluated on plain values and written as Spark SQL.
+"""A small language for facts: written once, evaluated on plain values and written as DuckDB SQL.
 
 Nulls behave as in SQL on both sides: a comparison with null is null, AND and OR are three-valued. A test walks every
 fact and rule on both evaluators and demands agreement.
@@ -7,10 +7,12 @@ fact and rule on both evaluators and demands agreement.
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from lakeaudit.pipeline.dataframes import literal
+from lakeaudit.runtime import duck
+
+if TYPE_CHECKING:
+    from datetime import timedelta
 
 Row = Mapping[str, Any]
 
@@ -53,7 +55,7 @@ class Expr:
         return Expr("in", (self, *(lit(value) for value in values)))
 
     def matches(self, pattern: str) -> "Expr":
-        """A regular expression in the dialect that Python and Java share, found anywhere in the text."""
+        """A regular expression that Python and RE2 both know (see `duck.pattern`), found anywhere in the text."""
         return Expr("matches", (self, lit(pattern)))
 
     def known(self) -> "Expr":
@@ -119,23 +121,16 @@ def evaluate(expr: Expr, row: Row) -> Any:
     return _PYTHON[expr.op](*(evaluate(arg, row) for arg in expr.args))
 
 
-def sql(expr: Expr) -> str:
-    """The same expression as Spark SQL."""
+def duck_sql(expr: Expr) -> str:
+    """The same expression as DuckDB SQL."""
     if expr.op == "col":
-        return f"`{expr.args[0]}`"
+        return duck.quoted(expr.args[0])
     if expr.op == "lit":
-        return _constant(expr.args[0])
-    return _SQL[expr.op](*(sql(arg) for arg in expr.args))
-
-
-def _constant(value: bool | int | str | timedelta | None) -> str:
-    if value is None:
-        return "NULL"
-    if isinstance(value, str):
-        return literal(value)
-    if isinstance(value, timedelta):
-        return f"make_dt_interval(0, 0, 0, {value.total_seconds():.6f})"
-    return str(value).lower()
+        return duck.literal(expr.args[0])
+    if expr.op == "matches":
+        text, regex = expr.args
+        return f"regexp_matches({duck_sql(text)}, {duck.pattern(regex.args[0])})"
+    return _SQL[expr.op](*(duck_sql(arg) for arg in expr.args))
 
 
 def _null_if_any_null(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -193,11 +188,10 @@ _SQL: dict[str, Callable[..., str]] = {
     "eq": "({} = {})".format,
     "ne": "({} <> {})".format,
     "in": lambda value, *allowed: f"({value} IN ({', '.join(allowed)}))",
-    "matches": "({} RLIKE {})".format,
     "known": "({} IS NOT NULL)".format,
     "coalesce": lambda *parts: f"coalesce({', '.join(parts)})",
     "greatest": lambda *parts: f"greatest({', '.join(parts)})" if len(parts) > 1 else parts[0],
     "least": lambda *parts: f"least({', '.join(parts)})" if len(parts) > 1 else parts[0],
-    "algorithm": "substring_index({}, ':', 1)".format,
-    "concat": lambda *parts: f"concat({', '.join(parts)})",
+    "algorithm": "split_part({}, ':', 1)".format,
+    "concat": lambda *parts: f"({' || '.join(parts)})",
 }

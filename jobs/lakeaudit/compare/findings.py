@@ -1,16 +1,21 @@
-"""Findings: verdict rows with outcome `finding` become rows of the contract's `findings` and `leftover_files`."""
+"""Findings: verdict rows with outcome `finding` become rows of the contract's `findings` and `leftover_files`.
 
-from collections.abc import Sequence
+Times stay without a zone until they are written.
+"""
+
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+import pyarrow as pa
 
 from lakeaudit.compare import rules
-from lakeaudit.compare.leftovers import group_place
-from lakeaudit.pipeline.dataframes import small
-from lakeaudit.schemas import FINDINGS, LEFTOVER_FILES, conform
+from lakeaudit.runtime import duck
+from lakeaudit.runtime.duck import Connection, Relation, Rows
+from lakeaudit.schemas import FINDINGS, LEFTOVER_FILES, LEFTOVERS, without_zone
+
+FINDING_ROWS = without_zone(FINDINGS)
+LEFTOVER_ROWS = without_zone(LEFTOVER_FILES)
 
 
 @dataclass(frozen=True)
@@ -22,209 +27,215 @@ class Stamp:
     as_of: datetime
 
 
-def file_findings(rows: DataFrame, stamp: Stamp) -> DataFrame:
+def file_findings(con: Connection, rows: Rows, stamp: Stamp) -> Relation:
     """FINDINGS about single files, from verdict rows of the content, metastore and duplicate axes."""
-    named = rows.withColumns(
-        {
-            "table_name": F.col("judged_table"),
-            "subject_type": F.lit("file"),
-            "subject": uri("bucket", "key"),
-            "files": F.lit(1),
-            "rows_at_stake": F.col("c_records"),
-            "bytes_at_stake": F.coalesce("c_size", "s_size", "m_size"),
-            "table_version": F.col("c_table_version"),
-            "commit_id": F.col("c_commit_id"),
-            "manifest_kind": F.col("c_kind"),
-            "manifest_time": F.coalesce("c_claimed_at", "e_claimed_at"),
-            "metastore_time": F.coalesce("m_last_updated", "m_mod_time"),
-            "storage_time": F.col("s_modified_at"),
-            "storage_class": F.col("s_storage_class"),
-            "confirmation": _confirmation(),
-            "explanation": _explanation(),
-        }
-        | {f"manifest_{name}": F.col(f"c_{name}") for name in ("size", "etag", "version_id")}
-        | {f"metastore_{name}": F.col(f"m_{name}") for name in ("size", "etag", "version_id")}
-        | {f"storage_{name}": F.col(f"s_{name}") for name in ("size", "etag", "version_id")}
-        | _recovery()
-    )
-    return finished(named, stamp)
+    sides = (("manifest", "c"), ("metastore", "m"), ("storage", "s"))
+    given = {
+        f"{role}_{name}": f"{side}_{name}" for role, side in sides for name in ("size", "etag", "version_id")
+    }
+    given |= {
+        "subject_type": "'file'",
+        "subject": uri("bucket", "key"),
+        "files": "1",
+        "rows_at_stake": "c_records",
+        "bytes_at_stake": "coalesce(c_size, s_size, m_size)",
+        "table_version": "c_table_version",
+        "commit_id": "c_commit_id",
+        "manifest_kind": "c_kind",
+        "manifest_time": "coalesce(c_claimed_at, e_claimed_at)",
+        "metastore_time": "coalesce(m_last_updated, m_mod_time)",
+        "storage_time": "s_modified_at",
+        "storage_class": "s_storage_class",
+        "confirmation": _CONFIRMATION,
+        "explanation": f"concat_ws('; ', {because()}, {', '.join(_DETAILS)})",
+    }
+    return finished(con, rows, given | _RECOVERY, stamp)
 
 
-def tree_findings(rows: DataFrame, stamp: Stamp) -> DataFrame:
+_AS_ENTERED = {
+    "table_name": "judged_table",
+    "files": "1",
+    "confirmation": "'not_needed'",
+    "recoverable": "'unknown'",
+}
+_OF_PARENT = {
+    "metastore_tree.parent_missing": "has no entry",
+    "metastore_tree.parent_tombstone": "is a tombstone",
+    "metastore_tree.parent_file": "is entered as a file",
+}
+
+
+def tree_findings(con: Connection, rows: Rows, stamp: Stamp) -> Relation:
     """FINDINGS about entries of a metadata store, and once about each parent that is at fault."""
-    slash = F.when(F.col("is_dir"), "/").otherwise("")
-    entry = rows.withColumns(
-        {
-            "subject_type": F.when(F.col("is_dir"), "prefix").otherwise("file"),
-            "key": F.concat("key", slash),
-            "metastore_size": F.col("size"),
-            "metastore_etag": F.col("etag"),
-            "metastore_time": F.col("touched_at"),
-            "explanation": _because(),
-        }
-    )
-    of_parent = (
-        "metastore_tree.parent_missing",
-        "metastore_tree.parent_tombstone",
-        "metastore_tree.parent_file",
-    )
-    told = {
-        of_parent[0]: "has no entry",
-        of_parent[1]: "is a tombstone",
-        of_parent[2]: "is entered as a file",
+    slashed = "key || CASE WHEN is_dir THEN '/' ELSE '' END"
+    given = _AS_ENTERED | {
+        "subject_type": "CASE WHEN is_dir THEN 'prefix' ELSE 'file' END",
+        "key": slashed,
+        "subject": uri("bucket", f"({slashed})"),
+        "metastore_size": "size",
+        "metastore_etag": "etag",
+        "metastore_time": "touched_at",
+        "explanation": because(),
     }
-    fault = F.coalesce(*[F.when(F.col("rule") == rule, F.lit(words)) for rule, words in told.items()])
-    parents = rows.filter(F.col("rule").isin(*of_parent)).select(
-        "axis", "kind", "severity", "judged_table", "bucket", F.concat("parent", F.lit("/")).alias("key"),
-        F.lit("prefix").alias("subject_type"),
-        F.concat(F.lit("this folder "), fault, F.lit(" and live entries lie below it")).alias("explanation"),
-    ).distinct()  # fmt: skip
-    both = entry.unionByName(parents, allowMissingColumns=True)
-    named = both.withColumns(
-        {"table_name": F.col("judged_table"), "subject": uri("bucket", "key"), "files": F.lit(1),
-         "confirmation": F.lit("not_needed"), "recoverable": F.lit("unknown")}
-    )  # fmt: skip
-    return finished(named, stamp)
-
-
-def leftover_files(rows: DataFrame, stamp: Stamp) -> DataFrame:
-    """LEFTOVER_FILES from leftover verdict rows, each with the discrepancy it belongs to."""
-    in_partition = F.col("partition_path") != ""
-    place = group_place(F.col("relative"), F.col("partition_path"))
-    grouped = rows.withColumns(
-        {
-            "table_name": F.col("judged_table"),
-            "subject_type": F.when(in_partition, "partition").otherwise("prefix"),
-            "place": place,
-            "subject": F.concat(
-                F.when(in_partition, F.col("partition_path")).otherwise(uri("bucket", "place")),
-                F.lit("#"),
-                "kind",
-            ),
-            "size": F.col("s_size"),
-            "etag": F.col("s_etag"),
-            "version_id": F.col("s_version_id"),
-            "modified_at": F.col("s_modified_at"),
-        }
+    entries = finished(con, rows, given, stamp)
+    faults = " ".join(
+        f"WHEN {duck.literal(rule)} THEN {duck.literal(fault)}" for rule, fault in _OF_PARENT.items()
     )
-    return _stamped(grouped, stamp)
+    at_fault = f"""
+        SELECT DISTINCT axis, kind, severity, judged_table, bucket, parent || '/' AS key,
+            CASE rule {faults} END AS fault
+        FROM input WHERE rule IN ({duck.literals([*_OF_PARENT])})
+    """
+    of_parents = _AS_ENTERED | {
+        "subject_type": "'prefix'",
+        "subject": uri("bucket", "key"),
+        "explanation": "'this folder ' || fault || ' and live entries lie below it'",
+    }
+    parents = finished(con, duck.query(con, at_fault, input=rows), of_parents, stamp)
+    return union(con, [entries, parents])
 
 
-def leftover_findings(files: DataFrame, stamp: Stamp) -> DataFrame:
+def leftover_row(con: Connection, rows: Rows) -> Relation:
+    """The few columns of a leftover verdict row that its finding is made of."""
+    renamed = {
+        "size": "s_size",
+        "etag": "s_etag",
+        "version_id": "s_version_id",
+        "modified_at": "s_modified_at",
+    }
+    return duck.conform(con, rows, LEFTOVERS, renamed)
+
+
+def leftover_files(con: Connection, rows: Rows, stamp: Stamp) -> Relation:
+    """LEFTOVERS rows with the group that each belongs to: subject_type, subject, place, discrepancy_id."""
+    grouped = f"""
+        SELECT *, judged_table AS table_name,
+            CASE WHEN partition_path <> '' THEN 'partition' ELSE 'prefix' END AS subject_type,
+            CASE WHEN partition_path <> '' THEN partition_path ELSE {uri("bucket", "place")} END || '#' || kind
+                AS subject
+        FROM (SELECT *, {_PLACE} AS place FROM input)
+    """
+    rows = duck.query(con, grouped, input=rows)
+    return duck.query(con, f"SELECT *, {_stamped(stamp)} FROM input", input=rows)
+
+
+# the first folder below the table, or the table itself where a partition is named
+_PLACE = """left(key, length(key) - length(relative))
+    || CASE WHEN partition_path = '' THEN regexp_extract(relative, '^([^/]+/)', 1) ELSE '' END"""
+
+
+def leftover_findings(con: Connection, files: Rows, stamp: Stamp) -> Relation:
     """One finding per (table, partition or prefix, kind) with its files and bytes, from `leftover_files` rows."""
-    by = ["table_name", "axis", "kind", "severity", "subject_type", "subject", "partition_path", "bucket"]
-    groups = files.groupBy(*by).agg(
-        F.first("place").alias("place"),
-        F.count(F.lit(1)).alias("files"),
-        F.sum("size").alias("bytes_at_stake"),
-        F.min("modified_at").alias("storage_time"),
-        F.max("category").alias("category"),
-        F.max("rule").alias("rule"),
-    )
-    counted = F.concat(F.col("files").cast("string"), F.lit(" files; "), _because())
-    named = groups.withColumns(
-        {
-            "key": F.when(F.col("subject_type") == "prefix", F.col("place")),
-            "confirmation": F.lit("not_needed"),
-            "explanation": counted,
-        }
-    )
-    return finished(named, stamp)
-
-
-def finished(rows: DataFrame, stamp: Stamp) -> DataFrame:
-    """Exactly the columns of FINDINGS, those not given null."""
-    stamped = _stamped(rows, stamp).withColumn("as_of_date", F.lit(stamp.as_of.date()))
-    missing = [field.name for field in FINDINGS if field.name not in stamped.columns]
-    return conform(stamped.withColumns({name: F.lit(None) for name in missing}), FINDINGS)
-
-
-def as_leftover_rows(files: DataFrame) -> DataFrame:
-    """Exactly the columns of LEFTOVER_FILES."""
-    return conform(files, LEFTOVER_FILES)
-
-
-def from_plain(spark_rows: Sequence[dict[str, object]], like: DataFrame, stamp: Stamp) -> DataFrame:
-    """FINDINGS from a few rows made on the driver: sources, logs, tables."""
-    names = sorted({"table_name"}.union(*spark_rows))
-    types = {field.name: field.dataType.simpleString() for field in FINDINGS}
-    schema = ", ".join(f"{name} {types[name]}" for name in names)
-    frame = small(like.sparkSession, [tuple(row.get(name) for name in names) for row in spark_rows], schema)
-    return finished(frame, stamp)
-
-
-def uri(bucket: str, key: str) -> Column:
-    """How a key is shown to people; the twin of `keys.uri_of`."""
-    remote = F.concat(F.lit("s3://"), F.col(bucket), F.lit("/"), F.col(key))
-    return F.when(F.col(bucket) == "", F.concat(F.lit("/"), F.col(key))).otherwise(remote)
-
-
-def discrepancy_id() -> Column:
-    """digest(lake, table_name, axis, subject_type, subject): the same subject over all runs."""
-    parts = [
-        F.coalesce(F.col(name), F.lit(""))
-        for name in ("lake", "table_name", "axis", "subject_type", "subject")
-    ]
-    return digest(*parts)
-
-
-def digest(*parts: Column | str) -> Column:
-    """The first half of the SHA-256 of the parts, NUL between them."""
-    return F.substring(F.sha2(F.concat_ws("\x00", *parts), 256), 1, 32)
-
-
-def _stamped(rows: DataFrame, stamp: Stamp) -> DataFrame:
-    named = rows.withColumns({"run_id": F.lit(stamp.run_id), "lake": F.lit(stamp.lake)})
-    return named.withColumn("discrepancy_id", discrepancy_id())
-
-
-def _because() -> Column:
-    """The rule's reason in words."""
-    spoken = [(rule.id, rule.because) for rule in rules.RULES.values() if rule.is_finding]
-    return F.coalesce(*[F.when(F.col("rule") == id_, F.lit(words)) for id_, words in spoken], F.lit(""))
-
-
-def _explanation() -> Column:
-    """The reason, and the times and sizes it rests on, in one line."""
-    return F.concat_ws("; ", _because(), *_details())
-
-
-def _details() -> list[Column]:
-    listed = F.concat(F.lit("listed since "), _time("c_claimed_at"))
-    sizes = F.concat(F.lit("recorded "), F.col("c_size").cast("string"), F.lit(" bytes, stored "),
-                     F.col("s_size").cast("string"))  # fmt: skip
-    return [
-        F.when(F.col("c_claimed_at").isNotNull(), listed),
-        F.when(F.col("c_size") != F.col("s_size"), sizes),
-        F.when(
-            F.col("s_modified_at").isNotNull(), F.concat(F.lit("stored object of "), _time("s_modified_at"))
-        ),
-        F.concat(F.lit("storage as of "), _time("s_from")),
-        F.when(F.col("related_key").isNotNull(), F.concat(F.lit("the same bytes as "), F.col("related_key"))),
-    ]
-
-
-def _time(name: str) -> Column:
-    return F.date_format(name, "yyyy-MM-dd'T'HH:mm:ss'Z'")
-
-
-def _confirmation() -> Column:
-    needs_none = ~F.col("axis").isin("content", "metastore") | (F.col("kind") == "lost_commit")
-    return F.when(needs_none, "not_needed").otherwise(F.col("l_confirmation"))
-
-
-def _recovery() -> dict[str, Column]:
-    """Whether an older version can bring the recorded bytes back."""
-    lost = F.col("kind").isin(
-        "dropped", "dropped_history", "size_mismatch", "content_mismatch", "overwritten"
-    )
-    older = F.col("s_older_version_id").isNotNull()
-    marker = F.coalesce("s_delete_marker", F.lit(False))
-    known = F.coalesce(F.col("versions_known"), F.lit(False))
-    yes = F.when(older, "yes").when(known, "no").otherwise("unknown")
-    how = F.when(marker, "delete_marker").otherwise("older_version")
-    return {
-        "recoverable": F.when(lost, yes),
-        "recovery": F.when(lost & older, how),
-        "recovery_version_id": F.when(lost & older, F.col("s_older_version_id")),
+    by = "table_name, axis, kind, severity, subject_type, subject, partition_path, bucket"
+    groups = f"""
+        SELECT {by}, min(place) AS place, count(*) AS files, CAST(sum(size) AS BIGINT) AS bytes_at_stake,
+            min(modified_at) AS storage_time, max(category) AS category, max(rule) AS rule
+        FROM input GROUP BY {by}
+    """
+    given = {
+        "key": "CASE WHEN subject_type = 'prefix' THEN place END",
+        "confirmation": "'not_needed'",
+        "explanation": f"files || ' files; ' || {because()}",
     }
+    return finished(con, duck.query(con, groups, input=files), given, stamp)
+
+
+def as_leftover_rows(con: Connection, files: Rows) -> Relation:
+    """Exactly the columns of LEFTOVER_FILES."""
+    return duck.conform(con, files, LEFTOVER_ROWS)
+
+
+def from_plain(con: Connection, rows: Sequence[Mapping[str, object]], stamp: Stamp) -> Relation:
+    """FINDINGS from a few rows made on the driver: sources, logs, tables."""
+    plain = [{name: _plain(row.get(name)) for name in FINDING_ROWS.names} for row in rows]
+    table = pa.Table.from_pylist(plain, FINDING_ROWS)
+    return finished(con, table, {}, stamp)
+
+
+def _plain(value: object) -> object:
+    return value.replace(tzinfo=None) if isinstance(value, datetime) else value
+
+
+def finished(con: Connection, rows: Rows, given: Mapping[str, str], stamp: Stamp) -> Relation:
+    """Exactly the columns of FINDINGS: `given` as SQL over the rows, else the rows' own, else null."""
+    there = set(duck.relation(con, rows).columns)
+    table = "judged_table" if "judged_table" in there else "table_name"
+    named = {"table_name": table} | dict(given)
+    columns = {
+        name: named[name] if name in named else duck.quoted(name) if name in there else "NULL"
+        for name in FINDING_ROWS.names
+    }
+    columns |= {
+        "run_id": "NULL",
+        "lake": "NULL",
+        "discrepancy_id": "NULL",
+        "as_of_date": duck.literal(stamp.as_of.date()),
+    }
+    bare = duck.conform(con, rows, FINDING_ROWS, columns)
+    stamped = f"SELECT * EXCLUDE (run_id, lake, discrepancy_id), {_stamped(stamp)} FROM input"
+    return duck.conform(con, duck.query(con, stamped, input=bare), FINDING_ROWS)
+
+
+def union(con: Connection, frames: Sequence[Relation]) -> Relation:
+    """Rows of the same columns, one below the other."""
+    together = frames[0]
+    for frame in frames[1:]:
+        together = duck.query(
+            con, "SELECT * FROM one UNION ALL BY NAME SELECT * FROM other", one=together, other=frame
+        )
+    return together
+
+
+def uri(bucket: str, key: str) -> str:
+    """How a key is shown to people, as SQL; the twin of `keys.uri_of`."""
+    return f"CASE WHEN {bucket} = '' THEN '/' || {key} ELSE 's3://' || {bucket} || '/' || {key} END"
+
+
+def digest(*parts: str) -> str:
+    """The first half of the SHA-256 of the parts, NUL between them, as SQL; the twin of `digests.digest`."""
+    return f"sha256({' || chr(0) || '.join(parts)})[1:32]"
+
+
+def _stamped(stamp: Stamp) -> str:
+    """run_id, lake and discrepancy_id: the same subject over all runs."""
+    lake = duck.literal(stamp.lake)
+    parts = [f"coalesce({name}, '')" for name in ("table_name", "axis", "subject_type", "subject")]
+    return f"{duck.literal(stamp.run_id)} AS run_id, {lake} AS lake, {digest(lake, *parts)} AS discrepancy_id"
+
+
+def because() -> str:
+    """The rule's reason in words, as SQL over `rule`."""
+    cases = " ".join(
+        f"WHEN {duck.literal(rule.id)} THEN {duck.literal(rule.because)}"
+        for rule in rules.RULES.values()
+        if rule.is_finding
+    )
+    return f"CASE rule {cases} ELSE '' END"
+
+
+def _time(name: str) -> str:
+    return f"strftime({name}, '%Y-%m-%dT%H:%M:%SZ')"
+
+
+_DETAILS = (
+    f"'listed since ' || {_time('c_claimed_at')}",
+    "CASE WHEN c_size <> s_size THEN 'recorded ' || c_size || ' bytes, stored ' || s_size END",
+    f"'stored object of ' || {_time('s_modified_at')}",
+    f"'storage as of ' || {_time('s_from')}",
+    f"'the same bytes as ' || {uri('bucket', 'related_key')}",
+)
+"""The times and sizes that a finding rests on; a null says nothing."""
+
+_CONFIRMATION = """
+    CASE WHEN axis NOT IN ('content', 'metastore') OR kind = 'lost_commit' THEN 'not_needed' ELSE l_confirmation END
+"""
+
+_LOST = "kind IN ('dropped', 'dropped_history', 'size_mismatch', 'content_mismatch', 'overwritten')"
+_RECOVERY = {
+    "recoverable": f"""CASE WHEN {_LOST} THEN CASE WHEN s_older_version_id IS NOT NULL THEN 'yes'
+        WHEN coalesce(versions_known, false) THEN 'no' ELSE 'unknown' END END""",
+    "recovery": f"""CASE WHEN {_LOST} AND s_older_version_id IS NOT NULL THEN
+        CASE WHEN coalesce(s_delete_marker, false) THEN 'delete_marker' ELSE 'older_version' END END""",
+    "recovery_version_id": f"CASE WHEN {_LOST} THEN s_older_version_id END",
+}
+"""Whether an older version can bring the recorded bytes back."""

@@ -1,267 +1,266 @@
 """Match: bring what all sources say of one (bucket, key) together into PAIR rows. Nothing is judged here.
 
-Each side comes with at most one row per key; presence is a marker column, never a null that is taken for absence.
-References are matched over all tables of the lake, whichever are in scope.
+It is given all rows of some keys, and so can fold them: the versions of an object, a table's actions on a file. Each
+side comes to at most one row per key; presence is a marker column, never a null that is taken for absence. References
+are matched over all tables of the lake, whichever are in scope.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from pyspark.sql import Column, DataFrame, SparkSession, Window
-from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
+import pyarrow as pa
 
 from lakeaudit import keys
-from lakeaudit.config import STATE_KINDS, Metastore
-from lakeaudit.evidence.protocol import Claims, Cut, Entries, SourceInfo, Stored
-from lakeaudit.keys import Location
-from lakeaudit.longest_prefix_match import attach_label
-from lakeaudit.pipeline.dataframes import small
-from lakeaudit.schemas import CLAIM, ENTRY, PAIR, STORED, conform
+from lakeaudit.compare.prefix_match import Places, attach_label, label_of
+from lakeaudit.config import STATE_KINDS
+from lakeaudit.evidence.protocol import Fold
+from lakeaudit.runtime import duck
+from lakeaudit.runtime.duck import Connection, Relation, Rows
+from lakeaudit.schemas import CLAIM, ENTRY, PAIR, STORED, VERSION
 
-KEY = ["bucket", "key"]
+Kinds = Mapping[str, Rows]
 
 
 @dataclass(frozen=True)
-class Evidence:
-    """All observations of a run. `metastore_sources` are the lake-file entries behind `metastores`, by source id."""
+class SourceFacts:
+    """What holds for the sources of a run as wholes: plain data that travels to the tasks.
 
-    claims: Sequence[Claims]
-    storage: Sequence[Stored]
-    metastores: Sequence[Entries]
-    metastore_sources: Mapping[str, Metastore]
+    `folds` make claims of what manifests say of keys, `objects` one row a key of the versions that storage has.
+    `deciding` names for every covered place the source that decides presence there. `scopes` names for places the
+    metadata store that answers for them, `everywhere` the one that holds every bucket. Readers trust the stores of
+    `trusted_stores` alone, and others below the places of `trusted`; entries of `with_ttl` expire. `holed` are places
+    where a table with a hole in its log could list files.
+    """
 
-
-def pairs(
-    spark: SparkSession, evidence: Evidence, tables: DataFrame, roots: Mapping[Location, str]
-) -> DataFrame:
-    """PAIR rows of everything that any source names, with every hole column still false."""
-    claimed = _claimed(spark, evidence.claims, tables, roots)
-    objects = _stored(spark, evidence.storage).join(_entered(spark, evidence.metastores), KEY, "full")
-    joined = claimed.join(objects, KEY, "full")
-    joined = attach_label(joined, roots, "owner")
-    joined = _with_storage_cut(joined, evidence.storage)
-    joined = _with_metastore_cut(joined, evidence)
-    joined = _with_tables(joined, tables)
-    return conform(_named(joined), PAIR)
-
-
-def _claimed(
-    spark: SparkSession, claims: Sequence[Claims], tables: DataFrame, roots: Mapping[Location, str]
-) -> DataFrame:
-    """One row per (table, bucket, key) that a manifest claims, with the references of all tables beside it."""
-    frames = [conform(read.frame, CLAIM) for read in claims]
-    every = union_all(frames, spark, CLAIM)
-    stateful = F.broadcast(tables.select(F.col("name").alias("table_name"), "stateful", "shares"))
-    every = every.join(stateful, "table_name")
-    # what says once what was written is checked against what says what the table is
-    event = ~F.col("manifest_kind").isin(*STATE_KINDS) & F.col("stateful")
-    # asked of the kinds, not of how many readers answered: a log may have been unreadable altogether
-    beside = any(read.info.kind not in STATE_KINDS for read in claims)
-    side_by_side = _beside(every.filter(~event), every.filter(event)) if beside else _alone(every)
-    return _with_references(attach_label(side_by_side, roots, "__owner"))
+    tables: pa.Table
+    roots: Places
+    folds: tuple[Fold, ...]
+    events_beside: bool
+    deciding: Places
+    storage_cuts: pa.Table
+    objects: Callable[[Connection, Rows], Relation]
+    scopes: Places
+    everywhere: str | None
+    metastore_cuts: pa.Table
+    trusted_stores: tuple[str, ...]
+    trusted: Places
+    with_ttl: tuple[str, ...]
+    holed: Places
 
 
-_CLAIM_COLUMNS = (
+def pairs(con: Connection, rows: Kinds, sources: SourceFacts) -> Relation:
+    """PAIR rows of everything that any source names, with no hole but those known before anything was judged."""
+    claimed = _claimed(con, rows, sources)
+    stored = _stored(con, rows, sources)
+    entered = _entered(con, rows, sources)
+    joined = duck.query(
+        con,
+        """
+        SELECT * FROM claimed
+        FULL JOIN (SELECT * FROM stored FULL JOIN entered USING (bucket, key)) USING (bucket, key)
+        """,
+        claimed=claimed, stored=stored, entered=entered,
+    )  # fmt: skip
+    joined = attach_label(con, joined, sources.roots, "owner")
+    joined = attach_label(con, joined, sources.deciding, "s_source")
+    joined = attach_label(con, joined, sources.scopes, "m_scope")
+    joined = attach_label(con, joined, sources.holed, "holed_place")
+    return duck.conform(con, _with_constants(con, joined, sources), PAIR)
+
+
+_CLAIM = (
     *("state", "certain", "size", "etag", "version_id", "checksum", "records", "claimed_at", "removed_at"),
     *("explained", "listed", "commit_id", "table_version"),
 )
-_SHARED_COLUMNS = ("category", "partition_path", "shares")
 
 
-def _alone(claims: DataFrame) -> DataFrame:
-    renamed = [F.col(name).alias(f"c_{name}") for name in _CLAIM_COLUMNS]
-    return claims.select(
-        "table_name",
-        *KEY,
-        *_SHARED_COLUMNS,
-        *renamed,
-        F.col("manifest_kind").alias("c_kind"),
-        F.col("own_root").alias("c_own_root"),
-        F.lit(None).cast("string").alias("e_state"),
-        F.lit(None).cast("timestamp").alias("e_claimed_at"),
-    )
+def _claimed(con: Connection, rows: Kinds, sources: SourceFacts) -> Relation:
+    """One row per (table, bucket, key) that a manifest claims, with the references of all tables beside it."""
+    folded = [fold(con, rows) for fold in sources.folds]
+    every = duck.query(
+        con,
+        "SELECT every.*, stateful, shares FROM every JOIN tables ON table_name = name",
+        every=_union(con, folded, CLAIM), tables=sources.tables,
+    )  # fmt: skip
+    # what says once what was written is checked against what says what the table is
+    side_by_side = _beside(con, every) if sources.events_beside else _alone(con, every)
+    return _with_references(con, duck.hold(con, side_by_side))
 
 
-def _beside(state: DataFrame, event: DataFrame) -> DataFrame:
+def _alone(con: Connection, claims: Rows) -> Relation:
+    renamed = ", ".join(f"{name} AS c_{name}" for name in _CLAIM)
+    sql = f"""
+        SELECT table_name, bucket, key, category, partition_path, shares, {renamed},
+            manifest_kind AS c_kind, own_root AS c_own_root,
+            CAST(NULL AS VARCHAR) AS e_state, CAST(NULL AS TIMESTAMP) AS e_claimed_at
+        FROM claims
+    """
+    return duck.query(con, sql, claims=claims)
+
+
+def _beside(con: Connection, claims: Rows) -> Relation:
     """State claims with what event manifests of the same table say; the writer's ETag and checksum fill gaps."""
-    told = event.select(
-        "table_name", *KEY, *(F.col(name).alias(f"x_{name}") for name in (*_CLAIM_COLUMNS, *_SHARED_COLUMNS))
+    held = duck.hold(con, claims)
+    event = f"(manifest_kind NOT IN ({duck.literals(STATE_KINDS)}) AND stateful)"
+    state = duck.query(con, f"SELECT * FROM held WHERE NOT {event}", held=held)
+    gaps = ("size", "etag", "version_id", "checksum", "records")
+    filled = ", ".join(f"coalesce(c_{n}, CASE WHEN e.state = 'live' THEN e.{n} END) AS c_{n}" for n in gaps)
+    shared = ", ".join(
+        f"coalesce(s.{name}, e.{name}) AS {name}" for name in ("category", "partition_path", "shares")
     )
-    joined = _alone(state).drop("e_state", "e_claimed_at").join(told, ["table_name", *KEY], "full")
-    live = F.col("x_state") == "live"
-    gaps = ("etag", "version_id", "checksum", "records")
-    for name in gaps:
-        joined = joined.withColumn(f"c_{name}", F.coalesce(f"c_{name}", F.when(live, F.col(f"x_{name}"))))
-    for name in _SHARED_COLUMNS:
-        joined = joined.withColumn(name, F.coalesce(name, f"x_{name}"))
-    joined = joined.withColumn("c_size", F.coalesce("c_size", F.when(live, F.col("x_size"))))
-    named = joined.withColumnsRenamed({"x_state": "e_state", "x_claimed_at": "e_claimed_at"})
-    return named.drop(*[column for column in named.columns if column.startswith("x_")])
+    sql = f"""
+        SELECT table_name, bucket, key,
+            s.* EXCLUDE (table_name, bucket, key, category, partition_path, shares, e_state, e_claimed_at)
+                REPLACE ({filled}),
+            {shared}, e.state AS e_state, e.claimed_at AS e_claimed_at
+        FROM s FULL JOIN (SELECT * FROM held WHERE {event}) e USING (table_name, bucket, key)
+    """
+    return duck.query(con, sql, s=_alone(con, state), held=held)
 
 
-def _with_references(claims: DataFrame) -> DataFrame:
-    """Who else lists the key: references over all tables, conflicts, and which row stands for the object."""
-    same_key = Window.partitionBy(*KEY)
-    own_live = F.coalesce(F.col("c_own_root") & (F.col("c_state") == "live"), F.lit(False))
-    claims = claims.withColumn("__own", F.collect_set(F.when(own_live, F.col("table_name"))).over(same_key))
-    stranger = F.exists(
-        "__own", lambda name: (name != F.col("table_name")) & ~F.array_contains(F.col("shares"), name)
-    )
-    speaker = F.when(F.array_contains("__own", F.col("__owner")), F.col("__owner")).otherwise(
-        F.array_min("__own")
-    )
-    gone = F.coalesce(F.col("c_state") == "gone", F.lit(False))
-    state = F.coalesce(F.col("c_state"), F.lit("none"))
-    return claims.select(
-        "*",
-        F.max(state == "live").over(same_key).alias("r_live"),
-        F.max(state == "history").over(same_key).alias("r_history"),
-        F.max(gone).over(same_key).alias("r_gone"),
-        F.max(F.when(gone, F.col("c_removed_at"))).over(same_key).alias("r_removed_at"),
-        (own_live & stranger & (F.col("table_name") == speaker)).alias("r_conflict"),
-        (F.row_number().over(same_key.orderBy("table_name")) == 1).alias("first"),
-    ).drop("__own", "__owner", "shares")
+def _with_references(con: Connection, claims: Relation) -> Relation:
+    """Who else lists the key: references over all tables, who claims it as its own, which row stands for the object.
+
+    Nearly all keys have one claim, whose own columns answer; only the others are gathered.
+    """
+    sql = """
+        WITH many AS (
+            SELECT bucket, key, bool_or(c_state = 'live') AS r_live, bool_or(c_state = 'history') AS r_history,
+                bool_or(c_state = 'gone') AS r_gone, max(c_removed_at) FILTER (c_state = 'gone') AS r_removed_at,
+                list_sort(list(table_name) FILTER (c_own_root AND c_state = 'live')) AS own_tables,
+                min(table_name) AS first_table
+            FROM claims GROUP BY bucket, key HAVING count(*) > 1
+        )
+        SELECT claims.*,
+            coalesce(coalesce(many.r_live, c_state = 'live'), false) AS r_live,
+            coalesce(coalesce(many.r_history, c_state = 'history'), false) AS r_history,
+            coalesce(coalesce(many.r_gone, c_state = 'gone'), false) AS r_gone,
+            coalesce(many.r_removed_at, CASE WHEN c_state = 'gone' THEN c_removed_at END) AS r_removed_at,
+            own_tables,
+            coalesce(first_table = table_name, true) AS first
+        FROM claims LEFT JOIN many USING (bucket, key)
+    """
+    return duck.query(con, sql, claims=claims)
 
 
-def deciding_places(storage: Sequence[Stored]) -> dict[Location, str]:
-    """For every covered place the source that decides presence there: the youngest cut that covers it."""
-    covered = {place for source in storage for place in source.covers}
-    return {place: _youngest(place, storage).info.id for place in covered}
-
-
-def _youngest(place: Location, storage: Sequence[Stored]) -> Stored:
-    covering = [s for s in storage if any(c == place or c.holds(place.bucket, place.key) for c in s.covers)]
-    return max(covering, key=lambda source: _cut(source).start)
-
-
-def _cut(source: Stored) -> Cut:
-    if source.info.cut is None:
-        raise ValueError(f"a storage source without a cut: {source.info.id}")
-    return source.info.cut
-
-
-_STORED_COLUMNS = tuple(
-    field.name for field in STORED if field.name not in ("bucket", "key", "reject", "source")
-)
-
-
-def _stored(spark: SparkSession, storage: Sequence[Stored]) -> DataFrame:
+def _stored(con: Connection, rows: Kinds, sources: SourceFacts) -> Relation:
     """The deciding source's row of each key."""
-    every = union_all([conform(source.frame, STORED) for source in storage], spark, STORED)
-    labelled = attach_label(every, deciding_places(storage), "__decides")
-    renamed = [F.col(name).alias(f"s_{name}") for name in _STORED_COLUMNS]
-    return labelled.filter(F.col("__decides") == F.col("source")).select(
-        *KEY, F.lit(True).alias("s_row"), *renamed
-    )
+    versions = rows.get("versions", VERSION.empty_table())
+    labelled = attach_label(con, versions, sources.deciding, "decides")
+    deciding = duck.query(con, "SELECT * EXCLUDE decides FROM input WHERE decides = source", input=labelled)
+    names = [name for name in STORED.names if name not in ("bucket", "key", "source")]
+    renamed = ", ".join(f"{name} AS s_{name}" for name in names)
+    objects = sources.objects(con, deciding)
+    return duck.query(con, f"SELECT bucket, key, true AS s_row, {renamed} FROM input", input=objects)
 
 
-def _entered(spark: SparkSession, metastores: Sequence[Entries]) -> DataFrame:
-    every = union_all([conform(store.frame, ENTRY) for store in metastores], spark, ENTRY)
-    labelled = _scoped(every, metastores, "__scope").filter(F.col("__scope") == F.col("source"))
-    state = F.when(F.col("tombstone"), "tombstone").when(F.col("is_dir"), "dir").otherwise("file")
+def _entered(con: Connection, rows: Kinds, sources: SourceFacts) -> Relation:
+    """The row of the metadata store that answers for each key."""
+    entries = attach_label(con, rows.get("entries", ENTRY.empty_table()), sources.scopes, "scope")
     wanted = ("expired", "honoured", "size", "etag", "version_id", "mod_time", "last_updated")
-    renamed = [F.col(name).alias(f"m_{name}") for name in wanted]
-    return labelled.select(*KEY, F.lit(True).alias("m_row"), state.alias("m_state"), *renamed)
+    renamed = ", ".join(f"{name} AS m_{name}" for name in wanted)
+    sql = f"""
+        SELECT bucket, key, true AS m_row,
+            CASE WHEN tombstone THEN 'tombstone' WHEN is_dir THEN 'dir' ELSE 'file' END AS m_state, {renamed}
+        FROM input WHERE coalesce(scope, {duck.literal(sources.everywhere)}) = source
+    """
+    return duck.query(con, sql, input=entries)
 
 
-def _scoped(frame: DataFrame, metastores: Sequence[Entries], column: str) -> DataFrame:
-    """Label rows with the metastore that answers for them: the longest scope, else one that holds every bucket."""
-    places = {place: store.info.id for store in metastores for place in store.scope}
-    everywhere = next((store.info.id for store in metastores if not store.scope), None)
-    labelled = attach_label(frame, places, column)
-    return labelled.withColumn(column, F.coalesce(F.col(column), F.lit(everywhere).cast("string")))
+_TABLE_COLUMNS = ("grace", "leftover_age", "max_upload", "retention", "horizon")
+_FLAGS = ("manifest", "complete", "logged")
 
 
-def _with_storage_cut(joined: DataFrame, storage: Sequence[Stored]) -> DataFrame:
-    labelled = attach_label(joined, deciding_places(storage), "s_source")
-    missing = F.when(F.col("s_source").isNotNull(), "absent").otherwise("uncovered")
-    present = F.when(F.col("s_row"), F.col("s_presence")).otherwise(missing)
-    cuts = _cut_frame(joined.sparkSession, [source.info for source in storage], "s")
-    return labelled.withColumn("s_presence", present).join(F.broadcast(cuts), "s_source", "left")
+def _with_constants(con: Connection, joined: Rows, sources: SourceFacts) -> Relation:
+    """Cuts of the deciding sources, settings of the claiming table (t_) and the owner (o_), and what follows."""
+    sql = f"""
+        SELECT j.* REPLACE (
+                CASE WHEN s_row THEN s_presence WHEN s_source IS NULL THEN 'uncovered' ELSE 'absent' END AS s_presence,
+                CASE WHEN m_row THEN m_state WHEN m_source IS NULL THEN 'unscoped' ELSE 'none' END AS m_state,
+                coalesce(m_honoured, {_trusted(sources)}, false) AS m_honoured,
+                coalesce(m_expired, false) AS m_expired,
+                coalesce(first, true) AS first,
+                {_false("r_live", "r_history", "r_gone")}),
+            s.start AS s_from, s.end AS s_to, s.margin AS s_margin, m.start AS m_from, m.margin AS m_margin,
+            t.grace AS t_grace, t.read_at AS t_read_at, t.horizon AS t_horizon, coalesce(t.holed, false) AS t_holed,
+            {", ".join(f"o.{name} AS o_{name}" for name in _TABLE_COLUMNS)},
+            {", ".join(f"coalesce(o.{name}, false) AS o_{name}" for name in _FLAGS)},
+            coalesce({_CONFLICT}, false) AS r_conflict,
+            coalesce(substring(key, CAST(o.root_length AS INTEGER) + 1), key) AS relative_key,
+            false AS h_storage, holed_place IS NOT NULL AS h_references, false AS h_metastore, false AS v_assumed,
+            'none' AS l_confirmation
+        FROM (SELECT *, coalesce(m_scope, {duck.literal(sources.everywhere)}) AS m_source FROM joined) j
+        LEFT JOIN storage_cuts s ON s.source = j.s_source
+        LEFT JOIN metastore_cuts m ON m.source = j.m_source
+        LEFT JOIN tables t ON t.name = j.table_name
+        LEFT JOIN tables o ON o.name = j.owner
+    """
+    named = duck.query(
+        con, sql, joined=joined, tables=sources.tables,
+        storage_cuts=sources.storage_cuts, metastore_cuts=sources.metastore_cuts,
+    )  # fmt: skip
+    by_name = f"""
+        SELECT * EXCLUDE relative_key REPLACE (
+                coalesce(category, {category_by_name("relative_key")}) AS category,
+                coalesce(partition_path, {partition_folder("relative_key")}) AS partition_path),
+            relative_key AS relative
+        FROM input
+    """
+    return duck.query(con, by_name, input=named)
 
 
-def _with_metastore_cut(joined: DataFrame, evidence: Evidence) -> DataFrame:
-    labelled = _scoped(joined, evidence.metastores, "m_source")
-    missing = F.when(F.col("m_source").isNotNull(), "none").otherwise("unscoped")
-    state = F.when(F.col("m_row"), F.col("m_state")).otherwise(missing)
-    cuts = _cut_frame(joined.sparkSession, [store.info for store in evidence.metastores], "m").drop("m_to")
-    named = labelled.withColumn("m_state", state).join(F.broadcast(cuts), "m_source", "left")
-    trusted = _trusted(named, evidence.metastore_sources)
-    return trusted.withColumn("m_honoured", F.coalesce(F.col("m_honoured"), F.col("__trusted"), F.lit(False)))
+_CONFLICT = """
+    own_tables IS NOT NULL AND list_contains(own_tables, table_name)
+    AND len(list_filter(own_tables, lambda other: other <> table_name AND NOT list_contains(j.shares, other))) > 0
+    AND table_name = CASE WHEN list_contains(own_tables, owner) THEN owner ELSE own_tables[1] END
+"""
+"""The table that speaks for a key lists it as its own, and so does a stranger.
+
+The owner of the place speaks where it is one of them, else the first by name.
+"""
 
 
-def _trusted(frame: DataFrame, sources: Mapping[str, Metastore]) -> DataFrame:
+def _trusted(sources: SourceFacts) -> str:
     """Whether readers trust the store alone at a key that has no entry."""
-    prefixes = {
-        p: "yes" for s in sources.values() if not isinstance(s.authoritative, str) for p in s.authoritative
-    }
-    whole = [id_ for id_, source in sources.items() if source.authoritative == "all"]
-    by_store = F.col("m_source").isin(*whole) if whole else F.lit(False)
-    labelled = attach_label(frame, prefixes, "__honoured")
-    trusted = F.coalesce(by_store, F.lit(False)) | F.col("__honoured").isNotNull()
-    return labelled.withColumn("__trusted", trusted).drop("__honoured")
+    by_store = f"m_source IN ({duck.literals(sources.trusted_stores)})"
+    return f"(coalesce({by_store}, false) OR ({label_of(sources.trusted)}) IS NOT NULL)"
 
 
-def _cut_frame(spark: SparkSession, infos: Sequence[SourceInfo], side: str) -> DataFrame:
-    schema = f"{side}_source string, {side}_from timestamp, {side}_to timestamp, {side}_margin interval day to second"
-    rows = [(info.id, info.cut.start, info.cut.end, info.cut.margin) for info in infos if info.cut]
-    return small(spark, rows, schema)
+def _false(*names: str) -> str:
+    return ", ".join(f"coalesce({name}, false) AS {name}" for name in names)
 
 
-def _with_tables(joined: DataFrame, tables: DataFrame) -> DataFrame:
-    """Settings and states of the claiming table (t_) and of the owner (o_)."""
-    claiming = tables.select("name", "grace", "read_at", "horizon", "holed")
-    owning = tables.drop("stateful", "read_at", "holed", "shares")
-    of_claim = claiming.select([F.col(name).alias(f"t_{name}") for name in claiming.columns])
-    of_owner = owning.select([F.col(name).alias(f"o_{name}") for name in owning.columns])
-    joined = joined.join(F.broadcast(of_claim), F.col("table_name") == F.col("t_name"), "left")
-    return joined.join(F.broadcast(of_owner), F.col("owner") == F.col("o_name"), "left")
-
-
-def _named(joined: DataFrame) -> DataFrame:
-    """Columns that follow from the key and its owner, and every flag made true or false."""
-    relative = F.expr("substring(key, cast(o_root_length as int) + 1)")
-    folder = partition_folder(F.col("relative"))
-    false = ["r_live", "r_history", "r_gone", "r_conflict", "o_manifest", "o_complete", "o_logged", "t_holed"]
-    joined = joined.withColumn("relative", F.coalesce(relative, F.col("key")))
-    return joined.withColumns(
-        {name: F.coalesce(F.col(name), F.lit(False)) for name in false}
-        | {
-            "first": F.coalesce(F.col("first"), F.lit(True)),
-            "category": F.coalesce(F.col("category"), category_by_name(F.col("relative"))),
-            "partition_path": F.coalesce(F.col("partition_path"), folder),
-            "m_expired": F.coalesce(F.col("m_expired"), F.lit(False)),
-            "l_confirmation": F.lit("none"),
-        }
-        | {name: F.lit(False) for name in ("h_storage", "h_references", "h_metastore", "v_assumed")}
-    )
-
-
-def partition_folder(relative: Column) -> Column:
+def partition_folder(relative: str) -> str:
     """The leading `x=y` folders of a key below its table, unescaped: its partition where no manifest says one."""
-    folder = F.rtrim(F.regexp_extract(relative, r"^((?:[^/=]+=[^/]*/)*)", 1), F.lit("/"))
-    return F.coalesce(F.try_url_decode(F.replace(folder, F.lit("+"), F.lit("%2B"))), folder)
+    folder = f"rtrim(regexp_extract({relative}, '^((?:[^/=]+=[^/]*/)*)', 1), '/')"
+    decoded = f"coalesce(TRY(url_decode(replace({folder}, '+', '%2B'))), {folder})"
+    return f"CASE WHEN contains({folder}, '%') THEN {decoded} ELSE {folder} END"
 
 
-def category_by_name(relative: Column) -> Column:
+def category_by_name(relative: str) -> str:
     """What an unclaimed object is, by its name alone."""
-    return (
-        F.when(relative.rlike(keys.MARKER), "marker")
-        .when(relative.rlike(keys.TEMPORARY), "temporary")
-        .when(relative.rlike(r"^_delta_log/"), "log")
-        .when(relative.rlike(r"^_change_data/"), "changes")
-        .when(relative.rlike(r"(^|/)deletion_vector_[0-9a-f-]+\.bin$"), "deletes")
-        .when(relative.rlike(keys.HIDDEN), "other")
-        .otherwise("data")
+    patterns = (
+        ("marker", keys.MARKER),
+        ("temporary", keys.TEMPORARY),
+        ("log", r"^_delta_log/"),
+        ("changes", r"^_change_data/"),
+        ("deletes", rf"(^|/)deletion_vector_[0-9a-f-]+\.bin{keys.END}"),
+        ("other", keys.HIDDEN),
     )
+    cases = [
+        f"WHEN regexp_matches({relative}, {duck.pattern(regex)}) THEN '{name}'" for name, regex in patterns
+    ]
+    return f"CASE {' '.join(cases)} ELSE 'data' END"
 
 
-def union_all(frames: Sequence[DataFrame], spark: SparkSession, schema: StructType | str) -> DataFrame:
-    """All frames one below the other; an empty frame of `schema` when there are none."""
-    if not frames:
-        return small(spark, [], schema)
+def _union(con: Connection, relations: Sequence[Rows], schema: pa.Schema) -> Relation:
+    """All rows of these relations in the columns of `schema`."""
+    frames = [duck.conform(con, rows, schema) for rows in relations] or [
+        duck.relation(con, schema.empty_table())
+    ]
     together = frames[0]
     for frame in frames[1:]:
-        together = together.unionByName(frame)
+        together = duck.query(
+            con, "SELECT * FROM one UNION ALL SELECT * FROM other", one=together, other=frame
+        )
     return together

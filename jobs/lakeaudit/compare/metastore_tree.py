@@ -1,145 +1,145 @@
-"""The metadata store's own tree: parents, types and needed fields of its entries, as TREE rows for the rules."""
+"""The metadata store's own tree: parents, types and needed fields of its entries, as TREE rows for the rules.
 
-from collections.abc import Sequence
+An entry meets what lies below its key (folders of stored objects) at its own key, and its parent's entry at its
+parent's key: two exchanges of narrow rows after the match, only where a metadata store is configured.
+"""
 
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
+import pyarrow as pa
 
-from lakeaudit.compare.match import union_all
-from lakeaudit.evidence.protocol import Entries
-from lakeaudit.keys import NOT_HADOOP, Location
-from lakeaudit.longest_prefix_match import attach_label
-from lakeaudit.pipeline.dataframes import small
-from lakeaudit.schemas import ENTRY, TREE, conform
+from lakeaudit.compare import rules
+from lakeaudit.compare.classify import ruled
+from lakeaudit.compare.facts import TREE_FACTS
+from lakeaudit.compare.match import SourceFacts
+from lakeaudit.compare.prefix_match import attach_label
+from lakeaudit.compare.verdicts import Words, with_outcome
+from lakeaudit.keys import NOT_HADOOP
+from lakeaudit.runtime import duck
+from lakeaudit.runtime.duck import Connection, Relation, Rows
 
-AT = ["source", "bucket"]
+_PARENT = "regexp_replace({}, '/?[^/]*$', '')"
+# last_updated, 0 counts as long ago; absent: mod_time
+_TOUCHED = "CASE WHEN last_updated_given THEN last_updated ELSE mod_time END"
 
 
-def tree(
-    spark: SparkSession,
-    metastores: Sequence[Entries],
-    pairs: DataFrame,
-    tables: DataFrame,
-    roots: dict[Location, str],
-    holed: set[str],
-) -> DataFrame:
-    """TREE rows of every entry that a table owns."""
-    every = union_all([conform(store.frame, ENTRY) for store in metastores], spark, ENTRY)
-    owned = attach_label(every.filter(F.col("reject").isNull()), roots, "owner").filter(
-        F.col("owner").isNotNull()
+def tree_rows(con: Connection, entries: Rows, pairs: Rows, sources: SourceFacts) -> Relation:
+    """Entries that a table owns, with what storage has at their key; ENTRY rows and PAIR rows of the same keys."""
+    owned = attach_label(con, entries, sources.roots, "owner")
+    sql = f"""
+        SELECT source, e.bucket, e.key, {_rooted(sources)} AS parent, is_dir, tombstone, expired, honoured,
+            authoritative, size, etag, {_TOUCHED} AS touched_at, e.owner, coalesce(p.there, false) AS object_there,
+            size IS NULL OR (mod_time IS NULL AND last_updated IS NULL)
+                OR ({_timed(sources)} AND NOT last_updated_given) AS lacks_field
+        FROM (SELECT * FROM owned WHERE owner IS NOT NULL) e
+        LEFT JOIN (SELECT bucket, key, true AS there FROM pairs
+            WHERE s_presence = 'present' AND first AND m_state = 'dir') p USING (bucket, key)
+    """
+    return duck.query(con, sql, owned=owned, pairs=pairs)
+
+
+def parent_rows(con: Connection, entries: Rows) -> Relation:
+    """What each entry is as a parent of others."""
+    sql = f"""
+        SELECT source, bucket, key, tombstone AND NOT expired AS parent_is_tombstone,
+            NOT tombstone AND NOT is_dir AS parent_is_file, NOT tombstone OR NOT expired AS parent_there,
+            {_TOUCHED} AS parent_touched_at
+        FROM input
+    """
+    return duck.query(con, sql, input=entries)
+
+
+def folder_rows(con: Connection, pairs: Rows) -> Relation:
+    """Folders of stored objects: every one that has a key below it, and those with a child that is not entered.
+
+    Folders are far fewer than keys, so the direct ones are gathered before their ancestors are.
+    """
+    edge = "least(s_from - s_margin, m_from - m_margin)"
+    lacking = f"""m_state = 'none' AND m_honoured AND NOT regexp_matches(key, {duck.pattern(NOT_HADOOP)})
+        AND s_modified_at + o_grace <= {edge}"""
+    sql = f"""
+        WITH stored AS (SELECT * FROM input WHERE s_presence = 'present' AND first),
+        direct AS (
+            SELECT bucket, string_split({_PARENT.format("rtrim(key, '/')")}, '/') AS parts FROM stored GROUP BY ALL),
+        above AS (
+            SELECT bucket, array_to_string(parts[1:step], '/') AS key
+            FROM (SELECT bucket, parts, unnest(range(1, len(parts) + 1)) AS step FROM direct)
+            GROUP BY ALL),
+        unentered AS (SELECT bucket, {_PARENT.format("key")} AS key FROM stored WHERE {lacking} GROUP BY ALL)
+        SELECT bucket, key, bool_or(below) AS keys_below, bool_or(lacking) AS unentered FROM (
+            SELECT bucket, key, true AS below, false AS lacking FROM above WHERE key <> ''
+            UNION ALL SELECT bucket, key, false, true FROM unentered
+        ) GROUP BY bucket, key
+    """
+    return duck.query(con, sql, input=pairs)
+
+
+def etag_habits(con: Connection, entries: Rows) -> Relation:
+    """By source the number of live file entries, and of those with an ETag."""
+    sql = """
+        SELECT source, count(*) AS live_files, count(etag) AS with_etag FROM input
+        WHERE NOT tombstone AND NOT is_dir AND NOT expired GROUP BY source
+    """
+    return duck.query(con, sql, input=entries)
+
+
+def with_folders(con: Connection, tree: Rows, folders: Rows) -> Relation:
+    """Tree rows with what lies below their keys; every share of the keys may have its own row of a folder."""
+    sql = """
+        SELECT tree.* EXCLUDE (honoured, authoritative), coalesce(keys_below, false) AS keys_below,
+            coalesce(unentered, false) AND authoritative AND honoured AS children_missing
+        FROM tree LEFT JOIN (
+            SELECT bucket, key, bool_or(keys_below) AS keys_below, bool_or(unentered) AS unentered
+            FROM folders GROUP BY bucket, key) USING (bucket, key)
+    """
+    return duck.query(con, sql, tree=tree, folders=folders)
+
+
+def tree_verdicts(
+    con: Connection, children: Rows, parents: Rows, sources: SourceFacts, words: Words
+) -> Relation:
+    """Verdict rows of entries next to their parents', each judged for either habit of its store: `mostly_etags`.
+
+    Whether most live file entries of a store have an ETag, so that one without lacks it, is known once all are read.
+    """
+    sql = """
+        SELECT c.* EXCLUDE lacks_field,
+            coalesce(parent_there, false) AS parent_found, coalesce(parent_is_tombstone, false) AS parent_is_tombstone,
+            coalesce(parent_is_file, false) AS parent_is_file, parent_touched_at,
+            mostly_etags, lacks_field OR (mostly_etags AND etag IS NULL) AS field_absent,
+            grace, cuts.start - cuts.margin AS tree_edge, false AS h_metastore,
+            substring(c.key, CAST(root_length AS INTEGER) + 1) AS relative, c.owner AS judged_table,
+            'metastore_tree' AS axis
+        FROM children c CROSS JOIN (VALUES (true), (false)) habits(mostly_etags)
+        LEFT JOIN parents p ON c.source = p.source AND c.bucket = p.bucket AND c.parent = p.key
+        JOIN cuts ON cuts.source = c.source
+        JOIN tables ON name = c.owner
+        SEMI JOIN scope ON c.owner = scope_table
+    """
+    scope = pa.table({"scope_table": pa.array(words.scope, pa.string())})
+    rows = duck.query(
+        con,
+        sql,
+        children=children,
+        parents=parents,
+        cuts=sources.metastore_cuts,
+        tables=sources.tables,
+        scope=scope,
     )
-    rows = _with_parents(_with_touch(_rooted(owned, metastores)), _with_touch(every))
-    rows = _with_storage(rows, pairs)
-    rows = rows.join(_etag_habit(every), "source", "left").withColumn(
-        "field_absent", _field_absent(metastores)
-    )
-    rows = rows.join(F.broadcast(_edges(spark, metastores, holed)), "source")
-    settings = tables.select(F.col("name").alias("owner"), "grace", "root_length")
-    rows = rows.join(F.broadcast(settings), "owner")
-    relative = F.expr("substring(key, cast(root_length as int) + 1)")
-    return conform(rows.withColumn("relative", relative), TREE)
+    return judged_tree(con, rows, words)
 
 
-def _rooted(entries: DataFrame, metastores: Sequence[Entries]) -> DataFrame:
+def judged_tree(con: Connection, rows: Rows, words: Words) -> Relation:
+    """Verdict rows of TREE rows with their axis and judged_table; for those judged again after a gap was found too."""
+    fired = ruled(con, rows, TREE_FACTS, {"metastore_tree": rules.TREE})
+    renamed = duck.query(con, "SELECT * RENAME (rule_metastore_tree AS rule) FROM input", input=fired)
+    return with_outcome(con, renamed, words)
+
+
+def _rooted(sources: SourceFacts) -> str:
     """Entries directly below the place their store was read for: its own item was not read, so none is expected."""
-    tops = [f"{store.info.id}/{place.bucket}/{place.key}" for store in metastores for place in store.scope]
-    at_top = F.concat_ws("/", "source", "bucket", "parent").isin(tops) if tops else F.lit(False)
-    return entries.withColumn("parent", F.when(at_top, "").otherwise(F.col("parent")))
+    tops = [f"{source}/{place.bucket}/{place.key}" for place, source in sources.scopes.items()]
+    at_top = f"source || '/' || e.bucket || '/' || parent IN ({duck.literals(tops)})"
+    return f"CASE WHEN {at_top} THEN '' ELSE parent END"
 
 
-def _with_touch(entries: DataFrame) -> DataFrame:
-    """When an entry was last touched: last_updated, 0 counts as long ago, absent: mod_time."""
-    touched = F.when(F.col("last_updated_given"), F.col("last_updated")).otherwise(F.col("mod_time"))
-    return entries.withColumn("touched_at", touched)
-
-
-def _with_parents(rows: DataFrame, every: DataFrame) -> DataFrame:
-    folder = F.col("is_dir") & ~F.col("tombstone")
-    parents = every.select(
-        *AT,
-        F.col("key").alias("parent"),
-        F.lit(True).alias("__row"),
-        (F.col("tombstone") & ~F.col("expired")).alias("parent_is_tombstone"),
-        (~F.col("tombstone") & ~F.col("is_dir")).alias("parent_is_file"),
-        (folder | ~F.col("tombstone") | ~F.col("expired")).alias("__there"),
-        F.col("touched_at").alias("parent_touched_at"),
-    )
-    joined = rows.join(parents, [*AT, "parent"], "left")
-    return joined.withColumns(
-        {
-            "parent_found": F.coalesce("__row", F.lit(False)) & F.coalesce("__there", F.lit(False)),
-            "parent_is_tombstone": F.coalesce("parent_is_tombstone", F.lit(False)),
-            "parent_is_file": F.coalesce("parent_is_file", F.lit(False)),
-        }
-    )
-
-
-def _with_storage(rows: DataFrame, pairs: DataFrame) -> DataFrame:
-    """What storage has at the entry, below it, and among its direct children that are not entered."""
-    stored = pairs.filter((F.col("s_presence") == "present") & F.col("first"))
-    there = stored.filter(F.col("m_state") == "dir").select(
-        "bucket", "key", F.lit(True).alias("object_there")
-    )
-    return (
-        rows.join(there, ["bucket", "key"], "left")
-        .join(_folders(stored), ["bucket", "key"], "left")
-        .join(_unentered(stored), ["bucket", "key"], "left")
-        .withColumns(
-            {
-                "object_there": F.coalesce("object_there", F.lit(False)),
-                "keys_below": F.coalesce("keys_below", F.lit(False)),
-                "children_missing": F.coalesce("unentered", F.lit(False))
-                & F.col("authoritative")
-                & F.col("honoured"),
-            }
-        )
-    )
-
-
-def _folders(stored: DataFrame) -> DataFrame:
-    """Every folder that has a key below it at any depth; folders are far fewer than keys, so they are made first."""
-    direct = stored.select("bucket", _parent(F.rtrim(F.col("key"), F.lit("/"))).alias("folder")).distinct()
-    parts = F.split("folder", "/")
-    steps = F.transform(
-        F.sequence(F.lit(1), F.size(parts)), lambda n: F.array_join(F.slice(parts, 1, n), "/")
-    )
-    every = direct.filter(F.col("folder") != "").select("bucket", F.explode(steps).alias("key"))
-    return every.distinct().withColumn("keys_below", F.lit(True))
-
-
-def _unentered(stored: DataFrame) -> DataFrame:
-    """Folders with direct children in storage, old enough, that the store has no entry for."""
-    edge = F.least(F.col("s_from") - F.col("s_margin"), F.col("m_from") - F.col("m_margin"))
-    old = F.col("s_modified_at") + F.col("o_grace") <= edge
-    lacking = (F.col("m_state") == "none") & F.col("m_honoured") & ~F.col("key").rlike(NOT_HADOOP) & old
-    folders = stored.filter(lacking).select("bucket", _parent(F.col("key")).alias("key")).distinct()
-    return folders.withColumn("unentered", F.lit(True))
-
-
-def _parent(key: Column) -> Column:
-    return F.regexp_replace(key, r"/?[^/]*$", "")
-
-
-def _etag_habit(every: DataFrame) -> DataFrame:
-    """Whether most live file entries of a store have an ETag; one row per source."""
-    live_files = every.filter(
-        F.col("reject").isNull() & ~F.col("tombstone") & ~F.col("is_dir") & ~F.col("expired")
-    )
-    share = F.avg(F.col("etag").isNotNull().cast("int"))
-    return F.broadcast(live_files.groupBy("source").agg((share > 0.5).alias("mostly_etags")))
-
-
-def _field_absent(metastores: Sequence[Entries]) -> Column:
-    timed = [store.info.id for store in metastores if store.ttl is not None]
-    lacks_basics = F.col("size").isNull() | (F.col("mod_time").isNull() & F.col("last_updated").isNull())
-    lacks_update = F.col("source").isin(timed) & ~F.col("last_updated_given")
-    return lacks_basics | lacks_update | (F.coalesce("mostly_etags", F.lit(False)) & F.col("etag").isNull())
-
-
-def _edges(spark: SparkSession, metastores: Sequence[Entries], holed: set[str]) -> DataFrame:
-    rows = [
-        (s.info.id, s.info.cut.start - s.info.cut.margin, s.info.id in holed)
-        for s in metastores
-        if s.info.cut
-    ]
-    return small(spark, rows, "source string, tree_edge timestamp, h_metastore boolean")
+def _timed(sources: SourceFacts) -> str:
+    return f"source IN ({duck.literals(sources.with_ttl)})"

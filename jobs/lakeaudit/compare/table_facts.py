@@ -1,44 +1,16 @@
-"""What holds for each table as a whole, as one small frame that the pairs look up: settings, states and holes."""
+"""What holds for each table as a whole, as one small table that matching looks up: settings, states and holes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import (
-    ArrayType,
-    BooleanType,
-    DayTimeIntervalType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
-)
+import pyarrow as pa
 
 from lakeaudit.config import Table
 from lakeaudit.evidence.protocol import Claims, Hole, TableState
 from lakeaudit.keys import Location
-from lakeaudit.pipeline.dataframes import small
-
-TABLE_FACTS = StructType(
-    [
-        StructField("name", StringType()),
-        StructField("root_length", LongType()),
-        StructField("grace", DayTimeIntervalType()),
-        StructField("leftover_age", DayTimeIntervalType()),
-        StructField("max_upload", DayTimeIntervalType()),
-        StructField("retention", DayTimeIntervalType()),
-        StructField("stateful", BooleanType()),
-        StructField("manifest", BooleanType()),
-        StructField("complete", BooleanType()),
-        StructField("logged", BooleanType()),
-        StructField("read_at", TimestampType()),
-        StructField("horizon", TimestampType()),
-        StructField("holed", BooleanType()),
-        StructField("shares", ArrayType(StringType())),
-    ]
-)
+from lakeaudit.runtime import duck
+from lakeaudit.schemas import TABLE_FACTS, plain_time
 
 
 @dataclass(frozen=True)
@@ -89,10 +61,10 @@ def table_facts(tables: Sequence[Table], claims: Sequence[Claims]) -> list[Table
     return [TableFacts(table, tuple(states[table.name]), tuple(holes[table.name])) for table in tables]
 
 
-def table_frame(spark: SparkSession, facts: Sequence[TableFacts]) -> DataFrame:
+def facts_table(facts: Sequence[TableFacts]) -> pa.Table:
     """One row per table of the lake, columns of TABLE_FACTS."""
     shared = _shared([fact.table for fact in facts])
-    return small(spark, [_row(fact, shared[fact.table.name]) for fact in facts], TABLE_FACTS)
+    return duck.small(TABLE_FACTS, [_row(fact, shared[fact.table.name]) for fact in facts])
 
 
 def roots(tables: Sequence[Table]) -> dict[Location, str]:
@@ -114,10 +86,11 @@ def _row(fact: TableFacts, shares: list[str]) -> tuple[object, ...]:
         bool(table.manifests),
         table.complete and not fact.refused,
         any(manifest.kind == "delta" for manifest in table.manifests),
-        fact.read_at,
-        fact.horizon,
+        plain_time(fact.read_at),
+        plain_time(fact.horizon),
         fact.holed,
         shares,
+        settings.min_duplicate_size,
     )
 
 

@@ -4,89 +4,106 @@ Columns beside those of PAIR: axis, judged_table, rule, outcome (consistent, fin
 undecided, uncovered), kind, severity.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import date
-from functools import reduce
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+import pyarrow as pa
 
 from lakeaudit.compare import rules
-from lakeaudit.compare.classify import judged
+from lakeaudit.compare.classify import ruled
+from lakeaudit.compare.facts import ALL_FACTS
 from lakeaudit.config import Ignore, Table, glob_to_regex
 from lakeaudit.kinds import KINDS, SEVERITIES
-from lakeaudit.pipeline.dataframes import small
-from lakeaudit.schemas import PAIR
+from lakeaudit.runtime import duck
+from lakeaudit.runtime.duck import Connection, Relation, Rows
 
-PAIR_COLUMNS = [field.name for field in PAIR]
-OF_OWNER = ("leftover", "metastore")
-
-
-def verdicts(ruled: DataFrame, tables: Sequence[Table], ignores: Sequence[Ignore], today: date) -> DataFrame:
-    """Long verdict rows of the tables in scope from PAIR rows with their `rule_<axis>` columns."""
-    asked = [_asked("content", F.col("table_name"), F.lit(True))]
+JUDGED_TABLE = {
+    "content": "table_name",
     # what no manifest knows is still in the table's folders, where readers of folders find it
-    asked += [_asked("duplicate", F.coalesce("table_name", "owner"), F.lit(True))]
-    asked += [_asked(axis, F.col("owner"), F.col("first")) for axis in OF_OWNER]
-    long = ruled.select(*PAIR_COLUMNS, F.explode(F.array(*asked)).alias("asked"))
-    long = long.select(*PAIR_COLUMNS, "asked.*").filter(F.col("judged_table").isNotNull())
-    in_scope = long.filter(F.col("judged_table").isin([table.name for table in tables]))
-    return with_outcome(in_scope, tables, ignores, today).filter(F.col("outcome") != rules.NONE)
+    "duplicate": "coalesce(table_name, owner)",
+    "leftover": "CASE WHEN first THEN owner END",
+    "metastore": "CASE WHEN first THEN owner END",
+}
+"""By axis the table that a PAIR row is judged for."""
 
 
-def again(suspects: DataFrame, tables: Sequence[Table], ignores: Sequence[Ignore], today: date) -> DataFrame:
-    """The same verdict rows judged anew after their PAIR columns changed (holes, the live check)."""
-    ruled = judged(suspects.drop("rule", "outcome", "kind", "severity"))
-    axis_rule = F.coalesce(
-        *[F.when(F.col("axis") == axis, F.col(f"rule_{axis}")) for axis in rules.PAIR_AXES]
-    )
-    named = ruled.withColumn("rule", axis_rule).drop(*[f"rule_{axis}" for axis in rules.PAIR_AXES])
-    return with_outcome(named, tables, ignores, today)
+@dataclass(frozen=True)
+class Words:
+    """What the lake file says of findings: plain data that travels to the tasks.
+
+    `scope` are the tables to be judged; `severities` (for_table, for_kind, lake_severity) replace a kind's own;
+    `ignored` is a condition over kind, relative and judged_table.
+    """
+
+    scope: tuple[str, ...]
+    severities: pa.Table
+    ignored: str
 
 
-def with_outcome(
-    rows: DataFrame, tables: Sequence[Table], ignores: Sequence[Ignore], today: date
-) -> DataFrame:
-    """Add outcome, kind and severity to rows that have `rule` and `judged_table`."""
-    spark = rows.sparkSession
-    known = small(
-        spark,
-        [_meaning(rule) for rule in rules.RULES.values()],
-        "rule string, verdict string, kind string, base string",
-    )
-    severed = with_severity(rows.join(F.broadcast(known), "rule", "left"), tables)
-    silent = (F.col("severity") == "off") | ignored(ignores, today)
-    outcome = F.when(F.col("verdict") == "finding", F.when(silent, "ignored").otherwise("finding"))
-    return severed.withColumn("outcome", outcome.otherwise(F.col("verdict"))).drop("verdict")
+_SEVERITY = pa.schema([("for_table", pa.string()), ("for_kind", pa.string()), ("lake_severity", pa.string())])
+_MEANING = pa.schema(
+    [("id", pa.string()), ("verdict", pa.string()), ("kind", pa.string()), ("base", pa.string())]
+)
 
 
-def with_severity(rows: DataFrame, tables: Sequence[Table]) -> DataFrame:
-    """Replace `base`, the rule's own severity, by the lake file's word for (judged_table, kind)."""
+def words(tables: Sequence[Table], ignores: Sequence[Ignore], today: date) -> Words:
+    """The words for findings about these tables on that day."""
     said = [(t.name, kind, severity) for t in tables for kind, severity in t.severities.items()]
-    if not said:
-        return rows.withColumnRenamed("base", "severity")
-    words = small(rows.sparkSession, said, "judged_table string, kind string, __said string")
-    joined = rows.join(F.broadcast(words), ["judged_table", "kind"], "left")
-    return joined.withColumn("severity", F.coalesce("__said", "base")).drop("__said", "base")
-
-
-def ignored(ignores: Sequence[Ignore], today: date) -> Column:
-    """Whether an `ignore` entry in force takes the row out: every list it gives has to match."""
     conditions = [_ignore(entry) for entry in ignores if entry.holds_on(today)]
-    return F.coalesce(reduce(lambda one, other: one | other, conditions, F.lit(False)), F.lit(False))
+    scope = tuple(table.name for table in tables)
+    return Words(scope, duck.small(_SEVERITY, said), " OR ".join(conditions) or "false")
 
 
-def severity_rank(column: str = "severity") -> Column:
-    """0 for the worst."""
-    return F.coalesce(
-        *[F.when(F.col(column) == name, rank) for rank, name in enumerate(SEVERITIES)], F.lit(9)
-    )
+def verdicts(con: Connection, pairs: Rows, words: Words) -> Relation:
+    """Verdict rows of the tables in scope, from PAIR rows."""
+    held = duck.hold(con, ruled(con, pairs, ALL_FACTS, rules.PAIR_AXES))
+    fired = ", ".join(f"rule_{axis}" for axis in rules.PAIR_AXES)
+    each = [
+        f"SELECT * EXCLUDE ({fired}), '{axis}' AS axis, {judged} AS judged_table, rule_{axis} AS rule FROM held"
+        for axis, judged in JUDGED_TABLE.items()
+    ]
+    long = duck.query(con, " UNION ALL ".join(each), held=held)
+    return with_outcome(con, _in_scope(con, long, words), words)
 
 
-def _asked(axis: str, table: Column, speaks: Column) -> Column:
-    name = F.when(speaks, table)
-    return F.struct(
-        F.lit(axis).alias("axis"), name.alias("judged_table"), F.col(f"rule_{axis}").alias("rule")
+def judge_again(con: Connection, suspects: Rows, words: Words) -> Relation:
+    """The same verdict rows judged anew after their PAIR columns changed (gaps, the live check)."""
+    bare = duck.query(con, "SELECT * EXCLUDE (rule, outcome, kind, severity) FROM input", input=suspects)
+    fired = ruled(con, bare, ALL_FACTS, rules.PAIR_AXES)
+    cases = " ".join(f"WHEN '{axis}' THEN rule_{axis}" for axis in rules.PAIR_AXES)
+    dropped = ", ".join(f"rule_{axis}" for axis in rules.PAIR_AXES)
+    sql = f"SELECT * EXCLUDE ({dropped}), CASE axis {cases} END AS rule FROM input"
+    return with_outcome(con, duck.query(con, sql, input=fired), words)
+
+
+def with_outcome(con: Connection, rows: Rows, words: Words) -> Relation:
+    """Rows with `rule` and `judged_table`, and their outcome, kind and severity; rules that do not ask are left out."""
+    sql = f"""
+        SELECT * EXCLUDE verdict REPLACE (CASE
+                WHEN verdict <> 'finding' THEN verdict
+                WHEN severity = 'off' OR coalesce({words.ignored}, false) THEN 'ignored'
+                ELSE 'finding' END AS outcome)
+        FROM (
+            SELECT input.*, verdict, kind, coalesce(lake_severity, base) AS severity, '' AS outcome
+            FROM input JOIN meaning ON rule = id
+            LEFT JOIN severities ON judged_table = for_table AND kind = for_kind
+        ) WHERE verdict <> '{rules.NONE}'
+    """
+    meaning = duck.small(_MEANING, [_meaning(rule) for rule in rules.RULES.values()])
+    return duck.query(con, sql, input=rows, meaning=meaning, severities=words.severities)
+
+
+def severity_rank(column: str = "severity") -> str:
+    """0 for the worst, as SQL."""
+    cases = " ".join(f"WHEN '{name}' THEN {rank}" for rank, name in enumerate(SEVERITIES))
+    return f"CASE {column} {cases} ELSE 9 END"
+
+
+def _in_scope(con: Connection, rows: Rows, words: Words) -> Relation:
+    scope = pa.table({"scope_table": pa.array(words.scope, pa.string())})
+    return duck.query(
+        con, "SELECT * FROM input SEMI JOIN scope ON judged_table = scope_table", input=rows, scope=scope
     )
 
 
@@ -96,16 +113,15 @@ def _meaning(rule: rules.Rule) -> tuple[str, str, str | None, str | None]:
     return rule.id, "finding", rule.verdict, rule.severity or KINDS[rule.verdict].severity
 
 
-def _ignore(entry: Ignore) -> Column:
-    lists: list[tuple[Collection[str] | None, str]] = [
-        (entry.paths, "relative"),
-        (entry.tables, "judged_table"),
+def _ignore(entry: Ignore) -> str:
+    """Whether the entry takes a row out: every list it gives has to match."""
+    parts = [
+        "("
+        + " OR ".join(f"regexp_matches({name}, {duck.pattern(glob_to_regex(glob))})" for glob in globs)
+        + ")"
+        for globs, name in ((entry.paths, "relative"), (entry.tables, "judged_table"))
+        if globs is not None
     ]
-    parts = [_any_glob(globs, name) for globs, name in lists if globs is not None]
     if entry.kinds is not None:
-        parts.append(F.col("kind").isin(*entry.kinds))
-    return reduce(lambda one, other: one & other, parts, F.lit(True))
-
-
-def _any_glob(globs: Collection[str], name: str) -> Column:
-    return reduce(lambda one, other: one | other, [F.col(name).rlike(glob_to_regex(glob)) for glob in globs])
+        parts.append(f"kind IN ({duck.literals(entry.kinds)})")
+    return f"({' AND '.join(parts)})"

@@ -1,4 +1,4 @@
-"""Globs over keys and table names, as regular expressions that Python and Java (Spark's `rlike`) read alike.
+"""Globs over keys and table names, as regular expressions that Python and RE2 (see `duck.pattern`) read alike.
 
 `*` and `?` stay inside one path part, `**` crosses slashes, `**/` at the start of a part also stands for no
 part at all, `[a-z]` and `[!a-z]` are one character other than a slash. Everything else stands for itself, a
@@ -7,15 +7,15 @@ backslash too.
 
 from collections.abc import Iterator
 
+from lakeaudit.keys import END
+
 ANYTHING = r"[\s\S]*"
+NOTHING = r"[^\s\S]"
 
 
 def glob_to_regex(pattern: str) -> str:
-    r"""An anchored regex for the whole of a key; ValueError where a range runs backwards.
-
-    The end is a lookahead: `$` lets a trailing newline pass, and `\z` and `\Z` differ between the two.
-    """
-    return rf"\A{''.join(_parts(pattern))}(?![\s\S])"
+    """An anchored regex for the whole of a key; ValueError where a range runs backwards."""
+    return rf"\A{''.join(_parts(pattern))}{END}"
 
 
 def _parts(pattern: str) -> Iterator[str]:
@@ -51,7 +51,10 @@ def _stars(pattern: str, at: int) -> tuple[str, int]:
 def _one_of(body: str) -> str:
     """A character class without the slash, which no class may cross."""
     negated, chars = body.startswith("!"), body.removeprefix("!")
-    return f"(?!/)[{'^' if negated else ''}{''.join(_members(chars))}]"
+    if negated:
+        return f"[^{''.join(_members(chars))}/]"
+    inside = "".join(_members(chars))
+    return f"[{inside}]" if inside else NOTHING
 
 
 def _members(chars: str) -> Iterator[str]:
@@ -60,11 +63,18 @@ def _members(chars: str) -> Iterator[str]:
         if chars[at + 1 : at + 2] == "-" and at + 2 < len(chars):
             if chars[at] > chars[at + 2]:
                 raise ValueError(f"the range {chars[at : at + 3]!r} runs backwards")
-            yield f"{_literal(chars[at])}-{_literal(chars[at + 2])}"
+            yield from _range(chars[at], chars[at + 2])
             at += 3
         else:
-            yield _literal(chars[at])
+            yield from _range(chars[at], chars[at])
             at += 1
+
+
+def _range(first: str, last: str) -> Iterator[str]:
+    """The characters from first to last but the slash."""
+    parts = [(first, "."), ("0", last)] if first <= "/" <= last else [(first, last)]
+    yield from (f"{_literal(low)}-{_literal(high)}" if low < high else _literal(low)
+                for low, high in parts if low <= high)  # fmt: skip
 
 
 def _literal(char: str) -> str:

@@ -5,7 +5,7 @@ import shutil
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib import resources
@@ -29,6 +29,7 @@ from lakeaudit.demo.server import LAKE, Server, serving
 from lakeaudit.demo.tables import TABLES, describe
 from lakeaudit.errors import BadInput
 from lakeaudit.pipeline.audit import Options, audit
+from lakeaudit.pipeline.spark_engine import SparkEngine
 from lakeaudit.report.page import MAX_FINDINGS, PageData, render
 from lakeaudit.results.page_data import gather
 from lakeaudit.results.read import Results
@@ -173,9 +174,10 @@ def write_lake_file(file: Path, results: Path, server: Server) -> Path:
 def judge(spark: SparkSession, lake: Lake, made: list[Fault], draw: Draw, progress: Progress) -> Verdict:
     """Audit the lake as any other, and hold what was published against what was done."""
     clients = clients_of(lake)
-    outcome = audit(
-        lake, Options(), spark=spark, clients=clients, clock=lambda: datetime.now(UTC), progress=progress
-    )
+    with closing(SparkEngine(spark)) as engine:
+        outcome = audit(
+            lake, Options(), engine=engine, clients=clients, clock=lambda: datetime.now(UTC), progress=progress
+        )
     results = Results(lake.results, clients, lake.name)
     with progress.stage("compare") as log:
         comparison = compare(made, *read_run(results, outcome.run_id))

@@ -89,9 +89,28 @@ def read_bytes(clients: Clients, place: Location) -> bytes | None:
 
 
 @contextmanager
-def copied(clients: Clients, place: Location) -> Iterator[IO[bytes] | None]:
-    """A file that can be read from any position, however large; None where it does not exist."""
-    with tempfile.TemporaryFile() as copy:
+def fetched(clients: Clients, place: Location) -> Iterator[Path | None]:
+    """A plain local path of the file's content, for libraries that open paths; None where it does not exist.
+
+    The name is harmless whatever the key is: a local file is linked to, an object is streamed into a temporary file.
+    """
+    with tempfile.TemporaryDirectory(prefix="lakeaudit-") as folder:
+        target = Path(folder, "file")
+        if place.is_local:
+            target.symlink_to(place.spark_path)
+            yield target if target.is_file() else None
+            return
+        with copied(clients, place, target) as copy:
+            yield None if copy is None else target
+
+
+@contextmanager
+def copied(clients: Clients, place: Location, target: Path | None = None) -> Iterator[IO[bytes] | None]:
+    """A file that can be read from any position, however large; None where it does not exist.
+
+    It lies at `target` where that is given, else it has no name.
+    """
+    with tempfile.TemporaryFile() if target is None else target.open("w+b") as copy:
         try:
             if place.is_local:
                 copy.write(Path(place.spark_path).read_bytes())
@@ -110,6 +129,7 @@ def copied(clients: Clients, place: Location) -> Iterator[IO[bytes] | None]:
             return
         except BotoCoreError as error:
             raise _source_error(place, error) from error
+        copy.flush()
         copy.seek(0)
         yield copy
 

@@ -1,20 +1,28 @@
-"""What every evidence reader takes and gives. A new kind is one module, one registry line, one contract-test line.
+"""What every evidence reader takes and gives. A new kind is one package, one registry line, one contract-test line.
 
-Rows go from storage to Spark partitions and never through a list on the driver. A reader raises `SourceError` when
-its source cannot be read at all; what it can read with gaps it delivers with `Hole`s.
+A reader does two things. On the driver it finds what there is to read and gives it as `Part`s, with what holds for the
+source as a whole. In a task each part turns itself into row batches, with DuckDB and Arrow and without Spark: the engine
+spreads parts over tasks, brings all rows of one key together, and only there are they folded. No row of a file passes
+through the driver. A reader raises `SourceError` when its source cannot be read at all; what it can read with gaps it
+delivers with `Hole`s, known before or after its parts were read.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from typing import Protocol, TypeVar
 
-from pyspark.sql import DataFrame, SparkSession
+from pyarrow import RecordBatch
 
 from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.duck import Connection, Relation, Rows
 
 Clock = Callable[[], datetime]
 """What a reader asks for the begin and the end of a live reading."""
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 def utc_now() -> datetime:
@@ -22,19 +30,67 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
+Batches = Iterator[tuple[str, Rows]]
+"""(kind of row, rows): the kinds are those of `lakeaudit.pipeline.engine.ROUTES`."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A piece of a source that one task reads on its own: a data file, a folder to list, a segment to scan.
+
+    Plain data, which travels to the executors by pickle. `read` is given a DuckDB connection with a scratch folder and
+    yields batches; what goes wrong with the part is a NOTE row, never an exception that ends the audit. `weight` is about
+    how many bytes it has: heavy parts begin first.
+    """
+
+    source: str
+    read: Callable[[Connection], Batches]
+    weight: int = 1
+
+
+class Kept(Protocol):
+    """Parts that were read already, and whose rows are held until the engine is closed.
+
+    `notes` are the NOTE rows that they gave; `counts` is how many rows there are by kind; `batches` gives those of one.
+    """
+
+    @property
+    def notes(self) -> Sequence[Mapping[str, object]]: ...
+    @property
+    def counts(self) -> Mapping[str, int]: ...
+    def batches(self, kind: str) -> Iterator[RecordBatch]: ...
+
+
+class Engine(Protocol):
+    """What a reader may ask of whatever runs the audit: this process, or a Spark session."""
+
+    @property
+    def parallelism(self) -> int: ...
+    def map(self, function: Callable[[T], R], items: Sequence[T]) -> list[R]:
+        """The function's small answers, in the order of the items, worked out in tasks."""
+        ...
+
+    def keep(self, parts: Sequence[Part]) -> Kept:
+        """Read these parts now: for sources that are a picture of the moment."""
+        ...
+
+
 @dataclass(frozen=True)
 class Context:
     """What a reader may know of its run. `as_of` bounds every source; `now` is the run's one clock reading.
 
-    `live` is true when `as_of` is now, so that live sources may be read. `tables` are the names in scope.
+    `live` is true when `as_of` is now, so that live sources may be read.
     """
 
-    spark: SparkSession
+    engine: Engine
     clients: Clients
     as_of: datetime
     now: datetime
     live: bool
-    parallelism: int = 4
+
+    @property
+    def parallelism(self) -> int:
+        return self.engine.parallelism
 
 
 @dataclass(frozen=True)
@@ -51,7 +107,7 @@ class Hole:
     """Something of a source that could not be read, and so what may not be said.
 
     `table` limits it to one table's log; `hides` says in words what it hides; `subject` is the file or row at fault
-    (a URI where there is one). `severity_kind` is the finding it becomes: `unreadable_evidence` for sources at large,
+    (a URI where there is one). `kind` is the finding it becomes: `unreadable_evidence` for sources at large,
     `missing_metadata` for a file of a table's own log.
     """
 
@@ -81,30 +137,36 @@ class SourceInfo:
     seconds: float | None = None
 
 
+Source = tuple[Part, ...] | Kept
+"""Rows still to be read, or read already."""
+
+
 @dataclass(frozen=True)
 class Stored:
-    """A storage source: `frame` has the rows of schemas.STORED (rejected ones included), `uploads` of UPLOAD.
+    """A storage source: `rows` are of kind `versions` (schemas.VERSION) and `uploads` (schemas.UPLOAD).
 
-    `covers` are the places for which absence of a row means absence of an object.
+    `covers` are the places for which absence of a row means absence of an object. `repeats` says that the source may name
+    one version of an object twice, as a live listing may. `lists_uploads`: open uploads are among its rows.
     """
 
     info: SourceInfo
-    frame: DataFrame
+    rows: Source
     covers: tuple[Location, ...]
-    uploads: DataFrame | None = None
+    repeats: bool = False
+    lists_uploads: bool = False
     holes: tuple[Hole, ...] = ()
     warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Entries:
-    """A metadata store: `frame` has the rows of schemas.ENTRY (rejected ones included) below `scope`.
+    """A metadata store: `rows` are of kind `entries` (schemas.ENTRY) below `scope`.
 
     `scope` empty means every bucket in the store; `ttl` None means that entries never expire.
     """
 
     info: SourceInfo
-    frame: DataFrame
+    rows: Source
     scope: tuple[Location, ...]
     ttl: timedelta | None
     holes: tuple[Hole, ...] = ()
@@ -131,15 +193,20 @@ class TableState:
     roots: tuple[Location, ...] = ()
 
 
+Fold = Callable[[Connection, Mapping[str, Rows]], Relation]
+"""All rows of some keys, by kind -> at most one row of schemas.CLAIM per (table_name, bucket, key)."""
+
+
 @dataclass(frozen=True)
 class Claims:
-    """The manifests of many tables, read together: `frame` has the rows of schemas.CLAIM.
+    """The manifests of many tables, read together: `rows` of the format's own kinds, and how they fold to claims.
 
-    At most one row per (table_name, bucket, key): the reader folds.
+    `fold` travels to the tasks, so it carries the tables' constants as plain data.
     """
 
     info: SourceInfo
-    frame: DataFrame
+    rows: tuple[Source, ...]
+    fold: Fold
     states: Mapping[str, TableState]
     holes: tuple[Hole, ...] = ()
     warnings: tuple[str, ...] = ()
@@ -147,12 +214,12 @@ class Claims:
 
 @dataclass(frozen=True)
 class Changes:
-    """What became of tables after the state that was judged: `frame` has table_name, bucket, key, state (newest).
+    """What became of tables after the state that was judged: `rows` has table_name, bucket, key, state (newest).
 
     One row per key touched since. `unsure` are tables whose newest state could not be read.
     """
 
-    frame: DataFrame
+    rows: Rows
     unsure: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -3,17 +3,23 @@
 A profile is a few rows that the run has gathered anyway (a row a source, a kind, a state of the ledger), so what a gate
 costs does not grow with the lake. The suites are the plain JSON files of `expectations/`: whoever disagrees edits them.
 An expectation of severity `critical` refuses the run, any other warns.
+
+Great Expectations takes seconds to import and milliseconds to judge: `preload` imports it while the evidence is read.
 """
 
+import importlib.resources
 import json
 import logging
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
+from functools import lru_cache
+from importlib.resources.abc import Traversable
+from threading import Thread
 from typing import Any
 
-SUITES = Path(__file__).with_name("expectations")
-"""In a checkout a link to the folder at its top."""
+SUITES: Traversable = importlib.resources.files(__package__) / "expectations"
+"""The suites that are shipped; in a checkout a link to the folder at its top."""
 REFUSES = "critical"
 
 
@@ -38,32 +44,57 @@ class Broken:
         return f"gate {self.gate}: {self.expected}{named}"
 
 
-def check(gate: str, profile: Sequence[Mapping[str, Any]], folder: Path | None = None) -> list[Broken]:
+def preload() -> None:
+    """Begin to import Great Expectations in the background; `check` waits for it."""
+    Thread(target=_import_quietly, name="great-expectations", daemon=True).start()
+
+
+def check(gate: str, profile: Sequence[Mapping[str, Any]], folder: Traversable | None = None) -> list[Broken]:
     """What of a suite does not hold for a profile, whose rows have `subject` and the suite's columns.
 
     A null stands for a question that does not arise, and is no answer that could be wrong.
     """
-    import great_expectations as gx
     import pandas as pd
-    from great_expectations.data_context.types.base import ProgressBarsConfig
 
-    logging.getLogger("great_expectations").setLevel(logging.ERROR)
-    written = json.loads(((folder or SUITES) / f"{gate}.json").read_text(encoding="utf-8"))
-    context = gx.get_context(mode="ephemeral")
-    context.variables.progress_bars = ProgressBarsConfig(globally=False)
-    frame = pd.DataFrame(list(profile), columns=_columns(written)).astype(object)
-    whole = (
-        context.data_sources.add_pandas(gate)
-        .add_dataframe_asset(gate)
-        .add_batch_definition_whole_dataframe(gate)
-    )
-    result = whole.get_batch({"dataframe": frame}).validate(
-        gx.ExpectationSuite(**written), result_format=_FORMAT
-    )
+    suite = json.loads((folder or SUITES).joinpath(f"{gate}.json").read_text(encoding="utf-8"))
+    frame = pd.DataFrame(list(profile), columns=_columns(suite)).astype(object)
+    batch = _batches(gate).get_batch({"dataframe": frame})
+    result = batch.validate(_great_expectations().ExpectationSuite(**suite), result_format=_FORMAT)
     return [_broken(gate, found) for found in result.results if not found.success]
 
 
 _FORMAT = {"result_format": "COMPLETE", "unexpected_index_column_names": ["subject"]}
+
+
+def _great_expectations() -> Any:
+    import great_expectations
+
+    return great_expectations
+
+
+def _import_quietly() -> None:
+    """What goes wrong here goes wrong again, and is raised, where it is needed."""
+    with suppress(Exception):
+        _great_expectations()
+
+
+@lru_cache(maxsize=1)
+def _context() -> Any:
+    """One for all gates, in memory and without a word."""
+    gx = _great_expectations()
+    from great_expectations.data_context.types.base import ProgressBarsConfig
+
+    logging.getLogger("great_expectations").setLevel(logging.ERROR)
+    context = gx.get_context(mode="ephemeral")
+    context.variables.progress_bars = ProgressBarsConfig(globally=False)
+    return context
+
+
+@lru_cache
+def _batches(gate: str) -> Any:
+    """The batch definition of a gate: it takes any frame."""
+    asset = _context().data_sources.add_pandas(gate).add_dataframe_asset(gate)
+    return asset.add_batch_definition_whole_dataframe(gate)
 
 
 def _columns(suite: Mapping[str, Any]) -> list[str]:

@@ -9,13 +9,12 @@ from datetime import datetime
 from statistics import median
 from typing import Any
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
-
 from lakeaudit.config import Lake, S3Inventory
 from lakeaudit.evidence.protocol import SourceInfo
 from lakeaudit.kinds import KINDS
 from lakeaudit.results.read import PUBLISHED, Row
+from lakeaudit.runtime import duck
+from lakeaudit.runtime.duck import Connection, Rows
 
 RUNS_BEFORE = 5
 """Published runs whose median a source's rows are held against."""
@@ -76,18 +75,21 @@ def _source(
 
 @dataclass(frozen=True)
 class Tally:
-    """What a run found, counted: a row per kind and severity (count, nameless), and ids that stand there again."""
+    """What a run found, counted: a row per kind and severity (count, nameless), and ids that occur more than once."""
 
     kinds: Sequence[Row]
     repeated: int
 
 
-def tally(found: DataFrame) -> Tally:
-    """Count FINDINGS, in one job; small: kinds x severities."""
-    nameless = _number(F.col("subject").isNull()).alias("nameless")
-    counted = found.rollup("kind", "severity").agg(*_total(), F.count(F.lit(1)).alias("count"), nameless)
-    rows = [row.asDict() for row in counted.collect()]
-    return Tally([row for row in rows if not row["level"]], _repeated(rows, _ALL_KINDS))
+def tally(con: Connection, findings: Rows) -> Tally:
+    """Count FINDINGS; small: kinds x severities."""
+    counted = """
+        SELECT kind, severity, count(*) AS count, count(*) FILTER (subject IS NULL) AS nameless
+        FROM findings GROUP BY ALL ORDER BY ALL"""
+    repeated = f"SELECT {_REPEATED} FROM findings"
+    kinds = duck.rows_of(duck.query(con, counted, findings=findings))
+    (of_all,) = duck.rows_of(duck.query(con, repeated, findings=findings))
+    return Tally(kinds, of_all["repeated"])
 
 
 def of_findings(tally: Tally) -> list[Row]:
@@ -104,41 +106,26 @@ def of_findings(tally: Tally) -> list[Row]:
     return [*kinds, {"subject": "all findings", "kind": "any", "repeated": tally.repeated}]
 
 
-def of_ledger(changed: DataFrame) -> list[Row]:
+def of_ledger(con: Connection, changed: Rows) -> list[Row]:
     """A row per state of what changed, with how many rows break each rule, and one for all (repeated)."""
-    resolved, opened = F.col("state") == "resolved", F.col("opened_at").isNotNull()
-    ended = F.col("resolved_at").isNotNull() & F.col("resolution").isNotNull()
-    begun = F.col("resolved_at").isNull() & F.col("resolution").isNull()
-    acks = [F.col(name).isNotNull().cast("int") for name in ("ack_by", "ack_reason", "ack_until")]
-    wrong = {
-        "ill_resolved": ~F.when(resolved, ended).otherwise(begun),
-        "never_opened": (F.col("state") == "open") & ~opened,
-        "backwards": F.col("last_evidence_at") < F.col("first_seen_at"),
-        "ill_accepted": ~(acks[0] + acks[1] + acks[2]).isin(0, 3),
-        "ill_reopened": (F.col("reopened") > 0) & ~opened,
-    }
-    numbers = [_number(broken).alias(name) for name, broken in wrong.items()]
-    rows = [row.asDict() for row in changed.rollup("state").agg(*_total(), *numbers).collect()]
-    states = [{"subject": f"state {row['state']}", **row} for row in rows if not row["level"]]
+    numbers = ", ".join(f"count(*) FILTER ({broken}) AS {name}" for name, broken in _BROKEN.items())
+    by_state = f"SELECT state, {_REPEATED}, {numbers} FROM changed GROUP BY state ORDER BY state"
+    states = duck.rows_of(duck.query(con, by_state, changed=changed))
+    (of_all,) = duck.rows_of(duck.query(con, f"SELECT {_REPEATED} FROM changed", changed=changed))
     return [
-        *states,
-        {"subject": "all that changed", "state": "open", "repeated": _repeated(rows, _ALL_STATES)},
+        *({"subject": f"state {row['state']}", **row} for row in states),
+        {"subject": "all that changed", "state": "open", **of_all},
     ]
 
 
-_ALL_KINDS, _ALL_STATES = 3, 1
-"""Spark's grouping id of the row that stands for all, by the number of columns rolled up."""
-
-
-def _total() -> tuple[Column, Column]:
-    repeated = F.count(F.lit(1)) - F.count_distinct("discrepancy_id")
-    return F.grouping_id().alias("level"), repeated.alias("repeated")
-
-
-def _number(condition: Column) -> Column:
-    return F.coalesce(F.sum(F.coalesce(condition, F.lit(False)).cast("long")), F.lit(0))
-
-
-def _repeated(rows: Sequence[Row], level: int) -> int:
-    """Of the row that stands for all; where there is nothing, nothing is repeated."""
-    return sum(row["repeated"] for row in rows if row["level"] == level)
+_REPEATED = "count(*) - count(DISTINCT discrepancy_id) AS repeated"
+_ENDED = "resolved_at IS NOT NULL AND resolution IS NOT NULL"
+_NOT_ENDED = "resolved_at IS NULL AND resolution IS NULL"
+_BROKEN = {
+    "ill_resolved": f"NOT CASE WHEN state = 'resolved' THEN {_ENDED} ELSE {_NOT_ENDED} END",
+    "never_opened": "state = 'open' AND opened_at IS NULL",
+    "backwards": "last_evidence_at < first_seen_at",
+    "ill_accepted": "(ack_by IS NULL) <> (ack_reason IS NULL) OR (ack_by IS NULL) <> (ack_until IS NULL)",
+    "ill_reopened": "reopened > 0 AND opened_at IS NULL",
+}
+"""SQL over DISCREPANCIES: the rows that break a rule."""

@@ -1,22 +1,34 @@
-"""Guard: what a run found, before it is published, against the gates."""
+"""The publish gate: what a run found, before it is published, against the suites."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 from lakeaudit.compare.findings import Stamp
 from lakeaudit.config import Lake
 from lakeaudit.errors import Refused
+from lakeaudit.evidence.protocol import SourceInfo
 from lakeaudit.gates import profiles
 from lakeaudit.gates.expectation_suites import Broken, check
 from lakeaudit.ledger.update_ledger import Changes
-from lakeaudit.pipeline.judge import Judgement
-from lakeaudit.pipeline.read_sources import Observed
 from lakeaudit.results.read import Row
+from lakeaudit.runtime.duck import Connection, Rows
+
+
+class Judged(Protocol):
+    """What a run judged: FINDINGS, rows of COVERAGE, and by source id how many rows it had (rows, rejected)."""
+
+    @property
+    def findings(self) -> Rows: ...
+    @property
+    def coverage_rows(self) -> Sequence[Row]: ...
+    @property
+    def counts(self) -> Mapping[str, Mapping[str, Any]]: ...
 
 
 @dataclass(frozen=True)
 class Guarded:
-    """What was found, counted, and what of the gates does not hold."""
+    """What was found, counted, and the expectations that do not hold."""
 
     tally: profiles.Tally
     broken: Sequence[Broken]
@@ -28,16 +40,30 @@ class Guarded:
 
 
 def guard(
-    lake: Lake, observed: Observed, judgement: Judgement, changes: Changes, runs: Sequence[Row], stamp: Stamp
+    con: Connection,
+    lake: Lake,
+    infos: Sequence[SourceInfo],
+    judgement: Judged,
+    changes: Changes,
+    runs: Sequence[Row],
+    stamp: Stamp,
 ) -> Guarded:
-    """What does not hold of the sources, the findings and what changes in the ledger."""
-    sources = profiles.of_sources(
-        lake, observed.infos, judgement.counts, judgement.coverage_rows, runs, stamp.as_of
-    )
-    tally = profiles.tally(judgement.findings)
+    """What does not hold of the sources, the findings and what changes in the ledger.
+
+    Args:
+        con: where findings and changes are counted.
+        lake: the lake file.
+        infos: what was read.
+        judgement: what the run judged.
+        changes: what it changes in the ledger.
+        runs: rows of `runs`, oldest first, that the sources are compared with.
+        stamp: the run.
+    """
+    sources = profiles.of_sources(lake, infos, judgement.counts, judgement.coverage_rows, runs, stamp.as_of)
+    tally = profiles.tally(con, judgement.findings)
     broken = [*check("sources", sources), *check("findings", profiles.of_findings(tally))]
     if changes.counts:
-        broken += check("ledger", profiles.of_ledger(changes.discrepancies))
+        broken += check("ledger", profiles.of_ledger(con, changes.discrepancies))
     return Guarded(tally, broken)
 
 

@@ -1,34 +1,44 @@
-"""Looks: how well a run looked at each axis of each table, and how far its picture reaches."""
+"""Per table and axis: whether the run's coverage was complete, and up to which time its evidence reaches."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+import pyarrow as pa
 
 from lakeaudit.compare.ceiling import BAD, of_table
 from lakeaudit.compare.coverage import METASTORE_AXES, Means
 from lakeaudit.evidence.protocol import Cut
-from lakeaudit.pipeline.dataframes import small
+from lakeaudit.runtime import duck
+from lakeaudit.schemas import plain_time
 
 SOURCE = "source"
 """The axis of findings about a source at large, which belong to no table."""
 RECHECKED = ("content", "metastore")
 """Axes whose open files are looked at live by every run, each with a verdict of its own."""
 
-_SCHEMA = (
-    "table_name string, axis string, a_audited boolean, a_complete boolean, a_off boolean, "
-    "a_evidence_at timestamp, a_edge timestamp"
+_TEXT, _FLAG, _TIME = pa.string(), pa.bool_(), pa.timestamp("us")
+OBSERVED = pa.schema(
+    [
+        ("table_name", _TEXT),
+        ("axis", _TEXT),
+        ("a_audited", _FLAG),
+        ("a_complete", _FLAG),
+        ("a_off", _FLAG),
+        ("a_evidence_at", _TIME),
+        ("a_edge", _TIME),
+    ]
 )
+"""The `a_` columns of SETTLE by table and axis."""
 
 
 @dataclass(frozen=True)
-class Look:
-    """One axis of one table: its status in coverage, and of when the picture is; `bad` evidence says nothing at all.
+class AxisObservation:
+    """One axis of one table: its status in coverage (or `bad`: its evidence is not believed) and its evidence's time.
 
-    What happened before `edge` is in the picture for certain; null where there was no picture. `unsure` files had no
-    verdict: where a finding is about many files (a group of leftovers, copies), it may be hidden among them.
+    What happened before `edge` is in the evidence for certain; null where there was none. `unsure` files had no
+    verdict: a finding about many files (a group of leftovers, copies) may be hidden among them.
     """
 
     table: str
@@ -40,40 +50,48 @@ class Look:
 
     @property
     def complete(self) -> bool:
-        """Whether what was not found is not there: of single files their own verdicts say it."""
+        """Whether what was not found does not exist: of single files their own verdicts say it."""
         return self.status == "complete" and (self.axis in RECHECKED or not self.unsure)
 
 
-def looks(
+def axis_observations(
     coverage: Sequence[Mapping[str, Any]], means: Means, as_of: datetime, *, all_sources: bool
-) -> list[Look]:
-    """The looks of a run; without `all_sources` nothing is said of those it did not ask."""
-    of_tables = [_look(row, means, as_of) for row in coverage]
-    return [*of_tables, Look("", SOURCE, "complete" if all_sources else "partial", as_of, as_of)]
+) -> list[AxisObservation]:
+    """The observations of a run, one per row of coverage and one of the sources at large.
+
+    Args:
+        coverage: rows of COVERAGE.
+        means: the cuts that the run judged by.
+        as_of: the time of evidence that has no cut.
+        all_sources: whether the run read every source; if not, what it found of them is not complete.
+    """
+    of_tables = [_observation(row, means, as_of) for row in coverage]
+    of_sources = AxisObservation("", SOURCE, "complete" if all_sources else "partial", as_of, as_of)
+    return [*of_tables, of_sources]
 
 
-def look_frame(spark: SparkSession, taken: Sequence[Look]) -> DataFrame:
-    """The looks as a small frame: table_name, axis, and the `a_` columns of SETTLE."""
+def observation_rows(observations: Sequence[AxisObservation]) -> pa.Table:
+    """The observations as rows of OBSERVED."""
     rows = [
-        (look.table, look.axis, look.status in ("complete", "partial"), look.complete,
-         look.status == "off", look.at, look.edge)
-        for look in taken
+        (each.table, each.axis, each.status in ("complete", "partial"), each.complete,
+         each.status == "off", plain_time(each.at), plain_time(each.edge))
+        for each in observations
     ]  # fmt: skip
-    return small(spark, rows, _SCHEMA)
+    return duck.small(OBSERVED, rows)
 
 
-def _look(row: Mapping[str, Any], means: Means, as_of: datetime) -> Look:
+def _observation(row: Mapping[str, Any], means: Means, as_of: datetime) -> AxisObservation:
     cuts = list(_cuts(row["table_name"], row["axis"], means))
-    trials = of_table(means.trials, row["table_name"], row["axis"])
-    status = "bad" if any(trial.verdict == BAD for trial in trials) else row["status"]
+    checks = of_table(means.trials, row["table_name"], row["axis"])
+    status = "bad" if any(check.verdict == BAD for check in checks) else row["status"]
     at = min((cut.start for cut in cuts), default=as_of)
     edge = min((cut.start - cut.margin for cut in cuts), default=None)
     unsure = row["undecided"] + row["uncovered"]
-    return Look(row["table_name"], row["axis"], status, at, edge, unsure)
+    return AxisObservation(row["table_name"], row["axis"], status, at, edge, unsure)
 
 
 def _cuts(table: str, axis: str, means: Means) -> Iterator[Cut]:
-    """The pictures that a verdict on this axis rests on: the oldest decides how much it can say."""
+    """The cuts that a verdict on this axis rests on: the oldest decides how much it can say."""
     if table in means.storage_cuts:
         yield means.storage_cuts[table]
     if axis in METASTORE_AXES:

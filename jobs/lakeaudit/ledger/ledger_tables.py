@@ -1,23 +1,31 @@
 """The ledger's tables in Delta: what is known, what is still open, and the writing of what a run changed.
 
-Transitions are appended before the rows of `discrepancies` they tell of. A run that was killed in between left
-transitions that never took effect: the next one to write here takes them out first.
+Transitions are appended before the rows of `discrepancies` they belong to. A run that was killed in between left
+transitions that never took effect: the next one to write here removes them first.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow.dataset import Expression
 
 from lakeaudit.ledger.axis_observation import RECHECKED
-from lakeaudit.ledger.settle import TRANSITIONS as TOLD
+from lakeaudit.ledger.settle import TRANSITIONS as WITH_TRANSITION
 from lakeaudit.ledger.update_ledger import Changes
-from lakeaudit.pipeline.dataframes import computed
 from lakeaudit.results.read import UNRESOLVED
 from lakeaudit.results.write import ResultsWriter
+from lakeaudit.runtime import duck
+from lakeaudit.runtime.duck import Connection, Relation, Rows
+from lakeaudit.schemas import KNOWN, RESULTS, without_zone
+
+ABANDONED = "the process was killed; no final status was written"
+"""The error of a run that was killed."""
+
+_ID = pa.schema([("discrepancy_id", pa.string())])
 
 
 @dataclass(frozen=True)
@@ -25,7 +33,7 @@ class Standing:
     """Discrepancies by state, and the ids of those that a person has accepted until later than now (None: no such)."""
 
     states: Mapping[str, int]
-    accepted: DataFrame | None = None
+    accepted: pa.Table | None = None
 
 
 class LedgerTables:
@@ -33,76 +41,132 @@ class LedgerTables:
 
     def __init__(self, writer: ResultsWriter) -> None:
         self._writer = writer
+        self._results = writer.results
 
-    def rows(self) -> DataFrame:
-        """The lake's rows of DISCREPANCIES."""
-        return self._writer.rows("discrepancies")
+    def rows(self, con: Connection, findings: Rows) -> Relation:
+        """The lake's rows of DISCREPANCIES that are not resolved, or that the findings are about, held by `con`.
 
-    def still_open(self, tables: Collection[str], run_id: str) -> DataFrame | None:
-        """Files of these tables to look at again; None without any.
+        Times are without a zone.
+        """
+        found = duck.table(duck.query(con, "SELECT DISTINCT discrepancy_id FROM input", input=findings))
+        again = pc.field("discrepancy_id").isin(found.column("discrepancy_id").combine_chunks())
+        wanted = pc.field("state").isin(UNRESOLVED)
+        return duck.hold(con, self._reader("discrepancies", wanted | again if found.num_rows else wanted))
 
-        Columns: discrepancy_id, axis, judged_table, bucket, key, known_at: the evidence that first showed it to
-        another run than this one, which may have been killed and is run again.
+    def still_open(self, tables: Collection[str], run_id: str) -> pa.Table | None:
+        """Files of these tables to look at again, as rows of KNOWN; None without any.
+
+        known_at is null where only this very run found it, which may have been killed and is run again.
         """
         wanted = (
-            F.col("axis").isin(*RECHECKED)
-            & (F.col("subject_type") == "file")
-            & F.col("state").isin(*UNRESOLVED)
-            & F.col("table_name").isin(*tables)
+            pc.field("axis").isin(RECHECKED)
+            & (pc.field("subject_type") == "file")
+            & pc.field("state").isin(UNRESOLVED)
+            & pc.field("table_name").isin(list(tables))
         )
-        of_table = F.col("table_name").alias("judged_table")
-        back_again = (F.col("state") == "pending") & (F.col("last_run_id") == run_id)
-        by_this_run = F.coalesce((F.col("first_run_id") == run_id) | back_again, F.lit(False))
-        known_at = F.when(~by_this_run, F.col("first_seen_at")).alias("known_at")
-        names = ("discrepancy_id", "axis", of_table, "bucket", "key", known_at)
-        found = computed(self.rows().filter(wanted).select(*names))
-        return None if found.isEmpty() else found
+        columns = ("discrepancy_id", "axis", "table_name", "bucket", "key", "state", "first_seen_at", "first_run_id",
+                   "last_run_id")  # fmt: skip
+        found = self._reader("discrepancies", wanted, columns).read_all()
+        if not found.num_rows:
+            return None
+        back_again = pc.and_kleene(
+            pc.equal(found["state"], "pending"), pc.equal(found["last_run_id"], run_id)
+        )
+        by_this_run = pc.fill_null(pc.or_kleene(pc.equal(found["first_run_id"], run_id), back_again), False)
+        known_at = pc.if_else(by_this_run, pa.scalar(None, pa.timestamp("us")), found["first_seen_at"])
+        named = {
+            "judged_table": found["table_name"],
+            "known_as": found["discrepancy_id"],
+            "known_at": known_at,
+        }
+        arrays = [named[name] if name in named else found[name] for name in KNOWN.names]
+        return pa.Table.from_arrays(arrays, schema=KNOWN)
 
-    def found_since(self, asked: DataFrame) -> DataFrame:
-        """The newest evidence on which any run found each discrepancy: discrepancy_id, l_found_at."""
-        first = asked.agg(F.to_date(F.min("l_last_evidence_at"))).first()
-        since = F.col("as_of_date") >= F.lit(first[0] if first else None)
-        columns = ("run_id", "discrepancy_id", "confirmation")
-        found = self._writer.rows("findings").filter(since).select(*columns).join(asked, "discrepancy_id")
-        cuts = self._writer.rows("coverage").select("run_id", "table_name", "axis", "storage_cut_from")
-        runs = self._writer.rows("runs").select("run_id", "as_of")
-        dated = found.join(cuts, ["run_id", "table_name", "axis"], "left").join(runs, "run_id", "left")
-        at = F.when(F.col("confirmation") == "live", F.col("as_of")).otherwise(
-            F.coalesce("storage_cut_from", "as_of")
+    def found_since(self, con: Connection, ended: Relation) -> Relation:
+        """The newest evidence on which any run found each discrepancy: discrepancy_id, l_found_at.
+
+        Args:
+            con: holds the answer.
+            ended: discrepancy_id, table_name, axis, l_last_evidence_at.
+        """
+        found = duck.hold(con, self._found_again(con, ended))
+        runs = [
+            row["run_id"] for row in duck.rows_of(duck.query(con, "SELECT DISTINCT run_id FROM f", f=found))
+        ]
+        of_runs = pc.field("run_id").isin(pa.array(runs, pa.string()))
+        sql = """
+            SELECT discrepancy_id, max(CASE WHEN confirmation = 'live' THEN as_of ELSE coalesce(storage_cut_from, as_of)
+                END) AS l_found_at
+            FROM found LEFT JOIN cuts USING (run_id, table_name, axis) LEFT JOIN runs USING (run_id)
+            GROUP BY discrepancy_id"""
+        cuts = self._reader("coverage", of_runs, ("run_id", "table_name", "axis", "storage_cut_from"))
+        dated = duck.query(
+            con, sql, found=found, cuts=cuts, runs=self._reader("runs", of_runs, ("run_id", "as_of"))
         )
-        return dated.groupBy("discrepancy_id").agg(F.max(at).alias("l_found_at"))
+        return duck.hold(con, dated)
+
+    def _found_again(self, con: Connection, ended: Relation) -> Relation:
+        """Findings about these discrepancies from the day on that the oldest of them was last found."""
+        (first,) = duck.rows_of(
+            duck.query(con, "SELECT min(l_last_evidence_at) AS at FROM input", input=ended)
+        )
+        since = first["at"].date() if first["at"] else date.max
+        columns = ("run_id", "discrepancy_id", "confirmation")
+        findings = self._reader("findings", pc.field("as_of_date") >= pa.scalar(since), columns)
+        sql = """
+            SELECT run_id, discrepancy_id, confirmation, table_name, axis
+            FROM findings JOIN ended USING (discrepancy_id)"""
+        return duck.query(con, sql, findings=findings, ended=ended)
 
     def publish(self, changes: Changes) -> None:
         """Write what a run changed, and nothing else."""
         if not changes.counts:
             return
-        if changes.counts.keys() & TOLD.keys():
+        if changes.counts.keys() & WITH_TRANSITION.keys():
             self._writer.append("transitions", changes.transitions)
         self._writer.replace_rows("discrepancies", changes.discrepancies, "discrepancy_id")
 
     def standing(self, now: datetime) -> Standing:
         """How the ledger stands."""
-        accepted = F.coalesce(F.col("ack_until") > F.lit(now), F.lit(False))
-        rows = self.rows().select("discrepancy_id", "state", accepted.alias("accepted"))
-        counts = [row.asDict() for row in rows.groupBy("state", "accepted").count().collect()]
         states: dict[str, int] = {}
-        for row in counts:
-            states[row["state"]] = states.get(row["state"], 0) + row["count"]
-        any_accepted = any(row["accepted"] for row in counts)
-        return Standing(states, rows.filter("accepted").select("discrepancy_id") if any_accepted else None)
+        for batch in self._batches("discrepancies", pc.scalar(True), ("state",)):
+            for row in pc.value_counts(batch.column("state")).to_pylist():
+                states[row["values"]] = states.get(row["values"], 0) + row["counts"]
+        until = pc.field("ack_until") > pa.scalar(now, pa.timestamp("us", "UTC"))
+        accepted = pa.Table.from_batches(self._batches("discrepancies", until, _ID.names), _ID)
+        return Standing(states, accepted if accepted.num_rows else None)
 
-    def bury(self, killed: Sequence[Mapping[str, Any]], now: datetime) -> None:
-        """Call killed runs failed, and take out their transitions that the ledger never knew."""
-        if not killed:
+    def fail_abandoned_runs(self, runs: Sequence[Mapping[str, Any]], now: datetime) -> None:
+        """Set runs that were killed to failed, and remove their transitions that never reached the ledger."""
+        if not runs:
             return
-        told = self._writer.rows("transitions").filter(
-            F.col("run_id").isin([run["run_id"] for run in killed])
-        )
-        known = self.rows().select("discrepancy_id", F.col("last_run_id").alias("run_id"))
-        lost = computed(told.join(known, ["discrepancy_id", "run_id"], "left_anti").select("transition_id"))
-        if not lost.isEmpty():
+        ids = pa.array([run["run_id"] for run in runs], pa.string())
+        lost = self._lost_transitions(ids)
+        if lost.num_rows:
             self._writer.remove_rows("transitions", lost, "transition_id")
-        for run in killed:
-            self._writer.put_run(
-                {**run, "status": "failed", "finished_at": now, "error": "it ended without a word"}
-            )
+        for run in runs:
+            self._writer.put_run({**run, "status": "failed", "finished_at": now, "error": ABANDONED})
+
+    def _lost_transitions(self, runs: pa.Array) -> pa.Table:
+        """Transitions of these runs whose discrepancy was not changed by the same run in the ledger."""
+        of_runs = pc.field("run_id").isin(runs)
+        written = self._reader(
+            "transitions", of_runs, ("transition_id", "discrepancy_id", "run_id")
+        ).read_all()
+        by_them = pc.field("last_run_id").isin(runs)
+        changed = self._reader("discrepancies", by_them, ("discrepancy_id", "last_run_id")).read_all()
+        return written.join(
+            changed, ["discrepancy_id", "run_id"], ["discrepancy_id", "last_run_id"], join_type="left anti"
+        )
+
+    def _reader(
+        self, table: str, wanted: Expression, columns: Sequence[str] | None = None
+    ) -> pa.RecordBatchReader:
+        """The lake's rows of a result table, times without a zone, streamed."""
+        whole = without_zone(RESULTS[table])
+        schema = whole if columns is None else pa.schema([whole.field(name) for name in columns])
+        batches = (batch.cast(schema) for batch in self._batches(table, wanted, schema.names))
+        return pa.RecordBatchReader.from_batches(schema, batches)
+
+    def _batches(self, table: str, wanted: Expression, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        return self._results.batches(table, wanted, columns)

@@ -1,11 +1,10 @@
-"""Recall: what earlier runs left that this one has to know before it judges."""
+"""Loads what earlier runs left that this one has to know before it judges: open files, and tables of newer runs."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+import pyarrow as pa
 
 from lakeaudit.compare.findings import Stamp
 from lakeaudit.ledger.ledger_tables import LedgerTables
@@ -19,25 +18,17 @@ class Memory:
     `still_open` is that of `LedgerTables.still_open`; `overtaken` names the newer run by table.
     """
 
-    still_open: DataFrame | None = None
+    still_open: pa.Table | None = None
     overtaken: Mapping[str, str] = field(default_factory=dict)
 
-    def recalled(self, verdicts: DataFrame) -> DataFrame:
-        """Verdict rows with the discrepancy that is still open there: its id `known_as`, its evidence `known_at`."""
-        if self.still_open is None:
-            nothing = {"known_as": F.lit(None).cast("string"), "known_at": F.lit(None).cast("timestamp")}
-            return verdicts.withColumns(nothing)
-        known = self.still_open.withColumnRenamed("discrepancy_id", "known_as")
-        return verdicts.join(known, ["axis", "judged_table", "bucket", "key"], "left")
 
-
-def recall(ledger: LedgerTables, past: Results, tables: Collection[str], stamp: Stamp) -> Memory:
+def load_open(ledger: LedgerTables, past: Results, tables: Collection[str], stamp: Stamp) -> Memory:
     """The memory for a run's audit of these tables."""
     return Memory(ledger.still_open(tables, stamp.run_id), overtaken(past, stamp.as_of))
 
 
 def overtaken(past: Results, as_of: datetime) -> dict[str, str]:
-    """The newest published run that looked at each table after `as_of`."""
+    """The newest published run that judged each table by evidence from after `as_of`."""
     newer = [run for run in past.runs() if run["status"] in PUBLISHED and run["as_of"] > as_of]
     return {
         row["table_name"]: run["run_id"]
@@ -47,6 +38,6 @@ def overtaken(past: Results, as_of: datetime) -> dict[str, str]:
     }
 
 
-def killed(past: Results) -> list[Row]:
-    """Runs that ended without a word: whoever holds the lease knows that none of them is alive."""
+def abandoned_runs(past: Results) -> list[Row]:
+    """Runs whose process was killed: whoever holds the lease knows that none of them is alive."""
     return [run for run in past.runs() if run["status"] == "running"]

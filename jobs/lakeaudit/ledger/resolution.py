@@ -1,42 +1,40 @@
-"""Said: in what words a run tells of a subject that it does not find wrong any more."""
-
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+"""Resolutions: why a discrepancy ends, by what a run says of a subject that it does not find wrong any more."""
 
 from lakeaudit.compare.rules import NONE
+from lakeaudit.runtime import duck
+from lakeaudit.runtime.duck import Connection, Relation, Rows
 
 RESTORED, REMOVED, MENDED, ACCEPTED, RETIRED = (
     "restored", "reference_removed", "metastore_mended", "accepted", "retired",
 )  # fmt: skip
 """Resolutions. `reference_removed`: closed, and NOT restored."""
 
+OF_VERDICT = f"""CASE
+    WHEN outcome = 'ignored' THEN '{ACCEPTED}'
+    WHEN outcome = 'consistent' AND axis = 'metastore' THEN '{MENDED}'
+    WHEN outcome = 'consistent' AND starts_with(rule, 'content.history_') THEN '{REMOVED}'
+    WHEN outcome = 'consistent' THEN '{RESTORED}' END"""
+"""SQL: the resolution that a verdict row gives; null where it says neither right nor wrong."""
 
-def words(judged: DataFrame) -> DataFrame:
-    """What the run says of known subjects, from verdict rows with `known_as`: discrepancy_id, n_said, n_live."""
-    known = judged.filter(F.col("known_as").isNotNull() & (F.col("outcome") != NONE))
-    live = F.coalesce(F.col("l_confirmation") == "live", F.lit(False))
-    return known.select(
-        F.col("known_as").alias("discrepancy_id"), said().alias("n_said"), live.alias("n_live")
-    )
+OF_NO_VERDICT = f"""CASE
+    WHEN axis = 'content' AND held.subject_type = 'file' AND coalesce(held.category <> 'log', true) THEN '{REMOVED}'
+    WHEN starts_with(axis, 'metastore') THEN '{MENDED}'
+    ELSE '{RESTORED}' END"""
+"""SQL: the resolution where there is no verdict: a file that no table lists and no store enters has none any more.
 
-
-def said() -> Column:
-    """The resolution that a verdict row speaks for; null where it says neither right nor wrong."""
-    consistent = F.col("outcome") == "consistent"
-    return (
-        F.when(F.col("outcome") == "ignored", ACCEPTED)
-        .when(consistent & (F.col("axis") == "metastore"), MENDED)
-        .when(consistent & F.col("rule").startswith("content.history_"), REMOVED)
-        .when(consistent, RESTORED)
-    )
+Columns read: axis, and the ledger row `held`.
+"""
 
 
-def said_by_silence() -> Column:
-    """The resolution where no verdict speaks: a file that no table lists and no store enters has none any more.
+def resolutions(con: Connection, judged: Rows) -> Relation:
+    """What the run says of known subjects: discrepancy_id, n_resolution (null: nothing), n_live (looked at now).
 
-    Columns read: axis, and the ledger row `held`.
+    Args:
+        con: where it is computed.
+        judged: verdict rows: known_as (null: not in the ledger), axis, rule, outcome, l_confirmation.
     """
-    listed = (F.col("axis") == "content") & (F.col("held.subject_type") == "file")
-    of_log = F.coalesce(F.col("held.category") == "log", F.lit(False))
-    in_store = F.col("axis").startswith("metastore")
-    return F.when(listed & ~of_log, REMOVED).when(in_store, MENDED).otherwise(RESTORED)
+    sql = f"""
+        SELECT known_as AS discrepancy_id, {OF_VERDICT} AS n_resolution,
+            coalesce(l_confirmation = 'live', false) AS n_live
+        FROM judged WHERE known_as IS NOT NULL AND outcome <> {duck.literal(NONE)}"""
+    return duck.query(con, sql, judged=judged)

@@ -1,8 +1,8 @@
-"""Settle: what becomes of each discrepancy when a run's findings and coverage meet the ledger. Pure.
+"""The rules by which a run's findings and coverage change each discrepancy of the ledger. Pure.
 
 A SETTLE row is everything known of one discrepancy: its ledger row (`l_`), the run's finding (`r_`), what the run says
-of the subject otherwise (`n_`) and how well its table and axis were looked at (`a_`). The rules are a table as in
-`compare/rules.py`: first match wins, and its verdict is an action.
+of a subject that it did not find (`n_resolution`, `n_live`, `n_evidence_at`) and the observation of its table and axis
+(`a_`). The rules are a table as in `compare/rules.py`: the first match wins, and its verdict is an action.
 """
 
 from collections.abc import Mapping
@@ -11,8 +11,8 @@ from typing import Any
 from lakeaudit.compare.expr import Expr, Row, col, evaluate, first_known, latest, lit
 from lakeaudit.compare.rules import Rule, judge
 
-KEEP, PEND, OPEN, REOPEN, REFRESH = "keep", "pend", "open", "reopen", "refresh"
-ESCALATE, RECLASSIFY, RESOLVE, FORGET = "escalate", "reclassify", "resolve", "forget"
+NO_CHANGE, SET_PENDING, OPEN, REOPEN, REFRESH = "no_change", "set_pending", "open", "reopen", "refresh"
+ESCALATE, RECLASSIFY, RESOLVE, DISCARD = "escalate", "reclassify", "resolve", "discard"
 
 TRANSITIONS = {
     OPEN: "opened",
@@ -21,7 +21,7 @@ TRANSITIONS = {
     RECLASSIFY: "reclassified",
     RESOLVE: "resolved",
 }
-"""What people may be told; an action that is not here changes the ledger in silence."""
+"""Transitions by action; an action that is not here changes the ledger without one."""
 
 FACTS: dict[str, Expr] = {
     name: fact.sure()
@@ -39,10 +39,10 @@ FACTS: dict[str, Expr] = {
         "worse": col("l_rank") > col("r_rank"),
         "other": col("r_kind").differs(col("l_kind")) | col("r_severity").differs(col("l_severity")),
         "grown": col("r_grown"),
-        "said": col("n_said").known(),
-        "said_live": col("n_live"),
+        "answered": col("n_resolution").known(),
+        "answered_live": col("n_live"),
         # the cut began, less its margin, after the discrepancy was last found
-        "seen_since": col("a_edge") > latest(col("l_last_evidence_at"), col("l_found_at")),
+        "observed_since": col("a_edge") > latest(col("l_last_evidence_at"), col("l_found_at")),
     }.items()
 }
 
@@ -52,44 +52,44 @@ def _rule(name: str, when: str, action: str, because: str) -> Rule:
 
 
 RULES = (
-    _rule("not_audited", "!audited", KEEP, "this run did not judge its table and axis, or a newer one has"),
-    _rule("new", "found !known !confirmed", PEND, "one cut alone may be wrong"),
+    _rule("not_audited", "!audited", NO_CHANGE, "this run did not judge its table and axis, or a newer one has"),
+    _rule("new", "found !known !confirmed", SET_PENDING, "one cut alone may be wrong"),
     _rule("new_confirmed", "found !known", OPEN, "seen for the first time, and confirmed live"),
-    _rule("stale", "found resolved !since_end", KEEP, "evidence from before its resolution says nothing new"),
-    _rule("back", "found resolved !confirmed", PEND, "found again by one cut"),
+    _rule("stale", "found resolved !since_end", NO_CHANGE, "evidence from before its resolution says nothing new"),
+    _rule("back", "found resolved !confirmed", SET_PENDING, "found again by one cut"),
     _rule("back_confirmed", "found resolved opened_before", REOPEN, "found again, and confirmed live"),
     _rule("late", "found resolved", OPEN, "was never told before it went away, now it is confirmed"),
-    _rule("same_cut", "found pending !confirmed !newer", KEEP, "a cut confirms nothing of itself"),
+    _rule("same_cut", "found pending !confirmed !newer", NO_CHANGE, "a cut confirms nothing of itself"),
     _rule("again", "found pending opened_before", REOPEN, "confirmed live or by a second cut"),
     _rule("second", "found pending", OPEN, "confirmed live or by a second cut"),
-    _rule("older", "found !newer", KEEP, "an older cut says nothing new"),
+    _rule("older", "found !newer", NO_CHANGE, "an older cut says nothing new"),
     _rule("worse", "found worse", ESCALATE, "its severity rose"),
     _rule("other", "found other", RECLASSIFY, "it is of another kind or severity now"),
     _rule("grown", "found grown", REFRESH, "its files, rows or bytes are others now"),
-    _rule("still", "found", KEEP, "nothing changed"),
-    _rule("nothing", "!known", KEEP, "nothing was ever found, and nothing is"),
-    _rule("closed", "resolved", KEEP, "it stays resolved"),
-    _rule("untold", "!said", KEEP, "nothing was said of it: not to be found is no proof that all is well"),
-    _rule("forget_live", "pending said_live", FORGET, "nobody was told of it, and it went away"),
-    _rule("live", "said_live", RESOLVE, "looked at now"),
-    _rule("partial", "!complete", KEEP, "only a complete look may resolve"),
-    _rule("too_early", "!seen_since", KEEP, "the cut began before it was last found"),
-    _rule("forget", "pending", FORGET, "nobody was told of it, and it went away"),
+    _rule("still", "found", NO_CHANGE, "nothing changed"),
+    _rule("nothing", "!known", NO_CHANGE, "nothing was ever found, and nothing is"),
+    _rule("closed", "resolved", NO_CHANGE, "it stays resolved"),
+    _rule("unanswered", "!answered", NO_CHANGE, "nothing was said of it: not to be found is no proof that all is well"),
+    _rule("discard_live", "pending answered_live", DISCARD, "nobody was told of it, and it went away"),
+    _rule("live", "answered_live", RESOLVE, "looked at now"),
+    _rule("partial", "!complete", NO_CHANGE, "only a complete look may resolve"),
+    _rule("too_early", "!observed_since", NO_CHANGE, "the cut began before it was last found"),
+    _rule("discard", "pending", DISCARD, "nobody was told of it, and it went away"),
     _rule("resolve", "", RESOLVE, "a later cut says so"),
-)
+)  # fmt: skip
 
-ENDED_BY_CUT = frozenset(("settle.forget", "settle.resolve"))
-"""Rules that hold only if no newer evidence than the ledger's found it: `l_found_at` is asked for these alone."""
+ENDED_BY_CUT = frozenset(("settle.discard", "settle.resolve"))
+"""Rules that hold only if no newer evidence than the ledger's found it: `l_found_at` is loaded for these alone."""
 
 _NOTHING = lit(None)
-FOUND = (PEND, OPEN, REOPEN, ESCALATE, RECLASSIFY, REFRESH)
+FOUND = (SET_PENDING, OPEN, REOPEN, ESCALATE, RECLASSIFY, REFRESH)
 """Actions after which the ledger row shows the run's finding."""
-_ANEW = (PEND, REOPEN, ESCALATE, RECLASSIFY)
+_ANEW = (SET_PENDING, REOPEN, ESCALATE, RECLASSIFY)
 """What a person accepted before was something else."""
-_ENDED = (RESOLVE, FORGET)
+_ENDED = (RESOLVE, DISCARD)
 
 NEXT: dict[str, dict[str, Expr]] = {
-    "state": {PEND: lit("pending")}
+    "state": {SET_PENDING: lit("pending")}
     | dict.fromkeys((OPEN, REOPEN, ESCALATE, RECLASSIFY), lit("open"))
     | dict.fromkeys(_ENDED, lit("resolved")),
     "kind": dict.fromkeys(FOUND, col("r_kind")),
@@ -99,7 +99,7 @@ NEXT: dict[str, dict[str, Expr]] = {
     | dict.fromkeys(_ENDED, col("n_evidence_at")),
     "opened_at": dict.fromkeys((OPEN, REOPEN), col("now")),
     "resolved_at": dict.fromkeys(FOUND, _NOTHING) | dict.fromkeys(_ENDED, col("now")),
-    "resolution": dict.fromkeys(FOUND, _NOTHING) | dict.fromkeys(_ENDED, col("n_said")),
+    "resolution": dict.fromkeys(FOUND, _NOTHING) | dict.fromkeys(_ENDED, col("n_resolution")),
     "reopened": {OPEN: first_known(col("l_reopened"), 0), REOPEN: first_known(col("l_reopened"), 0) + lit(1)},
     "first_run_id": dict.fromkeys(FOUND, first_known(col("l_first_run_id"), col("run_id"))),
     "last_run_id": dict.fromkeys((*FOUND, *_ENDED), col("run_id")),

@@ -1,6 +1,6 @@
-"""Remember: a run's findings and looks meet the ledger. Changed ledger rows and their transitions come out.
+"""Updates the ledger by a run's findings and observations: changed ledger rows and their transitions come out.
 
-The rules are those of `settle`; here they are asked of frames.
+The rules are those of `settle`; here DuckDB applies them to all discrepancies at once. Times are without a zone.
 """
 
 from collections import Counter
@@ -8,25 +8,25 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+import pyarrow as pa
 
 from lakeaudit.compare.classify import ruled
-from lakeaudit.compare.expr import Expr, sql
-from lakeaudit.compare.findings import Stamp, digest
-from lakeaudit.compare.verdicts import severity_rank
+from lakeaudit.compare.expr import Expr, duck_sql
+from lakeaudit.compare.findings import Stamp
+from lakeaudit.kinds import SEVERITIES
 from lakeaudit.ledger import settle
-from lakeaudit.ledger.axis_observation import Look, look_frame
-from lakeaudit.ledger.resolution import RETIRED, said_by_silence
-from lakeaudit.pipeline.dataframes import computed
-from lakeaudit.schemas import DISCREPANCIES, LEDGER, OF_FINDING, TRANSITIONS, conform
+from lakeaudit.ledger.axis_observation import AxisObservation, observation_rows
+from lakeaudit.ledger.resolution import OF_NO_VERDICT, RETIRED
+from lakeaudit.runtime import duck
+from lakeaudit.runtime.duck import Connection, Relation, Rows
+from lakeaudit.schemas import DISCREPANCIES, LEDGER, OF_FINDING, TRANSITIONS, plain_time, without_zone
 
 CONFIRMED = ("live", "sample", "not_needed")
 """Confirmations after which one cut is enough."""
 
 _AT_STAKE = ("files", "rows_at_stake", "bytes_at_stake", "recoverable", "recoverable_until")
 
-FoundSince = Callable[[DataFrame], DataFrame]
+FoundSince = Callable[[Connection, Relation], Rows]
 """Rows (discrepancy_id, table_name, axis, l_last_evidence_at) -> (discrepancy_id, l_found_at).
 
 The newest evidence on which earlier runs found each.
@@ -35,11 +35,11 @@ The newest evidence on which earlier runs found each.
 
 @dataclass(frozen=True)
 class Seen:
-    """What a run saw: FINDINGS, its words on known subjects (discrepancy_id, n_said, n_live), and its looks."""
+    """What a run saw: FINDINGS, the resolutions of known subjects (see `resolution.resolutions`), its observations."""
 
-    findings: DataFrame
-    words: DataFrame
-    looks: Sequence[Look]
+    findings: Rows
+    words: Rows
+    observations: Sequence[AxisObservation]
     tables: Collection[str]
     """All that the lake file names."""
 
@@ -48,153 +48,189 @@ class Seen:
 class Changes:
     """What a run changes: rows of DISCREPANCIES and of TRANSITIONS, and how many rows each action changed."""
 
-    discrepancies: DataFrame
-    transitions: DataFrame
+    discrepancies: Rows
+    transitions: Rows
     counts: Mapping[str, int]
 
 
-def remember(ledger: DataFrame, seen: Seen, stamp: Stamp, now: datetime, found_since: FoundSince) -> Changes:
-    """Settle every discrepancy that is not resolved, or was found again."""
-    rows = settle_rows(ledger, seen, stamp, now)
-    acted = computed(_acted(rows))
-    counts = _counted(acted)
-    if counts.keys() & settle.ENDED_BY_CUT:
-        acted = computed(_acted(_last_found(rows, acted, found_since)))
-        counts = _counted(acted)
-    changed = acted.filter(F.col("action") != settle.KEEP)
-    return Changes(_discrepancies(changed), _transitions(changed, stamp), _by_action(counts))
+def update_ledger(
+    con: Connection, ledger: Rows, seen: Seen, stamp: Stamp, now: datetime, found_since: FoundSince
+) -> Changes:
+    """Settle every discrepancy that is not resolved, or was found again.
+
+    Args:
+        con: holds the changes; only rows that change are held.
+        ledger: rows of DISCREPANCIES, at least those that are not resolved and those of the findings; read once.
+        seen: what the run saw.
+        stamp: the run.
+        now: the run's clock reading.
+        found_since: loads the evidence of earlier runs, for the few discrepancies that a cut ends.
+    """
+    changed = _changed(con, settle_rows(con, ledger, seen, stamp, now))
+    if _counted(con, changed).keys() & settle.ENDED_BY_CUT:
+        changed = _without_found_again(con, changed, found_since)
+    counts = _by_action(_counted(con, changed))
+    return Changes(_discrepancies(con, changed), _transitions(con, changed, stamp), counts)
+
+
+def settle_rows(con: Connection, ledger: Rows, seen: Seen, stamp: Stamp, now: datetime) -> Relation:
+    """SETTLE rows: `l_`, `r_`, `n_`, `a_`, and the finding and ledger row they come from (`found`, `held`)."""
+    live = "found.confirmation = 'live'"
+    grown = " OR ".join(f"found.{name} IS DISTINCT FROM held.{name}" for name in _AT_STAKE)
+    of_ledger = ", ".join(f"held.{name} AS l_{name}" for name in settle.NEXT)
+    at = duck.literal(plain_time(now))
+    sql = f"""
+        SELECT rows.*, {duck.literal(stamp.run_id)} AS run_id, {at} AS now, NULL::TIMESTAMP AS l_found_at,
+            {of_ledger}, {_rank("held.severity")} AS l_rank,
+            CASE WHEN {live} THEN {at} WHEN found IS NOT NULL THEN a_evidence_at END AS r_evidence_at,
+            CASE WHEN {live} THEN {at} WHEN found IS NOT NULL THEN a_edge END AS r_edge,
+            found.confirmation IN ({duck.literals(CONFIRMED)}) AS r_confirmed,
+            found.kind AS r_kind, found.severity AS r_severity, {_rank("found.severity")} AS r_rank,
+            ({grown}) AS r_grown, CASE WHEN n_live THEN {at} ELSE a_evidence_at END AS n_evidence_at
+        FROM rows"""
+    return duck.query(con, sql, rows=_with_resolution(con, _observed(con, ledger, seen), seen))
+
+
+def _observed(con: Connection, ledger: Rows, seen: Seen) -> Relation:
+    """Ledger rows and findings by discrepancy, each with the observation of its table and axis."""
+    sql = f"""
+        WITH known AS (SELECT discrepancy_id, {_struct(DISCREPANCIES)} AS held FROM ledger),
+        seen AS (SELECT discrepancy_id, {_struct(OF_FINDING)} AS found FROM findings),
+        joined AS (
+            SELECT discrepancy_id, held, found, coalesce(found.table_name, held.table_name, '') AS table_name,
+                coalesce(found.axis, held.axis) AS axis
+            FROM known FULL JOIN seen USING (discrepancy_id)
+            WHERE found IS NOT NULL OR held.state <> 'resolved')
+        SELECT joined.*, COLUMNS('a_.*') FROM joined LEFT JOIN observations USING (table_name, axis)"""
+    findings = _plain_times(con, seen.findings)
+    observations = observation_rows(seen.observations)
+    return duck.query(
+        con, sql, ledger=_plain_times(con, ledger), findings=findings, observations=observations
+    )
+
+
+def _with_resolution(con: Connection, rows: Relation, seen: Seen) -> Relation:
+    """What the run says of a subject that it did not find.
+
+    Its verdict says it; without one the subject is no more; without a table or an axis to look at, it is retired.
+    """
+    unknown = f"table_name <> '' AND table_name NOT IN ({duck.literals([*seen.tables])})"
+    sql = f"""
+        WITH retiring AS (SELECT *, coalesce(a_off, false) OR ({unknown}) AS retired FROM rows),
+        answers AS (SELECT *, true AS answered FROM words)
+        SELECT retiring.* EXCLUDE (retired, a_audited, a_off), coalesce(a_audited, false) OR retired AS a_audited,
+            CASE WHEN retired THEN '{RETIRED}' WHEN answered THEN n_resolution ELSE {OF_NO_VERDICT} END AS n_resolution,
+            retired OR coalesce(n_live, false) AS n_live
+        FROM retiring LEFT JOIN answers USING (discrepancy_id)"""
+    return duck.query(con, sql, rows=rows, words=seen.words)
+
+
+def acted(con: Connection, rows: Rows) -> Relation:
+    """SETTLE rows with `rule_settle`, its `action` and `reason`, and each ledger column after it (`x_`)."""
+    verdicts = " ".join(_when(rule.id, rule.verdict) for rule in settle.RULES)
+    reasons = " ".join(_when(rule.id, rule.because) for rule in settle.RULES)
+    after = ", ".join(f"{_after(name, changes)} AS x_{name}" for name, changes in settle.NEXT.items())
+    sql = f"""
+        SELECT *, {after} FROM (
+            SELECT *, CASE rule_settle {verdicts} END AS action, CASE rule_settle {reasons} END AS reason
+            FROM decided)"""
+    return duck.query(con, sql, decided=ruled(con, rows, settle.FACTS, {"settle": settle.RULES}))
+
+
+def _when(value: str, then: str) -> str:
+    return f"WHEN {duck.literal(value)} THEN {duck.literal(then)}"
+
+
+def _after(name: str, changes: Mapping[str, Expr]) -> str:
+    cases = " ".join(
+        f"WHEN {duck.literal(action)} THEN {duck_sql(value)}" for action, value in changes.items()
+    )
+    return f"CASE action {cases} ELSE l_{name} END"
+
+
+def _changed(con: Connection, rows: Rows) -> Relation:
+    """The rows that change, held: of the others nothing is needed any more."""
+    sql = f"SELECT * FROM acted WHERE action <> {duck.literal(settle.NO_CHANGE)}"
+    return duck.hold(con, duck.query(con, sql, acted=acted(con, rows)))
+
+
+def _without_found_again(con: Connection, changed: Relation, found_since: FoundSince) -> Relation:
+    """What a cut would end must not have been found by a newer one: those rows are settled again with `l_found_at`."""
+    by_cut = f"rule_settle IN ({duck.literals(sorted(settle.ENDED_BY_CUT))})"
+    ended = duck.query(con, f"SELECT * FROM changed WHERE {by_cut}", changed=changed)
+    asked = ended.project("discrepancy_id, table_name, axis, l_last_evidence_at")
+    derived = ", ".join(
+        ["rule_settle", "action", "reason", "l_found_at", *(f"x_{name}" for name in settle.NEXT)]
+    )
+    sql = f"SELECT ended.* EXCLUDE ({derived}), since.l_found_at FROM ended LEFT JOIN since USING (discrepancy_id)"
+    dated = duck.query(con, sql, ended=ended, since=_plain_times(con, found_since(con, asked)))
+    sql = f"SELECT * FROM changed WHERE NOT {by_cut} UNION ALL BY NAME SELECT * FROM still"
+    return duck.hold(con, duck.query(con, sql, changed=changed, still=_changed(con, dated)))
+
+
+def _counted(con: Connection, changed: Relation) -> dict[str, int]:
+    """How often each rule fired."""
+    sql = "SELECT rule_settle, count(*) AS number FROM changed GROUP BY rule_settle"
+    return {row["rule_settle"]: row["number"] for row in duck.rows_of(duck.query(con, sql, changed=changed))}
 
 
 def _by_action(counts: Mapping[str, int]) -> dict[str, int]:
     actions = {rule.id: rule.verdict for rule in settle.RULES}
     summed: Counter[str] = Counter()
-    for rule, number in counts.items():
+    for rule, number in sorted(counts.items()):
         summed[actions[rule]] += number
-    return {action: number for action, number in summed.items() if action != settle.KEEP}
+    return dict(summed)
 
 
-def _counted(acted: DataFrame) -> dict[str, int]:
-    """Small: the rules that fired."""
-    return {row["rule_settle"]: row["count"] for row in acted.groupBy("rule_settle").count().collect()}
+def _discrepancies(con: Connection, changed: Relation) -> Relation:
+    found = f"action IN ({duck.literals(settle.FOUND)})"
+    latest = {n: f"CASE WHEN {found} THEN found.{n} ELSE held.{n} END" for n in OF_FINDING.names}
+    after = {n: f"x_{n}" for n in LEDGER.names if n != "discrepancy_id"}
+    return duck.conform(con, changed, without_zone(DISCREPANCIES), after | latest)
 
 
-def settle_rows(ledger: DataFrame, seen: Seen, stamp: Stamp, now: datetime) -> DataFrame:
-    """SETTLE rows: `l_`, `r_`, `n_`, `a_`, and the finding and ledger row they come from (`found`, `held`)."""
-    held = ledger.select("discrepancy_id", F.struct(*DISCREPANCIES.names).alias("held"))
-    found = seen.findings.select("discrepancy_id", F.struct(*OF_FINDING.names).alias("found"))
-    both = held.join(found, "discrepancy_id", "full_outer")
-    both = both.filter(F.col("found").isNotNull() | (F.col("held.state") != "resolved"))
-    both = both.withColumns(
-        {name: F.coalesce(f"found.{name}", f"held.{name}") for name in ("table_name", "axis")}
-    )
-    looked = both.withColumn("table_name", F.coalesce("table_name", F.lit("")))
-    looked = looked.join(
-        F.broadcast(look_frame(ledger.sparkSession, seen.looks)), ["table_name", "axis"], "left"
-    )
-    rows = looked.withColumns(_of_run(stamp, now) | _of_ledger()).withColumns(_of_finding())
-    return _with_words(rows, seen)
-
-
-def _of_run(stamp: Stamp, now: datetime) -> dict[str, Column]:
-    return {"run_id": F.lit(stamp.run_id), "now": F.lit(now), "l_found_at": F.lit(None).cast("timestamp")}
-
-
-def _of_ledger() -> dict[str, Column]:
-    named = {f"l_{name}": F.col(f"held.{name}") for name in settle.NEXT}
-    return named | {"l_rank": _rank("held.severity")}
-
-
-def _of_finding() -> dict[str, Column]:
-    """A live check saw storage in this run; whatever else was found rests on the look's picture."""
-    found, live = F.col("found").isNotNull(), F.col("found.confirmation") == "live"
-    grown = [~F.col(f"found.{name}").eqNullSafe(F.col(f"held.{name}")) for name in _AT_STAKE]
-    return {
-        "r_evidence_at": F.when(live, F.col("now")).when(found, F.col("a_evidence_at")),
-        "r_edge": F.when(live, F.col("now")).when(found, F.col("a_edge")),
-        "r_confirmed": F.col("found.confirmation").isin(*CONFIRMED),
-        "r_kind": F.col("found.kind"),
-        "r_severity": F.col("found.severity"),
-        "r_rank": _rank("found.severity"),
-        "r_grown": F.greatest(*grown),
+def _transitions(con: Connection, changed: Relation, stamp: Stamp) -> Relation:
+    """Of the actions that have one; the id is the same whenever the run is run again."""
+    words = " ".join(_when(action, word) for action, word in settle.TRANSITIONS.items())
+    sql = f"SELECT *, CASE action {words} END AS transition FROM changed WHERE action IN ({_TRANSITIONS})"
+    given = {
+        "transition_id": transition_id(),
+        "lake": duck.literal(stamp.lake),
+        "from_kind": "l_kind",
+        "to_kind": "x_kind",
+        "from_severity": "l_severity",
+        "to_severity": "x_severity",
+        "at": "now",
     }
+    return duck.conform(con, duck.query(con, sql, changed=changed), without_zone(TRANSITIONS), given)
 
 
-def _with_words(rows: DataFrame, seen: Seen) -> DataFrame:
-    """What the run says of a subject that it did not find.
-
-    Its verdict says it; without one the subject is no more; without a table or an axis to look at, it is retired.
-    """
-    words = seen.words.withColumn("__judged", F.lit(True))
-    joined = rows.join(words, "discrepancy_id", "left")
-    unknown = (F.col("table_name") != "") & ~F.col("table_name").isin(*seen.tables)
-    retired = F.coalesce(F.col("a_off"), F.lit(False)) | unknown
-    said = F.when(retired, RETIRED).when(F.col("__judged"), F.col("n_said")).otherwise(said_by_silence())
-    live = retired | F.coalesce(F.col("n_live"), F.lit(False))
-    return joined.withColumns(
-        {
-            "n_said": said,
-            "n_live": live,
-            "n_evidence_at": F.when(live, F.col("now")).otherwise(F.col("a_evidence_at")),
-            "a_audited": F.coalesce(F.col("a_audited"), F.lit(False)) | retired,
-        }
-    ).drop("__judged")
+_TRANSITIONS = duck.literals([*settle.TRANSITIONS])
 
 
-def _last_found(rows: DataFrame, acted: DataFrame, found_since: FoundSince) -> DataFrame:
-    """SETTLE rows with `l_found_at`: what a cut would end must not have been found by a newer one."""
-    ended = acted.filter(F.col("rule_settle").isin(*settle.ENDED_BY_CUT))
-    asked = ended.select("discrepancy_id", "table_name", "axis", "l_last_evidence_at")
-    return rows.drop("l_found_at").join(found_since(asked), "discrepancy_id", "left")
+def transition_id() -> str:
+    """SQL: digest(run_id, discrepancy_id, transition)."""
+    return "sha256(concat_ws(chr(0), run_id, discrepancy_id, transition))[1:32]"
 
 
-def _acted(rows: DataFrame) -> DataFrame:
-    """Rows with `action`, its `reason`, and each ledger column after it."""
-    decided = ruled(rows, settle.FACTS, {"settle": settle.RULES})
-    rule = F.col("rule_settle")
-    named = decided.withColumns(
-        {
-            "action": F.coalesce(*[F.when(rule == r.id, F.lit(r.verdict)) for r in settle.RULES]),
-            "reason": F.coalesce(*[F.when(rule == r.id, F.lit(r.because)) for r in settle.RULES]),
-        }
-    )
-    return named.withColumns({f"x_{name}": _after(name, changes) for name, changes in settle.NEXT.items()})
+def _rank(severity: str) -> str:
+    """SQL: 0 for the worst severity; null for none."""
+    cases = " ".join(f"WHEN {duck.literal(name)} THEN {rank}" for rank, name in enumerate(SEVERITIES))
+    return f"CASE WHEN {severity} IS NOT NULL THEN CASE {severity} {cases} ELSE {_UNKNOWN_RANK} END END"
 
 
-def _after(name: str, changes: Mapping[str, Expr]) -> Column:
-    cases = " ".join(f"WHEN '{action}' THEN {sql(value)}" for action, value in changes.items())
-    return F.expr(f"CASE action {cases} ELSE `l_{name}` END")
+_UNKNOWN_RANK = 9
 
 
-def _discrepancies(changed: DataFrame) -> DataFrame:
-    found = F.col("action").isin(*settle.FOUND)
-    latest = {n: F.when(found, F.col(f"found.{n}")).otherwise(F.col(f"held.{n}")) for n in OF_FINDING.names}
-    after = {n: F.col(f"x_{n}") for n in LEDGER.names if n != "discrepancy_id"}
-    columns = [column.alias(name) for name, column in (after | latest).items()]
-    return conform(changed.select("discrepancy_id", *columns), DISCREPANCIES)
+def _struct(schema: pa.Schema) -> str:
+    return f"struct_pack({', '.join(f'{name} := {name}' for name in schema.names)})"
 
 
-def _transitions(changed: DataFrame, stamp: Stamp) -> DataFrame:
-    """Only what people may be told; the id is the same whenever the run is run again."""
-    word = F.coalesce(*[F.when(F.col("action") == a, F.lit(w)) for a, w in settle.TRANSITIONS.items()])
-    told = changed.withColumn("transition", word).filter(F.col("transition").isNotNull())
-    named = told.withColumns(
-        {
-            "transition_id": transition_id(),
-            "lake": F.lit(stamp.lake),
-            "from_kind": F.col("l_kind"),
-            "to_kind": F.col("x_kind"),
-            "from_severity": F.col("l_severity"),
-            "to_severity": F.col("x_severity"),
-            "at": F.col("now"),
-        }
-    )
-    return conform(named, TRANSITIONS)
-
-
-def transition_id() -> Column:
-    """digest(run_id, discrepancy_id, transition)."""
-    return digest("run_id", "discrepancy_id", "transition")
-
-
-def _rank(column: str) -> Column:
-    return F.when(F.col(column).isNotNull(), severity_rank(column))
+def _plain_times(con: Connection, rows: Rows) -> Relation:
+    """Times with a zone lose it, as UTC: DuckDB would compare the two kinds by the machine's calendar."""
+    given = duck.relation(con, rows)
+    zoned = [name for name, kind in zip(given.columns, given.types, strict=True) if "TIME ZONE" in str(kind)]
+    if not zoned:
+        return given
+    plain = ", ".join(f"{name} AT TIME ZONE 'UTC' AS {name}" for name in zoned)
+    return given.project(f"* REPLACE ({plain})")

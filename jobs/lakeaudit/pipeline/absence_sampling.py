@@ -1,105 +1,99 @@
-"""Trial: where more is missing than may be believed, a sample is looked at first."""
+"""Absence sampling: where more is missing than may be believed, a sample is looked at first."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F
+import pyarrow as pa
 
 from lakeaudit.compare.ceiling import ABSENCES, LEAST, Missing, Trial
 from lakeaudit.pipeline import live_check
-from lakeaudit.pipeline.audit_context import Bench
-from lakeaudit.pipeline.dataframes import computed, small
+from lakeaudit.pipeline.audit_context import AuditContext
+from lakeaudit.runtime import duck
+from lakeaudit.runtime.duck import Connection, Relation, Rows
 
-_GROUP = ("judged_table", "role", "source")
+_GROUP = "judged_table, role, source"
+_ROLE = "CASE kind " + " ".join(f"WHEN '{kind}' THEN '{role}'" for kind, role in ABSENCES.items()) + " END"
+
+Counts = Mapping[tuple[str, str], int]
 
 
-def tried(bench: Bench, suspects: DataFrame, world: DataFrame) -> list[Trial]:
-    """The trials of every source that lacks too much of a table, from judged suspects and all PAIR rows."""
-    absent = _absent(suspects)
-    counts = absent.groupBy(*_GROUP).count().filter(F.col("count") >= LEAST).collect()
+def sample_absences(audit: AuditContext, suspects: Rows, claimed: Rows) -> list[Trial]:
+    """The trials of every source that lacks too much of a table, from judged suspects and what sources should hold."""
+    con = audit.con
+    absent = duck.hold(con, _absent(con, suspects))
+    many = f"SELECT {_GROUP}, count(*) AS files FROM input GROUP BY {_GROUP} HAVING count(*) >= {LEAST}"
+    counts = duck.rows_of(duck.query(con, many, input=absent))
     if not counts:
         return []
-    claimed = {(row["judged_table"], row["source"]): row["count"] for row in _claimed(world).collect()}
-    labels = {info.id: f"{info.kind} {info.location}" for info in bench.observed.infos}
-    found = [_missing(row.asDict(), claimed, labels) for row in counts]
-    over = [missing for missing in found if missing.over(bench.lake.ceiling.share)]
-    may_look = {table.name for table in bench.scope if bench.confirms(table)}
-    asked = [missing for missing in over if missing.table in may_look]
-    looked = _looked(bench, absent, asked) if asked else {}
-    return [looked.get((m.table, m.source)) or Trial(m) for m in over]
+    should_hold = _counted(con, claimed, "sum(files)")
+    labels = {info.id: f"{info.kind} {info.location}" for info in audit.observed.infos}
+    missing = [_missing(row, should_hold, labels) for row in counts]
+    over = [each for each in missing if each.over(audit.lake.ceiling.share)]
+    may_look = audit.limits()
+    asked = [each for each in over if each.table in may_look]
+    trials = _looked_at(audit, absent, asked) if asked else {}
+    return [trials.get((m.table, m.source)) or Trial(m) for m in over]
 
 
-def _missing(
-    row: dict[str, Any], claimed: Mapping[tuple[str, str], int], labels: Mapping[str, str]
-) -> Missing:
+def _missing(row: Mapping[str, Any], should_hold: Counts, labels: Mapping[str, str]) -> Missing:
     table, source = row["judged_table"], row["source"]
-    return Missing(table, source, row["role"], row["count"], claimed[table, source], labels[source])
+    return Missing(table, source, row["role"], row["files"], should_hold[table, source], labels[source])
 
 
-def _looked(bench: Bench, absent: DataFrame, asked: Sequence[Missing]) -> dict[tuple[str, str], Trial]:
-    sample = computed(sampled(absent, asked, bench.lake.ceiling.sample, bench.stamp.run_id))
-    answers = computed(bench.look(sample.select("bucket", "key").distinct()))
-    again = _absent(bench.again(live_check.with_answers(sample.drop("role", "source"), answers)))
-    live = F.col("l_confirmation") == "live"
-    answered = sample.select(*_GROUP, "bucket", "key").join(
-        answers.filter(live).select("bucket", "key"), ["bucket", "key"]
-    )
-    counts = [_counted(frame) for frame in (sample, answered, again.filter(live))]
+def _looked_at(audit: AuditContext, absent: Rows, asked: Sequence[Missing]) -> dict[tuple[str, str], Trial]:
+    con = audit.con
+    sample = duck.hold(con, sampled(con, absent, asked, audit.lake.ceiling.sample, audit.stamp.run_id))
+    answers = audit.look(duck.table(duck.query(con, "SELECT DISTINCT bucket, key FROM input", input=sample)))
+    bare = duck.query(con, "SELECT * EXCLUDE (role, source) FROM input", input=sample)
+    again = _absent(con, audit.judge_again(live_check.with_answers(con, bare, answers)))
+    answered = """
+        SELECT sample.* FROM sample SEMI JOIN (SELECT * FROM answers WHERE l_confirmation = 'live') live
+            USING (bucket, key)
+    """
+    live = duck.query(con, "SELECT * FROM input WHERE l_confirmation = 'live'", input=again)
+    frames = (sample, duck.query(con, answered, sample=sample, answers=answers), live)
+    counts = [_counted(con, frame, "count(*)") for frame in frames]
     return {
-        (m.table, m.source): Trial(m, *(count.get((m.table, m.source), 0) for count in counts))
-        for m in asked
-    }  # fmt: skip
+        (m.table, m.source): Trial(m, *(count.get((m.table, m.source), 0) for count in counts)) for m in asked
+    }
 
 
-def sampled(absent: DataFrame, asked: Sequence[Missing], size: int, seed: str) -> DataFrame:
+_WANTED = pa.schema([("judged_table", pa.string()), ("role", pa.string()), ("source", pa.string())])
+
+
+def sampled(con: Connection, absent: Rows, asked: Sequence[Missing], size: int, seed: str) -> Relation:
     """Up to `size` rows of each group, in turn from each of its partitions, drawn by the seed."""
-    groups = [(missing.table, missing.role, missing.source) for missing in asked]
-    wanted = small(absent.sparkSession, groups, "judged_table string, role string, source string")
-    drawn = F.xxhash64(F.lit(seed), "bucket", "key")
-    of_partition = Window.partitionBy(*_GROUP, "partition_path").orderBy(drawn, "key")
-    ranked = absent.join(F.broadcast(wanted), [*_GROUP]).withColumn(
-        "__turn", F.row_number().over(of_partition)
+    wanted = duck.small(_WANTED, [(missing.table, missing.role, missing.source) for missing in asked])
+    drawn = f"md5({duck.literal(seed)} || chr(0) || bucket || chr(0) || key)"
+    sql = f"""
+        SELECT * EXCLUDE (turn, drawn) FROM (
+            SELECT *, row_number() OVER (PARTITION BY {_GROUP}, partition_path ORDER BY drawn, key) AS turn
+            FROM (SELECT *, {drawn} AS drawn FROM absent SEMI JOIN wanted USING ({_GROUP})))
+        QUALIFY row_number() OVER (PARTITION BY {_GROUP} ORDER BY turn, drawn, key) <= {size}
+    """
+    return duck.query(con, sql, absent=absent, wanted=wanted)
+
+
+def _absent(con: Connection, rows: Rows) -> Relation:
+    """New findings of absence that no gap forbids, with the role and the source that should hold the file."""
+    sql = f"""
+        SELECT * FROM (SELECT *, {_ROLE} AS role, {source_of()} AS source FROM input WHERE outcome = 'finding')
+        WHERE role IS NOT NULL AND known_at IS NULL AND NOT (role = 'storage' AND held)
+    """
+    return duck.query(con, sql, input=rows)
+
+
+def source_of() -> str:
+    """The source that should hold what a finding of absence misses, as SQL; null for any other finding."""
+    return f"CASE {_ROLE} WHEN 'storage' THEN s_source WHEN 'metastore' THEN m_source END"
+
+
+def _counted(con: Connection, rows: Rows, number: str) -> dict[tuple[str, str], int]:
+    """Small: by table and source."""
+    sql = (
+        f"SELECT judged_table, source, CAST({number} AS BIGINT) AS n FROM input GROUP BY judged_table, source"
     )
-    of_group = Window.partitionBy(*_GROUP).orderBy("__turn", drawn, "key")
-    placed = ranked.withColumn("__place", F.row_number().over(of_group))
-    return placed.filter(F.col("__place") <= size).drop("__turn", "__place")
-
-
-def _absent(rows: DataFrame) -> DataFrame:
-    """New findings of absence that no hole forbids, with the role and the source that should hold the file."""
-    of_storage = F.col("role") == "storage"
-    named = rows.filter(F.col("outcome") == "finding").withColumns({"role": _role(), "source": source_of()})
-    forbidden = of_storage & F.col("held")
-    return named.filter(F.col("role").isNotNull() & F.col("known_at").isNull() & ~forbidden)
-
-
-def source_of() -> Column:
-    """The source that should hold what a finding of absence misses; null for any other finding."""
-    of_store = F.when(_role() == "metastore", F.col("m_source"))
-    return F.when(_role() == "storage", F.col("s_source")).otherwise(of_store)
-
-
-def _role() -> Column:
-    return F.coalesce(*[F.when(F.col("kind") == kind, role) for kind, role in ABSENCES.items()])
-
-
-def _claimed(world: DataFrame) -> DataFrame:
-    """How many files of each table another role says that a source should hold."""
-    stored, kept = F.col("s_presence") == "present", F.col("m_state") == "file"
-    listed = F.col("c_state").isin("live", "history")
-    wanted = F.array(
-        F.when((stored | (F.col("s_presence") == "absent")) & (listed | kept), F.col("s_source")),
-        F.when(stored & (kept | (F.col("m_state") == "none")), F.col("m_source")),
-    )
-    # content is judged by the table that claims a file, the metastore's entry by the one that owns its place
-    tables = F.array_compact(F.array_distinct(F.array("table_name", "owner")))
-    each = world.select(F.explode(tables).alias("judged_table"), wanted.alias("wanted"))
-    asked = each.select("judged_table", F.explode("wanted").alias("source"))
-    return asked.filter(F.col("source").isNotNull()).groupBy("judged_table", "source").count()
-
-
-def _counted(rows: DataFrame) -> dict[tuple[str, str], int]:
-    """Small: the groups on trial."""
-    counts = rows.groupBy("judged_table", "source").count().collect()
-    return {(row["judged_table"], row["source"]): row["count"] for row in counts}
+    return {
+        (row["judged_table"], row["source"]): row["n"]
+        for row in duck.rows_of(duck.query(con, sql, input=rows))
+    }

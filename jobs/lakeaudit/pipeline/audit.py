@@ -1,4 +1,4 @@
-"""One audit from top to bottom: recall, observe, match, classify, look now, remember, publish."""
+"""One audit from top to bottom: load what is open, read, match, classify, look now, settle, publish."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -6,22 +6,22 @@ from datetime import datetime
 from typing import Any
 from uuid import uuid4
 
-from pyspark.sql import SparkSession
-
 from lakeaudit.compare.findings import Stamp
 from lakeaudit.config import Lake, Table
 from lakeaudit.errors import BadInput, Refused
 from lakeaudit.evidence.protocol import Context
+from lakeaudit.gates import expectation_suites
 from lakeaudit.gates.publish_gate import Guarded, guard, refusal
 from lakeaudit.keys import Location
 from lakeaudit.ledger.lease import leased
 from lakeaudit.ledger.ledger_tables import LedgerTables
-from lakeaudit.ledger.load_open import killed, recall
-from lakeaudit.ledger.update_ledger import Seen, remember
-from lakeaudit.pipeline.audit_context import bench_for
+from lakeaudit.ledger.load_open import abandoned_runs, load_open
+from lakeaudit.ledger.update_ledger import Seen, update_ledger
+from lakeaudit.pipeline.audit_context import AuditContext
+from lakeaudit.pipeline.engine import AuditEngine, task_connection
 from lakeaudit.pipeline.judge import Judgement, judge
-from lakeaudit.pipeline.partitions import Parts, parts_of
-from lakeaudit.pipeline.read_sources import observe
+from lakeaudit.pipeline.partitions import Partitions, partitions_of
+from lakeaudit.pipeline.read_sources import read_sources
 from lakeaudit.pipeline.run_outcome import Outcome, conclude
 from lakeaudit.results.read import Results
 from lakeaudit.results.write import ResultsWriter, open_results
@@ -40,11 +40,15 @@ class Options:
     run_id: str | None = None
 
 
+DRIVER_MEMORY = "2GiB"
+"""What the tail of an audit may take before it spills: suspects, findings, the rows of the ledger that change."""
+
+
 def audit(
     lake: Lake,
     options: Options,
     *,
-    spark: SparkSession,
+    engine: AuditEngine,
     clients: Clients,
     clock: Callable[[], datetime],
     progress: Progress,
@@ -57,43 +61,49 @@ def audit(
         Busy: another audit writes there.
     """
     started = clock()
+    expectation_suites.preload()
     scope = in_scope(lake, options)
-    parts = in_parts(scope, options)
-    context = _context(options, spark, clients, started)
+    partitions = in_partitions(scope, options)
+    context = _context(options, engine, clients, started)
     stamp = Stamp(options.run_id or new_run_id(started), lake.name, context.as_of)
     names = [table.name for table in scope]
-    with leased(lake.results, clients, stamp.run_id, progress) as still_ours:
+    with leased(lake.results, clients, stamp.run_id, progress) as still_ours, _driver_connection() as con:
         with progress.stage("open results"):
             past = Results(lake.results, clients, lake.name)
-            writer = open_results(spark, past, still_ours)
+            writer = open_results(past, still_ours)
             ledger = LedgerTables(writer)
-            ledger.bury(killed(past), started)
+            ledger.fail_abandoned_runs(abandoned_runs(past), started)
             writer.put_run(_run_row(stamp, started, scope))
-            memory = recall(ledger, past, names, stamp)
-        with progress.stage("observe") as log:
-            observed = observe(lake, context, _listed(scope, parts) if options.live else ())
+            memory = load_open(ledger, past, names, stamp)
+        with progress.stage("find evidence") as log:
+            observed = read_sources(lake, context, _listed(scope, partitions) if options.live else ())
             log.note(sources=len(observed.infos))
-        bench = bench_for(lake, scope, parts, observed, context, stamp, memory)
-        judgement = judge(bench, progress)
-        with progress.stage("remember") as log:
+        run = AuditContext(lake, scope, partitions, observed, context, stamp, memory, con)
+        judgement = judge(run, engine, progress)
+        with progress.stage("settle") as log:
             seen = _seen(judgement, lake)
-            changes = remember(ledger.rows(), seen, stamp, context.now, ledger.found_since)
+            changes = update_ledger(
+                con, ledger.rows(con, judgement.findings), seen, stamp, context.now, ledger.found_since
+            )
             log.note(**changes.counts)
         with progress.stage("gates") as log:
-            guarded = guard(lake, observed, judgement, changes, past.again().runs(), stamp)
-            log.note(broken=len(guarded.broken))
-            if refused := refusal(guarded.broken, lake.results.uri):
-                writer.put_run(_refused(stamp, started, scope, clock(), refused, guarded))
+            report = guard(con, lake, observed.infos, judgement, changes, past.again().runs(), stamp)
+            log.note(broken=len(report.broken))
+            if refused := refusal(report.broken, lake.results.uri):
+                writer.put_run(_refused(stamp, started, scope, clock(), refused, report))
                 raise refused
         with progress.stage("publish") as log:
-            publish(writer, judgement, stamp, () if parts else names)
+            publish(writer, judgement, stamp, () if partitions else names)
             ledger.publish(changes)
             standing = ledger.standing(context.now)
-            outcome = conclude(observed, judgement, guarded, standing, stamp, started, clock())
+            outcome = conclude(con, observed, judgement, report, standing, stamp, started, clock())
             writer.put_run(outcome.run_row)
             log.note(findings=sum(outcome.summary["findings"].values()))
-    spark.catalog.clearCache()  # the next audit of this session has to read its sources anew
     return outcome
+
+
+def _driver_connection() -> Any:
+    return task_connection(DRIVER_MEMORY, threads=2)
 
 
 def _refused(
@@ -102,10 +112,10 @@ def _refused(
     scope: Sequence[Table],
     now: datetime,
     refused: Refused,
-    guarded: Guarded,
+    report: Guarded,
 ) -> dict[str, Any]:
-    said = {"error": str(refused), "gates": guarded.words}
-    return _run_row(stamp, started, scope) | {"status": "failed", "finished_at": now} | said
+    end = {"status": "failed", "finished_at": now, "error": str(refused), "gates": report.words}
+    return _run_row(stamp, started, scope) | end
 
 
 def in_scope(lake: Lake, options: Options) -> list[Table]:
@@ -119,16 +129,16 @@ def in_scope(lake: Lake, options: Options) -> list[Table]:
     return [known[name] for name in dict.fromkeys(options.tables)] if options.tables else list(lake.tables)
 
 
-def in_parts(scope: Sequence[Table], options: Options) -> Parts:
+def in_partitions(scope: Sequence[Table], options: Options) -> Partitions:
     """The partitions that were asked for."""
     if options.partitions and not options.live:
         raise BadInput("--partition", "is for a live audit", "add --live")
-    return parts_of(scope, options.partitions)
+    return partitions_of(scope, options.partitions)
 
 
-def _listed(scope: Sequence[Table], parts: Parts) -> list[Location]:
+def _listed(scope: Sequence[Table], partitions: Partitions) -> list[Location]:
     """What a live audit lists."""
-    return [place for table in scope for place in parts.get(table.name, (table.location,))]
+    return [place for table in scope for place in partitions.get(table.name, (table.location,))]
 
 
 def new_run_id(at: datetime) -> str:
@@ -148,17 +158,17 @@ def publish(writer: ResultsWriter, judgement: Judgement, stamp: Stamp, names: Se
 
 def _seen(judgement: Judgement, lake: Lake) -> Seen:
     known = {table.name for table in lake.tables}
-    return Seen(judgement.findings, judgement.words, judgement.looks, known)
+    return Seen(judgement.findings, judgement.words, judgement.observations, known)
 
 
-def _context(options: Options, spark: SparkSession, clients: Clients, now: datetime) -> Context:
+def _context(options: Options, engine: AuditEngine, clients: Clients, now: datetime) -> Context:
     as_of = options.as_of or now
     if as_of > now:
         raise BadInput("--as-of", f"{as_of:%Y-%m-%dT%H:%M:%SZ} lies in the future", "give a time up to now")
     live = options.as_of is None
     if options.live and not live:
         raise BadInput("--live", "lists storage now and cannot answer for --as-of", "leave one of them out")
-    return Context(spark, clients, as_of, now, live, spark.sparkContext.defaultParallelism)
+    return Context(engine, clients, as_of, now, live)
 
 
 def _run_row(stamp: Stamp, started: datetime, scope: Sequence[Table]) -> dict[str, Any]:

@@ -1,79 +1,76 @@
-"""Bench: what every step of judging one run needs."""
+"""What every step of judging one run needs."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 
-from pyspark.sql import DataFrame
+import pyarrow as pa
 
 from lakeaudit.compare import verdicts
+from lakeaudit.compare.evidence_for_tables import source_facts
 from lakeaudit.compare.findings import Stamp
-from lakeaudit.compare.table_facts import TableFacts, roots, table_facts, table_frame
+from lakeaudit.compare.kernel import Kernel
+from lakeaudit.compare.match import SourceFacts
+from lakeaudit.compare.table_facts import TableFacts, table_facts
 from lakeaudit.config import Lake, Table
 from lakeaudit.evidence.protocol import Context
-from lakeaudit.keys import Location
 from lakeaudit.ledger.load_open import Memory
 from lakeaudit.pipeline import live_check
-from lakeaudit.pipeline.partitions import Parts, within
+from lakeaudit.pipeline.partitions import Partitions, uris
 from lakeaudit.pipeline.read_sources import Observed
+from lakeaudit.runtime.duck import Connection, Relation, Rows
 
 
 @dataclass
-class Bench:
-    """What every step of judging needs."""
+class AuditContext:
+    """The lake, what was read of it, and the driver's connection, on which suspects are judged again."""
 
     lake: Lake
     scope: Sequence[Table]
-    parts: Parts
+    partitions: Partitions
     observed: Observed
     context: Context
     stamp: Stamp
-    facts: list[TableFacts]
     memory: Memory
+    con: Connection
+    facts: list[TableFacts] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.facts = table_facts(self.lake.tables, self.observed.evidence.claims)
 
     @cached_property
-    def tables(self) -> DataFrame:
-        return table_frame(self.context.spark, self.facts)
+    def sources(self) -> SourceFacts:
+        return source_facts(self.observed.evidence, self.lake.tables, self.facts)
 
     @cached_property
-    def roots(self) -> dict[Location, str]:
-        return roots(self.lake.tables)
+    def words(self) -> verdicts.Words:
+        return verdicts.words(self.scope, self.lake.ignores, self.stamp.as_of.date())
 
-    def within(self, rows: DataFrame) -> DataFrame:
-        """Of rows with (bucket, key) those that were asked for."""
-        return within(rows, self.parts)
-
-    def outcome(self, rows: DataFrame) -> DataFrame:
-        return verdicts.with_outcome(rows, self.scope, self.lake.ignores, self.stamp.as_of.date())
-
-    def again(self, suspects: DataFrame) -> DataFrame:
-        return verdicts.again(suspects, self.scope, self.lake.ignores, self.stamp.as_of.date())
-
-    def confirms(self, table: Table) -> bool:
-        """Whether storage may be asked about this table's files now."""
-        return self.context.live and table.settings.confirm.mode == "head"
-
-    def look(self, keys: DataFrame) -> DataFrame:
-        """LIVE rows: what storage says of (bucket, key) rows now."""
-        rate = self.lake.settings.confirm.rate
-        tasks = max(1, min(self.context.parallelism, rate))
-        return live_check.look(keys, self.context.clients, rate=rate, tasks=tasks)
+    @cached_property
+    def kernel(self) -> Kernel:
+        metastores = bool(self.observed.evidence.metastores)
+        return Kernel(self.sources, self.words, uris(self.partitions), metastores)
 
     @property
     def facts_in_scope(self) -> list[TableFacts]:
         names = {table.name for table in self.scope}
         return [fact for fact in self.facts if fact.table.name in names]
 
+    def judge_again(self, suspects: Rows) -> Relation:
+        return verdicts.judge_again(self.con, suspects, self.words)
 
-def bench_for(
-    lake: Lake,
-    scope: Sequence[Table],
-    parts: Parts,
-    observed: Observed,
-    context: Context,
-    stamp: Stamp,
-    memory: Memory,
-) -> Bench:
-    """The bench of one run."""
-    facts = table_facts(lake.tables, observed.evidence.claims)
-    return Bench(lake, scope, parts, observed, context, stamp, facts, memory)
+    def confirms(self, table: Table) -> bool:
+        """Whether storage may be asked about this table's files now."""
+        return self.context.live and table.settings.confirm.mode == "head"
+
+    def look(self, keys: pa.Table) -> pa.Table:
+        """LIVE rows: what storage says of (bucket, key) rows now."""
+        return live_check.look(keys, self.context.clients, rate=self.lake.settings.confirm.rate)
+
+    def limits(self, *, without: Sequence[str] = ()) -> Mapping[str, int]:
+        """By table how many of its files may be looked at, for those that may."""
+        return {
+            table.name: table.settings.confirm.limit
+            for table in self.scope
+            if self.confirms(table) and table.name not in without
+        }

@@ -1,75 +1,95 @@
 """What could not be read: holes of the whole run, and the findings they become."""
 
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from concurrent.futures import TimeoutError as NoAnswer
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import date
 from typing import Any
 
-from py4j.protocol import Py4JJavaError
-from pyspark.sql import DataFrame, Observation
-
-from lakeaudit.config import Lake, Table
-from lakeaudit.evidence.protocol import Hole
+from lakeaudit.config import Ignore, Lake, Table, glob_to_regex
+from lakeaudit.evidence.protocol import Hole, SourceInfo
 from lakeaudit.keys import identify
 from lakeaudit.kinds import KINDS
-from lakeaudit.pipeline.read_sources import Observed
+from lakeaudit.row_formats import in_utc
 
 SAMPLES = 3
+MOST_NOTES = 1000
+"""Notes of parts that become a hole each; the rest of a source becomes one."""
+
+Finding = dict[str, Any]
 
 
-def counted(observed: Observed) -> dict[str, Mapping[str, Any]]:
-    """rows, rejected and a sample per storage and metastore source, after its frame has run."""
-    return {source: _answer(watch) for source, watch in observed.rejects.items()}
+def all_holes(
+    holes: Sequence[Hole], counts: Mapping[str, Mapping[str, Any]], notes: Sequence[Mapping[str, Any]]
+) -> tuple[Hole, ...]:
+    """Holes that readers gave, those that reading the parts has shown, and one per source with rejected rows.
 
-
-def all_holes(observed: Observed, counts: Mapping[str, Mapping[str, Any]]) -> tuple[Hole, ...]:
-    """Holes known from reading, and one for each source with rows that could not be understood."""
+    `counts` has rows, rejected and a sample by source; `notes` are NOTE rows with a reason.
+    """
     rejected = [
         Hole(source, f"{count['rejected']} of {count['rows']} rows could not be understood, such as: {count['sample']}",
              count=count["rejected"])
         for source, count in counts.items() if count.get("rejected")
     ]  # fmt: skip
-    return (*observed.holes, *rejected)
+    return (*holes, *_of_notes(notes), *rejected)
 
 
-def blind_findings(
-    lake: Lake, scope: Sequence[Table], observed: Observed, holes: Sequence[Hole], vacuums: DataFrame
-) -> list[dict[str, Any]]:
-    """Rows for FINDINGS: files of a table's own log that are gone, sources with gaps, vacuums that were assumed."""
+def gap_findings(
+    lake: Lake,
+    scope: Sequence[Table],
+    infos: Sequence[SourceInfo],
+    holes: Sequence[Hole],
+    vacuums: Sequence[Mapping[str, Any]],
+    today: date,
+) -> list[Finding]:
+    """Rows for FINDINGS: files of a table's own log that are gone, sources with gaps, vacuums that were assumed.
+
+    `vacuums` has vacuumed (a table), vacuumed_to (a time, UTC where it has no zone) and vacuumed_files. What the lake
+    file turns off, or ignores on the day `today`, is left out.
+    """
     tables = {table.name: table for table in scope}
-    own = [_of_log(hole, tables[hole.table]) for hole in holes if hole.table in tables]
-    locations = {info.id: info.location for info in observed.infos}
-    at_large = [hole for hole in holes if hole.table is None]
-    sources = [_of_source(s, locations.get(s, s), [h for h in at_large if h.source == s], lake)
-               for s in sorted({hole.source for hole in at_large})]  # fmt: skip
-    assumed = [
-        _of_vacuum(row.asDict(), tables[row["vacuumed"]])
-        for row in vacuums.collect()
-        if row["vacuumed"] in tables
+    own = _unique([_of_log(hole, tables[hole.table]) for hole in holes if hole.table in tables])
+    assumed = [_of_vacuum(row, tables[row["vacuumed"]]) for row in vacuums if row["vacuumed"] in tables]
+    ignores = [entry for entry in lake.ignores if entry.holds_on(today)]
+    return [
+        row
+        for row in [*own, *_of_sources(lake, infos, holes), *assumed]
+        if row["severity"] != "off"
+        and not any(_matches(entry, row, tables.get(row.get("table_name", ""))) for entry in ignores)
     ]
-    return [row for row in [*_unique(own), *sources, *assumed] if row["severity"] != "off"]
 
 
-def _answer(watch: Observation) -> Mapping[str, Any]:
-    """A frame that Spark found no need to run, such as an empty one, gives no counts, or never answers."""
-    with ThreadPoolExecutor(1) as pool:
-        asked = pool.submit(lambda: watch.get)
-        try:
-            return asked.result(timeout=20)
-        except NoAnswer:
-            return _NOTHING
-        except Py4JJavaError as error:
-            if error.java_exception.getClass().getName() != _NO_ROW:
-                raise
-            return _NOTHING
+def _of_notes(notes: Sequence[Mapping[str, Any]]) -> Iterator[Hole]:
+    for note in notes[:MOST_NOTES]:
+        yield Hole(note["source"], note["reason"], note["subject"] or "", count=note["count"] or 1)
+    rest: dict[str, list[int]] = defaultdict(list)
+    for note in notes[MOST_NOTES:]:
+        rest[note["source"]].append(note["count"] or 1)
+    for source, more in rest.items():
+        yield Hole(source, f"{len(more)} more parts were not read whole", count=sum(more))
 
 
-_NOTHING = {"rows": 0, "rejected": 0, "sample": None}
-_NO_ROW = "java.lang.AssertionError"
-"""What becomes of the row of an observation that was optimized away (Spark 4.1, PythonSQLUtils.toPyRow)."""
+def _matches(entry: Ignore, row: Finding, table: Table | None) -> bool:
+    """Whether every list of the entry matches; no entry with `tables` or `paths` matches a source at large."""
+    if entry.kinds is not None and row["kind"] not in entry.kinds:
+        return False
+    if entry.tables is not None and not _any_glob(entry.tables, table.name if table else None):
+        return False
+    return entry.paths is None or _any_glob(entry.paths, _relative(row, table))
 
 
-def _of_log(hole: Hole, table: Table) -> dict[str, Any]:
+def _relative(row: Finding, table: Table | None) -> str | None:
+    """The key below the table's location; None where the row is about no file there."""
+    if table is None or row["subject_type"] != "file" or not table.location.holds(row["bucket"], row["key"]):
+        return None
+    return str(row["key"]).removeprefix(table.location.prefix)
+
+
+def _any_glob(globs: Sequence[str], text: str | None) -> bool:
+    return text is not None and any(re.search(glob_to_regex(glob), text) for glob in globs)
+
+
+def _of_log(hole: Hole, table: Table) -> Finding:
     kind = hole.kind if hole.kind in KINDS else "unreadable_evidence"
     place = identify(hole.subject) if hole.subject else None
     bucket, key = place or (table.location.bucket, table.location.prefix)
@@ -89,7 +109,18 @@ def _of_log(hole: Hole, table: Table) -> dict[str, Any]:
     }
 
 
-def _of_source(source: str, location: str, holes: Sequence[Hole], lake: Lake) -> dict[str, Any]:
+def _of_sources(lake: Lake, infos: Sequence[SourceInfo], holes: Sequence[Hole]) -> Iterator[Finding]:
+    """One row for each source with holes at large."""
+    locations = {info.id: info.location for info in infos}
+    by_source: dict[str, list[Hole]] = defaultdict(list)
+    for hole in holes:
+        if hole.table is None:
+            by_source[hole.source].append(hole)
+    for source in sorted(by_source):
+        yield _of_source(source, locations.get(source, source), by_source[source], lake)
+
+
+def _of_source(source: str, location: str, holes: Sequence[Hole], lake: Lake) -> Finding:
     samples = "; ".join(f"{hole.subject} {hole.reason}".strip() for hole in holes[:SAMPLES])
     more = f" and {len(holes) - SAMPLES} more" if len(holes) > SAMPLES else ""
     return {
@@ -104,8 +135,8 @@ def _of_source(source: str, location: str, holes: Sequence[Hole], lake: Lake) ->
     }
 
 
-def _of_vacuum(row: Mapping[str, Any], table: Table) -> dict[str, Any]:
-    until = row["vacuumed_to"].strftime("%Y-%m-%dT%H:%M:%SZ")
+def _of_vacuum(row: Mapping[str, Any], table: Table) -> Finding:
+    until = in_utc(row["vacuumed_to"]).strftime("%Y-%m-%dT%H:%M:%SZ")
     return {
         "table_name": table.name,
         "axis": "content",
@@ -121,9 +152,9 @@ def _of_vacuum(row: Mapping[str, Any], table: Table) -> dict[str, Any]:
     }
 
 
-def _unique(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def _unique(rows: Sequence[Finding]) -> list[Finding]:
     """One row per subject: two causes at one file are one finding."""
-    merged: dict[tuple[Any, ...], dict[str, Any]] = {}
+    merged: dict[tuple[Any, ...], Finding] = {}
     for row in rows:
         at = (row["table_name"], row["axis"], row["subject_type"], row["subject"])
         known = merged.get(at)

@@ -1,29 +1,34 @@
-"""Observe: read every source the lake file names. A source that cannot be read becomes a hole, not a crash.
+"""Read sources: find what every source of the lake file has to say. One that cannot be read is a hole, not a crash.
 
-Storage and metadata stores are read before the tables' own states, so that a state is never older than the picture
-of storage it is held against. Sources of one side are read beside each other: most of the time goes into waiting.
+Storage and metadata stores come before the tables' own states, so that a state is never older than the picture of
+storage it is held against. Sources of one side are read beside each other: most of the time goes into waiting.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from pyspark.sql import DataFrame, Observation
-from pyspark.sql import functions as F
-
-from lakeaudit.compare.match import Evidence
-from lakeaudit.config import Lake, S3Inventory, Table
+from lakeaudit.compare.evidence_for_tables import Evidence
+from lakeaudit.config import Lake, Table
 from lakeaudit.errors import SourceError
-from lakeaudit.evidence.manifest import delta, file_list
-from lakeaudit.evidence.metastore import s3guard
-from lakeaudit.evidence.protocol import Changes, Claims, Context, Entries, Hole, SourceInfo, Stored
-from lakeaudit.evidence.storage import listing, s3_inventory
+from lakeaudit.evidence.protocol import (
+    Changes,
+    Claims,
+    Context,
+    Entries,
+    Hole,
+    Kept,
+    Part,
+    SourceInfo,
+    Stored,
+)
+from lakeaudit.evidence.registry import MANIFESTS, METASTORES, STORAGE
+from lakeaudit.evidence.storage import listing
 from lakeaudit.keys import Location
 from lakeaudit.runtime.threads import beside
 
-MANIFEST_READERS = {"delta": delta, "file_list": file_list}
 AT_ONCE = 4
 """Sources read beside each other."""
 
@@ -34,7 +39,7 @@ Begun = list[tuple[SourceInfo, Future[Read]]]
 
 @dataclass(frozen=True)
 class Observed:
-    """What was read. `rejects` counts, per source, the rows that could not be understood, once the frames have run.
+    """What there is to read, and what is known of it before its rows are.
 
     `listed`: places were listed now, and the lake file's storage sources were left alone.
     """
@@ -43,8 +48,24 @@ class Observed:
     infos: tuple[SourceInfo, ...]
     holes: tuple[Hole, ...]
     warnings: tuple[str, ...]
-    rejects: dict[str, Observation] = field(default_factory=dict)
     listed: bool = False
+
+    def rows(self) -> Iterator[Part | Kept]:
+        """Everything that the engine has to bring together."""
+        for stored in self.evidence.storage:
+            yield from _each(stored.rows)
+        for entries in self.evidence.metastores:
+            yield from _each(entries.rows)
+        for read in self.evidence.claims:
+            for rows in read.rows:
+                yield from _each(rows)
+
+
+def _each(rows: tuple[Part, ...] | Kept) -> Iterator[Part | Kept]:
+    if isinstance(rows, tuple):
+        yield from rows
+    else:
+        yield rows
 
 
 @dataclass
@@ -54,7 +75,6 @@ class _Reading:
     infos: list[SourceInfo] = field(default_factory=list)
     holes: list[Hole] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
-    rejects: dict[str, Observation] = field(default_factory=dict)
 
     def taken(self, begun: Begun[Read]) -> list[Read]:
         """What could be read, in the lake file's order whichever came first; the rest are holes."""
@@ -73,43 +93,25 @@ class _Reading:
         self.warnings.extend(got.warnings)
         return got
 
-    def counted(self, source: str, frame: DataFrame) -> DataFrame:
-        """The understood rows; the others are counted when the frame runs, in the same pass."""
-        watch = Observation(f"rows of {source}")
-        self.rejects[source] = watch
-        rejected = F.col("reject").isNotNull()
-        watched = frame.observe(
-            watch,
-            F.count(F.lit(1)).alias("rows"),
-            F.count(F.when(rejected, 1)).alias("rejected"),
-            F.min("reject").alias("sample"),
-        )
-        return watched.filter(~rejected)
 
-
-def observe(lake: Lake, context: Context, live: Sequence[Location]) -> Observed:
+def read_sources(lake: Lake, context: Context, live: Sequence[Location]) -> Observed:
     """Read all evidence; `live` places are listed now instead of reading inventories."""
     reading = _Reading()
     with beside(AT_ONCE) as pool:
-        storage = _begun(pool, _storage_readers(lake, context, live))
-        metastores = _begun(pool, _metastore_readers(lake, context))
+        storage = _begun(pool, _storage(lake, context, live))
+        metastores = _begun(pool, _metastores(lake, context))
         stored, entries = reading.taken(storage), reading.taken(metastores)
-        claims = reading.taken(_begun(pool, _manifest_readers(lake, context)))
+        claims = reading.taken(_begun(pool, _manifests(lake, context)))
     sources = {_metastore_id(number): source for number, source in enumerate(lake.metastores)}
-    evidence = Evidence(
-        claims,
-        [replace(s, frame=reading.counted(s.info.id, s.frame)) for s in stored],
-        [replace(e, frame=reading.counted(e.info.id, e.frame)) for e in entries],
-        {read.info.id: sources[read.info.id] for read in entries},
-    )
+    evidence = Evidence(claims, stored, entries, {read.info.id: sources[read.info.id] for read in entries})
     infos, holes, warnings = tuple(reading.infos), tuple(reading.holes), tuple(reading.warnings)
-    return Observed(evidence, infos, holes, warnings, reading.rejects, listed=bool(live))
+    return Observed(evidence, infos, holes, warnings, listed=bool(live))
 
 
 def changes(observed: Observed, lake: Lake, context: Context) -> list[Changes]:
     """What became of the tables since they were read."""
     return [
-        MANIFEST_READERS[read.info.kind].changes(read, _with_manifest(lake, read.info.kind), context)
+        MANIFESTS[read.info.kind].changes(read, _with_manifest(lake, read.info.kind), context)
         for read in observed.evidence.claims
     ]
 
@@ -118,38 +120,31 @@ def _begun(pool: ThreadPoolExecutor, wanted: Wanted[Read]) -> Begun[Read]:
     return [(about, pool.submit(read)) for about, read in wanted]
 
 
-def _storage_readers(lake: Lake, context: Context, live: Sequence[Location]) -> Wanted[Stored]:
+def _storage(lake: Lake, context: Context, live: Sequence[Location]) -> Wanted[Stored]:
     rate = lake.settings.confirm.rate
-    return _live_readers(live, context, rate) if live else _inventory_readers(lake, context, rate)
-
-
-def _live_readers(places: Sequence[Location], context: Context, rate: int) -> Wanted[Stored]:
-    infos = [
-        SourceInfo(f"storage:{n}", "storage", "listing", place.uri, "", None)
-        for n, place in enumerate(places)
-    ]
-    return [
-        (info, partial(listing.read_place, place, context, info.id, rate=rate))
-        for info, place in zip(infos, places, strict=True)
-    ]
-
-
-def _inventory_readers(lake: Lake, context: Context, rate: int) -> Wanted[Stored]:
+    if live:
+        infos = [_about("storage", n, "listing", place.uri) for n, place in enumerate(live)]
+        return [
+            (info, partial(listing.read_place, place, context, info.id, rate=rate))
+            for info, place in zip(infos, live, strict=True)
+        ]
     wanted: Wanted[Stored] = []
     for number, source in enumerate(lake.inventories):
-        about = SourceInfo(f"storage:{number}", "storage", source.kind, source.location.uri, "", None)
-        if isinstance(source, S3Inventory):
-            wanted.append((about, partial(s3_inventory.read, source, context, about.id)))
-        else:
-            wanted.append((about, partial(listing.read, source, context, about.id, rate=rate)))
+        about = _about("storage", number, source.kind, source.location.uri)
+        paced: dict[str, Any] = {"rate": rate} if source.kind == "listing" else {}
+        wanted.append((about, partial(STORAGE[source.kind], source, context, about.id, **paced)))
     return wanted
 
 
-def _metastore_readers(lake: Lake, context: Context) -> Wanted[Entries]:
+def _about(role: str, number: int, kind: str, location: str) -> SourceInfo:
+    return SourceInfo(f"{role}:{number}", role, kind, location, "", None)
+
+
+def _metastores(lake: Lake, context: Context) -> Wanted[Entries]:
     wanted: Wanted[Entries] = []
     for number, source in enumerate(lake.metastores):
         about = SourceInfo(_metastore_id(number), "metastore", source.kind, source.name, "", None)
-        wanted.append((about, partial(s3guard.read, source, context, about.id)))
+        wanted.append((about, partial(METASTORES[source.kind], source, context, about.id)))
     return wanted
 
 
@@ -157,13 +152,13 @@ def _metastore_id(number: int) -> str:
     return f"metastore:{number}"
 
 
-def _manifest_readers(lake: Lake, context: Context) -> Wanted[Claims]:
+def _manifests(lake: Lake, context: Context) -> Wanted[Claims]:
     wanted: Wanted[Claims] = []
-    for kind, reader in MANIFEST_READERS.items():
+    for kind, manifest in MANIFESTS.items():
         tables = _with_manifest(lake, kind)
         if tables:
             about = SourceInfo(f"manifest:{kind}", "manifest", kind, lake.name, "", None)
-            wanted.append((about, partial(reader.read, tables, context, about.id)))
+            wanted.append((about, partial(manifest.read, tables, context, about.id)))
     return wanted
 
 

@@ -5,8 +5,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from pyspark.sql import DataFrame
-
 from lakeaudit import __version__
 from lakeaudit.compare.ceiling import doubts
 from lakeaudit.compare.findings import Stamp
@@ -16,6 +14,8 @@ from lakeaudit.ledger.ledger_tables import Standing
 from lakeaudit.pipeline.judge import Judgement
 from lakeaudit.pipeline.read_sources import Observed
 from lakeaudit.row_formats import iso
+from lakeaudit.runtime import duck
+from lakeaudit.runtime.duck import Connection, Rows
 
 DECIDED = ("consistent", "findings", "ignored")
 
@@ -38,9 +38,10 @@ class Outcome:
 
 
 def conclude(
+    con: Connection,
     observed: Observed,
     judgement: Judgement,
-    guarded: Guarded,
+    report: Guarded,
     standing: Standing,
     stamp: Stamp,
     started: datetime,
@@ -49,8 +50,9 @@ def conclude(
     """Everything that is said of the run once its findings and the ledger stand."""
     tables = _tables(judgement.coverage_rows)
     status = _status(judgement)
-    kinds = guarded.tally.kinds
-    pressing = kinds if standing.accepted is None else _kinds(_without(judgement.findings, standing.accepted))
+    kinds = report.tally.kinds
+    accepted = standing.accepted
+    pressing = kinds if accepted is None else _kinds_without(con, judgement.findings, accepted)
     infos = [_source(info, judgement.counts.get(info.id, {})) for info in observed.infos]
     summary = {
         "run_id": stamp.run_id,
@@ -79,12 +81,12 @@ def conclude(
         "tables_audited": sum(state != "off" for state in tables.values()),
         "error": "; ".join(trial.words for trial in doubts(judgement.trials)) or None,
         "version": __version__,
-        "gates": guarded.words,
+        "gates": report.words,
     }
     overtaken = any(row["status"] == "overtaken" for row in judgement.coverage_rows)
     code = 13 if overtaken else {"complete": 0, "partial": 3, "failed": 10, "suspect": 12}[status]
     severities = _summed(pressing, "severity")
-    warnings = (*observed.warnings, *guarded.words)
+    warnings = (*observed.warnings, *report.words)
     return Outcome(stamp.run_id, status, summary, code, row, severities, warnings)
 
 
@@ -127,13 +129,13 @@ def _coverage(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
     return told
 
 
-def _kinds(found: DataFrame) -> list[dict[str, Any]]:
-    """Small: kinds x severities."""
-    return [row.asDict() for row in found.groupBy("kind", "severity").count().collect()]
-
-
-def _without(found: DataFrame, accepted: DataFrame) -> DataFrame:
-    return found.join(accepted, "discrepancy_id", "left_anti")
+def _kinds_without(con: Connection, findings: Rows, accepted: Rows) -> list[dict[str, Any]]:
+    """Small: kinds x severities of what nobody has accepted."""
+    sql = """
+        SELECT kind, severity, count(*) AS count FROM findings ANTI JOIN accepted USING (discrepancy_id)
+        GROUP BY kind, severity
+    """
+    return duck.rows_of(duck.query(con, sql, findings=findings, accepted=accepted))
 
 
 def _summed(kinds: Sequence[Mapping[str, Any]], name: str) -> dict[str, int]:

@@ -1,50 +1,112 @@
-"""Writes to the result tables what the driver holds in a few rows, by delta-rs: in milliseconds, without a JVM."""
+"""Writes to the result tables through delta-rs: plain Delta, one commit a call, without a JVM.
+
+Rows are an Arrow table or a stream of batches with the columns and types of `schemas.RESULTS`. A stream that fails ends
+the write before its commit, so that the table stays as it was.
+"""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
-from deltalake import DeltaTable, write_deltalake
+from deltalake import DeltaTable, Schema, WriterProperties, write_deltalake
 from deltalake.exceptions import DeltaError
+from deltalake.table import TableMerger
 
 from lakeaudit.errors import CannotAudit, CannotPublish
 from lakeaudit.results.read import Results
 from lakeaudit.results.write_errors import refuse
+from lakeaudit.schemas import RESULTS
+
+Stream: TypeAlias = pa.Table | pa.RecordBatchReader
+
+PROPERTIES = {
+    "delta.minReaderVersion": "1",
+    "delta.minWriterVersion": "2",
+    "delta.enableDeletionVectors": "false",
+    "delta.columnMapping.mode": "none",
+    "delta.checkpointPolicy": "classic",
+}
+"""Of every table that is created, so that Athena, Trino, DuckDB and delta-rs read it without any table feature.
+
+delta-rs refuses to spell out `enableRowTracking` and `enableInCommitTimestamps`; without them both are off.
+"""
+
+PARTITIONS = {"findings": ["as_of_date"]}
+
+ROW_GROUP = 122_880
+"""Rows: as many as DuckDB gives at once. delta-rs mixes up the batches of a stream but not the rows of a batch, so that
+each row group holds one stretch of what is in order."""
+
+CHECKPOINT_EVERY = 10
+"""Commits, as Spark does it; delta-rs alone would wait for 100, all of which a reader then opens."""
 
 
-def replace(results: Results, table: str, rows: pa.Table, whose: Mapping[str, str | Sequence[str]]) -> None:
-    """Put rows in the place of those with these values (of several: any of them), in one commit; the table may be new.
+def replace(results: Results, table: str, rows: Stream, whose: Mapping[str, str | Sequence[str]]) -> None:
+    """Put rows in the place of those with these values (of several: any of them), in one commit.
+
+    The table is created where it does not exist.
 
     Raises:
         CannotPublish: the results place refused.
     """
-    uri, options = results.delta_table(table)
-    with _refusals(results, table):
-        if not results.has_table(table):
-            write_deltalake(uri, rows, storage_options=options)
-            return
-        theirs = " AND ".join(f"{column} IN ({_literals(value)})" for column, value in whose.items())
-        write_deltalake(uri, rows, mode="overwrite", predicate=theirs, storage_options=options)
+    overwrite(
+        results, table, rows, " AND ".join(f"{name} IN ({texts(value)})" for name, value in whose.items())
+    )
 
 
-def append(results: Results, table: str, rows: pa.Table) -> None:
-    """Add rows to a table that is there. Raises as `replace`."""
-    uri, options = results.delta_table(table)
-    with _refusals(results, table):
-        write_deltalake(uri, rows, mode="append", storage_options=options)
+def overwrite(results: Results, table: str, rows: Stream, condition: str) -> None:
+    """Put rows in the place of those that a SQL condition holds for, which all of them must fulfil. As `replace`."""
+    with _writing(results, table) as found:
+        if found is None:
+            _create(results, table, rows)
+        else:
+            write_deltalake(found, rows, mode="overwrite", predicate=condition, writer_properties=_FILES)
+            _checkpoint(found)
 
 
-def update(results: Results, table: str, rows: pa.Table, same: str, columns: Sequence[str]) -> None:
+def append(results: Results, table: str, rows: Stream) -> None:
+    """Add rows, in one commit; the table is created where it does not exist. Raises as `replace`."""
+    with _writing(results, table) as found:
+        if found is None:
+            _create(results, table, rows)
+        else:
+            write_deltalake(found, rows, mode="append", writer_properties=_FILES)
+            _checkpoint(found)
+
+
+def update(results: Results, table: str, rows: Stream, same: str, columns: Sequence[str]) -> None:
     """Set columns of the rows `old` to those of the row `new` for which `same` (SQL) holds. Raises as `replace`."""
-    uri, options = results.delta_table(table)
-    with _refusals(results, table):
-        merge = DeltaTable(uri, storage_options=options).merge(
-            rows, same, source_alias="new", target_alias="old"
-        )
+    with _merging(results, table, rows, same) as merge:
         merge.when_matched_update({name: f"new.{name}" for name in columns}).execute()
+
+
+def upsert(results: Results, table: str, rows: Stream, key: str) -> None:
+    """Put each row in the place of the lake's row with the same key, or add it. Raises as `replace`."""
+    if results.newest(table) is None:
+        append(results, table, rows)
+        return
+    with _merging(results, table, rows, _same(results, key)) as merge:
+        merge.when_matched_update_all().when_not_matched_insert_all().execute()
+
+
+def remove(results: Results, table: str, rows: Stream, key: str) -> None:
+    """Remove the lake's rows with these keys. Raises as `replace`."""
+    with _merging(results, table, rows, _same(results, key)) as merge:
+        merge.when_matched_delete().execute()
+
+
+def open_all(results: Results) -> None:
+    """Open every result table, several at a time.
+
+    Raises:
+        CannotPublish: the place cannot be reached, or a table is damaged.
+    """
+    with ThreadPoolExecutor(len(RESULTS)) as pool:
+        list(pool.map(lambda table: shape(results, table), RESULTS))
 
 
 @dataclass(frozen=True)
@@ -61,30 +123,84 @@ def shape(results: Results, table: str) -> Shape | None:
     Raises:
         CannotPublish: the table is damaged.
     """
-    uri, options = results.delta_table(table)
     with _refusals(results, table):
-        if not results.has_table(table):
-            return None
-        found = DeltaTable(uri, storage_options=options)
-        fields = json.loads(found.schema().to_json())["fields"]
-        columns = {field["name"]: field["type"] for field in fields}
-        return Shape(columns, found.protocol().min_reader_version)
+        found = results.delta(table)
+        return None if found is None else Shape(_columns(found.schema()), found.protocol().min_reader_version)
 
 
-def _literals(value: str | Sequence[str]) -> str:
-    return ", ".join(map(_literal, [value] if isinstance(value, str) else value))
+def contract(table: str) -> dict[str, Any]:
+    """The types by column that a result table must have, in the words of `Shape`."""
+    return _columns(Schema.from_arrow(RESULTS[table]))
 
 
-def _literal(text: str) -> str:
-    """A text in a condition, as delta-rs reads it: a backslash is a backslash."""
-    return "'" + text.replace("'", "''") + "'"
+def texts(value: str | Sequence[str]) -> str:
+    """The inside of an IN as delta-rs reads it: a backslash is a backslash."""
+    return ", ".join(
+        "'" + text.replace("'", "''") + "'" for text in ([value] if isinstance(value, str) else value)
+    )
+
+
+def _columns(schema: Schema) -> dict[str, Any]:
+    return {field["name"]: field["type"] for field in json.loads(schema.to_json())["fields"]}
+
+
+def _create(results: Results, table: str, rows: Stream) -> None:
+    uri, options = results.delta_table(table)
+    write_deltalake(
+        uri, rows, partition_by=PARTITIONS.get(table), configuration=PROPERTIES, storage_options=options,
+        writer_properties=_FILES,
+    )  # fmt: skip
+
+
+_FILES = WriterProperties(max_row_group_size=ROW_GROUP)
+
+
+def _checkpoint(table: DeltaTable) -> None:
+    """Every tenth commit. One that cannot be written is left to the next tenth: the commit stands without it."""
+    if table.version() % CHECKPOINT_EVERY == 0:
+        with suppress(DeltaError, OSError):
+            table.create_checkpoint()
+
+
+def _same(results: Results, key: str) -> str:
+    return f"old.{key} = new.{key} AND old.lake = {texts(results.lake)}"
+
+
+@contextmanager
+def _merging(results: Results, table: str, rows: Stream, same: str) -> Iterator[TableMerger]:
+    with _writing(results, table) as found:
+        if found is None:
+            raise CannotPublish(
+                results.place.join(table).uri, "the table does not exist", "run an audit first"
+            )
+        yield found.merge(rows, same, source_alias="new", target_alias="old")
+        _checkpoint(found)
+
+
+@contextmanager
+def _writing(results: Results, table: str) -> Iterator[DeltaTable | None]:
+    """The table as it lies there now; None where it has to be created."""
+    with _refusals(results, table):
+        yield results.newest(table)
 
 
 @contextmanager
 def _refusals(results: Results, table: str) -> Iterator[None]:
+    """What the results place answers, in one line."""
     try:
         yield
     except CannotAudit as error:
+        cause = error.__cause__
+        if isinstance(cause, _STORE_ERRORS):
+            refuse(results.place.join(table), [in_words(cause)], cause)
         raise CannotPublish(*error.args) from error
-    except (DeltaError, pa.ArrowException, OSError) as error:
-        refuse(results.place.join(table), [f"{type(error).__name__}: {error}"], error)
+    except _STORE_ERRORS as error:
+        refuse(results.place.join(table), [in_words(error)], error)
+
+
+def in_words(error: Exception) -> str:
+    """The error with its type, which says more than its text."""
+    return f"{type(error).__name__}: {error}"
+
+
+_STORE_ERRORS = (DeltaError, pa.ArrowException, OSError)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Self
 
@@ -41,6 +42,11 @@ class ResultTables:
     def place(self) -> Location:
         """Where the result tables lie."""
         return self._place
+
+    @property
+    def clients(self) -> Clients:
+        """How the place is reached."""
+        return self._clients
 
     def again(self) -> Self:
         """The same results as they lie there now."""
@@ -83,13 +89,44 @@ class ResultTables:
             raise CannotAudit(*error.args) from error
 
     def delta(self, table: str) -> DeltaTable | None:
-        """A result table as it lay there when it was first asked for; None where it was never written."""
-        if table not in self._tables:
+        """A result table as it lay there when it was first asked for; None where it was never written.
+
+        Credentials that were renewed since then are given to the same version of it.
+        """
+        options = self._options
+        opened = self._tables.get(table)
+        if opened is None:
+            self._tables[table] = self._open(table, options)
+        elif opened.table is not None and opened.options != options:
+            self._datasets.pop(table, None)
+            self._tables[table] = self._open(table, options, opened.table.version())
+        return self._tables[table].table
+
+    def _open(self, table: str, options: dict[str, str], version: int | None = None) -> "_Opened":
+        with self.reading(table):
+            if version is None and not self.has_table(table):
+                return _Opened(options, None)
+            uri = _uri(self._place.join(table))
+            return _Opened(options, DeltaTable(uri, version, storage_options=options))
+
+    def newest(self, table: str) -> DeltaTable | None:
+        """A result table as it lies there now, to be written to; None where it was never written.
+
+        Rows that were read from it before are still those of the version that was read.
+        """
+        if (opened := self._tables.get(table)) is not None and opened.table is None:
+            del self._tables[table]
+        found = self.delta(table)
+        if found is not None and opened is not None:
             with self.reading(table):
-                uri, options = self.delta_table(table)
-                written = self.has_table(table)
-                self._tables[table] = DeltaTable(uri, storage_options=options) if written else None
-        return self._tables[table]
+                found.update_incremental()
+        return found
+
+    def forget(self, table: str) -> None:
+        """Read the table anew from now on, with what was written to it."""
+        self._datasets.pop(table, None)
+        if (opened := self._tables.get(table)) is not None and opened.table is None:
+            del self._tables[table]
 
     def version(self, table: str) -> int | None:
         """The version of a result table as it was first asked for; None where it was never written."""
@@ -108,15 +145,16 @@ class ResultTables:
             raise CannotAudit(self._place.join(table).uri, what, way_out) from error
 
     @cached_property
-    def _tables(self) -> dict[str, DeltaTable | None]:
+    def _tables(self) -> "dict[str, _Opened]":
         return {}
 
     @cached_property
     def _datasets(self) -> dict[str, Dataset]:
         return {}
 
-    @cached_property
+    @property
     def _options(self) -> dict[str, str]:
+        """Asked for at each use: delta-rs does not renew credentials."""
         bucket = self._place.bucket
         if not bucket:
             return {}
@@ -124,6 +162,14 @@ class ResultTables:
             return delta_rs_options(self._clients.endpoint(bucket), bucket) | _PATIENCE
         except (ClientError, BotoCoreError) as error:
             raise CannotAudit(self._place.uri, *explain(error)) from error
+
+
+@dataclass(frozen=True)
+class _Opened:
+    """A result table as delta-rs opened it (null: it was never written), and the options it was opened with."""
+
+    options: dict[str, str]
+    table: DeltaTable | None
 
 
 def _filtered(

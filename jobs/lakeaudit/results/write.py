@@ -1,73 +1,59 @@
 """Writes the result tables: Delta, idempotent by run id, readable by all that know plain Delta.
 
-Rows of which there may be millions are written by Spark, the few that the driver holds by delta-rs (`results/put.py`).
-
-Every write is one Delta commit that replaces what the same run wrote before, so an audit that was killed
-anywhere can be run again under its run id. Readers ignore a run whose row in `runs` is not final, and that
-row comes last.
+Every write is one Delta commit that replaces what the same run wrote before, so an audit that was killed anywhere can
+be run again under its run id. Readers ignore a run whose row in `runs` is not final, and that row comes last. Rows come
+as relations of DuckDB or as Arrow tables and are streamed: however many there are, few are held at a time.
 
 A results place has a single writer: whoever holds its lease (`ledger/lease.py`). Before every commit the lease is
 looked at again.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any, Self
 
 import pyarrow as pa
-from delta.tables import DeltaMergeBuilder, DeltaTable
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
+from botocore.exceptions import BotoCoreError, ClientError
 
 from lakeaudit.errors import CannotPublish
-from lakeaudit.keys import Location
-from lakeaudit.pipeline.dataframes import literal, small
 from lakeaudit.results import delta_writer
+from lakeaudit.results.delta_writer import PARTITIONS, ROW_GROUP, in_words, texts
 from lakeaudit.results.read import Results
-from lakeaudit.results.spark_write_errors import refusals
-from lakeaudit.schemas import RESULTS, conform
+from lakeaudit.results.write_errors import refuse
+from lakeaudit.runtime import duck
+from lakeaudit.runtime.duck import Relation, Rows
+from lakeaudit.schemas import RESULTS
 
-PROPERTIES = {
-    "delta.minReaderVersion": "1",
-    "delta.minWriterVersion": "2",
-    "delta.enableDeletionVectors": "false",
-    "delta.enableRowTracking": "false",
-    "delta.enableInCommitTimestamps": "false",
-    "delta.columnMapping.mode": "none",
-    "delta.checkpointPolicy": "classic",
-}
-"""Spelled out, so that no default can make the tables unreadable to Athena, Trino, DuckDB or delta-rs."""
-
-PARTITIONS = {"findings": ("as_of_date",)}
 ORDER = ("table_name", "axis", "kind", "partition_path", "key", "discrepancy_id")
 """How rows lie inside a file: what belongs together is read together."""
 
 
-def open_results(spark: SparkSession, results: Results, still_ours: Callable[[], None]) -> "ResultsWriter":
+def open_results(results: Results, still_ours: Callable[[], None]) -> "ResultsWriter":
     """The writer of a lake's results, after their tables were checked and something was written there.
 
     Args:
-        spark: the session.
         results: where they lie and whose they are; those of other lakes may lie beside them.
         still_ours: raises when another may write there now.
 
     Raises:
         CannotPublish: the place cannot be written, or a table there is damaged or of another version.
     """
-    with refusals(results.place):
-        _probe(spark, results.place)
+    _probe(results)
+    delta_writer.open_all(results)
     for name in RESULTS:
         _check(results, name)
-    return ResultsWriter(spark, results, still_ours)
+    return ResultsWriter(results, still_ours)
 
 
 class ResultsWriter:
-    """Writes one run: its row of `runs`, then every table, then that row again. Single writer, see the module."""
+    """Writes one run: its row of `runs`, then every table, then that row again. Single writer, see the module.
 
-    def __init__(self, spark: SparkSession, results: Results, still_ours: Callable[[], None]) -> None:
-        self._spark = spark
-        self._results = results
+    `results` reads what was written here from the next reading on.
+    """
+
+    def __init__(self, results: Results, still_ours: Callable[[], None]) -> None:
+        self.results = results
         self._still_ours = still_ours
 
     def put_run(self, run: Mapping[str, Any]) -> None:
@@ -84,73 +70,115 @@ class ResultsWriter:
         if unknown:
             raise ValueError(f"no columns of {table}: {sorted(unknown)}")
         self._still_ours()
-        arrow = pa.Table.from_pylist([dict(row) for row in rows], to_arrow_schema(schema))
-        delta_writer.replace(self._results, table, arrow, {"lake": self._results.lake, "run_id": run_id})
+        arrow = pa.Table.from_pylist([dict(row) for row in rows], schema)
+        delta_writer.replace(self.results, table, arrow, {"lake": self.results.lake, "run_id": run_id})
+        self.results.forget(table)
 
-    def write(self, table: str, frame: DataFrame, run_id: str, *, tables: Sequence[str] = ()) -> None:
-        """Replace what the run wrote to a table by `frame`, in one commit and few files.
+    def write(self, table: str, rows: Rows, run_id: str, *, tables: Sequence[str] = ()) -> None:
+        """Replace what the run wrote to a table by `rows`, in one commit.
 
         Args:
             table: leftover_files or findings.
-            frame: rows of that table's schema; it is computed once, here.
+            rows: they have that table's columns, times in UTC with or without a zone; they are read once.
             run_id: the run the rows belong to.
             tables: for leftover_files, the audited tables, whose rows of earlier runs are replaced.
 
         Raises:
-            CannotPublish: the results place refused. A failure of `frame` itself is raised as it comes.
+            CannotPublish: the results place refused. A failure of `rows` itself is raised as it comes.
             Busy: another audit may have taken the place over.
         """
-        place = self._place(table)
-        whose = f"lake = {literal(self._results.lake)} AND (run_id = {literal(run_id)}{_or_tables(tables)})"
-        rows = _in_few_files(conform(frame, RESULTS[table]), table)
-        self._still_ours()
-        with refusals(place, only_its_own=True):
-            writer = rows.write.format("delta").options(**PROPERTIES).partitionBy(*PARTITIONS.get(table, ()))
-            if self._results.again().holds_any(table, run_id, tables):  # replacing takes three times as long
-                writer = writer.mode("overwrite").option("replaceWhere", whose)
+        whose = f"lake = {texts(self.results.lake)} AND (run_id = {texts(run_id)}{_or_tables(tables)})"
+        replaces = self.results.holds_any(table, run_id, tables)
+        with _Stream(table, rows) as stream:
+            if not stream.any_rows and not replaces and self.results.delta(table) is not None:
+                return
+            self._still_ours()
+            if replaces:  # appending is cheaper
+                delta_writer.overwrite(self.results, table, stream.reader(), whose)
             else:
-                writer = writer.mode("append")
-            writer.save(place.spark_path)
+                delta_writer.append(self.results, table, stream.reader())
+        self.results.forget(table)
 
-    def rows(self, table: str) -> DataFrame:
-        """The lake's rows of a result table, of finished runs and others."""
-        place = self._place(table).spark_path
-        if not DeltaTable.isDeltaTable(self._spark, place):
-            return small(self._spark, [], RESULTS[table])
-        return self._spark.read.format("delta").load(place).filter(F.col("lake") == self._results.lake)
-
-    def append(self, table: str, frame: DataFrame) -> None:
+    def append(self, table: str, rows: Rows) -> None:
         """Add rows that are not there yet. Raises as `write`."""
-        place = self._place(table)
-        rows = _in_few_files(conform(frame, RESULTS[table]), table)
         self._still_ours()
-        with refusals(place, only_its_own=True):
-            rows.write.format("delta").options(**PROPERTIES).mode("append").save(place.spark_path)
+        with _Stream(table, rows) as stream:
+            delta_writer.append(self.results, table, stream.reader())
+        self.results.forget(table)
 
-    def replace_rows(self, table: str, frame: DataFrame, key: str) -> None:
+    def replace_rows(self, table: str, rows: Rows, key: str) -> None:
         """Put each row in the place of the lake's row with the same key, or add it. Raises as `write`."""
-        place = self._place(table)
-        if not DeltaTable.isDeltaTable(self._spark, place.spark_path):
-            self.append(table, frame)
-            return
         self._still_ours()
-        with refusals(place, only_its_own=True):
-            merge = self._matched(place, conform(frame, RESULTS[table]), key)
-            merge.whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
+        with _Stream(table, rows) as stream:
+            delta_writer.upsert(self.results, table, stream.reader(), key)
+        self.results.forget(table)
 
-    def remove_rows(self, table: str, frame: DataFrame, key: str) -> None:
-        """Take the lake's rows with these keys out. Raises as `write`."""
-        place = self._place(table)
+    def remove_rows(self, table: str, rows: pa.Table, key: str) -> None:
+        """Remove the lake's rows with these keys. Raises as `write`."""
         self._still_ours()
-        with refusals(place, only_its_own=True):
-            self._matched(place, frame.select(key), key).whenMatchedDelete().execute()
+        delta_writer.remove(self.results, table, rows.select([key]), key)
+        self.results.forget(table)
 
-    def _matched(self, place: Location, rows: DataFrame, key: str) -> DeltaMergeBuilder:
-        same = f"old.`{key}` = new.`{key}` AND old.lake = {literal(self._results.lake)}"
-        return DeltaTable.forPath(self._spark, place.spark_path).alias("old").merge(rows.alias("new"), same)
 
-    def _place(self, table: str) -> Location:
-        return self._results.place.join(table)
+class _Stream:
+    """Rows in the columns, types and order of a result table, as delta-rs takes them.
+
+    On leaving, a failure of the rows themselves is raised in the place of what delta-rs made of it.
+    """
+
+    def __init__(self, table: str, rows: Rows) -> None:
+        self._schema = RESULTS[table]
+        self._batches = _batches(rows, table, self._schema)
+        self._first: pa.RecordBatch | None = None
+        self._failure: Exception | None = None
+
+    def __enter__(self) -> Self:
+        self._first = next(self._batches, None)
+        return self
+
+    @property
+    def any_rows(self) -> bool:
+        return self._first is not None
+
+    def reader(self) -> pa.RecordBatchReader:
+        """The rows, to be read once. It is not kept here: Python could not free a ring through Arrow's reader."""
+        first = [] if self._first is None else [self._first]
+        return pa.RecordBatchReader.from_batches(self._schema, self._watched(chain(first, self._batches)))
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _traceback: object
+    ) -> None:
+        if kind is not None and self._failure is not None:
+            raise self._failure from error
+
+    def _watched(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        try:
+            yield from batches
+        except Exception as error:
+            self._failure = error
+            raise
+
+
+def _batches(rows: Rows, table: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Times without a zone are UTC, as DuckDB gives them; in Arrow a cast gives them their zone as they are."""
+    for batch in _sorted(rows, table, schema):
+        if batch.num_rows:
+            yield batch.cast(schema)
+
+
+def _sorted(rows: Rows, table: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    order = [*PARTITIONS.get(table, ()), *(column for column in ORDER if column in schema.names)]
+    if isinstance(rows, pa.RecordBatch):
+        rows = pa.Table.from_batches([rows])
+    if isinstance(rows, Relation):
+        named = rows.project(", ".join(map(duck.quoted, schema.names)))
+        yield from named.order(", ".join(map(duck.quoted, order))).to_arrow_reader(ROW_GROUP)
+    elif isinstance(rows, pa.Table):
+        in_order = rows.select(schema.names).sort_by([(name, "ascending") for name in order])
+        yield from in_order.to_batches(max_chunksize=ROW_GROUP)
+    else:
+        for batch in rows:
+            yield batch.select(schema.names)
 
 
 def _check(results: Results, name: str) -> None:
@@ -158,7 +186,7 @@ def _check(results: Results, name: str) -> None:
     found = delta_writer.shape(results, name)
     if found is None:
         return
-    there, ours, place = found.columns, _columns(RESULTS[name]), results.place.join(name).uri
+    there, ours, place = found.columns, delta_writer.contract(name), results.place.join(name).uri
     if there != ours:
         odd = sorted(column for column in there.keys() | ours.keys() if there.get(column) != ours.get(column))
         what = f"the table is of another version of lakeaudit (columns {', '.join(odd[:5])})"
@@ -168,24 +196,22 @@ def _check(results: Results, name: str) -> None:
         raise CannotPublish(place, what, "move it away, or use another place for `results`")
 
 
-def _columns(schema: StructType) -> dict[str, Any]:
-    return {field["name"]: field["type"] for field in schema.jsonValue()["fields"]}
-
-
-def _probe(spark: SparkSession, place: Location) -> None:
-    """Write and remove an empty object as Spark will write: hours of audit must not fail at the last step."""
-    jvm: Any = spark.sparkContext._jvm
-    path = jvm.org.apache.hadoop.fs.Path(place.join("_probe").spark_path)
-    system = path.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration())
-    system.create(path, True).close()
-    system.delete(path, False)
-
-
-def _in_few_files(frame: DataFrame, table: str) -> DataFrame:
-    """Adaptive execution joins small partitions after a rebalance, and splits big ones."""
-    order = [*PARTITIONS.get(table, ()), *(column for column in ORDER if column in frame.columns)]
-    return frame.hint("rebalance").sortWithinPartitions(*order)
+def _probe(results: Results) -> None:
+    """Write and remove an empty object: hours of audit must not fail at the last step."""
+    at = results.place.join("_probe")
+    try:
+        if at.is_local:
+            path = Path(at.spark_path)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch()
+            path.unlink()
+        else:
+            s3 = results.clients.s3(at.bucket)
+            s3.put_object(Bucket=at.bucket, Key=at.key, Body=b"")
+            s3.delete_object(Bucket=at.bucket, Key=at.key)
+    except (OSError, ClientError, BotoCoreError) as error:
+        refuse(results.place, [in_words(error)], error)
 
 
 def _or_tables(tables: Sequence[str]) -> str:
-    return f" OR table_name IN ({', '.join(literal(name) for name in tables)})" if tables else ""
+    return f" OR table_name IN ({texts(tables)})" if tables else ""

@@ -1,4 +1,4 @@
-"""What a results place says when it refuses, and the one line that people are told."""
+"""What a results place answers when it refuses a write, and the one line that people get."""
 
 from collections.abc import Sequence
 from typing import NoReturn
@@ -8,21 +8,24 @@ from lakeaudit.keys import Location
 
 
 def refuse(place: Location, causes: Sequence[str], error: Exception) -> NoReturn:
-    """Raise CannotPublish for what went wrong, outermost cause first."""
-    told = " ".join(causes)
+    """Raise CannotPublish for what boto3, delta-rs or a folder answered, in the words of `causes`."""
+    text = " ".join(causes)
     for signs, what, way_out, may_pass in _REFUSALS:
-        if any(sign in told for sign in signs):
+        if any(sign in text for sign in signs):
             raise CannotPublish(place.uri, what, way_out, may_pass) from error
     first = causes[-1].splitlines()[0][:200]
     raise CannotPublish(
         place.uri, f"the results cannot be written ({first})", "mend the place, or use another"
-    )
+    ) from error
 
 
 # words of the refusal, what it is, the way out, whether it may pass
 _REFUSALS = (
     (
-        ("AccessDenied", "Access Denied", "Permission denied", "Read-only file system", "Status Code: 403"),
+        (
+            *("AccessDenied", "Access Denied", "Permission denied", "Read-only file system", "Status Code: 403"),
+            *("InvalidAccessKeyId", "SignatureDoesNotMatch", "(403)", "403 Forbidden"),
+        ),
         "the results may not be written",
         "grant list, get, put and delete rights on this place",
         False,
@@ -34,27 +37,28 @@ _REFUSALS = (
         False,
     ),
     (
-        ("NoAuthWithAWS", "Unable to load credentials", "NoAwsCredentials"),
+        ("NoCredentialsError", "PartialCredentialsError", "Unable to locate credentials"),
         "no AWS credentials found",
         "set a profile, role or environment of the AWS chain",
         False,
     ),
     (
-        ("ConnectException", "UnknownHostException", "Connection refused"),
+        ("EndpointConnectionError", "ConnectTimeoutError", "ConnectionClosedError", "ConnectionRefused",
+         "Connection refused", "error trying to connect", "error sending request"),
         "the endpoint cannot be reached",
         "check s3.endpoint and the network",
         True,
     ),
     (
-        ("io.delta.exceptions.Concurrent", "ProtocolChangedException", "MetadataChangedException"),
+        ("CommitFailedError", "ConcurrentAppend", "ConcurrentTransaction", "ConcurrentDelete"),
         "another audit is writing here",
         "run one audit of a lake at a time, then run this one again",
         True,
     ),
     (
-        ("Mkdirs failed", "ParentNotDirectory", "Not a directory", "DELTA_CANNOT_CREATE_LOG_PATH"),
+        ("NotADirectoryError", "FileExistsError", "Not a directory"),
         "no folder can be made there",
         "check the path of `results`",
         False,
     ),
-)
+)  # fmt: skip

@@ -1,15 +1,24 @@
 """The one place that builds AWS clients: endpoints from the lake file, credentials from the AWS chain.
 
-`Clients` is plain data, so it travels to Spark's Python workers and builds its clients there.
+`Clients` is plain data, so it travels to Spark's Python workers and builds its clients there. A process has one session
+per endpoint, whose credentials botocore renews before they end; all clients and delta-rs options of it use that one.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from threading import RLock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import boto3
+import botocore.session
 from botocore.config import Config
+from botocore.credentials import (
+    AssumeRoleCredentialFetcher,
+    CredentialProvider,
+    CredentialResolver,
+    DeferredRefreshableCredentials,
+)
 from botocore.exceptions import (
     ClientError,
     ConnectionClosedError,
@@ -60,14 +69,26 @@ class Clients:
         return _client("sns", Endpoint(region=region))  # type: ignore[no-any-return]
 
 
+_BUILDING = RLock()
+"""Held while sessions and clients are built: botocore's sessions are not safe to share between threads."""
+_CONNECTIONS = 32
+"""Per client: as many threads as share one."""
+
+
 def _client(service: str, at: Endpoint) -> Any:
-    """Clients are safe to share between threads and dear to build; an assumed role's credentials run out."""
-    return _built(service, at) if at.role_arn else _kept(service, at)
+    """A cached client: clients are safe to share between threads and slow to build."""
+    with _BUILDING:
+        return _build_client(service, at)
 
 
-def _built(service: str, at: Endpoint) -> Any:
-    style: Any = {"addressing_style": "path"} if at.path_style else {}
-    config = Config(s3=style, retries={"mode": "adaptive", "max_attempts": 8}, user_agent_extra="lakeaudit")
+@lru_cache(maxsize=64)
+def _build_client(service: str, at: Endpoint) -> Any:
+    config = Config(
+        s3={"addressing_style": "path"} if at.path_style else {},
+        retries={"mode": "adaptive", "max_attempts": 8},
+        max_pool_connections=_CONNECTIONS,
+        user_agent_extra="lakeaudit",
+    )
     session: Any = _session(at)
     client = session.client(service, endpoint_url=at.endpoint, region_name=at.region, config=config)
     if at.requester_pays and service == "s3":
@@ -75,32 +96,55 @@ def _built(service: str, at: Endpoint) -> Any:
     return client
 
 
-_kept = lru_cache(maxsize=64)(_built)
+def _session(at: Endpoint) -> boto3.Session:
+    """The cached session of an endpoint, with the one credentials object that all its clients share."""
+    with _BUILDING:
+        return _build_session(at)
+
+
+@lru_cache(maxsize=64)
+def _build_session(at: Endpoint) -> boto3.Session:
+    if at.role_arn is None:
+        return boto3.Session(region_name=at.region)
+    inner = botocore.session.get_session()
+    role = _AssumedRole(at.role_arn, at.external_id, at.region)
+    inner.register_component("credential_provider", CredentialResolver([role]))
+    return boto3.Session(botocore_session=inner, region_name=at.region)
+
+
+class _AssumedRole(CredentialProvider):
+    """Credentials of a role. The AWS chain's own credentials assume it at the first use and again before they end."""
+
+    METHOD = "assume-role"
+
+    def __init__(self, role_arn: str, external_id: str | None, region: str | None) -> None:
+        super().__init__()
+        self._role_arn = role_arn
+        self._region = region
+        self._options = {"RoleSessionName": "lakeaudit"}
+        if external_id is not None:
+            self._options["ExternalId"] = external_id
+
+    def load(self) -> DeferredRefreshableCredentials | None:
+        """None where the AWS chain has no credentials to assume the role with."""
+        source = boto3.Session(region_name=self._region)
+        credentials = source.get_credentials()
+        if credentials is None:
+            return None
+        fetcher = AssumeRoleCredentialFetcher(source.client, credentials, self._role_arn, self._options)
+        return DeferredRefreshableCredentials(fetcher.fetch_credentials, self.METHOD)
 
 
 def forget_clients() -> None:
-    """Build clients anew, as after a change of credentials."""
-    _kept.cache_clear()
+    """Build sessions and clients anew, as after a change of credentials."""
+    with _BUILDING:
+        _build_client.cache_clear()
+        _build_session.cache_clear()
 
 
 def _pay(params: dict[str, Any], **_: Any) -> None:
     """Buckets whose owner does not pay refuse requests that do not say so."""
     params["headers"]["x-amz-request-payer"] = "requester"
-
-
-def _session(at: Endpoint) -> boto3.Session:
-    if at.role_arn is None:
-        return boto3.Session(region_name=at.region)
-    asked = {"RoleArn": at.role_arn, "RoleSessionName": "lakeaudit"}
-    if at.external_id is not None:
-        asked["ExternalId"] = at.external_id
-    given = boto3.Session(region_name=at.region).client("sts").assume_role(**asked)["Credentials"]
-    return boto3.Session(
-        aws_access_key_id=given["AccessKeyId"],
-        aws_secret_access_key=given["SecretAccessKey"],
-        aws_session_token=given["SessionToken"],
-        region_name=at.region,
-    )
 
 
 _CODES = {
@@ -171,22 +215,33 @@ def is_missing(error: ClientError) -> bool:
 
 
 def credentials_from(at: Endpoint) -> str | None:
-    """Which member of the AWS chain has credentials (env, shared-credentials-file, ...); None: none has."""
-    found = _session(at).get_credentials()
-    return None if found is None else str(found.method)
+    """The member of the AWS chain that has credentials (env, shared-credentials-file, ...); None: none has.
+
+    Raises:
+        ClientError: the role may not be assumed.
+    """
+    credentials = _session(at).get_credentials()
+    if credentials is None:
+        return None
+    credentials.get_frozen_credentials()  # only their first use shows whether a role can be assumed
+    return str(credentials.method)
 
 
 def delta_rs_options(at: Endpoint, bucket: str) -> dict[str, str]:
-    """The way to one bucket as delta-rs takes it, with credentials of the AWS chain (profiles, roles and all).
+    """The way to one bucket as delta-rs takes it, with the endpoint's credentials of now.
+
+    delta-rs does not renew them: ask again for each table that is opened. Credentials that can be renewed are, when
+    they end within 15 minutes (botocore's advisory period).
 
     Raises:
-        NoCredentialsError: the chain has none.
+        NoCredentialsError: the AWS chain has none.
+        ClientError: the role may not be assumed.
     """
     session = _session(at)
-    found = session.get_credentials()
-    if found is None:
+    credentials = session.get_credentials()
+    if credentials is None:
         raise NoCredentialsError
-    held = found.get_frozen_credentials()
+    held = credentials.get_frozen_credentials()
     options = {
         "AWS_ACCESS_KEY_ID": held.access_key or "",
         "AWS_SECRET_ACCESS_KEY": held.secret_key or "",

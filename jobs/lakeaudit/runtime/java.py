@@ -8,6 +8,7 @@ than 17.
 """
 
 import hashlib
+import os
 import re
 import shlex
 import shutil
@@ -101,3 +102,8 @@ def _unwrapped(executable: Path) -> Path:
         return executable
     ours = head == _LAUNCHER.partition("exec ")[0]
     return Path(shlex.split(line)[0]) if ours else executable
+
+
+def under_submit() -> bool:
+    """Whether spark-submit started this process, and a JVM before it."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ

@@ -10,7 +10,15 @@ import os
 import sys
 from importlib import import_module
 
-PRELOADED = ("pandas", "pyarrow.compute", "lakeaudit.pipeline.live_check", "lakeaudit.pipeline.read_sources")
+PRELOADED = (
+    "pandas",
+    "pyarrow.compute",
+    "pyarrow.parquet",
+    "duckdb",
+    "lakeaudit.compare.kernel",
+    "lakeaudit.evidence.registry",
+    "lakeaudit.pipeline.spark_engine",
+)
 
 
 def leave_archives(spark_home: str) -> None:

@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 
 from lakeaudit.errors import CannotAudit
 from lakeaudit.runtime.jars import ready_jars
-from lakeaudit.runtime.java import Java, find_java
+from lakeaudit.runtime.java import Java, find_java, under_submit
 from lakeaudit.runtime.trust_store import trust_options
 
 _DELTA_EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
@@ -73,7 +73,7 @@ def build_session(
     wanted |= _hadoop(s3_settings(s3) if s3 else {}) | _hadoop(extra or {})
     if SparkContext._active_spark_context is not None:
         return _reuse(wanted)
-    if not _under_submit():
+    if not under_submit():
         wanted = _launch_settings(small, brief) | wanted
         os.environ.update(_launch_environment(wanted["spark.master"]))
     return _start(app_name, wanted)
@@ -197,7 +197,7 @@ def _launch_environment(master: str) -> dict[str, str]:
 
 def _start(app_name: str, wanted: dict[str, str]) -> SparkSession:
     try:
-        if _under_submit():
+        if under_submit():
             wanted = wanted | _appended("spark.executor.extraJavaOptions", wanted)
         spark = SparkSession.builder.appName(app_name).config(map=dict(wanted)).getOrCreate()
     except (PySparkException, Py4JError, OSError) as error:
@@ -266,10 +266,6 @@ def _set_utc(spark: SparkSession) -> None:
 def _jvm(spark: SparkSession) -> JVMView:
     jvm = spark.sparkContext._jvm
     return cast("JVMView", jvm)
-
-
-def _under_submit() -> bool:
-    return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
 def _hadoop(settings: Mapping[str, str]) -> dict[str, str]:

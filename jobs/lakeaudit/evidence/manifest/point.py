@@ -3,19 +3,13 @@
 Slower for a whole table than the readers beside it, and the same answer for one key.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from lakeaudit.config import Table
-from lakeaudit.evidence.manifest import delta_point, list_point
+from lakeaudit.evidence.registry import MANIFESTS
 from lakeaudit.runtime.aws import Clients
-
-_READERS: dict[str, Callable[[Table, Clients, str, str], tuple[str, list[dict[str, Any]], str]]] = {
-    "delta": delta_point.read,
-    "file_list": list_point.read,
-}
-
 
 @dataclass(frozen=True)
 class Told:
@@ -34,5 +28,5 @@ class Told:
 def told_of(table: Table, clients: Clients, bucket: str, key: str) -> Iterator[Told]:
     """The word of each manifest of a table."""
     for kind in dict.fromkeys(manifest.kind for manifest in table.manifests):
-        answer, history, reason = _READERS[kind](table, clients, bucket, key)
+        answer, history, reason = MANIFESTS[kind].look_up(table, clients, bucket, key)
         yield Told(kind, answer, tuple(history), reason)

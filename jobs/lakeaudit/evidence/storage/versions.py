@@ -1,14 +1,18 @@
-"""Reduces the versions of a key to the one row that a storage source gives for it.
+# ruff: noqa: S608 - the queries are made of constants, and ids go through `duck.literals`
+"""Folds the versions of a key to the one row that a storage source gives for it.
 
-Every aggregate here combines partially: what one task holds of a key is one row before anything is
-shuffled, so millions of versions of one key never meet in one place.
+Most keys have exactly one version: their rows are projected. Only keys with several versions are aggregated, and each
+aggregate holds one row of a key, so millions of versions of one key need no memory.
 """
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+from collections.abc import Sequence
+
+import pyarrow as pa
 
 from lakeaudit.keys import NULL_VERSION
-from lakeaudit.schemas import STORED, conform
+from lakeaudit.runtime import duck
+from lakeaudit.runtime.duck import Connection, Relation, Rows
+from lakeaudit.schemas import STORED
 
 _LATEST = (
     "size",
@@ -20,62 +24,86 @@ _LATEST = (
     "multipart",
     "encryption",
 )
+_VERSION = f"coalesce(version_id, {duck.literal(NULL_VERSION)})"
+_IS_OLDER = "NOT is_latest AND NOT is_delete_marker"
 
 
-def one_row_per_key(versions: DataFrame, source_id: str, *, repeats: bool) -> DataFrame:
-    """STORED rows of VERSION rows: one per (bucket, key), and each rejected row as it is.
+def one_row_per_key(con: Connection, versions: Rows, repeats: Sequence[str] = ()) -> Relation:
+    """STORED rows of VERSION rows, whose `reject` is null: one per (source, bucket, key).
 
-    `present` or `absent` needs exactly one latest row that says whether it is a delete marker; else the
-    key is `unclear` and nothing more is said of it. With `repeats` (live listings, which may name a row
-    twice) several latest rows are still one if they name one version.
+    `present` or `absent` needs exactly one latest row that says whether it is a delete marker; else the key is
+    `unclear`, and nothing more is known of its latest version. `repeats` are ids of sources that may name one version
+    twice (live listings): there, several latest rows count as one if they name one version, and the newest is taken.
     """
-    rejected = F.col("reject").isNotNull()
-    grouped = versions.withColumn("__row", F.when(rejected, F.monotonically_increasing_id()))
-    latest = F.col("is_latest") & ~rejected
-    reduced = grouped.groupBy("bucket", "key", "__row").agg(
-        F.max("reject").alias("reject"),
-        _only_one(latest, repeats).alias("__sure"),
-        F.max(F.when(latest, _newest_first("is_delete_marker", *_LATEST))).alias("__latest"),
-        F.max(F.when(_older(), _newest_first("size"))).alias("__older"),
-    )
-    return conform(_stored(reduced, source_id), STORED)
+    held = versions if isinstance(versions, pa.Table) else duck.table(duck.relation(con, versions))
+    folded = f"""
+        WITH several AS MATERIALIZED (
+            SELECT source, bucket, key FROM versions GROUP BY ALL HAVING count(*) > 1
+        ), single_versions AS (
+            SELECT v.* FROM versions v ANTI JOIN several USING (source, bucket, key)
+        ), several_versions AS (
+            SELECT v.* FROM versions v SEMI JOIN several USING (source, bucket, key)
+        )
+        ({_stored(_SINGLE)}) UNION ALL ({_stored(_several(repeats))})
+        """
+    return duck.conform(con, duck.query(con, folded, versions=held), STORED)
 
 
-def _only_one(latest: Column, repeats: bool) -> Column:
+_SINGLE = f"""
+    SELECT source, bucket, key, {", ".join(_LATEST)}, is_delete_marker AS delete_marker,
+        is_latest AND is_delete_marker IS NOT NULL AS is_clear,
+        CASE WHEN {_IS_OLDER} THEN {_VERSION} END AS older_version_id,
+        CASE WHEN {_IS_OLDER} THEN size END AS older_size
+    FROM single_versions
+    """
+
+
+def _several(repeats: Sequence[str]) -> str:
+    """The same columns for keys with several versions."""
+    latest = ", ".join(f"latest.{name} AS {name}" for name in _LATEST)
+    return f"""
+        SELECT source, bucket, key, {latest}, latest.is_delete_marker AS delete_marker,
+            is_one AND latest.is_delete_marker IS NOT NULL AS is_clear,
+            older.version AS older_version_id,
+            older.size AS older_size
+        FROM (
+            SELECT source, bucket, key, {_is_one(repeats)} AS is_one,
+                {_newest("is_delete_marker", *_LATEST)} FILTER (is_latest) AS latest,
+                {_newest("size", version=_VERSION)} FILTER ({_IS_OLDER}) AS older
+            FROM several_versions
+            GROUP BY source, bucket, key
+        )
+        """
+
+
+def _is_one(repeats: Sequence[str]) -> str:
+    """Whether the latest rows of a key are one version."""
+    one_row = "count(*) FILTER (is_latest) = 1"
     if not repeats:
-        return F.count(F.when(latest, F.lit(1))) == 1
-    version = F.when(latest, _version())
-    return F.coalesce(F.min(version) == F.max(version), F.lit(False))
+        return one_row
+    one_version = f"min({_VERSION}) FILTER (is_latest) = max({_VERSION}) FILTER (is_latest)"
+    return f"CASE WHEN source IN ({duck.literals(repeats)}) THEN {one_version} ELSE {one_row} END"
 
 
-def _older() -> Column:
-    return ~F.col("is_latest") & ~F.col("is_delete_marker")
+def _newest(*columns: str, **computed: str) -> str:
+    """The row with the newest time, as a struct; the version id, then the other columns, decide between equal times."""
+    order = ", ".join(f"{by}, 'ASC NULLS FIRST'" for by in ("modified_at", _VERSION, *columns))
+    values = {name: name for name in columns} | computed
+    row = ", ".join(f"{name} := {value}" for name, value in values.items())
+    return f"arg_max(struct_pack({row}), create_sort_key({order}))"
 
 
-def _version() -> Column:
-    return F.coalesce("version_id", F.lit(NULL_VERSION))
-
-
-def _newest_first(*columns: str) -> Column:
-    """A struct whose greatest value is the newest row; the version id decides between equal times."""
-    order = [F.col("modified_at").alias("at"), _version().alias("version")]
-    return F.struct(*order, *columns)
-
-
-def _stored(reduced: DataFrame, source_id: str) -> DataFrame:
-    marker = F.col("__latest.is_delete_marker")
-    told = F.col("__sure") & marker.isNotNull()
-    presence = F.when(~told, "unclear").when(marker, "absent").otherwise("present")
-    latest = [F.when(told, F.col(f"__latest.{name}")).alias(name) for name in _LATEST]
-    return reduced.select(
-        F.lit(source_id).alias("source"),
-        "bucket",
-        "key",
-        F.when(F.col("reject").isNull(), presence).alias("presence"),
-        *latest,
-        F.lit(None).alias("checksum"),
-        F.when(told, marker).alias("delete_marker"),
-        F.col("__older.version").alias("older_version_id"),
-        F.col("__older.size").alias("older_size"),
-        "reject",
-    )
+def _stored(versions: str) -> str:
+    """The columns of STORED; of a latest version that is not clear nothing is given."""
+    latest = ", ".join(f"CASE WHEN is_clear THEN {name} END AS {name}" for name in _LATEST)
+    return f"""
+        SELECT source, bucket, key, {latest}, NULL AS checksum,
+            CASE
+                WHEN is_clear IS NOT TRUE THEN 'unclear'
+                WHEN delete_marker THEN 'absent'
+                ELSE 'present'
+            END AS presence,
+            CASE WHEN is_clear THEN delete_marker END AS delete_marker,
+            older_version_id, older_size
+        FROM ({versions})
+        """

@@ -1,0 +1,163 @@
+"""The kernel: all rows of some keys in; tallies, suspects and leftovers out. Arrow and DuckDB, no Spark, no client.
+
+Three stages, each given all rows that meet on one thing: a key; a group of equal contents or a key among folders; a
+parent folder. The last two are asked for only what is configured.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import pyarrow as pa
+
+from lakeaudit.compare import coverage, duplicates, metastore_tree
+from lakeaudit.compare.findings import leftover_row
+from lakeaudit.compare.match import Kinds, SourceFacts, pairs
+from lakeaudit.compare.prefix_match import Places, attach_label
+from lakeaudit.compare.verdicts import Words, verdicts, with_outcome
+from lakeaudit.runtime import duck
+from lakeaudit.runtime.duck import Connection, Relation, Rows
+from lakeaudit.schemas import ENTRY, KNOWN
+
+Stage = Iterator[tuple[str, Rows]]
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """What the stages are given beside rows: plain data that travels to the tasks.
+
+    `partitions` are the places that were asked for, with their URIs; empty: whole tables were.
+    """
+
+    sources: SourceFacts
+    words: Words
+    partitions: Places
+    metastores: bool
+
+    @property
+    def stages(self) -> Sequence[partial[Stage]]:
+        """The stages in their order."""
+        by_group = partial(judge_groups, self)
+        return [
+            partial(judge_keys, self),
+            by_group,
+            *([partial(judge_children, self)] if self.metastores else []),
+        ]
+
+
+def judge_keys(kernel: Kernel, con: Connection, rows: Kinds) -> Stage:
+    """All rows of some keys: their verdicts, and what has to meet other keys."""
+    matched = duck.hold(con, pairs(con, rows, kernel.sources))
+    judged = duck.hold(con, _recalled(con, _within(con, verdicts(con, matched, kernel.words), kernel), rows))
+    yield (
+        "tallies",
+        coverage.count(con, duck.query(con, f"SELECT * FROM input WHERE {_SETTLED}", input=judged)),
+    )
+    yield "suspects", duck.query(con, f"SELECT * FROM input WHERE NOT {_SETTLED}", input=judged)
+    left = "axis = 'leftover' AND outcome = 'finding'"
+    yield "leftovers", leftover_row(con, duck.query(con, f"SELECT * FROM input WHERE {left}", input=judged))
+    yield "removals", removals(con, matched)
+    yield "claimed", claimed_of_sources(con, matched)
+    yield "same", duplicates.same_content_candidates(con, judged, kernel.sources)
+    if kernel.partitions:
+        named = attach_label(con, matched, kernel.partitions, "partition_uri")
+        yield "partitions", duck.query(con, "SELECT DISTINCT partition_uri FROM input", input=named)
+    if kernel.metastores:
+        entries = rows.get("entries", ENTRY.empty_table())
+        yield "etag_habits", metastore_tree.etag_habits(con, entries)
+        yield "tree", metastore_tree.tree_rows(con, entries, matched, kernel.sources)
+        yield "parents", metastore_tree.parent_rows(con, entries)
+        yield "folders", metastore_tree.folder_rows(con, matched)
+
+
+# leftovers rest on nothing that a second reading looks at
+_SETTLED = "(axis = 'leftover' OR (NOT suspected AND known_as IS NULL))"
+
+
+def judge_groups(kernel: Kernel, con: Connection, rows: Kinds) -> Stage:
+    """All members of some groups of equal content, and entries with the folders of their keys."""
+    if "same" in rows:
+        redundant = duplicates.same_content(con, rows["same"])
+        judged = duck.hold(con, with_outcome(con, redundant, kernel.words))
+        yield "tallies", coverage.count_others(con, judged, "s_size")
+        yield "tallies", coverage.uncounted(con, judged)
+        yield "copies", duck.query(con, "SELECT * FROM input WHERE outcome = 'finding'", input=judged)
+    if "tree" in rows:
+        folders = rows.get("folders", _FOLDERS.empty_table())
+        yield "children", metastore_tree.with_folders(con, rows["tree"], folders)
+    if "parents" in rows:
+        yield "parents", rows["parents"]
+
+
+def judge_children(kernel: Kernel, con: Connection, rows: Kinds) -> Stage:
+    """All entries of some folders, with the folders' own entries."""
+    if "children" not in rows:
+        return
+    parents = rows.get("parents", _PARENTS.empty_table())
+    judged = metastore_tree.tree_verdicts(con, rows["children"], parents, kernel.sources, kernel.words)
+    judged = duck.hold(con, _within(con, judged, kernel))
+    finding = "outcome IN ('finding', 'ignored')"
+    settled = duck.query(con, f"SELECT * FROM input WHERE NOT {finding}", input=judged)
+    yield "tree_tallies", coverage.count_others(con, settled, "size", "source", "mostly_etags")
+    yield "tree_suspects", duck.query(con, f"SELECT * FROM input WHERE {finding}", input=judged)
+
+
+_FOLDERS = pa.schema(
+    [("bucket", pa.string()), ("key", pa.string()), ("keys_below", pa.bool_()), ("unentered", pa.bool_())]
+)
+_PARENTS = pa.schema(
+    [
+        *[("source", pa.string()), ("bucket", pa.string()), ("key", pa.string())],
+        *[(name, pa.bool_()) for name in ("parent_is_tombstone", "parent_is_file", "parent_there")],
+        ("parent_touched_at", pa.timestamp("us")),
+    ]
+)
+
+
+def _within(con: Connection, rows: Relation, kernel: Kernel) -> Relation:
+    """The rows that lie in one of the partitions asked for; all of them where whole tables were."""
+    if not kernel.partitions:
+        return rows
+    labelled = attach_label(con, rows, kernel.partitions, "partition_uri")
+    return duck.query(
+        con, "SELECT * EXCLUDE partition_uri FROM input WHERE partition_uri IS NOT NULL", input=labelled
+    )
+
+
+def _recalled(con: Connection, judged: Relation, rows: Mapping[str, Rows]) -> Relation:
+    """Verdict rows with the discrepancy that is still open there: its id `known_as`, its evidence `known_at`."""
+    sql = """
+        SELECT input.*, known_as, known_at, outcome = 'finding' AS suspected
+        FROM input LEFT JOIN known USING (axis, judged_table, bucket, key)
+    """
+    return duck.query(con, sql, input=judged, known=rows.get("known", KNOWN.empty_table()))
+
+
+def removals(con: Connection, matched: Rows) -> Relation:
+    """By table what an unlogged VACUUM would explain: present_from, absent_until, absent_files of removed files."""
+    absent = "c_state = 'history' AND s_presence = 'absent' AND NOT c_explained"
+    sql = f"""
+        SELECT table_name, min(c_removed_at) FILTER (s_presence = 'present') AS present_from,
+            max(c_removed_at) FILTER ({absent}) AS absent_until, count(*) FILTER ({absent}) AS absent_files
+        FROM input WHERE c_state IN ('history', 'gone') AND c_removed_at IS NOT NULL GROUP BY table_name
+    """
+    return duck.query(con, sql, input=matched)
+
+
+def claimed_of_sources(con: Connection, matched: Rows) -> Relation:
+    """How many files of each table another role says that a source should hold: judged_table, source, files."""
+    # content is judged by the table that claims a file, the metastore's entry by the one that owns its place
+    sql = """
+        WITH each AS (
+            SELECT s_source, m_source, s_presence = 'present' AS stored, s_presence = 'absent' AS absent,
+                coalesce(m_state = 'file', false) AS entered, m_state = 'none' AS unentered,
+                coalesce(c_state IN ('live', 'history'), false) AS listed,
+                unnest(list_distinct([table_name, owner])) AS judged_table
+            FROM input),
+        wanted AS (
+            SELECT judged_table, s_source AS source FROM each WHERE (stored OR absent) AND (listed OR entered)
+            UNION ALL SELECT judged_table, m_source FROM each WHERE stored AND (entered OR unentered))
+        SELECT judged_table, source, count(*) AS files FROM wanted
+        WHERE judged_table IS NOT NULL AND source IS NOT NULL GROUP BY judged_table, source
+    """
+    return duck.query(con, sql, input=matched)

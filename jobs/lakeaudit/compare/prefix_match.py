@@ -1,0 +1,59 @@
+"""Longest-prefix match: which of many places holds each row's key, at a path boundary. The twin of `keys.owner_of`."""
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+from lakeaudit.keys import Location
+from lakeaudit.runtime import duck
+from lakeaudit.runtime.duck import Connection, Relation, Rows
+
+Places = Mapping[Location, str]
+
+FEW = 8
+"""Up to so many places are compared one after the other, which needs no join."""
+
+_PLACE = pa.schema([("place_bucket", pa.string()), ("place", pa.string()), ("label", pa.string())])
+
+
+def attach_label(con: Connection, rows: Rows, places: Places, column: str) -> Relation:
+    """Rows (bucket, key) with `column`: the label of the longest of `places` that holds the key, else null.
+
+    Many places cost one hash join for each depth at which they lie, mostly one.
+    """
+    if len(places) <= FEW:
+        return duck.query(
+            con, f"SELECT *, {label_of(places)} AS {duck.quoted(column)} FROM input", input=rows
+        )
+    depths = sorted({place.depth for place in places}, reverse=True)
+    for depth in depths:
+        rows = _at_depth(con, rows, places, depth, f"__label_{depth}")
+    labels = ", ".join(f"__label_{depth}" for depth in depths)
+    sql = f"SELECT * EXCLUDE ({labels}), coalesce({labels}) AS {duck.quoted(column)} FROM input"
+    return duck.query(con, sql, input=rows)
+
+
+def label_of(places: Places) -> str:
+    """The same as one SQL expression over `bucket` and `key`."""
+    longest_first = sorted(places, key=lambda place: -place.depth)
+    cases = [f"WHEN {holds(place)} THEN {duck.literal(places[place])}" for place in longest_first]
+    return f"CASE {' '.join(cases)} END" if cases else "CAST(NULL AS VARCHAR)"
+
+
+def holds(place: Location) -> str:
+    """Whether a place holds the key, as SQL over `bucket` and `key`."""
+    inside = f" AND starts_with(key, {duck.literal(place.prefix)})" if place.prefix else ""
+    return f"(bucket = {duck.literal(place.bucket)}{inside})"
+
+
+def _at_depth(con: Connection, rows: Rows, places: Places, depth: int, column: str) -> Relation:
+    known = duck.small(
+        _PLACE, [(p.bucket, p.prefix, label) for p, label in places.items() if p.depth == depth]
+    )
+    folder = f"array_to_string(string_split(key, '/')[1:{depth}], '/') || '/'" if depth else "''"
+    # a key with fewer parts gets a folder that is longer than itself, which no place's prefix can be
+    sql = f"""
+        SELECT input.*, label AS {column} FROM input
+        LEFT JOIN known ON bucket = place_bucket AND {folder} = place AND starts_with(key, place)
+    """
+    return duck.query(con, sql, input=rows, known=known)

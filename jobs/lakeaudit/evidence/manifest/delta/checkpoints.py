@@ -1,0 +1,243 @@
+"""Which files a checkpoint consists of, what they say of the table as a whole, and which of them cannot be read.
+
+Only footers and the few rows of protocol, metaData and sidecars are read, in tasks. Sidecars: "V2 Spec" and "Sidecar
+File Information" of the Delta protocol.
+"""
+
+import io
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from botocore.exceptions import BotoCoreError, ClientError
+
+from lakeaudit.errors import SourceError
+from lakeaudit.evidence.files import File, list_files, read_bytes
+from lakeaudit.evidence.manifest.delta.log import Checkpoint, Log
+from lakeaudit.evidence.manifest.delta.parts import TORN
+from lakeaudit.evidence.protocol import Context
+from lakeaudit.keys import Location
+from lakeaudit.runtime.aws import Clients, explain, is_missing
+
+NO_PARQUET = "it is no whole Parquet file"
+GONE = "it is gone"
+STATE = ("protocol", "metaData")
+_THREADS = 16
+_TASK_FILES = 64
+_SMALL = 8 << 20
+_LEAVES = {
+    "sidecar": ("path",),
+    "protocol": ("minReaderVersion", "minWriterVersion", "readerFeatures", "writerFeatures"),
+    "metaData": ("schemaString", "partitionColumns", "configuration"),
+}
+
+
+@dataclass(frozen=True)
+class Look:
+    """What a Parquet file of a checkpoint says without its file actions.
+
+    `state` are protocol and metaData as JSON text; `problem` says why it cannot be read, `refused` why the store would
+    not answer.
+    """
+
+    sidecars: tuple[str, ...] = ()
+    state: Mapping[str, str] = field(default_factory=dict)
+    problem: str | None = None
+    refused: str | None = None
+
+
+@dataclass(frozen=True)
+class Content:
+    """A checkpoint looked into: its files, and its protocol and metaData where they stand in Parquet.
+
+    `broken` are files that cannot be read, `refused` says why the store would not answer.
+    """
+
+    files: tuple[File, ...] = ()
+    state: Mapping[str, str] = field(default_factory=dict)
+    broken: Mapping[Location, str] = field(default_factory=dict)
+    refused: str | None = None
+
+
+def look_into(wanted: Collection[tuple[Log, Checkpoint]], ctx: Context) -> dict[frozenset[Location], Content]:
+    """What each checkpoint holds, by its `places`."""
+    looks = _looks([part for _, point in wanted if not point.is_json for part in point.parts], ctx)
+    with ThreadPoolExecutor(_THREADS) as pool:
+        tops = list(pool.map(lambda one: _top(one[1], looks, ctx.clients), wanted))
+        listed = list(pool.map(lambda one, top: _sidecar_files(one[0], top, ctx.clients), wanted, tops))
+    looks |= _looks([file for files in listed for file in files.values() if file], ctx)
+    found = zip(wanted, tops, listed, strict=True)
+    return {point.places: _content(point, top, files, looks) for (_, point), top, files in found}
+
+
+def _looks(files: Sequence[File], ctx: Context) -> dict[Location, Look]:
+    distinct = list({file.place: file for file in files}.values())
+    groups = [distinct[start : start + _TASK_FILES] for start in range(0, len(distinct), _TASK_FILES)]
+    found = ctx.engine.map(partial(_look_at_all, ctx.clients), groups) if groups else []
+    return {
+        file.place: look
+        for group, of in zip(groups, found, strict=True)
+        for file, look in zip(group, of, strict=True)
+    }
+
+
+def _look_at_all(clients: Clients, files: Sequence[File]) -> list[Look]:
+    with ThreadPoolExecutor(_THREADS) as pool:
+        return list(pool.map(lambda file: look_at(clients, file), files))
+
+
+def look_at(clients: Clients, file: File) -> Look:
+    """The few rows of a Parquet file that are about the table as a whole."""
+    try:
+        with _opened(clients, file) as stream:
+            return Look(problem=GONE) if stream is None else _look(pq.ParquetFile(stream))
+    except SourceError as error:
+        return Look(refused=str(error))
+    except ClientError as error:
+        place = file.place.uri
+        return (
+            Look(problem=GONE)
+            if is_missing(error)
+            else Look(refused=str(SourceError(place, *explain(error))))
+        )
+    except BotoCoreError as error:
+        return Look(refused=str(SourceError(file.place.uri, *explain(error))))
+    except (pa.ArrowException, OSError, ValueError, TypeError, LookupError, AttributeError):
+        return Look(problem=NO_PARQUET)
+
+
+@contextmanager
+def _opened(clients: Clients, file: File) -> Iterator[Any]:
+    if file.place.is_local or file.size <= _SMALL:
+        content = read_bytes(clients, file.place)
+        yield None if content is None else pa.BufferReader(content)
+    else:
+        yield pa.PythonFile(Ranged(clients, file.place, file.size), mode="r")
+
+
+class Ranged(io.RawIOBase):
+    """An object of S3 as a file that can be read from any position: a request a read."""
+
+    def __init__(self, clients: Clients, place: Location, size: int) -> None:
+        super().__init__()
+        self._s3 = clients.s3(place.bucket)
+        self._place = place
+        self._size = size
+        self._at = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        self._at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
+        return self._at
+
+    def read(self, size: int | None = -1) -> bytes:
+        end = self._size if size is None or size < 0 else min(self._size, self._at + size)
+        if end <= self._at:
+            return b""
+        asked = f"bytes={self._at}-{end - 1}"
+        answer = self._s3.get_object(Bucket=self._place.bucket, Key=self._place.key, Range=asked)
+        content = answer["Body"].read()
+        self._at += len(content)
+        return content
+
+
+def _look(file: pq.ParquetFile) -> Look:
+    there = file.schema_arrow.names
+    leaves = [f"{name}.{leaf}" for name, fields in _LEAVES.items() if name in there for leaf in fields]
+    sidecars: list[str] = []
+    state: dict[str, str] = {}
+    groups = [number for number in range(file.num_row_groups) if leaves and _has_values(file, number)]
+    for batch in file.iter_batches(row_groups=groups, columns=leaves) if groups else ():
+        sidecars += [str(row["path"]) for row in _rows(batch, "sidecar")]
+        for name in STATE:
+            for row in _rows(batch, name):
+                state[name] = json.dumps(_plain(row), default=str)
+    return Look(tuple(sidecars), state)
+
+
+def _has_values(file: pq.ParquetFile, number: int) -> bool:
+    """Whether a row group has anything in the columns that are looked at; true where its statistics are silent."""
+    group = file.metadata.row_group(number)
+    for index in range(group.num_columns):
+        column = group.column(index)
+        if column.path_in_schema.partition(".")[0] in _LEAVES:
+            known = column.statistics
+            if known is None or not known.has_null_count or known.num_values:
+                return True
+    return False
+
+
+def _rows(batch: pa.RecordBatch, name: str) -> list[dict[str, Any]]:
+    if name not in batch.schema.names:
+        return []
+    column = batch.column(name)
+    rows: list[dict[str, Any]] = column.filter(pc.is_valid(column)).to_pylist()
+    return rows
+
+
+def _plain(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Parquet's maps are pairs."""
+    settings = row.get("configuration")
+    return {**row, "configuration": dict(settings)} if settings is not None else dict(row)
+
+
+def _top(checkpoint: Checkpoint, looks: Mapping[Location, Look], clients: Clients) -> Look:
+    """The top level of a checkpoint as one look; of its problems there is a map in `_content`."""
+    if checkpoint.is_json:
+        return _json_top(checkpoint.parts[0].place, clients)
+    parts = [looks[part.place] for part in checkpoint.parts]
+    state = {name: text for part in parts for name, text in part.state.items()}
+    return Look(tuple(name for part in parts for name in part.sidecars), state)
+
+
+def _json_top(place: Location, clients: Clients) -> Look:
+    try:
+        content = read_bytes(clients, place)
+        actions = [json.loads(line) for line in (content or b"").splitlines() if line.strip()]
+        sidecars = tuple(action["sidecar"]["path"] for action in actions if action.get("sidecar"))
+    except SourceError as error:
+        return Look(refused=str(error))
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return Look(problem=TORN)
+    return Look(sidecars, problem=None if actions else "it is empty or gone")
+
+
+def _sidecar_files(log: Log, top: Look, clients: Clients) -> dict[Location, File | None]:
+    """The sidecars a checkpoint names, with None for one that is not there."""
+    if not top.sidecars:
+        return {}
+    folder = log.folder.join("_sidecars")
+    there = {file.place: file for file in list_files(clients, folder, flat=True)}
+    named = [folder.join(unquote(name.rpartition("/")[2])) for name in top.sidecars]
+    return {place: there.get(place) for place in named}
+
+
+def _content(
+    checkpoint: Checkpoint,
+    top: Look,
+    sidecars: Mapping[Location, File | None],
+    looks: Mapping[Location, Look],
+) -> Content:
+    broken = {checkpoint.parts[0].place: top.problem} if top.problem else {}
+    broken |= {place: GONE for place, file in sidecars.items() if file is None}
+    files = [*checkpoint.parts, *(file for file in sidecars.values() if file)]
+    seen = [(file.place, looks[file.place]) for file in files if file.place in looks]
+    broken |= {place: look.problem for place, look in seen if look.problem}
+    refused = next((look.refused for _, look in seen if look.refused), top.refused)
+    return Content(tuple(files), top.state, broken, refused)

@@ -1,0 +1,163 @@
+"""Lines of commits and JSON checkpoints, fetched by exact key: many small files at a time, large ones in blocks.
+
+A file that cannot be read gives a problem that says why, never a gap that nobody sees.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from itertools import count
+from pathlib import Path
+from typing import IO, Any, cast
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from botocore.exceptions import BotoCoreError, ClientError
+
+from lakeaudit.keys import Location
+from lakeaudit.runtime.aws import Clients, explain, is_missing
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+VANISHED = "it is gone since the log was listed"
+UNREAD = "it cannot be read: "
+NOT_UTF8 = "a line of it is not UTF-8"
+_THREADS = 16
+_SMALL = 1 << 20
+_BLOCK = 8 << 20
+LINE = pa.schema([("file", pa.int64()), ("line", pa.string())])
+
+
+@dataclass(frozen=True)
+class LineFile:
+    """A file to read; its size decides whether it is read whole."""
+
+    number: int
+    place: Location
+    size: int
+
+
+@dataclass
+class Lines:
+    """Lines of some files (`rows`: file, line), and what else was seen of them, by the file's number.
+
+    `in_commit_ms` is the time in epoch ms that a commit carries in its first line.
+    """
+
+    rows: pa.Table
+    in_commit_ms: dict[int, int] = field(default_factory=dict)
+    problems: list[tuple[int, str]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class _Body:
+    """Whole lines of one file; `first` where they begin it."""
+
+    number: int
+    content: bytes
+    first: bool = True
+    problem: str | None = None
+
+
+def read_lines(files: Sequence[LineFile], clients: Clients) -> Iterator[Lines]:
+    """The lines of all these files, a few MiB at a time; lines of one file come in their order."""
+    held: list[_Body] = []
+    stamps: dict[int, int] = {}
+    for body in _bodies(files, clients):
+        held.append(body)
+        if sum(len(each.content) for each in held) >= _BLOCK:
+            yield _lines(held, stamps)
+            held = []
+    yield _lines(held, stamps)
+
+
+def in_commit_time(first_line: str) -> int | None:
+    """The inCommitTimestamp of a commit, in epoch ms: with that feature on, the first line is the commitInfo."""
+    if '"inCommitTimestamp"' not in first_line:
+        return None
+    try:
+        return int(json.loads(first_line)["commitInfo"]["inCommitTimestamp"])
+    except (ValueError, TypeError, LookupError, OverflowError, RecursionError):
+        return None
+
+
+def _bodies(files: Sequence[LineFile], clients: Clients) -> Iterator[_Body]:
+    small = [file for file in files if file.size <= _SMALL]
+    for bucket in {file.place.bucket for file in files} - {""}:
+        clients.s3(bucket)  # built once, before the threads ask for it
+    with ThreadPoolExecutor(_THREADS) as pool:
+        for start in range(0, len(small), _THREADS):
+            for found in pool.map(lambda file: list(_blocks(file, clients)), small[start : start + _THREADS]):
+                yield from found
+    for file in files:
+        if file.size > _SMALL:
+            yield from _blocks(file, clients)
+
+
+def _blocks(file: LineFile, clients: Clients) -> Iterator[_Body]:
+    try:
+        with closing(_opened(file.place, clients)) as stream:
+            yield from _whole_lines(file.number, stream)
+    except FileNotFoundError:
+        yield _Body(file.number, b"", False, VANISHED)
+    except OSError as error:
+        yield _Body(file.number, b"", False, UNREAD + (error.strerror or type(error).__name__).lower())
+    except (ClientError, BotoCoreError) as error:
+        gone = isinstance(error, ClientError) and is_missing(error)
+        yield _Body(file.number, b"", False, VANISHED if gone else UNREAD + explain(error).what)
+
+
+def _opened(place: Location, clients: Clients) -> IO[bytes]:
+    if place.is_local:
+        return Path(f"/{place.key}").open("rb")
+    body: Any = clients.s3(place.bucket).get_object(Bucket=place.bucket, Key=place.key)["Body"]
+    return cast("IO[bytes]", body)
+
+
+def _whole_lines(number: int, stream: IO[bytes]) -> Iterator[_Body]:
+    rest: list[bytes] = []
+    numbers = count()
+    while block := stream.read(_BLOCK):
+        head, newline, tail = block.rpartition(b"\n")
+        if newline:
+            yield _Body(number, b"".join([*rest, head]), next(numbers) == 0)
+            rest = []
+        rest.append(tail)
+    yield _Body(number, b"".join(rest), next(numbers) == 0)
+
+
+def _lines(bodies: Sequence[_Body], stamps: dict[int, int]) -> Lines:
+    """`stamps` carries the time of a commit from its first block to the later ones."""
+    problems = [(body.number, body.problem) for body in bodies if body.problem]
+    texts: list[bytes] = []
+    for body in bodies:
+        texts.append(_utf8(body, problems))
+        if body.first:
+            stamp = in_commit_time(body.content.partition(b"\n")[0].decode("utf-8", "replace"))
+            stamps |= {} if stamp is None else {body.number: stamp}
+    split = pc.split_pattern(pa.array(texts, pa.binary()).cast(pa.string()), "\n")
+    numbers = pa.array([body.number for body in bodies], pa.int64()).take(pc.list_parent_indices(split))
+    rows = pa.Table.from_arrays([numbers, pc.list_flatten(split)], schema=LINE)
+    return Lines(
+        rows, {body.number: stamps[body.number] for body in bodies if body.number in stamps}, problems
+    )
+
+
+def _utf8(body: _Body, problems: list[tuple[int, str]]) -> bytes:
+    """The content without the lines that are not UTF-8, which are a problem of the file."""
+    try:
+        body.content.decode()
+    except UnicodeDecodeError:
+        problems.append((body.number, NOT_UTF8))
+        return b"\n".join(line for line in body.content.split(b"\n") if _is_utf8(line))
+    return body.content
+
+
+def _is_utf8(line: bytes) -> bool:
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

@@ -1,0 +1,115 @@
+"""What of a table's own log is gone or broken, what that hides, and what is left of the table's history. Pure."""
+
+import json
+from collections.abc import Iterator
+
+from lakeaudit.evidence.files import read_bytes
+from lakeaudit.evidence.manifest.delta.log import Gap, Log
+from lakeaudit.evidence.manifest.delta.readings import Reading
+from lakeaudit.evidence.protocol import Hole
+from lakeaudit.keys import Location
+from lakeaudit.runtime.aws import Clients
+
+NO_HOLE = -1
+
+
+def last_hole(reading: Reading) -> int:
+    """The newest version whose actions are not all known; -1 where all are."""
+    gaps = reading.plan.gaps if reading.plan else ()
+    return max([NO_HOLE, *(gap.last for gap in gaps), *(version for version, _, _ in reading.torn)])
+
+
+def holes(reading: Reading, source: str) -> list[Hole]:
+    """The holes of a table whose state could be rebuilt."""
+    name, log = reading.listed.name, reading.log
+    found = [
+        Hole(source, _gone(gap), log.commit_place(gap.first).uri, name, _hidden(gap), gap.last - gap.first + 1,
+             "missing_metadata")
+        for gap in (reading.plan.gaps if reading.plan else ())
+    ]  # fmt: skip
+    found += [
+        Hole(source, why, place.uri, name, f"some of what version {version} added and removed", 1, "missing_metadata")
+        for version, place, why in reading.torn
+    ]  # fmt: skip
+    found += [
+        Hole(source, why, place.uri, name, "no file: the state was rebuilt from older ones, but readers begin here",
+             1, "missing_metadata")
+        for place, why in _broken_for_readers(reading)
+    ]  # fmt: skip
+    if reading.undecodable:
+        reason = f"{reading.undecodable} paths or deletion vectors in the log cannot be understood"
+        found.append(Hole(source, reason, log.folder.uri, name, "the files they name", reading.undecodable))
+    return found
+
+
+def warnings(reading: Reading) -> list[str]:
+    """What is odd about a log, and hides nothing from readers of the newest state."""
+    if reading.plan is None:
+        return []
+    name, needed = reading.listed.name, {place for place, _ in _broken_for_readers(reading)}
+    odd = [
+        f"{_gone(gap)}, history before the checkpoint after it is not judged" for gap in reading.plan.bridged
+    ]
+    odd += [f"{place.uri}: {why}; it was passed over" for place, why in reading.broken.items()
+            if why and place not in needed]  # fmt: skip
+    return [f"{name}: {one}" for one in odd]
+
+
+def nothing_left(reading: Reading, source: str, clients: Clients) -> list[Hole]:
+    """The files for want of which no state of the table can be rebuilt."""
+    hides = "every file that the table lists"
+    return [
+        Hole(source, why, place.uri, reading.listed.name, hides, 1, "missing_metadata")
+        for place, why in _wanting(reading, clients)
+    ]
+
+
+def _wanting(reading: Reading, clients: Clients) -> Iterator[tuple[Location, str]]:
+    log = reading.log
+    broken = [(place, why) for place, why in reading.broken.items() if why]
+    if broken:
+        yield from broken
+    elif log.lost_parts:
+        for place in log.lost_parts[max(log.lost_parts)]:
+            yield place, "this part of a checkpoint is gone"
+    else:
+        named = _last_checkpoint(log, clients)
+        first = min(log.commits, default=1)
+        yield (
+            named or log.commit_place(first - 1),
+            f"it is gone, and nothing stands for it below version {first}",
+        )
+
+
+def _last_checkpoint(log: Log, clients: Clients) -> Location | None:
+    """The file that the `_last_checkpoint` hint names, when it is a single one."""
+    try:
+        hint = json.loads(read_bytes(clients, log.folder.join("_last_checkpoint")) or b"")
+        named = (hint.get("v2Checkpoint") or {}).get(
+            "path"
+        ) or f"{int(hint['version']):020}.checkpoint.parquet"
+    except (ValueError, LookupError, TypeError, AttributeError):
+        return None
+    return None if hint.get("parts") else log.folder.join(str(named).rpartition("/")[2])
+
+
+def _broken_for_readers(reading: Reading) -> list[tuple[Location, str]]:
+    """Files of the newest checkpoint that cannot be read, its sidecars included."""
+    newest = reading.log.checkpoints[-1:]
+    if not newest or not newest[0].places & reading.broken.keys():
+        return []
+    others = {place for point in reading.log.checkpoints[:-1] for place in point.places}
+    return [(place, why) for place, why in reading.broken.items() if why and place not in others]
+
+
+def _gone(gap: Gap) -> str:
+    return (
+        f"commit {gap.first} is gone"
+        if gap.first == gap.last
+        else f"commits {gap.first} to {gap.last} are gone"
+    )
+
+
+def _hidden(gap: Gap) -> str:
+    which = f"version {gap.first}" if gap.first == gap.last else f"versions {gap.first} to {gap.last}"
+    return f"what {which} added and removed"

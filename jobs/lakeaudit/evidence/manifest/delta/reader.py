@@ -1,0 +1,199 @@
+"""The Delta reader: what a table's own log says of every file it listed, lists, or removed.
+
+All Delta tables of a lake are read together: logs are listed on the driver, commits are read at once and held, large
+checkpoints are read in the tasks that fold them. Only protocol, metadata and vacuum records (a few rows a table) come
+to the driver. The reader knows nothing of storage: whether an unlogged VACUUM is assumed is decided elsewhere.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any
+
+from lakeaudit.config import Table
+from lakeaudit.evidence.manifest.delta import replay
+from lakeaudit.evidence.manifest.delta.lines import EPOCH
+from lakeaudit.evidence.manifest.delta.listing import list_logs
+from lakeaudit.evidence.manifest.delta.log import base_time, commit_times
+from lakeaudit.evidence.manifest.delta.log_gaps import NO_HOLE, holes, last_hole, nothing_left, warnings
+from lakeaudit.evidence.manifest.delta.metadata import (
+    Meta,
+    NotReadable,
+    check_protocol,
+    understand,
+    vacuum_retention,
+)
+from lakeaudit.evidence.manifest.delta.readings import Reading, Vacuum, read_commits, read_logs
+from lakeaudit.evidence.protocol import (
+    Changes,
+    Claims,
+    Clock,
+    Context,
+    Cut,
+    Hole,
+    SourceInfo,
+    TableState,
+    utc_now,
+)
+from lakeaudit.runtime import duck
+
+
+def read(tables: Sequence[Table], ctx: Context, source_id: str, clock: Clock = utc_now) -> Claims:
+    """The claims of all these tables, in their newest state at `ctx.as_of`, or now when the run is live.
+
+    A table whose log cannot be interpreted is refused with one line in its `TableState`; the others go on.
+    """
+    begun = clock()
+    readings = read_logs(list_logs(tables, ctx, clock), ctx, source_id, clock)
+    metas, refusals = _metas(readings.tables)
+    rows = [_table_row(r, metas[r.listed.name]) for r in readings.tables if r.listed.name in metas]
+    states = {r.listed.name: _state(r, metas.get(r.listed.name), refusals) for r in readings.tables}
+    return Claims(
+        info=_info(source_id, tables, states, Cut(begun, clock()) if ctx.live else Cut(ctx.as_of, ctx.as_of)),
+        rows=(*readings.kept, readings.late),
+        fold=partial(replay.claims, duck.small(replay.TABLE, rows), source_id),
+        states=states,
+        holes=tuple(hole for reading in readings.tables for hole in _holes(reading, source_id, ctx)),
+        warnings=tuple(line for reading in readings.tables for line in warnings(reading)),
+    )
+
+
+def changes(claims: Claims, tables: Sequence[Table], ctx: Context, clock: Clock = utc_now) -> Changes:
+    """What commits newer than the judged state did; a table whose newer commits cannot all be read is unsure."""
+    judged = {name: state.version for name, state in claims.states.items() if state.version is not None}
+    listed = list_logs([table for table in tables if table.name in judged], ctx, clock)
+    readings, steps = read_commits([(one, judged[one.name]) for one in listed], ctx, claims.info.id)
+    unsure = {
+        r.listed.name: why for r in readings if (why := _why_unsure(r, judged[r.listed.name])) is not None
+    }
+    sure = [reading for reading in readings if reading.listed.name not in unsure]
+    metas = {name: Meta(state.retention or timedelta(0)) for name, state in claims.states.items()}
+    known = duck.small(replay.TABLE, [_table_row(r, metas[r.listed.name]) for r in sure])
+    con = duck.connect()
+    try:
+        return Changes(replay.newest(con, steps, known), unsure)
+    finally:
+        con.close()
+
+
+def hole_of(note: Mapping[str, Any]) -> Hole | None:
+    """The hole that a NOTE row of a checkpoint read late tells of; None for all other notes."""
+    data = json.loads(note["data"]) if note["data"] else {}
+    if data.get("kind") != "hole":
+        return None
+    told = (
+        note["source"],
+        note["reason"],
+        note["subject"],
+        data["table"],
+        data["hides"],
+        note["count"],
+        data["hole"],
+    )
+    return Hole(*told)
+
+
+def _why_unsure(reading: Reading, judged: int) -> str | None:
+    if reading.refused is not None or reading.listed.log is None:
+        return reading.refused or "its log cannot be listed"
+    newest, newer = reading.log.newest, reading.plan.commits if reading.plan else ()
+    if newest is None or newest < judged:
+        return f"its newest version is {newest} now, and was {judged}"
+    if newer != tuple(range(judged + 1, newest + 1)):
+        return f"not every commit from {judged + 1} to {newest} is there"
+    if reading.torn or reading.undecodable:
+        return "a commit since then cannot be understood"
+    try:
+        check_protocol(reading.state.get("protocol", '{"minReaderVersion": 1}'))
+    except NotReadable as error:
+        return str(error)
+    return None
+
+
+def _metas(readings: Iterable[Reading]) -> tuple[dict[str, Meta], dict[str, str]]:
+    """The meaning of each table's newest metadata, and the tables whose metadata this reader must refuse."""
+    metas, refused = {}, {}
+    for reading in readings:
+        name = reading.listed.name
+        if reading.refused is not None or reading.plan is None:
+            continue
+        try:
+            metas[name] = understand(reading.state.get("protocol"), reading.state.get("metaData"))
+        except NotReadable as error:
+            refused[name] = f"{reading.listed.location.uri}: {error}"
+    return metas, refused
+
+
+def _table_row(reading: Reading, meta: Meta) -> tuple[Any, ...]:
+    listed, plan = reading.listed, reading.plan
+    if plan is None:
+        raise ValueError(f"{listed.name} has no state")
+    return (
+        *(listed.name, reading.number, plan.newest, plan.base_version, last_hole(reading)),
+        *(
+            _naive(_horizon(reading)),
+            _naive(_before(listed.read_at, meta.retention)),
+            meta.in_commit_times_from,
+        ),
+        [{"physical": physical, "logical": logical} for physical, logical in meta.columns],
+        [{"version": run.version, "cutoff": _naive(_cutoff(run, meta))} for run in reading.vacuums],
+        *(listed.location.bucket, listed.location.prefix),
+    )
+
+
+def _cutoff(run: Vacuum, meta: Meta) -> datetime:
+    """Up to when what a vacuum removed had been removed."""
+    own_time = json.loads(run.text).get("timestamp")
+    at = run.time + timedelta(seconds=1)  # stores give commit times in whole seconds, and so earlier
+    with suppress(TypeError, ValueError, OverflowError):
+        at = max(at, EPOCH + timedelta(milliseconds=int(own_time)))
+    return _before(at, vacuum_retention(run.text, meta.retention))
+
+
+def _before(time: datetime, span: timedelta) -> datetime:
+    try:
+        return time - span
+    except OverflowError:
+        return datetime.min.replace(tzinfo=UTC)
+
+
+def _naive(time: datetime | None) -> datetime | None:
+    return time and time.astimezone(UTC).replace(tzinfo=None)
+
+
+def _horizon(reading: Reading) -> datetime | None:
+    times = commit_times(reading.log)
+    whole = reading.plan is not None and (reading.plan.base is not None or 0 in times)
+    return base_time(reading.plan, times) if whole and reading.plan else None
+
+
+def _state(reading: Reading, meta: Meta | None, refusals: Mapping[str, str]) -> TableState:
+    name, read_at = reading.listed.name, reading.listed.read_at
+    if meta is None or reading.plan is None:
+        no_state = f"{reading.log.folder.uri}: no state can be rebuilt from what is left of the log"
+        refused = reading.refused or refusals.get(name) or no_state
+        return TableState(name, read_at, None, refused=refused, complete=False)
+    whole = last_hole(reading) == NO_HOLE and not reading.undecodable
+    return TableState(name, read_at, _horizon(reading), reading.plan.newest, meta.retention, complete=whole)
+
+
+def _holes(reading: Reading, source: str, ctx: Context) -> list[Hole]:
+    if reading.refused is not None or reading.listed.log is None:
+        return []
+    if reading.plan is None:
+        return nothing_left(reading, source, ctx.clients)
+    return holes(reading, source)
+
+
+def _info(source: str, tables: Sequence[Table], states: Mapping[str, TableState], cut: Cut) -> SourceInfo:
+    pinned = sorted(f"{name}@{state.version}" for name, state in states.items())
+    identity = pinned[0] if len(pinned) == 1 else f"sha256:{_digest(pinned)}"
+    location = tables[0].location.uri if len(tables) == 1 else f"{len(tables)} tables"
+    return SourceInfo(source, "manifest", "delta", location, identity, cut)
+
+
+def _digest(lines: Iterable[str]) -> str:
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()

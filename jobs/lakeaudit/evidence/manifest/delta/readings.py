@@ -1,0 +1,252 @@
+"""Reads the actions of many logs: what can be read at once is held, large checkpoints are left for later.
+
+It chooses the base states, passes over broken checkpoints, and looks again when a log was cleaned up meanwhile.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+
+from lakeaudit.evidence.manifest.delta.actions import KIND, STEP
+from lakeaudit.evidence.manifest.delta.checkpoints import Content, look_into
+from lakeaudit.evidence.manifest.delta.lines import UNREAD, VANISHED
+from lakeaudit.evidence.manifest.delta.listing import Listed, list_logs
+from lakeaudit.evidence.manifest.delta.log import Checkpoint, Log, Plan, base_time, commit_times, plan
+from lakeaudit.evidence.manifest.delta.parts import DAMAGED, LogFile, checkpoints_of, runs_of
+from lakeaudit.evidence.protocol import Clock, Context, Kept, Part
+from lakeaudit.keys import Location
+
+_ATTEMPTS = 4
+
+
+@dataclass(frozen=True)
+class Vacuum:
+    """A commitInfo (JSON text) that records the begin of a vacuum; `time` is its commit's, by the file."""
+
+    version: int
+    time: datetime
+    text: str
+
+
+@dataclass
+class Troubles:
+    """What the notes of one table's files say.
+
+    `torn` are (version, file, reason) of files of which something could not be understood, `short` checkpoint files
+    that are damaged inside, `newest` (version, JSON text) by protocol and metaData.
+    """
+
+    torn: list[tuple[int, Location, str]] = field(default_factory=list)
+    short: list[Location] = field(default_factory=list)
+    undecodable: int = 0
+    newest: dict[str, tuple[int, str]] = field(default_factory=dict)
+    vacuums: list[Vacuum] = field(default_factory=list)
+
+    @property
+    def shaken(self) -> bool:
+        """Whether files changed while they were read, or a checkpoint proved to be broken: worth another attempt."""
+        return bool(self.short) or any(why == VANISHED for _, _, why in self.torn)
+
+    def one_reason_a_file(self) -> tuple[tuple[int, Location, str], ...]:
+        """`torn`, oldest first, each file once."""
+        reasons: dict[tuple[int, Location], str] = {}
+        for version, place, why in self.torn:
+            reasons[version, place] = min(why, reasons.get((version, place), why))
+        return tuple((version, place, why) for (version, place), why in sorted(reasons.items()))
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One table's log as it was read, for the `number`th time.
+
+    `broken` are checkpoint files that cannot be read, `torn` the (version, file, reason) of commits of which something
+    could not be understood, `undecodable` how many of its paths could not; `state` are the newest protocol and metaData as
+    JSON text, `files` what was or is to be read.
+    """
+
+    listed: Listed
+    number: int = 0
+    plan: Plan | None = None
+    broken: Mapping[Location, str] = field(default_factory=dict)
+    torn: tuple[tuple[int, Location, str], ...] = ()
+    undecodable: int = 0
+    refused: str | None = None
+    state: Mapping[str, str] = field(default_factory=dict)
+    vacuums: tuple[Vacuum, ...] = ()
+    files: tuple[LogFile, ...] = ()
+
+    @property
+    def log(self) -> Log:
+        return self.listed.log or Log(self.listed.location, {})
+
+
+@dataclass(frozen=True)
+class Readings:
+    """All tables, and their STEP rows: those that are held, and those of large checkpoints."""
+
+    tables: tuple[Reading, ...]
+    kept: tuple[Kept, ...]
+    late: tuple[Part, ...]
+
+
+def read_logs(listed: Sequence[Listed], ctx: Context, source: str, clock: Clock) -> Readings:
+    """Rebuilds every table's readable history. Only tables whose logs changed meanwhile are read again."""
+    done: dict[str, Reading] = {}
+    kept: list[Kept] = []
+    pending = [Reading(one, refused=one.refused) for one in listed]
+    for attempt in range(_ATTEMPTS):
+        last = attempt == _ATTEMPTS - 1
+        chosen = _choose([replace(reading, number=attempt) for reading in pending], ctx)
+        files = [file for reading in chosen for file in reading.files if not file.is_large]
+        if files:
+            kept.append(ctx.engine.keep(runs_of(files, source, ctx.clients)))
+        troubles = _troubles(kept[-1].notes if files else (), files)
+        done |= {r.listed.name: _after(r, troubles.get(r.listed.name, Troubles()), last) for r in chosen}
+        shaken = [done[name] for name, trouble in troubles.items() if trouble.shaken]
+        if last or not shaken:
+            break
+        pending = _listed_again(shaken, ctx, clock)
+    tables = tuple(done[one.name] for one in listed)
+    late = [file for r in tables if r.refused is None for file in r.files if file.is_large]
+    return Readings(tables, tuple(kept), tuple(checkpoints_of(late, source, ctx.clients)))
+
+
+def read_commits(
+    listed: Sequence[tuple[Listed, int]], ctx: Context, source: str
+) -> tuple[list[Reading], pa.Table]:
+    """Only the commits after a version of each table, and their STEP rows."""
+    readings = []
+    for one, judged in listed:
+        newer = tuple(version for version in sorted(one.log.commits if one.log else ()) if version > judged)
+        reading = Reading(one, plan=Plan(None, newer, max([judged, *newer])), refused=one.refused)
+        readings.append(replace(reading, files=_commits(reading)))
+    files = [file for reading in readings for file in reading.files]
+    kept = ctx.engine.keep(runs_of(files, source, ctx.clients)) if files else None
+    troubles = _troubles(kept.notes if kept else (), files)
+    after = [_after(reading, troubles.get(reading.listed.name, Troubles()), True) for reading in readings]
+    return after, pa.Table.from_batches(kept.batches(KIND) if kept else (), STEP)
+
+
+def _choose(readings: Sequence[Reading], ctx: Context) -> list[Reading]:
+    """A plan for each table whose base can be read. The newest checkpoint is looked into as well: readers use it."""
+    contents: dict[frozenset[Location], Content] = {}
+    chosen = list(readings)
+    while True:
+        chosen = [_planned(reading) for reading in chosen]
+        wanted = {
+            point.places: (reading.log, point)
+            for reading in chosen for point in _needed(reading) if point.places not in contents
+        }  # fmt: skip
+        if not wanted:
+            return [_with_files(reading, contents) for reading in chosen]
+        contents |= look_into(list(wanted.values()), ctx)
+        chosen = [_looked_into(reading, contents) for reading in chosen]
+
+
+def _planned(reading: Reading) -> Reading:
+    if reading.refused is not None or reading.listed.log is None:
+        return reading
+    return replace(reading, plan=plan(reading.log, reading.broken.keys()))
+
+
+def _needed(reading: Reading) -> list[Checkpoint]:
+    if reading.refused is not None or reading.plan is None:
+        return []
+    base = [reading.plan.base] if reading.plan.base else []
+    return [*base, *reading.log.checkpoints[-1:]]
+
+
+def _looked_into(reading: Reading, contents: Mapping[frozenset[Location], Content]) -> Reading:
+    """A checkpoint with a broken sidecar is as broken as its own file."""
+    found = [(point, contents[point.places]) for point in _needed(reading)]
+    broken = dict(reading.broken)
+    for point, content in found:
+        broken |= content.broken
+        if content.broken:
+            broken |= {place: broken.get(place, "") for place in point.places}
+    refused = next((content.refused for _, content in found if content.refused), reading.refused)
+    return replace(reading, broken=broken, refused=refused)
+
+
+def _with_files(reading: Reading, contents: Mapping[frozenset[Location], Content]) -> Reading:
+    """What is to be read of a log: its commits, and the checkpoint that they go on from."""
+    if reading.refused is not None or reading.plan is None:
+        return reading
+    files = _commits(reading)
+    if reading.plan.base is None:
+        return replace(reading, files=files)
+    listed, base = reading.listed, reading.plan.base
+    at, content = base_time(reading.plan, commit_times(reading.log)), contents[base.places]
+    files += tuple(
+        LogFile(listed.name, listed.location, base.version, at, True, file, reading.number)
+        for file in content.files
+    )
+    return replace(reading, files=files, state=content.state)
+
+
+def _commits(reading: Reading) -> tuple[LogFile, ...]:
+    listed, log = reading.listed, reading.log
+    versions = reading.plan.commits if reading.plan and reading.refused is None else ()
+    times = commit_times(log)
+    return tuple(
+        LogFile(
+            listed.name, listed.location, version, times[version], False, log.commits[version], reading.number
+        )
+        for version in versions
+    )
+
+
+def _troubles(notes: Iterable[Mapping[str, object]], files: Iterable[LogFile]) -> dict[str, Troubles]:
+    """What the notes of these files say, by table."""
+    places = {file.file.place.uri: file.file.place for file in files}
+    found: dict[str, Troubles] = {}
+    for note in notes:
+        data = json.loads(str(note["data"]))
+        _add_note(found.setdefault(data["table"], Troubles()), data, note, places[str(note["subject"])])
+    return found
+
+
+def _add_note(known: Troubles, data: Mapping[str, Any], note: Mapping[str, Any], place: Location) -> None:
+    kind, version = data["kind"], data["version"]
+    if kind == "undecodable":
+        known.undecodable += note["count"]
+    elif kind == "vacuum":
+        known.vacuums.append(Vacuum(version, datetime.fromisoformat(data["time"]), data["text"]))
+    elif kind == "problem" and note["reason"] == DAMAGED:
+        known.short.append(place)
+    elif kind == "problem":
+        known.torn.append((version, place, note["reason"]))
+    elif version >= known.newest.get(kind, (version, ""))[0]:
+        known.newest[kind] = (version, data["text"])
+
+
+def _after(reading: Reading, trouble: Troubles, last: bool) -> Reading:
+    if reading.refused is not None:
+        return reading
+    unread = [(place, why) for _, place, why in trouble.torn if why.startswith(UNREAD)]
+    refused = None
+    if unread and (last or not trouble.shaken):
+        refused = f"{unread[0][0].uri}: {unread[0][1].removeprefix(UNREAD)}"
+    elif trouble.short and last:
+        refused = f"{trouble.short[0].uri}: its log changes faster than it can be read; run again"
+    return replace(
+        reading,
+        broken={**reading.broken, **dict.fromkeys(trouble.short, DAMAGED)},
+        torn=trouble.one_reason_a_file(),
+        undecodable=trouble.undecodable,
+        refused=refused,
+        state={**reading.state, **{kind: text for kind, (_, text) in trouble.newest.items()}},
+        vacuums=tuple(trouble.vacuums),
+    )
+
+
+def _listed_again(readings: Sequence[Reading], ctx: Context, clock: Clock) -> list[Reading]:
+    """Tables start afresh from a new listing; what is known to be broken stays known."""
+    names = [reading.listed for reading in readings if reading.refused is None]
+    again = {one.name: one for one in list_logs(names, ctx, clock)}
+    known = {reading.listed.name: reading.broken for reading in readings}
+    return [Reading(one, broken=known[name], refused=one.refused) for name, one in again.items()]

@@ -1,0 +1,242 @@
+"""Steps of many logs, folded into claims: one row per table and key.
+
+A file is listed by a state while at least one of its (path, deletion vector) pairs is: the pairs are replayed each in
+its own right, and their number over the versions says when the file came, went and came back. An update of a deletion
+vector removes one pair and adds another in one commit, and so leaves no gap. A deletion vector's file is listed while
+any pair that points into it is. Nearly all files of a large lake have a single step and need none of that.
+"""
+
+from collections.abc import Mapping
+from functools import reduce
+
+import pyarrow as pa
+
+from lakeaudit.evidence.manifest.delta.actions import STEP
+from lakeaudit.evidence.manifest.delta.metadata import NULL_PARTITION
+from lakeaudit.runtime import duck
+from lakeaudit.runtime.duck import Connection, Relation, Rows, literal
+from lakeaudit.schemas import CLAIM
+
+TABLE = pa.schema(
+    [
+        ("table_name", pa.string()),
+        ("reading", pa.int64()),  # whose steps count
+        ("version", pa.int64()),  # the newest
+        ("base", pa.int64()),  # of the checkpoint read; -1: from commit 0
+        ("hole", pa.int64()),  # the last version whose actions are not all known; -1: none
+        ("horizon", pa.timestamp("us")),
+        ("promised_after", pa.timestamp("us")),  # files removed later are still promised to readers
+        ("in_commit_times_from", pa.int64()),
+        ("columns", pa.list_(pa.struct([("physical", pa.string()), ("logical", pa.string())]))),
+        ("vacuums", pa.list_(pa.struct([("version", pa.int64()), ("cutoff", pa.timestamp("us"))]))),
+        ("root_bucket", pa.string()),
+        ("root_prefix", pa.string()),
+    ]
+)
+"""One table as the fold needs it."""
+
+_FILE = "table_name, bucket, key"
+_VALUES = ("size", "records", "partition_path")
+_ID = f"hash({_FILE})"
+_CATEGORY = """CASE WHEN bool_or(category = 'data') THEN 'data' WHEN bool_or(category = 'deletes') THEN 'deletes'
+        ELSE 'changes' END AS category"""
+_REPEATED = f"""SELECT {_ID} AS id, count(*) = 2 AND min(pair) = max(pair) AND min(version) < max(version) AND max(hole) < 0
+        AS twice FROM steps GROUP BY ALL HAVING count(*) > 1"""
+"""Files with more than one step, by their hash; `twice`: one pair came or went at two versions, and nothing is unknown.
+
+Files that share a hash are told apart where they are replayed.
+"""
+
+
+def claims(tables: pa.Table, source: str, con: Connection, rows: Mapping[str, Rows]) -> Relation:
+    """CLAIM rows from STEP rows; steps of tables, and of readings, that are not in `tables` are left out."""
+    steps = duck.relation(con, rows.get("steps", STEP.empty_table()))
+    return _claims(con, files_of(con, _placed(con, steps, tables), tables), tables, source)
+
+
+def files_of(con: Connection, steps: Relation, tables: pa.Table, *, shortcut: bool = True) -> Relation:
+    """One row per file: where it stands at the end. `shortcut` false: all of them are replayed in full."""
+    if not shortcut:
+        return _replayed(con, steps, tables)
+    repeated = duck.table(duck.query(con, _REPEATED, steps=steps))
+    parts = [_single(con, _of(con, steps, repeated, "ANTI JOIN repeated r ON {id} = r.id"))]
+    if repeated.num_rows:
+        parts.append(
+            _twice(con, _of(con, steps, repeated, "SEMI JOIN repeated r ON {id} = r.id AND r.twice"))
+        )
+        rest = _of(con, steps, repeated, "SEMI JOIN repeated r ON {id} = r.id AND NOT r.twice")
+        parts.append(_replayed(con, rest, tables))
+    return reduce(
+        lambda one, more: duck.query(con, "FROM one UNION ALL BY NAME FROM more", one=one, more=more), parts
+    )
+
+
+def _of(con: Connection, steps: Relation, repeated: pa.Table, join: str) -> Relation:
+    if not repeated.num_rows:
+        return steps
+    return duck.query(con, f"SELECT s.* FROM steps s {join.format(id=_ID)}", steps=steps, repeated=repeated)
+
+
+def newest(con: Connection, steps: pa.Table, tables: pa.Table) -> pa.Table:
+    """What the newest of these commits make of each file they touch: table_name, bucket, key, state."""
+    by_version = f"""SELECT {_FILE}, version, bool_or(added) AS live, max(removed_at) AS removed_at
+        FROM steps GROUP BY ALL"""
+    last = f"""SELECT {_FILE}, arg_max(live, version) AS live, max(removed_at) AS removed_at
+        FROM ({by_version}) GROUP BY ALL"""
+    named = f"SELECT {_FILE}, {_state('live')} AS state FROM ({last}) JOIN tables USING (table_name)"
+    placed = _placed(con, duck.relation(con, steps), tables)
+    return duck.table(duck.query(con, named, steps=placed, tables=tables))
+
+
+def _placed(con: Connection, steps: Relation, tables: pa.Table) -> Relation:
+    """Steps with what their table's metadata says of them: time, removal and partition path."""
+    known = tables.select(["table_name", "reading", "in_commit_times_from", "hole"])
+    timed = "s.version >= t.in_commit_times_from AND NOT s.checkpoint"
+    time = f"coalesce(CASE WHEN {timed} THEN s.in_commit_time END, s.time)"
+    return duck.query(
+        con,
+        f"""SELECT s.table_name, s.bucket, s.key, s.version, s.checkpoint, s.added, s.pair, s.size, s.records, s.category,
+            t.hole, {time} AS time, CASE WHEN NOT s.added THEN coalesce(s.removed_at, {time}) END AS removed_at,
+            CASE WHEN s.category = 'deletes' OR s.partition = '{{}}' THEN '' ELSE p.path END AS partition_path
+            FROM steps s JOIN tables t ON s.table_name = t.table_name AND s.reading = t.reading
+            LEFT JOIN paths p ON s.table_name = p.table_name AND s.partition = p.partition""",
+        steps=steps, tables=known, paths=_partition_paths(con, steps, tables),
+    )  # fmt: skip
+
+
+def _partition_paths(con: Connection, steps: Relation, tables: pa.Table) -> pa.Table:
+    """`col=value/col=value` of each partition, in the table's order; Delta writes a null as null or as the empty string."""
+    given = "list_filter(t.columns, lambda c: map_contains(d.given, c.physical))"
+    value = f"coalesce(nullif(d.given[c.physical], ''), {literal(NULL_PARTITION)})"
+    return duck.table(
+        duck.query(
+            con,
+            f"""SELECT d.table_name, d.partition,
+                array_to_string(list_transform({given}, lambda c: c.logical || '=' || {value}), '/') AS path
+                FROM (SELECT table_name, partition, from_json(partition, '"MAP(VARCHAR, VARCHAR)"') AS given
+                      FROM (SELECT DISTINCT table_name, partition FROM steps WHERE partition <> '{{}}')) d
+                JOIN tables t USING (table_name)""",
+            steps=steps, tables=tables.select(["table_name", "columns"]),
+        )
+    )  # fmt: skip
+
+
+def _latest_by_version() -> str:
+    """The newest values that are given, where a version gives one at most."""
+    return ", ".join(f"arg_max({name}, version) AS {name}" for name in _VALUES)
+
+
+def _single(con: Connection, steps: Relation) -> Relation:
+    """Files with one step each."""
+    return duck.query(
+        con,
+        f"""SELECT {_FILE}, added::BIGINT AS listing, added::BIGINT AS listed,
+            (added AND version >= hole)::BIGINT AS surely_listed, CASE WHEN added THEN version END AS since,
+            CASE WHEN added THEN time END AS since_time, time AS first_time, version AS last, removed_at,
+            size, records, partition_path, category FROM steps""",
+        steps=steps,
+    )
+
+
+def _twice(con: Connection, steps: Relation) -> Relation:
+    """Files with two steps of one pair at most, each at a version of its own."""
+    pair = f"""SELECT {_FILE}, arg_min(added, version) AS first_added, arg_max(added, version) AS added,
+            min(version) AS first, max(version) AS last, arg_min(time, version) AS came, arg_max(time, version) AS went,
+            min(time) AS first_time, max(removed_at) AS removed_at, {_latest_by_version()}, {_CATEGORY}
+        FROM steps GROUP BY {_FILE}"""
+    return duck.query(
+        con,
+        f"""SELECT {_FILE}, added::BIGINT AS listing, added::BIGINT AS listed, added::BIGINT AS surely_listed,
+            CASE WHEN first_added THEN first WHEN added THEN last END AS since,
+            CASE WHEN first_added THEN came WHEN added THEN went END AS since_time,
+            first_time, last, removed_at, size, records, partition_path, category FROM ({pair})""",
+        steps=steps,
+    )
+
+
+def _replayed(con: Connection, steps: Relation, tables: pa.Table) -> Relation:
+    """Files with any number of steps."""
+    holed = any(hole >= 0 for hole in tables.column("hole").to_pylist())
+    beyond = _BEYOND_HOLES if holed else "SELECT * FROM rows"
+    return reduce(
+        lambda rows, sql: duck.query(con, sql, rows=rows),
+        (beyond, _MERGED, _PAIRS, _BY_VERSION, _LISTING, _BEGINS, _FILES),
+        steps,
+    )
+
+
+_BEYOND_HOLES = f"""SELECT * EXCLUDE (newest) FROM (
+        SELECT *, max(version) OVER (PARTITION BY {_FILE}) AS newest FROM rows)
+    WHERE version >= hole OR newest < hole OR category = 'deletes'"""
+"""Where versions are unknown, what a data file's pair was before them tells nothing once it is named after them.
+
+A state has one pair of a data file. A deletion vector's file may have many, so all of its pairs are kept.
+"""
+
+
+def _latest(order: str) -> str:
+    """The newest values that are given; of two that are as new, the larger one."""
+    names = ("size", "records", "partition_path")
+    return ", ".join(
+        f"arg_max({name}, ({order}, {name})) FILTER ({name} IS NOT NULL) AS {name}" for name in names
+    )
+
+
+_MERGED = f"""SELECT {_FILE}, pair, version, bool_or(added) AS listed,
+        CASE WHEN bool_or(checkpoint) THEN count(*) FILTER (added) ELSE least(count(*) FILTER (added), 1) END AS copies,
+        max(time) AS time, max(removed_at) FILTER (NOT added) AS removed_at, max(hole) AS hole,
+        {_latest("added")}, {_CATEGORY}
+    FROM rows GROUP BY {_FILE}, pair, version"""
+"""One row per file, pair and version. In one commit an add wins over a remove; in a checkpoint adds may repeat."""
+
+_PAIRS = f"""SELECT *, CASE WHEN version >= hole THEN live_copies ELSE 0 END AS sure_copies FROM (
+    SELECT *, listed::BIGINT - coalesce(lag(listed) OVER by_pair, false)::BIGINT AS change,
+        CASE WHEN lead(version) OVER by_pair IS NULL THEN copies ELSE 0 END AS live_copies
+    FROM rows WINDOW by_pair AS (PARTITION BY {_FILE}, pair ORDER BY version))"""
+
+_BY_VERSION = f"""SELECT {_FILE}, version, sum(change)::BIGINT AS change, sum(live_copies)::BIGINT AS live_copies,
+        sum(sure_copies)::BIGINT AS sure_copies, max(time) AS time, max(removed_at) AS removed_at,
+        {_latest("listed")}, {_CATEGORY}
+    FROM rows GROUP BY {_FILE}, version"""
+
+_LISTING = f"""SELECT *, (sum(change) OVER (PARTITION BY {_FILE} ORDER BY version
+        ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW))::BIGINT AS listing FROM rows"""
+"""How many pairs list the file from that version on."""
+
+_BEGINS = f"""SELECT *, listing > 0 AND coalesce(lag(listing) OVER (PARTITION BY {_FILE} ORDER BY version), 0) = 0 AS begins
+    FROM rows"""
+"""Whether a new stretch of being listed begins there."""
+
+_FILES = f"""SELECT {_FILE}, arg_max(listing, version) AS listing, sum(live_copies)::BIGINT AS listed,
+        sum(sure_copies)::BIGINT AS surely_listed, max(version) FILTER (begins) AS since,
+        arg_max(time, version) FILTER (begins) AS since_time, min(time) AS first_time, max(version) AS last,
+        max(removed_at) AS removed_at, {_latest_by_version()}, {_CATEGORY}
+    FROM rows GROUP BY {_FILE}"""
+
+
+def _claims(con: Connection, files: Relation, tables: pa.Table, source: str) -> Relation:
+    vacuumed = """coalesce(len(list_filter(v.vacuums, lambda run: run.version > f.last AND f.removed_at <= run.cutoff)) > 0,
+        false)"""
+    first = "CASE WHEN category = 'changes' THEN first_time ELSE horizon END"
+    standing = f"""SELECT f.*, t.* EXCLUDE (table_name), listing > 0 AS live, {vacuumed} AS explained
+        FROM files f JOIN tables t ON f.table_name = t.table_name
+        LEFT JOIN vacuums v ON CASE WHEN f.listing = 0 THEN f.table_name END = v.table_name"""
+    sql = f"""SELECT {literal(source)} AS source, 'delta' AS manifest_kind, {_FILE}, {_state("live")} AS state,
+        category = 'changes' OR {_certain()} AS certain, category, coalesce(partition_path, '') AS partition_path, size,
+        NULL AS etag, NULL AS version_id, NULL AS checksum, records, coalesce(since_time, {first}) AS claimed_at,
+        CASE WHEN NOT live THEN removed_at END AS removed_at, explained,
+        CASE WHEN category = 'data' THEN listed ELSE live::BIGINT END AS listed,
+        bucket = root_bucket AND starts_with(key, root_prefix) AS own_root,
+        CASE WHEN since <> base THEN since::VARCHAR END AS commit_id, version AS table_version FROM ({standing})"""
+    constants = tables.drop_columns(["reading", "in_commit_times_from", "columns", "vacuums"])
+    vacuums = duck.query(con, "SELECT table_name, vacuums FROM tables WHERE len(vacuums) > 0", tables=tables)
+    return duck.conform(con, duck.query(con, sql, files=files, tables=constants, vacuums=vacuums), CLAIM)
+
+
+def _state(live: str) -> str:
+    return f"CASE WHEN {live} THEN 'live' WHEN removed_at > promised_after THEN 'history' ELSE 'gone' END"
+
+
+def _certain() -> str:
+    """Whether no unknown version can have changed it. Of a deletion vector's file a hole may hide another pair."""
+    return "CASE WHEN live THEN surely_listed > 0 ELSE last > hole AND (category = 'data' OR hole < 0) END"

@@ -1,0 +1,123 @@
+"""Where the lists of plain writer manifests lie: found on the driver, one small record a list, none of its rows."""
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from lakeaudit.config import FileListManifest, Table
+from lakeaudit.errors import SourceError
+from lakeaudit.evidence.files import File, list_files, stat
+from lakeaudit.evidence.manifest.file_list.read_lines import SUFFIX, ListFile
+from lakeaudit.keys import HIDDEN, Location
+from lakeaudit.runtime.aws import Clients
+
+LISTERS = 8
+
+
+@dataclass(frozen=True)
+class TableLists:
+    """The lists of one table in no order, or in one line why they cannot be read."""
+
+    table: Table
+    files: tuple[tuple[FileListManifest, File], ...] = ()
+    warnings: tuple[str, ...] = ()
+    refused: str | None = None
+
+
+def manifests_of(table: Table) -> tuple[FileListManifest, ...]:
+    """The table's plain writer manifests."""
+    return tuple(manifest for manifest in table.manifests if isinstance(manifest, FileListManifest))
+
+
+def find(tables: Sequence[Table], clients: Clients) -> list[TableLists]:
+    """The lists of every table that has such a manifest; one that cannot be listed does not stop the others."""
+    ours = [table for table in tables if manifests_of(table)]
+    with ThreadPoolExecutor(LISTERS) as pool:
+        return list(pool.map(partial(_find, clients), ours))
+
+
+def numbered(table_lists: Iterable[TableLists]) -> list[ListFile]:
+    """All lists in the order of their names, which decides between events of one time."""
+    lists = [(lists.table, manifest, file) for lists in table_lists for manifest, file in lists.files]
+    lists.sort(key=lambda each: (each[2].place.key, each[2].place.bucket))
+    return [
+        ListFile(
+            table=table.name,
+            home=table.location,
+            place=file.place,
+            number=number,
+            modified_at=file.modified_at,
+            etag=file.etag,
+            whole=manifest.complete,
+            size=file.size,
+        )
+        for number, (table, manifest, file) in enumerate(lists)
+    ]
+
+
+def digest(table_lists: Sequence[TableLists]) -> str:
+    """Pins exactly which lists were read: their places, ETags (local: sizes) and times."""
+    pins = sorted(
+        f"{lists.table.name}\0{file.place.uri}\0{file.etag or file.size}\0{file.modified_at.isoformat()}"
+        for lists in table_lists
+        for _, file in lists.files
+    )
+    return (
+        f"{len(pins)} lists, sha256:{hashlib.sha256(chr(10).join(pins).encode(errors='replace')).hexdigest()}"
+    )
+
+
+def _find(clients: Clients, table: Table) -> TableLists:
+    files: list[tuple[FileListManifest, File]] = []
+    warnings: list[str] = []
+    try:
+        for manifest in manifests_of(table):
+            there = list(_there(clients, manifest.location))
+            if not there and not _is_folder(manifest.location):
+                missing = f"{manifest.location.uri} holds no lists: check the location of the manifest"
+                return TableLists(table, refused=missing)
+            lists = [file for file in there if _is_list(file.place, manifest.location)]
+            files += [(manifest, file) for file in lists]
+            warnings += _warnings(table, manifest.location, lists, there)
+    except SourceError as error:
+        return TableLists(table, refused=str(error))
+    return TableLists(table, tuple(files), tuple(warnings))
+
+
+def _there(clients: Clients, location: Location) -> Iterator[File]:
+    """The one list that the location names, or everything below the folder that it is."""
+    single = stat(clients, location) if SUFFIX.search(location.key) else None
+    if single is not None:
+        yield single
+    else:
+        yield from list_files(clients, location)
+
+
+def _is_folder(location: Location) -> bool:
+    """An empty local folder is a folder without lists; S3 knows no folder without keys but by its marker."""
+    return location.is_local and Path(location.spark_path).is_dir()
+
+
+def _below(place: Location, location: Location) -> str:
+    return place.key.removeprefix(location.prefix) if place != location else place.key.rpartition("/")[2]
+
+
+def _is_list(place: Location, location: Location) -> bool:
+    """By its suffix; what a writer hides is not finished."""
+    below = _below(place, location)
+    return bool(SUFFIX.search(below)) and not re.search(HIDDEN, below)
+
+
+def _warnings(
+    table: Table, location: Location, lists: Sequence[File], there: Sequence[File]
+) -> Iterator[str]:
+    if not lists:
+        yield f"{table.name}: {location.uri} holds no list (.jsonl, .json, .csv, .parquet, each also .gz)"
+    names = [below for file in there if (below := _below(file.place, location)) and not below.endswith("/")]
+    others = sorted(name for name in names if not SUFFIX.search(name) and not re.search(HIDDEN, name))
+    if others:
+        yield f"{table.name}: {len(others)} files below {location.uri} are no lists by their suffix: {others[0]} ..."

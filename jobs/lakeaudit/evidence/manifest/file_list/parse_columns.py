@@ -1,0 +1,108 @@
+"""From columns of a plain writer manifest to rows of fold.EVENT, in DuckDB. Runs in tasks.
+
+What `parse_rows` does row by row is done here for the plain rows of many lines at once: adds and removes of sound
+paths. Every other row is given back, for `parse_rows` to decide.
+"""
+
+from datetime import datetime
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakeaudit.evidence.manifest.file_list.columns import Columns
+from lakeaudit.evidence.manifest.file_list.fold import EVENT, FOLDER
+from lakeaudit.evidence.manifest.file_list.parse_rows import naive, parse_time, partition_path
+from lakeaudit.evidence.manifest.file_list.read_lines import Fault, Line, ListFile
+from lakeaudit.keys import NULL_VERSION
+from lakeaudit.runtime import duck
+from lakeaudit.runtime.duck import Connection
+
+_EVENTS = pa.schema(EVENT.items())
+
+_S3_URI = r"^s3[an]?://([^/]+)/((?s).+)\Z"
+_SCHEME = r"^([A-Za-z][A-Za-z0-9+.-]*://|file:/)"
+_CHECKSUM = r"^[A-Za-z0-9-]+:[0-9A-Fa-f]+\Z"
+
+
+def column_events(con: Connection, columns: Columns, listed: ListFile) -> tuple[pa.Table, list[Line]]:
+    """The plain rows as fold.EVENT, and the others as lines."""
+    at, timed = _times(columns.rows.column("committed_at").combine_chunks(), naive(listed.modified_at))
+    line = pa.array(range(columns.first, columns.last + 1), pa.int64())
+    given = columns.rows.append_column("line", line).append_column("at", at).append_column("timed", timed)
+    parsed = duck.table(duck.query(con, _SQL.format(**_constants(listed)), rows=given))
+    plain = parsed.filter(parsed.column("plain"))
+    below = plain.column("below").combine_chunks().dictionary_encode()
+    partitions = pa.array([partition_path(each) for each in below.dictionary.to_pylist()], pa.string())
+    events = plain.append_column("partition_path", partitions.take(below.indices))
+    others = parsed.filter(pc.invert(parsed.column("plain")))
+    return events.select(_EVENTS.names).cast(_EVENTS), _lines(columns, others)
+
+
+def _lines(columns: Columns, others: pa.Table) -> list[Line]:
+    numbers = others.column("line").to_pylist()
+    rows = columns.rows.take([number - columns.first for number in numbers]).to_pylist() if numbers else []
+    return [Line(number, row) for number, row in zip(numbers, rows, strict=True)]
+
+
+def _times(column: pa.Array, default: datetime) -> tuple[pa.Array, pa.Array]:
+    """The time of each row, which is the list's own where the row has none; and whether it is a time at all."""
+    if pa.types.is_timestamp(column.type):
+        return column.fill_null(default), pa.array([True] * len(column))
+    texts = column.dictionary_encode()
+    times = [_time(text, default) for text in texts.dictionary.to_pylist()]
+    at = pa.array(times, pa.timestamp("us")).take(texts.indices).fill_null(default)
+    timed = pa.array([time is not None for time in times], pa.bool_()).take(texts.indices).fill_null(True)
+    return at, timed
+
+
+def _time(text: str, default: datetime) -> datetime | None:
+    try:
+        return naive(parse_time(text)) if text else default
+    except Fault:
+        return None
+
+
+def _constants(listed: ListFile) -> dict[str, str]:
+    """What _SQL is filled with, as SQL."""
+    values = {
+        "table": listed.table,
+        "number": listed.number,
+        "home_bucket": listed.home.bucket,
+        "home_prefix": listed.home.prefix,
+        "local": listed.home.is_local,
+        "below_home": len(listed.home.key) + 1,
+        "null_version": NULL_VERSION,
+    }
+    patterns = {"s3_uri": _S3_URI, "scheme": _SCHEME, "checksum_form": _CHECKSUM}
+    return {
+        "folder": FOLDER,
+        **{name: duck.literal(value) for name, value in values.items()},
+        **{name: duck.pattern(regex) for name, regex in patterns.items()},
+    }
+
+
+_SQL = """
+WITH named AS (
+    SELECT *, regexp_matches(path, {s3_uri}) AS by_uri,
+        CASE WHEN by_uri THEN regexp_extract(path, {s3_uri}, 1) ELSE {home_bucket} END AS bucket,
+        CASE WHEN by_uri THEN regexp_extract(path, {s3_uri}, 2) ELSE path END AS key,
+        NOT regexp_matches(path, {scheme}) AND NOT ({local} AND starts_with(path, '/'))
+            AND starts_with(path, {home_prefix}) AND path <> {home_prefix} AS by_key,
+        {folder} AS folder,
+        bucket = {home_bucket} AND starts_with(key, {home_prefix}) AS own_root
+    FROM rows
+)
+SELECT {table} AS table_name, {number} AS list_no, line, "at", coalesce(nullif(action, ''), 'add') AS action,
+    bucket, key, NULL AS scope_bucket, NULL AS scope_key, own_root,
+    CASE WHEN NOT own_root THEN folder
+        ELSE regexp_replace(substring(folder, {below_home}), '^/', '') END AS below,
+    size, nullif(trim(etag, '"'), '') AS etag, nullif(nullif(version_id, ''), {null_version}) AS version_id,
+    nullif(lower(checksum), '') AS checksum, records, nullif(job_id, '') AS commit_id,
+    NULL AS fault, false AS unread,
+    coalesce(
+        timed AND path <> '' AND (by_uri OR by_key) AND coalesce(action, '') IN ('', 'add', 'remove')
+        AND coalesce(size, 0) >= 0 AND coalesce(records, 0) >= 0
+        AND (coalesce(checksum, '') = '' OR regexp_matches(checksum, {checksum_form})), false
+    ) AS plain
+FROM named
+"""

@@ -1,0 +1,174 @@
+"""The claims of plain writer manifests: their lists are found here and read in tasks, at once.
+
+A table whose lists are missing or all unreadable is refused in its state; a row or list that cannot be understood is a
+hole of its table.
+"""
+
+import json
+import tempfile
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, cast
+
+import pyarrow as pa
+
+from lakeaudit.config import Table
+from lakeaudit.evidence.manifest.file_list import fold
+from lakeaudit.evidence.manifest.file_list.discover import TableLists, digest, find, manifests_of, numbered
+from lakeaudit.evidence.manifest.file_list.list_part import parts
+from lakeaudit.evidence.manifest.file_list.parse_rows import naive
+from lakeaudit.evidence.manifest.file_list.read_lines import UNREAD_REST, ListFile
+from lakeaudit.evidence.protocol import (
+    Changes,
+    Claims,
+    Clock,
+    Context,
+    Cut,
+    Fold,
+    Hole,
+    Kept,
+    SourceInfo,
+    TableState,
+    utc_now,
+)
+from lakeaudit.runtime import duck
+from lakeaudit.runtime.duck import Connection, Relation
+
+MOST_HOLES = 1000
+"""Lists named one by one where rows could not be understood; the rest is one hole a table."""
+
+Summary = Mapping[str, Any]
+"""list_part.Summary of one list, with its table_name and list_no."""
+
+
+def read(tables: Sequence[Table], ctx: Context, source_id: str, clock: Clock = utc_now) -> Claims:
+    """The claims of all tables that have file_list manifests, folded over all lists of each.
+
+    Where the run is not live, events after its as_of are left out.
+    """
+    start = clock()
+    table_lists = find(tables, ctx.clients)
+    lists = numbered(table_lists)
+    until = None if ctx.live else naive(ctx.as_of)
+    kept = ctx.engine.keep(parts(lists, ctx.clients, source_id, until, max(ctx.parallelism, 1) * 4))
+    summaries = [json.loads(str(note["data"])) for note in kept.notes]
+    cut = Cut(start, clock()) if ctx.live else Cut(ctx.as_of, ctx.as_of)
+    unread = _all_unread(summaries, lists)
+    rows = sum(each["rows"] for each in summaries)
+    return Claims(
+        SourceInfo(source_id, "manifest", fold.KIND, _place(tables), digest(table_lists), cut, rows, None),
+        rows=(kept,),
+        fold=partial(fold.claims, source=source_id, left_out=tuple(sorted(unread))),
+        states=_states(table_lists, summaries, unread, cut.start),
+        holes=tuple(_holes(summaries, lists, source_id)),
+        warnings=tuple(warning for each in table_lists for warning in each.warnings),
+    )
+
+
+def changes(claims: Claims, tables: Sequence[Table], ctx: Context, clock: Clock = utc_now) -> Changes:
+    """What the lists say now that they did not say when `claims` were read; no list differs: nothing.
+
+    A path that no list names any more is gone from the table's state.
+    """
+    if digest(find(tables, ctx.clients)) == claims.info.identity:
+        return Changes(_CHANGED.empty_table())
+    newest = read(tables, replace(ctx, live=True), claims.info.id, clock)
+    unsure = {name: state.refused for name, state in newest.states.items() if state.refused}
+    unsure |= {hole.table: hole.reason for hole in newest.holes if hole.table and hole not in claims.holes}
+    return Changes(_changed(claims, newest), unsure)
+
+
+_CHANGED = pa.schema([(name, pa.string()) for name in ("table_name", "bucket", "key", "state")])
+
+_CHANGED_SQL = """
+SELECT table_name, bucket, key, coalesce(b.state, 'gone') AS state
+FROM old AS a FULL JOIN new AS b USING (table_name, bucket, key)
+WHERE row(a.state, a.claimed_at, a.removed_at, a.size, a.etag, a.version_id, a.checksum)
+    IS DISTINCT FROM row(b.state, b.claimed_at, b.removed_at, b.size, b.etag, b.version_id, b.checksum)
+"""
+
+
+def _changed(old: Claims, new: Claims) -> pa.Table:
+    """One row per path of which the lists say something else now: table_name, bucket, key, state."""
+    with tempfile.TemporaryDirectory(prefix="lakeaudit-") as scratch:
+        con = duck.connect(memory="2GiB", scratch=scratch)
+        try:
+            return duck.table(duck.query(con, _CHANGED_SQL, old=_folded(con, old), new=_folded(con, new)))
+        finally:
+            con.close()
+
+
+def _folded(con: Connection, claims: Claims) -> Relation:
+    (kept,) = claims.rows
+    return fold_kept(con, cast("Kept", kept), claims.fold)
+
+
+def fold_kept(con: Connection, kept: Kept, folded_by: Fold) -> Relation:
+    """The claims of rows that were read already, all shares together; they can be computed once."""
+    rows = {
+        kind: pa.RecordBatchReader.from_batches(schema, kept.batches(kind))
+        for kind, schema in (("events", fold.EVENTS), ("acts", fold.ACTS))
+    }
+    return folded_by(con, rows)
+
+
+def _holes(summaries: Sequence[Summary], lists: Sequence[ListFile], source_id: str) -> list[Hole]:
+    faulty = sorted((each for each in summaries if each["faults"]), key=lambda each: each["list_no"])
+    named = [_hole(each, lists[each["list_no"]].place.uri, source_id) for each in faulty[:MOST_HOLES]]
+    more = Counter[str]()
+    for each in faulty[MOST_HOLES:]:
+        more[each["table_name"]] += each["faults"]
+    rest = "rows of further lists cannot be understood"
+    return named + [
+        Hole(source_id, rest, table=table, hides=_HIDES, count=count) for table, count in more.items()
+    ]
+
+
+_HIDES = "files that were written, removed or replaced"
+
+
+def _hole(each: Summary, uri: str, source_id: str) -> Hole:
+    line, fault = each["first"]
+    reason = fault if line in (0, UNREAD_REST) else f"line {line}: {fault}"
+    return Hole(source_id, reason, uri, table=each["table_name"], hides=_HIDES, count=each["faults"])
+
+
+def _all_unread(summaries: Sequence[Summary], lists: Sequence[ListFile]) -> dict[str, str]:
+    """Tables of which no list at all could be read, and why not."""
+    readable = {each["table_name"] for each in summaries if not each["unread"]}
+    unread = sorted(
+        (e for e in summaries if e["table_name"] not in readable), key=lambda each: -each["list_no"]
+    )
+    return {e["table_name"]: f"{lists[e['list_no']].place.uri} {e['first'][1]}" for e in unread}
+
+
+def _states(
+    table_lists: Sequence[TableLists],
+    summaries: Sequence[Summary],
+    unread: Mapping[str, str],
+    read_at: datetime,
+) -> dict[str, TableState]:
+    oldest: dict[str, datetime] = {}
+    for each in summaries:
+        if each["oldest"] is not None:
+            at = datetime.fromisoformat(each["oldest"]).replace(tzinfo=UTC)
+            oldest[each["table_name"]] = min(at, oldest.get(each["table_name"], at))
+    return {
+        name: TableState(
+            name,
+            read_at,
+            oldest.get(name),
+            refused=lists.refused or unread.get(name),
+            complete=all(manifest.complete for manifest in manifests_of(lists.table)),
+        )
+        for lists in table_lists
+        for name in (lists.table.name,)
+    }
+
+
+def _place(tables: Sequence[Table]) -> str:
+    places = sorted({manifest.location.uri for table in tables for manifest in manifests_of(table)})
+    return places[0] if len(places) == 1 else f"{len(places)} places"

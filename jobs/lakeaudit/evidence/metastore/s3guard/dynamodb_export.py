@@ -1,0 +1,258 @@
+"""A DynamoDB table as an export to S3 holds it: found, and its files checked.
+
+Format (developer guide, "DynamoDB table export output format", version 2020-06-30): below `AWSDynamoDB/<export id>/`
+lie manifest-summary.json, manifest-files.json (one JSON object a data file), the .checksum of each, and the data
+files, gzipped lines `{"Item": {name: {type: value}}}`. A data file's md5Checksum is base64; the guide shows no
+.checksum, so base64 and hex are both taken. Export ids begin with the time of the request in milliseconds.
+"""
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import partial
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, NonNegativeInt, ValidationError
+from pydantic.alias_generators import to_camel
+
+from lakeaudit.errors import SourceError
+from lakeaudit.evidence.files import File, folders, list_files, read_bytes, stat
+from lakeaudit.evidence.metastore.s3guard.export_files import (
+    DataFile,
+    check_digest,
+    check_whole,
+    head_tally,
+    same_md5,
+)
+from lakeaudit.evidence.metastore.s3guard.layout import Tally
+from lakeaudit.evidence.protocol import Context, Cut, Hole
+from lakeaudit.keys import Location
+from lakeaudit.runtime.aws import Clients
+
+SUMMARY, FILES = "manifest-summary", "manifest-files"
+MARGIN = timedelta(minutes=1)
+"""The guide: an export's point in time is exact to about a minute."""
+DEPTH = 3
+"""How far above an export the configured folder may lie: prefix, AWSDynamoDB, id."""
+SMALL = 200_000
+"""Items; the files of a smaller export are unpacked and tallied before any row is read, those of others while."""
+HEAD_FILES = 4
+
+
+class _Manifest(BaseModel):
+    model_config = ConfigDict(frozen=True, alias_generator=to_camel)
+
+
+class Summary(_Manifest):
+    """manifest-summary.json, as far as it matters here."""
+
+    table_arn: str
+    export_time: AwareDatetime
+    item_count: NonNegativeInt
+    output_format: str
+    export_type: str = "FULL_EXPORT"
+
+    @property
+    def table(self) -> str:
+        return self.table_arn.rpartition("/")[2]
+
+
+class _FilesLine(_Manifest):
+    item_count: NonNegativeInt
+    md5_checksum: str
+    data_file_s3_key: str
+
+
+@dataclass(frozen=True)
+class Export:
+    """A complete export: its folder, its summary as written and as understood (None: it cannot be)."""
+
+    folder: Location
+    text: bytes
+    summary: Summary | None
+
+    @property
+    def id(self) -> str:
+        return self.folder.key.rpartition("/")[2]
+
+    @property
+    def requested_at(self) -> datetime | None:
+        digits = self.id.partition("-")[0]
+        plain = digits.isascii() and digits.isdigit() and len(digits) <= 14
+        return datetime.fromtimestamp(int(digits) / 1000, UTC) if plain else None
+
+
+@dataclass(frozen=True)
+class ExportedTable:
+    """A DynamoDB table as an export holds it: `files` are those that can be believed.
+
+    `tally` is of all their items where the export is small (`tallied_whole`), else of the first lines of a few.
+    """
+
+    files: tuple[DataFile, ...]
+    cut: Cut
+    identity: str
+    holes: tuple[Hole, ...]
+    tally: Tally
+    tallied_whole: bool
+
+
+def read_export(
+    place: Location, table: str | None, ctx: Context, source_id: str, margin: timedelta | None = None
+) -> ExportedTable:
+    """The newest complete export at or below `place`, of `table`, of a time not after the run's as_of.
+
+    Raises:
+        SourceError: there is none, it has another format, or no data file of it can be read.
+    """
+    export, summary = find_export(ctx.clients, place, table, ctx.as_of)
+    files, holes = _data_files(ctx.clients, export, place, source_id)
+    holes += _count_holes(export, summary, files, source_id) if not holes else []
+    holes += _checksum_holes(ctx.clients, export, source_id)
+    whole = sum(file.items for file in files) < SMALL
+    good, faulty, tally = _checked(files, ctx, whole=whole)
+    holes += [Hole(source_id, faulty[f], f.uri, count=max(f.items, 1)) for f in files if f in faulty]
+    if holes and not good:
+        raise SourceError(
+            holes[0].subject, holes[0].reason, "no data file is left to read: export the table again"
+        )
+    cut = Cut(summary.export_time, summary.export_time, MARGIN if margin is None else margin)
+    identity = f"{export.id} md5:{hashlib.md5(export.text, usedforsecurity=False).hexdigest()}"
+    return ExportedTable(good, cut, identity, tuple(holes), tally, whole)
+
+
+def _checked(
+    files: Sequence[DataFile], ctx: Context, *, whole: bool
+) -> tuple[tuple[DataFile, ...], Mapping[DataFile, str], Tally]:
+    """The good files, what is wrong with the others, and a tally of the good ones' items."""
+    check = partial(check_whole if whole else check_digest, clients=ctx.clients)
+    checked = dict(zip(files, ctx.engine.map(check, files), strict=True))
+    faulty = {file: each.fault for file, each in checked.items() if each.fault is not None}
+    good = tuple(file for file in files if file not in faulty)
+    tallies = [checked[file].tally for file in good] if whole else _head_tallies(good, ctx)
+    tally = Tally()
+    for each in tallies:
+        tally.add(each)
+    return good, faulty, tally
+
+
+def _head_tallies(files: Sequence[DataFile], ctx: Context) -> list[Tally]:
+    first = [file for file in files if file.items][:HEAD_FILES]
+    return ctx.engine.map(partial(head_tally, clients=ctx.clients), first)
+
+
+def find_export(
+    clients: Clients, place: Location, table: str | None, as_of: datetime
+) -> tuple[Export, Summary]:
+    """The newest complete export at or below `place`; no data file is read.
+
+    Raises:
+        SourceError: there is none, it cannot be understood, or it has another format.
+    """
+    return _newest(list(_complete(clients, place)), place, table, as_of)
+
+
+def _complete(clients: Clients, at: Location, depth: int = DEPTH) -> Iterator[Export]:
+    """Exports at or below a folder whose last files are there; those still being written are passed over."""
+    text = read_bytes(clients, at.join(f"{SUMMARY}.json"))
+    if text is not None:
+        last = (at.join(f"{SUMMARY}.checksum"), at.join(f"{FILES}.json"), at.join(f"{FILES}.checksum"))
+        if all(stat(clients, place) for place in last):
+            yield Export(at, text, _parsed(text))
+    elif depth:
+        for name in folders(clients, at):
+            if name != "data":
+                yield from _complete(clients, at.join(name), depth - 1)
+
+
+def _parsed(text: bytes) -> Summary | None:
+    try:
+        return Summary.model_validate_json(text)
+    except ValidationError:
+        return None
+
+
+def _newest(
+    exports: Sequence[Export], place: Location, table: str | None, as_of: datetime
+) -> tuple[Export, Summary]:
+    """The newest picture; a damaged export that may be newer is never passed over for an older one."""
+    known = [(e.summary.export_time, e.id, e, e.summary) for e in exports if e.summary]
+    full = [k for k in known if k[3].export_type == "FULL_EXPORT" and table in (None, k[3].table)]
+    if len(names := {k[3].table for k in full}) > 1:
+        raise SourceError(
+            place.uri, f"holds exports of {len(names)} tables", "name the one to read with `table`"
+        )
+    chosen = max((k for k in full if k[0] <= as_of), default=None, key=lambda k: k[:2])
+    for export in exports:
+        later = export.requested_at is None or export.requested_at <= as_of
+        if export.summary is None and later and (chosen is None or export.id > chosen[1]):
+            where = export.folder.join(f"{SUMMARY}.json").uri
+            raise SourceError(where, "the export's summary cannot be understood", "export the table again")
+    if chosen is None:
+        what = f"no complete export{f' of {table}' if table else ''} up to {as_of:%Y-%m-%dT%H:%M:%SZ}"
+        raise SourceError(place.uri, what, "name a folder that holds AWSDynamoDB/<id>/manifest-summary.json")
+    if chosen[3].output_format != "DYNAMODB_JSON":
+        where = chosen[2].folder.uri
+        what = f"the export's format is {chosen[3].output_format}"
+        raise SourceError(where, what, "export the table as DYNAMODB_JSON")
+    return chosen[2], chosen[3]
+
+
+def _data_files(
+    clients: Clients, export: Export, place: Location, source_id: str
+) -> tuple[list[DataFile], list[Hole]]:
+    """The export's data files that are there, and a hole for each that is not or whose line is broken."""
+    manifest = export.folder.join(f"{FILES}.json")
+    there = {file.place: file for file in list_files(clients, export.folder)}
+    found: dict[Location, DataFile] = {}
+    holes = []
+    for number, text in enumerate((read_bytes(clients, manifest) or b"").splitlines(), 1):
+        if not text.strip():
+            continue
+        try:
+            line = _FilesLine.model_validate_json(text)
+        except ValidationError:
+            holes.append(Hole(source_id, f"line {number} cannot be understood", manifest.uri))
+            continue
+        at = _sought(clients, line.data_file_s3_key, (export.folder, place), there)
+        if at is None:
+            missing = f"s3 key {line.data_file_s3_key} of the export is not below {place.uri}"
+            holes.append(Hole(source_id, missing, manifest.uri, count=max(line.item_count, 1)))
+        else:
+            size = max(at.size, 1)
+            found[at.place] = DataFile(at.place, line.item_count, line.md5_checksum, size)
+    return list(found.values()), holes
+
+
+def _sought(
+    clients: Clients, key: str, roots: Sequence[Location], there: Mapping[Location, File]
+) -> File | None:
+    """Where a data file lies: its key with leading parts removed one at a time, below each root."""
+    parts = key.split("/")
+    if {"", ".", ".."} & set(parts):
+        return None
+    tails = [parts[i:] for i in range(len(parts))]
+    listed = (there[at] for root in roots for tail in tails if (at := root.join(*tail)) in there)
+    asked = (file for tail in tails if (file := stat(clients, roots[-1].join(*tail))))
+    return next(listed, None) or next(asked, None)
+
+
+def _count_holes(export: Export, summary: Summary, files: Sequence[DataFile], source_id: str) -> list[Hole]:
+    listed = sum(file.items for file in files)
+    if listed == summary.item_count:
+        return []
+    reason = f"lists {listed} items, the summary {summary.item_count}"
+    return [Hole(source_id, reason, export.folder.join(f"{FILES}.json").uri)]
+
+
+def _checksum_holes(clients: Clients, export: Export, source_id: str) -> list[Hole]:
+    return [
+        Hole(source_id, "does not match its .checksum", export.folder.join(f"{name}.json").uri)
+        for name in (SUMMARY, FILES)
+        if not same_md5(
+            hashlib.md5(
+                read_bytes(clients, export.folder.join(f"{name}.json")) or b"", usedforsecurity=False
+            ).digest(),
+            (read_bytes(clients, export.folder.join(f"{name}.checksum")) or b"").decode("ascii", "replace"),
+        )
+    ]

@@ -1,0 +1,240 @@
+# ruff: noqa: S608 - the queries are made of constants, and paths go through `duck.literal`
+"""The data files of a DynamoDB export, in tasks: MD5, gzip and number of items are checked, lines become rows."""
+
+import base64
+import gzip
+import hashlib
+import io
+import json
+import zlib
+from collections.abc import Generator, Iterable
+from contextlib import closing
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from botocore.exceptions import BotoCoreError, ClientError
+
+from lakeaudit.errors import SourceError
+from lakeaudit.evidence.files import fetched
+from lakeaudit.evidence.metastore.s3guard.items import ITEM, EntryRules, counted_entries, entry_rows
+from lakeaudit.evidence.metastore.s3guard.layout import MARKER, Tally, note
+from lakeaudit.evidence.protocol import Batches
+from lakeaudit.keys import Location
+from lakeaudit.runtime import duck
+from lakeaudit.runtime.aws import Clients, explain
+from lakeaudit.runtime.duck import Connection, Relation
+
+CHUNK = 1 << 20
+HEAD_LINES = 1000
+
+_BROKEN_GZIP = (gzip.BadGzipFile, EOFError, zlib.error)
+_LINE = f"{{Item: '{duck.type_of(pa.struct(list(ITEM)))}'}}"
+_NO_GZIP = "is no whole gzip file"
+_OTHER_MD5 = "its MD5 is not the one in the manifest"
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """One data file: where it lies, how many items and which MD5 its manifest promises, and its bytes as stored."""
+
+    place: Location
+    items: int
+    md5: str
+    size: int = 1
+
+    @property
+    def uri(self) -> str:
+        return self.place.uri
+
+    @property
+    def zipped(self) -> bool:
+        return self.place.key.endswith(".gz")
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What is wrong with a data file (None: nothing), and the tally of its items where they were read."""
+
+    fault: str | None
+    tally: Tally = field(default_factory=Tally)
+
+
+def same_md5(digest: bytes, written: str) -> bool:
+    """Whether a digest is the one written in base64 or hex."""
+    text = written.strip().strip('"')
+    try:
+        return bytes.fromhex(text) == digest
+    except ValueError:
+        pass
+    try:
+        return base64.b64decode(text, validate=True) == digest
+    except ValueError:
+        return False
+
+
+def check_digest(file: DataFile, clients: Clients) -> Checked:
+    """Whether the bytes as stored have the manifest's MD5; nothing is unpacked."""
+    try:
+        with closing(_opened(file.place, clients)) as raw:
+            hashing = _Hashing(raw)
+            _drain(io.BufferedReader(hashing, CHUNK))
+    except (ClientError, BotoCoreError, OSError) as error:
+        return Checked(f"cannot be read: {explain(error)[0]}")
+    return Checked(None if same_md5(hashing.md5.digest(), file.md5) else _OTHER_MD5)
+
+
+def check_whole(file: DataFile, clients: Clients) -> Checked:
+    """The same, and whether the file can be unpacked and holds as many items as the manifest says."""
+    try:
+        with closing(_opened(file.place, clients)) as raw:
+            hashing = _Hashing(raw)
+            tally = _whole_tally(io.BufferedReader(hashing, CHUNK), zipped=file.zipped)
+    except (ClientError, BotoCoreError, OSError) as error:
+        return Checked(f"cannot be read: {explain(error)[0]}")
+    if not same_md5(hashing.md5.digest(), file.md5):
+        return Checked(_OTHER_MD5)
+    if tally is None:
+        return Checked(_NO_GZIP)
+    return Checked(_count_fault(file, tally), tally)
+
+
+def head_tally(file: DataFile, clients: Clients) -> Tally:
+    """The tally of the first lines of a file; of nothing where it cannot be read, which is judged elsewhere."""
+    tally = Tally()
+    try:
+        with closing(_opened(file.place, clients)) as raw:
+            stored = io.BufferedReader(_Hashing(raw), CHUNK)
+            _tally_lines(islice(_unpacked(stored, zipped=file.zipped), HEAD_LINES), tally)
+    except (ClientError, BotoCoreError, OSError, *_BROKEN_GZIP):
+        pass
+    return tally
+
+
+def read_file(con: Connection, *, file: DataFile, clients: Clients, rules: EntryRules) -> Batches:
+    """The entries of one data file, then a NOTE row: the tally of its items, and what is wrong with the file.
+
+    Rows of a file that turns out to be broken were given already; `count` of the note is how many items are missing.
+    """
+    tally, fault = Tally(), None
+    try:
+        with fetched(clients, file.place) as path:
+            fault = "cannot be read: does not exist"
+            if path is not None:
+                fault = yield from _read_local(con, path, file, rules, tally)
+    except SourceError as error:
+        fault = f"cannot be read: {error.what}"
+    missing = max(file.items - tally.items, 1) if fault else 0
+    yield "notes", note(rules.source, file.uri, fault, count=missing, data=tally.data)
+
+
+def export_items(con: Connection, path: Path, *, zipped: bool) -> Relation:
+    """Every line of a local file as an item; a line that is none lacks every attribute. Lazy: unused ones cost little.
+
+    Without `records`, DuckDB takes one line that is no object for a sign that no line near it is one.
+    """
+    options = f"format='newline_delimited', records=true, ignore_errors=true, columns={_LINE}"
+    packed = f"compression={duck.literal('gzip' if zipped else 'none')}"
+    return duck.query(con, f"SELECT Item.* FROM read_json({duck.literal(path)}, {options}, {packed})")
+
+
+def _read_local(
+    con: Connection, path: Path, file: DataFile, rules: EntryRules, tally: Tally
+) -> Generator[tuple[str, pa.RecordBatch], None, str | None]:
+    """What is wrong with the file, after its rows. They stream on a connection of their own, so `con` stays usable."""
+    try:
+        with closing(con.cursor()) as stream:
+            rows = entry_rows(stream, export_items(stream, path, zipped=file.zipped), rules)
+            for batch in rows.to_arrow_reader(duck.BATCH_ROWS):
+                yield "entries", counted_entries(batch, tally)
+    except (duck.DuckError, pa.ArrowException, OSError) as error:
+        return _NO_GZIP if _is_torn(path, file) else f"cannot be read: {type(error).__name__}"
+    fault = _count_fault(file, tally)
+    return _NO_GZIP if fault and _is_torn(path, file) else fault
+
+
+def _count_fault(file: DataFile, tally: Tally) -> str | None:
+    same = tally.items == file.items
+    return None if same else f"holds {tally.items} items, the manifest says {file.items}"
+
+
+def _is_torn(path: Path, file: DataFile) -> bool:
+    """Whether a file that is to be gzip cannot be unpacked to its end."""
+    try:
+        with path.open("rb") as raw:
+            _drain(_unpacked(raw, zipped=file.zipped))
+    except _BROKEN_GZIP:
+        return True
+    return False
+
+
+def _opened(place: Location, clients: Clients) -> Any:
+    if place.is_local:
+        return Path(place.spark_path).open("rb")
+    return clients.s3(place.bucket).get_object(Bucket=place.bucket, Key=place.key)["Body"]
+
+
+class _Hashing(io.RawIOBase):
+    """Passes bytes on and keeps their MD5."""
+
+    def __init__(self, raw: Any) -> None:
+        self.raw = raw
+        self.md5 = hashlib.md5(usedforsecurity=False)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        chunk = self.raw.read(len(buffer))
+        buffer[: len(chunk)] = chunk
+        self.md5.update(chunk)
+        return len(chunk)
+
+
+def _unpacked(stored: Any, *, zipped: bool) -> Any:
+    return io.BufferedReader(gzip.GzipFile(fileobj=stored), CHUNK) if zipped else stored
+
+
+def _drain(stored: Any) -> None:
+    while stored.read(CHUNK):
+        pass
+
+
+def _whole_tally(stored: Any, *, zipped: bool) -> Tally | None:
+    """The tally of all lines (None: broken gzip); in any case the bytes as stored are read to their end."""
+    tally, torn = Tally(), False
+    try:
+        _tally_lines(_unpacked(stored, zipped=zipped), tally)
+    except _BROKEN_GZIP:
+        torn = True
+    _drain(stored)
+    return None if torn else tally
+
+
+def _tally_lines(lines: Iterable[bytes], tally: Tally) -> None:
+    """Count lines; only those are parsed that may be the marker, or the first path."""
+    for line in lines:
+        if tally.paths and b"VERSION" not in line:
+            tally.items += bool(line.strip())
+        elif line.strip():
+            tally.add(_tally_of_line(line))
+
+
+def _tally_of_line(line: bytes) -> Tally:
+    try:
+        item = json.loads(line)["Item"]
+        parent, child = item["parent"]["S"], item["child"]["S"]
+    except (ValueError, RecursionError, LookupError, TypeError):
+        return Tally(items=1)
+    if (parent, child) == (MARKER, MARKER):
+        return Tally(1, 0, _version(item))
+    return Tally(1, int(isinstance(parent, str) and parent.startswith("/") and child is not None))
+
+
+def _version(item: Any) -> str:
+    try:
+        return str(item["table_version"]["N"])
+    except (LookupError, TypeError):
+        return "none"

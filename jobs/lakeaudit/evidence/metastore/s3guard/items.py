@@ -1,0 +1,175 @@
+# ruff: noqa: S608 - the queries are made of constants, and places go through `duck.literal`
+"""DynamoDB items of an S3Guard table as rows of schemas.ENTRY, in DuckDB's SQL.
+
+One item per file, directory or tombstone. `parent` is `/bucket/path` without a trailing slash, `child` the last part,
+both as Hadoop decodes them; `is_dir`, `is_deleted` and `is_authoritative` are BOOL, `file_length`, `mod_time` and
+`last_updated` N (times in epoch milliseconds of the client's clock). `last_updated` of 0 is what every rename leaves
+and never expires; tombstones (most rows of an ordinary table) carry neither `is_dir` nor a length but 0 (Hadoop,
+PathMetadataDynamoDBTranslation). DynamoDB writes a number as text of up to 38 digits, with a fraction or exponent.
+"""
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakeaudit.config import S3Guard
+from lakeaudit.evidence.metastore.s3guard.layout import MARKER, Tally
+from lakeaudit.keys import NULL_VERSION, Location
+from lakeaudit.runtime import duck
+from lakeaudit.runtime.duck import Connection, Relation, Rows, literal
+from lakeaudit.schemas import ENTRY
+
+TEXTS = ("parent", "child", "etag", "version_id")
+FLAGS = ("is_dir", "is_deleted", "is_authoritative")
+TIMES = ("mod_time", "last_updated")
+NUMBERS = ("file_length", *TIMES, "table_version")
+TYPES = dict.fromkeys(TEXTS, "S") | dict.fromkeys(FLAGS, "BOOL") | dict.fromkeys(NUMBERS, "N")
+"""By attribute the type it must have, as DynamoDB's JSON names types."""
+ATTRIBUTES = tuple(TYPES)
+
+_ARROW = {"S": pa.string(), "N": pa.string(), "BOOL": pa.bool_()}
+ITEM = pa.schema([(name, pa.struct([(kind, _ARROW[kind])])) for name, kind in TYPES.items()])
+"""Columns of a relation of items: null where the item lacks the attribute, an empty struct where the type is wrong."""
+
+LAST_MILLISECOND = 253_402_300_799_999
+"""The end of the year 9999: what a later time would be, Python and Arrow cannot represent."""
+LARGEST = (1 << 63) - 1
+
+_TALLIED = pa.schema([("inside", pa.bool_()), ("marker", pa.string()), ("is_path", pa.bool_())])
+
+
+@dataclass(frozen=True)
+class EntryRules:
+    """What the items of a source are read by, as plain data.
+
+    Rows outside `location` are left out; `honoured` is where readers trust the store alone; an entry that was last
+    updated at `expired_until` (UTC) or before is past its ttl (None: entries never expire).
+    """
+
+    source: str
+    location: Location | None
+    honoured: bool | tuple[Location, ...]
+    expired_until: datetime | None
+
+
+def entry_rules(source: S3Guard, source_id: str, at: datetime) -> EntryRules:
+    """The rules of a configured source, with expiry judged at the time `at`."""
+    word = source.authoritative
+    honoured = word == "all" if isinstance(word, str) else word
+    until = None if source.ttl is None else at.astimezone(UTC) - source.ttl
+    return EntryRules(source_id, source.location, honoured, until)
+
+
+def entry_rows(con: Connection, items: Rows, rules: EntryRules) -> Relation:
+    """A row of schemas.ENTRY for every item, with three columns more for `counted_entries`. Lazy.
+
+    `inside`: the row is an entry of the source's location, or nobody can tell where it belongs. `marker`: the version
+    that the layout's marker names. `is_path`: the item has a parent below the root and a child.
+    """
+    values = duck.query(con, _VALUES, items=items)
+    places = duck.query(con, _PLACES, item_values=values)
+    honoured = f"SELECT *, {_honoured(rules.honoured)} AS honoured FROM places"
+    rows = duck.query(con, honoured, places=places)
+    given = _ENTRY | {
+        "source": literal(rules.source),
+        "expired": _expired(rules.expired_until),
+        "inside": _inside(rules.location),
+    }
+    return duck.conform(con, rows, pa.schema([*ENTRY, *_TALLIED]), given)
+
+
+def counted_entries(batch: pa.RecordBatch, tally: Tally) -> pa.RecordBatch:
+    """The rows of `entry_rows` that are entries of the source, as schemas.ENTRY; the tally counts all rows."""
+    marker = pc.max(batch.column("marker")).as_py()
+    tally.add(Tally(batch.num_rows, pc.sum(batch.column("is_path")).as_py() or 0, marker))
+    inside, rows = batch.column("inside"), batch.select(ENTRY.names)
+    return rows if pc.all(inside).as_py() else rows.filter(inside)
+
+
+def _number(name: str, largest: int) -> str:
+    """A whole number from 0 to `largest`, else null. Nearly all are plain digits, which need no decimal."""
+    text, whole = f"{name}.N", f"TRY_CAST({name}.N AS BIGINT)"
+    decimal = f"TRY_CAST({text} AS DECIMAL(38, 6))"
+    plain = f"{whole} BETWEEN 0 AND {largest} AND CAST({whole} AS VARCHAR) = {text}"
+    odd = f"{decimal} = floor({decimal}) AND {decimal} BETWEEN 0 AND {largest} AND NOT contains({text}, '_')"
+    return f"CASE WHEN {plain} THEN {whole} WHEN {odd} THEN CAST({decimal} AS BIGINT) END"
+
+
+_NAMED = {"parent": "path", "child": "name"}
+_UNDERSTOOD = {name: f"{name}.{kind}" for name, kind in TYPES.items()} | {
+    "file_length": _number("file_length", LARGEST),
+    **{name: _number(name, LAST_MILLISECOND) for name in TIMES},
+}
+_VALUES = f"""
+    SELECT {", ".join(f"{value} AS {_NAMED.get(name, name)}" for name, value in _UNDERSTOOD.items())},
+        {", ".join(f"{name} IS NOT NULL AS {name}_given" for name in ATTRIBUTES)}
+    FROM items"""
+"""Attributes as plain values, null where they cannot be understood, and whether the item has them."""
+
+_PLACES = f"""
+    SELECT *,
+        coalesce(starts_with(path, '/') AND NOT ends_with(path, '/') AND NOT contains(path, '//'), false) AS in_bucket,
+        coalesce(name <> '' AND NOT contains(name, '/'), false) AS is_name,
+        coalesce(path = {literal(MARKER)} AND name = {literal(MARKER)}, false) AS is_marker,
+        split_part(path, '/', 2) AS bucket,
+        substr(path, length(bucket) + 3) AS parent,
+        CASE WHEN parent = '' THEN name ELSE parent || '/' || name END AS key
+    FROM item_values"""
+"""The place each item is about: `path` is `/bucket` or `/bucket/parent`."""
+
+_MISPLACED = {"NOT in_bucket": "parent is no path below a bucket", "NOT is_name": "child is no name"}
+_WORDS = {
+    **dict.fromkeys(("etag", "version_id"), "is no text"),
+    **dict.fromkeys(FLAGS, "is neither true nor false"),
+    "file_length": "is no number of bytes",
+    **dict.fromkeys(TIMES, "is no time"),
+}
+_FAULTS = _MISPLACED | {
+    f"{name}_given AND {name} IS NULL": f"{name} {fault}" for name, fault in _WORDS.items()
+}
+_REASON = " ".join(f"WHEN {fails} THEN {literal(reason)}" for fails, reason in _FAULTS.items())
+_ITEM_OF = "' in the item of ' || coalesce(path, '?') || '/' || coalesce(name, '?')"
+_LAST_UPDATED = "epoch_ms(nullif(last_updated, 0))"
+_QUOTED = """starts_with(etag, '"') OR ends_with(etag, '"')"""
+_ENTRY = {
+    "is_dir": "coalesce(is_dir, false)",
+    "tombstone": "coalesce(is_deleted, false)",
+    "authoritative": "coalesce(is_authoritative, false)",
+    "size": "file_length",
+    "etag": f"""nullif(CASE WHEN {_QUOTED} THEN trim(etag, '"') ELSE etag END, '')""",
+    "version_id": f"CASE WHEN version_id NOT IN ('', {literal(NULL_VERSION)}) THEN version_id END",
+    "mod_time": "epoch_ms(nullif(mod_time, 0))",
+    "last_updated": _LAST_UPDATED,
+    "reject": f"(CASE {_REASON} END) || {_ITEM_OF}",
+    "marker": "CASE WHEN is_marker THEN coalesce(table_version, 'none') END",
+    "is_path": "coalesce(starts_with(path, '/') AND name IS NOT NULL, false)",
+}
+"""By column of ENTRY what it is of an item's values; columns of the same name are not repeated."""
+
+
+def _honoured(places: bool | tuple[Location, ...]) -> str:
+    """Whether readers trust the store alone here: as in S3A, the directory that a prefix names is itself under it."""
+    if isinstance(places, bool):
+        return literal(places)
+    if not places:
+        return "false"
+    prefixes = "|".join(re.escape(f"{place.bucket}/{place.prefix}") for place in places)
+    regex = literal(rf"\A(?:{prefixes})")
+    return f"coalesce(regexp_matches(bucket || '/' || key || '/', {regex}), false)"
+
+
+def _expired(until: datetime | None) -> str:
+    return (
+        "false" if until is None else f"NOT honoured AND coalesce({_LAST_UPDATED} <= {literal(until)}, false)"
+    )
+
+
+def _inside(location: Location | None) -> str:
+    """Rows of the location and those of which nobody can tell where they belong, but never the marker."""
+    if location is None:
+        return "NOT is_marker"
+    below = f"bucket = {literal(location.bucket)} AND starts_with(key, {literal(location.prefix)})"
+    return f"NOT is_marker AND (NOT in_bucket OR NOT is_name OR coalesce({below}, false))"

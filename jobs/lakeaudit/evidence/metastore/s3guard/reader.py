@@ -1,0 +1,114 @@
+"""Hadoop's S3Guard: the metadata store S3A kept in DynamoDB (Hadoop 3.0 to 3.3), live or as an export.
+
+What its items mean stands in `items`, how its tables are recognised in `layout`.
+"""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from lakeaudit.config import S3Guard
+from lakeaudit.errors import SourceError
+from lakeaudit.evidence.metastore.s3guard.dynamodb_export import read_export
+from lakeaudit.evidence.metastore.s3guard.dynamodb_scan import scan
+from lakeaudit.evidence.metastore.s3guard.export_files import read_file
+from lakeaudit.evidence.metastore.s3guard.items import entry_rules
+from lakeaudit.evidence.metastore.s3guard.layout import LAYOUT, MARKER, fault_of, layout_error, name_of
+from lakeaudit.evidence.protocol import Clock, Context, Cut, Entries, Part, SourceInfo, utc_now
+from lakeaudit.keys import Location
+from lakeaudit.runtime.aws import Clients, code_of, explain
+from lakeaudit.runtime.endpoints import endpoint
+
+
+def read(source: S3Guard, ctx: Context, source_id: str, clock: Clock = utc_now) -> Entries:
+    """The entries below the source's location: a live Scan, or the newest fitting export where one is named.
+
+    The layout of a large export is known only once its parts were read, see `layout.layout_fault`.
+
+    Raises:
+        SourceError: the table or export cannot be read, has another layout, or a live table is asked for its past.
+    """
+    if source.export is not None:
+        return _exported(source, source.export, ctx, source_id)
+    return _live(source, ctx, source_id, clock)
+
+
+def get_entry(source: S3Guard, clients: Clients, bucket: str, key: str) -> dict[str, Any] | None:
+    """The item of one key as plain values by attribute name, read now and consistently; None: there is none.
+
+    Raises:
+        SourceError: the table cannot be read, or the source is an export, which has no point reads.
+    """
+    if source.export is not None or source.table is None:
+        raise SourceError(
+            name_of(source), "an export has no point reads", "see the last audit, or name the table"
+        )
+    parent, _, child = f"/{bucket}/{key.rstrip('/')}".rpartition("/")
+    item = _get(source, clients, parent, child)
+    return None if item is None else {name: next(iter(value.values())) for name, value in item.items()}
+
+
+def _exported(source: S3Guard, place: Location, ctx: Context, source_id: str) -> Entries:
+    export = read_export(place, source.table, ctx, source_id, getattr(source, "margin", None))
+    fault = fault_of(export.tally, complete=export.tallied_whole and not export.holes)
+    if fault is not None:
+        raise layout_error(source, fault)
+    rules = entry_rules(source, source_id, export.cut.start)
+    read = partial(read_file, clients=ctx.clients, rules=rules)
+    parts = tuple(Part(source_id, partial(read, file=file), file.size) for file in export.files if file.items)
+    info = _info(source, source_id, export.identity, export.cut, sum(file.items for file in export.files))
+    return Entries(info, parts, _scope(source), source.ttl, export.holes)
+
+
+def _live(source: S3Guard, ctx: Context, source_id: str, clock: Clock) -> Entries:
+    if not ctx.live:
+        raise SourceError(
+            name_of(source), "a live table cannot show its past", "name an export, or leave --as-of out"
+        )
+    _check_marker(_get(source, ctx.clients, MARKER, MARKER), source, ctx.clients)
+    start = clock()
+    table, rules = source.table or "", entry_rules(source, source_id, start)
+    kept, count = scan(table, endpoint(source.s3), rules, ctx)
+    info = _info(source, source_id, f"scan of {table}: {count} items", Cut(start, clock()), count)
+    return Entries(info, kept, _scope(source), source.ttl)
+
+
+def _info(source: S3Guard, source_id: str, identity: str, cut: Cut, items: int) -> SourceInfo:
+    return SourceInfo(source_id, "metastore", source.kind, name_of(source), identity, cut, items)
+
+
+def _scope(source: S3Guard) -> tuple[Location, ...]:
+    return () if source.location is None else (source.location,)
+
+
+def _check_marker(item: Mapping[str, Any] | None, source: S3Guard, clients: Clients) -> None:
+    """Hadoop's own rule: a table without the marker that is not empty, or of another version, is not opened."""
+    if item is None:
+        if _call(source, clients, "scan", Limit=1)["Items"]:
+            raise layout_error(source, f"it has no {MARKER} item")
+        return
+    version = item.get("table_version", {}).get("N")
+    if version != LAYOUT:
+        raise layout_error(source, f"its version is {version}, not {LAYOUT}")
+
+
+def _get(source: S3Guard, clients: Clients, parent: str, child: str) -> dict[str, Any] | None:
+    keys = {"parent": {"S": parent}, "child": {"S": child}}
+    answer = _call(source, clients, "get_item", Key=keys, ConsistentRead=True)
+    item: dict[str, Any] | None = answer.get("Item")
+    return item
+
+
+def _call(source: S3Guard, clients: Clients, operation: str, **request: Any) -> dict[str, Any]:
+    client = clients.dynamodb(endpoint(source.s3))
+    try:
+        answer: dict[str, Any] = getattr(client, operation)(TableName=source.table, **request)
+    except ClientError as error:
+        if code_of(error) == "ValidationException":
+            raise layout_error(source, "its keys are not parent and child") from error
+        raise SourceError(name_of(source), *explain(error)) from error
+    except BotoCoreError as error:
+        raise SourceError(name_of(source), *explain(error)) from error
+    return answer

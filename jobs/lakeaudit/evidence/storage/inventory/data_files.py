@@ -1,0 +1,170 @@
+"""Finds and verifies the data files of an inventory report, in tasks.
+
+A file is what its manifest says only with the same size and MD5. Where the store's ETag is that MD5
+nothing is read; elsewhere (multipart or encrypted files, local folders) the file streams through MD5
+once.
+"""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from lakeaudit.errors import SourceError
+from lakeaudit.evidence.protocol import Context
+from lakeaudit.evidence.storage.inventory.report import DataFile, Report, candidates
+from lakeaudit.keys import Location
+from lakeaudit.runtime.aws import Clients, explain, is_missing
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+_CHUNK = 1 << 20
+_MISSING = "is missing"
+
+
+@dataclass(frozen=True)
+class Located:
+    """One data file of a manifest: where it lies, or why it cannot be used.
+
+    `stamp` changes when the file is replaced, see `stamp_of`.
+    """
+
+    file: DataFile
+    place: Location | None = None
+    stamp: str | None = None
+    fault: str | None = None
+
+
+@dataclass(frozen=True)
+class _Search:
+    """One file to be sought; plain data that travels to the tasks."""
+
+    size: int
+    md5: str
+    candidates: tuple[Location, ...]
+
+
+_Answer = tuple[Location | None, str | None, str | None]
+"""(place, stamp, None), or (None, None, what is wrong)."""
+
+
+def locate(ctx: Context, report: Report) -> list[Located]:
+    """Every data file of the report, verified, in the manifest's order."""
+    files = report.manifest.files
+    searches = [_Search(file.size, file.md5.lower(), tuple(candidates(report, file.key))) for file in files]
+    if not searches:
+        return []
+    # Files that one task looks at share its clients: with an assumed role a client is dear.
+    tasks = min(len(searches), ctx.parallelism * 4)
+    dealt = [searches[first::tasks] for first in range(tasks)]
+    answers = ctx.engine.map(partial(_search_each, ctx.clients), dealt)
+    return [Located(file, *answers[i % tasks][i // tasks]) for i, file in enumerate(files)]
+
+
+def _search_each(clients: Clients, searches: Sequence[_Search]) -> list[_Answer]:
+    store = _Store(clients)
+    return [_first_match(store, search) for search in searches]
+
+
+def _first_match(store: "_Store", search: _Search) -> _Answer:
+    """The first candidate that is the file."""
+    fault = _MISSING
+    for place in search.candidates:
+        try:
+            stamp, mismatch = store.compare(place, search)
+        except FileNotFoundError:
+            mismatch = _MISSING
+        except ClientError as error:
+            mismatch = _MISSING if is_missing(error) else explain(error).what
+        except (BotoCoreError, OSError) as error:
+            mismatch = explain(error).what
+        if mismatch is None:
+            return place, stamp, None
+        fault = mismatch if fault == _MISSING else fault
+    return None, None, fault
+
+
+class _Store:
+    """Looks at single files, with one client for each bucket of a task."""
+
+    def __init__(self, clients: Clients) -> None:
+        self._clients = clients
+        self._by_bucket: dict[str, S3Client] = {}
+
+    def compare(self, place: Location, search: _Search) -> tuple[str, str | None]:
+        """(stamp of the file at `place`, None if it has size and MD5 and may be read, else what is wrong)."""
+        size, stamp = _local_stat(place) if place.is_local else _head(self._client(place.bucket), place)
+        if size != search.size:
+            return stamp, f"has {size} bytes and not {search.size}"
+        if stamp != search.md5:
+            read = _md5(_local_chunks(place) if place.is_local else self._chunks(place))
+            if read != search.md5:
+                return stamp, f"has MD5 {read} and not {search.md5}"
+        return stamp, _unreadable(place)
+
+    def _chunks(self, place: Location) -> Iterator[bytes]:
+        body = self._client(place.bucket).get_object(Bucket=place.bucket, Key=place.key)["Body"]
+        return body.iter_chunks(_CHUNK)
+
+    def _client(self, bucket: str) -> "S3Client":
+        if bucket not in self._by_bucket:
+            self._by_bucket[bucket] = self._clients.s3(bucket)
+        return self._by_bucket[bucket]
+
+
+def stamp_of(clients: Clients, place: Location) -> str | None:
+    """What changes when the file is replaced: its ETag, or the time of a local file in ns; None: it does not exist.
+
+    Raises:
+        SourceError: the store refuses to say.
+    """
+    try:
+        return (_local_stat(place) if place.is_local else _head(clients.s3(place.bucket), place))[1]
+    except FileNotFoundError:
+        return None
+    except ClientError as error:
+        if is_missing(error):
+            return None
+        raise SourceError(place.uri, *explain(error)) from error
+    except (BotoCoreError, OSError) as error:
+        raise SourceError(place.uri, *explain(error)) from error
+
+
+def _head(client: "S3Client", place: Location) -> tuple[int, str]:
+    """(bytes, ETag)."""
+    head = client.head_object(Bucket=place.bucket, Key=place.key)
+    return head["ContentLength"], head["ETag"].strip('"')
+
+
+def _local_stat(place: Location) -> tuple[int, str]:
+    """(bytes, time of the last change in ns)."""
+    path = Path(place.spark_path)
+    if not path.is_file():
+        raise FileNotFoundError(place.spark_path)
+    return path.stat().st_size, str(path.stat().st_mtime_ns)
+
+
+def _local_chunks(place: Location) -> Iterator[bytes]:
+    with Path(place.spark_path).open("rb") as content:
+        yield from iter(lambda: content.read(_CHUNK), b"")
+
+
+def _md5(chunks: Iterator[bytes]) -> str:
+    digest = hashlib.md5(usedforsecurity=False)
+    for chunk in chunks:
+        digest.update(chunk)
+    return digest.hexdigest()
+
+
+def _unreadable(place: Location) -> str | None:
+    """Names that Spark and Hadoop take for hidden or cannot hold are no data files of an inventory."""
+    parts = place.key.split("/")
+    if parts[-1].startswith(("_", ".")):
+        return "has a name that Spark takes for hidden"
+    odd = any(part in ("", ".", "..") for part in parts)
+    return "has a key that a Hadoop path cannot hold" if odd else None

@@ -1,0 +1,191 @@
+"""Which columns a report has: CSV names them in the manifest, ORC and Parquet in the footers of their files."""
+
+import io
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.orc
+import pyarrow.parquet
+from botocore.exceptions import BotoCoreError, ClientError
+
+from lakeaudit.errors import SourceError
+from lakeaudit.evidence.storage.inventory.columns import (
+    BY_CSV_NAME,
+    BY_NAME,
+    REQUIRED,
+    USED,
+    VERSIONED,
+    type_fault,
+)
+from lakeaudit.evidence.storage.inventory.data_files import Located
+from lakeaudit.evidence.storage.inventory.report import Report
+from lakeaudit.keys import Location
+from lakeaudit.runtime.aws import Clients
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+    from mypy_boto3_s3 import S3Client
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The columns of a report.
+
+    Attributes:
+        form: csv, orc or parquet.
+        fields: names as in ORC; of CSV all by position (`__unknown_3` for one that S3 Inventory does not have), else
+            those that are used.
+        unknown: columns that are left out, as the report names them.
+    """
+
+    form: str
+    fields: tuple[str, ...]
+    unknown: tuple[str, ...]
+
+    @property
+    def used(self) -> tuple[str, ...]:
+        """The columns that something is made of."""
+        return tuple(known.name for known in USED if known.name in self.fields)
+
+    @property
+    def all_versions(self) -> bool:
+        """Whether the report has versions that are not the latest."""
+        return any(name in self.fields for name in VERSIONED)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What of the columns is worth knowing, for people."""
+        warnings = []
+        if self.unknown:
+            warnings.append(f"columns not known to S3 Inventory are left out: {', '.join(self.unknown)}")
+        if self.all_versions and "is_latest" not in self.fields:
+            warnings.append(
+                "the report has versions and does not say which are the latest: every key is undecided"
+            )
+        return tuple(warnings)
+
+
+def layout_of(clients: Clients, report: Report, files: Sequence[Located]) -> Layout:
+    """The columns of the report, of which `files` can be read: at least one.
+
+    Raises:
+        SourceError: a format other than CSV, ORC and Parquet; no Bucket or Key column; a column named twice or of an
+            impossible type; no file with a readable footer.
+    """
+    form = report.manifest.file_format.lower()
+    if form == "csv":
+        layout = _csv(report)
+        _require_columns(report, layout.fields)
+        return layout
+    if form not in _FOOTERS:
+        what = f"has data files of format {report.manifest.file_format}"
+        raise SourceError(report.place.uri, what, "have the inventory delivered as CSV, ORC or Parquet")
+    return _columnar(report, form, _first_footer(clients, report, form, files))
+
+
+def _csv(report: Report) -> Layout:
+    written = [name.strip() for name in report.manifest.file_schema.split(",")]
+    known = [BY_CSV_NAME.get(name.lower()) for name in written]
+    names = tuple(column.name if column else f"__unknown_{i}" for i, column in enumerate(known))
+    if len(set(names)) < len(names):
+        raise _named_twice(report, "fileSchema")
+    return Layout(
+        "csv", names, tuple(name for name, column in zip(written, known, strict=True) if not column)
+    )
+
+
+def _columnar(report: Report, form: str, footer: pa.Schema) -> Layout:
+    known = [field for field in footer if field.name.lower() in BY_NAME]
+    unknown = tuple(field.name for field in footer if field.name.lower() not in BY_NAME)
+    types = {field.name.lower(): field.type for field in known}
+    if len(types) < len(known):
+        raise _named_twice(report, "its data files")
+    _require_columns(report, tuple(types))
+    for column in USED:
+        fault = type_fault(column, types[column.name]) if column.name in types else None
+        if fault:
+            raise SourceError(report.place.uri, fault, "have the report delivered again")
+    return Layout(form, tuple(column.name for column in USED if column.name in types), unknown)
+
+
+def _require_columns(report: Report, names: Sequence[str]) -> None:
+    missing = [BY_NAME[name].csv for name in REQUIRED if name not in names]
+    if missing:
+        what = f"has no column {' and '.join(missing)}"
+        raise SourceError(report.place.uri, what, "name the manifest.json of an S3 Inventory report")
+
+
+def _named_twice(report: Report, where: str) -> SourceError:
+    return SourceError(
+        report.place.uri, f"names a column twice in {where}", "have the report delivered again"
+    )
+
+
+_FOOTERS: dict[str, Callable[[Any], pa.Schema]] = {
+    "orc": lambda source: pa.orc.ORCFile(source).schema,
+    "parquet": lambda source: pa.parquet.ParquetFile(source).schema_arrow,
+}
+
+
+def read_footer(form: str, source: Any) -> pa.Schema:
+    """The columns of one ORC or Parquet file, of which only the end is read.
+
+    Raises:
+        OSError, pyarrow.ArrowException: it is no such file.
+    """
+    return _FOOTERS[form](source)
+
+
+def _first_footer(clients: Clients, report: Report, form: str, files: Sequence[Located]) -> pa.Schema:
+    """Of the first file that has one; the others are a matter of the task that reads them."""
+    for located in files:
+        if located.place is None:
+            continue
+        try:
+            return read_footer(form, _opened(clients, located.place, located.file.size))
+        except (OSError, pa.ArrowException, ClientError, BotoCoreError):
+            continue
+    what = f"has no data file that can be read as {report.manifest.file_format}"
+    raise SourceError(report.place.uri, what, "have the report delivered again")
+
+
+def _opened(clients: Clients, place: Location, size: int) -> Any:
+    return place.spark_path if place.is_local else pa.PythonFile(_Ranges(clients, place, size), mode="r")
+
+
+class _Ranges(io.RawIOBase):
+    """An object read by ranges, a request for each: for the few that a footer needs."""
+
+    def __init__(self, clients: Clients, place: Location, size: int) -> None:
+        self._client: S3Client = clients.s3(place.bucket)
+        self._place = place
+        self._size = size
+        self._at = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
+        self._at = start + offset
+        return self._at
+
+    def readinto(self, buffer: "WriteableBuffer") -> int:
+        view = memoryview(buffer).cast("B")
+        end = min(self._at + len(view), self._size)
+        if end <= self._at:
+            return 0
+        asked = f"bytes={self._at}-{end - 1}"
+        response = self._client.get_object(Bucket=self._place.bucket, Key=self._place.key, Range=asked)
+        content = response["Body"].read()
+        view[: len(content)] = content
+        self._at += len(content)
+        return len(content)

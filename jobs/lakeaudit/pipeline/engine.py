@@ -1,0 +1,264 @@
+"""The engine: reads parts, brings all rows of one key together, and runs the kernel on them. Here in this process.
+
+One audit is one chain: parts are read, their rows are routed by the hash of what they meet on, and each stage is given
+all rows of its share of the keys. Rows travel as chunks: batches of one kind in Arrow's own format. The twin for a
+cluster is `spark_engine`; both run the same functions.
+"""
+
+import tempfile
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakeaudit.evidence.protocol import Kept, Part
+from lakeaudit.runtime import duck
+from lakeaudit.runtime.duck import Connection, Rows
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+KEY = ("bucket", "key")
+ROUTES: Mapping[str, tuple[str, ...]] = {
+    "versions": KEY,
+    "entries": KEY,
+    "steps": KEY,
+    "events": KEY,
+    "known": KEY,
+    "acts": (),
+    "same": ("judged_table", "place", "size", "content"),
+    "tree": KEY,
+    "folders": KEY,
+    "parents": KEY,
+    "children": ("bucket", "parent"),
+}
+"""By kind of row the columns it meets others on; none: every share gets it. A kind that is not here is an answer."""
+
+Stage = Callable[[Connection, Mapping[str, pa.Table]], Iterator[tuple[str, Rows]]]
+"""All rows of one share, by kind -> rows for the next stage, and answers."""
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Batches of one kind for one share; share -1: an answer."""
+
+    share: int
+    kind: str
+    batch: pa.RecordBatch
+
+
+@dataclass
+class Counted:
+    """What was read of each source: rows, and those that could not be understood, with one of them."""
+
+    rows: Counter[str] = field(default_factory=Counter)
+    rejected: Counter[str] = field(default_factory=Counter)
+    samples: dict[str, str] = field(default_factory=dict)
+
+    def sound(self, source: str, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The batch without its rejected rows, which are counted."""
+        self.rows[source] += batch.num_rows
+        faults = batch.column("reject")
+        rejected = batch.num_rows - faults.null_count
+        if not rejected:
+            return batch
+        self.rejected[source] += rejected
+        sample = pc.min(faults).as_py()
+        self.samples[source] = min(sample, self.samples.get(source, sample))
+        return batch.filter(pc.is_null(faults))
+
+    def table(self) -> pa.Table:
+        """A row per source: source, rows, rejected, sample."""
+        rows = [
+            {"source": s, "rows": n, "rejected": self.rejected[s], "sample": self.samples.get(s)}
+            for s, n in self.rows.items()
+        ]
+        return pa.Table.from_pylist(rows, COUNTED)
+
+
+COUNTED = pa.schema(
+    [("source", pa.string()), ("rows", pa.int64()), ("rejected", pa.int64()), ("sample", pa.string())]
+)
+
+
+def read_part(con: Connection, part: Part, shares: int) -> Iterator[Chunk]:
+    """The rows of a part, routed to `shares` shares (0: not yet); what it has to tell comes as answers."""
+    counted = Counted()
+    router = con.cursor()  # while a connection streams rows it takes no other query
+    for kind, rows in part.read(con):
+        for batch in _batches(con, rows):
+            sound = counted.sound(part.source, batch) if "reject" in batch.schema.names else batch
+            yield from routed(router, kind, sound, shares)
+    if counted.rows:
+        yield from _answers("counted", counted.table())
+
+
+def run_stage(con: Connection, stage: Stage, tables: Mapping[str, pa.Table], shares: int) -> Iterator[Chunk]:
+    """What a stage makes of one share."""
+    router = con.cursor()
+    for kind, rows in stage(con, tables):
+        for batch in _batches(con, rows):
+            yield from routed(router, kind, batch, shares)
+
+
+def routed(con: Connection, kind: str, batch: pa.RecordBatch, shares: int) -> Iterator[Chunk]:
+    """The batch cut into one chunk for each share that it has rows of."""
+    if not batch.num_rows:
+        return
+    columns = ROUTES.get(kind)
+    if columns is None:
+        yield Chunk(-1, kind, batch)
+    elif shares <= 1:
+        yield Chunk(0, kind, batch)
+    elif not columns:
+        yield from (Chunk(share, kind, batch) for share in range(shares))
+    else:
+        yield from _split(con, kind, batch, columns, shares)
+
+
+def _split(
+    con: Connection, kind: str, batch: pa.RecordBatch, columns: Sequence[str], shares: int
+) -> Iterator[Chunk]:
+    hashed = f"SELECT (hash({', '.join(columns)}) >> 32) % {shares} AS share FROM rows"
+    share = duck.table(duck.query(con, hashed, rows=batch)).column("share").combine_chunks()
+    order = pc.sort_indices(share)
+    sorted_shares, sorted_rows = share.take(order), batch.take(order)
+    at = 0
+    for run in pc.value_counts(sorted_shares).to_pylist():
+        yield Chunk(run["values"], kind, sorted_rows.slice(at, run["counts"]))
+        at += run["counts"]
+
+
+def _answers(kind: str, rows: pa.Table) -> Iterator[Chunk]:
+    yield from (Chunk(-1, kind, batch) for batch in rows.to_batches() if batch.num_rows)
+
+
+def _batches(con: Connection, rows: Rows) -> Iterator[pa.RecordBatch]:
+    if isinstance(rows, pa.RecordBatch):
+        yield rows
+    elif isinstance(rows, pa.Table):
+        yield from rows.to_batches(max_chunksize=duck.BATCH_ROWS)
+    elif isinstance(rows, pa.RecordBatchReader):
+        yield from rows
+    else:
+        yield from rows.to_arrow_reader(duck.BATCH_ROWS)
+
+
+@contextmanager
+def task_connection(memory: str = "1GiB", threads: int = 1) -> Iterator[Connection]:
+    """A connection with a scratch folder of its own, which goes with it."""
+    with tempfile.TemporaryDirectory(prefix="lakeaudit-") as scratch:
+        con = duck.connect(memory=memory, scratch=scratch, threads=threads)
+        try:
+            yield con
+        finally:
+            con.close()
+
+
+Answers = Iterator[tuple[str, pa.RecordBatch]]
+
+
+@dataclass
+class KeptHere:
+    """Rows that were read already, in this process."""
+
+    chunks: list[Chunk]
+    notes: list[dict[str, Any]]
+    counts: Counter[str]
+
+    def batches(self, kind: str) -> Iterator[pa.RecordBatch]:
+        """The rows of one kind."""
+        yield from (chunk.batch for chunk in self.chunks if chunk.kind == kind)
+
+
+class AuditEngine(Protocol):
+    """What runs an audit: readers see of it what `evidence.protocol.Engine` names."""
+
+    @property
+    def parallelism(self) -> int: ...
+    def map(self, function: Callable[[T], R], items: Sequence[T]) -> list[R]: ...
+    def keep(self, parts: Sequence[Part]) -> Kept: ...
+    def run(self, rows: Sequence[Part | Kept], stages: Sequence[Stage]) -> Answers:
+        """Read the parts, bring their rows together, and give the answers of parts and stages, by kind of row."""
+        ...
+
+    def close(self) -> None:
+        """Let go of what was kept."""
+        ...
+
+
+class TooMuchError(Exception):
+    """There is more to read than may be read in this process."""
+
+
+class InProcessEngine:
+    """Runs everything in this process, a part a thread: for small scopes, and for tests.
+
+    Beyond `limit` rows of evidence it stops with TooMuchError; None: it takes any.
+    """
+
+    def __init__(self, parallelism: int = 2, limit: int | None = None) -> None:
+        self.parallelism = parallelism
+        self._limit = limit
+        self._rows = 0
+
+    def map(self, function: Callable[[T], R], items: Sequence[T]) -> list[R]:
+        """See `evidence.protocol.Engine`."""
+        with ThreadPoolExecutor(self.parallelism) as pool:
+            return list(pool.map(function, items))
+
+    def keep(self, parts: Sequence[Part]) -> KeptHere:
+        """See `evidence.protocol.Engine`."""
+        chunks = self._read(parts)
+        notes = [row for chunk in chunks if chunk.kind == "notes" for row in chunk.batch.to_pylist()]
+        chunks = [chunk for chunk in chunks if chunk.kind != "notes"]
+        counts: Counter[str] = Counter()
+        for chunk in chunks:
+            counts[chunk.kind] += chunk.batch.num_rows
+        return KeptHere(chunks, notes, counts)
+
+    def run(self, rows: Sequence[Part | Kept], stages: Sequence[Stage]) -> Answers:
+        """See `AuditEngine`."""
+        parts = [each for each in rows if isinstance(each, Part)]
+        chunks = self._read(parts)
+        chunks += [chunk for each in rows if isinstance(each, KeptHere) for chunk in each.chunks]
+        for stage in stages:
+            yield from _answers_in(chunks)
+            held: dict[str, list[pa.RecordBatch]] = defaultdict(list)
+            for chunk in chunks:
+                if chunk.share >= 0:
+                    held[chunk.kind].append(chunk.batch)
+            tables = {kind: pa.Table.from_batches(batches) for kind, batches in held.items()}
+            with task_connection("4GiB", self.parallelism) as con:
+                chunks = list(run_stage(con, stage, tables, 1))
+        yield from _answers_in(chunks)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def _read(self, parts: Sequence[Part]) -> list[Chunk]:
+        return [chunk for chunks in self.map(self._read_whole, heaviest_first(parts)) for chunk in chunks]
+
+    def _read_whole(self, part: Part) -> list[Chunk]:
+        chunks = []
+        with task_connection() as con:
+            for chunk in read_part(con, part, 1):
+                chunks.append(chunk)
+                self._rows += chunk.batch.num_rows
+                if self._limit is not None and self._rows > self._limit:
+                    raise TooMuchError(f"more than {self._limit} rows")
+        return chunks
+
+
+def _answers_in(chunks: Sequence[Chunk]) -> Answers:
+    yield from ((chunk.kind, chunk.batch) for chunk in chunks if chunk.share < 0)
+
+
+def heaviest_first(parts: Sequence[Part]) -> list[Part]:
+    """So that no task is left with a heavy part at the end."""
+    return sorted(parts, key=lambda part: -part.weight)

@@ -1,0 +1,181 @@
+"""The first reading: the engine brings everything together and the kernel judges it as if the evidence were whole."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+
+from lakeaudit.compare import coverage, findings
+from lakeaudit.compare.apply_gaps import assumed_vacuums
+from lakeaudit.compare.coverage import Tallies
+from lakeaudit.compare.leftovers import unfinished_uploads
+from lakeaudit.compare.metastore_tree import judged_tree
+from lakeaudit.compare.prefix_match import attach_label
+from lakeaudit.compare.verdicts import with_outcome
+from lakeaudit.evidence.protocol import Batches, Hole, Part
+from lakeaudit.pipeline.audit_context import AuditContext
+from lakeaudit.pipeline.engine import Answers, AuditEngine
+from lakeaudit.pipeline.evidence_gaps import all_holes
+from lakeaudit.pipeline.partitions import uris
+from lakeaudit.runtime import duck
+from lakeaudit.runtime.duck import Connection, Relation
+from lakeaudit.schemas import ANSWERS
+
+Counts = Mapping[str, Mapping[str, Any]]
+"""By source id: rows, rejected, sample."""
+
+
+@dataclass(frozen=True)
+class FirstReading:
+    """What the kernel answers: tallies of what is settled, and on the driver's connection the rows that are not."""
+
+    tallies: Tallies
+    suspects: Relation
+    leftovers: Relation
+    copies: Relation
+    entries: Relation
+    claimed: Relation
+    vacuums: list[dict[str, Any]]
+    counts: Counts
+    holes: tuple[Hole, ...]
+    partitions: frozenset[str]
+
+
+def first_reading(audit: AuditContext, engine: AuditEngine) -> FirstReading:
+    """Everything read, matched and judged once."""
+    con = audit.con
+    answers = gathered(con, engine.run([*audit.observed.rows(), *_known(audit)], audit.kernel.stages))
+    counts = _counts(answers)
+    holes = all_holes(audit.observed.holes, counts, _plain(answers, "notes"))
+    entries, of_entries = _entries(audit, answers, holed_sources(holes))
+    uploads = duck.hold(con, _uploads(audit, answers))
+    of_uploads = tallied(coverage.count_others(con, uploads, "s_size"))
+    unfinished = duck.query(con, "SELECT * FROM input WHERE outcome = 'finding'", input=uploads)
+    left = [answered(con, answers, "leftovers"), findings.leftover_row(con, unfinished)]
+    return FirstReading(
+        tallies=coverage.together(coverage.tallies(_plain(answers, "tallies")), of_entries, of_uploads),
+        suspects=answered(con, answers, "suspects"),
+        leftovers=duck.hold(con, findings.union(con, left)),
+        copies=answered(con, answers, "copies"),
+        entries=entries,
+        claimed=answered(con, answers, "claimed"),
+        vacuums=assumed_vacuums(con, answered(con, answers, "removals")),
+        counts=counts,
+        holes=holes,
+        partitions=frozenset(r["partition_uri"] for r in _plain(answers, "partitions") if r["partition_uri"]),
+    )
+
+
+def holed_sources(holes: Sequence[Hole]) -> frozenset[str]:
+    """Ids of sources of which something could not be read; a hole in one table's log is that table's own."""
+    return frozenset(hole.source for hole in holes if hole.table is None)
+
+
+def tallied(rows: Relation) -> Tallies:
+    """Small: tables x axes x outcomes."""
+    return coverage.tallies(duck.rows_of(rows))
+
+
+Gathered = Mapping[str, Relation]
+"""Answers by kind, in tables of the driver's connection, which spills."""
+
+
+def gathered(con: Connection, answers: Answers) -> Gathered:
+    """The answers as tables of this connection."""
+    held: dict[str, list[pa.RecordBatch]] = defaultdict(list)
+    tables: dict[str, str] = {}
+    for kind, batch in answers:
+        held[kind].append(batch)
+        if sum(each.num_rows for each in held[kind]) >= duck.BATCH_ROWS:
+            _insert(con, tables, kind, held.pop(kind))
+    for kind, batches in held.items():
+        _insert(con, tables, kind, batches)
+    return {kind: con.table(name) for kind, name in tables.items()}
+
+
+def _insert(con: Connection, tables: dict[str, str], kind: str, batches: Sequence[pa.RecordBatch]) -> None:
+    rows = duck.relation(con, pa.Table.from_batches(batches))
+    if kind in tables:
+        rows.insert_into(tables[kind])
+    else:
+        tables[kind] = f"answer_{kind}"
+        rows.create(tables[kind])
+
+
+def answered(con: Connection, answers: Gathered, kind: str) -> Relation:
+    """The answers of one kind; none where nobody gave any."""
+    return answers[kind] if kind in answers else duck.relation(con, ANSWERS[kind].empty_table())
+
+
+def _plain(answers: Gathered, kind: str) -> list[dict[str, Any]]:
+    """Answers of which there are few."""
+    return duck.rows_of(answers[kind]) if kind in answers else []
+
+
+def _known(audit: AuditContext) -> Iterator[Part]:
+    """What the ledger holds open, as rows that meet the others."""
+    still_open = audit.memory.still_open
+    if still_open is not None:
+        yield Part("ledger", partial(_read_known, still_open), still_open.nbytes)
+
+
+def _read_known(still_open: pa.Table, con: Connection) -> Batches:  # noqa: ARG001 - a part is given one
+    yield "known", still_open
+
+
+def _counts(answers: Gathered) -> dict[str, dict[str, Any]]:
+    """rows, rejected and a sample of every source that may have rows that cannot be understood."""
+    counts: dict[str, dict[str, Any]] = {}
+    for row in _plain(answers, "counted"):
+        known = counts.setdefault(row["source"], {"rows": 0, "rejected": 0, "sample": None})
+        known["rows"] += row["rows"]
+        known["rejected"] += row["rejected"]
+        known["sample"] = min(filter(None, (known["sample"], row["sample"])), default=None)
+    return counts
+
+
+def _entries(audit: AuditContext, answers: Gathered, holed: frozenset[str]) -> tuple[Relation, Tallies]:
+    """Findings about entries of metadata stores, and the tallies of all entries, by their stores' habits."""
+    con = audit.con
+    habits = _habits(answers)
+    mine = f"mostly_etags = (source IN ({duck.literals([s for s, most in habits.items() if most])}))"
+    settled = duck.query(
+        con,
+        f"SELECT * FROM input WHERE coalesce({mine}, NOT mostly_etags)",
+        input=answered(con, answers, "tree_tallies"),
+    )
+    marked = f"""
+        SELECT * EXCLUDE (rule, outcome, kind, severity)
+            REPLACE (source IN ({duck.literals(sorted(holed))}) IS TRUE AS h_metastore)
+        FROM input WHERE coalesce({mine}, NOT mostly_etags)
+    """
+    suspects = duck.query(con, marked, input=answered(con, answers, "tree_suspects"))
+    judged = duck.hold(con, judged_tree(con, suspects, audit.words))
+    tallies = coverage.together(tallied(settled), tallied(coverage.count_others(con, judged, "size")))
+    return duck.query(con, "SELECT * FROM input WHERE outcome = 'finding'", input=judged), tallies
+
+
+def _habits(answers: Gathered) -> dict[str, bool]:
+    """By store whether most of its live file entries have an ETag."""
+    sums: dict[str, list[int]] = {}
+    for row in _plain(answers, "etag_habits"):
+        known = sums.setdefault(row["source"], [0, 0])
+        known[0] += row["live_files"]
+        known[1] += row["with_etag"]
+    return {source: with_etag * 2 > files for source, (files, with_etag) in sums.items()}
+
+
+def _uploads(audit: AuditContext, answers: Gathered) -> Relation:
+    """Verdict rows of multipart uploads that were never completed."""
+    con = audit.con
+    begun = answered(con, answers, "uploads")
+    rows = unfinished_uploads(con, begun, audit.sources.storage_cuts, audit.scope, audit.sources.roots)
+    judged = with_outcome(con, rows, audit.words)
+    places = uris(audit.partitions)
+    if not places:
+        return judged
+    labelled = attach_label(con, judged, places, "partition_uri")
+    return duck.query(con, "SELECT * FROM input WHERE partition_uri IS NOT NULL", input=labelled)

@@ -1,0 +1,222 @@
+"""The engine on Spark: parts and stages run in Python workers, and Spark carries chunks between them.
+
+Spark sees few rows: a chunk is one row (share, kind, rows, payload), its payload a batch in Arrow's stream format. One
+exchange by share brings all rows of a key to one task, whatever the kinds of rows and however many columns they have.
+"""
+
+import io
+import pickle
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial, reduce
+from typing import Any, TypeVar
+
+import pyarrow as pa
+from pyspark import StorageLevel, cloudpickle
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from lakeaudit.evidence.protocol import Kept, Part
+from lakeaudit.pipeline.engine import (
+    ROUTES,
+    Chunk,
+    Stage,
+    heaviest_first,
+    read_part,
+    routed,
+    run_stage,
+    task_connection,
+)
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+_CHUNK = "share int, kind string, rows long, payload binary"
+_ARROW = pa.schema(
+    [("share", pa.int32()), ("kind", pa.string()), ("rows", pa.int64()), ("payload", pa.binary())]
+)
+_LZ4 = pa.ipc.IpcWriteOptions(compression="lz4")
+BYTES_A_SHARE = 24 << 20
+"""Bytes of evidence, as stored, whose rows make one share: some hundred thousand rows."""
+ROWS_HELD = 400_000
+"""Rows that a task gathers before it hands them on, so that chunks are not tiny."""
+SMALL = 256 << 10
+"""Bytes of an answer that comes to the driver with all others; larger ones come one task after the other."""
+TASKS_A_CORE = 3
+ITEMS_HERE = 4
+"""So few items are worked on in the driver's own threads: a job of Spark costs more."""
+
+
+@dataclass
+class KeptOnSpark:
+    """Rows that were read already, as chunks in Spark's storage."""
+
+    frame: DataFrame
+    notes: list[dict[str, Any]]
+    counts: Counter[str]
+    size: int
+
+    def batches(self, kind: str) -> Iterator[pa.RecordBatch]:
+        """The rows of one kind, task by task."""
+        for row in self.frame.filter(F.col("kind") == kind).toLocalIterator():
+            yield from _decoded(row["payload"])
+
+
+class SparkEngine:
+    """Runs an audit on a Spark session, wherever that runs."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+        self._kept: list[DataFrame] = []
+        self.parallelism = spark.sparkContext.defaultParallelism
+
+    def map(self, function: Callable[[T], R], items: Sequence[T]) -> list[R]:
+        """See `evidence.protocol.Engine`."""
+        if len(items) <= ITEMS_HERE:
+            with ThreadPoolExecutor(ITEMS_HERE) as pool:
+                return list(pool.map(function, items))
+        tasks = min(len(items), self.parallelism * TASKS_A_CORE)
+        return self._spark.sparkContext.parallelize(items, tasks).map(function).collect()
+
+    def keep(self, parts: Sequence[Part]) -> KeptOnSpark:
+        """See `evidence.protocol.Engine`."""
+        frame = self._held(self._parts(parts).mapInArrow(partial(_read_parts, 0), _CHUNK))
+        payload = F.when(F.col("kind") == "notes", F.col("payload")).alias("payload")
+        chunks = frame.select("kind", "rows", F.length("payload").alias("size"), payload).collect()
+        notes = [row for c in chunks if c["payload"] for b in _decoded(c["payload"]) for row in b.to_pylist()]
+        counts: Counter[str] = Counter()
+        for chunk in chunks:
+            counts[chunk["kind"]] += chunk["rows"]
+        return KeptOnSpark(frame, notes, counts, sum(chunk["size"] for chunk in chunks))
+
+    def run(
+        self, rows: Sequence[Part | Kept], stages: Sequence[Stage]
+    ) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """See `engine.AuditEngine`."""
+        parts = [each for each in rows if isinstance(each, Part)]
+        kept = [each for each in rows if isinstance(each, KeptOnSpark)]
+        weight = sum(part.weight for part in parts) + sum(each.size for each in kept)
+        shares = max(self.parallelism, weight // BYTES_A_SHARE)
+        frames = [self._parts(parts).mapInArrow(partial(_read_parts, shares), _CHUNK)] if parts else []
+        frames += [
+            each.frame.filter(F.col("kind") != "notes").mapInArrow(partial(_route_again, shares), _CHUNK)
+            for each in kept
+        ]
+        if not frames:
+            return
+        chunks = reduce(DataFrame.unionAll, frames)
+        for stage in stages:
+            met = chunks.repartitionById(shares, F.col("share"))
+            chunks = met.mapInArrow(partial(_run_stage, stage, shares), _CHUNK)
+        yield from self._answers(self._held(chunks))
+
+    def _answers(self, chunks: DataFrame) -> Iterator[tuple[str, pa.RecordBatch]]:
+        small = F.length("payload") <= SMALL
+        more = False
+        for row in chunks.select("kind", F.when(small, F.col("payload")).alias("payload")).collect():
+            more |= row["payload"] is None
+            yield from ((row["kind"], batch) for batch in _decoded(row["payload"] or b""))
+        if more:
+            for row in chunks.filter(~small).toLocalIterator():
+                yield from ((row["kind"], batch) for batch in _decoded(row["payload"]))
+
+    def close(self) -> None:
+        """Let go of what Spark keeps."""
+        while self._kept:
+            self._kept.pop().unpersist()
+
+    def _held(self, frame: DataFrame) -> DataFrame:
+        kept = frame.persist(StorageLevel.MEMORY_AND_DISK)
+        self._kept.append(kept)
+        return kept
+
+    def _parts(self, parts: Sequence[Part]) -> DataFrame:
+        """One row a task: the parts it reads, heavy ones first."""
+        tasks = _balanced(parts, self.parallelism * TASKS_A_CORE)
+        pickled = [(bytearray(cloudpickle.dumps(task)),) for task in tasks]  # type: ignore[no-untyped-call]
+        rdd = self._spark.sparkContext.parallelize(pickled, max(1, len(pickled)))
+        return self._spark.createDataFrame(rdd, "parts binary")
+
+
+def _balanced(parts: Sequence[Part], tasks: int) -> list[list[Part]]:
+    """The parts dealt to at most so many tasks of about equal weight."""
+    piles: list[list[Part]] = [[] for _ in range(min(tasks, len(parts)))]
+    weights = [0] * len(piles)
+    for part in heaviest_first(parts):
+        lightest = weights.index(min(weights))
+        piles[lightest].append(part)
+        weights[lightest] += part.weight
+    return piles
+
+
+def _read_parts(shares: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """On an executor: the rows of some parts, as chunks."""
+    with task_connection() as con:
+        pickled = (cell for batch in batches for cell in batch.column(0).to_pylist())
+        parts = (part for cell in pickled for part in pickle.loads(cell))  # noqa: S301 - our own driver wrote it
+        yield from _gathered((chunk for part in parts for chunk in read_part(con, part, shares)), shares)
+
+
+def _route_again(shares: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """On an executor: rows that were kept, cut by share."""
+    with task_connection() as con:
+        kept = (chunk for batch in batches for chunk in _chunks(batch))
+        again = (c for chunk in kept for c in routed(con, chunk.kind, chunk.batch, shares))
+        yield from _gathered(again, shares)
+
+
+def _run_stage(stage: Stage, shares: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """On an executor: one stage on all rows of one share; answers pass."""
+    held: dict[str, list[pa.RecordBatch]] = defaultdict(list)
+    for batch in batches:
+        passing = [kind not in ROUTES for kind in batch.column("kind").to_pylist()]
+        if any(passing):
+            yield batch.filter(pa.array(passing))
+        for chunk in _chunks(batch.filter(pa.array([not each for each in passing]))):
+            held[chunk.kind].append(chunk.batch)
+    if held:
+        with task_connection() as con:
+            tables = {kind: pa.Table.from_batches(found) for kind, found in held.items()}
+            yield from _gathered(run_stage(con, stage, tables, shares), shares)
+
+
+def _gathered(chunks: Iterable[Chunk], shares: int) -> Iterator[pa.RecordBatch]:
+    """Rows of _CHUNK: batches of one kind and share in few chunks."""
+    held: dict[tuple[int, str], list[pa.RecordBatch]] = defaultdict(list)
+    rows = 0
+    for chunk in chunks:
+        held[chunk.share, chunk.kind].append(chunk.batch)
+        rows += chunk.batch.num_rows
+        if rows >= ROWS_HELD:
+            yield from _encoded(held, shares)
+            held, rows = defaultdict(list), 0
+    yield from _encoded(held, shares)
+
+
+def _encoded(held: dict[tuple[int, str], list[pa.RecordBatch]], shares: int) -> Iterator[pa.RecordBatch]:
+    for number, ((share, kind), batches) in enumerate(held.items()):
+        sink = io.BytesIO()
+        with pa.ipc.new_stream(sink, batches[0].schema, options=_LZ4) as writer:
+            for batch in batches:
+                writer.write_batch(batch)
+        target = share if share >= 0 else number % max(shares, 1)  # an answer may pass through any task
+        rows = sum(batch.num_rows for batch in batches)
+        columns = [[target], [kind], [rows], [sink.getvalue()]]
+        yield pa.RecordBatch.from_arrays(
+            [pa.array(column, field.type) for column, field in zip(columns, _ARROW, strict=True)],
+            schema=_ARROW,
+        )
+
+
+def _chunks(batch: pa.RecordBatch) -> Iterator[Chunk]:
+    for row in batch.to_pylist():
+        for decoded in _decoded(row["payload"]):
+            yield Chunk(row["share"], row["kind"], decoded)
+
+
+def _decoded(payload: bytes) -> Iterator[pa.RecordBatch]:
+    if payload:
+        with pa.ipc.open_stream(pa.py_buffer(payload)) as reader:
+            yield from reader

@@ -1,0 +1,253 @@
+"""All scenarios as the evidence of one lake, each in a bucket and under table names of its own, judged by the kernel."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from lakeaudit.compare import duplicates, metastore_tree, rules
+from lakeaudit.compare.apply_gaps import assumed_vacuums, with_gaps, with_vacuums
+from lakeaudit.compare.evidence_for_tables import Evidence, source_facts
+from lakeaudit.compare.kernel import removals
+from lakeaudit.compare.leftovers import unfinished_uploads
+from lakeaudit.compare.match import SourceFacts, pairs
+from lakeaudit.compare.table_facts import TableFacts, roots
+from lakeaudit.compare.verdicts import Words, judge_again, verdicts, words
+from lakeaudit.config import S3Guard
+from lakeaudit.evidence.protocol import Claims, Cut, Entries, Stored
+from lakeaudit.keys import Location
+from lakeaudit.pipeline import live_check
+from lakeaudit.runtime import duck
+from lakeaudit.runtime.duck import Connection, Relation
+from lakeaudit.schemas import LIVE
+from tests.builders.evidence import claims_of, entries_of, folded_objects, rows_by_kind, rows_table, stored_of
+from tests.builders.scenario import Row, Scenario, Storage, Store
+from tests.builders.twin import spoken
+from tests.builders.twin_match import EVENT_KINDS
+
+TODAY = date(2026, 11, 20)
+
+
+@dataclass(frozen=True)
+class Numbered:
+    """A scenario with the number that keeps it apart from the others."""
+
+    number: int
+    scenario: Scenario
+
+    @property
+    def bucket(self) -> str:
+        return f"lake{self.number}"
+
+    @property
+    def store_id(self) -> str:
+        """Stores with equal settings are one, but for those whose habit of keeping ETags is the point."""
+        store, entries = self.scenario.store, self.scenario.entries
+        own = self.number if any(row["etag"] is None for row in entries if not row["is_dir"]) else ""
+        return f"metastore{own} {store.cut} {store.margin} {store.ttl} {store.holed}" if store else ""
+
+    def name(self, table: str) -> str:
+        return f"{self.number}/{table}"
+
+    def place(self, prefix: str) -> Location:
+        return Location(self.bucket, prefix)
+
+    def row(self, row: Row) -> Row:
+        named = {"table_name": self.name(row["table_name"])} if "table_name" in row else {}
+        return row | {"bucket": self.bucket} | named
+
+    def tables(self) -> list[TableFacts]:
+        return [self._table(fact) for fact in self.scenario.tables]
+
+    def _table(self, fact: TableFacts) -> TableFacts:
+        name = self.name(fact.table.name)
+        named = {
+            "name": name,
+            "location": self.place(fact.table.location.key),
+            "shares": tuple(self.name(other) for other in fact.table.shares),
+        }
+        states = tuple(replace(state, table=name) for state in fact.states)
+        return replace(fact, table=fact.table.model_copy(update=named), states=states)
+
+
+@dataclass
+class Lake:
+    """The evidence of all scenarios; sources with equal settings are one source."""
+
+    scenarios: Sequence[Numbered]
+    con: Connection = field(default_factory=duck.connect)
+
+    @property
+    def tables(self) -> list[TableFacts]:
+        return [fact for each in self.scenarios for fact in each.tables()]
+
+    @property
+    def places(self) -> dict[Location, str]:
+        return roots([fact.table for fact in self.tables])
+
+    @property
+    def holed(self) -> set[str]:
+        storage = {
+            _id(n, s) for each in self.scenarios for n, s in enumerate(each.scenario.storage) if s.holed
+        }
+        return storage | {each.store_id for each in self.scenarios if _has_hole(each.scenario.store)}
+
+    def evidence(self) -> Evidence:
+        stores = self._stores()
+        return Evidence(self._claims(), self._storage(), [store for store, _ in stores],
+                        {store.info.id: source for store, source in stores})  # fmt: skip
+
+    @cached_property
+    def sources(self) -> SourceFacts:
+        """What holds for all sources; claims and objects come folded."""
+        facts = self.tables
+        known = source_facts(self.evidence(), [fact.table for fact in facts], facts)
+        return replace(known, objects=folded_objects)
+
+    @cached_property
+    def words(self) -> Words:
+        return words([fact.table for fact in self.tables], (), TODAY)
+
+    def rows(self) -> dict[str, pa.Table]:
+        """All observations by kind, as the engine brings them together."""
+        evidence = self.evidence()
+        sources = [*(s.rows for s in evidence.storage), *(s.rows for s in evidence.metastores)]
+        return rows_by_kind(self.con, [*sources, *(rows for read in evidence.claims for rows in read.rows)])
+
+    def _claims(self) -> list[Claims]:
+        rows = [each.row(row) for each in self.scenarios for row in each.scenario.claims]
+        events = [row for row in rows if row["manifest_kind"] in EVENT_KINDS]
+        states = [row for row in rows if row["manifest_kind"] not in EVENT_KINDS]
+        return [claims_of(states, ()), claims_of(events, (), "file_list")]
+
+    def _storage(self) -> list[Stored]:
+        sources: dict[str, Storage] = {}
+        covers: dict[str, list[Location]] = {}
+        objects: dict[str, list[Row]] = {}
+        uploads: dict[str, list[Row]] = {}
+        for each in self.scenarios:
+            for number, source in enumerate(each.scenario.storage):
+                name = _id(number, source)
+                sources[name] = source
+                covers.setdefault(name, []).extend(each.place(prefix) for prefix in source.covers)
+                for rows, into in ((each.scenario.objects, objects), (each.scenario.uploads, uploads)):
+                    mine = [row for row in rows if row["source"] == f"storage:{number}"]
+                    into.setdefault(name, []).extend(each.row(row) | {"source": name} for row in mine)
+        return [
+            stored_of(
+                objects[name],
+                cut=Cut(source.cut, None, source.margin),
+                source=name,
+                covers=tuple(covers[name]),
+                uploads=uploads[name],
+            )
+            for name, source in sources.items()
+        ]
+
+    def _stores(self) -> list[tuple[Entries, S3Guard]]:
+        by_id: dict[str, list[Numbered]] = {}
+        for each in self.scenarios:
+            if each.scenario.store is not None:
+                by_id.setdefault(each.store_id, []).append(each)
+        return [self._store(name, group) for name, group in by_id.items()]
+
+    def _store(self, name: str, group: Sequence[Numbered]) -> tuple[Entries, S3Guard]:
+        store = group[0].scenario.store or Store()
+        rows = [each.row(row) | {"source": name} for each in group for row in each.scenario.entries]
+        trusted = [
+            (each, prefix) for each in group for prefix in (each.scenario.store or store).authoritative
+        ]
+        cut = Cut(store.cut, None, store.margin)
+        scope = tuple(each.place("") for each in group)
+        source = S3Guard.model_construct(
+            kind="s3guard", table="guard", authoritative=tuple(each.place(prefix) for each, prefix in trusted)
+        )
+        return entries_of(rows, cut=cut, source=name, scope=scope, ttl=store.ttl), source
+
+    def answers(self) -> pa.Table:
+        """What storage answers now, where a scenario says so."""
+        rows = [
+            answer
+            | {"bucket": each.bucket, "key": key, "l_versions_known": answer["l_confirmation"] == "live"}
+            for each in self.scenarios
+            for key, answer in each.scenario.live.items()
+        ]
+        return rows_table(LIVE, rows)
+
+
+def _id(number: int, source: Storage) -> str:
+    return f"storage:{number} {source.cut} {source.margin} {source.holed}"
+
+
+def _has_hole(store: Store | None) -> bool:
+    return store is not None and store.holed
+
+
+def numbered(scenarios: Sequence[Scenario]) -> list[Numbered]:
+    return [Numbered(number, scenario) for number, scenario in enumerate(scenarios)]
+
+
+def matched(lake: Lake) -> pa.Table:
+    """PAIR rows of all scenarios."""
+    return duck.table(pairs(lake.con, lake.rows(), lake.sources))
+
+
+Answer = tuple[str, str, str, str]
+"""(judged table, key, axis, verdict)."""
+
+
+def answers(lake: Lake, world: pa.Table) -> dict[int, list[Answer]]:
+    """The verdicts of all scenarios by number, in the steps of an audit."""
+    con = lake.con
+    recalled = "SELECT *, NULL::VARCHAR AS known_as, NULL::TIMESTAMP AS known_at FROM input"
+    every = duck.hold(con, duck.query(con, recalled, input=verdicts(con, world, lake.words)))
+    parts = [duck.query(con, "SELECT * FROM input WHERE outcome <> 'finding'", input=every)]
+    parts += [_judged_again(lake, world, every), _duplicates(lake, every), _tree(lake, world)]
+    tables = [fact.table for fact in lake.tables]
+    uploads = lake.rows()["uploads"]
+    parts.append(unfinished_uploads(con, uploads, lake.sources.storage_cuts, tables, lake.places))
+    return _by_number([row for part in parts for row in duck.rows_of(part)])
+
+
+def _judged_again(lake: Lake, world: pa.Table, every: Relation) -> Relation:
+    con = lake.con
+    finding = "SELECT *, false AS versions_known FROM input WHERE outcome = 'finding'"
+    vacuumed = [row["vacuumed"] for row in assumed_vacuums(con, removals(con, world))]
+    suspects = with_gaps(con, duck.query(con, finding, input=every), lake.holed)
+    marked = duck.hold(con, with_vacuums(con, suspects, vacuumed))
+    return judge_again(con, live_check.with_answers(con, marked, lake.answers()), lake.words)
+
+
+def _duplicates(lake: Lake, every: Relation) -> Relation:
+    candidates = duplicates.same_content_candidates(lake.con, every, lake.sources)
+    return duplicates.same_content(lake.con, candidates)
+
+
+def _tree(lake: Lake, world: pa.Table) -> Relation:
+    """The tree's verdicts once gaps are known, for the habit that each store has."""
+    con, entries = lake.con, lake.rows()["entries"]
+    tree = metastore_tree.tree_rows(con, entries, world, lake.sources)
+    children = metastore_tree.with_folders(con, tree, metastore_tree.folder_rows(con, world))
+    parents = metastore_tree.parent_rows(con, entries)
+    judged = metastore_tree.tree_verdicts(con, children, parents, lake.sources, lake.words)
+    habits = metastore_tree.etag_habits(con, entries)
+    sql = f"""
+        SELECT judged.* EXCLUDE (rule, outcome, kind, severity)
+            REPLACE (judged.source IN ({duck.literals(sorted(lake.holed))}) AS h_metastore)
+        FROM judged LEFT JOIN habits ON judged.source = habits.source
+        WHERE mostly_etags = coalesce(with_etag * 2 > live_files, false)
+    """
+    return metastore_tree.judged_tree(con, duck.query(con, sql, judged=judged, habits=habits), lake.words)
+
+
+def _by_number(rows: Iterable[Mapping[str, Any]]) -> dict[int, list[Answer]]:
+    """The second verdict of an axis replaces `consistent`."""
+    found: dict[int, list[Answer]] = {}
+    for row in rows:
+        number, _, table = row["judged_table"].partition("/")
+        verdict = spoken(rules.RULES[row["rule"]])
+        found.setdefault(int(number), []).append((table, row["key"], row["axis"], verdict))
+    return found

@@ -1,0 +1,255 @@
+"""A run's findings and observations meet the ledger: by a table, and DuckDB's settling against plain Python's."""
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lakeaudit.compare.findings import Stamp
+from lakeaudit.digests import digest
+from lakeaudit.kinds import SEVERITIES
+from lakeaudit.ledger import settle
+from lakeaudit.ledger.axis_observation import AxisObservation
+from lakeaudit.ledger.update_ledger import Changes, Seen, acted, update_ledger
+from lakeaudit.runtime import duck
+from lakeaudit.schemas import DISCREPANCIES, FINDINGS, TRANSITIONS, plain_time, without_zone
+
+Row = dict[str, Any]
+
+
+def at(hour: float) -> datetime:
+    return datetime(2026, 11, 1, tzinfo=UTC) + timedelta(hours=hour)
+
+
+NOW, CUT, EDGE = at(40), at(36), at(35)
+TABLES = {"orders", "unread", "settled", "plain", "doubted"}
+OBSERVATIONS = [
+    *(
+        AxisObservation("orders", axis, "complete", CUT, EDGE)
+        for axis in ("content", "metastore", "leftover")
+    ),
+    AxisObservation("unread", "content", "partial", CUT, EDGE),
+    AxisObservation("settled", "content", "overtaken", CUT, EDGE),
+    AxisObservation("plain", "content", "off", CUT, EDGE),
+    *(AxisObservation("doubted", axis, "complete", CUT, EDGE, unsure=1) for axis in ("content", "leftover")),
+    AxisObservation("", "source", "complete", NOW, NOW),
+]
+
+
+def held(state: str = "open", table: str | None = "orders", axis: str = "content", **given: Any) -> Row:
+    """A row of the ledger, last found at 10 o'clock."""
+    told = {"opened_at": at(11)} if state != "pending" else {}
+    ended = {"resolved_at": at(12), "resolution": "restored"} if state == "resolved" else {}
+    return {
+        "state": state, "table_name": table, "axis": axis, "lake": "shop", "kind": "dropped", "severity": "critical",
+        "subject_type": "file", "category": "data", "first_seen_at": at(1), "last_evidence_at": at(10), "reopened": 0,
+        "first_run_id": "first", "last_run_id": "last", "files": 1,
+    } | told | ended | given  # fmt: skip
+
+
+def found(table: str | None = "orders", axis: str = "content", **given: Any) -> Row:
+    """A finding that a live check confirmed."""
+    return {
+        "table_name": table, "axis": axis, "lake": "shop", "kind": "dropped", "severity": "critical",
+        "subject_type": "file", "category": "data", "confirmation": "live", "files": 1,
+    } | given  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Case:
+    """What the ledger holds, what is found, what else is said (resolution, live); what comes of it."""
+
+    held: Row | None
+    found: Row | None
+    said: tuple[str | None, bool] | None
+    after: Mapping[str, Any] | None
+    told: str | None = None
+
+
+OF_CUT = {"confirmation": "none"}
+ACK: Row = {"ack_by": "ann", "ack_reason": "known", "ack_until": at(99)}
+NO_ACK = dict.fromkeys(ACK)
+
+CASES = {
+    "found and confirmed": Case(None, found(), None, {"state": "open", "first_seen_at": NOW}, "opened"),
+    "found by a cut alone": Case(None, found(**OF_CUT), None, {"state": "pending", "last_evidence_at": CUT}),
+    "needs no confirmation": Case(None, found(confirmation="not_needed"), None, {"state": "open"}, "opened"),
+    "a second cut": Case(held("pending"), found(**OF_CUT), None, {"state": "open", "opened_at": NOW}, "opened"),
+    "unchanged": Case(held(), found(), None, None),
+    "another kind": Case(
+        held(), found(kind="size_mismatch"), None, {"kind": "size_mismatch", "state": "open"}, "reclassified"
+    ),
+    "worse than was accepted": Case(
+        held(severity="warning", **ACK), found(), None, {"severity": "critical", **NO_ACK}, "escalated"
+    ),
+    "accepted and unchanged": Case(held(**ACK), found(), None, None),
+    "more files": Case(held(), found(files=7), None, {"files": 7, "state": "open"}),
+    "back again": Case(held("resolved"), found(), None, {"state": "open", "reopened": 1, "resolution": None},
+                       "reopened"),
+    "put back": Case(held(), None, ("restored", True), {"state": "resolved", "resolution": "restored"}, "resolved"),
+    "put back, by the picture": Case(held(), None, ("restored", False), {"state": "resolved", "resolved_at": NOW},
+                                     "resolved"),
+    "found after the picture": Case(held(last_evidence_at=EDGE), None, ("restored", False), None),
+    "could not be judged": Case(held(), None, (None, False), None),
+    "nobody lists it any more": Case(held(), None, None, {"resolution": "reference_removed"}, "resolved"),
+    "its log is whole again": Case(held(category="log"), None, None, {"resolution": "restored"}, "resolved"),
+    "no entry any more": Case(held(axis="metastore"), None, None, {"resolution": "metastore_mended"}, "resolved"),
+    "cleaned up": Case(held(axis="leftover", subject_type="partition"), None, None, {"resolution": "restored"},
+                       "resolved"),
+    "cleaned up, or hidden among what could not be judged": Case(
+        held(table="doubted", axis="leftover", subject_type="partition"), None, None, None
+    ),
+    "put back beside what could not be judged": Case(
+        held(table="doubted"), None, ("restored", False), {"resolution": "restored"}, "resolved"
+    ),
+    "pending and gone": Case(held("pending"), None, ("restored", True), {"state": "resolved", "opened_at": None}),
+    "in a table read with gaps": Case(held(table="unread"), None, ("restored", False), None),
+    "in a table read with gaps, looked at": Case(held(table="unread"), None, ("restored", True),
+                                                 {"resolution": "restored"}, "resolved"),
+    "newly found in a table read with gaps": Case(None, found("unread"), None, {"state": "open"}, "opened"),
+    "in a table that a newer run settled": Case(held(table="settled"), None, ("restored", True), None),
+    "newly found where a newer run was": Case(None, found("settled"), None, None),
+    "of a table without manifests now": Case(held(table="plain"), None, None, {"resolution": "retired"}, "resolved"),
+    "of a table not in the lake file": Case(held(table="gone"), None, None, {"resolution": "retired"}, "resolved"),
+    "of a table not asked for": Case(held(axis="duplicate"), None, None, None),
+    "a source": Case(None, found(None, "source", confirmation="not_needed"), None, {"state": "open"}, "opened"),
+    "a source that is whole again": Case(held(table=None, axis="source"), None, None, {"resolution": "restored"},
+                                         "resolved"),
+    "resolved and quiet": Case(held("resolved"), None, None, None),
+    "found as it was before": Case(held(), None, ("restored", False), None),
+}  # fmt: skip
+FOUND_LATER = "found as it was before"
+"""By a run since, on evidence from after the edge: the findings know, the ledger does not."""
+
+
+SINCE = duck.small(
+    pa.schema([("discrepancy_id", pa.string()), ("l_found_at", pa.timestamp("us"))]),
+    [(FOUND_LATER, plain_time(at(35.5)))],
+)
+WORDS = pa.schema([("discrepancy_id", pa.string()), ("n_resolution", pa.string()), ("n_live", pa.bool_())])
+
+
+@pytest.fixture(scope="module", params=["without a zone", "with a zone"])
+def changes(request: pytest.FixtureRequest) -> Changes:
+    """By rows as an audit holds them, and as the result tables do: on a machine far from Greenwich."""
+    cases = CASES.items()
+    ledger = table(DISCREPANCIES, [c.held | {"discrepancy_id": n} for n, c in cases if c.held])
+    findings = table(FINDINGS, [c.found | {"discrepancy_id": n} for n, c in cases if c.found])
+    if request.param == "without a zone":
+        ledger, findings = ledger.cast(without_zone(DISCREPANCIES)), findings.cast(without_zone(FINDINGS))
+    words = duck.small(WORDS, [(name, *case.said) for name, case in cases if case.said])
+    con = duck.connect()
+    con.execute("SET TimeZone = 'Pacific/Auckland'")
+    return update_ledger(
+        con,
+        duck.relation(con, ledger),
+        Seen(findings, words, OBSERVATIONS, TABLES),
+        Stamp("tonight", "shop", NOW),
+        NOW,
+        lambda con, ended: duck.query(
+            con, "SELECT discrepancy_id, l_found_at FROM ended JOIN since USING (discrepancy_id)", ended=ended,
+            since=SINCE,
+        ),
+    )  # fmt: skip
+
+
+def table(schema: pa.Schema, rows: Sequence[Row]) -> pa.Table:
+    return pa.Table.from_pylist([{name: row.get(name) for name in schema.names} for row in rows], schema)
+
+
+@pytest.fixture(scope="module")
+def after(changes: Changes) -> dict[str, Row]:
+    return {row["discrepancy_id"]: zoned(row) for row in rows_of(changes.discrepancies)}
+
+
+def rows_of(rows: duck.Rows) -> list[Row]:
+    return duck.rows_of(duck.relation(duck.connect(), rows))
+
+
+def zoned(row: Row) -> Row:
+    return {n: v.replace(tzinfo=UTC) if isinstance(v, datetime) else v for n, v in row.items()}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_ledger_after_a_run(name: str, after: dict[str, Row]) -> None:
+    wanted = CASES[name].after
+    if wanted is None:
+        assert name not in after, "it was not to change"
+        return
+    assert {column: after[name][column] for column in wanted} == wanted
+    assert after[name]["last_run_id"] == "tonight"
+
+
+def test_what_is_told_and_what_is_not(changes: Changes) -> None:
+    rows = rows_of(changes.transitions)
+    assert {row["discrepancy_id"]: row["transition"] for row in rows} == {
+        name: case.told for name, case in CASES.items() if case.told
+    }
+    assert len({row["transition_id"] for row in rows}) == len(rows)
+    assert all(row["reason"] for row in rows)
+    assert all(
+        row["transition_id"] == digest("tonight", row["discrepancy_id"], row["transition"]) for row in rows
+    )
+
+
+def test_what_is_counted(changes: Changes) -> None:
+    assert sum(changes.counts.values()) == sum(case.after is not None for case in CASES.values())
+    assert settle.NO_CHANGE not in changes.counts
+
+
+def test_columns_are_those_of_the_contract(changes: Changes) -> None:
+    for rows, schema in ((changes.discrepancies, DISCREPANCIES), (changes.transitions, TRANSITIONS)):
+        assert duck.table(duck.relation(duck.connect(), rows)).schema == without_zone(schema)
+
+
+def test_a_ledger_and_a_run_without_anything_change_nothing() -> None:
+    con = duck.connect()
+    nothing = Seen(FINDINGS.empty_table(), WORDS.empty_table(), OBSERVATIONS, TABLES)
+    changes = update_ledger(
+        con, DISCREPANCIES.empty_table(), nothing, Stamp("tonight", "shop", NOW), NOW, lambda *_: SINCE
+    )
+    assert (changes.counts, rows_of(changes.discrepancies), rows_of(changes.transitions)) == ({}, [], [])
+
+
+# --- DuckDB against plain Python ------------------------------------------------------------------------------
+
+TIMES, TEXTS, FLAGS = (None, *map(at, range(4))), (None, "a", "b"), (None, True, False)
+KINDS, RANKS = (None, "dropped", "size_mismatch"), (None, 0, 1, 2)
+INSTANT = pa.timestamp("us", "UTC")
+COLUMNS: dict[str, tuple[Sequence[Any], pa.DataType]] = {
+    "l_state": ((None, "pending", "open", "resolved"), pa.string()),
+    **dict.fromkeys(("l_first_seen_at", "l_last_evidence_at", "l_opened_at", "l_resolved_at", "l_ack_until",
+                     "l_found_at", "r_evidence_at", "r_edge", "n_evidence_at", "a_edge"), (TIMES, INSTANT)),
+    **dict.fromkeys(("l_resolution", "l_first_run_id", "l_last_run_id", "l_ack_by", "l_ack_reason", "n_resolution"),
+                    (TEXTS, pa.string())),
+    **dict.fromkeys(("l_kind", "r_kind"), (KINDS, pa.string())),
+    **dict.fromkeys(("l_severity", "r_severity"), ((None, *SEVERITIES), pa.string())),
+    "l_reopened": (RANKS, pa.int64()), "l_rank": (RANKS, pa.int32()), "r_rank": (RANKS, pa.int32()),
+    **dict.fromkeys(("r_confirmed", "r_grown", "n_live", "a_complete"), (FLAGS, pa.bool_())),
+    "a_audited": ((True, True, True, False), pa.bool_()),
+    "now": ((NOW,), INSTANT), "run_id": (("r",), pa.string()),
+}  # fmt: skip
+
+
+SETTLE = pa.schema([(name, kind) for name, (_, kind) in COLUMNS.items()])
+
+
+@settings(max_examples=3)
+@given(st.integers(0, 2**32))
+def test_duckdb_settles_as_plain_python_does(seed: int) -> None:
+    chance = random.Random(seed)
+    rows = [{name: chance.choice(values) for name, (values, _) in COLUMNS.items()} for _ in range(400)]
+    given = pa.Table.from_pylist(rows, SETTLE).cast(without_zone(SETTLE))
+    fired = set()
+    for row, got in zip(rows, map(zoned, duck.rows_of(acted(duck.connect(), given))), strict=True):
+        rule = settle.action_of(row)
+        fired.add(rule.id)
+        assert (got["rule_settle"], got["action"]) == (rule.id, rule.verdict)
+        assert {n: got[f"x_{n}"] for n in settle.NEXT} == settle.settled(row)
+    assert len(fired) > len(settle.RULES) / 2, "too few rules were tried"
