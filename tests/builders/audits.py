@@ -1,6 +1,7 @@
-"""Whole audits in the tests' own session, and what they published."""
+"""Whole audits, in this process or on a session, and what they published."""
 
 from collections.abc import Callable
+from contextlib import closing
 from datetime import UTC, datetime
 from typing import Any
 
@@ -8,7 +9,9 @@ from pyspark.sql import SparkSession
 
 from lakeaudit.config import Lake
 from lakeaudit.pipeline.audit import Options, audit
+from lakeaudit.pipeline.engine import InProcessEngine
 from lakeaudit.pipeline.run_outcome import Outcome
+from lakeaudit.pipeline.spark_engine import SparkEngine
 from lakeaudit.results.read import Results
 from lakeaudit.runtime.endpoints import clients_of
 from lakeaudit.runtime.progress import Progress, SilentProgress
@@ -19,17 +22,19 @@ def _now() -> datetime:
 
 
 def audited(
-    spark: SparkSession,
     lake: Lake,
+    spark: SparkSession | None = None,
+    *,
     progress: Progress | None = None,
     clock: Callable[[], datetime] = _now,
     **options: Any,
 ) -> Outcome:
-    """One audit; `options` are those of `run.Options`."""
-    return audit(
-        lake, Options(**options), spark=spark, clients=clients_of(lake), clock=clock,
-        progress=progress or SilentProgress(),
-    )  # fmt: skip
+    """One audit, in this process where no session is given; `options` are those of `pipeline.audit.Options`."""
+    with closing(InProcessEngine() if spark is None else SparkEngine(spark)) as engine:
+        return audit(
+            lake, Options(**options), engine=engine, clients=clients_of(lake), clock=clock,
+            progress=progress or SilentProgress(),
+        )  # fmt: skip
 
 
 def results_of(lake: Lake) -> Results:

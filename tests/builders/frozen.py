@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 from deltalake import DeltaTable
-from pyspark.sql import SparkSession
 
 from lakeaudit.commands.alert import after_audit
 from lakeaudit.config import Lake
@@ -47,7 +46,6 @@ class Frozen:
     """A lake whose sources do not change any more, and what a run that nobody killed makes of it."""
 
     shop: Shop
-    spark: SparkSession
     as_of: datetime
     published: Path
     expected: dict[bool, Tables]
@@ -62,8 +60,8 @@ class Frozen:
         return self.shop.lake(folder, defaults=_DEFAULTS, extra=_TOLD)
 
     def audited(self, lake: Lake, run_id: str = NIGHTLY) -> Outcome:
-        """One whole audit, in the tests' own session, and the telling of it."""
-        outcome = audited(self.spark, lake, run_id=run_id, as_of=self.as_of)
+        """One whole audit, in this process, and the telling of it."""
+        outcome = audited(lake, run_id=run_id, as_of=self.as_of)
         assert told_of(lake) == ()
         return outcome
 
@@ -74,7 +72,6 @@ def told_of(lake: Lake) -> tuple[str, ...]:
 
 
 def freeze(
-    spark: SparkSession,
     aws: Aws,
     s3: Endpoint,
     folder: Path,
@@ -97,7 +94,7 @@ def freeze(
     aws.s3.put_object(Bucket=bucket, Key=stray, Body=b"nobody lists this")
     shop.take_inventory()
     time.sleep(1.1)  # S3 tells whole seconds: now everything there is older than `as_of`
-    frozen = Frozen(shop, spark, datetime.now(UTC), folder / "published" / "results", {}, received)
+    frozen = Frozen(shop, datetime.now(UTC), folder / "published" / "results", {}, received)
     frozen.audited(frozen.lake(frozen.published.parent, first=True), EARLIER)
     frozen.expected[True] = {
         name: [row.replace(EARLIER, NIGHTLY) for row in rows]

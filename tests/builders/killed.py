@@ -63,15 +63,22 @@ class Moment:
 
 _SIGNS = (
     ("", "runs"),
-    ("make findings", "coverage"),
-    ("make findings", "leftover_files"),
-    ("make findings", "findings"),
-    ("make findings", "transitions"),
-    ("make findings", "discrepancies"),
-    ("make findings", "runs"),
+    ("gates", "coverage"),
+    ("gates", "leftover_files"),
+    ("gates", "findings"),
+    ("gates", "transitions"),
+    ("gates", "discrepancies"),
+    ("gates", "runs"),
     ("publish", "notices"),
 )
-_STAGES = ("start Spark", "open results", "observe", "match and classify", "look again at suspects")
+_STAGES = (
+    "start Spark",
+    "open results",
+    "find evidence",
+    "match and classify",
+    "look again at suspects",
+    "settle",
+)
 
 
 def new_seed() -> int:

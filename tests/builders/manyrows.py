@@ -7,7 +7,6 @@ from typing import Any
 
 import pyarrow as pa
 from deltalake import write_deltalake
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from lakeaudit.keys import Location
 from lakeaudit.kinds import KINDS
@@ -79,5 +78,4 @@ def _transitions(rows: list[Row]) -> Iterator[Row]:
 
 
 def _append(place: Location, name: str, rows: list[Row]) -> None:
-    fields = to_arrow_schema(RESULTS[name])
-    write_deltalake(place.join(name).spark_path, pa.Table.from_pylist(rows, fields), mode="append")
+    write_deltalake(place.join(name).spark_path, pa.Table.from_pylist(rows, RESULTS[name]), mode="append")

@@ -15,7 +15,7 @@ from lakeaudit.compare.kernel import removals
 from lakeaudit.compare.leftovers import unfinished_uploads
 from lakeaudit.compare.match import SourceFacts, pairs
 from lakeaudit.compare.table_facts import TableFacts, roots
-from lakeaudit.compare.verdicts import Words, judge_again, verdicts, words
+from lakeaudit.compare.verdicts import Words, fired, judge_again, verdicts, words
 from lakeaudit.config import S3Guard
 from lakeaudit.evidence.protocol import Claims, Cut, Entries, Stored
 from lakeaudit.keys import Location
@@ -203,9 +203,9 @@ def answers(lake: Lake, world: pa.Table) -> dict[int, list[Answer]]:
     """The verdicts of all scenarios by number, in the steps of an audit."""
     con = lake.con
     recalled = "SELECT *, NULL::VARCHAR AS known_as, NULL::TIMESTAMP AS known_at FROM input"
-    every = duck.hold(con, duck.query(con, recalled, input=verdicts(con, world, lake.words)))
+    every = duck.hold(con, duck.query(con, recalled, input=verdicts(con, fired(con, world), lake.words)))
     parts = [duck.query(con, "SELECT * FROM input WHERE outcome <> 'finding'", input=every)]
-    parts += [_judged_again(lake, world, every), _duplicates(lake, every), _tree(lake, world)]
+    parts += [_judged_again(lake, world, every), _duplicates(lake, world), _tree(lake, world)]
     tables = [fact.table for fact in lake.tables]
     uploads = lake.rows()["uploads"]
     parts.append(unfinished_uploads(con, uploads, lake.sources.storage_cuts, tables, lake.places))
@@ -221,8 +221,10 @@ def _judged_again(lake: Lake, world: pa.Table, every: Relation) -> Relation:
     return judge_again(con, live_check.with_answers(con, marked, lake.answers()), lake.words)
 
 
-def _duplicates(lake: Lake, every: Relation) -> Relation:
-    candidates = duplicates.same_content_candidates(lake.con, every, lake.sources)
+def _duplicates(lake: Lake, world: pa.Table) -> Relation:
+    candidates = duplicates.same_content_candidates(
+        lake.con, fired(lake.con, world), lake.sources, lake.words.scope
+    )
     return duplicates.same_content(lake.con, candidates)
 
 

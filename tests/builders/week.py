@@ -9,7 +9,6 @@ from typing import Any
 
 import pyarrow.compute as pc
 from deltalake import DeltaTable
-from pyspark.sql import SparkSession
 
 from lakeaudit.commands.alert import after_audit
 from lakeaudit.commands.discrepancies import acknowledge
@@ -38,7 +37,6 @@ class Week:
     """A lake whose clock the script sets; `began` is later than all that was written first."""
 
     shop: Shop
-    spark: SparkSession
     folder: Path
     caught: Catcher
     began: datetime = field(default_factory=lambda: datetime.now(UTC) + timedelta(minutes=1))
@@ -96,7 +94,7 @@ class Week:
         )
         if "as_of" in options:
             options |= {"as_of": self.now + options["as_of"]}
-        outcome = audited(self.spark, lake, clock=lambda: self.now, run_id=run_id, **options)
+        outcome = audited(lake, clock=lambda: self.now, run_id=run_id, **options)
         assert after_audit(lake, "lake.yaml", clients_of(lake), self.now) == ()
         return outcome
 

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 
 import pytest
-from pyspark.sql import SparkSession
 
 from lakeaudit.runtime.aws import Endpoint
 from tests.builders.catcher import catching
@@ -19,13 +18,11 @@ SEED = new_seed()
 
 
 @pytest.fixture(scope="module")
-def frozen(
-    spark: SparkSession, aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Frozen]:
+def frozen(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Frozen]:
     with catching() as caught, pytest.MonkeyPatch.context() as patch:
         patch.setenv(RECEIVER, f"json://127.0.0.1:{caught.port}/")
         folder = tmp_path_factory.mktemp("frozen")
-        yield freeze(spark, aws, s3, folder, caught.posts, firsts=(True, False))
+        yield freeze(aws, s3, folder, caught.posts, firsts=(True, False))
 
 
 @pytest.fixture(scope="module")

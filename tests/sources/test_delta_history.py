@@ -1,13 +1,13 @@
 """What a Delta log says of each file: hand-written logs in, claims out. All logs are read together."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from lakeaudit.evidence.manifest import delta
-from lakeaudit.evidence.manifest.delta import point_lookup
+from lakeaudit.evidence.manifest.delta import notes, point_lookup
 from lakeaudit.evidence.protocol import Claims
 from lakeaudit.runtime.aws import Clients
 from tests.builders.delta_lake import (
@@ -213,14 +213,19 @@ STORIES: dict[str, Story] = {
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def read(tmp_path_factory: pytest.TempPathFactory) -> tuple[Claims, list[Row], Path]:
+@pytest.fixture(scope="module", params=[1 << 20, -1], ids=["at once", "large checkpoints later"])
+def read(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Claims, list[Row], Path]]:
     root = tmp_path_factory.mktemp("stories")
     for name, (write, _) in STORIES.items():
         write(Log(root / name.replace(" ", "_")))
     tables = [table(name, root / name.replace(" ", "_")) for name in STORIES]
-    claims = delta.read(tables, context(), "manifest:delta", frozen)
-    return claims, claim_rows(claims), root
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(notes, "_SMALL_PARQUET", request.param)
+        claims = delta.read(tables, context(), "manifest:delta", frozen)
+        assert bool(claims.rows[-1]) == (request.param < 0)
+        yield claims, claim_rows(claims), root
 
 
 @pytest.mark.parametrize("name", STORIES)
@@ -247,12 +252,11 @@ def _told(rows: list[Row], name: str, root: Path) -> dict[str, str]:
     times = {at(hours): hours for hours in range(-90, 60)} | {at(3).replace(microsecond=1000): "3+"}
     home = root / name.replace(" ", "_")
     prefix = f"{str(home)[1:]}/"
-    below = {
+    return {
         f"/{row['key']}".removeprefix(f"/{prefix}"): told(row, home, times)
         for row in rows
         if row["table_name"] == name
     }
-    return below
 
 
 def test_what_else_a_claim_says(read: tuple[Claims, list[Row], Path]) -> None:

@@ -18,6 +18,7 @@ from tests.builders.delta_lake import (
     context,
     features,
     frozen,
+    info,
     metadata,
     protocol,
     remove,
@@ -191,6 +192,20 @@ DAMAGES: dict[str, Damage] = {
     "a retention that is no interval": Damage(
         lambda log: log.commit(0, protocol(), metadata(deletedFileRetentionDuration="a while"), add("a")),
         refused="'a while'",
+    ),
+    "metadata that is no object": Damage(
+        lambda log: log.commit(0, protocol(), {"metaData": 5}, add("a")),
+        refused="cannot be understood",
+    ),
+    "a retention of many years": Damage(
+        lambda log: log.commit(0, protocol(), metadata(deletedFileRetentionDuration="interval 999999999999 weeks")),
+        refused="cannot be understood",
+    ),
+    "a vacuum that recorded nonsense": Damage(
+        lambda log: log.commits(
+            [add("a")], [remove("a")], [info("VACUUM START", timestamp="x", operationParameters=[1])]
+        ),
+        {"a": "history since 0 removed 1"},
     ),
     "no Delta table": Damage(lambda log: log.put("../part-0.parquet", b"PAR1"), refused="not a Delta table"),
 }  # fmt: skip

@@ -1,13 +1,16 @@
 """Delta tables on S3 and locally, at a moment in the past, while their logs change, and after what was judged."""
 
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from lakeaudit.evidence.manifest import delta
-from lakeaudit.evidence.manifest.delta import reader
+from lakeaudit.evidence.manifest.delta import checkpoints, hole_of, notes, reader
 from lakeaudit.evidence.manifest.delta.listing import list_logs
 from lakeaudit.evidence.protocol import Changes, Claims
+from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients
 from tests.builders.delta_lake import (
     BORN,
@@ -16,6 +19,7 @@ from tests.builders.delta_lake import (
     at,
     change,
     claim_rows,
+    claims_and_holes,
     context,
     features,
     frozen,
@@ -33,8 +37,13 @@ from tests.conftest import Aws
 
 def states(claims: Claims | Changes, name: str = "t") -> dict[str, str]:
     """State by the last part of the key."""
-    rows = claim_rows(claims) if isinstance(claims, Claims) else claims.rows.to_pylist()
+    rows = claim_rows(claims) if isinstance(claims, Claims) else table_of(claims).to_pylist()
     return {row["key"].rpartition("/")[2]: row["state"] for row in rows if row["table_name"] == name}
+
+
+def table_of(changes: Changes) -> pa.Table:
+    assert isinstance(changes.rows, pa.Table)
+    return changes.rows
 
 
 def put(aws: Aws, bucket: str, prefix: str, log: Log) -> None:
@@ -171,9 +180,89 @@ def test_tables_whose_newer_commits_cannot_be_read_are_unsure(tmp_path: Path) ->
         "anew": ["its", "newest", "version", "is"],
         "gone": ["not", "a", "Delta", "table:"],
     }
-    assert newer.rows.num_rows == 0
+    assert table_of(newer).num_rows == 0
 
 
 def test_no_tables_are_no_claims() -> None:
     claims = delta.read([], context(), "manifest:delta", frozen)
     assert (claim_rows(claims), dict(claims.states)) == ([], {})
+
+
+def test_only_tables_whose_logs_changed_are_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logs = {name: Log(tmp_path / name).commits([add("a")], [add("b")]) for name in ("t", "still")}
+    listings = list_logs([table(name, log.table) for name, log in logs.items()], context(), frozen)
+    logs["t"].drop(f"{0:020}.json").checkpoint(1, *BORN, add("a"), add("b"))
+    monkeypatch.setattr(reader, "list_logs", lambda *_: listings)
+    claims = delta.read(
+        [table(name, log.table) for name, log in logs.items()], context(), "manifest:delta", frozen
+    )
+    assert [sum(kept.counts.values()) for kept in claims.rows[:-1]] == [3, 2]  # type: ignore[union-attr]
+    assert states(claims) == states(claims, "still") == {"a": "live", "b": "live"}
+
+
+class TestLargeCheckpoints:
+    """Checkpoints that are read when their rows are asked for."""
+
+    @pytest.fixture(autouse=True)
+    def late(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(notes, "_SMALL_PARQUET", -1)
+        monkeypatch.setattr(checkpoints, "_SMALL", -1)
+
+    def test_on_s3(self, clients: Clients, aws: Aws, bucket: str, tmp_path: Path) -> None:
+        log = Log(tmp_path / "t").sidecar_checkpoint(
+            3, *BORN, add("p=a%2520b/x", vector(1)), add("y"), form="parquet"
+        )
+        put(aws, bucket, "w/t", log.commit(4, remove("y")))
+        claims = delta.read([table("t", f"s3://{bucket}/w/t")], context(clients), "manifest:delta")
+        assert states(claims) == {"x": "live", "y": "history", vector_file(1): "live"}
+        assert claims.states["t"].refused is None
+
+    @pytest.mark.parametrize("how", ["gone", "damaged"])
+    def test_one_that_is_lost_afterwards_is_a_hole(self, how: str, tmp_path: Path) -> None:
+        log = Log(tmp_path / "t").checkpoint(1, *BORN, *[add(f"{n:03}") for n in range(400)])
+        name = f"{1:020}.checkpoint.parquet"
+        claims = delta.read([table("t", log.table)], context(), "manifest:delta", frozen)
+        assert (claims.holes, claims.states["t"].refused) == ((), None)
+        content = (log.folder / name).read_bytes()
+        log.drop(name) if how == "gone" else log.put(name, content[:40] + b"\0" * 2000 + content[2040:])
+        rows, (hole,) = claims_and_holes(claims)
+        assert rows == []
+        assert (hole.kind, hole.table, hole.subject) == ("missing_metadata", "t", str(log.folder / name))
+        assert (hole.reason, hole.hides) == (
+            "it is damaged inside, or gone",
+            "every file that the table lists",
+        )
+
+    def test_paths_that_cannot_be_understood_are_a_hole(self, tmp_path: Path) -> None:
+        bad = [add("b%zz"), add("c", {"storageType": "u", "pathOrInlineDv": "too short"})]
+        log = Log(tmp_path / "t").checkpoint(1, *BORN, add("a"), *bad)
+        rows, (hole,) = claims_and_holes(
+            delta.read([table("t", log.table)], context(), "manifest:delta", frozen)
+        )
+        assert {row["key"].rpartition("/")[2] for row in rows} == {"a", "c"}
+        assert (hole.kind, hole.count, hole.hides) == ("unreadable_evidence", 2, "the files they name")
+
+    def test_an_error_that_comes_while_its_rows_are_used_is_a_hole_as_well(self, tmp_path: Path) -> None:
+        log = Log(tmp_path / "t").checkpoint(1, *BORN, add("a"))
+        batches = self.batches(log, duck.connect())
+        assert next(batches)[0] == "steps"
+        kind, found = batches.throw(duck.DuckError("broken"))
+        assert kind == "notes"
+        assert hole_of(found.to_pylist()[0]) is not None
+
+    def test_no_more_is_read_than_is_asked_for(self, tmp_path: Path) -> None:
+        log = Log(tmp_path / "t").checkpoint(1, *BORN, add("a"))
+        con = duck.connect()
+        batches = self.batches(log, con)
+        _, steps = next(batches)
+        plan = duck.query(con, "SELECT bucket, key, size FROM steps", steps=steps).explain()
+        assert "stats" not in plan
+        assert "partitionValues" not in plan
+
+    def batches(self, log: Log, con: duck.Connection) -> Any:
+        """What the only part gives, as a generator."""
+        (source,) = delta.read([table("t", log.table)], context(), "manifest:delta", frozen).rows
+        assert isinstance(source, tuple)
+        return source[0].read(con)

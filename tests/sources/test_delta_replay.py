@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakeaudit.evidence.manifest import delta
-from lakeaudit.evidence.manifest.delta.actions import STEP
+from lakeaudit.evidence.manifest.delta.paths import STEP
 from lakeaudit.evidence.manifest.delta.replay import TABLE, _placed, files_of
 from lakeaudit.evidence.manifest.delta.replay import claims as claims_of
 from lakeaudit.runtime import duck
@@ -209,8 +209,8 @@ def test_partition_paths() -> None:
     columns = [{"physical": "col-1", "logical": "day"}, {"physical": "k'\u00e9\"", "logical": "k"}]
     tables = duck.small(TABLE, [("t", 0, 9, 0, -1, _naive(0), _naive(3), None, columns, [], "", "t/")])
     given = {
-        "a": '{"k\'\u00e9\\"":"x/y=z","col-1":"2020"}', "b": '{"col-1":null}', "c": '{"col-1":""}', "d": "{}", "e": None,
-        "f": '{"other":"1"}', "g": '{"col-1":5}',
+        "a": '{"k\'\u00e9\\"":"x/y=z","col-1":"2020"}', "b": '{"col-1":null}', "c": '{"col-1":""}', "d": "{}",
+        "e": None, "f": '{"other":"1"}', "g": '{"col-1":5}',
     }  # fmt: skip
     raws = [Raw(key, "", 1, True, False, None, 1, 1, partition, "data") for key, partition in given.items()]
     rows = duck.rows_of(

@@ -1,11 +1,13 @@
 """CSV lines of S3 Inventory: however a file is cut into blocks, and however fast, each line gives the same row."""
 
 import gzip
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
+from hypothesis import settings as limits
 from hypothesis import strategies as st
 
 from lakeaudit.evidence.storage.inventory import csv_file
@@ -13,6 +15,7 @@ from lakeaudit.evidence.storage.inventory.csv_file import CsvFile
 from lakeaudit.evidence.storage.inventory.rows import VersionMapper
 from lakeaudit.pipeline.engine import task_connection
 from lakeaudit.runtime import duck
+from lakeaudit.runtime.duck import Connection
 
 FIELDS = ("bucket", "key", "is_latest", "size", "last_modified_date", "__unknown_5")
 SOUND = b'"lake","%s","true","5","2024-05-06T12:00:00.000Z",""'
@@ -45,18 +48,24 @@ LINES = (
 ENDS = (b"\n", b"\n", b"\n", b"\r\n", b"\r")
 
 
-def rows_of(path: Path, content: bytes) -> list[dict[str, Any]]:
+@pytest.fixture(scope="module")
+def con() -> Iterator[Connection]:
+    with task_connection() as connection:
+        yield connection
+
+
+def rows_of(con: Connection, path: Path, content: bytes) -> list[dict[str, Any]]:
     path.write_bytes(content)
     mapper = VersionMapper("inventory 1", "lake", "f.csv", all_versions=True)
-    with task_connection() as con:
-        read = [duck.rows_of(mapper.versions(con, raw)) for raw in CsvFile(path, FIELDS, "lake").raw_rows()]
+    read = [duck.rows_of(mapper.versions(con, raw)) for raw in CsvFile(path, FIELDS, "lake").raw_rows()]
     return sorted((row for rows in read for row in rows), key=repr)
 
 
 @pytest.mark.parametrize("block", [3, 200, 1 << 20])
+@limits(max_examples=30)
 @given(lines=st.lists(st.tuples(st.sampled_from(LINES), st.sampled_from(ENDS)), max_size=30))
 def test_a_block_is_read_as_its_lines_are(
-    block: int, tmp_path_factory: pytest.TempPathFactory, lines: list[tuple[bytes, bytes]]
+    con: Connection, block: int, tmp_path_factory: pytest.TempPathFactory, lines: list[tuple[bytes, bytes]]
 ) -> None:
     path = tmp_path_factory.mktemp("csv") / "f.csv"
     content = b"".join(line + end for line, end in lines)
@@ -64,39 +73,65 @@ def test_a_block_is_read_as_its_lines_are(
         patch.setattr(csv_file, "_MAX_LINE", 200)
         patch.setattr(csv_file, "_LONGEST_KEPT", 804)
         patch.setattr(csv_file, "_BLOCK", block)
-        fast = rows_of(path, content)
-        patch.setattr(csv_file, "_matches", lambda pattern, block: False)
-        assert fast == rows_of(path, content)
+        fast = rows_of(con, path, content)
+        patch.setattr(csv_file, "_matches", lambda *_: False)
+        assert fast == rows_of(con, path, content)
 
 
 @pytest.mark.parametrize("line", LINES)
-def test_a_line_is_read_alike_alone_and_among_others(tmp_path: Path, line: bytes) -> None:
+def test_a_line_is_read_alike_alone_and_among_others(con: Connection, tmp_path: Path, line: bytes) -> None:
     others = b"".join(SOUND % f"k{i}".encode() + b"\n" for i in range(3))
-    among = rows_of(tmp_path / "a", others + line + b"\n" + others)
-    alone = rows_of(tmp_path / "b", line)
-    assert [row for row in among if row not in rows_of(tmp_path / "c", others)] == [
-        row for row in alone if row not in rows_of(tmp_path / "c", others)
+    among = rows_of(con, tmp_path / "a", others + line + b"\n" + others)
+    alone = rows_of(con, tmp_path / "b", line)
+    assert [row for row in among if row not in rows_of(con, tmp_path / "c", others)] == [
+        row for row in alone if row not in rows_of(con, tmp_path / "c", others)
     ]
 
 
-def test_lines_as_aws_writes_them_go_the_fast_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+QUOTES = [
+    (b'"a""b"', 'a"b'),
+    (b'"a"b"', '"a"b"'),
+    (b'"a"b', '"a"b'),
+    (b'a"b', 'a"b'),
+    (b'""a""', '""a""'),
+    (b'"k" ', "k"),
+    (b'"k" x', '"k" x'),
+    (b' "k"', ' "k"'),
+    (b"k", "k"),
+]
+
+
+@pytest.mark.parametrize(("written", "key"), QUOTES)
+def test_a_quote_that_is_not_doubled_belongs_to_the_value(
+    con: Connection, tmp_path: Path, written: bytes, key: str
+) -> None:
+    """The rule of Spark's CSV reader, univocity's STOP_AT_DELIMITER."""
+    (row,) = rows_of(con, tmp_path / "f", SOUND.replace(b'"%s"', written))
+    assert row["key"] == key
+
+
+def test_lines_as_aws_writes_them_go_the_fast_way(
+    con: Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The slow way costs ten times as much."""
     monkeypatch.delattr(CsvFile, "_line_by_line")
     keys = (b"k", b"a%3Db/c+d", "né".encode(), b"caf%C3%A9", b"a%zz")
     for key in keys:
-        assert len(rows_of(tmp_path / "f", (SOUND % key + b"\n") * 10)) == 10
+        assert len(rows_of(con, tmp_path / "f", (SOUND % key + b"\n") * 10)) == 10
 
 
-def test_a_file_may_be_plain_or_gzipped_in_several_members(tmp_path: Path) -> None:
+def test_a_file_may_be_plain_or_gzipped_in_several_members(con: Connection, tmp_path: Path) -> None:
     line = SOUND % b"k" + b"\n"
-    plain = rows_of(tmp_path / "f", line * 4)
+    plain = rows_of(con, tmp_path / "f", line * 4)
     assert len(plain) == 4
-    assert rows_of(tmp_path / "f", gzip.compress(line * 4)) == plain
-    assert rows_of(tmp_path / "f", gzip.compress(line) + gzip.compress(line * 3)) == plain
-    assert rows_of(tmp_path / "f", b"") == rows_of(tmp_path / "f", gzip.compress(b"")) == []
+    assert rows_of(con, tmp_path / "f", gzip.compress(line * 4)) == plain
+    assert rows_of(con, tmp_path / "f", gzip.compress(line) + gzip.compress(line * 3)) == plain
+    assert rows_of(con, tmp_path / "f", b"") == rows_of(con, tmp_path / "f", gzip.compress(b"")) == []
 
 
-def test_a_line_without_end_needs_no_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_without_end_needs_no_memory(
+    con: Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(csv_file, "_BLOCK", 1 << 12)
     monkeypatch.setattr(csv_file, "_MAX_LINE", 100)
     monkeypatch.setattr(csv_file, "_LONGEST_KEPT", 404)
@@ -109,7 +144,7 @@ def test_a_line_without_end_needs_no_memory(tmp_path: Path, monkeypatch: pytest.
 
     whole = csv_file._blocks
     monkeypatch.setattr(csv_file, "_blocks", blocks)
-    rows = rows_of(tmp_path / "f", b"x" * 1_000_000 + b"\n" + SOUND % b"k" + b"\n")
+    rows = rows_of(con, tmp_path / "f", b"x" * 1_000_000 + b"\n" + SOUND % b"k" + b"\n")
     assert [row["reject"] for row in rows if row["reject"]] == ["f.csv: no row of 6 columns: " + "x" * 100]
     assert [row["key"] for row in rows if not row["reject"]] == ["k"]
     assert max(seen) < 10_000

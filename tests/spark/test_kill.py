@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
 from lakeaudit.errors import CannotAudit
 from lakeaudit.keys import Location
@@ -16,19 +15,17 @@ from tests.builders.frozen import RECEIVER, Frozen, assert_same, freeze, tables_
 from tests.builders.killed import Cycle, killed_ahead, moments_of_one_audit, new_seed
 from tests.conftest import Aws
 
-COUNT = 6
+COUNT = 2
 SEED = new_seed()
 MOMENTS = moments_of_one_audit(COUNT, SEED)
 
 
 @pytest.fixture(scope="module")
-def frozen(
-    spark: SparkSession, aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Frozen]:
+def frozen(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Frozen]:
     with catching() as caught, pytest.MonkeyPatch.context() as patch:
         patch.setenv(RECEIVER, f"json://127.0.0.1:{caught.port}/")
         folder = tmp_path_factory.mktemp("frozen")
-        yield freeze(spark, aws, s3, folder, caught.posts, firsts={moment.first for moment in MOMENTS})
+        yield freeze(aws, s3, folder, caught.posts, firsts={moment.first for moment in MOMENTS})
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,6 @@ from unittest.mock import MagicMock
 import boto3
 import pytest
 import requests
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from lakeaudit.alerts import dispatch
 from lakeaudit.alerts.dispatch import LATE, Desk, Round, round_of
@@ -63,7 +62,7 @@ def ops() -> Iterator[Catcher]:
 
 def test_rows_of_notices_are_those_of_the_contract() -> None:
     assert dispatch.NOTICES_ROW.names == NOTICES.names
-    assert to_arrow_schema(NOTICES).equals(dispatch.NOTICES_ROW)
+    assert NOTICES.equals(dispatch.NOTICES_ROW)
 
 
 class Rounds:

@@ -47,13 +47,22 @@ def users_of(library: str) -> set[str]:
 
 ONLY = {
     "boto3": {"lakeaudit.runtime.aws", "lakeaudit.demo.breaker"},
+    "duckdb": {"lakeaudit.runtime.duck"},
+    "pyspark": {
+        "lakeaudit.pipeline.spark_engine",
+        "lakeaudit.runtime.jars",
+        "lakeaudit.runtime.job_errors",
+        "lakeaudit.runtime.session",
+        "lakeaudit.demo",
+    },
+    "py4j": {"lakeaudit.runtime.job_errors", "lakeaudit.runtime.session"},
     "deltalake": {
         "lakeaudit.results.tables",
         "lakeaudit.results.sql",
         "lakeaudit.results.delta_writer",
         "lakeaudit.demo",
     },
-    "delta": {"lakeaudit.results.write", "lakeaudit.demo"},
+    "delta": {"lakeaudit.demo"},
     "jinja2": {"lakeaudit.report"},
     "moto": {"lakeaudit.demo.server"},
     "yaml": {"lakeaudit.config"},
@@ -65,6 +74,12 @@ ONLY = {
     "streamlit": {"lakeaudit.dashboard"},
     "altair": {"lakeaudit.dashboard"},
     "typer": {"lakeaudit.cli", "lakeaudit.commands", "lakeaudit.demo"},
+    "lakeaudit.pipeline.spark_engine": {"lakeaudit.commands.audit", "lakeaudit.demo.scenario"},
+    "lakeaudit.runtime.session": {
+        "lakeaudit.commands.audit",
+        "lakeaudit.demo.scenario",
+        "lakeaudit.runtime.install",
+    },
 }
 """One place knows a library."""
 
@@ -77,14 +92,10 @@ def test_only_its_own_place_knows_a_library(library: str) -> None:
 
 COMPARE_MAY_USE = {
     *("lakeaudit.compare", "lakeaudit.config", "lakeaudit.keys", "lakeaudit.kinds", "lakeaudit.schemas"),
-    *(
-        "lakeaudit.pipeline.dataframes",
-        "lakeaudit.longest_prefix_match",
-        "lakeaudit.evidence.protocol",
-    ),
-    *("pyspark", "dataclasses", "datetime", "functools", "collections", "typing", "re"),
+    *("lakeaudit.evidence.protocol", "lakeaudit.evidence.storage.versions", "lakeaudit.runtime.duck"),
+    *("pyarrow", "dataclasses", "datetime", "functools", "collections", "typing", "re"),
 }
-"""The pure core: what it judges is handed to it."""
+"""The pure core: what it judges is handed to it, by whatever engine."""
 
 
 @pytest.mark.parametrize("module", [name for name in MODULES if below(name, "lakeaudit.compare")])
@@ -94,51 +105,50 @@ def test_comparing_is_pure(module: str) -> None:
     } == set()
 
 
-WITHOUT_JVM = (
-    *("lakeaudit.config", "lakeaudit.alerts", "lakeaudit.keys", "lakeaudit.kinds", "lakeaudit.errors"),
-    *(
-        "lakeaudit.runtime.aws",
-        "lakeaudit.commands.explanation",
-        "lakeaudit.results.read",
-        "lakeaudit.results.delta_writer",
-    ),
-    "lakeaudit.results.tables",
-    *(
-        "lakeaudit.results.acknowledgements",
-        "lakeaudit.results.sql",
-        "lakeaudit.dashboard",
-        "lakeaudit.demo.breaker.manifest_faults",
-    ),
-)
+def test_pipeline_and_commands_alone_bring_an_engine_and_the_kernel_together() -> None:
+    engines, judging = (
+        users_of("lakeaudit.pipeline.engine") | users_of("lakeaudit.pipeline.spark_engine"),
+        users_of("lakeaudit.compare"),
+    )
+    both = engines & judging
+    assert both
+    assert {
+        m for m in both if not below(m, "lakeaudit.pipeline") and not below(m, "lakeaudit.commands")
+    } == set()
 
 
-@pytest.mark.parametrize("module", [n for n in MODULES if any(below(n, room) for room in WITHOUT_JVM)])
-def test_what_needs_no_jvm_asks_for_none(module: str) -> None:
-    assert {name for name in imports(module) if below(name, "pyspark")} == set()
+def test_an_audit_in_this_process_loads_nothing_of_spark() -> None:
+    """Not even by way of what it imports; Great Expectations, which does, is imported beside the audit."""
+    asked = "import sys, lakeaudit.pipeline.audit, lakeaudit.commands.audit; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
+    loaded = {name.partition(".")[0] for name in done.stdout.split()}
+    assert "duckdb" in loaded
+    assert loaded.isdisjoint({"pyspark", "py4j", "delta"})
 
 
 EXPLANATION = "lakeaudit.commands.explanation"
 """What `explain` and the dashboard's page of a file have in common."""
 
 DIRECTIONS = {
-    "lakeaudit.evidence": {"lakeaudit.compare", "lakeaudit.pipeline.judge", "lakeaudit.results", "lakeaudit.report",
-                           "lakeaudit.pipeline.audit"},
+    "lakeaudit.pipeline.engine": {"lakeaudit.compare", "lakeaudit.ledger", "lakeaudit.results",
+                                  "lakeaudit.runtime.aws"},
+    "lakeaudit.pipeline.spark_engine": {"lakeaudit.compare", "lakeaudit.ledger", "lakeaudit.results",
+                                        "lakeaudit.runtime.aws"},
+    "lakeaudit.evidence": {"lakeaudit.compare", "lakeaudit.pipeline", "lakeaudit.results", "lakeaudit.report"},
     "lakeaudit.config": {"lakeaudit.evidence", "lakeaudit.compare", "lakeaudit.results", "lakeaudit.report",
                          "lakeaudit.runtime.aws"},
-    "lakeaudit.results": {"lakeaudit.compare", "lakeaudit.pipeline.judge", "lakeaudit.evidence.storage",
+    "lakeaudit.results": {"lakeaudit.compare", "lakeaudit.pipeline", "lakeaudit.evidence.storage",
                           "lakeaudit.evidence.metastore", "lakeaudit.evidence.manifest"},
-    "lakeaudit.ledger": {"lakeaudit.pipeline.judge", "lakeaudit.pipeline.audit", "lakeaudit.report",
-                         "lakeaudit.evidence.storage",
+    "lakeaudit.ledger": {"lakeaudit.pipeline", "lakeaudit.report", "lakeaudit.evidence.storage",
                          "lakeaudit.evidence.metastore", "lakeaudit.evidence.manifest"},
-    "lakeaudit.alerts": {"lakeaudit.compare", "lakeaudit.pipeline.judge", "lakeaudit.pipeline.audit",
-                         "lakeaudit.evidence",
+    "lakeaudit.gates": {"lakeaudit.pipeline", "lakeaudit.report", "lakeaudit.runtime.aws",
+                        "lakeaudit.evidence.storage", "lakeaudit.evidence.metastore", "lakeaudit.evidence.manifest"},
+    "lakeaudit.alerts": {"lakeaudit.compare", "lakeaudit.pipeline", "lakeaudit.evidence",
                          "lakeaudit.commands", "lakeaudit.ledger"},
-    "lakeaudit.report": {"lakeaudit.alerts", "lakeaudit.compare", "lakeaudit.pipeline.judge", "lakeaudit.evidence"},
+    "lakeaudit.report": {"lakeaudit.alerts", "lakeaudit.compare", "lakeaudit.pipeline", "lakeaudit.evidence"},
     "lakeaudit.dashboard.queries": {"lakeaudit.commands", "lakeaudit.runtime.aws", "lakeaudit.evidence",
-                                    "lakeaudit.alerts",
-                                    "lakeaudit.ledger", "lakeaudit.commands.explanation", "streamlit"},
-    "lakeaudit.dashboard": {"lakeaudit.compare", "lakeaudit.pipeline.judge", "lakeaudit.pipeline.audit",
-                            "lakeaudit.ledger",
+                                    "lakeaudit.alerts", "lakeaudit.ledger", "streamlit"},
+    "lakeaudit.dashboard": {"lakeaudit.compare", "lakeaudit.pipeline", "lakeaudit.ledger",
                             "lakeaudit.results.delta_writer", "lakeaudit.results.acknowledgements",
                             "lakeaudit.commands"},
     "lakeaudit.schemas": {"lakeaudit"},
@@ -231,74 +241,57 @@ TO_THE_DRIVER = (
     "foreachPartition",
 )
 
+ENGINE = "lakeaudit.pipeline.spark_engine"
 MAY_COLLECT = {
-    ("lakeaudit.gates.profiles", "tally"): "kinds x severities",
-    ("lakeaudit.gates.profiles", "of_ledger"): "states",
-    ("lakeaudit.pipeline.absence_sampling", "tried"): "one row per table and source that lacks very much",
-    ("lakeaudit.pipeline.absence_sampling", "_counted"): "one row per table and source on trial",
-    ("lakeaudit.pipeline.partitions", "known"): "one row per partition asked for",
-    (
-        "lakeaudit.compare.bulk_changes",
-        "_effects",
-    ): "one row per table, kind and difference that 100 files or more share",
-    ("lakeaudit.evidence.manifest.delta", "_newest"): "two rows a table",
-    ("lakeaudit.evidence.manifest.delta", "_vacuums"): "one row per VACUUM that a log records",
-    (
-        "lakeaudit.evidence.manifest.delta_checkpoints",
-        "_count",
-    ): "one row per checkpoint file, with its sidecars",
-    (
-        "lakeaudit.evidence.manifest.delta_reading",
-        "_troubles",
-    ): "one row per file of a log that was not read whole",
-    ("lakeaudit.evidence.manifest.file_list", "_told"): "one row per list",
-    ("lakeaudit.evidence.metastore.dynamodb_scan", "scan"): "one aggregate",
-    ("lakeaudit.evidence.metastore.export_data", "faults"): "one row per data file of an export",
-    ("lakeaudit.evidence.metastore.s3guard", "_check_items"): "one aggregate",
-    ("lakeaudit.evidence.storage.inventory_files", "locate"): "one row per data file of a report",
-    ("lakeaudit.evidence.storage.inventory_rows", "_require_utc"): "the session's time zone",
-    ("lakeaudit.evidence.storage.listing", "_listed"): "one row per part of a place that could not be listed",
-    ("lakeaudit.pipeline.judge", "_coverage"): "tables x axes x outcomes",
-    ("lakeaudit.pipeline.judge", "_tallied"): "tables x axes x outcomes",
-    ("lakeaudit.ledger.update_ledger", "_counted"): "one row per rule",
-    ("lakeaudit.ledger.ledger_tables", "found_since"): "one aggregate",
-    ("lakeaudit.ledger.ledger_tables", "standing"): "states, accepted or not",
-    ("lakeaudit.pipeline.run_outcome", "_kinds"): "kinds x severities",
+    "map": "the small answers that readers ask for, one of each item",
+    "keep": "by chunk its kind, rows and size, and the notes",
+    "batches": "what a reader asks for of what it has kept, task after task",
+    "_answers": "tallies, notes, and the rows that are not settled, large ones task after task",
 }
-"""Each brings a bounded number of rows to the driver, none of them one per file of a table."""
-
-
-def _collecting() -> set[tuple[str, str]]:
-    return {
-        (module, function)
-        for module in MODULES
-        if not below(module, "lakeaudit.demo")
-        for function, call in calls(module)
-        if attribute(call) in TO_THE_DRIVER and not _on_functions(call)
-    }
-
-
-def _on_functions(call: ast.Call) -> bool:
-    """`F.first(...)` is an aggregate, no way to the driver."""
-    assert isinstance(call.func, ast.Attribute)
-    return isinstance(call.func.value, ast.Name) and call.func.value.id == "F"
+"""Each brings a bounded number of rows to the driver, none of them one per file of a healthy table."""
 
 
 def test_no_rows_of_files_come_to_the_driver() -> None:
-    assert _collecting() == set(MAY_COLLECT)
+    """Only the engine has frames of Spark, so it alone could."""
+    assert {function for function, call in calls(ENGINE) if attribute(call) in TO_THE_DRIVER} == set(
+        MAY_COLLECT
+    )
 
 
 MAY_SHAPE = {
-    "lakeaudit.schemas": "all schemas that are passed between rooms or written",
-    "lakeaudit.compare.table_facts": "settings and states of tables, looked up by match alone",
-    "lakeaudit.evidence.storage.listing": "what an executor answers for one folder",
-    "lakeaudit.evidence.storage.inventory_rows": "the columns of a report as its own manifest names them",
+    "lakeaudit.schemas": "all rows that are passed between rooms or written",
+    "lakeaudit.pipeline.engine": "what the engine counts of each part, for the pipeline alone",
+    "lakeaudit.ledger.axis_observation": "what the ledger's own SQL is given of each axis",
+    "lakeaudit.alerts.dispatch": "the row of a notice, of which dispatch alone writes",
+    "lakeaudit.evidence.manifest.delta": "actions of a log, until its fold has made claims of them",
+    "lakeaudit.evidence.manifest.file_list": "lines of lists, until their fold has made claims of them",
+    "lakeaudit.evidence.metastore.s3guard": "DynamoDB's own rendering of an item",
 }
+"""Where a schema with a public name may stand."""
 
 
-def test_schemas_stand_in_schemas_py() -> None:
-    shapes = {m for m in MODULES for _, call in calls(m) if plain_name(call) in ("StructType", "StructField")}
-    assert shapes == set(MAY_SHAPE)
+def test_schemas_that_others_may_use_stand_in_schemas_py() -> None:
+    """A private one, or one inside a function, is its module's own business."""
+    shapes = {m for m, tree in TREES.items() for node in tree.body if _is_shape(node)}
+    strangers = {m for m in shapes if not any(below(m, room) for room in MAY_SHAPE)}
+    assert strangers == set()
+    assert {room for room in MAY_SHAPE if not any(below(m, room) for m in shapes)} == set()
+
+
+def _is_shape(node: ast.stmt) -> bool:
+    if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Call):
+        return False
+    public = any(isinstance(to, ast.Name) and not to.id.startswith("_") for to in node.targets)
+    return public and attribute(node.value) == "schema"
+
+
+def test_no_module_takes_what_is_private_of_another() -> None:
+    assert {
+        (module, name)
+        for module in MODULES
+        for name in imports(module)
+        if below(name, "lakeaudit") and name.rpartition(".")[2].startswith("_") and "__" not in name
+    } == set()
 
 
 CLOCKS = {"now", "utcnow", "today", "uuid4", "uuid1"}

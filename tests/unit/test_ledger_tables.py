@@ -10,7 +10,7 @@ import pytest
 from deltalake import DeltaTable
 
 from lakeaudit.keys import Location
-from lakeaudit.ledger.ledger_tables import ABANDONED, LedgerTables
+from lakeaudit.ledger.ledger_tables import ABANDONED, FEW, LedgerTables
 from lakeaudit.ledger.update_ledger import Changes
 from lakeaudit.results.read import Results
 from lakeaudit.results.write import ResultsWriter, open_results
@@ -136,13 +136,17 @@ def test_the_newest_evidence_of_any_run(writer: ResultsWriter) -> None:
     }
 
 
-def test_of_a_ledger_only_what_may_change_is_loaded(writer: ResultsWriter, place: Location) -> None:
+@pytest.mark.parametrize("few", [FEW, 1])
+def test_of_a_ledger_only_what_may_change_is_loaded(
+    writer: ResultsWriter, place: Location, few: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Times lose their zone and not their hour, also on a machine far from Greenwich."""
     rows = [{"discrepancy_id": f"{state}{n}", "state": state, "first_seen_at": NOON}
             for state in ("pending", "open", "resolved") for n in range(2)]  # fmt: skip
     writer.replace_rows("discrepancies", table("discrepancies", *rows), "discrepancy_id")
     con = duck.connect()
     con.execute("SET TimeZone = 'Pacific/Auckland'")
+    monkeypatch.setattr("lakeaudit.ledger.ledger_tables.FEW", few)
     ledger = LedgerTables(writer)
 
     def loaded(*found: str) -> list[str]:

@@ -4,6 +4,7 @@ import json
 import shutil
 from collections.abc import Iterable, Iterator
 from datetime import UTC, date, datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -143,10 +144,9 @@ def test_what_duckdb_holds_becomes_one_file_of_ordered_stretches(
     con = duck.connect(threads=2)
     con.execute("SET TimeZone = 'Pacific/Auckland'")
     writer.write("findings", relation(con, 250_000), "r1")
-    (file,) = map(pq.ParquetFile, DeltaTable(place.join("findings").spark_path).file_uris())
-    stretches = [file.read_row_group(n)["key"].to_pylist() for n in range(file.num_row_groups)]
-    assert sorted(stretch[0] for stretch in stretches) == [f"{n:09}" for n in (0, 122_880, 245_760)]
-    assert all(stretch == sorted(stretch) for stretch in stretches)
+    (file,) = DeltaTable(place.join("findings").spark_path).file_uris()
+    in_file = pq.read_table(file)["key"].to_pylist()
+    assert sum(one > other for one, other in pairwise(in_file)) <= 2, "three batches came"
     written = table(place, "findings")
     assert written.num_rows == 250_000
     assert pa.compute.unique(written["storage_time"]).to_pylist() == [NOON]

@@ -145,7 +145,8 @@ class Histories(RuleBasedStateMachine):
             "r_kind": found and found.kind, "r_severity": found and found.severity,
             "r_evidence_at": found and found.at, "r_edge": found and found.edge,
             "r_confirmed": bool(found and found.confirmed), "r_grown": bool(found and found.grown),
-            "n_resolution": word and word.resolution, "n_evidence_at": word and word.at, "n_live": bool(word and word.live),
+            "n_resolution": word and word.resolution, "n_evidence_at": word and word.at,
+            "n_live": bool(word and word.live),
             "a_audited": look.judged, "a_complete": look.complete, "a_edge": look.edge,
             "now": run.now, "run_id": run.id,
         }  # fmt: skip

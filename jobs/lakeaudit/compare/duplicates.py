@@ -1,14 +1,19 @@
 """Duplicate content: visible files of one partition that hold the same bytes."""
 
+from collections.abc import Sequence
+
 from lakeaudit import keys
+from lakeaudit.compare import rules
 from lakeaudit.compare.facts import MD5_TEXT
 from lakeaudit.compare.match import SourceFacts
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
 
 
-def same_content_candidates(con: Connection, verdict_rows: Rows, sources: SourceFacts) -> Relation:
-    """Verdict rows of files that take part, with `place`, `size` and `content` that they may share with others.
+def same_content_candidates(
+    con: Connection, fired_rules: Rows, sources: SourceFacts, scope: Sequence[str]
+) -> Relation:
+    """PAIR rows of files that take part, with the `place`, `size` and `content` that they may share with others.
 
     A file takes part when it is live or no manifest knows it, its name is visible to readers, it is big enough, lies
     before the cut, and its content is known by a full checksum or an MD5-class ETag.
@@ -16,17 +21,18 @@ def same_content_candidates(con: Connection, verdict_rows: Rows, sources: Source
     # what a table removed may well equal what replaced it; what no manifest knows, readers of folders still read
     sql = f"""
         SELECT * FROM (
-            SELECT input.*, {_CONTENT} AS content, s_size AS size,
+            SELECT input.* EXCLUDE ({", ".join(f"rule_{axis}" for axis in rules.PAIR_AXES)}), name AS judged_table,
+                'duplicate' AS axis, rule_duplicate AS rule, {_CONTENT} AS content, s_size AS size,
                 CASE WHEN NOT o_logged AND coalesce(c_kind <> 'delta', true)
                     THEN regexp_replace(relative, '/?[^/]*$', '') ELSE partition_path END AS place
-            FROM input JOIN tables ON judged_table = name
-            WHERE axis = 'duplicate' AND (c_state = 'live' OR table_name IS NULL)
+            FROM input JOIN tables ON coalesce(table_name, owner) = name
+            WHERE (c_state = 'live' OR table_name IS NULL) AND name IN ({duck.literals(scope)})
                 AND s_presence = 'present' AND s_size >= min_duplicate_size
                 AND s_modified_at <= s_from - s_margin AND coalesce(category, 'data') = 'data'
                 AND NOT regexp_matches(relative, {duck.pattern(keys.HIDDEN)})
         ) WHERE content IS NOT NULL
     """
-    return duck.query(con, sql, input=verdict_rows, tables=sources.tables)
+    return duck.query(con, sql, input=fired_rules, tables=sources.tables)
 
 
 # a listing tells no encryption; ETags that are no MD5s are never equal by chance
@@ -42,7 +48,7 @@ _CONTENT = f"""
 def same_content(con: Connection, candidates: Rows) -> Relation:
     """The redundant ones of all candidates of some groups, with related_key (oldest, then lesser key) and group_id."""
     sql = """
-        SELECT * EXCLUDE (content, size, place, rule, outcome, kind, severity, ranked),
+        SELECT * EXCLUDE (content, size, place, rule, ranked),
             'duplicate.same_content' AS rule
         FROM (
             SELECT *, row_number() OVER grouped AS ranked, first(key) OVER grouped AS related_key,

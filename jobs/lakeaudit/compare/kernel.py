@@ -14,7 +14,7 @@ from lakeaudit.compare import coverage, duplicates, metastore_tree
 from lakeaudit.compare.findings import leftover_row
 from lakeaudit.compare.match import Kinds, SourceFacts, pairs
 from lakeaudit.compare.prefix_match import Places, attach_label
-from lakeaudit.compare.verdicts import Words, verdicts, with_outcome
+from lakeaudit.compare.verdicts import Words, candidates, fired, settled, with_outcome
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
 from lakeaudit.schemas import ENTRY, KNOWN
@@ -47,8 +47,11 @@ class Kernel:
 
 def judge_keys(kernel: Kernel, con: Connection, rows: Kinds) -> Stage:
     """All rows of some keys: their verdicts, and what has to meet other keys."""
-    matched = duck.hold(con, pairs(con, rows, kernel.sources))
-    judged = duck.hold(con, _recalled(con, _within(con, verdicts(con, matched, kernel.words), kernel), rows))
+    matched = duck.hold(con, fired(con, pairs(con, rows, kernel.sources)))
+    asked = _within(con, matched, kernel)
+    known = rows.get("known", KNOWN.empty_table())
+    yield "tallies", settled(con, asked, kernel.words, known)
+    judged = duck.hold(con, candidates(con, asked, kernel.words, known))
     yield (
         "tallies",
         coverage.count(con, duck.query(con, f"SELECT * FROM input WHERE {_SETTLED}", input=judged)),
@@ -58,7 +61,7 @@ def judge_keys(kernel: Kernel, con: Connection, rows: Kinds) -> Stage:
     yield "leftovers", leftover_row(con, duck.query(con, f"SELECT * FROM input WHERE {left}", input=judged))
     yield "removals", removals(con, matched)
     yield "claimed", claimed_of_sources(con, matched)
-    yield "same", duplicates.same_content_candidates(con, judged, kernel.sources)
+    yield "same", duplicates.same_content_candidates(con, asked, kernel.sources, kernel.words.scope)
     if kernel.partitions:
         named = attach_label(con, matched, kernel.partitions, "partition_uri")
         yield "partitions", duck.query(con, "SELECT DISTINCT partition_uri FROM input", input=named)
@@ -122,15 +125,6 @@ def _within(con: Connection, rows: Relation, kernel: Kernel) -> Relation:
     return duck.query(
         con, "SELECT * EXCLUDE partition_uri FROM input WHERE partition_uri IS NOT NULL", input=labelled
     )
-
-
-def _recalled(con: Connection, judged: Relation, rows: Mapping[str, Rows]) -> Relation:
-    """Verdict rows with the discrepancy that is still open there: its id `known_as`, its evidence `known_at`."""
-    sql = """
-        SELECT input.*, known_as, known_at, outcome = 'finding' AS suspected
-        FROM input LEFT JOIN known USING (axis, judged_table, bucket, key)
-    """
-    return duck.query(con, sql, input=judged, known=rows.get("known", KNOWN.empty_table()))
 
 
 def removals(con: Connection, matched: Rows) -> Relation:

@@ -55,16 +55,58 @@ def words(tables: Sequence[Table], ignores: Sequence[Ignore], today: date) -> Wo
     return Words(scope, duck.small(_SEVERITY, said), " OR ".join(conditions) or "false")
 
 
-def verdicts(con: Connection, pairs: Rows, words: Words) -> Relation:
-    """Verdict rows of the tables in scope, from PAIR rows."""
-    held = duck.hold(con, ruled(con, pairs, ALL_FACTS, rules.PAIR_AXES))
-    fired = ", ".join(f"rule_{axis}" for axis in rules.PAIR_AXES)
+def fired(con: Connection, pairs: Rows) -> Relation:
+    """PAIR rows with the rule that fired on every axis: columns rule_<axis>."""
+    return ruled(con, pairs, ALL_FACTS, rules.PAIR_AXES)
+
+
+def verdicts(con: Connection, fired_rules: Rows, words: Words) -> Relation:
+    """Verdict rows of the tables in scope, from PAIR rows with their rules."""
+    return with_outcome(con, _in_scope(con, _long(con, fired_rules), words), words)
+
+
+def settled(con: Connection, fired_rules: Rows, words: Words, known: Rows) -> Relation:
+    """Tallies of what no rule finds and the ledger does not hold open, see `coverage.count`; from the rules alone."""
+    quiet = {rule.id for rule in rules.RULES.values() if not rule.is_finding and rule.verdict != rules.NONE}
+    narrow = " UNION ALL ".join(
+        f"""SELECT '{axis}' AS axis, {judged} AS judged_table, rule_{axis} AS rule, bucket, key,
+            coalesce(s_size, c_size) AS size FROM fired WHERE rule_{axis} IN ({duck.literals(sorted(quiet))})"""
+        for axis, judged in JUDGED_TABLE.items()
+    )
+    sql = f"""
+        SELECT judged_table, axis, verdict AS outcome, CAST(sum(files) AS BIGINT) AS files,
+            CAST(coalesce(sum(bytes), 0) AS BIGINT) AS bytes,
+            CAST(0 AS BIGINT) AS unconfirmed, CAST(0 AS BIGINT) AS refuted
+        FROM (SELECT judged_table, axis, rule, count(*) AS files, sum(size) AS bytes
+            FROM ({narrow}) ANTI JOIN known USING (axis, judged_table, bucket, key)
+            GROUP BY judged_table, axis, rule)
+        JOIN meaning ON rule = id SEMI JOIN scope ON judged_table = scope_table
+        GROUP BY judged_table, axis, outcome
+    """
+    return duck.query(con, sql, fired=fired_rules, known=known, meaning=_meanings(), scope=_scope(words))
+
+
+def candidates(con: Connection, fired_rules: Rows, words: Words, known: Rows) -> Relation:
+    """Verdict rows on which a finding's rule fired, or which the ledger holds open: known_as, known_at, suspected."""
+    finding = duck.literals([rule.id for rule in rules.RULES.values() if rule.is_finding])
+    sql = f"""
+        SELECT input.*, known_as, known_at
+        FROM input LEFT JOIN known USING (axis, judged_table, bucket, key)
+        WHERE rule IN ({finding}) OR known_as IS NOT NULL
+    """
+    rows = duck.query(con, sql, input=_long(con, fired_rules), known=known)
+    judged = with_outcome(con, _in_scope(con, rows, words), words)
+    return duck.query(con, "SELECT *, outcome = 'finding' AS suspected FROM input", input=judged)
+
+
+def _long(con: Connection, fired_rules: Rows) -> Relation:
+    """One row per axis: axis, judged_table, rule."""
+    names = ", ".join(f"rule_{axis}" for axis in rules.PAIR_AXES)
     each = [
-        f"SELECT * EXCLUDE ({fired}), '{axis}' AS axis, {judged} AS judged_table, rule_{axis} AS rule FROM held"
+        f"SELECT * EXCLUDE ({names}), '{axis}' AS axis, {judged} AS judged_table, rule_{axis} AS rule FROM fired"
         for axis, judged in JUDGED_TABLE.items()
     ]
-    long = duck.query(con, " UNION ALL ".join(each), held=held)
-    return with_outcome(con, _in_scope(con, long, words), words)
+    return duck.query(con, " UNION ALL ".join(each), fired=fired_rules)
 
 
 def judge_again(con: Connection, suspects: Rows, words: Words) -> Relation:
@@ -90,8 +132,7 @@ def with_outcome(con: Connection, rows: Rows, words: Words) -> Relation:
             LEFT JOIN severities ON judged_table = for_table AND kind = for_kind
         ) WHERE verdict <> '{rules.NONE}'
     """
-    meaning = duck.small(_MEANING, [_meaning(rule) for rule in rules.RULES.values()])
-    return duck.query(con, sql, input=rows, meaning=meaning, severities=words.severities)
+    return duck.query(con, sql, input=rows, meaning=_meanings(), severities=words.severities)
 
 
 def severity_rank(column: str = "severity") -> str:
@@ -101,10 +142,16 @@ def severity_rank(column: str = "severity") -> str:
 
 
 def _in_scope(con: Connection, rows: Rows, words: Words) -> Relation:
-    scope = pa.table({"scope_table": pa.array(words.scope, pa.string())})
-    return duck.query(
-        con, "SELECT * FROM input SEMI JOIN scope ON judged_table = scope_table", input=rows, scope=scope
-    )
+    sql = "SELECT * FROM input SEMI JOIN scope ON judged_table = scope_table"
+    return duck.query(con, sql, input=rows, scope=_scope(words))
+
+
+def _scope(words: Words) -> pa.Table:
+    return pa.table({"scope_table": pa.array(words.scope, pa.string())})
+
+
+def _meanings() -> pa.Table:
+    return duck.small(_MEANING, [_meaning(rule) for rule in rules.RULES.values()])
 
 
 def _meaning(rule: rules.Rule) -> tuple[str, str, str | None, str | None]:

@@ -40,12 +40,12 @@ class Part:
 
     Plain data, which travels to the executors by pickle. `read` is given a DuckDB connection with a scratch folder and
     yields batches; what goes wrong with the part is a NOTE row, never an exception that ends the audit. `weight` is about
-    how many bytes it has: heavy parts begin first.
+    how many bytes it has, 0 where nobody can know: heavy parts begin first, and small ones need no cluster.
     """
 
     source: str
     read: Callable[[Connection], Batches]
-    weight: int = 1
+    weight: int = 0
 
 
 class Kept(Protocol):
@@ -162,7 +162,8 @@ class Stored:
 class Entries:
     """A metadata store: `rows` are of kind `entries` (schemas.ENTRY) below `scope`.
 
-    `scope` empty means every bucket in the store; `ttl` None means that entries never expire.
+    `scope` empty means every bucket in the store; `ttl` None means that entries never expire. `check` says, of the NOTE
+    rows of all parts, why the store is none of its kind after all; None where that is known already.
     """
 
     info: SourceInfo
@@ -171,6 +172,7 @@ class Entries:
     ttl: timedelta | None
     holes: tuple[Hole, ...] = ()
     warnings: tuple[str, ...] = ()
+    check: Callable[[Sequence[Mapping[str, object]]], str | None] | None = None
 
 
 @dataclass(frozen=True)

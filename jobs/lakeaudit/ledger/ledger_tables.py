@@ -16,6 +16,7 @@ from pyarrow.dataset import Expression
 from lakeaudit.ledger.axis_observation import RECHECKED
 from lakeaudit.ledger.settle import TRANSITIONS as WITH_TRANSITION
 from lakeaudit.ledger.update_ledger import Changes
+from lakeaudit.results import sql
 from lakeaudit.results.read import UNRESOLVED
 from lakeaudit.results.write import ResultsWriter
 from lakeaudit.runtime import duck
@@ -24,6 +25,11 @@ from lakeaudit.schemas import KNOWN, RESULTS, without_zone
 
 ABANDONED = "the process was killed; no final status was written"
 """The error of a run that was killed."""
+
+FEW = 1000
+"""Findings whose ids pyarrow is given to read by; more of them DuckDB joins with the whole ledger as it is read."""
+
+_BATCH_ROWS = 32_768
 
 _ID = pa.schema([("discrepancy_id", pa.string())])
 
@@ -48,10 +54,19 @@ class LedgerTables:
 
         Times are without a zone.
         """
-        found = duck.table(duck.query(con, "SELECT DISTINCT discrepancy_id FROM input", input=findings))
-        again = pc.field("discrepancy_id").isin(found.column("discrepancy_id").combine_chunks())
+        ids = duck.query(con, "SELECT DISTINCT discrepancy_id FROM input", input=findings)
+        few = duck.table(ids.limit(FEW + 1)).column("discrepancy_id").combine_chunks()
         wanted = pc.field("state").isin(UNRESOLVED)
-        return duck.hold(con, self._reader("discrepancies", wanted | again if found.num_rows else wanted))
+        if len(few) <= FEW:
+            return duck.hold(
+                con, self._reader("discrepancies", wanted | pc.field("discrepancy_id").isin(few))
+            )
+        joined = f"""
+            SELECT ledger.* FROM ledger LEFT JOIN ids USING (discrepancy_id)
+            WHERE state IN ({duck.literals(UNRESOLVED)}) OR ids.discrepancy_id IS NOT NULL"""
+        return duck.hold(
+            con, duck.query(con, joined, ledger=self._reader("discrepancies", pc.scalar(True)), ids=ids)
+        )
 
     def still_open(self, tables: Collection[str], run_id: str) -> pa.Table | None:
         """Files of these tables to look at again, as rows of KNOWN; None without any.
@@ -94,14 +109,14 @@ class LedgerTables:
             row["run_id"] for row in duck.rows_of(duck.query(con, "SELECT DISTINCT run_id FROM f", f=found))
         ]
         of_runs = pc.field("run_id").isin(pa.array(runs, pa.string()))
-        sql = """
+        newest = """
             SELECT discrepancy_id, max(CASE WHEN confirmation = 'live' THEN as_of ELSE coalesce(storage_cut_from, as_of)
                 END) AS l_found_at
             FROM found LEFT JOIN cuts USING (run_id, table_name, axis) LEFT JOIN runs USING (run_id)
             GROUP BY discrepancy_id"""
         cuts = self._reader("coverage", of_runs, ("run_id", "table_name", "axis", "storage_cut_from"))
         dated = duck.query(
-            con, sql, found=found, cuts=cuts, runs=self._reader("runs", of_runs, ("run_id", "as_of"))
+            con, newest, found=found, cuts=cuts, runs=self._reader("runs", of_runs, ("run_id", "as_of"))
         )
         return duck.hold(con, dated)
 
@@ -113,10 +128,10 @@ class LedgerTables:
         since = first["at"].date() if first["at"] else date.max
         columns = ("run_id", "discrepancy_id", "confirmation")
         findings = self._reader("findings", pc.field("as_of_date") >= pa.scalar(since), columns)
-        sql = """
+        again = """
             SELECT run_id, discrepancy_id, confirmation, table_name, axis
             FROM findings JOIN ended USING (discrepancy_id)"""
-        return duck.query(con, sql, findings=findings, ended=ended)
+        return duck.query(con, again, findings=findings, ended=ended)
 
     def publish(self, changes: Changes) -> None:
         """Write what a run changed, and nothing else."""
@@ -128,13 +143,11 @@ class LedgerTables:
 
     def standing(self, now: datetime) -> Standing:
         """How the ledger stands."""
-        states: dict[str, int] = {}
-        for batch in self._batches("discrepancies", pc.scalar(True), ("state",)):
-            for row in pc.value_counts(batch.column("state")).to_pylist():
-                states[row["values"]] = states.get(row["values"], 0) + row["counts"]
-        until = pc.field("ack_until") > pa.scalar(now, pa.timestamp("us", "UTC"))
-        accepted = pa.Table.from_batches(self._batches("discrepancies", until, _ID.names), _ID)
-        return Standing(states, accepted if accepted.num_rows else None)
+        counts = "SELECT state, count(*) AS number FROM discrepancies GROUP BY state"
+        states = {row["state"]: row["number"] for row in sql.ask(self._results, counts, "discrepancies")}
+        until = f"SELECT discrepancy_id FROM discrepancies WHERE ack_until > {sql.moment(now)}"
+        accepted = sql.rows(self._results, until, "discrepancies")
+        return Standing(states, accepted.cast(_ID) if accepted is not None and accepted.num_rows else None)
 
     def fail_abandoned_runs(self, runs: Sequence[Mapping[str, Any]], now: datetime) -> None:
         """Set runs that were killed to failed, and remove their transitions that never reached the ledger."""
@@ -169,4 +182,4 @@ class LedgerTables:
         return pa.RecordBatchReader.from_batches(schema, batches)
 
     def _batches(self, table: str, wanted: Expression, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        return self._results.batches(table, wanted, columns)
+        return self._results.batches(table, wanted, columns, _BATCH_ROWS)

@@ -127,14 +127,17 @@ def _with_resolution(con: Connection, rows: Relation, seen: Seen) -> Relation:
 
 def acted(con: Connection, rows: Rows) -> Relation:
     """SETTLE rows with `rule_settle`, its `action` and `reason`, and each ledger column after it (`x_`)."""
-    verdicts = " ".join(_when(rule.id, rule.verdict) for rule in settle.RULES)
-    reasons = " ".join(_when(rule.id, rule.because) for rule in settle.RULES)
     after = ", ".join(f"{_after(name, changes)} AS x_{name}" for name, changes in settle.NEXT.items())
-    sql = f"""
-        SELECT *, {after} FROM (
-            SELECT *, CASE rule_settle {verdicts} END AS action, CASE rule_settle {reasons} END AS reason
-            FROM decided)"""
-    return duck.query(con, sql, decided=ruled(con, rows, settle.FACTS, {"settle": settle.RULES}))
+    sql = f"SELECT *, {after} FROM decided JOIN rules USING (rule_settle)"
+    decided = ruled(con, rows, settle.FACTS, {"settle": settle.RULES})
+    return duck.query(con, sql, decided=decided, rules=_rules())
+
+
+def _rules() -> pa.Table:
+    """A row per rule: looked up by a join, since DuckDB would write a CASE over all rules into every filter."""
+    names = ("rule_settle", "action", "reason")
+    schema = pa.schema([(name, pa.string()) for name in names])
+    return duck.small(schema, [(rule.id, rule.verdict, rule.because) for rule in settle.RULES])
 
 
 def _when(value: str, then: str) -> str:
@@ -183,10 +186,16 @@ def _by_action(counts: Mapping[str, int]) -> dict[str, int]:
 
 
 def _discrepancies(con: Connection, changed: Relation) -> Relation:
-    found = f"action IN ({duck.literals(settle.FOUND)})"
-    latest = {n: f"CASE WHEN {found} THEN found.{n} ELSE held.{n} END" for n in OF_FINDING.names}
-    after = {n: f"x_{n}" for n in LEDGER.names if n != "discrepancy_id"}
-    return duck.conform(con, changed, without_zone(DISCREPANCIES), after | latest)
+    """The ledger columns after the action, and those of the finding that it shows: the run's, or the ledger's own.
+
+    The finding is chosen as one struct: DuckDB takes its time to plan as many CASEs as there are columns.
+    """
+    by_run = f"action IN ({duck.literals(settle.FOUND)})"
+    own = ", ".join(f"{name} := held.{name}" for name in OF_FINDING.names)
+    sql = f"SELECT *, CASE WHEN {by_run} THEN found ELSE struct_pack({own}) END AS latest FROM changed"
+    given = {name: f"x_{name}" for name in LEDGER.names if name != "discrepancy_id"}
+    given |= {name: f"latest.{name}" for name in OF_FINDING.names}
+    return duck.conform(con, duck.query(con, sql, changed=changed), without_zone(DISCREPANCIES), given)
 
 
 def _transitions(con: Connection, changed: Relation, stamp: Stamp) -> Relation:

@@ -45,7 +45,9 @@ def _looked_at(audit: AuditContext, absent: Rows, asked: Sequence[Missing]) -> d
     sample = duck.hold(con, sampled(con, absent, asked, audit.lake.ceiling.sample, audit.stamp.run_id))
     answers = audit.look(duck.table(duck.query(con, "SELECT DISTINCT bucket, key FROM input", input=sample)))
     bare = duck.query(con, "SELECT * EXCLUDE (role, source) FROM input", input=sample)
-    again = _absent(con, audit.judge_again(live_check.with_answers(con, bare, answers)))
+    # held: DuckDB 2.0 fails to bind when it pushes the conditions that follow down into the rules
+    judged = duck.hold(con, audit.judge_again(live_check.with_answers(con, bare, answers)))
+    again = _absent(con, judged)
     answered = """
         SELECT sample.* FROM sample SEMI JOIN (SELECT * FROM answers WHERE l_confirmation = 'live') live
             USING (bucket, key)

@@ -49,7 +49,9 @@ def first_reading(audit: AuditContext, engine: AuditEngine) -> FirstReading:
     con = audit.con
     answers = gathered(con, engine.run([*audit.observed.rows(), *_known(audit)], audit.kernel.stages))
     counts = _counts(answers)
-    holes = all_holes(audit.observed.holes, counts, _plain(answers, "notes"))
+    notes = _plain(answers, "notes")
+    faults = _layout_faults(audit, notes)
+    holes = all_holes((*audit.observed.holes, *faults), counts, [note for note in notes if note["reason"]])
     entries, of_entries = _entries(audit, answers, holed_sources(holes))
     uploads = duck.hold(con, _uploads(audit, answers))
     of_uploads = tallied(coverage.count_others(con, uploads, "s_size"))
@@ -113,6 +115,14 @@ def answered(con: Connection, answers: Gathered, kind: str) -> Relation:
 def _plain(answers: Gathered, kind: str) -> list[dict[str, Any]]:
     """Answers of which there are few."""
     return duck.rows_of(answers[kind]) if kind in answers else []
+
+
+def _layout_faults(audit: AuditContext, notes: Sequence[Mapping[str, Any]]) -> Iterator[Hole]:
+    """Stores that prove to be none of their kind, once all of their parts were read."""
+    for store in audit.observed.evidence.metastores:
+        mine = [note for note in notes if note["source"] == store.info.id]
+        if store.check and (fault := store.check(mine)):
+            yield Hole(store.info.id, fault, store.info.location)
 
 
 def _known(audit: AuditContext) -> Iterator[Part]:

@@ -22,6 +22,8 @@ from lakeaudit.evidence.protocol import Kept, Part
 from lakeaudit.pipeline.engine import (
     ROUTES,
     Chunk,
+    InProcessEngine,
+    KeptHere,
     Stage,
     heaviest_first,
     read_part,
@@ -45,6 +47,8 @@ ROWS_HELD = 400_000
 SMALL = 256 << 10
 """Bytes of an answer that comes to the driver with all others; larger ones come one task after the other."""
 TASKS_A_CORE = 3
+BYTES_HERE = 8 << 20
+"""Bytes of evidence that this process reads itself: a job of Spark costs more."""
 ITEMS_HERE = 4
 """So few items are worked on in the driver's own threads: a job of Spark costs more."""
 
@@ -70,6 +74,7 @@ class SparkEngine:
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
         self._kept: list[DataFrame] = []
+        self._here = InProcessEngine(spark.sparkContext.defaultParallelism)
         self.parallelism = spark.sparkContext.defaultParallelism
 
     def map(self, function: Callable[[T], R], items: Sequence[T]) -> list[R]:
@@ -80,8 +85,10 @@ class SparkEngine:
         tasks = min(len(items), self.parallelism * TASKS_A_CORE)
         return self._spark.sparkContext.parallelize(items, tasks).map(function).collect()
 
-    def keep(self, parts: Sequence[Part]) -> KeptOnSpark:
+    def keep(self, parts: Sequence[Part]) -> Kept:
         """See `evidence.protocol.Engine`."""
+        if is_small(parts):
+            return self._here.keep(parts)
         frame = self._held(self._parts(parts).mapInArrow(partial(_read_parts, 0), _CHUNK))
         payload = F.when(F.col("kind") == "notes", F.col("payload")).alias("payload")
         chunks = frame.select("kind", "rows", F.length("payload").alias("size"), payload).collect()
@@ -97,9 +104,11 @@ class SparkEngine:
         """See `engine.AuditEngine`."""
         parts = [each for each in rows if isinstance(each, Part)]
         kept = [each for each in rows if isinstance(each, KeptOnSpark)]
+        here = [each for each in rows if isinstance(each, KeptHere)]
         weight = sum(part.weight for part in parts) + sum(each.size for each in kept)
         shares = max(self.parallelism, weight // BYTES_A_SHARE)
         frames = [self._parts(parts).mapInArrow(partial(_read_parts, shares), _CHUNK)] if parts else []
+        frames += [self._chunks(each.chunks, shares) for each in here if each.chunks]
         frames += [
             each.frame.filter(F.col("kind") != "notes").mapInArrow(partial(_route_again, shares), _CHUNK)
             for each in kept
@@ -127,6 +136,13 @@ class SparkEngine:
         while self._kept:
             self._kept.pop().unpersist()
 
+    def _chunks(self, chunks: Sequence[Chunk], shares: int) -> DataFrame:
+        """Rows that this process has read, cut by share."""
+        with task_connection() as con:
+            cut = (c for chunk in chunks for c in routed(con, chunk.kind, chunk.batch, shares))
+            rows = [tuple(row.values()) for batch in _gathered(cut, shares) for row in batch.to_pylist()]
+        return self._spark.createDataFrame(rows, _CHUNK)
+
     def _held(self, frame: DataFrame) -> DataFrame:
         kept = frame.persist(StorageLevel.MEMORY_AND_DISK)
         self._kept.append(kept)
@@ -140,6 +156,11 @@ class SparkEngine:
         return self._spark.createDataFrame(rdd, "parts binary")
 
 
+def is_small(parts: Sequence[Part]) -> bool:
+    """Whether parts are read sooner by this process than by tasks of Spark."""
+    return all(part.weight for part in parts) and sum(part.weight for part in parts) <= BYTES_HERE
+
+
 def _balanced(parts: Sequence[Part], tasks: int) -> list[list[Part]]:
     """The parts dealt to at most so many tasks of about equal weight."""
     piles: list[list[Part]] = [[] for _ in range(min(tasks, len(parts)))]
@@ -147,7 +168,7 @@ def _balanced(parts: Sequence[Part], tasks: int) -> list[list[Part]]:
     for part in heaviest_first(parts):
         lightest = weights.index(min(weights))
         piles[lightest].append(part)
-        weights[lightest] += part.weight
+        weights[lightest] += max(part.weight, 1)
     return piles
 
 

@@ -1,1 +1,1 @@
-"""The results of audits: Delta tables that Spark writes and anything that knows Delta can read."""
+"""The results of audits: plain Delta tables, written by delta-rs, which anything that knows Delta can read."""

@@ -39,7 +39,7 @@ PARTITIONS = {"findings": ["as_of_date"]}
 
 ROW_GROUP = 122_880
 """Rows: as many as DuckDB gives at once. delta-rs mixes up the batches of a stream but not the rows of a batch, so that
-each row group holds one stretch of what is in order."""
+what is in order stays so in long stretches."""
 
 CHECKPOINT_EVERY = 10
 """Commits, as Spark does it; delta-rs alone would wait for 100, all of which a reader then opens."""

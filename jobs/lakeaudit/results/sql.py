@@ -17,9 +17,15 @@ def ask(results: Results, sql: str, *tables: str) -> list[Row]:
     Raises:
         CannotAudit: a table cannot be read, or is not of this version.
     """
+    found = rows(results, sql, *tables)
+    return [] if found is None else found.to_pylist()
+
+
+def rows(results: Results, sql: str, *tables: str) -> pa.Table | None:
+    """The same as an Arrow table, None for no rows: for as many as the driver may hold. Raises as `ask`."""
     opened = {name: table for name in tables if (table := results.delta(name)) is not None}
     if len(opened) < len(tables):
-        return []
+        return None
     mine = ", ".join(
         f"{name} AS (SELECT * FROM all_{name} WHERE lake = {text(results.lake)})" for name in tables
     )
@@ -28,8 +34,7 @@ def ask(results: Results, sql: str, *tables: str) -> list[Row]:
         for name, table in opened.items():
             builder.register(f"all_{name}", table)
         reader = builder.execute(f"WITH {mine} {sql}")
-        rows: list[Row] = pa.RecordBatchReader.from_stream(reader).read_all().to_pylist()
-        return rows
+        return pa.RecordBatchReader.from_stream(reader).read_all()
 
 
 def text(value: str) -> str:

@@ -1,4 +1,4 @@
-"""The result tables as delta-rs opens them: where they lie, which version, and their rows batch by batch. No JVM."""
+"""The result tables as delta-rs opens them: where they lie, which version, and their rows batch by batch."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -57,9 +57,9 @@ class ResultTables:
         return _uri(self._place.join(name)), self._options
 
     def batches(
-        self, table: str, wanted: Expression, columns: Sequence[str] | None = None
+        self, table: str, wanted: Expression, columns: Sequence[str] | None = None, rows: int = BATCH_ROWS
     ) -> Iterator[pa.RecordBatch]:
-        """The lake's rows of a result table that a condition lets through."""
+        """The lake's rows of a result table that a condition lets through, so many or fewer at a time."""
         dataset = self._dataset(table)
         if dataset is None:
             return
@@ -67,7 +67,7 @@ class ResultTables:
         names = None if columns is None else list(columns)
         with self.reading(table):
             for file in dataset.get_fragments(mine):  # one after the other: a scan of all reads far ahead
-                found = _filtered(file, dataset.schema, names, mine)
+                found = _filtered(file, dataset.schema, names, mine, rows)
                 yield from (batch for batch in found if batch.num_rows)
 
     def _dataset(self, table: str) -> Dataset | None:
@@ -173,13 +173,13 @@ class _Opened:
 
 
 def _filtered(
-    file: Fragment, schema: pa.Schema, names: list[str] | None, wanted: Expression
+    file: Fragment, schema: pa.Schema, names: list[str] | None, wanted: Expression, rows: int
 ) -> Iterator[pa.RecordBatch]:
     """Files that delta-rs rewrote hold string views, which pyarrow filters only once they are cast."""
     if pa.string_view() not in file.physical_schema.types:
-        yield from file.to_batches(schema, columns=names, filter=wanted, batch_size=BATCH_ROWS)
+        yield from file.to_batches(schema, columns=names, filter=wanted, batch_size=rows)
         return
-    for batch in file.to_batches(schema, batch_size=BATCH_ROWS):
+    for batch in file.to_batches(schema, batch_size=rows):
         kept = batch.filter(wanted)
         yield kept if names is None else kept.select(names)
 

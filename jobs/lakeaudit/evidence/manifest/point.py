@@ -11,6 +11,7 @@ from lakeaudit.config import Table
 from lakeaudit.evidence.registry import MANIFESTS
 from lakeaudit.runtime.aws import Clients
 
+
 @dataclass(frozen=True)
 class Told:
     """One manifest's word on a file.

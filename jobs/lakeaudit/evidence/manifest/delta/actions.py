@@ -1,44 +1,18 @@
 """Actions of Delta logs as one shape, whatever file they stood in: lines of JSON, or rows of a Parquet checkpoint.
 
 ACTION columns: file (number of the log file), action (add, remove, cdc), path, size, records, partition
-(`partitionValues` as JSON text), deleted_ms, has_vector, vector_kind, vector_text, vector_offset. STEP rows are what
-actions do to files: one for the data or change file itself, one for the file that its deletion vector lies in.
+(`partitionValues` as JSON text), deleted_ms, has_vector, vector_kind, vector_text, vector_offset.
 """
 
 import json
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakeaudit.evidence.manifest.delta import paths
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows, literal
-
-STEP = pa.schema(
-    [
-        ("table_name", pa.string()),
-        ("reading", pa.int64()),  # which reading of the table's log it belongs to
-        ("bucket", pa.string()),
-        ("key", pa.string()),
-        ("version", pa.int64()),
-        ("checkpoint", pa.bool_()),  # stands for every commit up to its version
-        ("time", pa.timestamp("us")),  # of the commit, by its file
-        ("in_commit_time", pa.timestamp("us")),  # that the commit carries, believed from a version on
-        ("added", pa.bool_()),  # the action lists the file
-        ("removed_at", pa.timestamp("us")),  # that the removal carries
-        ("pair", pa.string()),  # what of the file the action is about: its deletion vector and its spelling
-        ("size", pa.int64()),
-        ("records", pa.int64()),
-        ("partition", pa.string()),  # partitionValues, as JSON text
-        ("category", pa.string()),  # data | deletes | changes
-    ]
-)
-"""A file touched by an action."""
-
-KIND = "steps"
-"""The kind of row that STEP rows travel as."""
 
 ACTION = pa.schema(
     [
@@ -75,12 +49,6 @@ _LEAVES = (
 _KINDS = ("add", "remove", "cdc", "metaData", "protocol", "commitInfo")
 FILE_KINDS = "('add', 'remove', 'cdc')"
 _BLANK = r"E' \t\r\n\x0b\x0c'"
-_OLDEST_MS, _NEWEST_MS = -62_135_596_800_000, 253_402_300_799_999
-
-
-def time_of(epoch_ms: str) -> str:
-    """The time in SQL; null outside the years 1 to 9999, which no clock gave."""
-    return f"CASE WHEN {epoch_ms} BETWEEN {_OLDEST_MS} AND {_NEWEST_MS} THEN make_timestamp({epoch_ms} * 1000) END"
 
 
 def parse_lines(con: Connection, lines: pa.Table) -> pa.Table:
@@ -89,30 +57,20 @@ def parse_lines(con: Connection, lines: pa.Table) -> pa.Table:
     `kind` is the action's, `torn` for a line that is none, null for one that an audit does not need; `text` is the JSON
     of protocol, metaData and of a commitInfo that records a vacuum.
     """
-    parsed = duck.query(
-        con,
-        f"SELECT file, line, TRY(json_transform(line, {literal(json.dumps(_LINE))})) AS a FROM lines "
-        f"WHERE trim(line, {_BLANK}) <> ''",
-        lines=lines,
-    )
+    transformed = f"TRY(json_transform(line, {literal(json.dumps(_LINE))}))"
     kinds = " ".join(f"WHEN a.{kind} IS NOT NULL THEN '{kind}'" for kind in _KINDS)
-    flat = duck.query(
-        con,
-        f"""SELECT file, line, a IS NULL OR NOT starts_with(ltrim(line, {_BLANK}), '{{') AS no_object, CASE {kinds} END AS action,
-            {_either("path")} AS path, {_either("size")} AS size, {_records("a.add.stats")} AS records,
-            {_either("partitionValues")}::VARCHAR AS partition,
-            a.remove.deletionTimestamp AS deleted_ms, {_vector_fields()},
-            CASE WHEN a.commitInfo IS NULL THEN coalesce(a.metaData, a.protocol)
-                 WHEN contains(line, 'VACUUM START') THEN a.commitInfo END::VARCHAR AS text FROM parsed""",
-        parsed=parsed,
-    )
+    flat = f"""SELECT file, line, a IS NULL OR NOT starts_with(ltrim(line, {_BLANK}), '{{') AS no_object,
+        CASE {kinds} END AS action, {_either("path")} AS path, {_either("size")} AS size,
+        {_records("a.add.stats")} AS records, {_either("partitionValues")}::VARCHAR AS partition,
+        a.remove.deletionTimestamp AS deleted_ms, {_vector_fields()},
+        CASE WHEN a.commitInfo IS NULL THEN coalesce(a.metaData, a.protocol)
+             WHEN contains(line, 'VACUUM START') THEN a.commitInfo END::VARCHAR AS text
+        FROM (SELECT file, line, {transformed} AS a FROM lines WHERE trim(line, {_BLANK}) <> '')"""
     torn = (
         f"no_object OR CASE WHEN action IN {FILE_KINDS} AND {_is_odd()} THEN {_is_mistyped()} ELSE false END"
     )
-    return duck.table(
-        duck.query(con, f"SELECT * EXCLUDE (line, no_object), CASE WHEN {torn} THEN 'torn' ELSE action END AS kind "
-                        "FROM flat", flat=flat)
-    )  # fmt: skip
+    sql = f"SELECT * EXCLUDE (line, no_object), CASE WHEN {torn} THEN 'torn' ELSE action END AS kind FROM ({flat})"
+    return duck.table(duck.query(con, sql, lines=lines))
 
 
 def on_files(con: Connection, parsed: pa.Table) -> pa.Table:
@@ -175,9 +133,9 @@ def read_parquet(content: bytes) -> pa.Table:
 
 
 def checkpoint_actions(
-    con: Connection, schema: pa.Schema, file: int, source: str, **tables: Rows
+    con: Connection, schema: pa.Schema, file: str, source: str, **tables: Rows
 ) -> Relation:
-    """ACTION rows from a Parquet checkpoint of this schema; `source` is its rows in SQL.
+    """ACTION rows from a Parquet checkpoint of this schema; `source` is its rows in SQL, `file` its number.
 
     Actions of other kinds are not in it. Fields that the file's writer left out are null.
     """
@@ -235,78 +193,3 @@ def _fields(schema: pa.Schema, name: str) -> Mapping[str, pa.DataType]:
 
 def _fields_of(kind: Any) -> Mapping[str, pa.DataType]:
     return {field.name: field.type for field in kind} if kind is not None and pa.types.is_struct(kind) else {}
-
-
-def _pair() -> str:
-    """What tells apart the entries of one file in one state: its deletion vector, and how it is addressed.
-
-    Delta takes a relative and an absolute path for two files, so a state that has both reads the file twice.
-    """
-    vector = paths.vector_id("vector_kind", "vector_text", "vector_offset")
-    absolute = f"CASE WHEN {paths.is_absolute('path')} THEN '/' ELSE '' END"
-    return f"{absolute} || CASE WHEN has_vector THEN {vector} ELSE '' END"
-
-
-_RESOLVED = f"""SELECT * EXCLUDE (file), {paths.bucket("path", "root_bucket")} AS bucket,
-    {paths.key("path", "root_prefix")} AS key, action = 'add' AS added, {time_of("deleted_ms")} AS removed_at,
-    CASE WHEN action = 'cdc' THEN 'changes' ELSE {_pair()} END AS pair,
-    CASE WHEN action = 'cdc' THEN 'changes' ELSE 'data' END AS category
-    FROM actions JOIN files USING (file)"""
-
-
-def file_steps(con: Connection, actions: Rows, files: Rows) -> Relation:
-    """STEP rows of the data and change files that actions name; those whose path cannot be understood are left out."""
-    return _steps(con, f"SELECT * FROM ({_RESOLVED}) WHERE key IS NOT NULL", actions, files)
-
-
-def vector_steps(con: Connection, actions: Rows, files: Rows) -> Relation:
-    """STEP rows of the files that deletion vectors lie in."""
-    named = f"""SELECT * EXCLUDE (bucket, key, pair, size, records, partition, category), {_vector_key()} AS key,
-        {paths.vector_bucket("vector_kind", "vector_text", "root_bucket")} AS bucket,
-        concat_ws(chr(10), bucket, key, pair) AS pair, NULL AS size, NULL AS records, NULL AS partition,
-        'deletes' AS category
-        FROM ({_RESOLVED}) WHERE has_vector AND vector_kind IS DISTINCT FROM 'i'"""
-    return _steps(con, f"SELECT * FROM ({named}) WHERE key IS NOT NULL", actions, files)
-
-
-def undecodable(con: Connection, actions: Rows, files: Rows) -> dict[int, int]:
-    """How many actions have a path or deletion vector that cannot be understood, by the number of their file."""
-    sql = f"""SELECT file, count(*) AS count FROM actions JOIN files USING (file)
-        WHERE {_unknown()} GROUP BY file"""
-    rows = duck.rows_of(duck.query(con, sql, actions=actions, files=files))
-    return {row["file"]: row["count"] for row in rows}
-
-
-class Survey(NamedTuple):
-    """What one pass over a large checkpoint tells of it."""
-
-    undecodable: int
-    has_vectors: bool
-
-
-def survey(con: Connection, actions: Relation, files: Rows, *, records: bool) -> Survey:
-    """One pass over the columns, so that a file that is damaged inside raises a DuckError before its rows are used.
-
-    `records` false leaves out the statistics, which may be larger than all the rest.
-    """
-    sql = f"""SELECT count(*) FILTER (WHERE {_unknown()}) AS undecodable,
-        coalesce(bool_or(has_vector), false) AS has_vectors,
-        bit_xor(hash(path, size, partition, deleted_ms, vector_offset{", records" * records})) AS digest
-        FROM actions JOIN files USING (file)"""
-    (row,) = duck.rows_of(duck.query(con, sql, actions=actions, files=files))
-    return Survey(row["undecodable"], row["has_vectors"])
-
-
-def _unknown() -> str:
-    """Whether an action's path or deletion vector cannot be understood; paths without escapes always can."""
-    path = f"(path IS NULL OR (contains(path, '%') AND {paths.key('path', 'root_prefix')} IS NULL))"
-    vector = f"has_vector AND vector_kind IS DISTINCT FROM 'i' AND {_vector_key()} IS NULL"
-    return f"({path} OR coalesce({vector}, false))"
-
-
-def _vector_key() -> str:
-    return paths.vector_key("vector_kind", "vector_text", "root_prefix")
-
-
-def _steps(con: Connection, sql: str, actions: Rows, files: Rows) -> Relation:
-    return duck.conform(con, duck.query(con, sql, actions=actions, files=files), STEP)

@@ -22,7 +22,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import File, list_files, read_bytes
 from lakeaudit.evidence.manifest.delta.log import Checkpoint, Log
-from lakeaudit.evidence.manifest.delta.parts import TORN
+from lakeaudit.evidence.manifest.delta.notes import TORN
 from lakeaudit.evidence.protocol import Context
 from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients, explain, is_missing

@@ -1,18 +1,47 @@
-"""Where the paths of Delta actions point, as SQL expressions: decoded exactly once, into bucket and key.
+"""Which files the actions of Delta logs touch: STEP rows, with bucket and key decoded exactly once.
 
 `add.path`, `remove.path` and `cdc.path` are RFC 2396 text, relative to the table's root or absolute. Both Spark and
 delta-rs escape a partition value for the folder name first (`:` to `%3A`) and the folder name for the log after that
-(`%253A`), so one decoding gives the key as storage has it. Arguments and results are SQL text.
+(`%253A`), so one decoding gives the key as storage has it. Functions of a path take and give SQL text.
 """
 
 import re
+from typing import NamedTuple
 
-from lakeaudit.runtime.duck import literal
+import pyarrow as pa
+
+from lakeaudit.runtime import duck
+from lakeaudit.runtime.duck import Connection, Relation, Rows, literal
+
+KIND = "steps"
+"""The kind of row that STEP rows travel as."""
+
+STEP = pa.schema(
+    [
+        ("table_name", pa.string()),
+        ("reading", pa.int64()),  # which reading of the table's log it belongs to
+        ("bucket", pa.string()),
+        ("key", pa.string()),
+        ("version", pa.int64()),
+        ("checkpoint", pa.bool_()),  # stands for every commit up to its version
+        ("time", pa.timestamp("us")),  # of the commit, by its file
+        ("in_commit_time", pa.timestamp("us")),  # that the commit carries, believed from a version on
+        ("added", pa.bool_()),  # the action lists the file
+        ("removed_at", pa.timestamp("us")),  # that the removal carries
+        ("pair", pa.string()),  # what of the file the action is about: its deletion vector and its spelling
+        ("size", pa.int64()),
+        ("records", pa.int64()),
+        ("partition", pa.string()),  # partitionValues, as JSON text
+        ("category", pa.string()),  # data | deletes | changes
+    ]
+)
+"""A file touched by an action."""
 
 Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 """The alphabet of ZeroMQ's base 85 (rfc.zeromq.org/spec/32), in which Delta writes the UUIDs of deletion vectors."""
 UUID_CHARS = 20
 
+_OLDEST_MS, _NEWEST_MS = -62_135_596_800_000, 253_402_300_799_999
 _S3 = r"(?s)^(?i:s3|s3a|s3n)://([^/]+)/?(.*)$"
 _FILE = r"(?s)^(?i:file):(?://[^/]*)?/(.*)$"
 _SCHEME = r"^[A-Za-z][A-Za-z0-9+.\-]*:"
@@ -92,6 +121,11 @@ def z85_uuid(text: str) -> str:
     return f"CASE WHEN {_matches(text, _Z85_UUID)} THEN regexp_replace({whole}, {parts}) END"
 
 
+def time_of(epoch_ms: str) -> str:
+    """The time in SQL; null outside the years 1 to 9999, which no clock gave."""
+    return f"CASE WHEN {epoch_ms} BETWEEN {_OLDEST_MS} AND {_NEWEST_MS} THEN make_timestamp({epoch_ms} * 1000) END"
+
+
 def _is_relative(path: str) -> str:
     """True of nearly all paths; the few others with a colon are looked at more closely."""
     return f"NOT contains({path}, ':') AND NOT starts_with({path}, '/')"
@@ -103,3 +137,78 @@ def _matches(text: str, pattern: str) -> str:
 
 def _group(text: str, pattern: str, number: int) -> str:
     return f"regexp_extract({text}, {literal(pattern)}, {number})"
+
+
+def _pair() -> str:
+    """What tells apart the entries of one file in one state: its deletion vector, and how it is addressed.
+
+    Delta takes a relative and an absolute path for two files, so a state that has both reads the file twice.
+    """
+    vector = vector_id("vector_kind", "vector_text", "vector_offset")
+    absolute = f"CASE WHEN {is_absolute('path')} THEN '/' ELSE '' END"
+    return f"{absolute} || CASE WHEN has_vector THEN {vector} ELSE '' END"
+
+
+_RESOLVED = f"""SELECT * EXCLUDE (file), {bucket("path", "root_bucket")} AS bucket,
+    {key("path", "root_prefix")} AS key, action = 'add' AS added, {time_of("deleted_ms")} AS removed_at,
+    CASE WHEN action = 'cdc' THEN 'changes' ELSE {_pair()} END AS pair,
+    CASE WHEN action = 'cdc' THEN 'changes' ELSE 'data' END AS category
+    FROM actions JOIN files USING (file)"""
+
+
+def file_steps(con: Connection, actions: Rows, files: Rows) -> Relation:
+    """STEP rows of the data and change files that actions name; those whose path cannot be understood are left out."""
+    return _steps(con, f"SELECT * FROM ({_RESOLVED}) WHERE key IS NOT NULL", actions, files)
+
+
+def vector_steps(con: Connection, actions: Rows, files: Rows) -> Relation:
+    """STEP rows of the files that deletion vectors lie in."""
+    named = f"""SELECT * EXCLUDE (bucket, key, pair, size, records, partition, category), {_vector_key()} AS key,
+        {vector_bucket("vector_kind", "vector_text", "root_bucket")} AS bucket,
+        concat_ws(chr(10), bucket, key, pair) AS pair, NULL AS size, NULL AS records, NULL AS partition,
+        'deletes' AS category
+        FROM ({_RESOLVED}) WHERE has_vector AND vector_kind IS DISTINCT FROM 'i'"""
+    return _steps(con, f"SELECT * FROM ({named}) WHERE key IS NOT NULL", actions, files)
+
+
+def undecodable(con: Connection, actions: Rows, files: Rows) -> dict[int, int]:
+    """How many actions have a path or deletion vector that cannot be understood, by the number of their file."""
+    sql = f"""SELECT file, count(*) AS count FROM actions JOIN files USING (file)
+        WHERE {_unknown()} GROUP BY file"""
+    rows = duck.rows_of(duck.query(con, sql, actions=actions, files=files))
+    return {row["file"]: row["count"] for row in rows}
+
+
+class Survey(NamedTuple):
+    """What one pass over a large checkpoint tells of it."""
+
+    undecodable: int
+    has_vectors: bool
+
+
+def survey(con: Connection, actions: Relation, files: Rows, *, records: bool) -> Survey:
+    """One pass over the columns, so that a file that is damaged inside raises a DuckError before its rows are used.
+
+    `records` false leaves out the statistics, which may be larger than all the rest.
+    """
+    sql = f"""SELECT count(*) FILTER (WHERE {_unknown()}) AS undecodable,
+        coalesce(bool_or(has_vector), false) AS has_vectors,
+        bit_xor(hash(path, size, partition, deleted_ms, vector_offset{", records" * records})) AS digest
+        FROM actions JOIN files USING (file)"""
+    (row,) = duck.rows_of(duck.query(con, sql, actions=actions, files=files))
+    return Survey(row["undecodable"], row["has_vectors"])
+
+
+def _unknown() -> str:
+    """Whether an action's path or deletion vector cannot be understood; paths without escapes always can."""
+    path = f"(path IS NULL OR (contains(path, '%') AND {key('path', 'root_prefix')} IS NULL))"
+    vector = f"has_vector AND vector_kind IS DISTINCT FROM 'i' AND {_vector_key()} IS NULL"
+    return f"({path} OR coalesce({vector}, false))"
+
+
+def _vector_key() -> str:
+    return vector_key("vector_kind", "vector_text", "root_prefix")
+
+
+def _steps(con: Connection, sql: str, actions: Rows, files: Rows) -> Relation:
+    return duck.conform(con, duck.query(con, sql, actions=actions, files=files), STEP)

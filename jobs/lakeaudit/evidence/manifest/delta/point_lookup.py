@@ -133,7 +133,7 @@ class Sought:
         return reduce(pc.or_, [pc.fill_null(each, False) for each in found]).combine_chunks()
 
     def _place(self, path: str) -> tuple[str, str] | None:
-        """As `delta_paths.place` has it."""
+        """As `paths.bucket` and `paths.key` have it."""
         if found := _S3.fullmatch(path):
             return unquote(found[1]), unquote(found[2])
         if found := _FILE.fullmatch(path):

@@ -40,6 +40,9 @@ from lakeaudit.evidence.protocol import (
 )
 from lakeaudit.runtime import duck
 
+_NO_ACTION = (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError)
+"""What JSON raises that is no action, or holds values of other types than it must."""
+
 
 def read(tables: Sequence[Table], ctx: Context, source_id: str, clock: Clock = utc_now) -> Claims:
     """The claims of all these tables, in their newest state at `ctx.as_of`, or now when the run is live.
@@ -79,23 +82,6 @@ def changes(claims: Claims, tables: Sequence[Table], ctx: Context, clock: Clock 
         con.close()
 
 
-def hole_of(note: Mapping[str, Any]) -> Hole | None:
-    """The hole that a NOTE row of a checkpoint read late tells of; None for all other notes."""
-    data = json.loads(note["data"]) if note["data"] else {}
-    if data.get("kind") != "hole":
-        return None
-    told = (
-        note["source"],
-        note["reason"],
-        note["subject"],
-        data["table"],
-        data["hides"],
-        note["count"],
-        data["hole"],
-    )
-    return Hole(*told)
-
-
 def _why_unsure(reading: Reading, judged: int) -> str | None:
     if reading.refused is not None or reading.listed.log is None:
         return reading.refused or "its log cannot be listed"
@@ -110,6 +96,8 @@ def _why_unsure(reading: Reading, judged: int) -> str | None:
         check_protocol(reading.state.get("protocol", '{"minReaderVersion": 1}'))
     except NotReadable as error:
         return str(error)
+    except _NO_ACTION:
+        return "its protocol cannot be understood"
     return None
 
 
@@ -122,8 +110,13 @@ def _metas(readings: Iterable[Reading]) -> tuple[dict[str, Meta], dict[str, str]
             continue
         try:
             metas[name] = understand(reading.state.get("protocol"), reading.state.get("metaData"))
-        except NotReadable as error:
-            refused[name] = f"{reading.listed.location.uri}: {error}"
+        except (NotReadable, *_NO_ACTION) as error:
+            why = (
+                str(error)
+                if isinstance(error, NotReadable)
+                else "its protocol and metaData cannot be understood"
+            )
+            refused[name] = f"{reading.listed.location.uri}: {why}"
     return metas, refused
 
 
@@ -146,11 +139,15 @@ def _table_row(reading: Reading, meta: Meta) -> tuple[Any, ...]:
 
 def _cutoff(run: Vacuum, meta: Meta) -> datetime:
     """Up to when what a vacuum removed had been removed."""
-    own_time = json.loads(run.text).get("timestamp")
-    at = run.time + timedelta(seconds=1)  # stores give commit times in whole seconds, and so earlier
-    with suppress(TypeError, ValueError, OverflowError):
-        at = max(at, EPOCH + timedelta(milliseconds=int(own_time)))
-    return _before(at, vacuum_retention(run.text, meta.retention))
+    at, retention = (
+        run.time + timedelta(seconds=1),
+        meta.retention,
+    )  # stores give times in whole seconds: earlier
+    with suppress(*_NO_ACTION):
+        at = max(at, EPOCH + timedelta(milliseconds=int(json.loads(run.text)["timestamp"])))
+    with suppress(*_NO_ACTION):
+        retention = vacuum_retention(run.text, meta.retention)
+    return _before(at, retention)
 
 
 def _before(time: datetime, span: timedelta) -> datetime:

@@ -11,12 +11,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakeaudit.evidence.manifest.delta.actions import KIND, STEP
 from lakeaudit.evidence.manifest.delta.checkpoints import Content, look_into
 from lakeaudit.evidence.manifest.delta.lines import UNREAD, VANISHED
 from lakeaudit.evidence.manifest.delta.listing import Listed, list_logs
 from lakeaudit.evidence.manifest.delta.log import Checkpoint, Log, Plan, base_time, commit_times, plan
-from lakeaudit.evidence.manifest.delta.parts import DAMAGED, LogFile, checkpoints_of, runs_of
+from lakeaudit.evidence.manifest.delta.notes import DAMAGED, LogFile
+from lakeaudit.evidence.manifest.delta.parts import checkpoints_of, runs_of
+from lakeaudit.evidence.manifest.delta.paths import KIND, STEP
 from lakeaudit.evidence.protocol import Clock, Context, Kept, Part
 from lakeaudit.keys import Location
 
@@ -64,8 +65,8 @@ class Reading:
     """One table's log as it was read, for the `number`th time.
 
     `broken` are checkpoint files that cannot be read, `torn` the (version, file, reason) of commits of which something
-    could not be understood, `undecodable` how many of its paths could not; `state` are the newest protocol and metaData as
-    JSON text, `files` what was or is to be read.
+    could not be understood, `undecodable` how many of its paths could not; `state` are the newest protocol and
+    metaData as JSON text, `files` what was or is to be read.
     """
 
     listed: Listed

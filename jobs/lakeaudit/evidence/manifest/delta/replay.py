@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from functools import reduce
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from lakeaudit.evidence.manifest.delta.actions import STEP
 from lakeaudit.evidence.manifest.delta.metadata import NULL_PARTITION
+from lakeaudit.evidence.manifest.delta.paths import STEP
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows, literal
 from lakeaudit.schemas import CLAIM
@@ -40,8 +41,9 @@ _VALUES = ("size", "records", "partition_path")
 _ID = f"hash({_FILE})"
 _CATEGORY = """CASE WHEN bool_or(category = 'data') THEN 'data' WHEN bool_or(category = 'deletes') THEN 'deletes'
         ELSE 'changes' END AS category"""
-_REPEATED = f"""SELECT {_ID} AS id, count(*) = 2 AND min(pair) = max(pair) AND min(version) < max(version) AND max(hole) < 0
-        AS twice FROM steps GROUP BY ALL HAVING count(*) > 1"""
+_REPEATED = f"""SELECT {_ID} AS id,
+        count(*) = 2 AND min(pair) = max(pair) AND min(version) < max(version) AND max(hole) < 0 AS twice
+    FROM steps GROUP BY ALL HAVING count(*) > 1"""
 """Files with more than one step, by their hash; `twice`: one pair came or went at two versions, and nothing is unknown.
 
 Files that share a hash are told apart where they are replayed.
@@ -59,13 +61,14 @@ def files_of(con: Connection, steps: Relation, tables: pa.Table, *, shortcut: bo
     if not shortcut:
         return _replayed(con, steps, tables)
     repeated = duck.table(duck.query(con, _REPEATED, steps=steps))
+    ways = pc.unique(repeated.column("twice")).to_pylist()
     parts = [_single(con, _of(con, steps, repeated, "ANTI JOIN repeated r ON {id} = r.id"))]
-    if repeated.num_rows:
-        parts.append(
-            _twice(con, _of(con, steps, repeated, "SEMI JOIN repeated r ON {id} = r.id AND r.twice"))
-        )
-        rest = _of(con, steps, repeated, "SEMI JOIN repeated r ON {id} = r.id AND NOT r.twice")
-        parts.append(_replayed(con, rest, tables))
+    if True in ways:
+        twice = _of(con, steps, repeated, "SEMI JOIN repeated r ON {id} = r.id AND r.twice")
+        parts.append(_twice(con, twice))
+    if False in ways:
+        others = _of(con, steps, repeated, "SEMI JOIN repeated r ON {id} = r.id AND NOT r.twice")
+        parts.append(_replayed(con, others, tables))
     return reduce(
         lambda one, more: duck.query(con, "FROM one UNION ALL BY NAME FROM more", one=one, more=more), parts
     )
@@ -90,35 +93,30 @@ def newest(con: Connection, steps: pa.Table, tables: pa.Table) -> pa.Table:
 
 def _placed(con: Connection, steps: Relation, tables: pa.Table) -> Relation:
     """Steps with what their table's metadata says of them: time, removal and partition path."""
-    known = tables.select(["table_name", "reading", "in_commit_times_from", "hole"])
     timed = "s.version >= t.in_commit_times_from AND NOT s.checkpoint"
     time = f"coalesce(CASE WHEN {timed} THEN s.in_commit_time END, s.time)"
-    return duck.query(
-        con,
-        f"""SELECT s.table_name, s.bucket, s.key, s.version, s.checkpoint, s.added, s.pair, s.size, s.records, s.category,
-            t.hole, {time} AS time, CASE WHEN NOT s.added THEN coalesce(s.removed_at, {time}) END AS removed_at,
+    sql = f"""SELECT s.table_name, s.bucket, s.key, s.version, s.checkpoint, s.added, s.pair, s.size, s.records,
+            s.category, t.hole, {time} AS time,
+            CASE WHEN NOT s.added THEN coalesce(s.removed_at, {time}) END AS removed_at,
             CASE WHEN s.category = 'deletes' OR s.partition = '{{}}' THEN '' ELSE p.path END AS partition_path
-            FROM steps s JOIN tables t ON s.table_name = t.table_name AND s.reading = t.reading
-            LEFT JOIN paths p ON s.table_name = p.table_name AND s.partition = p.partition""",
-        steps=steps, tables=known, paths=_partition_paths(con, steps, tables),
-    )  # fmt: skip
+        FROM steps s JOIN tables t ON s.table_name = t.table_name AND s.reading = t.reading
+        LEFT JOIN paths p ON s.table_name = p.table_name AND s.partition = p.partition"""
+    known = tables.select(["table_name", "reading", "in_commit_times_from", "hole"])
+    return duck.query(con, sql, steps=steps, tables=known, paths=_partition_paths(con, steps, tables))
 
 
 def _partition_paths(con: Connection, steps: Relation, tables: pa.Table) -> pa.Table:
-    """`col=value/col=value` of each partition, in the table's order; Delta writes a null as null or as the empty string."""
+    """`col=value/col=value` of each partition, in the table's order; a null may be written as the empty string."""
     given = "list_filter(t.columns, lambda c: map_contains(d.given, c.physical))"
     value = f"coalesce(nullif(d.given[c.physical], ''), {literal(NULL_PARTITION)})"
-    return duck.table(
-        duck.query(
-            con,
-            f"""SELECT d.table_name, d.partition,
-                array_to_string(list_transform({given}, lambda c: c.logical || '=' || {value}), '/') AS path
-                FROM (SELECT table_name, partition, from_json(partition, '"MAP(VARCHAR, VARCHAR)"') AS given
-                      FROM (SELECT DISTINCT table_name, partition FROM steps WHERE partition <> '{{}}')) d
-                JOIN tables t USING (table_name)""",
-            steps=steps, tables=tables.select(["table_name", "columns"]),
-        )
-    )  # fmt: skip
+    path = f"array_to_string(list_transform({given}, lambda c: c.logical || '=' || {value}), '/')"
+    distinct = "SELECT DISTINCT table_name, partition FROM steps WHERE partition <> '{}'"
+    parsed = f"""SELECT *, TRY(from_json(partition, '"MAP(VARCHAR, VARCHAR)"')) AS given FROM ({distinct})"""
+    named = (
+        f"SELECT d.table_name, d.partition, {path} AS path FROM ({parsed}) d JOIN tables t USING (table_name)"
+    )
+    columns = tables.select(["table_name", "columns"])
+    return duck.table(duck.query(con, named, steps=steps, tables=columns))
 
 
 def _latest_by_version() -> str:
@@ -203,7 +201,8 @@ _LISTING = f"""SELECT *, (sum(change) OVER (PARTITION BY {_FILE} ORDER BY versio
         ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW))::BIGINT AS listing FROM rows"""
 """How many pairs list the file from that version on."""
 
-_BEGINS = f"""SELECT *, listing > 0 AND coalesce(lag(listing) OVER (PARTITION BY {_FILE} ORDER BY version), 0) = 0 AS begins
+_BEGINS = f"""SELECT *,
+        listing > 0 AND coalesce(lag(listing) OVER (PARTITION BY {_FILE} ORDER BY version), 0) = 0 AS begins
     FROM rows"""
 """Whether a new stretch of being listed begins there."""
 
@@ -215,8 +214,8 @@ _FILES = f"""SELECT {_FILE}, arg_max(listing, version) AS listing, sum(live_copi
 
 
 def _claims(con: Connection, files: Relation, tables: pa.Table, source: str) -> Relation:
-    vacuumed = """coalesce(len(list_filter(v.vacuums, lambda run: run.version > f.last AND f.removed_at <= run.cutoff)) > 0,
-        false)"""
+    runs = "list_filter(v.vacuums, lambda run: run.version > f.last AND f.removed_at <= run.cutoff)"
+    vacuumed = f"coalesce(len({runs}) > 0, false)"
     first = "CASE WHEN category = 'changes' THEN first_time ELSE horizon END"
     standing = f"""SELECT f.*, t.* EXCLUDE (table_name), listing > 0 AS live, {vacuumed} AS explained
         FROM files f JOIN tables t ON f.table_name = t.table_name

@@ -15,7 +15,14 @@ from lakeaudit.evidence.metastore.s3guard.dynamodb_export import read_export
 from lakeaudit.evidence.metastore.s3guard.dynamodb_scan import scan
 from lakeaudit.evidence.metastore.s3guard.export_files import read_file
 from lakeaudit.evidence.metastore.s3guard.items import entry_rules
-from lakeaudit.evidence.metastore.s3guard.layout import LAYOUT, MARKER, fault_of, layout_error, name_of
+from lakeaudit.evidence.metastore.s3guard.layout import (
+    LAYOUT,
+    MARKER,
+    fault_of,
+    layout_error,
+    layout_fault,
+    name_of,
+)
 from lakeaudit.evidence.protocol import Clock, Context, Cut, Entries, Part, SourceInfo, utc_now
 from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients, code_of, explain
@@ -59,7 +66,8 @@ def _exported(source: S3Guard, place: Location, ctx: Context, source_id: str) ->
     read = partial(read_file, clients=ctx.clients, rules=rules)
     parts = tuple(Part(source_id, partial(read, file=file), file.size) for file in export.files if file.items)
     info = _info(source, source_id, export.identity, export.cut, sum(file.items for file in export.files))
-    return Entries(info, parts, _scope(source), source.ttl, export.holes)
+    check = partial(layout_fault, has_holes=bool(export.holes))
+    return Entries(info, parts, _scope(source), source.ttl, export.holes, check=check)
 
 
 def _live(source: S3Guard, ctx: Context, source_id: str, clock: Clock) -> Entries:

@@ -5,7 +5,6 @@ row can be wrong, one of rows of texts, and one that looks at each line for itse
 decides, because readers of CSV take much for a row that is none.
 """
 
-import csv
 import re
 import struct
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,6 +26,11 @@ _SHOWN = 100
 _GZIP, _BYTE_ORDER_MARK = b"\x1f\x8b", b"\xef\xbb\xbf"
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9._-]+")
+
+_FIELD = re.compile(
+    r"""(?:"(?P<quoted>(?:[^"]|"")*+)(?:\Z|"(?:[\0-\x20]*(?=,|\Z)|(?P<rest>[^,]*)))|(?P<plain>[^,]*))(?P<end>,|\Z)"""
+)
+"""One field and what follows it, white space after its last quote left out."""
 
 _ANY = r'"(?:[^"\r\n]|"")*"|[^",\r\n]*'
 _SOUND = {
@@ -178,12 +182,23 @@ def _has_long_line(block: bytes) -> bool:
 
 
 def _parsed_line(line: str, width: int) -> list[str] | None:
+    """The fields of a line; None if they are not as many as columns, or the line is too long."""
     if len(line) > _MAX_LINE:
         return None
-    if csv.field_size_limit() < _MAX_LINE:
-        csv.field_size_limit(_MAX_LINE)
-    try:
-        row = next(csv.reader([line], strict=True))
-    except csv.Error:
-        return None
-    return row if len(row) == width else None
+    fields = []
+    for field in _FIELD.finditer(line):
+        fields.append(_value(field))
+        if not field["end"]:
+            break
+    return fields if len(fields) == width else None
+
+
+def _value(field: re.Match[str]) -> str:
+    """A quote that is not doubled ends a value only before a comma; else it and the first one belong to the value.
+
+    The rule of univocity's STOP_AT_DELIMITER, which Spark's CSV reader follows.
+    """
+    if field["quoted"] is None:
+        return field["plain"]
+    text = field["quoted"].replace('""', '"')
+    return text if field["rest"] is None else f'"{text}"{field["rest"]}'

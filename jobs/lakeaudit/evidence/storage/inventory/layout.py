@@ -29,12 +29,15 @@ if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
 
+_FORMS = {"csv": "CSV", "orc": "ORC", "parquet": "Parquet"}
+
+
 @dataclass(frozen=True)
 class Layout:
     """The columns of a report.
 
     Attributes:
-        form: csv, orc or parquet.
+        form: CSV, ORC or Parquet.
         fields: names as in ORC; of CSV all by position (`__unknown_3` for one that S3 Inventory does not have), else
             those that are used.
         unknown: columns that are left out, as the report names them.
@@ -74,12 +77,12 @@ def layout_of(clients: Clients, report: Report, files: Sequence[Located]) -> Lay
         SourceError: a format other than CSV, ORC and Parquet; no Bucket or Key column; a column named twice or of an
             impossible type; no file with a readable footer.
     """
-    form = report.manifest.file_format.lower()
-    if form == "csv":
+    form = _FORMS.get(report.manifest.file_format.lower())
+    if form == "CSV":
         layout = _csv(report)
         _require_columns(report, layout.fields)
         return layout
-    if form not in _FOOTERS:
+    if form is None:
         what = f"has data files of format {report.manifest.file_format}"
         raise SourceError(report.place.uri, what, "have the inventory delivered as CSV, ORC or Parquet")
     return _columnar(report, form, _first_footer(clients, report, form, files))
@@ -92,7 +95,7 @@ def _csv(report: Report) -> Layout:
     if len(set(names)) < len(names):
         raise _named_twice(report, "fileSchema")
     return Layout(
-        "csv", names, tuple(name for name, column in zip(written, known, strict=True) if not column)
+        "CSV", names, tuple(name for name, column in zip(written, known, strict=True) if not column)
     )
 
 
@@ -124,8 +127,8 @@ def _named_twice(report: Report, where: str) -> SourceError:
 
 
 _FOOTERS: dict[str, Callable[[Any], pa.Schema]] = {
-    "orc": lambda source: pa.orc.ORCFile(source).schema,
-    "parquet": lambda source: pa.parquet.ParquetFile(source).schema_arrow,
+    "ORC": lambda source: pa.orc.ORCFile(source).schema,
+    "Parquet": lambda source: pa.parquet.ParquetFile(source).schema_arrow,
 }
 
 
@@ -147,7 +150,7 @@ def _first_footer(clients: Clients, report: Report, form: str, files: Sequence[L
             return read_footer(form, _opened(clients, located.place, located.file.size))
         except (OSError, pa.ArrowException, ClientError, BotoCoreError):
             continue
-    what = f"has no data file that can be read as {report.manifest.file_format}"
+    what = f"has no data file that can be read as {form}"
     raise SourceError(report.place.uri, what, "have the report delivered again")
 
 

@@ -95,9 +95,8 @@ def _parquet(con: Connection, mapper: VersionMapper, path: Path, layout: Layout)
     named = ", ".join(f"{quoted(column.name)} AS {quoted(name)}" for name, column in columns.items())
     file = f"read_parquet({literal(path)}, hive_partitioning = false)"
     try:
-        duck.rows_of(
-            duck.query(con, f"SELECT bit_xor(strlen(key)) FROM {file}")
-        )  # statistics cannot answer it
+        # Neither statistics nor `strlen`, which does not look at the text, can answer this.
+        duck.rows_of(duck.query(con, f"SELECT bit_xor(hash({quoted(columns['key'].name)})) FROM {file}"))
     except DuckError:
         names = [column.name for column in columns.values()]
         for batch in pa.parquet.ParquetFile(str(path)).iter_batches(duck.BATCH_ROWS, columns=names):
@@ -108,9 +107,9 @@ def _parquet(con: Connection, mapper: VersionMapper, path: Path, layout: Layout)
 
 
 _READERS: Mapping[str, Callable[[Connection, VersionMapper, Path, Layout], Iterator[Relation]]] = {
-    "csv": _csv,
-    "orc": _orc,
-    "parquet": _parquet,
+    "CSV": _csv,
+    "ORC": _orc,
+    "Parquet": _parquet,
 }
 
 

@@ -9,12 +9,10 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 
 from lakeaudit.config import Lake
 from lakeaudit.errors import BadInput, Busy, CannotPublish, Refused
@@ -30,8 +28,6 @@ from tests.builders.shop import DAYS, Shop
 from tests.builders.submit import submitted
 from tests.conftest import Aws
 
-Audit = Callable[..., Outcome]
-
 
 @pytest.fixture
 def shop(aws: Aws, s3: Endpoint, bucket: str) -> Shop:
@@ -39,11 +35,6 @@ def shop(aws: Aws, s3: Endpoint, bucket: str) -> Shop:
     made.write("orders")
     made.write("customers")
     return made
-
-
-@pytest.fixture
-def run(spark: SparkSession) -> Audit:
-    return partial(audited, spark)
 
 
 def found(lake: Lake, run_id: str) -> list[tuple[str, str, str]]:
@@ -85,7 +76,7 @@ class Damaged:
 
 
 @pytest.fixture(scope="module")
-def damaged(aws: Aws, s3: Endpoint, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Damaged:
+def damaged(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> Damaged:
     bucket = f"test-{uuid.uuid4().hex[:12]}"
     aws.s3.create_bucket(Bucket=bucket)
     shop = Shop(aws.s3, s3, bucket)
@@ -102,7 +93,7 @@ def damaged(aws: Aws, s3: Endpoint, spark: SparkSession, tmp_path_factory: pytes
     defaults = "grace: 0s, leftover_age: 0s, max_upload: 0s, min_duplicate_size: 1B"
     folder = tmp_path_factory.mktemp("damaged")
     lake = shop.lake(folder, defaults=defaults)
-    return Damaged(folder / "lake.yaml", lake, gone, torn, copy, audited(spark, lake, run_id="nightly"))
+    return Damaged(folder / "lake.yaml", lake, gone, torn, copy, audited(lake, run_id="nightly"))
 
 
 def test_each_damage_is_named_by_its_key(damaged: Damaged) -> None:
@@ -128,7 +119,7 @@ def assert_told(damaged: Damaged, outcome: Outcome) -> None:
 
 
 def test_what_a_gate_refuses_is_not_published(
-    damaged: Damaged, run: Audit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    damaged: Damaged, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     suite = json.loads((expectation_suites.SUITES / "findings.json").read_text())
     unwanted = {
@@ -143,7 +134,7 @@ def test_what_a_gate_refuses_is_not_published(
     results = results_of(damaged.lake)
     before = known(results)
     with pytest.raises(Refused, match="nothing is lost") as told:
-        run(damaged.lake, run_id="refused")
+        audited(damaged.lake, run_id="refused")
     assert told.value.exit_code == 11
     row = next(row for row in results.again().runs() if row["run_id"] == "refused")
     assert (row["status"], row["gates"]) == (
@@ -163,9 +154,7 @@ def test_spark_submit_gives_the_same_findings(damaged: Damaged, tmp_path: Path) 
     assert findings(damaged.lake, "there") == findings(damaged.lake, "nightly")
 
 
-def test_a_live_audit_of_one_table_or_partition_lists_just_that(
-    shop: Shop, run: Audit, tmp_path: Path
-) -> None:
+def test_a_live_audit_of_one_table_or_partition_lists_just_that(shop: Shop, tmp_path: Path) -> None:
     """It needs no inventory, and of other tables and partitions it says nothing."""
     lake, bucket, days = shop.lake(tmp_path), shop.bucket, "warehouse/customers"
     here, there = (f"day={day}" for day in DAYS[:2])
@@ -174,7 +163,7 @@ def test_a_live_audit_of_one_table_or_partition_lists_just_that(
     markers = {key: shop.s3.delete_object(Bucket=bucket, Key=key)["VersionId"] for key in lost}
     shop.s3.delete_object(Bucket=bucket, Key=shop.keys("orders")[0])
     shop.s3.put_object(Bucket=bucket, Key=f"{days}/{there}/unknown.parquet", Body=b"unknown")
-    outcome = run(lake, tables=("customers",), live=True)
+    outcome = audited(lake, tables=("customers",), live=True)
     assert list(outcome.summary["tables"]) == ["customers"]
     opened = {f"s3://{bucket}/{key}": "open" for key in lost} | {there: "open"}
     assert states_of(lake) == opened
@@ -182,18 +171,18 @@ def test_a_live_audit_of_one_table_or_partition_lists_just_that(
     for key, marker in markers.items():
         shop.s3.delete_object(Bucket=bucket, Key=key, VersionId=marker)
     shop.s3.delete_object(Bucket=bucket, Key=f"{days}/{there}/unknown.parquet")
-    outcome = run(lake, tables=("customers",), live=True, partitions=(here,))
+    outcome = audited(lake, tables=("customers",), live=True, partitions=(here,))
     assert (outcome.exit_code, outcome.status) == (0, "complete")
     assert outcome.summary["coverage"]["customers"]["content"] == {
         "status": "partial", "decided_share": 1.0,
         "reason": f"only s3://{bucket}/{days}/{here} was looked at, as asked",
     }  # fmt: skip
     assert states_of(lake) == opened | {f"s3://{bucket}/{lost[0]}": "resolved"}
-    outcome = run(lake, tables=("customers",), live=True, partitions=(here, "day=1970-01-01"))
+    outcome = audited(lake, tables=("customers",), live=True, partitions=(here, "day=1970-01-01"))
     assert (outcome.exit_code, outcome.status) == (3, "partial")
 
     shop.s3.delete_object(Bucket=bucket, Key=lost[0])  # the only file of the partition
-    outcome = run(lake, tables=("customers",), live=True, partitions=(here,))
+    outcome = audited(lake, tables=("customers",), live=True, partitions=(here,))
     assert (outcome.status, outcome.summary["findings"]) == ("complete", {"dropped": 1})
     assert states_of(lake) == opened
 
@@ -214,7 +203,7 @@ GONE = {"one": slice(0, 1), "all": slice(None), "half": slice(None, None, 2), "n
 
 
 def test_every_table_is_judged_by_its_own_evidence(
-    aws: Aws, s3: Endpoint, bucket: str, run: Audit, tmp_path: Path
+    aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path
 ) -> None:
     """What is lost is found where its evidence can be believed, and nothing is said where it cannot."""
     shop = Shop(aws.s3, s3, bucket)
@@ -229,7 +218,7 @@ def test_every_table_is_judged_by_its_own_evidence(
     _lay_reports(shop)
     shop.s3.put_object(Bucket=bucket, Key=returned, Body=body)
     lake = shop.lake(tmp_path, tables=_tables(bucket), inventories=_reports(bucket), extra=_DOES_NOT_MATTER)
-    outcome = run(lake)
+    outcome = audited(lake)
     told = found(lake, outcome.run_id)
     assert [kind for table, kind, _ in told if not table] == ["unreadable_evidence"] * 4
     assert [row for row in told if row[0]] == [
@@ -308,9 +297,7 @@ def _lay_reports(shop: Shop) -> None:
             shop.s3.delete_object(Bucket=shop.bucket, Key=laid.data[1])
 
 
-def test_logs_with_gaps_leave_their_own_tables_partial_and_no_other(
-    shop: Shop, run: Audit, tmp_path: Path
-) -> None:
+def test_logs_with_gaps_leave_their_own_tables_partial_and_no_other(shop: Shop, tmp_path: Path) -> None:
     """A commit of orders is gone, one of customers torn; stock asks for a feature nobody knows; prices is well."""
     shop.write("orders")
     shop.write("stock", commits=1)
@@ -319,7 +306,7 @@ def test_logs_with_gaps_leave_their_own_tables_partial_and_no_other(
     shop.s3.delete_object(Bucket=shop.bucket, Key=commit("orders", 1))
     rewrite(shop, commit("customers", 1), lambda body: body[:-40])
     rewrite(shop, commit("stock", 0), lambda body: body.replace(b'{"protocol":', UNKNOWN + b'{"unread":'))
-    outcome = run(shop.lake(tmp_path))
+    outcome = audited(shop.lake(tmp_path))
     assert outcome.exit_code == 3
     assert outcome.summary["findings"] == {"missing_metadata": 2}
     assert states(outcome) == {
@@ -344,20 +331,20 @@ def rewrite(shop: Shop, key: str, change: Callable[[bytes], bytes]) -> None:
     shop.s3.put_object(Bucket=shop.bucket, Key=key, Body=change(body))
 
 
-def test_results_that_cannot_be_written_end_before_the_audit(shop: Shop, run: Audit, tmp_path: Path) -> None:
+def test_results_that_cannot_be_written_end_before_the_audit(shop: Shop, tmp_path: Path) -> None:
     shop.take_inventory()
     lake = shop.lake(tmp_path)
     (tmp_path / "results").write_text("a file where a folder is wanted")
     with pytest.raises(CannotPublish) as told:
-        run(lake)
+        audited(lake)
     assert str(told.value).count("\n") == 0
     assert told.value.exit_code == 14
 
 
-def test_of_two_audits_at_once_the_second_is_refused(shop: Shop, run: Audit, tmp_path: Path) -> None:
+def test_of_two_audits_at_once_the_second_is_refused(shop: Shop, tmp_path: Path) -> None:
     lake = shop.lake(tmp_path)
     with leased(lake.results, Clients(), "nightly", SilentProgress()), pytest.raises(Busy) as told:
-        run(lake)
+        audited(lake)
     assert told.value.exit_code == 13
     assert "another audit writes here (nightly)" in str(told.value)
     assert not (tmp_path / "results" / "runs").exists()
@@ -372,7 +359,7 @@ def test_of_two_audits_at_once_the_second_is_refused(shop: Shop, run: Audit, tmp
     ],
 )
 def test_what_cannot_be_asked_is_refused(
-    shop: Shop, run: Audit, tmp_path: Path, options: dict[str, Any], said: str
+    shop: Shop, tmp_path: Path, options: dict[str, Any], said: str
 ) -> None:
     with pytest.raises(BadInput, match=said):
-        run(shop.lake(tmp_path), **options)
+        audited(shop.lake(tmp_path), **options)

@@ -1,0 +1,227 @@
+"""The screen: lets go of keys on which all sources plainly agree, before anything is read in full.
+
+A first, narrow reading makes a TRACE of every row: the hash of its key, which side it stands for, a few attributes, and
+whether it is plain, that is, whether nothing about the row alone could make a finding. Traces of one key meet. A key is
+let go where every side that must speak of it has exactly one plain trace and the traces agree; by the rules such a key is
+consistent on every axis that asks of it (a test walks all combinations). All other keys are read again, in full.
+
+Keys are let go by bucket of their hash: a bucket that holds a key which is not let go is read again whole, so a collision
+of two hashes only ever sends keys on to the kernel. Files that may have the same content as another are read again too,
+and judged on that alone.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+import pyarrow as pa
+
+from lakeaudit.compare.facts import CLOCK_STEP, MD5_TEXT
+from lakeaudit.compare.match import SourceFacts
+from lakeaudit.compare.prefix_match import Places, attach_label
+from lakeaudit.compare.table_facts import TableFacts
+from lakeaudit.config import STATE_KINDS
+from lakeaudit.keys import Location
+from lakeaudit.runtime import duck
+from lakeaudit.runtime.duck import Connection, Relation, Rows
+
+CLAIM, OBJECT, ENTRY = 1, 2, 4
+OTHER = 64
+"""Sides of a trace. What stands for none of the three keeps its key from being let go."""
+
+BITS = 26
+"""Buckets of hashes: 2 to the power of this many."""
+BUCKET = f"CAST(h >> {64 - BITS} AS UINTEGER)"
+
+Trace = Callable[[Connection, Rows], Relation]
+"""Rows of a manifest's own kind -> table_name, bucket, key, size, claimed_at, plain: one row for each of them."""
+
+TABLE = pa.schema(
+    [
+        ("name", pa.string()),
+        ("number", pa.int32()),
+        ("sides", pa.int32()),  # that must speak of each of its keys; 0: its keys are never let go
+        ("object_limit", pa.timestamp("us")),  # an object written later is too young for a verdict
+        ("slack", pa.duration("us")),  # by which an object may be younger than its claim
+        ("min_duplicate_size", pa.int64()),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Screen:
+    """What traces are made with, as plain data that travels to the tasks. `traces` are those of manifests, by kind of row."""
+
+    sources: SourceFacts
+    tables: pa.Table
+    entry_limits: Mapping[str, object]
+    traces: Mapping[str, Trace] = field(default_factory=dict)
+
+    @property
+    def numbers(self) -> Places:
+        """By location the number of its table, as text."""
+        of_name = dict(zip(self.tables["name"].to_pylist(), self.tables["number"].to_pylist(), strict=True))
+        return {place: str(of_name[name]) for place, name in self.sources.roots.items()}
+
+
+def screen_of(sources: SourceFacts, facts: Sequence[TableFacts], scope: Iterable[str], traces: Mapping[str, Trace]) -> Screen:
+    """The screen of a run whose tables are `facts`; tables out of `scope` are never let go, nor counted."""
+    asked = set(scope)
+    rows = [_table(number, fact, sources, fact.table.name in asked) for number, fact in enumerate(facts)]
+    return Screen(sources, duck.small(TABLE, rows), _entry_limits(sources, facts), traces)
+
+
+def _table(number: int, fact: TableFacts, sources: SourceFacts, in_scope: bool) -> tuple[object, ...]:
+    table, settings = fact.table, fact.table.settings
+    storage = _one_label(table.location, sources.deciding, None)
+    store = _one_label(table.location, sources.scopes, sources.everywhere)
+    state_alone = len(table.manifests) == 1 and table.manifests[0].kind in STATE_KINDS
+    speaks = in_scope and state_alone and not fact.holed and storage is not None and store is not _MIXED
+    limit = None
+    sides = 0
+    if speaks and storage is not _MIXED:
+        edges = _edges(sources.storage_cuts)
+        limit, sides = edges[str(storage)], CLAIM + OBJECT
+        if store is not None:
+            sides += ENTRY
+            limit = min(limit, _edges(sources.metastore_cuts)[str(store)]) - settings.grace
+    slack = max(settings.grace, CLOCK_STEP)
+    return table.name, number, sides, limit, slack, settings.min_duplicate_size
+
+
+_MIXED = "mixed"
+
+
+def _one_label(location: Location, places: Places, everywhere: str | None) -> str | None:
+    """The label that holds everywhere below a location; `mixed` where there are several."""
+    inside = [place for place in places if location.holds(place.bucket, place.key) and place != location]
+    if inside:
+        return _MIXED
+    around = [place for place in places if place == location or place.holds(location.bucket, location.key)]
+    return places[max(around, key=lambda place: place.depth)] if around else everywhere
+
+
+def _edges(cuts: pa.Table) -> dict[str, object]:
+    return {row["source"]: row["start"] - row["margin"] for row in cuts.to_pylist()}
+
+
+def _entry_limits(sources: SourceFacts, facts: Sequence[TableFacts]) -> dict[str, object]:
+    """By store the time up to which an entry may have been touched, whichever table it is about."""
+    grace = max((fact.table.settings.grace for fact in facts), default=CLOCK_STEP)
+    storage = list(_edges(sources.storage_cuts).values())
+    return {store: min([edge, *storage]) - grace for store, edge in _edges(sources.metastore_cuts).items()}
+
+
+# a key that a Hadoop path cannot hold, a folder's placeholder, or a name that may be hidden
+_ODD = """(key = '' OR contains(key, ':') OR contains(key, '//') OR contains(key, '/.') OR starts_with(key, '/')
+    OR starts_with(key, '.') OR ends_with(key, '/') OR ends_with(key, '_$folder$'))"""
+
+
+def traces(screen: Screen, con: Connection, kind: str, rows: Rows) -> Iterator[tuple[str, Rows]]:
+    """The traces of a part's rows, and for objects whose content is known what it is known by."""
+    if kind == "versions":
+        held = duck.table(_objects(screen, con, rows))
+        yield "contents", duck.query(con, "SELECT content, h FROM input WHERE content IS NOT NULL", input=held)
+        yield "traces", held.drop_columns(["content"])
+    elif kind == "entries":
+        yield "traces", _entries(screen, con, rows)
+    elif kind in screen.traces:
+        yield "traces", _claims(screen, con, screen.traces[kind](con, rows))
+    elif kind in ("events", "known", "steps"):
+        yield "traces", duck.query(con, f"SELECT {_trace(OTHER, 'false')} FROM input", input=rows)
+
+
+def _trace(side: int, plain: str, **given: str) -> str:
+    """The columns of a trace; a plain one has attributes."""
+    columns = {"owner": "INTEGER", "size": "BIGINT", "etag": "BIGINT", "time": "TIMESTAMP"}
+    named = ", ".join(
+        f"CASE WHEN {plain} THEN CAST({given[name]} AS {kind}) END AS {name}" if name in given else f"CAST(NULL AS {kind}) AS {name}"
+        for name, kind in columns.items()
+    )
+    code = f"CASE WHEN coalesce({plain}, false) THEN {side} ELSE {OTHER} END"
+    return f"hash(bucket, key) AS h, CAST({code} AS TINYINT) AS side, {named}"
+
+
+_ETAG = "CAST(hash(etag) >> 1 AS BIGINT)"
+
+
+def _objects(screen: Screen, con: Connection, rows: Rows) -> Relation:
+    """Of the source that decides presence: current objects that can be read."""
+    plain = f"""(is_latest AND NOT is_delete_marker AND size IS NOT NULL AND modified_at IS NOT NULL
+        AND NOT coalesce(archived, false) AND NOT {_ODD})"""
+    md5 = f"""etag IS NOT NULL AND regexp_matches(etag, {duck.pattern(MD5_TEXT)}) AND NOT coalesce(multipart, false)
+        AND coalesce(encryption IN ('NONE', 'SSE-S3'), true)"""
+    content = f"CASE WHEN is_latest AND {md5} THEN hash(etag, size) END"
+    attributes = _trace(
+        OBJECT, plain, owner="owner", size="size", time="modified_at", etag=f"CASE WHEN etag IS NOT NULL THEN {_ETAG} END"
+    )
+    read = duck.query(con, "SELECT * FROM input WHERE reject IS NULL", input=rows)
+    placed = attach_label(con, attach_label(con, read, screen.sources.deciding, "decides"), screen.numbers, "owner")
+    return duck.query(con, f"SELECT {attributes}, {content} AS content FROM input WHERE decides = source", input=placed)
+
+
+def _entries(screen: Screen, con: Connection, rows: Rows) -> Relation:
+    """Of the store that answers for the place: live file entries."""
+    limits = " ".join(f"WHEN {duck.literal(s)} THEN {duck.literal(at)}" for s, at in screen.entry_limits.items())
+    touched = "coalesce(greatest(last_updated, mod_time), TIMESTAMP '1970-01-01')"
+    plain = f"""(NOT tombstone AND NOT is_dir AND NOT expired AND size IS NOT NULL AND version_id IS NULL
+        AND {touched} <= CASE source {limits} END)"""
+    attributes = _trace(ENTRY, plain, size="size", etag=f"CASE WHEN etag IS NOT NULL THEN {_ETAG} END")
+    read = duck.query(con, "SELECT * FROM input WHERE reject IS NULL", input=rows)
+    placed = attach_label(con, read, screen.sources.scopes, "scope")
+    everywhere = duck.literal(screen.sources.everywhere)
+    return duck.query(con, f"SELECT {attributes} FROM input WHERE coalesce(scope, {everywhere}) = source", input=placed)
+
+
+def _claims(screen: Screen, con: Connection, claims: Rows) -> Relation:
+    attributes = _trace(CLAIM, "(plain AND size IS NOT NULL)", owner="number", size="input.size", time="claimed_at")
+    tables = screen.tables.select(["name", "number"])
+    return duck.query(con, f"SELECT {attributes} FROM input JOIN tables ON table_name = name", input=claims, tables=tables)
+
+
+def let_go(screen: Screen, con: Connection, rows: Mapping[str, Rows]) -> Iterator[tuple[str, Rows]]:
+    """Traces of some buckets -> what is let go, in sums by table, and the buckets that have to be read again.
+
+    Answers: `settled` (name, files, bytes), `buckets` (bucket), `twins` (bucket: of files whose content another has).
+    """
+    if "contents" in rows:
+        twins = f"SELECT DISTINCT {BUCKET} AS bucket FROM input SEMI JOIN many USING (content)"
+        many = "SELECT content FROM input GROUP BY content HAVING count(*) > 1"
+        held = duck.hold(con, rows["contents"])
+        yield "twins", duck.query(con, twins, input=held, many=duck.query(con, many, input=held))
+    if "traces" in rows:
+        keys = duck.hold(con, _keys(con, rows["traces"], screen.tables))
+        again = duck.hold(con, duck.query(con, f"SELECT DISTINCT {BUCKET} AS bucket FROM input WHERE NOT agree", input=keys))
+        yield "buckets", again
+        sums = f"""
+            SELECT name, count(*) AS files, CAST(coalesce(sum(size), 0) AS BIGINT) AS bytes
+            FROM input ANTI JOIN again ON {BUCKET} = again.bucket GROUP BY name
+        """
+        yield "settled", duck.query(con, sums, input=keys, again=again)
+
+
+def _keys(con: Connection, traces: Rows, tables: pa.Table) -> Relation:
+    """One row per hash of a key: name and size of what may be let go, and whether all of its traces agree."""
+    sql = f"""
+        WITH met AS (
+            SELECT h, CAST(sum(side) AS BIGINT) AS sides, count(*) AS traces,
+                min(owner) AS owner, max(owner) AS other_owner, min(size) AS size, max(size) AS other_size,
+                min(etag) AS etag, max(etag) AS other_etag,
+                max(time) FILTER (side = {OBJECT}) AS modified, max(time) FILTER (side = {CLAIM}) AS claimed
+            FROM traces GROUP BY h)
+        SELECT h, name, size, coalesce({_AGREE}, false) AS agree FROM met LEFT JOIN tables ON owner = number
+    """
+    return duck.query(con, sql, traces=traces, tables=tables)
+
+
+_AGREE = " AND ".join((
+    "t_sides > 0",
+    "sides = t_sides",
+    "traces = bit_count(t_sides)",
+    "owner = other_owner",
+    "size = other_size",
+    "(etag IS NULL OR etag = other_etag)",
+    "modified <= object_limit",
+    "modified <= claimed + slack",
+)).replace("t_sides", "tables.sides").replace(" sides = ", " met.sides = ")  # fmt: skip
+"""What has to hold for a key to be let go, each a condition that a rule could ask."""

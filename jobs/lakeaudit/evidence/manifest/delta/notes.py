@@ -1,0 +1,137 @@
+"""Log files, and what tasks tell the driver of them, as NOTE rows.
+
+Their `data` is a JSON object: kind (protocol, metaData, vacuum, problem, undecodable, hole), table, reading, version,
+and by kind text (JSON of the action), time (of the commit), hides and hole (kind of finding).
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+
+from lakeaudit.evidence.files import File
+from lakeaudit.evidence.protocol import Hole
+from lakeaudit.keys import Location
+from lakeaudit.runtime import duck
+from lakeaudit.runtime.duck import Connection
+from lakeaudit.schemas import NOTE
+
+TORN = "a line of it is torn or no Delta action"
+DAMAGED = "it is damaged inside, or gone"
+_SMALL_PARQUET = 1 << 20
+
+
+@dataclass(frozen=True)
+class LogFile:
+    """A log file to read: `time` is its commit's, by the file; `reading` tells repeated readings of a table apart."""
+
+    table: str
+    root: Location
+    version: int
+    time: datetime
+    checkpoint: bool
+    file: File
+    reading: int = 0
+
+    @property
+    def is_parquet(self) -> bool:
+        return self.file.name.endswith(".parquet")
+
+    @property
+    def is_large(self) -> bool:
+        """Whether it is read only when its rows are asked for."""
+        return self.is_parquet and self.file.size > _SMALL_PARQUET
+
+
+class Notes:
+    """NOTE rows of some log files, named by their number."""
+
+    def __init__(self, source: str, files: Sequence[LogFile]) -> None:
+        self._source = source
+        self._files = files
+        self._rows: list[dict[str, Any]] = []
+        self._newest: dict[tuple[str, str], tuple[int, str]] = {}
+
+    def add(
+        self, number: int, kind: str, reason: str | None = None, count: int | None = None, **data: Any
+    ) -> None:
+        file = self._files[number]
+        known = {"kind": kind, "table": file.table, "reading": file.reading, "version": file.version}
+        text = json.dumps(known | data)
+        self._rows.append(
+            {
+                "source": self._source,
+                "subject": file.file.place.uri,
+                "reason": reason,
+                "count": count,
+                "data": text,
+            }
+        )
+
+    def of_lines(self, con: Connection, parsed: pa.Table) -> None:
+        """Torn lines, the newest protocol and metaData of each table, and records of vacuums."""
+        wanted = """SELECT file, kind, text FROM parsed
+            WHERE kind IN ('protocol', 'metaData') OR (kind = 'commitInfo' AND text IS NOT NULL)
+            UNION ALL SELECT DISTINCT file, kind, NULL FROM parsed WHERE kind = 'torn'"""
+        for row in duck.rows_of(duck.query(con, wanted, parsed=parsed)):
+            number, kind, text = row["file"], row["kind"], row["text"]
+            if kind == "torn":
+                self.problem(number, TORN)
+            elif kind != "commitInfo":
+                self._newest_of(number, kind, text)
+            elif _operation(text) == "VACUUM START":
+                self.add(number, "vacuum", text=text, time=self._files[number].time.isoformat())
+
+    def _newest_of(self, number: int, kind: str, text: str) -> None:
+        """Of many schema changes only the last is kept."""
+        table = self._files[number].table
+        known = self._newest.get((table, kind))
+        if known is None or self._files[known[0]].version <= self._files[number].version:
+            self._newest[table, kind] = (number, text)
+
+    def problem(self, number: int, reason: str) -> None:
+        """Something of a file could not be understood, or all of it could not be read."""
+        self.add(number, "problem", reason, 1)
+
+    def hole(self, number: int, reason: str) -> None:
+        """A checkpoint that stands for the base of its table is lost after the log was read."""
+        self.add(number, "hole", reason, 1, hides="every file that the table lists", hole="missing_metadata")
+
+    def unknown(self, number: int, count: int) -> None:
+        """Paths of a checkpoint that is read late cannot be understood."""
+        if count:
+            reason = f"{count} paths or deletion vectors in the log cannot be understood"
+            self.add(number, "hole", reason, count, hides="the files they name", hole="unreadable_evidence")
+
+    def table(self) -> pa.Table:
+        for (_, kind), (number, text) in self._newest.items():
+            self.add(number, kind, text=text)
+        return pa.Table.from_pylist(self._rows, NOTE)
+
+
+def hole_of(note: Mapping[str, Any]) -> Hole | None:
+    """The hole that a NOTE row of a checkpoint read late tells of; None for all other notes."""
+    data = json.loads(note["data"]) if note["data"] else {}
+    if data.get("kind") != "hole":
+        return None
+    told = (
+        note["source"],
+        note["reason"],
+        note["subject"],
+        data["table"],
+        data["hides"],
+        note["count"],
+        data["hole"],
+    )
+    return Hole(*told)
+
+
+def _operation(commit_info: str) -> object:
+    try:
+        found = json.loads(commit_info)
+    except (ValueError, RecursionError):
+        return None
+    return found.get("operation") if isinstance(found, dict) else None

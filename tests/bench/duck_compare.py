@@ -1,0 +1,89 @@
+"""DuckDB by itself: the same comparison over the same files, in one process, and what it finds.
+
+usage: python -m tests.bench.duck_compare FOLDER...    (folders of `lake.made`: the newest inventory and export count)
+
+Two full outer joins of three sources; sizes and ETags are compared. It knows no gaps, no windows and no tables, and writes
+a count of each kind. It is what the comparison itself costs on this machine.
+"""
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import duckdb
+
+from tests.bench.spec import BUCKET, CHECKPOINT_AT, SCAN
+
+_ACTION = "STRUCT(path VARCHAR, size BIGINT)"
+_TEXT, _NUMBER, _FLAG = "STRUCT(S VARCHAR)", "STRUCT(N VARCHAR)", "STRUCT(BOOL BOOLEAN)"
+_ITEM = (
+    f"STRUCT(parent {_TEXT}, child {_TEXT}, etag {_TEXT}, is_dir {_FLAG}, is_deleted {_FLAG}, file_length {_NUMBER}, "
+    f"table_version {_NUMBER})"
+)
+_ROOT = "regexp_extract(filename, '(warehouse/[^/]+)/_delta_log', 1) || '/'"
+_EDGE = f"TIMESTAMP '{SCAN:%Y-%m-%d %H:%M:%S}' - INTERVAL 48 HOUR"
+_HORIZON = f"TIMESTAMP '{CHECKPOINT_AT:%Y-%m-%d %H:%M:%S}'"
+_KINDS = f"""CASE
+    WHEN c.live AND s.key IS NULL AND NOT c.young THEN 'dropped'
+    WHEN c.live AND s.size <> c.size THEN 'size_mismatch'
+    WHEN c.live AND s.key IS NOT NULL AND e.key IS NULL THEN 'hidden'
+    WHEN e.key IS NOT NULL AND s.key IS NULL AND c.key IS NULL THEN 'phantom'
+    WHEN e.key IS NOT NULL AND s.key IS NOT NULL AND (e.size <> s.size OR e.etag <> s.etag) THEN 'metastore_stale'
+    WHEN s.key IS NOT NULL AND c.key IS NOT NULL AND NOT c.live THEN 'unvacuumed'
+    WHEN s.key IS NOT NULL AND c.key IS NULL AND s.modified < {_EDGE} - INTERVAL 72 HOUR
+        THEN CASE WHEN s.modified > {_HORIZON} THEN 'uncommitted' ELSE 'unreferenced' END
+    END"""
+
+
+def compared(folders: Sequence[Path]) -> dict[str, int]:
+    """The number of findings of each kind."""
+    con = duckdb.connect()
+    sql = f"""SELECT kind, count(*) FROM (SELECT {_KINDS} AS kind
+        FROM ({_claims(folders)}) c FULL JOIN ({_stored(folders[-1])}) s ON c.key = s.key
+        FULL JOIN ({_entries(folders[-1])}) e ON coalesce(c.key, s.key) = e.key)
+        WHERE kind IS NOT NULL GROUP BY kind ORDER BY kind"""
+    return dict(con.sql(sql).fetchall())
+
+
+def _claims(folders: Sequence[Path]) -> str:
+    """The newest action of each file; `young`: its commit cannot be judged yet."""
+    young = f"epoch_ms(add.modificationTime) > {_EDGE} - INTERVAL 1 HOUR"
+    points = f"""SELECT {_ROOT} || coalesce(add.path, remove.path) AS key, add.path IS NOT NULL AS live, add.size AS size,
+            false AS young FROM read_parquet('{folders[0]}/logs/warehouse/*/_delta_log/*.parquet', filename = true)
+        WHERE add.path IS NOT NULL OR remove.path IS NOT NULL"""
+    files = [str(path) for folder in folders for path in folder.glob("logs/warehouse/*/_delta_log/0*.json")]
+    line = "{add: 'STRUCT(path VARCHAR, size BIGINT, modificationTime BIGINT)', remove: 'STRUCT(path VARCHAR)'}"
+    commits = f"""SELECT {_ROOT} || coalesce(add.path, remove.path) AS key, add.path IS NOT NULL AS live, add.size AS size,
+            {young} AS young FROM read_json({files}, format = 'newline_delimited', columns = {line}, filename = true)
+        WHERE add.path IS NOT NULL OR remove.path IS NOT NULL"""
+    if len(folders) == 1:
+        return f"{points} UNION ALL {commits}"
+    newest = f"WITH c AS ({commits}) FROM c UNION ALL SELECT p.* FROM ({points}) p ANTI JOIN c USING (key)"
+    return f"SELECT * FROM ({newest})"
+
+
+def _stored(folder: Path) -> str:
+    data = folder / "inventory" / "data"
+    current = "SELECT key, size, e_tag AS etag, last_modified_date AS modified FROM {} {}"
+    if any(data.glob("*.csv.gz")):
+        names = json.loads(next(folder.glob("inventory/2*/manifest.json")).read_text())["fileSchema"].split(", ")
+        source = f"read_csv('{data}/*.csv.gz', header = false, names = {names}, all_varchar = true)"
+        latest = "WHERE IsLatest = 'true' AND IsDeleteMarker = 'false'" if "IsLatest" in names else ""
+        return f"""SELECT replace(Key, '%3D', '=') AS key, CAST(Size AS BIGINT) AS size, ETag AS etag,
+            CAST(LastModifiedDate AS TIMESTAMP) AS modified FROM {source} {latest}"""
+    source = f"read_parquet('{data}/*.parquet')"
+    versioned = "is_latest" in duckdb.sql(f"FROM {source} LIMIT 0").columns
+    return current.format(source, "WHERE is_latest AND NOT is_delete_marker" if versioned else "")
+
+
+def _entries(folder: Path) -> str:
+    source = f"""read_json('{folder}/export/AWSDynamoDB/*/data/*.gz', format = 'newline_delimited',
+        columns = {{Item: '{_ITEM}'}})"""
+    return f"""SELECT substr(Item.parent.S, {len(BUCKET) + 3}) || '/' || Item.child.S AS key,
+            CAST(Item.file_length.N AS BIGINT) AS size, Item.etag.S AS etag FROM {source}
+        WHERE Item.is_dir IS NULL AND Item.table_version IS NULL AND NOT Item.is_deleted.BOOL"""
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps(compared([Path(name) for name in sys.argv[1:]])) + "\n")

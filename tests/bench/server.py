@@ -1,0 +1,74 @@
+"""The embedded S3 and DynamoDB server in a process of its own, loaded with a lake's logs, or with a small live lake.
+
+usage: python -m tests.bench.server FOLDER...    (logs of `lake.made`)
+       python -m tests.bench.server --live FILES
+It prints its endpoint when all is loaded, and ends when its standard input is closed.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from tests.bench.spec import BUCKET, ROOT
+
+
+@contextmanager
+def serving(*arguments: str) -> Iterator[str]:
+    """The endpoint of a server that has loaded what the arguments name."""
+    line = [sys.executable, "-m", "tests.bench.server", *arguments]
+    process = subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT)
+    assert process.stdin
+    assert process.stdout
+    try:
+        endpoint = process.stdout.readline().strip()
+        if not endpoint:
+            raise RuntimeError("the S3 server did not start")
+        yield endpoint
+    finally:
+        process.stdin.close()
+        process.wait()
+
+
+def put(s3: Any, key: str, body: bytes, at: datetime) -> None:
+    """Store an object as if it had been stored at that time."""
+    from moto.core import DEFAULT_ACCOUNT_ID
+    from moto.s3.models import s3_backends
+
+    s3.put_object(Bucket=BUCKET, Key=key, Body=body)
+    stored: Any = s3_backends[DEFAULT_ACCOUNT_ID]["aws"].buckets[BUCKET].keys[key]
+    stored.last_modified = at.astimezone(UTC).replace(tzinfo=None)
+
+
+def _load(s3: Any, folders: Sequence[Path]) -> None:
+    for folder in folders:
+        for name, at in json.loads((folder / "log_times.json").read_text()).items():
+            put(s3, name, (folder / "logs" / name).read_bytes(), datetime.fromtimestamp(at, UTC))
+
+
+def _main(arguments: Sequence[str]) -> None:
+    os.environ.setdefault("MOTO_S3_DEFAULT_KEY_BUFFER_SIZE", str(1 << 30))
+    from lakeaudit.demo.server import moto, own_credentials
+    from lakeaudit.runtime.aws import Clients
+
+    with own_credentials(), moto() as endpoint:
+        clients = Clients(endpoint)
+        s3 = clients.s3(BUCKET)
+        s3.create_bucket(Bucket=BUCKET)
+        if arguments[0] == "--live":
+            from tests.bench import live
+
+            live.load(s3, clients, int(arguments[1]))
+        else:
+            _load(s3, [Path(name) for name in arguments])
+        print(endpoint.endpoint, flush=True)  # noqa: T201 - what `serving` waits for
+        sys.stdin.read()
+
+
+if __name__ == "__main__":
+    _main(sys.argv[1:])
