@@ -332,6 +332,13 @@ ANSWERS: dict[str, pa.Schema] = {
     "removals": _row(table_name="string", present_from="time", absent_until="time", absent_files="long"),
     "tree_tallies": pa.schema([*TALLY, *_row(source="string", mostly_etags="bool")]),
     "tree_suspects": TREE_VERDICT,
+    "siblings_judged": pa.schema(
+        [
+            *_row(judged_table="string", axis="string", outcome="string", files="long", bytes="long"),
+            *_row(source="string", bucket="string", parent="string"),
+        ]
+    ),
+    "settled": _row(name="string", files="long", bytes="long"),
 }
 """What the kernel answers, by kind of row."""
 

@@ -53,7 +53,9 @@ def _claims(folders: Sequence[Path]) -> str:
             false AS young FROM read_parquet('{folders[0]}/logs/warehouse/*/_delta_log/*.parquet', filename = true)
         WHERE add.path IS NOT NULL OR remove.path IS NOT NULL"""
     files = [str(path) for folder in folders for path in folder.glob("logs/warehouse/*/_delta_log/0*.json")]
-    line = "{add: 'STRUCT(path VARCHAR, size BIGINT, modificationTime BIGINT)', remove: 'STRUCT(path VARCHAR)'}"
+    line = (
+        "{add: 'STRUCT(path VARCHAR, size BIGINT, modificationTime BIGINT)', remove: 'STRUCT(path VARCHAR)'}"
+    )
     commits = f"""SELECT {_ROOT} || coalesce(add.path, remove.path) AS key, add.path IS NOT NULL AS live, add.size AS size,
             {young} AS young FROM read_json({files}, format = 'newline_delimited', columns = {line}, filename = true)
         WHERE add.path IS NOT NULL OR remove.path IS NOT NULL"""
@@ -67,7 +69,9 @@ def _stored(folder: Path) -> str:
     data = folder / "inventory" / "data"
     current = "SELECT key, size, e_tag AS etag, last_modified_date AS modified FROM {} {}"
     if any(data.glob("*.csv.gz")):
-        names = json.loads(next(folder.glob("inventory/2*/manifest.json")).read_text())["fileSchema"].split(", ")
+        names = json.loads(next(folder.glob("inventory/2*/manifest.json")).read_text())["fileSchema"].split(
+            ", "
+        )
         source = f"read_csv('{data}/*.csv.gz', header = false, names = {names}, all_varchar = true)"
         latest = "WHERE IsLatest = 'true' AND IsDeleteMarker = 'false'" if "IsLatest" in names else ""
         return f"""SELECT replace(Key, '%3D', '=') AS key, CAST(Size AS BIGINT) AS size, ETag AS etag,

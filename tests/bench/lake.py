@@ -137,7 +137,10 @@ class _Maker:
         total = con.sql(f"SELECT total FROM tables WHERE t = {t}").fetchall()[0][0]
         parts = max(1, -(-total // CHECKPOINT_ROWS))
         stem = f"{CHECKPOINT:020}.checkpoint"
-        names = [f"{stem}.{n + 1:010}.{parts:010}.parquet" if parts > 1 else f"{stem}.parquet" for n in range(parts)]
+        names = [
+            f"{stem}.{n + 1:010}.{parts:010}.parquet" if parts > 1 else f"{stem}.parquet"
+            for n in range(parts)
+        ]
         paths = [self._log(name) / each for each in names]
         reader = con.sql(actions).to_arrow_reader(50_000)
         writers = [pq.ParquetWriter(path, _CHECKPOINT) for path in paths]
@@ -270,7 +273,9 @@ def _summary(base: Path, written: Sequence[Written], at: datetime) -> None:
 
 def _checked(stem: Path, content: str) -> None:
     stem.with_suffix(".json").write_text(content)
-    stem.with_suffix(".checksum").write_text(base64.b64encode(hashlib.md5(content.encode()).digest()).decode())
+    stem.with_suffix(".checksum").write_text(
+        base64.b64encode(hashlib.md5(content.encode()).digest()).decode()
+    )
 
 
 _VALUES = pa.map_(pa.string(), pa.string())

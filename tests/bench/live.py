@@ -1,82 +1,34 @@
-"""A small lake whose files do exist, on the embedded server: tables of Delta, their objects, and a DynamoDB table."""
+"""A small lake whose files do exist: its names, and what is broken in each of its tables."""
 
 import hashlib
-import json
 import uuid
-from datetime import timedelta
-from typing import Any
-
-from lakeaudit.runtime.aws import Clients
-from tests.bench import server
-from tests.bench.spec import BUCKET, CHECKPOINT_AT
-from tests.builders import delta_lake, s3guard
 
 TABLES = ("live.orders", "live.events", "live.clicks")
 STORE = "live-s3guard"
-COMMITS = 10
+FILES = 1000
 FAULTS = {"dropped": 3, "size_mismatch": 3, "hidden": 3, "metastore_stale": 3, "uncommitted": 3}
 
 
 def expected(table: str) -> set[tuple[str, str]]:
     """(kind, key) of every file of the table that must be found."""
     kinds = [kind for kind, count in FAULTS.items() for _ in range(count)]
-    return {(kind, _key(table, number)) for number, kind in enumerate(kinds)}
+    return {(kind, key_of(table, number)) for number, kind in enumerate(kinds)}
 
 
-def load(s3: Any, clients: Clients, files: int) -> None:
-    """Store three tables of so many files each, with the same faults in each."""
-    items = [s3guard.folder(BUCKET, place) for place in ("warehouse", *(f"warehouse/{table}" for table in TABLES))]
-    for table in TABLES:
-        faulty = {key: kind for kind, key in expected(table)}
-        items += [s3guard.folder(BUCKET, f"warehouse/{table}/{_day(n)}") for n in range(20)]
-        for number in range(files):
-            key = _key(table, number)
-            items += _object(s3, key, number, faulty.get(key))
-        _commit(s3, table, [n for n in range(files) if faulty.get(_key(table, n)) != "uncommitted"])
-    s3guard.create_table(clients.dynamodb(), STORE, items)
-
-
-def _object(s3: Any, key: str, number: int, fault: str | None) -> list[s3guard.Item]:
-    """Store a file as its fault wants it; its item in the metadata store."""
-    size = _size(number) + (7 if fault == "size_mismatch" else 0)
-    body = f"{key}\n".encode().ljust(size, b".")
-    if fault != "dropped":
-        server.put(s3, key, body, CHECKPOINT_AT - timedelta(hours=1) + timedelta(seconds=number % 3000))
-    if fault in ("hidden", "uncommitted"):
-        return []
-    old = CHECKPOINT_AT - timedelta(minutes=1)
-    entered = size + (9 if fault == "metastore_stale" else 0)
-    etag = hashlib.md5(body).hexdigest()
-    return [s3guard.file(BUCKET, key, entered, mod_time=old, last_updated=old, etag=etag)]
-
-
-def _commit(s3: Any, table: str, numbers: list[int]) -> None:
-    for version in range(COMMITS):
-        adds = [_add(table, number) for number in numbers[version::COMMITS]]
-        born = [delta_lake.protocol(), delta_lake.metadata("dt", schema=_SCHEMA)] if version == 0 else []
-        lines = [json.dumps(action) for action in (delta_lake.info(), *born, *adds)]
-        at = CHECKPOINT_AT - timedelta(days=2) if version == 0 else CHECKPOINT_AT + timedelta(hours=version)
-        key = f"warehouse/{table}/_delta_log/{version:020}.json"
-        server.put(s3, key, "\n".join(lines).encode() + b"\n", at)
-
-
-def _add(table: str, number: int) -> dict[str, Any]:
-    path = _key(table, number).removeprefix(f"warehouse/{table}/")
-    values = {"dt": _day(number).removeprefix("dt=")}
-    return delta_lake.add(path, partitionValues=values, size=_size(number))
-
-
-def _size(number: int) -> int:
+def size_of(number: int) -> int:
+    """The size that a file's writer recorded, in bytes."""
     return 150 + number % 400
 
 
-def _day(number: int) -> str:
+def day(number: int) -> str:
+    """The partition that a file lies in."""
     return f"dt=2026-09-{number % 20 + 1:02d}"
 
 
-def _key(table: str, number: int) -> str:
+def key_of(table: str, number: int) -> str:
+    """The key of a file."""
     name = uuid.UUID(hashlib.md5(f"{table}:{number}".encode()).hexdigest())
-    return f"warehouse/{table}/{_day(number)}/part-{number:05d}-{name}.c000.snappy.parquet"
+    return f"warehouse/{table}/{day(number)}/part-{number:05d}-{name}.c000.snappy.parquet"
 
 
-_SCHEMA = '{"type":"struct","fields":[{"name":"dt","type":"string","nullable":true,"metadata":{}}]}'
+SCHEMA = '{"type":"struct","fields":[{"name":"dt","type":"string","nullable":true,"metadata":{}}]}'

@@ -74,7 +74,9 @@ def _shares(spec: Spec) -> list[int]:
     """Files by table."""
     large = spec.files * 2 // 5 if spec.is_real and spec.tables > 1 else spec.files // spec.tables
     others = spec.tables - 1
-    rest = [(spec.files - large) * (n + 1) // others - (spec.files - large) * n // others for n in range(others)]
+    rest = [
+        (spec.files - large) * (n + 1) // others - (spec.files - large) * n // others for n in range(others)
+    ]
     return [large, *rest]
 
 
@@ -131,7 +133,9 @@ _COMMIT = """CASE WHEN n >= recent THEN CASE WHEN m > 0 THEN m - r + (n - recent
 
 def _path(number: str, k: str, what: str = "file") -> str:
     uuid = f"CAST(CAST(digest('{what}', {number}) AS UUID) AS VARCHAR)"
-    return f"place || '/part-' || lpad(CAST({k} AS VARCHAR), 5, '0') || '-' || {uuid} || '.c000.snappy.parquet'"
+    return (
+        f"place || '/part-' || lpad(CAST({k} AS VARCHAR), 5, '0') || '-' || {uuid} || '.c000.snappy.parquet'"
+    )
 
 
 def _at(time: datetime) -> str:
@@ -216,7 +220,9 @@ def entries(hours: str) -> str:
     parent = f"'/{BUCKET}/' || root || '/' || place"
     file = _item(parent, "key", size, etag)
     stone = f"SELECT {_tombstone(parent)} AS line FROM ({_GONE.format(files(hours))}) WHERE is_real()"
-    return f"SELECT {file} AS line FROM ({files(hours)}) WHERE fault IS DISTINCT FROM 'hidden' UNION ALL {stone}"
+    return (
+        f"SELECT {file} AS line FROM ({files(hours)}) WHERE fault IS DISTINCT FROM 'hidden' UNION ALL {stone}"
+    )
 
 
 def extra_entries(*, second: bool) -> str:
@@ -227,7 +233,10 @@ def extra_entries(*, second: bool) -> str:
         [
             f"SELECT '/{BUCKET}' AS parent, 'warehouse' AS child",
             f"SELECT '/{BUCKET}/warehouse', name FROM tables",
-            *(f"SELECT '/{BUCKET}/' || root, split_part(place, '/', 1) FROM ({rows})" for rows in _placed(second)),
+            *(
+                f"SELECT '/{BUCKET}/' || root, split_part(place, '/', 1) FROM ({rows})"
+                for rows in _placed(second)
+            ),
             *(
                 f"SELECT '/{BUCKET}/' || root || '/' || split_part(place, '/', 1), split_part(place, '/', 2) FROM ({rows})"
                 for rows in _placed(second)

@@ -61,9 +61,9 @@ def _main(arguments: Sequence[str]) -> None:
         s3 = clients.s3(BUCKET)
         s3.create_bucket(Bucket=BUCKET)
         if arguments[0] == "--live":
-            from tests.bench import live
+            from tests.bench import live_objects
 
-            live.load(s3, clients, int(arguments[1]))
+            live_objects.load(s3, clients, int(arguments[1]))
         else:
             _load(s3, [Path(name) for name in arguments])
         print(endpoint.endpoint, flush=True)  # noqa: T201 - what `serving` waits for

@@ -27,9 +27,7 @@ def shared(parts: Sequence[Part], stages: Sequence[Stage], shares: int) -> Share
         for stage in stages:
             _take(answers, chunks)
             held = _by_share(chunks)
-            chunks = [
-                chunk for share in sorted(held) for chunk in run_stage(con, stage, held[share], shares)
-            ]
+            chunks = [chunk for share in sorted(held) for chunk in run_stage(con, stage, held[share], shares)]
         _take(answers, chunks)
     return Shared({kind: pa.Table.from_batches(batches) for kind, batches in answers.items()}, filled)
 

@@ -111,6 +111,13 @@ def test_a_listing_is_done_within_its_cut_and_not_done_again(clients: Clients, a
     assert cut.margin == timedelta(0)
 
 
+def test_the_margin_of_a_listing_may_be_set(clients: Clients, tmp_path: Path) -> None:
+    source = Listing(kind="listing", location=Location.parse(str(tmp_path)), margin=timedelta(minutes=10))
+    cut = reader.read(source, context(clients, datetime.now(UTC)), "listing 1").info.cut
+    assert cut is not None
+    assert cut.margin == timedelta(minutes=10)
+
+
 def test_a_listing_of_many_pages_and_folders_is_whole(
     clients: Clients, aws: Aws, bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -65,6 +65,16 @@ def test_the_newest_complete_export_up_to_as_of_is_read(read: Callable[..., Entr
     assert entries.info.identity.startswith(f"0{round((AT - 3 * DAY).timestamp() * 1000)}-a1b2c3d4 md5:")
 
 
+@pytest.mark.parametrize("margin", [timedelta(0), HOUR])
+def test_the_margin_of_an_export_may_be_set(
+    read: Callable[..., Entries], tmp_path: Path, margin: timedelta
+) -> None:
+    built.export(built.into(tmp_path), items("x"), at=AT - HOUR)
+    cut = read(tmp_path, margin=margin).info.cut
+    assert cut is not None
+    assert cut.margin == margin
+
+
 def test_exports_of_other_tables_are_passed_over(read: Callable[..., Entries], tmp_path: Path) -> None:
     built.export(built.into(tmp_path), items("ours"), at=AT - DAY, table="ours")
     built.export(built.into(tmp_path), items("theirs"), at=AT - HOUR, table="theirs")

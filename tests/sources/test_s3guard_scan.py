@@ -34,6 +34,14 @@ def test_the_cut_is_the_time_of_the_reading_and_the_rows_stay_as_read(clients: C
     assert [row["key"] for row in rows_of(read)] == ["x"]
 
 
+def test_the_margin_of_a_scan_may_be_set(clients: Clients, aws: Aws) -> None:
+    built.create_table(aws.dynamodb, "margin-table", [built.file("b", "x", mod_time=OLD)])
+    source = S3Guard(kind="s3guard", table="margin-table", s3=options(clients), margin=timedelta(minutes=2))
+    cut = s3guard.read(source, context(clients), "m").info.cut
+    assert cut is not None
+    assert cut.margin == timedelta(minutes=2)
+
+
 def test_every_page_of_every_segment_is_read(clients: Clients, aws: Aws) -> None:
     """Answers end at 1 MB, so long values make many pages; folders are hash keys, so segments differ."""
     pad = "e" * 30_000

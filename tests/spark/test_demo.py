@@ -1,31 +1,36 @@
-"""The demo: whatever is broken in a lake that Spark and others wrote, the audit finds it, and nothing else."""
+"""The demo: whatever is broken in a lake that Spark and others wrote, the audit finds it, and nothing else.
+
+Each lake is audited in this process and on Spark, with equal rows.
+"""
 
 import copy
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
-from lakeaudit.config.load import load_lake
+from lakeaudit.config import Lake, load_lake
 from lakeaudit.demo import MOST_FAULTS, USUAL_FAULTS, run, scenario
-from lakeaudit.demo.compare import Comparison
+from lakeaudit.demo.compare import Comparison, compare, read_run
 from lakeaudit.demo.server import INVENTORIES, LAKE, Server, forget
 from lakeaudit.errors import BadInput
+from lakeaudit.pipeline.run_outcome import Outcome
 from lakeaudit.runtime.aws import Endpoint, delta_rs_options
 from lakeaudit.runtime.progress import SilentProgress
+from tests.builders.audits import audited, results_of
+from tests.builders.both_ways import audited_both_ways
 from tests.builders.writer import BusyWriter
 
 QUIET = SilentProgress()
-QUICK, SOAK = 2, 20
+QUICK, SOAK = 1, 20
 """How many seeds are drawn in `make test` beside that of the whole command, and in the soak."""
-
-Audit = Callable[..., Comparison]
 
 TICKS = "lakehouse/ticks"
 """A table that the breaker does not know of, with the waits of a real lake, only shorter."""
@@ -40,16 +45,33 @@ WITH_TICKS = f"""tables:
 
 @dataclass(frozen=True)
 class Told:
-    """What the whole command left, and how to have its lake broken anew and audited again."""
+    """What the whole command left, and its healthy lake, which is brought back at will."""
 
     folder: Path
     code: int
-    audit: Audit
+    server: Server
+    restore: Callable[[], None]
+    folders: pytest.TempPathFactory
+
+    def lake_file(self, tables: str = "tables:\n") -> Path:
+        """The file of the lake, which is healthy again, with results of its own."""
+        self.restore()
+        folder = self.folders.mktemp("demo")
+        file = scenario.write_lake_file(folder / scenario.LAKE_FILE, folder / "results", self.server)
+        file.write_text(file.read_text().replace("tables:\n", tables))
+        return file
+
+    def audited(self, draw: scenario.Draw, audit: Callable[[Lake], Outcome]) -> Comparison:
+        """The lake broken anew and audited."""
+        lake = load_lake(self.lake_file(), {})
+        made = scenario.damage(self.server.clients, draw, QUIET)
+        assert len(made) == draw.faults
+        return compare(made, *read_run(results_of(lake), audit(lake).run_id))
 
 
 @pytest.fixture(scope="module")
 def told(spark: SparkSession, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
-    """The whole command, in this process's session and on its server, whose healthy lake is brought back at will."""
+    """The whole command, in this process's session and on its server."""
     from moto.s3.models import FakeKey
 
     server, restored, play = Server(s3), [], scenario.play
@@ -59,20 +81,6 @@ def told(spark: SparkSession, s3: Endpoint, tmp_path_factory: pytest.TempPathFac
         restored.append(remembered())
         return play(*given)
 
-    def again(
-        draw: scenario.Draw,
-        meanwhile: AbstractContextManager[object] | None = None,
-        tables: str = "tables:\n",
-    ) -> Comparison:
-        restored[0]()
-        folder = tmp_path_factory.mktemp("demo")
-        file = scenario.write_lake_file(folder / scenario.LAKE_FILE, folder / "results", server)
-        file.write_text(file.read_text().replace("tables:\n", tables))
-        with meanwhile or nullcontext():
-            made = scenario.damage(server.clients, draw, QUIET)
-            assert len(made) == draw.faults
-            return scenario.judge(spark, load_lake(file, {}), made, draw, QUIET).comparison
-
     with pytest.MonkeyPatch.context() as patch:
         # what is brought back for the next draw must not have been closed with its last version
         patch.setattr(FakeKey, "dispose", lambda *_, **__: None)
@@ -80,7 +88,8 @@ def told(spark: SparkSession, s3: Endpoint, tmp_path_factory: pytest.TempPathFac
         patch.setattr(scenario, "play", remember_and_play)
         patch.setattr(SparkSession, "stop", lambda _: None)
         folder = tmp_path_factory.mktemp("told") / "lake"
-        yield Told(folder, run(folder, seed=None, faults=None, progress=QUIET), again)
+        code = run(folder, seed=None, faults=None, progress=QUIET)
+        yield Told(folder, code, server, restored[0], tmp_path_factory)
     forget()
 
 
@@ -135,26 +144,33 @@ def _look_at(folder: Path) -> None:
 @pytest.mark.parametrize(
     "_number", [*range(QUICK), *(pytest.param(n, marks=pytest.mark.soak) for n in range(QUICK, QUICK + SOAK))]
 )
-def test_what_was_broken_is_found_and_nothing_else(told: Told, _number: int) -> None:
+def test_what_was_broken_is_found_both_ways_and_nothing_else(
+    told: Told, spark: SparkSession, _number: int
+) -> None:
     draw = scenario.Draw.of(None, None)
     print(f"lakeaudit demo --seed {draw.seed}")  # noqa: T201 - to repeat it
-    comparison = told.audit(draw)
+    comparison = told.audited(draw, partial(audited_both_ways, spark=spark))
     assert [difference.words for difference in comparison.differences] == []
     assert len(comparison.faults) >= USUAL_FAULTS[0]
 
 
 @pytest.mark.timeout(600)
 def test_a_healthy_lake_has_no_finding_at_all(told: Told) -> None:
-    assert [difference.words for difference in told.audit(scenario.Draw.of(1, 0)).differences] == []
+    comparison = told.audited(scenario.Draw.of(1, 0), audited)
+    assert [difference.words for difference in comparison.differences] == []
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(600)
-def test_a_writer_at_work_during_the_audit_disturbs_nothing(told: Told, s3: Endpoint) -> None:
+def test_a_writer_at_work_during_the_audit_disturbs_nothing(
+    told: Told, spark: SparkSession, s3: Endpoint
+) -> None:
     draw = scenario.Draw.of(None, None)
     print(f"lakeaudit demo --seed {draw.seed}")  # noqa: T201 - to repeat it
-    writer = BusyWriter(f"s3://{LAKE}/{TICKS}", delta_rs_options(s3, LAKE))
-    comparison = told.audit(draw, writer, WITH_TICKS)
+    lake = load_lake(told.lake_file(WITH_TICKS), {})
+    with BusyWriter(f"s3://{LAKE}/{TICKS}", delta_rs_options(s3, LAKE)) as writer:
+        made = scenario.damage(told.server.clients, draw, QUIET)
+        comparison = scenario.judge(spark, lake, made, draw, QUIET).comparison
     assert [difference.words for difference in comparison.differences] == []
     assert writer.rounds > 3
 

@@ -7,19 +7,25 @@ and then each loss is named.
 import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from deltalake import DeltaTable
-from pyspark.sql import Row, SparkSession
+from pyspark.sql import SparkSession
 
 from lakeaudit.config import Lake, load_lake
 from lakeaudit.evidence.manifest import delta
 from lakeaudit.evidence.protocol import Claims, Context
+from lakeaudit.pipeline.engine import InProcessEngine
 from lakeaudit.pipeline.run_outcome import Outcome
 from lakeaudit.runtime.aws import Clients
-from tests.builders.audits import audited, results_of
-from tests.builders.delta_lake import table
+from tests.builders.audits import results_of
+from tests.builders.both_ways import audited_both_ways
+from tests.builders.delta_lake import claims_and_holes, table
 from tests.builders.real_lake import AWKWARD, TABLES, write_all
+
+Read = tuple[Claims, list[SimpleNamespace]]
+"""What the reader gives, and its claims as they fold."""
 
 LONG_JOB = "rs_plain"
 """Its data files are made older than their commits by a day, as a job longer than the grace leaves them."""
@@ -36,17 +42,17 @@ def home(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def read(spark: SparkSession, home: Path) -> tuple[Claims, list[Row]]:
+def read(home: Path) -> Read:
     now = datetime.now(UTC)
     tables = [table(name, home / name) for name in TABLES]
-    claims = delta.read(tables, Context(spark, Clients(), now, now, live=True), "manifest:delta")
-    return claims, claims.frame.collect()
+    claims = delta.read(tables, Context(InProcessEngine(), Clients(), now, now, live=True), "manifest:delta")
+    rows, late = claims_and_holes(claims)
+    assert late == []
+    return claims, [SimpleNamespace(**row) for row in rows]
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_live_files_are_those_the_table_reads(
-    name: str, read: tuple[Claims, list[Row]], spark: SparkSession, home: Path
-) -> None:
+def test_live_files_are_those_the_table_reads(name: str, read: Read, spark: SparkSession, home: Path) -> None:
     claims, rows = read
     live = [row for row in rows if row.table_name == name and row.state == "live"]
     data = {f"/{row.key}" for row in live if row.category == "data"}
@@ -60,7 +66,7 @@ def test_live_files_are_those_the_table_reads(
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_what_vacuum_left_is_known(name: str, read: tuple[Claims, list[Row]], home: Path) -> None:
+def test_what_vacuum_left_is_known(name: str, read: Read, home: Path) -> None:
     """Every data and vector file of the folder is claimed, and what is claimed as history is there or explained."""
     _, rows = read
     claimed = {f"/{row.key}": row for row in rows if row.table_name == name}
@@ -73,7 +79,7 @@ def test_what_vacuum_left_is_known(name: str, read: tuple[Claims, list[Row]], ho
     assert all(row.explained for row in absent.values())
 
 
-def test_sizes_are_those_of_the_files(read: tuple[Claims, list[Row]]) -> None:
+def test_sizes_are_those_of_the_files(read: Read) -> None:
     _, rows = read
     known = [row for row in rows if row.size is not None and Path(f"/{row.key}").exists()]
     assert len(known) > len(AWKWARD)
@@ -81,13 +87,13 @@ def test_sizes_are_those_of_the_files(read: tuple[Claims, list[Row]]) -> None:
 
 
 @pytest.mark.parametrize("name", ["awkward", "clone", "rs_awkward"])
-def test_partition_values_are_as_they_were_meant(name: str, read: tuple[Claims, list[Row]]) -> None:
+def test_partition_values_are_as_they_were_meant(name: str, read: Read) -> None:
     _, rows = read
     found = {row.partition_path for row in rows if row.table_name == name}
     assert found == {f"p={value or '__HIVE_DEFAULT_PARTITION__'}" for value in AWKWARD}
 
 
-def test_partition_columns_have_their_own_names(read: tuple[Claims, list[Row]]) -> None:
+def test_partition_columns_have_their_own_names(read: Read) -> None:
     _, rows = read
     assert {row.partition_path for row in rows if row.table_name == "mapped"} == {
         "the day=v 0",
@@ -95,26 +101,26 @@ def test_partition_columns_have_their_own_names(read: tuple[Claims, list[Row]]) 
     }
 
 
-def test_a_clone_does_not_own_what_it_lists(read: tuple[Claims, list[Row]]) -> None:
+def test_a_clone_does_not_own_what_it_lists(read: Read) -> None:
     _, rows = read
     assert {row.own_root for row in rows if row.table_name == "clone"} == {False}
     assert {row.own_root for row in rows if row.table_name == "awkward"} == {True}
 
 
-def test_categories_of_a_real_table(read: tuple[Claims, list[Row]]) -> None:
+def test_categories_of_a_real_table(read: Read) -> None:
     _, rows = read
     found = {(row.category, row.state) for row in rows if row.table_name == "vectors"}
     assert found == {("data", "live"), ("deletes", "live"), ("deletes", "history")}
     assert "changes" in {row.category for row in rows if row.table_name == "rewritten"}
 
 
-def test_rows_of_a_file_are_counted_with_its_deleted_ones(read: tuple[Claims, list[Row]]) -> None:
+def test_rows_of_a_file_are_counted_with_its_deleted_ones(read: Read) -> None:
     _, rows = read
     live = [row for row in rows if row.table_name == "vectors" and row.category == "data"]
     assert sum(row.records for row in live) == 40
 
 
-def test_claims_are_dated_by_their_commit(read: tuple[Claims, list[Row]], home: Path) -> None:
+def test_claims_are_dated_by_their_commit(read: Read, home: Path) -> None:
     claims, rows = read
     written = datetime.fromtimestamp((home / "vectors/_delta_log" / f"{0:020}.json").stat().st_mtime, UTC)
     dated = {
@@ -156,7 +162,7 @@ def victims(spark: SparkSession, home: Path) -> dict[str, Path]:
 def test_a_healthy_lake_is_quiet_and_decided_then_every_loss_is_named(
     spark: SparkSession, lake: Lake, home: Path, victims: dict[str, Path]
 ) -> None:
-    healthy = audited(spark, lake)
+    healthy = audited_both_ways(lake, spark)
     assert loud(lake, healthy) == []
     assert healthy.exit_code == 0
     shares = {
@@ -170,7 +176,7 @@ def test_a_healthy_lake_is_quiet_and_decided_then_every_loss_is_named(
         victim.unlink()
     lost = [(name, "dropped", str(victim)[1:]) for name, victim in victims.items()]
     lost.append(("clone", "dropped", str(victims["awkward"])[1:]))
-    assert loud(lake, audited(spark, lake)) == sorted(lost)
+    assert loud(lake, audited_both_ways(lake, spark)) == sorted(lost)
 
 
 def own_files(spark: SparkSession, home: Path, name: str) -> set[str]:

@@ -325,6 +325,32 @@ def test_every_default_is_the_contracts(tmp_path: Path) -> None:
     assert (lake.tables[0].manifests, lake.tables[0].complete, lake.warnings) == ((), False, ())
 
 
+SOURCES = (
+    ("inventories", "{kind: s3_inventory, location: s3://i%s}"),
+    ("inventories", "{kind: listing, location: s3://i%s}"),
+    ("metastores", "{kind: s3guard, table: abc%s}"),
+    ("metastores", "{kind: s3guard, export: s3://i%s}"),
+)
+
+
+@pytest.mark.parametrize(("block", "entry"), SOURCES)
+@pytest.mark.parametrize(
+    ("text", "margin"), [("", None), ("0s", timedelta(0)), ("90m", timedelta(minutes=90))]
+)
+def test_every_storage_and_metastore_source_takes_a_margin(
+    tmp_path: Path, block: str, entry: str, text: str, margin: timedelta | None
+) -> None:
+    lake = load(tmp_path, of(f"{block}: [{entry % (f', margin: {text}' if text else '')}]"))
+    (source,) = (*lake.inventories, *lake.metastores)
+    assert source.margin == margin
+
+
+@pytest.mark.parametrize(("block", "entry"), SOURCES)
+def test_a_margin_that_is_no_duration_is_refused(tmp_path: Path, block: str, entry: str) -> None:
+    (problem,) = problems(tmp_path, of(f"{block}: [{entry % ', margin: soon'}]"))
+    assert (problem.line, problem.what) == (4, f"{block}[0].margin: not a duration: 'soon'")
+
+
 def test_a_table_overrides_key_by_key(tmp_path: Path) -> None:
     text = """
 defaults: {grace: 2h, retention: 0s, confirm: {mode: none, rate: 7}}

@@ -48,6 +48,13 @@ class Kernel:
 def judge_keys(kernel: Kernel, con: Connection, rows: Kinds) -> Stage:
     """All rows of some keys: their verdicts, and what has to meet other keys."""
     matched = duck.hold(con, fired(con, pairs(con, rows, kernel.sources)))
+    candidates_of_content = _within(con, matched, kernel)
+    yield (
+        "same",
+        duplicates.same_content_candidates(con, candidates_of_content, kernel.sources, kernel.words.scope),
+    )
+    if "settled_keys" in rows:
+        matched = duck.hold(con, _unsettled(con, matched, rows["settled_keys"]))
     asked = _within(con, matched, kernel)
     known = rows.get("known", KNOWN.empty_table())
     yield "tallies", settled(con, asked, kernel.words, known)
@@ -61,20 +68,28 @@ def judge_keys(kernel: Kernel, con: Connection, rows: Kinds) -> Stage:
     yield "leftovers", leftover_row(con, duck.query(con, f"SELECT * FROM input WHERE {left}", input=judged))
     yield "removals", removals(con, matched)
     yield "claimed", claimed_of_sources(con, matched)
-    yield "same", duplicates.same_content_candidates(con, asked, kernel.sources, kernel.words.scope)
     if kernel.partitions:
         named = attach_label(con, matched, kernel.partitions, "partition_uri")
         yield "partitions", duck.query(con, "SELECT DISTINCT partition_uri FROM input", input=named)
     if kernel.metastores:
-        entries = rows.get("entries", ENTRY.empty_table())
+        entries = duck.relation(con, rows.get("entries", ENTRY.empty_table()))
+        if "settled_keys" in rows:
+            entries = _unsettled(con, entries, rows["settled_keys"])
         yield "etag_habits", metastore_tree.etag_habits(con, entries)
         yield "tree", metastore_tree.tree_rows(con, entries, matched, kernel.sources)
         yield "parents", metastore_tree.parent_rows(con, entries)
         yield "folders", metastore_tree.folder_rows(con, matched)
+        yield from ((kind, rows[kind]) for kind in ("folders", "siblings") if kind in rows)
 
 
 # leftovers rest on nothing that a second reading looks at
 _SETTLED = "(axis = 'leftover' OR (NOT suspected AND known_as IS NULL))"
+
+
+def _unsettled(con: Connection, rows: Rows, settled_keys: Rows) -> Relation:
+    """Without the keys that the screen has let go."""
+    sql = "SELECT input.* FROM input ANTI JOIN settled USING (bucket, key)"
+    return duck.query(con, sql, input=rows, settled=settled_keys)
 
 
 def judge_groups(kernel: Kernel, con: Connection, rows: Kinds) -> Stage:
@@ -86,17 +101,21 @@ def judge_groups(kernel: Kernel, con: Connection, rows: Kinds) -> Stage:
         yield "tallies", coverage.uncounted(con, judged)
         yield "copies", duck.query(con, "SELECT * FROM input WHERE outcome = 'finding'", input=judged)
     if "tree" in rows:
-        folders = rows.get("folders", _FOLDERS.empty_table())
+        folders = rows.get("folders", metastore_tree.FOLDERS.empty_table())
         yield "children", metastore_tree.with_folders(con, rows["tree"], folders)
-    if "parents" in rows:
-        yield "parents", rows["parents"]
+    yield from ((kind, rows[kind]) for kind in ("parents", "siblings") if kind in rows)
 
 
 def judge_children(kernel: Kernel, con: Connection, rows: Kinds) -> Stage:
     """All entries of some folders, with the folders' own entries."""
+    parents = rows.get("parents", _PARENTS.empty_table())
+    if "siblings" in rows:
+        of_siblings = metastore_tree.sibling_tallies(
+            con, rows["siblings"], parents, kernel.sources, kernel.words
+        )
+        yield "siblings_judged", of_siblings
     if "children" not in rows:
         return
-    parents = rows.get("parents", _PARENTS.empty_table())
     judged = metastore_tree.tree_verdicts(con, rows["children"], parents, kernel.sources, kernel.words)
     judged = duck.hold(con, _within(con, judged, kernel))
     finding = "outcome IN ('finding', 'ignored')"
@@ -105,9 +124,6 @@ def judge_children(kernel: Kernel, con: Connection, rows: Kinds) -> Stage:
     yield "tree_suspects", duck.query(con, f"SELECT * FROM input WHERE {finding}", input=judged)
 
 
-_FOLDERS = pa.schema(
-    [("bucket", pa.string()), ("key", pa.string()), ("keys_below", pa.bool_()), ("unentered", pa.bool_())]
-)
 _PARENTS = pa.schema(
     [
         *[("source", pa.string()), ("bucket", pa.string()), ("key", pa.string())],

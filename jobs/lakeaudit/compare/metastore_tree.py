@@ -15,6 +15,12 @@ from lakeaudit.compare.verdicts import Words, with_outcome
 from lakeaudit.keys import NOT_HADOOP
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
+from lakeaudit.schemas import PAIR
+
+FOLDERS = pa.schema(
+    [("bucket", pa.string()), ("key", pa.string()), ("keys_below", pa.bool_()), ("unentered", pa.bool_())]
+)
+"""Folders of stored objects, see `folder_rows`."""
 
 _PARENT = "regexp_replace({}, '/?[^/]*$', '')"
 # last_updated, 0 counts as long ago; absent: mod_time
@@ -70,6 +76,71 @@ def folder_rows(con: Connection, pairs: Rows) -> Relation:
         ) GROUP BY bucket, key
     """
     return duck.query(con, sql, input=pairs)
+
+
+def folders_of(con: Connection, versions: Rows) -> Relation:
+    """Every folder that has one of these current objects below it, as rows of `folder_rows`."""
+    sql = f"""
+        WITH direct AS (SELECT bucket, string_split({_PARENT.format("key")}, '/') AS parts FROM input GROUP BY ALL)
+        SELECT DISTINCT bucket, array_to_string(parts[1:step], '/') AS key, true AS keys_below, false AS unentered
+        FROM (SELECT bucket, parts, unnest(range(1, len(parts) + 1)) AS step FROM direct) WHERE parts <> ['']
+    """
+    return duck.query(con, sql, input=versions)
+
+
+def siblings(con: Connection, entries: Rows, sources: SourceFacts) -> Relation:
+    """File entries that are sound by themselves, by their folder: source, bucket, parent, owner, files, bytes."""
+    owned = attach_label(con, entries, sources.roots, "owner")
+    sql = f"""
+        SELECT source, e.bucket, {_rooted(sources)} AS parent, owner, count(*) AS files, CAST(sum(size) AS BIGINT) AS bytes
+        FROM e WHERE owner IS NOT NULL GROUP BY ALL
+    """
+    return duck.query(con, sql, e=owned)
+
+
+def sibling_tallies(
+    con: Connection, siblings: Rows, parents: Rows, sources: SourceFacts, words: Words
+) -> Relation:
+    """Siblings next to their parent's entry: their tallies, or `parent` where its state makes each of them a verdict.
+
+    Columns: judged_table, axis, outcome (null: the siblings have to be judged one by one), files, bytes, source, bucket,
+    parent.
+    """
+    sound = f"""parent_there AND NOT parent_is_tombstone AND NOT parent_is_file
+        AND coalesce(parent_touched_at + grace <= cuts.start - cuts.margin, true)"""
+    sql = f"""
+        SELECT s.owner AS judged_table, 'metastore_tree' AS axis,
+            CASE WHEN s.parent = '' OR coalesce({sound}, false) THEN 'consistent' END AS outcome,
+            files, bytes, s.source, s.bucket, s.parent
+        FROM siblings s
+        LEFT JOIN parents p ON s.source = p.source AND s.bucket = p.bucket AND s.parent = p.key
+        JOIN cuts ON cuts.source = s.source JOIN tables ON name = s.owner SEMI JOIN scope ON s.owner = scope_table
+    """
+    scope = pa.table({"scope_table": pa.array(words.scope, pa.string())})
+    return duck.query(
+        con,
+        sql,
+        siblings=siblings,
+        parents=parents,
+        cuts=sources.metastore_cuts,
+        tables=sources.tables,
+        scope=scope,
+    )
+
+
+def lost_siblings(con: Connection, entries: Rows, lost: pa.Table, sources: SourceFacts) -> Relation:
+    """Siblings of the folders `lost` (source, bucket, parent), to be judged one by one: rows of `with_folders`."""
+    tree = tree_rows(con, entries, PAIR.empty_table(), sources)
+    sql = "SELECT tree.* FROM tree SEMI JOIN lost USING (source, bucket, parent)"
+    return with_folders(con, duck.query(con, sql, tree=tree, lost=lost), FOLDERS.empty_table())
+
+
+def lost_folders(con: Connection, entries: Rows, lost: pa.Table) -> Relation:
+    """The own entries of the folders `lost`: rows of `parent_rows`."""
+    same = "e.source = lost.source AND e.bucket = lost.bucket AND e.key = lost.parent"
+    return parent_rows(
+        con, duck.query(con, f"SELECT e.* FROM e SEMI JOIN lost ON {same}", e=entries, lost=lost)
+    )
 
 
 def etag_habits(con: Connection, entries: Rows) -> Relation:

@@ -12,10 +12,13 @@ and judged on that alone.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from datetime import datetime
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
+from lakeaudit.compare import metastore_tree
 from lakeaudit.compare.facts import CLOCK_STEP, MD5_TEXT
 from lakeaudit.compare.match import SourceFacts
 from lakeaudit.compare.prefix_match import Places, attach_label
@@ -43,7 +46,8 @@ TABLE = pa.schema(
         ("sides", pa.int32()),  # that must speak of each of its keys; 0: its keys are never let go
         ("object_limit", pa.timestamp("us")),  # an object written later is too young for a verdict
         ("slack", pa.duration("us")),  # by which an object may be younger than its claim
-        ("min_duplicate_size", pa.int64()),
+        ("storage", pa.string()),  # the source that decides presence
+        ("store", pa.string()),  # the metadata store that answers, if one does
     ]
 )
 
@@ -54,7 +58,7 @@ class Screen:
 
     sources: SourceFacts
     tables: pa.Table
-    entry_limits: Mapping[str, object]
+    entry_limits: Mapping[str, datetime]
     traces: Mapping[str, Trace] = field(default_factory=dict)
 
     @property
@@ -64,7 +68,9 @@ class Screen:
         return {place: str(of_name[name]) for place, name in self.sources.roots.items()}
 
 
-def screen_of(sources: SourceFacts, facts: Sequence[TableFacts], scope: Iterable[str], traces: Mapping[str, Trace]) -> Screen:
+def screen_of(
+    sources: SourceFacts, facts: Sequence[TableFacts], scope: Iterable[str], traces: Mapping[str, Trace]
+) -> Screen:
     """The screen of a run whose tables are `facts`; tables out of `scope` are never let go, nor counted."""
     asked = set(scope)
     rows = [_table(number, fact, sources, fact.table.name in asked) for number, fact in enumerate(facts)]
@@ -72,21 +78,18 @@ def screen_of(sources: SourceFacts, facts: Sequence[TableFacts], scope: Iterable
 
 
 def _table(number: int, fact: TableFacts, sources: SourceFacts, in_scope: bool) -> tuple[object, ...]:
-    table, settings = fact.table, fact.table.settings
+    table, grace = fact.table, fact.table.settings.grace
+    slack = max(grace, CLOCK_STEP)
     storage = _one_label(table.location, sources.deciding, None)
     store = _one_label(table.location, sources.scopes, sources.everywhere)
     state_alone = len(table.manifests) == 1 and table.manifests[0].kind in STATE_KINDS
-    speaks = in_scope and state_alone and not fact.holed and storage is not None and store is not _MIXED
-    limit = None
-    sides = 0
-    if speaks and storage is not _MIXED:
-        edges = _edges(sources.storage_cuts)
-        limit, sides = edges[str(storage)], CLAIM + OBJECT
-        if store is not None:
-            sides += ENTRY
-            limit = min(limit, _edges(sources.metastore_cuts)[str(store)]) - settings.grace
-    slack = max(settings.grace, CLOCK_STEP)
-    return table.name, number, sides, limit, slack, settings.min_duplicate_size
+    if not (in_scope and state_alone) or fact.holed or storage in (None, _MIXED) or store == _MIXED:
+        return table.name, number, 0, None, slack, None, None
+    limit = _edges(sources.storage_cuts)[str(storage)]
+    if store is None:
+        return table.name, number, CLAIM + OBJECT, limit, slack, storage, None
+    limit = min(limit, _edges(sources.metastore_cuts)[store]) - grace
+    return table.name, number, CLAIM + OBJECT + ENTRY, limit, slack, storage, store
 
 
 _MIXED = "mixed"
@@ -101,11 +104,11 @@ def _one_label(location: Location, places: Places, everywhere: str | None) -> st
     return places[max(around, key=lambda place: place.depth)] if around else everywhere
 
 
-def _edges(cuts: pa.Table) -> dict[str, object]:
+def _edges(cuts: pa.Table) -> dict[str, datetime]:
     return {row["source"]: row["start"] - row["margin"] for row in cuts.to_pylist()}
 
 
-def _entry_limits(sources: SourceFacts, facts: Sequence[TableFacts]) -> dict[str, object]:
+def _entry_limits(sources: SourceFacts, facts: Sequence[TableFacts]) -> dict[str, datetime]:
     """By store the time up to which an entry may have been touched, whichever table it is about."""
     grace = max((fact.table.settings.grace for fact in facts), default=CLOCK_STEP)
     storage = list(_edges(sources.storage_cuts).values())
@@ -121,7 +124,10 @@ def traces(screen: Screen, con: Connection, kind: str, rows: Rows) -> Iterator[t
     """The traces of a part's rows, and for objects whose content is known what it is known by."""
     if kind == "versions":
         held = duck.table(_objects(screen, con, rows))
-        yield "contents", duck.query(con, "SELECT content, h FROM input WHERE content IS NOT NULL", input=held)
+        yield (
+            "contents",
+            duck.query(con, "SELECT content, h FROM input WHERE content IS NOT NULL", input=held),
+        )
         yield "traces", held.drop_columns(["content"])
     elif kind == "entries":
         yield "traces", _entries(screen, con, rows)
@@ -135,7 +141,9 @@ def _trace(side: int, plain: str, **given: str) -> str:
     """The columns of a trace; a plain one has attributes."""
     columns = {"owner": "INTEGER", "size": "BIGINT", "etag": "BIGINT", "time": "TIMESTAMP"}
     named = ", ".join(
-        f"CASE WHEN {plain} THEN CAST({given[name]} AS {kind}) END AS {name}" if name in given else f"CAST(NULL AS {kind}) AS {name}"
+        f"CASE WHEN {plain} THEN CAST({given[name]} AS {kind}) END AS {name}"
+        if name in given
+        else f"CAST(NULL AS {kind}) AS {name}"
         for name, kind in columns.items()
     )
     code = f"CASE WHEN coalesce({plain}, false) THEN {side} ELSE {OTHER} END"
@@ -153,30 +161,50 @@ def _objects(screen: Screen, con: Connection, rows: Rows) -> Relation:
         AND coalesce(encryption IN ('NONE', 'SSE-S3'), true)"""
     content = f"CASE WHEN is_latest AND {md5} THEN hash(etag, size) END"
     attributes = _trace(
-        OBJECT, plain, owner="owner", size="size", time="modified_at", etag=f"CASE WHEN etag IS NOT NULL THEN {_ETAG} END"
+        OBJECT,
+        plain,
+        owner="owner",
+        size="size",
+        time="modified_at",
+        etag=f"CASE WHEN etag IS NOT NULL THEN {_ETAG} END",
     )
     read = duck.query(con, "SELECT * FROM input WHERE reject IS NULL", input=rows)
-    placed = attach_label(con, attach_label(con, read, screen.sources.deciding, "decides"), screen.numbers, "owner")
-    return duck.query(con, f"SELECT {attributes}, {content} AS content FROM input WHERE decides = source", input=placed)
+    placed = attach_label(
+        con, attach_label(con, read, screen.sources.deciding, "decides"), screen.numbers, "owner"
+    )
+    return duck.query(
+        con, f"SELECT {attributes}, {content} AS content FROM input WHERE decides = source", input=placed
+    )
 
 
 def _entries(screen: Screen, con: Connection, rows: Rows) -> Relation:
     """Of the store that answers for the place: live file entries."""
-    limits = " ".join(f"WHEN {duck.literal(s)} THEN {duck.literal(at)}" for s, at in screen.entry_limits.items())
+    limits = " ".join(
+        f"WHEN {duck.literal(s)} THEN {duck.literal(at)}" for s, at in screen.entry_limits.items()
+    )
     touched = "coalesce(greatest(last_updated, mod_time), TIMESTAMP '1970-01-01')"
+    complete = (
+        "(mod_time IS NOT NULL OR last_updated IS NOT NULL) AND last_updated_given AND etag IS NOT NULL"
+    )
     plain = f"""(NOT tombstone AND NOT is_dir AND NOT expired AND size IS NOT NULL AND version_id IS NULL
-        AND {touched} <= CASE source {limits} END)"""
+        AND {complete} AND {touched} <= CASE source {limits} END)"""
     attributes = _trace(ENTRY, plain, size="size", etag=f"CASE WHEN etag IS NOT NULL THEN {_ETAG} END")
     read = duck.query(con, "SELECT * FROM input WHERE reject IS NULL", input=rows)
     placed = attach_label(con, read, screen.sources.scopes, "scope")
     everywhere = duck.literal(screen.sources.everywhere)
-    return duck.query(con, f"SELECT {attributes} FROM input WHERE coalesce(scope, {everywhere}) = source", input=placed)
+    return duck.query(
+        con, f"SELECT {attributes} FROM input WHERE coalesce(scope, {everywhere}) = source", input=placed
+    )
 
 
 def _claims(screen: Screen, con: Connection, claims: Rows) -> Relation:
-    attributes = _trace(CLAIM, "(plain AND size IS NOT NULL)", owner="number", size="input.size", time="claimed_at")
+    attributes = _trace(
+        CLAIM, "(plain AND size IS NOT NULL)", owner="number", size="input.size", time="claimed_at"
+    )
     tables = screen.tables.select(["name", "number"])
-    return duck.query(con, f"SELECT {attributes} FROM input JOIN tables ON table_name = name", input=claims, tables=tables)
+    return duck.query(
+        con, f"SELECT {attributes} FROM input JOIN tables ON table_name = name", input=claims, tables=tables
+    )
 
 
 def let_go(screen: Screen, con: Connection, rows: Mapping[str, Rows]) -> Iterator[tuple[str, Rows]]:
@@ -191,7 +219,9 @@ def let_go(screen: Screen, con: Connection, rows: Mapping[str, Rows]) -> Iterato
         yield "twins", duck.query(con, twins, input=held, many=duck.query(con, many, input=held))
     if "traces" in rows:
         keys = duck.hold(con, _keys(con, rows["traces"], screen.tables))
-        again = duck.hold(con, duck.query(con, f"SELECT DISTINCT {BUCKET} AS bucket FROM input WHERE NOT agree", input=keys))
+        again = duck.hold(
+            con, duck.query(con, f"SELECT DISTINCT {BUCKET} AS bucket FROM input WHERE NOT agree", input=keys)
+        )
         yield "buckets", again
         sums = f"""
             SELECT name, count(*) AS files, CAST(coalesce(sum(size), 0) AS BIGINT) AS bytes
@@ -209,19 +239,83 @@ def _keys(con: Connection, traces: Rows, tables: pa.Table) -> Relation:
                 min(etag) AS etag, max(etag) AS other_etag,
                 max(time) FILTER (side = {OBJECT}) AS modified, max(time) FILTER (side = {CLAIM}) AS claimed
             FROM traces GROUP BY h)
-        SELECT h, name, size, coalesce({_AGREE}, false) AS agree FROM met LEFT JOIN tables ON owner = number
+        SELECT h, name, size, coalesce({" AND ".join(AGREEMENT)}, false) AS agree
+        FROM met LEFT JOIN tables t ON owner = number
     """
     return duck.query(con, sql, traces=traces, tables=tables)
 
 
-_AGREE = " AND ".join((
-    "t_sides > 0",
-    "sides = t_sides",
-    "traces = bit_count(t_sides)",
+AGREEMENT = (
+    "t.sides > 0",
+    "met.sides = t.sides",
+    "traces = bit_count(t.sides)",
     "owner = other_owner",
     "size = other_size",
     "(etag IS NULL OR etag = other_etag)",
     "modified <= object_limit",
     "modified <= claimed + slack",
-)).replace("t_sides", "tables.sides").replace(" sides = ", " met.sides = ")  # fmt: skip
+)
 """What has to hold for a key to be let go, each a condition that a rule could ask."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Buckets that are read again: all of their keys (`again`), and those judged on their content alone (`twins`)."""
+
+    again: bytes
+    twins: bytes
+
+    def marks(self, buckets: pa.ChunkedArray | pa.Array) -> tuple[Any, Any]:
+        """(again, twins) for each bucket, as NumPy flags."""
+        numbers = np.asarray(buckets)
+        return _bits(self.again, numbers), _bits(self.twins, numbers)
+
+
+def bitmap(buckets: Iterable[Any]) -> bytes:
+    """The buckets, given as NumPy arrays, as a map of bits."""
+    flags = np.zeros(1 << BITS, dtype=bool)
+    for numbers in buckets:
+        flags[numbers] = True
+    return np.packbits(flags, bitorder="little").tobytes()
+
+
+def _bits(bits: bytes, numbers: Any) -> Any:
+    octets = np.frombuffer(bits, dtype=np.uint8)
+    return (octets[numbers >> 3] >> (numbers & 7).astype(np.uint8)) & 1 == 1
+
+
+def read_again(
+    screen: Screen, wanted: Wanted, metastores: bool, con: Connection, kind: str, batch: pa.RecordBatch
+) -> Iterator[tuple[str, Rows]]:
+    """Of a batch of rows those that have to be read again, and what of the others has to meet other keys.
+
+    Kinds beside the rows' own: `settled_keys` (bucket, key) are let go and judged on their content alone; `folders` and
+    `siblings` stand for let-go objects and entries where metadata stores have a tree.
+    """
+    if kind not in ("versions", "entries", "steps", "events", "known"):
+        yield kind, batch
+        return
+    hashed = f"SELECT {BUCKET} AS bucket FROM (SELECT hash(bucket, key) AS h FROM input)"
+    again, twins = wanted.marks(duck.table(duck.query(con, hashed, input=batch))["bucket"])
+    yield kind, batch.filter(pa.array(again | twins))
+    twins_alone = batch.filter(pa.array(twins & ~again))
+    if twins_alone.num_rows:
+        yield "settled_keys", twins_alone.select(["bucket", "key"])
+    if metastores and kind in ("versions", "entries"):
+        rest = batch.filter(pa.array(~again))
+        if rest.num_rows and kind == "versions":
+            yield "folders", metastore_tree.folders_of(con, rest)
+        elif rest.num_rows:
+            yield "siblings", metastore_tree.siblings(con, rest, screen.sources)
+
+
+def read_siblings(
+    screen: Screen, wanted: Wanted, lost: pa.Table, con: Connection, kind: str, batch: pa.RecordBatch
+) -> Iterator[tuple[str, Rows]]:
+    """Of a batch of entries those let go whose folders are `lost`, and all entries of these folders themselves."""
+    if kind != "entries":
+        return
+    hashed = f"SELECT {BUCKET} AS bucket FROM (SELECT hash(bucket, key) AS h FROM input)"
+    again, _ = wanted.marks(duck.table(duck.query(con, hashed, input=batch))["bucket"])
+    yield "parents", metastore_tree.lost_folders(con, batch, lost)
+    yield "children", metastore_tree.lost_siblings(con, batch.filter(pa.array(~again)), lost, screen.sources)

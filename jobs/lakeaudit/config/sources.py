@@ -62,6 +62,8 @@ class Listing(Source):
 
     kind: Literal["listing"]
     location: Place
+    margin: Duration | None = None
+    """None: no margin, since the time of a listing is known."""
 
 
 def _word_or_prefixes(value: object) -> str:
@@ -86,6 +88,8 @@ class S3Guard(Source, json_schema_extra={"anyOf": [{"required": ["table"]}, {"re
     authoritative: Authoritative = "none"
     ttl: Ttl = Field(default=timedelta(minutes=15), json_schema_extra={"default": "15m"})
     """None (written `none`): entries do not expire, as with Hadoop 3.0 to 3.2."""
+    margin: Duration | None = None
+    """None: no margin for a scan, one minute for an export."""
 
     @property
     def name(self) -> str:

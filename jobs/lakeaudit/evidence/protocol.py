@@ -10,7 +10,7 @@ delivers with `Hole`s, known before or after its parts were read.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from pyarrow import RecordBatch
 
@@ -203,7 +203,8 @@ Fold = Callable[[Connection, Mapping[str, Rows]], Relation]
 class Claims:
     """The manifests of many tables, read together: `rows` of the format's own kinds, and how they fold to claims.
 
-    `fold` travels to the tasks, so it carries the tables' constants as plain data.
+    `fold` travels to the tasks, so it carries the tables' constants as plain data; so do `traces`, which say by kind of row
+    what one row alone claims (see `compare.screen`). `hole_of` tells of a NOTE row what it hides; None: nothing.
     """
 
     info: SourceInfo
@@ -212,6 +213,8 @@ class Claims:
     states: Mapping[str, TableState]
     holes: tuple[Hole, ...] = ()
     warnings: tuple[str, ...] = ()
+    traces: Mapping[str, Callable[[Connection, Rows], Relation]] = field(default_factory=dict)
+    hole_of: Callable[[Mapping[str, Any]], Hole | None] | None = None
 
 
 @dataclass(frozen=True)

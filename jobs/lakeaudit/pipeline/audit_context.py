@@ -1,7 +1,7 @@
 """What every step of judging one run needs."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import pyarrow as pa
@@ -13,7 +13,7 @@ from lakeaudit.compare.kernel import Kernel
 from lakeaudit.compare.match import SourceFacts
 from lakeaudit.compare.table_facts import TableFacts, table_facts
 from lakeaudit.config import Lake, Table
-from lakeaudit.evidence.protocol import Context
+from lakeaudit.evidence.protocol import Context, Hole
 from lakeaudit.ledger.load_open import Memory
 from lakeaudit.pipeline import live_check
 from lakeaudit.pipeline.partitions import Partitions, uris
@@ -37,6 +37,14 @@ class AuditContext:
 
     def __post_init__(self) -> None:
         self.facts = table_facts(self.lake.tables, self.observed.evidence.claims)
+
+    def lose(self, holes: Sequence[Hole]) -> None:
+        """Take holes into account that were found while rows were read: what followed from the tables' logs is stale."""
+        self.observed = replace(self.observed, holes=(*self.observed.holes, *holes))
+        of_table = {fact.table.name: [h for h in holes if h.table == fact.table.name] for fact in self.facts}
+        self.facts = [replace(fact, holes=(*fact.holes, *of_table[fact.table.name])) for fact in self.facts]
+        for name in ("sources", "kernel"):
+            self.__dict__.pop(name, None)
 
     @cached_property
     def sources(self) -> SourceFacts:

@@ -7,37 +7,59 @@ cluster is `spark_engine`; both run the same functions.
 
 import tempfile
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from functools import partial
+from typing import Any, Protocol, TypeVar, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeaudit.evidence.protocol import Kept, Part
+from lakeaudit.compare.screen import BUCKET
+from lakeaudit.evidence.protocol import Batches, Kept, Part
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Rows
 
 T = TypeVar("T")
 R = TypeVar("R")
 
-KEY = ("bucket", "key")
-ROUTES: Mapping[str, tuple[str, ...]] = {
+KEY = "hash(bucket, key) >> 32"
+ROUTES: Mapping[str, str] = {
     "versions": KEY,
     "entries": KEY,
     "steps": KEY,
     "events": KEY,
     "known": KEY,
-    "acts": (),
-    "same": ("judged_table", "place", "size", "content"),
+    "settled_keys": KEY,
+    "acts": "",
+    "same": "hash(judged_table, place, size, content) >> 32",
     "tree": KEY,
     "folders": KEY,
     "parents": KEY,
-    "children": ("bucket", "parent"),
+    "children": "hash(bucket, parent) >> 32",
+    "siblings": "hash(bucket, parent) >> 32",
+    "traces": BUCKET,
+    "contents": "content >> 32",
 }
-"""By kind of row the columns it meets others on; none: every share gets it. A kind that is not here is an answer."""
+"""By kind of row what it meets others on, as SQL; "": every share gets it. A kind that is not here is an answer."""
+
+Project = Callable[[Connection, str, Rows], Iterator[tuple[str, Rows]]]
+"""What is made of a part's rows, before they are read: a narrow reading asks for few columns."""
+Select = Callable[[Connection, str, pa.RecordBatch], Iterator[tuple[str, Rows]]]
+"""What is made of sound rows once they were read."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How parts are read: whole, unless one of these is given."""
+
+    project: Project | None = None
+    select: Select | None = None
+
+
+WHOLE = Reading()
 
 Stage = Callable[[Connection, Mapping[str, pa.Table]], Iterator[tuple[str, Rows]]]
 """All rows of one share, by kind -> rows for the next stage, and answers."""
@@ -86,16 +108,53 @@ COUNTED = pa.schema(
 )
 
 
-def read_part(con: Connection, part: Part, shares: int) -> Iterator[Chunk]:
+def read_part(con: Connection, part: Part, shares: int, reading: Reading = WHOLE) -> Iterator[Chunk]:
     """The rows of a part, routed to `shares` shares (0: not yet); what it has to tell comes as answers."""
     counted = Counted()
     router = con.cursor()  # while a connection streams rows it takes no other query
-    for kind, rows in part.read(con):
-        for batch in _batches(con, rows):
+    batches = part.read(con)
+    for kind, rows in batches:
+        if reading.project:
+            yield from _projected(batches, con, router, kind, rows, shares, reading.project)
+            continue
+        for of_kind, batch in _drained(batches, con, kind, rows):
             sound = counted.sound(part.source, batch) if "reject" in batch.schema.names else batch
-            yield from routed(router, kind, sound, shares)
+            yield from selected(router, of_kind, sound, shares, reading)
     if counted.rows:
         yield from _answers("counted", counted.table())
+
+
+def selected(
+    router: Connection, kind: str, batch: pa.RecordBatch, shares: int, reading: Reading
+) -> Iterator[Chunk]:
+    """The chunks of one batch of sound rows."""
+    if reading.select is None or not batch.num_rows:
+        yield from routed(router, kind, batch, shares)
+        return
+    for of_kind, rows in reading.select(router, kind, batch):
+        for each in list(_batches(router, rows)):
+            yield from routed(router, of_kind, each, shares)
+
+
+def read_kept(con: Connection, chunk: Chunk, shares: int, reading: Reading = WHOLE) -> Iterator[Chunk]:
+    """The chunks of a batch that was read before; answers pass, but not twice."""
+    if chunk.kind not in ROUTES:
+        if not reading.project:
+            yield chunk
+    elif reading.project:
+        for kind, rows in reading.project(con, chunk.kind, chunk.batch):
+            for batch in list(_batches(con, rows)):
+                yield from routed(con, kind, batch, shares)
+    else:
+        yield from selected(con, chunk.kind, chunk.batch, shares, reading)
+
+
+def _projected(
+    part: Batches, con: Connection, router: Connection, kind: str, rows: Rows, shares: int, project: Project
+) -> Iterator[Chunk]:
+    for of_kind, projected in project(con, kind, rows):
+        for drained_kind, batch in _drained(part, con, of_kind, projected):
+            yield from routed(router, drained_kind, batch, shares)
 
 
 def run_stage(con: Connection, stage: Stage, tables: Mapping[str, pa.Table], shares: int) -> Iterator[Chunk]:
@@ -110,21 +169,19 @@ def routed(con: Connection, kind: str, batch: pa.RecordBatch, shares: int) -> It
     """The batch cut into one chunk for each share that it has rows of."""
     if not batch.num_rows:
         return
-    columns = ROUTES.get(kind)
-    if columns is None:
+    route = ROUTES.get(kind)
+    if route is None:
         yield Chunk(-1, kind, batch)
     elif shares <= 1:
         yield Chunk(0, kind, batch)
-    elif not columns:
+    elif not route:
         yield from (Chunk(share, kind, batch) for share in range(shares))
     else:
-        yield from _split(con, kind, batch, columns, shares)
+        yield from _split(con, kind, batch, route, shares)
 
 
-def _split(
-    con: Connection, kind: str, batch: pa.RecordBatch, columns: Sequence[str], shares: int
-) -> Iterator[Chunk]:
-    hashed = f"SELECT (hash({', '.join(columns)}) >> 32) % {shares} AS share FROM rows"
+def _split(con: Connection, kind: str, batch: pa.RecordBatch, route: str, shares: int) -> Iterator[Chunk]:
+    hashed = f"SELECT CAST(({route}) % {shares} AS INTEGER) AS share FROM rows"
     share = duck.table(duck.query(con, hashed, rows=batch)).column("share").combine_chunks()
     order = pc.sort_indices(share)
     sorted_shares, sorted_rows = share.take(order), batch.take(order)
@@ -136,6 +193,14 @@ def _split(
 
 def _answers(kind: str, rows: pa.Table) -> Iterator[Chunk]:
     yield from (Chunk(-1, kind, batch) for batch in rows.to_batches() if batch.num_rows)
+
+
+def _drained(part: Batches, con: Connection, kind: str, rows: Rows) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """The batches of rows that a part yielded; where their file proves to be broken, the part says what that means."""
+    try:
+        yield from ((kind, batch) for batch in _batches(con, rows))
+    except duck.DuckError as error:
+        yield from _drained(part, con, *cast("Generator[tuple[str, Rows], None, None]", part).throw(error))
 
 
 def _batches(con: Connection, rows: Rows) -> Iterator[pa.RecordBatch]:
@@ -183,7 +248,7 @@ class AuditEngine(Protocol):
     def parallelism(self) -> int: ...
     def map(self, function: Callable[[T], R], items: Sequence[T]) -> list[R]: ...
     def keep(self, parts: Sequence[Part]) -> Kept: ...
-    def run(self, rows: Sequence[Part | Kept], stages: Sequence[Stage]) -> Answers:
+    def run(self, rows: Sequence[Part | Kept], stages: Sequence[Stage], reading: Reading = WHOLE) -> Answers:
         """Read the parts, bring their rows together, and give the answers of parts and stages, by kind of row."""
         ...
 
@@ -222,11 +287,18 @@ class InProcessEngine:
             counts[chunk.kind] += chunk.batch.num_rows
         return KeptHere(chunks, notes, counts)
 
-    def run(self, rows: Sequence[Part | Kept], stages: Sequence[Stage]) -> Answers:
+    def run(self, rows: Sequence[Part | Kept], stages: Sequence[Stage], reading: Reading = WHOLE) -> Answers:
         """See `AuditEngine`."""
         parts = [each for each in rows if isinstance(each, Part)]
-        chunks = self._read(parts)
-        chunks += [chunk for each in rows if isinstance(each, KeptHere) for chunk in each.chunks]
+        chunks = self._read(parts, reading)
+        with task_connection() as con:
+            chunks += [
+                each
+                for kept in rows
+                if isinstance(kept, KeptHere)
+                for chunk in kept.chunks
+                for each in read_kept(con, chunk, 1, reading)
+            ]
         for stage in stages:
             yield from _answers_in(chunks)
             held: dict[str, list[pa.RecordBatch]] = defaultdict(list)
@@ -241,13 +313,14 @@ class InProcessEngine:
     def close(self) -> None:
         """Nothing is held."""
 
-    def _read(self, parts: Sequence[Part]) -> list[Chunk]:
-        return [chunk for chunks in self.map(self._read_whole, heaviest_first(parts)) for chunk in chunks]
+    def _read(self, parts: Sequence[Part], reading: Reading = WHOLE) -> list[Chunk]:
+        read = partial(self._read_one, reading)
+        return [chunk for chunks in self.map(read, heaviest_first(parts)) for chunk in chunks]
 
-    def _read_whole(self, part: Part) -> list[Chunk]:
+    def _read_one(self, reading: Reading, part: Part) -> list[Chunk]:
         chunks = []
         with task_connection() as con:
-            for chunk in read_part(con, part, 1):
+            for chunk in read_part(con, part, 1, reading):
                 chunks.append(chunk)
                 self._rows += chunk.batch.num_rows
                 if self._limit is not None and self._rows > self._limit:

@@ -15,10 +15,11 @@ from lakeaudit.compare.leftovers import unfinished_uploads
 from lakeaudit.compare.metastore_tree import judged_tree
 from lakeaudit.compare.prefix_match import attach_label
 from lakeaudit.compare.verdicts import with_outcome
-from lakeaudit.evidence.protocol import Batches, Hole, Part
+from lakeaudit.evidence.protocol import Batches, Hole, Kept, Part
 from lakeaudit.pipeline.audit_context import AuditContext
 from lakeaudit.pipeline.engine import Answers, AuditEngine
 from lakeaudit.pipeline.evidence_gaps import all_holes
+from lakeaudit.pipeline.narrow_reading import LetGo, lost_siblings, narrow_reading
 from lakeaudit.pipeline.partitions import uris
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation
@@ -26,6 +27,10 @@ from lakeaudit.schemas import ANSWERS
 
 Counts = Mapping[str, Mapping[str, Any]]
 """By source id: rows, rejected, sample."""
+
+
+Gathered = Mapping[str, Relation]
+"""Answers by kind, in tables of the driver's connection, which spills."""
 
 
 @dataclass(frozen=True)
@@ -47,28 +52,70 @@ class FirstReading:
 def first_reading(audit: AuditContext, engine: AuditEngine) -> FirstReading:
     """Everything read, matched and judged once."""
     con = audit.con
-    answers = gathered(con, engine.run([*audit.observed.rows(), *_known(audit)], audit.kernel.stages))
-    counts = _counts(answers)
+    rows = [*audit.observed.rows(), *_known(audit)]
+    gone = narrow_reading(audit, engine, rows)
+    answers = gathered(con, engine.run(rows, audit.kernel.stages, gone.reading))
     notes = _plain(answers, "notes")
+    if lost := _lost_logs(audit, notes):
+        audit.lose(lost)
+        return first_reading(audit, engine)
+    counts = _counts(answers)
     faults = _layout_faults(audit, notes)
     holes = all_holes((*audit.observed.holes, *faults), counts, [note for note in notes if note["reason"]])
+    siblings, answers = _siblings(audit, engine, rows, gone, answers)
     entries, of_entries = _entries(audit, answers, holed_sources(holes))
     uploads = duck.hold(con, _uploads(audit, answers))
     of_uploads = tallied(coverage.count_others(con, uploads, "s_size"))
     unfinished = duck.query(con, "SELECT * FROM input WHERE outcome = 'finding'", input=uploads)
     left = [answered(con, answers, "leftovers"), findings.leftover_row(con, unfinished)]
+    claimed = [
+        answered(con, answers, "claimed"),
+        duck.relation(con, duck.small(ANSWERS["claimed"], gone.claimed())),
+    ]
+    settled = coverage.tallies(_plain(answers, "tallies"))
     return FirstReading(
-        tallies=coverage.together(coverage.tallies(_plain(answers, "tallies")), of_entries, of_uploads),
+        tallies=coverage.together(settled, siblings, of_entries, of_uploads, gone.tallies()),
         suspects=answered(con, answers, "suspects"),
         leftovers=duck.hold(con, findings.union(con, left)),
         copies=answered(con, answers, "copies"),
         entries=entries,
-        claimed=answered(con, answers, "claimed"),
+        claimed=duck.hold(con, findings.union(con, claimed)),
         vacuums=assumed_vacuums(con, answered(con, answers, "removals")),
         counts=counts,
         holes=holes,
         partitions=frozenset(r["partition_uri"] for r in _plain(answers, "partitions") if r["partition_uri"]),
     )
+
+
+def _lost_logs(audit: AuditContext, notes: Sequence[Mapping[str, Any]]) -> list[Hole]:
+    """Logs that were lost while they were read: nobody knows what these tables list, so all has to be judged anew."""
+    found = [
+        hole
+        for read in audit.observed.evidence.claims
+        for note in notes
+        if read.hole_of and note["source"] == read.info.id and (hole := read.hole_of(note))
+    ]
+    return [hole for hole in found if hole not in audit.observed.holes]
+
+
+def _siblings(
+    audit: AuditContext, engine: AuditEngine, rows: Sequence[Part | Kept], gone: LetGo, answers: Gathered
+) -> tuple[Tallies, Gathered]:
+    """Tallies of let-go entries; those whose folder is at fault are judged one by one, into the answers about the tree."""
+    con = audit.con
+    judged = answered(con, answers, "siblings_judged")
+    sums = """
+        SELECT judged_table, axis, outcome, CAST(sum(files) AS BIGINT) AS files, CAST(sum(bytes) AS BIGINT) AS bytes,
+            CAST(0 AS BIGINT) AS unconfirmed, CAST(0 AS BIGINT) AS refuted
+        FROM input WHERE outcome IS NOT NULL GROUP BY judged_table, axis, outcome
+    """
+    at_fault = "SELECT DISTINCT source, bucket, parent FROM input WHERE outcome IS NULL"
+    lost = duck.table(duck.query(con, at_fault, input=judged))
+    if lost.num_rows:
+        more = gathered(con, lost_siblings(audit, engine, rows, gone, lost))
+        kinds = [kind for kind in ("tree_tallies", "tree_suspects") if kind in more]
+        answers = {**answers, **{k: findings.union(con, [answered(con, answers, k), more[k]]) for k in kinds}}
+    return tallied(duck.query(con, sums, input=judged)), answers
 
 
 def holed_sources(holes: Sequence[Hole]) -> frozenset[str]:
@@ -79,10 +126,6 @@ def holed_sources(holes: Sequence[Hole]) -> frozenset[str]:
 def tallied(rows: Relation) -> Tallies:
     """Small: tables x axes x outcomes."""
     return coverage.tallies(duck.rows_of(rows))
-
-
-Gathered = Mapping[str, Relation]
-"""Answers by kind, in tables of the driver's connection, which spills."""
 
 
 def gathered(con: Connection, answers: Answers) -> Gathered:
@@ -103,7 +146,7 @@ def _insert(con: Connection, tables: dict[str, str], kind: str, batches: Sequenc
     if kind in tables:
         rows.insert_into(tables[kind])
     else:
-        tables[kind] = f"answer_{kind}"
+        tables[kind] = duck.fresh_name()
         rows.create(tables[kind])
 
 

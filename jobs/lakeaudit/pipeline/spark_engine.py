@@ -21,13 +21,16 @@ from pyspark.sql import functions as F
 from lakeaudit.evidence.protocol import Kept, Part
 from lakeaudit.pipeline.engine import (
     ROUTES,
+    WHOLE,
+    Answers,
     Chunk,
     InProcessEngine,
     KeptHere,
+    Reading,
     Stage,
     heaviest_first,
+    read_kept,
     read_part,
-    routed,
     run_stage,
     task_connection,
 )
@@ -89,7 +92,7 @@ class SparkEngine:
         """See `evidence.protocol.Engine`."""
         if is_small(parts):
             return self._here.keep(parts)
-        frame = self._held(self._parts(parts).mapInArrow(partial(_read_parts, 0), _CHUNK))
+        frame = self._held(self._parts(parts).mapInArrow(partial(_read_parts, 0, WHOLE), _CHUNK))
         payload = F.when(F.col("kind") == "notes", F.col("payload")).alias("payload")
         chunks = frame.select("kind", "rows", F.length("payload").alias("size"), payload).collect()
         notes = [row for c in chunks if c["payload"] for b in _decoded(c["payload"]) for row in b.to_pylist()]
@@ -98,19 +101,21 @@ class SparkEngine:
             counts[chunk["kind"]] += chunk["rows"]
         return KeptOnSpark(frame, notes, counts, sum(chunk["size"] for chunk in chunks))
 
-    def run(
-        self, rows: Sequence[Part | Kept], stages: Sequence[Stage]
-    ) -> Iterator[tuple[str, pa.RecordBatch]]:
+    def run(self, rows: Sequence[Part | Kept], stages: Sequence[Stage], reading: Reading = WHOLE) -> Answers:
         """See `engine.AuditEngine`."""
         parts = [each for each in rows if isinstance(each, Part)]
         kept = [each for each in rows if isinstance(each, KeptOnSpark)]
         here = [each for each in rows if isinstance(each, KeptHere)]
         weight = sum(part.weight for part in parts) + sum(each.size for each in kept)
         shares = max(self.parallelism, weight // BYTES_A_SHARE)
-        frames = [self._parts(parts).mapInArrow(partial(_read_parts, shares), _CHUNK)] if parts else []
-        frames += [self._chunks(each.chunks, shares) for each in here if each.chunks]
+        frames = (
+            [self._parts(parts).mapInArrow(partial(_read_parts, shares, reading), _CHUNK)] if parts else []
+        )
+        frames += [self._chunks(each.chunks, shares, reading) for each in here if each.chunks]
         frames += [
-            each.frame.filter(F.col("kind") != "notes").mapInArrow(partial(_route_again, shares), _CHUNK)
+            each.frame.filter(F.col("kind") != "notes").mapInArrow(
+                partial(_route_again, shares, reading), _CHUNK
+            )
             for each in kept
         ]
         if not frames:
@@ -136,10 +141,10 @@ class SparkEngine:
         while self._kept:
             self._kept.pop().unpersist()
 
-    def _chunks(self, chunks: Sequence[Chunk], shares: int) -> DataFrame:
+    def _chunks(self, chunks: Sequence[Chunk], shares: int, reading: Reading) -> DataFrame:
         """Rows that this process has read, cut by share."""
         with task_connection() as con:
-            cut = (c for chunk in chunks for c in routed(con, chunk.kind, chunk.batch, shares))
+            cut = (c for chunk in chunks for c in read_kept(con, chunk, shares, reading))
             rows = [tuple(row.values()) for batch in _gathered(cut, shares) for row in batch.to_pylist()]
         return self._spark.createDataFrame(rows, _CHUNK)
 
@@ -172,19 +177,23 @@ def _balanced(parts: Sequence[Part], tasks: int) -> list[list[Part]]:
     return piles
 
 
-def _read_parts(shares: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _read_parts(shares: int, reading: Reading, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """On an executor: the rows of some parts, as chunks."""
     with task_connection() as con:
         pickled = (cell for batch in batches for cell in batch.column(0).to_pylist())
         parts = (part for cell in pickled for part in pickle.loads(cell))  # noqa: S301 - our own driver wrote it
-        yield from _gathered((chunk for part in parts for chunk in read_part(con, part, shares)), shares)
+        yield from _gathered(
+            (chunk for part in parts for chunk in read_part(con, part, shares, reading)), shares
+        )
 
 
-def _route_again(shares: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _route_again(
+    shares: int, reading: Reading, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
     """On an executor: rows that were kept, cut by share."""
     with task_connection() as con:
         kept = (chunk for batch in batches for chunk in _chunks(batch))
-        again = (c for chunk in kept for c in routed(con, chunk.kind, chunk.batch, shares))
+        again = (c for chunk in kept for c in read_kept(con, chunk, shares, reading))
         yield from _gathered(again, shares)
 
 

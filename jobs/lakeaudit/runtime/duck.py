@@ -54,9 +54,14 @@ def table(rows: Relation) -> pa.Table:
 
 def hold(con: Connection, rows: Rows) -> Relation:
     """The relation computed now and held by its connection, which may spill it: for what is read more than once."""
-    name = f"held_{next(_NUMBERS)}"
+    name = fresh_name()
     relation(con, rows).create(name)
     return con.table(name)
+
+
+def fresh_name() -> str:
+    """A name that no table of any connection has."""
+    return f"held_{next(_NUMBERS)}"
 
 
 _NUMBERS = count()

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from lakeaudit.config import Table
-from lakeaudit.evidence.manifest.delta import replay
+from lakeaudit.evidence.manifest.delta import paths, replay
 from lakeaudit.evidence.manifest.delta.lines import EPOCH
 from lakeaudit.evidence.manifest.delta.listing import list_logs
 from lakeaudit.evidence.manifest.delta.log import base_time, commit_times
@@ -26,6 +26,7 @@ from lakeaudit.evidence.manifest.delta.metadata import (
     understand,
     vacuum_retention,
 )
+from lakeaudit.evidence.manifest.delta.notes import hole_of
 from lakeaudit.evidence.manifest.delta.readings import Reading, Vacuum, read_commits, read_logs
 from lakeaudit.evidence.protocol import (
     Changes,
@@ -54,13 +55,16 @@ def read(tables: Sequence[Table], ctx: Context, source_id: str, clock: Clock = u
     metas, refusals = _metas(readings.tables)
     rows = [_table_row(r, metas[r.listed.name]) for r in readings.tables if r.listed.name in metas]
     states = {r.listed.name: _state(r, metas.get(r.listed.name), refusals) for r in readings.tables}
+    constants = duck.small(replay.TABLE, rows)
     return Claims(
         info=_info(source_id, tables, states, Cut(begun, clock()) if ctx.live else Cut(ctx.as_of, ctx.as_of)),
         rows=(*readings.kept, readings.late),
-        fold=partial(replay.claims, duck.small(replay.TABLE, rows), source_id),
+        fold=partial(replay.claims, constants, source_id),
         states=states,
         holes=tuple(hole for reading in readings.tables for hole in _holes(reading, source_id, ctx)),
         warnings=tuple(line for reading in readings.tables for line in warnings(reading)),
+        traces={paths.KIND: partial(replay.traces, constants)},
+        hole_of=hole_of,
     )
 
 

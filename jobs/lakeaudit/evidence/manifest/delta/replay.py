@@ -56,6 +56,24 @@ def claims(tables: pa.Table, source: str, con: Connection, rows: Mapping[str, Ro
     return _claims(con, files_of(con, _placed(con, steps, tables), tables), tables, source)
 
 
+def traces(tables: pa.Table, con: Connection, steps: Rows) -> Relation:
+    """What one step alone claims of a file: table_name, bucket, key, size, claimed_at, plain.
+
+    Plain is an add of a data file under the table's own root, without a deletion vector, in a log without holes: if it is
+    the file's only step, `claims` makes a certain, live claim of it.
+    """
+    timed = "s.version >= t.in_commit_times_from AND NOT s.checkpoint"
+    sql = f"""SELECT s.table_name, s.bucket, s.key, s.size,
+            coalesce(CASE WHEN {timed} THEN s.in_commit_time END, s.time) AS claimed_at,
+            s.added AND s.category = 'data' AND s.pair = '' AND t.hole < 0
+                AND s.bucket = t.root_bucket AND starts_with(s.key, t.root_prefix) AS plain
+        FROM steps s JOIN tables t ON s.table_name = t.table_name AND s.reading = t.reading"""
+    known = tables.select(
+        ["table_name", "reading", "in_commit_times_from", "hole", "root_bucket", "root_prefix"]
+    )
+    return duck.query(con, sql, steps=steps, tables=known)
+
+
 def files_of(con: Connection, steps: Relation, tables: pa.Table, *, shortcut: bool = True) -> Relation:
     """One row per file: where it stands at the end. `shortcut` false: all of them are replayed in full."""
     if not shortcut:

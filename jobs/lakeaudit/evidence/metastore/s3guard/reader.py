@@ -4,6 +4,7 @@ What its items mean stands in `items`, how its tables are recognised in `layout`
 """
 
 from collections.abc import Mapping
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
@@ -58,7 +59,7 @@ def get_entry(source: S3Guard, clients: Clients, bucket: str, key: str) -> dict[
 
 
 def _exported(source: S3Guard, place: Location, ctx: Context, source_id: str) -> Entries:
-    export = read_export(place, source.table, ctx, source_id, getattr(source, "margin", None))
+    export = read_export(place, source.table, ctx, source_id, source.margin)
     fault = fault_of(export.tally, complete=export.tallied_whole and not export.holes)
     if fault is not None:
         raise layout_error(source, fault)
@@ -79,7 +80,8 @@ def _live(source: S3Guard, ctx: Context, source_id: str, clock: Clock) -> Entrie
     start = clock()
     table, rules = source.table or "", entry_rules(source, source_id, start)
     kept, count = scan(table, endpoint(source.s3), rules, ctx)
-    info = _info(source, source_id, f"scan of {table}: {count} items", Cut(start, clock()), count)
+    cut = Cut(start, clock(), source.margin or timedelta(0))
+    info = _info(source, source_id, f"scan of {table}: {count} items", cut, count)
     return Entries(info, kept, _scope(source), source.ttl)
 
 

@@ -6,6 +6,7 @@ a bucket is versioned and its versions may be listed, older versions and delete 
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Protocol
@@ -50,21 +51,31 @@ class Source(Protocol):
 
     @property
     def location(self) -> Location: ...
+    @property
+    def margin(self) -> timedelta | None: ...
 
 
 def read(
     source: Source, ctx: Context, source_id: str, *, rate: float | None = None, clock: Clock = utc_now
 ) -> Stored:
     """All objects at the source's location; see `read_place`."""
-    return read_place(source.location, ctx, source_id, rate=rate, clock=clock)
+    margin = source.margin or timedelta(0)
+    return read_place(source.location, ctx, source_id, rate=rate, margin=margin, clock=clock)
 
 
 def read_place(
-    place: Location, ctx: Context, source_id: str, *, rate: float | None = None, clock: Clock = utc_now
+    place: Location,
+    ctx: Context,
+    source_id: str,
+    *,
+    rate: float | None = None,
+    margin: timedelta = timedelta(0),
+    clock: Clock = utc_now,
 ) -> Stored:
     """All objects below `place`, listed now; `rate` bounds the requests a second of all tasks together.
 
-    The listing is done when this returns: the cut is the time it took. A split that failed is a hole.
+    The listing is done when this returns: the cut is the time it took, with the given margin. A split that failed is a
+    hole.
 
     Raises:
         SourceError: a past time is asked for; the place cannot be listed at all.
@@ -83,7 +94,7 @@ def read_place(
             kind="listing",
             location=place.uri,
             identity=f"listed {start.isoformat()}",
-            cut=Cut(start, clock()),
+            cut=Cut(start, clock(), margin),
         ),
         rows=kept,
         covers=(place,),

@@ -1,0 +1,98 @@
+"""The narrow reading: what all sources plainly agree on is let go before anything is read in full.
+
+It pays where there is much to read; below `SCREEN_FROM` everything is read in full at once.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+
+from lakeaudit.compare.coverage import Tallies, Tally
+from lakeaudit.compare.kernel import judge_children
+from lakeaudit.compare.screen import (
+    ENTRY,
+    Screen,
+    Wanted,
+    bitmap,
+    let_go,
+    read_again,
+    read_siblings,
+    screen_of,
+    traces,
+)
+from lakeaudit.evidence.protocol import Kept, Part
+from lakeaudit.pipeline.audit_context import AuditContext
+from lakeaudit.pipeline.engine import WHOLE, Answers, AuditEngine, Reading
+
+SCREEN_FROM = 96 << 20
+"""Bytes of evidence, as stored, from which on a narrow reading pays."""
+
+
+@dataclass(frozen=True)
+class LetGo:
+    """What was let go: by table files and bytes, and how the rest is to be read."""
+
+    reading: Reading = WHOLE
+    settled: Sequence[Mapping[str, Any]] = ()
+    tables: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    screen: Screen | None = None
+    wanted: Wanted | None = None
+
+    def tallies(self) -> Tallies:
+        """Every axis that asks of these files is consistent."""
+        found: Tallies = {}
+        for row in self.settled:
+            axes = ["content", "leftover", "duplicate"]
+            if self.tables[row["name"]]["sides"] & ENTRY:
+                axes.append("metastore")
+            for axis in axes:
+                tally = Tally({"consistent": row["files"]}, row["bytes"])
+                found[row["name"], axis] = found.get((row["name"], axis), Tally()).plus(tally)
+        return found
+
+    def claimed(self) -> list[tuple[str, str, int]]:
+        """How many files each source should hold of each table, see `kernel.claimed_of_sources`."""
+        return [
+            (row["name"], source, row["files"])
+            for row in self.settled
+            for side in ("storage", "store")
+            if (source := self.tables[row["name"]][side]) is not None
+        ]
+
+
+def narrow_reading(audit: AuditContext, engine: AuditEngine, rows: Sequence[Part | Kept]) -> LetGo:
+    """Read everything narrowly, if that pays."""
+    weight = sum(each.weight for each in rows if isinstance(each, Part))
+    if weight < SCREEN_FROM or audit.partitions:
+        return LetGo()
+    by_kind = {kind: trace for read in audit.observed.evidence.claims for kind, trace in read.traces.items()}
+    screen = screen_of(audit.sources, audit.facts, audit.words.scope, by_kind)
+    answers = engine.run(rows, [partial(let_go, screen)], Reading(project=partial(traces, screen)))
+    settled, wanted = _sorted_out(answers)
+    again = partial(read_again, screen, wanted, audit.kernel.metastores)
+    tables = {row["name"]: row for row in screen.tables.to_pylist()}
+    return LetGo(Reading(select=again), settled, tables, screen, wanted)
+
+
+def lost_siblings(
+    audit: AuditContext, engine: AuditEngine, rows: Sequence[Part | Kept], gone: LetGo, lost: pa.Table
+) -> Answers:
+    """Verdicts of let-go entries whose folders' own entries are at fault, see `metastore_tree.sibling_tallies`."""
+    if gone.screen is None or gone.wanted is None:
+        return iter(())
+    reading = Reading(select=partial(read_siblings, gone.screen, gone.wanted, lost))
+    return engine.run(rows, [partial(judge_children, audit.kernel)], reading)
+
+
+def _sorted_out(answers: Answers) -> tuple[list[Mapping[str, Any]], Wanted]:
+    settled: list[Mapping[str, Any]] = []
+    buckets: dict[str, list[Any]] = {"buckets": [], "twins": []}
+    for kind, batch in answers:
+        if kind == "settled":
+            settled += batch.to_pylist()
+        elif kind in buckets:
+            buckets[kind].append(batch.column("bucket").to_numpy())
+    return settled, Wanted(bitmap(buckets["buckets"]), bitmap(buckets["twins"]))

@@ -1,0 +1,111 @@
+"""The commands that are measured, and the lake files that audits are given."""
+
+import json
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.bench.live import STORE, TABLES
+from tests.bench.spec import BUCKET
+
+AUDITED = (0, 1, 3)
+"""Codes of an audit that was published."""
+
+
+def module(name: str, *arguments: str) -> list[str]:
+    """A program of this package, in a process of its own."""
+    return [sys.executable, "-m", f"tests.bench.{name}", *arguments]
+
+
+def audit(lake_file: Path, *options: str) -> list[str]:
+    """The whole command, as people type it."""
+    command = [
+        sys.executable,
+        "-m",
+        "lakeaudit",
+        "audit",
+        str(lake_file),
+        "--format",
+        "json",
+        "--fail-on",
+        "never",
+    ]
+    return [*command, *options]
+
+
+@dataclass(frozen=True)
+class Audit:
+    """An audit's lake file and where its results go; a second audit of the same results has newer evidence."""
+
+    lake_file: Path
+    results: Path
+    run_id: str = "first"
+
+    @property
+    def command(self) -> list[str]:
+        return audit(self.lake_file, "--run-id", self.run_id)
+
+
+def prepared(run: Path, folder: Path, endpoint: str) -> Audit:
+    """The audit of a made lake, with results of its own below `run`. Files do not exist, so none is asked about."""
+    tables = sorted(path.parent.name for path in folder.glob("logs/warehouse/*/_delta_log"))
+    names = [
+        f"  - {{name: {name}, location: 's3://{BUCKET}/warehouse/{name}', manifests: [{{kind: delta}}]}}"
+        for name in tables
+    ]
+    store = f"{{kind: s3guard, export: {folder / 'export'}, location: 's3://{BUCKET}/warehouse/', ttl: none}}"
+    inventory = f"{{kind: s3_inventory, location: {folder / 'inventory'}, max_age: 36500d}}"
+    lines = [
+        *_head("bench", run, endpoint),
+        f"inventories: [{inventory}]",
+        f"metastores: [{store}]",
+        "defaults: {confirm: {mode: none}}",
+        "tables:",
+        *names,
+    ]
+    return Audit(_written(run / "lake.yaml", lines), run / "results")
+
+
+def prepared_again(before: Audit, folder: Path, endpoint: str) -> Audit:
+    """The same a day later: other evidence, the same results."""
+    text = before.lake_file.read_text()
+    for place in ("inventory", "export"):
+        text = text.replace(f"first/{place}", f"{folder.name}/{place}")
+    text = re.sub(r"endpoint: '[^']*'", f"endpoint: '{endpoint}'", text)
+    lake_file = _written(before.lake_file.with_name("second.yaml"), text.splitlines())
+    return Audit(lake_file, before.results, "second")
+
+
+def prepared_live(run: Path, endpoint: str) -> list[str]:
+    """The audit of one table of the small live lake."""
+    store = f"{{kind: s3guard, table: {STORE}, location: 's3://{BUCKET}/warehouse/', ttl: none}}"
+    lines = [
+        *_head("live", run, endpoint),
+        f"inventories: [{{kind: listing, location: 's3://{BUCKET}/warehouse/'}}]",
+        f"metastores: [{store}]",
+        "tables:",
+        *(
+            f"  - {{name: {name}, location: 's3://{BUCKET}/warehouse/{name}', manifests: [{{kind: delta}}]}}"
+            for name in TABLES
+        ),
+    ]
+    return audit(_written(run / "lake.yaml", lines), "--live", "--table", TABLES[0], "--run-id", "live")
+
+
+def _head(lake: str, run: Path, endpoint: str) -> list[str]:
+    s3 = f"{{endpoint: '{endpoint}', region: us-east-1, path_style: true}}"
+    return ["version: 1", f"lake: {lake}", f"results: {run / 'results'}", f"s3: {s3}"]
+
+
+def _written(path: Path, lines: Sequence[str]) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def stages(err: str) -> dict[str, float]:
+    """Seconds by stage, of the JSON lines that an audit writes on standard error."""
+    lines = [json.loads(line) for line in err.splitlines() if line.startswith('{"time"')]
+    return {line["stage"]: line["seconds"] for line in lines}

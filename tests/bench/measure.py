@@ -1,0 +1,138 @@
+"""Runs what is compared, one after the other and each in a process of its own, and keeps every figure."""
+
+import json
+import os
+import shutil
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from lakeaudit.demo.server import own_credentials
+from tests.bench import check, contenders, live
+from tests.bench.server import serving
+from tests.bench.spec import ROOT, Spec
+from tests.bench.watch import Ran, ran
+
+SESSION, PASS, DUCK, AUDIT, SECOND = "Spark session", "Spark pass", "DuckDB", "audit", "second audit"
+LIVE, REPAIR = "live audit of a table", "delta-rs repair"
+RUNS_OF_SMALL, SMALL = 3, 5_000_000
+
+
+@dataclass
+class Measured:
+    """All runs of every contender, and where any of them did not find exactly what is broken."""
+
+    runs: dict[str, list[dict[str, Any]]] = field(default_factory=lambda: defaultdict(list))
+    wrong: dict[str, list[str]] = field(default_factory=dict)
+
+    def add(self, name: str, done: Ran, wrong: Sequence[str] = ()) -> None:
+        """Keep a run's figures."""
+        kept = {key: value for key, value in asdict(done).items() if key not in ("out", "err")}
+        told = contenders.stages(done.err)
+        self.runs[name].append(kept | ({"stages": told} if told else {}))
+        if wrong:
+            self.wrong[name] = [*wrong]
+
+    def middle(self) -> dict[str, dict[str, Any]]:
+        """By contender the run whose seconds are the median."""
+        return {name: _middle(runs) for name, runs in self.runs.items()}
+
+
+def _middle(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    wanted = median(run["seconds"] for run in runs)
+    return min(runs, key=lambda run: abs(run["seconds"] - wanted))
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is to be measured; `only` names contenders, none means all."""
+
+    runs: int
+    second: bool = False
+    live: bool = False
+    only: tuple[str, ...] = ()
+
+    def wants(self, name: str) -> bool:
+        return not self.only or name in self.only
+
+
+def runs_of(spec: Spec) -> int:
+    """How often everything is run unless that is said."""
+    return RUNS_OF_SMALL if spec.files < SMALL else 1
+
+
+def measured(spec: Spec, asked: Asked, tell: Callable[[str], None]) -> Measured:
+    """Everything, in turn, so many times."""
+    all_of_it = Measured()
+    work = ROOT / "build" / "bench-run"
+    with own_credentials():
+        for number in range(asked.runs):
+            shutil.rmtree(work, ignore_errors=True)
+            for name, done, wrong in _in_turn(spec, asked, work):
+                all_of_it.add(name, done, wrong)
+                tell(_line(number, name, done, wrong))
+    shutil.rmtree(work, ignore_errors=True)
+    return all_of_it
+
+
+Turn = Iterator[tuple[str, Ran, Sequence[str]]]
+
+
+def _in_turn(spec: Spec, asked: Asked, work: Path) -> Turn:
+    first = spec.folder / "first"
+    if asked.wants(SESSION):
+        yield SESSION, _run(contenders.module("spark_session"), work / "session"), ()
+    if asked.wants(PASS):
+        yield PASS, _run(contenders.module("spark_pass", str(first)), work / "pass"), ()
+    if asked.wants(DUCK):
+        done = _run(contenders.module("duck_compare", str(first)), work / "duck")
+        yield DUCK, done, _same_counts(json.loads(done.out), check.counts(first / "truth.parquet"))
+    if asked.wants(AUDIT):
+        yield from _audits(spec, work, second=asked.second)
+    if asked.live:
+        yield from _live(work / "live")
+
+
+def _audits(spec: Spec, work: Path, *, second: bool) -> Turn:
+    truth = spec.folder / "first" / "truth.parquet"
+    folders = [spec.folder / name for name in ("first", "second")[: 2 if second else 1]]
+    with serving(str(folders[0])) as endpoint:
+        audit = contenders.prepared(work / "audit", folders[0], endpoint)
+        yield AUDIT, *_audited(audit, truth)
+    if second:
+        with serving(*map(str, folders)) as endpoint:
+            yield SECOND, *_audited(contenders.prepared_again(audit, folders[1], endpoint), truth)
+
+
+def _audited(audit: contenders.Audit, truth: Path) -> tuple[Ran, list[str]]:
+    done = _run(audit.command, audit.lake_file.parent / "logs", contenders.AUDITED)
+    return done, check.differences(audit.results, audit.run_id, truth)
+
+
+def _live(work: Path) -> Turn:
+    with serving("--live", str(live.FILES)) as endpoint:
+        done = _run(contenders.prepared_live(work, endpoint), work / "logs", contenders.AUDITED)
+        yield LIVE, done, check.differences_live(work / "results", live.expected(live.TABLES[0]))
+        done = _run(contenders.module("delta_repair", endpoint), work / "repair")
+        lost = int(done.out)
+        yield REPAIR, done, [] if lost == live.FAULTS["dropped"] else [f"{lost} files instead"]
+
+
+def _run(command: Sequence[str], logs: Path, allowed: Sequence[int] = (0,)) -> Ran:
+    return ran(command, os.environ, logs, allowed=allowed)
+
+
+def _same_counts(found: dict[str, int], truth: dict[str, int]) -> list[str]:
+    return [
+        f"{kind}: {found.get(kind)} for {count}" for kind, count in truth.items() if found.get(kind) != count
+    ]
+
+
+def _line(number: int, name: str, done: Ran, wrong: Sequence[str]) -> str:
+    memory = f"{done.pss / 2**30:.2f} GiB (RSS {done.rss / 2**30:.2f})"
+    told = "; NOT EXACT: " + "; ".join(wrong) if wrong else ""
+    load = f"load {done.load[0]:.1f} to {done.load[1]:.1f}"
+    return f"run {number + 1}  {name:22} {done.seconds:8.1f} s  CPU {done.cpu:8.1f} s  {memory}  {load}{told}"

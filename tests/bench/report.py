@@ -1,0 +1,202 @@
+"""What was measured, for people: on the terminal, as JSON below build/bench, and in docs/performance.md between markers."""
+
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from tests.bench.goals import GIB, GOALS, kept, known
+from tests.bench.measure import AUDIT, DUCK, LIVE, PASS, REPAIR, SECOND, SESSION, Measured
+from tests.bench.plot import plot
+from tests.bench.spec import FIGURES, ROOT, Spec
+
+DOCUMENT = ROOT / "docs" / "performance.md"
+PLOT = ROOT / "docs" / "images" / "bench.svg"
+BEGIN, END = "<!-- bench:begin -->", "<!-- bench:end -->"
+
+Rows = Sequence[Sequence[str]]
+
+
+def keep(spec: Spec, measured: Measured) -> None:
+    """build/bench/<size>-<profile>-<tables>.json: what this run measured goes over what was known."""
+    FIGURES.mkdir(parents=True, exist_ok=True)
+    path = FIGURES / f"{spec.name}.json"
+    before = json.loads(path.read_text()) if path.exists() else {"runs": {}, "median": {}, "wrong": {}}
+    wrong = {name: lines for name, lines in before["wrong"].items() if name not in measured.runs}
+    figures = {
+        "size": spec.size, "profile": spec.profile, "tables": spec.tables, "files": spec.files,
+        "inventory": spec.inventory, "measured_at": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}", "machine": machine(),
+        "runs": before["runs"] | measured.runs, "median": before["median"] | measured.middle(),
+        "wrong": wrong | measured.wrong,
+    }  # fmt: skip
+    path.write_text(json.dumps(figures, indent=1))
+
+
+def machine() -> str:
+    """Cores and memory."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / GIB
+    return f"{len(os.sched_getaffinity(0))} cores, {memory:.0f} GiB"
+
+
+def on_terminal(spec: Spec) -> str:
+    """The lake that was measured, and what was promised."""
+    figures = _figures()
+    mine = {name: one for name, one in figures.items() if name == spec.name}
+    tables = [
+        _markdown(*_costs(mine)),
+        _markdown(*_stages(mine)),
+        _markdown(*_others(mine)),
+        _markdown(*_goals()),
+    ]
+    return "\n\n".join(table for table in tables if table)
+
+
+def into_document() -> None:
+    """Write everything that is known into docs/performance.md, and the plot beside it."""
+    figures = _figures()
+    PLOT.write_text(plot(_points(figures)))
+    text = DOCUMENT.read_text()
+    section = f"{BEGIN}\n{_section(figures)}\n{END}"
+    if BEGIN in text:
+        text = re.sub(f"{BEGIN}.*{END}", lambda _: section, text, flags=re.DOTALL)
+    else:
+        text = f"{text.rstrip()}\n\n{section}\n"
+    DOCUMENT.write_text(text)
+
+
+def _figures() -> dict[str, dict[str, Any]]:
+    every = [json.loads(path.read_text()) for path in FIGURES.glob("*.json")]
+    every.sort(key=lambda one: (one["profile"], one["tables"], one["inventory"], one["files"]))
+    return {_name(one): one for one in every}
+
+
+def _name(one: Mapping[str, Any]) -> str:
+    csv = "-csv" if one["inventory"] == "CSV" else ""
+    return f"{one['size']}-{one['profile']}-{one['tables']}{csv}"
+
+
+def _section(figures: Mapping[str, Mapping[str, Any]]) -> str:
+    machines = "; ".join(sorted({one["machine"] for one in figures.values()}))
+    parts = [
+        _INTRODUCTION.format(machine=machines),
+        _markdown(*_costs(figures)),
+        "![Seconds over files](images/bench.svg)",
+        "Seconds of an audit by stage; `outside` is the start and the end of its processes:",
+        _markdown(*_stages(figures)),
+        "Beside these:",
+        _markdown(*_others(figures)),
+        "What was promised, and the newest figures of it (aim: the better of two bounds is kept; must: the other one):",
+        _markdown(*_goals()),
+    ]
+    return "\n\n".join(part for part in parts if part)
+
+
+_INTRODUCTION = """## The bench
+
+`make bench SIZE=10m PROFILE=clean` (sizes 10k, 1m, 10m, 100m; profiles clean and real) generates a lake with 600 faults and
+runs, in turn and each in a process of its own: a bare Spark session, a bare Spark pass that hashes the columns an audit
+reads of the same files, `lakeaudit audit` as a whole command, and DuckDB comparing the same files in one process. An audit
+must find every fault and nothing else. Profile real: of the objects 30 % are removed and not vacuumed, 5 % unreferenced, 1 %
+too young to judge, and 15 % as many are noncurrent versions; one table has 40 % of all files.
+
+Inventory and export lie in local folders, the Delta logs on the embedded S3 server. Memory is the highest sum of the
+proportional set sizes of a command's processes. Load is the machine's load average when a run began and when it ended:
+beyond the machine's cores, others ran beside it. Measured on {machine}. This section is written by the bench."""
+
+
+def _costs(figures: Mapping[str, Mapping[str, Any]]) -> tuple[Sequence[str], Rows]:
+    head = ("files x 3", "profile", "tables", "audit, s", "CPU, s", "Spark start, s", "x", "Spark pass, s", "x", "DuckDB, s", "x",
+            "audit's memory", "DuckDB's", "load", "exact")  # fmt: skip
+    return head, [_cost(one) for one in figures.values() if AUDIT in one["median"]]
+
+
+def _cost(one: Mapping[str, Any]) -> list[str]:
+    runs = one["median"]
+    audit = runs[AUDIT]
+    row = [*_which(one), _seconds(audit), f"{audit['cpu']:.1f}"]
+    for name in (SESSION, PASS, DUCK):
+        row += [
+            _seconds(runs.get(name)),
+            f"{audit['seconds'] / runs[name]['seconds']:.1f}" if name in runs else "",
+        ]
+    return [
+        *row,
+        _memory(audit),
+        _memory(runs.get(DUCK)),
+        _load(audit),
+        "no" if AUDIT in one["wrong"] else "yes",
+    ]
+
+
+def _stages(figures: Mapping[str, Mapping[str, Any]]) -> tuple[Sequence[str], Rows]:
+    lakes = [one for one in figures.values() if AUDIT in one["median"]]
+    stages = [stage for one in lakes[:1] for stage in one["median"][AUDIT]["stages"]]
+    rows = []
+    for one in lakes:
+        audit = one["median"][AUDIT]
+        told = [audit["stages"].get(stage, 0.0) for stage in stages]
+        rows.append([*_which(one), *(f"{s:.1f}" for s in told), f"{audit['seconds'] - sum(told):.1f}"])
+    return ("files x 3", "profile", "tables", *stages, "outside"), rows
+
+
+def _others(figures: Mapping[str, Mapping[str, Any]]) -> tuple[Sequence[str], Rows]:
+    rows = [
+        [
+            *_which(one),
+            name,
+            _seconds(run),
+            f"{run['cpu']:.1f}",
+            _memory(run),
+            _load(run),
+            "no" if name in one["wrong"] else "yes",
+        ]
+        for one in figures.values()
+        for name, run in one["median"].items()
+        if name in (SECOND, LIVE, REPAIR)
+    ]
+    return ("files x 3", "profile", "tables", "what", "s", "CPU, s", "memory", "load", "exact"), rows
+
+
+def _goals() -> tuple[Sequence[str], Rows]:
+    figures = known()
+    rows = [[g.measure, f"{g.must:g}{g.unit}", f"{g.aim:g}{g.unit}", *kept(g, figures)] for g in GOALS]
+    return ("measure", "must", "aim", "now", "kept"), rows
+
+
+def _points(figures: Mapping[str, Mapping[str, Any]]) -> dict[str, list[tuple[int, float]]]:
+    """By contender (files, seconds) of the plain lakes."""
+    plain = [
+        one
+        for one in figures.values()
+        if (one["profile"], one["tables"], one["inventory"]) == ("clean", 8, "Parquet")
+    ]
+    return {
+        name: [(one["files"], one["median"][name]["seconds"]) for one in plain if name in one["median"]]
+        for name in (AUDIT, PASS, DUCK, SESSION)
+    }
+
+
+def _which(one: Mapping[str, Any]) -> list[str]:
+    csv = ", CSV" if one["inventory"] == "CSV" else ""
+    return [f"{one['files']:,}", one["profile"] + csv, f"{one['tables']:,}"]
+
+
+def _seconds(run: Mapping[str, Any] | None) -> str:
+    return f"{run['seconds']:.1f}" if run else ""
+
+
+def _memory(run: Mapping[str, Any] | None) -> str:
+    return f"{run['pss'] / GIB:.2f} GiB" if run else ""
+
+
+def _load(run: Mapping[str, Any]) -> str:
+    return f"{run['load'][0]:.1f} to {run['load'][1]:.1f}"
+
+
+def _markdown(head: Sequence[str], rows: Rows) -> str:
+    if not rows:
+        return ""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
