@@ -116,7 +116,7 @@ def _understood(path: Path, content: object) -> LakeFile:
         dag_id=dag_id_of(path),
         lake=_text(top, "lake", required=True) or "",
         tables=tuple(_table_names(top.get("tables"))),
-        results=_literal(top.get("results")),
+        results=_literal(_place_of(top.get("results"))),
         s3=_mapping(top.get("s3") or {}, "s3"),
         **dict(_block(block)),
     )
@@ -176,6 +176,11 @@ def _duration(text: str) -> timedelta:
 
 def _setting(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _place_of(results: object) -> object:
+    """The location of `results`, in its long form or its short one."""
+    return results.get("location") if isinstance(results, dict) else results
 
 
 def _literal(value: object) -> str | None:

@@ -1,6 +1,6 @@
 """The bench: generates a lake, measures an audit of it beside bare Spark and DuckDB, and writes down what came out.
 
-usage: python -m tests.bench [SIZE] [--profile clean|real] [--tables N] [--csv] [--runs N] [--second] [--live] [--only NAME]
+usage: python -m tests.bench [SIZE] [--profile clean|real] [--tables N] [--csv] [--runs N] [--second] [--live]
 """
 
 import argparse

@@ -1,25 +1,36 @@
 """Whether an audit found exactly what is broken: every file by kind, table and key, and nothing else."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 
 import duckdb
 import pyarrow as pa
+import pyarrow.parquet as pq
 from deltalake import DeltaTable
+
+from tests.bench import live
 
 SHOWN = 5
 
 
 def differences(results: Path, run_id: str, truth: Path) -> list[str]:
-    """What is missing and what is too much, a line for each kind, with some keys."""
+    """What is missing, too much or there twice: a line for each kind, with some keys."""
+    return _compared(results, run_id, pq.read_table(truth))
+
+
+def differences_live(results: Path, run_id: str, table: str) -> list[str]:
+    """The same of an audit of one table of the live lake."""
+    rows = [{"kind": kind, "table_name": table, "key": key} for kind, key in live.expected(table)]
+    return _compared(results, run_id, pa.Table.from_pylist(rows))
+
+
+def _compared(results: Path, run_id: str, truth: pa.Table) -> list[str]:
     con = duckdb.connect()
-    tables = {name: _rows(results / name, run_id) for name in ("findings", "leftover_files")}
-    found = f"""SELECT kind, table_name, key, axis FROM findings WHERE axis <> 'leftover'
-        UNION ALL SELECT kind, table_name, key, 'leftover' FROM leftover_files"""
-    con.register("findings", tables["findings"])
-    con.register("leftover_files", tables["leftover_files"])
-    con.execute(f"CREATE TABLE found AS {found}")
-    con.execute(f"CREATE TABLE truth AS FROM '{truth}'")
+    con.register("truth", truth)
+    for name in ("findings", "leftover_files"):
+        con.register(name, _rows(results / name, run_id))
+    con.execute("""CREATE TABLE found AS SELECT kind, table_name, key FROM findings WHERE axis <> 'leftover'
+        UNION ALL SELECT kind, table_name, key FROM leftover_files""")
     return [
         *_lacking(con, "missing", "truth", "found"),
         *_lacking(con, "too much", "found", "truth"),
@@ -27,18 +38,11 @@ def differences(results: Path, run_id: str, truth: Path) -> list[str]:
     ]
 
 
-def differences_live(results: Path, expected: Collection[tuple[str, str]]) -> list[str]:
-    """The same of the live audit's (kind, key)."""
-    findings, leftovers = _rows(results / "findings", "live"), _rows(results / "leftover_files", "live")
-    single = [row for row in findings.to_pylist() if row["axis"] != "leftover"]
-    found = {(row["kind"], row["key"]) for row in [*single, *leftovers.to_pylist()]}
-    lines = [f"missing: {kind} {key}" for kind, key in sorted({*expected} - found)]
-    return lines + [f"too much: {kind} {key}" for kind, key in sorted(found - {*expected})]
-
-
 def counts(truth: Path) -> dict[str, int]:
     """By kind how many files must be found."""
-    return dict(duckdb.sql(f"SELECT kind, count(*) FROM '{truth}' GROUP BY kind ORDER BY kind").fetchall())
+    return dict(
+        duckdb.execute(f"SELECT kind, count(*) FROM '{truth}' GROUP BY kind ORDER BY kind").fetchall()
+    )
 
 
 def _rows(table: Path, run_id: str) -> pa.Table:
@@ -52,11 +56,11 @@ def _rows(table: Path, run_id: str) -> pa.Table:
 def _lacking(con: duckdb.DuckDBPyConnection, word: str, one: str, other: str) -> Iterable[str]:
     sql = f"""SELECT kind, count(*), list(coalesce(key, table_name, '?') ORDER BY key)[1:{SHOWN}] FROM {one}
         ANTI JOIN {other} USING (kind, table_name, key) GROUP BY kind ORDER BY kind"""
-    for kind, count, keys in con.sql(sql).fetchall():
+    for kind, count, keys in con.execute(sql).fetchall():
         yield f"{word}: {count} {kind}: {', '.join(keys)}"
 
 
 def _repeated(con: duckdb.DuckDBPyConnection) -> Iterable[str]:
     sql = "SELECT kind, count(*) - count(DISTINCT key) FROM found GROUP BY kind HAVING count(*) <> count(DISTINCT key)"
-    for kind, count in con.sql(sql).fetchall():
+    for kind, count in con.execute(sql).fetchall():
         yield f"twice: {count} {kind}"

@@ -1,4 +1,4 @@
-"""Writes a lake's artefacts as their makers do: S3 Inventory reports, DynamoDB exports, Delta logs. A lake is made once.
+"""Writes a lake's artefacts as their makers do: S3 Inventory reports, DynamoDB exports, Delta logs; once.
 
 All lies in local folders; the logs are loaded into the embedded S3 server when the lake is audited, with the times that
 `log_times.json` has. The files themselves exist in this evidence alone.
@@ -21,7 +21,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tests.bench import rows
+from tests.bench import actions, items, rows
 from tests.bench.rows import Connection
 from tests.bench.spec import BUCKET, CHECKPOINT, CHECKPOINT_AT, FILES_AN_HOUR, PART_ROWS, SCAN, Spec
 
@@ -104,8 +104,8 @@ class _Maker:
 
     def _export(self) -> None:
         parts = max(EXPORT_PARTS, -(-self.spec.files // PART_ROWS))
-        queries = [rows.entries(f"h * 2654435761 % 4294967296 % {parts} = {n}") for n in range(parts)]
-        queries.append(rows.extra_entries(second=self.second))
+        queries = [items.entries(f"h * 2654435761 % 4294967296 % {parts} = {n}") for n in range(parts)]
+        queries.append(items.extra_entries(second=self.second))
         base = self.folder / "export" / "AWSDynamoDB" / f"0{round(self.at.timestamp() * 1000)}-a1b2c3d4"
         (base / "data").mkdir(parents=True)
         (base / "_started").touch()
@@ -118,7 +118,7 @@ class _Maker:
 
     def _commits(self) -> dict[str, float]:
         """Commits beside where the checkpoints go; by path below `logs` when each was stored."""
-        sql = rows.second_commit_lines() if self.second else rows.commit_lines()
+        sql = actions.second_commit_lines() if self.second else actions.commit_lines()
         times = {}
         for _, name, version, at, lines in self.con.sql(sql).fetchall():
             path = self._log(name) / f"{version:020}.json"
@@ -133,7 +133,6 @@ class _Maker:
         return dict.fromkeys(paths, CHECKPOINT_AT.timestamp())
 
     def _checkpoint(self, con: Connection, t: int, name: str) -> list[Path]:
-        actions = rows.checkpoint_actions(t)
         total = con.sql(f"SELECT total FROM tables WHERE t = {t}").fetchall()[0][0]
         parts = max(1, -(-total // CHECKPOINT_ROWS))
         stem = f"{CHECKPOINT:020}.checkpoint"
@@ -142,7 +141,7 @@ class _Maker:
             for n in range(parts)
         ]
         paths = [self._log(name) / each for each in names]
-        reader = con.sql(actions).to_arrow_reader(50_000)
+        reader = con.sql(actions.checkpoint_actions(t)).to_arrow_reader(50_000)
         writers = [pq.ParquetWriter(path, _CHECKPOINT) for path in paths]
         writers[0].write_table(pa.Table.from_pylist(_BORN, _CHECKPOINT))
         for number, batch in enumerate(reader):

@@ -44,8 +44,9 @@ def _object(s3: Any, key: str, number: int, fault: str | None) -> list[s3guard.I
 
 
 def _commit(s3: Any, table: str, numbers: list[int]) -> None:
-    for version in range(COMMITS):
-        adds = [_add(table, number) for number in numbers[version::COMMITS]]
+    """Version 0 is older than all files, so that a commit of each would be visible; the others add them."""
+    for version in range(COMMITS + 1):
+        adds = [_add(table, number) for number in numbers[version - 1 :: COMMITS]] if version else []
         born = [delta_lake.protocol(), delta_lake.metadata("dt", schema=SCHEMA)] if version == 0 else []
         lines = [json.dumps(action) for action in (delta_lake.info(), *born, *adds)]
         at = CHECKPOINT_AT - timedelta(days=2) if version == 0 else CHECKPOINT_AT + timedelta(hours=version)

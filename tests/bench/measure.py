@@ -115,7 +115,7 @@ def _audited(audit: contenders.Audit, truth: Path) -> tuple[Ran, list[str]]:
 def _live(work: Path) -> Turn:
     with serving("--live", str(live.FILES)) as endpoint:
         done = _run(contenders.prepared_live(work, endpoint), work / "logs", contenders.AUDITED)
-        yield LIVE, done, check.differences_live(work / "results", live.expected(live.TABLES[0]))
+        yield LIVE, done, check.differences_live(work / "results", "live", live.TABLES[0])
         done = _run(contenders.module("delta_repair", endpoint), work / "repair")
         lost = int(done.out)
         yield REPAIR, done, [] if lost == live.FAULTS["dropped"] else [f"{lost} files instead"]
@@ -133,6 +133,8 @@ def _same_counts(found: dict[str, int], truth: dict[str, int]) -> list[str]:
 
 def _line(number: int, name: str, done: Ran, wrong: Sequence[str]) -> str:
     memory = f"{done.pss / 2**30:.2f} GiB (RSS {done.rss / 2**30:.2f})"
-    told = "; NOT EXACT: " + "; ".join(wrong) if wrong else ""
+    cpu = ", ".join(f"{kind} {seconds:.1f}" for kind, seconds in sorted(done.cpu_of.items()))
+    took = f"{done.seconds:8.1f} s  CPU {done.cpu:7.1f} s ({cpu})"
     load = f"load {done.load[0]:.1f} to {done.load[1]:.1f}"
-    return f"run {number + 1}  {name:22} {done.seconds:8.1f} s  CPU {done.cpu:8.1f} s  {memory}  {load}{told}"
+    told = "".join(f"\n    NOT EXACT: {line}" for line in wrong)
+    return f"run {number + 1}  {name:22} {took}  {memory}  {load}{told}"

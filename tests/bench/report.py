@@ -1,4 +1,4 @@
-"""What was measured, for people: on the terminal, as JSON below build/bench, and in docs/performance.md between markers."""
+"""What was measured, for people: on the terminal, as JSON below build/bench, and in docs/performance.md."""
 
 import json
 import os
@@ -95,11 +95,11 @@ def _section(figures: Mapping[str, Mapping[str, Any]]) -> str:
 
 _INTRODUCTION = """## The bench
 
-`make bench SIZE=10m PROFILE=clean` (sizes 10k, 1m, 10m, 100m; profiles clean and real) generates a lake with 600 faults and
-runs, in turn and each in a process of its own: a bare Spark session, a bare Spark pass that hashes the columns an audit
-reads of the same files, `lakeaudit audit` as a whole command, and DuckDB comparing the same files in one process. An audit
-must find every fault and nothing else. Profile real: of the objects 30 % are removed and not vacuumed, 5 % unreferenced, 1 %
-too young to judge, and 15 % as many are noncurrent versions; one table has 40 % of all files.
+`make bench SIZE=10m PROFILE=clean` (sizes 10k, 1m, 10m, 100m; profiles clean and real) generates a lake with 600 faults
+and runs, in turn and each in a process of its own: a bare Spark session, a bare Spark pass that hashes the columns an
+audit reads of the same files, `lakeaudit audit` as a whole command, and DuckDB comparing the same files in one process.
+An audit must find every fault and nothing else. Profile real: of the objects 30 % are removed and not vacuumed, 5 %
+unreferenced, 1 % too young to judge, and 15 % as many are noncurrent versions; one table has 40 % of all files.
 
 Inventory and export lie in local folders, the Delta logs on the embedded S3 server. Memory is the highest sum of the
 proportional set sizes of a command's processes. Load is the machine's load average when a run began and when it ended:
@@ -107,8 +107,8 @@ beyond the machine's cores, others ran beside it. Measured on {machine}. This se
 
 
 def _costs(figures: Mapping[str, Mapping[str, Any]]) -> tuple[Sequence[str], Rows]:
-    head = ("files x 3", "profile", "tables", "audit, s", "CPU, s", "Spark start, s", "x", "Spark pass, s", "x", "DuckDB, s", "x",
-            "audit's memory", "DuckDB's", "load", "exact")  # fmt: skip
+    head = ("files x 3", "profile", "tables", "audit, s", "CPU, s", "Spark start, s", "x", "Spark pass, s", "x",
+            "DuckDB, s", "x", "audit's memory", "DuckDB's", "load", "exact")  # fmt: skip
     return head, [_cost(one) for one in figures.values() if AUDIT in one["median"]]
 
 

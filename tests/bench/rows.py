@@ -1,4 +1,4 @@
-"""The rows of a generated lake, as SQL of DuckDB: tables, hours, files, faults; then storage, entries and actions.
+"""The files of a generated lake, as SQL of DuckDB: tables, hours, files, faults, and what storage has of them.
 
 Nothing is stored but small tables: a file's every property follows from its number. An hour is a partition of up to 200
 files. `class` of a file: live; removed (its object is still there); unlisted (only storage and the metadata store have
@@ -93,7 +93,8 @@ _HOURS = f"""CREATE TABLE hours AS
     SELECT row_number() OVER (ORDER BY t, p) - 1 AS h, *, first + p * {FILES_AN_HOUR} AS begins,
         least({FILES_AN_HOUR}, total - p * {FILES_AN_HOUR}) AS files, strftime(hour_at, 'dt=%Y-%m-%d/hour=%H') AS place
     FROM (SELECT *, TIMESTAMP '{LAST_HOUR:%Y-%m-%d %H:%M:%S}' - to_hours(hours - 1 - p) AS hour_at
-          FROM (SELECT *, (total + {FILES_AN_HOUR - 1}) // {FILES_AN_HOUR} AS hours, unnest(range(hours)) AS p FROM tables))"""
+          FROM (SELECT *, (total + {FILES_AN_HOUR - 1}) // {FILES_AN_HOUR} AS hours, unnest(range(hours)) AS p
+                FROM tables))"""
 
 
 def files(hours: str = "true") -> str:
@@ -101,8 +102,8 @@ def files(hours: str = "true") -> str:
     return f"""
         SELECT f.*, faults.fault, time,
             root || '/' || path AS key,
-            date_trunc('second', CASE WHEN f.c IS NOT NULL OR class = 'stray' THEN coalesce(time, {_at(_STRAYS)}) - INTERVAL 5 MINUTE
-                ELSE hour_at + to_seconds(300 + k * 10) END) AS modified,
+            CASE WHEN f.c IS NULL AND class <> 'stray' THEN hour_at + to_seconds(300 + k * 10)
+                ELSE coalesce(time, {sql_time(_STRAYS)}) - INTERVAL 5 MINUTE END AS modified,
             size_of(f.i) AS size, etag_of(f.i) AS etag
         FROM (SELECT *, {_COMMIT} AS c, {_path("i", "k")} AS path FROM (SELECT *, {_CLASS} AS class FROM (
             SELECT *, begins + k AS i, p * {FILES_AN_HOUR} + k AS n FROM (
@@ -119,8 +120,9 @@ MACROS = """
 """
 
 _STRAYS = SCAN - timedelta(hours=20)
-_OUTSIDE = SCAN - timedelta(days=8)
-_DELETED = SCAN - timedelta(days=15)
+_UNCOMMITTED = SCAN - timedelta(days=8)
+_FORGOTTEN = CHECKPOINT_AT - timedelta(days=5)
+DELETED = SCAN - timedelta(days=15)
 _TURN = "(p + 3 * t)"
 _CLASS = f"""CASE WHEN n >= recent THEN
         CASE WHEN m = 0 OR i % 10 >= 7 THEN 'stray' WHEN i % 10 >= 4 THEN 'late' ELSE 'fresh' END
@@ -138,7 +140,8 @@ def _path(number: str, k: str, what: str = "file") -> str:
     )
 
 
-def _at(time: datetime) -> str:
+def sql_time(time: datetime) -> str:
+    """A time in SQL, without a zone."""
     return f"TIMESTAMP '{time:%Y-%m-%d %H:%M:%S}'"
 
 
@@ -164,18 +167,21 @@ def _list(numbers: set[int]) -> str:
     return ", ".join(map(str, sorted(numbers)))
 
 
-_EXTRAS = f"""
-    SELECT e.*, name, root, place, root || '/' || {_path("i", "900 + i % 100")} AS key, size_of(i) AS size, etag_of(i) AS etag,
-        CASE fault WHEN 'uncommitted' THEN {_at(_OUTSIDE)} ELSE {_at(CHECKPOINT_AT - timedelta(days=5))} END AS modified
+EXTRAS = f"""
+    SELECT e.*, name, root, place, root || '/' || {_path("i", "900 + i % 100")} AS key,
+        size_of(i) AS size, etag_of(i) AS etag,
+        CASE fault WHEN 'uncommitted' THEN {sql_time(_UNCOMMITTED)} ELSE {sql_time(_FORGOTTEN)} END AS modified
     FROM extras e JOIN hours USING (h)"""
-_NEW = f"""
-    SELECT *, root || '/' || path AS key, size_of(i) AS size, etag_of(i) AS etag, {_at(SECOND_COMMIT)} - INTERVAL 5 MINUTE AS modified
+NEW = f"""
+    SELECT *, root || '/' || path AS key, size_of(i) AS size, etag_of(i) AS etag,
+        {sql_time(SECOND_COMMIT)} - INTERVAL 5 MINUTE AS modified
     FROM (SELECT *, {_path("i", "k", "new")} AS path FROM (
-        SELECT *, 'dt=2026-10-24/hour=' || lpad(CAST((n // {FILES_AN_HOUR}) % 24 AS VARCHAR), 2, '0') AS place, n % {FILES_AN_HOUR} AS k, 2000000000 + first + n AS i
+        SELECT *, 'dt={SECOND_COMMIT:%Y-%m-%d}/hour=' || lpad(CAST(n // {FILES_AN_HOUR} % 24 AS VARCHAR), 2, '0')
+            AS place, n % {FILES_AN_HOUR} AS k, 2000000000 + first + n AS i
         FROM (SELECT *, unnest(range(greatest(1, total // 200))) AS n FROM tables)))"""
 """What a day brings: 0.5 % new files; as many are removed, see `GOES`."""
 GOES = "class = 'live' AND fault IS NULL AND i % 200 = 5"
-_GONE = f"SELECT *, root || '/' || {_path('i', 'k', 'gone')} AS gone_key FROM ({{}}) WHERE i % 10 = 7"
+GONE = f"SELECT *, root || '/' || {_path('i', 'k', 'gone')} AS gone_key FROM ({{}}) WHERE i % 10 = 7"
 """Of every tenth file a compaction's input that was vacuumed: a noncurrent version below a delete marker."""
 
 
@@ -186,143 +192,34 @@ def storage(hours: str) -> str:
     rows = [f"SELECT {_object('key', size=size)} FROM ({files(hours)}) WHERE {there}"]
     if_real = [
         f"SELECT {_object('key', what='older', latest=False)} FROM ({files(hours)}) WHERE {there} AND i % 20 = 3",
-        f"SELECT {_object('gone_key', what='gone', latest=False)} FROM ({_GONE.format(files(hours))})",
-        f"SELECT {_marker()} FROM ({_GONE.format(files(hours))})",
+        f"SELECT {_object('gone_key', what='gone', latest=False)} FROM ({GONE.format(files(hours))})",
+        f"SELECT {_marker()} FROM ({GONE.format(files(hours))})",
     ]
     return " UNION ALL ".join([*rows, *(f"SELECT * FROM ({sql}) WHERE is_real()" for sql in if_real)])
 
 
 def extra_storage(*, second: bool) -> str:
     """Rows of the inventory that are no files of an hour."""
-    rows = [f"SELECT {_object('key')} FROM ({_EXTRAS}) WHERE fault <> 'phantom'"]
-    rows += [f"SELECT {_object('key')} FROM ({_NEW})"] if second else []
+    rows = [f"SELECT {_object('key')} FROM ({EXTRAS}) WHERE fault <> 'phantom'"]
+    rows += [f"SELECT {_object('key')} FROM ({NEW})"] if second else []
     return " UNION ALL ".join(rows)
 
 
 def _object(key: str, *, size: str = "size", what: str = "version", latest: bool = True) -> str:
-    back = 0 if latest else 1
-    etag = "etag" if latest else f"digest('{what}', i)"
+    """A version; one that is not the latest was written a day earlier."""
     return f"""'{BUCKET}' AS bucket, {key} AS key, digest('{what}', i) AS version_id, {latest} AS is_latest,
-        false AS is_delete_marker, CAST({size} AS BIGINT) AS size, modified - to_days({back}) AS last_modified_date,
-        {etag} AS e_tag, 'STANDARD' AS storage_class, in_parts(i) AND {latest} AS is_multipart_uploaded, 'SSE-S3' AS encryption_status"""
+        false AS is_delete_marker, CAST({size} AS BIGINT) AS size,
+        modified - to_days({0 if latest else 1}) AS last_modified_date,
+        {"etag" if latest else f"digest('{what}', i)"} AS e_tag, 'STANDARD' AS storage_class,
+        in_parts(i) AND {latest} AS is_multipart_uploaded, 'SSE-S3' AS encryption_status"""
 
 
 def _marker() -> str:
+    """A delete marker, which has hardly anything."""
     return f"""'{BUCKET}' AS bucket, gone_key AS key, digest('marker', i) AS version_id, true AS is_latest,
-        true AS is_delete_marker, CAST(NULL AS BIGINT) AS size, {_at(_DELETED)} AS last_modified_date, CAST(NULL AS VARCHAR) AS e_tag,
-        CAST(NULL AS VARCHAR) AS storage_class, CAST(NULL AS BOOLEAN) AS is_multipart_uploaded, CAST(NULL AS VARCHAR) AS encryption_status"""
-
-
-def entries(hours: str) -> str:
-    """JSON lines of the files and tombstones of some hours."""
-    size = "size + CASE WHEN fault = 'size_mismatch' OR (fault = 'metastore_stale' AND i % 2 = 0) THEN 1 + i % 97 ELSE 0 END"
-    etag = "CASE WHEN fault = 'metastore_stale' AND i % 2 = 1 THEN digest('stale', i) ELSE etag END"
-    parent = f"'/{BUCKET}/' || root || '/' || place"
-    file = _item(parent, "key", size, etag)
-    stone = f"SELECT {_tombstone(parent)} AS line FROM ({_GONE.format(files(hours))}) WHERE is_real()"
-    return (
-        f"SELECT {file} AS line FROM ({files(hours)}) WHERE fault IS DISTINCT FROM 'hidden' UNION ALL {stone}"
-    )
-
-
-def extra_entries(*, second: bool) -> str:
-    """JSON lines of the layout's marker, of all folders, and of entries that are no files of an hour."""
-    parent = f"'/{BUCKET}/' || root || '/' || place"
-    marker = """SELECT '{"Item":{"parent":{"S":"../VERSION"},"child":{"S":"../VERSION"},"table_version":{"N":"100"},"table_created":{"N":"1600000000000"}}}' || chr(10) AS line"""
-    folders = " UNION ".join(
-        [
-            f"SELECT '/{BUCKET}' AS parent, 'warehouse' AS child",
-            f"SELECT '/{BUCKET}/warehouse', name FROM tables",
-            *(
-                f"SELECT '/{BUCKET}/' || root, split_part(place, '/', 1) FROM ({rows})"
-                for rows in _placed(second)
-            ),
-            *(
-                f"SELECT '/{BUCKET}/' || root || '/' || split_part(place, '/', 1), split_part(place, '/', 2) FROM ({rows})"
-                for rows in _placed(second)
-            ),
-        ]
-    )
-    lines = [
-        marker,
-        f"SELECT {_folder()} AS line FROM ({folders})",
-        f"SELECT {_item(parent, 'key', 'size', 'etag')} AS line FROM ({_EXTRAS}) WHERE fault = 'phantom'",
-    ]
-    lines += [f"SELECT {_item(parent, 'key', 'size', 'etag')} AS line FROM ({_NEW})"] if second else []
-    return " UNION ALL ".join(lines)
-
-
-def _placed(second: bool) -> list[str]:
-    return ["SELECT root, place FROM hours", *([f"SELECT root, place FROM ({_NEW})"] if second else [])]
-
-
-def _ms(time: str) -> str:
-    return f"CAST(epoch_ms({time}) AS VARCHAR)"
-
-
-def _item(parent: str, key: str, size: str, etag: str) -> str:
-    child = f"substr({key}, length(root || place) + 3)"
-    version = """CASE WHEN is_real() THEN ',"version_id":{"S":"' || version_of(i) || '"}' ELSE '' END"""
-    return f"""'{{"Item":{{"parent":{{"S":"' || {parent} || '"}},"child":{{"S":"' || {child} || '"}},"file_length":{{"N":"' ||
-        CAST({size} AS VARCHAR) || '"}},"mod_time":{{"N":"' || {_ms("modified")} || '"}},"block_size":{{"N":"33554432"}},"is_deleted":{{"BOOL":false}},"last_updated":{{"N":"' ||
-        {_ms("modified + INTERVAL 137 MILLISECOND")} || '"}},"etag":{{"S":"' || {etag} || '"}}' || {version} || '}}}}' || chr(10)"""
-
-
-def _tombstone(parent: str) -> str:
-    time = _ms(_at(_DELETED))
-    return f"""'{{"Item":{{"parent":{{"S":"' || {parent} || '"}},"child":{{"S":"' || substr(gone_key, length(root || place) + 3) || '"}},"file_length":{{"N":"0"}},"mod_time":{{"N":"' ||
-        {time} || '"}},"block_size":{{"N":"0"}},"is_deleted":{{"BOOL":true}},"last_updated":{{"N":"' || {time} || '"}}}}}}' || chr(10)"""
-
-
-def _folder() -> str:
-    return f"""'{{"Item":{{"parent":{{"S":"' || parent || '"}},"child":{{"S":"' || child || '"}},"is_dir":{{"BOOL":true}},"is_deleted":{{"BOOL":false}},"is_authoritative":{{"BOOL":false}},"last_updated":{{"N":"' ||
-        {_ms(_at(CHECKPOINT_AT))} || '"}}}}}}' || chr(10)"""
-
-
-_VALUES = "MAP {'dt': substr(place, 4, 10), 'hour': right(place, 2)}"
-_STATS = """'{"numRecords":' || 1000 + i % 90000 || ',"minValues":{"id":' || i * 1000 || ',"ts":"' || strftime(modified, '%Y-%m-%dT%H:%M:%S') ||
-    '.000Z"},"maxValues":{"id":' || i * 1000 + 999 || ',"ts":"' || strftime(modified, '%Y-%m-%dT%H:%M:%S') || '.999Z"},"nullCount":{"id":0,"ts":0}}'"""
-_ADD = f"""{{'path': path, 'partitionValues': {_VALUES}, 'size': CAST(size AS BIGINT), 'modificationTime': epoch_ms(modified),
-    'dataChange': {{}}, 'stats': {_STATS}}}"""
-_REMOVE = f"""{{'path': path, 'deletionTimestamp': {{}}, 'dataChange': {{}}, 'extendedFileMetadata': true,
-    'partitionValues': {_VALUES}, 'size': CAST(size AS BIGINT)}}"""
-
-
-def checkpoint_actions(t: int) -> str:
-    """add and remove of the files that a table's checkpoint knows; one of the two is null."""
-    removed = f"epoch_ms({_at(CHECKPOINT_AT)} - to_minutes(i % 8640))"
-    return f"""SELECT CASE WHEN class <> 'removed' THEN {_braced(_ADD, "false")} END AS add,
-            CASE WHEN class = 'removed' THEN {_braced(_REMOVE, removed, "false")} END AS remove
-        FROM ({files(f"t = {t}")}) WHERE c IS NULL AND class NOT IN ('unlisted', 'stray')"""
-
-
-def commit_lines() -> str:
-    """(t, version, time, lines) of every commit after the checkpoints: what Delta writes, a JSON object a line."""
-    adds = f"""SELECT t, c, time, string_agg('{{"add":' || to_json({_braced(_ADD, "true")}) || '}}' || chr(10), '' ORDER BY i) AS lines
-        FROM ({files("files > 0 AND begins + files > first + committed")}) WHERE c IS NOT NULL AND class <> 'stray' GROUP BY ALL"""
-    info = f"""'{{"commitInfo":{{"timestamp":' || epoch_ms(commits.time) || ',{_WRITE}}}}}' || chr(10)"""
-    return f"""SELECT commits.t, name, version, commits.time, {info} || coalesce(lines, '') AS lines
-        FROM commits JOIN tables USING (t) LEFT JOIN ({adds}) adds ON adds.t = commits.t AND adds.c = commits.c"""
-
-
-def second_commit_lines() -> str:
-    """The same of the one commit that a day brings to each table."""
-    removed = f"epoch_ms({_at(SECOND_COMMIT)})"
-    lines = f"""SELECT t, '{{"add":' || to_json({_braced(_ADD, "true")}) || '}}' || chr(10) AS line FROM ({_NEW})
-        UNION ALL SELECT t, '{{"remove":' || to_json({_braced(_REMOVE, removed, "true")}) || '}}' || chr(10) FROM ({files()}) WHERE {GOES}"""
-    info = f"""'{{"commitInfo":{{"timestamp":' || {removed} || ',{_WRITE}}}}}' || chr(10)"""
-    return f"""SELECT t, name, {CHECKPOINT} + m + 1 AS version, {_at(SECOND_COMMIT)} AS time, {info} || lines AS lines
-        FROM tables JOIN (SELECT t, string_agg(line, '') AS lines FROM ({lines}) GROUP BY t) USING (t)"""
-
-
-_WRITE = '"operation":"WRITE","operationParameters":{"mode":"Append","partitionBy":"[\\"dt\\",\\"hour\\"]"},"isBlindAppend":true'
-
-
-def _braced(template: str, *values: str) -> str:
-    """The struct with its open places filled in order."""
-    for value in values:
-        template = template.replace("{}", value, 1)
-    return template
+        true AS is_delete_marker, CAST(NULL AS BIGINT) AS size, {sql_time(DELETED)} AS last_modified_date,
+        CAST(NULL AS VARCHAR) AS e_tag, CAST(NULL AS VARCHAR) AS storage_class,
+        CAST(NULL AS BOOLEAN) AS is_multipart_uploaded, CAST(NULL AS VARCHAR) AS encryption_status"""
 
 
 def truth() -> str:
@@ -330,4 +227,4 @@ def truth() -> str:
     left = "CASE class WHEN 'removed' THEN 'unvacuumed' WHEN 'unlisted' THEN 'unreferenced' END"
     return f"""SELECT coalesce(fault, {left}) AS kind, name AS table_name, key FROM ({files()})
             WHERE fault IS NOT NULL OR class IN ('removed', 'unlisted')
-        UNION ALL SELECT fault, name, key FROM ({_EXTRAS})"""
+        UNION ALL SELECT fault, name, key FROM ({EXTRAS})"""

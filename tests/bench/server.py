@@ -37,7 +37,7 @@ def serving(*arguments: str) -> Iterator[str]:
 
 def put(s3: Any, key: str, body: bytes, at: datetime) -> None:
     """Store an object as if it had been stored at that time."""
-    from moto.core import DEFAULT_ACCOUNT_ID
+    from moto.core.models import DEFAULT_ACCOUNT_ID
     from moto.s3.models import s3_backends
 
     s3.put_object(Bucket=BUCKET, Key=key, Body=body)

@@ -20,6 +20,7 @@ class Ran:
 
     Attributes:
         cpu: CPU seconds of all processes.
+        cpu_of: the same by kind of process: JVM, worker (Python started by a JVM), driver (the rest).
         pss: highest sum of proportional set sizes, in bytes: pages that processes share count once.
         rss: highest sum of resident set sizes, in bytes.
         load: the machine's load average (1 minute) before and after.
@@ -27,6 +28,7 @@ class Ran:
 
     seconds: float
     cpu: float
+    cpu_of: dict[str, float]
     pss: int
     rss: int
     load: tuple[float, float]
@@ -41,6 +43,7 @@ class _Tree:
 
     root: int
     ticks: dict[int, int] = field(default_factory=dict)
+    kinds: dict[int, str] = field(default_factory=dict)
     rss: int = 0
     pss: int = 0
     _looked: float = 0.0
@@ -50,12 +53,22 @@ class _Tree:
         pids = _family(self.root)
         for pid in pids:
             self.ticks[pid] = max(_ticks(pid), self.ticks.get(pid, 0))
+            if kind := _kind(pid):
+                self.kinds[pid] = kind
         now = sum(map(_resident, pids))
         self.rss = max(self.rss, now)
         due = time.monotonic() - self._looked > PSS_AT_MOST_EVERY
         if due and now > self._at_look:
             self.pss, self._at_look = max(self.pss, sum(map(_proportional, pids))), now
             self._looked = time.monotonic()
+
+    def cpu_of(self) -> dict[str, float]:
+        """CPU seconds by kind of process."""
+        seconds: dict[str, float] = {}
+        for pid, ticks in self.ticks.items():
+            kind = self.kinds.get(pid, "driver")
+            seconds[kind] = seconds.get(kind, 0) + ticks / _TICKS
+        return {kind: round(each, 2) for kind, each in seconds.items()}
 
 
 def ran(
@@ -81,13 +94,15 @@ def ran(
     texts = [(logs / name).read_text(errors="replace") for name in ("out", "err")]
     if process.returncode not in allowed:
         raise RuntimeError(f"{' '.join(command)} ended with {process.returncode}:\n{texts[1][-3000:]}")
-    cpu = sum(tree.ticks.values()) / _TICKS
     load = (before, os.getloadavg()[0])
-    return Ran(seconds, cpu, tree.pss, tree.rss, load, process.returncode, *texts)
+    cpu = tree.cpu_of()
+    return Ran(seconds, sum(cpu.values()), cpu, tree.pss, tree.rss, load, process.returncode, *texts)
 
 
 def _family(root: int) -> set[int]:
-    parents = {int(name): _parent(int(name)) for name in os.listdir("/proc") if name.isdigit()}
+    parents = {
+        int(path.name): _parent(int(path.name)) for path in Path("/proc").iterdir() if path.name.isdigit()
+    }
     found, more = {root}, True
     while more:
         children = {pid for pid, parent in parents.items() if parent in found} - found
@@ -108,6 +123,17 @@ def _ticks(pid: int) -> int:
 def _stat(pid: int) -> list[str]:
     """The fields of /proc/PID/stat from the state on."""
     return _text(f"/proc/{pid}/stat").rpartition(")")[2].split()
+
+
+def _kind(pid: int) -> str:
+    """Empty where nothing can be told any more."""
+    command = _text(f"/proc/{pid}/cmdline").split("\0")
+    if not command[0]:
+        return ""
+    if command[0].endswith("/java"):
+        return "JVM"
+    daemon = any("daemon" in part or "python_worker" in part for part in command[1:])
+    return "worker" if daemon else "driver"
 
 
 def _resident(pid: int) -> int:

@@ -1,4 +1,4 @@
-"""All scenarios as the evidence of one lake, each in a bucket and under table names of its own, judged by the kernel."""
+"""All scenarios as the evidence of one lake, each in a bucket and under names of its own, judged by the kernel."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -3,6 +3,7 @@
 A world lays the objects of `OBJECTS` somewhere, in its own way, and reads them once.
 """
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -13,7 +14,7 @@ import pyarrow as pa
 from lakeaudit.evidence.protocol import Context, Part, Stored
 from lakeaudit.evidence.storage.versions import one_row_per_key
 from lakeaudit.keys import Location
-from lakeaudit.pipeline.engine import InProcessEngine, KeptHere, Stage, task_connection
+from lakeaudit.pipeline.engine import InProcessEngine, Stage, task_connection
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.duck import Connection
@@ -111,10 +112,11 @@ def rejected_by(part: Part) -> list[str]:
 
 
 def _answers(stored: Stored, *stages: Stage) -> Mapping[str, list[pa.RecordBatch]]:
-    if isinstance(stored.rows, tuple):
-        return InProcessEngine(2).run(stored.rows, stages)
-    assert isinstance(stored.rows, KeptHere)
-    return InProcessEngine(2).run([stored.rows], stages)
+    rows = stored.rows if isinstance(stored.rows, tuple) else [stored.rows]
+    answers: dict[str, list[pa.RecordBatch]] = defaultdict(list)
+    for kind, batch in InProcessEngine(2).run(rows, stages):
+        answers[kind].append(batch)
+    return answers
 
 
 def _table(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.Table:

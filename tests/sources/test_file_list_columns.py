@@ -240,7 +240,7 @@ PARQUETS: list[tuple[dict[str, Any], bool]] = [
 ]
 
 
-@pytest.mark.parametrize(("more", "columnar"), PARQUETS, ids=[str(case[0])[:60] for case in PARQUETS])
+@pytest.mark.parametrize(("more", "columnar"), PARQUETS, ids=[str(n) for n in range(len(PARQUETS))])
 def test_parquet_columns_of_any_type(
     con: Connection, tmp_path: Path, more: dict[str, Any], columnar: bool
 ) -> None:

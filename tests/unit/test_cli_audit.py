@@ -25,13 +25,14 @@ SUMMARY = {
     "tables": {"orders": "complete"}, "sources": [], "coverage": {}, "findings": {}, "severities": {}, "states": {},
 }  # fmt: skip
 KEYS = set(SUMMARY)
+SESSION = SimpleNamespace(stop=lambda: None, sparkContext=SimpleNamespace(defaultParallelism=2))
+"""As much of a session as is looked at before the audit begins."""
 
 
 @pytest.fixture
 def audited(monkeypatch: pytest.MonkeyPatch, place: Location) -> Audit:
     """Stands in for Spark and the audit: publishes rows of the given kinds, or raises."""
-    stopped = SimpleNamespace(stop=lambda: None)
-    monkeypatch.setattr("lakeaudit.commands.audit._session", lambda *_: stopped)
+    monkeypatch.setattr("lakeaudit.commands.audit._session", lambda *_: SESSION)
 
     def set_up(
         *kinds: str,
@@ -177,10 +178,13 @@ def test_the_status_file_says_running_while_it_runs(
 ) -> None:
     status, seen = tmp_path / "status.json", []
     audited()
-    monkeypatch.setattr(
-        "lakeaudit.commands.audit._session", lambda *_: seen.append(json.loads(status.read_text())["status"])
-    )
-    cli.main(["audit", lake, "--status-file", str(status)])
+
+    def session(*_: Any) -> Any:
+        seen.append(json.loads(status.read_text())["status"])
+        return SESSION
+
+    monkeypatch.setattr("lakeaudit.commands.audit._session", session)
+    assert cli.main(["audit", lake, "--status-file", str(status)]) == 0
     assert seen == ["running"]
 
 

@@ -273,6 +273,29 @@ def test_each_mistake_is_one_problem_with_its_line(tmp_path: Path, text: str, li
         ("version: 1\nlake: x\n", 1, "results: is missing"),
         ("version: 1\nlake: a b\nresults: /r\n", 2, "lake: not a name for a lake: 'a b'"),
         ("version: 1\nlake: ..\nresults: out/r\n", 3, "results: not a location: 'out/r'"),
+        ("version: 1\nlake: x\nresults: 7\n", 3, "results: not a location: '7'"),
+        ("version: 1\nlake: x\nresults: [/r]\n", 3, "results: not a location"),
+        ("version: 1\nlake: x\nresults: {keep: 400d}\n", 3, "results.location: is missing"),
+        (
+            "version: 1\nlake: x\nresults:\n  location: out/r\n",
+            4,
+            "results.location: not a location: 'out/r'",
+        ),
+        (
+            "version: 1\nlake: x\nresults:\n  location: /r\n  keep: a year\n",
+            5,
+            "results.keep: not a duration: 'a year'",
+        ),
+        (
+            "version: 1\nlake: x\nresults: {location: /r, keeps: 1d}\n",
+            3,
+            "results.keeps: unknown key (did you mean keep?)",
+        ),
+        (
+            "version: 1\nlake: x\nresults: {location: s3://lake/a}\n",
+            3,
+            "results: the results lie inside the table",
+        ),
     ],
 )
 def test_the_head_of_the_file(tmp_path: Path, head: str, line: int, says: str) -> None:
@@ -323,6 +346,19 @@ def test_every_default_is_the_contracts(tmp_path: Path) -> None:
         confirm=Confirm(mode="head", limit=10_000, rate=500),
     )
     assert (lake.tables[0].manifests, lake.tables[0].complete, lake.warnings) == ((), False, ())
+
+
+@pytest.mark.parametrize(
+    ("results", "keep"),
+    [
+        ("s3://out/shop", None),
+        ("{location: s3://out/shop}", None),
+        ("{location: s3://out/shop, keep: 400d}", timedelta(days=400)),
+    ],
+)
+def test_results_have_a_short_and_a_long_form(tmp_path: Path, results: str, keep: timedelta | None) -> None:
+    lake = load(tmp_path, f"version: 1\nlake: shop\nresults: {results}\n{TABLES}")
+    assert (lake.results, lake.keep) == (Location("out", "shop"), keep)
 
 
 SOURCES = (

@@ -1,7 +1,9 @@
 """Coverage in plain rows: what could be judged, and what could not and why."""
 
+from contextlib import closing
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from lakeaudit.compare.coverage import (
@@ -12,12 +14,16 @@ from lakeaudit.compare.coverage import (
     Tallies,
     Tally,
     axis_state,
+    count,
+    count_others,
     rows,
     tallies,
     together,
+    uncounted,
 )
 from lakeaudit.evidence.protocol import Cut
 from lakeaudit.kinds import FILE_AXES
+from lakeaudit.runtime import duck
 from lakeaudit.schemas import COVERAGE
 from tests.builders.evidence import CUT, READ_AT, ago
 from tests.builders.scenario import LISTS, table
@@ -53,6 +59,52 @@ def test_files_are_the_sum_of_all_outcomes() -> None:
 def counted(outcome: str, files: int, axis: str = "content", **more: int) -> dict[str, Any]:
     numbers = {"files": files, "bytes": 0, "unconfirmed": 0, "refuted": 0} | more
     return {"judged_table": "orders", "axis": axis, "outcome": outcome, **numbers}
+
+
+COUNTED = pa.schema([
+    ("judged_table", pa.string()), ("axis", pa.string()), ("outcome", pa.string()), ("s_size", pa.int64()),
+    ("c_size", pa.int64()), ("l_confirmation", pa.string()), ("suspected", pa.bool_()),
+])  # fmt: skip
+VERDICTS = [
+    # outcome, size in storage, size claimed, confirmation, suspected at first
+    ("consistent", 5, 7, "none", False),
+    ("consistent", None, 7, "none", False),
+    ("consistent", None, None, "live", True),
+    ("finding", 1, None, "live", True),
+    ("finding", 1, None, "limit", True),
+    ("finding", 1, None, "denied", True),
+    ("finding", 1, None, "error", True),
+    ("finding", 1, None, "none", True),
+    ("undecided", 2, None, "live", True),
+    ("undecided", 2, None, "denied", True),
+    ("moved_on", 2, None, "live", True),
+]
+
+
+def test_verdicts_are_counted_by_outcome() -> None:
+    """A suspect that a live look has cleared is refuted; a finding that could not be looked at is unconfirmed."""
+    rows = duck.small(COUNTED, [("orders", "content", *verdict) for verdict in VERDICTS])
+    with closing(duck.connect()) as con:
+        found = duck.rows_of(count(con, rows))
+    assert {row["outcome"]: (row["files"], row["bytes"], row["unconfirmed"], row["refuted"]) for row in found} == {
+        "consistent": (3, 12, 0, 1), "finding": (5, 5, 3, 0), "undecided": (2, 4, 0, 1), "moved_on": (1, 2, 0, 1)
+    }  # fmt: skip
+    assert tallies(found) == {
+        PLACE: Tally({"consistent": 3, "finding": 5, "undecided": 2, "moved_on": 1}, 23, 3, 3)
+    }
+
+
+def test_redundant_copies_are_counted_anew_and_taken_out_where_they_were() -> None:
+    copies = pa.table({"judged_table": ["orders"] * 3, "axis": ["duplicate"] * 3, "size": [5, 6, None],
+                       "outcome": ["finding", "finding", "ignored"]})  # fmt: skip
+    with closing(duck.connect()) as con:
+        counts = [*duck.rows_of(count_others(con, copies, "size")), *duck.rows_of(uncounted(con, copies))]
+        by_size = duck.rows_of(count_others(con, copies, "size", "size"))
+    found = together(tallies([counted("consistent", 10, "duplicate")]), tallies(counts))
+    assert found == {("orders", "duplicate"): Tally({"consistent": 7, "finding": 2, "ignored": 1}, 11)}
+    assert sorted((row["outcome"], row["files"], row["size"] or 0) for row in by_size) == [
+        ("finding", 1, 5), ("finding", 1, 6), ("ignored", 1, 0)
+    ]  # fmt: skip
 
 
 def test_counts_of_one_place_add_up() -> None:

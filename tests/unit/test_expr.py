@@ -1,20 +1,24 @@
 """The language of facts on plain values: SQL's nulls, text patterns, and what columns can hold together."""
 
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lakeaudit import keys
 from lakeaudit.compare import rules
+from lakeaudit.compare.classify import ruled
 from lakeaudit.compare.expr import (
     Expr,
     algorithm,
     col,
     columns_of,
     concat,
+    duck_sql,
     earliest,
     evaluate,
     first_known,
@@ -22,6 +26,7 @@ from lakeaudit.compare.expr import (
     lit,
 )
 from lakeaudit.compare.facts import ALL_FACTS, MD5_TEXT, PART_SUFFIX, TREE_FACTS
+from lakeaudit.runtime import duck
 from lakeaudit.schemas import PAIR, TREE
 from tests.builders.mutants import closed
 from tests.builders.twin import subjects
@@ -137,6 +142,39 @@ def test_a_fact_is_true_or_false_whatever_is_null(data: Any) -> None:
     absent = dict.fromkeys(schema.names)
     name, fact = data.draw(st.sampled_from(sorted(facts.items(), key=lambda item: item[0])))
     assert evaluate(fact, absent) in (True, False), name
+
+
+@pytest.mark.parametrize(
+    ("facts", "schema", "axes"),
+    [(ALL_FACTS, PAIR, rules.PAIR_AXES), (TREE_FACTS, TREE, {"metastore_tree": rules.TREE})],
+    ids=["pairs", "tree"],
+)
+def test_every_fact_can_be_asked_of_columns_that_are_always_null(
+    facts: dict[str, Expr], schema: pa.Schema, axes: dict[str, tuple[rules.Rule, ...]]
+) -> None:
+    """DuckDB knows that a column of its own is null everywhere, and rewrites what is asked of it."""
+    nulls = ", ".join(f"CAST(NULL AS {duck.type_of(field.type)}) AS {field.name}" for field in schema)
+    columns = ", ".join(f"{duck_sql(fact)} AS {name}" for name, fact in facts.items())
+    with closing(duck.connect()) as con:
+        rows = duck.query(con, f"SELECT {nulls} FROM range(2)")
+        (one, other) = duck.rows_of(duck.query(con, f"SELECT {columns} FROM input", input=rows))
+        fired = duck.rows_of(ruled(con, duck.hold(con, rows), facts, axes))
+    plain = {name: evaluate(fact, dict.fromkeys(schema.names)) for name, fact in facts.items()}
+    assert one == other == plain
+    assert [fired[0][f"rule_{axis}"] for axis in axes] == [
+        rules.judge(table, plain).id for table in axes.values()
+    ]
+
+
+ALIKE = ["md5:0a", "md5:", ":", "", "0a", "sha256:a:b", None, "ä:b"]
+
+
+def test_duckdb_splits_a_checksum_as_python_does() -> None:
+    with closing(duck.connect()) as con:
+        rows = pa.table({"n": range(len(ALIKE)), "x": pa.array(ALIKE, pa.string())})
+        sql = f"SELECT {duck_sql(algorithm(X))} AS a FROM input ORDER BY n"
+        found = [row["a"] for row in duck.rows_of(duck.query(con, sql, input=rows))]
+    assert found == [evaluate(algorithm(X), {"x": text}) for text in ALIKE]
 
 
 def test_facts_read_columns_that_exist() -> None:

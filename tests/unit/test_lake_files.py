@@ -96,6 +96,12 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
     assert read_lake_file(tmp_path / "no.yaml").reason == "it cannot be read (FileNotFoundError)"  # type: ignore[union-attr]
 
 
+def test_results_may_be_written_in_their_long_form(tmp_path: Path) -> None:
+    found = read(tmp_path, "lake: shop\nresults: {location: s3://audit/shop/, keep: 400d}\n")
+    assert isinstance(found, LakeFile)
+    assert found.results == "s3://audit/shop"
+
+
 def test_results_that_are_put_together_from_variables_are_not_known(tmp_path: Path) -> None:
     found = read(tmp_path, "lake: shop\nresults: s3://${BUCKET}/shop\n")
     assert isinstance(found, LakeFile)

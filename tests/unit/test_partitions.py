@@ -5,7 +5,7 @@ import pytest
 from lakeaudit.config import Table
 from lakeaudit.errors import BadInput
 from lakeaudit.keys import Location
-from lakeaudit.pipeline.partitions import as_asked, narrowed, parts_of
+from lakeaudit.pipeline.partitions import as_asked, narrowed, partitions_of, uris
 
 ORDERS = Table(name="orders", location=Location("lake", "orders"))
 ITEMS = Table(name="items", location=Location("lake", "items"))
@@ -23,22 +23,31 @@ ITEMS = Table(name="items", location=Location("lake", "items"))
     ],
 )  # fmt: skip
 def test_places_of_partitions(partitions: list[str], places: dict[str, tuple[str, ...]]) -> None:
-    found = parts_of([ORDERS, ITEMS], partitions)
+    found = partitions_of([ORDERS, ITEMS], partitions)
     assert {table: tuple(place.key for place in of_table) for table, of_table in found.items()} == places
 
 
 @pytest.mark.parametrize("text", ["", "/", "day", "=1", "day=1//hour=2", "day=1/../x", "s3://lake/orders"])
 def test_what_is_no_partition(text: str) -> None:
     with pytest.raises(BadInput, match="is no partition"):
-        parts_of([ORDERS], [text])
+        partitions_of([ORDERS], [text])
 
 
 def test_a_partition_that_nobody_knows_is_not_fine() -> None:
-    parts = parts_of([ORDERS, ITEMS], ["day=1", "day=2"])
+    partitions = partitions_of([ORDERS, ITEMS], ["day=1", "day=2"])
     both = {f"s3://lake/orders/day={day}" for day in (1, 2)}
-    said = narrowed(parts, {*both, "s3://lake/items/day=1"})
+    said = narrowed(partitions, {*both, "s3://lake/items/day=1"})
     assert said == {
         "orders": "only s3://lake/orders/day=1, s3://lake/orders/day=2 was looked at, as asked",
         "items": "neither a manifest nor storage knows a file in s3://lake/items/day=2",
     }
     assert as_asked(said) == {said["orders"]}
+
+
+def test_every_place_that_was_asked_for_has_its_uri() -> None:
+    partitions = partitions_of([ORDERS, ITEMS], ["day=1"])
+    assert uris(partitions) == {
+        Location("lake", "orders/day=1"): "s3://lake/orders/day=1",
+        Location("lake", "items/day=1"): "s3://lake/items/day=1",
+    }
+    assert uris({}) == {}

@@ -4,7 +4,7 @@ Three stages, each given all rows that meet on one thing: a key; a group of equa
 parent folder. The last two are asked for only what is configured.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 

@@ -92,7 +92,8 @@ def siblings(con: Connection, entries: Rows, sources: SourceFacts) -> Relation:
     """File entries that are sound by themselves, by their folder: source, bucket, parent, owner, files, bytes."""
     owned = attach_label(con, entries, sources.roots, "owner")
     sql = f"""
-        SELECT source, e.bucket, {_rooted(sources)} AS parent, owner, count(*) AS files, CAST(sum(size) AS BIGINT) AS bytes
+        SELECT source, e.bucket, {_rooted(sources)} AS parent, owner, count(*) AS files,
+            CAST(sum(size) AS BIGINT) AS bytes
         FROM e WHERE owner IS NOT NULL GROUP BY ALL
     """
     return duck.query(con, sql, e=owned)
@@ -103,10 +104,10 @@ def sibling_tallies(
 ) -> Relation:
     """Siblings next to their parent's entry: their tallies, or `parent` where its state makes each of them a verdict.
 
-    Columns: judged_table, axis, outcome (null: the siblings have to be judged one by one), files, bytes, source, bucket,
-    parent.
+    Columns: judged_table, axis, outcome (null: the siblings have to be judged one by one), files, bytes, source,
+    bucket, parent.
     """
-    sound = f"""parent_there AND NOT parent_is_tombstone AND NOT parent_is_file
+    sound = """parent_there AND NOT parent_is_tombstone AND NOT parent_is_file
         AND coalesce(parent_touched_at + grace <= cuts.start - cuts.margin, true)"""
     sql = f"""
         SELECT s.owner AS judged_table, 'metastore_tree' AS axis,

@@ -53,7 +53,7 @@ def _at_depth(con: Connection, rows: Rows, places: Places, depth: int, column: s
     folder = f"array_to_string(string_split(key, '/')[1:{depth}], '/') || '/'" if depth else "''"
     # a key with fewer parts gets a folder that is longer than itself, which no place's prefix can be
     sql = f"""
-        SELECT input.*, label AS {column} FROM input
-        LEFT JOIN known ON bucket = place_bucket AND {folder} = place AND starts_with(key, place)
+        SELECT input.*, known.label AS {column} FROM input
+        LEFT JOIN known ON bucket = known.place_bucket AND {folder} = known.place AND starts_with(key, known.place)
     """
     return duck.query(con, sql, input=rows, known=known)

@@ -1,13 +1,14 @@
 """The screen: lets go of keys on which all sources plainly agree, before anything is read in full.
 
-A first, narrow reading makes a TRACE of every row: the hash of its key, which side it stands for, a few attributes, and
-whether it is plain, that is, whether nothing about the row alone could make a finding. Traces of one key meet. A key is
-let go where every side that must speak of it has exactly one plain trace and the traces agree; by the rules such a key is
-consistent on every axis that asks of it (a test walks all combinations). All other keys are read again, in full.
+A first, narrow reading makes a TRACE of every row: the hash of its key, which side it stands for, a few attributes,
+and whether it is plain, that is, whether nothing about the row alone could make a finding. Traces of one key meet. A
+key is let go where every side that must speak of it has exactly one plain trace and the traces agree; by the rules
+such a key is consistent on every axis that asks of it (a test walks all combinations). All other keys are read again,
+in full.
 
-Keys are let go by bucket of their hash: a bucket that holds a key which is not let go is read again whole, so a collision
-of two hashes only ever sends keys on to the kernel. Files that may have the same content as another are read again too,
-and judged on that alone.
+Keys are let go by bucket of their hash: a bucket that holds a key which is not let go is read again whole, so a
+collision of two hashes only ever sends keys on to the kernel. Files that may have the same content as another are
+read again too, and judged on that alone.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -54,7 +55,7 @@ TABLE = pa.schema(
 
 @dataclass(frozen=True)
 class Screen:
-    """What traces are made with, as plain data that travels to the tasks. `traces` are those of manifests, by kind of row."""
+    """What traces are made with: plain data that travels to the tasks. `traces` are of manifests, by kind of row."""
 
     sources: SourceFacts
     tables: pa.Table

@@ -103,7 +103,8 @@ def locations(data: Data) -> Iterator[Found]:
 
 def results(data: Data) -> Iterator[Found]:
     """Results among what is audited, or the other way round."""
-    place = _place(data, "results")
+    written = data.get("results")
+    place = _place(written if isinstance(written, dict) else {"location": written})
     if place is None:
         return
     for path, table in _entries(data, "tables"):

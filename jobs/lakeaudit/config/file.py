@@ -158,6 +158,23 @@ AnyAlert = Annotated[
 ]
 
 
+class ResultsBlock(Block):
+    """Where the result tables lie, and how long their rows are kept."""
+
+    location: Place
+    keep: Duration | None = None
+    """Rows of runs older than this are removed; None: never."""
+
+
+def _block_or_place(value: object) -> str:
+    return "block" if isinstance(value, dict | ResultsBlock) else "place"
+
+
+AnyResults = Annotated[
+    Annotated[Place, Tag("place")] | Annotated[ResultsBlock, Tag("block")], Discriminator(_block_or_place)
+]
+
+
 class Airflow(Block):
     """What dags/lake_audit.py makes of the file; nothing else reads it, and there no variables are put in."""
 
@@ -183,7 +200,7 @@ class LakeFile(Block):
 
     version: Annotated[Literal[1], BeforeValidator(_exactly_one)]
     lake: LakeName
-    results: Place
+    results: AnyResults
     s3: S3Options = S3Options()
     inventories: tuple[Inventory, ...] = ()
     metastores: tuple[Metastore, ...] = ()

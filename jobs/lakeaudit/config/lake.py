@@ -7,7 +7,16 @@ from typing import Any, TypeVar
 from pydantic import Field
 
 from lakeaudit.config.field_types import Severity, SeverityOrOff
-from lakeaudit.config.file import AnyAlert, Ceiling, ConfirmMode, Ignore, LakeFile, Overrides, TableEntry
+from lakeaudit.config.file import (
+    AnyAlert,
+    Ceiling,
+    ConfirmMode,
+    Ignore,
+    LakeFile,
+    Overrides,
+    ResultsBlock,
+    TableEntry,
+)
 from lakeaudit.config.sources import STATE_KINDS, Block, Inventory, Manifest, Metastore, S3Options, Source
 from lakeaudit.keys import Location
 
@@ -79,6 +88,8 @@ class Lake(Block):
 
     name: str
     results: Location
+    keep: timedelta | None = None
+    """How long the result tables keep the rows of a run; None: for ever."""
     s3: S3Options = S3Options()
     inventories: tuple[Inventory, ...] = ()
     metastores: tuple[Metastore, ...] = ()
@@ -104,9 +115,12 @@ class Lake(Block):
 
 def resolve(file: LakeFile, warnings: tuple[str, ...] = ()) -> Lake:
     """The lake that a checked file describes."""
+    written = file.results
+    results = written if isinstance(written, ResultsBlock) else ResultsBlock(location=written)
     return Lake(
         name=file.lake,
-        results=file.results,
+        results=results.location,
+        keep=results.keep,
         s3=file.s3,
         inventories=tuple(_reached(source, file.s3) for source in file.inventories),
         metastores=tuple(_reached(source, file.s3) for source in file.metastores),

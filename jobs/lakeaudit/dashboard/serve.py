@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import closing, redirect_stdout, suppress
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
-from pathlib import Path
+from importlib import resources
 
 import streamlit  # noqa: F401 - absent: the command says how to get it
 from streamlit.web import bootstrap
@@ -50,8 +50,9 @@ def serve(lake_file: str, host: str, port: int, ready: Callable[[str], None]) ->
     bootstrap.load_config_options(flags)
     logging.getLogger("streamlit").setLevel(logging.ERROR)
     threading.Thread(target=_wait, args=(host, port, ready), daemon=True).start()
-    with redirect_stdout(sys.stderr):  # what Streamlit says is no result
-        bootstrap.run(str(Path(__file__).with_name("app.py")), False, [lake_file], flags)
+    app = resources.as_file(resources.files("lakeaudit.dashboard").joinpath("app.py"))
+    with app as path, redirect_stdout(sys.stderr):  # what Streamlit says is no result
+        bootstrap.run(str(path), False, [lake_file], flags)
 
 
 def _wait(host: str, port: int, ready: Callable[[str], None]) -> None:

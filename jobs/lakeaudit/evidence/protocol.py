@@ -66,8 +66,8 @@ class Engine(Protocol):
 
     @property
     def parallelism(self) -> int: ...
-    def map(self, function: Callable[[T], R], items: Sequence[T]) -> list[R]:
-        """The function's small answers, in the order of the items, worked out in tasks."""
+    def map(self, function: Callable[[T], R], items: Sequence[T], weight: int = 0) -> list[R]:
+        """The function's small answers, in the order of the items; `weight` is about how many bytes it reads in all."""
         ...
 
     def keep(self, parts: Sequence[Part]) -> Kept:

@@ -1,7 +1,7 @@
 """One audit from top to bottom: load what is open, read, match, classify, look now, settle, publish."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 from uuid import uuid4
@@ -24,6 +24,7 @@ from lakeaudit.pipeline.partitions import Partitions, partitions_of
 from lakeaudit.pipeline.read_sources import read_sources
 from lakeaudit.pipeline.run_outcome import Outcome, conclude
 from lakeaudit.results.read import Results
+from lakeaudit.results.upkeep import upkeep
 from lakeaudit.results.write import ResultsWriter, open_results
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.progress import Progress
@@ -87,7 +88,8 @@ def audit(
             )
             log.note(**changes.counts)
         with progress.stage("gates") as log:
-            report = guard(con, lake, observed.infos, judgement, changes, past.again().runs(), stamp)
+            earlier = past.again().runs()
+            report = guard(con, lake, observed.infos, judgement, changes, earlier, stamp)
             log.note(broken=len(report.broken))
             if refused := refusal(report.broken, lake.results.uri):
                 writer.put_run(_refused(stamp, started, scope, clock(), refused, report))
@@ -99,7 +101,8 @@ def audit(
             outcome = conclude(con, observed, judgement, report, standing, stamp, started, clock())
             writer.put_run(outcome.run_row)
             log.note(findings=sum(outcome.summary["findings"].values()))
-    return outcome
+        untidy = upkeep(writer, earlier, outcome.run_row, lake.keep, context.now, progress)
+    return replace(outcome, warnings=(*outcome.warnings, *untidy))
 
 
 def _driver_connection() -> Any:

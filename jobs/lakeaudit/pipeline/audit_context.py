@@ -39,7 +39,7 @@ class AuditContext:
         self.facts = table_facts(self.lake.tables, self.observed.evidence.claims)
 
     def lose(self, holes: Sequence[Hole]) -> None:
-        """Take holes into account that were found while rows were read: what followed from the tables' logs is stale."""
+        """Take holes into account that were found while rows were read: what was made of the logs is stale."""
         self.observed = replace(self.observed, holes=(*self.observed.holes, *holes))
         of_table = {fact.table.name: [h for h in holes if h.table == fact.table.name] for fact in self.facts}
         self.facts = [replace(fact, holes=(*fact.holes, *of_table[fact.table.name])) for fact in self.facts]

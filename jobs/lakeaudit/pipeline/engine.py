@@ -132,7 +132,7 @@ def selected(
         yield from routed(router, kind, batch, shares)
         return
     for of_kind, rows in reading.select(router, kind, batch):
-        for each in list(_batches(router, rows)):
+        for each in list(_batches(rows)):
             yield from routed(router, of_kind, each, shares)
 
 
@@ -143,7 +143,7 @@ def read_kept(con: Connection, chunk: Chunk, shares: int, reading: Reading = WHO
             yield chunk
     elif reading.project:
         for kind, rows in reading.project(con, chunk.kind, chunk.batch):
-            for batch in list(_batches(con, rows)):
+            for batch in list(_batches(rows)):
                 yield from routed(con, kind, batch, shares)
     else:
         yield from selected(con, chunk.kind, chunk.batch, shares, reading)
@@ -161,7 +161,7 @@ def run_stage(con: Connection, stage: Stage, tables: Mapping[str, pa.Table], sha
     """What a stage makes of one share."""
     router = con.cursor()
     for kind, rows in stage(con, tables):
-        for batch in _batches(con, rows):
+        for batch in _batches(rows):
             yield from routed(router, kind, batch, shares)
 
 
@@ -198,12 +198,12 @@ def _answers(kind: str, rows: pa.Table) -> Iterator[Chunk]:
 def _drained(part: Batches, con: Connection, kind: str, rows: Rows) -> Iterator[tuple[str, pa.RecordBatch]]:
     """The batches of rows that a part yielded; where their file proves to be broken, the part says what that means."""
     try:
-        yield from ((kind, batch) for batch in _batches(con, rows))
+        yield from ((kind, batch) for batch in _batches(rows))
     except duck.DuckError as error:
         yield from _drained(part, con, *cast("Generator[tuple[str, Rows], None, None]", part).throw(error))
 
 
-def _batches(con: Connection, rows: Rows) -> Iterator[pa.RecordBatch]:
+def _batches(rows: Rows) -> Iterator[pa.RecordBatch]:
     if isinstance(rows, pa.RecordBatch):
         yield rows
     elif isinstance(rows, pa.Table):
@@ -246,7 +246,7 @@ class AuditEngine(Protocol):
 
     @property
     def parallelism(self) -> int: ...
-    def map(self, function: Callable[[T], R], items: Sequence[T]) -> list[R]: ...
+    def map(self, function: Callable[[T], R], items: Sequence[T], weight: int = 0) -> list[R]: ...
     def keep(self, parts: Sequence[Part]) -> Kept: ...
     def run(self, rows: Sequence[Part | Kept], stages: Sequence[Stage], reading: Reading = WHOLE) -> Answers:
         """Read the parts, bring their rows together, and give the answers of parts and stages, by kind of row."""
@@ -255,6 +255,10 @@ class AuditEngine(Protocol):
     def close(self) -> None:
         """Let go of what was kept."""
         ...
+
+
+WAITING = 8
+"""Threads for work that mostly waits."""
 
 
 class TooMuchError(Exception):
@@ -272,9 +276,9 @@ class InProcessEngine:
         self._limit = limit
         self._rows = 0
 
-    def map(self, function: Callable[[T], R], items: Sequence[T]) -> list[R]:
-        """See `evidence.protocol.Engine`."""
-        with ThreadPoolExecutor(self.parallelism) as pool:
+    def map(self, function: Callable[[T], R], items: Sequence[T], weight: int = 0) -> list[R]:  # noqa: ARG002
+        """See `evidence.protocol.Engine`; it mostly waits for stores."""
+        with ThreadPoolExecutor(WAITING) as pool:
             return list(pool.map(function, items))
 
     def keep(self, parts: Sequence[Part]) -> KeptHere:
@@ -315,7 +319,8 @@ class InProcessEngine:
 
     def _read(self, parts: Sequence[Part], reading: Reading = WHOLE) -> list[Chunk]:
         read = partial(self._read_one, reading)
-        return [chunk for chunks in self.map(read, heaviest_first(parts)) for chunk in chunks]
+        with ThreadPoolExecutor(self.parallelism) as pool:
+            return [chunk for chunks in pool.map(read, heaviest_first(parts)) for chunk in chunks]
 
     def _read_one(self, reading: Reading, part: Part) -> list[Chunk]:
         chunks = []

@@ -101,7 +101,7 @@ def _lost_logs(audit: AuditContext, notes: Sequence[Mapping[str, Any]]) -> list[
 def _siblings(
     audit: AuditContext, engine: AuditEngine, rows: Sequence[Part | Kept], gone: LetGo, answers: Gathered
 ) -> tuple[Tallies, Gathered]:
-    """Tallies of let-go entries; those whose folder is at fault are judged one by one, into the answers about the tree."""
+    """Tallies of let-go entries; those below a folder at fault are judged singly, into the answers about the tree."""
     con = audit.con
     judged = answered(con, answers, "siblings_judged")
     sums = """

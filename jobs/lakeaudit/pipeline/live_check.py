@@ -50,7 +50,7 @@ def limited(con: Connection, suspects: Rows, table_limits: Mapping[str, int]) ->
         FROM suspects JOIN limits USING (judged_table)
         WHERE {_IN_AXES} AND (outcome = 'finding' OR {_OPEN})
         QUALIFY turn <= most
-    """  # noqa: S608 - no text of others
+    """
     return duck.query(con, sql, suspects=suspects, limits=limits)
 
 
@@ -67,7 +67,7 @@ def candidates(con: Connection, limited_rows: Rows, limit: int) -> pa.Table:
         ORDER BY bool_or({_OPEN}) DESC, min({_RANK}), min(turn),
             max(coalesce(c_size, s_size, m_size)) DESC NULLS LAST, bucket, key
         LIMIT {int(limit)}
-    """  # noqa: S608 - no text of others
+    """
     return duck.table(duck.query(con, sql, rows=limited_rows))
 
 
@@ -86,7 +86,7 @@ def with_answers(con: Connection, suspects: Rows, live: pa.Table) -> Relation:
         "l_confirmation": f"CASE WHEN {_IN_AXES} THEN coalesce(live.l_confirmation, 'limit') ELSE 'none' END",
     }
     columns = ", ".join(f"{expression} AS {name}" for name, expression in given.items())
-    sql = f"SELECT suspects.* REPLACE ({columns}) FROM suspects LEFT JOIN live USING (bucket, key)"  # noqa: S608
+    sql = f"SELECT suspects.* REPLACE ({columns}) FROM suspects LEFT JOIN live USING (bucket, key)"
     return duck.query(con, sql, suspects=suspects, live=live)
 
 

@@ -31,7 +31,9 @@ def second_reading(
         vacuumed: tables whose absent history an unlogged VACUUM explains.
     """
     con = audit.con
-    named = "SELECT *, CAST(NULL AS VARCHAR) AS related_key, s_older_version_id IS NOT NULL AS versions_known FROM input"
+    named = (
+        "SELECT *, NULL::VARCHAR AS related_key, s_older_version_id IS NOT NULL AS versions_known FROM input"
+    )
     marked = with_gaps(con, duck.query(con, named, input=suspects), holed)
     marked = duck.hold(con, with_vacuums(con, marked, vacuumed))
     # a gap in storage is answered by a live 404, so it must not keep a suspect from being looked at
@@ -68,7 +70,8 @@ def by_sample(audit: AuditContext, rows: Rows, lost: Sequence[Trial]) -> Relatio
         for trial in lost
     ]
     spoken_for = f"outcome = 'finding' AND l_confirmation = 'limit' AND ({' OR '.join(of_these) or 'false'})"
-    sql = f"SELECT * REPLACE (CASE WHEN {spoken_for} THEN 'sample' ELSE l_confirmation END AS l_confirmation) FROM input"
+    confirmation = f"CASE WHEN {spoken_for} THEN 'sample' ELSE l_confirmation END AS l_confirmation"
+    sql = f"SELECT * REPLACE ({confirmation}) FROM input"
     return duck.query(audit.con, sql, input=rows)
 
 

@@ -8,7 +8,7 @@ import io
 import pickle
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial, reduce
 from typing import Any, TypeVar
@@ -28,6 +28,7 @@ from lakeaudit.pipeline.engine import (
     KeptHere,
     Reading,
     Stage,
+    TooMuchError,
     heaviest_first,
     read_kept,
     read_part,
@@ -50,10 +51,11 @@ ROWS_HELD = 400_000
 SMALL = 256 << 10
 """Bytes of an answer that comes to the driver with all others; larger ones come one task after the other."""
 TASKS_A_CORE = 3
-BYTES_HERE = 8 << 20
-"""Bytes of evidence that this process reads itself: a job of Spark costs more."""
-ITEMS_HERE = 4
-"""So few items are worked on in the driver's own threads: a job of Spark costs more."""
+ITEMS_HERE = 256
+"""Items that are worked on in the driver's own threads, unless they are heavy."""
+BYTES_HERE = 16 << 20
+"""Bytes of evidence that the driver reads and judges itself: jobs of Spark, and its Python workers, cost seconds."""
+ROWS_HERE = 50_000
 
 
 @dataclass
@@ -72,26 +74,29 @@ class KeptOnSpark:
 
 
 class SparkEngine:
-    """Runs an audit on a Spark session, wherever that runs."""
+    """Runs an audit on a Spark session, wherever that runs; work below `bytes_here` is done by the driver itself."""
 
-    def __init__(self, spark: SparkSession) -> None:
+    def __init__(self, spark: SparkSession, bytes_here: int = BYTES_HERE) -> None:
         self._spark = spark
         self._kept: list[DataFrame] = []
-        self._here = InProcessEngine(spark.sparkContext.defaultParallelism)
+        self._bytes_here = bytes_here
         self.parallelism = spark.sparkContext.defaultParallelism
+        self._here = InProcessEngine(self.parallelism)
 
-    def map(self, function: Callable[[T], R], items: Sequence[T]) -> list[R]:
+    def map(self, function: Callable[[T], R], items: Sequence[T], weight: int = 0) -> list[R]:
         """See `evidence.protocol.Engine`."""
-        if len(items) <= ITEMS_HERE:
-            with ThreadPoolExecutor(ITEMS_HERE) as pool:
-                return list(pool.map(function, items))
+        if weight <= self._bytes_here and len(items) <= ITEMS_HERE and self._bytes_here:
+            return self._here.map(function, items)
         tasks = min(len(items), self.parallelism * TASKS_A_CORE)
         return self._spark.sparkContext.parallelize(items, tasks).map(function).collect()
 
     def keep(self, parts: Sequence[Part]) -> Kept:
         """See `evidence.protocol.Engine`."""
-        if is_small(parts):
-            return self._here.keep(parts)
+        if self._is_small(parts):
+            # of some parts nobody knows the size: they are begun here, and anew on Spark if they are not small
+            with suppress(TooMuchError):
+                limit = None if all(part.weight for part in parts) else ROWS_HERE
+                return InProcessEngine(self.parallelism, limit).keep(parts)
         frame = self._held(self._parts(parts).mapInArrow(partial(_read_parts, 0, WHOLE), _CHUNK))
         payload = F.when(F.col("kind") == "notes", F.col("payload")).alias("payload")
         chunks = frame.select("kind", "rows", F.length("payload").alias("size"), payload).collect()
@@ -103,6 +108,9 @@ class SparkEngine:
 
     def run(self, rows: Sequence[Part | Kept], stages: Sequence[Stage], reading: Reading = WHOLE) -> Answers:
         """See `engine.AuditEngine`."""
+        if self._is_small(rows):
+            yield from self._here.run(rows, stages, reading)
+            return
         parts = [each for each in rows if isinstance(each, Part)]
         kept = [each for each in rows if isinstance(each, KeptOnSpark)]
         here = [each for each in rows if isinstance(each, KeptHere)]
@@ -148,6 +156,11 @@ class SparkEngine:
             rows = [tuple(row.values()) for batch in _gathered(cut, shares) for row in batch.to_pylist()]
         return self._spark.createDataFrame(rows, _CHUNK)
 
+    def _is_small(self, rows: Sequence[Part | Kept]) -> bool:
+        """Whether this process is done with the rows sooner than tasks of Spark."""
+        held = any(isinstance(each, KeptOnSpark) for each in rows)
+        return not held and sum(e.weight for e in rows if isinstance(e, Part)) < self._bytes_here
+
     def _held(self, frame: DataFrame) -> DataFrame:
         kept = frame.persist(StorageLevel.MEMORY_AND_DISK)
         self._kept.append(kept)
@@ -159,11 +172,6 @@ class SparkEngine:
         pickled = [(bytearray(cloudpickle.dumps(task)),) for task in tasks]  # type: ignore[no-untyped-call]
         rdd = self._spark.sparkContext.parallelize(pickled, max(1, len(pickled)))
         return self._spark.createDataFrame(rdd, "parts binary")
-
-
-def is_small(parts: Sequence[Part]) -> bool:
-    """Whether parts are read sooner by this process than by tasks of Spark."""
-    return all(part.weight for part in parts) and sum(part.weight for part in parts) <= BYTES_HERE
 
 
 def _balanced(parts: Sequence[Part], tasks: int) -> list[list[Part]]:

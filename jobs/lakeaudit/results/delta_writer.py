@@ -60,22 +60,22 @@ def replace(results: Results, table: str, rows: Stream, whose: Mapping[str, str 
 
 def overwrite(results: Results, table: str, rows: Stream, condition: str) -> None:
     """Put rows in the place of those that a SQL condition holds for, which all of them must fulfil. As `replace`."""
-    with _writing(results, table) as found:
+    with writing(results, table) as found:
         if found is None:
             _create(results, table, rows)
         else:
-            write_deltalake(found, rows, mode="overwrite", predicate=condition, writer_properties=_FILES)
-            _checkpoint(found)
+            write_deltalake(found, rows, mode="overwrite", predicate=condition, writer_properties=FILES)
+            checkpoint(found)
 
 
 def append(results: Results, table: str, rows: Stream) -> None:
     """Add rows, in one commit; the table is created where it does not exist. Raises as `replace`."""
-    with _writing(results, table) as found:
+    with writing(results, table) as found:
         if found is None:
             _create(results, table, rows)
         else:
-            write_deltalake(found, rows, mode="append", writer_properties=_FILES)
-            _checkpoint(found)
+            write_deltalake(found, rows, mode="append", writer_properties=FILES)
+            checkpoint(found)
 
 
 def update(results: Results, table: str, rows: Stream, same: str, columns: Sequence[str]) -> None:
@@ -97,6 +97,17 @@ def remove(results: Results, table: str, rows: Stream, key: str) -> None:
     """Remove the lake's rows with these keys. Raises as `replace`."""
     with _merging(results, table, rows, _same(results, key)) as merge:
         merge.when_matched_delete().execute()
+
+
+def delete(results: Results, table: str, condition: str) -> int:
+    """Remove the rows that a SQL condition holds for, and say how many there were. Raises as `replace`."""
+    with writing(results, table) as found:
+        if found is None:
+            return 0
+        deleted = int(found.delete(condition, writer_properties=FILES)["num_deleted_rows"])
+        if deleted:
+            checkpoint(found)
+        return deleted
 
 
 def open_all(results: Results) -> None:
@@ -148,14 +159,14 @@ def _create(results: Results, table: str, rows: Stream) -> None:
     uri, options = results.delta_table(table)
     write_deltalake(
         uri, rows, partition_by=PARTITIONS.get(table), configuration=PROPERTIES, storage_options=options,
-        writer_properties=_FILES,
+        writer_properties=FILES,
     )  # fmt: skip
 
 
-_FILES = WriterProperties(max_row_group_size=ROW_GROUP)
+FILES = WriterProperties(max_row_group_size=ROW_GROUP)
 
 
-def _checkpoint(table: DeltaTable) -> None:
+def checkpoint(table: DeltaTable) -> None:
     """Every tenth commit. One that cannot be written is left to the next tenth: the commit stands without it."""
     if table.version() % CHECKPOINT_EVERY == 0:
         with suppress(DeltaError, OSError):
@@ -168,17 +179,17 @@ def _same(results: Results, key: str) -> str:
 
 @contextmanager
 def _merging(results: Results, table: str, rows: Stream, same: str) -> Iterator[TableMerger]:
-    with _writing(results, table) as found:
+    with writing(results, table) as found:
         if found is None:
             raise CannotPublish(
                 results.place.join(table).uri, "the table does not exist", "run an audit first"
             )
         yield found.merge(rows, same, source_alias="new", target_alias="old")
-        _checkpoint(found)
+        checkpoint(found)
 
 
 @contextmanager
-def _writing(results: Results, table: str) -> Iterator[DeltaTable | None]:
+def writing(results: Results, table: str) -> Iterator[DeltaTable | None]:
     """The table as it lies there now; None where it has to be created."""
     with _refusals(results, table):
         yield results.newest(table)

@@ -9,6 +9,7 @@ looked at again.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import timedelta
 from itertools import chain
 from pathlib import Path
 from typing import Any, Self
@@ -17,7 +18,7 @@ import pyarrow as pa
 from botocore.exceptions import BotoCoreError, ClientError
 
 from lakeaudit.errors import CannotPublish
-from lakeaudit.results import delta_writer
+from lakeaudit.results import delta_files, delta_writer
 from lakeaudit.results.delta_writer import PARTITIONS, ROW_GROUP, in_words, texts
 from lakeaudit.results.read import Results
 from lakeaudit.results.write_errors import refuse
@@ -118,6 +119,26 @@ class ResultsWriter:
         self._still_ours()
         delta_writer.remove(self.results, table, rows.select([key]), key)
         self.results.forget(table)
+
+    def delete(self, table: str, condition: str) -> int:
+        """Remove the lake's rows that a SQL condition holds for, and say how many there were. Raises as `write`."""
+        self._still_ours()
+        mine = f"lake = {texts(self.results.lake)} AND ({condition})"
+        return self._written(table, delta_writer.delete(self.results, table, mine))
+
+    def compact(self, table: str) -> int:
+        """Join the small files of a table, and say how many were replaced. Raises as `write`."""
+        self._still_ours()
+        return self._written(table, delta_files.compact(self.results, table))
+
+    def vacuum(self, table: str, age: timedelta) -> int:
+        """Remove files that no version has listed for so long, and say how many there were. Raises as `write`."""
+        self._still_ours()
+        return self._written(table, len(delta_files.vacuum(self.results, table, age)))
+
+    def _written(self, table: str, count: int) -> int:
+        self.results.forget(table)
+        return count
 
 
 class _Stream:

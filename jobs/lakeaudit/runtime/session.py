@@ -5,11 +5,13 @@ it needs. Under spark-submit the JVM is there already with the user's master and
 still be set is set, and what had to be given at launch (jars, see `lakeaudit.runtime.install`) is checked.
 """
 
+import hashlib
 import os
 import sys
 import tempfile
 import time
 from collections.abc import Mapping
+from importlib import resources
 from pathlib import Path
 from typing import Any, Protocol, cast
 
@@ -20,6 +22,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from lakeaudit.errors import CannotAudit
+from lakeaudit.runtime.cache import cache_dir, write_once
 from lakeaudit.runtime.jars import ready_jars
 from lakeaudit.runtime.java import Java, find_java, under_submit
 from lakeaudit.runtime.trust_store import trust_options
@@ -125,12 +128,18 @@ def session_settings() -> dict[str, str]:
 
 def jvm_settings(java: Java, env: Mapping[str, str]) -> dict[str, str]:
     """What Spark must be told before its JVM starts: jars, time zone, trusted certificates, quiet logs."""
-    log = Path(__file__).with_name("log4j2.properties").as_uri()
+    log = log_configuration(env).as_uri()
     options = ["-Duser.timezone=UTC", f"-Dlog4j2.configurationFile={log}", *trust_options(env)]
     return {
         "spark.jars": ",".join(jar.as_uri() for jar in ready_jars(java.executable, env)),
         _JAVA_OPTIONS: " ".join(_quoted(option) for option in options),
     }
+
+
+def log_configuration(env: Mapping[str, str]) -> Path:
+    """A copy in the cache: a JVM cannot read from inside the zip that the package may lie in."""
+    text = resources.files("lakeaudit.runtime").joinpath("log4j2.properties").read_bytes()
+    return write_once(cache_dir(env) / f"log4j2-{hashlib.sha256(text).hexdigest()[:12]}.properties", text)
 
 
 def launch_environment(java: Java) -> dict[str, str]:
@@ -206,6 +215,7 @@ def _start(app_name: str, wanted: dict[str, str]) -> SparkSession:
             "Spark", f"did not start ({told})", "`lakeaudit doctor` checks Java and jars"
         ) from error
     _check_jars(spark)
+    _include_wheels(spark)
     _set_utc(spark)
     _remember_classes(spark)
     return spark
@@ -236,6 +246,14 @@ def _check_jars(spark: SparkSession) -> None:
         except Py4JError:
             way_out = "take over the variables of .venv/spark-conf/env.sh first"
             raise CannotAudit("spark-submit", f"its JVM lacks {name}", way_out) from None
+
+
+def _include_wheels(spark: SparkSession) -> None:
+    """Spark sends a wheel of `--py-files` to the executors, but only takes zip, egg and jar for importable."""
+    context = spark.sparkContext
+    sent = [Path(path).name for path in context.getConf().get("spark.submit.pyFiles", "").split(",")]
+    includes = context._python_includes
+    includes += [name for name in sent if name.endswith(".whl") and name not in includes]
 
 
 class _Remembered:

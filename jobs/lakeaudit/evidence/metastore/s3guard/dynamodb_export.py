@@ -126,7 +126,7 @@ def _checked(
 ) -> tuple[tuple[DataFile, ...], Mapping[DataFile, str], Tally]:
     """The good files, what is wrong with the others, and a tally of the good ones' items."""
     check = partial(check_whole if whole else check_digest, clients=ctx.clients)
-    checked = dict(zip(files, ctx.engine.map(check, files), strict=True))
+    checked = dict(zip(files, ctx.engine.map(check, files, sum(file.size for file in files)), strict=True))
     faulty = {file: each.fault for file, each in checked.items() if each.fault is not None}
     good = tuple(file for file in files if file not in faulty)
     tallies = [checked[file].tally for file in good] if whole else _head_tallies(good, ctx)

@@ -62,7 +62,7 @@ def locate(ctx: Context, report: Report) -> list[Located]:
     # Files that one task looks at share its clients: with an assumed role a client is dear.
     tasks = min(len(searches), ctx.parallelism * 4)
     dealt = [searches[first::tasks] for first in range(tasks)]
-    answers = ctx.engine.map(partial(_search_each, ctx.clients), dealt)
+    answers = ctx.engine.map(partial(_search_each, ctx.clients), dealt, sum(file.size for file in files))
     return [Located(file, *answers[i % tasks][i // tasks]) for i, file in enumerate(files)]
 
 

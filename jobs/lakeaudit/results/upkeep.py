@@ -1,0 +1,134 @@
+"""Upkeep of the result tables: rows that are old enough go, small files are joined, files of the past are removed.
+
+Done after a run was published, by that run, which still holds the lease. All of it is best effort: what fails is a
+warning of the run, and the next run tries again. Nothing is written where there is nothing to do.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any
+
+from lakeaudit.results import delta_files
+from lakeaudit.results.delta_writer import texts
+from lakeaudit.results.read import PUBLISHED
+from lakeaudit.results.sql import moment
+from lakeaudit.results.write import ResultsWriter
+from lakeaudit.runtime.progress import Progress
+from lakeaudit.schemas import RESULTS
+
+READABLE_FOR = timedelta(days=7)
+"""How long files stay that no version of a table lists any more: whoever reads an older version goes on reading."""
+
+MANY, SMALL = 100, 32 << 20
+"""A table is compacted when it has more than so many files smaller than this (bytes)."""
+
+MOST_RUNS = 1000
+"""Runs whose rows are removed at a time, the oldest first: their ids stand in one condition."""
+
+Run = Mapping[str, Any]
+Step = tuple[str, Callable[[], int]]
+"""What is counted, and what does it and gives the count."""
+
+
+@dataclass(frozen=True)
+class Retention:
+    """What is to go: the rows of these runs, and what was over before `until`."""
+
+    runs: Sequence[Run]
+    until: datetime
+
+
+def upkeep(
+    writer: ResultsWriter,
+    runs: Sequence[Run],
+    this: Run,
+    keep: timedelta | None,
+    now: datetime,
+    progress: Progress,
+) -> tuple[str, ...]:
+    """Do what is due, and give one warning for each result table of which something failed.
+
+    Args:
+        writer: that of the run, which holds the lease.
+        runs: rows of `runs` of the lake, oldest first, as they were before the run ended.
+        this: the final row of the run.
+        keep: how long rows of runs are kept; None: for ever.
+        now: the run's clock reading.
+        progress: is told of it, where anything is due.
+    """
+    steps: list[Step] = []
+    try:
+        due = retention(runs, this, keep, now)
+        steps = [*([("rows removed", partial(_removed, writer, due))] if due else []), *_files(writer, now)]
+    except Exception as error:  # noqa: BLE001 - the run is published, whatever this meets
+        return (_warning(error),)
+    if not steps:
+        return ()
+    warnings: list[str] = []
+    with progress.stage("upkeep") as log:
+        counts: dict[str, int] = {}
+        for what, step in steps:
+            try:
+                counts[what] = counts.get(what, 0) + step()
+            except Exception as error:  # noqa: BLE001 - as above
+                warnings.append(_warning(error))
+        log.note(**counts)
+    return tuple(dict.fromkeys(warnings))
+
+
+def retention(runs: Sequence[Run], this: Run, keep: timedelta | None, now: datetime) -> Retention | None:
+    """What is old enough to go; None: nothing. The last published run stays however old it is."""
+    if keep is None:
+        return None
+    until = now - keep
+    others = [run for run in runs if run["run_id"] != this["run_id"]]
+    last = next((run["run_id"] for run in reversed([*others, this]) if run["status"] in PUBLISHED), None)
+    old = [run for run in others if run["as_of"] and run["as_of"] < until and run["run_id"] != last]
+    old.sort(key=lambda run: run["as_of"])
+    return Retention(old[:MOST_RUNS], until) if old else None
+
+
+def _removed(writer: ResultsWriter, due: Retention) -> int:
+    """Remove the rows, those of `runs` last: what was left by a run that failed here is found again by the next."""
+    of_runs = f"run_id IN ({texts([run['run_id'] for run in due.runs])})"
+    last_day = max(run["as_of"] for run in due.runs).date()
+    of_nobody = f"(run_id IS NULL AND at < {moment(due.until)})"
+    conditions = {
+        "findings": f"as_of_date <= DATE '{last_day}' AND {of_runs}",
+        "coverage": of_runs,
+        "transitions": f"{of_runs} OR {of_nobody}",
+        "notices": of_runs,
+        "discrepancies": f"state = 'resolved' AND resolved_at < {moment(due.until)}",
+        "runs": of_runs,
+    }
+    return sum(writer.delete(table, condition) for table, condition in conditions.items())
+
+
+def _files(writer: ResultsWriter, now: datetime) -> Iterator[Step]:
+    """What is due of the files of each table. Tables are looked at beside each other: each asks its own store."""
+    with ThreadPoolExecutor(len(RESULTS)) as pool:
+        due = pool.map(partial(_due, writer, now), RESULTS)
+    for table, (compact, vacuum) in zip(RESULTS, due, strict=True):
+        if compact:
+            yield "files joined", partial(writer.compact, table)
+        if vacuum:
+            yield "files removed", partial(writer.vacuum, table, READABLE_FOR)
+
+
+def _due(writer: ResultsWriter, now: datetime, table: str) -> tuple[bool, bool]:
+    """Whether a table is to be compacted, and to be vacuumed: each at most once a day (UTC)."""
+    results, today = writer.results, now.date()
+    many = delta_files.small_files(results, table, SMALL) > MANY
+    created = delta_files.created_at(results, table)
+    old = created is not None and created < now - READABLE_FOR
+    return (
+        many and not delta_files.done_on(results, table, delta_files.COMPACTED, today),
+        old and not delta_files.done_on(results, table, delta_files.VACUUMED, today),
+    )
+
+
+def _warning(error: Exception) -> str:
+    return f"the results were not tidied up: {error}"

@@ -1,0 +1,66 @@
+"""The built wheel on a Spark standalone cluster: the same rows as in one process, with an executor lost as well.
+
+The interpreter of the driver and the executors has no lakeaudit: what they run comes from `--py-files`.
+"""
+
+import json
+import os
+import signal
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lakeaudit.config import Lake, load_lake
+from lakeaudit.runtime.aws import Endpoint
+from tests.builders.audits import audited
+from tests.builders.biglake import BigLake
+from tests.builders.catcher import catching
+from tests.builders.cluster import Cluster, standing, submitted
+from tests.builders.frozen import NIGHTLY, RECEIVER, Frozen, assert_same, freeze, tables_at
+from tests.builders.wheel import bare_python, build_wheel
+from tests.conftest import Aws
+
+OPTIONS = ("--run-id", NIGHTLY, "--status-file", "status.json")
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_wheel(tmp_path_factory.mktemp("wheel"))
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return bare_python(tmp_path_factory.mktemp("bare") / "venv")
+
+
+@pytest.fixture(scope="module")
+def frozen(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Frozen]:
+    with catching() as caught, pytest.MonkeyPatch.context() as patch:
+        patch.setenv(RECEIVER, f"json://127.0.0.1:{caught.port}/")
+        yield freeze(aws, s3, tmp_path_factory.mktemp("frozen"), caught.posts, firsts={True})
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    folder = tmp_path / "cluster"
+    folder.mkdir()
+    with standing(folder) as cluster:
+        yield cluster
+
+
+@pytest.mark.timeout(300)
+def test_a_cluster_audits_from_the_wheel_as_one_process_does(
+    frozen: Frozen, cluster: Cluster, wheel: Path, python: Path, tmp_path: Path
+) -> None:
+    home = tmp_path / "home"
+    frozen.lake(home, first=True)
+    arguments = ("lake.yaml", *OPTIONS, "--as-of", frozen.as_of.isoformat())
+    with submitted(cluster, home, wheel, python, *arguments) as job:
+        code = job.wait()
+    assert code == 1, job.told + cluster.words()  # critical findings
+    assert_same(tables_at(home / "results"), frozen.expected[True])
+    assert json.loads((home / "status.json").read_text())["exit_code"] == 1
+    assert all(log.count("PythonRunner: Times") for log in cluster.logs()), "both executors ran Python"

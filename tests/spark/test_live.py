@@ -1,0 +1,44 @@
+"""A live audit that proves to be too large for this process begins again on Spark, under the same run id."""
+
+import json
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from lakeaudit import cli
+from lakeaudit.commands import audit as command
+from lakeaudit.runtime.aws import Endpoint
+from tests.builders.audits import results_of
+from tests.builders.shop import Shop
+from tests.conftest import Aws
+
+
+def test_spark_takes_over_what_is_too_much(
+    spark: SparkSession,
+    aws: Aws,
+    s3: Endpoint,
+    bucket: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shop = Shop(aws.s3, s3, bucket)
+    shop.write("orders")
+    shop.write("customers")
+    aws.s3.delete_object(Bucket=bucket, Key=shop.keys("orders")[0])
+    lake = shop.lake(tmp_path)
+    monkeypatch.setattr(command, "ROWS_IN_PROCESS", 10)
+    monkeypatch.setattr(command, "_session", lambda *_: spark)
+    monkeypatch.setattr(SparkSession, "stop", lambda _: None)
+    status = tmp_path / "status.json"
+    line = ["audit", str(tmp_path / "lake.yaml"), "--live", "--run-id", "now", "--status-file", str(status)]
+    assert cli.main(line) == 1
+    stages = [json.loads(line)["stage"] for line in capsys.readouterr().err.splitlines()[:-1]]
+    again = stages.index("start Spark")
+    assert "find evidence" in stages[again:]
+    assert (json.loads(status.read_text())["run_id"], json.loads(status.read_text())["status"]) == (
+        "now",
+        "complete",
+    )
+    assert [(row["run_id"], row["status"]) for row in results_of(lake).runs()] == [("now", "complete")]

@@ -1,0 +1,94 @@
+"""What confirms suspects that nobody looked at: a second picture, and a sample of a mass loss."""
+
+from collections.abc import Iterator
+from datetime import datetime
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from lakeaudit.compare.ceiling import Missing, Trial
+from lakeaudit.pipeline.recheck import by_sample, by_second_cut
+from lakeaudit.runtime import duck
+
+TEXT, TIME, NUMBER = pa.string(), pa.timestamp("us"), pa.int64()
+
+
+@pytest.fixture
+def audit() -> Iterator[Any]:
+    """What these functions need of an audit: its connection."""
+    con = duck.connect()
+    yield SimpleNamespace(con=con)
+    con.close()
+
+
+TWICE = [
+    # axis, outcome, confirmation, found before, cuts of storage and metastore, confirmation then
+    ("content", "finding", "none", 1, 2, None, "second_cut"),
+    ("content", "finding", "limit", 1, 2, None, "second_cut"),
+    ("content", "finding", "live", 1, 2, None, "live"),
+    ("content", "finding", "none", 2, 2, None, "none"),
+    ("content", "finding", "none", None, 2, None, "none"),
+    ("content", "undecided", "none", 1, 2, None, "none"),
+    ("content", "finding", "none", 1, None, None, "none"),
+    ("content", "finding", "none", 1, 2, 1, "second_cut"),
+    ("metastore", "finding", "none", 1, 2, 3, "second_cut"),
+    ("metastore", "finding", "none", 1, 2, 1, "none"),
+]
+
+
+def test_a_second_picture_confirms_what_nobody_looked_at(audit: Any) -> None:
+    def at(hour: int | None) -> datetime | None:
+        return None if hour is None else datetime(2026, 11, 21, hour)  # noqa: DTZ001 - as inside an audit
+
+    schema = pa.schema({
+        "n": NUMBER, "axis": TEXT, "outcome": TEXT, "l_confirmation": TEXT, "known_at": TIME, "s_from": TIME,
+        "m_from": TIME,
+    })  # fmt: skip
+    rows = [(n, axis, outcome, confirmation, at(before), at(storage), at(store))
+            for n, (axis, outcome, confirmation, before, storage, store, _) in enumerate(TWICE)]  # fmt: skip
+    assert confirmations(by_second_cut(audit, duck.relation(audit.con, duck.small(schema, rows)))) == [
+        row[-1] for row in TWICE
+    ]
+
+
+LOST = [
+    # table, kind, outcome, source of storage, confirmation, confirmation then
+    ("wiped", "dropped", "finding", "inventory", "limit", "sample"),
+    ("wiped", "dropped_history", "finding", "inventory", "limit", "sample"),
+    ("wiped", "phantom", "finding", "inventory", "limit", "sample"),
+    ("wiped", "dropped", "finding", "inventory", "live", "live"),
+    ("wiped", "dropped", "finding", "inventory", "denied", "denied"),
+    ("wiped", "dropped", "finding", "listing", "limit", "limit"),
+    ("wiped", "dropped", "finding", None, "limit", "limit"),
+    ("wiped", "hidden", "finding", "inventory", "limit", "limit"),
+    ("wiped", "size_mismatch", "finding", "inventory", "limit", "limit"),
+    ("wiped", "dropped", "undecided", "inventory", "limit", "limit"),
+    ("whole", "dropped", "finding", "inventory", "limit", "limit"),
+]
+OF_STORE = [("wiped", "hidden", "finding", "inventory", "limit", "sample"),
+            ("wiped", "dropped", "finding", "inventory", "limit", "limit")]  # fmt: skip
+WIPED = Trial(Missing("wiped", "inventory", "storage", 200, 300), 9, 9, 9)
+HIDDEN = Trial(Missing("wiped", "store", "metastore", 200, 300), 9, 9, 9)
+
+
+@pytest.mark.parametrize(
+    ("rows", "lost", "then"),
+    [(LOST, [WIPED], -1), (LOST, [], -2), (OF_STORE, [HIDDEN], -1), (OF_STORE, [], -2)],
+)
+def test_a_sample_speaks_for_the_rest_of_a_mass_loss(
+    audit: Any, rows: list[tuple[Any, ...]], lost: list[Trial], then: int
+) -> None:
+    schema = pa.schema({
+        "n": NUMBER, "judged_table": TEXT, "kind": TEXT, "outcome": TEXT, "s_source": TEXT,
+        "l_confirmation": TEXT, "m_source": TEXT,
+    })  # fmt: skip
+    given = duck.small(schema, [(n, *row[:-1], "store") for n, row in enumerate(rows)])
+    assert confirmations(by_sample(audit, duck.relation(audit.con, given), lost)) == [
+        row[then] for row in rows
+    ]
+
+
+def confirmations(rows: duck.Relation) -> list[str]:
+    return [row["l_confirmation"] for row in sorted(duck.rows_of(rows), key=lambda row: row["n"])]
