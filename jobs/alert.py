@@ -2,7 +2,7 @@
 
 import sys
 
-from lakeaudit.cli import main
+from lakeaudit.cli import program
 
 if __name__ == "__main__":
-    sys.exit(main(["alert", *sys.argv[1:]]))
+    program(["alert", *sys.argv[1:]])

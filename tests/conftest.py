@@ -1,5 +1,6 @@
 """One Spark session and one S3 and DynamoDB server for all tests. Tests keep apart by buckets of their own."""
 
+import gc
 import os
 import uuid
 from collections.abc import Iterator
@@ -51,6 +52,11 @@ def pytest_configure() -> None:
         del os.environ[name]
     os.environ.update(_HERMETIC)
     use_utc()
+
+
+def pytest_unconfigure() -> None:
+    """Hypothesis hangs itself into the collector, and DuckDB's binding takes that for a leak at the end."""
+    gc.callbacks.clear()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

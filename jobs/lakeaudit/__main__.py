@@ -1,7 +1,5 @@
 """`python -m lakeaudit`."""
 
-import sys
+from lakeaudit.cli import program
 
-from lakeaudit.cli import main
-
-sys.exit(main())
+program()

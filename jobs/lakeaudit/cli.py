@@ -3,6 +3,7 @@
 Results go to stdout, progress and logs to stderr; the last line on stderr is the verdict.
 """
 
+import atexit
 import json
 import logging
 import os
@@ -14,7 +15,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 
 import typer
 from typer.exceptions import TyperException
@@ -75,6 +76,20 @@ def main(argv: Sequence[str] | None = None) -> int:
             traceback.print_exc()
         return _failed(error)
     return _say("interrupted; nothing of this run is published", code) if code == INTERRUPTED else code
+
+
+def program(argv: Sequence[str] | None = None) -> NoReturn:
+    """Run one command as this process, and end it.
+
+    Exit handlers run, then the process ends at once: native threads of libraries (delta-rs, DuckDB) that are still alive
+    when the interpreter takes itself apart end some processes with SIGABRT after their last row.
+    """
+    code = main(argv)
+    atexit._run_exitfuncs()
+    with suppress(OSError):  # whoever read the output has gone
+        sys.stdout.flush()
+        sys.stderr.flush()
+    os._exit(code)
 
 
 def _failed(error: BaseException) -> int:

@@ -102,32 +102,36 @@ An audit must find every fault and nothing else. Profile real: of the objects 30
 unreferenced, 1 % too young to judge, and 15 % as many are noncurrent versions; one table has 40 % of all files.
 
 Inventory and export lie in local folders, the Delta logs on the embedded S3 server. Memory is the highest sum of the
-proportional set sizes of a command's processes. Load is the machine's load average when a run began and when it ended:
-beyond the machine's cores, others ran beside it. Measured on {machine}. This section is written by the bench."""
+proportional set sizes of a command's processes. Seconds are those of the whole command, and in brackets the CPU seconds
+of all its processes; load is the load average of the machine when a run began and when it ended: where that exceeds the
+cores, others ran beside it, and CPU seconds say more. Measured on {machine}. This section is written by the bench."""
 
 
 def _costs(figures: Mapping[str, Mapping[str, Any]]) -> tuple[Sequence[str], Rows]:
-    head = ("files x 3", "profile", "tables", "audit, s", "CPU, s", "Spark start, s", "x", "Spark pass, s", "x",
-            "DuckDB, s", "x", "audit's memory", "DuckDB's", "load", "exact")  # fmt: skip
+    others = [word for name in (SESSION, PASS, DUCK) for word in (name, "x")]
+    head = ("files x 3", "profile", "tables", "audit", *others, "audit's memory", "DuckDB's", "load", "exact")
     return head, [_cost(one) for one in figures.values() if AUDIT in one["median"]]
 
 
 def _cost(one: Mapping[str, Any]) -> list[str]:
     runs = one["median"]
     audit = runs[AUDIT]
-    row = [*_which(one), _seconds(audit), f"{audit['cpu']:.1f}"]
+    row = [*_which(one), _seconds(audit)]
     for name in (SESSION, PASS, DUCK):
-        row += [
-            _seconds(runs.get(name)),
-            f"{audit['seconds'] / runs[name]['seconds']:.1f}" if name in runs else "",
-        ]
-    return [
-        *row,
-        _memory(audit),
-        _memory(runs.get(DUCK)),
-        _load(audit),
-        "no" if AUDIT in one["wrong"] else "yes",
-    ]
+        row += [_seconds(runs.get(name)), _times(audit, runs.get(name))]
+    return [*row, _memory(audit), _memory(runs.get(DUCK)), _load(audit), _exact(one, AUDIT)]
+
+
+def _times(audit: Mapping[str, Any], other: Mapping[str, Any] | None) -> str:
+    """How often the other's seconds and CPU seconds go into the audit's."""
+    if not other:
+        return ""
+    seconds, cpu = (audit[what] / max(other[what], 0.01) for what in ("seconds", "cpu"))
+    return f"{seconds:.1f} ({cpu:.1f})"
+
+
+def _exact(one: Mapping[str, Any], name: str) -> str:
+    return "no" if name in one["wrong"] else "yes"
 
 
 def _stages(figures: Mapping[str, Mapping[str, Any]]) -> tuple[Sequence[str], Rows]:
@@ -156,7 +160,7 @@ def _others(figures: Mapping[str, Mapping[str, Any]]) -> tuple[Sequence[str], Ro
         for name, run in one["median"].items()
         if name in (SECOND, LIVE, REPAIR)
     ]
-    return ("files x 3", "profile", "tables", "what", "s", "CPU, s", "memory", "load", "exact"), rows
+    return ("files x 3", "profile", "tables", "what", "seconds", "memory", "load", "exact"), rows
 
 
 def _goals() -> tuple[Sequence[str], Rows]:
@@ -184,7 +188,7 @@ def _which(one: Mapping[str, Any]) -> list[str]:
 
 
 def _seconds(run: Mapping[str, Any] | None) -> str:
-    return f"{run['seconds']:.1f}" if run else ""
+    return f"{run['seconds']:.1f} ({run['cpu']:.1f})" if run else ""
 
 
 def _memory(run: Mapping[str, Any] | None) -> str:

@@ -29,8 +29,11 @@ def audited(
     clock: Callable[[], datetime] = _now,
     **options: Any,
 ) -> Outcome:
-    """One audit, in this process where no session is given; `options` are those of `pipeline.audit.Options`."""
-    with closing(InProcessEngine() if spark is None else SparkEngine(spark)) as engine:
+    """One audit, in this process where no session is given; `options` are those of `pipeline.audit.Options`.
+
+    On a session all of it runs in Spark's own tasks, however little there is to do.
+    """
+    with closing(InProcessEngine() if spark is None else SparkEngine(spark, bytes_here=0)) as engine:
         return audit(
             lake, Options(**options), engine=engine, clients=clients_of(lake), clock=clock,
             progress=progress or SilentProgress(),

@@ -18,7 +18,7 @@ from tests.builders.wheel import ROOT
 
 PATIENCE = 120.0
 WORKERS = 2
-EXECUTOR = "CoarseGrainedExecutorBackend"
+EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
 CHEAP = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m"
 DRIVER = (
     ("spark.driver.memory", "768m"),
@@ -38,15 +38,19 @@ class Cluster:
     folder: Path
     workers: Sequence[int]
 
-    def executors(self) -> list[int]:
-        """Process ids of the executors at work."""
-        return [
-            pid for pid, parent in _parents().items() if parent in self.workers and EXECUTOR in _command(pid)
-        ]
+    def executors(self) -> dict[str, int]:
+        """Process ids of the executors at work, by the executor's own id."""
+        commands = {pid: _command(pid) for pid, parent in _parents().items() if parent in self.workers}
+        return {_id(line): pid for pid, line in commands.items() if EXECUTOR in line}
 
-    def logs(self) -> list[str]:
-        """What each executor wrote."""
-        return [path.read_text(errors="replace") for path in sorted(self.folder.glob("work-*/*/*/stderr"))]
+    def logs(self) -> dict[str, str]:
+        """What each executor wrote, those that ended included, by its id."""
+        files = self.folder.glob("work-*/*/*/stderr")
+        return {file.parent.name: file.read_text(errors="replace") for file in files}
+
+
+def _id(command: list[str]) -> str:
+    return command[command.index("--executor-id") + 1]
 
 
 @contextmanager
@@ -201,7 +205,7 @@ def _parents() -> dict[int, int]:
     return pairs
 
 
-def _command(pid: int) -> str:
+def _command(pid: int) -> list[str]:
     with suppress(OSError):
-        return Path(f"/proc/{pid}/cmdline").read_text(errors="replace")
-    return ""
+        return Path(f"/proc/{pid}/cmdline").read_text(errors="replace").split("\0")
+    return []

@@ -9,16 +9,17 @@ import signal
 import time
 import uuid
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from lakeaudit.config import Lake, load_lake
+from lakeaudit.config import load_lake
 from lakeaudit.runtime.aws import Endpoint
 from tests.builders.audits import audited
 from tests.builders.biglake import BigLake
 from tests.builders.catcher import catching
-from tests.builders.cluster import Cluster, standing, submitted
+from tests.builders.cluster import PATIENCE, Cluster, Job, standing, submitted
 from tests.builders.frozen import NIGHTLY, RECEIVER, Frozen, assert_same, freeze, tables_at
 from tests.builders.wheel import bare_python, build_wheel
 from tests.conftest import Aws
@@ -63,4 +64,45 @@ def test_a_cluster_audits_from_the_wheel_as_one_process_does(
     assert code == 1, job.told + cluster.words()  # critical findings
     assert_same(tables_at(home / "results"), frozen.expected[True])
     assert json.loads((home / "status.json").read_text())["exit_code"] == 1
-    assert all(log.count("PythonRunner: Times") for log in cluster.logs()), "both executors ran Python"
+    assert all(log.count("PythonRunner: Times") for log in cluster.logs().values()), (
+        "both executors ran Python"
+    )
+
+
+LOST = 200_000
+"""Files of the lake whose audit loses executors."""
+WITHOUT_ALERTS = ("runs", "coverage", "leftover_files", "findings", "transitions", "discrepancies")
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(900)
+def test_executors_lost_in_mid_audit_change_no_row(
+    aws: Aws, s3: Endpoint, cluster: Cluster, wheel: Path, python: Path, tmp_path: Path
+) -> None:
+    """One is killed while it reads; the other when it has finished tasks, so that rows for the exchange are lost."""
+    big = BigLake(f"test-{uuid.uuid4().hex[:12]}", LOST)
+    big.lay(aws.s3, tmp_path)
+    lake = load_lake(big.lake_file(tmp_path, s3), {})
+    as_of = datetime.now(UTC)
+    audited(lake, run_id=NIGHTLY, as_of=as_of)
+    home = tmp_path / "home"
+    home.mkdir()
+    text = (tmp_path / "lake.yaml").read_text().replace(f"{tmp_path}/results", f"{home}/results")
+    (home / "lake.yaml").write_text(text)
+    with submitted(cluster, home, wheel, python, "lake.yaml", *OPTIONS, "--as-of", as_of.isoformat()) as job:
+        _kill(cluster, job, "0", "Running task")
+        _kill(cluster, job, "1", "Finished task")
+        code = job.wait()
+    assert code == 1, job.told + "".join(cluster.logs().values())
+    assert len(cluster.logs()) > 2, "Spark has put others in their place"
+    assert_same(tables_at(home / "results", WITHOUT_ALERTS), tables_at(tmp_path / "results", WITHOUT_ALERTS))
+
+
+def _kill(cluster: Cluster, job: Job, executor: str, sign: str) -> None:
+    """With SIGKILL, as soon as its log has the sign."""
+    last = time.monotonic() + PATIENCE
+    while sign not in cluster.logs().get(executor, ""):
+        assert job.process.poll() is None, job.told
+        assert time.monotonic() < last, job.told
+        time.sleep(0.05)
+    os.kill(cluster.executors()[executor], signal.SIGKILL)

@@ -17,6 +17,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from lakeaudit.errors import SourceError
 from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients, explain, is_missing
+from lakeaudit.runtime.scratch import scratch_root
 
 _CHUNK = 1 << 20
 
@@ -94,7 +95,7 @@ def fetched(clients: Clients, place: Location) -> Iterator[Path | None]:
 
     The name is harmless whatever the key is: a local file is linked to, an object is streamed into a temporary file.
     """
-    with tempfile.TemporaryDirectory(prefix="lakeaudit-") as folder:
+    with tempfile.TemporaryDirectory(prefix="lakeaudit-", dir=scratch_root()) as folder:
         target = Path(folder, "file")
         if place.is_local:
             target.symlink_to(place.spark_path)
@@ -110,7 +111,7 @@ def copied(clients: Clients, place: Location, target: Path | None = None) -> Ite
 
     It lies at `target` where that is given, else it has no name.
     """
-    with tempfile.TemporaryFile() if target is None else target.open("w+b") as copy:
+    with tempfile.TemporaryFile(dir=scratch_root()) if target is None else target.open("w+b") as copy:
         try:
             if place.is_local:
                 copy.write(Path(place.spark_path).read_bytes())

@@ -21,6 +21,7 @@ from lakeaudit.compare.screen import BUCKET
 from lakeaudit.evidence.protocol import Batches, Kept, Part
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Rows
+from lakeaudit.runtime.scratch import scratch_root
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -217,7 +218,7 @@ def _batches(rows: Rows) -> Iterator[pa.RecordBatch]:
 @contextmanager
 def task_connection(memory: str = "1GiB", threads: int = 1) -> Iterator[Connection]:
     """A connection with a scratch folder of its own, which goes with it."""
-    with tempfile.TemporaryDirectory(prefix="lakeaudit-") as scratch:
+    with tempfile.TemporaryDirectory(prefix="lakeaudit-", dir=scratch_root()) as scratch:
         con = duck.connect(memory=memory, scratch=scratch, threads=threads)
         try:
             yield con

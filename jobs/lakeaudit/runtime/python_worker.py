@@ -4,6 +4,9 @@ Spark names its own library to Python twice: installed, and as archives (pyspark
 core), which come first. From an archive every module is compiled again in every process, and the archives'
 directories are read again for every task: seconds of each audit. So the archives leave the path, and what all
 workers need is imported once, before they fork.
+
+Executors may start it, too, where the package is installed for their Python. What `--py-files` sends is not on the
+path of a daemon: such a cluster keeps Spark's own.
 """
 
 import os
@@ -31,7 +34,8 @@ def leave_archives(spark_home: str) -> None:
 
 
 if __name__ == "__main__":
-    leave_archives(os.environ["SPARK_HOME"])
+    if home := os.environ.get("SPARK_HOME"):
+        leave_archives(home)
     for module in PRELOADED:
         import_module(module)
     import_module("pyspark.daemon").manager()

@@ -1,4 +1,4 @@
-# ruff: noqa: S608 - the queries are made of constants, and ids go through `duck.literals`
+
 """Folds the versions of a key to the one row that a storage source gives for it.
 
 Most keys have exactly one version: their rows are projected. Only keys with several versions are aggregated, and each

@@ -24,6 +24,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from lakeaudit.evidence.manifest.file_list.columns import COLUMNS, Columns, flat_json, plain_columns
 from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients, explain
+from lakeaudit.runtime.scratch import scratch_root
 
 SUFFIX = re.compile(r"\.(jsonl|json|csv|parquet)(\.gz)?\Z", re.IGNORECASE)
 LONGEST_LINE = 1 << 20
@@ -243,7 +244,7 @@ def _csv_lines(stream: io.BufferedIOBase) -> Iterator[Line]:
 
 def _parquet_pieces(stream: io.BufferedIOBase, *, columnar: bool) -> Pieces:
     """Rows in the order of the file, which is fetched whole first, since its index stands at its end."""
-    with tempfile.TemporaryFile() as copy:
+    with tempfile.TemporaryFile(dir=scratch_root()) as copy:
         shutil.copyfileobj(stream, copy, CHUNK)
         file = pq.ParquetFile(copy)
         known = [name for name in COLUMNS if name in file.schema_arrow.names]

@@ -36,6 +36,7 @@ from lakeaudit.evidence.protocol import (
 )
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation
+from lakeaudit.runtime.scratch import scratch_root
 
 MOST_HOLES = 1000
 """Lists named one by one where rows could not be understood; the rest is one hole a table."""
@@ -93,7 +94,7 @@ WHERE row(a.state, a.claimed_at, a.removed_at, a.size, a.etag, a.version_id, a.c
 
 def _changed(old: Claims, new: Claims) -> pa.Table:
     """One row per path of which the lists say something else now: table_name, bucket, key, state."""
-    with tempfile.TemporaryDirectory(prefix="lakeaudit-") as scratch:
+    with tempfile.TemporaryDirectory(prefix="lakeaudit-", dir=scratch_root()) as scratch:
         con = duck.connect(memory="2GiB", scratch=scratch)
         try:
             return duck.table(duck.query(con, _CHANGED_SQL, old=_folded(con, old), new=_folded(con, new)))

@@ -1,4 +1,4 @@
-# ruff: noqa: S608 - the queries are made of constants, and paths go through `duck.literal`
+
 """The data files of a DynamoDB export, in tasks: MD5, gzip and number of items are checked, lines become rows."""
 
 import base64

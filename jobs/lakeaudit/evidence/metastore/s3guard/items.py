@@ -1,4 +1,4 @@
-# ruff: noqa: S608 - the queries are made of constants, and places go through `duck.literal`
+
 """DynamoDB items of an S3Guard table as rows of schemas.ENTRY, in DuckDB's SQL.
 
 One item per file, directory or tombstone. `parent` is `/bucket/path` without a trailing slash, `child` the last part,
