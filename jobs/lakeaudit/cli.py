@@ -81,8 +81,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def program(argv: Sequence[str] | None = None) -> NoReturn:
     """Run one command as this process, and end it.
 
-    Exit handlers run, then the process ends at once: native threads of libraries (delta-rs, DuckDB) that are still alive
-    when the interpreter takes itself apart end some processes with SIGABRT after their last row.
+    Exit handlers run, then the process ends at once: native threads of libraries (delta-rs, DuckDB) that are still
+    alive when the interpreter takes itself apart end some processes with SIGABRT after their last row.
     """
     code = main(argv)
     atexit._run_exitfuncs()

@@ -1,8 +1,9 @@
 """Every table that lakeaudit passes between its rooms or writes, in one place, as Arrow schemas.
 
 Observations are what one source claims about one (bucket, key); results are the contract that dashboards and
-runbooks are written against. Inside an audit times are UTC without a zone (`time`), so that DuckDB compares them without
-a calendar; in the result tables they carry their zone (`instant`). Presence is spelled out, never inferred from a null.
+runbooks are written against. Inside an audit times are UTC without a zone (`time`), so that DuckDB compares them
+without a calendar; in the result tables they carry their zone (`instant`). Presence is spelled out, never inferred
+from a null.
 """
 
 from datetime import UTC, datetime

@@ -128,7 +128,7 @@ def test_what_a_gate_refuses_is_not_published(
         "severity": "critical",
         "description": "nothing is lost",
     }
-    edited = Path(shutil.copytree(expectation_suites.SUITES, tmp_path / "expectations"))
+    edited = Path(shutil.copytree(str(expectation_suites.SUITES), tmp_path / "expectations"))
     (edited / "findings.json").write_text(json.dumps(suite | {"expectations": [unwanted]}))
     monkeypatch.setattr(expectation_suites, "SUITES", edited)
     results = results_of(damaged.lake)

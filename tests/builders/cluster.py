@@ -2,11 +2,10 @@
 
 import os
 import re
-import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,10 +13,17 @@ from pathlib import Path
 from lakeaudit.runtime.install import make_ready
 from lakeaudit.runtime.java import find_java
 from lakeaudit.runtime.session import launch_environment
-from tests.builders.wheel import ROOT
+from tests.builders.wheel import script_of
 
 PATIENCE = 120.0
 WORKERS = 2
+_LESS_IN_THE_DRIVER = """
+from lakeaudit.pipeline.spark_engine import SparkEngine
+
+SparkEngine.__init__.__defaults__ = ({bytes_here},)
+
+"""
+"""Put before the script: the few files of a test are work for executors, too."""
 EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
 CHEAP = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m"
 DRIVER = (
@@ -146,11 +152,16 @@ def submitted(
     wheel: Path,
     python: Path,
     *arguments: str,
-    conf: Mapping[str, str] | None = None,
+    bytes_here: int = 1,
 ) -> Iterator[Job]:
-    """`spark-submit` as docs/deploy.md says it: the wheel by --py-files, the interpreter by PYSPARK_PYTHON."""
+    """`spark-submit` as docs/deploy.md says it: the wheel by --py-files, the interpreter by PYSPARK_PYTHON.
+
+    Evidence of fewer than `bytes_here` bytes is read by the driver, and with 0 nothing is.
+    """
     make_ready(home / "conf", os.environ)
-    shutil.copy(ROOT / "jobs" / "audit.py", home)
+    (home / "audit.py").write_text(
+        _LESS_IN_THE_DRIVER.format(bytes_here=bytes_here) + script_of(wheel).read_text()
+    )
     env = spark_environment() | {
         "SPARK_CONF_DIR": str(home / "conf"),
         "SPARK_LOCAL_DIRS": str(home / "scratch"),
@@ -158,7 +169,7 @@ def submitted(
         "PYSPARK_DRIVER_PYTHON": str(python),
         "TZ": "America/St_Johns",
     }
-    settings = [f"--conf={name}={value}" for name, value in (dict(DRIVER) | dict(conf or {})).items()]
+    settings = [f"--conf={name}={value}" for name, value in DRIVER]
     line = [
         f"{env['SPARK_HOME']}/bin/spark-submit",
         "--master",

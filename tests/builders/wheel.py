@@ -22,11 +22,10 @@ def build_wheel(folder: Path) -> Path:
         else:
             shutil.copy(ROOT / name, source.joinpath(name))
     uv = Path(sys.executable).with_name("uv")
-    line = [
+    line: list[str | Path] = [
         uv,
         "build",
         "--quiet",
-        "--wheel",
         "--offline",
         "--no-build-isolation",
         "--python",
@@ -35,6 +34,11 @@ def build_wheel(folder: Path) -> Path:
     subprocess.run([*line, "--out-dir", folder / "dist"], cwd=source, check=True)
     (wheel,) = (folder / "dist").glob("*.whl")
     return wheel
+
+
+def script_of(wheel: Path) -> Path:
+    """What is submitted beside a wheel that was built here, as the checkout was at that time."""
+    return wheel.parent.parent / "source" / "jobs" / "audit.py"
 
 
 def bare_python(folder: Path) -> Path:

@@ -1,4 +1,4 @@
-"""Ctrl-C in the middle of a Spark job."""
+"""Ctrl-C in the middle of a Spark job, and in the middle of an audit without one."""
 
 import json
 import os
@@ -19,20 +19,30 @@ PROGRAM = """
 import sys, pathlib
 import lakeaudit.pipeline.audit
 from lakeaudit.cli import main
+from lakeaudit.pipeline.engine import task_connection
+from lakeaudit.runtime import duck
 from lakeaudit.runtime.threads import beside
-def audit(lake, options, *, spark, **_):
-    pathlib.Path(sys.argv[1]).touch()
+def on_spark():
+    from pyspark.sql import SparkSession
+    spark = SparkSession.getActiveSession()
     with beside(1) as pool:
         pool.submit(spark.range(10**13).selectExpr("sum(hash(id))").collect).result()
+def in_process():
+    with task_connection() as con:
+        duck.rows_of(duck.query(con, "SELECT sum(hash(range)) AS n FROM range(10000000000000)"))
+def audit(lake, options, **_):
+    pathlib.Path(sys.argv[1]).touch()
+    in_process() if options.live else on_spark()
 lakeaudit.pipeline.audit.audit = audit
 sys.exit(main(["audit", *sys.argv[2:]]))
 """
 
 
-def test_ctrl_c_is_one_line_and_exit_130(tmp_path: Path) -> None:
+@pytest.mark.parametrize("options", [[], ["--live"]])
+def test_ctrl_c_is_one_line_and_exit_130(tmp_path: Path, options: list[str]) -> None:
     lake = lake_file(tmp_path, Location.parse(str(tmp_path / "results")))
     begun, status = tmp_path / "begun", tmp_path / "status.json"
-    command = [sys.executable, "-c", PROGRAM, str(begun), lake, "--status-file", str(status)]
+    command = [sys.executable, "-c", PROGRAM, str(begun), lake, "--status-file", str(status), *options]
     ran = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     )

@@ -75,7 +75,7 @@ def _kind(pid: int) -> str:
     command = _text(Path(f"/proc/{pid}/cmdline"))
     signs = {
         "CoarseGrainedExecutorBackend": "executor JVM",
-        "pyspark.daemon": "executor Python",
+        "lakeaudit.runtime.python_worker": "executor Python",
         "deploy.SparkSubmit": "driver JVM",
         "audit.py": "driver Python",
     }

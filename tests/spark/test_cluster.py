@@ -5,10 +5,11 @@ The interpreter of the driver and the executors has no lakeaudit: what they run 
 
 import json
 import os
+import re
 import signal
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -61,15 +62,13 @@ def test_a_cluster_audits_from_the_wheel_as_one_process_does(
     arguments = ("lake.yaml", *OPTIONS, "--as-of", frozen.as_of.isoformat())
     with submitted(cluster, home, wheel, python, *arguments) as job:
         code = job.wait()
-    assert code == 1, job.told + cluster.words()  # critical findings
+    assert code == 1, job.told + "".join(cluster.logs().values())  # critical findings
     assert_same(tables_at(home / "results"), frozen.expected[True])
     assert json.loads((home / "status.json").read_text())["exit_code"] == 1
-    assert all(log.count("PythonRunner: Times") for log in cluster.logs().values()), (
-        "both executors ran Python"
-    )
+    assert all("Finished task" in log for log in cluster.logs().values()), "both executors were at work"
 
 
-LOST = 200_000
+LOST = 60_000
 """Files of the lake whose audit loses executors."""
 WITHOUT_ALERTS = ("runs", "coverage", "leftover_files", "findings", "transitions", "discrepancies")
 
@@ -79,7 +78,7 @@ WITHOUT_ALERTS = ("runs", "coverage", "leftover_files", "findings", "transitions
 def test_executors_lost_in_mid_audit_change_no_row(
     aws: Aws, s3: Endpoint, cluster: Cluster, wheel: Path, python: Path, tmp_path: Path
 ) -> None:
-    """One is killed while it reads; the other when it has finished tasks, so that rows for the exchange are lost."""
+    """One is killed while it reads, the other after the exchange, so that rows which others wait for are lost."""
     big = BigLake(f"test-{uuid.uuid4().hex[:12]}", LOST)
     big.lay(aws.s3, tmp_path)
     lake = load_lake(big.lake_file(tmp_path, s3), {})
@@ -89,20 +88,28 @@ def test_executors_lost_in_mid_audit_change_no_row(
     home.mkdir()
     text = (tmp_path / "lake.yaml").read_text().replace(f"{tmp_path}/results", f"{home}/results")
     (home / "lake.yaml").write_text(text)
-    with submitted(cluster, home, wheel, python, "lake.yaml", *OPTIONS, "--as-of", as_of.isoformat()) as job:
-        _kill(cluster, job, "0", "Running task")
-        _kill(cluster, job, "1", "Finished task")
+    arguments = ("lake.yaml", *OPTIONS, "--as-of", as_of.isoformat())
+    with submitted(cluster, home, wheel, python, *arguments, bytes_here=0) as job:
+        _until(job, lambda: '"stage": "find evidence"' in job.told)
+        earlier = _stages(cluster, "0") | _stages(cluster, "1")
+        for executor, stages in (("0", 1), ("1", 2)):
+            _until(job, lambda: len(_stages(cluster, executor) - earlier) >= stages)  # noqa: B023 - called at once
+            os.kill(cluster.executors()[executor], signal.SIGKILL)
         code = job.wait()
     assert code == 1, job.told + "".join(cluster.logs().values())
     assert len(cluster.logs()) > 2, "Spark has put others in their place"
     assert_same(tables_at(home / "results", WITHOUT_ALERTS), tables_at(tmp_path / "results", WITHOUT_ALERTS))
 
 
-def _kill(cluster: Cluster, job: Job, executor: str, sign: str) -> None:
-    """With SIGKILL, as soon as its log has the sign."""
+def _stages(cluster: Cluster, executor: str) -> set[str]:
+    """The stages of which an executor has begun tasks."""
+    return set(re.findall(r"Running task \S+ in stage (\S+)", cluster.logs().get(executor, "")))
+
+
+def _until(job: Job, come: Callable[[], bool]) -> None:
+    """Wait for a moment of an audit that is under way."""
     last = time.monotonic() + PATIENCE
-    while sign not in cluster.logs().get(executor, ""):
+    while not come():
         assert job.process.poll() is None, job.told
         assert time.monotonic() < last, job.told
         time.sleep(0.05)
-    os.kill(cluster.executors()[executor], signal.SIGKILL)

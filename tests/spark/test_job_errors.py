@@ -1,6 +1,7 @@
 """A job that fails for no fault of ours is "could not audit"; what only a bug explains stays what it is."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,7 +11,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakeaudit.errors import CannotAudit, SourceError
+from lakeaudit.evidence.protocol import Batches, Part
+from lakeaudit.pipeline.spark_engine import SparkEngine
+from lakeaudit.runtime.duck import Connection
 from lakeaudit.runtime.job_errors import job_errors
+from lakeaudit.schemas import VERSION
 
 
 def raising(spark: SparkSession, error: Exception) -> DataFrame:
@@ -45,6 +50,24 @@ def test_a_worker_that_met_something_it_can_name(spark: SparkSession) -> None:
     told = "Spark: a job failed: s3://lake/a: access denied; grant s3:GetObject; run it again"
     with pytest.raises(CannotAudit, match=told), job_errors():
         frame.collect()
+
+
+def _torn(con: Connection) -> Batches:
+    yield "versions", VERSION.empty_table()
+    raise SourceError("s3://lake/a", "access denied", "grant s3:GetObject")
+
+
+@pytest.mark.parametrize("use", [SparkEngine.keep, lambda engine, parts: [*engine.run(parts, [])]])
+def test_a_part_that_raises_in_a_task_of_the_engine(
+    spark: SparkSession, use: Callable[[SparkEngine, Sequence[Part]], object]
+) -> None:
+    told = "Spark: a job failed: s3://lake/a: access denied; grant s3:GetObject; run it again"
+    with (
+        pytest.raises(CannotAudit, match=told),
+        closing(SparkEngine(spark, bytes_here=0)) as engine,
+        job_errors(),
+    ):
+        use(engine, [Part("storage:0", _torn)])
 
 
 def test_bugs_are_told_as_bugs(spark: SparkSession) -> None:

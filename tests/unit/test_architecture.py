@@ -93,7 +93,7 @@ def test_only_its_own_place_knows_a_library(library: str) -> None:
 COMPARE_MAY_USE = {
     *("lakeaudit.compare", "lakeaudit.config", "lakeaudit.keys", "lakeaudit.kinds", "lakeaudit.schemas"),
     *("lakeaudit.evidence.protocol", "lakeaudit.evidence.storage.versions", "lakeaudit.runtime.duck"),
-    *("pyarrow", "dataclasses", "datetime", "functools", "collections", "typing", "re"),
+    *("numpy", "pyarrow", "dataclasses", "datetime", "functools", "collections", "typing", "re"),
 }
 """The pure core: what it judges is handed to it, by whatever engine."""
 
@@ -130,7 +130,8 @@ EXPLANATION = "lakeaudit.commands.explanation"
 """What `explain` and the dashboard's page of a file have in common."""
 
 DIRECTIONS = {
-    "lakeaudit.pipeline.engine": {"lakeaudit.compare", "lakeaudit.ledger", "lakeaudit.results",
+    "lakeaudit.pipeline.engine": {"lakeaudit.compare.kernel", "lakeaudit.compare.match", "lakeaudit.compare.rules",
+                                  "lakeaudit.compare.verdicts", "lakeaudit.ledger", "lakeaudit.results",
                                   "lakeaudit.runtime.aws"},
     "lakeaudit.pipeline.spark_engine": {"lakeaudit.compare", "lakeaudit.ledger", "lakeaudit.results",
                                         "lakeaudit.runtime.aws"},
@@ -261,6 +262,8 @@ def test_no_rows_of_files_come_to_the_driver() -> None:
 MAY_SHAPE = {
     "lakeaudit.schemas": "all rows that are passed between rooms or written",
     "lakeaudit.pipeline.engine": "what the engine counts of each part, for the pipeline alone",
+    "lakeaudit.compare.metastore_tree": "folders, from one stage of the kernel to the next",
+    "lakeaudit.compare.screen": "what the screen has to know of each table",
     "lakeaudit.ledger.axis_observation": "what the ledger's own SQL is given of each axis",
     "lakeaudit.alerts.dispatch": "the row of a notice, of which dispatch alone writes",
     "lakeaudit.evidence.manifest.delta": "actions of a log, until its fold has made claims of them",

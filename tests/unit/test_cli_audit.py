@@ -25,14 +25,15 @@ SUMMARY = {
     "tables": {"orders": "complete"}, "sources": [], "coverage": {}, "findings": {}, "severities": {}, "states": {},
 }  # fmt: skip
 KEYS = set(SUMMARY)
-SESSION = SimpleNamespace(stop=lambda: None, sparkContext=SimpleNamespace(defaultParallelism=2))
-"""As much of a session as is looked at before the audit begins."""
+SESSION = SimpleNamespace(stop=lambda: None)
+ENGINE = SimpleNamespace(close=lambda: None)
 
 
 @pytest.fixture
 def audited(monkeypatch: pytest.MonkeyPatch, place: Location) -> Audit:
     """Stands in for Spark and the audit: publishes rows of the given kinds, or raises."""
     monkeypatch.setattr("lakeaudit.commands.audit._session", lambda *_: SESSION)
+    monkeypatch.setattr("lakeaudit.pipeline.spark_engine.SparkEngine", lambda _: ENGINE)
 
     def set_up(
         *kinds: str,

@@ -37,7 +37,14 @@ def row(held: str, **given: Any) -> dict[str, Any]:
     ledger = dict.fromkeys(NEXT) | known | HELD[held]
     rest = dict.fromkeys(("l_found_at", "l_rank", "r_rank", "n_resolution", "n_evidence_at"))
     rest |= dict.fromkeys(("r_evidence_at", "r_edge", "r_confirmed", "r_kind", "r_severity"))
-    rest |= {"r_grown": False, "n_live": False, "a_audited": True, "a_complete": True, "a_edge": at(35)}
+    rest |= {
+        "r_grown": False,
+        "n_live": False,
+        "n_folded": False,
+        "a_audited": True,
+        "a_complete": True,
+        "a_edge": at(35),
+    }
     rest |= {"now": at(40), "run_id": "r"}
     return ranked({f"l_{name}": value for name, value in ledger.items()} | rest | given)
 
@@ -61,6 +68,7 @@ def found(
 LIVE = found(40, confirmed=True)
 FINE = {"n_resolution": "restored", "n_evidence_at": at(36)}
 FINE_NOW = {"n_resolution": "restored", "n_evidence_at": at(40), "n_live": True}
+FOLDED = {"n_resolution": "retired", "n_evidence_at": at(36), "n_folded": True}
 
 TABLE: list[tuple[str, dict[str, Any], str]] = [
     ("nothing", found(), "new"),
@@ -94,6 +102,14 @@ TABLE: list[tuple[str, dict[str, Any], str]] = [
     ("pending", {}, "unanswered"),
     ("open", {}, "unanswered"),
     ("open", {"a_complete": False}, "unanswered"),
+    ("nothing", FOLDED, "nothing"),
+    ("resolved", FOLDED, "closed"),
+    ("pending", FOLDED, "discard_folded"),
+    ("open", FOLDED, "folded"),
+    ("open", FOLDED | {"n_live": True, "n_evidence_at": at(40), "a_complete": False}, "folded"),
+    ("open", FOLDED | {"a_complete": False}, "folded"),
+    ("open", FOLDED | {"a_audited": False}, "not_audited"),
+    ("open", FOLDED | {"n_evidence_at": at(10), "a_edge": at(9)}, "too_early"),
     ("pending", FINE_NOW, "discard_live"),
     ("open", FINE_NOW | {"a_complete": False}, "live"),
     ("open", FINE_NOW | {"a_audited": False}, "not_audited"),

@@ -231,7 +231,7 @@ COLUMNS: dict[str, tuple[Sequence[Any], pa.DataType]] = {
     **dict.fromkeys(("l_kind", "r_kind"), (KINDS, pa.string())),
     **dict.fromkeys(("l_severity", "r_severity"), ((None, *SEVERITIES), pa.string())),
     "l_reopened": (RANKS, pa.int64()), "l_rank": (RANKS, pa.int32()), "r_rank": (RANKS, pa.int32()),
-    **dict.fromkeys(("r_confirmed", "r_grown", "n_live", "a_complete"), (FLAGS, pa.bool_())),
+    **dict.fromkeys(("r_confirmed", "r_grown", "n_live", "n_folded", "a_complete"), (FLAGS, pa.bool_())),
     "a_audited": ((True, True, True, False), pa.bool_()),
     "now": ((NOW,), INSTANT), "run_id": (("r",), pa.string()),
 }  # fmt: skip

@@ -283,7 +283,7 @@ def replaced(place: Location) -> None:
     """A run's row, written again and again."""
     own = writer(place)
     for _ in range(5):
-        own.put_run(run_at("r", NOW))
+        own.put_run(run_at("r", NOW - DAY))
 
 
 def test_files_that_no_version_lists_go_after_a_week(place: Location) -> None:
@@ -323,16 +323,26 @@ def test_files_are_removed_once_a_day(place: Location) -> None:
     assert not stray.exists()
 
 
-def test_the_history_is_read_as_far_back_as_the_day_began(place: Location) -> None:
-    own = writer(place)
-    for number in range(30):
-        own.put_run(run_at(f"r{number}", NOW))
+def test_a_run_that_is_not_the_first_of_its_day_leaves_old_files_alone(place: Location) -> None:
+    replaced(place)
+    aged(place, "runs", 8)
+    publish(place, coverage=[covered()])
+    earlier = run_at("earlier", NOW)
+    for runs, left in (([earlier], 5), ([run_at("earlier", NOW - DAY)], 1)):
+        own = writer(place)
+        assert upkeep(own, runs, THIS, None, NOW, SilentProgress()) == ()
+        assert data_files(place, "runs") == left
+
+
+def test_what_was_done_on_a_day_stands_in_the_history(place: Location) -> None:
+    replaced(place)
     results, today = Results(place, Clients(), LAKE), NOW.date()
-    assert delta_files.done_on(results, "runs", "CREATE", today) or delta_files.done_on(
-        results, "runs", "WRITE", today
-    )
+    log = Path(place.join("runs", "_delta_log").spark_path)
+    (log / f"{8:020}.json").write_text('{"commitInfo": {}}\n[]\nnone\n')
+    (log / "notes.json").write_text('{"commitInfo": {"operation": "VACUUM END"}}')
+    assert delta_files.done_on(results, "runs", "WRITE", today)
     assert not delta_files.done_on(results, "runs", "VACUUM", today)
-    assert not delta_files.done_on(results, "runs", "WRITE", (NOW + DAY).date())
+    assert not delta_files.done_on(results, "runs", "WRITE", (NOW + 2 * DAY).date())
     assert not delta_files.done_on(results, "notices", "WRITE", today), "never written"
 
 

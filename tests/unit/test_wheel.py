@@ -29,8 +29,9 @@ def run(python: Path, code: str, cache: Path, *path: Path) -> "subprocess.Comple
     """Some code with these entries on the import path, in a folder that holds nothing."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     env = clean | {"PYTHONPATH": os.pathsep.join(map(str, path)), "LAKEAUDIT_CACHE": str(cache)}
-    line = [python, "-c", code]
-    return subprocess.run(line, cwd=cache, env=env, capture_output=True, text=True, check=False)
+    return subprocess.run(
+        [str(python), "-c", code], cwd=cache, env=env, capture_output=True, text=True, check=False
+    )
 
 
 def test_the_wheel_holds_every_module_and_every_file_that_is_read(wheel: Path) -> None:

@@ -22,7 +22,7 @@ _ENDS = {
     "reference_removed": "closed, NOT restored: the table does not list it any more; given up: {}",
     "metastore_mended": "resolved: the metadata store agrees again",
     "accepted": "closed: the lake file says to ignore it",
-    "retired": "closed: it is not audited any more",
+    "retired": "closed: it is not followed on its own any more",
 }
 _GIVEN_UP = "reference_removed"
 

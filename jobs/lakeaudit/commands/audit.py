@@ -117,23 +117,23 @@ def _audited(
     """A live audit of a small scope needs no JVM; one that proves to be larger begins again on Spark."""
     from lakeaudit.pipeline.audit import audit, new_run_id
     from lakeaudit.pipeline.engine import InProcessEngine, TooMuchError
+    from lakeaudit.runtime.duck import interrupts
 
     run_id = request.options.run_id or new_run_id(clock())
     options = replace(request.options, run_id=run_id)
     run = partial(audit, lake, options, clients=clients, clock=clock, progress=progress)
-    if options.live and not request.spark and not under_submit():
-        with suppress(TooMuchError):
-            return run(engine=InProcessEngine(limit=ROWS_IN_PROCESS))
-    return _on_spark(run, lake, clients, progress)
+    with interrupts():
+        if options.live and not request.spark and not under_submit():
+            with suppress(TooMuchError):
+                return run(engine=InProcessEngine(limit=ROWS_IN_PROCESS))
+        return _on_spark(run, lake, clients, progress)
 
 
 ROWS_IN_PROCESS = 300_000
 """Rows of evidence that a live audit takes without Spark: about 100,000 claimed files."""
 
 
-def _on_spark(
-    run: "Callable[..., Outcome]", lake: Lake, clients: Clients, progress: Progress
-) -> "Outcome":
+def _on_spark(run: "Callable[..., Outcome]", lake: Lake, clients: Clients, progress: Progress) -> "Outcome":
     from lakeaudit.pipeline.spark_engine import SparkEngine
     from lakeaudit.runtime.job_errors import job_errors
 

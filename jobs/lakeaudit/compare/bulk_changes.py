@@ -1,6 +1,6 @@
-"""Bulk changes: one table-level finding instead of a row for every file of a table."""
+"""Bulk changes: one finding about a table instead of a row for each of its files."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from lakeaudit.compare.coverage import Tallies
@@ -11,16 +11,24 @@ from lakeaudit.runtime.duck import Connection, Relation, Rows
 ENOUGH = 100
 """Below this many files every file keeps its own row."""
 
-BULK_KINDS = ("overwritten", "size_mismatch")
+SIZED = ("overwritten", "size_mismatch")
+"""Kinds of which only files with the same difference in size are one bulk change."""
 
-_DIFFERENCE = "storage_size - manifest_size"
+ALIKE = {
+    "archived": "are in a storage class that must be restored before reading: one cause, most likely a lifecycle rule",
+    "hidden": "have no entry in the metadata store: one cause, most likely a store that was cleared, or never filled",
+}
+"""Kinds of which all files of a table are one bulk change, with what is said of them."""
+
+_DIFFERENCE = f"CASE WHEN kind IN ({duck.literals(SIZED)}) THEN storage_size - manifest_size END"
 
 
 def folded(con: Connection, findings: Rows, tallies: Tallies, stamp: Stamp) -> Relation:
     """FINDINGS with the bulk changes of a table folded into one row each.
 
-    A bulk change is more than half of all files of a table, and at least 100, rewritten at the same size, or off by one
-    constant difference in size. `tallies` hold all files of the tables, suspects included.
+    A bulk change is more than half of all files of a table that an axis judges, and at least 100: rewritten at the same
+    size, off by one constant difference in size, archived, or hidden. `tallies` hold all files of the tables, suspects
+    included.
     """
     held = duck.hold(con, findings)
     changes = [change for change in _candidates(con, held) if _is_bulk(change, tallies)]
@@ -30,10 +38,46 @@ def folded(con: Connection, findings: Rows, tallies: Tallies, stamp: Stamp) -> R
     return union(con, [kept, from_plain(con, [_row(change) for change in changes], stamp)])
 
 
+def members(con: Connection, single: Rows, about_files: Rows) -> Relation | None:
+    """Of the files in bulk changes: their discrepancy_id and spoken_by, that of the finding that speaks for them.
+
+    None where nothing was folded.
+
+    Args:
+        con: holds the answer.
+        single: FINDINGS about single files, before `folded`.
+        about_files: the same after it.
+    """
+    sql = """
+        SELECT gone.discrepancy_id, bulk.discrepancy_id AS spoken_by
+        FROM (SELECT * FROM single ANTI JOIN about_files USING (discrepancy_id)) gone
+        JOIN (SELECT * FROM about_files WHERE subject_type = 'table') bulk USING (table_name, axis, kind, severity)
+    """
+    found = duck.hold(con, duck.query(con, sql, single=single, about_files=about_files))
+    return found if found.shape[0] else None
+
+
+def apart(
+    con: Connection, about_tables: Sequence[Mapping[str, Any]], about_files: Rows
+) -> Iterator[Mapping[str, Any]]:
+    """Rows for FINDINGS about tables, under a subject of their own where a bulk change has the table's name.
+
+    Two findings of one run are never one discrepancy.
+    """
+    bulk = "SELECT DISTINCT table_name, axis FROM input WHERE subject_type = 'table'"
+    taken = {
+        (row["table_name"], row["axis"]) for row in duck.rows_of(duck.query(con, bulk, input=about_files))
+    }
+    for row in about_tables:
+        clashes = row["subject_type"] == "table" and (row.get("table_name"), row["axis"]) in taken
+        yield {**row, "subject": f"{row['subject']}#{row['kind']}"} if clashes else row
+
+
 def _members(changes: Sequence[Mapping[str, Any]]) -> str:
     each = [
         f"(table_name = {duck.literal(c['table_name'])} AND kind = {duck.literal(c['kind'])}"
-        f" AND {_DIFFERENCE} = {c['difference']})"
+        f" AND severity = {duck.literal(c['severity'])}"
+        f" AND ({_DIFFERENCE}) IS NOT DISTINCT FROM {duck.literal(c['difference'])})"
         for c in changes
     ]
     return f"({' OR '.join(each)})"
@@ -46,24 +90,30 @@ def _candidates(con: Connection, findings: Rows) -> list[dict[str, Any]]:
         SELECT {by}, {_DIFFERENCE} AS difference, count(*) AS files,
             CAST(sum(bytes_at_stake) AS BIGINT) AS bytes_at_stake, CAST(sum(rows_at_stake) AS BIGINT) AS rows_at_stake,
             max(storage_time) AS storage_time, coalesce(bool_or(confirmation = 'live'), false) AS live
-        FROM input WHERE kind IN ({duck.literals(BULK_KINDS)}) AND {_DIFFERENCE} IS NOT NULL
-        GROUP BY {by}, difference HAVING count(*) >= {ENOUGH}
+        FROM input WHERE kind IN ({duck.literals([*SIZED, *ALIKE])})
+        GROUP BY {by}, difference
+        HAVING count(*) >= {ENOUGH} AND (difference IS NOT NULL OR kind IN ({duck.literals([*ALIKE])}))
     """
     return duck.rows_of(duck.query(con, sql, input=findings))
 
 
 def _is_bulk(change: Mapping[str, Any], tallies: Tallies) -> bool:
-    tally = tallies.get((change["table_name"], "content"))
+    tally = tallies.get((change["table_name"], change["axis"]))
     return tally is not None and change["files"] * 2 > tally.files
 
 
 def _row(change: dict[str, Any]) -> dict[str, Any]:
-    apart = "at the same size" if change["difference"] == 0 else f"each by {change['difference']:+d} bytes"
     row = {name: value for name, value in change.items() if name not in ("difference", "live")}
     return row | {
         "subject_type": "table",
         "subject": change["table_name"],
         "confirmation": "live" if change["live"] else "none",
-        "explanation": f"{change['files']} files, more than half of the table, were rewritten {apart}: "
-        "one cause, most likely a copy or a re-encoding of the whole table",
+        "explanation": f"{change['files']} files, more than half of the table, {_words(change)}",
     }
+
+
+def _words(change: Mapping[str, Any]) -> str:
+    if change["kind"] in ALIKE:
+        return ALIKE[change["kind"]]
+    apart = "at the same size" if change["difference"] == 0 else f"each by {change['difference']:+d} bytes"
+    return f"were rewritten {apart}: one cause, most likely a copy or a re-encoding of the whole table"

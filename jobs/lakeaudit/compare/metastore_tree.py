@@ -22,6 +22,8 @@ FOLDERS = pa.schema(
 )
 """Folders of stored objects, see `folder_rows`."""
 
+FOLDER = "parse_dirpath(key, 'forward_slash')"
+"""What stands before the last slash of a key, as SQL; five times as fast as _PARENT, and wrong of a lone slash."""
 _PARENT = "regexp_replace({}, '/?[^/]*$', '')"
 # last_updated, 0 counts as long ago; absent: mod_time
 _TOUCHED = "CASE WHEN last_updated_given THEN last_updated ELSE mod_time END"
@@ -78,14 +80,18 @@ def folder_rows(con: Connection, pairs: Rows) -> Relation:
     return duck.query(con, sql, input=pairs)
 
 
-def folders_of(con: Connection, versions: Rows) -> Relation:
-    """Every folder that has one of these current objects below it, as rows of `folder_rows`."""
-    sql = f"""
-        WITH direct AS (SELECT bucket, string_split({_PARENT.format("key")}, '/') AS parts FROM input GROUP BY ALL)
-        SELECT DISTINCT bucket, array_to_string(parts[1:step], '/') AS key, true AS keys_below, false AS unentered
-        FROM (SELECT bucket, parts, unnest(range(1, len(parts) + 1)) AS step FROM direct) WHERE parts <> ['']
+def folders_of(con: Connection, rows: Rows, folder: str = FOLDER) -> Relation:
+    """Every folder that has one of these current objects below it, as rows of `folder_rows`.
+
+    `folder` is the folder of a row, as SQL.
     """
-    return duck.query(con, sql, input=versions)
+    sql = f"""
+        WITH direct AS (
+            SELECT bucket, string_split({folder}, '/') AS parts FROM input WHERE {folder} <> '' GROUP BY ALL)
+        SELECT DISTINCT bucket, array_to_string(parts[1:step], '/') AS key, true AS keys_below, false AS unentered
+        FROM (SELECT bucket, parts, unnest(range(1, len(parts) + 1)) AS step FROM direct)
+    """
+    return duck.query(con, sql, input=rows)
 
 
 def siblings(con: Connection, entries: Rows, sources: SourceFacts) -> Relation:

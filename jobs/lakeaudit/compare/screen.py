@@ -6,9 +6,19 @@ key is let go where every side that must speak of it has exactly one plain trace
 such a key is consistent on every axis that asks of it (a test walks all combinations). All other keys are read again,
 in full.
 
-Keys are let go by bucket of their hash: a bucket that holds a key which is not let go is read again whole, so a
-collision of two hashes only ever sends keys on to the kernel. Files that may have the same content as another are
-read again too, and judged on that alone.
+Keys are let go by bucket of their hash: a bucket that holds a key which is not let go is read again whole, so keys that
+share a bucket only ever send each other on to the kernel. Files that may have the same content as another are read
+again too, and judged on that alone. Where a metadata store has a tree, the folders of objects and entries are traces
+that are not plain: a key that is a folder as well is never let go.
+
+Two keys with the same hash of 64 bits meet as if they were one. Among n keys that happens n^2 / 2^65 times: among 10^8
+once in 3,700 audits. Nearly always it is harmless: each key that is whole brings one trace for every side, so sides and
+traces count twice, and both keys are read again. It is not harmless where two keys make up a whole one between them: a
+file that is missing from storage (a claim alone) and an unreferenced object (an object alone), of the same owner and
+size and with times and ETags that agree, pass for one file that is sound. With d missing files and u unreferenced objects
+that is d * u / 2^64: with a million of each, 5 * 10^-8 an audit, before size and owner have to agree as well. The hash has
+no secret, so keys that collide can be made; whoever can write both the log and the object gains nothing by it, since
+they could as well write the object that is missing.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -116,9 +126,42 @@ def _entry_limits(sources: SourceFacts, facts: Sequence[TableFacts]) -> dict[str
     return {store: min([edge, *storage]) - grace for store, edge in _edges(sources.metastore_cuts).items()}
 
 
-# a key that a Hadoop path cannot hold, a folder's placeholder, or a name that may be hidden
-_ODD = """(key = '' OR contains(key, ':') OR contains(key, '//') OR contains(key, '/.') OR starts_with(key, '/')
-    OR starts_with(key, '.') OR ends_with(key, '/') OR ends_with(key, '_$folder$'))"""
+ODD = (
+    "key = ''",
+    "contains(key, ':')",
+    "contains(key, '//')",
+    "contains(key, '/.')",
+    "starts_with(key, '/')",
+    "starts_with(key, '.')",
+    "ends_with(key, '/')",
+    "ends_with(key, '_$folder$')",
+)
+"""Any of these makes a key one that a Hadoop path may not hold, see `keys.NOT_HADOOP`, or a folder's placeholder."""
+
+OBJECT_PLAIN = (
+    "is_latest",
+    "NOT is_delete_marker",
+    "size IS NOT NULL",
+    "NOT coalesce(archived, false)",
+    "NOT ({odd})",
+)
+"""All of these: the row is of a current object that can be read. `odd` is any of ODD."""
+
+ENTRY_PLAIN = (
+    "answers",
+    "NOT tombstone",
+    "NOT is_dir",
+    "size IS NOT NULL",
+    "etag IS NOT NULL",
+    "version_id IS NULL",
+    "(mod_time IS NOT NULL OR last_updated IS NOT NULL)",
+    "last_updated_given",
+    "coalesce(greatest(last_updated, mod_time), TIMESTAMP '1970-01-01') <= {limit}",
+)
+"""All of these: the row is a file's entry that lacks nothing, in the store that `answers` for its place.
+
+`limit` is the time up to which an entry of its store may have been touched.
+"""
 
 
 def traces(screen: Screen, con: Connection, kind: str, rows: Rows) -> Iterator[tuple[str, Rows]]:
@@ -129,9 +172,13 @@ def traces(screen: Screen, con: Connection, kind: str, rows: Rows) -> Iterator[t
             "contents",
             duck.query(con, "SELECT content, h FROM input WHERE content IS NOT NULL", input=held),
         )
-        yield "traces", held.drop_columns(["content"])
+        if screen.entry_limits:
+            yield "traces", _folders(con, held)
+        yield "traces", held.drop_columns(["content", "bucket", "folder"])
     elif kind == "entries":
-        yield "traces", _entries(screen, con, rows)
+        held = duck.table(_entries(screen, con, rows))
+        yield "traces", _folders(con, held)
+        yield "traces", held.drop_columns(["bucket", "folder"])
     elif kind in screen.traces:
         yield "traces", _claims(screen, con, screen.traces[kind](con, rows))
     elif kind in ("events", "known", "steps"):
@@ -155,12 +202,12 @@ _ETAG = "CAST(hash(etag) >> 1 AS BIGINT)"
 
 
 def _objects(screen: Screen, con: Connection, rows: Rows) -> Relation:
-    """Of the source that decides presence: current objects that can be read."""
-    plain = f"""(is_latest AND NOT is_delete_marker AND size IS NOT NULL AND modified_at IS NOT NULL
-        AND NOT coalesce(archived, false) AND NOT {_ODD})"""
+    """Of the source that decides presence: traces with `content`, and `bucket` and `folder` where those are needed."""
+    plain = _all(OBJECT_PLAIN).format(odd=" OR ".join(ODD))
     md5 = f"""etag IS NOT NULL AND regexp_matches(etag, {duck.pattern(MD5_TEXT)}) AND NOT coalesce(multipart, false)
         AND coalesce(encryption IN ('NONE', 'SSE-S3'), true)"""
     content = f"CASE WHEN is_latest AND {md5} THEN hash(etag, size) END"
+    bucket, folder = ("bucket", metastore_tree.FOLDER) if screen.entry_limits else ("NULL", "NULL")
     attributes = _trace(
         OBJECT,
         plain,
@@ -170,42 +217,43 @@ def _objects(screen: Screen, con: Connection, rows: Rows) -> Relation:
         etag=f"CASE WHEN etag IS NOT NULL THEN {_ETAG} END",
     )
     read = duck.query(con, "SELECT * FROM input WHERE reject IS NULL", input=rows)
-    placed = attach_label(
-        con, attach_label(con, read, screen.sources.deciding, "decides"), screen.numbers, "owner"
-    )
-    return duck.query(
-        con, f"SELECT {attributes}, {content} AS content FROM input WHERE decides = source", input=placed
-    )
+    placed = attach_label(con, _deciding(screen, con, read), screen.numbers, "owner")
+    sql = f"SELECT {attributes}, {content} AS content, {bucket} AS bucket, {folder} AS folder FROM input"
+    return duck.query(con, sql, input=placed)
 
 
 def _entries(screen: Screen, con: Connection, rows: Rows) -> Relation:
-    """Of the store that answers for the place: live file entries."""
+    """Traces of entries, with `bucket` and `folder`."""
     limits = " ".join(
         f"WHEN {duck.literal(s)} THEN {duck.literal(at)}" for s, at in screen.entry_limits.items()
     )
-    touched = "coalesce(greatest(last_updated, mod_time), TIMESTAMP '1970-01-01')"
-    complete = (
-        "(mod_time IS NOT NULL OR last_updated IS NOT NULL) AND last_updated_given AND etag IS NOT NULL"
-    )
-    plain = f"""(NOT tombstone AND NOT is_dir AND NOT expired AND size IS NOT NULL AND version_id IS NULL
-        AND {complete} AND {touched} <= CASE source {limits} END)"""
-    attributes = _trace(ENTRY, plain, size="size", etag=f"CASE WHEN etag IS NOT NULL THEN {_ETAG} END")
+    plain = _all(ENTRY_PLAIN).format(limit=f"CASE source {limits} END")
+    attributes = _trace(ENTRY, plain, size="size", etag=_ETAG)
     read = duck.query(con, "SELECT * FROM input WHERE reject IS NULL", input=rows)
     placed = attach_label(con, read, screen.sources.scopes, "scope")
     everywhere = duck.literal(screen.sources.everywhere)
-    return duck.query(
-        con, f"SELECT {attributes} FROM input WHERE coalesce(scope, {everywhere}) = source", input=placed
-    )
+    # what another store says of the place has no word on the metastore axis, but its tree is judged
+    answering = f"SELECT *, coalesce(coalesce(scope, {everywhere}) = source, false) AS answers FROM input"
+    sql = f"SELECT {attributes}, bucket, parent AS folder FROM input"
+    return duck.query(con, sql, input=duck.query(con, answering, input=placed))
+
+
+def _folders(con: Connection, rows: Rows) -> Relation:
+    """Traces that keep the folders of these rows, and the folders above, from being let go."""
+    folders = metastore_tree.folders_of(con, rows, "folder")
+    return duck.query(con, f"SELECT {_trace(OTHER, 'false')} FROM input", input=folders)
 
 
 def _claims(screen: Screen, con: Connection, claims: Rows) -> Relation:
-    attributes = _trace(
-        CLAIM, "(plain AND size IS NOT NULL)", owner="number", size="input.size", time="claimed_at"
-    )
+    attributes = _trace(CLAIM, "plain", owner="number", size="input.size", time="claimed_at")
     tables = screen.tables.select(["name", "number"])
     return duck.query(
         con, f"SELECT {attributes} FROM input JOIN tables ON table_name = name", input=claims, tables=tables
     )
+
+
+def _all(conditions: Iterable[str]) -> str:
+    return f"({' AND '.join(conditions)})"
 
 
 def let_go(screen: Screen, con: Connection, rows: Mapping[str, Rows]) -> Iterator[tuple[str, Rows]]:
@@ -247,7 +295,6 @@ def _keys(con: Connection, traces: Rows, tables: pa.Table) -> Relation:
 
 
 AGREEMENT = (
-    "t.sides > 0",
     "met.sides = t.sides",
     "traces = bit_count(t.sides)",
     "owner = other_owner",
@@ -290,8 +337,8 @@ def read_again(
 ) -> Iterator[tuple[str, Rows]]:
     """Of a batch of rows those that have to be read again, and what of the others has to meet other keys.
 
-    Kinds beside the rows' own: `settled_keys` (bucket, key) are let go and judged on their content alone; `folders` and
-    `siblings` stand for let-go objects and entries where metadata stores have a tree.
+    Kinds beside the rows' own: `settled_keys` (bucket, key) are let go and judged on their content alone; `folders`,
+    `siblings` and `etag_habits` stand for let-go objects and entries where metadata stores have a tree.
     """
     if kind not in ("versions", "entries", "steps", "events", "known"):
         yield kind, batch
@@ -305,9 +352,16 @@ def read_again(
     if metastores and kind in ("versions", "entries"):
         rest = batch.filter(pa.array(~again))
         if rest.num_rows and kind == "versions":
-            yield "folders", metastore_tree.folders_of(con, rest)
+            yield "folders", metastore_tree.folders_of(con, _deciding(screen, con, rest))
         elif rest.num_rows:
             yield "siblings", metastore_tree.siblings(con, rest, screen.sources)
+            yield "etag_habits", metastore_tree.etag_habits(con, rest)
+
+
+def _deciding(screen: Screen, con: Connection, versions: Rows) -> Relation:
+    """The rows of the source that decides presence."""
+    labelled = attach_label(con, versions, screen.sources.deciding, "decides")
+    return duck.query(con, "SELECT * FROM input WHERE decides = source", input=labelled)
 
 
 def read_siblings(

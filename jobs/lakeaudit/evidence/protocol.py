@@ -1,10 +1,10 @@
 """What every evidence reader takes and gives. A new kind is one package, one registry line, one contract-test line.
 
-A reader does two things. On the driver it finds what there is to read and gives it as `Part`s, with what holds for the
-source as a whole. In a task each part turns itself into row batches, with DuckDB and Arrow and without Spark: the engine
-spreads parts over tasks, brings all rows of one key together, and only there are they folded. No row of a file passes
-through the driver. A reader raises `SourceError` when its source cannot be read at all; what it can read with gaps it
-delivers with `Hole`s, known before or after its parts were read.
+A reader does two things. On the driver it finds what there is to read and gives it as `Part`s, with what holds for
+the source as a whole. In a task each part turns itself into row batches, with DuckDB and Arrow and without Spark: the
+engine spreads parts over tasks, brings all rows of one key together, and only there are they folded. No row of a file
+passes through the driver. A reader raises `SourceError` when its source cannot be read at all; what it can read with
+gaps it delivers with `Hole`s, known before or after its parts were read.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -39,8 +39,8 @@ class Part:
     """A piece of a source that one task reads on its own: a data file, a folder to list, a segment to scan.
 
     Plain data, which travels to the executors by pickle. `read` is given a DuckDB connection with a scratch folder and
-    yields batches; what goes wrong with the part is a NOTE row, never an exception that ends the audit. `weight` is about
-    how many bytes it has, 0 where nobody can know: heavy parts begin first, and small ones need no cluster.
+    yields batches; what goes wrong with the part is a NOTE row, never an exception that ends the audit. `weight` is
+    about how many bytes it has, 0 where nobody can know: heavy parts begin first, and small ones need no cluster.
     """
 
     source: str
@@ -145,8 +145,8 @@ Source = tuple[Part, ...] | Kept
 class Stored:
     """A storage source: `rows` are of kind `versions` (schemas.VERSION) and `uploads` (schemas.UPLOAD).
 
-    `covers` are the places for which absence of a row means absence of an object. `repeats` says that the source may name
-    one version of an object twice, as a live listing may. `lists_uploads`: open uploads are among its rows.
+    `covers` are the places for which absence of a row means absence of an object. `repeats` says that the source may
+    name one version of an object twice, as a live listing may. `lists_uploads`: open uploads are among its rows.
     """
 
     info: SourceInfo
@@ -203,8 +203,8 @@ Fold = Callable[[Connection, Mapping[str, Rows]], Relation]
 class Claims:
     """The manifests of many tables, read together: `rows` of the format's own kinds, and how they fold to claims.
 
-    `fold` travels to the tasks, so it carries the tables' constants as plain data; so do `traces`, which say by kind of row
-    what one row alone claims (see `compare.screen`). `hole_of` tells of a NOTE row what it hides; None: nothing.
+    `fold` travels to the tasks, so it carries the tables' constants as plain data; so do `traces`, which say by kind of
+    row what one row alone claims (see `compare.screen`). `hole_of` tells of a NOTE row what it hides; None: nothing.
     """
 
     info: SourceInfo

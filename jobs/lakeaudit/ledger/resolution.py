@@ -7,7 +7,7 @@ from lakeaudit.runtime.duck import Connection, Relation, Rows
 RESTORED, REMOVED, MENDED, ACCEPTED, RETIRED = (
     "restored", "reference_removed", "metastore_mended", "accepted", "retired",
 )  # fmt: skip
-"""Resolutions. `reference_removed`: closed, and NOT restored."""
+"""Resolutions. `reference_removed`: closed, and NOT restored. `retired`: not followed on its own any more."""
 
 OF_VERDICT = f"""CASE
     WHEN outcome = 'ignored' THEN '{ACCEPTED}'

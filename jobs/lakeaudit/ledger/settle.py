@@ -1,8 +1,9 @@
 """The rules by which a run's findings and coverage change each discrepancy of the ledger. Pure.
 
 A SETTLE row is everything known of one discrepancy: its ledger row (`l_`), the run's finding (`r_`), what the run says
-of a subject that it did not find (`n_resolution`, `n_live`, `n_evidence_at`) and the observation of its table and axis
-(`a_`). The rules are a table as in `compare/rules.py`: the first match wins, and its verdict is an action.
+of a subject that it did not find (`n_resolution`, `n_live`, `n_evidence_at`), whether it found it as one of many
+(`n_folded`), and the observation of its table and axis (`a_`). The rules are a table as in `compare/rules.py`: the
+first match wins, and its verdict is an action.
 """
 
 from collections.abc import Mapping
@@ -40,6 +41,8 @@ FACTS: dict[str, Expr] = {
         "other": col("r_kind").differs(col("l_kind")) | col("r_severity").differs(col("l_severity")),
         "grown": col("r_grown"),
         "answered": col("n_resolution").known(),
+        # its file was found as one of many, of which one discrepancy speaks that is open
+        "folded": col("n_folded") & (col("n_evidence_at") > col("l_last_evidence_at")),
         "answered_live": col("n_live"),
         # the cut began, less its margin, after the discrepancy was last found
         "observed_since": col("a_edge") > latest(col("l_last_evidence_at"), col("l_found_at")),
@@ -69,6 +72,8 @@ RULES = (
     _rule("still", "found", NO_CHANGE, "nothing changed"),
     _rule("nothing", "!known", NO_CHANGE, "nothing was ever found, and nothing is"),
     _rule("closed", "resolved", NO_CHANGE, "it stays resolved"),
+    _rule("discard_folded", "pending folded", DISCARD, "nobody was told of it, and one discrepancy speaks for it now"),
+    _rule("folded", "folded", RESOLVE, "one discrepancy of its whole table or partition speaks for it now"),
     _rule("unanswered", "!answered", NO_CHANGE, "nothing was said of it: not to be found is no proof that all is well"),
     _rule("discard_live", "pending answered_live", DISCARD, "nobody was told of it, and it went away"),
     _rule("live", "answered_live", RESOLVE, "looked at now"),

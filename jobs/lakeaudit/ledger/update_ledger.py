@@ -42,6 +42,8 @@ class Seen:
     observations: Sequence[AxisObservation]
     tables: Collection[str]
     """All that the lake file names."""
+    members: Rows | None = None
+    """Files found as one of many: their discrepancy_id, and that of the finding that says so (spoken_by)."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,10 @@ def update_ledger(
         now: the run's clock reading.
         found_since: loads the evidence of earlier runs, for the few discrepancies that a cut ends.
     """
-    changed = _changed(con, settle_rows(con, ledger, seen, stamp, now))
+    rows = settle_rows(con, ledger, seen, stamp, now)
+    if seen.members is not None:
+        rows = _with_folded(con, rows, seen.members)
+    changed = _changed(con, rows)
     if _counted(con, changed).keys() & settle.ENDED_BY_CUT:
         changed = _without_found_again(con, changed, found_since)
     counts = _by_action(_counted(con, changed))
@@ -86,7 +91,7 @@ def settle_rows(con: Connection, ledger: Rows, seen: Seen, stamp: Stamp, now: da
             CASE WHEN {live} THEN {at} WHEN found IS NOT NULL THEN a_edge END AS r_edge,
             found.confirmation IN ({duck.literals(CONFIRMED)}) AS r_confirmed,
             found.kind AS r_kind, found.severity AS r_severity, {_rank("found.severity")} AS r_rank,
-            ({grown}) AS r_grown, CASE WHEN n_live THEN {at} ELSE a_evidence_at END AS n_evidence_at
+            ({grown}) AS r_grown, false AS n_folded, CASE WHEN n_live THEN {at} ELSE a_evidence_at END AS n_evidence_at
         FROM rows"""
     return duck.query(con, sql, rows=_with_resolution(con, _observed(con, ledger, seen), seen))
 
@@ -123,6 +128,20 @@ def _with_resolution(con: Connection, rows: Relation, seen: Seen) -> Relation:
             retired OR coalesce(n_live, false) AS n_live
         FROM retiring LEFT JOIN answers USING (discrepancy_id)"""
     return duck.query(con, sql, rows=rows, words=seen.words)
+
+
+def _with_folded(con: Connection, rows: Relation, members: Rows) -> Relation:
+    """Files that were found as one of many are retired once the discrepancy that speaks for them is open."""
+    rows, members = duck.hold(con, rows), duck.hold(con, members)
+    speakers = "SELECT rows.* FROM rows SEMI JOIN members ON rows.discrepancy_id = spoken_by"
+    settled = acted(con, duck.query(con, speakers, rows=rows, members=members))
+    sql = f"""
+        WITH speaking AS (SELECT discrepancy_id AS spoken_by FROM settled WHERE x_state = 'open'),
+        folded AS (SELECT DISTINCT discrepancy_id, true AS is_folded FROM members SEMI JOIN speaking USING (spoken_by))
+        SELECT rows.* REPLACE (coalesce(is_folded, false) AS n_folded,
+            CASE WHEN is_folded THEN '{RETIRED}' ELSE n_resolution END AS n_resolution)
+        FROM rows LEFT JOIN folded USING (discrepancy_id)"""
+    return duck.query(con, sql, rows=rows, members=members, settled=settled)
 
 
 def acted(con: Connection, rows: Rows) -> Relation:

@@ -161,7 +161,7 @@ def publish(writer: ResultsWriter, judgement: Judgement, stamp: Stamp, names: Se
 
 def _seen(judgement: Judgement, lake: Lake) -> Seen:
     known = {table.name for table in lake.tables}
-    return Seen(judgement.findings, judgement.words, judgement.observations, known)
+    return Seen(judgement.findings, judgement.words, judgement.observations, known, judgement.members)
 
 
 def _context(options: Options, engine: AuditEngine, clients: Clients, now: datetime) -> Context:

@@ -153,9 +153,8 @@ def read_kept(con: Connection, chunk: Chunk, shares: int, reading: Reading = WHO
 def _projected(
     part: Batches, con: Connection, router: Connection, kind: str, rows: Rows, shares: int, project: Project
 ) -> Iterator[Chunk]:
-    for of_kind, projected in project(con, kind, rows):
-        for drained_kind, batch in _drained(part, con, of_kind, projected):
-            yield from routed(router, drained_kind, batch, shares)
+    for of_kind, batch in _drained_by(part, con, project, kind, rows):
+        yield from routed(router, of_kind, batch, shares)
 
 
 def run_stage(con: Connection, stage: Stage, tables: Mapping[str, pa.Table], shares: int) -> Iterator[Chunk]:
@@ -202,6 +201,18 @@ def _drained(part: Batches, con: Connection, kind: str, rows: Rows) -> Iterator[
         yield from ((kind, batch) for batch in _batches(rows))
     except duck.DuckError as error:
         yield from _drained(part, con, *cast("Generator[tuple[str, Rows], None, None]", part).throw(error))
+
+
+def _drained_by(
+    part: Batches, con: Connection, project: Project, kind: str, rows: Rows
+) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """The same for what a projection makes of them, which may read them at once."""
+    try:
+        for of_kind, projected in project(con, kind, rows):
+            yield from ((of_kind, batch) for batch in _batches(projected))
+    except duck.DuckError as error:
+        more = cast("Generator[tuple[str, Rows], None, None]", part).throw(error)
+        yield from _drained_by(part, con, project, *more)
 
 
 def _batches(rows: Rows) -> Iterator[pa.RecordBatch]:

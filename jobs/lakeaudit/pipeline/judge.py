@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from lakeaudit.compare import coverage, findings
-from lakeaudit.compare.bulk_changes import folded
+from lakeaudit.compare.bulk_changes import apart, folded, members
 from lakeaudit.compare.ceiling import Trial
 from lakeaudit.compare.coverage import Means, Tallies
 from lakeaudit.compare.evidence_for_tables import means
@@ -43,6 +43,8 @@ class Judgement:
     trials: list[Trial]
     as_asked: frozenset[str] = frozenset()
     """Reasons of coverage that are no hindrance: only parts of the tables were asked for."""
+    members: Relation | None = None
+    """Of the files that one finding speaks for, see `bulk_changes.members`; None: there are no such."""
 
 
 def judge(audit: AuditContext, engine: AuditEngine, progress: Progress) -> Judgement:
@@ -62,13 +64,17 @@ def judge(audit: AuditContext, engine: AuditEngine, progress: Progress) -> Judge
         left, gone = _leftovers(audit, first.leftovers, answers)
         tallies = coverage.together(tallies, gone)
         files = duck.hold(audit.con, findings.leftover_files(audit.con, left, audit.stamp))
-        rows = duck.hold(audit.con, _findings(audit, remaining, first, files, tallies))
+        single = duck.hold(audit.con, _single(audit, remaining, first))
+        whole = {} if audit.partitions else tallies  # of a part nothing can be said about its table
+        about_files = folded(audit.con, single, whole, audit.stamp)
+        rows = duck.hold(audit.con, _findings(audit, about_files, first, files))
         able = _means(audit, first, trials)
         covered = coverage.rows(audit.facts_in_scope, tallies, able, audit.stamp.run_id, audit.stamp.lake)
     observations = axis_observations(covered, able, audit.stamp.as_of, all_sources=not audit.observed.listed)
     return Judgement(
         first.holes, first.counts, covered, rows, findings.as_leftover_rows(audit.con, files),
         resolutions(audit.con, remaining), observations, trials, as_asked(able.narrowed),
+        members(audit.con, single, about_files),
     )  # fmt: skip
 
 
@@ -86,15 +92,15 @@ def _leftovers(audit: AuditContext, leftovers: Relation, answers: pa.Table) -> t
     return kept, tallied(duck.query(audit.con, uncount, input=removed))
 
 
-def _findings(
-    audit: AuditContext, remaining: Rows, first: FirstReading, files: Relation, tallies: Tallies
-) -> Relation:
+def _single(audit: AuditContext, remaining: Rows, first: FirstReading) -> Relation:
+    """FINDINGS about single files."""
+    found = duck.query(audit.con, "SELECT * FROM input WHERE outcome = 'finding'", input=remaining)
+    return findings.file_findings(audit.con, findings.union(audit.con, [found, first.copies]), audit.stamp)
+
+
+def _findings(audit: AuditContext, about_files: Relation, first: FirstReading, files: Relation) -> Relation:
     """FINDINGS of everything."""
     con, stamp = audit.con, audit.stamp
-    found = duck.query(con, "SELECT * FROM input WHERE outcome = 'finding'", input=remaining)
-    single = findings.union(con, [found, first.copies])
-    whole = {} if audit.partitions else tallies  # of a part nothing can be said about its table
-    about_files = folded(con, findings.file_findings(con, single, stamp), whole, stamp)
     gaps = gap_findings(
         audit.lake, audit.scope, audit.observed.infos, first.holes, first.vacuums, stamp.as_of.date()
     )
@@ -102,7 +108,7 @@ def _findings(
         about_files,
         findings.tree_findings(con, first.entries, stamp),
         findings.leftover_findings(con, files, stamp),
-        findings.from_plain(con, gaps, stamp),
+        findings.from_plain(con, [*apart(con, gaps, about_files)], stamp),
     ]
     return findings.union(con, frames)
 

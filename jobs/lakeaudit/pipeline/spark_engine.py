@@ -58,6 +58,14 @@ BYTES_HERE = 16 << 20
 ROWS_HERE = 50_000
 
 
+_SETTINGS = {
+    # a chunk may have hundreds of kilobytes, and by default Spark gathers ten thousand rows for a Python worker
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "64",
+    "spark.sql.adaptive.enabled": "false",
+}
+"""A plan is one exchange of few fat rows: there is nothing to adapt."""
+
+
 @dataclass
 class KeptOnSpark:
     """Rows that were read already, as chunks in Spark's storage."""
@@ -78,6 +86,8 @@ class SparkEngine:
 
     def __init__(self, spark: SparkSession, bytes_here: int = BYTES_HERE) -> None:
         self._spark = spark
+        for name, value in _SETTINGS.items():
+            spark.conf.set(name, value)
         self._kept: list[DataFrame] = []
         self._bytes_here = bytes_here
         self.parallelism = spark.sparkContext.defaultParallelism

@@ -1,25 +1,27 @@
 """The files and the history of the result tables, through delta-rs: joining small files, removing old ones."""
 
-from collections.abc import Sequence
+import json
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from lakeaudit.evidence.files import list_files, read_bytes
 from lakeaudit.results.delta_writer import FILES, checkpoint, writing
 from lakeaudit.results.read import Results
 
 COMPACTED, VACUUMED = "OPTIMIZE", "VACUUM"
 """How the operations that a commit records begin."""
 
-_FIRST_LOOK = 10
-"""Commits that are read first; each is a file of the log. Four times as many are read as long as all are of one day."""
-
 
 def created_at(results: Results, table: str) -> datetime | None:
     """When a result table was created; None where it was never written, or does not say."""
     found = results.delta(table)
     created = None if found is None else found.metadata().created_time
-    return None if created is None else _time(created)
+    return None if created is None else datetime.fromtimestamp(created / 1000, UTC)
 
 
 def small_files(results: Results, table: str, size: int) -> int:
@@ -29,24 +31,36 @@ def small_files(results: Results, table: str, size: int) -> int:
         return 0
     files = pa.table(found.get_add_actions(flatten=True))
     partitions = [name for name in files.column_names if name.startswith("partition.")]
-    small = files.filter(pa.compute.less(files["size_bytes"], size))
+    small = files.filter(pc.less(files["size_bytes"], size))
     counts = small.group_by(partitions).aggregate([([], "count_all")])["count_all"].to_pylist()
     return sum(count for count in counts if count > 1)
 
 
 def done_on(results: Results, table: str, operation: str, day: date) -> bool:
-    """Whether the table's history has a commit of an operation on a day or later (UTC)."""
-    found = results.delta(table)
-    if found is None:
-        return False
-    looked, limit = [*found.history(_FIRST_LOOK)], _FIRST_LOOK
-    while len(looked) == limit and _time(looked[-1]["timestamp"]).date() >= day:
-        limit *= 4
-        looked = [*found.history(limit)]
-    return any(
-        commit.get("operation", "").startswith(operation) and _time(commit["timestamp"]).date() >= day
-        for commit in looked
-    )
+    """Whether the table's history has a commit of an operation from a day (UTC) on.
+
+    The commits are read here: delta-rs holds Python's lock while it reads a history, and with it the lease's heartbeat.
+
+    Raises:
+        SourceError: the log cannot be read.
+    """
+    log = results.place.join(table, "_delta_log")
+    for file in list_files(results.clients, log, flat=True):
+        if _COMMIT.fullmatch(file.name) and file.modified_at.date() >= day:
+            content = read_bytes(results.clients, file.place) or b""
+            if any(name.startswith(operation) for name in _operations(content)):
+                return True
+    return False
+
+
+_COMMIT = re.compile("[0-9]{20}[.]json")
+
+
+def _operations(commit: bytes) -> Iterator[str]:
+    """What a commit says that it did; a line that is no JSON says nothing."""
+    for line in commit.splitlines():
+        with suppress(ValueError, AttributeError):
+            yield str(json.loads(line).get("commitInfo", {}).get("operation", ""))
 
 
 def compact(results: Results, table: str) -> int:
@@ -78,7 +92,3 @@ def vacuum(results: Results, table: str, age: timedelta) -> Sequence[str]:
         if found is None:
             return ()
         return found.vacuum(int(age / timedelta(hours=1)), dry_run=False, full=True)
-
-
-def _time(milliseconds: int) -> datetime:
-    return datetime.fromtimestamp(milliseconds / 1000, UTC)

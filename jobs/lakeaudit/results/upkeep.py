@@ -6,6 +6,7 @@ warning of the run, and the next run tries again. Nothing is written where there
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
@@ -49,7 +50,7 @@ def upkeep(
     now: datetime,
     progress: Progress,
 ) -> tuple[str, ...]:
-    """Do what is due, and give one warning for each result table of which something failed.
+    """Do what is due, and give a warning for each thing that failed.
 
     Args:
         writer: that of the run, which holds the lease.
@@ -59,24 +60,34 @@ def upkeep(
         now: the run's clock reading.
         progress: is told of it, where anything is due.
     """
-    steps: list[Step] = []
-    try:
-        due = retention(runs, this, keep, now)
-        steps = [*([("rows removed", partial(_removed, writer, due))] if due else []), *_files(writer, now)]
-    except Exception as error:  # noqa: BLE001 - the run is published, whatever this meets
-        return (_warning(error),)
-    if not steps:
-        return ()
+    due = retention(runs, this, keep, now)
+    steps: list[Step] = [("rows removed", partial(_removed, writer, due))] if due else []
     warnings: list[str] = []
-    with progress.stage("upkeep") as log:
-        counts: dict[str, int] = {}
-        for what, step in steps:
-            try:
-                counts[what] = counts.get(what, 0) + step()
-            except Exception as error:  # noqa: BLE001 - as above
-                warnings.append(_warning(error))
-        log.note(**counts)
+    with _warned(warnings):
+        steps += _files(writer, now, first=_first_today(runs, this, now))
+    if steps:
+        with progress.stage("upkeep") as log:
+            log.note(**_counts(steps, warnings))
     return tuple(dict.fromkeys(warnings))
+
+
+def _counts(steps: Sequence[Step], warnings: list[str]) -> dict[str, int]:
+    """Do the steps; what they counted."""
+    counts: dict[str, int] = {}
+    for what, step in steps:
+        with _warned(warnings):
+            counts[what] = counts.get(what, 0) + step()
+    return counts
+
+
+@contextmanager
+def _warned(warnings: list[str]) -> Iterator[None]:
+    """Whatever fails inside is a warning: the run is published."""
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001 - see above
+        lines = str(error).splitlines() or [type(error).__name__]
+        warnings.append(f"the results were not tidied up: {lines[0]}")
 
 
 def retention(runs: Sequence[Run], this: Run, keep: timedelta | None, now: datetime) -> Retention | None:
@@ -107,10 +118,18 @@ def _removed(writer: ResultsWriter, due: Retention) -> int:
     return sum(writer.delete(table, condition) for table, condition in conditions.items())
 
 
-def _files(writer: ResultsWriter, now: datetime) -> Iterator[Step]:
-    """What is due of the files of each table. Tables are looked at beside each other: each asks its own store."""
+def _first_today(runs: Sequence[Run], this: Run, now: datetime) -> bool:
+    """Whether no other run has published on this day (UTC): that one has looked whether files are old enough to go."""
+    ended = [
+        run["finished_at"] for run in runs if run["status"] in PUBLISHED and run["run_id"] != this["run_id"]
+    ]
+    return not any(at is not None and at.date() == now.date() for at in ended)
+
+
+def _files(writer: ResultsWriter, now: datetime, *, first: bool) -> Iterator[Step]:
+    """What is due of the files of each table; tables are looked at beside each other, since it is mostly waiting."""
     with ThreadPoolExecutor(len(RESULTS)) as pool:
-        due = pool.map(partial(_due, writer, now), RESULTS)
+        due = pool.map(partial(_due, writer, now, first), RESULTS)
     for table, (compact, vacuum) in zip(RESULTS, due, strict=True):
         if compact:
             yield "files joined", partial(writer.compact, table)
@@ -118,17 +137,13 @@ def _files(writer: ResultsWriter, now: datetime) -> Iterator[Step]:
             yield "files removed", partial(writer.vacuum, table, READABLE_FOR)
 
 
-def _due(writer: ResultsWriter, now: datetime, table: str) -> tuple[bool, bool]:
-    """Whether a table is to be compacted, and to be vacuumed: each at most once a day (UTC)."""
+def _due(writer: ResultsWriter, now: datetime, first: bool, table: str) -> tuple[bool, bool]:
+    """Whether a table is to be compacted, and to be vacuumed: each at most once a day (UTC), by its own history."""
     results, today = writer.results, now.date()
     many = delta_files.small_files(results, table, SMALL) > MANY
     created = delta_files.created_at(results, table)
-    old = created is not None and created < now - READABLE_FOR
+    old = first and created is not None and created < now - READABLE_FOR
     return (
         many and not delta_files.done_on(results, table, delta_files.COMPACTED, today),
         old and not delta_files.done_on(results, table, delta_files.VACUUMED, today),
     )
-
-
-def _warning(error: Exception) -> str:
-    return f"the results were not tidied up: {error}"

@@ -3,7 +3,8 @@
 A connection belongs to one task or to the driver's tail of an audit. Its memory is bounded and it spills.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import date, datetime, timedelta
 from itertools import count
 from typing import Any, TypeAlias
@@ -24,7 +25,20 @@ def connect(*, memory: str = "1GiB", scratch: str | None = None, threads: int = 
     config: dict[str, Any] = {"threads": threads, "memory_limit": memory, "preserve_insertion_order": "false"}
     if scratch is not None:
         config["temp_directory"] = scratch
-    return duckdb.connect(":memory:", config=config)
+    con = duckdb.connect(":memory:", config=config)
+    con.execute("SET enable_progress_bar = false")  # it would be printed among the output of a command
+    return con
+
+
+@contextmanager
+def interrupts() -> Iterator[None]:
+    """Ctrl-C as Python tells of it: a query that it ends raises an error of DuckDB's own."""
+    try:
+        yield
+    except RuntimeError as error:
+        if str(error) != "Query interrupted":
+            raise
+        raise KeyboardInterrupt from error
 
 
 def relation(con: Connection, rows: Rows) -> Relation:
@@ -104,11 +118,14 @@ def small(schema: pa.Schema, rows: Sequence[Sequence[Any]]) -> pa.Table:
     """A table of a few driver rows."""
     columns = list(zip(*rows, strict=True)) or [()] * len(schema)
     return pa.Table.from_arrays(
-        [pa.array(list(values), field.type) for values, field in zip(columns, schema, strict=True)], schema=schema
+        [pa.array(list(values), field.type) for values, field in zip(columns, schema, strict=True)],
+        schema=schema,
     )
 
 
-def conform(con: Connection, rows: Rows, schema: pa.Schema, given: Mapping[str, str] | None = None) -> Relation:
+def conform(
+    con: Connection, rows: Rows, schema: pa.Schema, given: Mapping[str, str] | None = None
+) -> Relation:
     """Exactly the columns and types of `schema`; `given` are SQL expressions for columns that are named otherwise.
 
     A column that is missing is an error; one too many goes.

@@ -252,8 +252,8 @@ def _include_wheels(spark: SparkSession) -> None:
     """Spark sends a wheel of `--py-files` to the executors, but only takes zip, egg and jar for importable."""
     context = spark.sparkContext
     sent = [Path(path).name for path in context.getConf().get("spark.submit.pyFiles", "").split(",")]
-    includes = context._python_includes
-    includes += [name for name in sent if name.endswith(".whl") and name not in includes]
+    includes: list[str] = context._python_includes or []
+    context._python_includes = includes + [n for n in sent if n.endswith(".whl") and n not in includes]
 
 
 class _Remembered:

@@ -59,19 +59,19 @@ def claims(tables: pa.Table, source: str, con: Connection, rows: Mapping[str, Ro
 def traces(tables: pa.Table, con: Connection, steps: Rows) -> Relation:
     """What one step alone claims of a file: table_name, bucket, key, size, claimed_at, plain.
 
-    Plain is an add of a data file under the table's own root, without a deletion vector, in a log without holes: if it is
-    the file's only step, `claims` makes a certain, live claim of it.
+    If a plain step is the only one of its file, `claims` makes a live claim of it, listed once, under the table's root.
     """
     timed = "s.version >= t.in_commit_times_from AND NOT s.checkpoint"
     sql = f"""SELECT s.table_name, s.bucket, s.key, s.size,
             coalesce(CASE WHEN {timed} THEN s.in_commit_time END, s.time) AS claimed_at,
-            s.added AND s.category = 'data' AND s.pair = '' AND t.hole < 0
-                AND s.bucket = t.root_bucket AND starts_with(s.key, t.root_prefix) AS plain
+            {" AND ".join(PLAIN)} AS plain
         FROM steps s JOIN tables t ON s.table_name = t.table_name AND s.reading = t.reading"""
-    known = tables.select(
-        ["table_name", "reading", "in_commit_times_from", "hole", "root_bucket", "root_prefix"]
-    )
+    known = tables.select(["table_name", "reading", "in_commit_times_from", "root_bucket", "root_prefix"])
     return duck.query(con, sql, steps=steps, tables=known)
+
+
+PLAIN = ("s.added", "s.bucket = t.root_bucket", "starts_with(s.key, t.root_prefix)")
+"""What makes a step a plain one, see `traces`."""
 
 
 def files_of(con: Connection, steps: Relation, tables: pa.Table, *, shortcut: bool = True) -> Relation:

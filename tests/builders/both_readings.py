@@ -1,0 +1,167 @@
+"""The first reading of one lake, in full and with a narrow reading before it, and what differs between their answers."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from lakeaudit.compare import screen
+from lakeaudit.evidence.protocol import Kept, Part
+from lakeaudit.pipeline import engine as engines
+from lakeaudit.pipeline import first_reading as first
+from lakeaudit.pipeline import narrow_reading
+from lakeaudit.pipeline.engine import (
+    WHOLE,
+    Answers,
+    AuditEngine,
+    Chunk,
+    InProcessEngine,
+    KeptHere,
+    Reading,
+    Stage,
+    read_kept,
+    read_part,
+    run_stage,
+    task_connection,
+)
+from lakeaudit.pipeline.narrow_reading import LetGo
+from lakeaudit.runtime import duck
+from tests.builders.screen_lake import ScreenLake
+
+
+@dataclass
+class SharingEngine:
+    """An engine that shares keys out to `shares` shares, and works on one after the other."""
+
+    shares: int = 5
+    parallelism: int = 1
+
+    def map(self, function: Callable[[Any], Any], items: Sequence[Any], weight: int = 0) -> list[Any]:  # noqa: ARG002
+        """See `engine.AuditEngine`."""
+        return [function(item) for item in items]
+
+    def keep(self, parts: Sequence[Part]) -> Kept:
+        """See `engine.AuditEngine`."""
+        return InProcessEngine(1).keep(parts)
+
+    def run(self, rows: Sequence[Part | Kept], stages: Sequence[Stage], reading: Reading = WHOLE) -> Answers:
+        """See `engine.AuditEngine`."""
+        with task_connection() as con:
+            chunks = [chunk for each in rows for chunk in self._read(con, each, reading)]
+            for stage in stages:
+                yield from ((chunk.kind, chunk.batch) for chunk in chunks if chunk.share < 0)
+                held = _by_share(chunks)
+                chunks = [c for share in sorted(held) for c in run_stage(con, stage, held[share], self.shares)]
+            yield from ((chunk.kind, chunk.batch) for chunk in chunks if chunk.share < 0)
+
+    def _read(self, con: duck.Connection, rows: Part | Kept, reading: Reading) -> Iterator[Chunk]:
+        if isinstance(rows, Part):
+            yield from read_part(con, rows, self.shares, reading)
+        elif isinstance(rows, KeptHere):
+            for chunk in rows.chunks:
+                yield from read_kept(con, chunk, self.shares, reading)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def _by_share(chunks: Sequence[Chunk]) -> dict[int, dict[str, pa.Table]]:
+    held: dict[int, dict[str, list[pa.RecordBatch]]] = defaultdict(lambda: defaultdict(list))
+    for chunk in chunks:
+        if chunk.share >= 0:
+            held[chunk.share][chunk.kind].append(chunk.batch)
+    return {
+        share: {kind: pa.Table.from_batches(batches) for kind, batches in kinds.items()}
+        for share, kinds in held.items()
+    }
+
+
+@dataclass
+class FirstAnswers:
+    """The answers of one first reading, and what was let go before it."""
+
+    answers: Mapping[str, Any]
+    gone: LetGo = field(default_factory=LetGo)
+
+    @property
+    def files(self) -> int:
+        """How many files were let go."""
+        return sum(row["files"] for row in self.gone.settled)
+
+
+def in_full(lake: ScreenLake) -> FirstAnswers:
+    """Everything is read in full at once."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(narrow_reading, "SCREEN_FROM", 1 << 60)
+        return _read(lake, InProcessEngine(2))
+
+
+def narrowly(lake: ScreenLake, engine: AuditEngine | None = None, bits: int = screen.BITS) -> FirstAnswers:
+    """All is read narrowly first, and keys are let go by 2^`bits` buckets."""
+    with pytest.MonkeyPatch.context() as patch, buckets(patch, bits):
+        patch.setattr(narrow_reading, "SCREEN_FROM", 0)
+        return _read(lake, engine or InProcessEngine(2))
+
+
+@contextmanager
+def buckets(patch: pytest.MonkeyPatch, bits: int) -> Iterator[None]:
+    """Buckets of as many bits of the hash."""
+    number = f"CAST(h >> {64 - bits} AS UINTEGER)"
+    patch.setattr(screen, "BITS", bits)
+    patch.setattr(screen, "BUCKET", number)
+    patch.setitem(engines.ROUTES, "traces", number)  # type: ignore[arg-type]
+    yield
+
+
+def _read(lake: ScreenLake, engine: AuditEngine) -> FirstAnswers:
+    gone: list[LetGo] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(first, "narrow_reading", lambda *given: gone.append(narrow_reading.narrow_reading(*given)) or gone[-1])
+        return FirstAnswers(_answers(first.first_reading(lake.audit(), engine)), gone[-1])
+
+
+def _answers(read: first.FirstReading) -> dict[str, Any]:
+    """All that a first reading answers, its relations as tables."""
+    tables = {name: duck.table(getattr(read, name)) for name in ("suspects", "leftovers", "copies", "entries")}
+    tallies = {
+        place: ({k: n for k, n in tally.outcomes.items() if n}, tally.bytes, tally.unconfirmed, tally.refuted)
+        for place, tally in read.tallies.items()
+        if tally.files or tally.bytes
+    }
+    return {
+        **tables, "claimed": _summed(read.claimed), "tallies": tallies, "counts": read.counts, "holes": read.holes,
+        "vacuums": sorted(read.vacuums, key=repr), "partitions": read.partitions,
+    }  # fmt: skip
+
+
+def _summed(claimed: duck.Relation) -> dict[tuple[str, str], int]:
+    sums: dict[tuple[str, str], int] = defaultdict(int)
+    for row in duck.rows_of(claimed):
+        sums[row["judged_table"], row["source"]] += row["files"]
+    return dict(sums)
+
+
+def differences(one: FirstAnswers, other: FirstAnswers) -> dict[str, Any]:
+    """By answer what the other lacks, and what it has too much; empty where both are equal."""
+    found: dict[str, Any] = {}
+    con = duck.connect()
+    for name, left in one.answers.items():
+        right = other.answers[name]
+        if not isinstance(left, pa.Table):
+            found |= {} if left == right else {name: (left, right)}
+        elif missing := (_without(con, left, right), _without(con, right, left)):
+            found |= {name: missing} if any(missing) else {}
+    con.close()
+    return found
+
+
+def _without(con: duck.Connection, one: pa.Table, other: pa.Table) -> list[Any]:
+    columns = ", ".join(map(duck.quoted, sorted(one.schema.names)))
+    sql = f"SELECT {columns} FROM one EXCEPT ALL SELECT {columns} FROM other"
+    rows = duck.rows_of(duck.query(con, sql, one=one, other=other))
+    shown = ("bucket", "key", "axis", "judged_table", "rule", "outcome", "source")
+    return [{name: row[name] for name in shown if name in row} for row in rows]

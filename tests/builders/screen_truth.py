@@ -1,0 +1,163 @@
+"""What a screen lets go of in a lake, held against what the rules say of each of these keys, in plain Python."""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from lakeaudit.compare import metastore_tree, rules, screen
+from lakeaudit.compare.facts import ALL_FACTS
+from lakeaudit.compare.match import pairs
+from lakeaudit.runtime import duck
+from lakeaudit.schemas import KNOWN
+from tests.builders.evidence import rows_table
+from tests.builders.screen_lake import ScreenLake
+
+Key = tuple[str, str]
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Gone:
+    """Keys that were let go, and by table the files and bytes that the screen counted."""
+
+    keys: frozenset[Key]
+    sums: Mapping[str, tuple[int, int]]
+
+
+class Truth:
+    """A lake, its screen, and what the rules say."""
+
+    def __init__(self, lake: ScreenLake) -> None:
+        self.lake = lake
+        self.con = duck.connect()
+        self.audit = lake.audit()
+        self.screen = lake.screen()
+        self.sides = {row["name"]: row["sides"] for row in self.screen.tables.to_pylist()}
+        self.known = {(row["bucket"], row["key"]) for row in lake.known}
+
+    @staticmethod
+    def hash_of(bucket: str, key: str) -> int:
+        """The hash of a key, as the screen makes it."""
+        con = duck.connect()
+        (row,) = duck.rows_of(con.sql(f"SELECT hash({duck.literal(bucket)}, {duck.literal(key)}) AS h"))
+        con.close()
+        return int(row["h"])
+
+    @staticmethod
+    def bucket_of(bucket: str, key: str, bits: int) -> int:
+        """The bucket of a key among 2^`bits`."""
+        return Truth.hash_of(bucket, key) >> (64 - bits)
+
+    @cached_property
+    def rows(self) -> dict[str, pa.Table]:
+        """All sound rows by kind."""
+        sound = {
+            kind: rows.filter(pa.compute.is_null(rows["reject"])) if "reject" in rows.schema.names else rows
+            for kind, rows in self.lake.arrow.items()
+        }
+        return {**sound, "known": rows_table(KNOWN, self.lake.known)}
+
+    @cached_property
+    def _buckets(self) -> list[tuple[Key, int]]:
+        """Every key that has a row, and its bucket."""
+        kinds = ("versions", "entries", "steps", "events")
+        keys = pa.concat_tables([self.rows[k].select(["bucket", "key"]) for k in kinds if k in self.rows])
+        sql = f"SELECT DISTINCT bucket, key, {screen.BUCKET} AS at FROM (SELECT *, hash(bucket, key) AS h FROM input)"
+        rows = duck.rows_of(duck.query(self.con, sql, input=keys))
+        return [((row["bucket"], row["key"]), row["at"]) for row in rows]
+
+    def traces(self) -> dict[str, pa.Table]:
+        """What the narrow reading makes of all rows."""
+        held: dict[str, list[pa.Table]] = defaultdict(list)
+        for kind, rows in {**self.lake.arrow, "known": self.rows["known"]}.items():
+            for of_kind, made in screen.traces(self.screen, self.con, kind, rows):
+                held[of_kind].append(duck.table(duck.relation(self.con, made)))
+        return {kind: pa.concat_tables(tables) for kind, tables in held.items()}
+
+    def let_go(self) -> Gone:
+        """What the screen lets go of, as its conditions stand."""
+        answers = {k: duck.table(rows) for k, rows in screen.let_go(self.screen, self.con, self.traces())}
+        again = set(answers["buckets"]["bucket"].to_pylist())
+        sums = {row["name"]: (row["files"], row["bytes"]) for row in answers["settled"].to_pylist()}
+        return Gone(frozenset(key for key, at in self._buckets if at not in again), sums)
+
+    def faults(self, gone: Gone) -> list[Any]:
+        """Keys of which the rules have another word than the screen; and sums that are not those of the keys."""
+        found: list[Any] = [(key, "is open in the ledger") for key in gone.keys & self.known]
+        sums: dict[str, list[int]] = defaultdict(lambda: [0, 0])
+        for key in gone.keys:
+            found += self._of_tree(key)
+            for row in self._pairs.get(key, ()):
+                name = row["table_name"] or row["owner"]
+                sums[name][0] += 1
+                sums[name][1] += row["s_size"] or row["c_size"] or 0
+                found += self._of_pair(key, row)
+        counted = {name: (files, size) for name, (files, size) in sums.items()}
+        return found if counted == gone.sums else [*found, (counted, dict(gone.sums))]
+
+    def _of_pair(self, key: Key, row: Row) -> list[Any]:
+        verdicts = self._verdicts(row)
+        axes = {"content", "leftover", "duplicate"}
+        if self.sides.get(row["table_name"], 0) & screen.ENTRY:
+            axes.add("metastore")
+        expected = {axis: (row["table_name"], rules.CONSISTENT) for axis in axes}
+        return [] if verdicts == expected else [(key, verdicts)]
+
+    def _verdicts(self, row: Row) -> dict[str, tuple[str, str]]:
+        """By axis that asks the judged table and the verdict."""
+        facts = rules.facts_of(row, ALL_FACTS)
+        of_place = row["owner"] if row["first"] else None
+        judged = {"content": row["table_name"], "duplicate": row["table_name"] or row["owner"], "leftover": of_place,
+                  "metastore": of_place}  # fmt: skip
+        fired = {axis: rules.judge(rules.PAIR_AXES[axis], facts).verdict for axis in judged}
+        return {
+            axis: (name, fired[axis])
+            for axis, name in judged.items()
+            if name in self.audit.words.scope and fired[axis] != rules.NONE
+        }
+
+    def _of_tree(self, key: Key) -> list[Any]:
+        """What a folder's own entry does to those below it is found out later."""
+        later = ("parent_untold", "parent_missing", "parent_tombstone", "parent_file", "parent_young")
+        return [
+            (key, row["rule"])
+            for row in self._tree.get(key, ())
+            if row["outcome"] != rules.CONSISTENT and row["rule"].partition(".")[2] not in later
+        ]
+
+    @cached_property
+    def _pair_rows(self) -> pa.Table:
+        return duck.table(pairs(self.con, self.rows, self.audit.sources))
+
+    @cached_property
+    def _pairs(self) -> dict[Key, list[Row]]:
+        return _by_key(self._pair_rows)
+
+    @cached_property
+    def _tree(self) -> dict[Key, list[Row]]:
+        """Entries whose store mostly has ETags, as the lake's stores do."""
+        con, sources, entries = self.con, self.audit.sources, self.rows["entries"]
+        tree = metastore_tree.tree_rows(con, entries, self._pair_rows, sources)
+        children = metastore_tree.with_folders(con, tree, metastore_tree.folder_rows(con, self._pair_rows))
+        parents = metastore_tree.parent_rows(con, entries)
+        judged = metastore_tree.tree_verdicts(con, children, parents, sources, self.audit.words)
+        return _by_key(duck.table(duck.query(con, "SELECT * FROM input WHERE mostly_etags", input=judged)))
+
+
+def _by_key(rows: pa.Table) -> dict[Key, list[Row]]:
+    found: dict[Key, list[Row]] = defaultdict(list)
+    for row in rows.to_pylist():
+        found[row["bucket"], row["key"]].append({name: _plain(value) for name, value in row.items()})
+    return found
+
+
+def _plain(value: Any) -> Any:
+    """Spans as Python has them."""
+    if isinstance(value, pa.MonthDayNano):
+        return timedelta(days=value.days, microseconds=value.nanoseconds // 1000)
+    return value

@@ -1,0 +1,289 @@
+"""Bulk changes and the ledger: archived and hidden tables are one finding, and their members are settled with it."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from lakeaudit.compare import findings
+from lakeaudit.compare.bulk_changes import ALIKE, ENOUGH, apart, folded, members
+from lakeaudit.compare.coverage import Tallies, Tally
+from lakeaudit.compare.findings import Stamp
+from lakeaudit.kinds import KINDS
+from lakeaudit.ledger.axis_observation import AxisObservation
+from lakeaudit.ledger.update_ledger import Changes, Seen, update_ledger
+from lakeaudit.runtime import duck
+from lakeaudit.runtime.duck import Connection, Relation
+from lakeaudit.schemas import DISCREPANCIES, without_zone
+
+Row = dict[str, Any]
+WORDS = pa.schema([("discrepancy_id", pa.string()), ("n_resolution", pa.string()), ("n_live", pa.bool_())])
+NEVER_FOUND = pa.schema([("discrepancy_id", pa.string()), ("l_found_at", pa.timestamp("us"))])
+
+
+def at(hour: float) -> datetime:
+    return datetime(2026, 11, 1, tzinfo=UTC) + timedelta(hours=hour)
+
+
+STAMP = Stamp("tonight", "shop", at(40))
+
+
+@pytest.fixture
+def con() -> Iterator[Connection]:
+    connection = duck.connect()
+    yield connection
+    connection.close()
+
+
+def wrong(kind: str, number: int, first: int = 0, of: str = "orders", **given: Any) -> list[Row]:
+    """Findings about so many files."""
+    known = KINDS[kind]
+    return [
+        {"table_name": of, "axis": known.axis, "kind": kind, "severity": known.severity, "files": 1,
+         "bytes_at_stake": 5, "subject_type": "file", "subject": f"s3://lake/{of}/{n}", "bucket": "lake", "key": f"{of}/{n}",
+         "confirmation": "none", "manifest_size": 5, "storage_size": 5} | given
+        for n in range(first, first + number)
+    ]  # fmt: skip
+
+
+def tallies(files: int, axis: str = "content", of: str = "orders") -> Tallies:
+    return {(of, axis): Tally({"consistent": files})}
+
+
+def single(con: Connection, rows: Sequence[Row]) -> Relation:
+    return duck.hold(con, findings.from_plain(con, rows, STAMP))
+
+
+def fold(con: Connection, rows: Sequence[Row], every: Tallies) -> list[Row]:
+    return duck.rows_of(folded(con, single(con, rows), every, STAMP))
+
+
+def told(rows: Sequence[Mapping[str, Any]]) -> Counter[tuple[str, str, int]]:
+    return Counter((row["subject_type"], row["kind"], row["files"]) for row in rows)
+
+
+# --- what is folded ------------------------------------------------------------------------------------------
+
+SHARES = [
+    (ENOUGH, 199, True),
+    (ENOUGH, 200, False),
+    (ENOUGH - 1, 0, False),
+    (150, 299, True),
+    (150, 300, False),
+]
+
+
+@pytest.mark.parametrize("kind", ALIKE)
+@pytest.mark.parametrize(("number", "files", "bulk"), SHARES)
+def test_more_than_half_of_a_table_and_at_least_a_hundred_are_one_finding(
+    con: Connection, kind: str, number: int, files: int, bulk: bool
+) -> None:
+    rows = fold(con, wrong(kind, number), tallies(files, KINDS[kind].axis))
+    assert told(rows) == ({("table", kind, number): 1} if bulk else {("file", kind, 1): number})
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"), [("archived", "must be restored"), ("hidden", "have no entry in the metadata store")]
+)
+def test_what_is_said_of_a_table_whose_files_are_all_alike(con: Connection, kind: str, words: str) -> None:
+    (row,) = fold(con, wrong(kind, 120), tallies(120, KINDS[kind].axis))
+    expected = {"table_name": "orders", "axis": KINDS[kind].axis, "kind": kind, "severity": KINDS[kind].severity,
+                "subject": "orders", "bytes_at_stake": 600, "confirmation": "none", "key": None}  # fmt: skip
+    assert {name: row[name] for name in expected} == expected
+    assert row["explanation"].startswith("120 files, more than half of the table, ")
+    assert words in row["explanation"]
+
+
+def test_files_of_any_size_are_archived_alike(con: Connection) -> None:
+    rows = [row | {"storage_size": n, "manifest_size": None} for n, row in enumerate(wrong("archived", 120))]
+    assert told(fold(con, rows, tallies(120))) == {("table", "archived", 120): 1}
+
+
+def test_every_kind_is_measured_by_its_own_axis(con: Connection) -> None:
+    every = tallies(120) | tallies(1000, "metastore")
+    rows = fold(con, [*wrong("archived", 120), *wrong("hidden", 120)], every)
+    assert told(rows) == {("table", "archived", 120): 1, ("file", "hidden", 1): 120}
+
+
+def test_severities_are_measured_apart(con: Connection) -> None:
+    trusted = wrong("hidden", 150, severity="error")
+    rows = fold(con, [*trusted, *wrong("hidden", 20, first=500)], tallies(200, "metastore"))
+    assert told(rows) == {("table", "hidden", 150): 1, ("file", "hidden", 1): 20}
+    assert {row["severity"] for row in rows if row["subject_type"] == "table"} == {"error"}
+
+
+def test_other_kinds_are_never_folded(con: Connection) -> None:
+    for kind in ("dropped", "content_mismatch", "phantom", "tombstoned"):
+        rows = fold(con, wrong(kind, 200), tallies(200, KINDS[kind].axis))
+        assert told(rows) == {("file", kind, 1): 200}, kind
+
+
+# --- who speaks for whom -------------------------------------------------------------------------------------
+
+
+def test_members_are_the_files_that_were_folded(con: Connection) -> None:
+    rows = [*wrong("archived", 120), *wrong("dropped", 3, first=500), *wrong("archived", 40, of="copy")]
+    before = single(con, rows)
+    after = folded(con, before, tallies(130) | tallies(500, of="copy"), STAMP)
+    spoken = members(con, before, after)
+    assert spoken is not None
+    ids = {row["discrepancy_id"]: row for row in duck.rows_of(before)}
+    (speaker,) = (row for row in duck.rows_of(after) if row["subject_type"] == "table")
+    found = duck.rows_of(spoken)
+    assert {row["spoken_by"] for row in found} == {speaker["discrepancy_id"]}
+    assert Counter((ids[row["discrepancy_id"]]["table_name"], ids[row["discrepancy_id"]]["kind"]) for row in found) == {
+        ("orders", "archived"): 120
+    }  # fmt: skip
+
+
+def test_without_a_bulk_change_there_are_no_members(con: Connection) -> None:
+    before = single(con, wrong("archived", 120))
+    assert members(con, before, folded(con, before, tallies(500), STAMP)) is None
+
+
+def test_two_findings_about_a_table_are_never_one_discrepancy(con: Connection) -> None:
+    swept: Row = {"table_name": "orders", "axis": "content", "kind": "dropped_history", "severity": "info",
+                  "subject_type": "table", "subject": "orders", "files": 7}  # fmt: skip
+    others: list[Row] = [swept | {"table_name": "copy", "subject": "copy"},
+                         swept | {"axis": "source", "table_name": None},
+                         swept | {"subject_type": "file", "subject": "s3://lake/orders/_delta_log/1.json"}]  # fmt: skip
+    about_files = folded(con, single(con, wrong("archived", 120)), tallies(120), STAMP)
+    rows = [*apart(con, [swept, *others], about_files)]
+    assert rows == [swept | {"subject": "orders#dropped_history"}, *others]
+    every = findings.union(con, [about_files, findings.from_plain(con, rows, STAMP)])
+    ids = [row["discrepancy_id"] for row in duck.rows_of(every)]
+    assert len(set(ids)) == len(ids)
+    assert [*apart(con, [swept], single(con, wrong("archived", 3)))] == [swept]
+
+
+# --- what becomes of members in the ledger ---------------------------------------------------------------------
+
+COMPLETE = AxisObservation("orders", "content", "complete", at(36), at(35))
+PARTIAL = AxisObservation("orders", "content", "partial", at(36), at(35))
+
+
+def held(row: Row, state: str = "open", **given: Any) -> Row:
+    """The ledger's row of a finding, last found at 10 o'clock."""
+    opened = {"opened_at": at(11)} if state != "pending" else {}
+    return row | {"state": state, "first_seen_at": at(1), "last_evidence_at": at(10), "reopened": 0,
+                  "first_run_id": "first", "last_run_id": "last"} | opened | given  # fmt: skip
+
+
+class Night:
+    """A run that finds files archived, of a table of 120."""
+
+    def __init__(self, con: Connection, number: int = 120, **given: Any) -> None:
+        self.con = con
+        self.before = single(con, wrong("archived", number, **given))
+        self.after = folded(con, self.before, tallies(120), STAMP)
+        self.files = list(duck.rows_of(self.before))
+        self.speaker = next((row for row in duck.rows_of(self.after) if row["subject_type"] == "table"), None)
+
+    def settles(
+        self, ledger: Sequence[Row], look: AxisObservation = COMPLETE, *, live: bool = False
+    ) -> dict[str, Row]:
+        """The rows that change, by id."""
+        known = {row["discrepancy_id"] for row in ledger}
+        words = [(row["discrepancy_id"], None, live) for row in self.files if row["discrepancy_id"] in known]
+        self.changes = self._changes(ledger, duck.small(WORDS, words), look)
+        return {
+            row["discrepancy_id"]: row
+            for row in duck.rows_of(duck.relation(self.con, self.changes.discrepancies))
+        }
+
+    def _changes(self, ledger: Sequence[Row], words: pa.Table, look: AxisObservation) -> Changes:
+        rows = [{name: _plain(row.get(name)) for name in DISCREPANCIES.names} for row in ledger]
+        table = pa.Table.from_pylist(rows, without_zone(DISCREPANCIES))
+        seen = Seen(self.after, words, [look], {"orders"}, members(self.con, self.before, self.after))
+        nothing = NEVER_FOUND.empty_table()
+        return update_ledger(self.con, table, seen, STAMP, at(40), lambda *_: nothing)
+
+    @property
+    def told(self) -> Counter[tuple[str, str]]:
+        rows = duck.rows_of(duck.relation(self.con, self.changes.transitions))
+        return Counter((row["transition"], row["reason"].split(" ")[0]) for row in rows)
+
+
+def _plain(value: Any) -> Any:
+    return value.replace(tzinfo=None) if isinstance(value, datetime) else value
+
+
+def test_members_are_retired_when_their_table_is_opened(con: Connection) -> None:
+    night = Night(con, confirmation="live")
+    first, second, third, fourth = night.files[:4]
+    accepted: Row = {"ack_by": "ann", "ack_reason": "known", "ack_until": at(99)}
+    ledger = [held(first), held(second, "pending"), held(third, kind="dropped", severity="critical"),
+              held(fourth, **accepted)]  # fmt: skip
+    rows = night.settles(ledger, live=True)
+    assert night.speaker is not None
+    assert rows.pop(night.speaker["discrepancy_id"])["state"] == "open"
+    assert rows.keys() == {row["discrepancy_id"] for row in ledger}
+    assert {(row["state"], row["resolution"], row["resolved_at"]) for row in rows.values()} == {
+        ("resolved", "retired", _plain(at(40)))
+    }  # fmt: skip
+    assert night.changes.counts == {"open": 1, "resolve": 3, "discard": 1}
+    assert night.told == {("opened", "seen"): 1, ("resolved", "one"): 3}, "nobody was told of the pending one"
+
+
+def test_members_stay_while_their_table_is_only_pending(con: Connection) -> None:
+    night = Night(con)
+    rows = night.settles([held(row) for row in night.files[:5]])
+    assert night.speaker is not None
+    assert {name: row["state"] for name, row in rows.items()} == {night.speaker["discrepancy_id"]: "pending"}
+
+
+@pytest.mark.parametrize(
+    ("state", "last", "changed"), [("pending", 10, 6), ("pending", 36, 0), ("open", 10, 5)]
+)
+def test_members_go_with_the_second_picture_of_their_table(
+    con: Connection, state: str, last: int, changed: int
+) -> None:
+    night = Night(con)
+    assert night.speaker is not None
+    table = held(night.speaker, state, last_evidence_at=at(last))
+    rows = night.settles([table, *(held(row) for row in night.files[:5])])
+    assert len(rows) == changed
+    assert all(rows[row["discrepancy_id"]]["resolution"] == "retired" for row in night.files[:5] if rows)
+
+
+def test_members_are_retired_in_a_table_that_was_read_with_gaps(con: Connection) -> None:
+    night = Night(con, confirmation="live")
+    rows = night.settles([held(night.files[0])], PARTIAL)
+    assert rows[night.files[0]["discrepancy_id"]]["resolution"] == "retired"
+
+
+def test_older_evidence_retires_nothing(con: Connection) -> None:
+    night = Night(con, confirmation="live")
+    rows = night.settles([held(night.files[0], last_evidence_at=at(37))])
+    assert night.files[0]["discrepancy_id"] not in rows
+
+
+def test_files_that_are_no_members_stay(con: Connection) -> None:
+    night = Night(con, confirmation="live")
+    lost = findings.from_plain(con, wrong("dropped", 1, first=900, confirmation="live"), STAMP)
+    (other,) = duck.rows_of(lost)
+    night.after = findings.union(con, [night.after, lost])
+    rows = night.settles([held(other), held(night.files[0])])
+    assert other["discrepancy_id"] not in rows
+    assert rows[night.files[0]["discrepancy_id"]]["state"] == "resolved"
+
+
+def test_members_are_open_again_when_their_table_is_no_longer_wrong_as_a_whole(con: Connection) -> None:
+    before, night = Night(con), Night(con, 50, confirmation="live")
+    assert before.speaker is not None
+    assert night.speaker is None
+    retired = [held(row, "resolved", resolved_at=at(11), resolution="retired") for row in night.files[:3]]
+    rows = night.settles([held(before.speaker), *retired], live=True)
+    assert rows[before.speaker["discrepancy_id"]]["state"] == "resolved"
+    assert [rows[row["discrepancy_id"]]["state"] for row in retired] == ["open"] * 3
+    assert rows[retired[0]["discrepancy_id"]]["reopened"] == 1
+    assert sum(number for (word, _), number in night.told.items() if word == "reopened") == 3
+
+
+def test_the_same_run_again_changes_nothing(con: Connection) -> None:
+    night = Night(con, confirmation="live")
+    rows = night.settles([held(row) for row in night.files[:5]], live=True)
+    assert night.settles([*rows.values()], live=True) == {}

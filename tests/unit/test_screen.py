@@ -1,0 +1,249 @@
+"""The screen lets go of nothing on which the kernel would have a word, and the sums it gives are the kernel's.
+
+One lake has every situation (`screen_worlds.everything`). It is read in full, and with a narrow reading before; and each
+key that is let go is judged by the rules in plain Python.
+"""
+
+import random
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lakeaudit.compare import metastore_tree, screen
+from lakeaudit.evidence.manifest.delta import replay
+from lakeaudit.keys import Location
+from lakeaudit.pipeline.engine import InProcessEngine
+from lakeaudit.runtime import duck
+from tests.builders.both_readings import FirstAnswers, SharingEngine, differences, in_full, narrowly
+from tests.builders.evidence import CUT
+from tests.builders.scenario import table
+from tests.builders.screen_lake import ScreenLake, Source, moved
+from tests.builders.screen_rows import ENTRIES, MARGIN, STEPS, VERSIONS, entry, folder, version
+from tests.builders.screen_truth import Truth
+from tests.builders.screen_worlds import BARE, ROOT, agreeing, everything
+
+PLAINEST = {
+    ("lake", "shop/vs/plain,plain,plain"), ("lake", "twice/plain,plain,plain"), ("lake", "shop/inner/plain,plain,no_time"),
+    ("lake", "second/plain,expired,plain"), (ROOT, "top/x"), (BARE, "bare/as_late_as_may_be,none,plain"),
+}  # fmt: skip
+"""Files that a screen worth its cost lets go of."""
+
+
+@pytest.fixture(scope="module")
+def lake() -> ScreenLake:
+    return everything()
+
+
+@pytest.fixture(scope="module")
+def full(lake: ScreenLake) -> FirstAnswers:
+    return in_full(lake)
+
+
+@pytest.fixture(scope="module")
+def truth(lake: ScreenLake) -> Iterator[Truth]:
+    truth = Truth(lake)
+    yield truth
+    truth.con.close()
+
+
+# --- the same answers ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("shares", "bits"), [(1, screen.BITS), (2, 13)], ids=["as it runs", "shared out, with buckets that collide"]
+)
+def test_a_narrow_reading_changes_no_answer(lake: ScreenLake, full: FirstAnswers, shares: int, bits: int) -> None:
+    engine = InProcessEngine(2) if shares == 1 else SharingEngine(shares)
+    narrow = narrowly(lake, engine, bits)
+    assert narrow.files > 100
+    assert differences(full, narrow) == {}
+
+
+def test_the_lake_has_what_a_screen_could_get_wrong(full: FirstAnswers) -> None:
+    answers = full.answers
+    assert set(answers["entries"]["rule"].to_pylist()) == {
+        f"metastore_tree.{name}"
+        for name in ("parent_missing", "parent_tombstone", "parent_file", "keys_below", "object_there", "field_absent",
+                     "children_missing")
+    }  # fmt: skip
+    assert len(set(answers["suspects"]["rule"].to_pylist())) > 10
+    copies = answers["copies"]["key"].to_pylist()
+    assert sorted(key.removeprefix("copies/") for key in copies) == ["day=1/three", "six", "two", "unclaimed-3"]
+    assert answers["counts"]["storage:0"]["rejected"] == 3
+    assert answers["counts"]["metastore:0"]["rejected"] == 1
+    assert [hole.reason for hole in answers["holes"] if hole.subject == "part"] == ["cannot be read"]
+    left = answers["leftovers"].select(["rule", "key"]).to_pylist()
+    assert sum(row["rule"] == "leftover.unfinished_upload" for row in left) == 3
+    old = [row for row in answers["suspects"].to_pylist() if row["key"].startswith("lists/old")]
+    assert old == []  # an act of a writer's list retired them all
+    assert sum(row["known_as"] is not None for row in answers["suspects"].to_pylist()) == 2
+
+
+@pytest.mark.parametrize("kept", [(), ("versions", "entries", "steps")], ids=["parts", "read already"])
+def test_one_bucket_with_nearly_all_keys(kept: tuple[str, ...]) -> None:
+    """And a key with thousands of versions, and files of the bucket that are equal."""
+    by_bucket: dict[int, list[str]] = {n: [] for n in range(16)}
+    for n in range(600):
+        key = f"shop/p{n}"
+        by_bucket[Truth.bucket_of("lake", key, 4)].append(key)
+    lake = ScreenLake(tables=[table("shop", min_duplicate_size=1), table("clone")], kept=kept)
+    lake.rows["entries"].append(folder("shop"))
+    lake.plain(*by_bucket[3], *(keys[0] for keys in by_bucket.values()))
+    assert len(by_bucket[3]) > 30
+    spoilt = [key for n, keys in by_bucket.items() if n % 2 == 0 for key in keys[1:2]]
+    lake.rows["versions"] += [version(key) for key in spoilt]
+    many = [version(spoilt[0], is_latest=False, version_id=f"v{n}") for n in range(3000)]
+    lake.rows["versions"] += many
+    first, second = by_bucket[3][1:3]
+    for row in (*lake.rows["versions"], *lake.rows["entries"]):
+        if row["key"] == second:
+            row["etag"] = version(first)["etag"]
+    narrow = narrowly(lake, SharingEngine(2), bits=4)
+    assert narrow.files >= len(by_bucket[3])
+    assert differences(in_full(lake), narrow) == {}
+
+
+drawn_source = st.builds(
+    Source,
+    start=st.integers(-90, 90).map(lambda minutes: CUT + timedelta(minutes=minutes)),
+    margin=st.sampled_from([timedelta(0), MARGIN]),
+    ttl=st.sampled_from([None, timedelta(minutes=15)]),
+    authoritative=st.sampled_from(["none", "all"]),
+)
+drawn_settings = st.fixed_dictionaries(
+    {
+        "grace": st.sampled_from([timedelta(0), timedelta(hours=1), timedelta(hours=71)]),
+        "leftover_age": st.sampled_from([timedelta(0), timedelta(days=3)]),
+        "min_duplicate_size": st.sampled_from([1, 4096]),
+    }
+)
+
+
+@settings(max_examples=2, deadline=None, derandomize=True)
+@given(st.lists(st.tuples(drawn_source, drawn_source, drawn_settings), min_size=8, max_size=8), st.randoms())
+def test_whatever_sources_and_settings_are(
+    drawn: Sequence[tuple[Source, Source, dict[str, Any]]], chance: random.Random
+) -> None:
+    """Every bucket has sources and a table of its own; one store speaks of all buckets that no other speaks of."""
+    names = [f"b{n}" for n in range(len(drawn))]
+    places = [(Location(name, ""),) for name in names]
+    lake = ScreenLake(
+        [moved(table(name, **each[2]), name) for name, each in zip(names, drawn, strict=True)] + [table("clone")],
+        storage=[_at(each[0], place) for each, place in zip(drawn, places, strict=True)],
+        metastores=[_at(each[1], () if n == 0 else place) for n, (each, place) in enumerate(zip(drawn, places, strict=True))],
+    )  # fmt: skip
+    for number, name in enumerate(names):
+        sources = {"versions": f"storage:{number}", "entries": f"metastore:{number}"}
+        for key in range(60):
+            rows = [chance.choice([*named.values(), *[named["plain"]] * 20]) for named in (VERSIONS, ENTRIES, STEPS)]
+            for kind, given_rows in zip(sources, rows, strict=False):
+                rows[list(sources).index(kind)] = [{"source": sources[kind], **row} for row in given_rows]
+            lake.add(f"day={key % 3}/{key}", *rows, bucket=name, table_name=name)
+        folders = [folder(f"day={n}", bucket=name, source=sources["entries"]) for n in range(3)]
+        lake.rows["entries"] += chance.sample(folders, 2)
+    narrow = narrowly(lake)
+    assert narrow.files > 20
+    assert differences(in_full(lake), narrow) == {}
+
+
+def _at(source: Source, places: tuple[Location, ...]) -> Source:
+    return Source(places, source.start, source.margin, source.ttl, source.authoritative)
+
+
+# --- by the rules ----------------------------------------------------------------------------------------------------
+
+
+def test_what_is_let_go_is_consistent_on_every_axis_that_asks(truth: Truth) -> None:
+    gone = truth.let_go()
+    assert gone.keys >= PLAINEST
+    assert truth.faults(gone) == []
+
+
+def test_files_that_the_ledger_holds_open_are_not_let_go(truth: Truth) -> None:
+    assert not truth.let_go().keys & {("lake", "shop/open"), ("lake", "shop/open_leftover")}
+
+
+def test_tables_of_lists_and_those_out_of_scope_are_not_let_go(truth: Truth) -> None:
+    names = set(truth.let_go().sums)
+    assert names == {"shop", "inner", "second", "twice", "patient", "copies", "top", "bare"}
+
+
+def without(conditions: Sequence[str], at: int) -> tuple[str, ...]:
+    return (*conditions[:at], *conditions[at + 1 :])
+
+
+def turned(conditions: Sequence[str], at: int) -> tuple[str, ...]:
+    return (*conditions[:at], f"NOT ({conditions[at]})", *conditions[at + 1 :])
+
+
+MUTABLE = [(screen, "AGREEMENT"), (screen, "OBJECT_PLAIN"), (screen, "ENTRY_PLAIN"), (screen, "ODD"), (replay, "PLAIN")]
+
+
+@pytest.mark.parametrize("change", [without, turned])
+@pytest.mark.parametrize(
+    ("module", "name", "at"),
+    [(module, name, at) for module, name in MUTABLE for at in range(len(getattr(module, name)))],
+    ids=lambda value: getattr(value, "__name__", str(value)).rpartition(".")[2],
+)
+def test_every_condition_of_the_screen_is_needed(
+    truth: Truth, monkeypatch: pytest.MonkeyPatch, module: Any, name: str, at: int, change: Any
+) -> None:
+    monkeypatch.setattr(module, name, change(getattr(module, name), at))
+    gone = truth.let_go()
+    assert truth.faults(gone) or not gone.keys >= PLAINEST, getattr(module, name)
+
+
+# --- hashes that collide ---------------------------------------------------------------------------------------------
+
+
+def _collided(lake: ScreenLake, *keys: str) -> dict[str, pa.Table]:
+    """What a screen answers of these keys if all of them have one hash."""
+    con = duck.connect()
+    held = Truth(lake).traces()["traces"]
+    hashes = ", ".join(str(Truth.hash_of("lake", key)) for key in keys)
+    one = duck.query(con, f"SELECT * REPLACE (CAST(7 AS UBIGINT) AS h) FROM input WHERE h IN ({hashes})", input=held)
+    traces = {"traces": duck.table(one)}
+    return {kind: duck.table(rows) for kind, rows in screen.let_go(lake.screen(), con, traces)}
+
+
+def test_two_sound_files_of_one_hash_are_both_read_again() -> None:
+    answers = _collided(agreeing(), "shop/p1", "shop/p2")
+    assert (answers["buckets"].num_rows, answers["settled"].num_rows) == (1, 0)
+
+
+def test_a_lost_file_and_a_stray_one_of_one_hash_pass_for_one() -> None:
+    """The only harm a collision can do; the module says how rare it is."""
+    lake = agreeing()
+    lake.metastores = ()
+    lake.add("shop/lost", [], [], [{}])
+    lake.add("shop/stray", [{}], [], [])
+    lake.add("shop/larger", [{"size": 101}], [], [])
+    assert _collided(lake, "shop/lost", "shop/stray")["settled"].num_rows == 1
+    assert _collided(lake, "shop/lost", "shop/larger")["settled"].num_rows == 0
+
+
+# --- folders ---------------------------------------------------------------------------------------------------------
+
+
+def test_folders_of_traces_are_all_those_that_have_keys_below() -> None:
+    keys = ["a", "a/b", "a/b/c", "/", "/a", "//a", "a//b", "a/b/", "a/b//", "a/./b", "é/ü/x", "", "a b/c:d/e", "///"]
+    con = duck.connect()
+    rows = pa.table({"bucket": ["lake"] * len(keys), "key": keys})
+    stored = duck.query(con, _STORED, input=rows)
+    below = duck.rows_of(metastore_tree.folder_rows(con, stored))
+    covered = duck.rows_of(metastore_tree.folders_of(con, rows))
+    assert {row["key"] for row in below} - {row["key"] for row in covered} == set()
+    assert {"a", "a/b", "é", "é/ü", "a b", "a b/c:d"} <= {row["key"] for row in covered}
+    con.close()
+
+
+_STORED = """
+    SELECT *, 'present' AS s_presence, true AS first, 'file' AS m_state, false AS m_honoured,
+        NULL::TIMESTAMP AS s_from, NULL::INTERVAL AS s_margin, NULL::TIMESTAMP AS m_from, NULL::INTERVAL AS m_margin,
+        NULL::TIMESTAMP AS s_modified_at, NULL::INTERVAL AS o_grace FROM input
+"""
