@@ -3,20 +3,28 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 
 from lakeaudit.compare import findings
 from lakeaudit.compare.bulk_changes import ALIKE, ENOUGH, apart, folded, members
 from lakeaudit.compare.coverage import Tallies, Tally
 from lakeaudit.compare.findings import Stamp
+from lakeaudit.config import load_lake
 from lakeaudit.kinds import KINDS
 from lakeaudit.ledger.axis_observation import AxisObservation
 from lakeaudit.ledger.update_ledger import Changes, Seen, update_ledger
+from lakeaudit.pipeline.audit import Options, audit
+from lakeaudit.pipeline.engine import InProcessEngine
+from lakeaudit.results.read import Results
 from lakeaudit.runtime import duck
+from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.duck import Connection, Relation
+from lakeaudit.runtime.progress import SilentProgress
 from lakeaudit.schemas import DISCREPANCIES, without_zone
 
 Row = dict[str, Any]
@@ -43,8 +51,8 @@ def wrong(kind: str, number: int, first: int = 0, of: str = "orders", **given: A
     known = KINDS[kind]
     return [
         {"table_name": of, "axis": known.axis, "kind": kind, "severity": known.severity, "files": 1,
-         "bytes_at_stake": 5, "subject_type": "file", "subject": f"s3://lake/{of}/{n}", "bucket": "lake", "key": f"{of}/{n}",
-         "confirmation": "none", "manifest_size": 5, "storage_size": 5} | given
+         "bytes_at_stake": 5, "subject_type": "file", "subject": f"s3://lake/{of}/{n}", "bucket": "lake",
+         "key": f"{of}/{n}", "confirmation": "none", "manifest_size": 5, "storage_size": 5} | given
         for n in range(first, first + number)
     ]  # fmt: skip
 
@@ -287,3 +295,46 @@ def test_the_same_run_again_changes_nothing(con: Connection) -> None:
     night = Night(con, confirmation="live")
     rows = night.settles([held(row) for row in night.files[:5]], live=True)
     assert night.settles([*rows.values()], live=True) == {}
+
+
+# --- two audits of a table in a folder -------------------------------------------------------------------------
+
+
+def grown(table: Path, files: Sequence[str]) -> None:
+    """Seven bytes more in each of these files."""
+    for name in files:
+        with (table / name).open("ab") as file:
+            file.write(b"7 bytes")
+
+
+def test_a_table_that_breaks_file_by_file_and_then_as_a_whole(tmp_path: Path) -> None:
+    table, file = tmp_path / "lake" / "orders", tmp_path / "lake.yaml"
+    rows = pa.table({"n": pa.array(range(120), pa.int64()), "part": [f"{n}" for n in range(120)]})
+    write_deltalake(table, rows, partition_by=["part"])
+    file.write_text(
+        f"{{version: 1, lake: shop, results: {{location: {tmp_path}/results, keep: 0s}}, defaults: {{grace: 0s}}, "
+        f"inventories: [{{kind: listing, location: {tmp_path}/lake}}], "
+        f"tables: [{{name: orders, location: {table}, manifests: [{{kind: delta}}]}}]}}"
+    )
+    lake = load_lake(file, {})
+
+    def audited(run_id: str) -> Counter[tuple[str, str, str, str | None]]:
+        outcome = audit(lake, Options(run_id=run_id), engine=InProcessEngine(), clients=Clients(),
+                        clock=lambda: datetime.now(UTC), progress=SilentProgress())  # fmt: skip
+        assert outcome.warnings == ()
+        ledger = Results(lake.results, Clients(), "shop").discrepancies()
+        found = [row for batch in ledger for row in batch.to_pylist()]
+        return Counter((row["subject_type"], row["kind"], row["state"], row["resolution"]) for row in found)
+
+    files = sorted(str(path.relative_to(table)) for path in table.rglob("part-*.parquet"))
+    assert len(files) == 120
+    grown(table, files[:40])
+    assert audited("r1") == {("file", "size_mismatch", "open", None): 40}
+    grown(table, files[40:])
+    assert audited("r2") == {
+        ("table", "size_mismatch", "open", None): 1, ("file", "size_mismatch", "resolved", "retired"): 40
+    }  # fmt: skip
+    results = Results(lake.results, Clients(), "shop")
+    assert [run["run_id"] for run in results.runs()] == ["r2"], "keep: 0s"
+    assert results.coverage("r1") == []
+    assert audited("r3") == {("table", "size_mismatch", "open", None): 1}, "what is over goes too"

@@ -388,7 +388,7 @@ def test_nothing_to_do_costs_nothing(place: Location) -> None:
     filled(place)
     tidy(place)
     seconds = []
-    for _ in range(5):
+    for _ in range(10):
         own = writer(place)
         runs, began = own.results.runs(), time.perf_counter()
         upkeep(own, runs, THIS, KEEP, NOW, SilentProgress())

@@ -227,7 +227,7 @@ def _entries(screen: Screen, con: Connection, rows: Rows) -> Relation:
     limits = " ".join(
         f"WHEN {duck.literal(s)} THEN {duck.literal(at)}" for s, at in screen.entry_limits.items()
     )
-    plain = _all(ENTRY_PLAIN).format(limit=f"CASE source {limits} END")
+    plain = _all(ENTRY_PLAIN).format(limit=f"CASE source {limits} END" if limits else "NULL")
     attributes = _trace(ENTRY, plain, size="size", etag=_ETAG)
     read = duck.query(con, "SELECT * FROM input WHERE reject IS NULL", input=rows)
     placed = attach_label(con, read, screen.sources.scopes, "scope")

@@ -5,6 +5,7 @@ exchange by share brings all rows of a key to one task, whatever the kinds of ro
 """
 
 import io
+import os
 import pickle
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -91,7 +92,8 @@ class SparkEngine:
         self._kept: list[DataFrame] = []
         self._bytes_here = bytes_here
         self.parallelism = spark.sparkContext.defaultParallelism
-        self._here = InProcessEngine(self.parallelism)
+        self._threads = min(self.parallelism, os.cpu_count() or 1)
+        self._here = InProcessEngine(self._threads)
 
     def map(self, function: Callable[[T], R], items: Sequence[T], weight: int = 0) -> list[R]:
         """See `evidence.protocol.Engine`."""
@@ -106,7 +108,7 @@ class SparkEngine:
             # of some parts nobody knows the size: they are begun here, and anew on Spark if they are not small
             with suppress(TooMuchError):
                 limit = None if all(part.weight for part in parts) else ROWS_HERE
-                return InProcessEngine(self.parallelism, limit).keep(parts)
+                return InProcessEngine(self._threads, limit).keep(parts)
         frame = self._held(self._parts(parts).mapInArrow(partial(_read_parts, 0, WHOLE), _CHUNK))
         payload = F.when(F.col("kind") == "notes", F.col("payload")).alias("payload")
         chunks = frame.select("kind", "rows", F.length("payload").alias("size"), payload).collect()
