@@ -117,7 +117,7 @@ drawn_source = st.builds(
 )
 drawn_settings = st.fixed_dictionaries(
     {
-        "grace": st.sampled_from([timedelta(0), timedelta(hours=1), timedelta(hours=71)]),
+        "grace": st.sampled_from([timedelta(0), timedelta(hours=1), timedelta(hours=48)]),
         "leftover_age": st.sampled_from([timedelta(0), timedelta(days=3)]),
         "min_duplicate_size": st.sampled_from([1, 4096]),
     }
