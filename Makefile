@@ -1,6 +1,6 @@
 # `make` alone prints this list. Needed: Python 3.11 or newer, make, git. Java is used where there is one.
 .DEFAULT_GOAL := help
-.PHONY: help install demo airflow test check soak check-page check-airflow format lock
+.PHONY: help install demo airflow test check soak bench check-page check-airflow format lock
 
 BIN := .venv/bin
 COMPILE := UV_SYSTEM_CERTS=1 $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
@@ -20,6 +20,9 @@ test: install ## all tests but the long ones
 
 soak: install ## the long tests
 	@$(BIN)/pytest -m soak
+
+bench: install ## an audit beside bare Spark and DuckDB: SIZE=10m PROFILE=clean|real TABLES=8 MORE="--second --live"
+	@$(BIN)/python -m tests.bench $(or $(SIZE),10m) --profile $(or $(PROFILE),clean) --tables $(or $(TABLES),8) $(MORE)
 
 check-page: install ## look at the report page in a headless Chromium
 	@$(BIN)/pytest -m page

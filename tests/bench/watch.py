@@ -9,7 +9,9 @@ from pathlib import Path
 
 EVERY = 0.2
 PSS_AT_MOST_EVERY = 0.5
-"""Proportional memory is dear to ask for (70 ms a GiB): it is looked at when resident memory reaches a new high."""
+GREW = 1.1
+"""Proportional memory is dear to ask for (70 ms a GiB): it is looked at when resident memory reaches a new high, and
+within half a second only if that is a tenth higher."""
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -58,7 +60,7 @@ class _Tree:
         now = sum(map(_resident, pids))
         self.rss = max(self.rss, now)
         due = time.monotonic() - self._looked > PSS_AT_MOST_EVERY
-        if due and now > self._at_look:
+        if now > self._at_look * (1 if due else GREW):
             self.pss, self._at_look = max(self.pss, sum(map(_proportional, pids))), now
             self._looked = time.monotonic()
 

@@ -1,4 +1,4 @@
-"""The first reading of one lake, in full and with a narrow reading before it, and what differs between their answers."""
+"""The first reading of a lake, in full and with a narrow reading before it, and what differs in their answers."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,6 +14,7 @@ from lakeaudit.evidence.protocol import Kept, Part
 from lakeaudit.pipeline import engine as engines
 from lakeaudit.pipeline import first_reading as first
 from lakeaudit.pipeline import narrow_reading
+from lakeaudit.pipeline.audit_context import AuditContext
 from lakeaudit.pipeline.engine import (
     WHOLE,
     Answers,
@@ -55,7 +56,9 @@ class SharingEngine:
             for stage in stages:
                 yield from ((chunk.kind, chunk.batch) for chunk in chunks if chunk.share < 0)
                 held = _by_share(chunks)
-                chunks = [c for share in sorted(held) for c in run_stage(con, stage, held[share], self.shares)]
+                chunks = [
+                    c for share in sorted(held) for c in run_stage(con, stage, held[share], self.shares)
+                ]
             yield from ((chunk.kind, chunk.batch) for chunk in chunks if chunk.share < 0)
 
     def _read(self, con: duck.Connection, rows: Part | Kept, reading: Reading) -> Iterator[Chunk]:
@@ -113,20 +116,28 @@ def buckets(patch: pytest.MonkeyPatch, bits: int) -> Iterator[None]:
     number = f"CAST(h >> {64 - bits} AS UINTEGER)"
     patch.setattr(screen, "BITS", bits)
     patch.setattr(screen, "BUCKET", number)
-    patch.setitem(engines.ROUTES, "traces", number)  # type: ignore[arg-type]
+    patch.setitem(engines.ROUTES, "traces", number)
     yield
 
 
 def _read(lake: ScreenLake, engine: AuditEngine) -> FirstAnswers:
     gone: list[LetGo] = []
+
+    def noted(audit: AuditContext, runner: AuditEngine, rows: Sequence[Part | Kept]) -> LetGo:
+        gone.append(narrow_reading.narrow_reading(audit, runner, rows))
+        return gone[-1]
+
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(first, "narrow_reading", lambda *given: gone.append(narrow_reading.narrow_reading(*given)) or gone[-1])
-        return FirstAnswers(_answers(first.first_reading(lake.audit(), engine)), gone[-1])
+        patch.setattr(first, "narrow_reading", noted)
+        answers = _answers(first.first_reading(lake.audit(), engine))
+    return FirstAnswers(answers, gone[-1])
 
 
 def _answers(read: first.FirstReading) -> dict[str, Any]:
     """All that a first reading answers, its relations as tables."""
-    tables = {name: duck.table(getattr(read, name)) for name in ("suspects", "leftovers", "copies", "entries")}
+    tables = {
+        name: duck.table(getattr(read, name)) for name in ("suspects", "leftovers", "copies", "entries")
+    }
     tallies = {
         place: ({k: n for k, n in tally.outcomes.items() if n}, tally.bytes, tally.unconfirmed, tally.refuted)
         for place, tally in read.tallies.items()

@@ -66,7 +66,9 @@ class ScreenLake:
     torn: bool = False
     """One part of the first storage source proves to be broken while it is read."""
 
-    def add(self, key: str, versions: Iterable[Any], entries: Iterable[Any], steps: Iterable[Any], **of: Any) -> None:
+    def add(
+        self, key: str, versions: Iterable[Any], entries: Iterable[Any], steps: Iterable[Any], **of: Any
+    ) -> None:
         """The rows of one key; `of` (table_name, bucket) holds for all of them."""
         placed = {"bucket": of["bucket"]} if "bucket" in of else {}
         self.rows["versions"] += [version(key, **{**placed, **given}) for given in versions]
@@ -88,7 +90,7 @@ class ScreenLake:
 
     def star(self, root: str, **of: Any) -> None:
         """A plain key, and one for everything that a single source may say instead."""
-        plain = {"plain": [{}]}
+        plain: Named = {"plain": [{}]}
         self.grid(root, VERSIONS, plain, plain, **of)
         self.grid(root, plain, {k: v for k, v in ENTRIES.items() if k != "plain"}, plain, **of)
         self.grid(root, plain, plain, {k: v for k, v in STEPS.items() if k != "plain"}, **of)
@@ -164,10 +166,12 @@ class ScreenLake:
 
 
 def _info(source_id: str, source: Source) -> SourceInfo:
-    return SourceInfo(source_id, source_id.partition(":")[0], "", "", "", Cut(source.start, None, source.margin))
+    return SourceInfo(
+        source_id, source_id.partition(":")[0], "", "", "", Cut(source.start, None, source.margin)
+    )
 
 
-def _given(kind: str, rows: pa.Table, con: duck.Connection) -> Batches:  # noqa: ARG001 - a part is given one
+def _given(kind: str, rows: pa.Table, con: duck.Connection) -> Batches:
     yield kind, rows
 
 
@@ -182,7 +186,7 @@ def _torn(con: duck.Connection) -> Batches:
 
 def replay_table(facts: Sequence[TableFacts]) -> pa.Table:
     """Constants of their logs: version 7, all commits read as reading 1, their own times believed from version 3."""
-    rows = [
+    rows: list[tuple[Any, ...]] = [
         (fact.table.name, 1, 7, -1, -1, plain_time(ago(24 * 30)), plain_time(ago(24 * 7)), 3,
          [{"physical": "day", "logical": "day"}], [], fact.table.location.bucket, fact.table.location.prefix)
         for fact in facts

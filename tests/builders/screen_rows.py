@@ -57,6 +57,7 @@ ENTRIES: Named = {
     "no etag": [{"etag": None}],
     "other etag": [{"etag": OTHER_MD5}],
     "version": [{"version_id": "v1"}],
+    "other version": [{"version_id": "v2"}],
     "no times": [{"mod_time": None, "last_updated": None}],
     "written late": [{"mod_time": ago(0.5)}],
     "updated late": [{"last_updated": ago(0.5)}],
@@ -100,8 +101,8 @@ def version(key: str, **given: Any) -> Row:
     """A current object of 100 bytes, written just before its claim."""
     return {
         "source": "storage:0", "bucket": BUCKET, "key": key, "is_latest": True, "is_delete_marker": False, "size": 100,
-        "etag": etag_of(key), "modified_at": ago(72.1), "storage_class": "STANDARD", "archived": False, "multipart": False,
-        "encryption": "SSE-S3",
+        "etag": etag_of(key), "modified_at": ago(72.1), "storage_class": "STANDARD", "archived": False,
+        "multipart": False, "encryption": "SSE-S3",
     } | given  # fmt: skip
 
 
@@ -109,8 +110,8 @@ def entry(key: str, **given: Any) -> Row:
     """A file entry that agrees with `version`."""
     return {
         "source": "metastore:0", "bucket": BUCKET, "key": key, "parent": key.rpartition("/")[0], "is_dir": False,
-        "tombstone": False, "expired": False, "honoured": False, "authoritative": False, "size": 100, "etag": etag_of(key),
-        "mod_time": ago(72.1), "last_updated": ago(72), "last_updated_given": True,
+        "tombstone": False, "expired": False, "honoured": False, "authoritative": False, "size": 100,
+        "etag": etag_of(key), "mod_time": ago(72.1), "last_updated": ago(72), "last_updated_given": True,
     } | given  # fmt: skip
 
 
@@ -138,5 +139,6 @@ def event(key: str, table_name: str, **given: Any) -> Row:
 def known(key: str, table_name: str = "shop", **given: Any) -> Row:
     """A file that the ledger holds open."""
     return {
-        "axis": "content", "judged_table": table_name, "bucket": BUCKET, "key": key, "known_as": f"d-{key}", "known_at": CUT
+        "axis": "content", "judged_table": table_name, "bucket": BUCKET, "key": key, "known_as": f"d-{key}",
+        "known_at": CUT,
     } | given  # fmt: skip

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -12,6 +12,7 @@ import pyarrow as pa
 from lakeaudit.compare import metastore_tree, rules, screen
 from lakeaudit.compare.facts import ALL_FACTS
 from lakeaudit.compare.match import pairs
+from lakeaudit.evidence.manifest.delta import replay
 from lakeaudit.runtime import duck
 from lakeaudit.schemas import KNOWN
 from tests.builders.evidence import rows_table
@@ -29,6 +30,21 @@ class Gone:
     sums: Mapping[str, tuple[int, int]]
 
 
+_HASHES = duck.connect()
+
+
+@cache
+def hash_of(bucket: str, key: str) -> int:
+    """The hash of a key, as the screen makes it."""
+    (row,) = duck.rows_of(_HASHES.sql(f"SELECT hash({duck.literal(bucket)}, {duck.literal(key)}) AS h"))
+    return int(row["h"])
+
+
+def bucket_of(bucket: str, key: str, bits: int) -> int:
+    """The bucket of a key among 2^`bits`."""
+    return hash_of(bucket, key) >> (64 - bits)
+
+
 class Truth:
     """A lake, its screen, and what the rules say."""
 
@@ -38,20 +54,8 @@ class Truth:
         self.audit = lake.audit()
         self.screen = lake.screen()
         self.sides = {row["name"]: row["sides"] for row in self.screen.tables.to_pylist()}
+        self._made: dict[Any, list[tuple[str, pa.Table]]] = {}
         self.known = {(row["bucket"], row["key"]) for row in lake.known}
-
-    @staticmethod
-    def hash_of(bucket: str, key: str) -> int:
-        """The hash of a key, as the screen makes it."""
-        con = duck.connect()
-        (row,) = duck.rows_of(con.sql(f"SELECT hash({duck.literal(bucket)}, {duck.literal(key)}) AS h"))
-        con.close()
-        return int(row["h"])
-
-    @staticmethod
-    def bucket_of(bucket: str, key: str, bits: int) -> int:
-        """The bucket of a key among 2^`bits`."""
-        return Truth.hash_of(bucket, key) >> (64 - bits)
 
     @cached_property
     def rows(self) -> dict[str, pa.Table]:
@@ -75,9 +79,22 @@ class Truth:
         """What the narrow reading makes of all rows."""
         held: dict[str, list[pa.Table]] = defaultdict(list)
         for kind, rows in {**self.lake.arrow, "known": self.rows["known"]}.items():
-            for of_kind, made in screen.traces(self.screen, self.con, kind, rows):
-                held[of_kind].append(duck.table(duck.relation(self.con, made)))
+            for of_kind, made in self._traces(kind, rows):
+                held[of_kind].append(made)
         return {kind: pa.concat_tables(tables) for kind, tables in held.items()}
+
+    def _traces(self, kind: str, rows: pa.Table) -> list[tuple[str, pa.Table]]:
+        """Those of one kind of row; made anew only where conditions about this kind are others."""
+        about = {
+            "versions": (screen.OBJECT_PLAIN, screen.ODD),
+            "entries": screen.ENTRY_PLAIN,
+            "steps": replay.PLAIN,
+        }
+        conditions = (kind, about.get(kind))
+        if conditions not in self._made:
+            made = screen.traces(self.screen, self.con, kind, rows)
+            self._made[conditions] = [(of, duck.table(duck.relation(self.con, each))) for of, each in made]
+        return self._made[conditions]
 
     def let_go(self) -> Gone:
         """What the screen lets go of, as its conditions stand."""
@@ -105,7 +122,7 @@ class Truth:
         axes = {"content", "leftover", "duplicate"}
         if self.sides.get(row["table_name"], 0) & screen.ENTRY:
             axes.add("metastore")
-        expected = {axis: (row["table_name"], rules.CONSISTENT) for axis in axes}
+        expected = dict.fromkeys(axes, (row["table_name"], rules.CONSISTENT))
         return [] if verdicts == expected else [(key, verdicts)]
 
     def _verdicts(self, row: Row) -> dict[str, tuple[str, str]]:

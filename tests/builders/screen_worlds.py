@@ -11,7 +11,6 @@ from tests.builders.scenario import DELTA, LISTS, table
 from tests.builders.screen_lake import ScreenLake, Source, moved
 from tests.builders.screen_rows import (
     ENTRIES,
-    MARGIN,
     MD5,
     OTHER_MD5,
     STEPS,
@@ -26,10 +25,13 @@ from tests.builders.screen_rows import (
 
 PLAIN: Any = {"plain": [{}]}
 FEW: Any = {"plain": [{}], "none": []}
-ROOT, BARE, STRANGE = "root", "bare", "strange"
-"""Buckets beside BUCKET: one table owns all of it; no store speaks of it; no table lies in it."""
+ROOT, BARE, STRANGE, HABIT = "root", "bare", "strange", "habit"
+"""Buckets beside BUCKET: one table owns all of it; no store speaks of it; no table lies in it; has its own store."""
 
-ODD_KEYS = ("a:b", "a//b", "./x", "../x", ".x", "a/./b", "a/../b", "a/.x", "/x", "a/", "a_$folder$", "", "_temporary/0/x")
+ODD_KEYS = (
+    *("a:b", "a//b", "./x", "../x", ".x", "a/./b", "a/../b", "a/.x"),
+    *("/x", "z/", "a_$folder$", "", "_temporary/0/x"),
+)
 TOP = {"bucket": ROOT, "table_name": "top"}
 
 
@@ -47,32 +49,54 @@ def tables() -> list[TableFacts]:
         *(table("shop"), table("clone"), table("inner", at="shop/inner"), table("second"), table("split")),
         *(table("twice"), table("holed", holed=True), table("unjudged"), table("loose", ())),
         *(table("lists", (LISTS,)), table("both", (DELTA, LISTS)), table("patient", grace=timedelta(days=2))),
-        *(table("copies", min_duplicate_size=50), moved(table("top"), ROOT), moved(table("bare"), BARE)),
+        *(table("copies", min_duplicate_size=50), moved(table("top"), ROOT)),
+        *(moved(table("bare"), BARE), moved(table("habit"), HABIT)),
     ]
 
 
 def everything() -> ScreenLake:
     """All situations in one lake."""
     storage = (
-        Source((Location(BUCKET, ""), Location(ROOT, ""), Location(BARE, ""), Location(STRANGE, ""))),
+        Source(tuple(Location(bucket, "") for bucket in (BUCKET, ROOT, BARE, STRANGE, HABIT))),
         Source((Location(BUCKET, "twice"), Location(BUCKET, "split/part")), start=CUT + timedelta(hours=1)),
     )
     stores = (
-        Source((Location(BUCKET, ""), Location(ROOT, ""), Location(STRANGE, "")), ttl=timedelta(days=9)),
+        Source(
+            tuple(Location(bucket, "") for bucket in (BUCKET, ROOT, STRANGE)),
+            ttl=timedelta(days=9),
+            authoritative=(Location(BUCKET, "shop/trusted"),),
+        ),
         Source((Location(BUCKET, "second"),), authoritative="all"),
+        Source((Location(HABIT, ""),)),
     )
     found = tables()
     lake = ScreenLake(found, [f.table.name for f in found if f.table.name != "unjudged"], storage, stores)
     lake.kept, lake.torn = ("steps",), True
-    for part in (_products, _every_table, _sources, _claims_elsewhere, _lists, _folders, _copies, _ledger):
+    for part in (
+        _products,
+        _every_table,
+        _sources,
+        _habits,
+        _claims_elsewhere,
+        _lists,
+        _folders,
+        _copies,
+        _ledger,
+    ):
         part(lake)
     for key in ODD_KEYS:
         lake.plain(f"shop/{key}")
         lake.plain(key, **TOP)
     lake.rows["versions"] += [{"source": "storage:0", "reject": f"row {n}"} for n in range(3)]
-    lake.rows["entries"] += [{"source": "metastore:0", "reject": "no size"}]
+    lake.rows["entries"] += [{"source": "metastore:1", "reject": "no size"}]
     lake.rows["uploads"] += [
-        {"source": "storage:0", "bucket": BUCKET, "key": f"shop/u{n}", "upload_id": "1", "initiated_at": ago(999)}
+        {
+            "source": "storage:0",
+            "bucket": BUCKET,
+            "key": f"shop/u{n}",
+            "upload_id": "1",
+            "initiated_at": ago(999),
+        }
         for n in range(3)
     ]
     return lake
@@ -97,15 +121,28 @@ def _every_table(lake: ScreenLake) -> None:
     for row in lake.rows["entries"]:
         if row["key"].startswith("second/"):
             row["source"] = "metastore:1"
-    tops = ("shop", "shop/vs", "shop/ve", "shop/es", "shop/inner", "split", "twice", "holed", "unjudged", "loose", "both")
-    lake.rows["entries"] += [folder(top) for top in (*tops, "patient", "lists", "copies", "elsewhere")]
+    below = ("vs", "ve", "es", "inner")
+    tops = [
+        "shop",
+        "split",
+        "twice",
+        "holed",
+        "unjudged",
+        "loose",
+        "both",
+        "patient",
+        "lists",
+        "copies",
+        "elsewhere",
+    ]
+    lake.rows["entries"] += [folder(top) for top in (*tops, *(f"shop/{name}" for name in below))]
 
 
 def _sources(lake: ScreenLake) -> None:
     """What a source says of a place that another one answers for."""
     lake.rows["versions"] += [
         version("twice/plain,plain,plain", size=9),  # storage:0 does not decide there
-        version("twice/other,plain,plain/below"),
+        version("twice/plain,other_size,plain/below"),
         version("split/part/x"),
     ]
     lake.plain("split/part/x", "split/part/y")
@@ -115,6 +152,15 @@ def _sources(lake: ScreenLake) -> None:
         entry("second/plain,plain,plain", size=None),
         folder("second"),
     ]
+
+
+def _habits(lake: ScreenLake) -> None:
+    """A store in which most entries have an ETag, because of those that are let go."""
+    store = {"source": "metastore:2"}
+    for n in range(4):
+        lake.add(f"{n}", [{}], [store], [{}], bucket=HABIT, table_name="habit")
+    for n in range(2):
+        lake.add(f"lacks{n}", [{}], [store | {"etag": None}], [{}], bucket=HABIT, table_name="habit")
 
 
 def _claims_elsewhere(lake: ScreenLake) -> None:
@@ -180,9 +226,9 @@ def _copies(lake: ScreenLake) -> None:
         for name in names:
             _copy(lake, f"copies/{name}", size, "copies")
     _copy(lake, "patient/ten", 1003, "patient")
-    for n in range(2):
-        parts = {"size": 1005, "etag": f"{MD5}-2", "multipart": True}
-        lake.add(f"copies/parts{n}", [parts], [{"size": 1005, "etag": f"{MD5}-2"}], [{"size": 1005}], table_name="copies")
+    parts = {"size": 1005, "etag": f"{MD5}-2"}
+    for name in ("copies/parts1", "copies/parts2"):
+        lake.add(name, [parts | {"multipart": True}], [parts], [{"size": 1005}], table_name="copies")
     places = ("day=1", "day=2", "_hidden")
     lake.rows["entries"] += [folder(f"copies/{place}") for place in places]
 

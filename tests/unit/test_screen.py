@@ -1,7 +1,7 @@
 """The screen lets go of nothing on which the kernel would have a word, and the sums it gives are the kernel's.
 
-One lake has every situation (`screen_worlds.everything`). It is read in full, and with a narrow reading before; and each
-key that is let go is judged by the rules in plain Python.
+One lake has every situation (`screen_worlds.everything`). It is read in full, and with a narrow reading before; and
+each key that is let go is judged by the rules in plain Python.
 """
 
 import random
@@ -23,13 +23,14 @@ from tests.builders.both_readings import FirstAnswers, SharingEngine, difference
 from tests.builders.evidence import CUT
 from tests.builders.scenario import table
 from tests.builders.screen_lake import ScreenLake, Source, moved
-from tests.builders.screen_rows import ENTRIES, MARGIN, STEPS, VERSIONS, entry, folder, version
-from tests.builders.screen_truth import Truth
+from tests.builders.screen_rows import ENTRIES, MARGIN, STEPS, VERSIONS, etag_of, folder, version
+from tests.builders.screen_truth import Truth, bucket_of, hash_of
 from tests.builders.screen_worlds import BARE, ROOT, agreeing, everything
 
 PLAINEST = {
-    ("lake", "shop/vs/plain,plain,plain"), ("lake", "twice/plain,plain,plain"), ("lake", "shop/inner/plain,plain,deletion_vector"),
-    ("lake", "second/plain,expired,plain"), (ROOT, "top/x"), (BARE, "bare/as_late_as_may_be,none,plain"),
+    ("lake", "shop/vs/plain,plain,plain"), ("lake", "shop/inner/plain,plain,deletion_vector"),
+    ("lake", "twice/plain,plain,plain"), ("lake", "second/plain,expired,plain"), (ROOT, "top/x"),
+    (BARE, "bare/as_late_as_may_be,none,plain"),
 }  # fmt: skip
 """Files that a screen worth its cost lets go of."""
 
@@ -55,9 +56,13 @@ def truth(lake: ScreenLake) -> Iterator[Truth]:
 
 
 @pytest.mark.parametrize(
-    ("shares", "bits"), [(1, screen.BITS), (2, 13)], ids=["as it runs", "shared out, with buckets that collide"]
+    ("shares", "bits"),
+    [(1, screen.BITS), (2, 13)],
+    ids=["as it runs", "shared out, with buckets that collide"],
 )
-def test_a_narrow_reading_changes_no_answer(lake: ScreenLake, full: FirstAnswers, shares: int, bits: int) -> None:
+def test_a_narrow_reading_changes_no_answer(
+    lake: ScreenLake, full: FirstAnswers, shares: int, bits: int
+) -> None:
     engine = InProcessEngine(2) if shares == 1 else SharingEngine(shares)
     narrow = narrowly(lake, engine, bits)
     assert narrow.files > 100
@@ -73,38 +78,42 @@ def test_the_lake_has_what_a_screen_could_get_wrong(full: FirstAnswers) -> None:
     }  # fmt: skip
     assert len(set(answers["suspects"]["rule"].to_pylist())) > 10
     copies = answers["copies"]["key"].to_pylist()
-    assert sorted(key.removeprefix("copies/") for key in copies) == ["day=1/three", "six", "two", "unclaimed-3"]
+    assert sorted(key.removeprefix("copies/") for key in copies) == [
+        "day=1/three",
+        "two",
+        "unclaimed-1",
+        "unclaimed-3",
+    ]
     assert answers["counts"]["storage:0"]["rejected"] == 3
-    assert answers["counts"]["metastore:0"]["rejected"] == 1
+    assert answers["counts"]["metastore:1"]["rejected"] == 1
     assert [hole.reason for hole in answers["holes"] if hole.subject == "part"] == ["cannot be read"]
     left = answers["leftovers"].select(["rule", "key"]).to_pylist()
     assert sum(row["rule"] == "leftover.unfinished_upload" for row in left) == 3
     old = [row for row in answers["suspects"].to_pylist() if row["key"].startswith("lists/old")]
     assert old == []  # an act of a writer's list retired them all
-    assert sum(row["known_as"] is not None for row in answers["suspects"].to_pylist()) == 2
+    assert sum(row["known_as"] is not None for row in answers["suspects"].to_pylist()) == 1
 
 
-@pytest.mark.parametrize("kept", [(), ("versions", "entries", "steps")], ids=["parts", "read already"])
-def test_one_bucket_with_nearly_all_keys(kept: tuple[str, ...]) -> None:
-    """And a key with thousands of versions, and files of the bucket that are equal."""
+def test_one_bucket_with_nearly_all_keys() -> None:
+    """Of rows that were read already; and a key has thousands of versions, and two files of that bucket are equal."""
     by_bucket: dict[int, list[str]] = {n: [] for n in range(16)}
-    for n in range(600):
-        key = f"shop/p{n}"
-        by_bucket[Truth.bucket_of("lake", key, 4)].append(key)
-    lake = ScreenLake(tables=[table("shop", min_duplicate_size=1), table("clone")], kept=kept)
+    for n in range(300):
+        by_bucket[bucket_of("lake", f"shop/p{n}", 4)].append(f"shop/p{n}")
+    full = next(n for n in (1, 3) if n != bucket_of("lake", "shop", 4))
+    lake = ScreenLake(
+        tables=[table("shop", min_duplicate_size=1), table("clone")], kept=("versions", "entries", "steps")
+    )
     lake.rows["entries"].append(folder("shop"))
-    lake.plain(*by_bucket[3], *(keys[0] for keys in by_bucket.values()))
-    assert len(by_bucket[3]) > 30
-    spoilt = [key for n, keys in by_bucket.items() if n % 2 == 0 for key in keys[1:2]]
-    lake.rows["versions"] += [version(key) for key in spoilt]
-    many = [version(spoilt[0], is_latest=False, version_id=f"v{n}") for n in range(3000)]
-    lake.rows["versions"] += many
-    first, second = by_bucket[3][1:3]
+    lake.plain(*by_bucket[full], *(key for n, keys in by_bucket.items() if n != full for key in keys[:1]))
+    spoilt = by_bucket[2][0]
+    lake.rows["versions"] += [version(spoilt, is_latest=False, version_id=f"v{n}") for n in range(3000)]
+    first, second = by_bucket[full][:2]
     for row in (*lake.rows["versions"], *lake.rows["entries"]):
         if row["key"] == second:
-            row["etag"] = version(first)["etag"]
+            row["etag"] = etag_of(first)
     narrow = narrowly(lake, SharingEngine(2), bits=4)
-    assert narrow.files >= len(by_bucket[3])
+    assert narrow.files >= len(by_bucket[full]) > 10
+    assert narrow.answers["copies"].num_rows == 1
     assert differences(in_full(lake), narrow) == {}
 
 
@@ -125,7 +134,7 @@ drawn_settings = st.fixed_dictionaries(
 
 
 @settings(max_examples=2, deadline=None, derandomize=True, phases=[Phase.generate])
-@given(st.lists(st.tuples(drawn_source, drawn_source, drawn_settings), min_size=8, max_size=8), st.randoms())
+@given(st.lists(st.tuples(drawn_source, drawn_source, drawn_settings), min_size=3, max_size=3), st.randoms())
 def test_whatever_sources_and_settings_are(
     drawn: Sequence[tuple[Source, Source, dict[str, Any]]], chance: random.Random
 ) -> None:
@@ -135,20 +144,26 @@ def test_whatever_sources_and_settings_are(
     lake = ScreenLake(
         [moved(table(name, **each[2]), name) for name, each in zip(names, drawn, strict=True)] + [table("clone")],
         storage=[_at(each[0], place) for each, place in zip(drawn, places, strict=True)],
-        metastores=[_at(each[1], () if n == 0 else place) for n, (each, place) in enumerate(zip(drawn, places, strict=True))],
+        metastores=[_at(each[1], place) for each, place in zip(drawn, [(), *places[1:]], strict=True)],
     )  # fmt: skip
     for number, name in enumerate(names):
-        sources = {"versions": f"storage:{number}", "entries": f"metastore:{number}"}
-        for key in range(60):
-            rows = [chance.choice([*named.values(), *[named["plain"]] * 20]) for named in (VERSIONS, ENTRIES, STEPS)]
-            for kind, given_rows in zip(sources, rows, strict=False):
-                rows[list(sources).index(kind)] = [{"source": sources[kind], **row} for row in given_rows]
-            lake.add(f"day={key % 3}/{key}", *rows, bucket=name, table_name=name)
-        folders = [folder(f"day={n}", bucket=name, source=sources["entries"]) for n in range(3)]
-        lake.rows["entries"] += chance.sample(folders, 2)
+        _draw_keys(lake, number, name, chance)
     narrow = narrowly(lake)
     assert narrow.files > 20
     assert differences(in_full(lake), narrow) == {}
+
+
+def _draw_keys(lake: ScreenLake, number: int, name: str, chance: random.Random) -> None:
+    store = {"source": f"metastore:{number}"}
+    for key in range(90):
+        rows = [
+            chance.choice([*named.values(), *[named["plain"]] * 20]) for named in (VERSIONS, ENTRIES, STEPS)
+        ]
+        versions = [{"source": f"storage:{number}", **row} for row in rows[0]]
+        entries = [store | dict(row) for row in rows[1]]
+        lake.add(f"day={key % 3}/{key}", versions, entries, rows[2], bucket=name, table_name=name)
+    folders = [folder(f"day={n}", bucket=name, **store) for n in range(3)]
+    lake.rows["entries"] += chance.sample(folders, 2)
 
 
 def _at(source: Source, places: tuple[Location, ...]) -> Source:
@@ -170,7 +185,7 @@ def test_files_that_the_ledger_holds_open_are_not_let_go(truth: Truth) -> None:
 
 def test_tables_of_lists_and_those_out_of_scope_are_not_let_go(truth: Truth) -> None:
     names = set(truth.let_go().sums)
-    assert names == {"shop", "inner", "second", "twice", "patient", "copies", "top", "bare"}
+    assert names == {"shop", "inner", "second", "twice", "patient", "copies", "top", "bare", "habit"}
 
 
 def without(conditions: Sequence[str], at: int) -> tuple[str, ...]:
@@ -181,7 +196,13 @@ def turned(conditions: Sequence[str], at: int) -> tuple[str, ...]:
     return (*conditions[:at], f"NOT ({conditions[at]})", *conditions[at + 1 :])
 
 
-MUTABLE = [(screen, "AGREEMENT"), (screen, "OBJECT_PLAIN"), (screen, "ENTRY_PLAIN"), (screen, "ODD"), (replay, "PLAIN")]
+MUTABLE = [
+    (screen, "AGREEMENT"),
+    (screen, "OBJECT_PLAIN"),
+    (screen, "ENTRY_PLAIN"),
+    (screen, "ODD"),
+    (replay, "PLAIN"),
+]
 
 
 @pytest.mark.parametrize("change", [without, turned])
@@ -205,8 +226,10 @@ def _collided(lake: ScreenLake, *keys: str) -> dict[str, pa.Table]:
     """What a screen answers of these keys if all of them have one hash."""
     con = duck.connect()
     held = Truth(lake).traces()["traces"]
-    hashes = ", ".join(str(Truth.hash_of("lake", key)) for key in keys)
-    one = duck.query(con, f"SELECT * REPLACE (CAST(7 AS UBIGINT) AS h) FROM input WHERE h IN ({hashes})", input=held)
+    hashes = ", ".join(str(hash_of("lake", key)) for key in keys)
+    one = duck.query(
+        con, f"SELECT * REPLACE (CAST(7 AS UBIGINT) AS h) FROM input WHERE h IN ({hashes})", input=held
+    )
     traces = {"traces": duck.table(one)}
     return {kind: duck.table(rows) for kind, rows in screen.let_go(lake.screen(), con, traces)}
 
@@ -231,7 +254,22 @@ def test_a_lost_file_and_a_stray_one_of_one_hash_pass_for_one() -> None:
 
 
 def test_folders_of_traces_are_all_those_that_have_keys_below() -> None:
-    keys = ["a", "a/b", "a/b/c", "/", "/a", "//a", "a//b", "a/b/", "a/b//", "a/./b", "é/ü/x", "", "a b/c:d/e", "///"]
+    keys = [
+        "a",
+        "a/b",
+        "a/b/c",
+        "/",
+        "/a",
+        "//a",
+        "a//b",
+        "a/b/",
+        "a/b//",
+        "a/./b",
+        "é/ü/x",
+        "",
+        "a b/c:d/e",
+        "///",
+    ]
     con = duck.connect()
     rows = pa.table({"bucket": ["lake"] * len(keys), "key": keys})
     stored = duck.query(con, _STORED, input=rows)

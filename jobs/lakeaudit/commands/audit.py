@@ -126,19 +126,19 @@ def _audited(
         if options.live and not request.spark and not under_submit():
             with suppress(TooMuchError):
                 return run(engine=InProcessEngine(limit=ROWS_IN_PROCESS))
-        return _on_spark(run, lake, clients, progress)
+        return _on_spark(run, lake, progress)
 
 
 ROWS_IN_PROCESS = 300_000
 """Rows of evidence that a live audit takes without Spark: about 100,000 claimed files."""
 
 
-def _on_spark(run: "Callable[..., Outcome]", lake: Lake, clients: Clients, progress: Progress) -> "Outcome":
+def _on_spark(run: "Callable[..., Outcome]", lake: Lake, progress: Progress) -> "Outcome":
     from lakeaudit.pipeline.spark_engine import SparkEngine
     from lakeaudit.runtime.job_errors import job_errors
 
     with progress.stage("start Spark"):
-        spark = _session(lake, clients)
+        spark = _session(lake)
     # Spark's own handler speaks to the JVM from inside whatever call is interrupted, and fails at it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
@@ -161,13 +161,10 @@ def _told(
         return after_audit(lake, request.lake_file, clients, now, published=published)
 
 
-def _session(lake: Lake, clients: Clients) -> "SparkSession":
-    from lakeaudit.runtime.session import bucket_settings, build_session
+def _session(lake: Lake) -> "SparkSession":
+    from lakeaudit.runtime.session import build_session
 
-    extra: dict[str, str] = {}
-    for bucket, at in clients.by_bucket.items():
-        extra |= bucket_settings(bucket, at)
-    return build_session(f"lakeaudit {lake.name}", s3=clients.default, extra=extra)
+    return build_session(f"lakeaudit {lake.name}", brief=True, delta=False)
 
 
 def _printed(

@@ -11,14 +11,14 @@ share a bucket only ever send each other on to the kernel. Files that may have t
 again too, and judged on that alone. Where a metadata store has a tree, the folders of objects and entries are traces
 that are not plain: a key that is a folder as well is never let go.
 
-Two keys with the same hash of 64 bits meet as if they were one. Among n keys that happens n^2 / 2^65 times: among 10^8
-once in 3,700 audits. Nearly always it is harmless: each key that is whole brings one trace for every side, so sides and
-traces count twice, and both keys are read again. It is not harmless where two keys make up a whole one between them: a
-file that is missing from storage (a claim alone) and an unreferenced object (an object alone), of the same owner and
-size and with times and ETags that agree, pass for one file that is sound. With d missing files and u unreferenced objects
-that is d * u / 2^64: with a million of each, 5 * 10^-8 an audit, before size and owner have to agree as well. The hash has
-no secret, so keys that collide can be made; whoever can write both the log and the object gains nothing by it, since
-they could as well write the object that is missing.
+Two keys with the same hash of 64 bits meet as if they were one. Among n keys that happens n^2 / 2^65 times: among
+10^8 once in 3,700 audits. Nearly always it is harmless: of two sound files each brings one trace for every side, so
+sides and traces count twice and both are read again. It does harm where two keys make up a sound one between them: a
+file that storage has lost (a claim alone) and one that nobody lists (an object alone) pass for one sound file if they
+have the same owner and size, and times and ETags that agree. With d lost files and u unlisted ones that happens
+d * u / 2^64 times: with a million of each 5 * 10^-8 in an audit, and less by how seldom their sizes are equal. The hash
+has no secret, so keys that collide can be made on purpose; but who can write both the log and the object could as well
+write the object that is lost.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -58,8 +58,9 @@ def build_session(
     extra: Mapping[str, str] | None = None,
     small: bool = False,
     brief: bool = False,
+    delta: bool = True,
 ) -> SparkSession:
-    """A session that reads and writes Delta on S3 and locally, in UTC.
+    """A session in UTC, which reads and writes Delta on S3 and locally unless told otherwise.
 
     Args:
         app_name: what Spark's own pages call it.
@@ -67,19 +68,20 @@ def build_session(
         extra: further Spark settings, which win; those of `bucket_settings` may stand without a prefix.
         small: start fast and compile little, for the demo and tests; of no use for a real lake.
         brief: for a JVM that ends within minutes, before what its second compiler does could pay.
+        delta: false where Spark only spreads work over Python workers, as an audit does: it then needs no jars.
 
     Raises:
         CannotAudit: no usable Java, no jars, or Spark does not start.
     """
     use_utc()
-    wanted = session_settings() | (_SMALL if small else {})
+    wanted = session_settings(delta) | (_SMALL if small else {})
     wanted |= _hadoop(s3_settings(s3) if s3 else {}) | _hadoop(extra or {})
     if SparkContext._active_spark_context is not None:
         return _reuse(wanted)
     if not under_submit():
-        wanted = _launch_settings(small, brief) | wanted
+        wanted = _launch_settings(small, brief, delta) | wanted
         os.environ.update(_launch_environment(wanted["spark.master"]))
-    return _start(app_name, wanted)
+    return _start(app_name, wanted, delta)
 
 
 def bucket_settings(bucket: str, s3: S3Settings) -> dict[str, str]:
@@ -103,36 +105,44 @@ def s3_settings(s3: S3Settings) -> dict[str, str]:
     return settings | (_role_settings(s3, s3.role_arn) if s3.role_arn else {})
 
 
-def session_settings() -> dict[str, str]:
-    """What every session needs, wherever it runs."""
-    return {
-        "spark.sql.extensions": _DELTA_EXTENSION,
-        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.execution.arrow.pyspark.enabled": "true",
-        # Spark derives every consequence of every column alias: hours and gigabytes for a table of rules.
-        "spark.sql.constraintPropagation.enabled": "false",
-        # Notes the caller's line with every column made, by two calls to the JVM each.
-        "spark.python.sql.dataFrameDebugging.enabled": "false",
-        "spark.databricks.delta.snapshotPartitions": "4",
-        "spark.executorEnv.TZ": "UTC",
-        "spark.executor.extraJavaOptions": "-Duser.timezone=UTC",
-        "spark.hadoop.fs.s3.impl": _S3A,
-        "spark.hadoop.fs.s3a.aws.credentials.provider": _AWS_CHAIN,
-        # Hadoop's own patience with a store that does not answer is five minutes a file.
-        "spark.hadoop.fs.s3a.attempts.maximum": "3",
-        "spark.hadoop.fs.s3a.retry.limit": "4",
-        "spark.hadoop.fs.s3a.retry.interval": "250ms",
-    }
+def session_settings(delta: bool = True) -> dict[str, str]:
+    """What every session needs, wherever it runs; with `delta` what reads and writes Delta on S3."""
+    return _PLAIN | (_DELTA if delta else _SPREADING)
 
 
-def jvm_settings(java: Java, env: Mapping[str, str]) -> dict[str, str]:
+_PLAIN = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # Notes the caller's line with every column made, by two calls to the JVM each.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
+    "spark.executorEnv.TZ": "UTC",
+    "spark.executor.extraJavaOptions": "-Duser.timezone=UTC",
+}
+_SPREADING = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+"""Few fat rows pass through the JVM: compiling a plan costs more than it saves."""
+_DELTA = {
+    "spark.sql.extensions": _DELTA_EXTENSION,
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    "spark.databricks.delta.snapshotPartitions": "4",
+    "spark.hadoop.fs.s3.impl": _S3A,
+    "spark.hadoop.fs.s3a.aws.credentials.provider": _AWS_CHAIN,
+    # Hadoop's own patience with a store that does not answer is five minutes a file.
+    "spark.hadoop.fs.s3a.attempts.maximum": "3",
+    "spark.hadoop.fs.s3a.retry.limit": "4",
+    "spark.hadoop.fs.s3a.retry.interval": "250ms",
+}
+
+
+def jvm_settings(java: Java, env: Mapping[str, str], *, delta: bool = True) -> dict[str, str]:
     """What Spark must be told before its JVM starts: jars, time zone, trusted certificates, quiet logs."""
     log = log_configuration(env).as_uri()
     options = ["-Duser.timezone=UTC", f"-Dlog4j2.configurationFile={log}", *trust_options(env)]
-    return {
-        "spark.jars": ",".join(jar.as_uri() for jar in ready_jars(java.executable, env)),
-        _JAVA_OPTIONS: " ".join(_quoted(option) for option in options),
+    jars = [jar.as_uri() for jar in ready_jars(java.executable, env)] if delta else []
+    return ({"spark.jars": ",".join(jars)} if jars else {}) | {
+        _JAVA_OPTIONS: " ".join(_quoted(option) for option in options)
     }
 
 
@@ -160,8 +170,8 @@ def use_utc() -> None:
     time.tzset()
 
 
-def _launch_settings(small: bool, brief: bool) -> dict[str, str]:
-    settings = jvm_settings(find_java(os.environ), os.environ) | {
+def _launch_settings(small: bool, brief: bool, delta: bool) -> dict[str, str]:
+    settings = jvm_settings(find_java(os.environ), os.environ, delta=delta) | {
         "spark.master": "local[*]",
         "spark.driver.memory": "2g" if small else f"{_half_of_memory()}m",
         "spark.ui.enabled": "false",
@@ -172,10 +182,15 @@ def _launch_settings(small: bool, brief: bool) -> dict[str, str]:
     }
     if small:
         settings[_JAVA_OPTIONS] += f" -XX:+UseSerialGC -Xmn900m {_COMPILE_LATE}"
+    if not delta:
+        settings["spark.driver.memory"] = f"{min(_half_of_memory(), _MEMORY_TO_SPREAD)}m"
     if brief:
         settings[_JAVA_OPTIONS] += " -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
     return settings
 
+
+_MEMORY_TO_SPREAD = 4096
+"""MiB of heap where Spark only carries chunks, which it spills; the work is done in Python workers beside it."""
 
 _COMPILE_LATE = " ".join(
     f"-XX:Tier4{threshold}"
@@ -204,7 +219,7 @@ def _launch_environment(master: str) -> dict[str, str]:
     return launch_environment(find_java(os.environ)) | here
 
 
-def _start(app_name: str, wanted: dict[str, str]) -> SparkSession:
+def _start(app_name: str, wanted: dict[str, str], delta: bool) -> SparkSession:
     try:
         if under_submit():
             wanted = wanted | _appended("spark.executor.extraJavaOptions", wanted)
@@ -214,7 +229,8 @@ def _start(app_name: str, wanted: dict[str, str]) -> SparkSession:
         raise CannotAudit(
             "Spark", f"did not start ({told})", "`lakeaudit doctor` checks Java and jars"
         ) from error
-    _check_jars(spark)
+    if delta:
+        _check_jars(spark)
     _include_wheels(spark)
     _set_utc(spark)
     _remember_classes(spark)
