@@ -45,8 +45,8 @@ _ARROW = pa.schema(
     [("share", pa.int32()), ("kind", pa.string()), ("rows", pa.int64()), ("payload", pa.binary())]
 )
 _LZ4 = pa.ipc.IpcWriteOptions(compression="lz4")
-BYTES_A_SHARE = 24 << 20
-"""Bytes of evidence, as stored, whose rows make one share: some hundred thousand rows."""
+BYTES_A_SHARE = 64 << 20
+"""Bytes of evidence, as stored, whose rows make one share: about a million rows, which fit a worker of 1 GiB."""
 ROWS_HELD = 400_000
 """Rows that a task gathers before it hands them on, so that chunks are not tiny."""
 SMALL = 256 << 10
