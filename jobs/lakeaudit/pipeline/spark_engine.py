@@ -246,18 +246,28 @@ def _gathered(chunks: Iterable[Chunk], shares: int) -> Iterator[pa.RecordBatch]:
 
 
 def _encoded(held: dict[tuple[int, str], list[pa.RecordBatch]], shares: int) -> Iterator[pa.RecordBatch]:
+    """All that is held as one batch: each one costs the JVM a message of its own."""
+    targets, kinds, rows, payloads = [], [], [], []
     for number, ((share, kind), batches) in enumerate(held.items()):
-        sink = io.BytesIO()
-        with pa.ipc.new_stream(sink, batches[0].schema, options=_LZ4) as writer:
-            for batch in batches:
-                writer.write_batch(batch)
-        target = share if share >= 0 else number % max(shares, 1)  # an answer may pass through any task
-        rows = sum(batch.num_rows for batch in batches)
-        columns = [[target], [kind], [rows], [sink.getvalue()]]
-        yield pa.RecordBatch.from_arrays(
-            [pa.array(column, field.type) for column, field in zip(columns, _ARROW, strict=True)],
-            schema=_ARROW,
-        )
+        targets.append(
+            share if share >= 0 else number % max(shares, 1)
+        )  # an answer may pass through any task
+        kinds.append(kind)
+        rows.append(sum(batch.num_rows for batch in batches))
+        payloads.append(_payload(batches))
+    columns = (targets, kinds, rows, payloads)
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, _ARROW, strict=True)]
+    if targets:
+        yield pa.RecordBatch.from_arrays(arrays, schema=_ARROW)
+
+
+def _payload(batches: Sequence[pa.RecordBatch]) -> bytes:
+    """Batches of one kind as one stream, whose message is one batch: small ones cost more than their rows."""
+    whole = pa.Table.from_batches(batches).combine_chunks()
+    sink = io.BytesIO()
+    with pa.ipc.new_stream(sink, whole.schema, options=_LZ4) as writer:
+        writer.write_table(whole)
+    return sink.getvalue()
 
 
 def _chunks(batch: pa.RecordBatch) -> Iterator[Chunk]:
