@@ -140,9 +140,7 @@ def audit(
         ),
     ] = None,
     as_of: Annotated[str | None, typer.Option(metavar="TIME", help="Judge as of this time (UTC).")] = None,
-    spark: Annotated[
-        bool, typer.Option("--spark", help="Use Spark even for a small --live audit.")
-    ] = False,
+    spark: Annotated[bool, typer.Option("--spark", help="Use Spark even for a small --live audit.")] = False,
     run_id: RunId = None,
     fail_on: Annotated[FailOn, typer.Option(help="Exit 1 from this severity on.")] = "critical",
     format: Annotated[Literal["text", "json"], typer.Option()] = "text",  # noqa: A002

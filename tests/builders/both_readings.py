@@ -27,10 +27,10 @@ from lakeaudit.pipeline.engine import (
     read_kept,
     read_part,
     run_stage,
-    task_connection,
 )
 from lakeaudit.pipeline.narrow_reading import LetGo
 from lakeaudit.runtime import duck
+from lakeaudit.runtime.duck import task_connection
 from tests.builders.screen_lake import ScreenLake
 
 

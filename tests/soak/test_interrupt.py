@@ -19,7 +19,7 @@ PROGRAM = """
 import sys, pathlib
 import lakeaudit.pipeline.audit
 from lakeaudit.cli import main
-from lakeaudit.pipeline.engine import task_connection
+from lakeaudit.runtime.duck import task_connection
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.threads import beside
 def on_spark():

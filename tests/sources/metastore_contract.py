@@ -14,8 +14,9 @@ import pytest
 
 from lakeaudit.evidence.protocol import Entries, Part
 from lakeaudit.keys import NOT_HADOOP
-from lakeaudit.pipeline.engine import KeptHere, task_connection
+from lakeaudit.pipeline.engine import KeptHere
 from lakeaudit.runtime import duck
+from lakeaudit.runtime.duck import task_connection
 from lakeaudit.schemas import ENTRY, NOTE
 
 AT = datetime(2026, 11, 21, 12, tzinfo=UTC)

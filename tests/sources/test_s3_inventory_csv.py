@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from lakeaudit.evidence.storage.inventory import csv_file
 from lakeaudit.evidence.storage.inventory.csv_file import CsvFile
 from lakeaudit.evidence.storage.inventory.rows import VersionMapper
-from lakeaudit.pipeline.engine import task_connection
 from lakeaudit.runtime import duck
-from lakeaudit.runtime.duck import Connection
+from lakeaudit.runtime.duck import Connection, task_connection
 
 FIELDS = ("bucket", "key", "is_latest", "size", "last_modified_date", "__unknown_5")
 SOUND = b'"lake","%s","true","5","2024-05-06T12:00:00.000Z",""'

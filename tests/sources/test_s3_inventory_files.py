@@ -15,9 +15,9 @@ import pytest
 
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.protocol import Stored
-from lakeaudit.pipeline.engine import task_connection
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.duck import task_connection
 from lakeaudit.schemas import NOTE, VERSION
 from tests.builders.inventory import SCAN, WRITERS, Version, csv_line, into, lay
 from tests.conftest import Aws

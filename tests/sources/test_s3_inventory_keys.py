@@ -11,8 +11,8 @@ from hypothesis import settings as limits
 from hypothesis import strategies as st
 
 from lakeaudit.evidence.storage.inventory.columns import decoded_key_sql
-from lakeaudit.pipeline.engine import task_connection
 from lakeaudit.runtime import duck
+from lakeaudit.runtime.duck import task_connection
 from tests.builders.inventory import WRITERS, Version, into, lay
 from tests.sources.storage_contract import stored_rows
 from tests.sources.test_s3_inventory import read

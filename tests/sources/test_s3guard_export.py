@@ -19,9 +19,10 @@ from lakeaudit.evidence.metastore.s3guard import dynamodb_export, export_files, 
 from lakeaudit.evidence.metastore.s3guard.export_files import same_md5
 from lakeaudit.evidence.protocol import Entries
 from lakeaudit.keys import Location
-from lakeaudit.pipeline.engine import read_part, task_connection
+from lakeaudit.pipeline.engine import read_part
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.duck import task_connection
 from tests.builders import s3guard as built
 from tests.conftest import Aws
 from tests.sources.metastore_contract import AT, OLD, notes_of, rows_of

@@ -25,9 +25,8 @@ from lakeaudit.evidence.metastore.s3guard.items import (
 )
 from lakeaudit.evidence.metastore.s3guard.layout import Tally
 from lakeaudit.keys import Location
-from lakeaudit.pipeline.engine import task_connection
 from lakeaudit.runtime import duck
-from lakeaudit.runtime.duck import Connection
+from lakeaudit.runtime.duck import Connection, task_connection
 from lakeaudit.schemas import ENTRY
 from tests.builders import s3guard as built
 from tests.builders.s3guard import Item

@@ -161,7 +161,7 @@ def test_two_findings_about_a_table_are_never_one_discrepancy(con: Connection) -
     about_files = folded(con, single(con, wrong("archived", 120)), tallies(120), STAMP)
     rows = [*apart(con, [swept, *others], about_files)]
     assert rows == [swept | {"subject": "orders#dropped_history"}, *others]
-    every = findings.union(con, [about_files, findings.from_plain(con, rows, STAMP)])
+    every = duck.union(con, [about_files, findings.from_plain(con, rows, STAMP)])
     ids = [row["discrepancy_id"] for row in duck.rows_of(every)]
     assert len(set(ids)) == len(ids)
     assert [*apart(con, [swept], single(con, wrong("archived", 3)))] == [swept]
@@ -273,7 +273,7 @@ def test_files_that_are_no_members_stay(con: Connection) -> None:
     night = Night(con, confirmation="live")
     lost = findings.from_plain(con, wrong("dropped", 1, first=900, confirmation="live"), STAMP)
     (other,) = duck.rows_of(lost)
-    night.after = findings.union(con, [night.after, lost])
+    night.after = duck.union(con, [night.after, lost])
     rows = night.settles([held(other), held(night.files[0])])
     assert other["discrepancy_id"] not in rows
     assert rows[night.files[0]["discrepancy_id"]]["state"] == "resolved"

@@ -377,8 +377,7 @@ def test_every_storage_and_metastore_source_takes_a_margin(
     tmp_path: Path, block: str, entry: str, text: str, margin: timedelta | None
 ) -> None:
     lake = load(tmp_path, of(f"{block}: [{entry % (f', margin: {text}' if text else '')}]"))
-    (source,) = (*lake.inventories, *lake.metastores)
-    assert source.margin == margin
+    assert [source.margin for source in (*lake.inventories, *lake.metastores)] == [margin]
 
 
 @pytest.mark.parametrize(("block", "entry"), SOURCES)

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from lakeaudit.compare.coverage import Tallies
-from lakeaudit.compare.findings import Stamp, from_plain, union
+from lakeaudit.compare.findings import Stamp, from_plain
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
 
@@ -35,7 +35,7 @@ def folded(con: Connection, findings: Rows, tallies: Tallies, stamp: Stamp) -> R
     if not changes:
         return held
     kept = duck.query(con, f"SELECT * FROM input WHERE NOT coalesce({_members(changes)}, false)", input=held)
-    return union(con, [kept, from_plain(con, [_row(change) for change in changes], stamp)])
+    return duck.union(con, [kept, from_plain(con, [_row(change) for change in changes], stamp)])
 
 
 def members(con: Connection, single: Rows, about_files: Rows) -> Relation | None:

@@ -92,7 +92,7 @@ def tree_findings(con: Connection, rows: Rows, stamp: Stamp) -> Relation:
         "explanation": "'this folder ' || fault || ' and live entries lie below it'",
     }
     parents = finished(con, duck.query(con, at_fault, input=rows), of_parents, stamp)
-    return union(con, [entries, parents])
+    return duck.union(con, [entries, parents])
 
 
 def leftover_row(con: Connection, rows: Rows) -> Relation:
@@ -174,16 +174,6 @@ def finished(con: Connection, rows: Rows, given: Mapping[str, str], stamp: Stamp
     bare = duck.conform(con, rows, FINDING_ROWS, columns)
     stamped = f"SELECT * EXCLUDE (run_id, lake, discrepancy_id), {_stamped(stamp)} FROM input"
     return duck.conform(con, duck.query(con, stamped, input=bare), FINDING_ROWS)
-
-
-def union(con: Connection, frames: Sequence[Relation]) -> Relation:
-    """Rows of the same columns, one below the other."""
-    together = frames[0]
-    for frame in frames[1:]:
-        together = duck.query(
-            con, "SELECT * FROM one UNION ALL BY NAME SELECT * FROM other", one=together, other=frame
-        )
-    return together
 
 
 def uri(bucket: str, key: str) -> str:

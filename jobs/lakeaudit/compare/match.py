@@ -5,7 +5,7 @@ side comes to at most one row per key; presence is a marker column, never a null
 are matched over all tables of the lake, whichever are in scope.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -76,11 +76,11 @@ _CLAIM = (
 
 def _claimed(con: Connection, rows: Kinds, sources: SourceFacts) -> Relation:
     """One row per (table, bucket, key) that a manifest claims, with the references of all tables beside it."""
-    folded = [fold(con, rows) for fold in sources.folds]
+    folded = [duck.conform(con, fold(con, rows), CLAIM) for fold in sources.folds]
     every = duck.query(
         con,
         "SELECT every.*, stateful, shares FROM every JOIN tables ON table_name = name",
-        every=_union(con, folded, CLAIM), tables=sources.tables,
+        every=duck.union(con, [CLAIM.empty_table(), *folded]), tables=sources.tables,
     )  # fmt: skip
     # what says once what was written is checked against what says what the table is
     side_by_side = _beside(con, every) if sources.events_beside else _alone(con, every)
@@ -251,16 +251,3 @@ def category_by_name(relative: str) -> str:
         f"WHEN regexp_matches({relative}, {duck.pattern(regex)}) THEN '{name}'" for name, regex in patterns
     ]
     return f"CASE {' '.join(cases)} ELSE 'data' END"
-
-
-def _union(con: Connection, relations: Sequence[Rows], schema: pa.Schema) -> Relation:
-    """All rows of these relations in the columns of `schema`."""
-    frames = [duck.conform(con, rows, schema) for rows in relations] or [
-        duck.relation(con, schema.empty_table())
-    ]
-    together = frames[0]
-    for frame in frames[1:]:
-        together = duck.query(
-            con, "SELECT * FROM one UNION ALL SELECT * FROM other", one=together, other=frame
-        )
-    return together

@@ -176,7 +176,12 @@ def judge(spark: SparkSession, lake: Lake, made: list[Fault], draw: Draw, progre
     clients = clients_of(lake)
     with closing(SparkEngine(spark)) as engine:
         outcome = audit(
-            lake, Options(), engine=engine, clients=clients, clock=lambda: datetime.now(UTC), progress=progress
+            lake,
+            Options(),
+            engine=engine,
+            clients=clients,
+            clock=lambda: datetime.now(UTC),
+            progress=progress,
         )
     results = Results(lake.results, clients, lake.name)
     with progress.stage("compare") as log:

@@ -1,8 +1,6 @@
-"""Small files of evidence (manifests, logs, checksums), read alike from S3 and from a local folder.
+"""Files of evidence (manifests, logs, checksums, data files), read alike from S3 and from a local folder."""
 
-For the driver's few files only: data files go from storage to Spark partitions.
-"""
-
+import io
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -10,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any, cast
 
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -18,6 +16,9 @@ from lakeaudit.errors import SourceError
 from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients, explain, is_missing
 from lakeaudit.runtime.scratch import scratch_root
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 _CHUNK = 1 << 20
 
@@ -133,6 +134,50 @@ def copied(clients: Clients, place: Location, target: Path | None = None) -> Ite
         copy.flush()
         copy.seek(0)
         yield copy
+
+
+def opened(clients: Clients, place: Location) -> IO[bytes]:
+    """The content as a stream, to be closed by the caller. What the store or the system raises is raised as it is."""
+    if place.is_local:
+        return Path(place.spark_path).open("rb")
+    body: Any = clients.s3(place.bucket).get_object(Bucket=place.bucket, Key=place.key)["Body"]
+    return cast("IO[bytes]", body)
+
+
+class Ranged(io.RawIOBase):
+    """An object of S3 as a file that can be read from any position, a request a read: for the few that footers need."""
+
+    def __init__(self, clients: Clients, place: Location, size: int) -> None:
+        super().__init__()
+        self._s3 = clients.s3(place.bucket)
+        self._place = place
+        self._size = size
+        self._at = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        self._at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
+        return self._at
+
+    def readinto(self, buffer: "WriteableBuffer") -> int:
+        view = memoryview(buffer).cast("B")
+        end = min(self._at + len(view), self._size)
+        if end <= self._at:
+            return 0
+        asked = f"bytes={self._at}-{end - 1}"
+        answer = self._s3.get_object(Bucket=self._place.bucket, Key=self._place.key, Range=asked)
+        content = answer["Body"].read()
+        view[: len(content)] = content
+        self._at += len(content)
+        return len(content)
 
 
 def stat(clients: Clients, place: Location) -> File | None:

@@ -12,11 +12,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol, TypeVar
 
-from pyarrow import RecordBatch
+from pyarrow import RecordBatch, Table
 
 from lakeaudit.keys import Location
+from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.duck import Connection, Relation, Rows
+from lakeaudit.schemas import NOTE
 
 Clock = Callable[[], datetime]
 """What a reader asks for the begin and the end of a live reading."""
@@ -226,6 +228,13 @@ class Changes:
 
     rows: Rows
     unsure: Mapping[str, str] = field(default_factory=dict)
+
+
+def note_row(
+    source: str, subject: str, reason: str | None = None, *, count: int = 0, data: str | None = None
+) -> Table:
+    """One row of schemas.NOTE."""
+    return duck.small(NOTE, [(source, subject, reason, count, data)])
 
 
 def in_places(places: Sequence[Location], bucket: str, key: str) -> bool:

@@ -18,7 +18,7 @@ from lakeaudit.ledger.ledger_tables import LedgerTables
 from lakeaudit.ledger.load_open import abandoned_runs, load_open
 from lakeaudit.ledger.update_ledger import Seen, update_ledger
 from lakeaudit.pipeline.audit_context import AuditContext
-from lakeaudit.pipeline.engine import AuditEngine, task_connection
+from lakeaudit.pipeline.engine import AuditEngine
 from lakeaudit.pipeline.judge import Judgement, judge
 from lakeaudit.pipeline.partitions import Partitions, partitions_of
 from lakeaudit.pipeline.read_sources import read_sources
@@ -27,6 +27,7 @@ from lakeaudit.results.read import Results
 from lakeaudit.results.upkeep import upkeep
 from lakeaudit.results.write import ResultsWriter, open_results
 from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.duck import task_connection
 from lakeaudit.runtime.progress import Progress
 
 

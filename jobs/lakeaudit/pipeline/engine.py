@@ -5,11 +5,9 @@ all rows of its share of the keys. Rows travel as chunks: batches of one kind in
 cluster is `spark_engine`; both run the same functions.
 """
 
-import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol, TypeVar, cast
@@ -18,10 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeaudit.compare.screen import BUCKET
-from lakeaudit.evidence.protocol import Batches, Kept, Part
+from lakeaudit.evidence.protocol import Batches, Engine, Kept, Part
 from lakeaudit.runtime import duck
-from lakeaudit.runtime.duck import Connection, Rows
-from lakeaudit.runtime.scratch import scratch_root
+from lakeaudit.runtime.duck import Connection, Rows, task_connection
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -115,12 +112,12 @@ def read_part(con: Connection, part: Part, shares: int, reading: Reading = WHOLE
     router = con.cursor()  # while a connection streams rows it takes no other query
     batches = part.read(con)
     for kind, rows in batches:
-        if reading.project:
-            yield from _projected(batches, con, router, kind, rows, shares, reading.project)
-            continue
-        for of_kind, batch in _drained(batches, con, kind, rows):
-            sound = counted.sound(part.source, batch) if "reject" in batch.schema.names else batch
-            yield from selected(router, of_kind, sound, shares, reading)
+        for of_kind, batch in _drained(batches, con, reading.project or _as_they_are, kind, rows):
+            if reading.project:
+                yield from routed(router, of_kind, batch, shares)
+            else:
+                sound = counted.sound(part.source, batch) if "reject" in batch.schema.names else batch
+                yield from selected(router, of_kind, sound, shares, reading)
     if counted.rows:
         yield from _answers("counted", counted.table())
 
@@ -148,13 +145,6 @@ def read_kept(con: Connection, chunk: Chunk, shares: int, reading: Reading = WHO
                 yield from routed(con, kind, batch, shares)
     else:
         yield from selected(con, chunk.kind, chunk.batch, shares, reading)
-
-
-def _projected(
-    part: Batches, con: Connection, router: Connection, kind: str, rows: Rows, shares: int, project: Project
-) -> Iterator[Chunk]:
-    for of_kind, batch in _drained_by(part, con, project, kind, rows):
-        yield from routed(router, of_kind, batch, shares)
 
 
 def run_stage(con: Connection, stage: Stage, tables: Mapping[str, pa.Table], shares: int) -> Iterator[Chunk]:
@@ -195,24 +185,23 @@ def _answers(kind: str, rows: pa.Table) -> Iterator[Chunk]:
     yield from (Chunk(-1, kind, batch) for batch in rows.to_batches() if batch.num_rows)
 
 
-def _drained(part: Batches, con: Connection, kind: str, rows: Rows) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """The batches of rows that a part yielded; where their file proves to be broken, the part says what that means."""
-    try:
-        yield from ((kind, batch) for batch in _batches(rows))
-    except duck.DuckError as error:
-        yield from _drained(part, con, *cast("Generator[tuple[str, Rows], None, None]", part).throw(error))
+def _as_they_are(_: Connection, kind: str, rows: Rows) -> Iterator[tuple[str, Rows]]:
+    yield kind, rows
 
 
-def _drained_by(
+def _drained(
     part: Batches, con: Connection, project: Project, kind: str, rows: Rows
 ) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """The same for what a projection makes of them, which may read them at once."""
+    """The batches of what is made of rows that a part yielded.
+
+    Where their file proves to be broken, the part says what that means.
+    """
     try:
         for of_kind, projected in project(con, kind, rows):
             yield from ((of_kind, batch) for batch in _batches(projected))
     except duck.DuckError as error:
         more = cast("Generator[tuple[str, Rows], None, None]", part).throw(error)
-        yield from _drained_by(part, con, project, *more)
+        yield from _drained(part, con, project, *more)
 
 
 def _batches(rows: Rows) -> Iterator[pa.RecordBatch]:
@@ -224,17 +213,6 @@ def _batches(rows: Rows) -> Iterator[pa.RecordBatch]:
         yield from rows
     else:
         yield from rows.to_arrow_reader(duck.BATCH_ROWS)
-
-
-@contextmanager
-def task_connection(memory: str = "1GiB", threads: int = 1) -> Iterator[Connection]:
-    """A connection with a scratch folder of its own, which goes with it."""
-    with tempfile.TemporaryDirectory(prefix="lakeaudit-", dir=scratch_root()) as scratch:
-        con = duck.connect(memory=memory, scratch=scratch, threads=threads)
-        try:
-            yield con
-        finally:
-            con.close()
 
 
 Answers = Iterator[tuple[str, pa.RecordBatch]]
@@ -253,13 +231,9 @@ class KeptHere:
         yield from (chunk.batch for chunk in self.chunks if chunk.kind == kind)
 
 
-class AuditEngine(Protocol):
-    """What runs an audit: readers see of it what `evidence.protocol.Engine` names."""
+class AuditEngine(Engine, Protocol):
+    """What runs an audit, beside what readers may ask of it."""
 
-    @property
-    def parallelism(self) -> int: ...
-    def map(self, function: Callable[[T], R], items: Sequence[T], weight: int = 0) -> list[R]: ...
-    def keep(self, parts: Sequence[Part]) -> Kept: ...
     def run(self, rows: Sequence[Part | Kept], stages: Sequence[Stage], reading: Reading = WHOLE) -> Answers:
         """Read the parts, bring their rows together, and give the answers of parts and stages, by kind of row."""
         ...

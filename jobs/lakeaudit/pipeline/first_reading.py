@@ -76,10 +76,10 @@ def first_reading(audit: AuditContext, engine: AuditEngine) -> FirstReading:
     return FirstReading(
         tallies=coverage.together(settled, siblings, of_entries, of_uploads, gone.tallies()),
         suspects=answered(con, answers, "suspects"),
-        leftovers=duck.hold(con, findings.union(con, left)),
+        leftovers=duck.hold(con, duck.union(con, left)),
         copies=answered(con, answers, "copies"),
         entries=entries,
-        claimed=duck.hold(con, findings.union(con, claimed)),
+        claimed=duck.hold(con, duck.union(con, claimed)),
         vacuums=assumed_vacuums(con, answered(con, answers, "removals")),
         counts=counts,
         holes=holes,
@@ -114,7 +114,7 @@ def _siblings(
     if lost.num_rows:
         more = gathered(con, lost_siblings(audit, engine, rows, gone, lost))
         kinds = [kind for kind in ("tree_tallies", "tree_suspects") if kind in more]
-        answers = {**answers, **{k: findings.union(con, [answered(con, answers, k), more[k]]) for k in kinds}}
+        answers = {**answers, **{k: duck.union(con, [answered(con, answers, k), more[k]]) for k in kinds}}
     return tallied(duck.query(con, sums, input=judged)), answers
 
 

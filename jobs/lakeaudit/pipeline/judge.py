@@ -95,7 +95,7 @@ def _leftovers(audit: AuditContext, leftovers: Relation, answers: pa.Table) -> t
 def _single(audit: AuditContext, remaining: Rows, first: FirstReading) -> Relation:
     """FINDINGS about single files."""
     found = duck.query(audit.con, "SELECT * FROM input WHERE outcome = 'finding'", input=remaining)
-    return findings.file_findings(audit.con, findings.union(audit.con, [found, first.copies]), audit.stamp)
+    return findings.file_findings(audit.con, duck.union(audit.con, [found, first.copies]), audit.stamp)
 
 
 def _findings(audit: AuditContext, about_files: Relation, first: FirstReading, files: Relation) -> Relation:
@@ -110,7 +110,7 @@ def _findings(audit: AuditContext, about_files: Relation, first: FirstReading, f
         findings.leftover_findings(con, files, stamp),
         findings.from_plain(con, [*apart(con, gaps, about_files)], stamp),
     ]
-    return findings.union(con, frames)
+    return duck.union(con, frames)
 
 
 def _means(audit: AuditContext, first: FirstReading, trials: Sequence[Trial]) -> Means:

@@ -34,8 +34,8 @@ from lakeaudit.pipeline.engine import (
     read_kept,
     read_part,
     run_stage,
-    task_connection,
 )
+from lakeaudit.runtime.duck import task_connection
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -3,14 +3,18 @@
 A connection belongs to one task or to the driver's tail of an audit. Its memory is bounded and it spills.
 """
 
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import date, datetime, timedelta
+from functools import reduce
 from itertools import count
 from typing import Any, TypeAlias
 
 import duckdb
 import pyarrow as pa
+
+from lakeaudit.runtime.scratch import scratch_root
 
 Connection: TypeAlias = duckdb.DuckDBPyConnection
 Relation: TypeAlias = duckdb.DuckDBPyRelation
@@ -28,6 +32,17 @@ def connect(*, memory: str = "1GiB", scratch: str | None = None, threads: int = 
     con = duckdb.connect(":memory:", config=config)
     con.execute("SET enable_progress_bar = false")  # it would be printed among the output of a command
     return con
+
+
+@contextmanager
+def task_connection(memory: str = "1GiB", threads: int = 1) -> Iterator[Connection]:
+    """A connection with a scratch folder of its own, which goes with it."""
+    with tempfile.TemporaryDirectory(prefix="lakeaudit-", dir=scratch_root()) as scratch:
+        con = connect(memory=memory, scratch=scratch, threads=threads)
+        try:
+            yield con
+        finally:
+            con.close()
 
 
 @contextmanager
@@ -59,6 +74,13 @@ def query(con: Connection, sql: str, **tables: Rows) -> Relation:
     scope = {"con": con, **views}
     found: Relation = eval("con.sql(__sql)", scope, {"__sql": sql, **views})  # noqa: S307 - no text of others
     return found
+
+
+def union(con: Connection, frames: Sequence[Rows]) -> Relation:
+    """The rows of all frames, columns by their names; there is at least one frame."""
+    first, *others = (relation(con, frame) for frame in frames)
+    together = "SELECT * FROM one UNION ALL BY NAME SELECT * FROM other"
+    return reduce(lambda one, other: query(con, together, one=one, other=other), others, first)
 
 
 def table(rows: Relation) -> pa.Table:

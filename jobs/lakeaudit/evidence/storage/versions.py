@@ -1,4 +1,3 @@
-
 """Folds the versions of a key to the one row that a storage source gives for it.
 
 Most keys have exactly one version: their rows are projected. Only keys with several versions are aggregated, and each

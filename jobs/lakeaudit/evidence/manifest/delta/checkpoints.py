@@ -4,7 +4,6 @@ Only footers and the few rows of protocol, metaData and sidecars are read, in ta
 File Information" of the Delta protocol.
 """
 
-import io
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +19,7 @@ import pyarrow.parquet as pq
 from botocore.exceptions import BotoCoreError, ClientError
 
 from lakeaudit.errors import SourceError
-from lakeaudit.evidence.files import File, list_files, read_bytes
+from lakeaudit.evidence.files import File, Ranged, list_files, read_bytes
 from lakeaudit.evidence.manifest.delta.log import Checkpoint, Log
 from lakeaudit.evidence.manifest.delta.notes import TORN
 from lakeaudit.evidence.protocol import Context
@@ -121,40 +120,6 @@ def _opened(clients: Clients, file: File) -> Iterator[Any]:
         yield None if content is None else pa.BufferReader(content)
     else:
         yield pa.PythonFile(Ranged(clients, file.place, file.size), mode="r")
-
-
-class Ranged(io.RawIOBase):
-    """An object of S3 as a file that can be read from any position: a request a read."""
-
-    def __init__(self, clients: Clients, place: Location, size: int) -> None:
-        super().__init__()
-        self._s3 = clients.s3(place.bucket)
-        self._place = place
-        self._size = size
-        self._at = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._at
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        self._at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
-        return self._at
-
-    def read(self, size: int | None = -1) -> bytes:
-        end = self._size if size is None or size < 0 else min(self._size, self._at + size)
-        if end <= self._at:
-            return b""
-        asked = f"bytes={self._at}-{end - 1}"
-        answer = self._s3.get_object(Bucket=self._place.bucket, Key=self._place.key, Range=asked)
-        content = answer["Body"].read()
-        self._at += len(content)
-        return content
 
 
 def _look(file: pq.ParquetFile) -> Look:

@@ -10,13 +10,13 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import count
-from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from botocore.exceptions import BotoCoreError, ClientError
 
+from lakeaudit.evidence.files import opened
 from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients, explain, is_missing
 
@@ -98,7 +98,7 @@ def _bodies(files: Sequence[LineFile], clients: Clients) -> Iterator[_Body]:
 
 def _blocks(file: LineFile, clients: Clients) -> Iterator[_Body]:
     try:
-        with closing(_opened(file.place, clients)) as stream:
+        with closing(opened(clients, file.place)) as stream:
             yield from _whole_lines(file.number, stream)
     except FileNotFoundError:
         yield _Body(file.number, b"", False, VANISHED)
@@ -107,13 +107,6 @@ def _blocks(file: LineFile, clients: Clients) -> Iterator[_Body]:
     except (ClientError, BotoCoreError) as error:
         gone = isinstance(error, ClientError) and is_missing(error)
         yield _Body(file.number, b"", False, VANISHED if gone else UNREAD + explain(error).what)
-
-
-def _opened(place: Location, clients: Clients) -> IO[bytes]:
-    if place.is_local:
-        return Path(f"/{place.key}").open("rb")
-    body: Any = clients.s3(place.bucket).get_object(Bucket=place.bucket, Key=place.key)["Body"]
-    return cast("IO[bytes]", body)
 
 
 def _whole_lines(number: int, stream: IO[bytes]) -> Iterator[_Body]:

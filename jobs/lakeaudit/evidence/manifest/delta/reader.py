@@ -40,6 +40,7 @@ from lakeaudit.evidence.protocol import (
     utc_now,
 )
 from lakeaudit.runtime import duck
+from lakeaudit.runtime.duck import task_connection
 
 _NO_ACTION = (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError)
 """What JSON raises that is no action, or holds values of other types than it must."""
@@ -79,11 +80,8 @@ def changes(claims: Claims, tables: Sequence[Table], ctx: Context, clock: Clock 
     sure = [reading for reading in readings if reading.listed.name not in unsure]
     metas = {name: Meta(state.retention or timedelta(0)) for name, state in claims.states.items()}
     known = duck.small(replay.TABLE, [_table_row(r, metas[r.listed.name]) for r in sure])
-    con = duck.connect()
-    try:
+    with task_connection() as con:
         return Changes(replay.newest(con, steps, known), unsure)
-    finally:
-        con.close()
 
 
 def _why_unsure(reading: Reading, judged: int) -> str | None:

@@ -39,6 +39,9 @@ TABLE = pa.schema(
 _FILE = "table_name, bucket, key"
 _VALUES = ("size", "records", "partition_path")
 _ID = f"hash({_FILE})"
+_TIME = """coalesce(
+    CASE WHEN s.version >= t.in_commit_times_from AND NOT s.checkpoint THEN s.in_commit_time END, s.time)"""
+"""The time of a step `s` of a table `t`: what its commit carries, where that is believed."""
 _CATEGORY = """CASE WHEN bool_or(category = 'data') THEN 'data' WHEN bool_or(category = 'deletes') THEN 'deletes'
         ELSE 'changes' END AS category"""
 _REPEATED = f"""SELECT {_ID} AS id,
@@ -61,9 +64,7 @@ def traces(tables: pa.Table, con: Connection, steps: Rows) -> Relation:
 
     If a plain step is the only one of its file, `claims` makes a live claim of it, listed once, under the table's root.
     """
-    timed = "s.version >= t.in_commit_times_from AND NOT s.checkpoint"
-    sql = f"""SELECT s.table_name, s.bucket, s.key, s.size,
-            coalesce(CASE WHEN {timed} THEN s.in_commit_time END, s.time) AS claimed_at,
+    sql = f"""SELECT s.table_name, s.bucket, s.key, s.size, {_TIME} AS claimed_at,
             {" AND ".join(PLAIN)} AS plain
         FROM steps s JOIN tables t ON s.table_name = t.table_name AND s.reading = t.reading"""
     known = tables.select(["table_name", "reading", "in_commit_times_from", "root_bucket", "root_prefix"])
@@ -87,9 +88,7 @@ def files_of(con: Connection, steps: Relation, tables: pa.Table, *, shortcut: bo
     if False in ways:
         others = _of(con, steps, repeated, "SEMI JOIN repeated r ON {id} = r.id AND NOT r.twice")
         parts.append(_replayed(con, others, tables))
-    return reduce(
-        lambda one, more: duck.query(con, "FROM one UNION ALL BY NAME FROM more", one=one, more=more), parts
-    )
+    return duck.union(con, parts)
 
 
 def _of(con: Connection, steps: Relation, repeated: pa.Table, join: str) -> Relation:
@@ -111,11 +110,9 @@ def newest(con: Connection, steps: pa.Table, tables: pa.Table) -> pa.Table:
 
 def _placed(con: Connection, steps: Relation, tables: pa.Table) -> Relation:
     """Steps with what their table's metadata says of them: time, removal and partition path."""
-    timed = "s.version >= t.in_commit_times_from AND NOT s.checkpoint"
-    time = f"coalesce(CASE WHEN {timed} THEN s.in_commit_time END, s.time)"
     sql = f"""SELECT s.table_name, s.bucket, s.key, s.version, s.checkpoint, s.added, s.pair, s.size, s.records,
-            s.category, t.hole, {time} AS time,
-            CASE WHEN NOT s.added THEN coalesce(s.removed_at, {time}) END AS removed_at,
+            s.category, t.hole, {_TIME} AS time,
+            CASE WHEN NOT s.added THEN coalesce(s.removed_at, {_TIME}) END AS removed_at,
             CASE WHEN s.category = 'deletes' OR s.partition = '{{}}' THEN '' ELSE p.path END AS partition_path
         FROM steps s JOIN tables t ON s.table_name = t.table_name AND s.reading = t.reading
         LEFT JOIN paths p ON s.table_name = p.table_name AND s.partition = p.partition"""
@@ -137,9 +134,8 @@ def _partition_paths(con: Connection, steps: Relation, tables: pa.Table) -> pa.T
     return duck.table(duck.query(con, named, steps=steps, tables=columns))
 
 
-def _latest_by_version() -> str:
-    """The newest values that are given, where a version gives one at most."""
-    return ", ".join(f"arg_max({name}, version) AS {name}" for name in _VALUES)
+_LATEST_BY_VERSION = ", ".join(f"arg_max({name}, version) AS {name}" for name in _VALUES)
+"""The newest values that are given, where a version gives one at most."""
 
 
 def _single(con: Connection, steps: Relation) -> Relation:
@@ -158,7 +154,7 @@ def _twice(con: Connection, steps: Relation) -> Relation:
     """Files with two steps of one pair at most, each at a version of its own."""
     pair = f"""SELECT {_FILE}, arg_min(added, version) AS first_added, arg_max(added, version) AS added,
             min(version) AS first, max(version) AS last, arg_min(time, version) AS came, arg_max(time, version) AS went,
-            min(time) AS first_time, max(removed_at) AS removed_at, {_latest_by_version()}, {_CATEGORY}
+            min(time) AS first_time, max(removed_at) AS removed_at, {_LATEST_BY_VERSION}, {_CATEGORY}
         FROM steps GROUP BY {_FILE}"""
     return duck.query(
         con,
@@ -192,9 +188,8 @@ A state has one pair of a data file. A deletion vector's file may have many, so 
 
 def _latest(order: str) -> str:
     """The newest values that are given; of two that are as new, the larger one."""
-    names = ("size", "records", "partition_path")
     return ", ".join(
-        f"arg_max({name}, ({order}, {name})) FILTER ({name} IS NOT NULL) AS {name}" for name in names
+        f"arg_max({name}, ({order}, {name})) FILTER ({name} IS NOT NULL) AS {name}" for name in _VALUES
     )
 
 
@@ -227,7 +222,7 @@ _BEGINS = f"""SELECT *,
 _FILES = f"""SELECT {_FILE}, arg_max(listing, version) AS listing, sum(live_copies)::BIGINT AS listed,
         sum(sure_copies)::BIGINT AS surely_listed, max(version) FILTER (begins) AS since,
         arg_max(time, version) FILTER (begins) AS since_time, min(time) AS first_time, max(version) AS last,
-        max(removed_at) AS removed_at, {_latest_by_version()}, {_CATEGORY}
+        max(removed_at) AS removed_at, {_LATEST_BY_VERSION}, {_CATEGORY}
     FROM rows GROUP BY {_FILE}"""
 
 

@@ -5,7 +5,6 @@ hole of its table.
 """
 
 import json
-import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -35,8 +34,7 @@ from lakeaudit.evidence.protocol import (
     utc_now,
 )
 from lakeaudit.runtime import duck
-from lakeaudit.runtime.duck import Connection, Relation
-from lakeaudit.runtime.scratch import scratch_root
+from lakeaudit.runtime.duck import Connection, Relation, task_connection
 
 MOST_HOLES = 1000
 """Lists named one by one where rows could not be understood; the rest is one hole a table."""
@@ -94,12 +92,8 @@ WHERE row(a.state, a.claimed_at, a.removed_at, a.size, a.etag, a.version_id, a.c
 
 def _changed(old: Claims, new: Claims) -> pa.Table:
     """One row per path of which the lists say something else now: table_name, bucket, key, state."""
-    with tempfile.TemporaryDirectory(prefix="lakeaudit-", dir=scratch_root()) as scratch:
-        con = duck.connect(memory="2GiB", scratch=scratch)
-        try:
-            return duck.table(duck.query(con, _CHANGED_SQL, old=_folded(con, old), new=_folded(con, new)))
-        finally:
-            con.close()
+    with task_connection("2GiB") as con:
+        return duck.table(duck.query(con, _CHANGED_SQL, old=_folded(con, old), new=_folded(con, new)))
 
 
 def _folded(con: Connection, claims: Claims) -> Relation:

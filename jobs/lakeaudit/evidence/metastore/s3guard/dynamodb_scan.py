@@ -13,8 +13,8 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.metastore.s3guard.items import ITEM, EntryRules, counted_entries, entry_rows
-from lakeaudit.evidence.metastore.s3guard.layout import Tally, note, tally_of
-from lakeaudit.evidence.protocol import Batches, Context, Kept, Part
+from lakeaudit.evidence.metastore.s3guard.layout import Tally, tally_of
+from lakeaudit.evidence.protocol import Batches, Context, Kept, Part, note_row
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients, Endpoint, explain
 from lakeaudit.runtime.duck import Connection
@@ -58,9 +58,9 @@ def read_segment(
                 yield "entries", counted_entries(batch, tally)
     except (ClientError, BotoCoreError) as error:
         what, way_out = explain(error)[:2]
-        yield "notes", note(rules.source, subject, what, count=1, data=way_out)
+        yield "notes", note_row(rules.source, subject, what, count=1, data=way_out)
         return
-    yield "notes", note(rules.source, subject, data=tally.data)
+    yield "notes", note_row(rules.source, subject, data=tally.data)
 
 
 def item_batch(items: Sequence[dict[str, Any]]) -> pa.RecordBatch:

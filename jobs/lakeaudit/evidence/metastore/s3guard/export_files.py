@@ -1,4 +1,3 @@
-
 """The data files of a DynamoDB export, in tasks: MD5, gzip and number of items are checked, lines become rows."""
 
 import base64
@@ -18,10 +17,10 @@ import pyarrow as pa
 from botocore.exceptions import BotoCoreError, ClientError
 
 from lakeaudit.errors import SourceError
-from lakeaudit.evidence.files import fetched
+from lakeaudit.evidence.files import fetched, opened
 from lakeaudit.evidence.metastore.s3guard.items import ITEM, EntryRules, counted_entries, entry_rows
-from lakeaudit.evidence.metastore.s3guard.layout import MARKER, Tally, note
-from lakeaudit.evidence.protocol import Batches
+from lakeaudit.evidence.metastore.s3guard.layout import MARKER, Tally
+from lakeaudit.evidence.protocol import Batches, note_row
 from lakeaudit.keys import Location
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients, explain
@@ -78,7 +77,7 @@ def same_md5(digest: bytes, written: str) -> bool:
 def check_digest(file: DataFile, clients: Clients) -> Checked:
     """Whether the bytes as stored have the manifest's MD5; nothing is unpacked."""
     try:
-        with closing(_opened(file.place, clients)) as raw:
+        with closing(opened(clients, file.place)) as raw:
             hashing = _Hashing(raw)
             _drain(io.BufferedReader(hashing, CHUNK))
     except (ClientError, BotoCoreError, OSError) as error:
@@ -89,7 +88,7 @@ def check_digest(file: DataFile, clients: Clients) -> Checked:
 def check_whole(file: DataFile, clients: Clients) -> Checked:
     """The same, and whether the file can be unpacked and holds as many items as the manifest says."""
     try:
-        with closing(_opened(file.place, clients)) as raw:
+        with closing(opened(clients, file.place)) as raw:
             hashing = _Hashing(raw)
             tally = _whole_tally(io.BufferedReader(hashing, CHUNK), zipped=file.zipped)
     except (ClientError, BotoCoreError, OSError) as error:
@@ -105,7 +104,7 @@ def head_tally(file: DataFile, clients: Clients) -> Tally:
     """The tally of the first lines of a file; of nothing where it cannot be read, which is judged elsewhere."""
     tally = Tally()
     try:
-        with closing(_opened(file.place, clients)) as raw:
+        with closing(opened(clients, file.place)) as raw:
             stored = io.BufferedReader(_Hashing(raw), CHUNK)
             _tally_lines(islice(_unpacked(stored, zipped=file.zipped), HEAD_LINES), tally)
     except (ClientError, BotoCoreError, OSError, *_BROKEN_GZIP):
@@ -127,7 +126,7 @@ def read_file(con: Connection, *, file: DataFile, clients: Clients, rules: Entry
     except SourceError as error:
         fault = f"cannot be read: {error.what}"
     missing = max(file.items - tally.items, 1) if fault else 0
-    yield "notes", note(rules.source, file.uri, fault, count=missing, data=tally.data)
+    yield "notes", note_row(rules.source, file.uri, fault, count=missing, data=tally.data)
 
 
 def export_items(con: Connection, path: Path, *, zipped: bool) -> Relation:
@@ -168,12 +167,6 @@ def _is_torn(path: Path, file: DataFile) -> bool:
     except _BROKEN_GZIP:
         return True
     return False
-
-
-def _opened(place: Location, clients: Clients) -> Any:
-    if place.is_local:
-        return Path(place.spark_path).open("rb")
-    return clients.s3(place.bucket).get_object(Bucket=place.bucket, Key=place.key)["Body"]
 
 
 class _Hashing(io.RawIOBase):

@@ -1,4 +1,3 @@
-
 """DynamoDB items of an S3Guard table as rows of schemas.ENTRY, in DuckDB's SQL.
 
 One item per file, directory or tombstone. `parent` is `/bucket/path` without a trailing slash, `child` the last part,

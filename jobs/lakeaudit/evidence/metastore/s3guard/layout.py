@@ -8,12 +8,8 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
-import pyarrow as pa
-
 from lakeaudit.config import S3Guard
 from lakeaudit.errors import SourceError
-from lakeaudit.runtime import duck
-from lakeaudit.schemas import NOTE
 
 MARKER = "../VERSION"
 """Both keys of the marker: a relative path, so no file can have it."""
@@ -88,10 +84,3 @@ def layout_error(source: S3Guard, fault: str) -> SourceError:
 def name_of(source: S3Guard) -> str:
     """The source in messages."""
     return source.export.uri if source.export is not None else f"DynamoDB table {source.table}"
-
-
-def note(
-    source: str, subject: str, reason: str | None = None, *, count: int = 0, data: str | None = None
-) -> pa.Table:
-    """One row of schemas.NOTE."""
-    return duck.small(NOTE, [(source, subject, reason, count, data)])

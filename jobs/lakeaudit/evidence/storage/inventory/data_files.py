@@ -6,22 +6,20 @@ once.
 """
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from botocore.exceptions import BotoCoreError, ClientError
 
 from lakeaudit.errors import SourceError
+from lakeaudit.evidence.files import opened
 from lakeaudit.evidence.protocol import Context
 from lakeaudit.evidence.storage.inventory.report import DataFile, Report, candidates
 from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients, explain, is_missing
-
-if TYPE_CHECKING:
-    from mypy_boto3_s3 import S3Client
 
 _CHUNK = 1 << 20
 _MISSING = "is missing"
@@ -59,7 +57,6 @@ def locate(ctx: Context, report: Report) -> list[Located]:
     searches = [_Search(file.size, file.md5.lower(), tuple(candidates(report, file.key))) for file in files]
     if not searches:
         return []
-    # Files that one task looks at share its clients: with an assumed role a client is dear.
     tasks = min(len(searches), ctx.parallelism * 4)
     dealt = [searches[first::tasks] for first in range(tasks)]
     answers = ctx.engine.map(partial(_search_each, ctx.clients), dealt, sum(file.size for file in files))
@@ -67,16 +64,15 @@ def locate(ctx: Context, report: Report) -> list[Located]:
 
 
 def _search_each(clients: Clients, searches: Sequence[_Search]) -> list[_Answer]:
-    store = _Store(clients)
-    return [_first_match(store, search) for search in searches]
+    return [_first_match(clients, search) for search in searches]
 
 
-def _first_match(store: "_Store", search: _Search) -> _Answer:
+def _first_match(clients: Clients, search: _Search) -> _Answer:
     """The first candidate that is the file."""
     fault = _MISSING
     for place in search.candidates:
         try:
-            stamp, mismatch = store.compare(place, search)
+            stamp, mismatch = _compared(clients, place, search)
         except FileNotFoundError:
             mismatch = _MISSING
         except ClientError as error:
@@ -89,32 +85,16 @@ def _first_match(store: "_Store", search: _Search) -> _Answer:
     return None, None, fault
 
 
-class _Store:
-    """Looks at single files, with one client for each bucket of a task."""
-
-    def __init__(self, clients: Clients) -> None:
-        self._clients = clients
-        self._by_bucket: dict[str, S3Client] = {}
-
-    def compare(self, place: Location, search: _Search) -> tuple[str, str | None]:
-        """(stamp of the file at `place`, None if it has size and MD5 and may be read, else what is wrong)."""
-        size, stamp = _local_stat(place) if place.is_local else _head(self._client(place.bucket), place)
-        if size != search.size:
-            return stamp, f"has {size} bytes and not {search.size}"
-        if stamp != search.md5:
-            read = _md5(_local_chunks(place) if place.is_local else self._chunks(place))
-            if read != search.md5:
-                return stamp, f"has MD5 {read} and not {search.md5}"
-        return stamp, _unreadable(place)
-
-    def _chunks(self, place: Location) -> Iterator[bytes]:
-        body = self._client(place.bucket).get_object(Bucket=place.bucket, Key=place.key)["Body"]
-        return body.iter_chunks(_CHUNK)
-
-    def _client(self, bucket: str) -> "S3Client":
-        if bucket not in self._by_bucket:
-            self._by_bucket[bucket] = self._clients.s3(bucket)
-        return self._by_bucket[bucket]
+def _compared(clients: Clients, place: Location, search: _Search) -> tuple[str, str | None]:
+    """(stamp of the file at `place`, None if it has size and MD5 and may be read, else what is wrong)."""
+    size, stamp = _size_and_stamp(clients, place)
+    if size != search.size:
+        return stamp, f"has {size} bytes and not {search.size}"
+    if stamp != search.md5:
+        read = _md5(clients, place)
+        if read != search.md5:
+            return stamp, f"has MD5 {read} and not {search.md5}"
+    return stamp, _unreadable(place)
 
 
 def stamp_of(clients: Clients, place: Location) -> str | None:
@@ -124,7 +104,7 @@ def stamp_of(clients: Clients, place: Location) -> str | None:
         SourceError: the store refuses to say.
     """
     try:
-        return (_local_stat(place) if place.is_local else _head(clients.s3(place.bucket), place))[1]
+        return _size_and_stamp(clients, place)[1]
     except FileNotFoundError:
         return None
     except ClientError as error:
@@ -135,29 +115,22 @@ def stamp_of(clients: Clients, place: Location) -> str | None:
         raise SourceError(place.uri, *explain(error)) from error
 
 
-def _head(client: "S3Client", place: Location) -> tuple[int, str]:
-    """(bytes, ETag)."""
-    head = client.head_object(Bucket=place.bucket, Key=place.key)
-    return head["ContentLength"], head["ETag"].strip('"')
-
-
-def _local_stat(place: Location) -> tuple[int, str]:
-    """(bytes, time of the last change in ns)."""
+def _size_and_stamp(clients: Clients, place: Location) -> tuple[int, str]:
+    """(bytes, what `stamp_of` gives)."""
+    if not place.is_local:
+        head = clients.s3(place.bucket).head_object(Bucket=place.bucket, Key=place.key)
+        return head["ContentLength"], head["ETag"].strip('"')
     path = Path(place.spark_path)
     if not path.is_file():
         raise FileNotFoundError(place.spark_path)
     return path.stat().st_size, str(path.stat().st_mtime_ns)
 
 
-def _local_chunks(place: Location) -> Iterator[bytes]:
-    with Path(place.spark_path).open("rb") as content:
-        yield from iter(lambda: content.read(_CHUNK), b"")
-
-
-def _md5(chunks: Iterator[bytes]) -> str:
+def _md5(clients: Clients, place: Location) -> str:
     digest = hashlib.md5(usedforsecurity=False)
-    for chunk in chunks:
-        digest.update(chunk)
+    with closing(opened(clients, place)) as content:
+        while chunk := content.read(_CHUNK):
+            digest.update(chunk)
     return digest.hexdigest()
 
 

@@ -1,9 +1,8 @@
 """Which columns a report has: CSV names them in the manifest, ORC and Parquet in the footers of their files."""
 
-import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.orc
@@ -11,6 +10,7 @@ import pyarrow.parquet
 from botocore.exceptions import BotoCoreError, ClientError
 
 from lakeaudit.errors import SourceError
+from lakeaudit.evidence.files import Ranged
 from lakeaudit.evidence.storage.inventory.columns import (
     BY_CSV_NAME,
     BY_NAME,
@@ -23,11 +23,6 @@ from lakeaudit.evidence.storage.inventory.data_files import Located
 from lakeaudit.evidence.storage.inventory.report import Report
 from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients
-
-if TYPE_CHECKING:
-    from _typeshed import WriteableBuffer
-    from mypy_boto3_s3 import S3Client
-
 
 _FORMS = {"csv": "CSV", "orc": "ORC", "parquet": "Parquet"}
 
@@ -155,40 +150,4 @@ def _first_footer(clients: Clients, report: Report, form: str, files: Sequence[L
 
 
 def _opened(clients: Clients, place: Location, size: int) -> Any:
-    return place.spark_path if place.is_local else pa.PythonFile(_Ranges(clients, place, size), mode="r")
-
-
-class _Ranges(io.RawIOBase):
-    """An object read by ranges, a request for each: for the few that a footer needs."""
-
-    def __init__(self, clients: Clients, place: Location, size: int) -> None:
-        self._client: S3Client = clients.s3(place.bucket)
-        self._place = place
-        self._size = size
-        self._at = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._at
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
-        self._at = start + offset
-        return self._at
-
-    def readinto(self, buffer: "WriteableBuffer") -> int:
-        view = memoryview(buffer).cast("B")
-        end = min(self._at + len(view), self._size)
-        if end <= self._at:
-            return 0
-        asked = f"bytes={self._at}-{end - 1}"
-        response = self._client.get_object(Bucket=self._place.bucket, Key=self._place.key, Range=asked)
-        content = response["Body"].read()
-        view[: len(content)] = content
-        self._at += len(content)
-        return len(content)
+    return place.spark_path if place.is_local else pa.PythonFile(Ranged(clients, place, size), mode="r")

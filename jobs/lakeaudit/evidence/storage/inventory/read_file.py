@@ -13,7 +13,7 @@ import pyarrow.parquet
 
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import fetched
-from lakeaudit.evidence.protocol import Batches
+from lakeaudit.evidence.protocol import Batches, note_row
 from lakeaudit.evidence.storage.inventory.columns import BY_NAME, REQUIRED, type_fault, type_kind
 from lakeaudit.evidence.storage.inventory.csv_file import CsvFile
 from lakeaudit.evidence.storage.inventory.data_files import stamp_of
@@ -23,7 +23,6 @@ from lakeaudit.keys import Location
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.duck import Connection, DuckError, Relation, literal, quoted
-from lakeaudit.schemas import NOTE
 
 _VALID_KEY = "__valid_key"
 
@@ -73,7 +72,7 @@ class DataFileReader:
         yield from _READERS[self.layout.form](con, mapper, path, self.layout)
 
     def _note(self, reason: str) -> pa.Table:
-        return duck.small(NOTE, [(self.source, self.place.uri, f"data file {reason}", 0, None)])
+        return note_row(self.source, self.place.uri, f"data file {reason}")
 
 
 def _csv(con: Connection, mapper: VersionMapper, path: Path, layout: Layout) -> Iterator[Relation]:

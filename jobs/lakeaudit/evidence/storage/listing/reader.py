@@ -26,6 +26,7 @@ from lakeaudit.evidence.protocol import (
     Part,
     SourceInfo,
     Stored,
+    note_row,
     utc_now,
 )
 from lakeaudit.evidence.storage.listing.listing_partitions import Split, partition
@@ -33,10 +34,9 @@ from lakeaudit.evidence.storage.listing.local_folder import LocalLister
 from lakeaudit.evidence.storage.listing.s3_listing import Rights, S3Lister, rights
 from lakeaudit.evidence.storage.listing.s3_pages import BrokenListingError, Row
 from lakeaudit.keys import Location, uri_of
-from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import explain
 from lakeaudit.runtime.duck import BATCH_ROWS, Connection
-from lakeaudit.schemas import NOTE, UPLOAD, VERSION
+from lakeaudit.schemas import UPLOAD, VERSION
 
 VersionPages = Callable[[Split], Iterator[list[Row]]]
 UploadPages = Callable[[str], Iterator[list[Row]]]
@@ -191,7 +191,7 @@ def _batches(source: str, pages: Iterator[list[Row]], schema: pa.Schema) -> Iter
 
 def _note(source: str, prefix: str, reason: str, data: str | None = None) -> pa.Table:
     subject = prefix.encode("utf-8", "backslashreplace").decode()
-    return duck.small(NOTE, [(source, subject, reason, 1, data)])
+    return note_row(source, subject, reason, count=1, data=data)
 
 
 def _in_words(error: Exception) -> str:
