@@ -297,6 +297,17 @@ def _lay_reports(shop: Shop) -> None:
             shop.s3.delete_object(Bucket=shop.bucket, Key=laid.data[1])
 
 
+def test_an_open_upload_is_told_beside_the_loss_of_the_file_at_its_key(shop: Shop, tmp_path: Path) -> None:
+    """A HEAD of the key, which finds nothing, says nothing of the parts of an upload."""
+    lost = shop.keys("orders")[0]
+    shop.s3.delete_object(Bucket=shop.bucket, Key=lost)
+    shop.s3.create_multipart_upload(Bucket=shop.bucket, Key=lost)
+    time.sleep(1.1)
+    lake = shop.lake(tmp_path)
+    told = found(lake, audited(lake, live=True, tables=("orders",)).run_id)
+    assert [kind for _, kind, _ in told] == ["dropped", "unfinished_upload"]
+
+
 def test_logs_with_gaps_leave_their_own_tables_partial_and_no_other(shop: Shop, tmp_path: Path) -> None:
     """A commit of orders is gone, one of customers torn; stock asks for a feature nobody knows; prices is well."""
     shop.write("orders")

@@ -71,10 +71,11 @@ def count_others(con: Connection, rows: Rows, size: str, *more: str) -> Relation
     return duck.query(con, sql, input=rows)
 
 
-def uncounted(con: Connection, rows: Rows) -> Relation:
-    """Redundant copies were counted as consistent by the rules about single files: that goes."""
-    sql = """
-        SELECT judged_table, axis, 'consistent' AS outcome, -count(*) AS files, CAST(0 AS BIGINT) AS bytes,
+def uncounted(con: Connection, rows: Rows, outcome: str = "consistent", size: str = "0") -> Relation:
+    """What takes rows from a tally again: they were counted under `outcome`, each with `size` (SQL) bytes."""
+    sql = f"""
+        SELECT judged_table, axis, {duck.literal(outcome)} AS outcome, -count(*) AS files,
+            CAST(-coalesce(sum({size}), 0) AS BIGINT) AS bytes,
             CAST(0 AS BIGINT) AS unconfirmed, CAST(0 AS BIGINT) AS refuted
         FROM input GROUP BY judged_table, axis
     """

@@ -98,6 +98,7 @@ def judge_groups(kernel: Kernel, con: Connection, rows: Kinds) -> Stage:
         redundant = duplicates.same_content(con, rows["same"])
         judged = duck.hold(con, with_outcome(con, redundant, kernel.words))
         yield "tallies", coverage.count_others(con, judged, "s_size")
+        # redundant copies were counted as consistent by the rules about single files
         yield "tallies", coverage.uncounted(con, judged)
         yield "copies", duck.query(con, "SELECT * FROM input WHERE outcome = 'finding'", input=judged)
     if "tree" in rows:

@@ -40,6 +40,7 @@ class FirstReading:
     tallies: Tallies
     suspects: Relation
     leftovers: Relation
+    uploads: Relation
     copies: Relation
     entries: Relation
     claimed: Relation
@@ -67,7 +68,6 @@ def first_reading(audit: AuditContext, engine: AuditEngine) -> FirstReading:
     uploads = duck.hold(con, _uploads(audit, answers))
     of_uploads = tallied(coverage.count_others(con, uploads, "s_size"))
     unfinished = duck.query(con, "SELECT * FROM input WHERE outcome = 'finding'", input=uploads)
-    left = [answered(con, answers, "leftovers"), findings.leftover_row(con, unfinished)]
     claimed = [
         answered(con, answers, "claimed"),
         duck.relation(con, duck.small(ANSWERS["claimed"], gone.claimed())),
@@ -76,7 +76,8 @@ def first_reading(audit: AuditContext, engine: AuditEngine) -> FirstReading:
     return FirstReading(
         tallies=coverage.together(settled, siblings, of_entries, of_uploads, gone.tallies()),
         suspects=answered(con, answers, "suspects"),
-        leftovers=duck.hold(con, duck.union(con, left)),
+        leftovers=answered(con, answers, "leftovers"),
+        uploads=findings.leftover_row(con, unfinished),
         copies=answered(con, answers, "copies"),
         entries=entries,
         claimed=duck.hold(con, duck.union(con, claimed)),

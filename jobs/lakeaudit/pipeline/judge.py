@@ -63,6 +63,7 @@ def judge(audit: AuditContext, engine: AuditEngine, progress: Progress) -> Judge
     with progress.stage("make findings"):
         left, gone = _leftovers(audit, first.leftovers, answers)
         tallies = coverage.together(tallies, gone)
+        left = duck.union(audit.con, [left, first.uploads])
         files = duck.hold(audit.con, findings.leftover_files(audit.con, left, audit.stamp))
         single = duck.hold(audit.con, _single(audit, remaining, first))
         whole = {} if audit.partitions else tallies  # of a part nothing can be said about its table
@@ -83,13 +84,8 @@ def _leftovers(audit: AuditContext, leftovers: Relation, answers: pa.Table) -> t
     gone = "SELECT bucket, key FROM answers WHERE l_confirmation = 'live' AND l_presence = 'absent'"
     sql = "SELECT leftovers.* FROM leftovers {} JOIN ({}) gone USING (bucket, key)"
     removed = duck.query(audit.con, sql.format("SEMI", gone), leftovers=leftovers, answers=answers)
-    uncount = """
-        SELECT judged_table, axis, 'finding' AS outcome, -count(*) AS files, CAST(-sum(size) AS BIGINT) AS bytes,
-            CAST(0 AS BIGINT) AS unconfirmed, CAST(0 AS BIGINT) AS refuted
-        FROM input GROUP BY judged_table, axis
-    """
     kept = duck.query(audit.con, sql.format("ANTI", gone), leftovers=leftovers, answers=answers)
-    return kept, tallied(duck.query(audit.con, uncount, input=removed))
+    return kept, tallied(coverage.uncounted(audit.con, removed, "finding", "size"))
 
 
 def _single(audit: AuditContext, remaining: Rows, first: FirstReading) -> Relation:
