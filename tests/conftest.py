@@ -4,6 +4,7 @@ import gc
 import os
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
@@ -14,6 +15,7 @@ from lakeaudit.demo.server import moto
 from lakeaudit.runtime import aws as aws_module
 from lakeaudit.runtime.aws import Clients, Endpoint
 from lakeaudit.runtime.session import build_session, use_utc
+from tests.builders.wheel import bare_python, build_wheel
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -105,3 +107,15 @@ def spark(s3: Endpoint) -> Iterator[SparkSession]:
     session = build_session("tests", s3=s3, small=True, extra={"spark.master": "local[2]"})
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel, built once."""
+    return build_wheel(tmp_path_factory.mktemp("wheel"))
+
+
+@pytest.fixture(scope="session")
+def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Python without lakeaudit."""
+    return bare_python(tmp_path_factory.mktemp("bare") / "venv")

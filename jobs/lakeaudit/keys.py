@@ -52,6 +52,10 @@ class Location(NamedTuple):
         """Whether (bucket, key) lies inside, at a path boundary."""
         return bucket == self.bucket and key.startswith(self.prefix)
 
+    def contains(self, place: "Location") -> bool:
+        """Whether a place is this one or lies inside."""
+        return place == self or self.holds(*place)
+
     def join(self, *parts: str) -> "Location":
         return Location(self.bucket, "/".join([*([self.key] if self.key else []), *parts]))
 
@@ -75,7 +79,7 @@ def uri_of(bucket: str, key: str) -> str:
 
 
 def owner_of(places: Mapping[Location, str], bucket: str, key: str) -> str | None:
-    """The label of the longest place that holds the key; the plain twin of `owners.attach_label`."""
+    """The label of the longest place that holds the key; the plain twin of `prefix_match.attach_label`."""
     holding = [place for place in places if place.holds(bucket, key)]
     return places[max(holding, key=lambda place: place.depth)] if holding else None
 

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 
 SEVERITIES = ("critical", "error", "warning", "info")
+LIVE_AXES = ("content", "metastore")
+"""Axes whose suspects and open files every run looks at live, each with a verdict of its own."""
 """Worst first."""
 
 FILE_AXES = ("content", "metastore", "metastore_tree", "leftover", "duplicate")

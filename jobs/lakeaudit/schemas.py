@@ -7,6 +7,7 @@ from a null.
 """
 
 from datetime import UTC, datetime
+from typing import overload
 
 import pyarrow as pa
 
@@ -562,6 +563,10 @@ def without_zone(schema: pa.Schema) -> pa.Schema:
     return pa.schema([field.with_type(time) if field.type == instant else field for field in schema])
 
 
+@overload
+def plain_time(time: datetime) -> datetime: ...
+@overload
+def plain_time(time: datetime | None) -> datetime | None: ...
 def plain_time(time: datetime | None) -> datetime | None:
     """A moment as `time` columns hold it: UTC without a zone; one without a zone is UTC already."""
     return time if time is None or time.tzinfo is None else time.astimezone(UTC).replace(tzinfo=None)

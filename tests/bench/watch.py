@@ -52,7 +52,7 @@ class _Tree:
     _at_look: int = 0
 
     def look(self) -> None:
-        pids = _family(self.root)
+        pids = family(self.root)
         for pid in pids:
             self.ticks[pid] = max(_ticks(pid), self.ticks.get(pid, 0))
             if kind := _kind(pid):
@@ -101,7 +101,8 @@ def ran(
     return Ran(seconds, sum(cpu.values()), cpu, tree.pss, tree.rss, load, process.returncode, *texts)
 
 
-def _family(root: int) -> set[int]:
+def family(root: int) -> set[int]:
+    """A process and all its descendants."""
     parents = {
         int(path.name): _parent(int(path.name)) for path in Path("/proc").iterdir() if path.name.isdigit()
     }

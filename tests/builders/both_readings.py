@@ -32,6 +32,7 @@ from lakeaudit.pipeline.narrow_reading import LetGo
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import task_connection
 from tests.builders.screen_lake import ScreenLake
+from tests.builders.shares import by_share
 
 
 @dataclass
@@ -55,7 +56,7 @@ class SharingEngine:
             chunks = [chunk for each in rows for chunk in self._read(con, each, reading)]
             for stage in stages:
                 yield from ((chunk.kind, chunk.batch) for chunk in chunks if chunk.share < 0)
-                held = _by_share(chunks)
+                held = by_share(chunks)
                 chunks = [
                     c for share in sorted(held) for c in run_stage(con, stage, held[share], self.shares)
                 ]
@@ -70,17 +71,6 @@ class SharingEngine:
 
     def close(self) -> None:
         """Nothing is held."""
-
-
-def _by_share(chunks: Sequence[Chunk]) -> dict[int, dict[str, pa.Table]]:
-    held: dict[int, dict[str, list[pa.RecordBatch]]] = defaultdict(lambda: defaultdict(list))
-    for chunk in chunks:
-        if chunk.share >= 0:
-            held[chunk.share][chunk.kind].append(chunk.batch)
-    return {
-        share: {kind: pa.Table.from_batches(batches) for kind, batches in kinds.items()}
-        for share, kinds in held.items()
-    }
 
 
 @dataclass
@@ -136,7 +126,8 @@ def _read(lake: ScreenLake, engine: AuditEngine) -> FirstAnswers:
 def _answers(read: first.FirstReading) -> dict[str, Any]:
     """All that a first reading answers, its relations as tables."""
     tables = {
-        name: duck.table(getattr(read, name)) for name in ("suspects", "leftovers", "copies", "entries")
+        name: duck.table(getattr(read, name))
+        for name in ("suspects", "leftovers", "uploads", "copies", "entries")
     }
     tallies = {
         place: ({k: n for k, n in tally.outcomes.items() if n}, tally.bytes, tally.unconfirmed, tally.refuted)

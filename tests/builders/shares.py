@@ -24,16 +24,16 @@ def shared(parts: Sequence[Part], stages: Sequence[Stage], shares: int) -> Share
     answers: dict[str, list[pa.RecordBatch]] = defaultdict(list)
     with task_connection() as con:
         chunks = [chunk for part in parts for chunk in read_part(con, part, shares)]
-        filled = len(_by_share(chunks))
+        filled = len(by_share(chunks))
         for stage in stages:
             _take(answers, chunks)
-            held = _by_share(chunks)
+            held = by_share(chunks)
             chunks = [chunk for share in sorted(held) for chunk in run_stage(con, stage, held[share], shares)]
         _take(answers, chunks)
     return Shared({kind: pa.Table.from_batches(batches) for kind, batches in answers.items()}, filled)
 
 
-def _by_share(chunks: Iterable[Chunk]) -> dict[int, dict[str, pa.Table]]:
+def by_share(chunks: Iterable[Chunk]) -> dict[int, dict[str, pa.Table]]:
     """The rows of every share, by kind."""
     held: dict[int, dict[str, list[pa.RecordBatch]]] = defaultdict(lambda: defaultdict(list))
     for chunk in chunks:

@@ -25,6 +25,7 @@ from lakeaudit.runtime.endpoints import clients_of
 from lakeaudit.runtime.install import make_ready
 from lakeaudit.runtime.java import find_java
 from lakeaudit.runtime.session import launch_environment
+from tests.bench.watch import family
 from tests.builders.biglake import TABLE, BigLake
 from tests.conftest import Aws
 
@@ -45,25 +46,10 @@ class Peaks:
     by_kind: dict[str, int] = field(default_factory=dict)
 
     def look(self) -> None:
-        for pid in _family(self.root):
+        for pid in family(self.root):
             kind, peak = _kind(pid), _peak(pid)
             if kind and peak:
                 self.by_kind[kind] = max(self.by_kind.get(kind, 0), peak)
-
-
-def _family(root: int) -> set[int]:
-    """A process and all its descendants."""
-    parents = {int(path.name): _parent(path) for path in Path("/proc").iterdir() if path.name.isdigit()}
-    found, more = {root}, True
-    while more:
-        children = {pid for pid, parent in parents.items() if parent in found} - found
-        found, more = found | children, bool(children)
-    return found
-
-
-def _parent(process: Path) -> int:
-    told = _text(process / "stat").rpartition(")")[2].split()
-    return int(told[1]) if len(told) > 1 else 0
 
 
 def _peak(pid: int) -> int:

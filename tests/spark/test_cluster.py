@@ -22,20 +22,9 @@ from tests.builders.biglake import BigLake
 from tests.builders.catcher import catching
 from tests.builders.cluster import PATIENCE, Cluster, Job, standing, submitted
 from tests.builders.frozen import NIGHTLY, RECEIVER, Frozen, assert_same, freeze, tables_at
-from tests.builders.wheel import bare_python, build_wheel
 from tests.conftest import Aws
 
 OPTIONS = ("--run-id", NIGHTLY, "--status-file", "status.json")
-
-
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build_wheel(tmp_path_factory.mktemp("wheel"))
-
-
-@pytest.fixture(scope="module")
-def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return bare_python(tmp_path_factory.mktemp("bare") / "venv")
 
 
 @pytest.fixture(scope="module")

@@ -10,19 +10,7 @@ from collections.abc import Iterator
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
-import pytest
-
-from tests.builders.wheel import ROOT, bare_python, build_wheel
-
-
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build_wheel(tmp_path_factory.mktemp("wheel"))
-
-
-@pytest.fixture(scope="module")
-def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return bare_python(tmp_path_factory.mktemp("bare") / "venv")
+from tests.builders.wheel import ROOT
 
 
 def run(python: Path, code: str, cache: Path, *path: Path) -> "subprocess.CompletedProcess[str]":

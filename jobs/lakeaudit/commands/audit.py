@@ -60,7 +60,7 @@ def run(
     """Audit the lake, print the result on `out` and keep the status file true to the last.
 
     Raises:
-        AuditError: as `run.audit`; the status file then says failed, and why.
+        AuditError: as `pipeline.audit.audit`; the status file then says failed, and why.
     """
     from lakeaudit.pipeline.audit import in_partitions, in_scope
 

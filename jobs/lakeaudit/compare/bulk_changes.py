@@ -23,18 +23,19 @@ ALIKE = {
 _DIFFERENCE = f"CASE WHEN kind IN ({duck.literals(SIZED)}) THEN storage_size - manifest_size END"
 
 
-def folded(con: Connection, findings: Rows, tallies: Tallies, stamp: Stamp) -> Relation:
+def folded(con: Connection, findings: Relation, tallies: Tallies, stamp: Stamp) -> Relation:
     """FINDINGS with the bulk changes of a table folded into one row each.
 
     A bulk change is more than half of all files of a table that an axis judges, and at least 100: rewritten at the same
     size, off by one constant difference in size, archived, or hidden. `tallies` hold all files of the tables, suspects
     included.
     """
-    held = duck.hold(con, findings)
-    changes = [change for change in _candidates(con, held) if _is_bulk(change, tallies)]
+    changes = [change for change in _candidates(con, findings) if _is_bulk(change, tallies)]
     if not changes:
-        return held
-    kept = duck.query(con, f"SELECT * FROM input WHERE NOT coalesce({_members(changes)}, false)", input=held)
+        return findings
+    kept = duck.query(
+        con, f"SELECT * FROM input WHERE NOT coalesce({_members(changes)}, false)", input=findings
+    )
     return duck.union(con, [kept, from_plain(con, [_row(change) for change in changes], stamp)])
 
 

@@ -100,7 +100,7 @@ def deciding_places(storage: Sequence[Stored]) -> dict[Location, str]:
 
 
 def _youngest(place: Location, storage: Sequence[Stored]) -> Stored:
-    covering = [s for s in storage if any(c == place or c.holds(place.bucket, place.key) for c in s.covers)]
+    covering = [s for s in storage if any(cover.contains(place) for cover in s.covers)]
     return max(covering, key=lambda source: cut_of(source).start)
 
 
@@ -120,7 +120,7 @@ def _metastore_cuts(place: Location, evidence: Evidence) -> tuple[Cut, ...]:
 
 def _cut_for(place: Location, decides: Mapping[Location, str], cuts: Mapping[str, Cut]) -> Cut | None:
     """The cut of the longest covered place around the table, else the oldest of those inside it."""
-    around = [cover for cover in decides if cover == place or cover.holds(place.bucket, place.key)]
+    around = [cover for cover in decides if cover.contains(place)]
     if around:
         return cuts[decides[max(around, key=lambda cover: cover.depth)]]
     inside = [cuts[source] for cover, source in decides.items() if place.holds(cover.bucket, cover.key)]
@@ -130,4 +130,4 @@ def _cut_for(place: Location, decides: Mapping[Location, str], cuts: Mapping[str
 def _meets(place: Location, scope: Sequence[Location]) -> bool:
     if not scope:
         return True
-    return any(s == place or s.holds(place.bucket, place.key) or place.holds(s.bucket, s.key) for s in scope)
+    return any(each.contains(place) or place.contains(each) for each in scope)

@@ -10,6 +10,7 @@ from datetime import datetime
 import pyarrow as pa
 
 from lakeaudit.compare import rules
+from lakeaudit.kinds import LIVE_AXES
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
 from lakeaudit.schemas import FINDINGS, LEFTOVER_FILES, LEFTOVERS, without_zone
@@ -216,8 +217,8 @@ _DETAILS = (
 )
 """The times and sizes that a finding rests on; a null says nothing."""
 
-_CONFIRMATION = """
-    CASE WHEN axis NOT IN ('content', 'metastore') OR kind = 'lost_commit' THEN 'not_needed' ELSE l_confirmation END
+_CONFIRMATION = f"""
+    CASE WHEN axis NOT IN ({duck.literals(LIVE_AXES)}) OR kind = 'lost_commit' THEN 'not_needed' ELSE l_confirmation END
 """
 
 _LOST = "kind IN ('dropped', 'dropped_history', 'size_mismatch', 'content_mismatch', 'overwritten')"

@@ -56,40 +56,34 @@ def parent_rows(con: Connection, entries: Rows) -> Relation:
 
 
 def folder_rows(con: Connection, pairs: Rows) -> Relation:
-    """Folders of stored objects: every one that has a key below it, and those with a child that is not entered.
-
-    Folders are far fewer than keys, so the direct ones are gathered before their ancestors are.
-    """
+    """Folders of stored objects: every one that has a key below it, and those with a child that is not entered."""
     edge = "least(s_from - s_margin, m_from - m_margin)"
     lacking = f"""m_state = 'none' AND m_honoured AND NOT regexp_matches(key, {duck.pattern(NOT_HADOOP)})
         AND s_modified_at + o_grace <= {edge}"""
+    stored = duck.query(con, "SELECT * FROM input WHERE s_presence = 'present' AND first", input=pairs)
+    above = folders_of(con, stored, _PARENT.format("rtrim(key, '/')"))
     sql = f"""
-        WITH stored AS (SELECT * FROM input WHERE s_presence = 'present' AND first),
-        direct AS (
-            SELECT bucket, string_split({_PARENT.format("rtrim(key, '/')")}, '/') AS parts FROM stored GROUP BY ALL),
-        above AS (
-            SELECT bucket, array_to_string(parts[1:step], '/') AS key
-            FROM (SELECT bucket, parts, unnest(range(1, len(parts) + 1)) AS step FROM direct)
-            GROUP BY ALL),
-        unentered AS (SELECT bucket, {_PARENT.format("key")} AS key FROM stored WHERE {lacking} GROUP BY ALL)
-        SELECT bucket, key, bool_or(below) AS keys_below, bool_or(lacking) AS unentered FROM (
-            SELECT bucket, key, true AS below, false AS lacking FROM above WHERE key <> ''
-            UNION ALL SELECT bucket, key, false, true FROM unentered
+        SELECT bucket, key, bool_or(keys_below) AS keys_below, bool_or(unentered) AS unentered FROM (
+            SELECT bucket, key, keys_below, unentered FROM above
+            UNION ALL SELECT DISTINCT bucket, {_PARENT.format("key")}, false, true FROM stored WHERE {lacking}
         ) GROUP BY bucket, key
     """
-    return duck.query(con, sql, input=pairs)
+    return duck.query(con, sql, stored=stored, above=above)
 
 
 def folders_of(con: Connection, rows: Rows, folder: str = FOLDER) -> Relation:
     """Every folder that has one of these current objects below it, as rows of `folder_rows`.
 
-    `folder` is the folder of a row, as SQL.
+    `folder` is the folder of a row, as SQL. Folders are far fewer than keys, so the direct ones are gathered before
+    their ancestors are.
     """
     sql = f"""
-        WITH direct AS (
-            SELECT bucket, string_split({folder}, '/') AS parts FROM input WHERE {folder} <> '' GROUP BY ALL)
-        SELECT DISTINCT bucket, array_to_string(parts[1:step], '/') AS key, true AS keys_below, false AS unentered
-        FROM (SELECT bucket, parts, unnest(range(1, len(parts) + 1)) AS step FROM direct)
+        WITH direct AS (SELECT DISTINCT bucket, {folder} AS within FROM input),
+        steps AS (
+            SELECT bucket, parts, unnest(range(1, len(parts) + 1)) AS step
+            FROM (SELECT bucket, string_split(within, '/') AS parts FROM direct)),
+        above AS (SELECT DISTINCT bucket, array_to_string(parts[1:step], '/') AS key FROM steps)
+        SELECT bucket, key, true AS keys_below, false AS unentered FROM above WHERE key <> ''
     """
     return duck.query(con, sql, input=rows)
 
@@ -123,7 +117,6 @@ def sibling_tallies(
         LEFT JOIN parents p ON s.source = p.source AND s.bucket = p.bucket AND s.parent = p.key
         JOIN cuts ON cuts.source = s.source JOIN tables ON name = s.owner SEMI JOIN scope ON s.owner = scope_table
     """
-    scope = pa.table({"scope_table": pa.array(words.scope, pa.string())})
     return duck.query(
         con,
         sql,
@@ -131,7 +124,7 @@ def sibling_tallies(
         parents=parents,
         cuts=sources.metastore_cuts,
         tables=sources.tables,
-        scope=scope,
+        scope=words.scope_table,
     )
 
 
@@ -192,7 +185,6 @@ def tree_verdicts(
         JOIN tables ON name = c.owner
         SEMI JOIN scope ON c.owner = scope_table
     """
-    scope = pa.table({"scope_table": pa.array(words.scope, pa.string())})
     rows = duck.query(
         con,
         sql,
@@ -200,7 +192,7 @@ def tree_verdicts(
         parents=parents,
         cuts=sources.metastore_cuts,
         tables=sources.tables,
-        scope=scope,
+        scope=words.scope_table,
     )
     return judged_tree(con, rows, words)
 

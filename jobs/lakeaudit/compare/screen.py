@@ -111,7 +111,7 @@ def _one_label(location: Location, places: Places, everywhere: str | None) -> st
     inside = [place for place in places if location.holds(place.bucket, place.key) and place != location]
     if inside:
         return _MIXED
-    around = [place for place in places if place == location or place.holds(location.bucket, location.key)]
+    around = [place for place in places if place.contains(location)]
     return places[max(around, key=lambda place: place.depth)] if around else everywhere
 
 
@@ -313,9 +313,10 @@ class Wanted:
     again: bytes
     twins: bytes
 
-    def marks(self, buckets: pa.ChunkedArray | pa.Array) -> tuple[Any, Any]:
-        """(again, twins) for each bucket, as NumPy flags."""
-        numbers = np.asarray(buckets)
+    def marks(self, con: Connection, batch: pa.RecordBatch) -> tuple[Any, Any]:
+        """(again, twins) for each row (bucket, key), as NumPy flags."""
+        hashed = f"SELECT {BUCKET} AS bucket FROM (SELECT hash(bucket, key) AS h FROM input)"
+        numbers = np.asarray(duck.table(duck.query(con, hashed, input=batch))["bucket"])
         return _bits(self.again, numbers), _bits(self.twins, numbers)
 
 
@@ -343,8 +344,7 @@ def read_again(
     if kind not in ("versions", "entries", "steps", "events", "known"):
         yield kind, batch
         return
-    hashed = f"SELECT {BUCKET} AS bucket FROM (SELECT hash(bucket, key) AS h FROM input)"
-    again, twins = wanted.marks(duck.table(duck.query(con, hashed, input=batch))["bucket"])
+    again, twins = wanted.marks(con, batch)
     yield kind, batch.filter(pa.array(again | twins))
     twins_alone = batch.filter(pa.array(twins & ~again))
     if twins_alone.num_rows:
@@ -370,7 +370,6 @@ def read_siblings(
     """Of a batch of entries those let go whose folders are `lost`, and all entries of these folders themselves."""
     if kind != "entries":
         return
-    hashed = f"SELECT {BUCKET} AS bucket FROM (SELECT hash(bucket, key) AS h FROM input)"
-    again, _ = wanted.marks(duck.table(duck.query(con, hashed, input=batch))["bucket"])
+    again, _ = wanted.marks(con, batch)
     yield "parents", metastore_tree.lost_folders(con, batch, lost)
     yield "children", metastore_tree.lost_siblings(con, batch.filter(pa.array(~again)), lost, screen.sources)

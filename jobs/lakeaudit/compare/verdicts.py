@@ -40,6 +40,11 @@ class Words:
     severities: pa.Table
     ignored: str
 
+    @property
+    def scope_table(self) -> pa.Table:
+        """The tables to be judged as rows: scope_table."""
+        return pa.table({"scope_table": pa.array(self.scope, pa.string())})
+
 
 _SEVERITY = pa.schema([("for_table", pa.string()), ("for_kind", pa.string()), ("lake_severity", pa.string())])
 _MEANING = pa.schema(
@@ -83,7 +88,7 @@ def settled(con: Connection, fired_rules: Rows, words: Words, known: Rows) -> Re
         JOIN meaning ON rule = id SEMI JOIN scope ON judged_table = scope_table
         GROUP BY judged_table, axis, outcome
     """
-    return duck.query(con, sql, fired=fired_rules, known=known, meaning=_meanings(), scope=_scope(words))
+    return duck.query(con, sql, fired=fired_rules, known=known, meaning=_meanings(), scope=words.scope_table)
 
 
 def candidates(con: Connection, fired_rules: Rows, words: Words, known: Rows) -> Relation:
@@ -143,11 +148,7 @@ def severity_rank(column: str = "severity") -> str:
 
 def _in_scope(con: Connection, rows: Rows, words: Words) -> Relation:
     sql = "SELECT * FROM input SEMI JOIN scope ON judged_table = scope_table"
-    return duck.query(con, sql, input=rows, scope=_scope(words))
-
-
-def _scope(words: Words) -> pa.Table:
-    return pa.table({"scope_table": pa.array(words.scope, pa.string())})
+    return duck.query(con, sql, input=rows, scope=words.scope_table)
 
 
 def _meanings() -> pa.Table:

@@ -6,12 +6,20 @@ nothing of a value that may hold a secret.
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import partial
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, PlainValidator, WithJsonSchema
-from pydantic_core import PydanticCustomError
+from pydantic import (
+    BeforeValidator,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    PlainValidator,
+    WithJsonSchema,
+)
+from pydantic_core import CoreSchema, PydanticCustomError
 
 from lakeaudit.config.globs import glob_to_regex
 from lakeaudit.config.parsers import (
@@ -47,6 +55,23 @@ def written(
         raise refuse(what, hint, quiet=quiet)
 
     return PlainValidator(validate)
+
+
+@dataclass(frozen=True)
+class Matching:
+    """Text that a pattern matches whole; the JSON Schema says the same pattern."""
+
+    pattern: str
+    what: str
+    hint: str
+    quiet: bool = False
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        matched = written(partial(parse_matching, self.pattern), self.what, self.hint, quiet=self.quiet)
+        return matched.__get_pydantic_core_schema__(source, handler)
+
+    def __get_pydantic_json_schema__(self, _: CoreSchema, __: GetJsonSchemaHandler) -> dict[str, Any]:
+        return {"type": "string", "pattern": self.pattern}
 
 
 def shown(pattern: str | None = None, **more: object) -> WithJsonSchema:
@@ -151,47 +176,15 @@ Endpoint = Annotated[
     written(parse_endpoint, "not an endpoint", "write http://host:port and nothing after it", quiet=True),
     shown("^https?://"),
 ]
-EnvName = Annotated[
-    str,
-    written(partial(parse_matching, ENV_NAME), "not the name of a variable", ENV_HINT, quiet=True),
-    shown(ENV_NAME),
-]
-Textfile = Annotated[
-    str,
-    written(partial(parse_matching, TEXTFILE), "not a file for metrics", "write /var/lib/.../lakeaudit.prom"),
-    shown(TEXTFILE),
-]
-LakeName = Annotated[
-    str,
-    written(partial(parse_matching, LAKE_NAME), "not a name for a lake", "letters, digits, . _ and -"),
-    shown(LAKE_NAME),
-]
-TableName = Annotated[
-    str,
-    written(partial(parse_matching, TABLE_NAME), "not a name for a table", "one line; quote a number"),
-    shown(TABLE_NAME),
-]
-Region = Annotated[
-    str, written(partial(parse_matching, REGION), "not a region", "write us-east-1"), shown(REGION)
-]
-RoleArn = Annotated[
-    str,
-    written(partial(parse_matching, ARN), "not a role", "write arn:aws:iam::123456789012:role/name"),
-    shown(ARN),
-]
-TopicArn = Annotated[
-    str,
-    written(partial(parse_matching, ARN), "not a topic", "write arn:aws:sns:us-east-1:123456789012:name"),
-    shown(ARN),
-]
+EnvName = Annotated[str, Matching(ENV_NAME, "not the name of a variable", ENV_HINT, quiet=True)]
+Textfile = Annotated[str, Matching(TEXTFILE, "not a file for metrics", "write /var/lib/.../lakeaudit.prom")]
+LakeName = Annotated[str, Matching(LAKE_NAME, "not a name for a lake", "letters, digits, . _ and -")]
+TableName = Annotated[str, Matching(TABLE_NAME, "not a name for a table", "one line; quote a number")]
+Region = Annotated[str, Matching(REGION, "not a region", "write us-east-1")]
+RoleArn = Annotated[str, Matching(ARN, "not a role", "write arn:aws:iam::123456789012:role/name")]
+TopicArn = Annotated[str, Matching(ARN, "not a topic", "write arn:aws:sns:us-east-1:123456789012:name")]
 DynamoName = Annotated[
-    str,
-    written(
-        partial(parse_matching, DYNAMODB_NAME),
-        "not the name of a DynamoDB table",
-        "3 to 255 letters, digits, . _ -",
-    ),
-    shown(DYNAMODB_NAME),
+    str, Matching(DYNAMODB_NAME, "not the name of a DynamoDB table", "3 to 255 letters, digits, . _ -")
 ]
 Text = Annotated[
     str, written(partial(parse_matching, FREE_TEXT), "no text", "write some text; quote a number"), shown()
@@ -201,13 +194,7 @@ Glob = Annotated[
 ]
 PathGlob = Annotated[str, written(_path_glob, "not a pattern below a table", PATH_HINT), shown(minLength=1)]
 Schedule = Annotated[
-    str,
-    written(
-        partial(parse_matching, SCHEDULE),
-        "not a schedule",
-        'write a cron expression such as "0 5 * * *", or "@daily"',
-    ),
-    shown(SCHEDULE),
+    str, Matching(SCHEDULE, "not a schedule", 'write a cron expression such as "0 5 * * *", or "@daily"')
 ]
 FindingKind = Annotated[
     str, written(_finding, "unknown kind of finding", ""), WithJsonSchema({"enum": list(FINDINGS)})

@@ -10,13 +10,12 @@ import pyarrow as pa
 from lakeaudit.compare.ceiling import BAD, of_table
 from lakeaudit.compare.coverage import METASTORE_AXES, Means
 from lakeaudit.evidence.protocol import Cut
+from lakeaudit.kinds import LIVE_AXES
 from lakeaudit.runtime import duck
 from lakeaudit.schemas import plain_time
 
 SOURCE = "source"
 """The axis of findings about a source at large, which belong to no table."""
-RECHECKED = ("content", "metastore")
-"""Axes whose open files are looked at live by every run, each with a verdict of its own."""
 
 _TEXT, _FLAG, _TIME = pa.string(), pa.bool_(), pa.timestamp("us")
 OBSERVED = pa.schema(
@@ -51,7 +50,7 @@ class AxisObservation:
     @property
     def complete(self) -> bool:
         """Whether what was not found does not exist: of single files their own verdicts say it."""
-        return self.status == "complete" and (self.axis in RECHECKED or not self.unsure)
+        return self.status == "complete" and (self.axis in LIVE_AXES or not self.unsure)
 
 
 def axis_observations(

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow.dataset import Expression
 
-from lakeaudit.ledger.axis_observation import RECHECKED
+from lakeaudit.kinds import LIVE_AXES
 from lakeaudit.ledger.settle import TRANSITIONS as WITH_TRANSITION
 from lakeaudit.ledger.update_ledger import Changes
 from lakeaudit.results import sql
@@ -74,7 +74,7 @@ class LedgerTables:
         known_at is null where only this very run found it, which may have been killed and is run again.
         """
         wanted = (
-            pc.field("axis").isin(RECHECKED)
+            pc.field("axis").isin(LIVE_AXES)
             & (pc.field("subject_type") == "file")
             & pc.field("state").isin(UNRESOLVED)
             & pc.field("table_name").isin(list(tables))

@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from lakeaudit.compare.classify import ruled
 from lakeaudit.compare.expr import Expr, duck_sql
-from lakeaudit.compare.findings import Stamp
-from lakeaudit.kinds import SEVERITIES
+from lakeaudit.compare.findings import Stamp, digest
+from lakeaudit.compare.verdicts import severity_rank
 from lakeaudit.ledger import settle
 from lakeaudit.ledger.axis_observation import AxisObservation, observation_rows
 from lakeaudit.ledger.resolution import OF_NO_VERDICT, RETIRED
@@ -238,16 +238,12 @@ _TRANSITIONS = duck.literals([*settle.TRANSITIONS])
 
 def transition_id() -> str:
     """SQL: digest(run_id, discrepancy_id, transition)."""
-    return "sha256(concat_ws(chr(0), run_id, discrepancy_id, transition))[1:32]"
+    return digest("run_id", "discrepancy_id", "transition")
 
 
 def _rank(severity: str) -> str:
     """SQL: 0 for the worst severity; null for none."""
-    cases = " ".join(f"WHEN {duck.literal(name)} THEN {rank}" for rank, name in enumerate(SEVERITIES))
-    return f"CASE WHEN {severity} IS NOT NULL THEN CASE {severity} {cases} ELSE {_UNKNOWN_RANK} END END"
-
-
-_UNKNOWN_RANK = 9
+    return f"CASE WHEN {severity} IS NOT NULL THEN {severity_rank(severity)} END"
 
 
 def _struct(schema: pa.Schema) -> str:

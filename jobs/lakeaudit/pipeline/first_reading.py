@@ -1,6 +1,6 @@
 """The first reading: the engine brings everything together and the kernel judges it as if the evidence were whole."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -133,10 +133,13 @@ def gathered(con: Connection, answers: Answers) -> Gathered:
     """The answers as tables of this connection."""
     held: dict[str, list[pa.RecordBatch]] = defaultdict(list)
     tables: dict[str, str] = {}
+    rows: Counter[str] = Counter()
     for kind, batch in answers:
         held[kind].append(batch)
-        if sum(each.num_rows for each in held[kind]) >= duck.BATCH_ROWS:
+        rows[kind] += batch.num_rows
+        if rows[kind] >= duck.BATCH_ROWS:
             _insert(con, tables, kind, held.pop(kind))
+            del rows[kind]
     for kind, batches in held.items():
         _insert(con, tables, kind, batches)
     return {kind: con.table(name) for kind, name in tables.items()}

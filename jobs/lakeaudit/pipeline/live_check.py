@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from botocore.exceptions import BotoCoreError, ClientError
 
+from lakeaudit.compare.verdicts import severity_rank
 from lakeaudit.evidence.storage.head import ObjectHead, head_object
 from lakeaudit.keys import NULL_VERSION
-from lakeaudit.kinds import SEVERITIES
+from lakeaudit.kinds import LIVE_AXES
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients, explain, is_denied, is_missing
 from lakeaudit.runtime.duck import Connection, Relation, Rows
@@ -25,13 +26,8 @@ from lakeaudit.schemas import LIVE
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
-CONFIRMED_AXES = ("content", "metastore")
-_IN_AXES = f"axis IN ({duck.literals(CONFIRMED_AXES)})"
-_RANK = (
-    "CASE severity "
-    + " ".join(f"WHEN {duck.literal(name)} THEN {rank}" for rank, name in enumerate(SEVERITIES))
-    + " ELSE 9 END"
-)
+_IN_AXES = f"axis IN ({duck.literals(LIVE_AXES)})"
+_RANK = severity_rank()
 _OPEN = "known_as IS NOT NULL"
 
 

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from lakeaudit.compare.apply_gaps import doubted, with_gaps, with_vacuums
 from lakeaudit.compare.ceiling import BAD, Trial, losses
+from lakeaudit.kinds import LIVE_AXES
 from lakeaudit.pipeline import live_check
 from lakeaudit.pipeline.absence_sampling import sample_absences, source_of
 from lakeaudit.pipeline.audit_context import AuditContext
@@ -91,7 +92,7 @@ def _let_go(audit: AuditContext, suspects: Relation) -> Relation:
     """Suspects whose table has moved on since it was read are no findings any more."""
     for newer in changes(audit.observed, audit.lake, audit.context):
         unsure = duck.literals([*newer.unsure])
-        looked_at = f"outcome = 'finding' AND axis IN ({duck.literals(live_check.CONFIRMED_AXES)})"
+        looked_at = f"outcome = 'finding' AND axis IN ({duck.literals(LIVE_AXES)})"
         sql = f"""
             SELECT suspects.* REPLACE (CASE
                 WHEN {looked_at} AND touched.bucket IS NOT NULL THEN 'moved_on'

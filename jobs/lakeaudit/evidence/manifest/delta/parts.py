@@ -5,7 +5,7 @@ What the driver has to know of them comes as NOTE rows, see `notes`.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import partial
 
 import pyarrow as pa
@@ -22,6 +22,7 @@ from lakeaudit.evidence.protocol import Batches, Part
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.duck import Connection
+from lakeaudit.schemas import plain_time
 
 _TASK_BYTES = 32 << 20
 _TASK_FILES = 256
@@ -58,10 +59,12 @@ def _weight(run: Sequence[LogFile]) -> int:
 
 def _runs(files: Iterable[LogFile]) -> Iterator[tuple[LogFile, ...]]:
     run: list[LogFile] = []
+    weight = 0
     for file in files:
-        if run and (len(run) == _TASK_FILES or _weight(run) + file.file.size > _TASK_BYTES):
+        weight += file.file.size
+        if run and (len(run) == _TASK_FILES or weight > _TASK_BYTES):
             yield tuple(run)
-            run = []
+            run, weight = [], file.file.size
         run.append(file)
     if run:
         yield tuple(run)
@@ -186,20 +189,16 @@ def _bytes_of(metadata: pq.FileMetaData, column: str) -> int:
 def _files(files: Sequence[LogFile], in_commit_ms: Mapping[int, int]) -> pa.Table:
     """What the steps of these files have in common, by the number of the file."""
     rows = [
-        (number, f.table, f.reading, f.version, _naive(f.time), _time_of(in_commit_ms.get(number)), f.checkpoint,
+        (number, f.table, f.reading, f.version, plain_time(f.time), _time_of(in_commit_ms.get(number)), f.checkpoint,
          f.root.bucket, f.root.prefix)
         for number, f in enumerate(files)
     ]  # fmt: skip
     return duck.small(_FILE, rows)
 
 
-def _naive(time: datetime) -> datetime:
-    return time.astimezone(UTC).replace(tzinfo=None)
-
-
 def _time_of(epoch_ms: int | None) -> datetime | None:
     """None outside the years 1 to 9999, which no clock gave."""
     try:
-        return None if epoch_ms is None else _naive(EPOCH + timedelta(milliseconds=epoch_ms))
+        return None if epoch_ms is None else plain_time(EPOCH + timedelta(milliseconds=epoch_ms))
     except OverflowError:
         return None

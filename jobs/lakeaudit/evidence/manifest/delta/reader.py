@@ -41,6 +41,7 @@ from lakeaudit.evidence.protocol import (
 )
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import task_connection
+from lakeaudit.schemas import plain_time
 
 _NO_ACTION = (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError)
 """What JSON raises that is no action, or holds values of other types than it must."""
@@ -129,12 +130,12 @@ def _table_row(reading: Reading, meta: Meta) -> tuple[Any, ...]:
     return (
         *(listed.name, reading.number, plan.newest, plan.base_version, last_hole(reading)),
         *(
-            _naive(_horizon(reading)),
-            _naive(_before(listed.read_at, meta.retention)),
+            plain_time(_horizon(reading)),
+            plain_time(_before(listed.read_at, meta.retention)),
             meta.in_commit_times_from,
         ),
         [{"physical": physical, "logical": logical} for physical, logical in meta.columns],
-        [{"version": run.version, "cutoff": _naive(_cutoff(run, meta))} for run in reading.vacuums],
+        [{"version": run.version, "cutoff": plain_time(_cutoff(run, meta))} for run in reading.vacuums],
         *(listed.location.bucket, listed.location.prefix),
     )
 
@@ -157,10 +158,6 @@ def _before(time: datetime, span: timedelta) -> datetime:
         return time - span
     except OverflowError:
         return datetime.min.replace(tzinfo=UTC)
-
-
-def _naive(time: datetime | None) -> datetime | None:
-    return time and time.astimezone(UTC).replace(tzinfo=None)
 
 
 def _horizon(reading: Reading) -> datetime | None:

@@ -70,7 +70,9 @@ def read_lists(
         keyed = timely.filter(pc.field("key").is_valid())
         yield (
             "events",
-            keyed.add_column(0, EVENTS.field("source"), pa.array([source] * keyed.num_rows, pa.string())),
+            keyed.add_column(
+                0, EVENTS.field("source"), pa.repeat(pa.scalar(source, pa.string()), keyed.num_rows)
+            ),
         )
         if len(summaries.acts) > MOST_ACTS:
             yield "acts", summaries.take_acts()

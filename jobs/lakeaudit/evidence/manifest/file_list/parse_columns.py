@@ -11,11 +11,12 @@ import pyarrow.compute as pc
 
 from lakeaudit.evidence.manifest.file_list.columns import Columns
 from lakeaudit.evidence.manifest.file_list.fold import EVENT, FOLDER
-from lakeaudit.evidence.manifest.file_list.parse_rows import naive, parse_time, partition_path
+from lakeaudit.evidence.manifest.file_list.parse_rows import parse_time, partition_path
 from lakeaudit.evidence.manifest.file_list.read_lines import Fault, Line, ListFile
 from lakeaudit.keys import NULL_VERSION
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection
+from lakeaudit.schemas import plain_time
 
 _EVENTS = pa.schema(EVENT.items())
 
@@ -26,7 +27,7 @@ _CHECKSUM = r"^[A-Za-z0-9-]+:[0-9A-Fa-f]+\Z"
 
 def column_events(con: Connection, columns: Columns, listed: ListFile) -> tuple[pa.Table, list[Line]]:
     """The plain rows as fold.EVENT, and the others as lines."""
-    at, timed = _times(columns.rows.column("committed_at").combine_chunks(), naive(listed.modified_at))
+    at, timed = _times(columns.rows.column("committed_at").combine_chunks(), plain_time(listed.modified_at))
     line = pa.array(range(columns.first, columns.last + 1), pa.int64())
     given = columns.rows.append_column("line", line).append_column("at", at).append_column("timed", timed)
     parsed = duck.table(duck.query(con, _SQL.format(**_constants(listed)), rows=given))
@@ -57,7 +58,7 @@ def _times(column: pa.Array, default: datetime) -> tuple[pa.Array, pa.Array]:
 
 def _time(text: str, default: datetime) -> datetime | None:
     try:
-        return naive(parse_time(text)) if text else default
+        return plain_time(parse_time(text)) if text else default
     except Fault:
         return None
 

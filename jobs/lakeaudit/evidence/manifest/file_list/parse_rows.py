@@ -104,7 +104,7 @@ def _scope(scope: str | None, home: Location) -> tuple[str, str]:
     if named is None:
         raise Fault(f"has the scope {_shown(scope)}, which is no place on S3 or a local disk")
     place = Location(named[0], named[1].rstrip("/"))
-    if not _is_uri(scope, home) and place != home and not home.holds(*place):
+    if not _is_uri(scope, home) and not home.contains(place):
         raise Fault(
             f"has the scope {_shown(scope)}, which lies under neither the table's location nor a scheme"
         )
@@ -182,11 +182,6 @@ def parse_time(text: str) -> datetime:
         return _in_utc(datetime.fromisoformat(text))
     except (ValueError, OverflowError):
         raise Fault("has no ISO 8601 time as committed_at") from None
-
-
-def naive(time: datetime) -> datetime:
-    """A time in UTC as rows have it: without its zone."""
-    return time.astimezone(UTC).replace(tzinfo=None)
 
 
 def _in_utc(time: datetime) -> datetime:

@@ -18,7 +18,6 @@ from lakeaudit.config import Table
 from lakeaudit.evidence.manifest.file_list import fold
 from lakeaudit.evidence.manifest.file_list.discover import TableLists, digest, find, manifests_of, numbered
 from lakeaudit.evidence.manifest.file_list.list_part import parts
-from lakeaudit.evidence.manifest.file_list.parse_rows import naive
 from lakeaudit.evidence.manifest.file_list.read_lines import UNREAD_REST, ListFile
 from lakeaudit.evidence.protocol import (
     Changes,
@@ -35,6 +34,7 @@ from lakeaudit.evidence.protocol import (
 )
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, task_connection
+from lakeaudit.schemas import plain_time
 
 MOST_HOLES = 1000
 """Lists named one by one where rows could not be understood; the rest is one hole a table."""
@@ -51,7 +51,7 @@ def read(tables: Sequence[Table], ctx: Context, source_id: str, clock: Clock = u
     start = clock()
     table_lists = find(tables, ctx.clients)
     lists = numbered(table_lists)
-    until = None if ctx.live else naive(ctx.as_of)
+    until = None if ctx.live else plain_time(ctx.as_of)
     kept = ctx.engine.keep(parts(lists, ctx.clients, source_id, until, max(ctx.parallelism, 1) * 4))
     summaries = [json.loads(str(note["data"])) for note in kept.notes]
     cut = Cut(start, clock()) if ctx.live else Cut(ctx.as_of, ctx.as_of)

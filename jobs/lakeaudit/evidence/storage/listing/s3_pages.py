@@ -5,7 +5,6 @@ decoded: botocore asks for `EncodingType=url` and undoes it, save for uploads, w
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote_plus
 
@@ -13,6 +12,7 @@ from botocore.parsers import ResponseParserError
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential
 
 from lakeaudit.keys import ARCHIVE_CLASSES, NULL_VERSION
+from lakeaudit.schemas import plain_time
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -72,7 +72,7 @@ def upload_rows(bucket: str, page: Page) -> list[Row]:
             "bucket": bucket,
             "key": entry["Key"],
             "upload_id": entry["UploadId"],
-            "initiated_at": _utc(entry["Initiated"]),
+            "initiated_at": plain_time(entry["Initiated"]),
         }
         for entry in page.get("Uploads", [])
     ]
@@ -87,17 +87,12 @@ def _row(bucket: str, entry: Mapping[str, Any]) -> Row:
         "version_id": None if version == NULL_VERSION else version,
         "size": entry.get("Size"),
         "etag": etag,
-        "modified_at": _utc(entry["LastModified"]),
+        "modified_at": plain_time(entry["LastModified"]),
         "storage_class": entry.get("StorageClass"),
         "archived": _archived(entry.get("StorageClass")),
         # A suffix proves an upload in parts; its absence proves nothing under KMS.
         "multipart": True if etag and "-" in etag else None,
     }
-
-
-def _utc(time: datetime) -> datetime:
-    """UTC without a zone, as rows carry it."""
-    return time.astimezone(UTC).replace(tzinfo=None)
 
 
 def _archived(storage_class: str | None) -> bool | None:
