@@ -91,4 +91,4 @@ def test_what_is_too_much_for_this_process_asks_for_spark(
     assert len(shop.keys("orders")) * 2 > 10
     assert cli.main(["audit", str(tmp_path / "lake.yaml"), "--live"]) == SPARK.exit_code
     lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()[:-1]]
-    assert [line["stage"] for line in lines if line["failed"]][-1] == "start Spark"
+    assert [line["stage"] for line in lines if line["failed"]][-1] == "find evidence"

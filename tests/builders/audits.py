@@ -33,7 +33,7 @@ def audited(
 
     On a session all of it runs in Spark's own tasks, however little there is to do.
     """
-    with closing(InProcessEngine() if spark is None else SparkEngine(spark, bytes_here=0)) as engine:
+    with closing(InProcessEngine() if spark is None else SparkEngine(lambda: spark, bytes_here=0)) as engine:
         return audit(
             lake, Options(**options), engine=engine, clients=clients_of(lake), clock=clock,
             progress=progress or SilentProgress(),

@@ -31,6 +31,7 @@ from lakeaudit.pipeline.engine import (
 from lakeaudit.pipeline.narrow_reading import LetGo
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import task_connection
+from lakeaudit.runtime.progress import Progress
 from tests.builders.screen_lake import ScreenLake
 from tests.builders.shares import by_share
 
@@ -68,6 +69,9 @@ class SharingEngine:
         elif isinstance(rows, KeptHere):
             for chunk in rows.chunks:
                 yield from read_kept(con, chunk, self.shares, reading)
+
+    def ready(self, progress: Progress) -> None:
+        """It always is."""
 
     def close(self) -> None:
         """Nothing is held."""

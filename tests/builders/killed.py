@@ -72,9 +72,9 @@ _SIGNS = (
     ("publish", "notices"),
 )
 _STAGES = (
-    "start Spark",
     "open results",
     "find evidence",
+    "start Spark",
     "match and classify",
     "look again at suspects",
     "settle",

@@ -64,7 +64,7 @@ def test_a_part_that_raises_in_a_task_of_the_engine(
     told = "Spark: a job failed: s3://lake/a: access denied; grant s3:GetObject; run it again"
     with (
         pytest.raises(CannotAudit, match=told),
-        closing(SparkEngine(spark, bytes_here=0)) as engine,
+        closing(SparkEngine(lambda: spark, bytes_here=0)) as engine,
         job_errors(),
     ):
         use(engine, [Part("storage:0", _torn)])

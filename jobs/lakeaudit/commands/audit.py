@@ -1,9 +1,9 @@
 """`lakeaudit audit`: one audit with its session, its status file, what is printed and the exit code."""
 
 import json
-import signal
 import warnings
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -126,27 +126,29 @@ def _audited(
         if options.live and not request.spark and not under_submit():
             with suppress(TooMuchError):
                 return run(engine=InProcessEngine(limit=ROWS_IN_PROCESS))
-        return _on_spark(run, lake, progress)
+        return _on_spark(run, lake)
 
 
 ROWS_IN_PROCESS = 300_000
 """Rows of evidence that a live audit takes without Spark: about 100,000 claimed files."""
 
 
-def _on_spark(run: "Callable[..., Outcome]", lake: Lake, progress: Progress) -> "Outcome":
+def _on_spark(run: "Callable[..., Outcome]", lake: Lake) -> "Outcome":
+    """Spark starts in a thread of its own, while evidence is found: most of that is waiting for stores."""
     from lakeaudit.pipeline.spark_engine import SparkEngine
     from lakeaudit.runtime.job_errors import job_errors
+    from lakeaudit.runtime.session import check_java, use_utc
 
-    with progress.stage("start Spark"):
-        spark = _session(lake)
-    # Spark's own handler speaks to the JVM from inside whatever call is interrupted, and fails at it.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        with job_errors(), closing(SparkEngine(spark)) as engine:
-            return run(engine=engine)
-    finally:
-        with suppress(Exception), warnings.catch_warnings(action="ignore"):  # py4j hangs up on Ctrl-C
-            spark.stop()
+    use_utc()
+    check_java()
+    with ThreadPoolExecutor(1, "start-spark") as beside:
+        starting = beside.submit(_session, lake)
+        try:
+            with job_errors(), closing(SparkEngine(starting.result)) as engine:
+                return run(engine=engine)
+        finally:
+            with suppress(Exception), warnings.catch_warnings(action="ignore"):  # py4j hangs up on Ctrl-C
+                starting.result().stop()
 
 
 def _told(

@@ -313,6 +313,11 @@ class Wanted:
     again: bytes
     twins: bytes
 
+    @property
+    def count(self) -> int:
+        """How many buckets."""
+        return int.from_bytes(self.again).bit_count() + int.from_bytes(self.twins).bit_count()
+
     def marks(self, con: Connection, batch: pa.RecordBatch) -> tuple[Any, Any]:
         """(again, twins) for each row (bucket, key), as NumPy flags."""
         hashed = f"SELECT {BUCKET} AS bucket FROM (SELECT hash(bucket, key) AS h FROM input)"

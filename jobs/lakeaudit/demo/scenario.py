@@ -174,7 +174,7 @@ def write_lake_file(file: Path, results: Path, server: Server) -> Path:
 def judge(spark: SparkSession, lake: Lake, made: list[Fault], draw: Draw, progress: Progress) -> Verdict:
     """Audit the lake as any other, and hold what was published against what was done."""
     clients = clients_of(lake)
-    with closing(SparkEngine(spark)) as engine:
+    with closing(SparkEngine(lambda: spark)) as engine:
         outcome = audit(
             lake,
             Options(),

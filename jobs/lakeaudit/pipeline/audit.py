@@ -80,6 +80,7 @@ def audit(
         with progress.stage("find evidence") as log:
             observed = read_sources(lake, context, _listed(scope, partitions) if options.live else ())
             log.note(sources=len(observed.infos))
+        engine.ready(progress)
         run = AuditContext(lake, scope, partitions, observed, context, stamp, memory, con)
         judgement = judge(run, engine, progress)
         with progress.stage("settle") as log:

@@ -19,6 +19,7 @@ from lakeaudit.compare.screen import BUCKET
 from lakeaudit.evidence.protocol import Batches, Engine, Kept, Part
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Rows, task_connection
+from lakeaudit.runtime.progress import Progress
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -51,10 +52,11 @@ Select = Callable[[Connection, str, pa.RecordBatch], Iterator[tuple[str, Rows]]]
 
 @dataclass(frozen=True)
 class Reading:
-    """How parts are read: whole, unless one of these is given."""
+    """How parts are read: whole, unless one of these is given. `left` is the fraction of the rows that this leaves."""
 
     project: Project | None = None
     select: Select | None = None
+    left: float = 1
 
 
 WHOLE = Reading()
@@ -238,6 +240,10 @@ class AuditEngine(Engine, Protocol):
         """Read the parts, bring their rows together, and give the answers of parts and stages, by kind of row."""
         ...
 
+    def ready(self, progress: Progress) -> None:
+        """Wait for what this engine runs on, where that was started beside the reading of evidence."""
+        ...
+
     def close(self) -> None:
         """Let go of what was kept."""
         ...
@@ -299,6 +305,9 @@ class InProcessEngine:
             with task_connection("4GiB", self.parallelism) as con:
                 chunks = list(run_stage(con, stage, tables, 1))
         yield from _answers_in(chunks)
+
+    def ready(self, progress: Progress) -> None:
+        """It always is."""
 
     def close(self) -> None:
         """Nothing is held."""

@@ -74,7 +74,8 @@ def narrow_reading(audit: AuditContext, engine: AuditEngine, rows: Sequence[Part
     settled, wanted = _sorted_out(answers)
     again = partial(read_again, screen, wanted, audit.kernel.metastores)
     tables = {row["name"]: row for row in screen.tables.to_pylist()}
-    return LetGo(Reading(select=again), settled, tables, screen, wanted)
+    kept = wanted.count / max(wanted.count + sum(row["files"] for row in settled), 1)
+    return LetGo(Reading(select=again, left=kept), settled, tables, screen, wanted)
 
 
 def lost_siblings(

@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import cached_property, partial, reduce
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -36,6 +36,7 @@ from lakeaudit.pipeline.engine import (
     run_stage,
 )
 from lakeaudit.runtime.duck import task_connection
+from lakeaudit.runtime.progress import Progress
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -83,17 +84,34 @@ class KeptOnSpark:
 
 
 class SparkEngine:
-    """Runs an audit on a Spark session, wherever that runs; work below `bytes_here` is done by the driver itself."""
+    """Runs an audit on a Spark session, wherever that runs; work below `bytes_here` is done by the driver itself.
 
-    def __init__(self, spark: SparkSession, bytes_here: int = BYTES_HERE) -> None:
-        self._spark = spark
-        for name, value in _SETTINGS.items():
-            spark.conf.set(name, value)
+    `session` gives the session, or waits for it: nothing asks for it before there is work for Spark.
+    """
+
+    def __init__(self, session: Callable[[], SparkSession], bytes_here: int = BYTES_HERE) -> None:
+        self._session = session
         self._kept: list[DataFrame] = []
         self._bytes_here = bytes_here
-        self.parallelism = spark.sparkContext.defaultParallelism
-        self._threads = min(self.parallelism, os.cpu_count() or 1)
+        self._threads = os.cpu_count() or 1
         self._here = InProcessEngine(self._threads)
+
+    @cached_property
+    def _spark(self) -> SparkSession:
+        spark = self._session()
+        for name, value in _SETTINGS.items():
+            spark.conf.set(name, value)
+        return spark
+
+    @property
+    def parallelism(self) -> int:
+        """How many tasks run at a time."""
+        return self._spark.sparkContext.defaultParallelism
+
+    def ready(self, progress: Progress) -> None:
+        """See `engine.AuditEngine`."""
+        with progress.stage("start Spark"):
+            _ = self._spark
 
     def map(self, function: Callable[[T], R], items: Sequence[T], weight: int = 0) -> list[R]:
         """See `evidence.protocol.Engine`."""
@@ -127,7 +145,7 @@ class SparkEngine:
         kept = [each for each in rows if isinstance(each, KeptOnSpark)]
         here = [each for each in rows if isinstance(each, KeptHere)]
         weight = sum(part.weight for part in parts) + sum(each.size for each in kept)
-        shares = max(self.parallelism, weight // BYTES_A_SHARE)
+        shares = max(self.parallelism, int(weight * reading.left) // BYTES_A_SHARE)
         frames = (
             [self._parts(parts).mapInArrow(partial(_read_parts, shares, reading), _CHUNK)] if parts else []
         )

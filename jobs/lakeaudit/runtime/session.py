@@ -84,6 +84,16 @@ def build_session(
     return _start(app_name, wanted, delta)
 
 
+def check_java() -> None:
+    """Say before anything is begun that there is no Java, where this process has to start it.
+
+    Raises:
+        CannotAudit: no usable Java.
+    """
+    if not under_submit():
+        find_java(os.environ)
+
+
 def bucket_settings(bucket: str, s3: S3Settings) -> dict[str, str]:
     """S3A settings (`fs.s3a.bucket.<bucket>.*`) for a bucket that has an endpoint of its own."""
     return {

@@ -27,7 +27,6 @@ from lakeaudit.schemas import plain_time
 _TASK_BYTES = 32 << 20
 _TASK_FILES = 256
 _THREADS = 16
-_MANY_STATISTICS = 256 << 20
 _FILE = pa.schema(
     [
         ("file", pa.int64()),
@@ -145,9 +144,8 @@ def _actions(con: Connection, group: Sequence[tuple[int, pa.Table]], notes: Note
 def read_large(files: Sequence[LogFile], source: str, clients: Clients, con: Connection) -> Batches:
     """STEP rows of large checkpoints, each as one relation that reads no more columns than are asked of it.
 
-    A file is read through once before, so that one that is damaged gives a hole. What that look does not decode (the
-    statistics, where they are very large) may fail when it is asked for: then `throw` the error into this iterator,
-    which makes it a hole as well.
+    The paths of a file are looked through before. What is damaged elsewhere in it fails when it is asked for: then
+    `throw` the error into this iterator, which makes it a hole as well.
     """
     notes = Notes(source, files)
     for number, file in enumerate(files):
@@ -162,13 +160,9 @@ def _large(con: Connection, number: int, file: LogFile, clients: Clients, notes:
             if path is None:
                 notes.hole(number, DAMAGED)
                 return
-            metadata = pq.read_metadata(path)
-            rows = acts.checkpoint_actions(
-                con, metadata.schema.to_arrow_schema(), "0", f"read_parquet({duck.literal(path)})"
-            )
-            survey = paths.survey(
-                con, rows, about, records=_bytes_of(metadata, "add.stats") <= _MANY_STATISTICS
-            )
+            schema = pq.read_schema(path)
+            rows = acts.checkpoint_actions(con, schema, "0", f"read_parquet({duck.literal(path)})")
+            survey = paths.survey(con, rows, about)
             notes.unknown(number, survey.undecodable)
             yield paths.KIND, paths.file_steps(con, rows, about)
             if survey.has_vectors:
@@ -177,13 +171,6 @@ def _large(con: Connection, number: int, file: LogFile, clients: Clients, notes:
         notes.hole(number, error.what)
     except (pa.ArrowException, duck.DuckError, OSError, ValueError):
         notes.hole(number, DAMAGED)
-
-
-def _bytes_of(metadata: pq.FileMetaData, column: str) -> int:
-    """How large a column is when it is decompressed."""
-    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
-    chunks = [group.column(index) for group in groups for index in range(group.num_columns)]
-    return sum(chunk.total_uncompressed_size for chunk in chunks if chunk.path_in_schema == column)
 
 
 def _files(files: Sequence[LogFile], in_commit_ms: Mapping[int, int]) -> pa.Table:

@@ -180,21 +180,16 @@ def undecodable(con: Connection, actions: Rows, files: Rows) -> dict[int, int]:
 
 
 class Survey(NamedTuple):
-    """What one pass over a large checkpoint tells of it."""
+    """What a look at the paths of a large checkpoint tells of it."""
 
     undecodable: int
     has_vectors: bool
 
 
-def survey(con: Connection, actions: Relation, files: Rows, *, records: bool) -> Survey:
-    """One pass over the columns, so that a file that is damaged inside raises a DuckError before its rows are used.
-
-    `records` false leaves out the statistics, which may be larger than all the rest.
-    """
+def survey(con: Connection, actions: Relation, files: Rows) -> Survey:
+    """One pass over paths and deletion vectors; a DuckError where these are damaged."""
     sql = f"""SELECT count(*) FILTER (WHERE {_unknown()}) AS undecodable,
-        coalesce(bool_or(has_vector), false) AS has_vectors,
-        bit_xor(hash(path, size, partition, deleted_ms, vector_offset{", records" * records})) AS digest
-        FROM actions JOIN files USING (file)"""
+        coalesce(bool_or(has_vector), false) AS has_vectors FROM actions JOIN files USING (file)"""
     (row,) = duck.rows_of(duck.query(con, sql, actions=actions, files=files))
     return Survey(row["undecodable"], row["has_vectors"])
 
