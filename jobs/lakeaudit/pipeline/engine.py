@@ -45,17 +45,21 @@ ROUTES: Mapping[str, str] = {
 """By kind of row what it meets others on, as SQL; "": every share gets it. A kind that is not here is an answer."""
 
 Project = Callable[[Connection, str, Rows], Iterator[tuple[str, Rows]]]
-"""What is made of a part's rows, before they are read: a narrow reading asks for few columns."""
+"""What is made of a part's rows, before they are read: few columns or few rows of them."""
 Select = Callable[[Connection, str, pa.RecordBatch], Iterator[tuple[str, Rows]]]
 """What is made of sound rows once they were read."""
 
 
+def _as_they_are(_: Connection, kind: str, rows: Rows) -> Iterator[tuple[str, Rows]]:
+    yield kind, rows
+
+
 @dataclass(frozen=True)
 class Reading:
-    """How parts are read: whole, unless one of these is given. `left` is the fraction of the rows that this leaves."""
+    """How parts are read: whole, unless told otherwise. `left` is the fraction of the rows that this leaves."""
 
-    project: Project | None = None
-    select: Select | None = None
+    project: Project = _as_they_are
+    select: Select = _as_they_are
     left: float = 1
 
 
@@ -114,22 +118,18 @@ def read_part(con: Connection, part: Part, shares: int, reading: Reading = WHOLE
     router = con.cursor()  # while a connection streams rows it takes no other query
     batches = part.read(con)
     for kind, rows in batches:
-        for of_kind, batch in _drained(batches, con, reading.project or _as_they_are, kind, rows):
-            if reading.project:
-                yield from routed(router, of_kind, batch, shares)
-            else:
-                sound = counted.sound(part.source, batch) if "reject" in batch.schema.names else batch
-                yield from selected(router, of_kind, sound, shares, reading)
+        for of_kind, batch in _drained(batches, con, reading.project, kind, rows):
+            sound = counted.sound(part.source, batch) if "reject" in batch.schema.names else batch
+            yield from _selected(router, of_kind, sound, shares, reading)
     if counted.rows:
         yield from _answers("counted", counted.table())
 
 
-def selected(
+def _selected(
     router: Connection, kind: str, batch: pa.RecordBatch, shares: int, reading: Reading
 ) -> Iterator[Chunk]:
     """The chunks of one batch of sound rows."""
-    if reading.select is None or not batch.num_rows:
-        yield from routed(router, kind, batch, shares)
+    if not batch.num_rows:
         return
     for of_kind, rows in reading.select(router, kind, batch):
         for each in list(_batches(rows)):
@@ -137,16 +137,10 @@ def selected(
 
 
 def read_kept(con: Connection, chunk: Chunk, shares: int, reading: Reading = WHOLE) -> Iterator[Chunk]:
-    """The chunks of a batch that was read before; answers pass, but not twice."""
-    if chunk.kind not in ROUTES:
-        if not reading.project:
-            yield chunk
-    elif reading.project:
-        for kind, rows in reading.project(con, chunk.kind, chunk.batch):
-            for batch in list(_batches(rows)):
-                yield from routed(con, kind, batch, shares)
-    else:
-        yield from selected(con, chunk.kind, chunk.batch, shares, reading)
+    """The chunks of a batch that was read, and its rows counted, before."""
+    for kind, rows in reading.project(con, chunk.kind, chunk.batch):
+        for batch in list(_batches(rows)):
+            yield from _selected(con, kind, batch, shares, reading)
 
 
 def run_stage(con: Connection, stage: Stage, tables: Mapping[str, pa.Table], shares: int) -> Iterator[Chunk]:
@@ -185,10 +179,6 @@ def _split(con: Connection, kind: str, batch: pa.RecordBatch, route: str, shares
 
 def _answers(kind: str, rows: pa.Table) -> Iterator[Chunk]:
     yield from (Chunk(-1, kind, batch) for batch in rows.to_batches() if batch.num_rows)
-
-
-def _as_they_are(_: Connection, kind: str, rows: Rows) -> Iterator[tuple[str, Rows]]:
-    yield kind, rows
 
 
 def _drained(

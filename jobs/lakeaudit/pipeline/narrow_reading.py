@@ -16,6 +16,7 @@ from lakeaudit.compare.screen import (
     ENTRY,
     Screen,
     Wanted,
+    ask_again,
     bitmap,
     let_go,
     read_again,
@@ -75,7 +76,8 @@ def narrow_reading(audit: AuditContext, engine: AuditEngine, rows: Sequence[Part
     again = partial(read_again, screen, wanted, audit.kernel.metastores)
     tables = {row["name"]: row for row in screen.tables.to_pylist()}
     kept = wanted.count / max(wanted.count + sum(row["files"] for row in settled), 1)
-    return LetGo(Reading(select=again, left=kept), settled, tables, screen, wanted)
+    reading = Reading(partial(ask_again, wanted), again, kept)
+    return LetGo(reading, settled, tables, screen, wanted)
 
 
 def lost_siblings(
