@@ -122,13 +122,12 @@ def _is_mistyped() -> str:
     return "(" + " OR ".join(f"({test})" for test in tests) + ")"
 
 
-def read_parquet(content: bytes) -> pa.Table:
+def read_parquet(file: pq.ParquetFile) -> pa.Table:
     """The columns of a Parquet checkpoint that `checkpoint_actions` takes.
 
     Raises:
         ArrowException, OSError: it is damaged.
     """
-    file = pq.ParquetFile(pa.BufferReader(content))
     return file.read(columns=[f"{action}.{leaf}" for action in ("add", "remove") for leaf in _LEAVES])
 
 

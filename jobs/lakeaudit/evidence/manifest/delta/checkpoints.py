@@ -21,13 +21,11 @@ from botocore.exceptions import BotoCoreError, ClientError
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import File, Ranged, list_files, read_bytes
 from lakeaudit.evidence.manifest.delta.log import Checkpoint, Log
-from lakeaudit.evidence.manifest.delta.notes import TORN
+from lakeaudit.evidence.manifest.delta.notes import GONE, NO_PARQUET, TORN
 from lakeaudit.evidence.protocol import Context
 from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients, explain, is_missing
 
-NO_PARQUET = "it is no whole Parquet file"
-GONE = "it is gone"
 STATE = ("protocol", "metaData")
 _THREADS = 16
 _TASK_FILES = 64
@@ -97,7 +95,7 @@ def look_at(clients: Clients, file: File) -> Look:
     """The few rows of a Parquet file that are about the table as a whole."""
     try:
         with _opened(clients, file) as stream:
-            return Look(problem=GONE) if stream is None else _look(pq.ParquetFile(stream))
+            return Look(problem=GONE) if stream is None else look(pq.ParquetFile(stream))
     except SourceError as error:
         return Look(refused=str(error))
     except ClientError as error:
@@ -122,7 +120,8 @@ def _opened(clients: Clients, file: File) -> Iterator[Any]:
         yield pa.PythonFile(Ranged(clients, file.place, file.size), mode="r")
 
 
-def _look(file: pq.ParquetFile) -> Look:
+def look(file: pq.ParquetFile) -> Look:
+    """The same of a file that is open already."""
     there = file.schema_arrow.names
     leaves = [f"{name}.{leaf}" for name, fields in _LEAVES.items() if name in there for leaf in fields]
     sidecars: list[str] = []

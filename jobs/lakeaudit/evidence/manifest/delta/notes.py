@@ -1,7 +1,7 @@
 """Log files, and what tasks tell the driver of them, as NOTE rows.
 
-Their `data` is a JSON object: kind (protocol, metaData, vacuum, problem, undecodable, hole), table, reading, version,
-and by kind text (JSON of the action), time (of the commit), hides and hole (kind of finding).
+Their `data` is a JSON object: kind (protocol, metaData, sidecars, vacuum, problem, undecodable, hole), table, reading,
+version, and by kind text (JSON of the action), time (of the commit), hides and hole (kind of finding).
 """
 
 import json
@@ -21,6 +21,10 @@ from lakeaudit.schemas import NOTE
 
 TORN = "a line of it is torn or no Delta action"
 DAMAGED = "it is damaged inside, or gone"
+NO_PARQUET = "it is no whole Parquet file"
+GONE = "it is gone"
+LOST = frozenset((DAMAGED, NO_PARQUET, GONE))
+"""Why a checkpoint file is passed over, once that is known."""
 _SMALL_PARQUET = 1 << 20
 
 
@@ -35,6 +39,8 @@ class LogFile:
     checkpoint: bool
     file: File
     reading: int = 0
+    looked_into: bool = True
+    """Whether it is known what a checkpoint says of its table as a whole; a small one tells it when it is read."""
 
     @property
     def is_parquet(self) -> bool:
@@ -43,7 +49,12 @@ class LogFile:
     @property
     def is_large(self) -> bool:
         """Whether it is read only when its rows are asked for."""
-        return self.is_parquet and self.file.size > _SMALL_PARQUET
+        return is_large(self.file)
+
+
+def is_large(file: File) -> bool:
+    """Whether a log file is too large to be read at once with many others."""
+    return file.name.endswith(".parquet") and file.size > _SMALL_PARQUET
 
 
 class Notes:
@@ -81,12 +92,12 @@ class Notes:
             if kind == "torn":
                 self.problem(number, TORN)
             elif kind != "commitInfo":
-                self._newest_of(number, kind, text)
+                self.newest(number, kind, text)
             elif _operation(text) == "VACUUM START":
                 self.add(number, "vacuum", text=text, time=self._files[number].time.isoformat())
 
-    def _newest_of(self, number: int, kind: str, text: str) -> None:
-        """Of many schema changes only the last is kept."""
+    def newest(self, number: int, kind: str, text: str) -> None:
+        """A protocol or metaData: of many changes only the last is kept."""
         table = self._files[number].table
         known = self._newest.get((table, kind))
         if known is None or self._files[known[0]].version <= self._files[number].version:
@@ -95,6 +106,10 @@ class Notes:
     def problem(self, number: int, reason: str) -> None:
         """Something of a file could not be understood, or all of it could not be read."""
         self.add(number, "problem", reason, 1)
+
+    def sidecars(self, number: int) -> None:
+        """A small checkpoint has its files in sidecars, so it has to be looked into before it is read."""
+        self.add(number, "sidecars")
 
     def hole(self, number: int, reason: str) -> None:
         """A checkpoint that stands for the base of its table is lost after the log was read."""

@@ -16,8 +16,9 @@ from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import fetched, read_bytes
 from lakeaudit.evidence.manifest.delta import actions as acts
 from lakeaudit.evidence.manifest.delta import paths
+from lakeaudit.evidence.manifest.delta.checkpoints import Look, look
 from lakeaudit.evidence.manifest.delta.lines import EPOCH, UNREAD, LineFile, read_lines
-from lakeaudit.evidence.manifest.delta.notes import DAMAGED, LogFile, Notes
+from lakeaudit.evidence.manifest.delta.notes import DAMAGED, GONE, NO_PARQUET, LogFile, Notes
 from lakeaudit.evidence.protocol import Batches, Part
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients
@@ -101,26 +102,36 @@ def _small_checkpoints(con: Connection, files: Sequence[LogFile], clients: Clien
     numbers = [number for number, file in enumerate(files) if file.is_parquet]
     alike: dict[str, list[tuple[int, pa.Table]]] = {}
     with ThreadPoolExecutor(_THREADS) as pool:
-        for number, rows in zip(
-            numbers, pool.map(lambda n: _fetched(files[n], clients), numbers), strict=True
-        ):
+        found = pool.map(lambda n: _fetched(files[n], clients), numbers)
+        for number, rows in zip(numbers, found, strict=True):
             if isinstance(rows, str):
                 notes.problem(number, rows)
-            else:
-                alike.setdefault(str(rows.schema), []).append((number, rows))
+                continue
+            actions, seen = rows
+            for kind, text in seen.state.items():
+                notes.newest(number, kind, text)
+            if seen.sidecars and not files[number].looked_into:
+                notes.sidecars(number)
+            alike.setdefault(str(actions.schema), []).append((number, actions))
     tables = [table for group in alike.values() for table in _actions(con, group, notes)]
     return pa.concat_tables([acts.ACTION.empty_table(), *tables])
 
 
-def _fetched(file: LogFile, clients: Clients) -> pa.Table | str:
-    """The rows of a small checkpoint file, or why it cannot be read."""
+def _fetched(file: LogFile, clients: Clients) -> tuple[pa.Table, Look] | str:
+    """The actions of a small checkpoint file and what it says of its table as a whole, or why it cannot be read."""
+    fault = NO_PARQUET
     try:
         content = read_bytes(clients, file.file.place)
-        return DAMAGED if content is None else acts.read_parquet(content)
+        if content is None:
+            return GONE
+        opened = pq.ParquetFile(pa.BufferReader(content))
+        seen = Look() if file.looked_into else look(opened)
+        fault = DAMAGED
+        return acts.read_parquet(opened), seen
     except SourceError as error:
         return UNREAD + error.what
-    except (pa.ArrowException, OSError, ValueError, LookupError):
-        return DAMAGED
+    except (pa.ArrowException, OSError, ValueError, TypeError, LookupError, AttributeError):
+        return fault
 
 
 def _actions(con: Connection, group: Sequence[tuple[int, pa.Table]], notes: Notes) -> Iterator[pa.Table]:

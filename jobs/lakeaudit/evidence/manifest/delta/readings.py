@@ -15,7 +15,7 @@ from lakeaudit.evidence.manifest.delta.checkpoints import Content, look_into
 from lakeaudit.evidence.manifest.delta.lines import UNREAD, VANISHED
 from lakeaudit.evidence.manifest.delta.listing import Listed, list_logs
 from lakeaudit.evidence.manifest.delta.log import Checkpoint, Log, Plan, base_time, commit_times, plan
-from lakeaudit.evidence.manifest.delta.notes import DAMAGED, LogFile
+from lakeaudit.evidence.manifest.delta.notes import LOST, LogFile, is_large
 from lakeaudit.evidence.manifest.delta.parts import checkpoints_of, runs_of
 from lakeaudit.evidence.manifest.delta.paths import KIND, STEP
 from lakeaudit.evidence.protocol import Clock, Context, Kept, Part
@@ -38,19 +38,21 @@ class Troubles:
     """What the notes of one table's files say.
 
     `torn` are (version, file, reason) of files of which something could not be understood, `short` checkpoint files
-    that are damaged inside, `newest` (version, JSON text) by protocol and metaData.
+    that cannot be read and why, `sidecars` that there are such as nobody has looked for, `newest` (version, JSON text)
+    by protocol and metaData.
     """
 
     torn: list[tuple[int, Location, str]] = field(default_factory=list)
-    short: list[Location] = field(default_factory=list)
+    short: dict[Location, str] = field(default_factory=dict)
+    sidecars: bool = False
     undecodable: int = 0
     newest: dict[str, tuple[int, str]] = field(default_factory=dict)
     vacuums: list[Vacuum] = field(default_factory=list)
 
     @property
     def shaken(self) -> bool:
-        """Whether files changed while they were read, or a checkpoint proved to be broken: worth another attempt."""
-        return bool(self.short) or any(why == VANISHED for _, _, why in self.torn)
+        """Whether files changed while they were read, or a checkpoint proved to be other than thought: read again."""
+        return bool(self.short) or self.sidecars or any(why == VANISHED for _, _, why in self.torn)
 
     def one_reason_a_file(self) -> tuple[tuple[int, Location, str], ...]:
         """`torn`, oldest first, each file once."""
@@ -66,7 +68,8 @@ class Reading:
 
     `broken` are checkpoint files that cannot be read, `torn` the (version, file, reason) of commits of which something
     could not be understood, `undecodable` how many of its paths could not; `state` are the newest protocol and
-    metaData as JSON text, `files` what was or is to be read.
+    metaData as JSON text, `files` what was or is to be read. Only a `careful` reading looks into small checkpoints
+    before it reads them: nearly always they are what they seem.
     """
 
     listed: Listed
@@ -79,6 +82,7 @@ class Reading:
     state: Mapping[str, str] = field(default_factory=dict)
     vacuums: tuple[Vacuum, ...] = ()
     files: tuple[LogFile, ...] = ()
+    careful: bool = False
 
     @property
     def log(self) -> Log:
@@ -157,8 +161,14 @@ def _planned(reading: Reading) -> Reading:
 def _needed(reading: Reading) -> list[Checkpoint]:
     if reading.refused is not None or reading.plan is None:
         return []
-    base = [reading.plan.base] if reading.plan.base else []
-    return [*base, *reading.log.checkpoints[-1:]]
+    base, newest = reading.plan.base, reading.log.checkpoints[-1:]
+    unsure = [base] if base and (reading.careful or not _is_plain(base)) else []
+    return [*unsure, *(point for point in newest if point != base)]
+
+
+def _is_plain(base: Checkpoint) -> bool:
+    """Whether a base is one small Parquet file, which can be read without being looked into."""
+    return len(base.parts) == 1 and not base.is_json and not is_large(base.parts[0])
 
 
 def _looked_into(reading: Reading, contents: Mapping[frozenset[Location], Content]) -> Reading:
@@ -181,12 +191,14 @@ def _with_files(reading: Reading, contents: Mapping[frozenset[Location], Content
     if reading.plan.base is None:
         return replace(reading, files=files)
     listed, base = reading.listed, reading.plan.base
-    at, content = base_time(reading.plan, commit_times(reading.log)), contents[base.places]
+    at, content = base_time(reading.plan, commit_times(reading.log)), contents.get(base.places)
     files += tuple(
-        LogFile(listed.name, listed.location, base.version, at, True, file, reading.number)
-        for file in content.files
+        LogFile(
+            listed.name, listed.location, base.version, at, True, file, reading.number, content is not None
+        )
+        for file in (content.files if content else base.parts)
     )
-    return replace(reading, files=files, state=content.state)
+    return replace(reading, files=files, state=content.state if content else {})
 
 
 def _commits(reading: Reading) -> tuple[LogFile, ...]:
@@ -217,8 +229,10 @@ def _add_note(known: Troubles, data: Mapping[str, Any], note: Mapping[str, Any],
         known.undecodable += note["count"]
     elif kind == "vacuum":
         known.vacuums.append(Vacuum(version, datetime.fromisoformat(data["time"]), data["text"]))
-    elif kind == "problem" and note["reason"] == DAMAGED:
-        known.short.append(place)
+    elif kind == "sidecars":
+        known.sidecars = True
+    elif kind == "problem" and note["reason"] in LOST:
+        known.short[place] = str(note["reason"])
     elif kind == "problem":
         known.torn.append((version, place, note["reason"]))
     elif version >= known.newest.get(kind, (version, ""))[0]:
@@ -233,10 +247,10 @@ def _after(reading: Reading, trouble: Troubles, last: bool) -> Reading:
     if unread and (last or not trouble.shaken):
         refused = f"{unread[0][0].uri}: {unread[0][1].removeprefix(UNREAD)}"
     elif trouble.short and last:
-        refused = f"{trouble.short[0].uri}: its log changes faster than it can be read; run again"
+        refused = f"{next(iter(trouble.short)).uri}: its log changes faster than it can be read; run again"
     return replace(
         reading,
-        broken={**reading.broken, **dict.fromkeys(trouble.short, DAMAGED)},
+        broken={**reading.broken, **trouble.short},
         torn=trouble.one_reason_a_file(),
         undecodable=trouble.undecodable,
         refused=refused,
@@ -250,4 +264,6 @@ def _listed_again(readings: Sequence[Reading], ctx: Context, clock: Clock) -> li
     names = [reading.listed for reading in readings if reading.refused is None]
     again = {one.name: one for one in list_logs(names, ctx, clock)}
     known = {reading.listed.name: reading.broken for reading in readings}
-    return [Reading(one, broken=known[name], refused=one.refused) for name, one in again.items()]
+    return [
+        Reading(one, broken=known[name], refused=one.refused, careful=True) for name, one in again.items()
+    ]
