@@ -1,5 +1,7 @@
 """Delta tables on S3 and locally, at a moment in the past, while their logs change, and after what was judged."""
 
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients
 from tests.builders.delta_lake import (
     BORN,
+    NOW,
     Log,
     add,
     at,
@@ -181,6 +184,32 @@ def test_tables_whose_newer_commits_cannot_be_read_are_unsure(tmp_path: Path) ->
         "gone": ["not", "a", "Delta", "table:"],
     }
     assert table_of(newer).num_rows == 0
+
+
+@pytest.mark.parametrize(
+    ("settings", "cut_days_ago", "base"),
+    [({}, 0, 3), ({}, 4, 2), ({"deletedFileRetentionDuration": "interval 30 days"}, 0, 1)],
+    ids=[
+        "a week more than is promised",
+        "before an older picture of storage",
+        "as far as the table promises",
+    ],
+)
+def test_a_long_history_is_read_as_far_back_as_an_audit_needs_it(
+    settings: dict[str, str], cut_days_ago: int, base: int, tmp_path: Path
+) -> None:
+    log = Log(tmp_path / "t")
+    born = [protocol(), metadata(**settings)]
+    for version, days in enumerate((90, 60, 20, 15, 13, 1)):
+        when = NOW - timedelta(days=days)
+        log.commit(version, *(born if version == 0 else ()), add(f"{version}"), when=when)
+        if 0 < version < 5:
+            log.checkpoint(version, *born, *(add(f"{n}") for n in range(version + 1)))
+    now = replace(context(), oldest_cut=NOW - timedelta(days=cut_days_ago))
+    claims = delta.read([table("t", log.table)], now, "manifest:delta", frozen)
+    assert claims.states["t"].horizon == NOW - timedelta(days=(90, 60, 20, 15, 13, 1)[base])
+    assert states(claims) == dict.fromkeys("012345", "live")
+    assert claims.states["t"].complete
 
 
 def test_no_tables_are_no_claims() -> None:

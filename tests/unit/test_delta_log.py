@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from lakeaudit.evidence.files import File
-from lakeaudit.evidence.manifest.delta.log import Gap, Log, Plan, base_time, commit_times, parse, plan
+from lakeaudit.evidence.manifest.delta.log import Gap, Log, Plan, parse, plan
 from lakeaudit.keys import Location
 
 FOLDER = Location("lake", "orders/_delta_log")
@@ -74,6 +74,26 @@ def test_without_a_whole_state_there_is_no_plan(files: str) -> None:
     assert plan(log(*files.split())) is None
 
 
+@pytest.mark.parametrize(
+    ("files", "needed", "base"),
+    [
+        ("0 1 2 2c 3 4 4c 5", 0, -1),
+        ("0 1 2 2c 3 4 4c 5", 1, -1),
+        ("0 1 2 2c 3 4 4c 5", 2, 2),
+        ("0 1 2 2c 3 4 4c 5", 9, 4),
+        ("2 2c 3 4 4c 5", 1, 2),
+        ("2 2c 4 4c 5", 9, 4),
+        ("2 2c 3 4 4c 6", 2, 4),
+    ],
+)
+def test_no_more_history_is_read_than_is_needed(files: str, needed: int, base: int) -> None:
+    listed = log(*files.split(), **{f"v{version}": version for version in range(7)})
+    chosen = plan(listed, needed=NOON + timedelta(minutes=needed))
+    assert chosen is not None
+    assert chosen.base_version == base
+    assert chosen.commits == tuple(version for version in sorted(listed.commits) if version > base)
+
+
 def test_a_broken_checkpoint_is_passed_over() -> None:
     listed = log("5c", "6", "7", "7c", "8")
     broken = [FOLDER.join(_full("5c"))]
@@ -87,7 +107,7 @@ def test_parts_that_are_missing_are_named() -> None:
 
 
 def test_times_of_commits_only_grow() -> None:
-    times = commit_times(log("0", "1", "2", "3", v0=3, v1=1, v2=3, v3=9))
+    times = log("0", "1", "2", "3", v0=3, v1=1, v2=3, v3=9).times
     at = NOON + timedelta(minutes=3)
     assert [times[version] - at for version in range(4)] == [
         timedelta(0), timedelta(milliseconds=1), timedelta(milliseconds=2), timedelta(minutes=6)
@@ -99,7 +119,7 @@ def test_the_oldest_state_is_as_old_as_its_commit_else_as_its_checkpoint(files: 
     listed = log(*files.split(), v4=4, v4c=6)
     chosen = plan(listed)
     assert chosen is not None
-    assert base_time(chosen, commit_times(listed)) == NOON + timedelta(minutes=minutes)
+    assert listed.time_of(chosen.base) == NOON + timedelta(minutes=minutes)
 
 
 def test_a_log_as_it_was() -> None:

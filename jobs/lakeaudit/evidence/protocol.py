@@ -89,6 +89,8 @@ class Context:
     as_of: datetime
     now: datetime
     live: bool
+    oldest_cut: datetime | None = None
+    """When the oldest picture of storage and metadata stores was begun; known to manifests, which are read after it."""
 
     @property
     def parallelism(self) -> int:

@@ -101,7 +101,10 @@ def read_sources(lake: Lake, context: Context, live: Sequence[Location]) -> Obse
         storage = _begun(pool, _storage(lake, context, live))
         metastores = _begun(pool, _metastores(lake, context))
         stored, entries = reading.taken(storage), reading.taken(metastores)
-        claims = reading.taken(_begun(pool, _manifests(lake, context)))
+        taken: list[Stored | Entries] = [*stored, *entries]
+        cuts = [read.info.cut.start for read in taken if read.info.cut]
+        after = replace(context, oldest_cut=min(cuts, default=None))
+        claims = reading.taken(_begun(pool, _manifests(lake, after)))
     sources = {_metastore_id(number): source for number, source in enumerate(lake.metastores)}
     evidence = Evidence(claims, stored, entries, {read.info.id: sources[read.info.id] for read in entries})
     infos, holes, warnings = tuple(reading.infos), tuple(reading.holes), tuple(reading.warnings)

@@ -9,7 +9,7 @@ from typing import Protocol
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import list_files, read_bytes
 from lakeaudit.evidence.manifest.delta.lines import EPOCH, in_commit_time
-from lakeaudit.evidence.manifest.delta.log import Log, commit_times, parse
+from lakeaudit.evidence.manifest.delta.log import Log, parse
 from lakeaudit.evidence.protocol import Clock, Context
 from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients
@@ -67,7 +67,7 @@ def _refusal(location: Location, log: Log, ctx: Context) -> str | None:
 
 def _as_of(log: Log, as_of: datetime, clients: Clients) -> Log:
     """The log as far as it had been committed then, by the time that commits carry, else by their files' times."""
-    times = commit_times(log)
+    times = log.times
     versions = sorted(log.commits)
     if versions and _carried(log, versions[-1], clients) is not None:
         committed = _bisect(versions, lambda v: (_carried(log, v, clients) or times[v]) <= as_of)

@@ -8,6 +8,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import cached_property
 from itertools import pairwise
 
 from lakeaudit.evidence.files import File
@@ -56,6 +57,23 @@ class Log:
         commits = {number: file for number, file in self.commits.items() if number <= version}
         kept = tuple(checkpoint for checkpoint in self.checkpoints if checkpoint.version <= version)
         return Log(self.folder, commits, kept, {v: p for v, p in self.lost_parts.items() if v <= version})
+
+    @cached_property
+    def times(self) -> Mapping[int, datetime]:
+        """When each commit was made, by its file's modification time, made to grow as Delta does: by a millisecond."""
+        times: dict[int, datetime] = {}
+        last: datetime | None = None
+        for version in sorted(self.commits):
+            time = self.commits[version].modified_at
+            last = time if last is None else max(time, last + timedelta(milliseconds=1))
+            times[version] = last
+        return times
+
+    def time_of(self, base: "Checkpoint | None") -> datetime:
+        """When a state came to be: by its commit, else (late, never early) by the checkpoint's file."""
+        if base is None:
+            return self.times[0]
+        return self.times.get(base.version) or max(part.modified_at for part in base.parts)
 
     def commit_place(self, version: int) -> Location:
         return self.folder.join(f"{version:020}.json")
@@ -118,9 +136,10 @@ def _with_parts(log: Log, multi: Mapping[tuple[int, int], Mapping[int, File]]) -
     return Log(log.folder, log.commits, tuple(ordered), lost)
 
 
-def plan(log: Log, broken: Collection[Location] = ()) -> Plan | None:
-    """The oldest state from which every later commit is there; failing that, the newest one, with gaps above it.
+def plan(log: Log, broken: Collection[Location] = (), needed: datetime | None = None) -> Plan | None:
+    """The newest state as old as `needed` from which every later commit is there, or the oldest one where none is.
 
+    Where no state has every later commit, it is the newest one, with gaps above it. `needed` None: the oldest.
     `broken` are files that cannot be read: checkpoints that need one are passed over. None: no state at all.
     """
     newest = log.newest
@@ -131,7 +150,8 @@ def plan(log: Log, broken: Collection[Location] = ()) -> Plan | None:
         return None
     unbroken = _oldest_of_run(log.commits, newest)
     whole = [base for base in bases if _version(base) >= unbroken - 1]
-    base = whole[0] if whole else bases[-1]
+    old_enough = [base for base in whole if needed is not None and log.time_of(base) <= needed]
+    base = [*whole[:1], *old_enough][-1] if whole else bases[-1]
     commits = tuple(version for version in sorted(log.commits) if version > _version(base))
     missing = gaps(log.commits, min(log.commits, default=newest + 1), newest)
     below = tuple(gap for gap in missing if gap.last <= _version(base))
@@ -154,21 +174,3 @@ def gaps(commits: Collection[int], first: int, last: int) -> tuple[Gap, ...]:
     """Runs of versions between first and last that have no commit."""
     there = [first - 1, *sorted(version for version in commits if first <= version <= last), last + 1]
     return tuple(Gap(before + 1, after - 1) for before, after in pairwise(there) if after - before > 1)
-
-
-def commit_times(log: Log) -> dict[int, datetime]:
-    """When each commit was made, by its file's modification time, made to grow as Delta does: by a millisecond."""
-    times: dict[int, datetime] = {}
-    last: datetime | None = None
-    for version in sorted(log.commits):
-        time = log.commits[version].modified_at
-        last = time if last is None else max(time, last + timedelta(milliseconds=1))
-        times[version] = last
-    return times
-
-
-def base_time(chosen: Plan, times: Mapping[int, datetime]) -> datetime:
-    """When the oldest readable state came to be: by its commit, else (late, never early) by the checkpoint's file."""
-    if chosen.base is None:
-        return times[0]
-    return times.get(chosen.base.version) or max(part.modified_at for part in chosen.base.parts)

@@ -27,6 +27,10 @@ _SECONDS = {
 _QUANTITY = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]+?)s?(?=\s|\d|$)")
 
 
+NO_ACTION = (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError)
+"""What JSON raises that is no action, or holds values of other types than it must."""
+
+
 class NotReadable(Exception):
     """This table's log cannot be interpreted; the text says why in one line."""
 

@@ -22,7 +22,7 @@ from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import copied, list_files, read_bytes
 from lakeaudit.evidence.manifest.delta.lines import in_commit_time
 from lakeaudit.evidence.manifest.delta.listing import LOG_FOLDER
-from lakeaudit.evidence.manifest.delta.log import Log, Plan, commit_times, parse, plan
+from lakeaudit.evidence.manifest.delta.log import Log, Plan, parse, plan
 from lakeaudit.evidence.manifest.delta.metadata import NotReadable, understand
 from lakeaudit.evidence.manifest.delta.paths import UUID_CHARS, Z85
 from lakeaudit.keys import Location
@@ -171,7 +171,7 @@ class _Reading:
         unread = [f"commits {gap.first} to {gap.last} are gone" for gap in self.plan.gaps]
         acts: list[Row] = []
         newest: Row = {}
-        times = commit_times(self.log)
+        times = self.log.times
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             read = pool.map(lambda version: self._commit(version, times[version]), self.plan.commits)
             for found, state, trouble in [self._base(), *read]:

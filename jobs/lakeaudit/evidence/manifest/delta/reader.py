@@ -17,9 +17,9 @@ from lakeaudit.config import Table
 from lakeaudit.evidence.manifest.delta import paths, replay
 from lakeaudit.evidence.manifest.delta.lines import EPOCH
 from lakeaudit.evidence.manifest.delta.listing import list_logs
-from lakeaudit.evidence.manifest.delta.log import base_time, commit_times
 from lakeaudit.evidence.manifest.delta.log_gaps import NO_HOLE, holes, last_hole, nothing_left, warnings
 from lakeaudit.evidence.manifest.delta.metadata import (
+    NO_ACTION,
     Meta,
     NotReadable,
     check_protocol,
@@ -43,9 +43,6 @@ from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import task_connection
 from lakeaudit.schemas import plain_time
 
-_NO_ACTION = (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError)
-"""What JSON raises that is no action, or holds values of other types than it must."""
-
 
 def read(tables: Sequence[Table], ctx: Context, source_id: str, clock: Clock = utc_now) -> Claims:
     """The claims of all these tables, in their newest state at `ctx.as_of`, or now when the run is live.
@@ -53,7 +50,11 @@ def read(tables: Sequence[Table], ctx: Context, source_id: str, clock: Clock = u
     A table whose log cannot be interpreted is refused with one line in its `TableState`; the others go on.
     """
     begun = clock()
-    readings = read_logs(list_logs(tables, ctx, clock), ctx, source_id, clock)
+    promised = {
+        table.name: max(table.settings.retention, table.settings.leftover_age, table.settings.max_upload)
+        for table in tables
+    }
+    readings = read_logs(list_logs(tables, ctx, clock), ctx, source_id, clock, promised)
     metas, refusals = _metas(readings.tables)
     rows = [_table_row(r, metas[r.listed.name]) for r in readings.tables if r.listed.name in metas]
     states = {r.listed.name: _state(r, metas.get(r.listed.name), refusals) for r in readings.tables}
@@ -99,7 +100,7 @@ def _why_unsure(reading: Reading, judged: int) -> str | None:
         check_protocol(reading.state.get("protocol", '{"minReaderVersion": 1}'))
     except NotReadable as error:
         return str(error)
-    except _NO_ACTION:
+    except NO_ACTION:
         return "its protocol cannot be understood"
     return None
 
@@ -113,7 +114,7 @@ def _metas(readings: Iterable[Reading]) -> tuple[dict[str, Meta], dict[str, str]
             continue
         try:
             metas[name] = understand(reading.state.get("protocol"), reading.state.get("metaData"))
-        except (NotReadable, *_NO_ACTION) as error:
+        except (NotReadable, *NO_ACTION) as error:
             why = (
                 str(error)
                 if isinstance(error, NotReadable)
@@ -146,9 +147,9 @@ def _cutoff(run: Vacuum, meta: Meta) -> datetime:
         run.time + timedelta(seconds=1),
         meta.retention,
     )  # stores give times in whole seconds: earlier
-    with suppress(*_NO_ACTION):
+    with suppress(*NO_ACTION):
         at = max(at, EPOCH + timedelta(milliseconds=int(json.loads(run.text)["timestamp"])))
-    with suppress(*_NO_ACTION):
+    with suppress(*NO_ACTION):
         retention = vacuum_retention(run.text, meta.retention)
     return _before(at, retention)
 
@@ -161,9 +162,9 @@ def _before(time: datetime, span: timedelta) -> datetime:
 
 
 def _horizon(reading: Reading) -> datetime | None:
-    times = commit_times(reading.log)
-    whole = reading.plan is not None and (reading.plan.base is not None or 0 in times)
-    return base_time(reading.plan, times) if whole and reading.plan else None
+    plan = reading.plan
+    whole = plan is not None and (plan.base is not None or 0 in reading.log.commits)
+    return reading.log.time_of(plan.base) if whole and plan else None
 
 
 def _state(reading: Reading, meta: Meta | None, refusals: Mapping[str, str]) -> TableState:

@@ -5,8 +5,9 @@ It chooses the base states, passes over broken checkpoints, and looks again when
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -14,7 +15,8 @@ import pyarrow as pa
 from lakeaudit.evidence.manifest.delta.checkpoints import Content, look_into
 from lakeaudit.evidence.manifest.delta.lines import UNREAD, VANISHED
 from lakeaudit.evidence.manifest.delta.listing import Listed, list_logs
-from lakeaudit.evidence.manifest.delta.log import Checkpoint, Log, Plan, base_time, commit_times, plan
+from lakeaudit.evidence.manifest.delta.log import Checkpoint, Log, Plan, plan
+from lakeaudit.evidence.manifest.delta.metadata import NO_ACTION, NotReadable, understand
 from lakeaudit.evidence.manifest.delta.notes import LOST, LogFile, is_large
 from lakeaudit.evidence.manifest.delta.parts import checkpoints_of, runs_of
 from lakeaudit.evidence.manifest.delta.paths import KIND, STEP
@@ -68,8 +70,8 @@ class Reading:
 
     `broken` are checkpoint files that cannot be read, `torn` the (version, file, reason) of commits of which something
     could not be understood, `undecodable` how many of its paths could not; `state` are the newest protocol and
-    metaData as JSON text, `files` what was or is to be read. Only a `careful` reading looks into small checkpoints
-    before it reads them: nearly always they are what they seem.
+    metaData as JSON text, `files` what was or is to be read, `needed` how far back its history has to reach. Only a
+    `careful` reading looks into small checkpoints before it reads them: nearly always they are what they seem.
     """
 
     listed: Listed
@@ -82,6 +84,7 @@ class Reading:
     state: Mapping[str, str] = field(default_factory=dict)
     vacuums: tuple[Vacuum, ...] = ()
     files: tuple[LogFile, ...] = ()
+    needed: datetime | None = None
     careful: bool = False
 
     @property
@@ -98,11 +101,17 @@ class Readings:
     late: tuple[Part, ...]
 
 
-def read_logs(listed: Sequence[Listed], ctx: Context, source: str, clock: Clock) -> Readings:
-    """Rebuilds every table's readable history. Only tables whose logs changed meanwhile are read again."""
+def read_logs(
+    listed: Sequence[Listed], ctx: Context, source: str, clock: Clock, promised: Mapping[str, timedelta]
+) -> Readings:
+    """Rebuilds as much of every table's history as an audit needs, see `_back`.
+
+    `promised` is by table for how long what was removed or never listed has to be known. Only tables whose logs changed
+    meanwhile, or whose own metadata promises more, are read again.
+    """
     done: dict[str, Reading] = {}
     kept: list[Kept] = []
-    pending = [Reading(one, refused=one.refused) for one in listed]
+    pending = [Reading(one, refused=one.refused, needed=_back(ctx, promised[one.name])) for one in listed]
     for attempt in range(_ATTEMPTS):
         last = attempt == _ATTEMPTS - 1
         chosen = _choose([replace(reading, number=attempt) for reading in pending], ctx)
@@ -112,9 +121,11 @@ def read_logs(listed: Sequence[Listed], ctx: Context, source: str, clock: Clock)
         troubles = _troubles(kept[-1].notes if files else (), files)
         done |= {r.listed.name: _after(r, troubles.get(r.listed.name, Troubles()), last) for r in chosen}
         shaken = [done[name] for name, trouble in troubles.items() if trouble.shaken]
-        if last or not shaken:
+        deeper = [r for one in chosen if (r := _deeper(done[one.listed.name], ctx)) is not None]
+        again = {reading.listed.name: reading for reading in (*shaken, *deeper)}
+        if last or not again:
             break
-        pending = _listed_again(shaken, ctx, clock)
+        pending = _listed_again(list(again.values()), ctx, clock)
     tables = tuple(done[one.name] for one in listed)
     late = [file for r in tables if r.refused is None for file in r.files if file.is_large]
     return Readings(tables, tuple(kept), tuple(checkpoints_of(late, source, ctx.clients)))
@@ -155,7 +166,7 @@ def _choose(readings: Sequence[Reading], ctx: Context) -> list[Reading]:
 def _planned(reading: Reading) -> Reading:
     if reading.refused is not None or reading.listed.log is None:
         return reading
-    return replace(reading, plan=plan(reading.log, reading.broken.keys()))
+    return replace(reading, plan=plan(reading.log, reading.broken.keys(), reading.needed))
 
 
 def _needed(reading: Reading) -> list[Checkpoint]:
@@ -191,7 +202,7 @@ def _with_files(reading: Reading, contents: Mapping[frozenset[Location], Content
     if reading.plan.base is None:
         return replace(reading, files=files)
     listed, base = reading.listed, reading.plan.base
-    at, content = base_time(reading.plan, commit_times(reading.log)), contents.get(base.places)
+    at, content = reading.log.time_of(base), contents.get(base.places)
     files += tuple(
         LogFile(
             listed.name, listed.location, base.version, at, True, file, reading.number, content is not None
@@ -204,7 +215,7 @@ def _with_files(reading: Reading, contents: Mapping[frozenset[Location], Content
 def _commits(reading: Reading) -> tuple[LogFile, ...]:
     listed, log = reading.listed, reading.log
     versions = reading.plan.commits if reading.plan and reading.refused is None else ()
-    times = commit_times(log)
+    times = log.times
     return tuple(
         LogFile(
             listed.name, listed.location, version, times[version], False, log.commits[version], reading.number
@@ -263,7 +274,32 @@ def _listed_again(readings: Sequence[Reading], ctx: Context, clock: Clock) -> li
     """Tables start afresh from a new listing; what is known to be broken stays known."""
     names = [reading.listed for reading in readings if reading.refused is None]
     again = {one.name: one for one in list_logs(names, ctx, clock)}
-    known = {reading.listed.name: reading.broken for reading in readings}
+    known = {reading.listed.name: reading for reading in readings}
     return [
-        Reading(one, broken=known[name], refused=one.refused, careful=True) for name, one in again.items()
+        Reading(one, broken=was.broken, refused=one.refused, needed=was.needed, careful=True)
+        for one, was in ((one, known[one.name]) for one in again.values())
     ]
+
+
+HISTORY = timedelta(days=7)
+"""How much longer than it must a table's history reaches back: so many nights have a chance to see what it explains."""
+
+
+def _back(ctx: Context, promised: timedelta) -> datetime:
+    """How far back a history has to reach: the oldest picture that is held against it is to find all of that in it."""
+    try:
+        return (ctx.oldest_cut or ctx.as_of) - promised - HISTORY
+    except OverflowError:
+        return datetime.min.replace(tzinfo=UTC)
+
+
+def _deeper(reading: Reading, ctx: Context) -> Reading | None:
+    """The reading once more, where its metadata promises removed files for longer than was read; None: it does not."""
+    with suppress(NotReadable, *NO_ACTION):
+        meta = understand(reading.state.get("protocol"), reading.state.get("metaData"))
+        needed = _back(ctx, meta.retention)
+        if reading.needed and needed < reading.needed and reading.plan:
+            further = plan(reading.log, reading.broken.keys(), needed)
+            if further and further.base_version < reading.plan.base_version:
+                return replace(reading, needed=needed)
+    return None
