@@ -235,6 +235,7 @@ KNOWN = _row(
     key="string",
     known_as="string",  # id of the discrepancy
     known_at="time",  # the evidence that first showed it to another run; null: this run alone has seen it
+    known_claim="time",  # of when the claim was by then
 )
 """A file that the ledger holds pending or open."""
 

@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from deltalake import DeltaTable
 
 from lakeaudit.config import Lake
 from lakeaudit.errors import BadInput, Busy, CannotPublish, Refused
+from lakeaudit.evidence.manifest.delta import readings
 from lakeaudit.gates import expectation_suites
 from lakeaudit.ledger.lease import leased
 from lakeaudit.pipeline.run_outcome import Outcome
@@ -306,6 +308,25 @@ def test_an_open_upload_is_told_beside_the_loss_of_the_file_at_its_key(shop: Sho
     lake = shop.lake(tmp_path)
     told = found(lake, audited(lake, live=True, tables=("orders",)).run_id)
     assert [kind for _, kind, _ in told] == ["dropped", "unfinished_upload"]
+
+
+def test_what_was_found_stays_found_when_the_log_no_longer_reaches_back_to_the_claim(
+    shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written_again = shop.keys("orders")[0]
+    body = shop.s3.get_object(Bucket=shop.bucket, Key=written_again)["Body"].read()
+    time.sleep(3.1)  # more than a clock's step
+    shop.s3.put_object(Bucket=shop.bucket, Key=written_again, Body=body)
+    lake = shop.lake(tmp_path)
+    asked: dict[str, Any] = {"live": True, "tables": ("orders",)}
+    time.sleep(1.1)
+    first = audited(lake, **asked)
+    assert found(lake, first.run_id) == [("orders", "overwritten", written_again)]
+    shop.write("orders", commits=1)
+    DeltaTable(f"s3://{shop.bucket}/warehouse/orders", storage_options=shop.options).create_checkpoint()
+    monkeypatch.setattr(readings, "HISTORY", timedelta(days=-8))  # nothing before the checkpoint is needed
+    later = audited(lake, **asked)
+    assert found(lake, later.run_id) == [("orders", "overwritten", written_again)]
 
 
 def test_logs_with_gaps_leave_their_own_tables_partial_and_no_other(shop: Shop, tmp_path: Path) -> None:

@@ -92,10 +92,15 @@ def settled(con: Connection, fired_rules: Rows, words: Words, known: Rows) -> Re
 
 
 def candidates(con: Connection, fired_rules: Rows, words: Words, known: Rows) -> Relation:
-    """Verdict rows on which a finding's rule fired, or which the ledger holds open: known_as, known_at, suspected."""
+    """Verdict rows on which a finding's rule fired, or which the ledger holds open: known_as, known_at, suspected.
+
+    Of a claim that no readable commit dates any more the ledger remembers the time.
+    """
     finding = duck.literals([rule.id for rule in rules.RULES.values() if rule.is_finding])
+    remembered = "axis = 'content' AND c_claimed_at <= t_horizon AND known_claim < c_claimed_at"
     sql = f"""
-        SELECT input.*, known_as, known_at
+        SELECT input.* REPLACE (CASE WHEN {remembered} THEN known_claim ELSE c_claimed_at END AS c_claimed_at),
+            known_as, known_at
         FROM input LEFT JOIN known USING (axis, judged_table, bucket, key)
         WHERE rule IN ({finding}) OR known_as IS NOT NULL
     """

@@ -80,7 +80,7 @@ class LedgerTables:
             & pc.field("table_name").isin(list(tables))
         )
         columns = ("discrepancy_id", "axis", "table_name", "bucket", "key", "state", "first_seen_at", "first_run_id",
-                   "last_run_id")  # fmt: skip
+                   "last_run_id", "manifest_time")  # fmt: skip
         found = self._reader("discrepancies", wanted, columns).read_all()
         if not found.num_rows:
             return None
@@ -93,6 +93,7 @@ class LedgerTables:
             "judged_table": found["table_name"],
             "known_as": found["discrepancy_id"],
             "known_at": known_at,
+            "known_claim": found["manifest_time"],
         }
         arrays = [named[name] if name in named else found[name] for name in KNOWN.names]
         return pa.Table.from_arrays(arrays, schema=KNOWN)
