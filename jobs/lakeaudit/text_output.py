@@ -11,7 +11,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from lakeaudit.report import coverage_view, formatting, summary, verdict
+from lakeaudit import formatting
+from lakeaudit.report import coverage_view, summary, verdict
 from lakeaudit.report.page import PageData
 
 Row = Mapping[str, Any]

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
+from lakeaudit.formatting import count, second
 from lakeaudit.keys import Location
 from lakeaudit.kinds import KINDS
-from lakeaudit.report.formatting import count, second
 from tests.builders.pagedata import HOSTILE
 from tests.builders.results import covered, discrepancy, finding, group, leftover, publish, run, transition
 

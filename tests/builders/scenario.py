@@ -7,7 +7,7 @@ from typing import Any
 
 from lakeaudit.compare import rules
 from lakeaudit.compare.table_facts import TableFacts
-from lakeaudit.config import DeltaManifest, FileListManifest, Manifest, Settings, Table
+from lakeaudit.config import DeltaManifest, FileListManifest, ManifestSource, Settings, Table
 from lakeaudit.evidence.protocol import Hole
 from lakeaudit.keys import Location
 from tests.builders.evidence import BUCKET, CUT, folder, state_of, stored
@@ -31,7 +31,7 @@ def after(hours: float = 0, seconds: float = 0) -> datetime:
 
 def table(
     name: str = "orders",
-    manifests: Sequence[Manifest] = (DELTA,),
+    manifests: Sequence[ManifestSource] = (DELTA,),
     *,
     shares: tuple[str, ...] = (),
     holed: bool = False,

@@ -19,8 +19,8 @@ import pytest
 from playwright.sync_api import Browser, Page, ViewportSize, expect, sync_playwright
 
 from lakeaudit.dashboard.widgets import shortened
+from lakeaudit.formatting import visible
 from lakeaudit.keys import Location
-from lakeaudit.report.formatting import visible
 from tests.builders.drawn import Drawn, draw, told_number
 from tests.builders.pagedata import HOSTILE
 from tests.builders.results import lake_file

@@ -38,9 +38,10 @@ from tests.sources.storage_contract import (
 NOW = datetime.now(UTC)
 
 
-def read(clients: Clients, where: str | Path, **options: Any) -> Stored:
+def read(clients: Clients, where: str | Path, rate: float = 500, **options: Any) -> Stored:
     source = Listing(kind="listing", location=Location.parse(str(where)))
-    return reader.read(source, context(clients, datetime.now(UTC)), "listing 1", **options)
+    paced = replace(context(clients, datetime.now(UTC)), rate=rate)
+    return reader.read(source, paced, "listing 1", **options)
 
 
 def _put_or_delete(aws: Aws, bucket: str, key: str, content: bytes | None) -> None:

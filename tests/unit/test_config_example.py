@@ -8,12 +8,13 @@ import yaml
 from pydantic import BaseModel
 
 from lakeaudit.config import lake_schema, load_lake
+from lakeaudit.config.cross_checks import BUILT
 from lakeaudit.config.field_types import Severity, SeverityOrOff
 from lakeaudit.config.file import LakeFile
 from lakeaudit.config.lake import settings
 from lakeaudit.config.sources import Source
 from lakeaudit.config.validation_errors import keys_of, models_in
-from lakeaudit.config.vocabulary import BLOCKS_NOT_BUILT, BUILT, FINDINGS, NOT_BUILT
+from lakeaudit.config.vocabulary import BLOCKS_NOT_BUILT, FINDINGS, MODES, NOT_BUILT
 from lakeaudit.kinds import KINDS, SEVERITIES
 
 EXAMPLE = Path(__file__).parents[2] / "conf" / "example.yaml"
@@ -121,5 +122,6 @@ def test_words_agree_with_the_kinds_of_finding() -> None:
     assert get_args(SeverityOrOff) == (*SEVERITIES, "off")
     assert set(KINDS) <= set(FINDINGS)
     assert len(FINDINGS) == len(set(FINDINGS))
-    assert BUILT.keys() == NOT_BUILT.keys()
+    assert BUILT.keys() | {"mode"} == NOT_BUILT.keys()
+    assert not set(MODES) & set(NOT_BUILT["mode"])
     assert not any(set(BUILT[block]) & set(NOT_BUILT[block]) for block in BUILT)

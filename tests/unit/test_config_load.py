@@ -335,6 +335,7 @@ def test_every_default_is_the_contracts(tmp_path: Path) -> None:
     )
     (inventory,), (store,) = lake.inventories, lake.metastores
     assert isinstance(inventory, S3Inventory)
+    assert isinstance(store, S3Guard)
     assert (inventory.covers, inventory.max_age, inventory.margin) == (None, timedelta(days=3), None)
     assert (store.location, store.authoritative, store.ttl) == (None, "none", timedelta(minutes=15))
     assert lake.tables[0].settings == Settings(
@@ -377,7 +378,7 @@ def test_every_storage_and_metastore_source_takes_a_margin(
     tmp_path: Path, block: str, entry: str, text: str, margin: timedelta | None
 ) -> None:
     lake = load(tmp_path, of(f"{block}: [{entry % (f', margin: {text}' if text else '')}]"))
-    assert [source.margin for source in (*lake.inventories, *lake.metastores)] == [margin]
+    assert [*(s.margin for s in lake.inventories), *(s.margin for s in lake.metastores)] == [margin]
 
 
 @pytest.mark.parametrize(("block", "entry"), SOURCES)

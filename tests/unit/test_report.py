@@ -9,8 +9,9 @@ from urllib.parse import parse_qs
 
 import pytest
 
+from lakeaudit import formatting
 from lakeaudit.kinds import SEVERITIES
-from lakeaudit.report import formatting, summary
+from lakeaudit.report import summary
 from lakeaudit.report.page import MAX_FINDINGS, PageData, page_data, render
 from tests.builders import pagedata
 from tests.builders.htmltree import Node, parse

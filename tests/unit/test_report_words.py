@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakeaudit.report import coverage_view, formatting, plots, summary
+from lakeaudit import formatting
+from lakeaudit.report import coverage_view, plots, summary
 from tests.builders import pagedata
 from tests.builders.htmltree import parse
 

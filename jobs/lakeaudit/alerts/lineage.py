@@ -9,9 +9,9 @@ from datetime import datetime
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
+from lakeaudit.formatting import count
 from lakeaudit.keys import Location
 from lakeaudit.kinds import KINDS
-from lakeaudit.report.formatting import count
 from lakeaudit.results.read import Results, Row
 
 Event = dict[str, Any]

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from lakeaudit.alerts.decide import FAILED, MASS_LOSS, OVERDUE, RECOVERED, STILL_OPEN, SUSPECT, Notice
+from lakeaudit.formatting import count, happened, second, shell_word, size, visible
 from lakeaudit.kinds import KINDS
-from lakeaudit.report.formatting import count, happened, second, shell_word, size, visible
 from lakeaudit.results.change_summary import Change
 
 MOST_SECTIONS = 12

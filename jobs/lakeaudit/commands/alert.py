@@ -9,8 +9,8 @@ from lakeaudit.alerts.deliver import CannotDeliver, ping, post_all
 from lakeaudit.alerts.dispatch import Desk, Round, round_of
 from lakeaudit.config import Lake
 from lakeaudit.errors import AuditError, Busy
+from lakeaudit.formatting import count
 from lakeaudit.ledger.lease import leased
-from lakeaudit.report.formatting import count
 from lakeaudit.results.read import Results
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.progress import SilentProgress

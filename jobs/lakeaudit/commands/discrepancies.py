@@ -7,8 +7,8 @@ from typing import TextIO
 
 from lakeaudit.config import Lake
 from lakeaudit.errors import BadInput
+from lakeaudit.formatting import count, second
 from lakeaudit.ledger.lease import leased
-from lakeaudit.report.formatting import count, second
 from lakeaudit.results.acknowledgements import Ack, put_ack, put_ack_on_all, tell
 from lakeaudit.results.read import UNRESOLVED, Results, Row
 from lakeaudit.row_formats import DISCREPANCY_ROWS, WRITERS, in_utc, rows_of

@@ -11,7 +11,7 @@ from rich.text import Text
 from lakeaudit import text_output
 from lakeaudit.commands.doctor_checks import Check, examine, exit_code
 from lakeaudit.config import Lake
-from lakeaudit.report.formatting import visible
+from lakeaudit.formatting import visible
 from lakeaudit.runtime.aws import Clients
 
 STYLES = {"ok": "green", "note": "yellow", "bad": "red", "fatal": "bold red"}

@@ -15,8 +15,10 @@ from botocore.exceptions import BotoCoreError, ClientError
 from lakeaudit.commands import doctor_probes as probes
 from lakeaudit.config import Lake, Table
 from lakeaudit.errors import AuditError, CannotAudit
+from lakeaudit.evidence.protocol import Probed
+from lakeaudit.evidence.registry import METASTORES, STORAGE
+from lakeaudit.formatting import count
 from lakeaudit.keys import Location
-from lakeaudit.report.formatting import count
 from lakeaudit.runtime.aws import Clients, Endpoint, credentials_from, explain
 from lakeaudit.runtime.jars import jar_folder, pins, verify
 from lakeaudit.runtime.java import find_java
@@ -50,11 +52,13 @@ def examine(lake: Lake, clients: Clients, env: Environment, now: datetime) -> It
     yield from _credentials(lake, clients)
     covered: list[Location] = []
     for source in lake.inventories:
+        probe = STORAGE[source.kind].probe
         yield _attempt(
-            f"storage {source.location.uri}", partial(probes.inventory, source, clients, now, covered)
+            f"storage {source.location.uri}", partial(probe, source, clients, now), covered=covered
         )
     for store in lake.metastores:
-        yield _attempt(f"metastore {store.name}", partial(probes.metastore, store, clients, now))
+        ask = METASTORES[store.kind].probe
+        yield _attempt(f"metastore {store.name}", partial(ask, store, clients, now))
     yield from _tables(lake, clients)
     yield from _uncovered(lake, covered)
     yield _attempt("results", partial(probes.results, lake.results, clients), broken="fatal")
@@ -165,7 +169,10 @@ def _receivers(lake: Lake, clients: Clients, env: Environment) -> Iterator[Check
             yield Check(about, "bad", f"the variable {name} is not set", "set it where audits run")
 
 
-def _attempt(about: str, look: Callable[[], str | probes.Found], broken: str = "bad") -> Check:
+def _attempt(
+    about: str, look: Callable[[], str | Probed], broken: str = "bad", covered: list[Location] | None = None
+) -> Check:
+    """The outcome of one look; the places that it proves to be covered are added to `covered`."""
     try:
         found = look()
     except AuditError as error:
@@ -175,4 +182,6 @@ def _attempt(about: str, look: Callable[[], str | probes.Found], broken: str = "
         return Check(about, broken, failed.what, failed.way_out, failed.may_pass)
     if isinstance(found, str):
         return Check(about, "ok", found)
+    if covered is not None:
+        covered += found.covers
     return Check(about, "note" if found.notes else "ok", "; ".join([found.told, *found.notes]), found.way_out)

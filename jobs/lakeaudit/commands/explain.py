@@ -5,11 +5,10 @@ from dataclasses import asdict
 
 from rich.console import Console
 
-from lakeaudit import text_output
+from lakeaudit import formatting, text_output
 from lakeaudit.commands.explanation import Explanation, Said
 from lakeaudit.keys import uri_of
 from lakeaudit.kinds import KINDS
-from lakeaudit.report import formatting
 from lakeaudit.results.read import Row
 from lakeaudit.row_formats import iso
 

@@ -12,15 +12,15 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from lakeaudit.config import Lake, S3Guard, Table
+from lakeaudit import formatting
+from lakeaudit.config import Lake, MetastoreSource, Table
 from lakeaudit.errors import BadInput, SourceError
 from lakeaudit.evidence.files import stat
-from lakeaudit.evidence.metastore.s3guard.reader import get_entry
 from lakeaudit.evidence.protocol import in_places
+from lakeaudit.evidence.registry import METASTORES
 from lakeaudit.evidence.storage.head import head_object
 from lakeaudit.keys import Location, identify, owner_of, uri_of
 from lakeaudit.kinds import SEVERITIES
-from lakeaudit.report import formatting
 from lakeaudit.results.read import Results, Row
 from lakeaudit.runtime.aws import Clients, explain, is_missing
 
@@ -230,14 +230,14 @@ def _metastores(lake: Lake, clients: Clients, bucket: str, key: str) -> Iterator
         name = f"metastore {store.kind} {store.name}"
         if not in_places((store.location,) if store.location else (), bucket, key):
             yield Said(name, "not_asked", reason="it does not hold this place")
-        elif store.export is not None or store.table is None:
+        elif not store.has_point_reads:
             yield Said(name, "not_asked", reason="an export has no point reads; see the findings")
         else:
             yield _entry(store, name, clients, bucket, key)
 
 
-def _entry(store: S3Guard, name: str, clients: Clients, bucket: str, key: str) -> Said:
-    said = _asked(name, lambda: get_entry(store, clients, bucket, key))
+def _entry(store: MetastoreSource, name: str, clients: Clients, bucket: str, key: str) -> Said:
+    said = _asked(name, lambda: METASTORES[store.kind].get(store, clients, bucket, key))
     if said.answer == "present" and said.facts.get("is_deleted"):
         return Said(name, "deleted", _readable(said.facts))
     return Said(name, said.answer, _readable(said.facts), said.reason)

@@ -5,7 +5,7 @@ from typing import TextIO
 
 from lakeaudit.config import Lake
 from lakeaudit.errors import BadInput
-from lakeaudit.report.formatting import count, second
+from lakeaudit.formatting import count, second
 from lakeaudit.results.expand_groups import expanded
 from lakeaudit.results.read import Results, Row
 from lakeaudit.row_formats import FINDING_ROWS, WRITERS, rows_of

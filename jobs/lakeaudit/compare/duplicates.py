@@ -6,6 +6,7 @@ from lakeaudit import keys
 from lakeaudit.compare import rules
 from lakeaudit.compare.facts import MD5_TEXT
 from lakeaudit.compare.match import SourceFacts
+from lakeaudit.config import state_kinds
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
 
@@ -23,7 +24,7 @@ def same_content_candidates(
         SELECT * FROM (
             SELECT input.* EXCLUDE ({", ".join(f"rule_{axis}" for axis in rules.PAIR_AXES)}), name AS judged_table,
                 'duplicate' AS axis, rule_duplicate AS rule, {_CONTENT} AS content, s_size AS size,
-                CASE WHEN NOT o_logged AND coalesce(c_kind <> 'delta', true)
+                CASE WHEN NOT o_logged AND coalesce(c_kind NOT IN ({duck.literals(state_kinds())}), true)
                     THEN regexp_replace(relative, '/?[^/]*$', '') ELSE partition_path END AS place
             FROM input JOIN tables ON coalesce(table_name, owner) = name
             WHERE (c_state = 'live' OR table_name IS NULL) AND name IN ({duck.literals(scope)})

@@ -10,7 +10,7 @@ from lakeaudit.compare.coverage import Means
 from lakeaudit.compare.match import SourceFacts
 from lakeaudit.compare.prefix_match import Places
 from lakeaudit.compare.table_facts import TableFacts, facts_table, roots
-from lakeaudit.config import STATE_KINDS, Metastore, S3Guard, Table
+from lakeaudit.config import MetastoreSource, Table, state_kinds
 from lakeaudit.evidence.protocol import Claims, Cut, Entries, SourceInfo, Stored
 from lakeaudit.evidence.storage.versions import one_row_per_key
 from lakeaudit.keys import Location
@@ -25,7 +25,7 @@ class Evidence:
     claims: Sequence[Claims]
     storage: Sequence[Stored]
     metastores: Sequence[Entries]
-    metastore_sources: Mapping[str, Metastore]
+    metastore_sources: Mapping[str, MetastoreSource]
 
 
 def source_facts(evidence: Evidence, tables: Sequence[Table], facts: Sequence[TableFacts]) -> SourceFacts:
@@ -37,7 +37,7 @@ def source_facts(evidence: Evidence, tables: Sequence[Table], facts: Sequence[Ta
         roots=roots(tables),
         folds=tuple(read.fold for read in evidence.claims),
         # asked of the kinds, not of how many readers answered: a log may have been unreadable altogether
-        events_beside=any(read.info.kind not in STATE_KINDS for read in evidence.claims),
+        events_beside=any(read.info.kind not in state_kinds() for read in evidence.claims),
         deciding=deciding_places(evidence.storage),
         storage_cuts=_cut_table(source.info for source in evidence.storage),
         objects=partial(one_row_per_key, repeats=repeats),
@@ -72,7 +72,10 @@ def _cut_table(infos: Iterable[SourceInfo]) -> pa.Table:
 
 
 def means(
-    evidence: Evidence, tables: Sequence[TableFacts], metastores: Sequence[S3Guard], holed: Collection[str]
+    evidence: Evidence,
+    tables: Sequence[TableFacts],
+    metastores: Sequence[MetastoreSource],
+    holed: Collection[str],
 ) -> Means:
     """What there is to judge these tables with; `metastores` are those of the lake file, readable or not."""
     cuts = {source.info.id: cut_of(source) for source in evidence.storage}

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from lakeaudit import keys
 from lakeaudit.compare.prefix_match import Places, attach_label, label_of
-from lakeaudit.config import STATE_KINDS
+from lakeaudit.config import state_kinds
 from lakeaudit.evidence.protocol import Fold
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
@@ -101,7 +101,7 @@ def _alone(con: Connection, claims: Rows) -> Relation:
 def _beside(con: Connection, claims: Rows) -> Relation:
     """State claims with what event manifests of the same table say; the writer's ETag and checksum fill gaps."""
     held = duck.hold(con, claims)
-    event = f"(manifest_kind NOT IN ({duck.literals(STATE_KINDS)}) AND stateful)"
+    event = f"(manifest_kind NOT IN ({duck.literals(state_kinds())}) AND stateful)"
     state = duck.query(con, f"SELECT * FROM held WHERE NOT {event}", held=held)
     gaps = ("size", "etag", "version_id", "checksum", "records")
     filled = ", ".join(f"coalesce(c_{n}, CASE WHEN e.state = 'live' THEN e.{n} END) AS c_{n}" for n in gaps)

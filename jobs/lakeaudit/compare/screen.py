@@ -35,7 +35,6 @@ from lakeaudit.compare.facts import CLOCK_STEP, MD5_TEXT
 from lakeaudit.compare.match import SourceFacts
 from lakeaudit.compare.prefix_match import Places, attach_label
 from lakeaudit.compare.table_facts import TableFacts
-from lakeaudit.config import STATE_KINDS
 from lakeaudit.keys import Location
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
@@ -54,6 +53,9 @@ def bucket_of(hashed: str) -> str:
 
 
 BUCKET = bucket_of("h")
+
+KEYED = ("versions", "entries", "steps", "events", "claims", "known")
+"""Kinds of rows that are about one key each."""
 
 Trace = Callable[[Connection, Rows], Relation]
 """Rows of a manifest's own kind -> table_name, bucket, key, size, claimed_at, plain: one row for each of them."""
@@ -101,7 +103,7 @@ def _table(number: int, fact: TableFacts, sources: SourceFacts, in_scope: bool) 
     slack = max(grace, CLOCK_STEP)
     storage = _one_label(table.location, sources.deciding, None)
     store = _one_label(table.location, sources.scopes, sources.everywhere)
-    state_alone = len(table.manifests) == 1 and table.manifests[0].kind in STATE_KINDS
+    state_alone = len(table.manifests) == 1 and table.manifests[0].is_state
     if not (in_scope and state_alone) or fact.holed or storage in (None, _MIXED) or store == _MIXED:
         return table.name, number, 0, None, slack, None, None
     limit = _edges(sources.storage_cuts)[str(storage)]
@@ -187,7 +189,7 @@ def traces(screen: Screen, con: Connection, kind: str, rows: Rows) -> Iterator[t
         yield "traces", held.drop_columns(["bucket", "folder"])
     elif kind in screen.traces:
         yield "traces", _claims(screen, con, screen.traces[kind](con, rows))
-    elif kind in ("events", "known", "steps"):
+    elif kind in KEYED:
         yield "traces", duck.query(con, f"SELECT {_trace(OTHER, 'false')} FROM input", input=rows)
 
 
@@ -354,7 +356,7 @@ def _bits(bits: bytes, numbers: Any) -> Any:
 
 def ask_again(wanted: Wanted, con: Connection, kind: str, rows: Rows) -> Iterator[tuple[str, Rows]]:
     """Of rows that stand for nothing beside themselves only those that `read_again` would take: fewer are decoded."""
-    if kind in ("steps", "events"):
+    if kind in ("steps", "events", "claims"):
         sql = f"SELECT * FROM input SEMI JOIN buckets ON {bucket_of('hash(bucket, key)')} = wanted"
         rows = duck.query(con, sql, input=rows, buckets=wanted.buckets)
     yield kind, rows
@@ -368,7 +370,7 @@ def read_again(
     Kinds beside the rows' own: `settled_keys` (bucket, key) are let go and judged on their content alone; `folders`,
     `siblings` and `etag_habits` stand for let-go objects and entries where metadata stores have a tree.
     """
-    if kind not in ("versions", "entries", "steps", "events", "known"):
+    if kind not in KEYED:
         yield kind, batch
         return
     again, twins = wanted.marks(con, batch)

@@ -85,7 +85,7 @@ def _row(fact: TableFacts, shares: list[str]) -> tuple[object, ...]:
         fact.stateful,
         bool(table.manifests),
         table.complete and not fact.refused,
-        any(manifest.kind == "delta" for manifest in table.manifests),
+        bool(table.state_manifests),
         plain_time(fact.read_at),
         plain_time(fact.horizon),
         fact.holed,

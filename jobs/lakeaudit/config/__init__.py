@@ -17,20 +17,19 @@ from lakeaudit.config.parsers import format_duration, format_size, parse_duratio
 from lakeaudit.config.problems import Problem
 from lakeaudit.config.schema import lake_schema
 from lakeaudit.config.sources import (
-    STATE_KINDS,
     DeltaManifest,
     FileListManifest,
-    Inventory,
     Listing,
-    Manifest,
-    Metastore,
+    ManifestSource,
+    MetastoreSource,
     S3Guard,
     S3Inventory,
     S3Options,
+    StorageSource,
+    state_kinds,
 )
 
 __all__ = [
-    "STATE_KINDS",
     "Alert",
     "AlertmanagerAlert",
     "AnyAlert",
@@ -40,11 +39,10 @@ __all__ = [
     "DeltaManifest",
     "FileListManifest",
     "Ignore",
-    "Inventory",
     "Lake",
     "Listing",
-    "Manifest",
-    "Metastore",
+    "ManifestSource",
+    "MetastoreSource",
     "Problem",
     "S3Guard",
     "S3Inventory",
@@ -53,6 +51,7 @@ __all__ = [
     "Severity",
     "SeverityOrOff",
     "SnsAlert",
+    "StorageSource",
     "Table",
     "format_duration",
     "format_size",
@@ -61,4 +60,5 @@ __all__ = [
     "load_lake",
     "parse_duration",
     "parse_size",
+    "state_kinds",
 ]

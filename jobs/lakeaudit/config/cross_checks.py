@@ -3,12 +3,13 @@
 Each check takes the data as it is, wrong or right, and says nothing of what it cannot read: the models do.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import chain
 
 from lakeaudit.config.parsers import parse_location
 from lakeaudit.config.problems import Found, Path, quoted, suggest
-from lakeaudit.config.vocabulary import BUILT, NOT_BUILT
+from lakeaudit.config.sources import INVENTORIES, MANIFESTS, METASTORES
+from lakeaudit.config.vocabulary import NOT_BUILT
 from lakeaudit.keys import Location
 
 Data = dict[str, object]
@@ -48,13 +49,23 @@ def _kinded(data: Data) -> Iterator[tuple[Path, str, object]]:
             yield (*path, "manifests", index), "manifests", entry
 
 
+BUILT: Mapping[str, Collection[str]] = {
+    "inventories": INVENTORIES,
+    "metastores": METASTORES,
+    "events": (),
+    "manifests": MANIFESTS,
+    "alerts": ("apprise", "alertmanager", "sns"),
+}
+"""By block the kinds that this version reads."""
+
+
 def kinds(data: Data) -> Iterator[Found]:
     """Entries without a kind, of an unknown kind, or of one that is not built yet."""
     for path, block, entry in _kinded(data):
         if not isinstance(entry, dict):
             yield Found(path, "must be a mapping with a kind", f"write {{kind: {_first(block)}, ...}}")
         elif "kind" not in entry:
-            yield Found(path, "'kind' is missing", suggest("", BUILT[block] or NOT_BUILT[block]))
+            yield Found(path, "'kind' is missing", suggest("", tuple(BUILT[block]) or NOT_BUILT[block]))
         else:
             yield from _unusable(path, block, entry["kind"])
 
@@ -67,7 +78,7 @@ def _unusable(path: Path, block: str, kind: object) -> Iterator[Found]:
     if kind in NOT_BUILT[block]:
         built = f"this version reads {', '.join(BUILT[block])}" if BUILT[block] else "leave the entry out"
         yield Found(path, f"kind {kind} is not built yet", built)
-    elif kind not in BUILT[block]:
+    elif kind not in tuple(BUILT[block]):
         yield Found(path, f"unknown kind {quoted(kind)}", suggest(kind, (*BUILT[block], *NOT_BUILT[block])))
 
 

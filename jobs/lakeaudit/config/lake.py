@@ -17,7 +17,7 @@ from lakeaudit.config.file import (
     ResultsBlock,
     TableEntry,
 )
-from lakeaudit.config.sources import STATE_KINDS, Block, Inventory, Manifest, Metastore, S3Options, Source
+from lakeaudit.config.sources import Block, Inventory, Manifest, Metastore, S3Options, Source
 from lakeaudit.keys import Location
 
 AnySource = TypeVar("AnySource", bound=Source)
@@ -62,12 +62,12 @@ class Table(Block):
     @property
     def state_manifests(self) -> tuple[Manifest, ...]:
         """Those that say what the table is."""
-        return tuple(entry for entry in self.manifests if entry.kind in STATE_KINDS)
+        return tuple(entry for entry in self.manifests if entry.is_state)
 
     @property
     def event_manifests(self) -> tuple[Manifest, ...]:
         """Those that say what was written once."""
-        return tuple(entry for entry in self.manifests if entry.kind not in STATE_KINDS)
+        return tuple(entry for entry in self.manifests if not entry.is_state)
 
     @property
     def complete(self) -> bool:
@@ -159,7 +159,7 @@ def _table(entry: TableEntry, file: LakeFile) -> Table:
         shares=entry.shares,
         settings=settings(file.defaults, entry),
         severities={**file.severity, **entry.severity},
-        s3=next((manifest.s3 for manifest in manifests if manifest.kind in STATE_KINDS), file.s3),
+        s3=next((manifest.s3 for manifest in manifests if manifest.is_state), file.s3),
     )
 
 

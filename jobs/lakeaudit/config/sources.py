@@ -1,9 +1,11 @@
 """The evidence a lake file names: inventories, metastores and manifests, each with a way to its store."""
 
+from collections.abc import Mapping
 from datetime import timedelta
-from typing import Annotated, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, GetCoreSchemaHandler, Tag
+from pydantic_core import CoreSchema, core_schema
 
 from lakeaudit.config.field_types import (
     Duration,
@@ -16,6 +18,7 @@ from lakeaudit.config.field_types import (
     Text,
     Ttl,
 )
+from lakeaudit.keys import Location
 
 
 class Block(BaseModel):
@@ -42,10 +45,27 @@ class S3Options(Block):
 class Source(Block):
     """A configured piece of evidence. In a `Lake`, `s3` is already merged over the lake's own."""
 
+    kind: str
     s3: S3Options = S3Options()
 
+    @property
+    def places(self) -> tuple[Location, ...]:
+        """Where it lies, if it has a place of its own in a store."""
+        return ()
 
-class S3Inventory(Source):
+
+class StorageSource(Source):
+    """What storage holds."""
+
+    location: Place
+    margin: Duration | None = None
+
+    @property
+    def places(self) -> tuple[Location, ...]:
+        return (self.location,)
+
+
+class S3Inventory(StorageSource):
     """A folder of dated S3 Inventory reports, or one manifest.json."""
 
     kind: Literal["s3_inventory"]
@@ -57,7 +77,7 @@ class S3Inventory(Source):
     """None: the time rule's own margin."""
 
 
-class Listing(Source):
+class Listing(StorageSource):
     """A place that is listed while the audit runs."""
 
     kind: Literal["listing"]
@@ -76,7 +96,27 @@ Authoritative = Annotated[
 ]
 
 
-class S3Guard(Source, json_schema_extra={"anyOf": [{"required": ["table"]}, {"required": ["export"]}]}):
+class MetastoreSource(Source):
+    """What a metadata store says there is; `location` None: in every bucket that it knows."""
+
+    location: Place | None = None
+    margin: Duration | None = None
+    authoritative: Authoritative = "none"
+
+    @property
+    def name(self) -> str:
+        """What people know this metastore by."""
+        raise NotImplementedError
+
+    @property
+    def has_point_reads(self) -> bool:
+        """Whether it can be asked for one key now."""
+        return True
+
+
+class S3Guard(
+    MetastoreSource, json_schema_extra={"anyOf": [{"required": ["table"]}, {"required": ["export"]}]}
+):
     """An S3Guard table: scanned live, or read from `export` if given (`table` then only names it)."""
 
     kind: Literal["s3guard"]
@@ -93,27 +133,60 @@ class S3Guard(Source, json_schema_extra={"anyOf": [{"required": ["table"]}, {"re
 
     @property
     def name(self) -> str:
-        """What people know this metastore by: its table, else its export."""
+        """Its table, else its export."""
         return self.table or (self.export.uri if self.export else "")
 
+    @property
+    def has_point_reads(self) -> bool:
+        return self.export is None and self.table is not None
 
-class DeltaManifest(Source):
+    @property
+    def places(self) -> tuple[Location, ...]:
+        return (self.export,) if self.export else ()
+
+
+class ManifestSource(Source):
+    """What writers say of a table's files; `complete`: they say it of every one."""
+
+    is_state: ClassVar[bool] = False
+    """Whether it says what the table is, rather than what was written once."""
+    folder: ClassVar[str | None] = None
+    """Where it lies below the table's location, where it has no place of its own."""
+
+    complete: Flag = False
+
+
+class DeltaManifest(ManifestSource):
     """The table's own Delta log: what the table is."""
+
+    is_state = True
+    folder = "_delta_log"
 
     kind: Literal["delta"]
     complete: Flag = True
 
 
-class FileListManifest(Source):
+class FileListManifest(ManifestSource):
     """Lists of files written once, in a folder or one file."""
 
     kind: Literal["file_list"]
     location: Place
     complete: Flag = False
 
+    @property
+    def places(self) -> tuple[Location, ...]:
+        return (self.location,)
 
-STATE_KINDS = ("delta",)
-"""Manifests that say what a table is; the others say what was written once."""
+
+INVENTORIES: dict[str, type[StorageSource]] = {"s3_inventory": S3Inventory, "listing": Listing}
+METASTORES: dict[str, type[MetastoreSource]] = {"s3guard": S3Guard}
+MANIFESTS: dict[str, type[ManifestSource]] = {"delta": DeltaManifest, "file_list": FileListManifest}
+"""By role the kinds of evidence there are, and what the lake file says of each; `evidence.registry` has the rest."""
+
+
+def state_kinds() -> tuple[str, ...]:
+    """Manifests that say what a table is; the others say what was written once."""
+    return tuple(kind for kind, model in MANIFESTS.items() if model.is_state)
 
 
 def kind_of(entry: object) -> object:
@@ -121,12 +194,19 @@ def kind_of(entry: object) -> object:
     return entry.get("kind") if isinstance(entry, dict) else getattr(entry, "kind", None)
 
 
-Inventory = Annotated[
-    Annotated[S3Inventory, Tag("s3_inventory")] | Annotated[Listing, Tag("listing")],
-    Discriminator(kind_of),
-]
-Metastore = S3Guard
-Manifest = Annotated[
-    Annotated[DeltaManifest, Tag("delta")] | Annotated[FileListManifest, Tag("file_list")],
-    Discriminator(kind_of),
-]
+class OneOf:
+    """A field that holds a source of any kind among some."""
+
+    def __init__(self, models: Mapping[str, type[Source]]) -> None:
+        self.models = models
+
+    def __get_pydantic_core_schema__(self, _: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        choices = {kind: handler.generate_schema(model) for kind, model in self.models.items()}
+        if len(choices) == 1:
+            return next(iter(choices.values()))
+        return core_schema.tagged_union_schema(choices, discriminator=kind_of)
+
+
+Inventory = Annotated[StorageSource, OneOf(INVENTORIES)]
+Metastore = Annotated[MetastoreSource, OneOf(METASTORES)]
+Manifest = Annotated[ManifestSource, OneOf(MANIFESTS)]

@@ -9,7 +9,8 @@ from pydantic_core import ErrorDetails
 from lakeaudit.config.file import LakeFile
 from lakeaudit.config.problems import Found, Path, quoted, suggest
 from lakeaudit.config.secrets import without_query
-from lakeaudit.config.vocabulary import BUILT, FINDINGS, NOT_BUILT
+from lakeaudit.config.sources import OneOf
+from lakeaudit.config.vocabulary import FINDINGS, MODES, NOT_BUILT
 from lakeaudit.config.yaml_document import Document
 
 SHAPES: Mapping[str, tuple[str, str]] = {
@@ -72,7 +73,7 @@ def _outside(path: Path, detail: ErrorDetails, document: Document) -> Found:
     """A word outside its vocabulary."""
     word = document.written.get(path, "")
     if path[-2:] == ("confirm", "mode") and word in NOT_BUILT["mode"]:
-        return Found(path, f"confirm mode {word} is not built yet", f"one of: {', '.join(BUILT['mode'])}")
+        return Found(path, f"confirm mode {word} is not built yet", f"one of: {', '.join(MODES)}")
     expected = detail.get("ctx", {}).get("expected", "")
     words = [part.strip(" '") for part in expected.replace(" or ", ",").split(",")]
     return Found(path, f"must not be {quoted(word)}", suggest(word, words))
@@ -120,7 +121,11 @@ def models_in(annotation: object) -> Iterator[type[BaseModel]]:
     """The blocks that an annotation can hold."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
-    for inner in get_args(annotation):
+    parts = get_args(annotation)
+    for choice in (part for part in parts if isinstance(part, OneOf)):
+        yield from choice.models.values()
+        return
+    for inner in parts:
         yield from models_in(inner)
 
 

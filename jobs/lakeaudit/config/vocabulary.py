@@ -4,15 +4,7 @@ from collections.abc import Mapping
 
 from lakeaudit.kinds import KINDS
 
-BUILT: Mapping[str, tuple[str, ...]] = {
-    "inventories": ("s3_inventory", "listing"),
-    "metastores": ("s3guard",),
-    "events": (),
-    "manifests": ("delta", "file_list"),
-    "alerts": ("apprise", "alertmanager", "sns"),
-    "mode": ("head", "none"),
-}
-
+MODES = ("head", "none")
 NOT_BUILT: Mapping[str, tuple[str, ...]] = {
     "inventories": ("s3_metadata", "gcs_inventory", "azure_inventory"),
     "metastores": ("emrfs", "s3mper", "hive", "glue", "iceberg_rest", "unity"),

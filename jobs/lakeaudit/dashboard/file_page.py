@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import streamlit as st
 
+from lakeaudit import formatting
 from lakeaudit.dashboard import widgets
 from lakeaudit.dashboard.queries import subject as figures
 from lakeaudit.dashboard.queries.subject import SIDES, Subject
@@ -14,7 +15,6 @@ from lakeaudit.dashboard.session import Desk
 from lakeaudit.dashboard.source_query import ask_now
 from lakeaudit.keys import identify, uri_of
 from lakeaudit.kinds import KINDS
-from lakeaudit.report import formatting
 from lakeaudit.report.summary import table_label
 from lakeaudit.results.read import Row
 

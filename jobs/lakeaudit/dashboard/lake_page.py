@@ -7,9 +7,9 @@ import streamlit as st
 from lakeaudit.dashboard import plots, widgets
 from lakeaudit.dashboard.queries.lake import Health, Held, lake_figures
 from lakeaudit.dashboard.session import Desk
+from lakeaudit.formatting import age, count, second, share, visible
 from lakeaudit.kinds import SEVERITIES
 from lakeaudit.report import coverage_view
-from lakeaudit.report.formatting import age, count, second, share, visible
 from lakeaudit.report.verdict import Verdict
 from lakeaudit.results.read import Row
 

@@ -9,8 +9,8 @@ import streamlit as st
 from lakeaudit.dashboard import widgets
 from lakeaudit.dashboard.queries.lake import Day
 from lakeaudit.dashboard.queries.table import Partition, Partitions
+from lakeaudit.formatting import count, visible
 from lakeaudit.kinds import SEVERITIES
-from lakeaudit.report.formatting import count, visible
 
 WIDE = 40
 """Partitions side by side where their names do not say a place."""

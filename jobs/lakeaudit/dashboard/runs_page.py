@@ -9,8 +9,8 @@ from lakeaudit.dashboard.queries import runs as figures
 from lakeaudit.dashboard.queries.runs import RunFigures
 from lakeaudit.dashboard.session import Desk
 from lakeaudit.dashboard.table_page import decided
+from lakeaudit.formatting import UNKNOWN, count, duration, second
 from lakeaudit.report.coverage_view import STANDINGS, Judged
-from lakeaudit.report.formatting import UNKNOWN, count, duration, second
 from lakeaudit.report.summary import table_label
 from lakeaudit.results.read import PUBLISHED, Row
 

@@ -11,10 +11,10 @@ from lakeaudit.dashboard.queries.lake import Health, lake_figures
 from lakeaudit.dashboard.queries.sql_fragments import STANDINGS
 from lakeaudit.dashboard.queries.table import PAGE_ROWS, Broken, Commit, Listed, Partitions, Wanted
 from lakeaudit.dashboard.session import Desk
+from lakeaudit.formatting import OUTCOMES, age, comeback, count, second, share, size, visible
 from lakeaudit.kinds import KINDS, SEVERITIES
 from lakeaudit.report.coverage_view import STANDINGS as DECIDED
 from lakeaudit.report.coverage_view import Cell
-from lakeaudit.report.formatting import OUTCOMES, age, comeback, count, second, share, size, visible
 from lakeaudit.report.summary import WHOLE_TABLE
 from lakeaudit.results.read import Row
 

@@ -14,7 +14,7 @@ import pandas as pd
 import streamlit as st
 
 from lakeaudit.errors import AuditError, LakeFileError
-from lakeaudit.report.formatting import UNKNOWN, count, size, visible
+from lakeaudit.formatting import UNKNOWN, count, size, visible
 from lakeaudit.report.summary import Amount
 
 COLOURS = {

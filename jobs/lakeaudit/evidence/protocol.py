@@ -33,7 +33,10 @@ def utc_now() -> datetime:
 
 
 Batches = Iterator[tuple[str, Rows]]
-"""(kind of row, rows): the kinds are those of `lakeaudit.pipeline.engine.ROUTES`."""
+"""(kind of row, rows): the kinds are those of `lakeaudit.pipeline.engine.ROUTES`.
+
+A manifest may have kinds of its own, whose rows its `Claims.fold` makes claims of, or give `claims` (schemas.CLAIM).
+"""
 
 
 @dataclass(frozen=True)
@@ -89,6 +92,8 @@ class Context:
     as_of: datetime
     now: datetime
     live: bool
+    rate: float = 500
+    """Requests a second at most, of a source that asks a store for every object."""
     oldest_cut: datetime | None = None
     """When the oldest picture of storage and metadata stores was begun; known to manifests, which are read after it."""
 
@@ -139,6 +144,16 @@ class SourceInfo:
     rows: int | None = None
     rejected: int | None = None
     seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class Probed:
+    """A source that can be used, with what is worth knowing of it, and the places of which it can name every object."""
+
+    told: str
+    notes: tuple[str, ...] = ()
+    way_out: str = ""
+    covers: tuple[Location, ...] = ()
 
 
 Source = tuple[Part, ...] | Kept

@@ -1,39 +1,84 @@
-"""The kinds of evidence there are: how each is read, looked up at one file, and followed after it was read."""
+"""The kinds of evidence there are, and all that the program knows of each in one object.
 
-from collections.abc import Callable, Mapping
+A new kind is a package, a line here and a line with its model in `config.sources`.
+"""
+
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from lakeaudit.config import Table
+from lakeaudit.config import (
+    DeltaManifest,
+    FileListManifest,
+    Listing,
+    ManifestSource,
+    MetastoreSource,
+    S3Guard,
+    S3Inventory,
+    StorageSource,
+    Table,
+)
 from lakeaudit.evidence.manifest import delta, file_list
 from lakeaudit.evidence.manifest.delta import point_lookup as delta_lookup
 from lakeaudit.evidence.manifest.file_list import point_lookup as file_list_lookup
 from lakeaudit.evidence.metastore import s3guard
-from lakeaudit.evidence.protocol import Changes, Claims, Entries, Stored
+from lakeaudit.evidence.metastore.s3guard.probe import probe as probe_s3guard
+from lakeaudit.evidence.protocol import Changes, Claims, Entries, Probed, Stored
 from lakeaudit.evidence.storage import inventory, listing
+from lakeaudit.evidence.storage.inventory.probe import probe as probe_inventory
+from lakeaudit.evidence.storage.listing.probe import probe as probe_listing
 from lakeaudit.runtime.aws import Clients
 
 LookUp = Callable[[Table, Clients, str, str], tuple[str, list[dict[str, Any]], str]]
 """(table, clients, bucket, key) -> what one manifest says of one file, see `manifest.point.Told`."""
+Get = Callable[..., dict[str, Any] | None]
+"""(source, clients, bucket, key) -> what a metadata store says of one key now; None: nothing."""
+
+
+@dataclass(frozen=True)
+class StorageKind:
+    """What storage holds.
+
+    Attributes:
+        model: what the lake file says of it.
+        read: (source, context, source id) -> Stored.
+        probe: (source, clients, now) -> what the smallest requests that an audit needs have shown; raises `SourceError`
+            and friends, or what boto3 raised.
+    """
+
+    model: type[StorageSource]
+    read: Callable[..., Stored]
+    probe: Callable[..., Probed]
+
+
+@dataclass(frozen=True)
+class MetastoreKind:
+    """What a metadata store says there is. `get` looks one key up; SourceError where that cannot be asked."""
+
+    model: type[MetastoreSource]
+    read: Callable[..., Entries]
+    probe: Callable[..., Probed]
+    get: Get
 
 
 @dataclass(frozen=True)
 class ManifestKind:
     """What writers say: `read` and `changes` take all tables that have such a manifest."""
 
+    model: type[ManifestSource]
     read: Callable[..., Claims]
     changes: Callable[..., Changes]
     look_up: LookUp
 
 
-STORAGE: Mapping[str, Callable[..., Stored]] = {
-    "s3_inventory": inventory.read,
-    "listing": listing.read,
+STORAGE: dict[str, StorageKind] = {
+    "s3_inventory": StorageKind(S3Inventory, inventory.read, probe_inventory),
+    "listing": StorageKind(Listing, listing.read, probe_listing),
 }
-METASTORES: Mapping[str, Callable[..., Entries]] = {
-    "s3guard": s3guard.read,
+METASTORES: dict[str, MetastoreKind] = {
+    "s3guard": MetastoreKind(S3Guard, s3guard.read, probe_s3guard, s3guard.get_entry),
 }
-MANIFESTS: Mapping[str, ManifestKind] = {
-    "delta": ManifestKind(delta.read, delta.changes, delta_lookup.read),
-    "file_list": ManifestKind(file_list.read, file_list.changes, file_list_lookup.read),
+MANIFESTS: dict[str, ManifestKind] = {
+    "delta": ManifestKind(DeltaManifest, delta.read, delta.changes, delta_lookup.read),
+    "file_list": ManifestKind(FileListManifest, file_list.read, file_list.changes, file_list_lookup.read),
 }

@@ -66,7 +66,7 @@ def audit(
     expectation_suites.preload()
     scope = in_scope(lake, options)
     partitions = in_partitions(scope, options)
-    context = _context(options, engine, clients, started)
+    context = _context(options, engine, clients, started, lake.settings.confirm.rate)
     stamp = Stamp(options.run_id or new_run_id(started), lake.name, context.as_of)
     names = [table.name for table in scope]
     with leased(lake.results, clients, stamp.run_id, progress) as still_ours, _driver_connection() as con:
@@ -166,14 +166,14 @@ def _seen(judgement: Judgement, lake: Lake) -> Seen:
     return Seen(judgement.findings, judgement.words, judgement.observations, known, judgement.members)
 
 
-def _context(options: Options, engine: AuditEngine, clients: Clients, now: datetime) -> Context:
+def _context(options: Options, engine: AuditEngine, clients: Clients, now: datetime, rate: float) -> Context:
     as_of = options.as_of or now
     if as_of > now:
         raise BadInput("--as-of", f"{as_of:%Y-%m-%dT%H:%M:%SZ} lies in the future", "give a time up to now")
     live = options.as_of is None
     if options.live and not live:
         raise BadInput("--live", "lists storage now and cannot answer for --as-of", "leave one of them out")
-    return Context(engine, clients, as_of, now, live)
+    return Context(engine, clients, as_of, now, live, rate)
 
 
 def _run_row(stamp: Stamp, started: datetime, scope: Sequence[Table]) -> dict[str, Any]:

@@ -30,6 +30,7 @@ ROUTES: Mapping[str, str] = {
     "entries": KEY,
     "steps": KEY,
     "events": KEY,
+    "claims": KEY,
     "known": KEY,
     "settled_keys": KEY,
     "acts": "",

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from lakeaudit.compare.evidence_for_tables import Evidence
 from lakeaudit.config import Lake, Table
@@ -124,18 +124,16 @@ def _begun(pool: ThreadPoolExecutor, wanted: Wanted[Read]) -> Begun[Read]:
 
 
 def _storage(lake: Lake, context: Context, live: Sequence[Location]) -> Wanted[Stored]:
-    rate = lake.settings.confirm.rate
     if live:
         infos = [_about("storage", n, "listing", place.uri) for n, place in enumerate(live)]
         return [
-            (info, partial(listing.read_place, place, context, info.id, rate=rate))
+            (info, partial(listing.read_place, place, context, info.id))
             for info, place in zip(infos, live, strict=True)
         ]
     wanted: Wanted[Stored] = []
     for number, source in enumerate(lake.inventories):
         about = _about("storage", number, source.kind, source.location.uri)
-        paced: dict[str, Any] = {"rate": rate} if source.kind == "listing" else {}
-        wanted.append((about, partial(STORAGE[source.kind], source, context, about.id, **paced)))
+        wanted.append((about, partial(STORAGE[source.kind].read, source, context, about.id)))
     return wanted
 
 
@@ -147,7 +145,7 @@ def _metastores(lake: Lake, context: Context) -> Wanted[Entries]:
     wanted: Wanted[Entries] = []
     for number, source in enumerate(lake.metastores):
         about = SourceInfo(_metastore_id(number), "metastore", source.kind, source.name, "", None)
-        wanted.append((about, partial(METASTORES[source.kind], source, context, about.id)))
+        wanted.append((about, partial(METASTORES[source.kind].read, source, context, about.id)))
     return wanted
 
 

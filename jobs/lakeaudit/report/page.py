@@ -19,8 +19,9 @@ from urllib.parse import urlencode
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from lakeaudit import formatting
 from lakeaudit.kinds import KINDS, SEVERITIES
-from lakeaudit.report import coverage_view, formatting, plots, summary, verdict
+from lakeaudit.report import coverage_view, plots, summary, verdict
 
 Row = Mapping[str, Any]
 

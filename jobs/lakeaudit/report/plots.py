@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
+from lakeaudit.formatting import count, size, visible
 from lakeaudit.report.coverage_view import OUTCOMES, Cell
-from lakeaudit.report.formatting import count, size, visible
 from lakeaudit.report.summary import Line, rank
 
 WIDTH = 100.0

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from lakeaudit.formatting import count, second, visible
 from lakeaudit.report.coverage_view import OPEN, Judged
-from lakeaudit.report.formatting import count, second, visible
 from lakeaudit.report.summary import AT_STAKE, Line
 
 Row = Mapping[str, Any]

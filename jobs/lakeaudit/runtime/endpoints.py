@@ -1,6 +1,6 @@
 """Which endpoint serves which bucket of a lake, for boto3 and for Spark alike."""
 
-from lakeaudit.config import FileListManifest, Lake, S3Options
+from lakeaudit.config import Lake, S3Options
 from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients, Endpoint
 
@@ -27,7 +27,5 @@ def clients_of(lake: Lake) -> Clients:
 def _places(lake: Lake) -> list[tuple[Location, S3Options]]:
     places = [(table.location, table.s3) for table in lake.tables]
     manifests = [manifest for table in lake.tables for manifest in table.manifests]
-    places += [(entry.location, entry.s3) for entry in manifests if isinstance(entry, FileListManifest)]
-    places += [(source.location, source.s3) for source in lake.inventories]
-    places += [(store.export, store.s3) for store in lake.metastores if store.export]
-    return places
+    sources = (*manifests, *lake.inventories, *lake.metastores)
+    return places + [(place, source.s3) for source in sources for place in source.places]

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from lakeaudit.report.formatting import duration, second
+from lakeaudit.formatting import duration, second
 from lakeaudit.results.read import PUBLISHED, Row
 
 

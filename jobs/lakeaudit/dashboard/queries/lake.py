@@ -7,9 +7,9 @@ from datetime import date, datetime
 from lakeaudit.config import Lake
 from lakeaudit.dashboard.queries.audit_health import troubles
 from lakeaudit.dashboard.queries.sql_fragments import PUBLISHED_RUNS, UNKNOWN_PARTS, standing
+from lakeaudit.formatting import count, duration
 from lakeaudit.kinds import SEVERITIES
 from lakeaudit.report.coverage_view import STANDINGS, Judged, judged
-from lakeaudit.report.formatting import count, duration
 from lakeaudit.report.summary import AT_STAKE, by_kind, by_severity, rank, table_label
 from lakeaudit.report.verdict import Verdict, verdict
 from lakeaudit.results.read import PUBLISHED, Results, Row

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from lakeaudit.report.formatting import shell_word
+from lakeaudit.formatting import shell_word
 from lakeaudit.results.read import Results, Row
 from lakeaudit.results.sql import ask, text, texts
 

@@ -55,12 +55,10 @@ class Source(Protocol):
     def margin(self) -> timedelta | None: ...
 
 
-def read(
-    source: Source, ctx: Context, source_id: str, *, rate: float | None = None, clock: Clock = utc_now
-) -> Stored:
+def read(source: Source, ctx: Context, source_id: str, *, clock: Clock = utc_now) -> Stored:
     """All objects at the source's location; see `read_place`."""
     margin = source.margin or timedelta(0)
-    return read_place(source.location, ctx, source_id, rate=rate, margin=margin, clock=clock)
+    return read_place(source.location, ctx, source_id, margin=margin, clock=clock)
 
 
 def read_place(
@@ -68,11 +66,10 @@ def read_place(
     ctx: Context,
     source_id: str,
     *,
-    rate: float | None = None,
     margin: timedelta = timedelta(0),
     clock: Clock = utc_now,
 ) -> Stored:
-    """All objects below `place`, listed now; `rate` bounds the requests a second of all tasks together.
+    """All objects below `place`, listed now.
 
     The listing is done when this returns: the cut is the time it took, with the given margin. A split that failed is a
     hole.
@@ -84,7 +81,7 @@ def read_place(
         what = f"a listing is live and cannot answer for {ctx.as_of:%Y-%m-%dT%H:%MZ}"
         raise SourceError(place.uri, what, "leave --as-of out, or read an inventory")
     start = clock()
-    lister, permissions = _open(place, ctx, rate)
+    lister, permissions = _open(place, ctx)
     kept = ctx.engine.keep(_parts(lister, permissions, place, ctx, source_id))
     gaps = _upload_warnings(kept)
     return Stored(
@@ -119,10 +116,10 @@ def _upload_warnings(kept: Kept) -> tuple[str, ...]:
     return tuple(f"open uploads could not be listed ({note['reason']})" for note in failed)
 
 
-def _open(place: Location, ctx: Context, rate: float | None) -> tuple[S3Lister | LocalLister, Rights]:
+def _open(place: Location, ctx: Context) -> tuple[S3Lister | LocalLister, Rights]:
     if not place.is_local:
         permissions = rights(ctx.clients, place)
-        interval = ctx.parallelism / rate if rate else 0.0
+        interval = ctx.parallelism / ctx.rate
         return S3Lister(ctx.clients, place.bucket, permissions.versions, interval), permissions
     if not Path(place.spark_path).is_dir():
         raise SourceError(place.uri, "is no folder", "correct the location")

@@ -1,4 +1,4 @@
-"""How values are put into words on the page: numbers, sizes, times, shares and text that cannot be trusted."""
+"""How values are put into words: numbers, sizes, times, shares and text that cannot be trusted."""
 
 import math
 from collections.abc import Iterator, Mapping

@@ -1,0 +1,38 @@
+"""Whether an inventory can be used: its newest report, how old that is, and whether its files can be reached."""
+
+from datetime import datetime
+
+from lakeaudit.config import S3Inventory, format_duration
+from lakeaudit.errors import SourceError
+from lakeaudit.evidence.files import stat
+from lakeaudit.evidence.protocol import Probed
+from lakeaudit.evidence.storage.inventory.report import Report, candidates, find_report
+from lakeaudit.formatting import age, count
+from lakeaudit.keys import Location
+from lakeaudit.runtime.aws import Clients
+
+
+def probe(source: S3Inventory, clients: Clients, now: datetime) -> Probed:
+    """See `registry.StorageKind`."""
+    report = find_report(clients, source.location, now)
+    bucket, made = report.manifest.source_bucket, report.manifest.created_at
+    covers = source.covers or (Location(bucket, ""),)
+    if now - made > source.max_age:
+        what = f"the newest report is {age(made, now)} old, max_age is {format_duration(source.max_age)}"
+        raise SourceError(report.place.uri, what, "see why no newer one is delivered, or raise max_age")
+    for place in covers:
+        if place.bucket != bucket:
+            what = f"the report is about bucket {bucket} and cannot cover {place.uri}"
+            raise SourceError(report.place.uri, what, "correct `covers` or the location")
+    _data_file(report, clients)
+    files = f"{count(len(report.manifest.files))} {report.manifest.file_format} files"
+    return Probed(f"report of {bucket}, {age(made, now)} old, {files}", covers=covers)
+
+
+def _data_file(report: Report, clients: Clients) -> None:
+    """The first data file stands for all: whether it can be reached."""
+    for named in report.manifest.files[:1]:
+        if not any(stat(clients, place) for place in candidates(report, named.key)):
+            raise SourceError(
+                report.place.uri, f"its data file {named.key} is not there", "have it delivered again"
+            )

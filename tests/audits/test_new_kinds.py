@@ -1,0 +1,235 @@
+"""A new kind of evidence is a package, its model, and a line in the registry: one of each role, and an audit with them.
+
+All three read JSON Lines: of objects, of entries, of files that a table lists.
+"""
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+import pyarrow as pa
+import pytest
+
+from lakeaudit.commands.doctor_checks import examine
+from lakeaudit.config import ManifestSource, MetastoreSource, StorageSource, Table, load_lake, sources
+from lakeaudit.config.field_types import Place
+from lakeaudit.config.file import LakeFile, TableEntry
+from lakeaudit.config.lake import Lake
+from lakeaudit.evidence import registry
+from lakeaudit.evidence.manifest.point import told_of
+from lakeaudit.evidence.protocol import (
+    Batches,
+    Changes,
+    Claims,
+    Context,
+    Cut,
+    Entries,
+    Part,
+    Probed,
+    SourceInfo,
+    Stored,
+    TableState,
+)
+from lakeaudit.keys import Location
+from lakeaudit.runtime import duck
+from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.duck import Connection, Relation, Rows
+from lakeaudit.schemas import CLAIM, ENTRY, VERSION
+from tests.builders.audits import audited, results_of
+
+BUCKET = "toys"
+OLD = datetime.now(UTC).replace(tzinfo=None) - timedelta(days=20)
+
+
+class ToyStorage(StorageSource):
+    kind: Literal["toy_storage"]
+
+
+class ToyStore(MetastoreSource):
+    kind: Literal["toy_store"]
+    lies: Place
+
+    @property
+    def name(self) -> str:
+        return self.lies.uri
+
+    @property
+    def places(self) -> tuple[Location, ...]:
+        return (self.lies,)
+
+
+class ToyManifest(ManifestSource):
+    is_state = True
+
+    kind: Literal["toy_manifest"]
+    location: Place
+    complete: bool = True
+
+    @property
+    def places(self) -> tuple[Location, ...]:
+        return (self.location,)
+
+
+def lines(place: Location) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in Path(place.spark_path).read_text().splitlines()]
+
+
+def _part(source_id: str, kind: str, schema: pa.Schema, place: Location, **same: object) -> Part:
+    return Part(source_id, partial(_rows, source_id, kind, schema, place, same), 1)
+
+
+def _rows(
+    source_id: str, kind: str, schema: pa.Schema, place: Location, same: dict[str, Any], _: Connection
+) -> Batches:
+    rows = [{"source": source_id, "bucket": BUCKET, **same, **line} for line in lines(place)]
+    yield kind, pa.Table.from_pylist(rows, schema)
+
+
+def _info(source_id: str, role: str, kind: str, place: Location, ctx: Context) -> SourceInfo:
+    return SourceInfo(source_id, role, kind, place.uri, "a toy", Cut(ctx.as_of, ctx.as_of))
+
+
+def read_storage(source: ToyStorage, ctx: Context, source_id: str) -> Stored:
+    part = _part(
+        source_id,
+        "versions",
+        VERSION,
+        source.location,
+        is_latest=True,
+        is_delete_marker=False,
+        modified_at=OLD,
+    )
+    info = _info(source_id, "storage", "toy_storage", source.location, ctx)
+    return Stored(info, (part,), (Location(BUCKET, ""),))
+
+
+def read_store(source: ToyStore, ctx: Context, source_id: str) -> Entries:
+    flags = dict.fromkeys(("is_dir", "tombstone", "expired", "honoured", "authoritative"), False)
+    part = _part(source_id, "entries", ENTRY, source.lies, **flags, mod_time=OLD, last_updated_given=False)
+    return Entries(_info(source_id, "metastore", "toy_store", source.lies, ctx), (part,), (), None)
+
+
+def read_manifests(tables: Sequence[Table], ctx: Context, source_id: str) -> Claims:
+    same = {"manifest_kind": "toy_manifest", "state": "live", "certain": True, "category": "data", "partition_path": "",
+            "claimed_at": OLD, "listed": 1, "own_root": True, "explained": False}  # fmt: skip
+    places = {table.name: place for table in tables for m in table.manifests for place in m.places}
+    parts = [
+        _part(source_id, "claims", CLAIM, place, table_name=name, **same) for name, place in places.items()
+    ]
+    states = {name: TableState(name, ctx.as_of, None) for name in places}
+    info = _info(source_id, "manifest", "toy_manifest", next(iter(places.values())), ctx)
+    return Claims(info, (tuple(parts),), _as_they_are, states)
+
+
+def _as_they_are(con: Connection, rows: Mapping[str, Rows]) -> Relation:
+    return duck.relation(con, rows.get("claims", CLAIM.empty_table()))
+
+
+def look_up(table: Table, _: Clients, __: str, key: str) -> tuple[str, list[dict[str, Any]], str]:
+    named = [
+        line for m in table.manifests for place in m.places for line in lines(place) if line["key"] == key
+    ]
+    return "present" if named else "absent", named, ""
+
+
+def get(source: ToyStore, _: Clients, __: str, key: str) -> dict[str, Any] | None:
+    return next((line for line in lines(source.lies) if line["key"] == key), None)
+
+
+def probe(source: StorageSource | MetastoreSource, _: Clients, __: datetime) -> Probed:
+    (place,) = source.places
+    return Probed(f"{len(lines(place))} lines", covers=(Location(BUCKET, ""),))
+
+
+def nothing_new(_: Claims, __: Sequence[Table], ___: Context) -> Changes:
+    names = ("table_name", "bucket", "key", "state")
+    return Changes(pa.schema([(name, pa.string()) for name in names]).empty_table())
+
+
+@pytest.fixture(autouse=True)
+def toys() -> Iterator[None]:
+    """The three lines of the registry, and those of the models."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sources.INVENTORIES, "toy_storage", ToyStorage)
+        patch.setitem(sources.METASTORES, "toy_store", ToyStore)
+        patch.setitem(sources.MANIFESTS, "toy_manifest", ToyManifest)
+        patch.setitem(registry.STORAGE, "toy_storage", registry.StorageKind(ToyStorage, read_storage, probe))
+        patch.setitem(
+            registry.METASTORES, "toy_store", registry.MetastoreKind(ToyStore, read_store, probe, get)
+        )
+        kind = registry.ManifestKind(ToyManifest, read_manifests, nothing_new, look_up)
+        patch.setitem(registry.MANIFESTS, "toy_manifest", kind)
+        _rebuild()
+        yield
+    _rebuild()
+
+
+def _rebuild() -> None:
+    """Models take their kinds when they are built."""
+    for model in (TableEntry, LakeFile, Table, Lake):
+        model.model_rebuild(force=True)
+
+
+def entered(name: str) -> dict[str, Any]:
+    return {"key": f"t/{name}", "parent": "t", "size": 5, "etag": name}
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    files = {
+        "objects": [{"key": f"t/{name}", "size": 5, "etag": name} for name in ("kept", "hidden", "stray")],
+        "entries": [
+            {"key": "t", "parent": "", "is_dir": True},
+            *(entered(n) for n in ("kept", "lost", "stray")),
+        ],
+        "listed": [{"key": f"t/{name}", "size": 5} for name in ("kept", "hidden", "lost")],
+    }
+    for name, rows in files.items():
+        (tmp_path / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
+    path = tmp_path / "lake.yaml"
+    path.write_text(
+        f"version: 1\nlake: toys\nresults: {tmp_path / 'results'}\n"
+        f"inventories: [{{kind: toy_storage, location: {tmp_path / 'objects'}}}]\n"
+        f"metastores: [{{kind: toy_store, lies: {tmp_path / 'entries'}}}]\n"
+        f"tables:\n- name: t\n  location: s3://{BUCKET}/t\n"
+        f"  manifests: [{{kind: toy_manifest, location: {tmp_path / 'listed'}}}]\n"
+        "defaults: {confirm: {mode: none}}\n"
+    )
+    return load_lake(path, {})
+
+
+def test_an_audit_reads_and_judges_them(lake: Lake) -> None:
+    audited(lake, run_id="r")
+    rows = [row for batch in results_of(lake).findings("r") for row in batch.to_pylist()]
+    assert sorted((row["kind"], row["key"]) for row in rows) == [
+        ("dropped", "t/lost"), ("hidden", "t/hidden"), ("unreferenced", "t/"),
+    ]  # fmt: skip
+    assert [each["kind"] for each in results_of(lake).runs()[0]["sources"]] == [
+        "toy_storage",
+        "toy_store",
+        "toy_manifest",
+    ]
+
+
+def test_one_file_is_looked_up_in_them(lake: Lake) -> None:
+    (table,) = lake.tables
+    told = {name: next(told_of(table, Clients(), BUCKET, f"t/{name}")).answer for name in ("lost", "stray")}
+    assert told == {"lost": "present", "stray": "absent"}
+
+
+def test_doctor_tries_them(lake: Lake) -> None:
+    checks = {check.about: check.told for check in examine(lake, Clients(), os.environ, datetime.now(UTC))}
+    assert [told for about, told in checks.items() if about.startswith(("storage", "metastore"))] == [
+        "3 lines",
+        "4 lines",
+    ]
+
+
+def test_what_is_registered_can_be_written_in_a_lake_file() -> None:
+    assert {kind: each.model for kind, each in registry.STORAGE.items()} == sources.INVENTORIES
+    assert {kind: each.model for kind, each in registry.METASTORES.items()} == sources.METASTORES
+    assert {kind: each.model for kind, each in registry.MANIFESTS.items()} == sources.MANIFESTS
