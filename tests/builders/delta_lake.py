@@ -233,10 +233,10 @@ def claim_rows(claims: Claims) -> list[dict[str, Any]]:
 def claims_and_holes(claims: Claims) -> tuple[list[dict[str, Any]], list[Hole]]:
     """The claims, and the holes that only the reading of large checkpoints shows."""
     parts = [one for source in claims.rows for one in (source if isinstance(source, tuple) else (source,))]
-    found: dict[str, list[dict[str, Any]]] = {"notes": [], "claims": []}
+    found: dict[str, list[dict[str, Any]]] = {"notes": [], "folded": []}
     for kind, batch in InProcessEngine().run(parts, [_Fold(claims)]):
         found[kind] += batch.to_pylist()
-    return found["claims"], [hole for note in found["notes"] if (hole := hole_of(note)) is not None]
+    return found["folded"], [hole for note in found["notes"] if (hole := hole_of(note)) is not None]
 
 
 @dataclass(frozen=True)
@@ -246,7 +246,7 @@ class _Fold:
     claims: Claims
 
     def __call__(self, con: Connection, rows: Mapping[str, pa.Table]) -> Iterator[tuple[str, Rows]]:
-        yield "claims", self.claims.fold(con, rows)
+        yield "folded", self.claims.fold(con, rows)
 
 
 def frozen() -> datetime:

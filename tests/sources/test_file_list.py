@@ -44,10 +44,10 @@ def context(clients: Clients, as_of: datetime | None = None) -> Context:
 
 def folded(claims: Claims) -> pa.Table:
     def fold(con: Connection, tables: Mapping[str, pa.Table]) -> Iterator[tuple[str, Rows]]:
-        yield "claims", claims.fold(con, tables)
+        yield "folded", claims.fold(con, tables)
 
     kept = [source for source in claims.rows if isinstance(source, KeptHere)]
-    batches = [batch for kind, batch in InProcessEngine(2).run(kept, [fold]) if kind == "claims"]
+    batches = [batch for kind, batch in InProcessEngine(2).run(kept, [fold]) if kind == "folded"]
     return pa.Table.from_batches(batches, CLAIM)
 
 

@@ -1,9 +1,10 @@
-"""Lists the logs of many tables: on the driver, many at a time, log files only."""
+"""Lists the logs of many tables, log files only; those of very many in tasks."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Protocol
 
 from lakeaudit.errors import SourceError
@@ -16,6 +17,9 @@ from lakeaudit.runtime.aws import Clients
 
 LOG_FOLDER = "_delta_log"
 _THREADS = 16
+_TASK_TABLES = 64
+_LISTING_BYTES = 16 << 10
+"""About what a table costs in a list of its log: a thousand tables are work for tasks."""
 
 
 class Named(Protocol):
@@ -40,25 +44,37 @@ class Listed:
 
 def list_logs(tables: Sequence[Named], ctx: Context, clock: Clock) -> list[Listed]:
     """One `Listed` per table; a table that cannot be listed is refused, and the others go on."""
+    named = [(table.name, table.location) for table in tables]
+    groups = [named[start : start + _TASK_TABLES] for start in range(0, len(named), _TASK_TABLES)]
+    until = None if ctx.live else ctx.as_of
+    listed = ctx.engine.map(
+        partial(_list_all, ctx.clients, until, clock), groups, len(named) * _LISTING_BYTES
+    )
+    return [one for group in listed for one in group]
+
+
+def _list_all(
+    clients: Clients, until: datetime | None, clock: Clock, tables: Sequence[tuple[str, Location]]
+) -> list[Listed]:
     with ThreadPoolExecutor(_THREADS) as pool:
-        return list(pool.map(lambda table: _listed(table, ctx, clock), tables))
+        return list(pool.map(lambda table: _listed(table[0], table[1], clients, until, clock), tables))
 
 
-def _listed(table: Named, ctx: Context, clock: Clock) -> Listed:
-    folder = table.location.join(LOG_FOLDER)
+def _listed(name: str, location: Location, clients: Clients, until: datetime | None, clock: Clock) -> Listed:
+    folder = location.join(LOG_FOLDER)
     try:
-        log = parse(folder, list_files(ctx.clients, folder, flat=True))
-        read_at = clock() if ctx.live else ctx.as_of
-        log = log if ctx.live else _as_of(log, ctx.as_of, ctx.clients)
+        log = parse(folder, list_files(clients, folder, flat=True))
+        read_at = until or clock()
+        log = _as_of(log, until, clients) if until else log
     except SourceError as error:
-        return Listed(table.name, table.location, clock(), refused=str(error))
-    refused = _refusal(table.location, log, ctx)
-    return Listed(table.name, table.location, read_at, None if refused else log, refused)
+        return Listed(name, location, clock(), refused=str(error))
+    refused = _refusal(location, log, until)
+    return Listed(name, location, read_at, None if refused else log, refused)
 
 
-def _refusal(location: Location, log: Log, ctx: Context) -> str | None:
+def _refusal(location: Location, log: Log, until: datetime | None) -> str | None:
     if log.newest is None and not log.lost_parts:
-        when = "" if ctx.live else f" at {ctx.as_of.isoformat()}"
+        when = f" at {until.isoformat()}" if until else ""
         return f"not a Delta table{when}: no commit and no checkpoint in {location.join(LOG_FOLDER).uri}"
     if "//" in location.key and log.checkpoints:
         return f"Hadoop cannot open checkpoints below {location.uri}: its path has an empty part"
