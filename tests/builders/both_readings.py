@@ -11,23 +11,11 @@ import pytest
 
 from lakeaudit.compare import screen
 from lakeaudit.evidence.protocol import Kept, Part
-from lakeaudit.pipeline import engine as engines
+from lakeaudit.pipeline import chunks, narrow_reading
 from lakeaudit.pipeline import first_reading as first
-from lakeaudit.pipeline import narrow_reading
 from lakeaudit.pipeline.audit_context import AuditContext
-from lakeaudit.pipeline.engine import (
-    WHOLE,
-    Answers,
-    AuditEngine,
-    Chunk,
-    InProcessEngine,
-    KeptHere,
-    Reading,
-    Stage,
-    read_kept,
-    read_part,
-    run_stage,
-)
+from lakeaudit.pipeline.chunks import WHOLE, Chunk, Reading, Stage, read_kept, read_part, run_stage
+from lakeaudit.pipeline.engine import Answers, AuditEngine, InProcessEngine, KeptHere
 from lakeaudit.pipeline.narrow_reading import LetGo
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import task_connection
@@ -110,7 +98,7 @@ def buckets(patch: pytest.MonkeyPatch, bits: int) -> Iterator[None]:
     number = f"CAST(h >> {64 - bits} AS UINTEGER)"
     patch.setattr(screen, "BITS", bits)
     patch.setattr(screen, "BUCKET", number)
-    patch.setitem(engines.ROUTES, "traces", number)
+    patch.setitem(chunks.ROUTES, "traces", number)
     yield
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakeaudit.compare import metastore_tree, rules, screen
+from lakeaudit.compare import metastore_tree, rules, screen, screen_traces
 from lakeaudit.compare.facts import ALL_FACTS
 from lakeaudit.compare.match import pairs
 from lakeaudit.evidence.manifest.delta import replay
@@ -86,13 +86,13 @@ class Truth:
     def _traces(self, kind: str, rows: pa.Table) -> list[tuple[str, pa.Table]]:
         """Those of one kind of row; made anew only where conditions about this kind are others."""
         about = {
-            "versions": (screen.OBJECT_PLAIN, screen.ODD),
-            "entries": screen.ENTRY_PLAIN,
+            "versions": (screen_traces.OBJECT_PLAIN, screen_traces.ODD),
+            "entries": screen_traces.ENTRY_PLAIN,
             "steps": replay.PLAIN,
         }
         conditions = (kind, about.get(kind))
         if conditions not in self._made:
-            made = screen.traces(self.screen, self.con, kind, rows)
+            made = screen_traces.traces(self.screen, self.con, kind, rows)
             self._made[conditions] = [(of, duck.table(duck.relation(self.con, each))) for of, each in made]
         return self._made[conditions]
 

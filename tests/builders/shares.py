@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from lakeaudit.evidence.protocol import Part
-from lakeaudit.pipeline.engine import Chunk, Stage, read_part, run_stage
+from lakeaudit.pipeline.chunks import Chunk, Stage, read_part, run_stage
 from lakeaudit.runtime.duck import task_connection
 
 

@@ -14,7 +14,8 @@ import pyarrow as pa
 from lakeaudit.evidence.protocol import Context, Part, Stored
 from lakeaudit.evidence.storage.versions import one_row_per_key
 from lakeaudit.keys import Location
-from lakeaudit.pipeline.engine import InProcessEngine, Stage
+from lakeaudit.pipeline.chunks import Stage
+from lakeaudit.pipeline.engine import InProcessEngine
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.duck import Connection, task_connection

@@ -15,7 +15,7 @@ from lakeaudit.evidence.manifest.file_list.list_part import Summaries
 from lakeaudit.evidence.manifest.file_list.point_lookup import fold_one
 from lakeaudit.evidence.manifest.file_list.read_lines import ListFile
 from lakeaudit.keys import Location
-from lakeaudit.pipeline.engine import routed
+from lakeaudit.pipeline.chunks import routed
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection
 

@@ -19,7 +19,7 @@ from lakeaudit.evidence.metastore.s3guard import dynamodb_export, export_files, 
 from lakeaudit.evidence.metastore.s3guard.export_files import same_md5
 from lakeaudit.evidence.protocol import Entries
 from lakeaudit.keys import Location
-from lakeaudit.pipeline.engine import read_part
+from lakeaudit.pipeline.chunks import read_part
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.duck import task_connection

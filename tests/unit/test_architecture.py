@@ -133,6 +133,9 @@ DIRECTIONS = {
     "lakeaudit.pipeline.engine": {"lakeaudit.compare.kernel", "lakeaudit.compare.match", "lakeaudit.compare.rules",
                                   "lakeaudit.compare.verdicts", "lakeaudit.ledger", "lakeaudit.results",
                                   "lakeaudit.runtime.aws"},
+    "lakeaudit.pipeline.chunks": {"lakeaudit.compare.kernel", "lakeaudit.compare.match", "lakeaudit.compare.rules",
+                                  "lakeaudit.compare.verdicts", "lakeaudit.ledger", "lakeaudit.results",
+                                  "lakeaudit.runtime.aws"},
     "lakeaudit.pipeline.spark_engine": {"lakeaudit.compare", "lakeaudit.ledger", "lakeaudit.results",
                                         "lakeaudit.runtime.aws"},
     "lakeaudit.evidence": {"lakeaudit.compare", "lakeaudit.pipeline", "lakeaudit.results", "lakeaudit.report"},
@@ -261,7 +264,7 @@ def test_no_rows_of_files_come_to_the_driver() -> None:
 
 MAY_SHAPE = {
     "lakeaudit.schemas": "all rows that are passed between rooms or written",
-    "lakeaudit.pipeline.engine": "what the engine counts of each part, for the pipeline alone",
+    "lakeaudit.pipeline.chunks": "what the engine counts of each part, for the pipeline alone",
     "lakeaudit.compare.metastore_tree": "folders, from one stage of the kernel to the next",
     "lakeaudit.compare.screen": "what the screen has to know of each table",
     "lakeaudit.ledger.axis_observation": "what the ledger's own SQL is given of each axis",

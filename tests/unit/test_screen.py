@@ -14,7 +14,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from lakeaudit.compare import metastore_tree, screen
+from lakeaudit.compare import metastore_tree, screen, screen_traces
 from lakeaudit.evidence.manifest.delta import replay
 from lakeaudit.keys import Location
 from lakeaudit.pipeline.engine import InProcessEngine
@@ -197,9 +197,9 @@ def turned(conditions: Sequence[str], at: int) -> tuple[str, ...]:
 
 MUTABLE = [
     (screen, "AGREEMENT"),
-    (screen, "OBJECT_PLAIN"),
-    (screen, "ENTRY_PLAIN"),
-    (screen, "ODD"),
+    (screen_traces, "OBJECT_PLAIN"),
+    (screen_traces, "ENTRY_PLAIN"),
+    (screen_traces, "ODD"),
     (replay, "PLAIN"),
 ]
 

@@ -33,7 +33,7 @@ def utc_now() -> datetime:
 
 
 Batches = Iterator[tuple[str, Rows]]
-"""(kind of row, rows): the kinds are those of `lakeaudit.pipeline.engine.ROUTES`.
+"""(kind of row, rows): the kinds are those of `lakeaudit.pipeline.chunks.ROUTES`.
 
 A manifest may have kinds of its own, whose rows its `Claims.fold` makes claims of, or give `claims` (schemas.CLAIM).
 """

@@ -1,212 +1,25 @@
 """The engine: reads parts, brings all rows of one key together, and runs the kernel on them. Here in this process.
 
 One audit is one chain: parts are read, their rows are routed by the hash of what they meet on, and each stage is given
-all rows of its share of the keys. Rows travel as chunks: batches of one kind in Arrow's own format. The twin for a
-cluster is `spark_engine`; both run the same functions.
+all rows of its share of the keys. The twin for a cluster is `spark_engine`; both cut rows by `chunks`.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, Protocol, TypeVar
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from lakeaudit.compare.screen import BUCKET
-from lakeaudit.evidence.protocol import Batches, Engine, Kept, Part
-from lakeaudit.runtime import duck
-from lakeaudit.runtime.duck import Connection, Rows, task_connection
+from lakeaudit.evidence.protocol import Engine, Kept, Part
+from lakeaudit.pipeline.chunks import WHOLE, Chunk, Reading, Stage, read_kept, read_part, run_stage
+from lakeaudit.runtime.duck import task_connection
 from lakeaudit.runtime.progress import Progress
 
 T = TypeVar("T")
 R = TypeVar("R")
-
-KEY = "hash(bucket, key) >> 32"
-ROUTES: Mapping[str, str] = {
-    "versions": KEY,
-    "entries": KEY,
-    "steps": KEY,
-    "events": KEY,
-    "claims": KEY,
-    "known": KEY,
-    "settled_keys": KEY,
-    "acts": "",
-    "same": "hash(judged_table, place, size, content) >> 32",
-    "tree": KEY,
-    "folders": KEY,
-    "parents": KEY,
-    "children": "hash(bucket, parent) >> 32",
-    "siblings": "hash(bucket, parent) >> 32",
-    "traces": BUCKET,
-    "contents": "content >> 32",
-}
-"""By kind of row what it meets others on, as SQL; "": every share gets it. A kind that is not here is an answer."""
-
-Project = Callable[[Connection, str, Rows], Iterator[tuple[str, Rows]]]
-"""What is made of a part's rows, before they are read: few columns or few rows of them."""
-Select = Callable[[Connection, str, pa.RecordBatch], Iterator[tuple[str, Rows]]]
-"""What is made of sound rows once they were read."""
-
-
-def _as_they_are(_: Connection, kind: str, rows: Rows) -> Iterator[tuple[str, Rows]]:
-    yield kind, rows
-
-
-@dataclass(frozen=True)
-class Reading:
-    """How parts are read: whole, unless told otherwise. `left` is the fraction of the rows that this leaves."""
-
-    project: Project = _as_they_are
-    select: Select = _as_they_are
-    left: float = 1
-
-
-WHOLE = Reading()
-
-Stage = Callable[[Connection, Mapping[str, pa.Table]], Iterator[tuple[str, Rows]]]
-"""All rows of one share, by kind -> rows for the next stage, and answers."""
-
-
-@dataclass(frozen=True)
-class Chunk:
-    """Batches of one kind for one share; share -1: an answer."""
-
-    share: int
-    kind: str
-    batch: pa.RecordBatch
-
-
-@dataclass
-class Counted:
-    """What was read of each source: rows, and those that could not be understood, with one of them."""
-
-    rows: Counter[str] = field(default_factory=Counter)
-    rejected: Counter[str] = field(default_factory=Counter)
-    samples: dict[str, str] = field(default_factory=dict)
-
-    def sound(self, source: str, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The batch without its rejected rows, which are counted."""
-        self.rows[source] += batch.num_rows
-        faults = batch.column("reject")
-        rejected = batch.num_rows - faults.null_count
-        if not rejected:
-            return batch
-        self.rejected[source] += rejected
-        sample = pc.min(faults).as_py()
-        self.samples[source] = min(sample, self.samples.get(source, sample))
-        return batch.filter(pc.is_null(faults))
-
-    def table(self) -> pa.Table:
-        """A row per source: source, rows, rejected, sample."""
-        rows = [
-            {"source": s, "rows": n, "rejected": self.rejected[s], "sample": self.samples.get(s)}
-            for s, n in self.rows.items()
-        ]
-        return pa.Table.from_pylist(rows, COUNTED)
-
-
-COUNTED = pa.schema(
-    [("source", pa.string()), ("rows", pa.int64()), ("rejected", pa.int64()), ("sample", pa.string())]
-)
-
-
-def read_part(con: Connection, part: Part, shares: int, reading: Reading = WHOLE) -> Iterator[Chunk]:
-    """The rows of a part, routed to `shares` shares (0: not yet); what it has to tell comes as answers."""
-    counted = Counted()
-    router = con.cursor()  # while a connection streams rows it takes no other query
-    batches = part.read(con)
-    for kind, rows in batches:
-        for of_kind, batch in _drained(batches, con, reading.project, kind, rows):
-            sound = counted.sound(part.source, batch) if "reject" in batch.schema.names else batch
-            yield from _selected(router, of_kind, sound, shares, reading)
-    if counted.rows:
-        yield from _answers("counted", counted.table())
-
-
-def _selected(
-    router: Connection, kind: str, batch: pa.RecordBatch, shares: int, reading: Reading
-) -> Iterator[Chunk]:
-    """The chunks of one batch of sound rows."""
-    if not batch.num_rows:
-        return
-    for of_kind, rows in reading.select(router, kind, batch):
-        for each in list(_batches(rows)):
-            yield from routed(router, of_kind, each, shares)
-
-
-def read_kept(con: Connection, chunk: Chunk, shares: int, reading: Reading = WHOLE) -> Iterator[Chunk]:
-    """The chunks of a batch that was read, and its rows counted, before."""
-    for kind, rows in reading.project(con, chunk.kind, chunk.batch):
-        for batch in list(_batches(rows)):
-            yield from _selected(con, kind, batch, shares, reading)
-
-
-def run_stage(con: Connection, stage: Stage, tables: Mapping[str, pa.Table], shares: int) -> Iterator[Chunk]:
-    """What a stage makes of one share."""
-    router = con.cursor()
-    for kind, rows in stage(con, tables):
-        for batch in _batches(rows):
-            yield from routed(router, kind, batch, shares)
-
-
-def routed(con: Connection, kind: str, batch: pa.RecordBatch, shares: int) -> Iterator[Chunk]:
-    """The batch cut into one chunk for each share that it has rows of."""
-    if not batch.num_rows:
-        return
-    route = ROUTES.get(kind)
-    if route is None:
-        yield Chunk(-1, kind, batch)
-    elif shares <= 1:
-        yield Chunk(0, kind, batch)
-    elif not route:
-        yield from (Chunk(share, kind, batch) for share in range(shares))
-    else:
-        yield from _split(con, kind, batch, route, shares)
-
-
-def _split(con: Connection, kind: str, batch: pa.RecordBatch, route: str, shares: int) -> Iterator[Chunk]:
-    hashed = f"SELECT CAST(({route}) % {shares} AS INTEGER) AS share FROM rows"
-    share = duck.table(duck.query(con, hashed, rows=batch)).column("share").combine_chunks()
-    order = pc.sort_indices(share)
-    sorted_shares, sorted_rows = share.take(order), batch.take(order)
-    at = 0
-    for run in pc.value_counts(sorted_shares).to_pylist():
-        yield Chunk(run["values"], kind, sorted_rows.slice(at, run["counts"]))
-        at += run["counts"]
-
-
-def _answers(kind: str, rows: pa.Table) -> Iterator[Chunk]:
-    yield from (Chunk(-1, kind, batch) for batch in rows.to_batches() if batch.num_rows)
-
-
-def _drained(
-    part: Batches, con: Connection, project: Project, kind: str, rows: Rows
-) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """The batches of what is made of rows that a part yielded.
-
-    Where their file proves to be broken, the part says what that means.
-    """
-    try:
-        for of_kind, projected in project(con, kind, rows):
-            yield from ((of_kind, batch) for batch in _batches(projected))
-    except duck.DuckError as error:
-        more = cast("Generator[tuple[str, Rows], None, None]", part).throw(error)
-        yield from _drained(part, con, project, *more)
-
-
-def _batches(rows: Rows) -> Iterator[pa.RecordBatch]:
-    if isinstance(rows, pa.RecordBatch):
-        yield rows
-    elif isinstance(rows, pa.Table):
-        yield from rows.to_batches(max_chunksize=duck.BATCH_ROWS)
-    elif isinstance(rows, pa.RecordBatchReader):
-        yield from rows
-    else:
-        yield from rows.to_arrow_reader(duck.BATCH_ROWS)
-
 
 Answers = Iterator[tuple[str, pa.RecordBatch]]
 

@@ -12,21 +12,13 @@ import pyarrow as pa
 
 from lakeaudit.compare.coverage import Tallies, Tally
 from lakeaudit.compare.kernel import judge_children
-from lakeaudit.compare.screen import (
-    ENTRY,
-    Screen,
-    Wanted,
-    ask_again,
-    bitmap,
-    let_go,
-    read_again,
-    read_siblings,
-    screen_of,
-    traces,
-)
+from lakeaudit.compare.screen import ENTRY, Screen, let_go, screen_of
+from lakeaudit.compare.screen_again import Wanted, ask_again, bitmap, read_again, read_siblings
+from lakeaudit.compare.screen_traces import traces
 from lakeaudit.evidence.protocol import Kept, Part
 from lakeaudit.pipeline.audit_context import AuditContext
-from lakeaudit.pipeline.engine import WHOLE, Answers, AuditEngine, Reading
+from lakeaudit.pipeline.chunks import WHOLE, Reading
+from lakeaudit.pipeline.engine import Answers, AuditEngine
 
 SCREEN_FROM = 96 << 20
 """Bytes of evidence, as stored, from which on a narrow reading pays."""

@@ -20,21 +20,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakeaudit.evidence.protocol import Kept, Part
-from lakeaudit.pipeline.engine import (
-    ROUTES,
-    WHOLE,
-    Answers,
-    Chunk,
-    InProcessEngine,
-    KeptHere,
-    Reading,
-    Stage,
-    TooMuchError,
-    heaviest_first,
-    read_kept,
-    read_part,
-    run_stage,
-)
+from lakeaudit.pipeline.chunks import ROUTES, WHOLE, Chunk, Reading, Stage, read_kept, read_part, run_stage
+from lakeaudit.pipeline.engine import Answers, InProcessEngine, KeptHere, TooMuchError, heaviest_first
 from lakeaudit.runtime.duck import task_connection
 from lakeaudit.runtime.progress import Progress
 

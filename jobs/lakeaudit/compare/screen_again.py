@@ -1,0 +1,99 @@
+"""What the screen has not let go, read again: which rows of a part that takes, and what of the others others need."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from lakeaudit.compare import metastore_tree, screen
+from lakeaudit.compare.screen import KEYED, Screen, bucket_of
+from lakeaudit.compare.screen_traces import deciding_rows
+from lakeaudit.runtime import duck
+from lakeaudit.runtime.duck import Connection, Rows
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Buckets that are read again: all of their keys (`again`), and those judged on their content alone (`twins`)."""
+
+    again: bytes
+    twins: bytes
+
+    @property
+    def count(self) -> int:
+        """How many buckets."""
+        return int.from_bytes(self.again).bit_count() + int.from_bytes(self.twins).bit_count()
+
+    @cached_property
+    def buckets(self) -> pa.Table:
+        """The buckets of both, in a column `wanted`."""
+        octets = np.frombuffer(self.again, np.uint8) | np.frombuffer(self.twins, np.uint8)
+        at = np.flatnonzero(octets)  # nearly all are zero
+        bits = np.unpackbits(octets[at], bitorder="little").reshape(-1, 8)
+        return pa.table({"wanted": (at[:, None] * 8 + np.arange(8))[bits == 1].astype(np.uint32)})
+
+    def marks(self, con: Connection, batch: pa.RecordBatch) -> tuple[Any, Any]:
+        """(again, twins) for each row (bucket, key), as NumPy flags."""
+        hashed = f"SELECT {bucket_of('hash(bucket, key)')} AS bucket FROM input"
+        numbers = np.asarray(duck.table(duck.query(con, hashed, input=batch))["bucket"])
+        return _bits(self.again, numbers), _bits(self.twins, numbers)
+
+
+def bitmap(buckets: Iterable[Any]) -> bytes:
+    """The buckets, given as NumPy arrays, as a map of bits."""
+    flags = np.zeros(1 << screen.BITS, dtype=bool)
+    for numbers in buckets:
+        flags[numbers] = True
+    return np.packbits(flags, bitorder="little").tobytes()
+
+
+def _bits(bits: bytes, numbers: Any) -> Any:
+    octets = np.frombuffer(bits, dtype=np.uint8)
+    return (octets[numbers >> 3] >> (numbers & 7).astype(np.uint8)) & 1 == 1
+
+
+def ask_again(wanted: Wanted, con: Connection, kind: str, rows: Rows) -> Iterator[tuple[str, Rows]]:
+    """Of rows that stand for nothing beside themselves only those that `read_again` would take: fewer are decoded."""
+    if kind in ("steps", "events", "claims"):
+        sql = f"SELECT * FROM input SEMI JOIN buckets ON {bucket_of('hash(bucket, key)')} = wanted"
+        rows = duck.query(con, sql, input=rows, buckets=wanted.buckets)
+    yield kind, rows
+
+
+def read_again(
+    of: Screen, wanted: Wanted, metastores: bool, con: Connection, kind: str, batch: pa.RecordBatch
+) -> Iterator[tuple[str, Rows]]:
+    """Of a batch of rows those that have to be read again, and what of the others has to meet other keys.
+
+    Kinds beside the rows' own: `settled_keys` (bucket, key) are let go and judged on their content alone; `folders`,
+    `siblings` and `etag_habits` stand for let-go objects and entries where metadata stores have a tree.
+    """
+    if kind not in KEYED:
+        yield kind, batch
+        return
+    again, twins = wanted.marks(con, batch)
+    yield kind, batch.filter(pa.array(again | twins))
+    twins_alone = batch.filter(pa.array(twins & ~again))
+    if twins_alone.num_rows:
+        yield "settled_keys", twins_alone.select(["bucket", "key"])
+    if metastores and kind in ("versions", "entries"):
+        rest = batch.filter(pa.array(~again))
+        if rest.num_rows and kind == "versions":
+            yield "folders", metastore_tree.folders_of(con, deciding_rows(of, con, rest))
+        elif rest.num_rows:
+            yield "siblings", metastore_tree.siblings(con, rest, of.sources)
+            yield "etag_habits", metastore_tree.etag_habits(con, rest)
+
+
+def read_siblings(
+    of: Screen, wanted: Wanted, lost: pa.Table, con: Connection, kind: str, batch: pa.RecordBatch
+) -> Iterator[tuple[str, Rows]]:
+    """Of a batch of entries those let go whose folders are `lost`, and all entries of these folders themselves."""
+    if kind != "entries":
+        return
+    again, _ = wanted.marks(con, batch)
+    yield "parents", metastore_tree.lost_folders(con, batch, lost)
+    yield "children", metastore_tree.lost_siblings(con, batch.filter(pa.array(~again)), lost, of.sources)

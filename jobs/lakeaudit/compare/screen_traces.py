@@ -1,0 +1,143 @@
+"""The traces that a narrow reading makes of rows, see `screen`: which of them are plain, and what is kept of them."""
+
+from collections.abc import Iterable, Iterator
+
+from lakeaudit.compare import metastore_tree
+from lakeaudit.compare.facts import MD5_TEXT
+from lakeaudit.compare.prefix_match import attach_label
+from lakeaudit.compare.screen import CLAIM, ENTRY, KEYED, OBJECT, OTHER, Screen
+from lakeaudit.runtime import duck
+from lakeaudit.runtime.duck import Connection, Relation, Rows
+
+ODD = (
+    "key = ''",
+    "contains(key, ':')",
+    "contains(key, '//')",
+    "contains(key, '/.')",
+    "starts_with(key, '/')",
+    "starts_with(key, '.')",
+    "ends_with(key, '/')",
+    "ends_with(key, '_$folder$')",
+)
+"""Any of these makes a key one that a Hadoop path may not hold, see `keys.NOT_HADOOP`, or a folder's placeholder."""
+
+OBJECT_PLAIN = (
+    "is_latest",
+    "NOT is_delete_marker",
+    "size IS NOT NULL",
+    "NOT coalesce(archived, false)",
+    "NOT ({odd})",
+)
+"""All of these: the row is of a current object that can be read. `odd` is any of ODD."""
+
+ENTRY_PLAIN = (
+    "answers",
+    "NOT tombstone",
+    "NOT is_dir",
+    "size IS NOT NULL",
+    "etag IS NOT NULL",
+    "version_id IS NULL",
+    "(mod_time IS NOT NULL OR last_updated IS NOT NULL)",
+    "last_updated_given",
+    "coalesce(greatest(last_updated, mod_time), TIMESTAMP '1970-01-01') <= {limit}",
+)
+"""All of these: the row is a file's entry that lacks nothing, in the store that `answers` for its place.
+
+`limit` is the time up to which an entry of its store may have been touched.
+"""
+
+
+def traces(screen: Screen, con: Connection, kind: str, rows: Rows) -> Iterator[tuple[str, Rows]]:
+    """The traces of a part's rows, and for objects whose content is known what it is known by."""
+    if kind == "versions":
+        held = duck.table(_objects(screen, con, rows))
+        known = "SELECT content, h FROM input WHERE content IS NOT NULL"
+        yield "contents", duck.query(con, known, input=held)
+        if screen.entry_limits:
+            yield "traces", _folders(con, held)
+        yield "traces", held.drop_columns(["content", "bucket", "folder"])
+    elif kind == "entries":
+        held = duck.table(_entries(screen, con, rows))
+        yield "traces", _folders(con, held)
+        yield "traces", held.drop_columns(["bucket", "folder"])
+    elif kind in screen.traces:
+        yield "traces", _claims(screen, con, screen.traces[kind](con, rows))
+    elif kind in KEYED:
+        yield "traces", duck.query(con, f"SELECT {_trace(OTHER, 'false')} FROM input", input=rows)
+
+
+def _trace(side: int, plain: str, **given: str) -> str:
+    """The columns of a trace; a plain one has attributes."""
+    columns = {"owner": "INTEGER", "size": "BIGINT", "etag": "BIGINT", "time": "TIMESTAMP"}
+    named = ", ".join(
+        f"CASE WHEN {plain} THEN CAST({given[name]} AS {kind}) END AS {name}"
+        if name in given
+        else f"CAST(NULL AS {kind}) AS {name}"
+        for name, kind in columns.items()
+    )
+    code = f"CASE WHEN coalesce({plain}, false) THEN {side} ELSE {OTHER} END"
+    return f"hash(bucket, key) AS h, CAST({code} AS TINYINT) AS side, {named}"
+
+
+_ETAG = "CAST(hash(etag) >> 1 AS BIGINT)"
+
+
+def _objects(screen: Screen, con: Connection, rows: Rows) -> Relation:
+    """Of the source that decides presence: traces with `content`, and `bucket` and `folder` where those are needed."""
+    plain = _all(OBJECT_PLAIN).format(odd=" OR ".join(ODD))
+    md5 = f"""etag IS NOT NULL AND regexp_matches(etag, {duck.pattern(MD5_TEXT)}) AND NOT coalesce(multipart, false)
+        AND coalesce(encryption IN ('NONE', 'SSE-S3'), true)"""
+    content = f"CASE WHEN is_latest AND {md5} THEN hash(etag, size) END"
+    bucket, folder = ("bucket", metastore_tree.FOLDER) if screen.entry_limits else ("NULL", "NULL")
+    attributes = _trace(
+        OBJECT,
+        plain,
+        owner="owner",
+        size="size",
+        time="modified_at",
+        etag=f"CASE WHEN etag IS NOT NULL THEN {_ETAG} END",
+    )
+    read = duck.query(con, "SELECT * FROM input WHERE reject IS NULL", input=rows)
+    placed = attach_label(con, deciding_rows(screen, con, read), screen.numbers, "owner")
+    sql = f"SELECT {attributes}, {content} AS content, {bucket} AS bucket, {folder} AS folder FROM input"
+    return duck.query(con, sql, input=placed)
+
+
+def _entries(screen: Screen, con: Connection, rows: Rows) -> Relation:
+    """Traces of entries, with `bucket` and `folder`."""
+    limits = " ".join(
+        f"WHEN {duck.literal(s)} THEN {duck.literal(at)}" for s, at in screen.entry_limits.items()
+    )
+    plain = _all(ENTRY_PLAIN).format(limit=f"CASE source {limits} END" if limits else "NULL")
+    attributes = _trace(ENTRY, plain, size="size", etag=_ETAG)
+    read = duck.query(con, "SELECT * FROM input WHERE reject IS NULL", input=rows)
+    placed = attach_label(con, read, screen.sources.scopes, "scope")
+    everywhere = duck.literal(screen.sources.everywhere)
+    # what another store says of the place has no word on the metastore axis, but its tree is judged
+    answering = f"SELECT *, coalesce(coalesce(scope, {everywhere}) = source, false) AS answers FROM input"
+    sql = f"SELECT {attributes}, bucket, parent AS folder FROM input"
+    return duck.query(con, sql, input=duck.query(con, answering, input=placed))
+
+
+def _folders(con: Connection, rows: Rows) -> Relation:
+    """Traces that keep the folders of these rows, and the folders above, from being let go."""
+    folders = metastore_tree.folders_of(con, rows, "folder")
+    return duck.query(con, f"SELECT {_trace(OTHER, 'false')} FROM input", input=folders)
+
+
+def _claims(screen: Screen, con: Connection, claims: Rows) -> Relation:
+    attributes = _trace(CLAIM, "plain", owner="number", size="input.size", time="claimed_at")
+    tables = screen.tables.select(["name", "number"])
+    return duck.query(
+        con, f"SELECT {attributes} FROM input JOIN tables ON table_name = name", input=claims, tables=tables
+    )
+
+
+def _all(conditions: Iterable[str]) -> str:
+    return f"({' AND '.join(conditions)})"
+
+
+def deciding_rows(screen: Screen, con: Connection, versions: Rows) -> Relation:
+    """The rows of the source that decides presence."""
+    labelled = attach_label(con, versions, screen.sources.deciding, "decides")
+    return duck.query(con, "SELECT * FROM input WHERE decides = source", input=labelled)
