@@ -40,7 +40,7 @@ def emit(
     files: Iterable[Mapping[str, Any] | WrittenFile],
     *,
     job_id: str,
-    committed_at: datetime,
+    committed_at: datetime | None = None,
     action: str = "add",
     scope: str | None = None,
     clients: "Clients | None" = None,
@@ -56,7 +56,7 @@ def emit(
         location: the folder that the table's file_list manifest names.
         files: what was written; mappings have the fields of WrittenFile.
         job_id: what wrote them, unique to a run of a job.
-        committed_at: when they became visible, with its time zone.
+        committed_at: when they became visible, with its time zone; None: now, so that a list emitted again is another.
         action: `add`, `remove` or `replace`.
         scope: only with `replace`: a key below the table's location, or a full URI.
         clients: how to reach S3.
@@ -67,17 +67,18 @@ def emit(
     """
     if action not in ACTIONS or (scope is not None and action != "replace"):
         raise ValueError(f"action {action!r} with scope {scope!r}: use add, remove, or replace with a scope")
-    if not job_id or committed_at.tzinfo is None:
+    at = committed_at or datetime.now(UTC)
+    if not job_id or at.tzinfo is None:
         raise ValueError("a job_id and a committed_at with its time zone are needed")
     told: dict[str, Any] = {
         "action": action,
         "job_id": job_id,
-        "committed_at": committed_at.astimezone(UTC).isoformat(),
+        "committed_at": at.astimezone(UTC).isoformat(),
     }
     rows = _rows(files, told, scope)
     with tempfile.SpooledTemporaryFile(max_size=IN_MEMORY) as body:
         digest = _write(body, rows)
-        name = f"{committed_at.astimezone(UTC):%Y%m%dT%H%M%S.%fZ}-{_plain(job_id)}-{digest}.jsonl"
+        name = f"{at.astimezone(UTC):%Y%m%dT%H%M%S.%fZ}-{_plain(job_id)}-{digest}.jsonl"
         place = Location.parse(location).join(name)
         body.seek(0)
         _publish(place, body, clients, s3 or {})

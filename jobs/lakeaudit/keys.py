@@ -94,6 +94,14 @@ TEMPORARY = (
 """Names writers use for work that is not committed (FileOutputCommitter, the S3A committers, Spark's dynamic
 overwrite, Hive, Impala, DistCp, `hadoop fs -put`)."""
 
+OTHERS = (
+    r"(^|/)(_symlink_format_manifest|\.hoodie|_checkpoints)/|(^|/)_?checkpoints?/([^/]+/)*"
+    rf"(offsets|commits|sources|state|metadata)(/|{END})"
+    rf"|^metadata/([^/]+\.(avro|stats|puffin)|[^/]*\.metadata\.json(\.gz)?|version-hint\.text){END}"
+)
+"""Names of what others keep in a table's folder: manifests for Presto and Hive, Hudi's timeline, the checkpoints of
+streams that write it, and the Iceberg metadata that UniForm lays beside a Delta log."""
+
 HIDDEN = rf"(^|/)[._][^/=]*(/|{END})|\._COPYING_{END}"
 """Names that readers of plain tables skip: a path part that begins with `.` or `_`, save `_x=` partitions."""
 

@@ -233,9 +233,10 @@ KNOWN = _row(
     judged_table="string",
     bucket="string",
     key="string",
-    known_as="string",  # id of the discrepancy
+    known_as="string",  # id of the discrepancy; null: it is resolved
     known_at="time",  # the evidence that first showed it to another run; null: this run alone has seen it
     known_claim="time",  # of when the claim was by then
+    known_back="time",  # it was lost: an object of the claimed size written up to then is the file put back
 )
 """A file that the ledger holds pending or open."""
 
@@ -332,6 +333,7 @@ ANSWERS: dict[str, pa.Schema] = {
     "copies": COPY,
     "uploads": UPLOAD,
     "claimed": _row(judged_table="string", source="string", files="long"),
+    "nested": _row(bucket="string", key="string"),
     "removals": _row(table_name="string", present_from="time", absent_until="time", absent_files="long"),
     "tree_tallies": pa.schema([*TALLY, *_row(source="string", mostly_etags="bool")]),
     "tree_suspects": TREE_VERDICT,

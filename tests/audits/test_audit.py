@@ -329,6 +329,61 @@ def test_what_was_found_stays_found_when_the_log_no_longer_reaches_back_to_the_c
     assert found(lake, later.run_id) == [("orders", "overwritten", written_again)]
 
 
+def test_a_file_that_was_lost_and_put_back_is_restored_and_stays_so(shop: Shop, tmp_path: Path) -> None:
+    """A copy has a new time, by which it would seem to have been overwritten."""
+    lost, wrong, _ = shop.keys("orders")[:3]
+    body = {key: shop.s3.get_object(Bucket=shop.bucket, Key=key)["Body"].read() for key in (lost, wrong)}
+    shop.s3.delete_object(Bucket=shop.bucket, Key=lost)
+    shop.s3.put_object(Bucket=shop.bucket, Key=wrong, Body=b"short")
+    time.sleep(3.1)  # more than a clock's step
+    lake, asked = shop.lake(tmp_path), {"live": True, "tables": ("orders",)}
+    first = audited(lake, **asked)
+    assert found(lake, first.run_id) == [("orders", "dropped", lost), ("orders", "size_mismatch", wrong)]
+    for key in (lost, wrong):
+        shop.s3.put_object(Bucket=shop.bucket, Key=key, Body=body[key])
+    time.sleep(1.1)
+    for _ in ("the next night", "any other"):
+        assert found(lake, audited(lake, **asked).run_id) == []
+    ends = {row["key"]: (row["state"], row["resolution"]) for row in known(results_of(lake))}
+    assert ends == dict.fromkeys((lost, wrong), ("resolved", "restored"))
+
+
+def test_a_report_of_another_prefix_than_it_seems_does_not_make_a_table_lost(
+    shop: Shop, tmp_path: Path
+) -> None:
+    """It names every file of one table, and of the other, whose log is older, none, not even of its log."""
+    time.sleep(1.1)
+    lost = shop.keys("orders")[0]
+    shop.s3.delete_object(Bucket=shop.bucket, Key=lost)
+    outside = shop.s3.list_objects_v2(Bucket=shop.bucket, Prefix="warehouse/customers/")["Contents"]
+    shop.take_inventory(lacks=[entry["Key"] for entry in outside])
+    outcome = audited(
+        lake := shop.lake(tmp_path, defaults="grace: 0s, leftover_age: 0s, confirm: {mode: none}")
+    )
+    assert found(lake, outcome.run_id) == [("orders", "dropped", lost)]
+    assert states(outcome) == {"orders": "complete", "customers": "partial"}
+    reason = outcome.summary["coverage"]["customers"]["content"]["reason"]
+    assert "names no file of the table's log" in reason
+
+
+def test_a_table_inside_another_that_nobody_named_is_told_and_its_files_are_no_leftovers(
+    shop: Shop, tmp_path: Path
+) -> None:
+    shop.write("orders/archive", commits=1)
+    shop.tables.remove("orders/archive")
+    stray = "warehouse/orders/stray.parquet"
+    shop.s3.put_object(Bucket=shop.bucket, Key=stray, Body=b"x")
+    time.sleep(1.1)
+    outcome = audited(lake := shop.lake(tmp_path), live=True, tables=("orders",))
+    assert [(kind, key) for _, kind, key in found(lake, outcome.run_id)] == [
+        ("uncommitted", "warehouse/orders/")
+    ]
+    rows = [row for batch in results_of(lake).leftover_files(outcome.run_id) for row in batch.to_pylist()]
+    assert [row["key"] for row in rows] == [stray]
+    (told,) = [each for each in outcome.warnings if "table of its own" in each]
+    assert f"s3://{shop.bucket}/warehouse/orders/archive " in told
+
+
 def test_logs_with_gaps_leave_their_own_tables_partial_and_no_other(shop: Shop, tmp_path: Path) -> None:
     """A commit of orders is gone, one of customers torn; stock asks for a feature nobody knows; prices is well."""
     shop.write("orders")

@@ -180,6 +180,10 @@ NEW = f"""
             AS place, n % {FILES_AN_HOUR} AS k, 2000000000 + first + n AS i
         FROM (SELECT *, unnest(range(greatest(1, total // 200))) AS n FROM tables)))"""
 """What a day brings: 0.5 % new files; as many are removed, see `GOES`."""
+LOGS = f"""
+    SELECT root || '/_delta_log/{CHECKPOINT:020}.checkpoint.parquet' AS key, 3000000000 + t AS i,
+        CAST(1000000 AS BIGINT) AS size, md5(name) AS etag, {sql_time(CHECKPOINT_AT)} AS modified FROM tables"""
+"""Of the logs the checkpoints stand for all: no report leaves out what lies in a table's folder."""
 GOES = "class = 'live' AND fault IS NULL AND i % 200 = 5"
 GONE = f"SELECT *, root || '/' || {_path('i', 'k', 'gone')} AS gone_key FROM ({{}}) WHERE i % 10 = 7"
 """Of every tenth file a compaction's input that was vacuumed: a noncurrent version below a delete marker."""
@@ -201,6 +205,7 @@ def storage(hours: str) -> str:
 def extra_storage(*, second: bool) -> str:
     """Rows of the inventory that are no files of an hour."""
     rows = [f"SELECT {_object('key')} FROM ({EXTRAS}) WHERE fault <> 'phantom'"]
+    rows += [f"SELECT {_object('key')} FROM ({LOGS})"]
     rows += [f"SELECT {_object('key')} FROM ({NEW})"] if second else []
     return " UNION ALL ".join(rows)
 

@@ -122,7 +122,8 @@ class BigLake:
             self._version(f"{self.day(i)}/stray-{i:08d}.parquet", self.files + i, 8192 + i, now - _OLD)
             for i in range(self.strays)
         ]
-        contents = [inventory.parquet(part, inventory.CURRENT) for part in (strays, *parts)]
+        log = self._version(f"_delta_log/{CHECKPOINT:020}.checkpoint.parquet", -1, 8192, now - _OLD)
+        contents = [inventory.parquet(part, inventory.CURRENT) for part in ([*strays, log], *parts)]
         inventory.lay(
             inventory.into(folder),
             contents,

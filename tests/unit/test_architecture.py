@@ -309,6 +309,7 @@ SHELL = {
         "lakeaudit.demo",
         "lakeaudit.evidence",
     ),
+    "lakeaudit.emit",
     "lakeaudit.runtime.progress",
 }
 

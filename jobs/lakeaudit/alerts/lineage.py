@@ -16,7 +16,7 @@ from lakeaudit.results.read import Results, Row
 
 Event = dict[str, Any]
 
-_PRODUCER = "https://pypi.org/project/lakeaudit"
+_PRODUCER = "urn:lakeaudit:lineage"
 _SPEC = "https://openlineage.io/spec"
 _RUN_EVENT = f"{_SPEC}/2-0-2/OpenLineage.json#/$defs/RunEvent"
 _ASSERTIONS = "facets/1-1-0/DataQualityAssertionsDatasetFacet.json#/$defs/DataQualityAssertionsDatasetFacet"

@@ -165,6 +165,8 @@ def _unreadable(axis: str, facts: TableFacts, means: Means) -> str | None:
         return "no metastore that covers the table could be read"
     if facts.refused and axis not in METASTORE_AXES:
         return facts.refused
+    if facts.unseen:
+        return "the report of storage names no file of the table's log, so it does not cover the table"
     if facts.table.name not in means.storage_cuts:
         return means.reasons.get("storage", "no storage source covers the table")
     return None

@@ -7,7 +7,7 @@ from functools import partial
 import pyarrow as pa
 
 from lakeaudit.compare.coverage import Means
-from lakeaudit.compare.match import SourceFacts
+from lakeaudit.compare.match import NOBODY, SourceFacts
 from lakeaudit.compare.prefix_match import Places
 from lakeaudit.compare.table_facts import TableFacts, facts_table, roots
 from lakeaudit.config import MetastoreSource, Table, state_kinds
@@ -38,7 +38,7 @@ def source_facts(evidence: Evidence, tables: Sequence[Table], facts: Sequence[Ta
         folds=tuple(read.fold for read in evidence.claims),
         # asked of the kinds, not of how many readers answered: a log may have been unreadable altogether
         events_beside=any(read.info.kind not in state_kinds() for read in evidence.claims),
-        deciding=deciding_places(evidence.storage),
+        deciding=_but_unseen(deciding_places(evidence.storage), facts),
         storage_cuts=_cut_table(source.info for source in evidence.storage),
         objects=partial(one_row_per_key, repeats=repeats),
         scopes={place: store.info.id for store in evidence.metastores for place in store.scope},
@@ -100,6 +100,21 @@ def deciding_places(storage: Sequence[Stored]) -> dict[Location, str]:
     """For every covered place the source that decides presence there: the youngest cut that covers it."""
     covered = sorted({place for source in storage for place in source.covers})
     return {place: _youngest(place, storage).info.id for place in covered}
+
+
+def _but_unseen(decides: Mapping[Location, str], facts: Sequence[TableFacts]) -> dict[Location, str]:
+    """The same, but that nobody decides for tables whose logs the reports do not name; tables inside are their own."""
+    unseen = {fact.table.location: NOBODY for fact in facts if fact.unseen}
+    others = {fact.table.location for fact in facts if not fact.unseen}
+    inside = [place for place in others if any(outer.contains(place) for outer in unseen)]
+    kept = {place: label for place in inside if (label := longest(decides, place)) is not None}
+    return {**decides, **unseen, **kept}
+
+
+def longest(decides: Mapping[Location, str], place: Location) -> str | None:
+    """The label of the longest place around."""
+    around = [cover for cover in decides if cover.contains(place)]
+    return decides[max(around, key=lambda cover: cover.depth)] if around else None
 
 
 def _youngest(place: Location, storage: Sequence[Stored]) -> Stored:

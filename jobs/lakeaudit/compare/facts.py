@@ -84,6 +84,7 @@ FACTS: dict[str, Expr] = {
     "removed": col("r_gone"),
     "removed_or_history": col("r_gone") | col("r_history"),
     "temporary_name": col("relative").matches(keys.TEMPORARY),
+    "others_name": col("relative").matches(keys.OTHERS),
     "marker_name": col("key").matches(keys.MARKER),
     "live_log_name": col("o_logged") & col("relative").matches(r"^_delta_log/"),
     "manifest": col("o_manifest"),

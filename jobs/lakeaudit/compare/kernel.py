@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from lakeaudit.compare import coverage, duplicates, metastore_tree
 from lakeaudit.compare.findings import leftover_row
+from lakeaudit.compare.leftovers import logs_seen, nested_roots
 from lakeaudit.compare.match import Kinds, SourceFacts, pairs
 from lakeaudit.compare.prefix_match import Places, attach_label
 from lakeaudit.compare.verdicts import Words, candidates, fired, settled, with_outcome
@@ -66,6 +67,8 @@ def judge_keys(kernel: Kernel, con: Connection, rows: Kinds) -> Stage:
     yield "suspects", duck.query(con, f"SELECT * FROM input WHERE NOT {_SETTLED}", input=judged)
     left = "axis = 'leftover' AND outcome = 'finding'"
     yield "leftovers", leftover_row(con, duck.query(con, f"SELECT * FROM input WHERE {left}", input=judged))
+    yield "nested", nested_roots(con, matched)
+    yield "logs_seen", logs_seen(con, matched)
     yield "removals", removals(con, matched)
     yield "claimed", claimed_of_sources(con, matched)
     if kernel.partitions:

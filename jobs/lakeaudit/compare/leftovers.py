@@ -1,9 +1,10 @@
-"""Multipart uploads that were begun long ago and never completed, as leftover verdicts."""
+"""What else lies in a table's folder: uploads never completed, and tables that the lake file does not name."""
 
 from collections.abc import Sequence
 
 import pyarrow as pa
 
+from lakeaudit import keys
 from lakeaudit.compare.match import partition_folder
 from lakeaudit.compare.prefix_match import Places, attach_label
 from lakeaudit.config import Table
@@ -11,6 +12,28 @@ from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
 
 _WAIT = pa.schema([("name", pa.string()), ("root_length", pa.int64()), ("wait", pa.duration("us"))])
+
+
+_NESTED = rf"^(.+)/(?:_delta_log/[^/]+\.(?:json|parquet)|metadata/[^/]*\.metadata\.json){keys.END}"
+
+
+def nested_roots(con: Connection, pairs: Rows) -> Relation:
+    """Folders (bucket, key) inside tables that have a Delta log or Iceberg metadata of their own, from PAIR rows."""
+    root = f"regexp_extract(relative, {duck.pattern(_NESTED)}, 1)"
+    sql = f"""
+        SELECT DISTINCT bucket, left(key, length(key) - length(relative)) || {root} AS key
+        FROM input WHERE owner IS NOT NULL AND s_presence = 'present' AND first AND {root} <> ''
+    """
+    return duck.query(con, sql, input=pairs)
+
+
+def logs_seen(con: Connection, pairs: Rows) -> Relation:
+    """Tables (name) that have a file of their own log among the stored objects, from PAIR rows."""
+    sql = """
+        SELECT DISTINCT owner AS name FROM input
+        WHERE o_logged AND s_presence = 'present' AND starts_with(relative, '_delta_log/')
+    """
+    return duck.query(con, sql, input=pairs)
 
 
 def unfinished_uploads(

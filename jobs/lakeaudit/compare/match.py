@@ -18,6 +18,9 @@ from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
 from lakeaudit.schemas import CLAIM, ENTRY, PAIR, STORED, VERSION
 
+NOBODY = ""
+"""The label of places where a report should decide presence, and cannot: see `TableFacts.unseen`."""
+
 Kinds = Mapping[str, Rows]
 
 
@@ -63,6 +66,8 @@ def pairs(con: Connection, rows: Kinds, sources: SourceFacts) -> Relation:
     )  # fmt: skip
     joined = attach_label(con, joined, sources.roots, "owner")
     joined = attach_label(con, joined, sources.deciding, "s_source")
+    decided = f"SELECT * REPLACE (nullif(s_source, {duck.literal(NOBODY)}) AS s_source) FROM input"
+    joined = duck.query(con, decided, input=joined)
     joined = attach_label(con, joined, sources.scopes, "m_scope")
     joined = attach_label(con, joined, sources.holed, "holed_place")
     return duck.conform(con, _with_constants(con, joined, sources), PAIR)
@@ -244,6 +249,7 @@ def category_by_name(relative: str) -> str:
         ("temporary", keys.TEMPORARY),
         ("log", r"^_delta_log/"),
         ("changes", r"^_change_data/"),
+        ("other", keys.OTHERS),
         ("deletes", rf"(^|/)deletion_vector_[0-9a-f-]+\.bin{keys.END}"),
         ("other", keys.HIDDEN),
     )

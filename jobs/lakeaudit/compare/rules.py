@@ -114,6 +114,7 @@ LEFTOVER = _rules(
      "the table removed it longer ago than its retention and it is still in storage"),
     ("removed", "removed", CONSISTENT),
     ("incomplete", "!complete", CONSISTENT),
+    ("others", "others_name", CONSISTENT),
     ("uncommitted", "within_horizon data_or_deletes", "uncommitted",
      "no readable state of any table has ever listed it, though a commit of it would be visible"),
     ("unreferenced", "", "unreferenced",

@@ -28,7 +28,7 @@ from datetime import datetime
 import pyarrow as pa
 
 from lakeaudit.compare.facts import CLOCK_STEP
-from lakeaudit.compare.match import SourceFacts
+from lakeaudit.compare.match import NOBODY, SourceFacts
 from lakeaudit.compare.prefix_match import Places
 from lakeaudit.compare.table_facts import TableFacts
 from lakeaudit.keys import Location
@@ -100,7 +100,7 @@ def _table(number: int, fact: TableFacts, sources: SourceFacts, in_scope: bool) 
     storage = _one_label(table.location, sources.deciding, None)
     store = _one_label(table.location, sources.scopes, sources.everywhere)
     state_alone = len(table.manifests) == 1 and table.manifests[0].is_state
-    if not (in_scope and state_alone) or fact.holed or storage in (None, _MIXED) or store == _MIXED:
+    if not (in_scope and state_alone) or fact.holed or storage in (None, NOBODY, _MIXED) or store == _MIXED:
         return table.name, number, 0, None, slack, None, None
     limit = _edges(sources.storage_cuts)[str(storage)]
     if store is None:
@@ -162,6 +162,7 @@ def _keys(con: Connection, traces: Rows, tables: pa.Table) -> Relation:
             SELECT h, CAST(sum(side) AS BIGINT) AS sides, count(*) AS traces,
                 min(owner) AS owner, max(owner) AS other_owner, min(size) AS size, max(size) AS other_size,
                 min(etag) AS etag, max(etag) AS other_etag,
+                min(version) AS version, max(version) AS other_version,
                 max(time) FILTER (side = {OBJECT}) AS modified, max(time) FILTER (side = {CLAIM}) AS claimed
             FROM traces GROUP BY h)
         SELECT h, name, size, coalesce({" AND ".join(AGREEMENT)}, false) AS agree
@@ -176,6 +177,7 @@ AGREEMENT = (
     "owner = other_owner",
     "size = other_size",
     "(etag IS NULL OR etag = other_etag)",
+    "(version IS NULL OR version = other_version)",
     "modified <= object_limit",
     "modified <= claimed + slack",
 )

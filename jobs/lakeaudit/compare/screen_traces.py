@@ -36,7 +36,6 @@ ENTRY_PLAIN = (
     "NOT is_dir",
     "size IS NOT NULL",
     "etag IS NOT NULL",
-    "version_id IS NULL",
     "(mod_time IS NOT NULL OR last_updated IS NOT NULL)",
     "last_updated_given",
     "coalesce(greatest(last_updated, mod_time), TIMESTAMP '1970-01-01') <= {limit}",
@@ -68,7 +67,13 @@ def traces(screen: Screen, con: Connection, kind: str, rows: Rows) -> Iterator[t
 
 def _trace(side: int, plain: str, **given: str) -> str:
     """The columns of a trace; a plain one has attributes."""
-    columns = {"owner": "INTEGER", "size": "BIGINT", "etag": "BIGINT", "time": "TIMESTAMP"}
+    columns = {
+        "owner": "INTEGER",
+        "size": "BIGINT",
+        "etag": "BIGINT",
+        "version": "BIGINT",
+        "time": "TIMESTAMP",
+    }
     named = ", ".join(
         f"CASE WHEN {plain} THEN CAST({given[name]} AS {kind}) END AS {name}"
         if name in given
@@ -79,7 +84,8 @@ def _trace(side: int, plain: str, **given: str) -> str:
     return f"hash(bucket, key) AS h, CAST({code} AS TINYINT) AS side, {named}"
 
 
-_ETAG = "CAST(hash(etag) >> 1 AS BIGINT)"
+def _hash(column: str) -> str:
+    return f"CASE WHEN {column} IS NOT NULL THEN CAST(hash({column}) >> 1 AS BIGINT) END"
 
 
 def _objects(screen: Screen, con: Connection, rows: Rows) -> Relation:
@@ -95,7 +101,8 @@ def _objects(screen: Screen, con: Connection, rows: Rows) -> Relation:
         owner="owner",
         size="size",
         time="modified_at",
-        etag=f"CASE WHEN etag IS NOT NULL THEN {_ETAG} END",
+        etag=_hash("etag"),
+        version=_hash("version_id"),
     )
     read = duck.query(con, "SELECT * FROM input WHERE reject IS NULL", input=rows)
     placed = attach_label(con, deciding_rows(screen, con, read), screen.numbers, "owner")
@@ -109,7 +116,7 @@ def _entries(screen: Screen, con: Connection, rows: Rows) -> Relation:
         f"WHEN {duck.literal(s)} THEN {duck.literal(at)}" for s, at in screen.entry_limits.items()
     )
     plain = _all(ENTRY_PLAIN).format(limit=f"CASE source {limits} END" if limits else "NULL")
-    attributes = _trace(ENTRY, plain, size="size", etag=_ETAG)
+    attributes = _trace(ENTRY, plain, size="size", etag=_hash("etag"), version=_hash("version_id"))
     read = duck.query(con, "SELECT * FROM input WHERE reject IS NULL", input=rows)
     placed = attach_label(con, read, screen.sources.scopes, "scope")
     everywhere = duck.literal(screen.sources.everywhere)

@@ -20,6 +20,12 @@ class TableFacts:
     table: Table
     states: tuple[TableState, ...] = ()
     holes: tuple[Hole, ...] = ()
+    unseen: bool = False
+    """The report that should cover it names no file of its log: it does not cover the table, whatever it says."""
+
+    @property
+    def log_since(self) -> datetime | None:
+        return min((state.log_since for state in self.states if state.log_since), default=None)
 
     @property
     def refused(self) -> str | None:

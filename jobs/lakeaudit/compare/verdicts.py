@@ -83,7 +83,8 @@ def settled(con: Connection, fired_rules: Rows, words: Words, known: Rows) -> Re
             CAST(coalesce(sum(bytes), 0) AS BIGINT) AS bytes,
             CAST(0 AS BIGINT) AS unconfirmed, CAST(0 AS BIGINT) AS refuted
         FROM (SELECT judged_table, axis, rule, count(*) AS files, sum(size) AS bytes
-            FROM ({narrow}) ANTI JOIN known USING (axis, judged_table, bucket, key)
+            FROM ({narrow}) ANTI JOIN (SELECT * FROM known WHERE known_as IS NOT NULL) k
+                USING (axis, judged_table, bucket, key)
             GROUP BY judged_table, axis, rule)
         JOIN meaning ON rule = id SEMI JOIN scope ON judged_table = scope_table
         GROUP BY judged_table, axis, outcome
@@ -94,13 +95,16 @@ def settled(con: Connection, fired_rules: Rows, words: Words, known: Rows) -> Re
 def candidates(con: Connection, fired_rules: Rows, words: Words, known: Rows) -> Relation:
     """Verdict rows on which a finding's rule fired, or which the ledger holds open: known_as, known_at, suspected.
 
-    Of a claim that no readable commit dates any more the ledger remembers the time.
+    Of a claim that no readable commit dates any more the ledger remembers the time. It remembers that a file was lost:
+    an object of its size that was written since is the file put back, not one that was overwritten.
     """
     finding = duck.literals([rule.id for rule in rules.RULES.values() if rule.is_finding])
     remembered = "axis = 'content' AND c_claimed_at <= t_horizon AND known_claim < c_claimed_at"
+    back = "axis = 'content' AND s_modified_at <= known_back AND c_size = s_size"
+    claimed = f"""CASE WHEN {back} THEN greatest(c_claimed_at, s_modified_at)
+        WHEN {remembered} THEN known_claim ELSE c_claimed_at END"""
     sql = f"""
-        SELECT input.* REPLACE (CASE WHEN {remembered} THEN known_claim ELSE c_claimed_at END AS c_claimed_at),
-            known_as, known_at
+        SELECT input.* REPLACE ({claimed} AS c_claimed_at), known_as, known_at
         FROM input LEFT JOIN known USING (axis, judged_table, bucket, key)
         WHERE rule IN ({finding}) OR known_as IS NOT NULL
     """

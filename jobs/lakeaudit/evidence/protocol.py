@@ -201,7 +201,8 @@ class TableState:
     `read_at` is r of the time rule. `horizon` is the time of the oldest readable state: an older commit would not be
     visible. `retention` is the format's own promise for removed files (None: the lake file's applies). `refused` says
     why the table could not be read at all. `roots` are the places its own metadata names beside its location.
-    `version` pins the state for `changes`.
+    `version` pins the state for `changes`. `log_since` is when the oldest file was written that lies in its log now: a
+    report of storage that was begun later names it, if it covers the table.
     """
 
     table: str
@@ -212,6 +213,7 @@ class TableState:
     refused: str | None = None
     complete: bool = True
     roots: tuple[Location, ...] = ()
+    log_since: datetime | None = None
 
 
 Fold = Callable[[Connection, Mapping[str, Rows]], Relation]

@@ -14,13 +14,14 @@ import pyarrow.compute as pc
 from pyarrow.dataset import Expression
 
 from lakeaudit.kinds import LIVE_AXES
+from lakeaudit.ledger.resolution import RESTORED
 from lakeaudit.ledger.settle import TRANSITIONS as WITH_TRANSITION
 from lakeaudit.ledger.update_ledger import Changes
 from lakeaudit.results import sql
 from lakeaudit.results.read import UNRESOLVED
 from lakeaudit.results.write import ResultsWriter
 from lakeaudit.runtime import duck
-from lakeaudit.runtime.duck import Connection, Relation, Rows
+from lakeaudit.runtime.duck import Connection, Relation, Rows, task_connection
 from lakeaudit.schemas import KNOWN, RESULTS, without_zone
 
 ABANDONED = "the process was killed; no final status was written"
@@ -28,6 +29,20 @@ ABANDONED = "the process was killed; no final status was written"
 
 FEW = 1000
 """Findings whose ids pyarrow is given to read by; more of them DuckDB joins with the whole ledger as it is read."""
+
+GONE = ("dropped", "dropped_history", "missing_metadata", "archived", "size_mismatch")
+"""Kinds of finding that an object of the claimed size ends, whenever it was written."""
+
+_KNOWN = f"""
+    SELECT axis, table_name AS judged_table, bucket, key, manifest_time AS known_claim,
+        CASE WHEN still_open THEN discrepancy_id END AS known_as,
+        CASE WHEN still_open AND NOT by_this_run THEN first_seen_at END AS known_at,
+        CASE WHEN kind IN ({duck.literals(GONE)}) THEN
+            CASE WHEN still_open THEN TIMESTAMP 'infinity' ELSE resolved_at END END AS known_back
+    FROM (SELECT *, state IN ({duck.literals(UNRESOLVED)}) AS still_open,
+            coalesce(first_run_id = {{run}} OR (state = 'pending' AND last_run_id = {{run}}), false) AS by_this_run
+        FROM held)
+"""
 
 _BATCH_ROWS = 32_768
 
@@ -69,34 +84,24 @@ class LedgerTables:
         )
 
     def still_open(self, tables: Collection[str], run_id: str) -> pa.Table | None:
-        """Files of these tables to look at again, as rows of KNOWN; None without any.
+        """Files of these tables to look at again, and those that were put back, as rows of KNOWN; None without any.
 
         known_at is null where only this very run found it, which may have been killed and is run again.
         """
+        put_back = pc.field("kind").isin(GONE) & (pc.field("resolution") == RESTORED)
         wanted = (
             pc.field("axis").isin(LIVE_AXES)
             & (pc.field("subject_type") == "file")
-            & pc.field("state").isin(UNRESOLVED)
+            & (pc.field("state").isin(UNRESOLVED) | put_back)
             & pc.field("table_name").isin(list(tables))
         )
         columns = ("discrepancy_id", "axis", "table_name", "bucket", "key", "state", "first_seen_at", "first_run_id",
-                   "last_run_id", "manifest_time")  # fmt: skip
-        found = self._reader("discrepancies", wanted, columns).read_all()
-        if not found.num_rows:
-            return None
-        back_again = pc.and_kleene(
-            pc.equal(found["state"], "pending"), pc.equal(found["last_run_id"], run_id)
-        )
-        by_this_run = pc.fill_null(pc.or_kleene(pc.equal(found["first_run_id"], run_id), back_again), False)
-        known_at = pc.if_else(by_this_run, pa.scalar(None, pa.timestamp("us")), found["first_seen_at"])
-        named = {
-            "judged_table": found["table_name"],
-            "known_as": found["discrepancy_id"],
-            "known_at": known_at,
-            "known_claim": found["manifest_time"],
-        }
-        arrays = [named[name] if name in named else found[name] for name in KNOWN.names]
-        return pa.Table.from_arrays(arrays, schema=KNOWN)
+                   "last_run_id", "manifest_time", "kind", "resolved_at")  # fmt: skip
+        with task_connection() as con:
+            held = self._reader("discrepancies", wanted, columns)
+            rows = duck.query(con, _KNOWN.format(run=duck.literal(run_id)), held=held)
+            known = duck.table(duck.conform(con, rows, KNOWN))
+        return known if known.num_rows else None
 
     def found_since(self, con: Connection, ended: Relation) -> Relation:
         """The newest evidence on which any run found each discrepancy: discrepancy_id, l_found_at.

@@ -1,6 +1,6 @@
 """What every step of judging one run needs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -43,6 +43,12 @@ class AuditContext:
         self.observed = replace(self.observed, holes=(*self.observed.holes, *holes))
         of_table = {fact.table.name: [h for h in holes if h.table == fact.table.name] for fact in self.facts}
         self.facts = [replace(fact, holes=(*fact.holes, *of_table[fact.table.name])) for fact in self.facts]
+        for name in ("sources", "kernel"):
+            self.__dict__.pop(name, None)
+
+    def miss(self, names: Collection[str]) -> None:
+        """Take into account that reports do not cover these tables, as was found while rows were read."""
+        self.facts = [replace(fact, unseen=fact.unseen or fact.table.name in names) for fact in self.facts]
         for name in ("sources", "kernel"):
             self.__dict__.pop(name, None)
 

@@ -1,7 +1,7 @@
 """The first reading: the engine brings everything together and the kernel judges it as if the evidence were whole."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -11,11 +11,13 @@ import pyarrow as pa
 from lakeaudit.compare import coverage, findings
 from lakeaudit.compare.apply_gaps import assumed_vacuums
 from lakeaudit.compare.coverage import Tallies
+from lakeaudit.compare.evidence_for_tables import cut_of, longest
 from lakeaudit.compare.leftovers import unfinished_uploads
 from lakeaudit.compare.metastore_tree import judged_tree
 from lakeaudit.compare.prefix_match import attach_label
 from lakeaudit.compare.verdicts import with_outcome
 from lakeaudit.evidence.protocol import Batches, Hole, Kept, Part
+from lakeaudit.keys import Location
 from lakeaudit.pipeline.audit_context import AuditContext
 from lakeaudit.pipeline.engine import Answers, AuditEngine
 from lakeaudit.pipeline.evidence_gaps import all_holes
@@ -44,6 +46,7 @@ class FirstReading:
     copies: Relation
     entries: Relation
     claimed: Relation
+    nested: frozenset[Location]
     vacuums: list[dict[str, Any]]
     counts: Counts
     holes: tuple[Hole, ...]
@@ -63,6 +66,9 @@ def first_reading(audit: AuditContext, engine: AuditEngine) -> FirstReading:
     counts = _counts(answers)
     faults = _layout_faults(audit, notes)
     holes = all_holes((*audit.observed.holes, *faults), counts, [note for note in notes if note["reason"]])
+    if unseen := _unseen(audit, {row["name"] for row in _plain(answers, "logs_seen")}, holed_sources(holes)):
+        audit.miss(unseen)
+        return first_reading(audit, engine)
     siblings, answers = _siblings(audit, engine, rows, gone, answers)
     entries, of_entries = _entries(audit, answers, holed_sources(holes))
     uploads = duck.hold(con, _uploads(audit, answers))
@@ -81,6 +87,7 @@ def first_reading(audit: AuditContext, engine: AuditEngine) -> FirstReading:
         copies=answered(con, answers, "copies"),
         entries=entries,
         claimed=duck.hold(con, duck.union(con, claimed)),
+        nested=frozenset(Location(row["bucket"], row["key"]) for row in _plain(answers, "nested")),
         vacuums=assumed_vacuums(con, answered(con, answers, "removals")),
         counts=counts,
         holes=holes,
@@ -97,6 +104,22 @@ def _lost_logs(audit: AuditContext, notes: Sequence[Mapping[str, Any]]) -> list[
         if read.hole_of and note["source"] == read.info.id and (hole := read.hole_of(note))
     ]
     return [hole for hole in found if hole not in audit.observed.holes]
+
+
+def _unseen(audit: AuditContext, seen: Collection[str], holed: Collection[str]) -> list[str]:
+    """Tables of whose log a whole report names no file, though one was there before the report was begun."""
+    if audit.observed.listed or audit.partitions:
+        return []
+    cuts = {stored.info.id: cut_of(stored) for stored in audit.observed.evidence.storage}
+    unseen = []
+    for fact in audit.facts_in_scope:
+        source = longest(audit.sources.deciding, fact.table.location)
+        if not source or source in holed or fact.log_since is None or fact.table.name in seen:
+            continue
+        edge = cuts[source].start - cuts[source].margin
+        if fact.log_since + fact.table.settings.grace <= edge:
+            unseen.append(fact.table.name)
+    return unseen
 
 
 def _siblings(

@@ -4,7 +4,7 @@ Suspects are the verdict rows that a first reading calls findings. Only they are
 vacuums, the live check and the tables' newest states can clear a suspect, never make one.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,7 +15,9 @@ from lakeaudit.compare.bulk_changes import apart, folded, members
 from lakeaudit.compare.ceiling import Trial
 from lakeaudit.compare.coverage import Means, Tallies
 from lakeaudit.compare.evidence_for_tables import means
+from lakeaudit.compare.prefix_match import attach_label
 from lakeaudit.evidence.protocol import Hole
+from lakeaudit.keys import Location
 from lakeaudit.ledger.axis_observation import AxisObservation, axis_observations
 from lakeaudit.ledger.resolution import resolutions
 from lakeaudit.pipeline.audit_context import AuditContext
@@ -45,6 +47,7 @@ class Judgement:
     """Reasons of coverage that are no hindrance: only parts of the tables were asked for."""
     members: Relation | None = None
     """Of the files that one finding speaks for, see `bulk_changes.members`; None: there are no such."""
+    warnings: tuple[str, ...] = ()
 
 
 def judge(audit: AuditContext, engine: AuditEngine, progress: Progress) -> Judgement:
@@ -62,7 +65,8 @@ def judge(audit: AuditContext, engine: AuditEngine, progress: Progress) -> Judge
         log.note(suspects=remaining.shape[0], looked_at=answers.num_rows)
     with progress.stage("make findings"):
         left, gone = _leftovers(audit, first.leftovers, answers)
-        tallies = coverage.together(tallies, gone)
+        left, elsewhere = _own(audit, left, first.nested)
+        tallies = coverage.together(tallies, gone, elsewhere)
         left = duck.union(audit.con, [left, first.uploads])
         files = duck.hold(audit.con, findings.leftover_files(audit.con, left, audit.stamp))
         single = duck.hold(audit.con, _single(audit, remaining, first))
@@ -75,7 +79,7 @@ def judge(audit: AuditContext, engine: AuditEngine, progress: Progress) -> Judge
     return Judgement(
         first.holes, first.counts, covered, rows, findings.as_leftover_rows(audit.con, files),
         resolutions(audit.con, remaining), observations, trials, as_asked(able.narrowed),
-        members(audit.con, single, about_files),
+        members(audit.con, single, about_files), tuple(_unnamed(first.nested)),
     )  # fmt: skip
 
 
@@ -86,6 +90,28 @@ def _leftovers(audit: AuditContext, leftovers: Relation, answers: pa.Table) -> t
     removed = duck.query(audit.con, sql.format("SEMI", gone), leftovers=leftovers, answers=answers)
     kept = duck.query(audit.con, sql.format("ANTI", gone), leftovers=leftovers, answers=answers)
     return kept, tallied(coverage.uncounted(audit.con, removed, "finding", "size"))
+
+
+def _own(audit: AuditContext, leftovers: Relation, nested: Collection[Location]) -> tuple[Relation, Tallies]:
+    """Without the files of tables that nobody named and that lie inside; and what goes from the tallies with these."""
+    labels = {place: place.uri for place in nested}
+    marked = duck.hold(audit.con, attach_label(audit.con, leftovers, labels, "nested_root"))
+    theirs = duck.query(audit.con, "SELECT * FROM input WHERE nested_root IS NOT NULL", input=marked)
+    own = duck.query(
+        audit.con, "SELECT * EXCLUDE (nested_root) FROM input WHERE nested_root IS NULL", input=marked
+    )
+    return own, tallied(coverage.uncounted(audit.con, theirs, "finding", "size"))
+
+
+NAMED = 10
+
+
+def _unnamed(nested: Collection[Location]) -> Iterator[str]:
+    """What to say of tables inside others that the lake file does not name."""
+    for place in sorted(nested)[:NAMED]:
+        yield f"{place.uri} is a table of its own that the lake file does not name: its files are not judged"
+    if len(nested) > NAMED:
+        yield f"and {len(nested) - NAMED} more such tables"
 
 
 def _single(audit: AuditContext, remaining: Rows, first: FirstReading) -> Relation:

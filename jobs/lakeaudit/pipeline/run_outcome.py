@@ -86,7 +86,7 @@ def conclude(
     overtaken = any(row["status"] == "overtaken" for row in judgement.coverage_rows)
     code = 13 if overtaken else {"complete": 0, "partial": 3, "failed": 10, "suspect": 12}[status]
     severities = _summed(pressing, "severity")
-    warnings = (*observed.warnings, *report.words)
+    warnings = (*observed.warnings, *judgement.warnings, *report.words)
     return Outcome(stamp.run_id, status, summary, code, row, severities, warnings)
 
 

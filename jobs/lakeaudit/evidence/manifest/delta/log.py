@@ -52,6 +52,12 @@ class Log:
         """The newest version that the log names; None for an empty log."""
         return max([*self.commits, *(c.version for c in self.checkpoints)], default=None)
 
+    @property
+    def since(self) -> datetime | None:
+        """When the oldest of its files was written; None for an empty log."""
+        files = [*self.commits.values(), *(part for point in self.checkpoints for part in point.parts)]
+        return min((file.modified_at for file in files), default=None)
+
     def until(self, version: int) -> "Log":
         """The log as it was when `version` was its newest."""
         commits = {number: file for number, file in self.commits.items() if number <= version}

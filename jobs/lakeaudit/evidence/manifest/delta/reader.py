@@ -174,7 +174,15 @@ def _state(reading: Reading, meta: Meta | None, refusals: Mapping[str, str]) -> 
         refused = reading.refused or refusals.get(name) or no_state
         return TableState(name, read_at, None, refused=refused, complete=False)
     whole = last_hole(reading) == NO_HOLE and not reading.undecodable
-    return TableState(name, read_at, _horizon(reading), reading.plan.newest, meta.retention, complete=whole)
+    return TableState(
+        name,
+        read_at,
+        _horizon(reading),
+        reading.plan.newest,
+        meta.retention,
+        complete=whole,
+        log_since=reading.log.since,
+    )
 
 
 def _holes(reading: Reading, source: str, ctx: Context) -> list[Hole]:
