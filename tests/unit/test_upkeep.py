@@ -393,7 +393,7 @@ def test_nothing_to_do_costs_nothing(place: Location) -> None:
         runs, began = own.results.runs(), time.perf_counter()
         upkeep(own, runs, THIS, KEEP, NOW, SilentProgress())
         seconds.append(time.perf_counter() - began)
-    assert min(seconds) < 0.02
+    assert min(seconds) < 0.05
 
 
 def test_the_bounds_are_the_contracts() -> None:

@@ -68,7 +68,7 @@ def judge_keys(kernel: Kernel, con: Connection, rows: Kinds) -> Stage:
     left = "axis = 'leftover' AND outcome = 'finding'"
     yield "leftovers", leftover_row(con, duck.query(con, f"SELECT * FROM input WHERE {left}", input=judged))
     yield "nested", nested_roots(con, matched)
-    yield "logs_seen", logs_seen(con, matched)
+    yield "logs_seen", logs_seen(con, duck.query(con, _PRESENT, input=matched))
     yield "removals", removals(con, matched)
     yield "claimed", claimed_of_sources(con, matched)
     if kernel.partitions:
@@ -84,6 +84,8 @@ def judge_keys(kernel: Kernel, con: Connection, rows: Kinds) -> Stage:
         yield "folders", metastore_tree.folder_rows(con, matched)
         yield from ((kind, rows[kind]) for kind in ("folders", "siblings") if kind in rows)
 
+
+_PRESENT = "SELECT bucket, key FROM input WHERE s_presence = 'present'"
 
 # leftovers rest on nothing that a second reading looks at
 _SETTLED = "(axis = 'leftover' OR (NOT suspected AND known_as IS NULL))"

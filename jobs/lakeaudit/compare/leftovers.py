@@ -27,13 +27,14 @@ def nested_roots(con: Connection, pairs: Rows) -> Relation:
     return duck.query(con, sql, input=pairs)
 
 
-def logs_seen(con: Connection, pairs: Rows) -> Relation:
-    """Tables (name) that have a file of their own log among the stored objects, from PAIR rows."""
-    sql = """
-        SELECT DISTINCT owner AS name FROM input
-        WHERE o_logged AND s_presence = 'present' AND starts_with(relative, '_delta_log/')
-    """
-    return duck.query(con, sql, input=pairs)
+LOG_OF_KEY = "CASE WHEN contains(key, '/_delta_log/') THEN regexp_extract(key, '^(.*)/_delta_log/', 1) END"
+"""The folder of the table in whose Delta log a key lies, as SQL; null of other keys."""
+
+
+def logs_seen(con: Connection, objects: Rows) -> Relation:
+    """Folders (bucket, key) of which a Delta log's file is among these rows (bucket, key)."""
+    found = duck.query(con, f"SELECT bucket, {LOG_OF_KEY} AS log FROM input", input=objects)
+    return duck.query(con, "SELECT DISTINCT bucket, log AS key FROM input WHERE log IS NOT NULL", input=found)
 
 
 def unfinished_uploads(

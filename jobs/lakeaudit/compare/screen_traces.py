@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from lakeaudit.compare import metastore_tree
 from lakeaudit.compare.facts import MD5_TEXT
+from lakeaudit.compare.leftovers import LOG_OF_KEY
 from lakeaudit.compare.prefix_match import attach_label
 from lakeaudit.compare.screen import CLAIM, ENTRY, KEYED, OBJECT, OTHER, Screen
 from lakeaudit.runtime import duck
@@ -47,14 +48,16 @@ ENTRY_PLAIN = (
 
 
 def traces(screen: Screen, con: Connection, kind: str, rows: Rows) -> Iterator[tuple[str, Rows]]:
-    """The traces of a part's rows, and for objects whose content is known what it is known by."""
+    """The traces of a part's rows; of objects what their content is known by, and whose logs are among them."""
     if kind == "versions":
         held = duck.table(_objects(screen, con, rows))
+        logs = "SELECT DISTINCT log_bucket AS bucket, log AS key FROM input WHERE log IS NOT NULL"
+        yield "logs_seen", duck.query(con, logs, input=held)
         known = "SELECT content, h FROM input WHERE content IS NOT NULL"
         yield "contents", duck.query(con, known, input=held)
         if screen.entry_limits:
             yield "traces", _folders(con, held)
-        yield "traces", held.drop_columns(["content", "bucket", "folder"])
+        yield "traces", held.drop_columns(["content", "bucket", "folder", "log_bucket", "log"])
     elif kind == "entries":
         held = duck.table(_entries(screen, con, rows))
         yield "traces", _folders(con, held)
@@ -106,7 +109,11 @@ def _objects(screen: Screen, con: Connection, rows: Rows) -> Relation:
     )
     read = duck.query(con, "SELECT * FROM input WHERE reject IS NULL", input=rows)
     placed = attach_label(con, deciding_rows(screen, con, read), screen.numbers, "owner")
-    sql = f"SELECT {attributes}, {content} AS content, {bucket} AS bucket, {folder} AS folder FROM input"
+    sql = f"""
+        SELECT {attributes}, {content} AS content, {bucket} AS bucket, {folder} AS folder,
+            {LOG_OF_KEY} AS log, CASE WHEN log IS NOT NULL THEN input.bucket END AS log_bucket
+        FROM input
+    """
     return duck.query(con, sql, input=placed)
 
 

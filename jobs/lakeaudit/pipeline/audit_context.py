@@ -48,6 +48,8 @@ class AuditContext:
 
     def miss(self, names: Collection[str]) -> None:
         """Take into account that reports do not cover these tables, as was found while rows were read."""
+        if not names:
+            return
         self.facts = [replace(fact, unseen=fact.unseen or fact.table.name in names) for fact in self.facts]
         for name in ("sources", "kernel"):
             self.__dict__.pop(name, None)

@@ -58,6 +58,8 @@ def first_reading(audit: AuditContext, engine: AuditEngine) -> FirstReading:
     con = audit.con
     rows = [*audit.observed.rows(), *_known(audit)]
     gone = narrow_reading(audit, engine, rows)
+    if gone.screen is not None:
+        audit.miss(_unseen(audit, gone.logs))
     answers = gathered(con, engine.run(rows, audit.kernel.stages, gone.reading))
     notes = _plain(answers, "notes")
     if lost := _lost_logs(audit, notes):
@@ -66,7 +68,7 @@ def first_reading(audit: AuditContext, engine: AuditEngine) -> FirstReading:
     counts = _counts(answers)
     faults = _layout_faults(audit, notes)
     holes = all_holes((*audit.observed.holes, *faults), counts, [note for note in notes if note["reason"]])
-    if unseen := _unseen(audit, {row["name"] for row in _plain(answers, "logs_seen")}, holed_sources(holes)):
+    if unseen := _unseen(audit, _places(answers, "logs_seen"), holed_sources(holes)):
         audit.miss(unseen)
         return first_reading(audit, engine)
     siblings, answers = _siblings(audit, engine, rows, gone, answers)
@@ -87,12 +89,16 @@ def first_reading(audit: AuditContext, engine: AuditEngine) -> FirstReading:
         copies=answered(con, answers, "copies"),
         entries=entries,
         claimed=duck.hold(con, duck.union(con, claimed)),
-        nested=frozenset(Location(row["bucket"], row["key"]) for row in _plain(answers, "nested")),
+        nested=_places(answers, "nested"),
         vacuums=assumed_vacuums(con, answered(con, answers, "removals")),
         counts=counts,
         holes=holes,
         partitions=frozenset(r["partition_uri"] for r in _plain(answers, "partitions") if r["partition_uri"]),
     )
+
+
+def _places(answers: Gathered, kind: str) -> frozenset[Location]:
+    return frozenset(Location(row["bucket"], row["key"]) for row in _plain(answers, kind))
 
 
 def _lost_logs(audit: AuditContext, notes: Sequence[Mapping[str, Any]]) -> list[Hole]:
@@ -106,7 +112,7 @@ def _lost_logs(audit: AuditContext, notes: Sequence[Mapping[str, Any]]) -> list[
     return [hole for hole in found if hole not in audit.observed.holes]
 
 
-def _unseen(audit: AuditContext, seen: Collection[str], holed: Collection[str]) -> list[str]:
+def _unseen(audit: AuditContext, seen: Collection[Location], holed: Collection[str] = ()) -> list[str]:
     """Tables of whose log a whole report names no file, though one was there before the report was begun."""
     if audit.observed.listed or audit.partitions:
         return []
@@ -114,7 +120,7 @@ def _unseen(audit: AuditContext, seen: Collection[str], holed: Collection[str]) 
     unseen = []
     for fact in audit.facts_in_scope:
         source = longest(audit.sources.deciding, fact.table.location)
-        if not source or source in holed or fact.log_since is None or fact.table.name in seen:
+        if not source or source in holed or fact.log_since is None or fact.table.location in seen:
             continue
         edge = cuts[source].start - cuts[source].margin
         if fact.log_since + fact.table.settings.grace <= edge:

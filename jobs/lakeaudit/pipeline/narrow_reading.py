@@ -16,6 +16,7 @@ from lakeaudit.compare.screen import ENTRY, Screen, let_go, screen_of
 from lakeaudit.compare.screen_again import Wanted, ask_again, bitmap, read_again, read_siblings
 from lakeaudit.compare.screen_traces import traces
 from lakeaudit.evidence.protocol import Kept, Part
+from lakeaudit.keys import Location
 from lakeaudit.pipeline.audit_context import AuditContext
 from lakeaudit.pipeline.chunks import WHOLE, Reading
 from lakeaudit.pipeline.engine import Answers, AuditEngine
@@ -33,6 +34,8 @@ class LetGo:
     tables: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     screen: Screen | None = None
     wanted: Wanted | None = None
+    logs: frozenset[Location] = frozenset()
+    """Tables of whose logs storage has a file; known where there was a narrow reading."""
 
     def tallies(self) -> Tallies:
         """Every axis that asks of these files is consistent."""
@@ -64,12 +67,12 @@ def narrow_reading(audit: AuditContext, engine: AuditEngine, rows: Sequence[Part
     by_kind = {kind: trace for read in audit.observed.evidence.claims for kind, trace in read.traces.items()}
     screen = screen_of(audit.sources, audit.facts, audit.words.scope, by_kind)
     answers = engine.run(rows, [partial(let_go, screen)], Reading(project=partial(traces, screen)))
-    settled, wanted = _sorted_out(answers)
+    settled, wanted, logs = _sorted_out(answers)
     again = partial(read_again, screen, wanted, audit.kernel.metastores)
     tables = {row["name"]: row for row in screen.tables.to_pylist()}
     kept = wanted.count / max(wanted.count + sum(row["files"] for row in settled), 1)
     reading = Reading(partial(ask_again, wanted), again, kept)
-    return LetGo(reading, settled, tables, screen, wanted)
+    return LetGo(reading, settled, tables, screen, wanted, logs)
 
 
 def lost_siblings(
@@ -82,12 +85,15 @@ def lost_siblings(
     return engine.run(rows, [partial(judge_children, audit.kernel)], reading)
 
 
-def _sorted_out(answers: Answers) -> tuple[list[Mapping[str, Any]], Wanted]:
+def _sorted_out(answers: Answers) -> tuple[list[Mapping[str, Any]], Wanted, frozenset[Location]]:
     settled: list[Mapping[str, Any]] = []
+    logs: set[Location] = set()
     buckets: dict[str, list[Any]] = {"buckets": [], "twins": []}
     for kind, batch in answers:
         if kind == "settled":
             settled += batch.to_pylist()
+        elif kind == "logs_seen":
+            logs |= {Location(row["bucket"], row["key"]) for row in batch.to_pylist()}
         elif kind in buckets:
             buckets[kind].append(batch.column("bucket").to_numpy())
-    return settled, Wanted(bitmap(buckets["buckets"]), bitmap(buckets["twins"]))
+    return settled, Wanted(bitmap(buckets["buckets"]), bitmap(buckets["twins"])), frozenset(logs)
