@@ -31,6 +31,7 @@ _KINDS = f"""CASE
     WHEN e.key IS NOT NULL AND s.key IS NULL AND c.key IS NULL THEN 'phantom'
     WHEN e.key IS NOT NULL AND s.key IS NOT NULL AND (e.size <> s.size OR e.etag <> s.etag) THEN 'metastore_stale'
     WHEN s.key IS NOT NULL AND c.key IS NOT NULL AND NOT c.live THEN 'unvacuumed'
+    WHEN contains(s.key, '/_delta_log/') THEN NULL
     WHEN s.key IS NOT NULL AND c.key IS NULL AND s.modified < {_EDGE} - INTERVAL 72 HOUR
         THEN CASE WHEN s.modified > {_HORIZON} THEN 'uncommitted' ELSE 'unreferenced' END
     END"""
