@@ -8,7 +8,7 @@ from uuid import uuid4
 
 from lakeaudit.compare.findings import Stamp
 from lakeaudit.config import Lake, Table
-from lakeaudit.errors import BadInput, Refused
+from lakeaudit.errors import BadInput
 from lakeaudit.evidence.protocol import Context
 from lakeaudit.gates import expectation_suites
 from lakeaudit.gates.publish_gate import Guarded, guard, refusal
@@ -70,11 +70,9 @@ def audit(
     stamp = Stamp(options.run_id or new_run_id(started), lake.name, context.as_of)
     names = [table.name for table in scope]
     with leased(lake.results, clients, stamp.run_id, progress) as still_ours, _driver_connection() as con:
+        past = Results(lake.results, clients, lake.name)
         with progress.stage("open results"):
-            past = Results(lake.results, clients, lake.name)
-            writer = open_results(past, still_ours)
-            ledger = LedgerTables(writer)
-            ledger.fail_abandoned_runs(abandoned_runs(past), started)
+            writer, ledger = _opened(past, still_ours, started)
             writer.put_run(_run_row(stamp, started, scope))
             memory = load_open(ledger, past, names, stamp)
         with progress.stage("find evidence") as log:
@@ -84,18 +82,14 @@ def audit(
         run = AuditContext(lake, scope, partitions, observed, context, stamp, memory, con)
         judgement = judge(run, engine, progress)
         with progress.stage("settle") as log:
-            seen = _seen(judgement, lake)
-            changes = update_ledger(
-                con, ledger.rows(con, judgement.findings), seen, stamp, context.now, ledger.found_since
-            )
+            known, seen = ledger.rows(con, judgement.findings), _seen(judgement, lake)
+            changes = update_ledger(con, known, seen, stamp, context.now, ledger.found_since)
             log.note(**changes.counts)
         with progress.stage("gates") as log:
             earlier = past.again().runs()
             report = guard(con, lake, observed.infos, judgement, changes, earlier, stamp)
             log.note(broken=len(report.broken))
-            if refused := refusal(report.broken, lake.results.uri):
-                writer.put_run(_refused(stamp, started, scope, clock(), refused, report))
-                raise refused
+            _refuse(report, writer, lake, _run_row(stamp, started, scope) | {"finished_at": clock()})
         with progress.stage("publish") as log:
             publish(writer, judgement, stamp, () if partitions else names)
             ledger.publish(changes)
@@ -111,16 +105,21 @@ def _driver_connection() -> Any:
     return task_connection(DRIVER_MEMORY, threads=2)
 
 
-def _refused(
-    stamp: Stamp,
-    started: datetime,
-    scope: Sequence[Table],
-    now: datetime,
-    refused: Refused,
-    report: Guarded,
-) -> dict[str, Any]:
-    end = {"status": "failed", "finished_at": now, "error": str(refused), "gates": report.words}
-    return _run_row(stamp, started, scope) | end
+def _opened(
+    past: Results, still_ours: Callable[[], None], now: datetime
+) -> tuple[ResultsWriter, LedgerTables]:
+    """Results to write to, in which no run that was killed seems to be running."""
+    writer = open_results(past, still_ours)
+    ledger = LedgerTables(writer)
+    ledger.fail_abandoned_runs(abandoned_runs(past), now)
+    return writer, ledger
+
+
+def _refuse(report: Guarded, writer: ResultsWriter, lake: Lake, ended: dict[str, Any]) -> None:
+    """End the run as failed where a critical expectation does not hold."""
+    if refused := refusal(report.broken, lake.results.uri):
+        writer.put_run(ended | {"status": "failed", "error": str(refused), "gates": report.words})
+        raise refused
 
 
 def in_scope(lake: Lake, options: Options) -> list[Table]:

@@ -76,10 +76,7 @@ def first_reading(audit: AuditContext, engine: AuditEngine) -> FirstReading:
     uploads = duck.hold(con, _uploads(audit, answers))
     of_uploads = tallied(coverage.count_others(con, uploads, "s_size"))
     unfinished = duck.query(con, "SELECT * FROM input WHERE outcome = 'finding'", input=uploads)
-    claimed = [
-        answered(con, answers, "claimed"),
-        duck.relation(con, duck.small(ANSWERS["claimed"], gone.claimed())),
-    ]
+    let_go = duck.small(ANSWERS["claimed"], gone.claimed())
     settled = coverage.tallies(_plain(answers, "tallies"))
     return FirstReading(
         tallies=coverage.together(settled, siblings, of_entries, of_uploads, gone.tallies()),
@@ -88,7 +85,7 @@ def first_reading(audit: AuditContext, engine: AuditEngine) -> FirstReading:
         uploads=findings.leftover_row(con, unfinished),
         copies=answered(con, answers, "copies"),
         entries=entries,
-        claimed=duck.hold(con, duck.union(con, claimed)),
+        claimed=duck.hold(con, duck.union(con, [answered(con, answers, "claimed"), let_go])),
         nested=_places(answers, "nested"),
         vacuums=assumed_vacuums(con, answered(con, answers, "removals")),
         counts=counts,

@@ -53,22 +53,6 @@ def conclude(
     kinds = report.tally.kinds
     accepted = standing.accepted
     pressing = kinds if accepted is None else _kinds_without(con, judgement.findings, accepted)
-    infos = [_source(info, judgement.counts.get(info.id, {})) for info in observed.infos]
-    summary = {
-        "run_id": stamp.run_id,
-        "lake": stamp.lake,
-        "status": status,
-        "as_of": iso(stamp.as_of),
-        "started_at": iso(started),
-        "finished_at": iso(finished),
-        "tables": tables,
-        "sources": [{name: _told(value) for name, value in info.items()} for info in infos],
-        "coverage": _coverage(judgement.coverage_rows),
-        "findings": _summed(kinds, "kind"),
-        "severities": _summed(kinds, "severity"),
-        "states": dict(standing.states),
-        "retry": status == "failed" and any(hole.may_pass for hole in judgement.holes),
-    }
     row = {
         "run_id": stamp.run_id,
         "lake": stamp.lake,
@@ -76,18 +60,42 @@ def conclude(
         "started_at": started,
         "finished_at": finished,
         "status": status,
-        "sources": infos,
+        "sources": [_source(info, judgement.counts.get(info.id, {})) for info in observed.infos],
         "tables_expected": len(tables),
         "tables_audited": sum(state != "off" for state in tables.values()),
         "error": "; ".join(trial.words for trial in doubts(judgement.trials)) or None,
         "version": __version__,
         "gates": report.words,
     }
+    summary = _summary(row, judgement, tables, kinds) | {
+        "states": dict(standing.states),
+        "retry": status == "failed" and any(hole.may_pass for hole in judgement.holes),
+    }
     overtaken = any(row["status"] == "overtaken" for row in judgement.coverage_rows)
     code = 13 if overtaken else {"complete": 0, "partial": 3, "failed": 10, "suspect": 12}[status]
     severities = _summed(pressing, "severity")
     warnings = (*observed.warnings, *judgement.warnings, *report.words)
     return Outcome(stamp.run_id, status, summary, code, row, severities, warnings)
+
+
+def _summary(
+    row: Mapping[str, Any],
+    judgement: Judgement,
+    tables: Mapping[str, str],
+    kinds: Sequence[Mapping[str, Any]],
+) -> dict[str, Any]:
+    """The run's row as it is printed, with what was found."""
+    return {
+        "run_id": row["run_id"],
+        "lake": row["lake"],
+        "status": row["status"],
+        **{name: iso(row[name]) for name in ("as_of", "started_at", "finished_at")},
+        "tables": tables,
+        "sources": [{name: _told(value) for name, value in info.items()} for info in row["sources"]],
+        "coverage": _coverage(judgement.coverage_rows),
+        "findings": _summed(kinds, "kind"),
+        "severities": _summed(kinds, "severity"),
+    }
 
 
 def _status(judgement: Judgement) -> str:
