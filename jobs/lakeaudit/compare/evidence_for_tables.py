@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from lakeaudit.compare.coverage import Means
 from lakeaudit.compare.match import NOBODY, SourceFacts
-from lakeaudit.compare.prefix_match import Places
+from lakeaudit.compare.prefix_match import Places, label_around
 from lakeaudit.compare.table_facts import TableFacts, facts_table, roots
 from lakeaudit.config import MetastoreSource, Table, state_kinds
 from lakeaudit.evidence.protocol import Claims, Cut, Entries, SourceInfo, Stored
@@ -107,14 +107,8 @@ def _but_unseen(decides: Mapping[Location, str], facts: Sequence[TableFacts]) ->
     unseen = {fact.table.location: NOBODY for fact in facts if fact.unseen}
     others = {fact.table.location for fact in facts if not fact.unseen}
     inside = [place for place in others if any(outer.contains(place) for outer in unseen)]
-    kept = {place: label for place in inside if (label := longest(decides, place)) is not None}
+    kept = {place: label for place in inside if (label := label_around(decides, place)) is not None}
     return {**decides, **unseen, **kept}
-
-
-def longest(decides: Mapping[Location, str], place: Location) -> str | None:
-    """The label of the longest place around."""
-    around = [cover for cover in decides if cover.contains(place)]
-    return decides[max(around, key=lambda cover: cover.depth)] if around else None
 
 
 def _youngest(place: Location, storage: Sequence[Stored]) -> Stored:
@@ -138,9 +132,9 @@ def _metastore_cuts(place: Location, evidence: Evidence) -> tuple[Cut, ...]:
 
 def _cut_for(place: Location, decides: Mapping[Location, str], cuts: Mapping[str, Cut]) -> Cut | None:
     """The cut of the longest covered place around the table, else the oldest of those inside it."""
-    around = [cover for cover in decides if cover.contains(place)]
-    if around:
-        return cuts[decides[max(around, key=lambda cover: cover.depth)]]
+    around = label_around(decides, place)
+    if around is not None:
+        return cuts[around]
     inside = [cuts[source] for cover, source in decides.items() if place.holds(cover.bucket, cover.key)]
     return min(inside, key=lambda cut: cut.start, default=None)
 

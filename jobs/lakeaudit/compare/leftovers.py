@@ -19,10 +19,13 @@ _NESTED = rf"^(.+)/(?:_delta_log/[^/]+\.(?:json|parquet)|metadata/[^/]*\.metadat
 
 def nested_roots(con: Connection, pairs: Rows) -> Relation:
     """Folders (bucket, key) inside tables that have a Delta log or Iceberg metadata of their own, from PAIR rows."""
-    root = f"regexp_extract(relative, {duck.pattern(_NESTED)}, 1)"
+    # the expression is dear, and hardly any key can match it
+    likely = "contains(relative, '/_delta_log/') OR contains(relative, '/metadata/')"
     sql = f"""
-        SELECT DISTINCT bucket, left(key, length(key) - length(relative)) || {root} AS key
-        FROM input WHERE owner IS NOT NULL AND s_presence = 'present' AND first AND {root} <> ''
+        SELECT DISTINCT bucket, left(key, length(key) - length(relative)) || root AS key FROM (
+            SELECT *, CASE WHEN {likely} THEN regexp_extract(relative, {duck.pattern(_NESTED)}, 1) END AS root
+            FROM input WHERE owner IS NOT NULL AND s_presence = 'present' AND first)
+        WHERE root <> ''
     """
     return duck.query(con, sql, input=pairs)
 

@@ -66,8 +66,6 @@ def pairs(con: Connection, rows: Kinds, sources: SourceFacts) -> Relation:
     )  # fmt: skip
     joined = attach_label(con, joined, sources.roots, "owner")
     joined = attach_label(con, joined, sources.deciding, "s_source")
-    decided = f"SELECT * REPLACE (nullif(s_source, {duck.literal(NOBODY)}) AS s_source) FROM input"
-    joined = duck.query(con, decided, input=joined)
     joined = attach_label(con, joined, sources.scopes, "m_scope")
     joined = attach_label(con, joined, sources.holed, "holed_place")
     return duck.conform(con, _with_constants(con, joined, sources), PAIR)
@@ -194,7 +192,8 @@ def _with_constants(con: Connection, joined: Rows, sources: SourceFacts) -> Rela
             coalesce(substring(key, CAST(o.root_length AS INTEGER) + 1), key) AS relative_key,
             false AS h_storage, holed_place IS NOT NULL AS h_references, false AS h_metastore, false AS v_assumed,
             'none' AS l_confirmation
-        FROM (SELECT *, coalesce(m_scope, {duck.literal(sources.everywhere)}) AS m_source FROM joined) j
+        FROM (SELECT * REPLACE (nullif(s_source, {duck.literal(NOBODY)}) AS s_source),
+                coalesce(m_scope, {duck.literal(sources.everywhere)}) AS m_source FROM joined) j
         LEFT JOIN storage_cuts s ON s.source = j.s_source
         LEFT JOIN metastore_cuts m ON m.source = j.m_source
         LEFT JOIN tables t ON t.name = j.table_name

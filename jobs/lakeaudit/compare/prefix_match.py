@@ -33,6 +33,12 @@ def attach_label(con: Connection, rows: Rows, places: Places, column: str) -> Re
     return duck.query(con, sql, input=rows)
 
 
+def label_around(places: Places, location: Location) -> str | None:
+    """The label of the longest of `places` that a location is, or lies in; None: there is none."""
+    around = [place for place in places if place.contains(location)]
+    return places[max(around, key=lambda place: place.depth)] if around else None
+
+
 def label_of(places: Places) -> str:
     """The same as one SQL expression over `bucket` and `key`."""
     longest_first = sorted(places, key=lambda place: -place.depth)

@@ -29,7 +29,7 @@ import pyarrow as pa
 
 from lakeaudit.compare.facts import CLOCK_STEP
 from lakeaudit.compare.match import NOBODY, SourceFacts
-from lakeaudit.compare.prefix_match import Places
+from lakeaudit.compare.prefix_match import Places, label_around
 from lakeaudit.compare.table_facts import TableFacts
 from lakeaudit.keys import Location
 from lakeaudit.runtime import duck
@@ -117,8 +117,8 @@ def _one_label(location: Location, places: Places, everywhere: str | None) -> st
     inside = [place for place in places if location.holds(place.bucket, place.key) and place != location]
     if inside:
         return _MIXED
-    around = [place for place in places if place.contains(location)]
-    return places[max(around, key=lambda place: place.depth)] if around else everywhere
+    around = label_around(places, location)
+    return everywhere if around is None else around
 
 
 def _edges(cuts: pa.Table) -> dict[str, datetime]:

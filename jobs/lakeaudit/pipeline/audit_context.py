@@ -42,15 +42,16 @@ class AuditContext:
         """Take holes into account that were found while rows were read: what was made of the logs is stale."""
         self.observed = replace(self.observed, holes=(*self.observed.holes, *holes))
         of_table = {fact.table.name: [h for h in holes if h.table == fact.table.name] for fact in self.facts}
-        self.facts = [replace(fact, holes=(*fact.holes, *of_table[fact.table.name])) for fact in self.facts]
-        for name in ("sources", "kernel"):
-            self.__dict__.pop(name, None)
+        self._know([replace(fact, holes=(*fact.holes, *of_table[fact.table.name])) for fact in self.facts])
 
     def miss(self, names: Collection[str]) -> None:
         """Take into account that reports do not cover these tables, as was found while rows were read."""
-        if not names:
-            return
-        self.facts = [replace(fact, unseen=fact.unseen or fact.table.name in names) for fact in self.facts]
+        if names:
+            self._know([replace(f, unseen=f.unseen or f.table.name in names) for f in self.facts])
+
+    def _know(self, facts: list[TableFacts]) -> None:
+        """Other facts of the tables: what was made of the old ones is made anew."""
+        self.facts = facts
         for name in ("sources", "kernel"):
             self.__dict__.pop(name, None)
 

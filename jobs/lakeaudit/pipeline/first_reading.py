@@ -11,10 +11,10 @@ import pyarrow as pa
 from lakeaudit.compare import coverage, findings
 from lakeaudit.compare.apply_gaps import assumed_vacuums
 from lakeaudit.compare.coverage import Tallies
-from lakeaudit.compare.evidence_for_tables import cut_of, longest
+from lakeaudit.compare.evidence_for_tables import cut_of
 from lakeaudit.compare.leftovers import unfinished_uploads
 from lakeaudit.compare.metastore_tree import judged_tree
-from lakeaudit.compare.prefix_match import attach_label
+from lakeaudit.compare.prefix_match import attach_label, label_around
 from lakeaudit.compare.verdicts import with_outcome
 from lakeaudit.evidence.protocol import Batches, Hole, Kept, Part
 from lakeaudit.keys import Location
@@ -116,7 +116,7 @@ def _unseen(audit: AuditContext, seen: Collection[Location], holed: Collection[s
     cuts = {stored.info.id: cut_of(stored) for stored in audit.observed.evidence.storage}
     unseen = []
     for fact in audit.facts_in_scope:
-        source = longest(audit.sources.deciding, fact.table.location)
+        source = label_around(audit.sources.deciding, fact.table.location)
         if not source or source in holed or fact.log_since is None or fact.table.location in seen:
             continue
         edge = cuts[source].start - cuts[source].margin

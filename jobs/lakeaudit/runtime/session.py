@@ -79,8 +79,9 @@ def build_session(
     if SparkContext._active_spark_context is not None:
         return _reuse(wanted)
     if not under_submit():
-        wanted = _launch_settings(small, brief, delta) | wanted
-        os.environ.update(_launch_environment(wanted["spark.master"]))
+        java = find_java(os.environ)
+        wanted = _launch_settings(java, small, brief, delta) | wanted
+        os.environ.update(_launch_environment(java, wanted["spark.master"]))
     return _start(app_name, wanted, delta)
 
 
@@ -180,8 +181,8 @@ def use_utc() -> None:
     time.tzset()
 
 
-def _launch_settings(small: bool, brief: bool, delta: bool) -> dict[str, str]:
-    settings = jvm_settings(find_java(os.environ), os.environ, delta=delta) | {
+def _launch_settings(java: Java, small: bool, brief: bool, delta: bool) -> dict[str, str]:
+    settings = jvm_settings(java, os.environ, delta=delta) | {
         "spark.master": "local[*]",
         "spark.driver.memory": "2g" if small else f"{_half_of_memory()}m",
         "spark.ui.enabled": "false",
@@ -224,9 +225,9 @@ _SMALL = {
 }
 
 
-def _launch_environment(master: str) -> dict[str, str]:
+def _launch_environment(java: Java, master: str) -> dict[str, str]:
     here = {"SPARK_LOCAL_IP": "127.0.0.1"} if master.startswith("local") else {}
-    return launch_environment(find_java(os.environ)) | here
+    return launch_environment(java) | here
 
 
 def _start(app_name: str, wanted: dict[str, str], delta: bool) -> SparkSession:

@@ -9,7 +9,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -27,7 +27,7 @@ from lakeaudit.evidence.manifest.delta.metadata import (
     vacuum_retention,
 )
 from lakeaudit.evidence.manifest.delta.notes import hole_of
-from lakeaudit.evidence.manifest.delta.readings import Reading, Vacuum, read_commits, read_logs
+from lakeaudit.evidence.manifest.delta.readings import Reading, Vacuum, before, read_commits, read_logs
 from lakeaudit.evidence.protocol import (
     Changes,
     Claims,
@@ -132,7 +132,7 @@ def _table_row(reading: Reading, meta: Meta) -> tuple[Any, ...]:
         *(listed.name, reading.number, plan.newest, plan.base_version, last_hole(reading)),
         *(
             plain_time(_horizon(reading)),
-            plain_time(_before(listed.read_at, meta.retention)),
+            plain_time(before(listed.read_at, meta.retention)),
             meta.in_commit_times_from,
         ),
         [{"physical": physical, "logical": logical} for physical, logical in meta.columns],
@@ -151,14 +151,7 @@ def _cutoff(run: Vacuum, meta: Meta) -> datetime:
         at = max(at, EPOCH + timedelta(milliseconds=int(json.loads(run.text)["timestamp"])))
     with suppress(*NO_ACTION):
         retention = vacuum_retention(run.text, meta.retention)
-    return _before(at, retention)
-
-
-def _before(time: datetime, span: timedelta) -> datetime:
-    try:
-        return time - span
-    except OverflowError:
-        return datetime.min.replace(tzinfo=UTC)
+    return before(at, retention)
 
 
 def _horizon(reading: Reading) -> datetime | None:

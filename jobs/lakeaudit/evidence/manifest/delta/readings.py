@@ -287,8 +287,13 @@ HISTORY = timedelta(days=7)
 
 def _back(ctx: Context, promised: timedelta) -> datetime:
     """How far back a history has to reach: the oldest picture that is held against it is to find all of that in it."""
+    return before(before(ctx.oldest_cut or ctx.as_of, promised), HISTORY)
+
+
+def before(time: datetime, span: timedelta) -> datetime:
+    """So long before a time, and never before all time."""
     try:
-        return (ctx.oldest_cut or ctx.as_of) - promised - HISTORY
+        return time - span
     except OverflowError:
         return datetime.min.replace(tzinfo=UTC)
 

@@ -129,11 +129,8 @@ _WORDS = {
 _FAULTS = _MISPLACED | {
     f"{name}_given AND {name} IS NULL": f"{name} {fault}" for name, fault in _WORDS.items()
 }
-_ITEM_OF = "coalesce(path, '?') || '/' || coalesce(name, '?')"
-_REASON = " ".join(
-    f"WHEN {fails} THEN {literal(f'{reason} in the item of ')} || {_ITEM_OF}"
-    for fails, reason in _FAULTS.items()
-)
+_REASON = " ".join(f"WHEN {fails} THEN {literal(reason)}" for fails, reason in _FAULTS.items())
+_ITEM_OF = "' in the item of ' || coalesce(path, '?') || '/' || coalesce(name, '?')"
 _LAST_UPDATED = "epoch_ms(nullif(last_updated, 0))"
 _QUOTED = """starts_with(etag, '"') OR ends_with(etag, '"')"""
 _ENTRY = {
@@ -145,7 +142,7 @@ _ENTRY = {
     "version_id": f"CASE WHEN version_id NOT IN ('', {literal(NULL_VERSION)}) THEN version_id END",
     "mod_time": "epoch_ms(nullif(mod_time, 0))",
     "last_updated": _LAST_UPDATED,
-    "reject": f"CASE {_REASON} END",
+    "reject": f"(CASE {_REASON} END) || {_ITEM_OF}",
     "marker": "CASE WHEN is_marker THEN coalesce(table_version, 'none') END",
     "is_path": "coalesce(starts_with(path, '/') AND name IS NOT NULL, false)",
 }
