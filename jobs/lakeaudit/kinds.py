@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 
 SEVERITIES = ("critical", "error", "warning", "info")
+"""Worst first."""
+
 LIVE_AXES = ("content", "metastore")
 """Axes whose suspects and open files every run looks at live, each with a verdict of its own."""
-"""Worst first."""
 
 FILE_AXES = ("content", "metastore", "metastore_tree", "leftover", "duplicate")
 AXES = (*FILE_AXES, "commit", "pointer", "source", "hazard")
@@ -19,70 +20,141 @@ class Kind:
     axis: str
     severity: str
     words: str
+    do: str
+    """What to do about it: one or two sentences, with names in backticks."""
 
 
 _ALL = (
-    Kind("dropped", "content", "critical", "the table lists the file; storage has no current object"),
     Kind(
-        "dropped_history",
-        "content",
-        "warning",
+        "dropped", "content", "critical",
+        "the table lists the file; storage has no current object",
+        "Bring it back by its delete marker or an older version, where there is one and while it lasts "
+        "(`recoverable_until`). Otherwise write the rows again from the source; repair the log only "
+        "last.",
+    ),
+    Kind(
+        "dropped_history", "content", "warning",
         "a state still promised to readers lists it; storage has it not",
+        "Bring it back while a version is left, or accept it. If you run VACUUM below the promise, lower "
+        "the table's own retention to what you mean.",
     ),
     Kind(
-        "missing_metadata",
-        "content",
-        "critical",
+        "missing_metadata", "content", "critical",
         "a log or metadata file the table's state needs cannot be read",
+        "Bring the file back from an older version, or rebuild from the newest whole checkpoint. Do this "
+        "before any other repair of the table.",
     ),
     Kind(
-        "size_mismatch", "content", "critical", "the stored object has another size than its writer recorded"
+        "size_mismatch", "content", "critical",
+        "the stored object has another size than its writer recorded",
+        "Find who wrote it (`storage_time`), bring the recorded version back, or rewrite the file "
+        "through the table.",
     ),
     Kind(
-        "content_mismatch",
-        "content",
-        "critical",
+        "content_mismatch", "content", "critical",
         "same size, but checksum or MD5-class ETag are not the writer's",
+        "Find who wrote it (`storage_time`), bring the recorded version back, or rewrite the file "
+        "through the table; trust no result since then.",
     ),
-    Kind("overwritten", "content", "warning", "written again after its commit; what changed is unknown"),
-    Kind("archived", "content", "error", "in a storage class that must be restored before reading"),
-    Kind("lost_commit", "content", "critical", "a writer recorded it; no readable state since then lists it"),
-    Kind("hidden", "metastore", "info", "storage has the file; the metadata store has no entry"),
     Kind(
-        "tombstoned",
-        "metastore",
-        "error",
+        "overwritten", "content", "warning",
+        "written again after its commit; what changed is unknown",
+        "Compare it with an older version or with a recorded checksum before anything is put back; have "
+        "writers record checksums (`lakeaudit.emit` does).",
+    ),
+    Kind(
+        "archived", "content", "error",
+        "in a storage class that must be restored before reading",
+        "Restore it from the archive (`aws s3api restore-object`), then mend the lifecycle rule that "
+        "moves live files.",
+    ),
+    Kind(
+        "lost_commit", "content", "critical",
+        "a writer recorded it; no readable state since then lists it",
+        "Add the files through the format's own API if they are whole, or run the job again; then look "
+        "for a second writer without a log store lock.",
+    ),
+    Kind(
+        "hidden", "metastore", "info",
+        "storage has the file; the metadata store has no entry",
+        "Import the path into the store (`hadoop s3guard import`).",
+    ),
+    Kind(
+        "tombstoned", "metastore", "error",
         "storage has it, a table lists it or none removed it; the store says deleted",
+        "Import the path into the store (`hadoop s3guard import`), or delete the tombstone; find the "
+        "delete that was undone outside the store.",
     ),
-    Kind("phantom", "metastore", "error", "the store lists a file that storage lacks and no table needs"),
     Kind(
-        "metastore_stale",
-        "metastore",
-        "error",
+        "phantom", "metastore", "error",
+        "the store lists a file that storage lacks and no table needs",
+        "Take the entry out of the store.",
+    ),
+    Kind(
+        "metastore_stale", "metastore", "error",
         "size, ETag or version of the entry is not what storage serves",
+        "Import the path into the store again (`hadoop s3guard import`).",
     ),
     Kind(
-        "metastore_broken", "metastore_tree", "warning", "the store's own tree contradicts itself or storage"
+        "metastore_broken", "metastore_tree", "warning",
+        "the store's own tree contradicts itself or storage",
+        "Import the folder that is named into the store (`hadoop s3guard import`); take out what storage "
+        "does not have.",
     ),
-    Kind("duplicate_entry", "duplicate", "error", "one state of the table lists the same file twice"),
     Kind(
-        "duplicate_content", "duplicate", "warning", "two visible files of one partition hold the same bytes"
+        "duplicate_entry", "duplicate", "error",
+        "one state of the table lists the same file twice",
+        "Remove one entry through the format's own API; find the writer that does not deduplicate its "
+        "adds.",
     ),
-    Kind("conflicting_owner", "duplicate", "error", "two tables list the same file as their own"),
     Kind(
-        "uncommitted",
-        "leftover",
-        "warning",
+        "duplicate_content", "duplicate", "warning",
+        "two visible files of one partition hold the same bytes",
+        "Compare `commit_id` of both: a retried job added its output twice. Remove the younger one "
+        "through the table.",
+    ),
+    Kind(
+        "conflicting_owner", "duplicate", "error",
+        "two tables list the same file as their own",
+        "Copy the file into one of the tables, or declare `shares` if it is meant.",
+    ),
+    Kind(
+        "uncommitted", "leftover", "warning",
         "no readable state ever listed it, though its commit would be visible",
+        "Look for `lost_commit` and failed jobs of that time; VACUUM (FULL, not LITE) takes it if nobody "
+        "wants it.",
     ),
-    Kind("unvacuumed", "leftover", "info", "removed longer ago than the table's retention, still in storage"),
     Kind(
-        "unreferenced", "leftover", "info", "older than the log can tell: removed long ago or never committed"
+        "unvacuumed", "leftover", "info",
+        "removed longer ago than the table's retention, still in storage",
+        "Run VACUUM.",
     ),
-    Kind("temporary", "leftover", "info", "work of a writer that never finished or never cleaned up"),
-    Kind("unfinished_upload", "leftover", "info", "parts of an upload begun long ago and never completed"),
-    Kind("unreadable_evidence", "source", "warning", "part of a source could not be understood"),
-    Kind("unclassified", "any", "error", "no rule matched: a fault of lakeaudit, please report it"),
-)
+    Kind(
+        "unreferenced", "leftover", "info",
+        "older than the log can tell: removed long ago or never committed",
+        "Run VACUUM (FULL, not LITE); it is safe once the table's readers are younger than the file's "
+        "removal.",
+    ),
+    Kind(
+        "temporary", "leftover", "info",
+        "work of a writer that never finished or never cleaned up",
+        "Delete it once no job of that age can still be running.",
+    ),
+    Kind(
+        "unfinished_upload", "leftover", "info",
+        "parts of an upload begun long ago and never completed",
+        "Abort it (`aws s3api abort-multipart-upload`); set a lifecycle rule that does.",
+    ),
+    Kind(
+        "unreadable_evidence", "source", "warning",
+        "part of a source could not be understood",
+        "Look at the samples; fetch the report again, or mend the rights (`lakeaudit doctor`).",
+    ),
+    Kind(
+        "unclassified", "any", "error",
+        "no rule matched: a fault of lakeaudit, please report it",
+        "Please report it, with the row.",
+    ),
+)  # fmt: skip
 
 KINDS: dict[str, Kind] = {kind.name: kind for kind in _ALL}

@@ -97,6 +97,7 @@ def test_a_kind_says_when_what_it_costs_and_what_to_do(kind: Kind) -> None:
     for question in ("Said when", "Costs", "Do"):
         (answer,) = re.findall(rf"^- \*\*{question}:\*\* (.+)$", told, re.MULTILINE)
         assert len(answer) > 10
+    assert answer == kind.do
 
 
 def test_every_outcome_is_told() -> None:
