@@ -367,6 +367,44 @@ def test_a_report_of_another_prefix_than_it_seems_does_not_make_a_table_lost(
     assert "names no file of the table's log" in reason
 
 
+def test_two_reports_of_parts_of_a_bucket_that_do_not_say_so_are_read_as_one(
+    shop: Shop, tmp_path: Path
+) -> None:
+    """Each names the files of one table alone. A file of neither is lost, and a hole in one is a hole in both."""
+    time.sleep(1.1)
+    lost = {table: shop.keys(table)[0] for table in ("orders", "customers")}
+    for key in lost.values():
+        shop.s3.delete_object(Bucket=shop.bucket, Key=key)
+    keys = {table: shop.keys(table, "") for table in lost}
+    logs = [
+        entry["Key"]
+        for entry in shop.s3.list_objects_v2(Bucket=shop.bucket)["Contents"]
+        if "_delta_log" in entry["Key"]
+    ]
+    places = []
+    for table, other in (("orders", "customers"), ("customers", "orders")):
+        lacks = [*keys[other], *(key for key in logs if f"/{other}/" in key)]
+        shop.take_inventory(lacks=lacks, under=f"inventories/{table}")
+        places.append(
+            f"{{kind: s3_inventory, location: 's3://{shop.bucket}/inventories/{table}/', margin: 0s}}"
+        )
+    quiet = "grace: 0s, leftover_age: 0s, confirm: {mode: none}"
+    lake = shop.lake(tmp_path, inventories=f"[{', '.join(places)}]", defaults=quiet)
+    outcome = audited(lake)
+    assert found(lake, outcome.run_id) == sorted((table, "dropped", key) for table, key in lost.items())
+    assert states(outcome) == {"orders": "complete", "customers": "complete"}
+    (told,) = [line for line in outcome.warnings if "are read as one" in line]
+    assert "let `covers` say" in told
+    shop.s3.delete_object(Bucket=shop.bucket, Key=_data_file(shop, "inventories/customers"))
+    outcome = audited(lake)
+    assert [row for row in found(lake, outcome.run_id) if row[1] == "dropped"] == []
+
+
+def _data_file(shop: Shop, under: str) -> str:
+    listed = shop.s3.list_objects_v2(Bucket=shop.bucket, Prefix=under)["Contents"]
+    return next(entry["Key"] for entry in listed if entry["Key"].endswith(".csv.gz"))
+
+
 def test_a_table_inside_another_that_nobody_named_is_told_and_its_files_are_no_leftovers(
     shop: Shop, tmp_path: Path
 ) -> None:

@@ -166,6 +166,7 @@ class Stored:
 
     `covers` are the places for which absence of a row means absence of an object. `repeats` says that the source may
     name one version of an object twice, as a live listing may. `lists_uploads`: open uploads are among its rows.
+    `assumed_covers`: nobody says what it covers, and `covers` is all that it could (see `storage.united`).
     """
 
     info: SourceInfo
@@ -173,6 +174,7 @@ class Stored:
     covers: tuple[Location, ...]
     repeats: bool = False
     lists_uploads: bool = False
+    assumed_covers: bool = False
     holes: tuple[Hole, ...] = ()
     warnings: tuple[str, ...] = ()
 

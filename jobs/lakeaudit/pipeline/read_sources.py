@@ -26,6 +26,7 @@ from lakeaudit.evidence.protocol import (
 )
 from lakeaudit.evidence.registry import MANIFESTS, METASTORES, STORAGE
 from lakeaudit.evidence.storage import listing
+from lakeaudit.evidence.storage.united import united
 from lakeaudit.keys import Location
 from lakeaudit.runtime.threads import beside
 
@@ -78,20 +79,27 @@ class _Reading:
 
     def taken(self, begun: Begun[Read]) -> list[Read]:
         """What could be read, in the lake file's order whichever came first; the rest are holes."""
+        return [self.collect(got) for got in self.answers(begun)]
+
+    def answers(self, begun: Begun[Read]) -> list[Read]:
+        """The same, of which nothing but the holes is collected yet."""
         return [got for about, reading in begun if (got := self._one(about, reading)) is not None]
+
+    def collect(self, got: Read) -> Read:
+        """Take what a source says of itself to the others."""
+        self.infos.append(got.info)
+        self.holes.extend(got.holes)
+        self.warnings.extend(got.warnings)
+        return got
 
     def _one(self, about: SourceInfo, reading: Future[Read]) -> Read | None:
         try:
-            got = reading.result()
+            return reading.result()
         except SourceError as error:
             self.infos.append(replace(about, identity="unreadable"))
             reason = f"{error.what}; {error.way_out}".rstrip("; ")
             self.holes.append(Hole(about.id, reason, about.location, may_pass=error.may_pass))
             return None
-        self.infos.append(got.info)
-        self.holes.extend(got.holes)
-        self.warnings.extend(got.warnings)
-        return got
 
 
 def read_sources(lake: Lake, context: Context, live: Sequence[Location]) -> Observed:
@@ -100,7 +108,8 @@ def read_sources(lake: Lake, context: Context, live: Sequence[Location]) -> Obse
     with beside(AT_ONCE) as pool:
         storage = _begun(pool, _storage(lake, context, live))
         metastores = _begun(pool, _metastores(lake, context))
-        stored, entries = reading.taken(storage), reading.taken(metastores)
+        stored = [reading.collect(source) for source in united(reading.answers(storage))]
+        entries = reading.taken(metastores)
         taken: list[Stored | Entries] = [*stored, *entries]
         cuts = [read.info.cut.start for read in taken if read.info.cut]
         after = replace(context, oldest_cut=min(cuts, default=None))

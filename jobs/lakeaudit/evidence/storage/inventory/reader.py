@@ -50,6 +50,7 @@ def read(source: Source, ctx: Context, source_id: str) -> Stored:
         info=_info(source, report, source_id),
         rows=parts,
         covers=covers,
+        assumed_covers=not source.covers,
         holes=(*_stale(source, ctx, report, source_id), *_unread(files, report, source_id)),
         warnings=warnings,
     )
