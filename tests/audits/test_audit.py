@@ -405,6 +405,33 @@ def _data_file(shop: Shop, under: str) -> str:
     return next(entry["Key"] for entry in listed if entry["Key"].endswith(".csv.gz"))
 
 
+def test_a_report_that_lacks_the_files_of_many_small_tables_is_doubted_once(
+    aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path
+) -> None:
+    """No table has 100 files, all of them together have; the report has the files of their logs alone."""
+    shop = Shop(aws.s3, s3, bucket)
+    for number in range(3):
+        shop.write(f"small{number}", commits=1, days=MANY[:36], rows=1)
+    shop.write("well", commits=1, rows=1)
+    lacks = [key for number in range(3) for key in shop.keys(f"small{number}/")]
+    shop.take_inventory(lacks=lacks)
+    lake = shop.lake(tmp_path)
+    outcome = audited(lake)
+    assert (outcome.exit_code, found(lake, outcome.run_id)) == (12, [])
+    (last,) = results_of(lake).runs()
+    inventory = f"s3_inventory s3://{bucket}/inventories"
+    assert (
+        last["error"]
+        == f"{inventory} lacks 108 of 111 files of 4 tables, but of 108 looked at now 0 are gone"
+    )
+    assert states(outcome) == {
+        "small0": "partial",
+        "small1": "partial",
+        "small2": "partial",
+        "well": "complete",
+    }
+
+
 def test_a_table_inside_another_that_nobody_named_is_told_and_its_files_are_no_leftovers(
     shop: Shop, tmp_path: Path
 ) -> None:

@@ -4,7 +4,18 @@ from dataclasses import replace
 
 import pytest
 
-from lakeaudit.compare.ceiling import BAD, LEAST, REAL, UNSURE, Missing, Trial, doubts, losses, of_table
+from lakeaudit.compare.ceiling import (
+    BAD,
+    LEAST,
+    REAL,
+    UNSURE,
+    Missing,
+    Trial,
+    doubts,
+    losses,
+    of_table,
+    over_ceiling,
+)
 
 HALF = Missing("orders", "storage:1", "storage", 500, 1000)
 
@@ -77,3 +88,48 @@ OF_STORE = Trial(replace(HALF, source="metastore:0", role="metastore"))
 )
 def test_an_axis_is_touched_by_what_it_rests_on(axis: str, table: str, expected: list[Trial]) -> None:
     assert of_table([Trial(HALF), OF_STORE], table, axis) == expected
+
+
+SMALL = [
+    # files that a source lacks of tables of 50 files each, share, the tables of which a sample is drawn, together
+    ({"a": 50, "b": 50, "c": 50}, 0.2, {"a", "b", "c"}),
+    ({"a": 50, "b": 49}, 0.2, set()),
+    ({"a": 0, "b": 50, "c": 50}, 0.2, {"b", "c"}),
+    (dict.fromkeys("abcdefghijklmnopqrstuvwxyz", 5), 0.2, set()),
+    (dict.fromkeys("abcdefghijklmnopqrstuvwxyz", 11), 0.2, set("abcdefghijklmnopqrstuvwxyz")),
+]
+
+
+@pytest.mark.parametrize(("lacks", "share", "over"), SMALL)
+def test_a_source_that_lacks_a_little_of_every_small_table_is_over_its_ceiling(
+    lacks: dict[str, int], share: float, over: set[str]
+) -> None:
+    missing = [Missing(name, "storage:1", "storage", files, 50) for name, files in lacks.items() if files]
+    found = over_ceiling(missing, {(name, "storage:1"): 50 for name in lacks}, share)
+    assert {each.table for each in found} == over
+    assert {(each.files, each.of, each.among) for each in found} == (
+        {(sum(lacks.values()), 50 * len(lacks), f"{len(lacks)} tables")} if over else set()
+    )
+
+
+def test_a_table_that_is_over_alone_speaks_for_itself_and_not_for_the_others() -> None:
+    missing = [
+        HALF,
+        replace(HALF, table="small", files=60, of=100),
+        replace(HALF, table="well", files=60, of=900),
+    ]
+    should_hold = {(each.table, each.source): each.of for each in missing} | {("orders", "storage:2"): 7}
+    assert over_ceiling(missing, should_hold, 0.2) == [HALF]
+    assert [each.table for each in over_ceiling(missing, should_hold, 0.1)] == ["orders", "small", "well"]
+
+
+def test_what_several_tables_lack_is_said_once() -> None:
+    one, other = (
+        Trial(Missing(name, "storage:1", "storage", 120, 300, among="6 tables"), 120, 120, 0)
+        for name in ("a", "b")
+    )
+    assert (
+        one.words
+        == other.words
+        == "storage:1 lacks 120 of 300 files of 6 tables, but of 120 looked at now 0 are gone"
+    )

@@ -3,8 +3,9 @@
 A lifecycle rule that wipes a table and an inventory report that lacks half of it look the same from afar.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 ABSENCES = {
     "dropped": "storage",
@@ -24,7 +25,10 @@ REAL, BAD, UNSURE = "real", "bad", "unsure"
 
 @dataclass(frozen=True)
 class Missing:
-    """What one source lacks of a table: `files` of `of` that another role claims."""
+    """What one source lacks of a table: `files` of `of` that another role claims.
+
+    `among` names the tables in words where the numbers are those of several.
+    """
 
     table: str
     source: str
@@ -33,6 +37,7 @@ class Missing:
     of: int
     label: str = ""
     """What people know the source by."""
+    among: str = ""
 
     def over(self, share: float) -> bool:
         """Whether a sample has to be looked at before any of it is believed."""
@@ -41,7 +46,35 @@ class Missing:
     @property
     def words(self) -> str:
         """What is missing, in a sentence's first half."""
-        return f"{self.label or self.source} lacks {self.files:,} of {self.of:,} files of {self.table}"
+        of = self.among or self.table
+        return f"{self.label or self.source} lacks {self.files:,} of {self.of:,} files of {of}"
+
+
+def over_ceiling(
+    missing: Sequence[Missing], should_hold: Mapping[tuple[str, str], int], share: float
+) -> list[Missing]:
+    """What needs a sample: tables over the share on their own, then the other tables of a source that is over it.
+
+    A source that lacks a little of every small table is over its ceiling though no table is. `should_hold` counts files
+    by table and source.
+    """
+    alone = [each for each in missing if each.over(share)]
+    told = {(each.table, each.source) for each in alone}
+    rest: dict[str, list[Missing]] = defaultdict(list)
+    for each in missing:
+        if (each.table, each.source) not in told:
+            rest[each.source].append(each)
+    held = {
+        source: [n for of, n in should_hold.items() if of[1] == source and of not in told] for source in rest
+    }
+    together = [each for source, pool in rest.items() for each in _pooled(pool, held[source])]
+    return [*alone, *(each for each in together if each.over(share))]
+
+
+def _pooled(pool: Sequence[Missing], held: Sequence[int]) -> Iterator[Missing]:
+    files = sum(each.files for each in pool)
+    for each in pool:
+        yield replace(each, files=files, of=sum(held), among=f"{len(held):,} tables")
 
 
 @dataclass(frozen=True)

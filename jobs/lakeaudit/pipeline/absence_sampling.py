@@ -1,11 +1,13 @@
 """Absence sampling: where more is missing than may be believed, a sample is looked at first."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
-from lakeaudit.compare.ceiling import ABSENCES, LEAST, Missing, Trial
+from lakeaudit.compare.ceiling import ABSENCES, LEAST, Missing, Trial, over_ceiling
 from lakeaudit.pipeline import live_check
 from lakeaudit.pipeline.audit_context import AuditContext
 from lakeaudit.runtime import duck
@@ -21,30 +23,37 @@ def sample_absences(audit: AuditContext, suspects: Rows, claimed: Rows) -> list[
     """The trials of every source that lacks too much of a table, from judged suspects and what sources should hold."""
     con = audit.con
     absent = duck.hold(con, _absent(con, suspects))
-    many = f"SELECT {_GROUP}, count(*) AS files FROM input GROUP BY {_GROUP} HAVING count(*) >= {LEAST}"
-    counts = duck.rows_of(duck.query(con, many, input=absent))
-    if not counts:
+    counts = duck.rows_of(
+        duck.query(con, f"SELECT {_GROUP}, count(*) AS files FROM input GROUP BY {_GROUP}", input=absent)
+    )
+    if sum(row["files"] for row in counts) < LEAST:
         return []
     should_hold = _counted(con, claimed, "sum(files)")
     labels = {info.id: f"{info.kind} {info.location}" for info in audit.observed.infos}
     missing = [_missing(row, should_hold, labels) for row in counts]
-    over = [each for each in missing if each.over(audit.lake.ceiling.share)]
+    over = over_ceiling(missing, should_hold, audit.lake.ceiling.share)
     may_look = audit.limits()
     asked = [each for each in over if each.table in may_look]
     trials = _looked_at(audit, absent, asked) if asked else {}
-    return [trials.get((m.table, m.source)) or Trial(m) for m in over]
+    return [replace(trials.get(_pool(m)) or Trial(m), missing=m) for m in over]
+
+
+def _pool(missing: Missing) -> tuple[str, str]:
+    """Of which group the sample is drawn: of a table, or of several together."""
+    return missing.among or missing.table, missing.source
 
 
 def _missing(row: Mapping[str, Any], should_hold: Counts, labels: Mapping[str, str]) -> Missing:
     table, source = row["judged_table"], row["source"]
-    return Missing(table, source, row["role"], row["files"], should_hold[table, source], labels[source])
+    of = max(row["files"], should_hold.get((table, source), 0))
+    return Missing(table, source, row["role"], row["files"], of, labels[source])
 
 
 def _looked_at(audit: AuditContext, absent: Rows, asked: Sequence[Missing]) -> dict[tuple[str, str], Trial]:
     con = audit.con
     sample = duck.hold(con, sampled(con, absent, asked, audit.lake.ceiling.sample, audit.stamp.run_id))
     answers = audit.look(duck.table(duck.query(con, "SELECT DISTINCT bucket, key FROM input", input=sample)))
-    bare = duck.query(con, "SELECT * EXCLUDE (role, source) FROM input", input=sample)
+    bare = duck.query(con, "SELECT * EXCLUDE (role, source, pool) FROM input", input=sample)
     # held: DuckDB 2.0 fails to bind when it pushes the conditions that follow down into the rules
     judged = duck.hold(con, audit.judge_again(live_check.with_answers(con, bare, answers)))
     again = _absent(con, judged)
@@ -54,24 +63,30 @@ def _looked_at(audit: AuditContext, absent: Rows, asked: Sequence[Missing]) -> d
     """
     live = duck.query(con, "SELECT * FROM input WHERE l_confirmation = 'live'", input=again)
     frames = (sample, duck.query(con, answered, sample=sample, answers=answers), live)
-    counts = [_counted(con, frame, "count(*)") for frame in frames]
-    return {
-        (m.table, m.source): Trial(m, *(count.get((m.table, m.source), 0) for count in counts)) for m in asked
-    }
+    counts = [_by_pool(_counted(con, frame, "count(*)"), asked) for frame in frames]
+    return {_pool(m): Trial(m, *(count[_pool(m)] for count in counts)) for m in asked}
 
 
-_WANTED = pa.schema([("judged_table", pa.string()), ("role", pa.string()), ("source", pa.string())])
+def _by_pool(counts: Counts, asked: Sequence[Missing]) -> Counter[tuple[str, str]]:
+    found: Counter[tuple[str, str]] = Counter()
+    for missing in asked:
+        found[_pool(missing)] += counts.get((missing.table, missing.source), 0)
+    return found
+
+
+_WANTED = pa.schema([(name, pa.string()) for name in ("judged_table", "role", "source", "pool")])
 
 
 def sampled(con: Connection, absent: Rows, asked: Sequence[Missing], size: int, seed: str) -> Relation:
-    """Up to `size` rows of each group, in turn from each of its partitions, drawn by the seed."""
-    wanted = duck.small(_WANTED, [(missing.table, missing.role, missing.source) for missing in asked])
+    """Up to `size` rows of each group, which `pool` names: in turn from each of its partitions, drawn by the seed."""
+    wanted = duck.small(_WANTED, [(m.table, m.role, m.source, _pool(m)[0]) for m in asked])
     drawn = f"md5({duck.literal(seed)} || chr(0) || bucket || chr(0) || key)"
+    pool = "pool, role, source"
     sql = f"""
         SELECT * EXCLUDE (turn, drawn) FROM (
-            SELECT *, row_number() OVER (PARTITION BY {_GROUP}, partition_path ORDER BY drawn, key) AS turn
-            FROM (SELECT *, {drawn} AS drawn FROM absent SEMI JOIN wanted USING ({_GROUP})))
-        QUALIFY row_number() OVER (PARTITION BY {_GROUP} ORDER BY turn, drawn, key) <= {size}
+            SELECT *, row_number() OVER (PARTITION BY {pool}, judged_table, partition_path ORDER BY drawn, key) AS turn
+            FROM (SELECT *, {drawn} AS drawn FROM absent JOIN wanted USING ({_GROUP})))
+        QUALIFY row_number() OVER (PARTITION BY {pool} ORDER BY turn, drawn, key) <= {size}
     """
     return duck.query(con, sql, absent=absent, wanted=wanted)
 

@@ -63,7 +63,7 @@ def conclude(
         "sources": [_source(info, judgement.counts.get(info.id, {})) for info in observed.infos],
         "tables_expected": len(tables),
         "tables_audited": sum(state != "off" for state in tables.values()),
-        "error": "; ".join(trial.words for trial in doubts(judgement.trials)) or None,
+        "error": "; ".join(dict.fromkeys(trial.words for trial in doubts(judgement.trials))) or None,
         "version": __version__,
         "gates": report.words,
     }
