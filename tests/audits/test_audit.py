@@ -432,6 +432,29 @@ def test_a_report_that_lacks_the_files_of_many_small_tables_is_doubted_once(
     }
 
 
+def test_a_report_that_names_nothing_of_a_plain_table_that_is_there_does_not_cover_it(
+    shop: Shop, tmp_path: Path
+) -> None:
+    """A table without a log has no file that is surely in a report, so a sample of its own files is looked at."""
+    keys = [f"warehouse/events/{number:03}.json" for number in range(105)]
+    for key in keys:
+        shop.s3.put_object(Bucket=shop.bucket, Key=key, Body=b"{}")
+    written = datetime.now(UTC).isoformat()
+    lines = [json.dumps({"path": key, "size": 2, "committed_at": written}) for key in keys]
+    listed = "\n".join([*lines, json.dumps({"end": True, "lines": len(lines)})])
+    shop.s3.put_object(Bucket=shop.bucket, Key="lists/1.jsonl", Body=listed.encode())
+    shop.take_inventory(lacks=keys)
+    manifest = f"{{kind: file_list, location: 's3://{shop.bucket}/lists/'}}"
+    events = f"- {{name: events, location: 's3://{shop.bucket}/warehouse/events', manifests: [{manifest}]}}"
+    orders = f"- {{name: orders, location: 's3://{shop.bucket}/warehouse/orders', manifests: [{{kind: delta}}]}}"
+    outcome = audited(lake := shop.lake(tmp_path, tables=[events, orders]))
+    assert (outcome.status, outcome.exit_code, found(lake, outcome.run_id)) == ("partial", 3, [])
+    content = outcome.summary["coverage"]["events"]["content"]
+    assert "names none of the table's files, which are in storage" in content["reason"]
+    (row,) = [r for r in rows_of(results_of(lake).coverage(outcome.run_id)) if r["axis"] == "content"]
+    assert (row["files"], row["uncovered"]) == (105, 105)
+
+
 def test_a_table_inside_another_that_nobody_named_is_told_and_its_files_are_no_leftovers(
     shop: Shop, tmp_path: Path
 ) -> None:

@@ -1,6 +1,7 @@
 """When so much is missing that the evidence itself is doubted, and what a sample says of it."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,7 @@ from lakeaudit.compare.ceiling import (
     losses,
     of_table,
     over_ceiling,
+    uncovered,
 )
 
 HALF = Missing("orders", "storage:1", "storage", 500, 1000)
@@ -133,3 +135,22 @@ def test_what_several_tables_lack_is_said_once() -> None:
         == other.words
         == "storage:1 lacks 120 of 300 files of 6 tables, but of 120 looked at now 0 are gone"
     )
+
+
+UNCOVERED = [
+    # how the trial differs from one whose table lacks every file and of whose sample all is there, whether it is told
+    ({}, {}, True),
+    ({"whole": False}, {}, False),
+    ({"role": "metastore"}, {}, False),
+    ({}, {"gone": 1}, False),
+    ({}, {"asked": 0, "answered": 0}, False),
+    ({}, {"answered": 199}, False),
+]
+
+
+@pytest.mark.parametrize(("missing", "trial", "told"), UNCOVERED)
+def test_a_table_whose_every_file_is_there_is_not_covered_by_a_report_that_has_none(
+    missing: dict[str, Any], trial: dict[str, Any], told: bool
+) -> None:
+    lacking = replace(HALF, **{"files": 1000, "whole": True, **missing})
+    assert uncovered([replace(Trial(lacking, 400, 400, 0), **trial)]) == (["orders"] if told else [])

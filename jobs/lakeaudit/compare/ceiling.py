@@ -27,7 +27,7 @@ REAL, BAD, UNSURE = "real", "bad", "unsure"
 class Missing:
     """What one source lacks of a table: `files` of `of` that another role claims.
 
-    `among` names the tables in words where the numbers are those of several.
+    `whole`: it lacks every file of the table. `among` names the tables in words where the numbers are those of several.
     """
 
     table: str
@@ -38,6 +38,7 @@ class Missing:
     label: str = ""
     """What people know the source by."""
     among: str = ""
+    whole: bool = False
 
     def over(self, share: float) -> bool:
         """Whether a sample has to be looked at before any of it is believed."""
@@ -117,6 +118,16 @@ def doubts(trials: Iterable[Trial]) -> list[Trial]:
 def losses(trials: Iterable[Trial]) -> list[Trial]:
     """Those after which it is."""
     return [trial for trial in trials if trial.verdict == REAL]
+
+
+def uncovered(trials: Iterable[Trial]) -> list[str]:
+    """Tables of which storage has every file looked at, and a source of storage none: it does not name their place."""
+    return [
+        trial.missing.table
+        for trial in trials
+        if trial.missing.whole and trial.missing.role == "storage" and trial.answered and not trial.gone
+        and trial.verdict == BAD
+    ]  # fmt: skip
 
 
 def of_table(trials: Sequence[Trial], table: str, axis: str) -> list[Trial]:

@@ -166,7 +166,12 @@ def _unreadable(axis: str, facts: TableFacts, means: Means) -> str | None:
     if facts.refused and axis not in METASTORE_AXES:
         return facts.refused
     if facts.unseen:
-        return "the report of storage names no file of the table's log, so it does not cover the table"
+        lacks = (
+            "no file of the table's log"
+            if facts.log_since
+            else "none of the table's files, which are in storage"
+        )
+        return f"the report of storage names {lacks}, so it does not cover the table"
     if facts.table.name not in means.storage_cuts:
         return means.reasons.get("storage", "no storage source covers the table")
     return None

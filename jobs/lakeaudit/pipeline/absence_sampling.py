@@ -46,7 +46,8 @@ def _pool(missing: Missing) -> tuple[str, str]:
 def _missing(row: Mapping[str, Any], should_hold: Counts, labels: Mapping[str, str]) -> Missing:
     table, source = row["judged_table"], row["source"]
     of = max(row["files"], should_hold.get((table, source), 0))
-    return Missing(table, source, row["role"], row["files"], of, labels[source])
+    whole = row["files"] == of
+    return Missing(table, source, row["role"], row["files"], of, labels[source], whole=whole)
 
 
 def _looked_at(audit: AuditContext, absent: Rows, asked: Sequence[Missing]) -> dict[tuple[str, str], Trial]:

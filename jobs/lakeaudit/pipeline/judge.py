@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from lakeaudit.compare import coverage, findings
 from lakeaudit.compare.bulk_changes import apart, folded, members
-from lakeaudit.compare.ceiling import Trial
+from lakeaudit.compare.ceiling import Trial, uncovered
 from lakeaudit.compare.coverage import Means, Tallies
 from lakeaudit.compare.evidence_for_tables import means
 from lakeaudit.compare.prefix_match import attach_label
@@ -52,18 +52,9 @@ class Judgement:
 
 def judge(audit: AuditContext, engine: AuditEngine, progress: Progress) -> Judgement:
     """All findings, leftovers and the coverage of the tables in scope."""
-    with progress.stage("match and classify") as log:
-        first = first_reading(audit, engine)
-        log.note(files=sum(tally.files for (_, axis), tally in first.tallies.items() if axis == "content"))
-    with progress.stage("look again at suspects") as log:
-        vacuumed = [row["vacuumed"] for row in first.vacuums]
-        remaining, trials, answers = second_reading(
-            audit, first.suspects, first.claimed, holed_sources(first.holes), vacuumed
-        )
-        remaining = duck.hold(audit.con, remaining)
-        tallies = coverage.together(first.tallies, tallied(coverage.count(audit.con, remaining)))
-        log.note(suspects=remaining.shape[0], looked_at=answers.num_rows)
+    first, remaining, trials, answers = _readings(audit, engine, progress)
     with progress.stage("make findings"):
+        tallies = coverage.together(first.tallies, tallied(coverage.count(audit.con, remaining)))
         left, gone = _leftovers(audit, first.leftovers, answers)
         left, elsewhere = _own(audit, left, first.nested)
         tallies = coverage.together(tallies, gone, elsewhere)
@@ -81,6 +72,30 @@ def judge(audit: AuditContext, engine: AuditEngine, progress: Progress) -> Judge
         resolutions(audit.con, remaining), observations, trials, as_asked(able.narrowed),
         members(audit.con, single, about_files), tuple(_unnamed(first.nested)),
     )  # fmt: skip
+
+
+def _readings(
+    audit: AuditContext, engine: AuditEngine, progress: Progress
+) -> tuple[FirstReading, Relation, list[Trial], pa.Table]:
+    """What the first reading found, the suspects that remain, the trials, and the live answers.
+
+    Where a source turns out not to cover a table that has no log to tell it by, all is read once more without it.
+    """
+    with progress.stage("match and classify") as log:
+        first = first_reading(audit, engine)
+        log.note(files=sum(tally.files for (_, axis), tally in first.tallies.items() if axis == "content"))
+    with progress.stage("look again at suspects") as log:
+        vacuumed = [row["vacuumed"] for row in first.vacuums]
+        remaining, trials, answers = second_reading(
+            audit, first.suspects, first.claimed, holed_sources(first.holes), vacuumed
+        )
+        remaining = duck.hold(audit.con, remaining)
+        log.note(suspects=remaining.shape[0], looked_at=answers.num_rows)
+    missed = set(uncovered(trials)) & {f.table.name for f in audit.facts if f.log_since is None}
+    if not missed or audit.observed.listed:
+        return first, remaining, trials, answers
+    audit.miss(missed)
+    return _readings(audit, engine, progress)
 
 
 def _leftovers(audit: AuditContext, leftovers: Relation, answers: pa.Table) -> tuple[Relation, Tallies]:
