@@ -446,12 +446,14 @@ def test_a_report_that_names_nothing_of_a_plain_table_that_is_there_does_not_cov
     shop.take_inventory(lacks=keys)
     manifest = f"{{kind: file_list, location: 's3://{shop.bucket}/lists/'}}"
     events = f"- {{name: events, location: 's3://{shop.bucket}/warehouse/events', manifests: [{manifest}]}}"
-    orders = f"- {{name: orders, location: 's3://{shop.bucket}/warehouse/orders', manifests: [{{kind: delta}}]}}"
+    orders = (
+        f"- {{name: orders, location: 's3://{shop.bucket}/warehouse/orders', manifests: [{{kind: delta}}]}}"
+    )
     outcome = audited(lake := shop.lake(tmp_path, tables=[events, orders]))
     assert (outcome.status, outcome.exit_code, found(lake, outcome.run_id)) == ("partial", 3, [])
     content = outcome.summary["coverage"]["events"]["content"]
     assert "names none of the table's files, which are in storage" in content["reason"]
-    (row,) = [r for r in rows_of(results_of(lake).coverage(outcome.run_id)) if r["axis"] == "content"]
+    (row,) = [r for r in results_of(lake).coverage(outcome.run_id, ["events"]) if r["axis"] == "content"]
     assert (row["files"], row["uncovered"]) == (105, 105)
 
 
