@@ -22,7 +22,7 @@ class Location(NamedTuple):
     def parse(cls, uri: str) -> "Location":
         """Read `s3://bucket/key`, `file:///path` or `/path`; ValueError for anything else. Trailing slashes go."""
         identity = identify(uri)
-        if identity is None:
+        if identity is None or identity[0] == MOUNTS:
             raise ValueError(f"not an s3:// or local location: {uri!r}")
         return cls(identity[0], identity[1].rstrip("/"))
 
@@ -60,12 +60,30 @@ class Location(NamedTuple):
         return Location(self.bucket, "/".join([*([self.key] if self.key else []), *parts]))
 
 
+MOUNTS = "dbfs:"
+"""What stands for the bucket of a path that a workspace has mounted: `dbfs:/mnt/prod/x` is (`dbfs:`, `mnt/prod/x`)."""
+
+Aliases = tuple[tuple[Location, Location], ...]
+"""(place as it is also called, the place itself), the longest name first."""
+
+
+def true_place(aliases: Aliases, bucket: str, key: str) -> tuple[str, str]:
+    """(bucket, key) by the bucket's own name. `evidence.aliases` has the twin in SQL."""
+    for alias, place in aliases:
+        if alias.holds(bucket, key) or (alias.bucket, alias.key) == (bucket, key):
+            below = key[len(alias.prefix) :]
+            return place.bucket, f"{place.prefix}{below}" if below else place.key
+    return bucket, key
+
+
 def identify(uri: str) -> tuple[str, str] | None:
-    """(bucket, key) of a raw, not percent-encoded URI; None when it is neither S3 nor local."""
+    """(bucket, key) of a raw, not percent-encoded URI; None when it is neither S3 nor local nor mounted."""
     for scheme in S3_SCHEMES:
         if uri.startswith(scheme):
             bucket, _, key = uri[len(scheme) :].partition("/")
             return (bucket, key) if bucket else None
+    if uri.startswith(f"{MOUNTS}/"):
+        return MOUNTS, uri[len(MOUNTS) :].lstrip("/")
     if uri.startswith("file:"):
         path = uri[len("file:") :]
         path = path.removeprefix("//")

@@ -3,7 +3,7 @@
 import pickle
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -118,6 +118,17 @@ def test_a_role_is_assumed_once_a_period_by_all_clients_and_threads(store: Store
     assert sent == [(ROLE, "lakeaudit", "ours")] * 2
 
 
+def test_a_role_is_assumed_once_however_many_buckets_and_regions_it_is_used_at(store: Store) -> None:
+    regions = ("us-east-1", "eu-west-1", "eu-central-1")
+    rules = tuple((f"lake-{n}", replace(store.at(), region=region)) for n, region in enumerate(regions))
+    clients = Clients(Endpoint(store.endpoint, "us-east-1", path_style=True), rules)
+    for key in range(20):
+        clients.s3(f"lake-{key % 3}", str(key)).head_object(Bucket=f"lake-{key % 3}", Key=str(key))
+    assert len({id(clients.s3(f"lake-{n}")) for n in range(3)}) == 3
+    assert len(store.assumed) == 1
+    assert {used for used, _ in store.signed} == {"key-1"}
+
+
 def test_delta_rs_is_given_the_credentials_of_now(store: Store) -> None:
     at = store.at()
     tokens = []
@@ -151,7 +162,7 @@ def test_credentials_of_the_chain_that_assume_the_role_may_be_renewed_too(
 
 
 def test_clients_stay_plain_data_that_travels(store: Store) -> None:
-    clients = Clients(Endpoint(), {"lake": store.at()})
+    clients = Clients(Endpoint(), own={"lake": {"": store.at()}})
     clients.s3("lake").head_object(Bucket="lake", Key="a")
     travelled = pickle.loads(pickle.dumps(clients))
     assert travelled == clients

@@ -35,7 +35,7 @@ def results(place: Location, clients: Clients) -> Probed:
     if place.is_local:
         _write_locally(place)
         return Probed("can be written (`_probe` was put there and removed); a lock keeps two audits apart")
-    client, key = clients.s3(place.bucket), place.join("_probe").key
+    client, key = clients.s3(*place), place.join("_probe").key
     client.put_object(Bucket=place.bucket, Key=key, Body=b"")
     client.delete_object(Bucket=place.bucket, Key=key)
     probe_conditions(place, clients)

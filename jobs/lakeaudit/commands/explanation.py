@@ -19,7 +19,7 @@ from lakeaudit.evidence.files import stat
 from lakeaudit.evidence.protocol import in_places
 from lakeaudit.evidence.registry import METASTORES
 from lakeaudit.evidence.storage.head import head_object
-from lakeaudit.keys import Location, identify, owner_of, uri_of
+from lakeaudit.keys import Aliases, Location, identify, owner_of, true_place, uri_of
 from lakeaudit.kinds import SEVERITIES
 from lakeaudit.results.read import Results, Row
 from lakeaudit.runtime.aws import Clients, explain, is_missing
@@ -85,7 +85,7 @@ def explain_file(
         BadInput: the URI names no file.
         CannotAudit: the results cannot be read.
     """
-    bucket, key = _identity(uri)
+    bucket, key = _identity(uri, clients.aliases)
     table = owner_of({each.location: each.name for each in lake.tables}, bucket, key)
     run = results.last_published()
     findings = results.findings_of_file(run["run_id"], bucket, key) if run else []
@@ -130,8 +130,9 @@ def verdict_line(told: Explanation) -> str:
     return formatting.visible(f"OK: no finding of run {told.run['run_id']}: {told.uri}")
 
 
-def _identity(uri: str) -> tuple[str, str]:
-    found = identify(uri)
+def _identity(uri: str, aliases: Aliases) -> tuple[str, str]:
+    named = identify(uri)
+    found = None if named is None else true_place(aliases, *named)
     if found is None or not found[1]:
         raise BadInput(uri, "names no file", "write s3://bucket/key, or a local path from the root")
     return found
@@ -192,7 +193,7 @@ def _local(key: str) -> dict[str, Any] | None:
 
 def _head(clients: Clients, bucket: str, key: str) -> dict[str, Any] | None:
     """The current object. 404 is an absence only with the right to list, which S3 would else answer with 403."""
-    s3 = clients.s3(bucket)
+    s3 = clients.s3(bucket, key)
     try:
         head = head_object(s3, bucket, key)
     except ClientError as error:
@@ -209,7 +210,7 @@ _OF_HEAD = ("size", "etag", "modified_at", "version_id", "storage_class", "expir
 
 def _versions(clients: Clients, bucket: str, key: str) -> list[dict[str, Any]]:
     """Delete markers and versions of the very key, newest first."""
-    page = clients.s3(bucket).list_object_versions(Bucket=bucket, Prefix=key, MaxKeys=100)
+    page = clients.s3(bucket, key).list_object_versions(Bucket=bucket, Prefix=key, MaxKeys=100)
     rows = [
         {
             "version_id": each.get("VersionId"),

@@ -1,5 +1,6 @@
 """The lake file: one config file, read whole into frozen models, or refused with every problem named."""
 
+from lakeaudit.config.buckets import BucketRule
 from lakeaudit.config.field_types import Severity, SeverityOrOff
 from lakeaudit.config.file import (
     Alert,
@@ -18,6 +19,7 @@ from lakeaudit.config.problems import Problem
 from lakeaudit.config.schema import lake_schema
 from lakeaudit.config.sources import (
     DeltaManifest,
+    DynamoOptions,
     FileListManifest,
     Listing,
     ManifestSource,
@@ -34,9 +36,11 @@ __all__ = [
     "AlertmanagerAlert",
     "AnyAlert",
     "AppriseAlert",
+    "BucketRule",
     "Confirm",
     "ConfirmMode",
     "DeltaManifest",
+    "DynamoOptions",
     "FileListManifest",
     "Ignore",
     "Lake",

@@ -143,10 +143,14 @@ TABLE_NAME = r"^[^\s\x00-\x1f\x7f]([^\x00-\x1f\x7f]*[^\s\x00-\x1f\x7f])?$"
 SCHEDULE = r"^(@[a-z]+|[^\s@]+([ \t]+[^\s]+){4,6})$"
 """A preset of Airflow's, or the five to seven fields of a cron expression; Airflow checks what stands in them."""
 FREE_TEXT = r"^[\s\S]*\S[\s\S]*$"
-LOCATION = r"^(s3a?://|s3n://|file:/|/)"
+LOCATION = r"^(s3a?://|s3n://|file:/|/|dbfs:/)"
+BUCKET_GLOB = r"^[A-Za-z0-9*?\[\]!._-]+$"
+BUCKET_ALIAS = r"^([A-Za-z0-9][A-Za-z0-9._-]*|dbfs:/+[^/].*)$"
 
 DURATION_HINT = "write 0s, 30m, 24h or 7d"
-LOCATION_HINT = "write s3://bucket/prefix, file:///data/prefix or an absolute path"
+LOCATION_HINT = (
+    "write s3://bucket/prefix, file:///data/prefix or an absolute path; a mount needs its bucket's `aliases`"
+)
 ENV_HINT = "write the name of an environment variable, never the address itself"
 PATH_HINT = "write a pattern below the table's location, such as **/_expectations/**"
 
@@ -175,6 +179,13 @@ Endpoint = Annotated[
     str,
     written(parse_endpoint, "not an endpoint", "write http://host:port and nothing after it", quiet=True),
     shown("^https?://"),
+]
+BucketGlob = Annotated[
+    str, Matching(BUCKET_GLOB, "not a pattern of bucket names", "write a name or a pattern such as prod-*")
+]
+BucketAlias = Annotated[
+    str,
+    Matching(BUCKET_ALIAS, "no other name of a bucket", "write an access point's alias, or dbfs:/mnt/name"),
 ]
 EnvName = Annotated[str, Matching(ENV_NAME, "not the name of a variable", ENV_HINT, quiet=True)]
 Textfile = Annotated[str, Matching(TEXTFILE, "not a file for metrics", "write /var/lib/.../lakeaudit.prom")]

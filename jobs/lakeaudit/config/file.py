@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag
 
+from lakeaudit.config.buckets import BucketRule
 from lakeaudit.config.field_types import (
     Count,
     Day,
@@ -27,7 +28,7 @@ from lakeaudit.config.field_types import (
     TopicArn,
     WrittenSeverity,
 )
-from lakeaudit.config.sources import Block, Inventory, Manifest, Metastore, S3Options, kind_of
+from lakeaudit.config.sources import Block, DynamoOptions, Inventory, Manifest, Metastore, S3Options, kind_of
 
 ConfirmMode = Literal["head", "none"]
 Severities = dict[FindingKind, WrittenSeverity]
@@ -202,6 +203,8 @@ class LakeFile(Block):
     lake: LakeName
     results: AnyResults
     s3: S3Options = S3Options()
+    buckets: tuple[BucketRule, ...] = ()
+    dynamodb: DynamoOptions = DynamoOptions()
     inventories: tuple[Inventory, ...] = ()
     metastores: tuple[Metastore, ...] = ()
     events: Annotated[tuple[Any, ...], Field(json_schema_extra={"maxItems": 0})] = ()

@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from pydantic import Field
 
+from lakeaudit.config.buckets import BucketRule
 from lakeaudit.config.field_types import Severity, SeverityOrOff
 from lakeaudit.config.file import (
     AnyAlert,
@@ -17,8 +18,18 @@ from lakeaudit.config.file import (
     ResultsBlock,
     TableEntry,
 )
-from lakeaudit.config.sources import Block, Inventory, Manifest, Metastore, S3Options, Source
-from lakeaudit.keys import Location
+from lakeaudit.config.sources import (
+    Block,
+    DynamoOptions,
+    Inventory,
+    Manifest,
+    Metastore,
+    MetastoreSource,
+    S3Guard,
+    S3Options,
+    Source,
+)
+from lakeaudit.keys import Aliases, Location
 
 AnySource = TypeVar("AnySource", bound=Source)
 
@@ -91,6 +102,10 @@ class Lake(Block):
     keep: timedelta | None = None
     """How long the result tables keep the rows of a run; None: for ever."""
     s3: S3Options = S3Options()
+    buckets: tuple[BucketRule, ...] = ()
+    """In order: the first that matches a bucket's name holds for it."""
+    aliases: Aliases = ()
+    """Other names of places, as claims may write them; no location here goes by one."""
     inventories: tuple[Inventory, ...] = ()
     metastores: tuple[Metastore, ...] = ()
     tables: tuple[Table, ...]
@@ -112,9 +127,14 @@ class Lake(Block):
         """The table of that name; KeyError where there is none."""
         return {table.name: table for table in self.tables}[name]
 
+    def consistency(self, bucket: str) -> Literal["strong", "weak"]:
+        """What a bucket's store promises: weak where listings lag and a 404 may be an old answer."""
+        rule = next((rule for rule in self.buckets if rule.holds_for(bucket)), None)
+        return rule.consistency if rule else "strong"
 
-def resolve(file: LakeFile, warnings: tuple[str, ...] = ()) -> Lake:
-    """The lake that a checked file describes."""
+
+def resolve(file: LakeFile, warnings: tuple[str, ...] = (), aliases: Aliases = ()) -> Lake:
+    """The lake that a checked file describes, in which every place goes by its own name."""
     written = file.results
     results = written if isinstance(written, ResultsBlock) else ResultsBlock(location=written)
     return Lake(
@@ -122,8 +142,10 @@ def resolve(file: LakeFile, warnings: tuple[str, ...] = ()) -> Lake:
         results=results.location,
         keep=results.keep,
         s3=file.s3,
-        inventories=tuple(_reached(source, file.s3) for source in file.inventories),
-        metastores=tuple(_reached(source, file.s3) for source in file.metastores),
+        buckets=file.buckets,
+        aliases=aliases,
+        inventories=tuple(_reached(source, file) for source in file.inventories),
+        metastores=tuple(_asked(source, file) for source in file.metastores),
         tables=tuple(_table(entry, file) for entry in file.tables),
         settings=settings(file.defaults),
         severities=file.severity,
@@ -150,7 +172,7 @@ def settings(*layers: Overrides) -> Settings:
 
 
 def _table(entry: TableEntry, file: LakeFile) -> Table:
-    manifests = tuple(_reached(manifest, file.s3) for manifest in entry.manifests)
+    manifests = tuple(_reached(manifest, file, entry.location) for manifest in entry.manifests)
     return Table(
         name=entry.name,
         location=entry.location,
@@ -159,9 +181,26 @@ def _table(entry: TableEntry, file: LakeFile) -> Table:
         shares=entry.shares,
         settings=settings(file.defaults, entry),
         severities={**file.severity, **entry.severity},
-        s3=next((manifest.s3 for manifest in manifests if manifest.is_state), file.s3),
+        s3=next((manifest.s3 for manifest in manifests if manifest.is_state), _way_to(entry.location, file)),
     )
 
 
-def _reached(source: AnySource, base: S3Options) -> AnySource:
-    return source.model_copy(update={"s3": source.s3.over(base)})
+def _reached(source: AnySource, file: LakeFile, home: Location | None = None) -> AnySource:
+    """With its own options over those of its place's bucket, or of its table's where it has no place of its own."""
+    place = next(iter(source.places), home)
+    return source.model_copy(update={"s3": source.s3.over(_way_to(place, file))})
+
+
+def _way_to(place: Location | None, file: LakeFile) -> S3Options:
+    rules = (rule for rule in file.buckets if place is not None and rule.holds_for(place.bucket))
+    rule = next(rules, None)
+    return rule.options.over(file.s3) if rule else file.s3
+
+
+def _asked(store: MetastoreSource, file: LakeFile) -> MetastoreSource:
+    reached = _reached(store, file)
+    if not isinstance(store, S3Guard):
+        return reached
+    shared = store.dynamodb.over(file.dynamodb).beside(reached.s3)
+    own = store.dynamodb.over(DynamoOptions().beside(store.s3))
+    return reached.model_copy(update={"dynamodb": own.over(shared)})

@@ -6,6 +6,7 @@ from pathlib import Path as FilePath
 
 from pydantic import ValidationError
 
+from lakeaudit.config.buckets import aliases_of, by_true_names
 from lakeaudit.config.cross_checks import check
 from lakeaudit.config.file import LakeFile
 from lakeaudit.config.lake import Lake, resolve
@@ -26,15 +27,17 @@ def load_lake(path: str | FilePath, env: Mapping[str, str]) -> Lake:
         document = read_document(_text(file), env)
     except Unreadable as error:
         raise LakeFileError([Problem(file, error.line, error.what, error.hint)]) from None
-    found = [*document.found, *check(document.data)]
+    aliases, unclear = aliases_of(document.data)
+    data = by_true_names(document.data, aliases)
+    found = [*document.found, *unclear, *check(data)]
     try:
-        written = LakeFile.model_validate(document.data)
+        written = LakeFile.model_validate(data)
     except ValidationError as error:
         found += _news(refusals(error, document), {each.path for each in found})
         raise LakeFileError(_problems(file, document, found)) from None
     if found:
         raise LakeFileError(_problems(file, document, found))
-    return resolve(written, tuple(_warnings(file, document, written)))
+    return resolve(written, tuple(_warnings(file, document, written)), aliases)
 
 
 def _text(file: str) -> bytes:

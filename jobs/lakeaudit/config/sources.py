@@ -3,11 +3,13 @@
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Annotated, Any, ClassVar, Literal
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, GetCoreSchemaHandler, Tag
 from pydantic_core import CoreSchema, core_schema
 
 from lakeaudit.config.field_types import (
+    Count,
     Duration,
     DynamoName,
     Endpoint,
@@ -40,6 +42,39 @@ class S3Options(Block):
     def over(self, base: "S3Options") -> "S3Options":
         """These options where they are written, the base's elsewhere."""
         return base.model_copy(update=self.model_dump(exclude_none=True))
+
+
+class DynamoOptions(Block):
+    """How DynamoDB is reached; a key left out is the AWS chain's.
+
+    `read_capacity`: read units a second that a scan may consume, over all its tasks; None: as many as the table gives.
+    """
+
+    endpoint: Endpoint | None = None
+    region: Region | None = None
+    role_arn: RoleArn | None = None
+    external_id: Text | None = None
+    read_capacity: Count | None = None
+
+    @property
+    def says_where(self) -> bool:
+        return self.endpoint is not None or self.region is not None
+
+    def over(self, base: "DynamoOptions") -> "DynamoOptions":
+        """These options where they are written, the base's elsewhere."""
+        return base.model_copy(update=self.model_dump(exclude_none=True))
+
+    def beside(self, s3: S3Options) -> "DynamoOptions":
+        """With what `s3` says of the account; its endpoint is DynamoDB's only where it is not AWS's own."""
+        shared = {"region": s3.region, "role_arn": s3.role_arn, "external_id": s3.external_id}
+        endpoint = None if self.says_where or is_of_aws(s3.endpoint) else s3.endpoint
+        return self.over(DynamoOptions(**shared, endpoint=endpoint))
+
+
+def is_of_aws(endpoint: str | None) -> bool:
+    """Whether an endpoint is one of Amazon's own, which serves a single service."""
+    host = urlsplit(endpoint or "").hostname or ""
+    return host.endswith((".amazonaws.com", ".amazonaws.com.cn", ".api.aws"))
 
 
 class Source(Block):
@@ -130,11 +165,18 @@ class S3Guard(
     """None (written `none`): entries do not expire, as with Hadoop 3.0 to 3.2."""
     margin: Duration | None = None
     """None: no margin for a scan, one minute for an export."""
+    dynamodb: DynamoOptions = DynamoOptions()
+    """In a `Lake` merged over the lake's own; see `way`."""
 
     @property
     def name(self) -> str:
         """Its table, else its export."""
         return self.table or (self.export.uri if self.export else "")
+
+    @property
+    def way(self) -> DynamoOptions:
+        """How its table is reached."""
+        return self.dynamodb.beside(self.s3)
 
     @property
     def has_point_reads(self) -> bool:

@@ -17,6 +17,8 @@ DEEPEST = 32
 TOP_BLOCKS = (
     *(
         "s3",
+        "buckets",
+        "dynamodb",
         "inventories",
         "metastores",
         "events",
@@ -29,7 +31,7 @@ TOP_BLOCKS = (
     ),
     *("ceiling", "alerts", "airflow"),
 )
-INNER_BLOCKS = ("s3", "manifests", "shares", "severity", "confirm")
+INNER_BLOCKS = ("s3", "aliases", "manifests", "shares", "severity", "confirm")
 """Blocks that may stand empty, as when all their entries are commented out."""
 
 PLAIN = {f"tag:yaml.org,2002:{tag}" for tag in ("str", "int", "float", "bool", "null", "timestamp")}

@@ -53,7 +53,7 @@ def list_files(
     if flat:
         asked["Delimiter"] = "/"
     try:
-        for page in clients.s3(folder.bucket).get_paginator("list_objects_v2").paginate(**asked):  # type: ignore[arg-type]
+        for page in clients.s3(*folder).get_paginator("list_objects_v2").paginate(**asked):  # type: ignore[arg-type]
             for found in page.get("Contents", []):
                 place = Location(folder.bucket, found["Key"])
                 yield File(
@@ -69,7 +69,7 @@ def folders(clients: Clients, folder: Location) -> list[str]:
         return _local_folders(folder)
     asked = {"Bucket": folder.bucket, "Prefix": folder.prefix, "Delimiter": "/"}
     try:
-        pages = clients.s3(folder.bucket).get_paginator("list_objects_v2").paginate(**asked)  # type: ignore[arg-type]
+        pages = clients.s3(*folder).get_paginator("list_objects_v2").paginate(**asked)  # type: ignore[arg-type]
         found = [c["Prefix"] for page in pages for c in page.get("CommonPrefixes", [])]
     except (ClientError, BotoCoreError) as error:
         raise _source_error(folder, error) from error
@@ -81,7 +81,7 @@ def read_bytes(clients: Clients, place: Location) -> bytes | None:
     if place.is_local:
         return _read_local(place)
     try:
-        return clients.s3(place.bucket).get_object(Bucket=place.bucket, Key=place.key)["Body"].read()
+        return clients.s3(*place).get_object(Bucket=place.bucket, Key=place.key)["Body"].read()
     except ClientError as error:
         if is_missing(error):
             return None
@@ -117,7 +117,7 @@ def copied(clients: Clients, place: Location, target: Path | None = None) -> Ite
             if place.is_local:
                 copy.write(Path(place.spark_path).read_bytes())
             else:
-                body: Any = clients.s3(place.bucket).get_object(Bucket=place.bucket, Key=place.key)["Body"]
+                body: Any = clients.s3(*place).get_object(Bucket=place.bucket, Key=place.key)["Body"]
                 shutil.copyfileobj(body, copy, _CHUNK)
         except FileNotFoundError:
             yield None
@@ -140,7 +140,7 @@ def opened(clients: Clients, place: Location) -> IO[bytes]:
     """The content as a stream, to be closed by the caller. What the store or the system raises is raised as it is."""
     if place.is_local:
         return Path(place.spark_path).open("rb")
-    body: Any = clients.s3(place.bucket).get_object(Bucket=place.bucket, Key=place.key)["Body"]
+    body: Any = clients.s3(*place).get_object(Bucket=place.bucket, Key=place.key)["Body"]
     return cast("IO[bytes]", body)
 
 
@@ -149,7 +149,7 @@ class Ranged(io.RawIOBase):
 
     def __init__(self, clients: Clients, place: Location, size: int) -> None:
         super().__init__()
-        self._s3 = clients.s3(place.bucket)
+        self._s3 = clients.s3(*place)
         self._place = place
         self._size = size
         self._at = 0
@@ -185,7 +185,7 @@ def stat(clients: Clients, place: Location) -> File | None:
     if place.is_local:
         return next(_stat_local(Path(place.spark_path)), None)
     try:
-        head = clients.s3(place.bucket).head_object(Bucket=place.bucket, Key=place.key)
+        head = clients.s3(*place).head_object(Bucket=place.bucket, Key=place.key)
     except ClientError as error:
         if is_missing(error):
             return None

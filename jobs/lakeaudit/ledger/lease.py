@@ -61,7 +61,7 @@ def probe_conditions(place: Location, clients: Clients) -> None:
     Raises:
         CannotPublish: it would not, or the canary cannot be written.
     """
-    canary = LeaseObject(clients.s3(place.bucket), place.join(CANARY))
+    canary = LeaseObject(clients.s3(*place), place.join(CANARY))
     words = _words_of("doctor")
     with _refusals(canary.place):
         canary.remove()
@@ -106,7 +106,7 @@ def _beating(
     lease: Location, clients: Clients, run_id: str, progress: Progress, pace: Pace
 ) -> Iterator[Check]:
     words = _words_of(run_id)
-    store = LeaseObject(clients.s3(lease.bucket), lease)
+    store = LeaseObject(clients.s3(*lease), lease)
     with _refusals(lease):
         etag = _taken(store, words, progress, pace)
         if not store.honours_conditions(words):

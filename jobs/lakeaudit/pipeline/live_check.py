@@ -157,7 +157,7 @@ class _Questioner:
 
     def _ask_s3(self, bucket: str, key: str) -> dict[str, Any]:
         try:
-            s3 = self._clients.s3(bucket)
+            s3 = self._clients.s3(bucket, key)
             answer = self._current(s3, bucket, key)
         except (ClientError, BotoCoreError) as error:
             return {"l_confirmation": _failure(error)}

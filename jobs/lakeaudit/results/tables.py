@@ -155,11 +155,10 @@ class ResultTables:
     @property
     def _options(self) -> dict[str, str]:
         """Asked for at each use: delta-rs does not renew credentials."""
-        bucket = self._place.bucket
-        if not bucket:
+        if self._place.is_local:
             return {}
         try:
-            return delta_rs_options(self._clients.endpoint(bucket), bucket) | _PATIENCE
+            return delta_rs_options(self._clients.endpoint(*self._place), self._place.bucket) | _PATIENCE
         except (ClientError, BotoCoreError) as error:
             raise CannotAudit(self._place.uri, *explain(error)) from error
 

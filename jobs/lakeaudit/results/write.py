@@ -227,7 +227,7 @@ def _probe(results: Results) -> None:
             path.touch()
             path.unlink()
         else:
-            s3 = results.clients.s3(at.bucket)
+            s3 = results.clients.s3(*at)
             s3.put_object(Bucket=at.bucket, Key=at.key, Body=b"")
             s3.delete_object(Bucket=at.bucket, Key=at.key)
     except (OSError, ClientError, BotoCoreError) as error:

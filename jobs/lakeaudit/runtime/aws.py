@@ -4,6 +4,7 @@
 per endpoint, whose credentials botocore renews before they end; all clients and delta-rs options of it use that one.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -29,6 +30,8 @@ from botocore.exceptions import (
     ReadTimeoutError,
 )
 
+from lakeaudit.keys import Aliases
+
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
     from mypy_boto3_s3 import S3Client
@@ -49,17 +52,29 @@ class Endpoint:
 
 @dataclass(frozen=True)
 class Clients:
-    """Which endpoint serves which bucket. `by_bucket` holds the sources that carry their own `s3` block."""
+    """Which endpoint serves which key.
+
+    Attributes:
+        default: for buckets that no rule names.
+        rules: (pattern of buckets' names, endpoint); the first that matches holds.
+        own: by bucket and folder the endpoints of sources with an `s3` block of their own, and of the others in the
+            same buckets. A key in none of these folders goes the way of the one that has most of its path.
+        aliases: other names of places, as claims write them.
+    """
 
     default: Endpoint = Endpoint()
-    by_bucket: Mapping[str, Endpoint] = field(default_factory=dict)
+    rules: tuple[tuple[str, Endpoint], ...] = ()
+    own: Mapping[str, Mapping[str, Endpoint]] = field(default_factory=dict)
+    aliases: Aliases = ()
 
-    def endpoint(self, bucket: str) -> Endpoint:
-        return self.by_bucket.get(bucket, self.default)
+    def endpoint(self, bucket: str, key: str = "") -> Endpoint:
+        if bucket in self.own:
+            return _nearest(self.own[bucket], key)
+        return _by_rule(self.rules, bucket) or self.default
 
-    def s3(self, bucket: str) -> "S3Client":
-        """A client for one bucket, with retries in the SDK's adaptive mode."""
-        return _client("s3", self.endpoint(bucket))  # type: ignore[no-any-return]
+    def s3(self, bucket: str, key: str = "") -> "S3Client":
+        """A client for one bucket and what lies about `key`, with retries in the SDK's adaptive mode."""
+        return _client("s3", self.endpoint(bucket, key))  # type: ignore[no-any-return]
 
     def dynamodb(self, endpoint: Endpoint | None = None) -> "DynamoDBClient":
         return _client("dynamodb", endpoint or self.default)  # type: ignore[no-any-return]
@@ -67,6 +82,18 @@ class Clients:
     def sns(self, region: str) -> "SNSClient":
         """SNS is AWS's own: an endpoint of the lake's stores says nothing of it."""
         return _client("sns", Endpoint(region=region))  # type: ignore[no-any-return]
+
+
+def _nearest(folders: Mapping[str, Endpoint], key: str) -> Endpoint:
+    """What holds at the key's own place or the nearest folder around it; the bucket itself always has an entry."""
+    while key not in folders:
+        key = key.rpartition("/")[0]
+    return folders[key]
+
+
+@lru_cache(maxsize=4096)
+def _by_rule(rules: tuple[tuple[str, Endpoint], ...], bucket: str) -> Endpoint | None:
+    return next((at for pattern, at in rules if re.fullmatch(pattern, bucket)), None)
 
 
 _BUILDING = RLock()
@@ -81,7 +108,7 @@ def _client(service: str, at: Endpoint) -> Any:
         return _build_client(service, at)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=256)
 def _build_client(service: str, at: Endpoint) -> Any:
     config = Config(
         s3={"addressing_style": "path"} if at.path_style else {},
@@ -102,12 +129,15 @@ def _session(at: Endpoint) -> boto3.Session:
         return _build_session(at)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=256)
 def _build_session(at: Endpoint) -> boto3.Session:
     if at.role_arn is None:
         return boto3.Session(region_name=at.region)
     inner = botocore.session.get_session()
-    role = _AssumedRole(at.role_arn, at.external_id, at.region)
+    with _BUILDING:
+        role = _ROLES.setdefault(
+            (at.role_arn, at.external_id), _AssumedRole(at.role_arn, at.external_id, at.region)
+        )
     inner.register_component("credential_provider", CredentialResolver([role]))
     return boto3.Session(botocore_session=inner, region_name=at.region)
 
@@ -122,11 +152,17 @@ class _AssumedRole(CredentialProvider):
         self._role_arn = role_arn
         self._region = region
         self._options = {"RoleSessionName": "lakeaudit"}
+        self._held: DeferredRefreshableCredentials | None = None
         if external_id is not None:
             self._options["ExternalId"] = external_id
 
     def load(self) -> DeferredRefreshableCredentials | None:
-        """None where the AWS chain has no credentials to assume the role with."""
+        """One object for all sessions; None where the AWS chain has no credentials to assume the role with."""
+        with _BUILDING:
+            self._held = self._held or self._loaded()
+            return self._held
+
+    def _loaded(self) -> DeferredRefreshableCredentials | None:
         source = boto3.Session(region_name=self._region)
         credentials = source.get_credentials()
         if credentials is None:
@@ -135,11 +171,16 @@ class _AssumedRole(CredentialProvider):
         return DeferredRefreshableCredentials(fetcher.fetch_credentials, self.METHOD)
 
 
+_ROLES: dict[tuple[str, str | None], _AssumedRole] = {}
+"""By role and external id: a process assumes each once, however many regions and endpoints it is used at."""
+
+
 def forget_clients() -> None:
     """Build sessions and clients anew, as after a change of credentials."""
     with _BUILDING:
         _build_client.cache_clear()
         _build_session.cache_clear()
+        _ROLES.clear()
 
 
 def _pay(params: dict[str, Any], **_: Any) -> None:

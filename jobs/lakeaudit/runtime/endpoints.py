@@ -1,6 +1,6 @@
-"""Which endpoint serves which bucket of a lake, for boto3 and for Spark alike."""
+"""Which endpoint serves which place of a lake, for boto3 and for Spark alike."""
 
-from lakeaudit.config import Lake, S3Options
+from lakeaudit.config import DynamoOptions, Lake, S3Options, glob_to_regex
 from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients, Endpoint
 
@@ -17,15 +17,43 @@ def endpoint(options: S3Options) -> Endpoint:
     )
 
 
+def dynamodb_endpoint(options: DynamoOptions) -> Endpoint:
+    """A `dynamodb` block as the clients take it."""
+    return Endpoint(
+        endpoint=options.endpoint,
+        region=options.region,
+        role_arn=options.role_arn,
+        external_id=options.external_id,
+    )
+
+
 def clients_of(lake: Lake) -> Clients:
-    """Clients for every bucket the lake names; buckets of sources with their own `s3` block get their own."""
-    default = endpoint(lake.s3)
-    named = [(place.bucket, endpoint(options)) for place, options in _places(lake)]
-    return Clients(default, {bucket: at for bucket, at in named if bucket and at != default})
+    """Clients for every bucket, by the lake's rules; places of sources with an `s3` block of their own get theirs."""
+    rules = tuple((glob_to_regex(rule.match), endpoint(rule.options.over(lake.s3))) for rule in lake.buckets)
+    plain = Clients(endpoint(lake.s3), rules, aliases=lake.aliases)
+    places = [(place, endpoint(options)) for place, options in _places(lake) if not place.is_local]
+    places.append((lake.results, plain.endpoint(lake.results.bucket)))
+    apart = {place.bucket for place, at in places if at != plain.endpoint(place.bucket)}
+    own: dict[str, dict[str, Endpoint]] = {bucket: {} for bucket in apart}
+    for place, at in places:
+        if place.bucket in own:
+            own[place.bucket].setdefault(place.key, at)
+    for place, at in places:
+        if place.bucket in own:
+            for folder in _around(place):
+                own[place.bucket].setdefault(folder, at)
+    return Clients(plain.default, rules, own, lake.aliases)
+
+
+def _around(place: Location) -> list[str]:
+    """The folders around a place, the bucket among them."""
+    parts = place.key.split("/")[:-1]
+    return ["/".join(parts[:end]) for end in range(len(parts), -1, -1)]
 
 
 def _places(lake: Lake) -> list[tuple[Location, S3Options]]:
-    places = [(table.location, table.s3) for table in lake.tables]
+    """Sources and results; of tables those that say more than the lake: the others follow what lies in their bucket."""
+    places = [(table.location, table.s3) for table in lake.tables if table.s3 != lake.s3]
     manifests = [manifest for table in lake.tables for manifest in table.manifests]
     sources = (*manifests, *lake.inventories, *lake.metastores)
     return places + [(place, source.s3) for source in sources for place in source.places]

@@ -85,8 +85,8 @@ def in_commit_time(first_line: str) -> int | None:
 
 def _bodies(files: Sequence[LineFile], clients: Clients) -> Iterator[_Body]:
     small = [file for file in files if file.size <= _SMALL]
-    for bucket in {file.place.bucket for file in files} - {""}:
-        clients.s3(bucket)  # built once, before the threads ask for it
+    for place in {file.place.bucket: file.place for file in files if not file.place.is_local}.values():
+        clients.s3(*place)  # built once, before the threads ask for it
     with ThreadPoolExecutor(_THREADS) as pool:
         for start in range(0, len(small), _THREADS):
             for found in pool.map(lambda file: list(_blocks(file, clients)), small[start : start + _THREADS]):

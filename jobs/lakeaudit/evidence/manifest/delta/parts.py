@@ -20,6 +20,7 @@ from lakeaudit.evidence.manifest.delta.checkpoints import Look, look
 from lakeaudit.evidence.manifest.delta.lines import EPOCH, UNREAD, LineFile, read_lines
 from lakeaudit.evidence.manifest.delta.notes import DAMAGED, GONE, NO_PARQUET, LogFile, Notes
 from lakeaudit.evidence.protocol import Batches, Part
+from lakeaudit.keys import Aliases
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.duck import Connection
@@ -79,22 +80,26 @@ def read_run(files: Sequence[LogFile], source: str, clients: Clients, con: Conne
             notes.problem(number, problem)
         parsed = acts.parse_lines(con, block.rows)
         notes.of_lines(con, parsed)
-        yield from _steps(con, acts.on_files(con, parsed), _files(files, block.in_commit_ms), notes)
+        yield from _steps(
+            con, acts.on_files(con, parsed), _files(files, block.in_commit_ms), notes, clients.aliases
+        )
     if len(lines) < len(files):
-        yield from _steps(con, _small_checkpoints(con, files, clients, notes), _files(files, {}), notes)
+        yield from _steps(
+            con, _small_checkpoints(con, files, clients, notes), _files(files, {}), notes, clients.aliases
+        )
     yield "notes", notes.table()
 
 
-def _steps(con: Connection, actions: pa.Table, files: pa.Table, notes: Notes) -> Batches:
+def _steps(con: Connection, actions: pa.Table, files: pa.Table, notes: Notes, aliases: Aliases) -> Batches:
     if not actions.num_rows:
         return
     path, has_vectors = actions.column("path"), pc.any(actions.column("has_vector")).as_py()
     if has_vectors or path.null_count or pc.any(pc.match_substring(path, "%")).as_py():
         for number, count in paths.undecodable(con, actions, files).items():
             notes.add(number, "undecodable", count=count)
-    yield paths.KIND, paths.file_steps(con, actions, files)
+    yield paths.KIND, paths.file_steps(con, actions, files, aliases)
     if has_vectors:
-        yield paths.KIND, paths.vector_steps(con, actions, files)
+        yield paths.KIND, paths.vector_steps(con, actions, files, aliases)
 
 
 def _small_checkpoints(con: Connection, files: Sequence[LogFile], clients: Clients, notes: Notes) -> pa.Table:
@@ -175,9 +180,9 @@ def _large(con: Connection, number: int, file: LogFile, clients: Clients, notes:
             rows = acts.checkpoint_actions(con, schema, "0", f"read_parquet({duck.literal(path)})")
             survey = paths.survey(con, rows, about)
             notes.unknown(number, survey.undecodable)
-            yield paths.KIND, paths.file_steps(con, rows, about)
+            yield paths.KIND, paths.file_steps(con, rows, about, clients.aliases)
             if survey.has_vectors:
-                yield paths.KIND, paths.vector_steps(con, rows, about)
+                yield paths.KIND, paths.vector_steps(con, rows, about, clients.aliases)
     except SourceError as error:
         notes.hole(number, error.what)
     except (pa.ArrowException, duck.DuckError, OSError, ValueError):

@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
+from lakeaudit.evidence.aliases import true_columns
+from lakeaudit.keys import MOUNTS, Aliases
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows, literal
 
@@ -156,19 +158,19 @@ _RESOLVED = f"""SELECT * EXCLUDE (file), {bucket("path", "root_bucket")} AS buck
     FROM actions JOIN files USING (file)"""
 
 
-def file_steps(con: Connection, actions: Rows, files: Rows) -> Relation:
+def file_steps(con: Connection, actions: Rows, files: Rows, aliases: Aliases = ()) -> Relation:
     """STEP rows of the data and change files that actions name; those whose path cannot be understood are left out."""
-    return _steps(con, f"SELECT * FROM ({_RESOLVED}) WHERE key IS NOT NULL", actions, files)
+    return _steps(con, f"SELECT * FROM ({_RESOLVED}) WHERE key IS NOT NULL", actions, files, aliases)
 
 
-def vector_steps(con: Connection, actions: Rows, files: Rows) -> Relation:
+def vector_steps(con: Connection, actions: Rows, files: Rows, aliases: Aliases = ()) -> Relation:
     """STEP rows of the files that deletion vectors lie in."""
     named = f"""SELECT * EXCLUDE (bucket, key, pair, size, records, partition, category), {_vector_key()} AS key,
         {vector_bucket("vector_kind", "vector_text", "root_bucket")} AS bucket,
         concat_ws(chr(10), bucket, key, pair) AS pair, NULL AS size, NULL AS records, NULL AS partition,
         'deletes' AS category
         FROM ({_RESOLVED}) WHERE has_vector AND vector_kind IS DISTINCT FROM 'i'"""
-    return _steps(con, f"SELECT * FROM ({named}) WHERE key IS NOT NULL", actions, files)
+    return _steps(con, f"SELECT * FROM ({named}) WHERE key IS NOT NULL", actions, files, aliases)
 
 
 def undecodable(con: Connection, actions: Rows, files: Rows) -> dict[int, int]:
@@ -205,5 +207,12 @@ def _vector_key() -> str:
     return vector_key("vector_kind", "vector_text", "root_prefix")
 
 
-def _steps(con: Connection, sql: str, actions: Rows, files: Rows) -> Relation:
+def _steps(con: Connection, sql: str, actions: Rows, files: Rows, aliases: Aliases) -> Relation:
+    if aliases:
+        bucket, key = true_columns(aliases, _PLAIN_BUCKET, "key")
+        sql = f"SELECT * REPLACE ({bucket} AS bucket, {key} AS key) FROM ({sql})"
     return duck.conform(con, duck.query(con, sql, actions=actions, files=files), STEP)
+
+
+_PLAIN_BUCKET = f"CASE WHEN bucket = '{MOUNTS}//' THEN '{MOUNTS}' ELSE bucket END"
+"""`dbfs:///mnt/x` is `dbfs:/mnt/x`."""

@@ -25,7 +25,7 @@ from lakeaudit.evidence.manifest.delta.listing import LOG_FOLDER
 from lakeaudit.evidence.manifest.delta.log import Log, Plan, parse, plan
 from lakeaudit.evidence.manifest.delta.metadata import NotReadable, understand
 from lakeaudit.evidence.manifest.delta.paths import UUID_CHARS, Z85
-from lakeaudit.keys import Location
+from lakeaudit.keys import MOUNTS, Aliases, Location, true_place
 from lakeaudit.runtime.aws import Clients
 
 Row = dict[str, Any]
@@ -36,6 +36,7 @@ _WHOLE = ("sidecar.path", "protocol.minReaderVersion", "metaData.id")
 _PLAIN = re.compile(r"[A-Za-z0-9._-]+")
 _S3 = re.compile(r"(?is)(?:s3|s3a|s3n)://([^/]+)/?(.*)")
 _FILE = re.compile(r"(?is)file:(?://[^/]*)?/(.*)")
+_MOUNTED = re.compile(rf"(?is){MOUNTS}/+(.*)")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:")
 _VECTOR = re.compile(r"deletion_vector_([0-9a-f-]{36})\.bin")
 _B85 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
@@ -56,7 +57,9 @@ def read(table: Table, clients: Clients, bucket: str, key: str) -> Answer:
         chosen = plan(log)
         if chosen is None:
             return "unknown", [], f"no state can be rebuilt from {folder.uri}"
-        return _answer(*_Reading(clients, log, chosen, Sought(table.location, bucket, key)).acts())
+        return _answer(
+            *_Reading(clients, log, chosen, Sought(table.location, bucket, key, clients.aliases)).acts()
+        )
     except (SourceError, NotReadable) as error:
         return "unknown", [], str(error)
 
@@ -98,6 +101,7 @@ class Sought:
     root: Location
     bucket: str
     key: str
+    aliases: Aliases = ()
 
     def acts(self, action: Row) -> Iterator[Row]:
         """What an action does to the file: nothing, mostly."""
@@ -135,7 +139,9 @@ class Sought:
     def _place(self, path: str) -> tuple[str, str] | None:
         """As `paths.bucket` and `paths.key` have it."""
         if found := _S3.fullmatch(path):
-            return unquote(found[1]), unquote(found[2])
+            return true_place(self.aliases, unquote(found[1]), unquote(found[2]))
+        if found := _MOUNTED.fullmatch(path):
+            return true_place(self.aliases, MOUNTS, unquote(found[1]))
         if found := _FILE.fullmatch(path):
             return "", unquote(found[1])
         if _SCHEME.match(path):

@@ -12,7 +12,7 @@ from lakeaudit.config import FileListManifest, Table
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import File, list_files, stat
 from lakeaudit.evidence.manifest.file_list.read_lines import SUFFIX, ListFile
-from lakeaudit.keys import HIDDEN, Location
+from lakeaudit.keys import HIDDEN, Aliases, Location
 from lakeaudit.runtime.aws import Clients
 
 LISTERS = 8
@@ -40,7 +40,7 @@ def find(tables: Sequence[Table], clients: Clients) -> list[TableLists]:
         return list(pool.map(partial(_find, clients), ours))
 
 
-def numbered(table_lists: Iterable[TableLists]) -> list[ListFile]:
+def numbered(table_lists: Iterable[TableLists], aliases: Aliases = ()) -> list[ListFile]:
     """All lists in the order of their names, which decides between events of one time."""
     lists = [(lists.table, manifest, file) for lists in table_lists for manifest, file in lists.files]
     lists.sort(key=lambda each: (each[2].place.key, each[2].place.bucket))
@@ -54,6 +54,7 @@ def numbered(table_lists: Iterable[TableLists]) -> list[ListFile]:
             etag=file.etag,
             whole=manifest.complete,
             size=file.size,
+            aliases=aliases,
         )
         for number, (table, manifest, file) in enumerate(lists)
     ]

@@ -9,6 +9,7 @@ from datetime import datetime
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakeaudit.evidence.aliases import true_columns
 from lakeaudit.evidence.manifest.file_list.columns import Columns
 from lakeaudit.evidence.manifest.file_list.fold import EVENT, FOLDER
 from lakeaudit.evidence.manifest.file_list.parse_rows import parse_time, partition_path
@@ -21,7 +22,7 @@ from lakeaudit.schemas import plain_time
 _EVENTS = pa.schema(EVENT.items())
 
 _S3_URI = r"^s3[an]?://([^/]+)/((?s).+)\Z"
-_SCHEME = r"^([A-Za-z][A-Za-z0-9+.-]*://|file:/)"
+_SCHEME = r"^([A-Za-z][A-Za-z0-9+.-]*://|file:/|dbfs:/)"
 _CHECKSUM = r"^[A-Za-z0-9-]+:[0-9A-Fa-f]+\Z"
 
 
@@ -75,8 +76,11 @@ def _constants(listed: ListFile) -> dict[str, str]:
         "null_version": NULL_VERSION,
     }
     patterns = {"s3_uri": _S3_URI, "scheme": _SCHEME, "checksum_form": _CHECKSUM}
+    true_bucket, true_key = true_columns(listed.aliases, "named_bucket", "named_key")
     return {
         "folder": FOLDER,
+        "true_bucket": true_bucket,
+        "true_key": true_key,
         **{name: duck.literal(value) for name, value in values.items()},
         **{name: duck.pattern(regex) for name, regex in patterns.items()},
     }
@@ -85,8 +89,10 @@ def _constants(listed: ListFile) -> dict[str, str]:
 _SQL = """
 WITH named AS (
     SELECT *, regexp_matches(path, {s3_uri}) AS by_uri,
-        CASE WHEN by_uri THEN regexp_extract(path, {s3_uri}, 1) ELSE {home_bucket} END AS bucket,
-        CASE WHEN by_uri THEN regexp_extract(path, {s3_uri}, 2) ELSE path END AS key,
+        CASE WHEN by_uri THEN regexp_extract(path, {s3_uri}, 1) ELSE {home_bucket} END AS named_bucket,
+        CASE WHEN by_uri THEN regexp_extract(path, {s3_uri}, 2) ELSE path END AS named_key,
+        {true_bucket} AS bucket,
+        {true_key} AS key,
         NOT regexp_matches(path, {scheme}) AND NOT ({local} AND starts_with(path, '/'))
             AND starts_with(path, {home_prefix}) AND path <> {home_prefix} AS by_key,
         {folder} AS folder,

@@ -8,11 +8,11 @@ from datetime import UTC, datetime
 from functools import lru_cache
 
 from lakeaudit.evidence.manifest.file_list.read_lines import Fault, Line, ListFile, Row
-from lakeaudit.keys import NULL_VERSION, Location, identify
+from lakeaudit.keys import MOUNTS, NULL_VERSION, Aliases, Location, identify, true_place
 
 ACTIONS = ("add", "remove", "replace")
 
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|file:/")
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|file:/|dbfs:/")
 _PARTITION = re.compile(r"[^=]+=")
 _ESCAPE = re.compile(r"%([0-9A-Fa-f]{2})")
 _DIGITS = re.compile(r"[0-9]{1,19}\Z")
@@ -39,8 +39,8 @@ def _understood(row: Row, number: int, listed: ListFile) -> Event:
     path = _text(row, "path")
     if path is None and action != "replace":
         raise Fault("has no path")
-    named = None if path is None else _identity(path, listed.home)
-    scope = _scope(_text(row, "scope"), listed.home) if action == "replace" else (None, None)
+    named = None if path is None else _identity(path, listed.home, listed.aliases)
+    scope = _scope(_text(row, "scope"), listed) if action == "replace" else (None, None)
     try:
         values = _values(row)
         at = _time(row.get("committed_at")) or listed.modified_at
@@ -82,10 +82,10 @@ def _values(row: Row) -> Event:
     )
 
 
-def _identity(path: str, home: Location) -> tuple[str, str]:
+def _identity(path: str, home: Location, aliases: Aliases) -> tuple[str, str]:
     """(bucket, key) of a written path: a URI as it stands, a bare key only below the table's own location."""
     if _is_uri(path, home):
-        named = identify(path)
+        named = _place(path, aliases)
         if named is None or not named[1]:
             raise Fault(f"has the path {_shown(path)}, which is no file on S3 or a local disk")
         return named
@@ -96,11 +96,19 @@ def _identity(path: str, home: Location) -> tuple[str, str]:
     return home.bucket, path
 
 
-def _scope(scope: str | None, home: Location) -> tuple[str, str]:
+def _place(uri: str, aliases: Aliases) -> tuple[str, str] | None:
+    """(bucket, key) by the bucket's own name; None for a mount that is nobody's."""
+    named = identify(uri)
+    place = None if named is None else true_place(aliases, *named)
+    return None if place is None or place[0] == MOUNTS else place
+
+
+def _scope(scope: str | None, listed: ListFile) -> tuple[str, str]:
     """The place that a replace row empties; the table's location where none is written."""
+    home = listed.home
     if scope is None:
         return home
-    named = identify(scope) if _is_uri(scope, home) else (home.bucket, scope)
+    named = _place(scope, listed.aliases) if _is_uri(scope, home) else (home.bucket, scope)
     if named is None:
         raise Fault(f"has the scope {_shown(scope)}, which is no place on S3 or a local disk")
     place = Location(named[0], named[1].rstrip("/"))

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from botocore.exceptions import BotoCoreError, ClientError
 
 from lakeaudit.evidence.manifest.file_list.columns import COLUMNS, Columns, flat_json, plain_columns
-from lakeaudit.keys import Location
+from lakeaudit.keys import Aliases, Location
 from lakeaudit.runtime.aws import Clients, explain
 from lakeaudit.runtime.scratch import scratch_root
 
@@ -59,7 +59,7 @@ Pieces = Iterator[Line | Columns]
 class ListFile:
     """One list: the table it speaks for and where that lies, its own place, order, time and size in bytes.
 
-    `whole` asks a JSON list for its end line.
+    `whole` asks a JSON list for its end line; `aliases` are other names of places, which its paths may have.
     """
 
     table: str
@@ -70,6 +70,7 @@ class ListFile:
     etag: str | None
     whole: bool
     size: int = 0
+    aliases: Aliases = ()
 
 
 _BROKEN = (ClientError, BotoCoreError, OSError, EOFError, zlib.error)
@@ -117,9 +118,7 @@ def _opened(listed: ListFile, clients: Clients, stack: ExitStack) -> io.Buffered
         stored = stack.enter_context(io.BufferedReader(io.FileIO(place.spark_path), CHUNK))
     else:
         condition: dict[str, Any] = {"IfMatch": f'"{listed.etag}"'} if listed.etag else {}
-        body: Any = clients.s3(place.bucket).get_object(Bucket=place.bucket, Key=place.key, **condition)[
-            "Body"
-        ]
+        body: Any = clients.s3(*place).get_object(Bucket=place.bucket, Key=place.key, **condition)["Body"]
         stored = stack.enter_context(io.BufferedReader(body, CHUNK))
     zipped = place.key.lower().endswith(".gz")
     return cast("io.BufferedIOBase", gzip.GzipFile(fileobj=stored) if zipped else stored)

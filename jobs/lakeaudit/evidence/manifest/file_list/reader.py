@@ -50,7 +50,7 @@ def read(tables: Sequence[Table], ctx: Context, source_id: str, clock: Clock = u
     """
     start = clock()
     table_lists = find(tables, ctx.clients)
-    lists = numbered(table_lists)
+    lists = numbered(table_lists, ctx.clients.aliases)
     until = None if ctx.live else plain_time(ctx.as_of)
     kept = ctx.engine.keep(parts(lists, ctx.clients, source_id, until, max(ctx.parallelism, 1) * 4))
     summaries = [json.loads(str(note["data"])) for note in kept.notes]

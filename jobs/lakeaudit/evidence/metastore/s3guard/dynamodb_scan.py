@@ -4,7 +4,9 @@ A Scan is no snapshot: an item that changes while it runs may be seen either way
 the first request to the last answer. `ConsistentRead` makes sure that nothing older than the cut's start is seen.
 """
 
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -20,17 +22,58 @@ from lakeaudit.runtime.aws import Clients, Endpoint, explain
 from lakeaudit.runtime.duck import Connection
 
 SEGMENTS_PER_CORE = 4
+FIRST_PAGE = 100
+"""Items of the first page of a scan that is bounded, before it is known what an item costs."""
 
 
-def scan(table: str, endpoint: Endpoint, rules: EntryRules, ctx: Context) -> tuple[Kept, int]:
+@dataclass
+class ReadCapacity:
+    """Holds one segment of a scan to so many read units a second, by what DynamoDB says that each page has consumed.
+
+    A page waits until what was consumed before is paid for, and is no larger than a second's worth.
+    """
+
+    units: float
+    """A second; what is not used is not saved up."""
+    clock: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+    _free_at: float = 0.0
+    _limit: int = FIRST_PAGE
+
+    def request(self) -> dict[str, Any]:
+        """What to add to the next request, once it may be made."""
+        self.sleep(max(self._free_at - self.clock(), 0.0))
+        return {"ReturnConsumedCapacity": "TOTAL", "Limit": self._limit}
+
+    def consumed(self, page: Mapping[str, Any]) -> None:
+        """Count what a page has cost; of a store that does not say, a unit an item."""
+        scanned = page.get("ScannedCount", len(page["Items"]))
+        units = page.get("ConsumedCapacity", {}).get("CapacityUnits", scanned)
+        self._free_at = max(self.clock(), self._free_at) + units / self.units
+        an_item = units / scanned if scanned else 0.0
+        self._limit = max(1, int(self.units / an_item)) if an_item else FIRST_PAGE
+
+
+def scan(
+    table: str, endpoint: Endpoint, rules: EntryRules, ctx: Context, read_capacity: int | None = None
+) -> tuple[Kept, int]:
     """Scan the whole table once and keep its entries; with the number of items that were read.
+
+    `read_capacity`: read units a second, over all tasks; None: as many as the table gives.
 
     Raises:
         SourceError: any segment could not be read to its end (the SDK's own retries included).
     """
     total = max(ctx.parallelism, 1) * SEGMENTS_PER_CORE
+    share = None if read_capacity is None else read_capacity / max(ctx.parallelism, 1)
     read = partial(
-        read_segment, total=total, table=table, clients=ctx.clients, endpoint=endpoint, rules=rules
+        read_segment,
+        total=total,
+        table=table,
+        clients=ctx.clients,
+        endpoint=endpoint,
+        rules=rules,
+        read_capacity=share,
     )
     parts = [Part(rules.source, partial(read, segment=segment)) for segment in range(total)]
     kept = ctx.engine.keep(parts)
@@ -49,11 +92,16 @@ def read_segment(
     clients: Clients,
     endpoint: Endpoint,
     rules: EntryRules,
+    read_capacity: float | None = None,
 ) -> Batches:
-    """The entries of one segment, then a NOTE row: the tally of its items, or the failure (`data`: the way out)."""
+    """The entries of one segment, then a NOTE row: the tally of its items, or the failure (`data`: the way out).
+
+    `read_capacity`: this segment's read units a second.
+    """
     tally, subject = Tally(), f"segment {segment} of {table}"
+    pace = None if read_capacity is None else ReadCapacity(read_capacity)
     try:
-        for page in _pages(clients.dynamodb(endpoint), table, segment, total):
+        for page in scan_pages(clients.dynamodb(endpoint), table, segment, total, pace):
             for batch in duck.table(entry_rows(con, item_batch(page), rules)).to_batches():
                 yield "entries", counted_entries(batch, tally)
     except (ClientError, BotoCoreError) as error:
@@ -69,7 +117,9 @@ def item_batch(items: Sequence[dict[str, Any]]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=ITEM)
 
 
-def _pages(client: Any, table: str, segment: int, total: int) -> Iterator[list[dict[str, Any]]]:
+def scan_pages(
+    client: Any, table: str, segment: int, total: int, pace: ReadCapacity | None = None
+) -> Iterator[list[dict[str, Any]]]:
     """Only a missing LastEvaluatedKey ends a segment; a page may be empty."""
     request: dict[str, Any] = {
         "TableName": table,
@@ -78,7 +128,9 @@ def _pages(client: Any, table: str, segment: int, total: int) -> Iterator[list[d
         "TotalSegments": total,
     }
     while True:
-        page = client.scan(**request)
+        page = client.scan(**request, **(pace.request() if pace else {}))
+        if pace:
+            pace.consumed(page)
         if page["Items"]:
             yield page["Items"]
         if not page.get("LastEvaluatedKey"):

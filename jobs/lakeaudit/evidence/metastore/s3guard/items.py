@@ -8,15 +8,17 @@ PathMetadataDynamoDBTranslation). DynamoDB writes a number as text of up to 38 d
 """
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeaudit.config import S3Guard
+from lakeaudit.evidence.aliases import whole_buckets
 from lakeaudit.evidence.metastore.s3guard.layout import MARKER, Tally
-from lakeaudit.keys import NULL_VERSION, Location
+from lakeaudit.keys import NULL_VERSION, Aliases, Location
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows, literal
 from lakeaudit.schemas import ENTRY
@@ -45,21 +47,23 @@ class EntryRules:
     """What the items of a source are read by, as plain data.
 
     Rows outside `location` are left out; `honoured` is where readers trust the store alone; an entry that was last
-    updated at `expired_until` (UTC) or before is past its ttl (None: entries never expire).
+    updated at `expired_until` (UTC) or before is past its ttl (None: entries never expire). `buckets` has the true
+    names of buckets that entries call by another.
     """
 
     source: str
     location: Location | None
     honoured: bool | tuple[Location, ...]
     expired_until: datetime | None
+    buckets: Mapping[str, str] = field(default_factory=dict)
 
 
-def entry_rules(source: S3Guard, source_id: str, at: datetime) -> EntryRules:
+def entry_rules(source: S3Guard, source_id: str, at: datetime, aliases: Aliases = ()) -> EntryRules:
     """The rules of a configured source, with expiry judged at the time `at`."""
     word = source.authoritative
     honoured = word == "all" if isinstance(word, str) else word
     until = None if source.ttl is None else at.astimezone(UTC) - source.ttl
-    return EntryRules(source_id, source.location, honoured, until)
+    return EntryRules(source_id, source.location, honoured, until, whole_buckets(aliases))
 
 
 def entry_rows(con: Connection, items: Rows, rules: EntryRules) -> Relation:
@@ -69,7 +73,7 @@ def entry_rows(con: Connection, items: Rows, rules: EntryRules) -> Relation:
     that the layout's marker names. `is_path`: the item has a parent below the root and a child.
     """
     values = duck.query(con, _VALUES, items=items)
-    places = duck.query(con, _PLACES, item_values=values)
+    places = duck.query(con, _PLACES.format(bucket=_bucket(rules.buckets)), item_values=values)
     honoured = f"SELECT *, {_honoured(rules.honoured)} AS honoured FROM places"
     rows = duck.query(con, honoured, places=places)
     given = _ENTRY | {
@@ -113,8 +117,9 @@ _PLACES = f"""
         coalesce(starts_with(path, '/') AND NOT ends_with(path, '/') AND NOT contains(path, '//'), false) AS in_bucket,
         coalesce(name <> '' AND NOT contains(name, '/'), false) AS is_name,
         coalesce(path = {literal(MARKER)} AND name = {literal(MARKER)}, false) AS is_marker,
-        split_part(path, '/', 2) AS bucket,
-        substr(path, length(bucket) + 3) AS parent,
+        split_part(path, '/', 2) AS named_bucket,
+        {{bucket}} AS bucket,
+        substr(path, length(named_bucket) + 3) AS parent,
         CASE WHEN parent = '' THEN name ELSE parent || '/' || name END AS key
     FROM item_values"""
 """The place each item is about: `path` is `/bucket` or `/bucket/parent`."""
@@ -147,6 +152,11 @@ _ENTRY = {
     "is_path": "coalesce(starts_with(path, '/') AND name IS NOT NULL, false)",
 }
 """By column of ENTRY what it is of an item's values; columns of the same name are not repeated."""
+
+
+def _bucket(names: Mapping[str, str]) -> str:
+    renamed = "".join(f" WHEN {literal(name)} THEN {literal(bucket)}" for name, bucket in names.items())
+    return f"CASE named_bucket{renamed} ELSE named_bucket END" if names else "named_bucket"
 
 
 def _honoured(places: bool | tuple[Location, ...]) -> str:

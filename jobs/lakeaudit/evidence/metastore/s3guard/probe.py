@@ -9,7 +9,7 @@ from lakeaudit.evidence.metastore.s3guard.layout import LAYOUT, MARKER
 from lakeaudit.evidence.protocol import Probed
 from lakeaudit.formatting import age, count
 from lakeaudit.runtime.aws import Clients
-from lakeaudit.runtime.endpoints import endpoint
+from lakeaudit.runtime.endpoints import dynamodb_endpoint
 
 
 def probe(source: S3Guard, clients: Clients, now: datetime) -> Probed:
@@ -23,7 +23,7 @@ def probe(source: S3Guard, clients: Clients, now: datetime) -> Probed:
 
 def _scanned(source: S3Guard, clients: Clients) -> Probed:
     """Describe, read the marker of the layout, and scan one item: every right a Scan needs."""
-    client, name = clients.dynamodb(endpoint(source.s3)), source.table or ""
+    client, name = clients.dynamodb(dynamodb_endpoint(source.way)), source.table or ""
     described = client.describe_table(TableName=name)["Table"]
     keys = [each["AttributeName"] for each in described.get("KeySchema", [])]
     if keys != ["parent", "child"]:

@@ -12,6 +12,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from lakeaudit.config import S3Guard
 from lakeaudit.errors import SourceError
+from lakeaudit.evidence.aliases import whole_buckets
 from lakeaudit.evidence.metastore.s3guard.dynamodb_export import read_export
 from lakeaudit.evidence.metastore.s3guard.dynamodb_scan import scan
 from lakeaudit.evidence.metastore.s3guard.export_files import read_file
@@ -27,7 +28,7 @@ from lakeaudit.evidence.metastore.s3guard.layout import (
 from lakeaudit.evidence.protocol import Clock, Context, Cut, Entries, Part, SourceInfo, utc_now
 from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients, code_of, explain
-from lakeaudit.runtime.endpoints import endpoint
+from lakeaudit.runtime.endpoints import dynamodb_endpoint
 
 
 def read(source: S3Guard, ctx: Context, source_id: str, clock: Clock = utc_now) -> Entries:
@@ -53,8 +54,10 @@ def get_entry(source: S3Guard, clients: Clients, bucket: str, key: str) -> dict[
         raise SourceError(
             name_of(source), "an export has no point reads", "see the last audit, or name the table"
         )
-    parent, _, child = f"/{bucket}/{key.rstrip('/')}".rpartition("/")
-    item = _get(source, clients, parent, child)
+    names = [bucket, *(name for name, true in whole_buckets(clients.aliases).items() if true == bucket)]
+    paths = (f"/{name}/{key.rstrip('/')}".rpartition("/") for name in names)
+    found = (_get(source, clients, parent, child) for parent, _, child in paths)
+    item = next((item for item in found if item is not None), None)
     return None if item is None else {name: next(iter(value.values())) for name, value in item.items()}
 
 
@@ -63,7 +66,7 @@ def _exported(source: S3Guard, place: Location, ctx: Context, source_id: str) ->
     fault = fault_of(export.tally, complete=export.tallied_whole and not export.holes)
     if fault is not None:
         raise layout_error(source, fault)
-    rules = entry_rules(source, source_id, export.cut.start)
+    rules = entry_rules(source, source_id, export.cut.start, ctx.clients.aliases)
     read = partial(read_file, clients=ctx.clients, rules=rules)
     parts = tuple(Part(source_id, partial(read, file=file), file.size) for file in export.files if file.items)
     info = _info(source, source_id, export.identity, export.cut, sum(file.items for file in export.files))
@@ -78,8 +81,8 @@ def _live(source: S3Guard, ctx: Context, source_id: str, clock: Clock) -> Entrie
         )
     _check_marker(_get(source, ctx.clients, MARKER, MARKER), source, ctx.clients)
     start = clock()
-    table, rules = source.table or "", entry_rules(source, source_id, start)
-    kept, count = scan(table, endpoint(source.s3), rules, ctx)
+    table, rules = source.table or "", entry_rules(source, source_id, start, ctx.clients.aliases)
+    kept, count = scan(table, dynamodb_endpoint(source.way), rules, ctx, source.way.read_capacity)
     cut = Cut(start, clock(), source.margin or timedelta(0))
     info = _info(source, source_id, f"scan of {table}: {count} items", cut, count)
     return Entries(info, kept, _scope(source), source.ttl)
@@ -112,7 +115,7 @@ def _get(source: S3Guard, clients: Clients, parent: str, child: str) -> dict[str
 
 
 def _call(source: S3Guard, clients: Clients, operation: str, **request: Any) -> dict[str, Any]:
-    client = clients.dynamodb(endpoint(source.s3))
+    client = clients.dynamodb(dynamodb_endpoint(source.way))
     try:
         answer: dict[str, Any] = getattr(client, operation)(TableName=source.table, **request)
     except ClientError as error:

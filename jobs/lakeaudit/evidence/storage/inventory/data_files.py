@@ -118,7 +118,7 @@ def stamp_of(clients: Clients, place: Location) -> str | None:
 def _size_and_stamp(clients: Clients, place: Location) -> tuple[int, str]:
     """(bytes, what `stamp_of` gives)."""
     if not place.is_local:
-        head = clients.s3(place.bucket).head_object(Bucket=place.bucket, Key=place.key)
+        head = clients.s3(*place).head_object(Bucket=place.bucket, Key=place.key)
         return head["ContentLength"], head["ETag"].strip('"')
     path = Path(place.spark_path)
     if not path.is_file():

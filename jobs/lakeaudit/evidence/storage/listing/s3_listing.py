@@ -43,13 +43,13 @@ class S3Lister:
 
     def uploads(self, prefix: str) -> Iterator[list[s3_pages.Row]]:
         """UPLOAD rows below a prefix, page by page."""
-        client = self.clients.s3(self.bucket)
+        client = self.clients.s3(self.bucket, prefix)
         for page in s3_pages.upload_pages(client, self.bucket, prefix, self._pace):
             yield s3_pages.upload_rows(self.bucket, page)
 
     def _pages(self, prefix: str, delimiter: str) -> Iterator[s3_pages.Page]:
         ask = s3_pages.version_pages if self.versions else s3_pages.object_pages
-        return ask(self.clients.s3(self.bucket), self.bucket, prefix, delimiter, self._pace)
+        return ask(self.clients.s3(self.bucket, prefix), self.bucket, prefix, delimiter, self._pace)
 
     def _pace(self) -> None:
         time.sleep(self.interval)
@@ -70,7 +70,7 @@ def rights(clients: Clients, place: Location) -> Rights:
     Raises:
         SourceError: its objects may not be listed, or it cannot be reached.
     """
-    client = clients.s3(place.bucket)
+    client = clients.s3(*place)
     try:
         client.list_objects_v2(Bucket=place.bucket, Prefix=place.prefix, MaxKeys=1)
         versions, no_versions = _versions(client, place)

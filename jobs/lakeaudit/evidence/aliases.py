@@ -1,0 +1,35 @@
+"""Other names of places in SQL: the twin of `keys.true_place`, for readers that decode many keys at once."""
+
+from collections.abc import Iterator
+
+from lakeaudit.keys import Aliases, Location
+from lakeaudit.runtime.duck import literal
+
+
+def true_columns(aliases: Aliases, bucket: str, key: str) -> tuple[str, str]:
+    """SQL of bucket and key by the bucket's own name, of SQL for the two as they were written."""
+    if not aliases:
+        return bucket, key
+    buckets = "".join(
+        f" WHEN {_called(alias, bucket, key)} THEN {literal(place.bucket)}" for alias, place in aliases
+    )
+    keys = "".join(
+        f" WHEN {_called(alias, bucket, key)} THEN {moved}" for alias, moved in _moved(aliases, key)
+    )
+    return f"CASE{buckets} ELSE {bucket} END", f"CASE{keys} ELSE {key} END"
+
+
+def whole_buckets(aliases: Aliases) -> dict[str, str]:
+    """The buckets that are also called by another bucket's name, by that name."""
+    return {alias.bucket: place.bucket for alias, place in aliases if not alias.key and not place.key}
+
+
+def _called(alias: Location, bucket: str, key: str) -> str:
+    named = f"{bucket} = {literal(alias.bucket)}"
+    return f"{named} AND starts_with({key}, {literal(alias.prefix)})" if alias.key else named
+
+
+def _moved(aliases: Aliases, key: str) -> Iterator[tuple[Location, str]]:
+    for alias, place in aliases:
+        below = f"substr({key}, {len(alias.prefix) + 1})" if alias.key else key
+        yield alias, f"{literal(place.prefix)} || {below}" if place.key else below
