@@ -8,7 +8,7 @@ import os
 from pyspark.sql import SparkSession
 
 from lakeaudit.runtime.java import find_java
-from lakeaudit.runtime.session import launch_environment
+from lakeaudit.runtime.spark_settings import launch_environment
 
 
 def started() -> SparkSession:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from lakeaudit.runtime.install import make_ready
 from lakeaudit.runtime.java import find_java
-from lakeaudit.runtime.session import launch_environment
+from lakeaudit.runtime.spark_settings import launch_environment
 from tests.builders.wheel import script_of
 
 PATIENCE = 120.0

@@ -24,7 +24,7 @@ from lakeaudit.runtime.aws import Endpoint
 from lakeaudit.runtime.endpoints import clients_of
 from lakeaudit.runtime.install import make_ready
 from lakeaudit.runtime.java import find_java
-from lakeaudit.runtime.session import launch_environment
+from lakeaudit.runtime.spark_settings import launch_environment
 from tests.bench.watch import family
 from tests.builders.biglake import TABLE, BigLake
 from tests.conftest import Aws

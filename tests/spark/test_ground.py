@@ -14,7 +14,8 @@ from pyspark.sql import Row, SparkSession
 from lakeaudit.demo.server import moto
 from lakeaudit.runtime.aws import Endpoint
 from lakeaudit.runtime.install import make_ready
-from lakeaudit.runtime.session import bucket_settings, build_session
+from lakeaudit.runtime.session import build_session
+from lakeaudit.runtime.spark_settings import bucket_settings
 from tests.conftest import Aws
 
 

@@ -78,7 +78,6 @@ ONLY = {
     "lakeaudit.runtime.session": {
         "lakeaudit.commands.audit",
         "lakeaudit.demo.scenario",
-        "lakeaudit.runtime.install",
     },
 }
 """One place knows a library."""

@@ -7,7 +7,12 @@ import pytest
 from lakeaudit.runtime.aws import Endpoint
 from lakeaudit.runtime.install import shell_exports, spark_defaults
 from lakeaudit.runtime.java import Java
-from lakeaudit.runtime.session import bucket_settings, launch_environment, s3_settings, session_settings
+from lakeaudit.runtime.spark_settings import (
+    bucket_settings,
+    launch_environment,
+    s3_settings,
+    session_settings,
+)
 
 CHAIN = "software.amazon.awssdk.auth.credentials.DefaultCredentialsProvider"
 PLAIN = {"path.style.access": "false", "requester.pays.enabled": "false"}

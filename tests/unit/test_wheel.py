@@ -52,7 +52,7 @@ assert [broken.severity for broken in check("sources", [source])] == ["warning"]
 from lakeaudit.runtime.jars import pins
 assert len(pins()) == 40
 
-from lakeaudit.runtime.session import log_configuration
+from lakeaudit.runtime.spark_settings import log_configuration
 assert "rootLogger.level" in log_configuration(os.environ).read_text()
 
 from lakeaudit.report import page

@@ -14,7 +14,7 @@ from pathlib import Path
 from lakeaudit.errors import AuditError
 from lakeaudit.runtime.cache import write_once
 from lakeaudit.runtime.java import find_java
-from lakeaudit.runtime.session import jvm_settings, launch_environment, session_settings
+from lakeaudit.runtime.spark_settings import jvm_settings, launch_environment, session_settings
 
 
 def main(arguments: list[str]) -> int:
