@@ -12,7 +12,7 @@ from typing import Any
 
 from lakeaudit.demo.server import own_credentials
 from tests.bench import check, contenders, live
-from tests.bench.server import serving
+from tests.bench.server import serving, serving_live
 from tests.bench.spec import ROOT, Spec
 from tests.bench.watch import Ran, ran
 
@@ -113,7 +113,7 @@ def _audited(audit: contenders.Audit, truth: Path) -> tuple[Ran, list[str]]:
 
 
 def _live(work: Path) -> Turn:
-    with serving("--live", str(live.FILES)) as endpoint:
+    with serving_live(live.FILES) as endpoint:
         done = _run(contenders.prepared_live(work, endpoint), work / "logs", contenders.AUDITED)
         yield LIVE, done, check.differences_live(work / "results", "live", live.TABLES[0])
         done = _run(contenders.module("delta_repair", endpoint), work / "repair")

@@ -1,27 +1,37 @@
-"""The embedded S3 and DynamoDB server in a process of its own, loaded with a lake's logs, or with a small live lake.
+"""Servers of S3 in processes of their own: of made lakes' logs (`log_server`), and the embedded one with a live lake.
 
-usage: python -m tests.bench.server FOLDER...    (logs of `lake.made`)
-       python -m tests.bench.server --live FILES
+usage: python -m tests.bench.server FILES    (a small live lake, in moto)
 It prints its endpoint when all is loaded, and ends when its standard input is closed.
 """
 
-import json
 import os
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from tests.bench.spec import BUCKET, ROOT
 
 
 @contextmanager
-def serving(*arguments: str) -> Iterator[str]:
-    """The endpoint of a server that has loaded what the arguments name."""
-    line = [sys.executable, "-m", "tests.bench.server", *arguments]
+def serving(*folders: str) -> Iterator[str]:
+    """The endpoint of a server of the logs of these lakes."""
+    with _running("log_server", *folders) as endpoint:
+        yield endpoint
+
+
+@contextmanager
+def serving_live(files: int) -> Iterator[str]:
+    """The endpoint of the embedded server with a live lake of so many files."""
+    with _running("server", str(files)) as endpoint:
+        yield endpoint
+
+
+@contextmanager
+def _running(module: str, *arguments: str) -> Iterator[str]:
+    line = [sys.executable, "-m", f"tests.bench.{module}", *arguments]
     process = subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT)
     assert process.stdin
     assert process.stdout
@@ -45,12 +55,6 @@ def put(s3: Any, key: str, body: bytes, at: datetime) -> None:
     stored.last_modified = at.astimezone(UTC).replace(tzinfo=None)
 
 
-def _load(s3: Any, folders: Sequence[Path]) -> None:
-    for folder in folders:
-        for name, at in json.loads((folder / "log_times.json").read_text()).items():
-            put(s3, name, (folder / "logs" / name).read_bytes(), datetime.fromtimestamp(at, UTC))
-
-
 def _main(arguments: Sequence[str]) -> None:
     os.environ.setdefault("MOTO_S3_DEFAULT_KEY_BUFFER_SIZE", str(1 << 30))
     from lakeaudit.demo.server import moto, own_credentials
@@ -60,12 +64,9 @@ def _main(arguments: Sequence[str]) -> None:
         clients = Clients(endpoint)
         s3 = clients.s3(BUCKET)
         s3.create_bucket(Bucket=BUCKET)
-        if arguments[0] == "--live":
-            from tests.bench import live_objects
+        from tests.bench import live_objects
 
-            live_objects.load(s3, clients, int(arguments[1]))
-        else:
-            _load(s3, [Path(name) for name in arguments])
+        live_objects.load(s3, clients, int(arguments[0]))
         print(endpoint.endpoint, flush=True)  # noqa: T201 - what `serving` waits for
         sys.stdin.read()
 

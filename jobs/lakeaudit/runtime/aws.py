@@ -6,7 +6,10 @@ per endpoint, whose credentials botocore renews before they end; all clients and
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import datetime
+from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from threading import RLock
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -29,6 +32,7 @@ from botocore.exceptions import (
     PartialCredentialsError,
     ReadTimeoutError,
 )
+from botocore.utils import parse_timestamp
 
 from lakeaudit.keys import Aliases
 
@@ -131,15 +135,28 @@ def _session(at: Endpoint) -> boto3.Session:
 
 @lru_cache(maxsize=256)
 def _build_session(at: Endpoint) -> boto3.Session:
-    if at.role_arn is None:
-        return boto3.Session(region_name=at.region)
     inner = botocore.session.get_session()
-    with _BUILDING:
-        role = _ROLES.setdefault(
-            (at.role_arn, at.external_id), _AssumedRole(at.role_arn, at.external_id, at.region)
-        )
-    inner.register_component("credential_provider", CredentialResolver([role]))
+    inner.get_component("response_parser_factory").set_parser_defaults(timestamp_parser=timestamp)
+    if at.role_arn is not None:
+        with _BUILDING:
+            role = _ROLES.setdefault(
+                (at.role_arn, at.external_id), _AssumedRole(at.role_arn, at.external_id, at.region)
+            )
+        inner.register_component("credential_provider", CredentialResolver([role]))
     return boto3.Session(botocore_session=inner, region_name=at.region)
+
+
+def timestamp(text: Any) -> datetime:
+    """A time in an answer, as botocore takes it, and sooner in the two forms that stores write.
+
+    A page of a list has a thousand, and botocore's own way, which tries every form there is, took a third of a request.
+    """
+    with suppress(ValueError, AttributeError):
+        if text.endswith("Z"):
+            return datetime.fromisoformat(text)
+        if text.endswith(" GMT"):
+            return parsedate_to_datetime(text)
+    return parse_timestamp(text)
 
 
 class _AssumedRole(CredentialProvider):
