@@ -1,6 +1,6 @@
 """Writes a lake's artefacts as their makers do: S3 Inventory reports, DynamoDB exports, Delta logs; once.
 
-All lies in local folders; the logs are loaded into the embedded S3 server when the lake is audited, with the times that
+All lies in local folders; the logs are served by `log_server` when the lake is audited, with the times that
 `log_times.json` has. The files themselves exist in this evidence alone.
 """
 

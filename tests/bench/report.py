@@ -101,7 +101,7 @@ audit reads of the same files, `lakeaudit audit` as a whole command, and DuckDB 
 An audit must find every fault and nothing else. Profile real: of the objects 30 % are removed and not vacuumed, 5 %
 unreferenced, 1 % too young to judge, and 15 % as many are noncurrent versions; one table has 40 % of all files.
 
-Inventory and export lie in local folders, the Delta logs on the embedded S3 server. Memory is the highest sum of the
+Inventory and export lie in local folders, the Delta logs on the bench's own S3 server. Memory is the highest sum of the
 proportional set sizes of a command's processes. Seconds are those of the whole command, and in brackets the CPU seconds
 of all its processes; load is the load average of the machine when a run began and when it ended: where that exceeds the
 cores, others ran beside it, and CPU seconds say more. Measured on {machine}. This section is written by the bench."""
