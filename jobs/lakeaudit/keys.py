@@ -123,12 +123,15 @@ streams that write it, and the Iceberg metadata that UniForm lays beside a Delta
 HIDDEN = rf"(^|/)[._][^/=]*(/|{END})|\._COPYING_{END}"
 """Names that readers of plain tables skip: a path part that begins with `.` or `_`, save `_x=` partitions."""
 
+MARKER = rf"(/|_\$folder\$){END}"
+"""A folder placeholder: `a/b/` (S3A, consoles) or `a/b_$folder$` (EMRFS, s3n)."""
+
+UNSEEN = rf"{HIDDEN}|{TEMPORARY}|{MARKER}"
+"""Names of what is no data to readers of plain tables: hidden, temporary work, placeholders."""
+
 NOT_HADOOP = rf"(^/)|(//)|(/{END})|((^|/)\.{{1,2}}(/|{END}))|(:)|(^{END})"
 """Keys that a Hadoop Path cannot hold: empty parts, `.` and `..`, and a colon, which Hadoop reads as a scheme when
 it puts the parent and the child of a stored row together."""
-
-MARKER = rf"(/|_\$folder\$){END}"
-"""A folder placeholder: `a/b/` (S3A, consoles) or `a/b_$folder$` (EMRFS, s3n)."""
 
 ARCHIVE_CLASSES = ("GLACIER", "DEEP_ARCHIVE")
 """Storage classes whose objects have to be restored before they can be read; GLACIER_IR is read at once."""

@@ -119,6 +119,12 @@ _ALL = (
         "Copy the file into one of the tables, or declare `shares` if it is meant.",
     ),
     Kind(
+        "stale_visible", "leftover", "error",
+        "readers of the folder read it as data, and no manifest lists it any more, or ever did",
+        "Compare with the manifests' last word, then move it out of the folder (or below a name that begins with "
+        "`_`); find the job that retired or wrote it and did not clean up.",
+    ),
+    Kind(
         "uncommitted", "leftover", "warning",
         "no readable state ever listed it, though its commit would be visible",
         "Look for `lost_commit` and failed jobs of that time; VACUUM (FULL, not LITE) takes it if nobody "

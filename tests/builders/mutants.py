@@ -54,8 +54,10 @@ IMPLIED: tuple[tuple[str, str], ...] = (
     ("live", "ever_listed"), ("history", "ever_listed"), ("listed_twice", "ever_listed"),
     ("unclaimed", "!live"), ("unclaimed", "!history"), ("unclaimed", "!ever_listed"),  # nobody claims it
     ("conflict", "live"),  # conflicts are between live claims
-    ("needed", "referenced"), ("live", "needed"), ("live", "referenced"), ("history", "referenced"),
-    ("removed", "removed_or_history"),
+    ("live", "needed"), ("history", "promised"),
+    ("removed", "removed_or_history"), ("promised", "removed_or_history"),
+    ("read_as_data", "data_or_deletes"),
+    *((name, "!read_as_data") for name in ("temporary_name", "marker_name", "live_log_name")),
     ("expired", "!no_entry"),  # only an entry expires
     ("entry_differs", "!no_entry"),  # only an entry differs
     *((fact, "present") for fact in (  # only a present object has a size, a content and a class

@@ -46,14 +46,14 @@ def _holed(s: Scenario, key: str) -> bool:
 def _references(s: Scenario, here: Sequence[Row], owner: str | None) -> Row:
     """What all tables together say of the key."""
     stated = [row for row in here if not _beside_state(s, row)]
-    removals = [row.get("removed_at") for row in stated if row["state"] == "gone"]
+    removals = [row.get("removed_at") for row in stated if row["state"] in ("gone", "history")]
     own = sorted(row["table_name"] for row in stated if row["state"] == "live" and row["own_root"])
     speaker = owner if owner in own else next(iter(own), None)
     strangers = [name for name in own if name != speaker and not _share(s, name, speaker)]
     return {
         "r_live": any(row["state"] == "live" for row in stated),
         "r_history": any(row["state"] == "history" for row in stated),
-        "r_gone": bool(removals),
+        "r_gone": any(row["state"] == "gone" for row in stated),
         "r_removed_at": max((at for at in removals if at), default=None),
         "r_speaker": speaker if strangers else None,
     }
@@ -137,7 +137,7 @@ def _of_store(s: Scenario, bucket: str, key: str) -> Row:
 
 def _of_owner(fact: TableFacts | None) -> Row:
     if fact is None:
-        return {"o_manifest": False, "o_complete": False, "o_logged": False}
+        return dict.fromkeys(("o_manifest", "o_complete", "o_logged", "o_by_folder"), False)
     settings = fact.table.settings
     return {
         "o_grace": settings.grace,
@@ -149,6 +149,7 @@ def _of_owner(fact: TableFacts | None) -> Row:
         "o_manifest": bool(fact.table.manifests),
         "o_complete": fact.table.complete and not fact.refused,
         "o_logged": fact.stateful,
+        "o_by_folder": fact.table.read_by_folder,
         "o_horizon": fact.horizon,
     }
 

@@ -1,6 +1,17 @@
 """Hand-written scenarios: observations in, verdicts out. Both rule evaluators are held against them."""
 
-from tests.scenarios import changed, content, duplicates, gaps, leftovers, metastore, time_rule, tree, untold
+from tests.scenarios import (
+    changed,
+    content,
+    duplicates,
+    gaps,
+    leftovers,
+    metastore,
+    read_by_folder,
+    time_rule,
+    tree,
+    untold,
+)
 
 SCENARIOS = (
     *changed.SCENARIOS,
@@ -9,6 +20,7 @@ SCENARIOS = (
     *gaps.SCENARIOS,
     *leftovers.SCENARIOS,
     *metastore.SCENARIOS,
+    *read_by_folder.SCENARIOS,
     *time_rule.SCENARIOS,
     *tree.SCENARIOS,
     *untold.SCENARIOS,

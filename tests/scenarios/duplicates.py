@@ -58,7 +58,7 @@ SCENARIOS = (
          claims=[claim(A, size=5000)],
          objects=[stored(A, size=5000), stored("orders/_b", size=5000, modified_at=ago(10))]),
     case("a copy that no list knows, in a plain table's folder of no known partition",
-         {"orders/x/a": WELL, "orders/x/b": "duplicate duplicate_content, leftover uncommitted"},
+         {"orders/x/a": WELL, "orders/x/b": "duplicate duplicate_content, leftover stale_visible"},
          claims=[claim("orders/x/a", size=5000, partition_path="x", manifest_kind="file_list")],
          objects=[stored("orders/x/a", size=5000), stored("orders/x/b", size=5000, modified_at=ago(72.05))],
          tables=[table(manifests=[LISTS])]),

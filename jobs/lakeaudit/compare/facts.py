@@ -43,6 +43,8 @@ TIME_RULE: dict[str, Expr] = {
     ),
     # ... and no state between the cut and the reading of the tables lists it
     "unlisted_since_cut": ~col("r_removed_at").known() | (col("r_removed_at") <= edge),
+    # retired: the job that retired it may still be about to delete it
+    "retired_in_window": ~col("r_removed_at").known() | (col("r_removed_at") + col("o_grace") <= edge),
     "past_retention": col("r_removed_at") + col("o_retention") <= edge,
     "within_horizon": col("s_modified_at") > col("o_horizon"),
     # an entry against storage: neither side touched within the grace before either cut; no time: long ago
@@ -78,7 +80,7 @@ FACTS: dict[str, Expr] = {
     "event_live": col("e_state").is_("live"),
     "ever_listed": col("c_state").known(),
     "log_holed": col("t_holed"),
-    "referenced": col("r_live") | col("r_history"),
+    "promised": col("r_history"),
     "needed": col("r_live"),
     "references_incomplete": col("h_references"),
     "removed": col("r_gone"),
@@ -89,6 +91,12 @@ FACTS: dict[str, Expr] = {
     "live_log_name": col("o_logged") & col("relative").matches(r"^_delta_log/"),
     "manifest": col("o_manifest"),
     "complete": col("o_complete"),
+    # as for equal contents: what readers of a folder find; an empty file has no rows
+    "read_as_data": col("o_by_folder")
+    & col("o_manifest")
+    & col("category").is_("data")
+    & (col("s_size") > lit(0))
+    & ~col("relative").matches(keys.UNSEEN),
     "data_or_deletes": col("category").among("data", "deletes"),
     "not_addressable": col("key").matches(keys.NOT_HADOOP),
     "metastore_hole": col("h_metastore"),

@@ -100,6 +100,7 @@ def leftover_row(con: Connection, rows: Rows) -> Relation:
     """The few columns of a leftover verdict row that its finding is made of."""
     renamed = {
         "size": "s_size",
+        "records": "c_records",
         "etag": "s_etag",
         "version_id": "s_version_id",
         "modified_at": "s_modified_at",
@@ -130,6 +131,7 @@ def leftover_findings(con: Connection, files: Rows, stamp: Stamp) -> Relation:
     by = "table_name, axis, kind, severity, subject_type, subject, partition_path, bucket"
     groups = f"""
         SELECT {by}, min(place) AS place, count(*) AS files, CAST(sum(size) AS BIGINT) AS bytes_at_stake,
+            CASE WHEN kind = 'stale_visible' THEN CAST(sum(records) AS BIGINT) END AS rows_at_stake,
             min(modified_at) AS storage_time, max(category) AS category, max(rule) AS rule
         FROM input GROUP BY {by}
     """

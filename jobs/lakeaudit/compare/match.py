@@ -129,7 +129,8 @@ def _with_references(con: Connection, claims: Relation) -> Relation:
     sql = """
         WITH many AS (
             SELECT bucket, key, bool_or(c_state = 'live') AS r_live, bool_or(c_state = 'history') AS r_history,
-                bool_or(c_state = 'gone') AS r_gone, max(c_removed_at) FILTER (c_state = 'gone') AS r_removed_at,
+                bool_or(c_state = 'gone') AS r_gone,
+                max(c_removed_at) FILTER (c_state IN ('gone', 'history')) AS r_removed_at,
                 list_sort(list(table_name) FILTER (c_own_root AND c_state = 'live')) AS own_tables,
                 min(table_name) AS first_table
             FROM claims GROUP BY bucket, key HAVING count(*) > 1
@@ -138,7 +139,7 @@ def _with_references(con: Connection, claims: Relation) -> Relation:
             coalesce(coalesce(many.r_live, c_state = 'live'), false) AS r_live,
             coalesce(coalesce(many.r_history, c_state = 'history'), false) AS r_history,
             coalesce(coalesce(many.r_gone, c_state = 'gone'), false) AS r_gone,
-            coalesce(many.r_removed_at, CASE WHEN c_state = 'gone' THEN c_removed_at END) AS r_removed_at,
+            coalesce(many.r_removed_at, CASE WHEN c_state IN ('gone', 'history') THEN c_removed_at END) AS r_removed_at,
             own_tables,
             coalesce(first_table = table_name, true) AS first
         FROM claims LEFT JOIN many USING (bucket, key)
@@ -171,7 +172,7 @@ def _entered(con: Connection, rows: Kinds, sources: SourceFacts) -> Relation:
 
 
 _TABLE_COLUMNS = ("grace", "leftover_age", "max_upload", "retention", "horizon")
-_FLAGS = ("manifest", "complete", "logged")
+_FLAGS = ("manifest", "complete", "logged", "by_folder")
 
 
 def _with_constants(con: Connection, joined: Rows, sources: SourceFacts) -> Relation:

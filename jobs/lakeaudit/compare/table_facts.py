@@ -92,6 +92,7 @@ def _row(fact: TableFacts, shares: list[str]) -> tuple[object, ...]:
         bool(table.manifests),
         table.complete and not fact.refused,
         bool(table.state_manifests),
+        table.read_by_folder,
         plain_time(fact.read_at),
         plain_time(fact.horizon),
         fact.holed,

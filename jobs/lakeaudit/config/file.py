@@ -31,6 +31,8 @@ from lakeaudit.config.field_types import (
 from lakeaudit.config.sources import Block, DynamoOptions, Inventory, Manifest, Metastore, S3Options, kind_of
 
 ConfirmMode = Literal["head", "none"]
+Readers = Literal["state", "folder"]
+"""What readers of a table go by: its state manifest, or whatever lies visible in its folders."""
 Severities = dict[FindingKind, WrittenSeverity]
 
 
@@ -50,6 +52,7 @@ class Overrides(Block):
     max_upload: Duration | None = None
     retention: Duration | None = None
     min_duplicate_size: Size | None = None
+    readers: Readers | None = None
     confirm: ConfirmOverrides = ConfirmOverrides()
 
 

@@ -15,6 +15,7 @@ from lakeaudit.config.file import (
     Ignore,
     LakeFile,
     Overrides,
+    Readers,
     ResultsBlock,
     TableEntry,
 )
@@ -51,6 +52,8 @@ class Settings(Block):
     retention: timedelta = timedelta(days=7)
     """Only where the table's format states none."""
     min_duplicate_size: int = 4096
+    readers: Readers | None = None
+    """None: by state where the table has a state manifest, else by folder."""
     confirm: Confirm = Confirm()
 
 
@@ -88,6 +91,13 @@ class Table(Block):
         """
         deciding = self.state_manifests or self.event_manifests
         return bool(deciding) and all(entry.complete for entry in deciding)
+
+    @property
+    def read_by_folder(self) -> bool:
+        """Whether readers read whatever lies visible in its folders, rather than what a state manifest lists."""
+        return (
+            not self.state_manifests if self.settings.readers is None else self.settings.readers == "folder"
+        )
 
     def severity_of(self, kind: str, default: Severity) -> SeverityOrOff:
         """The severity the file gives a kind here, else the rule's own."""

@@ -12,7 +12,7 @@ def stray_data_file(site: Site) -> Fault:
     folder = folder_of(site.pick(site.live_files(*ORDERLY)))
     key = site.new_key(folder)
     site.put(key, b"PAR1" + site.rng.randbytes(2000) + b"PAR1")
-    return _fault(site, "stray_data_file", f"wrote {key}, never committed", "uncommitted", key)
+    return _fault(site, "stray_data_file", f"wrote {key}, never committed", _unlisted(site, key), key)
 
 
 def copy_in_partition(site: Site) -> Fault:
@@ -22,7 +22,7 @@ def copy_in_partition(site: Site) -> Fault:
     site.put(key, site.body(source))
     owner = site.owner(key)
     expected = (
-        Expected("leftover", "uncommitted", owner.name, key),
+        Expected("leftover", _unlisted(site, key), owner.name, key),
         Expected("duplicate", "duplicate_content", owner.name, key),
     )
     return Fault("copy_in_partition", f"copied {source} to {key}", expected)
@@ -37,7 +37,7 @@ def copy_to_other_partition(site: Site) -> Fault:
     }
     key = site.new_key(site.rng.choice(sorted(others)))
     site.put(key, site.body(source))
-    return _fault(site, "copy_to_other_partition", f"copied {source} to {key}", "uncommitted", key)
+    return _fault(site, "copy_to_other_partition", f"copied {source} to {key}", _unlisted(site, key), key)
 
 
 def stray_deletion_vector(site: Site) -> Fault:
@@ -111,6 +111,11 @@ def begin_upload(site: Site) -> Fault:
 
 def _fault(site: Site, act: str, what: str, kind: str, key: str) -> Fault:
     return Fault(act, what, (Expected("leftover", kind, site.owner(key).name, key),))
+
+
+def _unlisted(site: Site, key: str) -> str:
+    """What a data file is that nothing lists: readers of a log pass it over, readers of a folder read it."""
+    return "stale_visible" if site.owner(key).kind == "file_list" else "uncommitted"
 
 
 def _temporary(site: Site, act: str, name: str) -> Fault:

@@ -1,0 +1,96 @@
+"""Whole audits of tables that are read by folder: what lies there and no manifest lists."""
+
+import os
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakeaudit.config import Lake, load_lake
+from lakeaudit.emit import WrittenFile, emit
+from tests.builders.audits import audited, results_of
+
+NOW = datetime.now(UTC)
+WEEK = NOW - timedelta(days=7)
+
+
+def put(path: Path, body: bytes, at: datetime = WEEK) -> Path:
+    """A file that was written then."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(body)
+    os.utime(path, (at.timestamp(), at.timestamp()))
+    return path
+
+
+def listed(lists: Path, *files: Path, hours: float, **how: Any) -> None:
+    """A list that a job wrote so many hours ago; each file has ten rows."""
+    rows = [WrittenFile(str(file), file.stat().st_size, records=10) for file in files]
+    at = NOW - timedelta(hours=hours)
+    emit(str(lists), rows, job_id=f"job-{hours}", committed_at=at, **how)
+
+
+def lake_of(folder: Path, tables: str, extra: str = "") -> Lake:
+    path = folder / "lake.yaml"
+    path.write_text(
+        f"version: 1\nlake: plain\nresults: {folder / 'results'}\n"
+        f"inventories: [{{kind: listing, location: {folder / 'data'}}}]\ntables:\n{tables}\n{extra}"
+    )
+    return load_lake(path, {})
+
+
+def found(lake: Lake, run_id: str) -> list[dict[str, Any]]:
+    return [row for batch in results_of(lake).findings(run_id) for row in batch.to_pylist()]
+
+
+@pytest.fixture
+def events(tmp_path: Path) -> tuple[Lake, Path]:
+    """A plain table whose second job took the place of the first in one partition and left a file of it behind."""
+    data, lists = tmp_path / "data" / "events", tmp_path / "lists"
+    first = [
+        put(data / f"day={day}" / f"part-{n}.csv", b"%d,%d" % (day, n)) for day in (1, 2) for n in (1, 2)
+    ]
+    listed(lists, *first, hours=160)
+    second = put(data / "day=1" / "part-9.csv", b"9")
+    listed(lists, second, hours=100, action="replace", scope=str(data / "day=1"))
+    first[0].unlink()
+    complete = f"{{kind: file_list, location: {lists}, complete: true}}"
+    return lake_of(tmp_path, f"- {{name: events, location: {data}, manifests: [{complete}]}}"), data
+
+
+def test_a_retired_file_and_one_never_listed_are_read_as_data(events: tuple[Lake, Path]) -> None:
+    lake, data = events
+    stray = put(data / "day=2" / "part-8.csv", b"888")
+    audited(lake, run_id="r")
+    rows = {row["subject"]: row for row in found(lake, "r")}
+    assert rows.keys() == {"day=1#stale_visible", "day=2#stale_visible"}
+    told = [
+        (r["kind"], r["severity"], r["files"], r["rows_at_stake"], r["bytes_at_stake"]) for r in rows.values()
+    ]
+    assert sorted(told, key=str) == [
+        ("stale_visible", "error", 1, 10, 3),
+        ("stale_visible", "error", 1, None, 3),
+    ]
+    files = [row["key"] for batch in results_of(lake).leftover_files("r") for row in batch.to_pylist()]
+    assert sorted(files) == [str(data / "day=1" / "part-2.csv")[1:], str(stray)[1:]]
+
+
+def test_what_is_taken_out_of_the_folder_is_resolved(events: tuple[Lake, Path]) -> None:
+    lake, data = events
+    audited(lake, run_id="r1")
+    (data / "day=1" / "part-2.csv").unlink()
+    audited(lake, run_id="r2")
+    ledger = [row for batch in results_of(lake).discrepancies() for row in batch.to_pylist()]
+    assert [(row["kind"], row["state"], row["resolution"]) for row in ledger] == [
+        ("stale_visible", "resolved", "restored")
+    ]
+
+
+def test_where_readers_go_by_a_catalog_the_same_is_storage(events: tuple[Lake, Path], tmp_path: Path) -> None:
+    lake, _ = events
+    text = (tmp_path / "lake.yaml").read_text() + "defaults: {readers: state}\n"
+    (tmp_path / "lake.yaml").write_text(text)
+    by_state = load_lake(tmp_path / "lake.yaml", {})
+    audited(by_state, run_id="r")
+    assert [row["kind"] for row in found(by_state, "r")] == []
+    assert lake.tables[0].read_by_folder

@@ -1,0 +1,106 @@
+"""Files that readers of a folder read as data although no manifest lists them: `stale_visible`."""
+
+from datetime import timedelta
+from typing import Any
+
+from tests.builders.evidence import ago, claim, stored
+from tests.builders.scenario import LISTS, PARTIAL_LISTS, Storage, after, case, deleted, table
+
+A, D = "orders/a", "orders/d=1/part-0.parquet"
+OLD, OLDER = ago(200), ago(300)
+LISTED = [table(manifests=[LISTS])]
+PARTLY = [table(manifests=[PARTIAL_LISTS])]
+BY_FOLDER = [table(readers="folder")]
+STALE = "duplicate ok, leftover stale_visible"
+
+
+def retired(key: str, hours: float = 200, **given: Any) -> dict[str, Any]:
+    """A claim of a writer's list that a later list retired."""
+    return claim(key, state="gone", removed_at=ago(hours), manifest_kind="file_list", **given)
+
+
+def removed(key: str, hours: float = 200, state: str = "history", **given: Any) -> dict[str, Any]:
+    """A file that a commit of the log removed."""
+    return claim(key, state=state, removed_at=ago(hours), **given)
+
+
+SCENARIOS = (
+    # healthy: what a careful lake looks like
+    case("lists and folder agree", "content ok, duplicate ok, leftover ok",
+         claims=[claim(A, manifest_kind="file_list")], objects=[stored(A)], tables=LISTED),
+    case("retired and deleted", {A: ""}, claims=[retired(A)], objects=[deleted(A)], tables=LISTED),
+    case("retired, written again and listed again", "content ok, duplicate ok, leftover ok",
+         claims=[claim(A, manifest_kind="file_list", claimed_at=ago(100))],
+         objects=[stored(A, modified_at=ago(100.1))], tables=LISTED),
+    case("retired half an hour ago: the job is about to delete it", "leftover young",
+         claims=[retired(A, 0.5)], objects=[stored(A, modified_at=OLDER)], tables=LISTED),
+    case("retired shortly before a picture of which nobody knows the hour", "leftover young", claims=[retired(A, 2)],
+         objects=[stored(A, modified_at=OLDER)], tables=LISTED, storage=[Storage(margin=timedelta(hours=1.5))]),
+    case("retired after the picture of storage was taken", "leftover young",
+         claims=[claim(A, state="gone", removed_at=after(1), manifest_kind="file_list")],
+         objects=[stored(A, modified_at=OLDER)], tables=LISTED),
+    case("written lately and not listed yet", "duplicate ok, leftover young",
+         objects=[stored(A, modified_at=ago(10))], tables=LISTED),
+    case("nobody says that the lists are whole", "duplicate ok, leftover ok",
+         objects=[stored(A, modified_at=OLD)], tables=PARTLY),
+    case("a table without manifests has nothing to compare with", "duplicate ok, leftover ok",
+         objects=[stored(A, modified_at=OLD)], tables=[table(manifests=[])]),
+    case("a job's success file", "duplicate ok, leftover unreferenced",
+         objects=[stored("orders/_SUCCESS", size=0, modified_at=ago(24 * 60))], tables=LISTED),
+    case("a hidden checksum beside a data file", "duplicate ok, leftover unreferenced",
+         objects=[stored("orders/.a.crc", modified_at=ago(24 * 60))], tables=LISTED),
+    case("an empty file has no rows that anybody could read", "duplicate ok, leftover uncommitted",
+         objects=[stored(A, size=0, modified_at=OLD)], tables=LISTED),
+    case("a retired folder marker", "leftover ok", claims=[retired("orders/d=1/")],
+         objects=[stored("orders/d=1/", modified_at=OLDER)], tables=LISTED),
+    case("a retired deletion vector is no data", "leftover unvacuumed",
+         claims=[removed("orders/deletion_vector_0a.bin", state="gone", category="deletes")],
+         objects=[stored("orders/deletion_vector_0a.bin", modified_at=OLDER)], tables=BY_FOLDER),
+    case("the log of a table that is read by folder", "duplicate ok, leftover ok",
+         objects=[stored("orders/_delta_log/00000000000000000001.json", modified_at=OLD)], tables=BY_FOLDER),
+    case("the stream's checkpoint below a table that is read by folder", "duplicate ok, leftover ok",
+         objects=[stored("orders/checkpoint/offsets/1", modified_at=OLD)], tables=BY_FOLDER),
+    case("a temporary file of a table that is read by folder", "duplicate ok, leftover temporary",
+         objects=[stored("orders/_temporary/0/part-0", modified_at=OLD)], tables=LISTED),
+    case("temporary work that a promised state lists", "content ok, leftover ok",
+         claims=[removed("orders/_temporary/part-0")],
+         objects=[stored("orders/_temporary/part-0", modified_at=OLDER)], tables=BY_FOLDER),
+    case("retired here, live in another table", {A: "leftover ok", f"copy: {A}": "content ok, duplicate ok"},
+         claims=[retired(A), claim(A, "copy", own_root=False)], objects=[stored(A, modified_at=OLDER)],
+         tables=[*LISTED, table("copy")]),
+    case("removed from a log, and readers go by the log", "content ok, leftover ok",
+         claims=[removed(A)], objects=[stored(A, modified_at=OLDER)]),
+    case("a list with a hole may have listed it", "duplicate ok, leftover undecided",
+         objects=[stored(A, modified_at=OLD)], tables=[table(manifests=[LISTS], holed=True)]),
+    # faults
+    case("a later list retired it and nobody deleted it", "leftover stale_visible",
+         claims=[retired(A)], objects=[stored(A, modified_at=OLDER)], tables=LISTED),
+    case("retired long ago: still read, whatever the retention", "leftover stale_visible",
+         claims=[retired(A, 24 * 30)], objects=[stored(A, modified_at=ago(24 * 40))], tables=LISTED),
+    case("retired just longer ago than the grace", "leftover stale_visible",
+         claims=[retired(A, 1)], objects=[stored(A, modified_at=OLDER)], tables=LISTED),
+    case("retired at a time that nobody recorded", "leftover stale_visible",
+         claims=[claim(A, state="gone", manifest_kind="file_list")], objects=[stored(A, modified_at=OLDER)],
+         tables=LISTED),
+    case("a retirement can be read even where the lists are not whole", "leftover stale_visible",
+         claims=[retired(A)], objects=[stored(A, modified_at=OLDER)], tables=PARTLY),
+    case("never listed by lists that are whole", STALE, objects=[stored(D, modified_at=OLD)], tables=LISTED),
+    case("never listed, and older than the oldest list", STALE,
+         objects=[stored(A, modified_at=ago(24 * 60))], tables=LISTED),
+    case("a file of a byte", STALE, objects=[stored(A, size=1, modified_at=OLD)], tables=LISTED),
+    case("a partition whose name begins with an underscore", STALE,
+         objects=[stored("orders/_day=1/part-0", modified_at=OLD)], tables=LISTED),
+    case("removed from a log and not vacuumed, read by folder", "content ok, leftover stale_visible",
+         claims=[removed(A)], objects=[stored(A, modified_at=OLDER)], tables=BY_FOLDER),
+    case("removed from a log after the picture, read by folder", "content ok, leftover young",
+         claims=[claim(A, state="history", removed_at=after(1))], objects=[stored(A, modified_at=OLDER)],
+         tables=BY_FOLDER),
+    case("the promise is over and no vacuum came, read by folder", "leftover stale_visible",
+         claims=[removed(A, state="gone")], objects=[stored(A, modified_at=OLDER)], tables=BY_FOLDER),
+    case("a failed task's file beside a log, read by folder", STALE,
+         objects=[stored(D, modified_at=OLD)], tables=BY_FOLDER),
+    case("promised by another table's history only, in a folder that readers list",
+         {A: "leftover stale_visible", f"copy: {A}": "content ok"},
+         claims=[removed(A, table="copy", own_root=False)], objects=[stored(A, modified_at=OLDER)],
+         tables=[*BY_FOLDER, table("copy")]),
+)  # fmt: skip
