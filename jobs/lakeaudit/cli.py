@@ -23,15 +23,28 @@ from typer.exceptions import TyperException
 from lakeaudit import __version__
 from lakeaudit.config import Lake, lake_schema, load_lake
 from lakeaudit.errors import INTERRUPTED, AuditError, BadInput, CannotAudit
-from lakeaudit.kinds import KINDS
+from lakeaudit.kinds import KINDS, SEVERITIES
 
 if TYPE_CHECKING:
     from lakeaudit.commands.status import StatusFile
-    from lakeaudit.results.read import Results
+    from lakeaudit.results.read import Results, Wanted
 
 LakeFile = Annotated[str, typer.Argument(metavar="LAKE", help="The lake file.", show_default=False)]
 Tables = Annotated[
     list[str] | None, typer.Option("--table", metavar="NAME", help="Only this table; repeatable.")
+]
+Kinds = Annotated[list[str] | None, typer.Option("--kind", metavar="K", help="Only this kind; repeatable.")]
+Severities = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--severity", metavar="S", help=f"Only this severity ({', '.join(SEVERITIES)}); repeatable."
+    ),
+]
+Partitions = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--partition", metavar="COL=VALUE/COL=VALUE", help="Only this partition and those below; repeatable."
+    ),
 ]
 RunId = Annotated[str | None, typer.Option("--run-id", metavar="ID", help="The run's id.")]
 Ids = Annotated[
@@ -170,8 +183,10 @@ def audit(
 def findings(
     lake: LakeFile,
     run_id: RunId = None,
-    kind: Annotated[list[str] | None, typer.Option(metavar="K", help="Only this kind; repeatable.")] = None,
+    kind: Kinds = None,
     table: Tables = None,
+    severity: Severities = None,
+    partition: Partitions = None,
     files: Annotated[
         bool, typer.Option("--files", help="A row per file instead of a group; last run only.")
     ] = False,
@@ -183,16 +198,15 @@ def findings(
     """
     from lakeaudit.commands import findings as command
 
-    if unknown := set(kind or ()) - KINDS.keys():
-        raise BadInput("--kind", f"no kind {', '.join(sorted(unknown))}", f"one of {', '.join(KINDS)}")
+    wanted = _wanted(kind, table, severity, partition)
     loaded = _load(lake)
     verdict = command.write(
         loaded,
+        lake,
         _results(loaded),
         sys.stdout,
         run_id=_run_id(run_id),
-        kinds=kind or (),
-        tables=table or (),
+        wanted=wanted,
         files=files,
         format=format,
     )
@@ -203,12 +217,18 @@ def findings(
 def discrepancies(
     lake: LakeFile,
     state: Annotated[Literal["pending", "open", "resolved", "all"], typer.Option()] = "open",
+    kind: Kinds = None,
+    table: Tables = None,
+    severity: Severities = None,
+    partition: Partitions = None,
     format: Annotated[Literal["table", "csv", "jsonl"], typer.Option()] = "table",  # noqa: A002
 ) -> int:
     """Print the ledger: what is open over all runs, since when, and who accepts it."""
     from lakeaudit.commands import discrepancies as command
 
-    verdict = command.write(_results(_load(lake)), sys.stdout, state=state, format=format)
+    wanted = _wanted(kind, table, severity, partition)
+    loaded = _load(lake)
+    verdict = command.write(loaded, _results(loaded), sys.stdout, state=state, wanted=wanted, format=format)
     return _told(verdict)
 
 
@@ -299,7 +319,8 @@ def report(
     with kept(status_file, "report") as status:
         loaded = _loaded(lake, status)
         results = _results(loaded)
-        page = gather(results, results.published(None), lake, _now(), MAX_FINDINGS)
+        names = [table.name for table in loaded.tables]
+        page = gather(results, results.published(None), lake, _now(), MAX_FINDINGS, names)
         place = loaded.results.join("report.html")
         name = (place.spark_path if place.is_local else place.uri) if in_results else output
         write_whole(name, render(page).encode(), status.clients, f"the report {name}")
@@ -412,6 +433,24 @@ def _run_id(text: str | None) -> str | None:
     if text is not None and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}", text):
         raise BadInput("--run-id", "is no run id", "write up to 128 letters, digits, `.`, `_` and `-`")
     return text
+
+
+def _wanted(
+    kinds: Sequence[str] | None,
+    tables: Sequence[str] | None,
+    severities: Sequence[str] | None,
+    partitions: Sequence[str] | None,
+) -> "Wanted":
+    from lakeaudit.results.read import Wanted
+
+    for option, noun, given, known in (
+        ("--kind", "kind", kinds, KINDS),
+        ("--severity", "severity", severities, SEVERITIES),
+    ):
+        if unknown := set(given or ()) - set(known):
+            raise BadInput(option, f"no {noun} {', '.join(sorted(unknown))}", f"one of {', '.join(known)}")
+    below = [each.strip("/") for each in partitions or ()]
+    return Wanted(kinds or (), tables or (), severities or (), below)
 
 
 def _now() -> datetime:

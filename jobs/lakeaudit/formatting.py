@@ -1,6 +1,7 @@
 """How values are put into words: numbers, sizes, times, shares and text that cannot be trusted."""
 
 import math
+import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from itertools import groupby
@@ -66,6 +67,11 @@ def size(value: int | None) -> str:
     return f"{scaled:,.{0 if scaled >= 100 else 1}f} {'KMGTPE'[power - 1]}iB"
 
 
+def number(value: int | None, noun: str) -> str:
+    """1 file, 2 files."""
+    return f"{count(value)} {noun}{'' if value == 1 else 's'}"
+
+
 def exact_size(value: int | None) -> str:
     """Every byte, and the round figure where that differs."""
     if value is None or value < 1024:
@@ -89,10 +95,13 @@ def second(value: datetime | None) -> str:
 
 
 def age(then: datetime | None, now: datetime) -> str:
-    """How long before `now`: the two largest units of d, h, min and s; a dash where `then` is unknown."""
+    """How long before `now`: the two largest units of d, h, min and s; a dash where `then` is unknown.
+
+    A time that is later, by another clock or within the same second, is no time ago.
+    """
     if then is None:
         return UNKNOWN
-    return duration(_utc(now) - _utc(then))
+    return duration(max(_utc(now) - _utc(then), timedelta(0)))
 
 
 def duration(span: timedelta) -> str:
@@ -122,8 +131,16 @@ def share(value: float) -> str:
     return f"{floored:.0f} %" if floored in {0.0, 100.0} else f"{floored:.1f} %"
 
 
+_BARE = re.compile(r"[A-Za-z0-9_./:@%+,][A-Za-z0-9_./:@%+=,-]*")
+
+
 def shell_word(text: str) -> str:
-    r"""The text as one quoted word of bash, zsh or ksh; what cannot be seen goes in as the octal bytes of `$'...'`."""
+    r"""The text as one word of bash, zsh or ksh, quoted where that is needed.
+
+    What cannot be seen goes in as the octal bytes of `$'...'`.
+    """
+    if _BARE.fullmatch(text):
+        return text
     if _plain(text):
         return "'" + text.replace("'", "'\\''") + "'"
     return "$'" + "".join(map(_ansi_c, text)) + "'"
@@ -142,16 +159,6 @@ def uri(finding: Mapping[str, Any]) -> str | None:
     return None if finding["key"] is None else uri_of(finding["bucket"] or "", finding["key"])
 
 
-def command(lake: str, run_id: str, finding: Mapping[str, Any]) -> str:
-    """What to type to learn more: `explain` for a file, else `findings` with the finding's kind and table."""
-    place = uri(finding)
-    if finding["subject_type"] == "file" and place and "\0" not in place:
-        return f"lakeaudit explain {shell_word(lake)} {shell_word(place)}"
-    table = f" --table {shell_word(finding['table_name'])}" if finding["table_name"] else ""
-    files = " --files" if finding["axis"] == "leftover" else ""
-    return f"lakeaudit findings {shell_word(lake)} --run-id {shell_word(run_id)} --kind {finding['kind']}{table}{files}"
-
-
 _TRANSITIONS = {
     "opened": "new",
     "reopened": "back again",
@@ -167,6 +174,18 @@ def happened(transition: str, resolution: str | None = None) -> str:
         return "closed, not restored"
     return _TRANSITIONS.get(transition, transition.replace("_", " "))
 
+
+def ended(resolution: str | None) -> str:
+    """How a discrepancy ended, in words."""
+    return _ENDED.get(resolution or "", (resolution or "how is not known").replace("_", " "))
+
+
+_ENDED = {
+    "reference_removed": "closed, not restored",
+    "metastore_mended": "metadata store mended",
+    "accepted": "ignored by the lake file",
+    "retired": "not followed any more",
+}
 
 CONFIRMED = {
     "live": "confirmed by a live look",

@@ -11,6 +11,19 @@ LIVE_AXES = ("content", "metastore")
 FILE_AXES = ("content", "metastore", "metastore_tree", "leftover", "duplicate")
 AXES = (*FILE_AXES, "commit", "pointer", "source", "hazard")
 
+_AXIS_WORDS = {
+    "content": "files of the table",
+    "metastore": "metadata store",
+    "metastore_tree": "metadata store's folders",
+    "leftover": "leftovers",
+    "duplicate": "doubles",
+}
+
+
+def axis_words(axis: str) -> str:
+    """An axis, which is one question asked of every file, in words."""
+    return _AXIS_WORDS.get(axis, axis.replace("_", " "))
+
 
 @dataclass(frozen=True)
 class Kind:

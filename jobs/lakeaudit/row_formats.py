@@ -30,7 +30,7 @@ class Kind:
     show: Callable[[Console, Row], None]
 
 
-FINDING_ROWS = Kind(FINDINGS.names, text_output.finding)
+FINDING_COLUMNS = FINDINGS.names
 DISCREPANCY_ROWS = Kind(DISCREPANCIES.names, text_output.discrepancy)
 
 

@@ -5,15 +5,19 @@ markup, and whatever cannot be seen, or would move the cursor, is spelled out (`
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from lakeaudit import formatting
-from lakeaudit.report import coverage_view, summary, verdict
+from lakeaudit import formatting, next_steps
+from lakeaudit.kinds import axis_words
+from lakeaudit.report import closing, coverage_view, summary, verdict
 from lakeaudit.report.page import PageData
+
+if TYPE_CHECKING:
+    from lakeaudit.runtime.aws import Endpoint
 
 Row = Mapping[str, Any]
 
@@ -25,21 +29,18 @@ TABLES = 15
 REASONS = 8
 
 _LEVELS = {"unjudged": "UNDECIDED", "fine": "OK"}
-_CELLS = {"off": ("off", "dim"), "empty": ("no files", "dim"), "nothing": ("nothing", "bold red")}
+_CELLS = {"off": ("\u2013", "dim"), "empty": ("no files", "dim"), "nothing": ("nothing", "bold red")}
+_OFF = "\u2013 not judged: no such evidence is set up, or the table could not be read"
 
 
 def verdict_line(page: PageData) -> str:
     """`CRITICAL: 12 dropped in 2 tables`: the worst there is, else what could not be told, else that all is well."""
-    said = verdict.verdict(
-        page.run,
-        summary.by_kind(page.totals),
-        summary.by_severity(page.totals),
-        coverage_view.judged(page.coverage),
-        page.findings,
-    )
+    tables = coverage_view.judged(page.coverage)
+    said = verdict.verdict(page.run, page.standing, page.totals, tables, page.lake_tables)
     level = _LEVELS.get(said.level, said.level.upper())
     unsure = page.run["status"] if said.level in STYLES and page.run["status"] != "complete" else None
-    return formatting.visible(f"{level}: {said.headline}" + (f" (audit {unsure})" if unsure else ""))
+    scope = f"; {said.scope[:1].lower()}{said.scope[1:]}" if said.scope else ""
+    return formatting.visible(f"{level}: {said.headline}" + (f" (audit {unsure})" if unsure else "") + scope)
 
 
 def audit(console: Console, page: PageData) -> None:
@@ -50,8 +51,10 @@ def audit(console: Console, page: PageData) -> None:
         console.print(_kinds(page))
         title(console, "Worst")
         _worst(console, page)
-    title(console, "Coverage: files decided, by axis")
+    title(console, "Coverage: how many of the files could be judged, by what was asked of them")
     console.print(_coverage(page))
+    if any(row["status"] == "off" for row in page.coverage):
+        line(console, plain(_OFF, "dim"), indent=1)
     for reason in _reasons(page):
         line(console, reason, indent=1)
     title(console, "Evidence")
@@ -59,16 +62,40 @@ def audit(console: Console, page: PageData) -> None:
         _source(console, source)
     for words_of_gate in page.run.get("gates") or ():
         line(console, plain(words_of_gate, STYLES["warning"]), indent=1)
+    _end(console, page)
 
 
-def finding(console: Console, row: Row) -> None:
-    """One finding: what and where on lines of their own, so that a key can be copied whole."""
+def _end(console: Console, page: PageData) -> None:
+    """What became of the ledger, and what to type next."""
+    console.print()
+    if page.history is not None:
+        line(console, plain(closing.closing(page), "bold"))
+    for command in closing.next_commands(page):
+        line(console, plain(command), indent=1)
+
+
+def finding(console: Console, row: Row, place: str | None = None) -> None:
+    """One finding: what and where on lines of their own, so that a key can be copied whole.
+
+    `place` stands for the row's subject where that is a group of this one file.
+    """
     severity = row["severity"] or ""
     head = plain(severity or formatting.UNKNOWN, STYLES.get(severity, "")).append(" ")
     head.append_text(plain(row["kind"], "bold")).append("  ")
     head.append_text(plain(row["table_name"] or summary.NO_TABLE)).append(f"  {at_stake(row)}")
     line(console, head, indent=1)
-    line(console, plain(row["subject"]), indent=3)
+    line(console, plain(place or row["subject"]), indent=3)
+
+
+def next_step(console: Console, row: Row, at: "Endpoint | None", marker: str | None = None) -> None:
+    """How the file comes back, as a command of its own line; else what to do about its kind."""
+    step = next_steps.way_back(row, at, marker)
+    do = next_steps.to_do(row["kind"])
+    if do and (step is None or row["kind"] in next_steps.THINK_FIRST):
+        line(console, plain(f"do: {do}", "dim"), indent=3)
+    if step is not None:
+        line(console, plain(f"to {step.what}:", "dim"), indent=3)
+        line(console, plain(step.command), indent=5)
 
 
 def discrepancy(console: Console, row: Row) -> None:
@@ -76,9 +103,9 @@ def discrepancy(console: Console, row: Row) -> None:
     finding(console, row)
     parts = [row["state"], f"seen since {formatting.second(row['first_seen_at'])}"]
     if row["state"] == "resolved":
-        parts += [f"{row['resolution']} at {formatting.second(row['resolved_at'])}"]
+        parts += [f"{formatting.ended(row['resolution'])} at {formatting.second(row['resolved_at'])}"]
     if row["reopened"]:
-        parts += [f"came back {row['reopened']} times"]
+        parts += [f"came back {formatting.number(row['reopened'], 'time')}"]
     if row["ack_until"]:
         parts += [
             f"accepted by {row['ack_by']} until {formatting.second(row['ack_until'])}: {row['ack_reason']}"
@@ -110,8 +137,8 @@ def grid(*columns: tuple[str, str], header: bool = True) -> Table:
 def at_stake(finding: Row) -> str:
     """Rows and bytes at stake, and the number of files where it is not one."""
     files, rows = finding["files"], finding["rows_at_stake"]
-    parts = [f"{formatting.count(files)} files"] if files not in (None, 1) else []
-    parts += [f"{formatting.count(rows)} rows"] if rows is not None else []
+    parts = [formatting.number(files, "file")] if files not in (None, 1) else []
+    parts += [formatting.number(rows, "row")] if rows is not None else []
     parts += [formatting.size(finding["bytes_at_stake"])] if finding["bytes_at_stake"] is not None else []
     return ", ".join(parts)
 
@@ -166,6 +193,7 @@ def _worst(console: Console, page: PageData) -> None:
         for told in (row["explanation"], formatting.comeback(row)):
             if told:
                 line(console, plain(told, "dim"), indent=3)
+        next_step(console, row, page.reach.get(row["bucket"] or ""))
     rest = page.found - len(page.findings[:WORST])
     if rest:
         more = f"and {formatting.count(rest)} more: lakeaudit findings {formatting.shell_word(page.lake)}"
@@ -175,7 +203,7 @@ def _worst(console: Console, page: PageData) -> None:
 def _coverage(page: PageData) -> Table:
     axes = coverage_view.axes_met(page.coverage)
     tables = coverage_view.judged(page.coverage)
-    grid_of = grid(("table", "fold"), *((axis.replace("_", " "), "fold") for axis in axes))
+    grid_of = grid(("table", "fold"), *((axis_words(axis), "fold") for axis in axes))
     for table in tables[:TABLES]:
         cells = [_cell(table.cells.get(axis)) for axis in axes]
         name_style = "" if table.standing == "whole" else STYLES["warning"]
@@ -206,7 +234,7 @@ def _reasons(page: PageData) -> Iterator[Text]:
                 holding.setdefault((cell.axis, cell.reason), []).append(table.name or summary.NO_TABLE)
     for (axis, reason), names in list(holding.items())[:REASONS]:
         more = f" and {formatting.count(len(names) - 1)} more" if len(names) > 1 else ""
-        yield plain(f"{axis} of {names[0]}{more}: {reason}", STYLES["warning"])
+        yield plain(f"{axis_words(axis)}, {names[0]}{more}: {reason}", STYLES["warning"])
     if len(holding) > REASONS:
         yield plain(f"and {formatting.count(len(holding) - REASONS)} more reasons in the report", "dim")
 

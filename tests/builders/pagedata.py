@@ -390,7 +390,8 @@ def broken() -> PageData:
     history = History([
         lost, change("crm.customers", "dropped", "error", 2, 9, **given_up),
         change(HOSTILE[0], "overwritten", "warning", 1, 3, transition="reopened", rows=50),
-    ], [{**lost, "transition": "open"}])  # fmt: skip
+    ], [{**lost, "transition": "open"},
+        change("crm.customers", "archived", "error", 1, 5, transition="open")])  # fmt: skip
     audited: dict[str, Any] = {"tables_expected": 6, "tables_audited": 5, "history": history}
     return page(faults, coverage, status="partial", sources=sources, gates=gates, **audited)
 

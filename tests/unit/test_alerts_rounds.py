@@ -38,13 +38,16 @@ from tests.builders.results import (
 )
 
 SLACK = {"kind": "apprise", "url_env": "SLACK"}
+SUSPECT = "nothing that rests on it is believed, and nothing was opened or resolved by it"
+PART = "orders/day=1/part-0.parquet"
+COMMAND = f"aws s3api copy-object --bucket lake --key {PART} --copy-source 'lake/{PART}?versionId=v1'"
 MEANS = "1 dropped (critical), new: the table lists the file; storage has no current object"
 OPS = {"kind": "apprise", "url_env": "OPS", "min_severity": "critical"}
 MANAGER = {"kind": "alertmanager", "url_env": "MANAGER"}
 
 LOST = finding(
     "dropped", "orders/day=1/part-0.parquet", partition_path="day=1", rows_at_stake=50, bytes_at_stake=4096,
-    recoverable="yes", recoverable_until=NOON + timedelta(days=5),
+    recoverable="yes", recoverable_until=NOON + timedelta(days=5), recovery="delete_marker", recovery_version_id="v1",
 )  # fmt: skip
 
 
@@ -107,7 +110,10 @@ def test_a_message_says_all_that_is_needed_and_comes_once(
         "  in day=1",
         "  since 2026-11-21 12:00:00Z; cause not known",
         "  1 can come back; the soonest only until 2026-11-26 12:00:00Z",
-        "  more: lakeaudit explain 'lake.yaml' 's3://lake/orders/day=1/part-0.parquet'",
+        "  more: lakeaudit explain lake.yaml s3://lake/orders/day=1/part-0.parquet",
+        f"  it comes back, to copy the last version over the delete marker: {COMMAND}",
+        "",
+        "Open in the lake, and accepted by nobody: 1 critical in 1 table",
     ]
     (notice,) = told.notices()
     assert (notice["status"], notice["attempts"], notice["discrepancies"]) == ("sent", 1, 1)
@@ -119,10 +125,7 @@ def test_a_message_without_keys(tmp_path: Path, place: Location, slack: Catcher)
     (post,) = slack.posts
     assert "part-0" not in post["message"]
     assert "day=1" not in post["message"]
-    assert (
-        "more: lakeaudit findings 'lake.yaml' --run-id 'r1' --kind dropped --table 'orders'"
-        in post["message"]
-    )
+    assert "more: lakeaudit findings lake.yaml --run-id r1 --kind dropped --table orders" in post["message"]
 
 
 @pytest.mark.parametrize(
@@ -200,9 +203,9 @@ def test_trouble_of_audits_is_told_once_and_so_is_its_end(
             place, runs=[run(f"r{number}", status, finished_at=NOON + number * hour, error="half is missing")]
         )
         told(NOON + number * hour + hour / 2)
-    assert [post["message"].partition(":")[0] for post in slack.posts] == [
-        "evidence is suspect",
-        "audits work again",
+    assert [post["message"].splitlines() for post in slack.posts] == [
+        [f"evidence is suspect: {SUSPECT}", "  half is missing", "", "Nothing is open in the lake"],
+        ["audits work again", "", "Nothing is open in the lake"],
     ]
     late = NOON + timedelta(hours=40)
     assert [told(late).sent, told(late + hour).sent] == [1, 0]
@@ -293,7 +296,7 @@ def test_a_topic_gets_it(
     (message,) = sqs.receive_message(QueueUrl=queue)["Messages"]
     sent = json.loads(message["Body"])
     assert sent["Subject"] == "lakeaudit shop: CRITICAL: 1 dropped in orders"
-    assert "lakeaudit explain 'lake.yaml' 's3://lake/orders/day=1/part-0.parquet'" in sent["Message"]
+    assert "lakeaudit explain lake.yaml s3://lake/orders/day=1/part-0.parquet" in sent["Message"]
 
 
 def test_pagerduty_opens_one_incident_a_table_and_resolves_it(

@@ -50,7 +50,7 @@ SAID = [
     (LOST, "in day=1, day=2, day=3 and 4 more"),
     (LOST, "since 2026-11-21 12:00:00Z; cause not known"),
     (LOST, "7 can come back; 5 cannot; the soonest only until 2026-11-21 12:00:00Z"),
-    (LOST, "more: lakeaudit explain 'lake.yaml' 's3://lake/orders/day=1/a'"),
+    (LOST, "more: lakeaudit explain lake.yaml s3://lake/orders/day=1/a"),
     (replace(LOST, transition="reopened"), "12 dropped (critical), back again"),
     (replace(LOST, transition="escalated"), "12 dropped (critical), worse"),
     (replace(LOST, transition="resolved"), "12 dropped resolved"),
@@ -67,7 +67,7 @@ SAID = [
     (replace(LOST, since=None, cause="a lifecycle rule"), "since an unknown time; cause: a lifecycle rule"),
     (
         replace(LOST, example=None),
-        "more: lakeaudit findings 'lake.yaml' --run-id 'r1' --kind dropped --table",
+        "more: lakeaudit findings lake.yaml --run-id r1 --kind dropped --table",
     ),
 ]
 
@@ -85,7 +85,8 @@ def test_a_key_calls_nobody_and_forges_no_line(name: str) -> None:
     hostile = replace(LOST, table=name, partitions=(f"day={name}",), example=f"s3://lake/{name}")
     said = text(notice(hostile, table=name), "lake.yaml", "r1", redact=False)
     assert name not in said
-    assert len(said.splitlines()) == 7
+    assert len(said.splitlines()) == 8
+    assert said.splitlines()[-1].startswith("  do: Bring it back")
 
 
 def test_a_message_is_capped_and_its_title_counts_the_rest() -> None:

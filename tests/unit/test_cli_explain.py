@@ -117,7 +117,7 @@ def test_a_dropped_file_from_every_side(
         "absent",
         "can come back by removing a delete marker",
         "manifest said size 5",
-        "100 % decided",
+        "100 % judged",
     ):
         assert words in text
 
@@ -176,10 +176,10 @@ def test_a_healthy_file(capsys: Captured, lake: str, place: Location, bucket: st
     ("coverage", "verdict"),
     [
         ([covered(status="off")], "UNDECIDED: no finding, but the last audit did not cover orders"),
-        ([covered(status="overtaken")], "UNDECIDED: no finding, but content only partly decided"),
+        ([covered(status="overtaken")], "UNDECIDED: no finding, but content only partly judged"),
         (
             [covered(status="partial", decided_share=None)],
-            "UNDECIDED: no finding, but content only partly decided",
+            "UNDECIDED: no finding, but content only partly judged",
         ),
         ([], "UNDECIDED: no finding, but the last audit did not cover orders"),
     ],

@@ -58,8 +58,8 @@ def shown(capsys: Captured, lake: str, *options: str) -> tuple[list[dict[str, An
     ("options", "keys", "verdict"),
     [
         ((), ["orders/d", "orders/o"], "2 discrepancies open"),
-        (("--state", "pending"), ["orders/p"], "1 discrepancies pending"),
-        (("--state", "resolved"), ["orders/r"], "1 discrepancies resolved"),
+        (("--state", "pending"), ["orders/p"], "1 discrepancy pending"),
+        (("--state", "resolved"), ["orders/r"], "1 discrepancy resolved"),
         (("--state", "all"), ["orders/d", "orders/o", "orders/p", "orders/r"], "4 discrepancies"),
     ],
 )
@@ -80,7 +80,7 @@ def test_the_ledger_for_people_and_for_spreadsheets(capsys: Captured, lake: str)
     for words in (
         "open · seen since 2026-11-21 12:00:00Z · came back 2 times · accepted by ann until",
         "2999-02-01 00:00:00Z: known, ticket 12",
-        "resolved · seen since 2026-11-21 12:00:00Z · reference_removed at 2026-11-21 12:00:00Z",
+        "resolved · seen since 2026-11-21 12:00:00Z · closed, not restored at 2026-11-21 12:00:00Z",
         "id aaaaaa11",
     ):
         assert words in text

@@ -147,7 +147,7 @@ def test_a_table_with_nothing_decided_is_never_green(lake: str, place: Location)
     publish(place, runs=[run(**TIMES)], coverage=[blind])
     for name, address in {"lake": {}, "table": {"table": "orders"}, "runs": {"run": "r1"}}.items():
         told = words(page(lake, name, **address))
-        assert "nothing decided" in told.lower()
+        assert "nothing could be judged" in told.lower()
         assert "green" not in told
 
 
@@ -244,7 +244,7 @@ def test_a_file(lake: str, published: None) -> None:
             "Why: listed since Monday",
             "Cause: lifecycle rule, by ops",
             "Can come back from an older version until",
-            "aws s3api copy-object --bucket 'lake' --key 'orders/day=1/a.parquet'",
+            "aws s3api copy-object --bucket lake --key orders/day=1/a.parquet",
             "versionId=v7",
             "opened (dropped): why",
         ):
@@ -382,12 +382,12 @@ def test_new_results_show_without_a_restart(lake: str, place: Location, publishe
     publish(
         place,
         coverage=[covered(run_id="r2")],
-        findings=[finding("phantom", "p", "r2")],
+        findings=[finding("lost_commit", "p", "r2")],
         runs=[run("r2", **later)],
     )
     assert [each.value for each in driver.run().title] == ["1 dropped in 1 table"]
     session._versions.clear()  # five seconds later
-    assert [each.value for each in driver.run().title] == ["1 phantom in 1 table"]
+    assert [each.value for each in driver.run().title] == ["1 dropped, 1 lost commit in 1 table"]
 
 
 def test_a_fault_of_ours_is_one_sentence(lake: str, published: None, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -67,16 +67,16 @@ CRITICAL, INFO = discrepancy(dropped("a")), discrepancy(finding("unvacuumed", "o
     ("runs", "coverage", "ledger", "level", "reason"),
     [
         ([run()], WHOLE, [], "fine", ""),
-        ([run()], NOTHING, [], "unjudged", "nothing decided"),
-        ([run()], OFF, [], "unjudged", "nothing decided"),
-        ([run()], [], [], "unjudged", "nothing decided: no published run looked at it"),
-        ([run()], PART, [], "unjudged", "partly decided"),
+        ([run()], NOTHING, [], "unjudged", "nothing could be judged"),
+        ([run()], OFF, [], "unjudged", "nothing could be judged"),
+        ([run()], [], [], "unjudged", "nothing could be judged: no published run looked at it"),
+        ([run()], PART, [], "unjudged", "partly judged"),
         ([run(status="suspect")], WHOLE, [], "unjudged", "the evidence of its last audit is suspect"),
         ([run(finished_at=NOON - WEEK)], WHOLE, [], "unjudged", "last looked at 7 d 2 h ago"),
         ([run()], WHOLE, [CRITICAL], "critical", ""),
-        ([run()], PART, [CRITICAL, INFO], "critical", "partly decided"),
+        ([run()], PART, [CRITICAL, INFO], "critical", "partly judged"),
         ([run()], WHOLE, [INFO], "info", ""),
-        ([run()], NOTHING, [INFO], "unjudged", "nothing decided"),
+        ([run()], NOTHING, [INFO], "unjudged", "nothing could be judged"),
         ([run()], WHOLE, [CRITICAL | ACCEPTED], "fine", ""),
         ([run()], WHOLE, [CRITICAL | ACCEPTED | {"ack_until": NOON}], "critical", ""),
         ([run()], WHOLE, [discrepancy(dropped("a"), "pending")], "unjudged", "1 found and not yet confirmed"),
@@ -379,25 +379,6 @@ def test_the_files_behind_a_group(place: Location, results: Results, monkeypatch
     assert found is not None
     assert ([file["key"] for file in found.files], found.files_known) == (["orders/b", "orders/c"], 3)
     assert found.findings == []
-
-
-@pytest.mark.parametrize(
-    ("given", "steps"),
-    [
-        ({"recoverable": "no"}, []),
-        ({"recoverable": None}, []),
-        ({"recoverable": "yes", "recovery": "delete_marker"}, ["list-object-versions", "delete-object"]),
-        ({"recoverable": "yes", "recovery": "older_version", "recovery_version_id": "v1"},
-         ["list-object-versions", "copy-object"]),
-        ({"recoverable": "yes", "recovery": "older_version"}, ["list-object-versions"]),
-        ({"recoverable": "yes", "recovery": "replica"}, ["list-object-versions"]),
-    ],
-)  # fmt: skip
-def test_the_way_back(given: Row, steps: list[str]) -> None:
-    blank = dict.fromkeys(("recoverable", "recovery", "recovery_version_id"))
-    told = of_subject.way_back(dropped("it's $(here)") | blank | given)
-    assert [step.split()[2] for step in told] == steps
-    assert all(r"'orders/it'\''s $(here)'" in step for step in told)
 
 
 def test_what_each_side_claims() -> None:

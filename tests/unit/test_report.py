@@ -231,8 +231,10 @@ def test_a_finding_has_its_claims_side_by_side_and_its_command() -> None:
         "time": ["2026-02-26 01:00:00Z", "—", "2026-03-01 01:00:00Z"],
     }
     key = "s3://lake/warehouse/order_lines/region=eu/dt=2026-02-27/part-00003.parquet"
-    assert node.one("code", cls="cmd").text == f"lakeaudit explain 'conf/shop.yaml' '{key}'"
-    assert node.one("p", cls="after").text == "confirmed by a live look; not known whether it can come back"
+    assert node.one("code", cls="cmd").text == f"lakeaudit explain conf/shop.yaml {key}"
+    after = [each.text for each in node.all("p", cls="after")]
+    assert after[0] == "confirmed by a live look; not known whether it can come back"
+    assert after[1].startswith("Do: Find who wrote it")
 
 
 def test_findings_beyond_the_limit_are_counted_not_hidden() -> None:
@@ -275,7 +277,7 @@ def test_worst_first_is_severity_then_bytes_then_key() -> None:
 
 def test_off_and_partial_say_why() -> None:
     said = tree("broken").one("section", id="coverage").words
-    assert "off the Delta log needs reader feature variantType, which is not understood" in said
+    assert "not judged the Delta log needs reader feature variantType, which is not understood" in said
     assert (
         "95.2 % of 240,000 2 findings 11,406 undecided 1 not confirmed 3 rows of s3guard:shop-s3guard were rejected"
         in said
@@ -298,7 +300,8 @@ def test_what_changed_and_since_when_the_rest_is_open() -> None:
         f"back againoverwrittenwarning{pagedata.HOSTILE[0]}150—2026-02-26 01:00:00Z",
     ]
     assert [row.words for row in body_rows(page, "open")] == [
-        "droppedcriticalsales.orders1021,4485.0 MiB2026-03-01 01:00:00Z"
+        "droppedcriticalsales.orders1021,4485.0 MiB2026-03-01 01:00:00Z",
+        "archivederrorcrm.customers1——2026-02-24 01:00:00Z",
     ]
     said = tree("healthy").one("section", id="changes").words
     assert "Nothing changed in this run. Nothing is open that nobody has accepted." in said

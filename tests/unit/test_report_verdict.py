@@ -71,7 +71,8 @@ def test_the_verdict_says_what_can_come_back_and_until_when() -> None:
     notes = [note.words for note in parse(render(pagedata.broken())).one("ul", cls="notes").all("li")]
     assert (
         notes[0]
-        == "Of these, 9 can come back, 1 cannot, for 1 it is not known; the soonest only until 2026-03-04 03:12:09Z"
+        == "Of these, 9 can come back, 1 cannot, for 1 it is not known, for 1 another remedy is needed; "
+        "the soonest only until 2026-03-04 03:12:09Z"
     )
     assert notes[1] == "Also 3 error, 3 warning, 1 info"
 
@@ -83,8 +84,8 @@ def test_a_table_with_nothing_decided_is_never_marked_fine() -> None:
     page = parse(render(pagedata.undecided()))
     assert not page.all(cls="fine")
     standings = [node.text for node in page.all("span", cls="standing")]
-    assert standings == ["nothing decided"] * 4
-    blind = [node.text for node in page.all("td", **{"data-h": "blind since"})]
+    assert standings == ["nothing could be judged"] * 4
+    blind = [node.text for node in page.all("td", **{"data-h": "evidence up to"})]
     assert blind == ["never judged in this run"] * 4
 
 
@@ -138,11 +139,11 @@ def test_how_a_table_stands(rows: list[Any], content: str, table: str) -> None:
     assert (view.cells["content"].state, view.standing) == (content, table)
 
 
-def test_blind_since_is_the_oldest_cut_that_anything_was_decided_on() -> None:
+def test_evidence_up_to_is_the_oldest_cut_that_anything_was_decided_on() -> None:
     old, older = pagedata.CUT - timedelta(days=1), pagedata.CUT - timedelta(days=2)
     rows = [
         FINE,
         pagedata.covered("t", "leftover", storage_cut_from=old),
         {**BLIND, "axis": "duplicate", "storage_cut_from": older},
     ]
-    assert coverage_view.judged(rows)[0].blind_since == old
+    assert coverage_view.judged(rows)[0].evidence_up_to == old

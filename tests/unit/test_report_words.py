@@ -2,7 +2,6 @@
 
 import subprocess
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -111,18 +110,3 @@ def test_a_shell_reads_back_exactly_the_key() -> None:
     line = "printf '%s\\0' " + " ".join(map(formatting.shell_word, keys))
     read = subprocess.run(["bash", "-c", line], capture_output=True, check=True).stdout
     assert read.decode().split("\0")[:-1] == keys
-
-
-FINDINGS = "lakeaudit findings 'my lake.yaml' --run-id 'r1' --kind "
-
-
-@pytest.mark.parametrize(("finding", "said"), [
-    (pagedata.finding("dropped", "a/b"), "lakeaudit explain 'my lake.yaml' 's3://lake/a/b'"),
-    (pagedata.finding("dropped", "a/b", bucket=""), "lakeaudit explain 'my lake.yaml' '/a/b'"),
-    (pagedata.finding("dropped", "a\0b"), FINDINGS + "dropped --table 'sales.orders'"),
-    (pagedata.finding("temporary", "a/", subject_type="prefix"),
-     FINDINGS + "temporary --table 'sales.orders' --files"),
-    (pagedata.finding("unreadable_evidence", None, table_name=None), FINDINGS + "unreadable_evidence"),
-])  # fmt: skip
-def test_the_command_that_tells_more(finding: dict[str, Any], said: str) -> None:
-    assert formatting.command("my lake.yaml", "r1", finding) == said

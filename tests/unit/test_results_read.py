@@ -11,7 +11,7 @@ import pytest
 from lakeaudit.errors import BadInput, CannotAudit
 from lakeaudit.keys import Location
 from lakeaudit.results.expand_groups import expanded
-from lakeaudit.results.read import Results
+from lakeaudit.results.read import Results, Wanted
 from lakeaudit.runtime.aws import Clients, Endpoint, delta_rs_options
 from tests.builders.results import LAKE, NOON, covered, finding, group, leftover, publish, run
 
@@ -68,8 +68,8 @@ def test_findings_come_worst_first_and_only_of_their_run(place: Location, result
     publish(place, findings=[finding("dropped", "x", run_id="r2"), finding("dropped", "y", lake="other")])
     publish(place, findings=[finding("uncommitted", "w"), finding("dropped", "odd", severity="dreadful")])
     assert keys(results.findings("r1")) == ["c", "e", "w", "i", "odd"]
-    assert keys(results.findings("r1", kinds=["phantom", "hidden"])) == ["e", "i"]
-    assert keys(results.findings("r1", tables=["customers"])) == []
+    assert keys(results.findings("r1", Wanted(kinds=["phantom", "hidden"]))) == ["e", "i"]
+    assert keys(results.findings("r1", Wanted(tables=["customers"]))) == []
 
 
 def test_the_worst_have_most_bytes_at_stake(place: Location, results: Results) -> None:
@@ -129,7 +129,7 @@ FILES = [leftover(GROUP, "day=1/a", size=3), leftover(GROUP, "day=1/b", size=7)]
 
 def test_a_group_is_replaced_by_its_files(place: Location, results: Results) -> None:
     publish(place, findings=[finding("dropped", "d"), GROUP], leftover_files=FILES)
-    first, *rows = expanded(results, "r1", (), ())
+    first, *rows = expanded(results, "r1")
     assert first["key"] == "d"
     wanted = [
         {"kind": "uncommitted", "severity": "warning", "axis": "leftover", "subject_type": "file", "files": 1,
@@ -144,14 +144,14 @@ def test_a_group_is_replaced_by_its_files(place: Location, results: Results) -> 
 
 def test_only_the_chosen_groups_are_spelled_out(place: Location, results: Results) -> None:
     publish(place, findings=[finding("dropped", "d"), GROUP], leftover_files=FILES)
-    assert [row["key"] for row in expanded(results, "r1", ["dropped"], ())] == ["d"]
-    assert [row["key"] for row in expanded(results, "r1", ["uncommitted"], ())] == ["day=1/a", "day=1/b"]
+    assert [row["key"] for row in expanded(results, "r1", Wanted(["dropped"]))] == ["d"]
+    assert [row["key"] for row in expanded(results, "r1", Wanted(["uncommitted"]))] == ["day=1/a", "day=1/b"]
 
 
 def test_files_that_a_later_run_replaced_are_never_passed_off(place: Location, results: Results) -> None:
     publish(place, findings=[finding("dropped", "d"), GROUP], leftover_files=[FILES[0] | {"run_id": "r2"}])
     with pytest.raises(BadInput, match="no longer those of run r1"):
-        next(expanded(results, "r1", (), ()))
+        next(expanded(results, "r1"))
 
 
 # --- where results cannot be read --------------------------------------------------------------------------

@@ -31,8 +31,8 @@ def test_the_broken_lake_has_everything_a_person_needs() -> None:
         "critical   dropped",
         "1,001 MiB",
         "cannot come back",
-        "and 14 more: lakeaudit findings 'conf/shop.yaml'",
-        "metastore of sales.orders: 3 rows of s3guard:shop-s3guard were rejected",
+        "and 14 more: lakeaudit findings conf/shop.yaml",
+        "metadata store, sales.orders: 3 rows of s3guard:shop-s3guard were rejected",
         "1,201,007 rows, 3 rejected",
         "gate sources: few rows cannot be read (not so: <script>",
     ):
@@ -92,7 +92,7 @@ def test_many_tables_are_counted_not_listed() -> None:
     lines = printed(pagedata.page([], coverage)).splitlines()
     assert len(lines) < 40
     assert any(line.startswith("t0007") and "nothing" in line for line in lines)
-    assert any("1,985 more fully decided" in line for line in lines)
+    assert any("1,985 more fully judged" in line for line in lines)
 
 
 # --- progress ----------------------------------------------------------------------------------------------

@@ -162,7 +162,9 @@ def _row(desk: Desk, run_id: str, notice: Notice, at: datetime) -> Row:
         "severity": notice.severity,
         "discrepancies": sum(change.number for change in notice.changes),
         "over": notice.over,
-        "message": message_text.text(notice, desk.lake_file, run_id, redact=redact),
+        "message": message_text.text(
+            notice, desk.lake_file, run_id, redact=redact, reach=desk.clients.endpoint
+        ),
         "status": DUE,
         "attempts": 0,
         "error": None,
@@ -178,24 +180,35 @@ def _is_due(row: Row) -> bool:
 
 def _send(desk: Desk, due: Sequence[Row]) -> Round:
     """Each receiver by itself: one that fails hides no other."""
-    sent, failures = 0, []
+    if not due:
+        return Round()
+    sent, failures, lake = 0, [], _lake_now(desk)
     by_receiver: dict[str, list[Row]] = {}
     for row in due:
         by_receiver.setdefault(row["receiver"], []).append(row)
     for receiver, rows in by_receiver.items():
-        for error in _sent_to(desk, receiver, rows):
+        for error in _sent_to(desk, receiver, rows, lake):
             sent += error is None
             failures += [f"{receiver}: {error}"] if error else []
     return Round(sent, tuple(dict.fromkeys(failures)))
 
 
-def _sent_to(desk: Desk, receiver: str, rows: list[Row]) -> list[str | None]:
+def _lake_now(desk: Desk) -> str:
+    """How the lake stands now, beside what is told of single tables."""
+    run = desk.results.last_published()
+    looked = {row["table_name"] for row in desk.results.coverage(run["run_id"])} if run else set()
+    tables = [table.name for table in desk.lake.tables]
+    held = open_now(desk.results.again(), desk.now)
+    return message_text.lake_now(held, sum(name in looked for name in tables), len(tables))
+
+
+def _sent_to(desk: Desk, receiver: str, rows: list[Row], lake: str) -> list[str | None]:
     """Send a receiver's messages; of each, why it failed."""
     try:
         way = _channel(desk, receiver)
     except CannotDeliver as error:
         return [_noted(desk, rows, str(error))]
-    return [_sent(desk, way, group) for group in (_by_subject(rows) if way.per_table else [rows])]
+    return [_sent(desk, way, group, lake) for group in (_by_subject(rows) if way.per_table else [rows])]
 
 
 def _channel(desk: Desk, receiver: str) -> Channel:
@@ -213,9 +226,9 @@ def _by_subject(rows: list[Row]) -> list[list[Row]]:
     return list(found.values())
 
 
-def _sent(desk: Desk, way: Channel, rows: list[Row]) -> str | None:
+def _sent(desk: Desk, way: Channel, rows: list[Row], lake: str) -> str | None:
     try:
-        way.send(_post(desk, rows))
+        way.send(_post(desk, rows, lake))
     except CannotDeliver as failed:
         return _noted(desk, rows, str(failed))
     return _noted(desk, rows, None)
@@ -239,7 +252,7 @@ def _noted(desk: Desk, rows: list[Row], error: str | None) -> str | None:
     return error
 
 
-def _post(desk: Desk, rows: Sequence[Row]) -> Post:
+def _post(desk: Desk, rows: Sequence[Row], lake: str) -> Post:
     """The worst first; of one thing the newest word counts, and comes before what could not be delivered earlier."""
     groups = sorted(_by_subject(list(rows)), key=lambda group: _rank(group[-1]))
     headlines = [group[-1]["message"].partition("\n")[0] for group in groups]
@@ -247,7 +260,7 @@ def _post(desk: Desk, rows: Sequence[Row]) -> Post:
     of_audit = worst["kind"].startswith("audit_")
     return Post(
         title=message_text.title(desk.lake.name, headlines),
-        body=message_text.body([group[-1]["message"] for group in groups] + _overtaken(groups)),
+        body=message_text.body([group[-1]["message"] for group in groups] + _overtaken(groups), lake),
         severity=worst["severity"],
         over=all(group[-1]["over"] for group in groups),
         key=worst["fingerprint"],

@@ -1,12 +1,17 @@
 """Words: a notice as a person reads it who reads nothing else."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from lakeaudit.alerts.decide import FAILED, MASS_LOSS, OVERDUE, RECOVERED, STILL_OPEN, SUSPECT, Notice
-from lakeaudit.formatting import count, happened, second, shell_word, size, visible
-from lakeaudit.kinds import KINDS
+from lakeaudit.formatting import count, happened, number, second, shell_word, size, visible
+from lakeaudit.kinds import KINDS, SEVERITIES
+from lakeaudit.next_steps import THINK_FIRST, to_do, way_back
 from lakeaudit.results.change_summary import Change
+
+if TYPE_CHECKING:
+    from lakeaudit.runtime.aws import Endpoint
 
 MOST_SECTIONS = 12
 """Tables told in one message; the rest is a number."""
@@ -47,34 +52,53 @@ def _number(changes: Sequence[Change]) -> str:
     kinds: dict[str, int] = {}
     for change in changes:
         kinds[change.kind] = kinds.get(change.kind, 0) + change.number
-    return ", ".join(f"{count(number)} {kind.replace('_', ' ')}" for kind, number in kinds.items())
+    return ", ".join(f"{count(many)} {kind.replace('_', ' ')}" for kind, many in kinds.items())
 
 
-def text(notice: Notice, lake_file: str, run_id: str, *, redact: bool) -> str:
+Reach = Callable[[str], "Endpoint"]
+"""How a bucket is reached."""
+
+
+def text(notice: Notice, lake_file: str, run_id: str, *, redact: bool, reach: Reach | None = None) -> str:
     """The headline, and below it each change with all that is needed to act."""
     lines = [headline(notice)]
     if notice.words:
         lines.append(f"  {_tame(notice.words)}")
     for change in notice.changes:
         lines += [f"  {line}" for line in _change(change, lake_file, run_id, redact=redact)]
+        if change.transition != "resolved":
+            lines += [f"  {line}" for line in _next_step(change, reach, redact=redact)]
     return "\n".join(lines)
 
 
 def _change(change: Change, lake_file: str, run_id: str, *, redact: bool) -> Iterator[str]:
-    kind, number = change.kind.replace("_", " "), count(change.number)
+    kind, many = change.kind.replace("_", " "), count(change.number)
     if change.transition == "resolved":
-        yield f"{number} {kind} {_ENDS.get(change.resolution or '', 'resolved').format(_stake(change))}"
+        yield f"{many} {kind} {_ENDS.get(change.resolution or '', 'resolved').format(_stake(change))}"
         yield from _where(change, redact=redact)
         yield f"known since {_time(change.since)}"
         return
     means = KINDS[change.kind].words if change.kind in KINDS else "of a kind that this version does not know"
-    yield f"{number} {kind} ({change.severity}), {happened(change.transition)}: {means}"
+    yield f"{many} {kind} ({change.severity}), {happened(change.transition)}: {means}"
     yield f"at stake: {_stake(change)}"
     yield from _where(change, redact=redact)
     yield f"since {_time(change.since)}; {f'cause: {change.cause}' if change.cause else 'cause not known'}"
     if change.recoverable:
         yield _comeback(change)
     yield f"more: {_command(change, lake_file, run_id, redact=redact)}"
+
+
+def _next_step(change: Change, reach: Reach | None, *, redact: bool) -> Iterator[str]:
+    """The command that brings one file back; else what to do about the kind."""
+    back = change.back if not redact else None
+    tame = back is not None and _tame(back["subject"]) == back["subject"]
+    step = way_back(back, reach(back["bucket"]) if reach else None) if back and tame else None
+    do = to_do(change.kind)
+    if do and (step is None or change.kind in THINK_FIRST):
+        yield f"do: {do}"
+    if step is not None:
+        one = "one of them comes back, " if change.number > 1 else "it comes back, "
+        yield f"{one}to {step.what}: {step.command}"
 
 
 def _where(change: Change, *, redact: bool) -> Iterator[str]:
@@ -85,7 +109,7 @@ def _where(change: Change, *, redact: bool) -> Iterator[str]:
 
 def _stake(change: Change) -> str:
     parts = [(change.files, "file"), (change.rows, "row")]
-    known = [f"{count(number)} {what}{'' if number == 1 else 's'}" for number, what in parts if number]
+    known = [number(many, what) for many, what in parts if many]
     if change.bytes:
         known.append(size(change.bytes))
     return ", ".join(known) or "not known"
@@ -129,8 +153,22 @@ def late(section: str) -> str:
     return f"Earlier, and not delivered until now: {section}"
 
 
-def body(sections: Sequence[str]) -> str:
-    """The sections of a message, capped."""
+def body(sections: Sequence[str], lake: str = "") -> str:
+    """The sections of a message, capped; then how the lake stands."""
     left = len(sections) - MOST_SECTIONS
     rest = [f"... and {count(left)} more: see the report"] if left > 0 else []
-    return "\n\n".join([*sections[:MOST_SECTIONS], *rest])
+    return "\n\n".join([*sections[:MOST_SECTIONS], *rest, *([lake] if lake else [])])
+
+
+def lake_now(open_now: Mapping[str | None, Mapping[str, int]], looked: int, tables: int) -> str:
+    """What is open in the whole lake, and how much of it the last audit looked at, in a line."""
+    by = {name: sum(counts.get(name, 0) for counts in open_now.values()) for name in SEVERITIES}
+    told = ", ".join(f"{count(many)} {name}" for name, many in by.items() if many)
+    where = sum(any(counts.values()) for table, counts in open_now.items() if table)
+    held = f"Open in the lake, and accepted by nobody: {told} in {number(where, 'table')}"
+    scope = (
+        f"; the last audit looked at {count(looked)} of {number(tables, 'table')}"
+        if 0 < looked < tables
+        else ""
+    )
+    return f"{held if told else 'Nothing is open in the lake'}{scope}"

@@ -186,7 +186,8 @@ def _printed(
     from lakeaudit.results.read import Results
 
     results = Results(lake.results, clients, lake.name)
-    page = gather(results, results.run(run_id), request.lake_file, now, WORST_SHOWN)
+    names = [table.name for table in lake.tables]
+    page = gather(results, results.run(run_id), request.lake_file, now, WORST_SHOWN, names)
     if request.format == "json":
         print(json.dumps(summary, default=iso), file=out)
     else:

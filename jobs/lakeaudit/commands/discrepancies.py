@@ -5,12 +5,13 @@ from datetime import datetime, timedelta
 from getpass import getuser
 from typing import TextIO
 
+from lakeaudit.commands.findings import require_tables
 from lakeaudit.config import Lake
 from lakeaudit.errors import BadInput
 from lakeaudit.formatting import count, second
 from lakeaudit.ledger.lease import leased
 from lakeaudit.results.acknowledgements import Ack, put_ack, put_ack_on_all, tell
-from lakeaudit.results.read import UNRESOLVED, Results, Row
+from lakeaudit.results.read import UNRESOLVED, Results, Row, Wanted
 from lakeaudit.row_formats import DISCREPANCY_ROWS, WRITERS, in_utc, rows_of
 from lakeaudit.runtime.endpoints import clients_of
 from lakeaudit.runtime.progress import SilentProgress
@@ -20,16 +21,27 @@ SHORTEST = 6
 """Characters of an id that may stand for it."""
 
 
-def write(results: Results, out: TextIO, *, state: str, format: str) -> str:  # noqa: A002 - named like the option
+def write(
+    lake: Lake,
+    results: Results,
+    out: TextIO,
+    *,
+    state: str,
+    wanted: Wanted,
+    format: str,  # noqa: A002 - named like the option
+) -> str:
     """Print the ledger; the verdict's line.
 
     Raises:
+        BadInput: no such table.
         CannotAudit: nothing was published yet, or the results cannot be read.
     """
-    results.published(None)  # an empty ledger must not look like a healthy lake
-    rows = rows_of(results.discrepancies(STATES[state]))
-    number = WRITERS[format](rows, out, DISCREPANCY_ROWS)
-    return f"{count(number)} discrepancies" + (f" {state}" if state != "all" else "")
+    run = results.published(None)  # an empty ledger must not look like a healthy lake
+    require_tables(lake, results, run, wanted.tables)
+    rows = rows_of(results.discrepancies(STATES[state], wanted=wanted))
+    told = WRITERS[format](rows, out, DISCREPANCY_ROWS)
+    what = "discrepancy" if told == 1 else "discrepancies"
+    return f"{count(told)} {what}" + (f" {state}" if state != "all" else "")
 
 
 def ack_of(by: str | None, reason: str, until: str) -> Ack:

@@ -8,7 +8,7 @@ from rich.console import Console
 from lakeaudit import formatting, text_output
 from lakeaudit.commands.explanation import Explanation, Said
 from lakeaudit.keys import uri_of
-from lakeaudit.kinds import KINDS
+from lakeaudit.kinds import KINDS, axis_words
 from lakeaudit.results.read import Row
 from lakeaudit.row_formats import iso
 
@@ -77,7 +77,7 @@ def _when(told: Explanation) -> str:
 def _found(console: Console, row: Row, told: Explanation) -> None:
     text_output.finding(console, row)
     kind = KINDS.get(row["kind"])
-    facts = [f"{kind.axis} axis: {kind.words}" if kind else "", row["explanation"]]
+    facts = [kind.words if kind else "", row["explanation"]]
     facts.append(formatting.CONFIRMED.get(row["confirmation"] or "", ""))
     facts.append(formatting.comeback(row))
     if row["related_key"]:
@@ -91,9 +91,13 @@ def _found(console: Console, row: Row, told: Explanation) -> None:
         text_output.line(console, text_output.plain(fact, "dim"), indent=3)
 
 
+_STATUS = {"off": "not judged", "partial": "in part", "overtaken": "left to a newer audit"}
+
+
 def _judged(console: Console, row: Row) -> None:
-    share = f", {formatting.share(row['decided_share'])} decided" if row["decided_share"] is not None else ""
+    share = f", {formatting.share(row['decided_share'])} judged" if row["decided_share"] is not None else ""
     reason = f": {row['reason']}" if row["reason"] else ""
-    nothing = ", nothing decided" if row["status"] != "off" and row["decided_share"] is None else ""
-    told = f"{row['axis']} of {row['table_name']}: {row['status']}{share}{nothing}{reason}"
+    nothing = ", nothing could be judged" if row["status"] != "off" and row["decided_share"] is None else ""
+    status = _STATUS.get(row["status"], row["status"])
+    told = f"{axis_words(row['axis'])}, {row['table_name']}: {status}{share}{nothing}{reason}"
     text_output.line(console, text_output.plain(told, "dim"), indent=1)

@@ -125,7 +125,7 @@ def verdict_line(told: Explanation) -> str:
     undecided = [row["axis"] for row in told.coverage if row["status"] not in ("complete", "off")]
     if undecided or all(row["status"] == "off" for row in told.coverage):
         bare = f"the last audit did not cover {told.table}" if told.table else "no table owns it"
-        what = f"{', '.join(undecided)} only partly decided" if undecided else bare
+        what = f"{', '.join(undecided)} only partly judged" if undecided else bare
         return formatting.visible(f"UNDECIDED: no finding, but {what}: {told.uri}")
     return formatting.visible(f"OK: no finding of run {told.run['run_id']}: {told.uri}")
 

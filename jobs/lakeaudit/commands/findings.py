@@ -1,24 +1,28 @@
 """`lakeaudit findings`: the findings of a published run, as they are or with every group spelled out."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TextIO
 
+from rich.console import Console
+
+from lakeaudit import next_steps, text_output
 from lakeaudit.config import Lake
 from lakeaudit.errors import BadInput
-from lakeaudit.formatting import count, second
+from lakeaudit.formatting import count, number, second, shell_word
 from lakeaudit.results.expand_groups import expanded
-from lakeaudit.results.read import Results, Row
-from lakeaudit.row_formats import FINDING_ROWS, WRITERS, rows_of
+from lakeaudit.results.group_samples import group_samples
+from lakeaudit.results.read import Results, Wanted
+from lakeaudit.row_formats import FINDING_COLUMNS, WRITERS, Kind, Row, rows_of
 
 
 def write(
     lake: Lake,
+    lake_file: str,
     results: Results,
     out: TextIO,
     *,
     run_id: str | None,
-    kinds: Sequence[str],
-    tables: Sequence[str],
+    wanted: Wanted,
     files: bool,
     format: str,  # noqa: A002 - named like the option
 ) -> str:
@@ -29,16 +33,51 @@ def write(
         CannotAudit: nothing was published yet, or the results cannot be read.
     """
     run = results.published(run_id)
-    _require_tables(lake, results, run, tables)
+    require_tables(lake, results, run, wanted.tables)
     chosen = run["run_id"]
     if files:
         _require_last(results, chosen)
-        rows = expanded(results, chosen, kinds, tables)
+        rows = expanded(results, chosen, wanted)
     else:
-        rows = rows_of(results.findings(chosen, kinds, tables))
-    number = WRITERS[format](rows, out, FINDING_ROWS)
-    what = "rows, a file each where a finding is a group," if files else "findings"
-    return f"{count(number)} {what} of run {chosen} ({run['status']}, as of {second(run['as_of'])})"
+        rows = rows_of(results.findings(chosen, wanted))
+    samples = group_samples(results, chosen) if format == "table" and not files else {}
+    shown = Shown(lake_file, results, samples)
+    told = WRITERS[format](rows, out, Kind(FINDING_COLUMNS, shown))
+    what = (
+        "rows, a file each where a finding is a group," if files else "finding" + ("" if told == 1 else "s")
+    )
+    return f"{count(told)} {what} of run {chosen} ({run['status']}, as of {second(run['as_of'])})"
+
+
+class Shown:
+    """Shows a row of findings or of the ledger, with what to do about it: about each kind once."""
+
+    def __init__(self, lake_file: str, results: Results, samples: Mapping[str, Sequence[str]]) -> None:
+        self._lake_file = lake_file
+        self._results = results
+        self._samples = samples
+        self._told: set[str] = set()
+
+    def __call__(self, console: Console, row: Row) -> None:
+        """The row, the files behind a group, the command that brings a file back; else what to do."""
+        names = self._samples.get(row["discrepancy_id"], ())
+        alone = len(names) == 1 and row["files"] == 1
+        text_output.finding(console, row, names[0] if alone else None)
+        if names and not alone:
+            self._files(console, row, names)
+        step = next_steps.way_back(row, self._results.clients.endpoint(row["bucket"] or ""))
+        if step is not None or row["kind"] not in self._told:
+            text_output.next_step(console, row, self._results.clients.endpoint(row["bucket"] or ""))
+        self._told |= set() if step is not None else {row["kind"]}
+
+    def _files(self, console: Console, row: Row, names: Sequence[str]) -> None:
+        for name in names:
+            text_output.line(console, text_output.plain(name), indent=5)
+        if rest := (row["files"] or 0) - len(names):
+            table = f" --table {shell_word(row['table_name'])}" if row["table_name"] else ""
+            command = f"lakeaudit findings {shell_word(self._lake_file)} --kind {row['kind']}{table} --files"
+            more = f"and {number(rest, 'file')} more: {command}"
+            text_output.line(console, text_output.plain(more, "dim"), indent=5)
 
 
 def _require_last(results: Results, run_id: str) -> None:
@@ -47,8 +86,12 @@ def _require_last(results: Results, run_id: str) -> None:
         raise BadInput("--files", f"only the last run ({last}) can be expanded", "leave --run-id out")
 
 
-def _require_tables(lake: Lake, results: Results, run: Row, tables: Sequence[str]) -> None:
-    """A name that nothing knows would give an empty, healthy-looking answer."""
+def require_tables(lake: Lake, results: Results, run: Row, tables: Sequence[str]) -> None:
+    """A name that nothing knows would give an empty, healthy-looking answer.
+
+    Raises:
+        BadInput: neither the lake file nor the run's coverage names such a table.
+    """
     known = {table.name for table in lake.tables}
     if unknown := set(tables) - known:
         unknown -= {row["table_name"] for row in results.coverage(run["run_id"], sorted(unknown))}

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import streamlit as st
 
-from lakeaudit import formatting
+from lakeaudit import formatting, next_steps
 from lakeaudit.dashboard import widgets
 from lakeaudit.dashboard.queries import subject as figures
 from lakeaudit.dashboard.queries.subject import SIDES, Subject
@@ -93,7 +93,7 @@ def _rest(desk: Desk, found: Subject) -> None:
     known = {row["discrepancy_id"] for row in found.rows}
     new = [row for row in found.findings if row["discrepancy_id"] not in known]
     for row in new:
-        widgets.plain(f"The last run also found: {row['kind']}: {row['explanation']}")
+        widgets.plain(f"The last run also found: {row['kind'].replace('_', ' ')}: {row['explanation']}")
     if not found.rows and not new:
         widgets.plain("The ledger knows nothing of it: that is no proof that all is well.")
         shell = f"lakeaudit explain {formatting.shell_word(desk.lake_file)} URI"
@@ -107,7 +107,7 @@ def _row(desk: Desk, row: Row, *, is_file: bool) -> None:
     with st.container(gap="xsmall"):
         for line in _sentences(desk, row):
             widgets.plain(line)
-    _back(row)
+    _back(desk, row)
     if is_file:
         _claims(row)
     widgets.facts(_facts(row), alt="What else is known")
@@ -150,18 +150,21 @@ def _sentences(desk: Desk, row: Row) -> Iterator[str]:
         yield f"Accepted by {row['ack_by']} until {formatting.second(row['ack_until'])}: {row['ack_reason']}"
 
 
-def _back(row: Row) -> None:
-    """Whether it can come back, until when, and the steps."""
+def _back(desk: Desk, row: Row) -> None:
+    """Whether it can come back and until when, the steps, and what to do about its kind."""
     told = formatting.comeback(row)
-    if not told:
-        return
-    widgets.plain(f"{told[:1].upper()}{told[1:]}.")
-    steps = figures.way_back(row)
-    if steps:
+    if told:
+        widgets.plain(f"{told[:1].upper()}{told[1:]}.")
+    at = desk.results.clients.endpoint(row["bucket"] or "")
+    step, look = next_steps.way_back(row, at), next_steps.look_at_versions(row, at)
+    if step is not None and look is not None:
         with st.expander("The steps", expanded=True):
             st.caption("Look at the versions first; lakeaudit changes nothing by itself.")
-            for step in steps:
-                st.code(step, language=None, wrap_lines=True)
+            st.code(look, language=None, wrap_lines=True)
+            st.caption(f"Then {step.what}:")
+            st.code(step.command, language=None, wrap_lines=True)
+    if do := next_steps.to_do(row["kind"]):
+        widgets.plain(f"What to do: {do}")
 
 
 _PUT = {"size": formatting.exact_size, "time": formatting.moment}

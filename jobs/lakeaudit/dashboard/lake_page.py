@@ -8,7 +8,7 @@ from lakeaudit.dashboard import plots, widgets
 from lakeaudit.dashboard.queries.lake import Health, Held, lake_figures
 from lakeaudit.dashboard.session import Desk
 from lakeaudit.formatting import age, count, second, share, visible
-from lakeaudit.kinds import SEVERITIES
+from lakeaudit.kinds import SEVERITIES, axis_words
 from lakeaudit.report import coverage_view
 from lakeaudit.report.verdict import Verdict
 from lakeaudit.results.read import Row
@@ -22,7 +22,7 @@ def show(desk: Desk) -> None:
     """The verdict of the last run, what is open, the audit's own troubles, and the tables, worst first."""
     figures = desk.ask(("lake",), lambda: lake_figures(desk.results, desk.lake, desk.now))
     if figures.run is None or figures.verdict is None:
-        widgets.title("unjudged", f"{desk.lake.name}: nothing decided")
+        widgets.title("unjudged", f"{desk.lake.name}: nothing could be judged")
         _troubles(figures.troubles)
         widgets.failure(f"{desk.results.place.uri} holds no finished audit", "run `lakeaudit audit` first")
         return
@@ -100,13 +100,13 @@ def _words(desk: Desk, health: Health) -> str:
     parts = [f"{', '.join(numbers)} open" if numbers else "nothing open"]
     parts += [f"since {second(held.since)}"] if held.since else []
     parts += [f"{count(held.number(of))} {of}" for of in ("accepted", "pending") if held.number(of)]
-    parts.append(health.reason or "fully decided")
+    parts.append(health.reason or "fully judged")
     if looked is None:
         return " · ".join(parts)
     decided = _shares(looked.judged)
     parts += [decided] if decided else []
-    blind = looked.judged.blind_since
-    parts += [f"blind since {second(blind)}"] if blind else []
+    reaches = looked.judged.evidence_up_to
+    parts += [f"evidence up to {second(reaches)}"] if reaches else []
     return " · ".join([*parts, f"last looked at {second(looked.as_of)} ({age(looked.as_of, desk.now)} ago)"])
 
 
@@ -115,8 +115,8 @@ def _shares(table: coverage_view.Judged) -> str:
     if table.standing in ("nothing", "idle"):
         return next((cell.reason for cell in table.cells.values() if cell.reason), "")
     told = [
-        f"{axis.replace('_', ' ')} {share(cell.share) if cell.share is not None else 'nothing'}"
+        f"{axis_words(axis)} {share(cell.share) if cell.share is not None else 'nothing'}"
         for axis, cell in table.cells.items()
         if cell.state in ("part", "nothing")
     ]
-    return f"decided of {', '.join(told)}" if told else ""
+    return f"judged of {', '.join(told)}" if told else ""

@@ -10,6 +10,7 @@ from lakeaudit.dashboard.queries.runs import RunFigures
 from lakeaudit.dashboard.session import Desk
 from lakeaudit.dashboard.table_page import decided
 from lakeaudit.formatting import UNKNOWN, count, duration, second
+from lakeaudit.kinds import axis_words
 from lakeaudit.report.coverage_view import STANDINGS, Judged
 from lakeaudit.report.summary import table_label
 from lakeaudit.results.read import PUBLISHED, Row
@@ -82,7 +83,7 @@ def _run(address: widgets.Address, one: RunFigures) -> None:
     _sources(run)
     widgets.section("Coverage")
     if not one.tables:
-        st.caption("Nothing decided: the run published no coverage.")
+        st.caption("Nothing could be judged: the run published no coverage.")
         return
     standings = address.several("decided", "Decided", list(STANDINGS.values()))
     found = [table for table in one.tables if not standings or STANDINGS[table.standing] in standings]
@@ -131,6 +132,7 @@ def _covered(table: Judged) -> None:
 
 
 def _axes(table: Judged) -> Iterator[str]:
-    told = [f"{axis.replace('_', ' ')} {decided(cell)}" for axis, cell in table.cells.items()]
-    yield " · ".join([*told, f"blind since {second(table.blind_since)}"])
+    told = [f"{axis_words(axis)} {decided(cell)}" for axis, cell in table.cells.items()]
+    reaches = [f"evidence up to {second(table.evidence_up_to)}"] if table.evidence_up_to else []
+    yield " · ".join([*told, *reaches])
     yield from dict.fromkeys(cell.reason for cell in table.cells.values() if cell.reason)

@@ -12,7 +12,8 @@ from lakeaudit.dashboard.queries.sql_fragments import STANDINGS
 from lakeaudit.dashboard.queries.table import PAGE_ROWS, Broken, Commit, Listed, Partitions, Wanted
 from lakeaudit.dashboard.session import Desk
 from lakeaudit.formatting import OUTCOMES, age, comeback, count, second, share, size, visible
-from lakeaudit.kinds import KINDS, SEVERITIES
+from lakeaudit.kinds import KINDS, SEVERITIES, axis_words
+from lakeaudit.next_steps import to_do
 from lakeaudit.report.coverage_view import STANDINGS as DECIDED
 from lakeaudit.report.coverage_view import Cell
 from lakeaudit.report.summary import WHOLE_TABLE
@@ -103,6 +104,8 @@ def sentences(desk: Desk, each: Broken) -> Iterator[str]:
     if each.why and each.why.lower() != words.lower():
         yield f"Why: {each.why}" + (" (said of one of them)." if each.number > 1 else ".")
     yield can_come_back(each)
+    if do := to_do(each.kind):
+        yield f"What to do: {do}"
 
 
 _ANSWERS = {
@@ -222,30 +225,32 @@ def _line(row: Row) -> str:
 def _coverage(health: Health) -> None:
     widgets.section("How far the look went")
     if health.looked is None:
-        widgets.plain("Nothing decided: no published run looked at it")
+        widgets.plain("Nothing could be judged: no published run looked at it")
         return
     judged = health.looked.judged
     st.markdown(
         f"{DECIDED[judged.standing].capitalize()} by run {widgets.literal(health.looked.run_id)}, "
-        f"blind since {second(judged.blind_since)}, table version {count(judged.version)}."
+        f"evidence up to {second(judged.evidence_up_to)}, table version {count(judged.version)}."
     )
-    rows = [(axis.replace("_", " "), decided(cell), _outcomes(cell),
+    rows = [(axis_words(axis), decided(cell), _outcomes(cell),
              widgets.literal(cell.reason) if cell.reason else "")
             for axis, cell in judged.cells.items()]  # fmt: skip
-    widgets.grid(("axis", "decided", "files", "why not all of it"), rows, alt="Coverage by axis")
+    widgets.grid(("what was asked", "judged", "files", "why not all of it"), rows, alt="What could be judged")
 
 
 STATES = {
-    "off": "off",
+    "off": "not judged",
     "empty": "no files",
-    "young": "nothing decided: all too young",
-    "nothing": "nothing decided",
+    "young": "nothing could be judged: all too young",
+    "nothing": "nothing could be judged",
 }
 
 
 def decided(cell: Cell) -> str:
     """How much of an axis was decided."""
-    return STATES.get(cell.state) or (share(cell.share) if cell.share is not None else "nothing decided")
+    return STATES.get(cell.state) or (
+        share(cell.share) if cell.share is not None else "nothing could be judged"
+    )
 
 
 def _outcomes(cell: Cell) -> str:

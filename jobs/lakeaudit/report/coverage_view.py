@@ -19,10 +19,10 @@ DECIDED = ("finding", "consistent", "ignored")
 OPEN = ("undecided", "uncovered")
 
 STANDINGS = {
-    "nothing": "nothing decided",
-    "idle": "nothing decided",
-    "part": "partly decided",
-    "whole": "fully decided",
+    "nothing": "nothing could be judged",
+    "idle": "nothing could be judged",
+    "part": "partly judged",
+    "whole": "fully judged",
 }
 
 
@@ -47,15 +47,15 @@ class Cell:
 
 @dataclass(frozen=True)
 class Judged:
-    """One table: how it stands over all axes, its cells by axis, and the storage cut after which it is blind.
+    """One table: how it stands over all axes, its cells by axis, and up to which time its evidence reaches.
 
-    `standing` is nothing, idle (there was nothing to decide: off, empty or too young), part or whole. `blind_since` is
-    the oldest storage cut that anything of it was decided on; None where nothing was.
+    `standing` is nothing, idle (there was nothing to decide: off, empty or too young), part or whole.
+    `evidence_up_to` is the oldest storage cut that anything of it was decided on; None where nothing was.
     """
 
     name: str
     standing: str
-    blind_since: datetime | None
+    evidence_up_to: datetime | None
     version: int | None
     horizon: datetime | None
     cells: Mapping[str, Cell]
@@ -87,7 +87,7 @@ def _table(name: str, rows: Sequence[Row]) -> Judged:
     return Judged(
         name=name,
         standing=_standing([cell.state for cell in cells.values()]),
-        blind_since=min((cut for cut in cuts if cut is not None), default=None),
+        evidence_up_to=min((cut for cut in cuts if cut is not None), default=None),
         version=next((row["table_version"] for row in rows if row["table_version"] is not None), None),
         horizon=next((row["history_horizon"] for row in rows if row["history_horizon"] is not None), None),
         cells=cells,

@@ -8,20 +8,24 @@ read becomes a link's target, a style or a script, and the page's policy lets it
 import base64
 import hashlib
 import unicodedata
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from lakeaudit import formatting
-from lakeaudit.kinds import KINDS, SEVERITIES
+from lakeaudit import formatting, next_steps
+from lakeaudit.kinds import KINDS, SEVERITIES, axis_words
 from lakeaudit.report import coverage_view, plots, summary, verdict
+
+if TYPE_CHECKING:
+    from lakeaudit.runtime.aws import Endpoint
 
 Row = Mapping[str, Any]
 
@@ -39,6 +43,12 @@ class History:
     changes: Sequence[Row]
     still_open: Sequence[Row]
 
+    @property
+    def all_new(self) -> bool:
+        """Whether what is open is no more than what this run opened, as after a first run."""
+        opened = [row for row in self.changes if row["transition"] == "opened"]
+        return _sums(opened) == _sums(self.still_open)
+
 
 @dataclass(frozen=True)
 class PageData:
@@ -54,6 +64,9 @@ class PageData:
         generated_at: when the page was made, UTC.
         demo: for the demo's page: seed, broken (the breaker's own acts, as mappings of one shape), matched.
         history: None for a run before the last one, of which it is not known any more.
+        standing: how the lake stands after the run, as `results.lake_standing` sums it up.
+        lake_tables: every table of the lake file; none: what the run looked at is taken for the whole.
+        reach: by bucket how it is reached, for commands; a bucket that is not here is AWS's own.
     """
 
     lake: str
@@ -64,6 +77,9 @@ class PageData:
     generated_at: datetime
     demo: Row | None = None
     history: History | None = None
+    standing: Sequence[Row] = ()
+    lake_tables: Sequence[str] = ()
+    reach: Mapping[str, "Endpoint"] = field(default_factory=dict)
 
     @property
     def found(self) -> int:
@@ -76,6 +92,13 @@ class PageData:
         return self.found - len(self.findings)
 
 
+def _sums(rows: Sequence[Row]) -> Counter[tuple[Any, ...]]:
+    found: Counter[tuple[Any, ...]] = Counter()
+    for row in rows:
+        found[row["table"], row["kind"], row["severity"]] += row["number"]
+    return found
+
+
 def page_data(
     lake: str,
     run: Row,
@@ -85,14 +108,21 @@ def page_data(
     generated_at: datetime,
     demo: Row | None = None,
     history: History | None = None,
+    standing: Sequence[Row] | None = None,
+    lake_tables: Sequence[str] = (),
+    reach: Mapping[str, "Endpoint"] | None = None,
 ) -> PageData:
-    """Order the findings worst first and cut them at MAX_FINDINGS.
+    """Order the findings worst first and cut them at MAX_FINDINGS; without `standing` the findings are all there is.
 
     Raises:
         ValueError: the totals count fewer findings than were given, so they are not of the same run.
     """
-    shown = sorted(findings, key=worst_first)[:MAX_FINDINGS]
-    page = PageData(lake, run, coverage, shown, totals, generated_at, demo, history)
+    given = sorted(findings, key=worst_first)
+    shown = given[:MAX_FINDINGS]
+    if standing is None:
+        standing = [{**row, "standing": "found", "findings": 1} for row in given]
+    told = (demo, history, standing, lake_tables, reach or {})
+    page = PageData(lake, run, coverage, shown, totals, generated_at, *told)
     if page.not_shown < 0:
         raise ValueError(f"{len(shown)} findings given, but the totals count {page.found}: not of one run")
     return page
@@ -115,13 +145,14 @@ def render(page: PageData) -> str:
     return template.render(
         page=page,
         run=page.run,
-        verdict=verdict.verdict(page.run, kinds, severities, tables, page.findings),
+        verdict=verdict.verdict(page.run, page.standing, page.totals, tables, page.lake_tables),
         severities=severities,
         kinds=kinds,
         most=max((line.stake.findings for line in kinds), default=0),
         tables=lines,
         judged=tables,
-        blind_since=min((table.blind_since for table in tables if table.blind_since), default=None),
+        evidence_up_to=min((t.evidence_up_to for t in tables if t.evidence_up_to), default=None),
+        ends_known=any(row["recoverable_until"] is not None for row in page.totals),
         axes=coverage_view.axes_met(page.coverage),
         troubled={t.line.name for t in lines if summary.rank(t.line.worst) < len(summary.AT_STAKE)},
         choices=_choices(page.findings),
@@ -178,7 +209,13 @@ def _environment() -> Environment:
         words=formatting, plots=plots, summary=summary, KINDS=KINDS, STANDINGS=coverage_view.STANDINGS
     )
     environment.globals.update(
-        OUTCOMES=coverage_view.OUTCOMES, at_stake=summary.AT_STAKE, command=formatting.command
+        OUTCOMES=coverage_view.OUTCOMES, at_stake=summary.AT_STAKE, command=next_steps.learn_more
+    )
+    environment.globals.update(
+        way_back=next_steps.way_back,
+        to_do=next_steps.to_do,
+        THINK_FIRST=next_steps.THINK_FIRST,
+        axis_words=axis_words,
     )
     environment.globals.update(
         confirmed=formatting.CONFIRMED, outcome_words=formatting.OUTCOMES, spelled=spelled

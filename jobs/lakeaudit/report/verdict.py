@@ -1,12 +1,15 @@
-"""The page's first line: what is wrong now, that nothing is, or that it could not be told; never two of them."""
+"""The first line: what is wrong in the lake now, that nothing is, or that it could not be told; never two of them.
+
+What is wrong is what the ledger holds open, wherever the last audit looked; what that audit looked at stands beside it.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lakeaudit.formatting import count, second, visible
+from lakeaudit.formatting import count, number, second, visible
 from lakeaudit.report.coverage_view import OPEN, Judged
-from lakeaudit.report.summary import AT_STAKE, Line
+from lakeaudit.report.summary import AT_STAKE, Line, by_kind, by_severity
 
 Row = Mapping[str, Any]
 
@@ -23,42 +26,80 @@ _UNFINISHED = {
 
 @dataclass(frozen=True)
 class Verdict:
-    """`level` is critical, error or warning, else `unjudged` or `fine`; the headline says it, the notes qualify it."""
+    """`level` is critical, error or warning, else `unjudged` or `fine`; the headline says it, the notes qualify it.
+
+    `scope` says what the audit looked at and found there, where that was not the whole lake; it is the first note too.
+    """
 
     level: str
     headline: str
     notes: tuple[str, ...]
+    scope: str = ""
 
 
 def verdict(
     run: Row,
-    kinds: Sequence[Line],
-    severities: Sequence[Line],
+    standing: Sequence[Row],
+    totals: Sequence[Row],
     tables: Sequence[Judged],
-    findings: Sequence[Row],
+    lake_tables: Sequence[str] = (),
 ) -> Verdict:
-    """The verdict on one run from its `runs` row, its findings summed, its coverage and the findings written out."""
+    """How the lake stands after a run.
+
+    Args:
+        run: its row of `runs`.
+        standing: sums of what is unresolved, as `results.lake_standing` has them.
+        totals: sums of what the run itself found.
+        tables: the run's coverage.
+        lake_tables: every table of the lake file; none: what the run looked at is taken for the whole.
+    """
+    pressing = [row for row in standing if row["standing"] != "accepted"]
+    severities = by_severity(pressing)
     worst = next((line for line in severities if line.name in AT_STAKE and line.stake.findings), None)
     doubts = tuple(_doubts(run, tables))
+    scope = _scope(run, totals, tables, lake_tables)
+    first = (scope,) if scope else ()
+    accepted = tuple(_accepted(standing))
     if worst:
+        notes = (
+            *_losses(tables),
+            *_comeback(worst, pressing),
+            *_also(worst, severities),
+            *_pending(pressing),
+        )
         return Verdict(
-            worst.name,
-            _found(worst, kinds),
-            (*_losses(tables), *_comeback(worst, findings), *_also(worst, severities), *doubts),
+            worst.name, _found(worst, by_kind(pressing)), (*first, *notes, *accepted, *doubts), scope
         )
     decided = [table for table in tables if table.standing in DECIDED]
     quiet = tuple(f"{count(line.stake.findings)} at info" for line in severities if line.stake.findings)
     if doubts:
         headline = f"Could not judge {'all of it' if decided else 'anything'}: {_lower(doubts[0])}"
         rest = (_nothing_else(quiet),) if decided else ()
-        return Verdict("unjudged", headline, (*doubts[1:], *rest, *_idle(run, tables)))
+        notes = (*first, *doubts[1:], *rest, *accepted, *_idle(run, tables))
+        return Verdict("unjudged", headline, notes, scope)
     asked = "what was asked for of " if any(table.standing == "part" for table in decided) else ""
     headline = f"Nothing above info found in {asked}{_tables(len(decided))}"
-    return Verdict("fine", headline, (*quiet, *_idle(run, tables)))
+    return Verdict("fine", headline, (*first, *quiet, *accepted, *_idle(run, tables)), scope)
+
+
+def _scope(run: Row, totals: Sequence[Row], tables: Sequence[Judged], lake_tables: Sequence[str]) -> str:
+    """What the audit looked at, and the worst that it found there; empty where it looked at the whole lake."""
+    looked = [table.name for table in tables]
+    narrowed = any(table.standing == "part" and _as_asked(run, table) for table in tables)
+    if not looked or (not narrowed and set(lake_tables) <= set(looked)):
+        return ""
+    of = f"{count(len(looked))} of {_tables(max(len(lake_tables), len(looked)))}"
+    lines = [line for line in by_kind(totals) if line.worst in AT_STAKE]
+    found = ", ".join(_of_kind(line) for line in lines) or "nothing above info"
+    return f"This audit looked at {'a part of ' if narrowed else ''}{of} ({_names(looked)}) and found {found} there"
+
+
+def _of_kind(line: Line) -> str:
+    return f"{count(line.stake.findings)} {line.name.replace('_', ' ')}"
 
 
 def _found(worst: Line, kinds: Sequence[Line]) -> str:
-    named = [f"{count(k.stake.findings)} {k.name.replace('_', ' ')}" for k in kinds if k.worst == worst.name]
+    named = [_of_kind(line) for line in kinds if line.worst == worst.name]
     where = f" in {_tables(worst.tables)}" if worst.tables else ""
     return f"{', '.join(named)}{where}"
 
@@ -73,21 +114,38 @@ def _also(worst: Line, severities: Sequence[Line]) -> Iterable[str]:
         yield f"Also {', '.join(rest)}"
 
 
-def _comeback(worst: Line, findings: Sequence[Row]) -> Iterable[str]:
-    answers = [row["recoverable"] for row in findings if row["severity"] == worst.name]
-    no = "{} cannot" if "yes" in answers else "{} cannot come back"
-    said = {"yes": "{} can come back", "no": no, "unknown": "for {} it is not known"}
-    parts = [
-        words.format(count(answers.count(answer))) for answer, words in said.items() if answer in answers
-    ]
-    if parts:
-        whose = (
-            "Of these"
-            if len(answers) == worst.stake.findings
-            else f"Of the {count(len(answers))} listed below"
-        )
-        soonest = f"; the soonest only until {second(worst.stake.until)}" if worst.stake.until else ""
-        yield f"{whose}, {', '.join(parts)}{soonest}"
+def _pending(pressing: Sequence[Row]) -> Iterable[str]:
+    pending = sum(row["findings"] for row in pressing if row["standing"] == "pending")
+    if pending:
+        yield f"{count(pending)} of all these {'was' if pending == 1 else 'were'} found once and not yet confirmed"
+
+
+def _accepted(standing: Sequence[Row]) -> Iterable[str]:
+    accepted = sum(row["findings"] for row in standing if row["standing"] == "accepted")
+    if accepted:
+        yield f"{count(accepted)} accepted by somebody {'is' if accepted == 1 else 'are'} left out here"
+
+
+_ANSWERS = {
+    "yes": "{} can come back",
+    "no": "{} cannot",
+    "unknown": "for {} it is not known",
+    None: "for {} another remedy is needed",
+}
+
+
+def _comeback(worst: Line, pressing: Sequence[Row]) -> Iterable[str]:
+    """What can come back of the worst, every one of them counted."""
+    answers: dict[str | None, int] = dict.fromkeys(_ANSWERS, 0)
+    for row in pressing:
+        if row["severity"] == worst.name:
+            answers[row["recoverable"]] = answers.get(row["recoverable"], 0) + row["findings"]
+    if not any(many for answer, many in answers.items() if answer):
+        return
+    said = _ANSWERS if answers["yes"] else _ANSWERS | {"no": "{} cannot come back"}
+    parts = [words.format(count(answers[answer])) for answer, words in said.items() if answers[answer]]
+    soonest = f"; the soonest only until {second(worst.stake.until)}" if worst.stake.until else ""
+    yield f"Of these, {', '.join(parts)}{soonest}"
 
 
 def _losses(tables: Sequence[Judged]) -> Iterable[str]:
@@ -148,17 +206,20 @@ def _because(error: str | None) -> str:
 def _listed(names: Sequence[str], of: int) -> str:
     if not of:
         return "any table"
-    shown = ", ".join(map(visible, names[:NAMED]))
+    return f"{count(len(names))} of {_tables(of)} ({_names(names)})"
+
+
+def _names(names: Sequence[str]) -> str:
     more = f" and {count(len(names) - NAMED)} more" if len(names) > NAMED else ""
-    return f"{count(len(names))} of {_tables(of)} ({shown}{more})"
+    return f"{', '.join(map(visible, names[:NAMED]))}{more}"
 
 
 def _nothing_else(quiet: Sequence[str]) -> str:
     return f"In what was judged, nothing above info was found{''.join(f' ({words})' for words in quiet)}"
 
 
-def _tables(number: int) -> str:
-    return f"{count(number)} table{'' if number == 1 else 's'}"
+def _tables(many: int) -> str:
+    return number(many, "table")
 
 
 def _lower(sentence: str) -> str:

@@ -34,8 +34,14 @@ _COLUMNS = (
         "recoverable",
         "recoverable_until",
         "cause",
+        "bucket",
+        "key",
+        "recovery",
+        "recovery_version_id",
     ),
 )
+_BACK = ("subject", "bucket", "key", "recovery", "recovery_version_id")
+"""What the command that brings a file back is made of."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +49,8 @@ class Change:
     """Discrepancies of one table, kind and severity to which the same happened; `resolution` is how they ended.
 
     Files, rows and bytes are None where no finding says them; `since` is the evidence that first showed any of them;
-    `recoverable` counts yes, no and unknown, `until` is when the first of them is beyond recovery; `example` is a file.
+    `recoverable` counts yes, no and unknown, `until` is when the first of them is beyond recovery; `example` is a file,
+    `back` one of the files that can come back, with what that needs.
     """
 
     table: str | None
@@ -62,6 +69,7 @@ class Change:
     until: datetime | None = None
     cause: str | None = None
     example: str | None = None
+    back: Mapping[str, Any] | None = None
 
 
 def changes_of(results: Results, run_id: str) -> list[Change]:
@@ -89,8 +97,9 @@ def _changes(changed: pa.Table | None) -> list[Change]:
     partitions, recoverable = _counts(changed, "partition_path"), _counts(changed, "recoverable")
     is_file = pc.equal(changed["subject_type"], "file")
     changed = changed.append_column("example", pc.if_else(is_file, changed["subject"], None))
+    changed = changed.append_column("back", _way_back(changed))
     summed = [(name, "sum") for name in ("files", "rows_at_stake", "bytes_at_stake")]
-    least = [(name, "min") for name in ("first_seen_at", "recoverable_until", "cause", "example")]
+    least = [(name, "min") for name in ("first_seen_at", "recoverable_until", "cause", "example", "back")]
     grouped = changed.group_by(list(_SAME)).aggregate([*summed, *least, ([], "count_all")]).to_pylist()
     return sorted(
         (_change(row, partitions, recoverable) for row in grouped),
@@ -102,6 +111,21 @@ def _changes(changed: pa.Table | None) -> list[Change]:
             change.resolution or "",
         ),
     )
+
+
+def _way_back(changed: pa.Table) -> pa.ChunkedArray:
+    """The columns that a way back needs as one text, so that the least of a group is of one row; else null."""
+    parts = [pc.fill_null(changed[name], "") for name in _BACK]
+    known = pc.and_(pc.equal(changed["recoverable"], "yes"), pc.equal(changed["subject_type"], "file"))
+    return pc.if_else(known, pc.binary_join_element_wise(*parts, "\0"), None)
+
+
+def _split(back: str | None) -> Row | None:
+    """A row as `next_steps.way_back` takes it; a key with the separator in it is none that can be typed."""
+    parts = (back or "").split("\0")
+    if len(parts) != len(_BACK):
+        return None
+    return {**dict(zip(_BACK, parts, strict=True)), "recoverable": "yes", "manifest_size": None}
 
 
 _Counts = dict[tuple[Any, ...], Counter[str]]
@@ -139,6 +163,7 @@ def _change(row: Row, partitions: _Counts, recoverable: _Counts) -> Change:
         until=row["recoverable_until_min"],
         cause=row["cause_min"],
         example=row["example_min"],
+        back=_split(row["back_min"]),
     )
 
 

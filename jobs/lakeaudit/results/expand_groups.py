@@ -1,23 +1,23 @@
 """Findings with every grouped leftover replaced by its files."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from lakeaudit.errors import BadInput
 from lakeaudit.keys import uri_of
-from lakeaudit.results.read import Results, Row
+from lakeaudit.results.read import ALL, Results, Row, Wanted
 from lakeaudit.row_formats import rows_of
 
 
-def expanded(results: Results, run_id: str, kinds: Sequence[str], tables: Sequence[str]) -> Iterator[Row]:
+def expanded(results: Results, run_id: str, wanted: Wanted = ALL) -> Iterator[Row]:
     """The run's findings with all columns, first those about one thing, then the files of the grouped ones.
 
     Raises:
         BadInput: the files are not those of this run any more; nothing was given out before.
     """
-    groups = {row["discrepancy_id"]: row for row in results.leftover_groups(run_id, kinds, tables)}
+    groups = {row["discrepancy_id"]: row for row in results.leftover_groups(run_id, wanted)}
     _require_all(results, run_id, groups)
-    for row in rows_of(results.findings(run_id, kinds, tables)):
+    for row in rows_of(results.findings(run_id, wanted)):
         if row["discrepancy_id"] not in groups:
             yield row
     for file in rows_of(results.leftover_files(run_id)):

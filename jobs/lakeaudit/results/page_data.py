@@ -1,4 +1,4 @@
-"""What a page or a terminal shows of one published run, read from its results."""
+"""What a page or a terminal shows of one run and of the lake after it, read from its results."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -7,11 +7,14 @@ from datetime import datetime
 from lakeaudit.report.page import History, PageData, page_data
 from lakeaudit.report.summary import rank
 from lakeaudit.results.change_summary import Change, changes_of, still_open
+from lakeaudit.results.lake_standing import is_past, lake_standing
 from lakeaudit.results.read import Results, Row
 
 
-def gather(results: Results, run: Row, lake_file: str, now: datetime, limit: int) -> PageData:
-    """The run with its coverage, its totals and at most `limit` of its worst findings.
+def gather(
+    results: Results, run: Row, lake_file: str, now: datetime, limit: int, lake_tables: Sequence[str] = ()
+) -> PageData:
+    """The run with its coverage, its totals and at most `limit` of its worst findings, and how the lake stands.
 
     Args:
         results: where the run was published.
@@ -19,20 +22,29 @@ def gather(results: Results, run: Row, lake_file: str, now: datetime, limit: int
         lake_file: the lake file as the reader would type it.
         now: when this is read, UTC.
         limit: findings written out.
+        lake_tables: every table of the lake file, so that it can be said what the run did not look at.
     """
     run_id = run["run_id"]
     worst = results.worst(run_id, limit)
-    history = _history(results, run_id, now)
-    coverage, totals = results.coverage(run_id), results.totals(run_id)
-    return page_data(lake_file, run, coverage, worst, totals, now, history=history)
+    return page_data(
+        lake_file,
+        run,
+        results.coverage(run_id),
+        worst,
+        results.totals(run_id),
+        now,
+        history=_history(results, run, now),
+        standing=lake_standing(results, run, now),
+        lake_tables=lake_tables,
+        reach={row["bucket"]: results.clients.endpoint(row["bucket"]) for row in worst if row["bucket"]},
+    )
 
 
-def _history(results: Results, run_id: str, now: datetime) -> History | None:
-    """Of the last run only: the ledger says how things stand, not how they stood."""
-    last = results.last_published()
-    if last is None or last["run_id"] != run_id:
+def _history(results: Results, run: Row, now: datetime) -> History | None:
+    """Of the newest run only: the ledger says how things stand, not how they stood."""
+    if is_past(results, run):
         return None
-    return History(_rows(changes_of(results, run_id)), _rows(still_open(results, now)))
+    return History(_rows(changes_of(results, run["run_id"])), _rows(still_open(results, now)))
 
 
 def _rows(changes: Sequence[Change]) -> list[Row]:

@@ -5,9 +5,10 @@ hundreds of thousands.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import reduce
-from operator import and_
+from operator import and_, or_
 from typing import Any
 
 import pyarrow as pa
@@ -28,6 +29,26 @@ UNRESOLVED = ("pending", "open")
 
 _BEFORE_ALL = datetime(1, 1, 1, tzinfo=UTC)
 _GROUP = ("kind", "severity", "table_name", "partition_path")
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a list is narrowed down to; empty means any. A partition also means all partitions below it."""
+
+    kinds: Sequence[str] = ()
+    tables: Sequence[str] = ()
+    severities: Sequence[str] = ()
+    partitions: Sequence[str] = ()
+
+    def condition(self) -> Expression:
+        """The same of rows of `findings` and of `discrepancies`."""
+        named = _among(("kind", self.kinds), ("table_name", self.tables), ("severity", self.severities))
+        path = pc.field("partition_path")
+        below = [(path == each) | pc.starts_with(path, f"{each}/") for each in self.partitions]
+        return named & reduce(or_, below) if below else named
+
+
+ALL = Wanted()
 
 
 class Results(ResultTables):
@@ -81,16 +102,17 @@ class Results(ResultTables):
         rows = self._rows("coverage", _of(run_id, tables=tables))
         return sorted(rows, key=lambda row: (row["table_name"] or "", row["axis"]))
 
-    def findings(
-        self, run_id: str, kinds: Sequence[str] = (), tables: Sequence[str] = ()
-    ) -> Iterator[pa.RecordBatch]:
-        """The run's findings with all columns, worst severity first; only of some kinds or tables if given."""
-        yield from self._worst_first("findings", _of(run_id, kinds, tables))
+    def findings(self, run_id: str, wanted: Wanted = ALL) -> Iterator[pa.RecordBatch]:
+        """The run's findings with all columns, worst severity first."""
+        yield from self._worst_first("findings", _of(run_id) & wanted.condition())
 
-    def discrepancies(self, states: Sequence[str] = (), like: str = "") -> Iterator[pa.RecordBatch]:
+    def discrepancies(
+        self, states: Sequence[str] = (), like: str = "", wanted: Wanted = ALL
+    ) -> Iterator[pa.RecordBatch]:
         """The ledger with all columns, worst severity first; of some states, or whose id begins so, if given."""
         begins = pc.starts_with(pc.field("discrepancy_id"), like)
-        yield from self._worst_first("discrepancies", begins & _among(("state", states)))
+        held = begins & _among(("state", states)) & wanted.condition()
+        yield from self._worst_first("discrepancies", held)
 
     def holds_any(self, table: str, run_id: str, tables: Sequence[str] = ()) -> bool:
         """Whether a result table has rows of this run, or of any run about one of these tables."""
@@ -134,11 +156,9 @@ class Results(ResultTables):
         """The run's findings about more than one file of a table: prefixes, partitions, the table itself."""
         return self._rows("findings", _of(run_id, tables=(table,)) & (pc.field("subject_type") != "file"))
 
-    def leftover_groups(
-        self, run_id: str, kinds: Sequence[str] = (), tables: Sequence[str] = ()
-    ) -> list[Row]:
+    def leftover_groups(self, run_id: str, wanted: Wanted = ALL) -> list[Row]:
         """The run's findings that stand for many files each, which `leftover_files` names."""
-        return self._rows("findings", _of(run_id, kinds, tables) & (pc.field("axis") == "leftover"))
+        return self._rows("findings", _of(run_id) & wanted.condition() & (pc.field("axis") == "leftover"))
 
     def worst(self, run_id: str, limit: int) -> list[Row]:
         """The worst findings: by severity, then most bytes at stake, then key."""
@@ -149,7 +169,7 @@ class Results(ResultTables):
                 found += self._top(wanted, limit - len(found))
         return found
 
-    def totals(self, run_id: str, kinds: Sequence[str] = (), tables: Sequence[str] = ()) -> list[Row]:
+    def totals(self, run_id: str) -> list[Row]:
         """What all findings add up to: a row per kind, severity, table and partition.
 
         Each has findings, files, rows_at_stake, bytes_at_stake (null where every part is) and the soonest
@@ -157,7 +177,7 @@ class Results(ResultTables):
         """
         summed = ("files", "rows_at_stake", "bytes_at_stake")
         columns = [*_GROUP, *summed, "recoverable_until"]
-        batches = list(self.batches("findings", _of(run_id, kinds, tables), columns))
+        batches = list(self.batches("findings", _of(run_id), columns))
         if not batches:
             return []
         asked = [*((name, "sum") for name in summed), ("recoverable_until", "min")]
@@ -192,8 +212,8 @@ class Results(ResultTables):
         return [row for batch in self.batches(table, wanted) for row in batch.to_pylist()]
 
 
-def _of(run_id: str, kinds: Sequence[str] = (), tables: Sequence[str] = ()) -> Expression:
-    return (pc.field("run_id") == run_id) & _among(("kind", kinds), ("table_name", tables))
+def _of(run_id: str, tables: Sequence[str] = ()) -> Expression:
+    return (pc.field("run_id") == run_id) & _among(("table_name", tables))
 
 
 def _among(*wanted: tuple[str, Sequence[str]]) -> Expression:

@@ -6,12 +6,13 @@ from datetime import date, datetime
 
 from lakeaudit.config import Lake
 from lakeaudit.dashboard.queries.audit_health import troubles
-from lakeaudit.dashboard.queries.sql_fragments import PUBLISHED_RUNS, UNKNOWN_PARTS, standing
+from lakeaudit.dashboard.queries.sql_fragments import PUBLISHED_RUNS
 from lakeaudit.formatting import count, duration
 from lakeaudit.kinds import SEVERITIES
 from lakeaudit.report.coverage_view import STANDINGS, Judged, judged
-from lakeaudit.report.summary import AT_STAKE, by_kind, by_severity, rank, table_label
+from lakeaudit.report.summary import AT_STAKE, rank, table_label
 from lakeaudit.report.verdict import Verdict, verdict
+from lakeaudit.results.lake_standing import UNKNOWN_PARTS, lake_standing, standing
 from lakeaudit.results.read import PUBLISHED, Results, Row
 from lakeaudit.results.sql import ask, text
 
@@ -102,7 +103,7 @@ def lake_figures(results: Results, lake: Lake, now: datetime) -> LakeFigures:
     totals = _summed(held.values())
     return LakeFigures(
         run=run,
-        verdict=headline(results, run) if run else None,
+        verdict=headline(results, run, lake, now) if run else None,
         tables=tables,
         totals=totals,
         days=days(results),
@@ -191,23 +192,23 @@ def _health(table: str, held: Held, looked: Looked | None, lake: Lake, now: date
 def _doubt(looked: Looked | None, lake: Lake, now: datetime) -> str:
     """Why nothing good may be said of a table; empty where it may."""
     if looked is None:
-        return "nothing decided: no published run looked at it"
+        return "nothing could be judged: no published run looked at it"
     if looked.judged.standing in ("nothing", "idle"):
-        return "nothing decided"
+        return "nothing could be judged"
     if looked.status == "suspect":
         return "the evidence of its last audit is suspect"
     if looked.judged.standing == "part":
-        return "partly decided"
+        return "partly judged"
     if looked.finished_at < now - lake.overdue:
         return f"last looked at {duration(now - looked.finished_at)} ago"
     return ""
 
 
-def headline(results: Results, run: Row) -> Verdict:
-    """The report's verdict on a run."""
+def headline(results: Results, run: Row, lake: Lake, now: datetime) -> Verdict:
+    """The report's verdict on the lake after a run."""
+    coverage, known = judged(results.coverage(run["run_id"])), [table.name for table in lake.tables]
     totals = _totals(results, run["run_id"])
-    tables = judged(results.coverage(run["run_id"]))
-    return verdict(run, by_kind(totals), by_severity(totals), tables, _answers(results, run["run_id"]))
+    return verdict(run, lake_standing(results, run, now), totals, coverage, known)
 
 
 def _totals(results: Results, run_id: str) -> list[Row]:
@@ -216,13 +217,6 @@ def _totals(results: Results, run_id: str) -> list[Row]:
             min(recoverable_until) AS recoverable_until
         FROM findings WHERE run_id = {text(run_id)} GROUP BY kind, severity, table_name, {UNKNOWN_PARTS}"""
     return ask(results, sql, "findings")
-
-
-def _answers(results: Results, run_id: str) -> list[Row]:
-    """For each finding its severity and whether it can come back: the same few rows over and over."""
-    sql = f"""SELECT severity, recoverable, count(*) AS number FROM findings WHERE run_id = {text(run_id)}
-        GROUP BY severity, recoverable"""
-    return [row for row in ask(results, sql, "findings") for _ in range(row["number"])]
 
 
 def days(results: Results) -> tuple[Day, ...]:

@@ -2,9 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from urllib.parse import quote
 
-from lakeaudit.formatting import shell_word
 from lakeaudit.results.read import Results, Row
 from lakeaudit.results.sql import ask, text, texts
 
@@ -86,23 +84,3 @@ def claims(row: Row) -> dict[str, dict[str, object]]:
     """By what is claimed (size, etag ...) what each side says; only what any of them says."""
     told = {what: {side: row[f"{side}_{what}"] for side in SIDES} for what in CLAIMS}
     return {what: said for what, said in told.items() if any(value is not None for value in said.values())}
-
-
-def way_back(row: Row) -> list[str]:
-    """The steps by which a file can come back; empty where none is known."""
-    if row["recoverable"] != "yes" or not row["bucket"]:
-        return []
-    place = f"--bucket {shell_word(row['bucket'])} --key {shell_word(row['key'])}"
-    version = row["recovery_version_id"]
-    look = f"aws s3api list-object-versions --bucket {shell_word(row['bucket'])} --prefix {shell_word(row['key'])}"
-    if row["recovery"] == "delete_marker":
-        return [look, f"aws s3api delete-object {place} --version-id VERSION_ID_OF_THE_DELETE_MARKER"]
-    if row["recovery"] == "older_version" and version is not None:
-        source = shell_word(f"{_quoted(row['bucket'])}/{_quoted(row['key'])}?versionId={version}")
-        return [look, f"aws s3api copy-object {place} --copy-source {source}"]
-    return [look]
-
-
-def _quoted(name: str) -> str:
-    """As S3 wants the source of a copy: percent-encoded."""
-    return quote(name, errors="surrogatepass")

@@ -1,0 +1,100 @@
+"""What to type next about a finding: the command that brings its file back, and the one that tells more.
+
+A file behind a delete marker comes back when the marker is deleted; one that was overwritten, when its older version is
+copied over it. The two are opposites: to delete the older version by its id would destroy it for good. So each command
+names the very version, and where the marker's own id is not known the older version is copied, which is right in both
+cases. Nothing here runs anything.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lakeaudit.formatting import shell_word, uri
+from lakeaudit.kinds import KINDS
+
+if TYPE_CHECKING:
+    from lakeaudit.runtime.aws import Endpoint
+
+Row = Mapping[str, Any]
+
+THINK_FIRST = ("overwritten",)
+"""Kinds whose file may be right as it is: what to do comes before the command."""
+
+MOST_COPIED = 5 << 30
+"""Bytes that one CopyObject takes (S3 API reference, CopyObject: 5 GB)."""
+
+_UNTYPABLE = re.compile(r"\0|\?versionId=")
+"""In a key: no argument holds the one, and the AWS CLI takes the other for the end of the key."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One thing to do, in a few words and as a command line."""
+
+    what: str
+    command: str
+
+
+def way_back(finding: Row, at: "Endpoint | None" = None, marker: str | None = None) -> Step | None:
+    """How the finding's file comes back; None where nothing that can be typed is known.
+
+    Args:
+        finding: a row of `findings` or of the ledger.
+        at: how the file's bucket is reached.
+        marker: the version id of the delete marker that is the current version now, where that was asked.
+    """
+    bucket, key, version = finding["bucket"], finding["key"], finding["recovery_version_id"]
+    if finding["recoverable"] != "yes" or not bucket or not key or _UNTYPABLE.search(key):
+        return None
+    place = f"--bucket {shell_word(bucket)} --key {shell_word(key)}"
+    if finding["recovery"] == "delete_marker" and marker is not None:
+        return Step(
+            "remove the delete marker",
+            _s3api("delete-object", f"{place} --version-id {shell_word(marker)}", at),
+        )
+    if finding["recovery"] not in ("delete_marker", "older_version") or version is None:
+        return None
+    source = shell_word(f"{bucket}/{key}?versionId={version}")
+    what = (
+        "copy the last version over the delete marker"
+        if finding["recovery"] == "delete_marker"
+        else "copy the older version over it"
+    )
+    return Step(what + _in_parts(finding), _s3api("copy-object", f"{place} --copy-source {source}", at))
+
+
+def _in_parts(finding: Row) -> str:
+    return " (above 5 GiB a copy in parts is needed)" if (finding["manifest_size"] or 0) > MOST_COPIED else ""
+
+
+def _s3api(operation: str, arguments: str, at: "Endpoint | None") -> str:
+    """The AWS CLI percent-encodes the source of a copy itself."""
+    told = f"aws s3api {operation} {arguments}"
+    if at is not None and at.requester_pays:
+        told += " --request-payer requester"
+    return told + (f" --endpoint-url {shell_word(at.endpoint)}" if at is not None and at.endpoint else "")
+
+
+def look_at_versions(finding: Row, at: "Endpoint | None" = None) -> str | None:
+    """The command that shows every version of a finding's file; changes nothing."""
+    if not finding["bucket"] or not finding["key"]:
+        return None
+    place = f"--bucket {shell_word(finding['bucket'])} --prefix {shell_word(finding['key'])}"
+    return _s3api("list-object-versions", place, at)
+
+
+def to_do(kind: str) -> str:
+    """What to do about a kind, as plain text; empty for a kind of another version."""
+    return KINDS[kind].do.replace("`", "") if kind in KINDS else ""
+
+
+def learn_more(lake: str, run_id: str, finding: Row) -> str:
+    """What to type to learn more: `explain` for a file, else `findings` with the finding's kind and table."""
+    place = uri(finding)
+    if finding["subject_type"] == "file" and place and "\0" not in place:
+        return f"lakeaudit explain {shell_word(lake)} {shell_word(place)}"
+    table = f" --table {shell_word(finding['table_name'])}" if finding["table_name"] else ""
+    files = " --files" if finding["axis"] == "leftover" else ""
+    return f"lakeaudit findings {shell_word(lake)} --run-id {shell_word(run_id)} --kind {finding['kind']}{table}{files}"

@@ -1,0 +1,57 @@
+"""The last words of an audit: what it changed in the ledger, and what to type next."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from lakeaudit import formatting, next_steps
+from lakeaudit.report.page import PageData
+
+Row = Mapping[str, Any]
+
+
+def closing(page: PageData) -> str:
+    """2 new, 1 resolved (restored), 7 still open: what the run changed, and what stays as it was."""
+    changes = page.history.changes if page.history else ()
+    of: dict[str, int] = {}
+    for row in changes:
+        of[row["transition"]] = of.get(row["transition"], 0) + row["number"]
+    held = {name: _number(page.standing, name) for name in ("open", "accepted", "pending")}
+    held["open"] -= sum(of.get(name, 0) for name in ("opened", "reopened"))
+    told = [f"{formatting.count(of[name])} {formatting.happened(name)}" for name in _CHANGED if of.get(name)]
+    told += [f"{formatting.count(of['resolved'])} resolved ({_ends(changes)})"] if of.get("resolved") else []
+    told += [
+        f"{formatting.count(max(held[name], 0))} {words}" for name, words in _HELD.items() if held[name] > 0
+    ]
+    return ", ".join(told) or "nothing new, nothing open"
+
+
+_CHANGED = ("opened", "reopened", "escalated", "reclassified")
+_HELD = {"open": "still open", "pending": "found once and not yet confirmed", "accepted": "accepted"}
+
+
+def _number(standing: Iterable[Row], name: str) -> int:
+    return sum(row["findings"] for row in standing if row["standing"] == name)
+
+
+def _ends(changes: Iterable[Row]) -> str:
+    """How what was resolved ended: restored, or 2 restored, 1 closed and not restored."""
+    ends: dict[str, int] = {}
+    for row in changes:
+        if row["transition"] == "resolved":
+            how = formatting.ended(row["resolution"])
+            ends[how] = ends.get(how, 0) + row["number"]
+    return (
+        next(iter(ends))
+        if len(ends) == 1
+        else ", ".join(f"{formatting.count(n)} {how}" for how, n in ends.items())
+    )
+
+
+def next_commands(page: PageData) -> list[str]:
+    """The two commands that lead on from here, with the lake file as it was typed."""
+    lake = formatting.shell_word(page.lake)
+    told = [f"lakeaudit doctor {lake}"] if page.run["status"] == "failed" else []
+    told += [next_steps.learn_more(page.lake, page.run["run_id"], row) for row in page.findings[:1]]
+    if any(row["standing"] == "open" for row in page.standing):
+        told.append(f"lakeaudit discrepancies {lake}")
+    return [*told, f"lakeaudit report {lake}", f"lakeaudit dashboard {lake}"][:2]

@@ -1,0 +1,53 @@
+"""How a lake stands after a run: what the ledger holds unresolved, and findings that the ledger does not follow.
+
+Headlines are made of this, not of the findings of one run: an audit of one table says nothing of the others, and what
+is open there is still open.
+"""
+
+from datetime import datetime
+
+from lakeaudit.results.read import PUBLISHED, Results, Row
+from lakeaudit.results.sql import ask, moment, text
+
+UNKNOWN_PARTS = "files IS NULL, rows_at_stake IS NULL, bytes_at_stake IS NULL"
+"""Grouped by, so that a sum of which a part is unknown is not taken for the whole."""
+
+_SUMS = """count(*) AS findings, sum(files) AS files, sum(rows_at_stake) AS rows_at_stake,
+    sum(bytes_at_stake) AS bytes_at_stake, min(recoverable_until) AS recoverable_until"""
+_BY = "kind, severity, table_name, recoverable"
+
+
+def standing(now: datetime) -> str:
+    """How a row of the ledger stands at a time: open, accepted (by somebody, until later), pending or resolved."""
+    accepted = f"state <> 'resolved' AND ack_until > {moment(now)}"
+    return f"CASE WHEN {accepted} THEN 'accepted' ELSE state END"
+
+
+def lake_standing(results: Results, run: Row, now: datetime) -> list[Row]:
+    """Sums by standing, kind, severity, table and whether it can come back.
+
+    `standing` is open, pending or accepted, from the ledger; or found: a finding of the run that the ledger does not
+    follow, as in a suspect run. Of a run after which another was published all is `found`, since it is not known any
+    more how things stood then. Each row has findings, files, rows_at_stake, bytes_at_stake and recoverable_until.
+    """
+    if is_past(results, run) or results.delta("discrepancies") is None:
+        return _found(results, run["run_id"], "")
+    held = f"""SELECT {_BY}, {standing(now)} AS standing, {_SUMS} FROM discrepancies WHERE state <> 'resolved'
+        GROUP BY {_BY}, standing, {UNKNOWN_PARTS}"""
+    known = "LEFT ANTI JOIN held ON held.discrepancy_id = findings.discrepancy_id"
+    return ask(results, held, "discrepancies") + _found(results, run["run_id"], known)
+
+
+def is_past(results: Results, run: Row) -> bool:
+    """Whether another run was published after this one: the ledger says how things stand, not how they stood."""
+    ids = [each["run_id"] for each in results.runs()]
+    later = results.runs()[ids.index(run["run_id"]) + 1 :] if run["run_id"] in ids else []
+    return any(each["status"] in PUBLISHED for each in later)
+
+
+def _found(results: Results, run_id: str, but_for: str) -> list[Row]:
+    held = ", held AS (SELECT discrepancy_id FROM discrepancies)" if but_for else ""
+    tables = ("findings", "discrepancies") if but_for else ("findings",)
+    sql = f"""{held} SELECT {_BY}, 'found' AS standing, {_SUMS} FROM findings {but_for}
+        WHERE run_id = {text(run_id)} GROUP BY {_BY}, {UNKNOWN_PARTS}"""
+    return ask(results, sql, *tables)

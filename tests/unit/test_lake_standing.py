@@ -1,0 +1,130 @@
+"""Headlines come from the ledger, and what the last audit looked at stands beside it."""
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakeaudit import text_output
+from lakeaudit.keys import Location
+from lakeaudit.report.closing import closing, next_commands
+from lakeaudit.report.page import PageData
+from lakeaudit.results.lake_standing import lake_standing
+from lakeaudit.results.page_data import gather
+from lakeaudit.results.read import Results
+from lakeaudit.runtime.aws import Clients
+from tests.builders.results import LAKE, NOON, covered, discrepancy, finding, publish, run, transition
+
+Row = dict[str, Any]
+LATER = NOON + timedelta(hours=1)
+ACCEPTED = {"ack_by": "ann", "ack_reason": "known", "ack_until": NOON + timedelta(days=7)}
+LOST = finding("dropped", "orders/a", recoverable="yes")
+OTHER = finding("dropped", "users/b", table_name="users", recoverable=None)
+STALE = finding("overwritten", "orders/c", "r2")
+TABLES = ("orders", "users", "events")
+
+
+def page(place: Location, run_id: str = "r2", tables: tuple[str, ...] = TABLES) -> PageData:
+    results = Results(place, Clients(), LAKE)
+    return gather(results, results.run(run_id), "conf/my lake.yaml", LATER, 50, tables)
+
+
+def second_run(place: Location, *found: Row, **tables: Any) -> None:
+    """A run of `orders` alone, an hour after one of the whole lake."""
+    publish(
+        place,
+        runs=[run(), run("r2", finished_at=LATER)],
+        coverage=[*(covered(name) for name in TABLES), covered("orders", run_id="r2")],
+        findings=[LOST, OTHER, *found],
+        **tables,
+    )
+
+
+def test_what_is_open_elsewhere_is_the_headline_of_an_audit_of_one_table(place: Location) -> None:
+    ledger = [discrepancy(OTHER), discrepancy(LOST, "resolved"), discrepancy(STALE)]
+    second_run(place, STALE, discrepancies=ledger)
+    assert text_output.verdict_line(page(place)) == (
+        "CRITICAL: 1 dropped in 1 table; this audit looked at 1 of 3 tables (orders) and found 1 overwritten there"
+    )
+
+
+def test_an_audit_of_the_whole_lake_needs_no_scope(place: Location) -> None:
+    second_run(place, discrepancies=[discrepancy(OTHER)])
+    assert text_output.verdict_line(page(place, tables=("orders",))) == "CRITICAL: 1 dropped in 1 table"
+
+
+def test_what_is_accepted_is_left_out_of_the_headline_and_counted_apart(place: Location) -> None:
+    second_run(place, discrepancies=[discrepancy(OTHER) | ACCEPTED, discrepancy(LOST, "resolved")])
+    line = text_output.verdict_line(page(place))
+    assert line.startswith(
+        "OK: Nothing above info found in 1 table; this audit looked at 1 of 3 tables (orders)"
+    )
+    assert closing(page(place)) == "1 accepted"
+
+
+HELD: list[tuple[str, list[Row], list[tuple[str, str, int]]]] = [
+    ("open", [discrepancy(LOST)], [("open", "dropped", 1)]),
+    ("pending", [discrepancy(LOST, "pending")], [("pending", "dropped", 1)]),
+    ("accepted", [discrepancy(LOST) | ACCEPTED], [("accepted", "dropped", 1)]),
+    ("accepted no longer", [discrepancy(LOST) | ACCEPTED | {"ack_until": NOON}], [("open", "dropped", 1)]),
+    ("stale: a cut from before its end", [discrepancy(LOST, "resolved")], []),
+    (
+        "not followed, as in a suspect run",
+        [discrepancy(OTHER)],
+        [("found", "dropped", 1), ("open", "dropped", 1)],
+    ),
+]
+
+
+@pytest.mark.parametrize(("ledger", "standing"), [each[1:] for each in HELD], ids=[each[0] for each in HELD])
+def test_how_a_finding_stands(
+    place: Location, ledger: list[Row], standing: list[tuple[str, str, int]]
+) -> None:
+    publish(place, runs=[run()], findings=[LOST], discrepancies=ledger)
+    found = lake_standing(Results(place, Clients(), LAKE), run(), LATER)
+    assert sorted((row["standing"], row["kind"], row["findings"]) for row in found) == standing
+
+
+def test_of_a_run_before_the_last_only_its_own_findings_are_known(place: Location) -> None:
+    second_run(place, discrepancies=[discrepancy(STALE)])
+    assert page(place, "r1").history is None
+    assert text_output.verdict_line(page(place, "r1", ())) == "CRITICAL: 2 dropped in 2 tables"
+
+
+def test_a_failed_run_still_tells_what_is_open(place: Location) -> None:
+    publish(place, runs=[run(), run("r2", "failed", finished_at=LATER)], discrepancies=[discrepancy(LOST)])
+    told = page(place, tables=())
+    assert text_output.verdict_line(told) == "CRITICAL: 1 dropped in 1 table (audit failed)"
+    assert next_commands(told)[0] == "lakeaudit doctor 'conf/my lake.yaml'"
+
+
+def test_an_audit_ends_with_what_changed_and_two_commands(place: Location) -> None:
+    new = finding("dropped", "orders/new", "r2")
+    held = {"last_run_id": "r2"}
+    ends = [finding("dropped", f"orders/{n}", discrepancy_id=f"e{n}") for n in range(3)]
+    how = ("restored", "restored", "reference_removed")
+    ledger = [
+        discrepancy(new, **held), discrepancy(OTHER), discrepancy(LOST, "pending"),
+        *(discrepancy(end, "resolved", resolution=way) | held for end, way in zip(ends, how, strict=True)),
+    ]  # fmt: skip
+    changes = [transition(new, "opened"), *(transition(end, "resolved", run_id="r2") for end in ends)]
+    second_run(place, new, discrepancies=ledger, transitions=changes)
+    told = page(place)
+    assert closing(told) == (
+        "1 new, 3 resolved (1 closed, not restored, 2 restored), 1 still open, 1 found once and not yet confirmed"
+    )
+    assert next_commands(told) == [
+        "lakeaudit explain 'conf/my lake.yaml' s3://lake/orders/new",
+        "lakeaudit discrepancies 'conf/my lake.yaml'",
+    ]
+
+
+def test_a_healthy_lake_ends_in_peace(place: Location, tmp_path: Path) -> None:
+    publish(place, runs=[run("r2")], coverage=[covered(run_id="r2")])
+    told = page(place, tables=("orders",))
+    assert closing(told) == "nothing new, nothing open"
+    assert next_commands(told) == [
+        "lakeaudit report 'conf/my lake.yaml'",
+        "lakeaudit dashboard 'conf/my lake.yaml'",
+    ]

@@ -1,0 +1,110 @@
+"""The next steps: the commands are run as a shell and the AWS CLI would, against a versioned bucket."""
+
+import subprocess
+from typing import Any
+
+import pytest
+
+from lakeaudit import next_steps
+from lakeaudit.kinds import KINDS
+from lakeaudit.runtime.aws import Clients, Endpoint
+from tests.builders import pagedata
+
+KEYS = [
+    "day=1/a b.parquet",
+    "shop=12%3A30%3A00/x",
+    "\u00fc+\u00e9/it's $(here)",
+    "plain",
+    "tab\there",
+]
+
+
+def run(step: next_steps.Step | None, clients: Clients, bucket: str) -> None:
+    """Do what the command says, as the AWS CLI does: its options are the operation's parameters."""
+    assert step is not None
+    words = f"printf '%s\\0' {step.command}"
+    told = (
+        subprocess.run(["bash", "-c", words], capture_output=True, check=True)
+        .stdout.decode()
+        .split("\0")[:-1]
+    )
+    aws, s3api, operation, *options = told
+    assert (aws, s3api) == ("aws", "s3api")
+    given = dict(zip(options[::2], options[1::2], strict=True))
+    names = {"--bucket": "Bucket", "--key": "Key", "--copy-source": "CopySource", "--version-id": "VersionId"}
+    asked = {names[name]: value for name, value in given.items() if name != "--endpoint-url"}
+    getattr(clients.s3(bucket), operation.replace("-", "_"))(**asked)
+
+
+def lost(bucket: str, key: str, version: str, recovery: str) -> dict[str, Any]:
+    return pagedata.dropped(1) | {
+        "bucket": bucket, "key": key, "recoverable": "yes", "recovery": recovery, "recovery_version_id": version
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_a_file_behind_a_delete_marker_comes_back_either_way(clients: Clients, bucket: str, key: str) -> None:
+    s3 = clients.s3(bucket)
+    s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
+    for known in (True, False):
+        version = s3.put_object(Bucket=bucket, Key=key, Body=b"rows")["VersionId"]
+        marker = s3.delete_object(Bucket=bucket, Key=key)["VersionId"]
+        row = lost(bucket, key, version, "delete_marker")
+        run(next_steps.way_back(row, clients.endpoint(bucket), marker if known else None), clients, bucket)
+        assert s3.get_object(Bucket=bucket, Key=key)["Body"].read() == b"rows"
+        versions = s3.list_object_versions(Bucket=bucket, Prefix=key)["Versions"]
+        assert version in {each["VersionId"] for each in versions}, "no version is ever destroyed"
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_an_older_version_comes_back_over_the_younger_one(clients: Clients, bucket: str, key: str) -> None:
+    s3 = clients.s3(bucket)
+    s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
+    version = s3.put_object(Bucket=bucket, Key=key, Body=b"rows")["VersionId"]
+    s3.put_object(Bucket=bucket, Key=key, Body=b"junk")
+    run(next_steps.way_back(lost(bucket, key, version, "older_version")), clients, bucket)
+    assert s3.get_object(Bucket=bucket, Key=key)["Body"].read() == b"rows"
+
+
+NO_WAY: list[dict[str, Any]] = [
+    {"recoverable": "no"}, {"recoverable": None}, {"recoverable": "unknown"}, {"recovery": "replica"},
+    {"recovery_version_id": None}, {"bucket": ""}, {"key": None}, {"key": "a\0b"}, {"key": "a?versionId=b"},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("given", NO_WAY)
+def test_where_nothing_can_be_typed_nothing_is_said(given: dict[str, Any]) -> None:
+    assert next_steps.way_back(pagedata.dropped(1) | given) is None
+
+
+def test_how_the_bucket_is_reached_stands_in_the_command() -> None:
+    step = next_steps.way_back(pagedata.dropped(1), Endpoint("http://127.0.0.1:5000", requester_pays=True))
+    assert step is not None
+    assert step.command.endswith(" --request-payer requester --endpoint-url http://127.0.0.1:5000")
+    big = next_steps.way_back(pagedata.dropped(1, manifest_size=6 << 30))
+    assert big is not None
+    assert "in parts" in big.what
+    assert "s3api list-object-versions" in str(next_steps.look_at_versions(pagedata.dropped(1)))
+    assert next_steps.look_at_versions(pagedata.dropped(1, bucket="")) is None
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_says_what_to_do(kind: str) -> None:
+    assert next_steps.to_do(kind)
+    assert "`" not in next_steps.to_do(kind)
+    assert next_steps.to_do("of_another_version") == ""
+
+
+FINDINGS = "lakeaudit findings 'my lake.yaml' --run-id r1 --kind "
+
+
+@pytest.mark.parametrize(("finding", "said"), [
+    (pagedata.finding("dropped", "a/b"), "lakeaudit explain 'my lake.yaml' s3://lake/a/b"),
+    (pagedata.finding("dropped", "a b"), "lakeaudit explain 'my lake.yaml' 's3://lake/a b'"),
+    (pagedata.finding("dropped", "a/b", bucket=""), "lakeaudit explain 'my lake.yaml' /a/b"),
+    (pagedata.finding("dropped", "a\0b"), FINDINGS + "dropped --table sales.orders"),
+    (pagedata.finding("temporary", "a/", subject_type="prefix"), FINDINGS + "temporary --table sales.orders --files"),
+    (pagedata.finding("unreadable_evidence", None, table_name=None), FINDINGS + "unreadable_evidence"),
+])  # fmt: skip
+def test_the_command_that_tells_more(finding: dict[str, Any], said: str) -> None:
+    assert next_steps.learn_more("my lake.yaml", "r1", finding) == said
