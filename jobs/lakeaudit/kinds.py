@@ -8,6 +8,9 @@ SEVERITIES = ("critical", "error", "warning", "info")
 LIVE_AXES = ("content", "metastore")
 """Axes whose suspects and open files every run looks at live, each with a verdict of its own."""
 
+MASS_LOSS = "mass loss: "
+"""What the reason of a complete axis begins with where a sample has confirmed that much of the table is gone."""
+
 FILE_AXES = ("content", "metastore", "metastore_tree", "leftover", "duplicate")
 AXES = (*FILE_AXES, "commit", "pointer", "source", "hazard")
 
@@ -177,3 +180,8 @@ _ALL = (
 )  # fmt: skip
 
 KINDS: dict[str, Kind] = {kind.name: kind for kind in _ALL}
+
+
+def says_loss(reason: str | None) -> bool:
+    """Whether a reason in coverage tells of a mass loss."""
+    return reason is not None and reason.startswith(MASS_LOSS)

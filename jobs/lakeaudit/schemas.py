@@ -172,6 +172,9 @@ PAIR = _row(
     s_delete_marker="bool",
     s_older_version_id="string",
     s_older_size="long",
+    s_older_matches="bool",  # it was current at the claim, with the claim's size and ETag; null: nobody looked
+    s_older_beneath_marker="bool",  # only the newest delete marker hides it; null: nobody looked
+    s_versus_claimed="string",  # content now against that current at the claim: same | differs; null: unknown
     s_from="time",
     s_to="time",
     s_margin="span",
@@ -332,6 +335,7 @@ TALLY = _row(
 ANSWERS: dict[str, pa.Schema] = {
     "tallies": TALLY,
     "suspects": VERDICT,
+    "fresh": VERDICT,
     "leftovers": LEFTOVERS,
     "copies": COPY,
     "uploads": UPLOAD,
@@ -350,6 +354,17 @@ ANSWERS: dict[str, pa.Schema] = {
 }
 """What the kernel answers, by kind of row."""
 
+ASKED = _row(
+    bucket="string",
+    key="string",
+    claimed_at="time",  # what is claimed of it: see `evidence.storage.object_versions.Claimed`
+    claimed_until="time",
+    size="long",
+    etag="string",
+    fresh="bool",  # its versions matter only where it is not what was claimed
+)
+"""A key that storage is asked about now."""
+
 LIVE = _row(
     bucket="string",
     key="string",
@@ -367,6 +382,9 @@ LIVE = _row(
     l_delete_marker="bool",
     l_older_version_id="string",
     l_older_size="long",
+    l_older_matches="bool",
+    l_older_beneath_marker="bool",
+    l_versus_claimed="string",
     l_versions_known="bool",  # older versions were asked for and answered
     l_at="time",
 )

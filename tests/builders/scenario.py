@@ -51,6 +51,10 @@ def table(
 _UNSAID = ("size", "etag", "storage_class", "archived", "multipart", "encryption")
 
 
+NOW = after(7)
+"""When storage is asked about what seems lost, and about fresh files."""
+
+
 def deleted(key: str, **given: Any) -> Row:
     """A key under a delete marker that was set two days before the cut: the time and the version are the marker's."""
     marker = {"presence": "absent", "delete_marker": True, "version_id": "m1", "modified_at": before(48)}
@@ -88,7 +92,7 @@ class Store:
 
 @dataclass(frozen=True)
 class Scenario:
-    """Observations in, verdicts out. `live` is what storage answers now, by key."""
+    """Observations in, verdicts out. `live` is what storage answers now, by key, of findings and of fresh files."""
 
     name: str
     verdicts: Mapping[tuple[str, str], Mapping[str, str]]

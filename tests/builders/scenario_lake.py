@@ -11,6 +11,7 @@ import pyarrow as pa
 from lakeaudit.compare import duplicates, metastore_tree, rules
 from lakeaudit.compare.apply_gaps import assumed_vacuums, with_gaps, with_vacuums
 from lakeaudit.compare.evidence_for_tables import Evidence, source_facts
+from lakeaudit.compare.fresh import FreshLook, fresh_claims
 from lakeaudit.compare.kernel import removals
 from lakeaudit.compare.leftovers import unfinished_uploads
 from lakeaudit.compare.match import SourceFacts, pairs
@@ -22,9 +23,9 @@ from lakeaudit.keys import Location
 from lakeaudit.pipeline import live_check
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation
-from lakeaudit.schemas import LIVE
+from lakeaudit.schemas import KNOWN, LIVE, plain_time
 from tests.builders.evidence import claims_of, entries_of, folded_objects, rows_by_kind, rows_table, stored_of
-from tests.builders.scenario import Row, Scenario, Storage, Store
+from tests.builders.scenario import NOW, Row, Scenario, Storage, Store
 from tests.builders.twin import spoken
 from tests.builders.twin_match import EVENT_KINDS
 
@@ -202,19 +203,38 @@ Answer = tuple[str, str, str, str]
 def answers(lake: Lake, world: pa.Table) -> dict[int, list[Answer]]:
     """The verdicts of all scenarios by number, in the steps of an audit."""
     con = lake.con
-    recalled = "SELECT *, NULL::VARCHAR AS known_as, NULL::TIMESTAMP AS known_at FROM input"
+    recalled = """
+        SELECT *, NULL::VARCHAR AS known_as, NULL::TIMESTAMP AS known_at, true AS suspected FROM input
+    """
     every = duck.hold(con, duck.query(con, recalled, input=verdicts(con, fired(con, world), lake.words)))
-    parts = [duck.query(con, "SELECT * FROM input WHERE outcome <> 'finding'", input=every)]
-    parts += [_judged_again(lake, world, every), _duplicates(lake, world), _tree(lake, world)]
+    young = _fresh(lake, world)
+    settled = """
+        SELECT * FROM every ANTI JOIN young USING (axis, judged_table, bucket, key) WHERE outcome <> 'finding'
+    """
+    parts = [duck.query(con, settled, every=every, young=young)]
+    parts += [
+        _judged_again(lake, world, duck.union(con, [every, young])),
+        _duplicates(lake, world),
+        _tree(lake, world),
+    ]
     tables = [fact.table for fact in lake.tables]
     uploads = lake.rows()["uploads"]
     parts.append(unfinished_uploads(con, uploads, lake.sources.storage_cuts, tables, lake.places))
     return _by_number([row for part in parts for row in duck.rows_of(part)])
 
 
+def _fresh(lake: Lake, world: pa.Table) -> Relation:
+    """Files too young for the evidence, of which a scenario says what storage answers now."""
+    con = lake.con
+    everything = FreshLook(plain_time(NOW), dict.fromkeys(lake.words.scope, 99), 9999)
+    fresh = fresh_claims(con, fired(con, world), lake.words, KNOWN.empty_table(), everything, 1)
+    answered = "SELECT fresh.* FROM fresh SEMI JOIN answers USING (bucket, key)"
+    return duck.hold(con, duck.query(con, answered, fresh=fresh, answers=lake.answers()))
+
+
 def _judged_again(lake: Lake, world: pa.Table, every: Relation) -> Relation:
     con = lake.con
-    finding = "SELECT *, false AS versions_known FROM input WHERE outcome = 'finding'"
+    finding = "SELECT *, false AS versions_known FROM input WHERE outcome = 'finding' OR NOT suspected"
     vacuumed = [row["vacuumed"] for row in assumed_vacuums(con, removals(con, world))]
     suspects = with_gaps(con, duck.query(con, finding, input=every), lake.holed)
     marked = duck.hold(con, with_vacuums(con, suspects, vacuumed))

@@ -107,7 +107,7 @@ class ScreenLake:
         open_files = rows_table(KNOWN, self.known) if self.known else None
         audit = AuditContext(
             cast("Lake", SimpleNamespace(tables=configured, ignores=())), scope, {}, self._observed(),
-            cast("Any", None), Stamp("run", "lake", CUT), Memory(open_files), duck.connect(),
+            cast("Any", SimpleNamespace(live=False)), Stamp("run", "lake", CUT), Memory(open_files), duck.connect(),
         )  # fmt: skip
         audit.facts = self.tables
         return audit

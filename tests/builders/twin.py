@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from lakeaudit.compare import rules
 from lakeaudit.compare.facts import ALL_FACTS, TREE_FACTS
-from tests.builders.scenario import ZERO, Row, Scenario
+from tests.builders.scenario import NOW, ZERO, Row, Scenario
 from tests.builders.twin_groups import same_content, unfinished_uploads
 from tests.builders.twin_match import deciding, pair_rows
 from tests.builders.twin_tree import tree_rows
@@ -62,9 +62,15 @@ class Subject:
         return rules.judge(given[self.axis], self.facts(self.evidence()))
 
     def evidence(self) -> Row:
-        """Everything that is known of the subject in the end: only what looks like a finding is looked at again."""
+        """Everything that is known of the subject in the end: findings and fresh files are looked at again."""
         first = rules.judge(rules.AXES[self.axis], self.facts(self.row))
-        return self.again if first.is_finding else self.row
+        return self.again if first.is_finding or self._is_fresh(first) else self.row
+
+    def _is_fresh(self, first: rules.Rule) -> bool:
+        """Too young for the evidence, and old enough to be looked at now."""
+        if self.axis != "content" or first.verdict != rules.OUT or self.row["c_state"] != "live":
+            return False
+        return bool(self.row["c_certain"]) and self.row["c_claimed_at"] + self.row["t_grace"] <= NOW
 
 
 def subjects(s: Scenario, pairs: Sequence[Row]) -> Iterator[Subject]:
@@ -106,6 +112,7 @@ def _answered(row: Row, answer: Row | None) -> Row:
         "multipart",
         "encryption",
         "checksum",
+        "versus_claimed",
     )
     at = answer["l_at"]
     return {f"s_{name}": answer.get(f"l_{name}") for name in seen} | {

@@ -16,6 +16,34 @@ def listed(**given: Any) -> Row:
     return {"manifest_kind": "file_list", "source": "manifest:file_list", **given}
 
 
+NOW_THERE = {
+    "l_confirmation": "live",
+    "l_presence": "present",
+    "l_size": 100,
+    "l_modified_at": ago(20),
+    "l_at": after(7),
+}
+
+VERSIONS = (
+    case("written again with the bytes of the version that was current at the commit: put back", WELL,
+         claims=[claim(A)], objects=[stored(A, modified_at=ago(20))],
+         live={A: NOW_THERE | {"l_versus_claimed": "same"}}),
+    case("written again with other bytes than the version that was current at the commit",
+         "content content_mismatch, duplicate ok, leftover ok",
+         claims=[claim(A)], objects=[stored(A, modified_at=ago(20))],
+         live={A: NOW_THERE | {"l_versus_claimed": "differs"}}),
+    case("written again, and no version of then is left", "content overwritten, duplicate ok, leftover ok",
+         claims=[claim(A)], objects=[stored(A, modified_at=ago(20))], live={A: NOW_THERE}),
+    case("a new version id over the same bytes", WELL,
+         claims=[claim(A, version_id="v1")], objects=[stored(A, version_id="v3")],
+         live={A: NOW_THERE | {"l_version_id": "v3", "l_modified_at": ago(72.1), "l_versus_claimed": "same"}}),
+    case("the writer's own ETag goes before what the versions say",
+         "content content_mismatch, duplicate ok, leftover ok",
+         claims=[claim(A, etag=MD5)], objects=[stored(A, etag=OTHER_MD5, modified_at=ago(20))],
+         live={A: NOW_THERE | {"l_etag": OTHER_MD5, "l_multipart": False, "l_encryption": "NONE",
+                               "l_versus_claimed": "same"}}),
+)  # fmt: skip
+
 CHANGED = (
     case("a truncated object", "content size_mismatch, duplicate ok, leftover ok",
          claims=[claim(A)], objects=[stored(A, size=99)]),
@@ -111,4 +139,4 @@ CHANGED = (
          tables=[table(manifests=[DELTA, LISTS])]),
 )  # fmt: skip
 
-SCENARIOS = CHANGED
+SCENARIOS = (*VERSIONS, *CHANGED)

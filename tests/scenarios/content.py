@@ -221,4 +221,37 @@ GAPS_IN_STORAGE = (
          claims=[claim(A)], objects=[stored(A, size=7)], live={A: {"l_confirmation": "denied"}}),
 )  # fmt: skip
 
-SCENARIOS = (*HEALTHY, *DROPPED, *LOST, *GAPS_IN_STORAGE)
+HERE = {
+    "l_confirmation": "live",
+    "l_presence": "present",
+    "l_size": 100,
+    "l_modified_at": after(2),
+    "l_at": after(7),
+}
+GONE = {"l_confirmation": "live", "l_presence": "absent", "l_at": after(7)}
+
+FRESH = (
+    case("committed after the cut, and a live look finds it there", "content ok, duplicate ok",
+         claims=[claim(A, claimed_at=after(2))], live={A: HERE}),
+    case("committed after the cut and gone since: nobody waits for tomorrow's inventory",
+         "content dropped, duplicate ok",
+         claims=[claim(A, claimed_at=after(2))], live={A: GONE}),
+    case("committed after the cut, and truncated", "content size_mismatch, duplicate ok",
+         claims=[claim(A, claimed_at=after(2))], live={A: HERE | {"l_size": 7}}),
+    case("committed within the grace: it may still be on its way, nobody looks", "content young, duplicate ok",
+         claims=[claim(A, claimed_at=after(6.5))], live={A: GONE}),
+    case("the grace is over to the second", "content dropped, duplicate ok",
+         claims=[claim(A, claimed_at=after(6))], live={A: GONE}),
+    case("the live look was denied: still too young to say", "content young, duplicate ok",
+         claims=[claim(A, claimed_at=after(2))], live={A: {"l_confirmation": "denied"}}),
+    case("an old file written over after the cut, with other bytes",
+         "content size_mismatch, duplicate young, leftover ok",
+         claims=[claim(A)], objects=[stored(A, size=7, modified_at=after(1))],
+         live={A: HERE | {"l_size": 7, "l_modified_at": after(1)}}),
+    case("a gap in the log may have removed it: a live 404 proves nothing", "content undecided, duplicate ok",
+         claims=[claim(A, claimed_at=after(2), certain=False)], tables=[table(holed=True)], live={A: GONE}),
+    case("committed and removed after the cut: a promise to readers alone", "content young",
+         claims=[claim(A, state="history", claimed_at=after(1), removed_at=after(2))], live={A: GONE}),
+)  # fmt: skip
+
+SCENARIOS = (*FRESH, *HEALTHY, *DROPPED, *LOST, *GAPS_IN_STORAGE)

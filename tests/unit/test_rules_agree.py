@@ -134,6 +134,7 @@ TEXTS: dict[str, list[str]] = {
     "s_presence": ["present", "absent", "unclear", "uncovered"],
     "m_state": ["file", "dir", "tombstone", "none", "unscoped"],
     "s_encryption": ["NONE", "SSE-S3", "SSE-KMS", "DSSE-KMS", "SSE-C"],
+    "s_versus_claimed": ["same", "differs"],
     "category": ["data", "deletes", "changes", "log", "marker", "temporary", "other"],
     "l_confirmation": ["live", "none", "denied", "error", "limit"],
 }

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from lakeaudit.kinds import says_loss
 from lakeaudit.results.change_summary import Change, changes_of, open_now
 from lakeaudit.results.read import Results, Row
 
@@ -28,7 +29,7 @@ def news_of(results: Results, run: Row, now: datetime) -> News:
     """The news of one finished run."""
     lost = [
         row for row in results.coverage(run["run_id"])
-        if row["status"] == "complete" and row["reason"] and row["axis"] == "content"
+        if row["status"] == "complete" and says_loss(row["reason"]) and row["axis"] == "content"
     ]  # fmt: skip
     return News(
         run_id=run["run_id"],

@@ -61,6 +61,7 @@ def examine(lake: Lake, clients: Clients, env: Environment, now: datetime) -> It
         yield _attempt(f"metastore {store.name}", partial(ask, store, clients, now))
     yield from _tables(lake, clients)
     yield from _uncovered(lake, covered)
+    yield from _live_looks(lake)
     yield _attempt("results", partial(probes.results, lake.results, clients), broken="fatal")
     yield from _receivers(lake, clients, env)
 
@@ -147,6 +148,20 @@ def _uncovered(lake: Lake, covered: Sequence[Location]) -> Iterator[Check]:
     yield Check(
         "coverage", "bad", told, "add an inventory or a listing, widen `covers`, or audit them with --live"
     )
+
+
+def _live_looks(lake: Lake) -> Iterator[Check]:
+    """What live looks cost at most: a HEAD a file, and a page of its versions where it is not as it was claimed."""
+    confirm = lake.settings.confirm
+    if all(table.settings.confirm.mode == "none" for table in lake.tables):
+        return
+    seconds = -(-(2 * confirm.limit + confirm.fresh) // confirm.rate)
+    told = (
+        f"at most {count(confirm.limit)} files a run that seem lost (2 requests each) and {count(confirm.fresh)}"
+        " younger than the evidence (`confirm.fresh`, 1 request each):"
+        f" up to {count(seconds)} s at {count(confirm.rate)} requests a second"
+    )
+    yield Check("live looks", "ok", told)
 
 
 def _covers(covered: Sequence[Location], table: Location) -> bool:

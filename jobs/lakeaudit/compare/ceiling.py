@@ -7,6 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from lakeaudit.kinds import MASS_LOSS
+
 ABSENCES = {
     "dropped": "storage",
     "dropped_history": "storage",
@@ -104,7 +106,7 @@ class Trial:
             return f"{self.missing.words}, and storage may not be asked (confirm.mode)"
         looked = f"of {self.answered:,} looked at now {self.gone:,} are gone"
         if self.verdict == REAL:
-            return f"mass loss: {self.missing.words}, and {looked}"
+            return f"{MASS_LOSS}{self.missing.words}, and {looked}"
         unanswered = self.asked - self.answered
         more = f" ({unanswered:,} more were not answered)" if unanswered else ""
         return f"{self.missing.words}, but {looked}{more}"

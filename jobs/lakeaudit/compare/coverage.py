@@ -115,7 +115,8 @@ class Means:
 
     `metastores_wanted` are the tables of which a metadata store should speak, whether or not it could be read;
     `overtaken` names the newer run that has settled a table; `trials` are those of sources that lack too much;
-    `narrowed` says of which parts of a table the run was asked, where it was not asked of the whole.
+    `narrowed` says of which parts of a table the run was asked, where it was not asked of the whole; `fresh` how many
+    files too young for the evidence a live look has answered for.
     """
 
     storage_cuts: Mapping[str, Cut]
@@ -126,6 +127,7 @@ class Means:
     overtaken: Mapping[str, str] = field(default_factory=dict)
     trials: Sequence[Trial] = ()
     narrowed: Mapping[str, str] = field(default_factory=dict)
+    fresh: Mapping[str, int] = field(default_factory=dict)
 
 
 def axis_state(axis: str, facts: TableFacts, means: Means, tally: Tally) -> AxisState:
@@ -133,7 +135,7 @@ def axis_state(axis: str, facts: TableFacts, means: Means, tally: Tally) -> Axis
 
     overtaken: a newer run has settled the table; off: nothing is configured for the axis; partial: something that is
     configured could not be used whole, or is not believed, or only a part of the table was asked for. A complete axis
-    with a reason has lost much indeed.
+    whose reason begins with a mass loss has lost much indeed.
     """
     if newer := means.overtaken.get(facts.table.name):
         return AxisState("overtaken", f"run {newer}, which is newer, has settled this table")
@@ -145,7 +147,17 @@ def axis_state(axis: str, facts: TableFacts, means: Means, tally: Tally) -> Axis
         return AxisState("partial", hindrance)
     if asked := means.narrowed.get(facts.table.name):
         return AxisState("partial", asked)
-    return AxisState("complete", _said(ceiling.losses(trials)))
+    loss = _said(ceiling.losses(trials))
+    return AxisState("complete", "; ".join(filter(None, (loss, _fresh(axis, facts, means, tally)))))
+
+
+def _fresh(axis: str, facts: TableFacts, means: Means, tally: Tally) -> str:
+    """How many of the files too young for the evidence were looked at now."""
+    looked_at = means.fresh.get(facts.table.name, 0)
+    if axis != "content" or not looked_at:
+        return ""
+    young = looked_at + tally.outcomes.get("out_of_window", 0)
+    return f"{looked_at:,} of {young:,} files younger than the evidence were looked at now"
 
 
 def _said(trials: Sequence[Trial]) -> str:

@@ -71,10 +71,12 @@ FACTS: dict[str, Expr] = {
     "content_same": col("c_checksum").is_(col("s_checksum"))
     | col("c_checksum").is_(concat("md5:", col("s_etag")))
     | col("c_etag").is_(col("s_etag"))
-    | col("c_version_id").is_(col("s_version_id")),
+    | col("c_version_id").is_(col("s_version_id"))
+    | col("s_versus_claimed").is_("same"),
     "content_differs": (_same_algorithm & col("c_checksum").differs(col("s_checksum")))
     | (_md5_against_etag & col("c_checksum").differs(concat("md5:", col("s_etag"))))
-    | (_etags_comparable & col("c_etag").differs(col("s_etag"))),
+    | (_etags_comparable & col("c_etag").differs(col("s_etag")))
+    | col("s_versus_claimed").is_("differs"),
     "archived": col("s_archived"),
     "other_object": col("c_version_id").differs(col("s_version_id")) | col("c_etag").differs(col("s_etag")),
     "event_live": col("e_state").is_("live"),

@@ -210,25 +210,29 @@ def _time(name: str) -> str:
     return f"strftime({name}, '%Y-%m-%dT%H:%M:%SZ')"
 
 
-_DETAILS = (
-    f"'listed since ' || {_time('c_claimed_at')}",
-    "CASE WHEN c_size <> s_size THEN 'recorded ' || c_size || ' bytes, stored ' || s_size END",
-    f"'stored object of ' || {_time('s_modified_at')}",
-    f"'storage as of ' || {_time('s_from')}",
-    f"'the same bytes as ' || {uri('bucket', 'related_key')}",
-)
-"""The times and sizes that a finding rests on; a null says nothing."""
-
 _CONFIRMATION = f"""
     CASE WHEN axis NOT IN ({duck.literals(LIVE_AXES)}) OR kind = 'lost_commit' THEN 'not_needed' ELSE l_confirmation END
 """
 
 _LOST = "kind IN ('dropped', 'dropped_history', 'size_mismatch', 'content_mismatch', 'overwritten')"
+_MATCHES = "coalesce(s_older_matches, s_older_size = c_size, false)"
 _RECOVERY = {
-    "recoverable": f"""CASE WHEN {_LOST} THEN CASE WHEN s_older_version_id IS NOT NULL THEN 'yes'
-        WHEN coalesce(versions_known, false) THEN 'no' ELSE 'unknown' END END""",
+    "recoverable": f"""CASE WHEN {_LOST} THEN CASE WHEN s_older_version_id IS NOT NULL AND {_MATCHES} THEN 'yes'
+        WHEN coalesce(versions_known, false) AND s_older_version_id IS NULL THEN 'no' ELSE 'unknown' END END""",
     "recovery": f"""CASE WHEN {_LOST} AND s_older_version_id IS NOT NULL THEN
-        CASE WHEN coalesce(s_delete_marker, false) THEN 'delete_marker' ELSE 'older_version' END END""",
+        CASE WHEN coalesce(s_older_beneath_marker, s_delete_marker, false) THEN 'delete_marker'
+            ELSE 'older_version' END END""",
     "recovery_version_id": f"CASE WHEN {_LOST} THEN s_older_version_id END",
 }
-"""Whether an older version can bring the recorded bytes back."""
+"""Whether an older version can bring the recorded bytes back: `yes` only for one that matches the claim."""
+
+_DETAILS = (
+    f"'listed since ' || {_time('c_claimed_at')}",
+    "CASE WHEN c_size <> s_size THEN 'recorded ' || c_size || ' bytes, stored ' || s_size END",
+    f"'stored object of ' || {_time('s_modified_at')}",
+    f"'storage as of ' || {_time('s_from')}",
+    f"""CASE WHEN {_LOST} AND NOT {_MATCHES} THEN 'the newest older version, ' || s_older_version_id || ', has '
+        || s_older_size || ' bytes and is not known to be what was recorded' END""",
+    f"'the same bytes as ' || {uri('bucket', 'related_key')}",
+)
+"""The times and sizes that a finding rests on; a null says nothing."""

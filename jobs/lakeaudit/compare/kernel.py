@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from lakeaudit.compare import coverage, duplicates, metastore_tree
 from lakeaudit.compare.findings import leftover_row
+from lakeaudit.compare.fresh import FreshLook, fairly, fresh_claims
 from lakeaudit.compare.leftovers import logs_seen, nested_roots
 from lakeaudit.compare.match import Kinds, SourceFacts, pairs
 from lakeaudit.compare.prefix_match import Places, attach_label
@@ -27,13 +28,15 @@ Stage = Iterator[tuple[str, Rows]]
 class Kernel:
     """What the stages are given beside rows: plain data that travels to the tasks.
 
-    `partitions` are the places that were asked for, with their URIs; empty: whole tables were.
+    `partitions` are the places that were asked for, with their URIs; empty: whole tables were. `fresh` says how many
+    files may be looked at that are too young for the evidence; None: none.
     """
 
     sources: SourceFacts
     words: Words
     partitions: Places
     metastores: bool
+    fresh: FreshLook | None = None
 
     @property
     def stages(self) -> Sequence[partial[Stage]]:
@@ -59,6 +62,8 @@ def judge_keys(kernel: Kernel, con: Connection, rows: Kinds) -> Stage:
     asked = _within(con, matched, kernel)
     known = rows.get("known", KNOWN.empty_table())
     yield "tallies", settled(con, asked, kernel.words, known)
+    if kernel.fresh:
+        yield "young", fresh_claims(con, asked, kernel.words, known, kernel.fresh, _shares(con, rows))
     judged = duck.hold(con, candidates(con, asked, kernel.words, known))
     yield (
         "tallies",
@@ -97,6 +102,12 @@ def _unsettled(con: Connection, rows: Rows, settled_keys: Rows) -> Relation:
     return duck.query(con, sql, input=rows, settled=settled_keys)
 
 
+def _shares(con: Connection, rows: Kinds) -> int:
+    """Among how many shares the keys are spread."""
+    (told,) = duck.rows_of(duck.relation(con, rows["shares"]))
+    return int(told["shares"])
+
+
 def judge_groups(kernel: Kernel, con: Connection, rows: Kinds) -> Stage:
     """All members of some groups of equal content, and entries with the folders of their keys."""
     if "same" in rows:
@@ -106,6 +117,8 @@ def judge_groups(kernel: Kernel, con: Connection, rows: Kinds) -> Stage:
         # redundant copies were counted as consistent by the rules about single files
         yield "tallies", coverage.uncounted(con, judged)
         yield "copies", duck.query(con, "SELECT * FROM input WHERE outcome = 'finding'", input=judged)
+    if "young" in rows and kernel.fresh:
+        yield "fresh", fairly(con, rows["young"], kernel.fresh)
     if "tree" in rows:
         folders = rows.get("folders", metastore_tree.FOLDERS.empty_table())
         yield "children", metastore_tree.with_folders(con, rows["tree"], folders)

@@ -42,6 +42,7 @@ class ConfirmOverrides(Block):
     mode: ConfirmMode | None = None
     limit: Limit | None = None
     rate: Count | None = None
+    fresh: Limit | None = None
 
 
 class Overrides(Block):

@@ -36,11 +36,15 @@ AnySource = TypeVar("AnySource", bound=Source)
 
 
 class Confirm(Block):
-    """The live check: `limit` candidates of a run at most, `rate` requests a second at most."""
+    """The live check: `limit` candidates of a run at most, `rate` requests a second at most.
+
+    `fresh` is how many files of a run at most are looked at that are too young for its evidence.
+    """
 
     mode: ConfirmMode = "head"
     limit: int = 10_000
     rate: int = 500
+    fresh: int = 10_000
 
 
 class Settings(Block):

@@ -9,6 +9,7 @@ import pyarrow as pa
 from lakeaudit.compare import verdicts
 from lakeaudit.compare.evidence_for_tables import source_facts
 from lakeaudit.compare.findings import Stamp
+from lakeaudit.compare.fresh import FreshLook
 from lakeaudit.compare.kernel import Kernel
 from lakeaudit.compare.match import SourceFacts
 from lakeaudit.compare.table_facts import TableFacts, table_facts
@@ -19,6 +20,7 @@ from lakeaudit.pipeline import live_check
 from lakeaudit.pipeline.partitions import Partitions, uris
 from lakeaudit.pipeline.read_sources import Observed
 from lakeaudit.runtime.duck import Connection, Relation, Rows
+from lakeaudit.schemas import plain_time
 
 
 @dataclass
@@ -66,7 +68,15 @@ class AuditContext:
     @cached_property
     def kernel(self) -> Kernel:
         metastores = bool(self.observed.evidence.metastores)
-        return Kernel(self.sources, self.words, uris(self.partitions), metastores)
+        return Kernel(self.sources, self.words, uris(self.partitions), metastores, self._fresh_look())
+
+    def _fresh_look(self) -> FreshLook | None:
+        """How many files may be looked at that are too young for the evidence; None: none."""
+        may_look = {t.name: t.settings.confirm.fresh for t in self.scope if self.confirms(t)}
+        limits = {name: fresh for name, fresh in may_look.items() if fresh}
+        if not limits:
+            return None
+        return FreshLook(plain_time(self.context.now), limits, self.lake.settings.confirm.fresh)
 
     @property
     def facts_in_scope(self) -> list[TableFacts]:

@@ -27,6 +27,7 @@ ROUTES: Mapping[str, str] = {
     "known": KEY,
     "settled_keys": KEY,
     "acts": "",
+    "young": "CAST(0 AS UBIGINT)",  # few: one share chooses among them
     "same": "hash(judged_table, place, size, content) >> 32",
     "tree": KEY,
     "folders": KEY,
@@ -138,9 +139,10 @@ def read_kept(con: Connection, chunk: Chunk, shares: int, reading: Reading = WHO
 
 
 def run_stage(con: Connection, stage: Stage, tables: Mapping[str, pa.Table], shares: int) -> Iterator[Chunk]:
-    """What a stage makes of one share."""
+    """What a stage makes of one share. Beside the share's own rows it is told among how many the keys are spread."""
     router = con.cursor()
-    for kind, rows in stage(con, tables):
+    told = pa.table({"shares": [max(shares, 1)]})
+    for kind, rows in stage(con, {**tables, "shares": told}):
         for batch in _batches(rows):
             yield from routed(router, kind, batch, shares)
 

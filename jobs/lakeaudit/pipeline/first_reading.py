@@ -41,6 +41,7 @@ class FirstReading:
 
     tallies: Tallies
     suspects: Relation
+    fresh: Relation
     leftovers: Relation
     uploads: Relation
     copies: Relation
@@ -81,6 +82,7 @@ def first_reading(audit: AuditContext, engine: AuditEngine) -> FirstReading:
     return FirstReading(
         tallies=coverage.together(settled, siblings, of_entries, of_uploads, gone.tallies()),
         suspects=answered(con, answers, "suspects"),
+        fresh=answered(con, answers, "fresh"),
         leftovers=answered(con, answers, "leftovers"),
         uploads=findings.leftover_row(con, unfinished),
         copies=answered(con, answers, "copies"),

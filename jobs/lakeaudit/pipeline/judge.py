@@ -20,12 +20,12 @@ from lakeaudit.evidence.protocol import Hole
 from lakeaudit.keys import Location
 from lakeaudit.ledger.axis_observation import AxisObservation, axis_observations
 from lakeaudit.ledger.resolution import resolutions
+from lakeaudit.pipeline import recheck
 from lakeaudit.pipeline.audit_context import AuditContext
 from lakeaudit.pipeline.engine import AuditEngine
 from lakeaudit.pipeline.evidence_gaps import gap_findings
 from lakeaudit.pipeline.first_reading import Counts, FirstReading, first_reading, holed_sources, tallied
 from lakeaudit.pipeline.partitions import as_asked, narrowed
-from lakeaudit.pipeline.recheck import second_reading
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Relation, Rows
 from lakeaudit.runtime.progress import Progress
@@ -54,7 +54,8 @@ def judge(audit: AuditContext, engine: AuditEngine, progress: Progress) -> Judge
     """All findings, leftovers and the coverage of the tables in scope."""
     first, remaining, trials, answers = _readings(audit, engine, progress)
     with progress.stage("make findings"):
-        tallies = coverage.together(first.tallies, tallied(coverage.count(audit.con, remaining)))
+        again = tallied(coverage.count(audit.con, remaining))
+        tallies = coverage.together(first.tallies, _as_young(audit, first.fresh), again)
         left, gone = _leftovers(audit, first.leftovers, answers)
         left, elsewhere = _own(audit, left, first.nested)
         tallies = coverage.together(tallies, gone, elsewhere)
@@ -64,7 +65,7 @@ def judge(audit: AuditContext, engine: AuditEngine, progress: Progress) -> Judge
         whole = {} if audit.partitions else tallies  # of a part nothing can be said about its table
         about_files = folded(audit.con, single, whole, audit.stamp)
         rows = duck.hold(audit.con, _findings(audit, about_files, first, files))
-        able = _means(audit, first, trials)
+        able = replace(_means(audit, first, trials), fresh=_looked_at(audit, remaining))
         covered = coverage.rows(audit.facts_in_scope, tallies, able, audit.stamp.run_id, audit.stamp.lake)
     observations = axis_observations(covered, able, audit.stamp.as_of, all_sources=not audit.observed.listed)
     return Judgement(
@@ -86,16 +87,21 @@ def _readings(
         log.note(files=sum(tally.files for (_, axis), tally in first.tallies.items() if axis == "content"))
     with progress.stage("look again at suspects") as log:
         vacuumed = [row["vacuumed"] for row in first.vacuums]
-        remaining, trials, answers = second_reading(
-            audit, first.suspects, first.claimed, holed_sources(first.holes), vacuumed
+        remaining, trials, answers = recheck.second_reading(
+            audit, first.suspects, first.fresh, first.claimed, holed_sources(first.holes), vacuumed
         )
         remaining = duck.hold(audit.con, remaining)
-        log.note(suspects=remaining.shape[0], looked_at=answers.num_rows)
+        log.note(suspects=first.suspects.shape[0], fresh=first.fresh.shape[0], looked_at=answers.num_rows)
     missed = set(uncovered(trials)) & {f.table.name for f in audit.facts if f.log_since is None}
     if not missed or audit.observed.listed:
         return first, remaining, trials, answers
     audit.miss(missed)
     return _readings(audit, engine, progress)
+
+
+def _as_young(audit: AuditContext, fresh: Rows) -> Tallies:
+    """What goes from the tallies: fresh files were counted as too young before anybody looked at them."""
+    return tallied(coverage.uncounted(audit.con, fresh, "out_of_window", "coalesce(s_size, c_size)"))
 
 
 def _leftovers(audit: AuditContext, leftovers: Relation, answers: pa.Table) -> tuple[Relation, Tallies]:
@@ -148,6 +154,17 @@ def _findings(audit: AuditContext, about_files: Relation, first: FirstReading, f
         findings.from_plain(con, [*apart(con, gaps, about_files)], stamp),
     ]
     return duck.union(con, frames)
+
+
+def _looked_at(audit: AuditContext, remaining: Rows) -> dict[str, int]:
+    """Small: by table how many fresh files a live look has answered for."""
+    sql = f"""
+        SELECT judged_table, count(*) AS files FROM input
+        WHERE {recheck.FRESH} AND l_confirmation = 'live' GROUP BY judged_table
+    """
+    return {
+        row["judged_table"]: row["files"] for row in duck.rows_of(duck.query(audit.con, sql, input=remaining))
+    }
 
 
 def _means(audit: AuditContext, first: FirstReading, trials: Sequence[Trial]) -> Means:

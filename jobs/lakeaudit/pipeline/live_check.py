@@ -4,7 +4,7 @@
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock
@@ -13,15 +13,17 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from botocore.exceptions import BotoCoreError, ClientError
 
+from lakeaudit.compare.facts import CLOCK_STEP
 from lakeaudit.compare.verdicts import severity_rank
-from lakeaudit.evidence.storage.head import ObjectHead, head_object
+from lakeaudit.evidence.storage.head import MD5_ENCRYPTIONS, ObjectHead, head_object, is_md5
+from lakeaudit.evidence.storage.object_versions import Claimed, History, ObjectVersion, history_of
 from lakeaudit.keys import NULL_VERSION
 from lakeaudit.kinds import LIVE_AXES
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients, explain, is_denied, is_missing
 from lakeaudit.runtime.duck import Connection, Relation, Rows
 from lakeaudit.runtime.threads import beside
-from lakeaudit.schemas import LIVE
+from lakeaudit.schemas import ASKED, LIVE
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -67,6 +69,25 @@ def candidates(con: Connection, limited_rows: Rows, limit: int) -> pa.Table:
     return duck.table(duck.query(con, sql, rows=limited_rows))
 
 
+def with_claims(con: Connection, worst: Rows, fresh: Rows, rows: Rows) -> pa.Table:
+    """ASKED rows of both sorts of keys, the worst first; claims are those of verdict rows."""
+    step = duck.literal(CLOCK_STEP)
+    sql = f"""
+        WITH every AS (
+            SELECT bucket, key, false AS fresh, row_number() OVER () AS turn FROM worst
+            UNION ALL SELECT bucket, key, true, NULL FROM fresh),
+        keys AS (SELECT bucket, key, bool_and(fresh) AS fresh, min(turn) AS turn FROM every GROUP BY bucket, key),
+        claims AS (
+            SELECT bucket, key, min(c_claimed_at) AS claimed_at,
+                max(c_claimed_at + greatest(t_grace, {step})) AS claimed_until,
+                CASE WHEN min(c_size) = max(c_size) THEN min(c_size) END AS size,
+                CASE WHEN min(c_etag) = max(c_etag) THEN min(c_etag) END AS etag
+            FROM rows SEMI JOIN keys USING (bucket, key) WHERE c_state = 'live' GROUP BY bucket, key)
+        SELECT * FROM keys LEFT JOIN claims USING (bucket, key) ORDER BY turn NULLS LAST, bucket, key
+    """
+    return duck.table(duck.conform(con, duck.query(con, sql, worst=worst, fresh=fresh, rows=rows), ASKED))
+
+
 def with_answers(con: Connection, suspects: Rows, live: pa.Table) -> Relation:
     """Verdict rows with storage's answer of now in place of what the cut said, for keys that were answered.
 
@@ -98,8 +119,14 @@ _FROM_HEAD = (
     "encryption",
     "checksum",
 )
-_ANSWERED = ("presence", "version_id", *_FROM_HEAD)
-_OF_VERSIONS = ("delete_marker", "older_version_id", "older_size")
+_ANSWERED = ("presence", "version_id", "versus_claimed", *_FROM_HEAD)
+_OF_VERSIONS = (
+    "delete_marker",
+    "older_version_id",
+    "older_size",
+    "older_matches",
+    "older_beneath_marker",
+)
 """An answer about another version of the same bytes keeps the older version that the inventory knew."""
 
 
@@ -108,11 +135,13 @@ def _answered(answer: str, before: str, condition: str = _LIVE) -> str:
 
 
 def look(keys: pa.Table, clients: Clients, *, rate: float, threads: int = 16) -> pa.Table:
-    """LIVE rows for (bucket, key) rows, in their order, with `rate` requests a second at most over all threads."""
+    """LIVE rows for (bucket, key) rows, in their order, with `rate` requests a second at most over all threads.
+
+    Columns of ASKED beside these say what is claimed of a key.
+    """
     questioner = _Questioner(clients, Pacer(rate))
-    buckets, names = (keys.column(name).to_pylist() for name in ("bucket", "key"))
     with beside(threads) as pool:
-        answers = list(pool.map(questioner.ask, buckets, names))
+        answers = list(pool.map(questioner.ask, keys.to_pylist()))
     return pa.Table.from_pylist(answers, schema=LIVE)
 
 
@@ -150,18 +179,24 @@ class _Questioner:
         self._may_list: dict[str, bool] = {}
         self._no_versions: set[str] = set()
 
-    def ask(self, bucket: str, key: str) -> dict[str, Any]:
-        """One LIVE row."""
-        asked = {"bucket": bucket, "key": key, "l_at": datetime.now(UTC).replace(tzinfo=None)}
-        return asked | (self._ask_s3(bucket, key) if bucket else _ask_local(key))
+    def ask(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """One LIVE row for one row of ASKED."""
+        bucket, key = asked["bucket"], asked["key"]
+        row = {"bucket": bucket, "key": key, "l_at": datetime.now(UTC).replace(tzinfo=None)}
+        claimed = Claimed(*(asked.get(name) for name in ("claimed_at", "claimed_until", "size", "etag")))
+        return row | (
+            self._ask_s3(bucket, key, claimed, bool(asked.get("fresh"))) if bucket else _ask_local(key)
+        )
 
-    def _ask_s3(self, bucket: str, key: str) -> dict[str, Any]:
+    def _ask_s3(self, bucket: str, key: str, claimed: Claimed, fresh: bool) -> dict[str, Any]:
         try:
             s3 = self._clients.s3(bucket, key)
             answer = self._current(s3, bucket, key)
         except (ClientError, BotoCoreError) as error:
             return {"l_confirmation": _failure(error)}
-        return answer | self._versions(s3, bucket, key)
+        if fresh and _as_claimed(answer, claimed):
+            return answer | {"l_versions_known": False}
+        return answer | self._versions(s3, bucket, key, answer, claimed)
 
     def _current(self, s3: "S3Client", bucket: str, key: str) -> dict[str, Any]:
         """A 404 means absent only to who may list."""
@@ -189,19 +224,70 @@ class _Questioner:
         if not self._may_list[bucket]:
             raise missing
 
-    def _versions(self, s3: "S3Client", bucket: str, key: str) -> dict[str, Any]:
+    def _versions(
+        self, s3: "S3Client", bucket: str, key: str, answer: Mapping[str, Any], claimed: Claimed
+    ) -> dict[str, Any]:
         """Older versions of the key. A refusal holds for the bucket; after any other failure the next key is asked."""
         if bucket in self._no_versions:
             return {"l_versions_known": False}
         self._pacer.wait()
         try:
-            return _older(s3.list_object_versions(Bucket=bucket, Prefix=key, MaxKeys=50), key)
+            history = history_of(s3.list_object_versions(Bucket=bucket, Prefix=key), key)
+            since = self._since_claim(s3, bucket, key, answer, history.at_claim(claimed))
+            return _older(history, claimed) | {"l_versus_claimed": since}
         except ClientError as error:
             if is_denied(error):
                 self._no_versions.add(bucket)
         except BotoCoreError:
             pass
         return {"l_versions_known": False}
+
+    def _since_claim(
+        self, s3: "S3Client", bucket: str, key: str, answer: Mapping[str, Any], then: Sequence[ObjectVersion]
+    ) -> str | None:
+        """`same` or `differs`: today's content against that of the version that was current at the claim.
+
+        None where either is not known. Of several versions that may have been current then one equal is enough.
+        """
+        if answer["l_presence"] != "present" or not then or any(each.is_latest for each in then):
+            return None
+        if any(each.etag == answer["l_etag"] and each.size == answer["l_size"] for each in then):
+            return SAME
+        if len(then) > FEW:
+            return None
+        heads = [head_object(s3, bucket, key, self._pacer.wait, each.version_id) for each in then]
+        said = {_against(answer, head) for head in heads}
+        return SAME if SAME in said else DIFFERS if said == {DIFFERS} else None
+
+
+SAME, DIFFERS = "same", "differs"
+FEW = 3
+"""Versions of one key that are looked at singly."""
+
+
+def _against(answer: Mapping[str, Any], then: ObjectHead) -> str | None:
+    """What two versions' checksums or ETags say: of ETags only those that are MD5s of the content can differ."""
+    if answer["l_size"] != then.size:
+        return DIFFERS
+    sums = (answer["l_checksum"], then.checksum)
+    if None not in sums and sums[0].partition(":")[0] == then.checksum_algorithm:
+        return SAME if sums[0] == sums[1] else DIFFERS
+    plain = all(
+        is_md5(etag) and encryption in MD5_ENCRYPTIONS
+        for etag, encryption in ((answer["l_etag"], answer["l_encryption"]), (then.etag, then.encryption))
+    )
+    return DIFFERS if plain and answer["l_etag"] != then.etag else None
+
+
+def _as_claimed(answer: Mapping[str, Any], claimed: Claimed) -> bool:
+    """Whether what is there plainly is what was claimed: then nobody asks what was there before."""
+    return (
+        answer["l_presence"] == "present"
+        and claimed.until is not None
+        and answer["l_modified_at"] <= claimed.until
+        and claimed.size in (None, answer["l_size"])
+        and claimed.etag in (None, answer["l_etag"])
+    )
 
 
 def _failure(error: ClientError | BotoCoreError) -> str:
@@ -221,15 +307,17 @@ def _present(head: ObjectHead) -> dict[str, Any]:
     }
 
 
-def _older(page: Any, key: str) -> dict[str, Any]:
-    versions = [version for version in page.get("Versions", []) if version["Key"] == key]
-    markers = [marker for marker in page.get("DeleteMarkers", []) if marker["Key"] == key]
-    older = max((v for v in versions if not v["IsLatest"]), key=lambda v: v["LastModified"], default=None)
+def _older(history: History, claimed: Claimed) -> dict[str, Any]:
+    """The version that holds what was claimed, else the newest of the older ones."""
+    match = history.match(claimed)
+    older = match or history.newest_older
     return {
-        "l_versions_known": True,
-        "l_delete_marker": any(marker["IsLatest"] for marker in markers),
-        "l_older_version_id": older["VersionId"] if older else None,
-        "l_older_size": older["Size"] if older else None,
+        "l_versions_known": history.whole or match is not None,
+        "l_delete_marker": history.is_marked,
+        "l_older_version_id": older.version_id if older else None,
+        "l_older_size": older.size if older else None,
+        "l_older_matches": match is not None,
+        "l_older_beneath_marker": older is not None and history.is_beneath_marker(older),
     }
 
 

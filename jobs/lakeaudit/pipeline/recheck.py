@@ -16,17 +16,26 @@ from lakeaudit.pipeline.audit_context import AuditContext
 from lakeaudit.pipeline.read_sources import changes
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Relation, Rows
-from lakeaudit.schemas import LIVE
+from lakeaudit.schemas import ASKED, LIVE
+
+FRESH = "NOT suspected AND known_as IS NULL"
+"""SQL: a row is of a fresh file; all others are suspects, or open in the ledger."""
 
 
 def second_reading(
-    audit: AuditContext, suspects: Rows, claimed: Rows, holed: Collection[str], vacuumed: Collection[str]
+    audit: AuditContext,
+    suspects: Rows,
+    fresh: Rows,
+    claimed: Rows,
+    holed: Collection[str],
+    vacuumed: Collection[str],
 ) -> tuple[Relation, list[Trial], pa.Table]:
     """Suspects judged again with all that is known by now, the trials of sources that lack too much, live answers.
 
     Args:
         audit: the run.
         suspects: verdict rows with known_as, known_at and suspected.
+        fresh: the same of files too young for the evidence, which are looked at all the same.
         claimed: how many files each source should hold of each table, see `kernel.claimed_of_sources`.
         holed: ids of sources with gaps.
         vacuumed: tables whose absent history an unlogged VACUUM explains.
@@ -35,7 +44,7 @@ def second_reading(
     named = (
         "SELECT *, NULL::VARCHAR AS related_key, s_older_version_id IS NOT NULL AS versions_known FROM input"
     )
-    marked = with_gaps(con, duck.query(con, named, input=suspects), holed)
+    marked = with_gaps(con, duck.query(con, named, input=duck.union(con, [suspects, fresh])), holed)
     marked = duck.hold(con, with_vacuums(con, marked, vacuumed))
     # a gap in storage is answered by a live 404, so it must not keep a suspect from being looked at
     hopeful = duck.query(
@@ -83,16 +92,22 @@ def _keys_to_look_at(audit: AuditContext, suspects: Rows, trials: Sequence[Trial
     """
     limits = audit.limits(without=[trial.missing.table for trial in trials if trial.verdict == BAD])
     if not limits:
-        return LIVE.empty_table().select(["bucket", "key"])
-    ranked = live_check.limited(audit.con, suspects, limits)
-    return live_check.candidates(audit.con, ranked, audit.lake.settings.confirm.limit)
+        return ASKED.empty_table()
+    con = audit.con
+    ranked = live_check.limited(con, suspects, limits)
+    worst = live_check.candidates(con, ranked, audit.lake.settings.confirm.limit)
+    of_tables = f"{FRESH} AND judged_table IN ({duck.literals([*limits])})"
+    fresh = duck.query(con, f"SELECT bucket, key FROM input WHERE {of_tables}", input=suspects)
+    return live_check.with_claims(con, worst, fresh, suspects)
 
 
 def _let_go(audit: AuditContext, suspects: Relation) -> Relation:
     """Suspects whose table has moved on since it was read are no findings any more."""
+    looked_at = f"outcome = 'finding' AND axis IN ({duck.literals(LIVE_AXES)})"
+    if not duck.query(audit.con, f"SELECT 1 FROM input WHERE {looked_at} LIMIT 1", input=suspects).fetchall():
+        return suspects  # nothing that a newer state could take back
     for newer in changes(audit.observed, audit.lake, audit.context):
         unsure = duck.literals([*newer.unsure])
-        looked_at = f"outcome = 'finding' AND axis IN ({duck.literals(LIVE_AXES)})"
         sql = f"""
             SELECT suspects.* REPLACE (CASE
                 WHEN {looked_at} AND touched.bucket IS NOT NULL THEN 'moved_on'

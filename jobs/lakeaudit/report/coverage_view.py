@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from lakeaudit.kinds import AXES
+from lakeaudit.kinds import AXES, says_loss
 
 Row = Mapping[str, Any]
 
@@ -111,7 +111,7 @@ def _cell(row: Row) -> Cell:
         unconfirmed=row["unconfirmed"] or 0,
         refuted=row["refuted"] or 0,
         reason=row["reason"],
-        loss=row["reason"] if row["status"] == "complete" else None,
+        loss=row["reason"] if row["status"] == "complete" and says_loss(row["reason"]) else None,
     )
 
 

@@ -4,6 +4,7 @@ Headers are those of the S3 API reference, HeadObject.
 """
 
 import base64
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -41,11 +42,30 @@ class ObjectHead:
     checksum: str | None
     expiration: str | None
 
+    @property
+    def checksum_algorithm(self) -> str | None:
+        return self.checksum.partition(":")[0] if self.checksum else None
+
+
+MD5_ENCRYPTIONS = ("NONE", "SSE-S3")
+"""Encryptions under which the ETag of an object uploaded in one piece is the MD5 of its content."""
+
+
+def is_md5(etag: str) -> bool:
+    """Whether an ETag has the form of an MD5."""
+    return re.fullmatch("[0-9a-f]{32}", etag) is not None
+
 
 def head_object(
-    s3: "S3Client", bucket: str, key: str, before_request: Callable[[], None] = lambda: None
+    s3: "S3Client",
+    bucket: str,
+    key: str,
+    before_request: Callable[[], None] = lambda: None,
+    version_id: str | None = None,
 ) -> ObjectHead:
-    """HEAD of one key; `before_request` is called before each request, of which there are two at most.
+    """HEAD of one key, its current version unless told; `before_request` is called before each request.
+
+    There are two requests at most.
 
     S3 refuses the checksums of objects under KMS to who may not decrypt them, so after a refusal it is asked without.
 
@@ -53,14 +73,15 @@ def head_object(
         ClientError: the store's refusal, or 404.
         BotoCoreError: no answer.
     """
+    asked: Any = {"Bucket": bucket, "Key": key} | ({"VersionId": version_id} if version_id else {})
     before_request()
     try:
-        return _of_answer(s3.head_object(Bucket=bucket, Key=key, ChecksumMode="ENABLED"))
+        return _of_answer(s3.head_object(**asked, ChecksumMode="ENABLED"))
     except ClientError as error:
         if not is_denied(error):
             raise
     before_request()
-    return _of_answer(s3.head_object(Bucket=bucket, Key=key))
+    return _of_answer(s3.head_object(**asked))
 
 
 def _of_answer(answer: Mapping[str, Any]) -> ObjectHead:

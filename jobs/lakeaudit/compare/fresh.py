@@ -1,0 +1,75 @@
+"""Fresh files: claims too young for the evidence, of which a few are looked at now. Pure.
+
+A report of storage cannot speak of files that were committed after it was begun. A live look can, as soon as their
+grace is over. So many of them are handed over as may be looked at, and no more.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+import pyarrow as pa
+
+from lakeaudit.compare import rules
+from lakeaudit.compare.verdicts import Words, with_outcome
+from lakeaudit.runtime import duck
+from lakeaudit.runtime.duck import Connection, Relation, Rows
+
+YOUNG = tuple(rule.id for rule in rules.CONTENT if rule.verdict == rules.OUT)
+"""Rules of the content axis that say of a file: too young for this evidence."""
+
+SPARE = 2
+"""By how much a share hands over more than its part, since keys are never spread quite evenly."""
+
+
+@dataclass(frozen=True)
+class FreshLook:
+    """How many fresh files may be looked at: plain data that travels to the tasks.
+
+    `limits` are by table, `limit` is for all tables together. `now` is the run's clock reading, without a zone.
+    """
+
+    now: datetime
+    limits: Mapping[str, int]
+    limit: int
+
+
+def fresh_claims(
+    con: Connection, fired_rules: Rows, words: Words, known: Rows, look: FreshLook, shares: int
+) -> Relation:
+    """VERDICT rows of live claims whose grace is over and that are too young for the evidence; one share's part.
+
+    What the ledger knows of is left out: it is looked at anyway.
+    """
+    names = ", ".join(f"rule_{axis}" for axis in rules.PAIR_AXES)
+    sql = f"""
+        SELECT * FROM (
+            SELECT * EXCLUDE ({names}), 'content' AS axis, table_name AS judged_table, rule_content AS rule,
+                NULL::VARCHAR AS known_as, NULL::TIMESTAMP AS known_at, false AS suspected
+            FROM fired
+            WHERE rule_content IN ({duck.literals(YOUNG)}) AND c_state = 'live' AND coalesce(c_certain, false)
+                AND c_claimed_at + t_grace <= {duck.literal(look.now)})
+        ANTI JOIN known USING (axis, judged_table, bucket, key)
+    """
+    young = duck.query(con, sql, fired=fired_rules, known=known)
+    most = look.limit if shares <= 1 else min(look.limit, SPARE * look.limit // shares + 1)
+    return with_outcome(con, fairly(con, young, look, most), words)
+
+
+def fairly(con: Connection, rows: Rows, look: FreshLook, most: int | None = None) -> Relation:
+    """At most `most` of these rows (None: the limit for all), in turn from every table and each within its limit."""
+    limits = duck.small(_LIMITS, list(look.limits.items()))
+    drawn = "hash(bucket, key)"
+    sql = f"""
+        SELECT * EXCLUDE (table_limit, turn) FROM (
+            SELECT rows.*, table_limit,
+                row_number() OVER (PARTITION BY judged_table ORDER BY {drawn}, bucket, key) AS turn
+            FROM rows JOIN limits USING (judged_table))
+        WHERE turn <= table_limit
+        QUALIFY row_number() OVER (ORDER BY turn, {drawn}, bucket, key, judged_table)
+            <= {look.limit if most is None else most}
+    """
+    return duck.query(con, sql, rows=rows, limits=limits)
+
+
+_LIMITS = pa.schema([("judged_table", pa.string()), ("table_limit", pa.int64())])

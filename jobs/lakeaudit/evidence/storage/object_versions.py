@@ -1,0 +1,116 @@
+"""The versions of one object, and which of them was current when a table claimed it. Pure.
+
+A version is current from when it was written until the next version or delete marker of its key was (S3 User Guide,
+"How S3 Versioning works"). A version that was replaced before the claim cannot be what was claimed.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Claimed:
+    """What is claimed of an object. Times are UTC without a zone.
+
+    `since` is the time of the claim; an object written up to `until` may still be what was claimed. None: not known.
+    """
+
+    since: datetime | None = None
+    until: datetime | None = None
+    size: int | None = None
+    etag: str | None = None
+
+
+@dataclass(frozen=True)
+class ObjectVersion:
+    """One version, or delete marker, of an object; `size` and `etag` are empty for a marker."""
+
+    version_id: str
+    modified_at: datetime
+    is_latest: bool = False
+    is_marker: bool = False
+    size: int = 0
+    etag: str = ""
+
+
+@dataclass(frozen=True)
+class History:
+    """The versions and delete markers of one key, newest first; `whole`: there are no older ones."""
+
+    versions: Sequence[ObjectVersion]
+    whole: bool = True
+
+    @property
+    def is_marked(self) -> bool:
+        """Whether a delete marker hides the object."""
+        return any(each.is_latest and each.is_marker for each in self.versions)
+
+    @property
+    def newest_older(self) -> ObjectVersion | None:
+        """The newest version that is neither current nor a marker."""
+        return next((each for each in self.versions if not each.is_latest and not each.is_marker), None)
+
+    def is_beneath_marker(self, version: ObjectVersion) -> bool:
+        """Whether the object is that version again once the newest delete marker is removed."""
+        return self.is_marked and len(self.versions) > 1 and self.versions[1] == version
+
+    def at_claim(self, claimed: Claimed) -> list[ObjectVersion]:
+        """The versions of the claimed size that may have been current when the object was claimed."""
+        if claimed.since is None or claimed.until is None:
+            return []
+        return [
+            each
+            for each in self._since(claimed)
+            if each.modified_at <= claimed.until and claimed.size in (None, each.size)
+        ]
+
+    def match(self, claimed: Claimed) -> ObjectVersion | None:
+        """The older version that holds what was claimed, as its size and ETag say; None where none surely does."""
+        known = self._since(claimed) if claimed.etag is not None else self.at_claim(claimed)
+        found = [
+            each
+            for each in known
+            if not each.is_latest
+            and claimed.size in (None, each.size)
+            and claimed.etag in (None, each.etag)
+            and (claimed.size, claimed.etag) != (None, None)
+        ]
+        before = [each for each in found if claimed.since is None or each.modified_at <= claimed.since]
+        return next(iter(before or found[::-1]), None)
+
+    def _since(self, claimed: Claimed) -> list[ObjectVersion]:
+        """Versions that were not replaced before the claim."""
+        newer = [None, *self.versions][: len(self.versions)]
+        return [
+            each
+            for each, after in zip(self.versions, newer, strict=True)
+            if not each.is_marker
+            and (after is None or claimed.since is None or after.modified_at > claimed.since)
+        ]
+
+
+def history_of(page: Mapping[str, Any], key: str) -> History:
+    """The history of a key, of the first page of ListObjectVersions under it as a prefix.
+
+    A page has a thousand versions; a key with more of them is known by its newest ones.
+    """
+    versions = [
+        ObjectVersion(v["VersionId"], _plain(v["LastModified"]), v["IsLatest"], False, v["Size"], v["ETag"].strip('"'))
+        for v in page.get("Versions", [])
+        if v["Key"] == key
+    ]  # fmt: skip
+    markers = [
+        ObjectVersion(m["VersionId"], _plain(m["LastModified"]), m["IsLatest"], is_marker=True)
+        for m in page.get("DeleteMarkers", [])
+        if m["Key"] == key
+    ]
+    newest_first = sorted(
+        [*versions, *markers], key=lambda each: (each.is_latest, each.modified_at), reverse=True
+    )
+    return History(newest_first, whole=not (page.get("IsTruncated") and page.get("NextKeyMarker") == key))
+
+
+def _plain(time: datetime) -> datetime:
+    return time.astimezone(UTC).replace(tzinfo=None)

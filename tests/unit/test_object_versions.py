@@ -1,0 +1,106 @@
+"""Which version of an object a table claimed, and which can bring it back."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from lakeaudit.evidence.storage.object_versions import Claimed, History, ObjectVersion, history_of
+
+CLAIMED_AT = datetime(2026, 11, 20, 12)  # noqa: DTZ001 - times of an audit are UTC without a zone
+CLAIMED = Claimed(CLAIMED_AT, CLAIMED_AT + timedelta(hours=1), 100)
+
+
+def at(hours: float) -> datetime:
+    """Hours after the claim."""
+    return CLAIMED_AT + timedelta(hours=hours)
+
+
+def version(name: str, hours: float, size: int = 100, etag: str = "a", **given: Any) -> ObjectVersion:
+    return ObjectVersion(name, at(hours), size=size, etag=etag, **given)
+
+
+def marker(name: str, hours: float, *, latest: bool = True) -> ObjectVersion:
+    return ObjectVersion(name, at(hours), is_latest=latest, is_marker=True)
+
+
+GONE = marker("m1", 30)
+BAD = version("v3", 20, 70, "b")
+RIGHT = version("v2", -0.1)
+BEFORE = version("v1", -50)
+
+MATCHES: list[tuple[str, list[ObjectVersion], Claimed, str | None]] = [
+    # what, versions newest first, what is claimed, the version that holds it
+    ("deleted", [GONE, RIGHT], CLAIMED, "v2"),
+    ("written over with another size, then deleted", [GONE, BAD, RIGHT], CLAIMED, "v2"),
+    ("only the bad one is left", [GONE, BAD], CLAIMED, None),
+    ("a version of the claimed size that was replaced before the claim", [GONE, BAD, version("v2", -1, 7), BEFORE],
+     CLAIMED, None),
+    ("deleted before the claim: what the writer wrote is not among them",
+     [GONE, marker("m0", -2, latest=False), BEFORE], CLAIMED, None),
+    ("written over at the same size: only the one of then can be it", [GONE, version("v3", 20), RIGHT], CLAIMED, "v2"),
+    ("of the same size, and written long after", [GONE, version("v3", 20)], CLAIMED, None),
+    ("put back and deleted again, known by its ETag",
+     [GONE, version("v3", 20, etag="w"), marker("m0", 10, latest=False)],
+     Claimed(CLAIMED_AT, at(1), 100, "w"), "v3"),
+    ("the current one at the claim has another ETag", [GONE, RIGHT], Claimed(CLAIMED_AT, at(1), 100, "w"), None),
+    ("written within the grace after the commit", [GONE, version("v2", 0.5)], CLAIMED, "v2"),
+    ("a writer's clock behind the store's: of two, the one of before the claim goes first",
+     [GONE, version("v3", 0.5), RIGHT], CLAIMED, "v2"),
+    ("nothing is known of the claim", [GONE, RIGHT], Claimed(), None),
+    ("neither size nor ETag is claimed", [GONE, RIGHT], Claimed(CLAIMED_AT, at(1)), None),
+    ("the current version brings nothing back", [version("v2", -0.1, is_latest=True)], CLAIMED, None),
+    ("no version at all", [], CLAIMED, None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("versions", "claimed", "expected"), [m[1:] for m in MATCHES], ids=[m[0] for m in MATCHES]
+)
+def test_the_version_that_holds_what_was_claimed(
+    versions: list[ObjectVersion], claimed: Claimed, expected: str | None
+) -> None:
+    found = History(versions).match(claimed)
+    assert (found.version_id if found else None) == expected
+
+
+def test_only_the_newest_marker_may_hide_what_its_removal_brings_back() -> None:
+    older = marker("m0", 10, latest=False)
+    assert History([GONE, RIGHT]).is_beneath_marker(RIGHT)
+    assert not History([GONE, older, RIGHT]).is_beneath_marker(RIGHT)
+    assert not History([GONE, BAD, RIGHT]).is_beneath_marker(RIGHT)
+    assert not History([version("v3", 20, is_latest=True), RIGHT]).is_beneath_marker(RIGHT)
+
+
+def test_versions_that_may_have_been_current_at_the_claim() -> None:
+    many = [version("v4", 20, is_latest=True), version("v3", 0.5), RIGHT, version("v1", -0.2)]
+    assert [each.version_id for each in History(many).at_claim(CLAIMED)] == ["v3", "v2"]
+    assert History(many).at_claim(Claimed()) == []
+
+
+def test_a_page_of_versions_becomes_the_history_of_one_key() -> None:
+    def told(key: str, name: str, hours: float, **more: Any) -> dict[str, Any]:
+        row = {
+            "Key": key,
+            "VersionId": name,
+            "LastModified": at(hours).replace(tzinfo=UTC),
+            "IsLatest": False,
+        }
+        return row | more
+
+    stored = {"Size": 100, "ETag": '"a"'}
+    page: dict[str, Any] = {
+        "Versions": [
+            told("k", "v2", 1, **stored),
+            told("k", "v1", 0, **stored),
+            told("k2", "x", 9, **stored),
+        ],
+        "DeleteMarkers": [told("k", "m2", 2, IsLatest=True), told("k", "m1", 0.5), told("k/2", "y", 9)],
+    }
+    history = history_of(page, "k")
+    assert [each.version_id for each in history.versions] == ["m2", "v2", "m1", "v1"]
+    assert (history.is_marked, history.whole) == (True, True)
+    assert history.newest_older is not None
+    assert (history.newest_older.version_id, history.newest_older.etag) == ("v2", "a")
+    assert not history_of(page | {"IsTruncated": True, "NextKeyMarker": "k"}, "k").whole
+    assert history_of(page | {"IsTruncated": True, "NextKeyMarker": "k2"}, "k").whole
