@@ -226,6 +226,7 @@ def test_every_table_is_judged_by_its_own_evidence(
     assert [row for row in told if row[0]] == [
         *[("mixed", "dropped", key) for key in gone["mixed"]],
         ("returned", "overwritten", returned),
+        *[("stale", "dropped", key) for key in gone["stale"]],  # too young for its report: looked at now
         ("torn", "dropped", *gone["torn"]),
         *[("wiped", "dropped", key) for key in gone["wiped"]],
     ]
@@ -248,7 +249,9 @@ def _check_ledger(lake: Lake, gone: dict[str, list[str]]) -> None:
     """Evidence that cannot be true opened nothing; the loss is open, and so is what was seen with one's own eyes."""
     rows = rows_of(results_of(lake).discrepancies())
     held = {(row["table_name"], row["key"], row["state"]) for row in rows if row["kind"] == "dropped"}
-    assert held == {(table, key, "open") for table in ("wiped", "mixed", "torn") for key in gone[table]}
+    assert held == {
+        (table, key, "open") for table in ("wiped", "mixed", "torn", "stale") for key in gone[table]
+    }
     (last,) = results_of(lake).runs()
     assert [f"files of {table}," in last["error"] for table in ("wiped", "halved", "mixed", "doubted")] == [
         False, True, True, True,

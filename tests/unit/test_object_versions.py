@@ -47,6 +47,8 @@ MATCHES: list[tuple[str, list[ObjectVersion], Claimed, str | None]] = [
     ("written within the grace after the commit", [GONE, version("v2", 0.5)], CLAIMED, "v2"),
     ("a writer's clock behind the store's: of two, the one of before the claim goes first",
      [GONE, version("v3", 0.5), RIGHT], CLAIMED, "v2"),
+    ("deleted in the second of the commit, whose time is finer than the store's",
+     [marker("m1", -0.0002), RIGHT], CLAIMED, "v2"),
     ("nothing is known of the claim", [GONE, RIGHT], Claimed(), None),
     ("neither size nor ETag is claimed", [GONE, RIGHT], Claimed(CLAIMED_AT, at(1)), None),
     ("the current version brings nothing back", [version("v2", -0.1, is_latest=True)], CLAIMED, None),

@@ -6,8 +6,11 @@ A version is current from when it was written until the next version or delete m
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
+
+STEP = timedelta(seconds=2)
+"""S3 times have whole seconds, writers' clocks have skew: what lies closer together has no order."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +90,7 @@ class History:
             each
             for each, after in zip(self.versions, newer, strict=True)
             if not each.is_marker
-            and (after is None or claimed.since is None or after.modified_at > claimed.since)
+            and (after is None or claimed.since is None or after.modified_at + STEP > claimed.since)
         ]
 
 
