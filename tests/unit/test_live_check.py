@@ -181,7 +181,7 @@ class Script:
         self.answers = {name: list(given) for name, given in answers.items()}
         self.calls: list[str] = []
 
-    def s3(self, _: str) -> "Script":
+    def s3(self, *_: str) -> "Script":
         return self
 
     def __getattr__(self, name: str) -> Any:
