@@ -178,8 +178,8 @@ def refuse(monkeypatch: pytest.MonkeyPatch, **answers: str) -> None:
     """The store answers the named calls with an error code."""
     real = Clients.s3
 
-    def s3(self: Clients, bucket: str) -> Any:
-        client = real(self, bucket)
+    def s3(self: Clients, *where: str) -> Any:
+        client = real(self, *where)
         for name, code in answers.items():
 
             def refused(code: str = code, name: str = name, **_: Any) -> Any:
