@@ -277,25 +277,34 @@ def alert(lake: LakeFile, status_file: Status = None) -> int:
 @app.command()
 def explain(
     lake: LakeFile,
-    uri: Annotated[str, typer.Argument(metavar="URI", help="s3://bucket/key, or a local path.")],
+    what: Annotated[
+        str,
+        typer.Argument(
+            metavar="WHAT",
+            help="A file (s3://bucket/key, a local path, or the end of its path), the id of a discrepancy or its first "
+            "characters, or a group's subject.",
+        ),
+    ],
     deep: Annotated[
         bool, typer.Option("--deep", help="Also read the manifests: which commit added it, which removed it.")
     ] = False,
     format: Annotated[Literal["text", "json"], typer.Option()] = "text",  # noqa: A002
 ) -> int:
-    """Say what each source knows of one file, what was found about it and why."""
+    """Say what each source knows of one file, what was found about it and why, and what to do."""
     from rich.console import Console
 
     from lakeaudit.commands import explain as command
-    from lakeaudit.commands.explanation import explain_file, verdict_line
+    from lakeaudit.commands.explanation import explain_named, verdict_line
     from lakeaudit.runtime.endpoints import clients_of
 
     loaded = _load(lake)
-    told = explain_file(loaded, _results(loaded), clients_of(loaded), uri, deep=deep)
+    clients = clients_of(loaded)
+    told = explain_named(loaded, _results(loaded), clients, what, deep=deep)
     if format == "json":
         typer.echo(command.as_json(told))
     else:
-        command.as_text(Console(highlight=False), told)
+        at = clients.endpoint(told.bucket, told.key)
+        command.as_text(Console(highlight=False), told, lake, at)
     return _told(verdict_line(told))
 
 

@@ -176,10 +176,10 @@ def test_a_healthy_file(capsys: Captured, lake: str, place: Location, bucket: st
     ("coverage", "verdict"),
     [
         ([covered(status="off")], "UNDECIDED: no finding, but the last audit did not cover orders"),
-        ([covered(status="overtaken")], "UNDECIDED: no finding, but content only partly judged"),
+        ([covered(status="overtaken")], "UNDECIDED: no finding, but files of the table only partly judged"),
         (
             [covered(status="partial", decided_share=None)],
-            "UNDECIDED: no finding, but content only partly judged",
+            "UNDECIDED: no finding, but files of the table only partly judged",
         ),
         ([], "UNDECIDED: no finding, but the last audit did not cover orders"),
     ],
@@ -340,6 +340,103 @@ def test_a_local_file(capsys: Captured, lake: str, tmp_path: Path) -> None:
         "reason": "",
     }
     assert said["sources"][0]["facts"]["size"] == 3
+
+
+HEX = "0123456789abcdef"
+GROUP = group("unreferenced", "day=1", 2, discrepancy_id=f"aaaaaa1{HEX}")
+FILES = [
+    finding("dropped", "orders/day=1/x", discrepancy_id=f"bbbbbb1{HEX}"),
+    finding("dropped", "orders/day=2/x", discrepancy_id=f"bbbbbb2{HEX}"),
+    finding("overwritten", "orders/only", discrepancy_id=f"cccccc1{HEX}"),
+]
+BEHIND = [leftover(GROUP, f"orders/day=1/{name}") for name in ("old-1", "old-2")]
+NAMED = [
+    (f"aaaaaa1{HEX}", "day=1#unreferenced"), ("aaaaaa", "day=1#unreferenced"),
+    ("day=1#unreferenced", "day=1#unreferenced"), ("bbbbbb2", "s3://lake/orders/day=2/x"),
+    ("day=2/x", "s3://lake/orders/day=2/x"), ("./only", "s3://lake/orders/only"),
+    ("s3://lake/orders/day=1/x", "s3://lake/orders/day=1/x"), ("other/file", "BUCKET/orders/other/file"),
+]  # fmt: skip
+
+
+def remembered(place: Location) -> None:
+    found = [GROUP, *FILES]
+    ledger = [discrepancy(row) for row in found]
+    publish(
+        place, runs=[run()], coverage=[covered()], findings=found, discrepancies=ledger, leftover_files=BEHIND
+    )
+
+
+@pytest.mark.parametrize(("typed", "uri"), NAMED)
+def test_what_may_be_named(
+    capsys: Captured, lake: str, place: Location, bucket: str, typed: str, uri: str
+) -> None:
+    remembered(place)
+    said = told(capsys, lake, typed)
+    assert said["uri"] == uri.replace("BUCKET", f"s3://{bucket}")
+    assert bool(said["files"]) == uri.endswith("#unreferenced")
+
+
+@pytest.mark.parametrize(
+    ("typed", "way_out"), [("bbbbbb", "name one by its id: bbbbbb1"), ("x", "name one of them")]
+)
+def test_what_names_several_is_refused_with_their_names(
+    capsys: Captured, lake: str, place: Location, typed: str, way_out: str
+) -> None:
+    remembered(place)
+    assert cli.main(["explain", lake, typed]) == 2
+    assert way_out in capsys.readouterr().err
+
+
+def test_a_group_shows_its_files_and_what_to_do(capsys: Captured, lake: str, place: Location) -> None:
+    remembered(place)
+    assert cli.main(["explain", lake, "aaaaaa"]) == 0
+    printed = capsys.readouterr()
+    for words in ("s3://lake/orders/day=1/old-1", "do: Run VACUUM", "id aaaaaa1"):
+        assert words in printed.out
+    assert "Asked now" not in printed.out
+    assert printed.err.strip() == "INFO: unreferenced, with 2 files: day=1#unreferenced"
+
+
+BACK = [("orders/a", 5, True), ("orders/a", 7, False)]
+
+
+@pytest.mark.parametrize(("key", "size", "back"), BACK)
+def test_a_file_that_is_there_again(
+    capsys: Captured, lake: str, place: Location, bucket: str, aws: Aws, key: str, size: int, back: bool
+) -> None:
+    aws.s3.put_object(Bucket=bucket, Key=key, Body=b"12345")
+    publish(
+        place,
+        runs=[run()],
+        coverage=[covered()],
+        findings=[finding("dropped", key, bucket=bucket, manifest_size=size)],
+    )
+    assert cli.main(["explain", lake, f"s3://{bucket}/{key}"]) == 0
+    printed = capsys.readouterr()
+    assert ("back: storage holds it again; this closes it:" in printed.out) == back
+    assert (f"lakeaudit audit {lake} --live --table orders" in printed.out) == back
+    assert printed.err.startswith("BACK: " if back else "CRITICAL: ")
+
+
+def test_the_command_names_the_marker_that_is_there_now(
+    capsys: Captured, lake: str, place: Location, bucket: str, aws: Aws
+) -> None:
+    aws.s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
+    version = aws.s3.put_object(Bucket=bucket, Key="orders/m", Body=b"1")["VersionId"]
+    marker = aws.s3.delete_object(Bucket=bucket, Key="orders/m")["VersionId"]
+    way = {"recoverable": "yes", "recovery": "delete_marker", "recovery_version_id": version}
+    publish(
+        place,
+        runs=[run()],
+        coverage=[covered()],
+        findings=[finding("dropped", "orders/m", bucket=bucket, **way)],
+    )
+    assert cli.main(["explain", lake, f"s3://{bucket}/orders/m"]) == 0
+    out = capsys.readouterr().out
+    command = (
+        f"aws s3api delete-object --bucket {bucket} --key orders/m --version-id {marker} --endpoint-url http"
+    )
+    assert command in out
 
 
 @pytest.mark.parametrize("uri", ["orders/a", "s3://bucket", "s3://bucket/", "https://x/y"])

@@ -11,6 +11,7 @@ from lakeaudit.keys import uri_of
 from lakeaudit.kinds import KINDS, axis_words
 from lakeaudit.results.read import Row
 from lakeaudit.row_formats import iso
+from lakeaudit.runtime.aws import Endpoint
 
 
 def as_json(told: Explanation) -> str:
@@ -18,26 +19,58 @@ def as_json(told: Explanation) -> str:
     return json.dumps(asdict(told) | {"unknown": told.unknown}, default=iso)
 
 
-def as_text(console: Console, told: Explanation) -> None:
-    """The file, what each source says, what was found and why, and how far that goes."""
+def as_text(console: Console, told: Explanation, lake_file: str, at: Endpoint) -> None:
+    """The file, what each source says, what was found and why, what to do, and how far that goes.
+
+    Args:
+        console: where it is printed.
+        told: what is known.
+        lake_file: the lake file as it was typed, for commands.
+        at: how the file's bucket is reached.
+    """
     text_output.line(console, text_output.plain(told.uri, "bold"))
     text_output.line(
         console, text_output.plain(f"table {told.table}" if told.table else "no table of the lake owns it")
     )
-    text_output.title(console, "Asked now")
-    for said in told.sources:
-        _said(console, said)
+    _asked_now(console, told, lake_file)
     text_output.title(console, _when(told))
-    for row in [*told.findings, *told.groups]:
-        _found(console, row, told)
-    if not told.findings and not told.groups:
-        nothing = "nobody knows this file" if told.unknown else "no finding"
-        text_output.line(console, text_output.plain(nothing), indent=1)
+    _what_was_found(console, told, at)
     for row in told.coverage:
         _judged(console, row)
     if told.discrepancies:
         text_output.title(console, "Remembered")
         _remembered(console, told)
+
+
+def _asked_now(console: Console, told: Explanation, lake_file: str) -> None:
+    if told.is_file:
+        text_output.title(console, "Asked now")
+    for said in told.sources:
+        _said(console, said)
+    if told.is_back:
+        _back(console, told, lake_file)
+
+
+def _what_was_found(console: Console, told: Explanation, at: Endpoint) -> None:
+    for row in [*told.findings, *told.groups]:
+        _found(console, row, told)
+        if not told.is_back:
+            text_output.next_step(console, row, at, told.marker)
+    for name in told.files:
+        text_output.line(console, text_output.plain(name), indent=5)
+    if not told.findings and not told.groups:
+        nothing = "nobody knows this file" if told.unknown else "no finding"
+        text_output.line(console, text_output.plain(nothing), indent=1)
+
+
+def _back(console: Console, told: Explanation, lake_file: str) -> None:
+    """What closes the discrepancy of a file that is there again."""
+    table = f" --table {formatting.shell_word(told.table)}" if told.table else ""
+    command = f"lakeaudit audit {formatting.shell_word(lake_file)} --live{table}"
+    text_output.line(
+        console, text_output.plain("back: storage holds it again; this closes it:", "green"), indent=1
+    )
+    text_output.line(console, text_output.plain(command), indent=3)
 
 
 def _remembered(console: Console, told: Explanation) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from lakeaudit import formatting
+from lakeaudit.commands.explain_subject import named
 from lakeaudit.config import Lake, MetastoreSource, Table
 from lakeaudit.errors import BadInput, SourceError
 from lakeaudit.evidence.files import stat
@@ -20,7 +21,8 @@ from lakeaudit.evidence.protocol import in_places
 from lakeaudit.evidence.registry import METASTORES
 from lakeaudit.evidence.storage.head import head_object
 from lakeaudit.keys import Aliases, Location, identify, owner_of, true_place, uri_of
-from lakeaudit.kinds import SEVERITIES
+from lakeaudit.kinds import SEVERITIES, axis_words
+from lakeaudit.results.group_samples import group_samples
 from lakeaudit.results.read import Results, Row
 from lakeaudit.runtime.aws import Clients, explain, is_missing
 
@@ -66,12 +68,72 @@ class Explanation:
     coverage: list[Row]
     discrepancies: list[Row]
     history: list[Row]
+    files: list[str] = field(default_factory=list)
+    """The first files behind a group."""
+
+    @property
+    def is_file(self) -> bool:
+        """Whether it is about one file, so that storage was asked."""
+        return bool(self.sources)
+
+    @property
+    def marker(self) -> str | None:
+        """The version id of the delete marker that is the newest version now."""
+        listed = [said.facts["newest_first"] for said in self.sources if said.source == STORAGE_VERSIONS]
+        newest = next((rows[0] for rows in listed if rows), None)
+        return newest["version_id"] if newest and newest["delete_marker"] and newest["latest"] else None
+
+    @property
+    def is_back(self) -> bool:
+        """Storage holds a file again that the last audit missed, at the recorded size where one is recorded."""
+        lost = [row for row in self.findings if row["kind"] in _LOST and row["key"] == self.key]
+        held = [
+            said for said in self.sources if said.source == STORED or said.source.startswith(f"{STORED} s3")
+        ]
+        stored = next((said.facts for said in held if said.answer == "present"), None)
+        if stored is None or not lost:
+            return False
+        return all(row["manifest_size"] in (None, stored.get("size")) for row in lost)
 
     @property
     def unknown(self) -> bool:
         """Nobody has ever heard of it: every source answered, none has it, and no table or finding names it."""
         nobody = all(said.answer in ("absent", "not_asked") for said in self.sources)
         return nobody and self.table is None and not (self.findings or self.groups or self.discrepancies)
+
+
+STORED, STORAGE_VERSIONS = "storage", "storage versions"
+_LOST = ("dropped", "dropped_history", "missing_metadata", "size_mismatch")
+"""Kinds that are over once an object of the recorded size is there."""
+
+
+def explain_named(lake: Lake, results: Results, clients: Clients, text: str, *, deep: bool) -> Explanation:
+    """The same of whatever a person may name: see `explain_subject`. Raises as `explain_file`."""
+    meant = named(lake, results, text)
+    if meant.group is None:
+        return explain_file(lake, results, clients, uri_of(meant.bucket, meant.key), deep=deep)
+    return _of_group(results, meant.group)
+
+
+def _of_group(results: Results, held: Row) -> Explanation:
+    """A discrepancy about more than one file: its finding of the last run, and the first files behind it."""
+    run, name = results.last_published(), held["table_name"]
+    found = results.group_findings(run["run_id"], name) if run else []
+    files = group_samples(results, run["run_id"]) if run else {}
+    return Explanation(
+        uri=held["subject"],
+        bucket=held["bucket"] or "",
+        key=held["key"] or "",
+        table=name,
+        sources=[],
+        run=run,
+        findings=[],
+        groups=[row for row in found if row["discrepancy_id"] == held["discrepancy_id"]],
+        coverage=results.coverage(run["run_id"], (name,)) if run and name else [],
+        discrepancies=[held],
+        history=results.history([held["discrepancy_id"]]),
+        files=list(files.get(held["discrepancy_id"], ())),
+    )
 
 
 def explain_file(
@@ -113,10 +175,14 @@ def explain_file(
 
 def verdict_line(told: Explanation) -> str:
     """The worst finding about the file, or what else can be said of it in a line."""
+    if told.is_back:
+        return formatting.visible(
+            f"BACK: storage holds it again, and an audit with --live closes it: {told.uri}"
+        )
     rows = [*told.findings, *told.groups]
     if rows:
         worst = min(rows, key=lambda row: SEVERITIES.index(row["severity"]))
-        group = "" if worst in told.findings else f", with {formatting.count(worst['files'])} files"
+        group = "" if worst in told.findings else f", with {formatting.number(worst['files'], 'file')}"
         return formatting.visible(f"{worst['severity'].upper()}: {worst['kind']}{group}: {told.uri}")
     if told.unknown:
         return formatting.visible(f"UNKNOWN: no source, table or finding knows {told.uri}")
@@ -125,7 +191,7 @@ def verdict_line(told: Explanation) -> str:
     undecided = [row["axis"] for row in told.coverage if row["status"] not in ("complete", "off")]
     if undecided or all(row["status"] == "off" for row in told.coverage):
         bare = f"the last audit did not cover {told.table}" if told.table else "no table owns it"
-        what = f"{', '.join(undecided)} only partly judged" if undecided else bare
+        what = f"{', '.join(map(axis_words, undecided))} only partly judged" if undecided else bare
         return formatting.visible(f"UNDECIDED: no finding, but {what}: {told.uri}")
     return formatting.visible(f"OK: no finding of run {told.run['run_id']}: {told.uri}")
 
@@ -172,7 +238,7 @@ def _storage(clients: Clients, bucket: str, key: str) -> Iterator[Said]:
     with suppress(ClientError, BotoCoreError):  # the right to list versions is optional
         versions = _versions(clients, bucket, key)
         if versions:
-            yield Said("storage versions", "present", {"newest_first": versions})
+            yield Said(STORAGE_VERSIONS, "present", {"newest_first": versions})
 
 
 def _asked(source: str, ask: Callable[[], dict[str, Any] | None]) -> Said:

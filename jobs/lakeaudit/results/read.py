@@ -131,6 +131,21 @@ class Results(ResultTables):
         """The ledger's rows about one key, whatever their state."""
         return self._rows("discrepancies", (pc.field("bucket") == bucket) & (pc.field("key") == key))
 
+    def discrepancies_named(self, text: str, *, like: bool = False) -> list[Row]:
+        """The ledger's rows of that subject or id; with `like` also those whose id begins so."""
+        identity = pc.field("discrepancy_id")
+        same = (pc.field("subject") == text) | (identity == text)
+        return self._rows("discrepancies", same | pc.starts_with(identity, text) if like else same)
+
+    def files_ending(self, path: str) -> list[tuple[str, str]]:
+        """(bucket, key) of files in the ledger or the last published run whose key ends so."""
+        ends = (pc.field("subject_type") == "file") & pc.ends_with(pc.field("key"), path)
+        run = self.last_published()
+        found = [("discrepancies", ends)]
+        found += [("findings", ends & _of(run["run_id"]))] if run else []
+        rows = [row for name, wanted in found for row in self._rows(name, wanted)]
+        return sorted({(row["bucket"], row["key"]) for row in rows})
+
     def notices(self) -> list[Row]:
         """What was told or is to be told, oldest first."""
         return sorted(
