@@ -91,6 +91,13 @@ _ALL = (
         "for a second writer without a log store lock.",
     ),
     Kind(
+        "overwritten_commit", "commit", "critical",
+        "a commit of the table's log was written twice: the first one is gone",
+        "Add the files that the lost version names (`recovery_version_id` of the log's file) again, by "
+        "the format's own API and in a new commit; never copy the old version over the new one. Then "
+        "give writers a log store that puts only where nothing is.",
+    ),
+    Kind(
         "hidden", "metastore", "info",
         "storage has the file; the metadata store has no entry",
         "Import the path into the store (`hadoop s3guard import`).",

@@ -332,6 +332,20 @@ TALLY = _row(
 )
 """Files by outcome for one table and axis, of a share of the keys."""
 
+LOG_VERSIONS = _row(
+    source="string",
+    bucket="string",
+    key="string",
+    version_id="string",
+    is_latest="bool",
+    is_delete_marker="bool",
+    size="long",
+    etag="string",
+    modified_at="time",
+    md5="bool",  # the ETag is an MD5, so another one is another content
+)
+"""A version of a commit of a Delta log that has several."""
+
 ANSWERS: dict[str, pa.Schema] = {
     "tallies": TALLY,
     "suspects": VERDICT,
@@ -341,6 +355,7 @@ ANSWERS: dict[str, pa.Schema] = {
     "uploads": UPLOAD,
     "claimed": _row(judged_table="string", source="string", files="long"),
     "nested": _row(bucket="string", key="string"),
+    "log_versions": LOG_VERSIONS,
     "removals": _row(table_name="string", present_from="time", absent_until="time", absent_files="long"),
     "tree_tallies": pa.schema([*TALLY, *_row(source="string", mostly_etags="bool")]),
     "tree_suspects": TREE_VERDICT,

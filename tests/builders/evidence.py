@@ -24,7 +24,7 @@ from lakeaudit.evidence.protocol import (
 from lakeaudit.keys import Location
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
-from lakeaudit.schemas import CLAIM, ENTRY, STORED, UPLOAD, plain_time
+from lakeaudit.schemas import CLAIM, ENTRY, STORED, UPLOAD, VERSION, plain_time
 
 CUT = datetime(2026, 11, 20, 1, 0, tzinfo=UTC)
 READ_AT = CUT + timedelta(hours=6)
@@ -127,8 +127,13 @@ def stored_of(
 ) -> Stored:
     """A storage reader's answer: one row a key, see `folded_objects`."""
     info = SourceInfo(source, "storage", "s3_inventory", "", "md5", cut)
-    parts = part_of({"versions": rows_table(STORED, rows), "uploads": rows_table(UPLOAD, uploads)})
+    parts = part_of({"versions": rows_table(_OBJECTS, rows), "uploads": rows_table(UPLOAD, uploads)})
     return Stored(info, parts, covers, lists_uploads=True, holes=holes)
+
+
+_OBJECTS = pa.schema(
+    [*STORED, *(field for field in VERSION if field.name in ("is_latest", "is_delete_marker"))]
+)
 
 
 def entries_of(

@@ -61,11 +61,15 @@ class Version:
     Bucket: str = "lake"
 
 
-def deleted(key: str, version_id: str, at: datetime | None = None, *, latest: bool = True) -> Version:
+def deleted(
+    key: str, version_id: str, at: datetime | None = None, *, latest: bool = True, bucket: str = "lake"
+) -> Version:
     """A delete marker's line: nearly everything is empty."""
     nothing = dict.fromkeys(("Size", "ETag", "StorageClass", "IsMultipartUploaded", "EncryptionStatus"))
     when = at or datetime(2024, 5, 6, 13, tzinfo=UTC)
-    return Version(key, version_id, latest, IsDeleteMarker=True, LastModifiedDate=when, **nothing)  # type: ignore[arg-type]
+    return Version(
+        key, version_id, latest, IsDeleteMarker=True, LastModifiedDate=when, Bucket=bucket, **nothing
+    )
 
 
 def csv_line(version: Version, columns: Sequence[str] = ALL) -> bytes:

@@ -12,7 +12,7 @@ from deltalake import write_deltalake
 from lakeaudit.config import Lake, load_lake
 from lakeaudit.runtime.aws import Endpoint
 from tests.builders import inventory
-from tests.builders.inventory import Version
+from tests.builders.inventory import Version, deleted
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -70,6 +70,7 @@ class Shop:
         files: int = 1,
         under: str = "inventories",
         lacks: Collection[str] = (),
+        all_versions: bool = False,
         **how: Any,
     ) -> inventory.Laid:
         """Lay a report of the bucket as it is now; its scan begins when every object is at least a second old.
@@ -79,17 +80,37 @@ class Shop:
         if at is None:
             time.sleep(1.1)
         scan = at or datetime.now(UTC)
-        listed = self.s3.get_paginator("list_objects_v2").paginate(Bucket=self.bucket, Prefix="warehouse/")
-        rows = [
-            Version(e["Key"], None, Size=e["Size"], LastModifiedDate=e["LastModified"], ETag=e["ETag"].strip('"'),
-                    Bucket=self.bucket)
-            for page in listed for e in page.get("Contents", []) if e["Key"] not in lacks
-        ]  # fmt: skip
+        rows = self.versions() if all_versions else self.objects(lacks)
         parts = [inventory.csv(rows[n::files]) for n in range(files)]
         put: Callable[[str, bytes], Any] = lambda key, body: self.s3.put_object(  # noqa: E731
             Bucket=self.bucket, Key=key, Body=body
         )
         return inventory.lay(put, parts, at=scan, under=under, source=self.bucket, **how)
+
+    def objects(self, lacks: Collection[str] = ()) -> list[Version]:
+        """Every object but these."""
+        listed = self.s3.get_paginator("list_objects_v2").paginate(Bucket=self.bucket, Prefix="warehouse/")
+        return [
+            Version(e["Key"], None, Size=e["Size"], LastModifiedDate=e["LastModified"], ETag=e["ETag"].strip('"'),
+                    Bucket=self.bucket)
+            for page in listed for e in page.get("Contents", []) if e["Key"] not in lacks
+        ]  # fmt: skip
+
+    def versions(self) -> list[Version]:
+        """Every version of every object, and every delete marker."""
+        pages = list(
+            self.s3.get_paginator("list_object_versions").paginate(Bucket=self.bucket, Prefix="warehouse/")
+        )
+        kept = [
+            Version(v["Key"], v["VersionId"], v["IsLatest"], Size=v["Size"], LastModifiedDate=v["LastModified"],
+                    ETag=v["ETag"].strip('"'), Bucket=self.bucket)
+            for page in pages for v in page.get("Versions", [])
+        ]  # fmt: skip
+        gone = [
+            deleted(m["Key"], m["VersionId"], m["LastModified"], latest=m["IsLatest"], bucket=self.bucket)
+            for page in pages for m in page.get("DeleteMarkers", [])
+        ]  # fmt: skip
+        return [*kept, *gone]
 
     def lake(
         self,

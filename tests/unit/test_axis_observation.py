@@ -42,7 +42,7 @@ def row(
     ],
 )
 def test_the_oldest_picture_decides(table: str, axis: str, at: datetime, edge: datetime | None) -> None:
-    observation, _ = axis_observations([row(table, axis)], MEANS, NOW, all_sources=True)
+    observation, *_ = axis_observations([row(table, axis)], MEANS, NOW, all_sources=True)
     assert (observation.at, observation.edge) == (at, edge)
 
 
@@ -64,8 +64,30 @@ def test_the_oldest_picture_decides(table: str, axis: str, at: datetime, edge: d
 def test_groups_may_hide_among_what_could_not_be_judged(
     axis: str, status: str, counts: dict[str, Any], complete: bool
 ) -> None:
-    observation, _ = axis_observations([row("orders", axis, status, **counts)], MEANS, NOW, all_sources=True)
+    observation, *_ = axis_observations([row("orders", axis, status, **counts)], MEANS, NOW, all_sources=True)
     assert observation.complete is complete
+
+
+@pytest.mark.parametrize(
+    ("status", "all_sources", "unsure", "expected"),
+    [
+        ("complete", True, (), "complete"),
+        ("complete", True, ("orders",), "partial"),
+        ("complete", True, ("other",), "complete"),
+        ("complete", False, (), "partial"),  # a listing shows no older versions of a log's files
+        ("partial", True, (), "partial"),
+        ("off", True, ("orders",), "off"),
+        ("overtaken", False, (), "overtaken"),
+    ],
+)
+def test_commits_are_looked_at_as_wholly_as_their_log_and_its_versions(
+    status: str, all_sources: bool, unsure: tuple[str, ...], expected: str
+) -> None:
+    rows = [row(status=status), row(axis="leftover", status=status)]
+    found = axis_observations(rows, MEANS, NOW, all_sources=all_sources, unsure_commits=unsure)
+    assert [one for one in found if one.axis == "commit"] == [
+        AxisObservation("orders", "commit", expected, NOW, NOW)
+    ]
 
 
 @pytest.mark.parametrize(("all_sources", "complete"), [(True, True), (False, False)])

@@ -124,7 +124,8 @@ def test_what_an_action_says() -> None:
     first, second = on_files(duck.connect(), rows).to_pylist()
     assert first == {
         "file": 1, "action": "add", "path": "a", "size": 5, "records": 10, "partition": '{"p":"x","q":null}',
-        "deleted_ms": None, "has_vector": True, "vector_kind": "u", "vector_text": "text", "vector_offset": 3,
+        "deleted_ms": None, "data_change": None, "has_vector": True, "vector_kind": "u",
+        "vector_text": "text", "vector_offset": 3,
     }  # fmt: skip
     assert (second["path"], second["deleted_ms"], second["has_vector"], second["partition"]) == (
         "b\0c",

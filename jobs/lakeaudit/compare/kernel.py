@@ -11,6 +11,7 @@ from functools import partial
 import pyarrow as pa
 
 from lakeaudit.compare import coverage, duplicates, metastore_tree
+from lakeaudit.compare.commits import log_versions
 from lakeaudit.compare.findings import leftover_row
 from lakeaudit.compare.fresh import FreshLook, fairly, fresh_claims
 from lakeaudit.compare.leftovers import logs_seen, nested_roots
@@ -19,7 +20,7 @@ from lakeaudit.compare.prefix_match import Places, attach_label
 from lakeaudit.compare.verdicts import Words, candidates, fired, settled, with_outcome
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
-from lakeaudit.schemas import ENTRY, KNOWN
+from lakeaudit.schemas import ENTRY, KNOWN, VERSION
 
 Stage = Iterator[tuple[str, Rows]]
 
@@ -74,6 +75,7 @@ def judge_keys(kernel: Kernel, con: Connection, rows: Kinds) -> Stage:
     yield "leftovers", leftover_row(con, duck.query(con, f"SELECT * FROM input WHERE {left}", input=judged))
     yield "nested", nested_roots(con, matched)
     yield "logs_seen", logs_seen(con, duck.query(con, _PRESENT, input=matched))
+    yield "log_versions", log_versions(con, rows.get("versions", VERSION.empty_table()))
     yield "removals", removals(con, matched)
     yield "claimed", claimed_of_sources(con, matched)
     if kernel.partitions:

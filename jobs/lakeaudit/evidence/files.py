@@ -76,12 +76,16 @@ def folders(clients: Clients, folder: Location) -> list[str]:
     return [prefix[len(folder.prefix) :].rstrip("/") for prefix in found]
 
 
-def read_bytes(clients: Clients, place: Location) -> bytes | None:
-    """The whole content; None where the file does not exist. A refusal is a SourceError, never an absence."""
+def read_bytes(clients: Clients, place: Location, version_id: str | None = None) -> bytes | None:
+    """The whole content, of an older version where one is named; None where the file does not exist.
+
+    A refusal is a SourceError, never an absence.
+    """
     if place.is_local:
         return _read_local(place)
+    asked = {"Bucket": place.bucket, "Key": place.key} | ({"VersionId": version_id} if version_id else {})
     try:
-        return clients.s3(*place).get_object(Bucket=place.bucket, Key=place.key)["Body"].read()
+        return clients.s3(*place).get_object(**asked)["Body"].read()  # type: ignore[arg-type]
     except ClientError as error:
         if is_missing(error):
             return None

@@ -223,6 +223,66 @@ Fold = Callable[[Connection, Mapping[str, Rows]], Relation]
 
 
 @dataclass(frozen=True)
+class CommitFile:
+    """The file of one commit of a table's log; `version_id` names an older version of that object."""
+
+    table: str
+    root: Location
+    version: int
+    place: Location
+    version_id: str | None = None
+
+
+@dataclass(frozen=True)
+class CommitContent:
+    """What one commit's file says beside its files; `unread` says why it cannot be read.
+
+    `operation` and `made_at` are the writer's own words, empty and None where it gave none. `of_table`: it changes
+    what holds for the table as a whole, such as its schema.
+    """
+
+    operation: str = ""
+    made_at: datetime | None = None
+    of_table: tuple[str, ...] = ()
+    unread: str = ""
+
+
+@dataclass(frozen=True)
+class CommitContents:
+    """Some commits, by their place among those that were asked for.
+
+    `files` has number, bucket, key, added (else removed), data_change, size, records: a row per data file that commit
+    `number` names.
+    """
+
+    commits: tuple[CommitContent, ...]
+    files: Table
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """A commit of which its log lets suspect that it was written twice, and why; `sure` where it proves it."""
+
+    commit: CommitFile
+    why: str
+    sure: bool
+
+
+@dataclass(frozen=True)
+class CommitLogs:
+    """What a format lets ask of the single commits of its logs.
+
+    `since` is by table the version after which every commit is read; `written_at` when a commit's file was written that
+    lies there now. `read` reads whole commits. `doubts` looks at commits whose files were written after later ones'.
+    """
+
+    since: Mapping[str, int]
+    written_at: Callable[[str, int], datetime | None]
+    read: Callable[[Sequence[CommitFile], Clients], CommitContents]
+    doubts: Callable[[Clients], Sequence[Doubt]]
+
+
+@dataclass(frozen=True)
 class Claims:
     """The manifests of many tables, read together: `rows` of the format's own kinds, and how they fold to claims.
 
@@ -238,6 +298,7 @@ class Claims:
     warnings: tuple[str, ...] = ()
     traces: Mapping[str, Callable[[Connection, Rows], Relation]] = field(default_factory=dict)
     hole_of: Callable[[Mapping[str, Any]], Hole | None] | None = None
+    commits: CommitLogs | None = None
 
 
 @dataclass(frozen=True)

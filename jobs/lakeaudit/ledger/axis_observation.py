@@ -1,6 +1,6 @@
 """Per table and axis: whether the run's coverage was complete, and up to which time its evidence reaches."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -14,6 +14,7 @@ from lakeaudit.kinds import LIVE_AXES
 from lakeaudit.runtime import duck
 from lakeaudit.schemas import plain_time
 
+COMMIT = "commit"
 SOURCE = "source"
 """The axis of findings about a source at large, which belong to no table."""
 
@@ -54,19 +55,29 @@ class AxisObservation:
 
 
 def axis_observations(
-    coverage: Sequence[Mapping[str, Any]], means: Means, as_of: datetime, *, all_sources: bool
+    coverage: Sequence[Mapping[str, Any]],
+    means: Means,
+    as_of: datetime,
+    *,
+    all_sources: bool,
+    unsure_commits: Collection[str] = (),
 ) -> list[AxisObservation]:
-    """The observations of a run, one per row of coverage and one of the sources at large.
+    """The observations of a run: one per row of coverage, one per table's log, and one of the sources at large.
 
     Args:
         coverage: rows of COVERAGE.
         means: the cuts that the run judged by.
         as_of: the time of evidence that has no cut.
         all_sources: whether the run read every source; if not, what it found of them is not complete.
+        unsure_commits: tables of whose log a suspicious commit could not be judged.
     """
     of_tables = [_observation(row, means, as_of) for row in coverage]
+    of_logs = [
+        _of_log(row, as_of, sure=all_sources and row["table_name"] not in unsure_commits)
+        for row in coverage if row["axis"] == "content"
+    ]  # fmt: skip
     of_sources = AxisObservation("", SOURCE, "complete" if all_sources else "partial", as_of, as_of)
-    return [*of_tables, of_sources]
+    return [*of_tables, *of_logs, of_sources]
 
 
 def observation_rows(observations: Sequence[AxisObservation]) -> pa.Table:
@@ -87,6 +98,12 @@ def _observation(row: Mapping[str, Any], means: Means, as_of: datetime) -> AxisO
     edge = min((cut.start - cut.margin for cut in cuts), default=None)
     unsure = row["undecided"] + row["uncovered"]
     return AxisObservation(row["table_name"], row["axis"], status, at, edge, unsure)
+
+
+def _of_log(row: Mapping[str, Any], as_of: datetime, *, sure: bool) -> AxisObservation:
+    """The commit axis of a table: it is as complete as its log and the picture of storage, which has its versions."""
+    status = "partial" if row["status"] == "complete" and not sure else row["status"]
+    return AxisObservation(row["table_name"], COMMIT, status, as_of, as_of)
 
 
 def _cuts(table: str, axis: str, means: Means) -> Iterator[Cut]:

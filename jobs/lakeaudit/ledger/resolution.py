@@ -19,6 +19,7 @@ OF_VERDICT = f"""CASE
 OF_NO_VERDICT = f"""CASE
     WHEN axis = 'content' AND held.subject_type = 'file' AND coalesce(held.category <> 'log', true) THEN '{REMOVED}'
     WHEN starts_with(axis, 'metastore') THEN '{MENDED}'
+    WHEN axis = 'commit' THEN '{REMOVED}'
     ELSE '{RESTORED}' END"""
 """SQL: the resolution where there is no verdict: a file that no table lists and no store enters has none any more.
 

@@ -41,8 +41,9 @@ def gap_findings(
     holes: Sequence[Hole],
     vacuums: Sequence[Mapping[str, Any]],
     today: date,
+    others: Sequence[Finding] = (),
 ) -> list[Finding]:
-    """Rows for FINDINGS: files of a table's own log that are gone, sources with gaps, vacuums that were assumed.
+    """Rows for FINDINGS: files of a table's own log that are gone, sources with gaps, assumed vacuums, and `others`.
 
     `vacuums` has vacuumed (a table), vacuumed_to (a time, UTC where it has no zone) and vacuumed_files. What the lake
     file turns off, or ignores on the day `today`, is left out.
@@ -53,7 +54,7 @@ def gap_findings(
     ignores = [entry for entry in lake.ignores if entry.holds_on(today)]
     return [
         row
-        for row in [*own, *_of_sources(lake, infos, holes), *assumed]
+        for row in [*own, *_of_sources(lake, infos, holes), *assumed, *others]
         if row["severity"] != "off"
         and not any(_matches(entry, row, tables.get(row.get("table_name", ""))) for entry in ignores)
     ]
@@ -80,7 +81,11 @@ def _matches(entry: Ignore, row: Finding, table: Table | None) -> bool:
 
 def _relative(row: Finding, table: Table | None) -> str | None:
     """The key below the table's location; None where the row is about no file there."""
-    if table is None or row["subject_type"] != "file" or not table.location.holds(row["bucket"], row["key"]):
+    if (
+        table is None
+        or row["subject_type"] not in ("file", "commit")
+        or not table.location.holds(row["bucket"], row["key"])
+    ):
         return None
     return str(row["key"]).removeprefix(table.location.prefix)
 

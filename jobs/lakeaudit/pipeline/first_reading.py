@@ -47,6 +47,7 @@ class FirstReading:
     copies: Relation
     entries: Relation
     claimed: Relation
+    log_versions: Relation
     nested: frozenset[Location]
     vacuums: list[dict[str, Any]]
     counts: Counts
@@ -88,6 +89,7 @@ def first_reading(audit: AuditContext, engine: AuditEngine) -> FirstReading:
         copies=answered(con, answers, "copies"),
         entries=entries,
         claimed=duck.hold(con, duck.union(con, [answered(con, answers, "claimed"), let_go])),
+        log_versions=answered(con, answers, "log_versions"),
         nested=_places(answers, "nested"),
         vacuums=assumed_vacuums(con, answered(con, answers, "removals")),
         counts=counts,

@@ -22,6 +22,7 @@ from lakeaudit.ledger.axis_observation import AxisObservation, axis_observations
 from lakeaudit.ledger.resolution import resolutions
 from lakeaudit.pipeline import recheck
 from lakeaudit.pipeline.audit_context import AuditContext
+from lakeaudit.pipeline.commit_checks import commit_checks
 from lakeaudit.pipeline.engine import AuditEngine
 from lakeaudit.pipeline.evidence_gaps import gap_findings
 from lakeaudit.pipeline.first_reading import Counts, FirstReading, first_reading, holed_sources, tallied
@@ -64,14 +65,18 @@ def judge(audit: AuditContext, engine: AuditEngine, progress: Progress) -> Judge
         single = duck.hold(audit.con, _single(audit, remaining, first))
         whole = {} if audit.partitions else tallies  # of a part nothing can be said about its table
         about_files = folded(audit.con, single, whole, audit.stamp)
-        rows = duck.hold(audit.con, _findings(audit, about_files, first, files))
+        checks = commit_checks(audit, engine, first.log_versions)
+        rows = duck.hold(audit.con, _findings(audit, about_files, first, files, checks.rows))
         able = replace(_means(audit, first, trials), fresh=_looked_at(audit, remaining))
         covered = coverage.rows(audit.facts_in_scope, tallies, able, audit.stamp.run_id, audit.stamp.lake)
-    observations = axis_observations(covered, able, audit.stamp.as_of, all_sources=not audit.observed.listed)
+    observations = axis_observations(
+        covered, able, audit.stamp.as_of, all_sources=not audit.observed.listed, unsure_commits=checks.unsure
+    )
+    words = duck.union(audit.con, [resolutions(audit.con, remaining), checks.words()])
     return Judgement(
-        first.holes, first.counts, covered, rows, findings.as_leftover_rows(audit.con, files),
-        resolutions(audit.con, remaining), observations, trials, as_asked(able.narrowed),
-        members(audit.con, single, about_files), tuple(_unnamed(first.nested)),
+        first.holes, first.counts, covered, rows, findings.as_leftover_rows(audit.con, files), words,
+        observations, trials, as_asked(able.narrowed), members(audit.con, single, about_files),
+        (*_unnamed(first.nested), *checks.warnings()),
     )  # fmt: skip
 
 
@@ -141,17 +146,23 @@ def _single(audit: AuditContext, remaining: Rows, first: FirstReading) -> Relati
     return findings.file_findings(audit.con, duck.union(audit.con, [found, first.copies]), audit.stamp)
 
 
-def _findings(audit: AuditContext, about_files: Relation, first: FirstReading, files: Relation) -> Relation:
-    """FINDINGS of everything."""
+def _findings(
+    audit: AuditContext,
+    about_files: Relation,
+    first: FirstReading,
+    files: Relation,
+    others: Sequence[dict[str, Any]],
+) -> Relation:
+    """FINDINGS of everything; `others` are rows that were made on the driver."""
     con, stamp = audit.con, audit.stamp
-    gaps = gap_findings(
-        audit.lake, audit.scope, audit.observed.infos, first.holes, first.vacuums, stamp.as_of.date()
+    rows = gap_findings(
+        audit.lake, audit.scope, audit.observed.infos, first.holes, first.vacuums, stamp.as_of.date(), others
     )
     frames = [
         about_files,
         findings.tree_findings(con, first.entries, stamp),
         findings.leftover_findings(con, files, stamp),
-        findings.from_plain(con, [*apart(con, gaps, about_files)], stamp),
+        findings.from_plain(con, [*apart(con, rows, about_files)], stamp),
     ]
     return duck.union(con, frames)
 

@@ -1,7 +1,7 @@
 """Actions of Delta logs as one shape, whatever file they stood in: lines of JSON, or rows of a Parquet checkpoint.
 
 ACTION columns: file (number of the log file), action (add, remove, cdc), path, size, records, partition
-(`partitionValues` as JSON text), deleted_ms, has_vector, vector_kind, vector_text, vector_offset.
+(`partitionValues` as JSON text), deleted_ms, data_change, has_vector, vector_kind, vector_text, vector_offset.
 """
 
 import json
@@ -23,6 +23,7 @@ ACTION = pa.schema(
         ("records", pa.int64()),
         ("partition", pa.string()),
         ("deleted_ms", pa.int64()),
+        ("data_change", pa.bool_()),  # null: not said, as in checkpoints
         ("has_vector", pa.bool_()),
         ("vector_kind", pa.string()),
         ("vector_text", pa.string()),
@@ -32,7 +33,7 @@ ACTION = pa.schema(
 """An action on a file, whatever kind of log file it stood in."""
 
 _VECTOR = {"storageType": "VARCHAR", "pathOrInlineDv": "VARCHAR", "offset": "INTEGER"}
-_FILE = {"path": "VARCHAR", "partitionValues": "JSON", "size": "BIGINT"}
+_FILE = {"path": "VARCHAR", "partitionValues": "JSON", "size": "BIGINT", "dataChange": "BOOLEAN"}
 _LINE = {
     "add": {**_FILE, "stats": "VARCHAR", "deletionVector": _VECTOR},
     "remove": {**_FILE, "deletionTimestamp": "BIGINT", "deletionVector": _VECTOR},
@@ -62,7 +63,7 @@ def parse_lines(con: Connection, lines: pa.Table) -> pa.Table:
     flat = f"""SELECT file, line, a IS NULL OR NOT starts_with(ltrim(line, {_BLANK}), '{{') AS no_object,
         CASE {kinds} END AS action, {_either("path")} AS path, {_either("size")} AS size,
         {_records("a.add.stats")} AS records, {_either("partitionValues")}::VARCHAR AS partition,
-        a.remove.deletionTimestamp AS deleted_ms, {_vector_fields()},
+        a.remove.deletionTimestamp AS deleted_ms, {_either("dataChange")} AS data_change, {_vector_fields()},
         CASE WHEN a.commitInfo IS NULL THEN coalesce(a.metaData, a.protocol)
              WHEN contains(line, 'VACUUM START') THEN a.commitInfo END::VARCHAR AS text
         FROM (SELECT file, line, {transformed} AS a FROM lines WHERE trim(line, {_BLANK}) <> '')"""
@@ -143,7 +144,8 @@ def checkpoint_actions(
     sql = f"""SELECT {file} AS file, CASE WHEN {add_path} IS NOT NULL THEN 'add' ELSE 'remove' END AS action,
         coalesce({add_path}, {remove_path})::VARCHAR AS path, coalesce({column.each("size")}) AS size,
         coalesce({_records(column.one("add", "stats") + "::VARCHAR")}, {column.counted()}) AS records,
-        {column.partition()} AS partition, {column.one("remove", "deletionTimestamp")} AS deleted_ms, {column.vector()}
+        {column.partition()} AS partition, {column.one("remove", "deletionTimestamp")} AS deleted_ms,
+        NULL AS data_change, {column.vector()}
         FROM {source}
         WHERE {add_path} IS NOT NULL OR {remove_path} IS NOT NULL OR coalesce({column.each("size")}) IS NOT NULL"""
     return duck.conform(con, duck.query(con, sql, **tables), ACTION)

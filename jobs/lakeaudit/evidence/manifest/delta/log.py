@@ -18,6 +18,10 @@ _COMMIT = re.compile(r"(\d{20})\.json")
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\.parquet")
 _PART = re.compile(r"(\d{20})\.checkpoint\.(\d{10})\.(\d{10})\.parquet")
 _NAMED = re.compile(r"(\d{20})\.checkpoint\.[0-9A-Za-z-]+\.(?:json|parquet)")
+CLOCK_STEP = timedelta(seconds=2)
+"""S3 times have whole seconds: a file is not called younger than another below this."""
+_FEW, _FEW_OF = 3, 20
+"""Of so many commits written late, or fewer than one in so many, each is suspicious; more of them are a copied log."""
 FROM_THE_START = -1
 """The base version of a log that is read from commit 0."""
 
@@ -174,6 +178,17 @@ def _oldest_of_run(commits: Mapping[int, File], newest: int) -> int:
     while version in commits:
         version -= 1
     return version + 1
+
+
+def written_late(log: Log, since: int) -> tuple[int, ...]:
+    """Commits after a version whose files were written later than the next commit's.
+
+    No writer makes a commit before the one that it follows, so such a file was written again, or copied. A log that was
+    copied whole has its files in any order: of many such commits none is named.
+    """
+    times = {version: file.modified_at for version, file in log.commits.items() if version > since}
+    late = tuple(v for v in sorted(times) if v + 1 in times and times[v] > times[v + 1] + CLOCK_STEP)
+    return late if len(late) <= max(_FEW, len(times) // _FEW_OF) else ()
 
 
 def gaps(commits: Collection[int], first: int, last: int) -> tuple[Gap, ...]:

@@ -81,11 +81,15 @@ def read_run(files: Sequence[LogFile], source: str, clients: Clients, con: Conne
         parsed = acts.parse_lines(con, block.rows)
         notes.of_lines(con, parsed)
         yield from _steps(
-            con, acts.on_files(con, parsed), _files(files, block.in_commit_ms), notes, clients.aliases
+            con, acts.on_files(con, parsed), about_files(files, block.in_commit_ms), notes, clients.aliases
         )
     if len(lines) < len(files):
         yield from _steps(
-            con, _small_checkpoints(con, files, clients, notes), _files(files, {}), notes, clients.aliases
+            con,
+            _small_checkpoints(con, files, clients, notes),
+            about_files(files, {}),
+            notes,
+            clients.aliases,
         )
     yield "notes", notes.table()
 
@@ -170,7 +174,7 @@ def read_large(files: Sequence[LogFile], source: str, clients: Clients, con: Con
 
 
 def _large(con: Connection, number: int, file: LogFile, clients: Clients, notes: Notes) -> Batches:
-    about = _files([file], {})
+    about = about_files([file], {})
     try:
         with fetched(clients, file.file.place) as path:
             if path is None:
@@ -189,7 +193,7 @@ def _large(con: Connection, number: int, file: LogFile, clients: Clients, notes:
         notes.hole(number, DAMAGED)
 
 
-def _files(files: Sequence[LogFile], in_commit_ms: Mapping[int, int]) -> pa.Table:
+def about_files(files: Sequence[LogFile], in_commit_ms: Mapping[int, int]) -> pa.Table:
     """What the steps of these files have in common, by the number of the file."""
     rows = [
         (number, f.table, f.reading, f.version, plain_time(f.time), _time_of(in_commit_ms.get(number)), f.checkpoint,

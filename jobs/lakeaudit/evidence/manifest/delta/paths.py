@@ -163,6 +163,13 @@ def file_steps(con: Connection, actions: Rows, files: Rows, aliases: Aliases = (
     return _steps(con, f"SELECT * FROM ({_RESOLVED}) WHERE key IS NOT NULL", actions, files, aliases)
 
 
+def said_of_files(con: Connection, actions: Rows, files: Rows, aliases: Aliases = ()) -> Relation:
+    """What actions say of data files: reading, bucket, key, added, data_change, size, records."""
+    sql = f"""SELECT reading, bucket, key, added, coalesce(data_change, true) AS data_change, size, records
+        FROM ({_RESOLVED}) WHERE key IS NOT NULL AND category = 'data'"""
+    return duck.query(con, _truly(sql, aliases), actions=actions, files=files)
+
+
 def vector_steps(con: Connection, actions: Rows, files: Rows, aliases: Aliases = ()) -> Relation:
     """STEP rows of the files that deletion vectors lie in."""
     named = f"""SELECT * EXCLUDE (bucket, key, pair, size, records, partition, category), {_vector_key()} AS key,
@@ -208,10 +215,15 @@ def _vector_key() -> str:
 
 
 def _steps(con: Connection, sql: str, actions: Rows, files: Rows, aliases: Aliases) -> Relation:
-    if aliases:
-        bucket, key = true_columns(aliases, _PLAIN_BUCKET, "key")
-        sql = f"SELECT * REPLACE ({bucket} AS bucket, {key} AS key) FROM ({sql})"
-    return duck.conform(con, duck.query(con, sql, actions=actions, files=files), STEP)
+    return duck.conform(con, duck.query(con, _truly(sql, aliases), actions=actions, files=files), STEP)
+
+
+def _truly(sql: str, aliases: Aliases) -> str:
+    """The same rows under the true names of their places."""
+    if not aliases:
+        return sql
+    bucket, key = true_columns(aliases, _PLAIN_BUCKET, "key")
+    return f"SELECT * REPLACE ({bucket} AS bucket, {key} AS key) FROM ({sql})"
 
 
 _PLAIN_BUCKET = f"CASE WHEN bucket = '{MOUNTS}//' THEN '{MOUNTS}' ELSE bucket END"

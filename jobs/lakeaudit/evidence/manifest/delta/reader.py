@@ -15,6 +15,7 @@ from typing import Any
 
 from lakeaudit.config import Table
 from lakeaudit.evidence.manifest.delta import paths, replay
+from lakeaudit.evidence.manifest.delta.commits import commit_logs
 from lakeaudit.evidence.manifest.delta.lines import EPOCH
 from lakeaudit.evidence.manifest.delta.listing import list_logs
 from lakeaudit.evidence.manifest.delta.log_gaps import NO_HOLE, holes, last_hole, nothing_left, warnings
@@ -68,6 +69,7 @@ def read(tables: Sequence[Table], ctx: Context, source_id: str, clock: Clock = u
         warnings=tuple(line for reading in readings.tables for line in warnings(reading)),
         traces={paths.KIND: partial(replay.traces, constants)},
         hole_of=hole_of,
+        commits=commit_logs(readings.tables),
     )
 
 

@@ -1,0 +1,177 @@
+"""Commits that storage has more than one version of: which took the place of another, and what that lost."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from lakeaudit.compare.commits import Loss, Rewritten, is_copied, log_versions, losses, rewritten
+from lakeaudit.evidence.protocol import CommitContent
+from lakeaudit.keys import Location
+from lakeaudit.runtime import duck
+from lakeaudit.schemas import VERSION
+
+AT = datetime(2026, 11, 20, 12, tzinfo=UTC).replace(tzinfo=None)
+ORDERS = Location("lake", "wh/orders")
+HOUR, MINUTE, SECOND = timedelta(hours=1), timedelta(minutes=1), timedelta(seconds=1)
+A, B = "a" * 32, "b" * 32
+
+
+def version(
+    id_: str, seconds: float, etag: str | None = A, *, latest: bool = False, **given: Any
+) -> dict[str, Any]:
+    """A version of commit 5 of the table."""
+    plain = {"source": "storage:0", "bucket": "lake", "key": "wh/orders/_delta_log/00000000000000000005.json"}
+    about = {"version_id": id_, "is_latest": latest, "is_delete_marker": False, "size": 10, "etag": etag}
+    return (
+        plain
+        | about
+        | {"modified_at": AT + seconds * SECOND, "encryption": "SSE-S3", "multipart": False}
+        | given
+    )
+
+
+def marker(seconds: float, *, latest: bool = False) -> dict[str, Any]:
+    return version("m", seconds, None, latest=latest, is_delete_marker=True, size=None)
+
+
+VERSIONS: dict[str, tuple[list[dict[str, Any]], list[tuple[str | None, str | None, bool]]]] = {
+    "one version": ([version("v1", 0, latest=True)], []),
+    "two writers": ([version("v1", 0), version("v2", 1, B, latest=True)], [("v1", "v2", True)]),
+    "in one second": ([version("v1", 0), version("v2", 0, B, latest=True)], [("v1", "v2", True)]),
+    "the same bytes": ([version("v1", 0), version("v2", 1, latest=True)], []),
+    "keys of KMS: another ETag proves nothing": (
+        [version("v1", 0, encryption="SSE-KMS"), version("v2", 1, B, latest=True, encryption="SSE-KMS")],
+        [("v1", "v2", False)],
+    ),
+    "keys of KMS and another size": (
+        [version("v1", 0, encryption="SSE-KMS"), version("v2", 1, B, latest=True, encryption="SSE-KMS", size=11)],
+        [("v1", "v2", True)],
+    ),
+    "an encryption that the report does not name": (
+        [version("v1", 0, encryption=None), version("v2", 1, B, latest=True, encryption=None)],
+        [("v1", "v2", False)],
+    ),
+    "three writers": (
+        [version("v1", 0), version("v2", 1, B), version("v3", 2, "c" * 32, latest=True)],
+        [("v2", "v3", True), ("v1", "v3", True)],
+    ),
+    "brought back": (
+        [version("v1", 0), version("v2", 1, B), version("v3", 2, latest=True)],
+        [("v2", "v3", True)],
+    ),
+    "deleted and made anew": ([version("v1", 0), marker(5), version("v2", 9, B, latest=True)], []),
+    "made anew, and then written twice": (
+        [version("v1", 0), marker(5), version("v2", 9, B), version("v3", 10, "c" * 32, latest=True)],
+        [("v2", "v3", True)],
+    ),
+    "cleaned up": ([version("v1", 0), version("v2", 1, B), marker(9, latest=True)], []),
+    "two reports name both": (
+        [each | {"source": source} for source in ("storage:0", "storage:1")
+         for each in (version("v1", 0), version("v2", 1, B, latest=True))],
+        [("v1", "v2", True)],
+    ),
+    "two reports of current objects alone": (
+        [version("v1", 0, latest=True), version("v2", 1, B, latest=True, source="storage:1")], [],
+    ),
+    "a checkpoint": (
+        [each | {"key": each["key"].replace(".json", ".checkpoint.parquet")}
+         for each in (version("v1", 0), version("v2", 1, B, latest=True))], [],
+    ),
+    "a log inside the table that is not its own": (
+        [each | {"key": each["key"].replace("orders/", "orders/inner/")}
+         for each in (version("v1", 0), version("v2", 1, B, latest=True))], [],
+    ),
+    "below what is read of the log": (
+        [each | {"key": each["key"].replace("5.json", "3.json")}
+         for each in (version("v1", 0), version("v2", 1, B, latest=True))], [],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", VERSIONS)
+def test_which_versions_took_the_place_of_others(name: str) -> None:
+    rows, expected = VERSIONS[name]
+    con = duck.connect()
+    several = log_versions(con, pa.Table.from_pylist(rows, VERSION))
+    found = rewritten(con, several, {"orders": ORDERS, "other": Location("lake", "wh")}, {"orders": 3})
+    assert [(one.lost_version_id, one.version_id, one.sure) for one in found] == expected
+    assert {(one.table, one.root, one.version) for one in found} <= {("orders", ORDERS, 5)}
+
+
+@pytest.mark.parametrize(
+    ("later", "neighbours", "copied"),
+    [
+        (2 * HOUR, [AT - HOUR, AT + HOUR], False),  # one file by hand, or by a lagging writer
+        (2 * HOUR, [AT - HOUR, AT + 2 * HOUR + MINUTE], True),  # the next one came with it
+        (2 * HOUR, [AT + 2 * HOUR - MINUTE, None], True),
+        (2 * HOUR, [None, None], False),
+        (2 * HOUR, [AT + 2 * HOUR - 11 * MINUTE, None], False),
+        (SECOND, [AT - MINUTE, AT + MINUTE], False),  # a race in a busy table
+        (HOUR, [AT + HOUR, None], False),
+    ],
+)
+def test_a_log_copied_over_another_is_no_race(
+    later: timedelta, neighbours: list[datetime | None], copied: bool
+) -> None:
+    one = Rewritten("orders", ORDERS, 5, ORDERS, "v1", AT, A, "v2", AT + later, B, sure=True)
+    assert is_copied(one, neighbours) is copied
+
+
+FILES = pa.schema(
+    [
+        *[("number", pa.int64()), ("bucket", pa.string()), ("key", pa.string()), ("added", pa.bool_())],
+        *[("data_change", pa.bool_()), ("size", pa.int64()), ("records", pa.int64())],
+    ]
+)
+CLAIMS = pa.schema([(name, pa.string()) for name in ("table_name", "bucket", "key", "state")])
+
+
+def said(key: str, *, lost: bool = True, added: bool = True, data: bool = True) -> tuple[Any, ...]:
+    return (0 if lost else 1, "lake", key, added, data, 7 if added else None, 3 if added else None)
+
+
+def claim(key: str, state: str = "live", table: str = "orders") -> tuple[str, ...]:
+    return (table, "lake", key, state)
+
+
+LOSSES: dict[str, tuple[list[Any], list[Any], Loss]] = {
+    "nobody lists what it added": ([said("x/a"), said("x/b")], [], Loss(2, 14, 6, sample=("a", "b"))),
+    "listed by a later commit": ([said("a")], [claim("a")], Loss()),
+    "listed by a later commit, and removed since": ([said("a")], [claim("a", "gone")], Loss()),
+    "listed by another table": ([said("a")], [claim("a", table="other")], Loss(1, 7, 3, sample=("a",))),
+    "the other version added it too": ([said("a"), said("a", lost=False)], [], Loss()),
+    "what it removed is listed still": ([said("a", added=False)], [claim("a")], Loss(undone=1)),
+    "what it removed is removed": ([said("a", added=False)], [claim("a", "history")], Loss()),
+    "the other version removed it too": (
+        [said("a", added=False), said("a", added=False, lost=False)], [claim("a")], Loss(),
+    ),
+    "a compaction": ([said("a", data=False), said("b", added=False, data=False)], [claim("b")], Loss()),
+    "it said nothing of files": ([], [], Loss()),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_what_a_lost_version_lost(name: str) -> None:
+    files, claims, expected = LOSSES[name]
+    given = (
+        duck.small(FILES, files),
+        (CommitContent(), CommitContent()),
+        duck.small(CLAIMS, claims),
+        ["orders"],
+    )
+    assert losses(duck.connect(), *given) == [expected]
+    assert bool(expected) == (expected != Loss())
+
+
+@pytest.mark.parametrize(
+    ("lost", "current", "expected"),
+    [(("schema",), (), True), (("schema",), ("schema",), False), ((), ("schema",), False)],
+)
+def test_a_lost_change_of_the_whole_table(
+    lost: tuple[str, ...], current: tuple[str, ...], expected: bool
+) -> None:
+    commits = (CommitContent(of_table=lost), CommitContent(of_table=current))
+    (found,) = losses(duck.connect(), FILES.empty_table(), commits, CLAIMS.empty_table(), ["orders"])
+    assert found.of_table is bool(found) is expected
