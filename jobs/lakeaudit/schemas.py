@@ -285,6 +285,7 @@ LEFTOVERS = _row(
     category="string",
     size="long",
     records="long",  # of its claim, where it had one
+    by_log="bool",  # readers go by a log of the table, so it costs storage only
     etag="string",
     version_id="string",
     modified_at="time",

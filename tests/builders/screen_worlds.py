@@ -49,7 +49,7 @@ def tables() -> list[TableFacts]:
         *(table("shop"), table("clone"), table("inner", at="shop/inner"), table("second"), table("split")),
         *(table("twice"), table("holed", holed=True), table("unjudged"), table("loose", ())),
         *(table("lists", (LISTS,)), table("both", (DELTA, LISTS)), table("patient", grace=timedelta(days=2))),
-        *(table("copies", min_duplicate_size=50), moved(table("top"), ROOT)),
+        *(table("copies", min_duplicate_size=50, readers="folder"), moved(table("top"), ROOT)),
         *(moved(table("bare"), BARE), moved(table("habit"), HABIT)),
     ]
 

@@ -32,16 +32,18 @@ def same_content(s: Scenario, pairs: Sequence[Row]) -> list[tuple[str, str]]:
 
 def _takes_part(row: Row, min_size: int) -> bool:
     visible = not matches(row["relative"], keys.HIDDEN)
-    in_use = row["c_state"] == "live" or row["table_name"] is None
+    in_use = row["c_state"] == "live" or (row["table_name"] is None and row["o_by_folder"])
     settled = row["s_modified_at"] is not None and row["s_modified_at"] <= row["s_from"] - row["s_margin"]
     there = row["s_presence"] == "present" and (row["s_size"] or 0) >= min_size
     return bool(visible and in_use and settled and there and _content(row) and row["category"] == "data")
 
 
 def _content(row: Row) -> str | None:
-    plain = not row["s_multipart"] and row["s_encryption"] in (None, "NONE", "SSE-S3")
-    is_md5 = row["s_etag"] is not None and matches(row["s_etag"], MD5_TEXT)
-    return f"md5:{row['s_etag']}" if plain and is_md5 else row["s_checksum"]
+    etag = row["s_etag"] or ""
+    whole = not row["s_multipart"] and matches(etag, MD5_TEXT)
+    readable = row["s_encryption"] in (None, "NONE", "SSE-S3")
+    tells = readable and (whole or matches(etag, rf"^[0-9a-f]{{32}}-[0-9]+{keys.END}"))
+    return f"etag:{etag}" if tells else row["s_checksum"]
 
 
 def _conflicts(row: Row) -> bool:

@@ -80,6 +80,7 @@ def test_the_lake_has_what_a_screen_could_get_wrong(full: FirstAnswers) -> None:
     copies = answers["copies"]["key"].to_pylist()
     assert sorted(key.removeprefix("copies/") for key in copies) == [
         "day=1/three",
+        "parts2",
         "two",
         "unclaimed-1",
         "unclaimed-3",

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from lakeaudit import keys
 from lakeaudit.compare import rules
-from lakeaudit.compare.facts import MD5_TEXT
+from lakeaudit.compare.facts import MD5_TEXT, PARTS_TEXT
 from lakeaudit.compare.match import SourceFacts
 from lakeaudit.config import state_kinds
 from lakeaudit.runtime import duck
@@ -16,10 +16,11 @@ def same_content_candidates(
 ) -> Relation:
     """PAIR rows of files that take part, with the `place`, `size` and `content` that they may share with others.
 
-    A file takes part when it is live or no manifest knows it, its name is visible to readers, it is big enough, lies
-    before the cut, and its content is known by a full checksum or an MD5-class ETag.
+    A file takes part when it is live, or no manifest knows it and readers go by the folder, its name is visible to
+    readers, it is big enough, lies before the cut, and its content is known by a full checksum, an MD5-class ETag or
+    the ETag of an upload in parts.
     """
-    # what a table removed may well equal what replaced it; what no manifest knows, readers of folders still read
+    # what a table removed may well equal what replaced it; what no log lists, readers of a log never read
     sql = f"""
         SELECT * FROM (
             SELECT input.* EXCLUDE ({", ".join(f"rule_{axis}" for axis in rules.PAIR_AXES)}), name AS judged_table,
@@ -27,7 +28,7 @@ def same_content_candidates(
                 CASE WHEN NOT o_logged AND coalesce(c_kind NOT IN ({duck.literals(state_kinds())}), true)
                     THEN regexp_replace(relative, '/?[^/]*$', '') ELSE partition_path END AS place
             FROM input JOIN tables ON coalesce(table_name, owner) = name
-            WHERE (c_state = 'live' OR table_name IS NULL) AND name IN ({duck.literals(scope)})
+            WHERE (c_state = 'live' OR (table_name IS NULL AND by_folder)) AND name IN ({duck.literals(scope)})
                 AND s_presence = 'present' AND s_size >= min_duplicate_size
                 AND s_modified_at <= s_from - s_margin AND coalesce(category, 'data') = 'data'
                 AND NOT regexp_matches(relative, {duck.pattern(keys.HIDDEN)})
@@ -36,11 +37,20 @@ def same_content_candidates(
     return duck.query(con, sql, input=fired_rules, tables=sources.tables)
 
 
+def content_etag(etag: str, multipart: str, encryption: str) -> str:
+    """Whether equal ETags are equal bytes, as SQL: they are MD5s, or digests of the MD5s of as many parts.
+
+    An ETag of parts ends in their number (S3 User Guide, "Checking object integrity"); equal ones have equal parts.
+    """
+    whole = f"regexp_matches({etag}, {duck.pattern(MD5_TEXT)}) AND NOT coalesce({multipart}, false)"
+    parts = f"regexp_matches({etag}, {duck.pattern(PARTS_TEXT)})"
+    return f"(({whole}) OR {parts}) AND coalesce({encryption} IN ('NONE', 'SSE-S3'), true)"
+
+
 # a listing tells no encryption; ETags that are no MD5s are never equal by chance
 _CONTENT = f"""
     coalesce(
-        CASE WHEN regexp_matches(s_etag, {duck.pattern(MD5_TEXT)}) AND NOT coalesce(s_multipart, false)
-            AND coalesce(s_encryption IN ('NONE', 'SSE-S3'), true) THEN 'md5:' || s_etag END,
+        CASE WHEN {content_etag("s_etag", "s_multipart", "s_encryption")} THEN 'etag:' || s_etag END,
         s_checksum)
 """
 """What identifies an object's bytes: its ETag where that may be an MD5, else its full checksum."""

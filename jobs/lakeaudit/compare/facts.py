@@ -10,6 +10,7 @@ from lakeaudit import keys
 from lakeaudit.compare.expr import Expr, algorithm, col, concat, earliest, first_known, latest, lit
 
 MD5_TEXT = rf"^[0-9a-f]{{32}}{keys.END}"
+PARTS_TEXT = rf"^[0-9a-f]{{32}}-[0-9]+{keys.END}"
 PART_SUFFIX = rf"-[0-9]+{keys.END}"
 CLOCK_STEP = timedelta(seconds=2)
 """S3 times have whole seconds, writers' clocks have skew: a younger object is not called rewritten below this."""

@@ -101,6 +101,7 @@ def leftover_row(con: Connection, rows: Rows) -> Relation:
     renamed = {
         "size": "s_size",
         "records": "c_records",
+        "by_log": "o_logged AND NOT o_by_folder",
         "etag": "s_etag",
         "version_id": "s_version_id",
         "modified_at": "s_modified_at",
@@ -109,36 +110,50 @@ def leftover_row(con: Connection, rows: Rows) -> Relation:
 
 
 def leftover_files(con: Connection, rows: Rows, stamp: Stamp) -> Relation:
-    """LEFTOVERS rows with the group that each belongs to: subject_type, subject, place, discrepancy_id."""
+    """LEFTOVERS rows with the group that each belongs to: subject_type, subject, place, discrepancy_id.
+
+    Debris of failed tasks lies all over a table, and one command takes it away: it is one group a table.
+    """
     grouped = f"""
         SELECT *, judged_table AS table_name,
-            CASE WHEN partition_path <> '' THEN 'partition' ELSE 'prefix' END AS subject_type,
-            CASE WHEN partition_path <> '' THEN partition_path ELSE {uri("bucket", "place")} END || '#' || kind
-                AS subject
+            CASE WHEN {_PER_TABLE} THEN 'table' WHEN partition_path <> '' THEN 'partition' ELSE 'prefix' END
+                AS subject_type,
+            CASE WHEN {_PER_TABLE} THEN judged_table WHEN partition_path <> '' THEN partition_path
+                ELSE {uri("bucket", "place")} END || '#' || kind AS subject
         FROM (SELECT *, {_PLACE} AS place FROM input)
     """
     rows = duck.query(con, grouped, input=rows)
     return duck.query(con, f"SELECT *, {_stamped(stamp)} FROM input", input=rows)
 
 
+_PER_TABLE = "kind = 'uncommitted'"
+
 # the first folder below the table, or the table itself where a partition is named
 _PLACE = """left(key, length(key) - length(relative))
     || CASE WHEN partition_path = '' THEN regexp_extract(relative, '^([^/]+/)', 1) ELSE '' END"""
 
 
+_DEBRIS = duck.literal(
+    "; readers go by the log, so it costs storage only, and VACUUM (FULL, not LITE) takes it away"
+)
+"""VACUUM LITE goes by the log, which never named these files (Delta Lake documentation, "Remove old files")."""
+
+
 def leftover_findings(con: Connection, files: Rows, stamp: Stamp) -> Relation:
     """One finding per (table, partition or prefix, kind) with its files and bytes, from `leftover_files` rows."""
-    by = "table_name, axis, kind, severity, subject_type, subject, partition_path, bucket"
+    by = "table_name, axis, kind, severity, subject_type, subject, partition_path, bucket, by_log"
     groups = f"""
         SELECT {by}, min(place) AS place, count(*) AS files, CAST(sum(size) AS BIGINT) AS bytes_at_stake,
             CASE WHEN kind = 'stale_visible' THEN CAST(sum(records) AS BIGINT) END AS rows_at_stake,
             min(modified_at) AS storage_time, max(category) AS category, max(rule) AS rule
-        FROM input GROUP BY {by}
+        FROM (SELECT * REPLACE (CASE WHEN NOT {_PER_TABLE} THEN partition_path END AS partition_path) FROM input)
+        GROUP BY {by}
     """
+    cost = f"CASE WHEN {_PER_TABLE} AND by_log THEN {_DEBRIS} ELSE '' END"
     given = {
         "key": "CASE WHEN subject_type = 'prefix' THEN place END",
         "confirmation": "'not_needed'",
-        "explanation": f"files || ' files; ' || {because()}",
+        "explanation": f"files || ' files; ' || {because()} || {cost}",
     }
     return finished(con, duck.query(con, groups, input=files), given, stamp)
 

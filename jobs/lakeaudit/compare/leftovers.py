@@ -51,7 +51,8 @@ def unfinished_uploads(
         SELECT *, {partition_folder("relative")} AS partition_path FROM (
             SELECT judged_table, 'leftover' AS axis, 'leftover.unfinished_upload' AS rule, bucket, key,
                 substring(key, CAST(root_length AS INTEGER) + 1) AS relative, 'temporary' AS category,
-                CAST(NULL AS BIGINT) AS s_size, CAST(NULL AS BIGINT) AS c_records, CAST(NULL AS VARCHAR) AS s_etag,
+                CAST(NULL AS BIGINT) AS s_size, NULL AS c_records, CAST(NULL AS VARCHAR) AS s_etag,
+                false AS o_logged, false AS o_by_folder,
                 upload_id AS s_version_id, initiated_at AS s_modified_at
             FROM uploads JOIN waits ON judged_table = name JOIN cuts ON cuts.source = uploads.source
             WHERE initiated_at + wait <= cuts.start - cuts.margin

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from lakeaudit.compare import metastore_tree
-from lakeaudit.compare.facts import MD5_TEXT
+from lakeaudit.compare.duplicates import content_etag
 from lakeaudit.compare.leftovers import LOG_OF_KEY
 from lakeaudit.compare.prefix_match import attach_label
 from lakeaudit.compare.screen import CLAIM, ENTRY, KEYED, OBJECT, OTHER, Screen
@@ -94,9 +94,8 @@ def _hash(column: str) -> str:
 def _objects(screen: Screen, con: Connection, rows: Rows) -> Relation:
     """Of the source that decides presence: traces with `content`, and `bucket` and `folder` where those are needed."""
     plain = _all(OBJECT_PLAIN).format(odd=" OR ".join(ODD))
-    md5 = f"""etag IS NOT NULL AND regexp_matches(etag, {duck.pattern(MD5_TEXT)}) AND NOT coalesce(multipart, false)
-        AND coalesce(encryption IN ('NONE', 'SSE-S3'), true)"""
-    content = f"CASE WHEN is_latest AND {md5} THEN hash(etag, size) END"
+    tells = f"etag IS NOT NULL AND {content_etag('etag', 'multipart', 'encryption')}"
+    content = f"CASE WHEN is_latest AND {tells} THEN hash(etag, size) END"
     bucket, folder = ("bucket", metastore_tree.FOLDER) if screen.entry_limits else ("NULL", "NULL")
     attributes = _trace(
         OBJECT,

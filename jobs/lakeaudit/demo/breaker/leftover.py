@@ -21,10 +21,10 @@ def copy_in_partition(site: Site) -> Fault:
     key = site.new_key(folder_of(source))
     site.put(key, site.body(source))
     owner = site.owner(key)
-    expected = (
-        Expected("leftover", _unlisted(site, key), owner.name, key),
-        Expected("duplicate", "duplicate_content", owner.name, key),
-    )
+    kind = _unlisted(site, key)
+    twice = kind == "stale_visible"  # to readers of a log it is no data at all
+    double = Expected("duplicate", "duplicate_content", owner.name, key)
+    expected = (Expected("leftover", kind, owner.name, key), *([double] if twice else []))
     return Fault("copy_in_partition", f"copied {source} to {key}", expected)
 
 
