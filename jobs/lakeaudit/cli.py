@@ -113,10 +113,17 @@ def _failed(error: BaseException) -> int:
     if isinstance(error, AuditError):
         return _say(str(error), error.exit_code)
     if isinstance(error, TyperException):
-        return _say(f"{error.format_message()} See lakeaudit --help.", 2)
+        return _say(f"{error.format_message()} See {_help_of(error)}.", 2)
     first = next(iter(str(error).splitlines()), "")[:200]
     told = f"unexpected {type(error).__name__}: {first}; please report it with what --debug prints"
     return _say(told, 70)
+
+
+def _help_of(error: TyperException) -> str:
+    """What to type for help on the very command that was mistyped."""
+    context = getattr(error, "ctx", None)
+    named = context.info_name if context is not None and context.parent is not None else None
+    return f"lakeaudit {named} --help" if named else "lakeaudit --help"
 
 
 def _say(text: str, code: int = 0) -> int:
@@ -270,8 +277,9 @@ def alert(lake: LakeFile, status_file: Status = None) -> int:
         loaded = _loaded(lake, status)
         done = command.send(loaded, lake, status.clients, _now())
         code = 3 if done.failures else 0
-        status.end("alert", code, command.said(done), retry=bool(done.failures))
-    return _say(command.said(done), code)
+        said = command.said(done, loaded)
+        status.end("alert", code, said, retry=bool(done.failures))
+    return _say(said, code)
 
 
 @app.command()
@@ -383,6 +391,9 @@ def demo(
     directory: Annotated[Path, typer.Argument(metavar="[DIR]", help="Replaced.")] = Path("demo-lake"),
     seed: Annotated[int | None, typer.Option(metavar="N", help="Draws the faults.")] = None,
     faults: Annotated[int | None, typer.Option(metavar="N", help="How many; 0 for a healthy lake.")] = None,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Let its server stay until Ctrl-C, to try commands on the lake.")
+    ] = False,
 ) -> int:
     """Build a small lake, break it on purpose, audit it and compare: exit 0 only if both agree."""
     from lakeaudit.runtime.progress import progress_on
@@ -391,7 +402,7 @@ def demo(
         from lakeaudit.demo import run
     except ModuleNotFoundError as error:
         raise CannotAudit("demo", f"needs {error.name}", "pip install 'lakeaudit[demo]'") from error
-    return run(directory, seed=seed, faults=faults, progress=progress_on(sys.stderr))
+    return run(directory, seed=seed, faults=faults, keep=keep, progress=progress_on(sys.stderr))
 
 
 @app.command()
@@ -408,8 +419,13 @@ def _told(said: str) -> int:
 
 
 def _load(path: str, *, quiet: bool = False) -> Lake:
+    from lakeaudit.demo import ended
+
     lake = load_lake(path, os.environ)
     _warn(() if quiet else lake.warnings)
+    if ended(Path(path), lake.s3.endpoint):
+        told = "the server of this demo lake has ended with its command: what was found can still be read"
+        _warn([f"{told}; `lakeaudit demo --keep` lets it stay"])
     return lake
 
 

@@ -58,6 +58,9 @@ class SharingEngine:
             for chunk in rows.chunks:
                 yield from read_kept(con, chunk, self.shares, reading)
 
+    def begin(self) -> None:
+        """Nothing is to be started."""
+
     def ready(self, progress: Progress) -> None:
         """It always is."""
 

@@ -17,7 +17,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lakeaudit.config import Lake, load_lake
-from lakeaudit.demo import MOST_FAULTS, USUAL_FAULTS, run, scenario
+from lakeaudit.demo import MARK, MOST_FAULTS, USUAL_FAULTS, run, scenario
 from lakeaudit.demo.compare import Comparison, compare, read_run
 from lakeaudit.demo.server import INVENTORIES, LAKE, Server, forget
 from lakeaudit.errors import BadInput
@@ -167,10 +167,11 @@ def test_a_writer_at_work_during_the_audit_disturbs_nothing(
 ) -> None:
     draw = scenario.Draw.of(None, None)
     print(f"lakeaudit demo --seed {draw.seed}")  # noqa: T201 - to repeat it
-    lake = load_lake(told.lake_file(WITH_TICKS), {})
+    file = told.lake_file(WITH_TICKS)
+    lake = load_lake(file, {})
     with BusyWriter(f"s3://{LAKE}/{TICKS}", delta_rs_options(s3, LAKE)) as writer:
         made = scenario.damage(told.server.clients, draw, QUIET)
-        comparison = scenario.judge(spark, lake, made, draw, QUIET).comparison
+        comparison = scenario.judge(spark, lake, file, made, draw, QUIET).comparison
     assert [difference.words for difference in comparison.differences] == []
     assert writer.rounds > 3
 
@@ -191,7 +192,7 @@ def test_only_a_folder_of_the_demo_is_replaced(tmp_path: Path) -> None:
     scenario.prepare(tmp_path / "lake")
     (tmp_path / "lake" / "old").touch()
     scenario.prepare(tmp_path / "lake")
-    assert [path.name for path in (tmp_path / "lake").iterdir()] == [scenario.MARK]
+    assert [path.name for path in (tmp_path / "lake").iterdir()] == [MARK]
     mine = tmp_path / "mine"
     mine.mkdir()
     scenario.prepare(mine)

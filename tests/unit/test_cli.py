@@ -13,6 +13,8 @@ import pytest
 
 from lakeaudit import __version__, cli
 from lakeaudit.keys import Location
+from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.runtime.reach import listens
 from tests.builders.htmltree import parse
 from tests.builders.results import (
     NOON,
@@ -20,6 +22,7 @@ from tests.builders.results import (
     discrepancy,
     finding,
     group,
+    lake_file,
     leftover,
     publish,
     run,
@@ -251,3 +254,33 @@ def test_a_report_that_cannot_be_written(
 
 def test_times_are_utc() -> None:
     assert cli._now().tzinfo is UTC
+
+
+MISTYPED = [
+    (["findings", "lake.yaml", "--fiels"], "See lakeaudit findings --help."),
+    (["audit"], "See lakeaudit audit --help."),
+    (["explain", "lake.yaml"], "See lakeaudit explain --help."),
+    (["nothing-like-it"], "See lakeaudit --help."),
+]
+
+
+@pytest.mark.parametrize(("typed", "way_out"), MISTYPED)
+def test_what_is_mistyped_names_the_help_of_its_command(
+    capsys: pytest.CaptureFixture[str], typed: list[str], way_out: str
+) -> None:
+    assert cli.main(typed) == 2
+    assert capsys.readouterr().err.strip().endswith(way_out)
+
+
+def test_commands_on_a_demo_lake_say_that_its_server_has_ended(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], s3: Endpoint
+) -> None:
+    (tmp_path / ".lakeaudit-demo").touch()
+    told = []
+    for endpoint in (s3.endpoint, "http://127.0.0.1:9"):
+        listens.cache_clear()
+        place = Location("", str(tmp_path / "results")[1:])
+        file = lake_file(tmp_path, place, s3={"endpoint": endpoint, "region": "us-east-1"})
+        assert cli.main(["findings", file]) == 10
+        told.append("the server of this demo lake has ended" in capsys.readouterr().err)
+    assert told == [False, True]

@@ -29,11 +29,17 @@ SESSION = SimpleNamespace(stop=lambda: None)
 ENGINE = SimpleNamespace(close=lambda: None)
 
 
+def begun(_: object, start: Callable[[], object]) -> SimpleNamespace:
+    """An engine whose session is there at once."""
+    start()
+    return ENGINE
+
+
 @pytest.fixture
 def audited(monkeypatch: pytest.MonkeyPatch, place: Location) -> Audit:
     """Stands in for Spark and the audit: publishes rows of the given kinds, or raises."""
     monkeypatch.setattr("lakeaudit.commands.audit._session", lambda *_: SESSION)
-    monkeypatch.setattr("lakeaudit.pipeline.spark_engine.SparkEngine", lambda _: ENGINE)
+    monkeypatch.setattr("lakeaudit.pipeline.spark_engine.SparkEngine", begun)
 
     def set_up(
         *kinds: str,

@@ -76,7 +76,7 @@ def test_alerts_that_were_sent_and_that_were_not(
         "command": "alert",
         "exit_code": 0,
         "retry": False,
-        "verdict": "0 messages sent",
+        "verdict": "no receiver is named, so nobody is told: add `alerts` to the lake file",
     }
     monkeypatch.delenv("NOT_SET", raising=False)
     publish(place, runs=[run(status="failed", error="no evidence")])

@@ -9,7 +9,7 @@ from lakeaudit.alerts.deliver import CannotDeliver, ping, post_all
 from lakeaudit.alerts.dispatch import Desk, Round, round_of
 from lakeaudit.config import Lake
 from lakeaudit.errors import AuditError, Busy
-from lakeaudit.formatting import count
+from lakeaudit.formatting import number
 from lakeaudit.ledger.lease import leased
 from lakeaudit.results.read import Results
 from lakeaudit.runtime.aws import Clients
@@ -41,10 +41,14 @@ def _measured(lake: Lake, results: Results, now: datetime) -> tuple[str, ...]:
     return ()
 
 
-def said(done: Round) -> str:
+def said(done: Round, lake: Lake) -> str:
     """The verdict's line."""
+    sent = f"{number(done.sent, 'message')} sent" if lake.alerts else NOBODY
     failed = f"; not sent: {'; '.join(done.failures)}" if done.failures else ""
-    return f"{count(done.sent)} messages sent{failed}"
+    return f"{sent}{failed}"
+
+
+NOBODY = "no receiver is named, so nobody is told: add `alerts` to the lake file"
 
 
 def after_audit(

@@ -3,7 +3,7 @@
 import json
 import warnings
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from lakeaudit.commands.status import StatusFile, failure
 from lakeaudit.config import Lake
-from lakeaudit.errors import BadInput
+from lakeaudit.errors import BadInput, CannotAudit
 from lakeaudit.kinds import SEVERITIES
 from lakeaudit.row_formats import in_utc, iso
 from lakeaudit.runtime.aws import Clients
@@ -75,6 +75,8 @@ def run(
         request.status.write(failed)
         if request.format == "json":
             print(json.dumps(failed), file=out)
+        if isinstance(error, CannotAudit):
+            _told(request, lake, clients, clock(), progress, published=False)
         raise
     code = highest(outcome.exit_code, 1 if fails(outcome.pressing, request.fail_on) else 0)
     summary = outcome.summary | {"exit_code": code}
@@ -134,7 +136,10 @@ ROWS_IN_PROCESS = 300_000
 
 
 def _on_spark(run: "Callable[..., Outcome]", lake: Lake) -> "Outcome":
-    """Spark starts in a thread of its own, while evidence is found: most of that is waiting for stores."""
+    """Spark starts in a thread of its own, while evidence is found: most of that is waiting for stores.
+
+    It does so once the lease is held and anything can be reached: whatever ends an audit before that ends it at once.
+    """
     from lakeaudit.pipeline.spark_engine import SparkEngine
     from lakeaudit.runtime.job_errors import job_errors
     from lakeaudit.runtime.session import check_java, use_utc
@@ -142,13 +147,35 @@ def _on_spark(run: "Callable[..., Outcome]", lake: Lake) -> "Outcome":
     use_utc()
     check_java()
     with ThreadPoolExecutor(1, "start-spark") as beside:
-        starting = beside.submit(_session, lake)
+        starting = _Starting(lambda: beside.submit(_session, lake))
         try:
-            with job_errors(), closing(SparkEngine(starting.result)) as engine:
+            with job_errors(), closing(SparkEngine(starting.session, start=starting.begin)) as engine:
                 return run(engine=engine)
         finally:
             with suppress(Exception), warnings.catch_warnings(action="ignore"):  # py4j hangs up on Ctrl-C
-                starting.result().stop()
+                starting.stop()
+
+
+class _Starting:
+    """A session that is built beside other work, once that is asked for."""
+
+    def __init__(self, submit: "Callable[[], Future[SparkSession]]") -> None:
+        self._submit = submit
+        self._begun: Future[SparkSession] | None = None
+
+    def begin(self) -> "Future[SparkSession]":
+        """Begin, unless that was done."""
+        self._begun = self._begun or self._submit()
+        return self._begun
+
+    def session(self) -> "SparkSession":
+        """Wait for it."""
+        return self.begin().result()
+
+    def stop(self) -> None:
+        """Stop it, where it was begun."""
+        if self._begun is not None:
+            self._begun.result().stop()
 
 
 def _told(

@@ -10,7 +10,25 @@ MOST_FAULTS = 40
 USUAL_FAULTS = (12, MOST_FAULTS)
 
 
-def run(dir: Path, *, seed: int | None, faults: int | None, progress: "Progress") -> int:  # noqa: A002
+MARK = ".lakeaudit-demo"
+"""A file in every folder that a demo left."""
+
+
+def ended(lake_file: Path, endpoint: str | None) -> bool:
+    """Whether the file is of a demo's lake whose server is not there any more."""
+    from lakeaudit.runtime.reach import listens
+
+    return endpoint is not None and (lake_file.parent / MARK).is_file() and not listens(endpoint)
+
+
+def run(
+    dir: Path,  # noqa: A002
+    *,
+    seed: int | None,
+    faults: int | None,
+    progress: "Progress",
+    keep: bool = False,
+) -> int:
     """Build a lake, break it, audit it, and leave lake.yaml, results and report.html in `dir`, which is replaced.
 
     Args:
@@ -18,6 +36,7 @@ def run(dir: Path, *, seed: int | None, faults: int | None, progress: "Progress"
         seed: draws the faults; None draws a seed.
         faults: how many acts, 0 to MOST_FAULTS; None draws a number.
         progress: told of every stage.
+        keep: let the server stay until Ctrl-C, for commands on the lake.
 
     Returns:
         0 exactly when the audit found what was broken and nothing else, else 1.
@@ -27,4 +46,4 @@ def run(dir: Path, *, seed: int | None, faults: int | None, progress: "Progress"
     """
     from lakeaudit.demo.scenario import tell
 
-    return tell(dir, seed=seed, faults=faults, progress=progress)
+    return tell(dir, seed=seed, faults=faults, progress=progress, keep=keep)

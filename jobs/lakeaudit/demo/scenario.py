@@ -5,11 +5,12 @@ import shutil
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib import resources
 from pathlib import Path
+from threading import Event
 
 from pyspark.sql import SparkSession
 from rich.console import Console
@@ -18,7 +19,7 @@ from rich.text import Text
 from lakeaudit import text_output
 from lakeaudit.config import Lake
 from lakeaudit.config.load import load_lake
-from lakeaudit.demo import MOST_FAULTS, USUAL_FAULTS
+from lakeaudit.demo import MARK, MOST_FAULTS, USUAL_FAULTS
 from lakeaudit.demo.breaker import Fault, Site, break_lake
 from lakeaudit.demo.compare import Comparison, compare, read_run
 from lakeaudit.demo.delta import written_by_delta_rs, written_by_spark
@@ -28,6 +29,9 @@ from lakeaudit.demo.s3guard_tables import build_stores
 from lakeaudit.demo.server import LAKE, Server, serving
 from lakeaudit.demo.tables import TABLES, describe
 from lakeaudit.errors import BadInput
+from lakeaudit.formatting import number, shell_word
+from lakeaudit.keys import uri_of
+from lakeaudit.next_steps import way_back
 from lakeaudit.pipeline.audit import Options, audit
 from lakeaudit.pipeline.spark_engine import SparkEngine
 from lakeaudit.report.page import MAX_FINDINGS, PageData, render
@@ -39,7 +43,6 @@ from lakeaudit.runtime.progress import Progress
 
 SETTLED_SECONDS = 3.0
 """Storage notes whole seconds, and only what is written more than 2 s after a commit counts as written again."""
-MARK = ".lakeaudit-demo"
 LAKE_FILE = "lake.yaml"
 
 
@@ -67,13 +70,44 @@ class Verdict:
     page: PageData
 
 
-def tell(folder: Path, *, seed: int | None, faults: int | None, progress: Progress) -> int:
+def tell(
+    folder: Path, *, seed: int | None, faults: int | None, progress: Progress, keep: bool = False
+) -> int:
     """The whole story; 0 exactly when the audit found what was broken and nothing else."""
     draw = Draw.of(seed, faults)
     prepare(folder)
-    with serving() as server, built(server, progress) as spark:
-        verdict = play(spark, server, folder, draw, progress)
-    return leave(verdict, folder, draw, progress)
+    with serving() as server:
+        with built(server, progress) as spark:
+            verdict = play(spark, server, folder, draw, progress)
+        code = leave(verdict, folder, draw, progress)
+        if keep:
+            stay(Console(), verdict.page)
+    return code
+
+
+def stay(console: Console, page: PageData) -> None:
+    """Keep the server until Ctrl-C; the last lines are what to try on the lake."""
+    for line in ("", "The server stays until Ctrl-C. In another terminal:", CREDENTIALS, *to_try(page)):
+        console.print(text_output.plain(line), soft_wrap=True)
+    with suppress(KeyboardInterrupt):
+        Event().wait()
+
+
+CREDENTIALS = "export AWS_ACCESS_KEY_ID=demo AWS_SECRET_ACCESS_KEY=demo AWS_DEFAULT_REGION=us-east-1"
+"""The server takes any; without some, nothing is asked."""
+
+
+def to_try(page: PageData) -> list[str]:
+    """Five commands: what is wrong with the worst file, how it comes back, what closes it, what is left, live pages."""
+    lake = shell_word(page.lake)
+    ways = [(row, way_back(row, page.reach.get(row["bucket"]))) for row in page.findings if row["bucket"]]
+    row, step = next(((row, step) for row, step in ways if step is not None), (None, None))
+    if row is None or step is None:
+        first = [f"lakeaudit findings {lake}", f"lakeaudit doctor {lake}", f"lakeaudit audit {lake}"]
+    else:
+        look = f"lakeaudit explain {lake} {shell_word(uri_of(row['bucket'], row['key']))}"
+        first = [look, step.command, f"lakeaudit audit {lake} --live --table {shell_word(row['table_name'])}"]
+    return [*first, f"lakeaudit discrepancies {lake} --state all", f"lakeaudit dashboard {lake}"]
 
 
 @contextmanager
@@ -127,8 +161,8 @@ def build(spark: SparkSession, server: Server, others: Future[None], progress: P
 def play(spark: SparkSession, server: Server, folder: Path, draw: Draw, progress: Progress) -> Verdict:
     """Break the healthy lake and audit it, with lake file and results in `folder`."""
     made = damage(server.clients, draw, progress)
-    lake = load_lake(write_lake_file(folder / LAKE_FILE, folder / "results", server), {})
-    return judge(spark, lake, made, draw, progress)
+    file = write_lake_file(folder / LAKE_FILE, folder / "results", server)
+    return judge(spark, load_lake(file, {}), file, made, draw, progress)
 
 
 def leave(verdict: Verdict, folder: Path, draw: Draw, progress: Progress) -> int:
@@ -171,7 +205,9 @@ def write_lake_file(file: Path, results: Path, server: Server) -> Path:
     return file
 
 
-def judge(spark: SparkSession, lake: Lake, made: list[Fault], draw: Draw, progress: Progress) -> Verdict:
+def judge(
+    spark: SparkSession, lake: Lake, lake_file: Path, made: list[Fault], draw: Draw, progress: Progress
+) -> Verdict:
     """Audit the lake as any other, and hold what was published against what was done."""
     clients = clients_of(lake)
     with closing(SparkEngine(lambda: spark)) as engine:
@@ -187,7 +223,14 @@ def judge(spark: SparkSession, lake: Lake, made: list[Fault], draw: Draw, progre
     with progress.stage("compare") as log:
         comparison = compare(made, *read_run(results, outcome.run_id))
         log.note(differences=len(comparison.differences))
-    page = gather(results, results.published(outcome.run_id), LAKE_FILE, datetime.now(UTC), MAX_FINDINGS)
+    page = gather(
+        results,
+        results.published(outcome.run_id),
+        str(lake_file),
+        datetime.now(UTC),
+        MAX_FINDINGS,
+        [table.name for table in lake.tables],
+    )
     told = {"seed": draw.seed, "broken": _acts(comparison), "matched": comparison.matched}
     return Verdict(comparison, replace(page, demo=told))
 
@@ -215,6 +258,17 @@ def say(console: Console, verdict: Verdict, draw: Draw, folder: Path) -> None:
         console.print(Text("  ").append_text(words), soft_wrap=True)
     style = "bold green" if verdict.comparison.matched else "bold red"
     console.print(text_output.plain(verdict.comparison.words, style), soft_wrap=True)
+    faults, found = len(verdict.comparison.faults), verdict.page.found
+    if faults != found:
+        more = (
+            "one act can show as several findings, and some as none"
+            if faults
+            else "none was caused by an act"
+        )
+        console.print(
+            text_output.plain(f"{number(found, 'finding')} of {number(faults, 'act')}: {more}"),
+            soft_wrap=True,
+        )
     console.print(
         text_output.plain(
             f"Seed {draw.seed}: the same acts again with --seed {draw.seed} --faults {draw.faults}"
@@ -222,7 +276,7 @@ def say(console: Console, verdict: Verdict, draw: Draw, folder: Path) -> None:
     )
     console.print(
         text_output.plain(
-            f"The page: {folder / 'report.html'}   More: lakeaudit findings {folder / LAKE_FILE}"
+            f"The page: {folder / 'report.html'}   More: lakeaudit findings {shell_word(str(folder / LAKE_FILE))}"
         ),
         soft_wrap=True,
     )

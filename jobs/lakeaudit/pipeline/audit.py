@@ -21,6 +21,7 @@ from lakeaudit.pipeline.audit_context import AuditContext
 from lakeaudit.pipeline.engine import AuditEngine
 from lakeaudit.pipeline.judge import Judgement, judge
 from lakeaudit.pipeline.partitions import Partitions, partitions_of
+from lakeaudit.pipeline.preflight import nothing_to_read, require_results
 from lakeaudit.pipeline.read_sources import read_sources
 from lakeaudit.pipeline.run_outcome import Outcome, conclude
 from lakeaudit.results.read import Results
@@ -61,6 +62,7 @@ def audit(
         BadInput: a table that the lake file does not name, a live audit of the past, partitions of one not live.
         CannotPublish: the results place cannot be written.
         Busy: another audit writes there.
+        CannotAudit: no source can be reached.
     """
     started = clock()
     expectation_suites.preload()
@@ -69,11 +71,19 @@ def audit(
     context = _context(options, engine, clients, started, lake.settings.confirm.rate)
     stamp = Stamp(options.run_id or new_run_id(started), lake.name, context.as_of)
     names = [table.name for table in scope]
+    require_results(lake.results, clients)
     with leased(lake.results, clients, stamp.run_id, progress) as still_ours, _driver_connection() as con:
         past = Results(lake.results, clients, lake.name)
+        nothing = nothing_to_read(lake, scope, clients, live=options.live)
+        if nothing is None:
+            engine.begin()
         with progress.stage("open results"):
             writer, ledger = _opened(past, still_ours, started)
             writer.put_run(_run_row(stamp, started, scope))
+            if nothing is not None:
+                ended = {"status": "failed", "finished_at": clock(), "error": str(nothing)}
+                writer.put_run(_run_row(stamp, started, scope) | ended)
+                raise nothing
             memory = load_open(ledger, past, names, stamp)
         with progress.stage("find evidence") as log:
             observed = read_sources(lake, context, _listed(scope, partitions) if options.live else ())

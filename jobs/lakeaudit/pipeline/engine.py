@@ -44,6 +44,10 @@ class AuditEngine(Engine, Protocol):
         """Read the parts, bring their rows together, and give the answers of parts and stages, by kind of row."""
         ...
 
+    def begin(self) -> None:
+        """Start what this engine runs on, beside the reading of evidence: from here on there is something to do."""
+        ...
+
     def ready(self, progress: Progress) -> None:
         """Wait for what this engine runs on, where that was started beside the reading of evidence."""
         ...
@@ -109,6 +113,9 @@ class InProcessEngine:
             with task_connection("4GiB", self.parallelism) as con:
                 chunks = list(run_stage(con, stage, tables, 1))
         yield from _answers_in(chunks)
+
+    def begin(self) -> None:
+        """Nothing is to be started."""
 
     def ready(self, progress: Progress) -> None:
         """It always is."""

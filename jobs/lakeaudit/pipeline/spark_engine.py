@@ -73,11 +73,18 @@ class KeptOnSpark:
 class SparkEngine:
     """Runs an audit on a Spark session, wherever that runs; work below `bytes_here` is done by the driver itself.
 
-    `session` gives the session, or waits for it: nothing asks for it before there is work for Spark.
+    `session` gives the session, or waits for it: nothing asks for it before there is work for Spark. `start` begins to
+    build it, where that takes a while.
     """
 
-    def __init__(self, session: Callable[[], SparkSession], bytes_here: int = BYTES_HERE) -> None:
+    def __init__(
+        self,
+        session: Callable[[], SparkSession],
+        bytes_here: int = BYTES_HERE,
+        start: Callable[[], object] = lambda: None,
+    ) -> None:
         self._session = session
+        self._start = start
         self._kept: list[DataFrame] = []
         self._bytes_here = bytes_here
         self._threads = os.cpu_count() or 1
@@ -94,6 +101,10 @@ class SparkEngine:
     def parallelism(self) -> int:
         """How many tasks run at a time."""
         return self._spark.sparkContext.defaultParallelism
+
+    def begin(self) -> None:
+        """See `engine.AuditEngine`."""
+        self._start()
 
     def ready(self, progress: Progress) -> None:
         """See `engine.AuditEngine`."""

@@ -13,6 +13,7 @@ from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from threading import RLock
 from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import urlsplit
 
 import boto3
 import botocore.session
@@ -24,17 +25,20 @@ from botocore.credentials import (
     DeferredRefreshableCredentials,
 )
 from botocore.exceptions import (
+    BotoCoreError,
     ClientError,
     ConnectionClosedError,
     ConnectTimeoutError,
     EndpointConnectionError,
     NoCredentialsError,
     PartialCredentialsError,
+    ProfileNotFound,
     ReadTimeoutError,
 )
 from botocore.utils import parse_timestamp
 
 from lakeaudit.keys import Aliases
+from lakeaudit.runtime.reach import SECONDS, listens
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -116,15 +120,22 @@ def _client(service: str, at: Endpoint) -> Any:
 def _build_client(service: str, at: Endpoint) -> Any:
     config = Config(
         s3={"addressing_style": "path"} if at.path_style else {},
-        retries={"mode": "adaptive", "max_attempts": 8},
         max_pool_connections=_CONNECTIONS,
         user_agent_extra="lakeaudit",
+        **_patience(at),
     )
     session: Any = _session(at)
     client = session.client(service, endpoint_url=at.endpoint, region_name=at.region, config=config)
     if at.requester_pays and service == "s3":
         client.meta.events.register("before-call.s3", _pay)
     return client
+
+
+def _patience(at: Endpoint) -> dict[str, Any]:
+    """Much of it, but for an endpoint at which nothing listens: there every request fails at once."""
+    if at.endpoint is None or listens(at.endpoint):
+        return {"retries": {"mode": "adaptive", "max_attempts": 8}, "connect_timeout": 10}
+    return {"retries": {"mode": "standard", "total_max_attempts": 1}, "connect_timeout": SECONDS}
 
 
 def _session(at: Endpoint) -> boto3.Session:
@@ -198,6 +209,7 @@ def forget_clients() -> None:
         _build_client.cache_clear()
         _build_session.cache_clear()
         _ROLES.clear()
+        listens.cache_clear()
 
 
 def _pay(params: dict[str, Any], **_: Any) -> None:
@@ -241,9 +253,13 @@ class Failure(NamedTuple):
 def explain(error: Exception) -> Failure:
     """What went wrong, and the way out."""
     if isinstance(error, NoCredentialsError | PartialCredentialsError):
-        return Failure("no AWS credentials found", "set a profile, role or environment of the AWS chain")
+        return _no_credentials()
+    if isinstance(error, ProfileNotFound):
+        return Failure(
+            f"the AWS configuration has no profile {error.kwargs['profile']}", "correct AWS_PROFILE"
+        )
     if isinstance(error, EndpointConnectionError | ConnectTimeoutError | ConnectionClosedError):
-        return Failure("the endpoint cannot be reached", "check s3.endpoint and the network", may_pass=True)
+        return _unreachable(str(error.kwargs.get("endpoint_url") or ""))
     if isinstance(error, ReadTimeoutError):
         return Failure("the store did not answer in time", "run it again when it does", may_pass=True)
     if isinstance(error, ClientError):
@@ -251,6 +267,33 @@ def explain(error: Exception) -> Failure:
         words = _CODES.get(code, (f"the store answered {code}", "see the store's own log"))
         return Failure(*words, may_pass=code in _PASSING or _status(error) >= _SERVER_AT_FAULT)
     return Failure(type(error).__name__, "run again with --debug for the full story")
+
+
+def _no_credentials() -> Failure:
+    profile = botocore.session.get_session().get_config_variable("profile")
+    named = f" (profile {profile})" if profile else ""
+    return Failure(f"no AWS credentials found{named}", "set a profile, role or environment of the AWS chain")
+
+
+def _unreachable(url: str) -> Failure:
+    """The endpoint by its scheme and host alone: what follows may be a key."""
+    parts = urlsplit(url)
+    named = f" {parts.scheme}://{parts.netloc.rpartition('@')[2]}" if parts.netloc else ""
+    return Failure(
+        f"the endpoint{named} cannot be reached", "check s3.endpoint and the network", may_pass=True
+    )
+
+
+def why_unusable(at: Endpoint) -> Failure | None:
+    """Why nothing can be asked of a store at all; None where there are credentials and something listens."""
+    try:
+        if credentials_from(at) is None:
+            return _no_credentials()
+    except (ClientError, BotoCoreError) as error:
+        failure = explain(error)
+        role = f"the role {at.role_arn} cannot be used: " if at.role_arn else ""
+        return failure._replace(what=f"{role}{failure.what}")
+    return None if at.endpoint is None or listens(at.endpoint) else _unreachable(at.endpoint)
 
 
 def _status(error: ClientError) -> int:

@@ -1,0 +1,76 @@
+"""Before anything is read or started: whether the stores of an audit can be reached and there are credentials for them.
+
+One look a way of reaching (endpoint, region, role), however many buckets and tables there are. What only some sources
+lack is left to their readers, which make it a hole; where nothing can be reached there is nothing to start for.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from lakeaudit.config import Lake, S3Guard, Table
+from lakeaudit.errors import CannotAudit, CannotPublish
+from lakeaudit.keys import Location
+from lakeaudit.runtime.aws import Clients, Endpoint, Failure, why_unusable
+from lakeaudit.runtime.endpoints import dynamodb_endpoint
+
+NAMED = 3
+
+
+def require_results(place: Location, clients: Clients) -> None:
+    """Raise `CannotPublish` where the results place cannot be reached at all."""
+    failure = None if place.is_local else why_unusable(clients.endpoint(place.bucket, place.key))
+    if failure:
+        raise CannotPublish(place.uri, failure.what, failure.way_out, failure.may_pass)
+
+
+def nothing_to_read(
+    lake: Lake, scope: Sequence[Table], clients: Clients, *, live: bool
+) -> CannotAudit | None:
+    """Why nothing of the audit can be read, told once; None where anything can."""
+    ways: dict[Endpoint, list[str]] = {}
+    for at, about in _ways(lake, scope, clients, live=live):
+        if at is None:
+            return None
+        ways.setdefault(at, []).append(about)
+    failures: dict[Failure, list[str]] = {}
+    for at, names in ways.items():
+        failure = why_unusable(at)
+        if failure is None:
+            return None
+        failures.setdefault(failure, []).extend(names)
+    if not failures:
+        return None
+    what = "; ".join(f"{_names(about)}: {failure.what}" for failure, about in failures.items())
+    first = next(iter(failures))
+    return CannotAudit(
+        lake.name, f"no source can be reached: {what}", first.way_out, all(f.may_pass for f in failures)
+    )
+
+
+def _names(about: Sequence[str]) -> str:
+    names = list(dict.fromkeys(about))
+    return ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
+
+
+def _ways(
+    lake: Lake, scope: Sequence[Table], clients: Clients, *, live: bool
+) -> Iterator[tuple[Endpoint | None, str]]:
+    """How each place is reached, None for a local one, and what it is called."""
+    for place in _places(lake, scope, live=live):
+        at = None if place.is_local else clients.endpoint(place.bucket, place.key)
+        yield at, f"bucket {place.bucket}"
+    for store in lake.metastores:
+        if isinstance(store, S3Guard) and store.has_point_reads:
+            yield dynamodb_endpoint(store.way), f"DynamoDB table {store.table}"
+        for place in store.places:
+            yield (
+                None if place.is_local else clients.endpoint(place.bucket, place.key),
+                f"bucket {place.bucket}",
+            )
+
+
+def _places(lake: Lake, scope: Sequence[Table], *, live: bool) -> Iterator[Location]:
+    if not live:
+        yield from (source.location for source in lake.inventories)
+    for table in scope:
+        yield table.location
+        yield from (place for manifest in table.manifests for place in manifest.places)
