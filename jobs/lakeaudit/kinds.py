@@ -98,6 +98,13 @@ _ALL = (
         "give writers a log store that puts only where nothing is.",
     ),
     Kind(
+        "duplicate_commit", "commit", "warning",
+        "two commits of a table append what looks like one batch, and both are live",
+        "Compare the rows of both commits (`commit_id`, and `related_key` for the older one). If they are one batch, "
+        "remove the younger commit's files through the table; make the job's append idempotent "
+        "(`txnAppId` and `txnVersion`).",
+    ),
+    Kind(
         "hidden", "metastore", "info",
         "storage has the file; the metadata store has no entry",
         "Import the path into the store (`hadoop s3guard import`).",

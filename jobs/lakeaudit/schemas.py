@@ -333,6 +333,26 @@ TALLY = _row(
 )
 """Files by outcome for one table and axis, of a share of the keys."""
 
+BATCH = _row(
+    table_name="string",
+    reading="long",  # which reading of the table's log it belongs to
+    version="long",
+    time="time",
+    operation="string",  # null: not in these lines
+    appends="bool",  # these lines add data files and nothing else, each with statistics
+    files="long",
+    rows="long",
+    bytes="long",
+    digest="long",  # of sizes, partitions and statistics, whatever their order: adds up, modulo 2 ** 62
+    varied="bool",  # some column has more than one value
+)
+"""What the lines of one commit append, or a part of them."""
+
+REPEATED = _row(
+    table_name="string", older="long", older_at="time", younger="long", younger_at="time", files="long"
+)
+"""Two commits that appended what looks the same."""
+
 LOG_VERSIONS = _row(
     source="string",
     bucket="string",
@@ -357,6 +377,7 @@ ANSWERS: dict[str, pa.Schema] = {
     "claimed": _row(judged_table="string", source="string", files="long"),
     "nested": _row(bucket="string", key="string"),
     "log_versions": LOG_VERSIONS,
+    "repeated": REPEATED,
     "removals": _row(table_name="string", present_from="time", absent_until="time", absent_files="long"),
     "tree_tallies": pa.schema([*TALLY, *_row(source="string", mostly_etags="bool")]),
     "tree_suspects": TREE_VERDICT,

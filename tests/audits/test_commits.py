@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 
 from lakeaudit.config import Lake
 from lakeaudit.runtime.aws import Endpoint
@@ -175,3 +177,34 @@ def test_without_versions_a_checksum_of_another_transaction_proves_it(orders: Or
     (row,) = told(lake, "first")
     assert (row["severity"], row["commit_id"], row["recoverable"]) == ("critical", "1", "unknown")
     assert "computed of another transaction" in row["explanation"]
+
+
+def appended_twice(orders: Orders) -> None:
+    """A job that did not hear of its success runs once more."""
+    for _ in range(2):
+        rows = pa.table({"day": ["2026-11-05"] * 40, "amount": list(range(40))})
+        write_deltalake(
+            f"s3://{orders.shop.bucket}/warehouse/orders", rows, mode="append", partition_by=["day"],
+            storage_options=orders.shop.options,
+        )  # fmt: skip
+
+
+def test_a_batch_appended_twice_is_named_at_its_younger_commit(orders: Orders, tmp_path: Path) -> None:
+    appended_twice(orders)
+    orders.shop.take_inventory()
+    lake = orders.shop.lake(tmp_path)
+    audited(lake, run_id="first")
+    (row,) = told(lake, "first")
+    assert (row["kind"], row["severity"], row["commit_id"], row["related_key"]) == (
+        "duplicate_commit", "warning", "4", orders.key(3),
+    )  # fmt: skip
+    assert (row["files"], row["rows_at_stake"]) == (1, 40)
+    assert "probably one batch appended twice" in row["explanation"]
+    orders.put(
+        5, info(orders, 1), {"remove": {"path": adds(orders, 4)[0]["add"]["path"], "dataChange": True}}
+    )
+    orders.shop.take_inventory()
+    audited(lake, run_id="second")
+    assert told(lake, "second") == []
+    known = [row for batch in results_of(lake).discrepancies() for row in batch.to_pylist()]
+    assert {row["state"] for row in known if row["axis"] == "commit"} == {"resolved"}

@@ -17,6 +17,7 @@ from lakeaudit.compare.fresh import FreshLook, fairly, fresh_claims
 from lakeaudit.compare.leftovers import logs_seen, nested_roots
 from lakeaudit.compare.match import Kinds, SourceFacts, pairs
 from lakeaudit.compare.prefix_match import Places, attach_label
+from lakeaudit.compare.repeated_batches import repeated
 from lakeaudit.compare.verdicts import Words, candidates, fired, settled, with_outcome
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
@@ -76,6 +77,8 @@ def judge_keys(kernel: Kernel, con: Connection, rows: Kinds) -> Stage:
     yield "nested", nested_roots(con, matched)
     yield "logs_seen", logs_seen(con, duck.query(con, _PRESENT, input=matched))
     yield "log_versions", log_versions(con, rows.get("versions", VERSION.empty_table()))
+    if "batches" in rows:
+        yield "repeated", repeated(con, rows["batches"])
     yield "removals", removals(con, matched)
     yield "claimed", claimed_of_sources(con, matched)
     if kernel.partitions:

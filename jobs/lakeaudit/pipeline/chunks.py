@@ -27,6 +27,7 @@ ROUTES: Mapping[str, str] = {
     "known": KEY,
     "settled_keys": KEY,
     "acts": "",
+    "batches": "hash(table_name) >> 32",
     "young": "CAST(0 AS UBIGINT)",  # few: one share chooses among them
     "same": "hash(judged_table, place, size, content) >> 32",
     "tree": KEY,

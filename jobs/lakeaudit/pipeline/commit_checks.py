@@ -1,4 +1,4 @@
-"""The commit axis: commits of tables' logs that were written twice. Only the few suspicious ones are read.
+"""The commit axis: commits that were written twice, and batches that were. Only the few suspicious ones are read.
 
 What a lost version added is looked up in the claims of its table: what a later commit has added again is not lost.
 """
@@ -7,12 +7,12 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
 
 import pyarrow as pa
 
 from lakeaudit.compare import commits
 from lakeaudit.compare.commits import Loss, Rewritten
+from lakeaudit.compare.repeated_batches import live_batches
 from lakeaudit.config import Table
 from lakeaudit.digests import digest
 from lakeaudit.evidence.protocol import (
@@ -20,26 +20,21 @@ from lakeaudit.evidence.protocol import (
     CommitContents,
     CommitFile,
     CommitLogs,
-    Doubt,
     Fold,
     Kept,
     Part,
 )
-from lakeaudit.formatting import count, second, size
-from lakeaudit.kinds import KINDS
 from lakeaudit.ledger.resolution import RESTORED
 from lakeaudit.pipeline.audit_context import AuditContext
 from lakeaudit.pipeline.chunks import Reading
+from lakeaudit.pipeline.commit_rows import Finding, doubted, in_words, overwritten, repeated
 from lakeaudit.pipeline.engine import AuditEngine
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
 from lakeaudit.schemas import CLAIM, plain_time
 
-OVERWRITTEN = "overwritten_commit"
 MOST_OF_TABLE, MOST = 20, 200
 """Rewritten commits that are read of one table, and of all of them, in one run."""
-
-Finding = dict[str, Any]
 
 
 @dataclass
@@ -62,13 +57,14 @@ class CommitChecks:
 _WORDS = pa.schema([("discrepancy_id", pa.string()), ("n_resolution", pa.string()), ("n_live", pa.bool_())])
 
 
-def commit_checks(audit: AuditContext, engine: AuditEngine, versions: Rows) -> CommitChecks:
-    """What is wrong with single commits of the tables in scope; `versions` are LOG_VERSIONS rows."""
+def commit_checks(audit: AuditContext, engine: AuditEngine, versions: Rows, alike: Rows) -> CommitChecks:
+    """What is wrong with single commits of the tables in scope, from LOG_VERSIONS and REPEATED rows."""
     found = CommitChecks()
     if not audit.partitions:  # of a part nothing can be said about its table
         for read in audit.observed.evidence.claims:
             if read.commits is not None:
                 _check(audit, engine, versions, read, read.commits, found)
+                _check_batches(audit, engine, alike, read, read.commits, found)
     return found
 
 
@@ -96,7 +92,7 @@ def _check(
             _judge(audit, tables[one.table], one, contents, number, lost[number], found)
     known = {row["subject"] for row in found.rows}
     doubts = [doubt for doubt in logs.doubts(audit.context.clients) if doubt.commit.table in tables]
-    found.rows += [_by_time(tables[d.commit.table], d) for d in doubts if d.commit.place.uri not in known]
+    found.rows += [doubted(tables[d.commit.table], d) for d in doubts if d.commit.place.uri not in known]
 
 
 def _not_copied(rewritten: Sequence[Rewritten], logs: CommitLogs) -> list[Rewritten]:
@@ -157,72 +153,53 @@ def _judge(
     lost, current = contents.commits[2 * number : 2 * number + 2]
     if unread := lost.unread or current.unread:
         if one.sure:
-            found.rows.append(_finding(table, one, f"its versions cannot be compared: {unread}", None))
+            found.rows.append(overwritten(table, one, f"its versions cannot be compared: {unread}", None))
         else:
             found.unsure[table.name] = f"{one.place.uri} has two versions that cannot be compared: {unread}"
     elif loss:
-        found.rows.append(_finding(table, one, _in_words(lost.operation, loss), loss))
+        found.rows.append(overwritten(table, one, in_words(lost.operation, loss), loss))
     else:
         found.whole.append(digest(audit.stamp.lake, table.name, "commit", "commit", one.place.uri))
 
 
-def _finding(table: Table, one: Rewritten, told: str, loss: Loss | None) -> Finding:
-    return _row(table, one.version, one.place) | {
-        "severity": table.severity_of(OVERWRITTEN, "critical"),
-        "files": loss.files if loss else None,
-        "rows_at_stake": loss.rows if loss else None,
-        "bytes_at_stake": loss.bytes if loss else None,
-        "manifest_etag": one.lost_etag,
-        "manifest_version_id": one.lost_version_id,
-        "manifest_time": one.lost_at,
-        "storage_etag": one.etag,
-        "storage_version_id": one.version_id,
-        "storage_time": one.written_at,
-        "recoverable": "yes" if loss else "unknown",
-        "recovery": "older_version" if loss else None,
-        "recovery_version_id": one.lost_version_id if loss else None,
-        "explanation": f"commit {one.version} was written at {second(one.lost_at)} and again, with other content, at "
-        f"{second(one.written_at)}: the first commit is gone; {told}",
-    }
-
-
-def _in_words(operation: str, loss: Loss) -> str:
-    """What the lost version said and nothing says since."""
-    rows = f", {count(loss.rows)} rows" if loss.rows is not None else ""
-    sample = f" ({', '.join(loss.sample)}{', ...' if loss.files > len(loss.sample) else ''})"
-    told = [
-        f"added {count(loss.files)} files{rows}, {size(loss.bytes)}, that no state lists{sample}"
-        if loss.files
-        else "",
-        f"removed {count(loss.undone)} files that are listed still" if loss.undone else "",
-        "changed the table's metadata" if loss.of_table else "",
+def _check_batches(
+    audit: AuditContext,
+    engine: AuditEngine,
+    alike: Rows,
+    read: Claims,
+    logs: CommitLogs,
+    found: CommitChecks,
+) -> None:
+    """Batches that were appended twice and are live twice."""
+    tables = {table.name: table for table in audit.scope}
+    known = {row["subject"] for row in found.rows}
+    pairs = [pair for pair in duck.rows_of(duck.relation(audit.con, alike)) if pair["table_name"] in tables]
+    for pair in pairs[MOST:]:
+        found.unsure[pair["table_name"]] = "more of its commits look like one batch than are read in one run"
+    files = [
+        _commit(tables[pair["table_name"]], pair[end])
+        for pair in pairs[:MOST]
+        for end in ("older", "younger")
     ]
-    return f"the lost version{f' ({operation})' if operation else ''} " + "; ".join(filter(None, told))
+    if not files:
+        return
+    contents = logs.read(files, audit.context.clients)
+    keys = duck.table(
+        duck.query(audit.con, "SELECT DISTINCT bucket, key FROM f WHERE added", f=contents.files)
+    )
+    claims = _claims_of(audit.con, engine, read, keys)
+    live = live_batches(audit.con, contents.files, claims, [file.table for file in files])
+    for number, pair in enumerate(pairs[:MOST]):
+        older, younger = files[2 * number : 2 * number + 2]
+        unread = [
+            content.unread for content in contents.commits[2 * number : 2 * number + 2] if content.unread
+        ]
+        if unread:
+            found.unsure[older.table] = f"a commit that looks like another one cannot be read: {unread[0]}"
+        elif live[2 * number].mostly and live[2 * number + 1].mostly and younger.place.uri not in known:
+            found.rows.append(repeated(tables[older.table], pair, (older, younger), live[2 * number + 1]))
 
 
-def _by_time(table: Table, doubt: Doubt) -> Finding:
-    likely = "" if doubt.sure else "probably "
-    return _row(table, doubt.commit.version, doubt.commit.place) | {
-        "severity": table.severity_of(OVERWRITTEN, "critical" if doubt.sure else "warning"),
-        "recoverable": "unknown",
-        "explanation": f"commit {doubt.commit.version} was {likely}written twice: {doubt.why}; what the first one said "
-        "is not known here: look for an older version of the file, and for files never committed of that time",
-    }
-
-
-def _row(table: Table, version: int, place: Any) -> Finding:
-    """What findings about a commit have in common."""
-    return {
-        "table_name": table.name,
-        "axis": KINDS[OVERWRITTEN].axis,
-        "kind": OVERWRITTEN,
-        "subject_type": "commit",
-        "subject": place.uri,
-        "bucket": place.bucket,
-        "key": place.key,
-        "category": "log",
-        "table_version": version,
-        "commit_id": str(version),
-        "manifest_kind": "delta",
-        "confirmation": "not_needed",
-    }
+def _commit(table: Table, version: int) -> CommitFile:
+    place = table.location.join("_delta_log", f"{version:020}.json")
+    return CommitFile(table.name, table.location, version, place)

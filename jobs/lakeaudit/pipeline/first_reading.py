@@ -48,6 +48,7 @@ class FirstReading:
     entries: Relation
     claimed: Relation
     log_versions: Relation
+    repeated: Relation
     nested: frozenset[Location]
     vacuums: list[dict[str, Any]]
     counts: Counts
@@ -90,6 +91,7 @@ def first_reading(audit: AuditContext, engine: AuditEngine) -> FirstReading:
         entries=entries,
         claimed=duck.hold(con, duck.union(con, [answered(con, answers, "claimed"), let_go])),
         log_versions=answered(con, answers, "log_versions"),
+        repeated=answered(con, answers, "repeated"),
         nested=_places(answers, "nested"),
         vacuums=assumed_vacuums(con, answered(con, answers, "removals")),
         counts=counts,

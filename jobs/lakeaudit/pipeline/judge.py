@@ -65,7 +65,7 @@ def judge(audit: AuditContext, engine: AuditEngine, progress: Progress) -> Judge
         single = duck.hold(audit.con, _single(audit, remaining, first))
         whole = {} if audit.partitions else tallies  # of a part nothing can be said about its table
         about_files = folded(audit.con, single, whole, audit.stamp)
-        checks = commit_checks(audit, engine, first.log_versions)
+        checks = commit_checks(audit, engine, first.log_versions, first.repeated)
         rows = duck.hold(audit.con, _findings(audit, about_files, first, files, checks.rows))
         able = replace(_means(audit, first, trials), fresh=_looked_at(audit, remaining))
         covered = coverage.rows(audit.facts_in_scope, tallies, able, audit.stamp.run_id, audit.stamp.lake)

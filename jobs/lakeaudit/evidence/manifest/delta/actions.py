@@ -53,7 +53,7 @@ _BLANK = r"E' \t\r\n\x0b\x0c'"
 
 
 def parse_lines(con: Connection, lines: pa.Table) -> pa.Table:
-    """ACTION columns and kind, text for rows of (file, line).
+    """ACTION columns and kind, text, stats, operation for rows of (file, line).
 
     `kind` is the action's, `torn` for a line that is none, null for one that an audit does not need; `text` is the JSON
     of protocol, metaData and of a commitInfo that records a vacuum.
@@ -62,7 +62,9 @@ def parse_lines(con: Connection, lines: pa.Table) -> pa.Table:
     kinds = " ".join(f"WHEN a.{kind} IS NOT NULL THEN '{kind}'" for kind in _KINDS)
     flat = f"""SELECT file, line, a IS NULL OR NOT starts_with(ltrim(line, {_BLANK}), '{{') AS no_object,
         CASE {kinds} END AS action, {_either("path")} AS path, {_either("size")} AS size,
-        {_records("a.add.stats")} AS records, {_either("partitionValues")}::VARCHAR AS partition,
+        {_records("a.add.stats")} AS records, a.add.stats AS stats,
+        json_extract_string(a.commitInfo, '$.operation') AS operation,
+        {_either("partitionValues")}::VARCHAR AS partition,
         a.remove.deletionTimestamp AS deleted_ms, {_either("dataChange")} AS data_change, {_vector_fields()},
         CASE WHEN a.commitInfo IS NULL THEN coalesce(a.metaData, a.protocol)
              WHEN contains(line, 'VACUUM START') THEN a.commitInfo END::VARCHAR AS text

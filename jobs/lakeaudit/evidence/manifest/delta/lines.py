@@ -38,6 +38,11 @@ class LineFile:
     place: Location
     size: int
 
+    @property
+    def in_blocks(self) -> bool:
+        """Whether its lines come in several blocks."""
+        return self.size > _SMALL
+
 
 @dataclass
 class Lines:
@@ -84,7 +89,7 @@ def in_commit_time(first_line: str) -> int | None:
 
 
 def _bodies(files: Sequence[LineFile], clients: Clients) -> Iterator[_Body]:
-    small = [file for file in files if file.size <= _SMALL]
+    small = [file for file in files if not file.in_blocks]
     for place in {file.place.bucket: file.place for file in files if not file.place.is_local}.values():
         clients.s3(*place)  # built once, before the threads ask for it
     with ThreadPoolExecutor(_THREADS) as pool:
@@ -92,7 +97,7 @@ def _bodies(files: Sequence[LineFile], clients: Clients) -> Iterator[_Body]:
             for found in pool.map(lambda file: list(_blocks(file, clients)), small[start : start + _THREADS]):
                 yield from found
     for file in files:
-        if file.size > _SMALL:
+        if file.in_blocks:
             yield from _blocks(file, clients)
 
 

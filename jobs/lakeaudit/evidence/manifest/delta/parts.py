@@ -16,6 +16,8 @@ from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import fetched, read_bytes
 from lakeaudit.evidence.manifest.delta import actions as acts
 from lakeaudit.evidence.manifest.delta import paths
+from lakeaudit.evidence.manifest.delta.batches import KIND as BATCHES
+from lakeaudit.evidence.manifest.delta.batches import batches
 from lakeaudit.evidence.manifest.delta.checkpoints import Look, look
 from lakeaudit.evidence.manifest.delta.lines import EPOCH, UNREAD, LineFile, read_lines
 from lakeaudit.evidence.manifest.delta.notes import DAMAGED, GONE, NO_PARQUET, LogFile, Notes
@@ -72,17 +74,18 @@ def _runs(files: Iterable[LogFile]) -> Iterator[tuple[LogFile, ...]]:
 
 
 def read_run(files: Sequence[LogFile], source: str, clients: Clients, con: Connection) -> Batches:
-    """STEP rows of all these files, and NOTE rows of what the driver has to know of them."""
+    """STEP and BATCH rows of all these files, and NOTE rows of what the driver has to know of them."""
     notes = Notes(source, files)
     lines = [LineFile(n, f.file.place, f.file.size) for n, f in enumerate(files) if not f.is_parquet]
+    in_blocks = {line.number for line in lines if line.in_blocks}
     for block in read_lines(lines, clients) if lines else ():
         for number, problem in block.problems:
             notes.problem(number, problem)
         parsed = acts.parse_lines(con, block.rows)
         notes.of_lines(con, parsed)
-        yield from _steps(
-            con, acts.on_files(con, parsed), about_files(files, block.in_commit_ms), notes, clients.aliases
-        )
+        about = about_files(files, block.in_commit_ms)
+        yield BATCHES, batches(con, parsed, about, in_blocks)
+        yield from _steps(con, acts.on_files(con, parsed), about, notes, clients.aliases)
     if len(lines) < len(files):
         yield from _steps(
             con,

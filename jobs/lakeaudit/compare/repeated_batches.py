@@ -1,0 +1,90 @@
+"""Repeated batches: two commits of one table that appended equal multisets of sizes, row counts and statistics.
+
+Equal statistics are no proof, so this is said as probable; and only of batches that have something to tell them by.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+import pyarrow as pa
+
+from lakeaudit.runtime import duck
+from lakeaudit.runtime.duck import Connection, Relation, Rows
+from lakeaudit.schemas import REPEATED
+
+WITHIN = timedelta(days=7)
+FEWEST_ROWS = 10
+"""Smaller batches are alike by chance."""
+MOST_OFTEN = 3
+"""What a table is given more often than this within that time is its habit: heartbeats, the same list every day."""
+
+
+_ALIKE = "PARTITION BY table_name, digest, files, rows, bytes"
+
+
+def repeated(con: Connection, batches: Rows) -> Relation:
+    """REPEATED rows from all BATCH rows of some tables."""
+    span = f"INTERVAL {WITHIN // timedelta(days=1)} DAY"
+    one_reading = "SELECT table_name, max(reading) AS reading FROM batches GROUP BY table_name"
+    sql = f"""
+        WITH newest AS (SELECT * FROM batches SEMI JOIN ({one_reading}) USING (table_name, reading)),
+        whole AS (
+            SELECT table_name, version, max(time) AS time, bool_and(appends) AND count(operation) > 0 AS appends,
+                CAST(sum(files) AS BIGINT) AS files, CAST(sum(rows) AS BIGINT) AS rows, bool_or(varied) AS varied,
+                CAST(sum(bytes) AS BIGINT) AS bytes, sum(digest::HUGEINT) % {1 << 62} AS digest
+            FROM newest GROUP BY table_name, version),
+        alike AS (
+            SELECT *, lag(version) OVER ({_ALIKE} ORDER BY time, version) AS older,
+                lag(time) OVER ({_ALIKE} ORDER BY time, version) AS older_at,
+                count(*) OVER ({_ALIKE} ORDER BY time RANGE BETWEEN {span} PRECEDING AND CURRENT ROW) AS often
+            FROM whole WHERE appends AND varied AND rows >= {FEWEST_ROWS}),
+        told AS (SELECT *, max(often) OVER ({_ALIKE}) AS most FROM alike)
+        SELECT table_name, older, older_at, version AS younger, time AS younger_at, files
+        FROM told WHERE time - older_at <= {span} AND most <= {MOST_OFTEN}
+        ORDER BY table_name, younger
+    """
+    return duck.conform(con, duck.query(con, sql, batches=batches), REPEATED)
+
+
+@dataclass(frozen=True)
+class LiveBatch:
+    """How much of a batch is in the newest state: files of all, and of those that are live their rows and bytes."""
+
+    files: int = 0
+    live: int = 0
+    rows: int | None = None
+    bytes: int = 0
+
+    @property
+    def mostly(self) -> bool:
+        """Whether more than half of its files are live: a few may have been rewritten since."""
+        return 2 * self.live > self.files
+
+
+def live_batches(con: Connection, files: Rows, claims: Rows, tables: Sequence[str]) -> list[LiveBatch]:
+    """Of each commit, by its number in `files` (number, bucket, key, added), what of it is live for certain.
+
+    `claims` has table_name, bucket, key, state, certain, size, records; `tables` is the table of each commit.
+    """
+    sql = """
+        SELECT number, count(*) AS files, count(*) FILTER (live) AS live,
+            CAST(sum(c.records) FILTER (live) AS BIGINT) AS rows, CAST(sum(c.size) FILTER (live) AS BIGINT) AS bytes
+        FROM (SELECT * FROM files WHERE added) f JOIN tables USING (number)
+        LEFT JOIN (SELECT *, state = 'live' AND certain AS live FROM claims) c USING (table_name, bucket, key)
+        GROUP BY number
+    """
+    numbered = duck.small(_NUMBERED, list(enumerate(tables)))
+    rows = {
+        r["number"]: r
+        for r in duck.rows_of(duck.query(con, sql, files=files, claims=claims, tables=numbered))
+    }
+    return [
+        LiveBatch(r["files"], r["live"], r["rows"], r["bytes"] or 0)
+        if (r := rows.get(number))
+        else LiveBatch()
+        for number in range(len(tables))
+    ]
+
+
+_NUMBERED = pa.schema([("number", pa.int64()), ("table_name", pa.string())])

@@ -1,0 +1,98 @@
+"""What tells the batch of one commit from that of another: digests taken while logs are read."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from lakeaudit.compare.repeated_batches import repeated
+from lakeaudit.evidence.manifest import delta
+from lakeaudit.evidence.manifest.delta import batches, lines
+from lakeaudit.runtime import duck
+from lakeaudit.schemas import BATCH
+from tests.builders.delta_lake import Action, Log, add, context, frozen, info, remove, table, vector
+
+
+def stats(low: int = 1, high: int = 9, rows: int = 20, **given: Any) -> str:
+    return json.dumps(
+        {"numRecords": rows, "minValues": {"id": low, "day": "d"}, "maxValues": {"id": high, "day": "d"},
+         "nullCount": {"id": 0, "day": 0}} | given,
+        separators=(",", ":"),
+    )  # fmt: skip
+
+
+def file(path: str, text: str | None = None, **given: Any) -> Action:
+    return add(path, stats=stats() if text is None else text, **given)
+
+
+REORDERED = (
+    '{"maxValues":{"day":"d","id":9},"numRecords":20,'
+    '"nullCount":{"day":0,"id":0},"minValues":{"day":"d","id":1}}'
+)
+
+FIRST = [info(), file("a"), file("b", stats(5, 7))]
+SECONDS: dict[str, tuple[list[Action], bool]] = {
+    "the same files under other names": ([info(), file("c"), file("d", stats(5, 7))], True),
+    "in another order": ([info(), file("d", stats(5, 7)), file("c")], True),
+    "columns in another order": ([info(), file("c", REORDERED), file("d", stats(5, 7))], True),
+    "by a stream": ([info("STREAMING UPDATE"), file("c"), file("d", stats(5, 7))], True),
+    "other rows": ([info(), file("c"), file("d", stats(5, 7, rows=21))], False),
+    "another minimum": ([info(), file("c"), file("d", stats(4, 7))], False),
+    "other null counts": ([info(), file("c"), file("d", stats(5, 7, nullCount={"id": 1, "day": 0}))], False),
+    "another size": ([info(), file("c", size=101), file("d", stats(5, 7))], False),
+    "another partition": (
+        [info(), file("c", partitionValues={"day": "2"}), file("d", stats(5, 7), partitionValues={"day": "2"})],
+        False,
+    ),
+    "one file twice, the other not at all": ([info(), file("c"), file("d")], False),
+    "one file more": ([info(), file("c"), file("d", stats(5, 7)), file("e")], False),
+    "a compaction": (
+        [info("OPTIMIZE"), file("c", dataChange=False), file("d", stats(5, 7), dataChange=False)],
+        False,
+    ),
+    "a merge": ([info("MERGE"), file("c"), file("d", stats(5, 7))], False),
+    "a clone": ([info("CLONE"), file("c"), file("d", stats(5, 7))], False),
+    "a restore": ([info("RESTORE"), file("c"), file("d", stats(5, 7))], False),
+    "an overwrite": ([info(), file("c"), file("d", stats(5, 7)), remove("a"), remove("b")], False),
+    "without a word of the operation": ([file("c"), file("d", stats(5, 7))], False),
+    "with a deletion vector": ([info(), file("c", vector=vector(1)), file("d", stats(5, 7))], False),
+}  # fmt: skip
+
+
+def repeats(folder: Path) -> list[tuple[int, int]]:
+    claims = delta.read([table("orders", folder)], context(), "manifest:delta", frozen)
+    kept = [each for each in claims.rows if not isinstance(each, tuple)]
+    rows = pa.Table.from_batches([one for each in kept for one in each.batches(batches.KIND)], BATCH)
+    return [(row["older"], row["younger"]) for row in duck.rows_of(repeated(duck.connect(), rows))]
+
+
+@pytest.mark.parametrize("blocks", [False, True])
+@pytest.mark.parametrize("name", SECONDS)
+def test_what_looks_like_the_same_batch(
+    name: str, blocks: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether a commit is read whole or in blocks of a few lines changes nothing."""
+    if blocks:
+        monkeypatch.setattr(lines, "_SMALL", 100)
+        monkeypatch.setattr(lines, "_BLOCK", 300)
+    second, alike = SECONDS[name]
+    Log(tmp_path).commits([], FIRST, second)
+    assert repeats(tmp_path) == ([(1, 2)] if alike else [])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        stats(3, 3),  # one value a column, as heartbeats have
+        stats(rows=9),
+        '{"numRecords":20}',
+        "{}",
+        "no JSON",
+        '{"numRecords":20,"minValues":{},"maxValues":{}}',
+    ],
+)
+def test_a_batch_that_tells_nothing_is_like_no_other(text: str, tmp_path: Path) -> None:
+    Log(tmp_path).commits([], [info(), file("a", text)], [info(), file("b", text)])
+    assert repeats(tmp_path) == []
