@@ -189,6 +189,7 @@ PAIR = _row(
     m_last_updated="time",
     m_from="time",
     m_margin="span",
+    m_ttl="span",  # after so long without an update an entry expires, and may be pruned; null: never
     t_grace="span",  # of table_name
     t_read_at="time",
     t_horizon="time",

@@ -126,7 +126,7 @@ def _of_store(s: Scenario, bucket: str, key: str) -> Row:
         return {"m_state": "unscoped", "m_expired": False, "m_honoured": False}
     entry = next((row for row in s.entries if row["key"] == key), None)
     trusted = any(_under(key, place) for place in s.store.authoritative)
-    cut = {"m_source": "metastore:0", "m_from": s.store.cut, "m_margin": s.store.margin}
+    cut = {"m_source": "metastore:0", "m_from": s.store.cut, "m_margin": s.store.margin, "m_ttl": s.store.ttl}
     if entry is None:
         return cut | {"m_state": "none", "m_expired": False, "m_honoured": trusted}
     state = "tombstone" if entry["tombstone"] else "dir" if entry["is_dir"] else "file"

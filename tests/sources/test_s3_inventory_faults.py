@@ -108,6 +108,36 @@ def test_a_report_older_than_max_age_is_a_hole(tmp_path: Path) -> None:
     assert keys_of(stored) == ["good"]
 
 
+@pytest.mark.parametrize(
+    ("before", "days", "holes"),
+    [
+        ([7, 14, 21], 9, 0),
+        ([7, 14, 21], 11, 1),
+        ([7, 8, 15], 9, 0),
+        ([1, 2, 3], 4, 1),
+        ([7, 8, 9], 4, 1),
+        ([7], 9, 0),
+    ],
+    ids=[
+        "weekly",
+        "a weekly one is missing",
+        "one made by hand",
+        "daily",
+        "daily, and a week without",
+        "two of them",
+    ],
+)
+def test_weekly_reports_may_be_older_than_daily_ones(
+    tmp_path: Path, before: list[int], days: int, holes: int
+) -> None:
+    for each in (0, *before):
+        lay(into(tmp_path), [GOOD], at=SCAN - timedelta(days=each))
+    assert len(read(tmp_path / "inv", as_of=SCAN + timedelta(days=days)).holes) == holes
+    assert len(
+        read(tmp_path / "inv", as_of=SCAN + timedelta(days=days), max_age=timedelta(days=5)).holes
+    ) == (days > 5)
+
+
 def test_the_margin_may_be_set(tmp_path: Path) -> None:
     lay(into(tmp_path), [GOOD])
     cut = read(tmp_path / "inv", margin=timedelta(hours=1)).info.cut

@@ -110,6 +110,35 @@ def test_files_of_any_size_are_archived_alike(con: Connection) -> None:
     assert told(fold(con, rows, tallies(120))) == {("table", "archived", 120): 1}
 
 
+def padded(number: int, least: int, most: int, first: int = 0) -> list[Row]:
+    """Files that are larger than recorded, by each number of bytes in turn."""
+    sizes = [5 + least + n % (most - least + 1) for n in range(number)]
+    rows = wrong("size_mismatch", number, first)
+    return [row | {"storage_size": size} for row, size in zip(rows, sizes, strict=True)]
+
+
+@pytest.mark.parametrize(
+    ("least", "most", "number", "files", "bulk"),
+    [(1, 16, 160, 300, True), (16, 64, 160, 300, True), (1, 16, 150, 300, False), (1, 16, 99, 120, False),
+     (0, 16, 119, 120, True), (1, 65, 130, 130, True), (100, 130, 160, 160, False)],
+)  # fmt: skip
+def test_sizes_that_grew_by_a_padding_are_one_finding(
+    con: Connection, least: int, most: int, number: int, files: int, bulk: bool
+) -> None:
+    rows = fold(con, padded(number, least, most), tallies(files))
+    tables = [row for row in rows if row["subject_type"] == "table"]
+    assert len(tables) == bulk
+    if bulk:
+        assert "encryption on the client's side" in tables[0]["explanation"]
+        assert tables[0]["files"] + len(rows) - 1 == number
+
+
+def test_most_files_of_a_padded_table_may_have_one_pad(con: Connection) -> None:
+    sixteen = [row | {"storage_size": 21} for row in wrong("size_mismatch", 120)]
+    rows = fold(con, [*sixteen, *padded(60, 1, 15, first=500)], tallies(200))
+    assert told(rows) == {("table", "size_mismatch", 180): 1}
+
+
 def test_every_kind_is_measured_by_its_own_axis(con: Connection) -> None:
     every = tallies(120) | tallies(1000, "metastore")
     rows = fold(con, [*wrong("archived", 120), *wrong("hidden", 120)], every)

@@ -66,6 +66,9 @@ SAID = [
     (Trial(HALF, 400, 400, 1), "storage:1 lacks 500 of 1,000 files of orders, but of 400 looked at now 1 are gone"),
     (Trial(HALF, 400, 100, 1),
      "storage:1 lacks 500 of 1,000 files of orders, but of 100 looked at now 1 are gone (300 more were not answered)"),
+    (Trial(replace(HALF, source="metastore:0", role="metastore"), 400, 400, 399),
+     ("mass loss: of entries, not of files: metastore:0 lacks the entries of 500 of 1,000 files of orders, and of 400 "
+      "looked at now 399 are in storage and lack their entry")),
     (Trial(HALF), "storage:1 lacks 500 of 1,000 files of orders, and storage may not be asked (confirm.mode)"),
 ]  # fmt: skip
 

@@ -336,7 +336,7 @@ def test_every_default_is_the_contracts(tmp_path: Path) -> None:
     (inventory,), (store,) = lake.inventories, lake.metastores
     assert isinstance(inventory, S3Inventory)
     assert isinstance(store, S3Guard)
-    assert (inventory.covers, inventory.max_age, inventory.margin) == (None, timedelta(days=3), None)
+    assert (inventory.covers, inventory.max_age, inventory.margin) == (None, None, None)
     assert (store.location, store.authoritative, store.ttl) == (None, "none", timedelta(minutes=15))
     assert lake.tables[0].settings == Settings(
         grace=timedelta(hours=1),

@@ -14,6 +14,9 @@ ENOUGH = 100
 SIZED = ("overwritten", "size_mismatch")
 """Kinds of which only files with the same difference in size are one bulk change."""
 
+PAD = 64
+"""Encryption on the client's side makes an object larger, by up to so many bytes: padding, a tag, a nonce."""
+
 ALIKE = {
     "archived": "are in a storage class that must be restored before reading: one cause, most likely a lifecycle rule",
     "hidden": "have no entry in the metadata store: one cause, most likely a store that was cleared, or never filled",
@@ -28,9 +31,11 @@ def folded(con: Connection, findings: Relation, tallies: Tallies, stamp: Stamp) 
 
     A bulk change is more than half of all files of a table that an axis judges, and at least 100: rewritten at the same
     size, off by one constant difference in size, archived, or hidden. `tallies` hold all files of the tables, suspects
-    included.
+    included. Sizes that are larger by a few bytes each (see PAD) are off by one cause, too.
     """
-    changes = [change for change in _candidates(con, findings) if _is_bulk(change, tallies)]
+    padded = [change for change in _padded(con, findings) if _is_bulk(change, tallies)]
+    constant = [change for change in _candidates(con, findings) if _is_bulk(change, tallies)]
+    changes = [*padded, *(change for change in constant if not _among(change, padded))]
     if not changes:
         return findings
     kept = duck.query(
@@ -78,21 +83,50 @@ def _members(changes: Sequence[Mapping[str, Any]]) -> str:
     each = [
         f"(table_name = {duck.literal(c['table_name'])} AND kind = {duck.literal(c['kind'])}"
         f" AND severity = {duck.literal(c['severity'])}"
-        f" AND ({_DIFFERENCE}) IS NOT DISTINCT FROM {duck.literal(c['difference'])})"
+        f" AND {_same_difference(c)})"
         for c in changes
     ]
     return f"({' OR '.join(each)})"
 
 
+def _same_difference(change: Mapping[str, Any]) -> str:
+    if "least" in change:
+        return f"({_DIFFERENCE}) BETWEEN {change['least']} AND {change['most']}"
+    return f"({_DIFFERENCE}) IS NOT DISTINCT FROM {duck.literal(change['difference'])}"
+
+
+def _among(change: Mapping[str, Any], padded: Sequence[Mapping[str, Any]]) -> bool:
+    by = ("table_name", "kind", "severity")
+    return any(
+        all(change[name] == other[name] for name in by)
+        and change["difference"] is not None
+        and other["least"] <= change["difference"] <= other["most"]
+        for other in padded
+    )
+
+
+def _padded(con: Connection, findings: Rows) -> list[dict[str, Any]]:
+    """Small: one row per table of which 100 files or more are larger by 1 to PAD bytes, not all by as many."""
+    sql = f"""
+        SELECT {_BY}, min({_DIFFERENCE}) AS least, max({_DIFFERENCE}) AS most, {_SUMS}
+        FROM input WHERE kind = 'size_mismatch' AND ({_DIFFERENCE}) BETWEEN 1 AND {PAD}
+        GROUP BY {_BY} HAVING count(*) >= {ENOUGH} AND least < most
+    """
+    return duck.rows_of(duck.query(con, sql, input=findings))
+
+
+_BY = "table_name, axis, kind, severity"
+_SUMS = """count(*) AS files,
+    CAST(sum(bytes_at_stake) AS BIGINT) AS bytes_at_stake, CAST(sum(rows_at_stake) AS BIGINT) AS rows_at_stake,
+    max(storage_time) AS storage_time, coalesce(bool_or(confirmation = 'live'), false) AS live"""
+
+
 def _candidates(con: Connection, findings: Rows) -> list[dict[str, Any]]:
     """Small: one row per table, kind and difference that 100 files or more share."""
-    by = "table_name, axis, kind, severity"
     sql = f"""
-        SELECT {by}, {_DIFFERENCE} AS difference, count(*) AS files,
-            CAST(sum(bytes_at_stake) AS BIGINT) AS bytes_at_stake, CAST(sum(rows_at_stake) AS BIGINT) AS rows_at_stake,
-            max(storage_time) AS storage_time, coalesce(bool_or(confirmation = 'live'), false) AS live
+        SELECT {_BY}, {_DIFFERENCE} AS difference, {_SUMS}
         FROM input WHERE kind IN ({duck.literals([*SIZED, *ALIKE])})
-        GROUP BY {by}, difference
+        GROUP BY {_BY}, difference
         HAVING count(*) >= {ENOUGH} AND (difference IS NOT NULL OR kind IN ({duck.literals([*ALIKE])}))
     """
     return duck.rows_of(duck.query(con, sql, input=findings))
@@ -104,7 +138,9 @@ def _is_bulk(change: Mapping[str, Any], tallies: Tallies) -> bool:
 
 
 def _row(change: dict[str, Any]) -> dict[str, Any]:
-    row = {name: value for name, value in change.items() if name not in ("difference", "live")}
+    row = {
+        name: value for name, value in change.items() if name not in ("difference", "least", "most", "live")
+    }
     return row | {
         "subject_type": "table",
         "subject": change["table_name"],
@@ -116,5 +152,10 @@ def _row(change: dict[str, Any]) -> dict[str, Any]:
 def _words(change: Mapping[str, Any]) -> str:
     if change["kind"] in ALIKE:
         return ALIKE[change["kind"]]
+    if "least" in change:
+        return (
+            f"are larger than their writer recorded, each by {change['least']} to {change['most']} bytes: one cause, "
+            "most likely encryption on the client's side, which pads what it writes"
+        )
     apart = "at the same size" if change["difference"] == 0 else f"each by {change['difference']:+d} bytes"
     return f"were rewritten {apart}: one cause, most likely a copy or a re-encoding of the whole table"

@@ -50,7 +50,8 @@ class Missing:
     def words(self) -> str:
         """What is missing, in a sentence's first half."""
         of = self.among or self.table
-        return f"{self.label or self.source} lacks {self.files:,} of {self.of:,} files of {of}"
+        what = "the entries of " if self.role == "metastore" else ""
+        return f"{self.label or self.source} lacks {what}{self.files:,} of {self.of:,} files of {of}"
 
 
 def over_ceiling(
@@ -104,9 +105,11 @@ class Trial:
         """One line for people."""
         if not self.asked:
             return f"{self.missing.words}, and storage may not be asked (confirm.mode)"
-        looked = f"of {self.answered:,} looked at now {self.gone:,} are gone"
+        entries = self.missing.role == "metastore"
+        state = "are in storage and lack their entry" if entries else "are gone"
+        looked = f"of {self.answered:,} looked at now {self.gone:,} {state}"
         if self.verdict == REAL:
-            return f"{MASS_LOSS}{self.missing.words}, and {looked}"
+            return f"{MASS_LOSS}{'of entries, not of files: ' if entries else ''}{self.missing.words}, and {looked}"
         unanswered = self.asked - self.answered
         more = f" ({unanswered:,} more were not answered)" if unanswered else ""
         return f"{self.missing.words}, but {looked}{more}"

@@ -51,7 +51,7 @@ def source_facts(evidence: Evidence, tables: Sequence[Table], facts: Sequence[Ta
             if not isinstance(trust, str)
             for place in trust
         },
-        with_ttl=tuple(store.info.id for store in evidence.metastores if store.ttl is not None),
+        ttls={store.info.id: store.ttl for store in evidence.metastores if store.ttl is not None},
         holed=_holed_places(facts),
     )
 

@@ -50,6 +50,8 @@ TIME_RULE: dict[str, Expr] = {
     "within_horizon": col("s_modified_at") > col("o_horizon"),
     # an entry against storage: neither side touched within the grace before either cut; no time: long ago
     "entry_in_window": first_known(entry_touched + col("o_grace") <= earliest(edge, metastore_edge), True),
+    # whatever entry its write made would have expired since, and expired entries are pruned
+    "outlived_ttl": col("s_modified_at") + col("m_ttl") <= metastore_edge,
     # a writer's own record against the table's states
     "event_in_window": col("e_claimed_at") + col("t_grace") <= col("t_read_at"),
     "event_within_horizon": col("e_claimed_at") > col("t_horizon"),

@@ -7,6 +7,7 @@ are matched over all tables of the lake, whichever are in scope.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 
 import pyarrow as pa
 
@@ -31,7 +32,7 @@ class SourceFacts:
     `folds` make claims of what manifests say of keys, `objects` one row a key of the versions that storage has.
     `deciding` names for every covered place the source that decides presence there. `scopes` names for places the
     metadata store that answers for them, `everywhere` the one that holds every bucket. Readers trust the stores of
-    `trusted_stores` alone, and others below the places of `trusted`; entries of `with_ttl` expire. `holed` are places
+    `trusted_stores` alone, and others below the places of `trusted`; entries expire after `ttls`. `holed` are places
     where a table with a hole in its log could list files.
     """
 
@@ -47,7 +48,7 @@ class SourceFacts:
     metastore_cuts: pa.Table
     trusted_stores: tuple[str, ...]
     trusted: Places
-    with_ttl: tuple[str, ...]
+    ttls: Mapping[str, timedelta]
     holed: Places
 
 
@@ -186,6 +187,7 @@ def _with_constants(con: Connection, joined: Rows, sources: SourceFacts) -> Rela
                 coalesce(first, true) AS first,
                 {_false("r_live", "r_history", "r_gone")}),
             s.start AS s_from, s.end AS s_to, s.margin AS s_margin, m.start AS m_from, m.margin AS m_margin,
+            {_ttl(sources)} AS m_ttl,
             t.grace AS t_grace, t.read_at AS t_read_at, t.horizon AS t_horizon, coalesce(t.holed, false) AS t_holed,
             {", ".join(f"o.{name} AS o_{name}" for name in _TABLE_COLUMNS)},
             {", ".join(f"coalesce(o.{name}, false) AS o_{name}" for name in _FLAGS)},
@@ -224,6 +226,12 @@ _CONFLICT = """
 
 The owner of the place speaks where it is one of them, else the first by name.
 """
+
+
+def _ttl(sources: SourceFacts) -> str:
+    """After how long the entries of a row's store expire; null: never."""
+    cases = [f"WHEN {duck.literal(source)} THEN {duck.literal(ttl)}" for source, ttl in sources.ttls.items()]
+    return f"CASE m_source {' '.join(cases)} END" if cases else "NULL"
 
 
 def _trusted(sources: SourceFacts) -> str:

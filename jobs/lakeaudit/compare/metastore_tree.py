@@ -212,4 +212,4 @@ def _rooted(sources: SourceFacts) -> str:
 
 
 def _timed(sources: SourceFacts) -> str:
-    return f"source IN ({duck.literals(sources.with_ttl)})"
+    return f"source IN ({duck.literals([*sources.ttls])})"

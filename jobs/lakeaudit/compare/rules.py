@@ -152,6 +152,7 @@ METASTORE = _rules(
     ("same", "file_entry", CONSISTENT),
     ("not_needed", "manifest !needed", CONSISTENT),
     ("temporary", "temporary_name", CONSISTENT),
+    ("pruned", "outlived_ttl !honoured", CONSISTENT),
     ("hole", "metastore_hole", UNDECIDED),
     ("hidden_trusted", "honoured", "hidden:error",
      "storage has the file and readers here trust the metadata store alone, which has no entry for it"),

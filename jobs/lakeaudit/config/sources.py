@@ -107,7 +107,8 @@ class S3Inventory(StorageSource):
     location: Place
     covers: tuple[Place, ...] | None = Field(default=None, min_length=1)
     """None: the whole source bucket that the report names."""
-    max_age: Duration = Field(default=timedelta(days=3), json_schema_extra={"default": "3d"})
+    max_age: Duration | None = None
+    """None: 3d, and 10d where the folders of dated reports show that they are made weekly."""
     margin: Duration | None = None
     """None: the time rule's own margin."""
 

@@ -144,6 +144,8 @@ class SourceInfo:
     rows: int | None = None
     rejected: int | None = None
     seconds: float | None = None
+    max_age: timedelta | None = None
+    """How old its picture may be; None: of any age."""
 
 
 @dataclass(frozen=True)

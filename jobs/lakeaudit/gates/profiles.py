@@ -63,7 +63,7 @@ def _source(
         for source in run["sources"] or ()
         if source["rows"] and all(source[name] == getattr(info, name) for name in _SAME_SOURCE)
     ]
-    max_age = ages.get(info.location)
+    max_age = info.max_age or ages.get(info.location)
     return {
         "subject": f"{info.kind} {info.location}",
         "readable": info.identity != UNREADABLE,

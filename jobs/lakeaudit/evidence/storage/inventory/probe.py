@@ -17,8 +17,9 @@ def probe(source: S3Inventory, clients: Clients, now: datetime) -> Probed:
     report = find_report(clients, source.location, now)
     bucket, made = report.manifest.source_bucket, report.manifest.created_at
     covers = source.covers or (Location(bucket, ""),)
-    if now - made > source.max_age:
-        what = f"the newest report is {age(made, now)} old, max_age is {format_duration(source.max_age)}"
+    max_age = report.max_age(source.max_age)
+    if now - made > max_age:
+        what = f"the newest report is {age(made, now)} old, max_age is {format_duration(max_age)}"
         raise SourceError(report.place.uri, what, "see why no newer one is delivered, or raise max_age")
     for place in covers:
         if place.bucket != bucket:

@@ -30,7 +30,7 @@ class Source(Protocol):
     @property
     def covers(self) -> Sequence[Location] | None: ...
     @property
-    def max_age(self) -> timedelta: ...
+    def max_age(self) -> timedelta | None: ...
     @property
     def margin(self) -> timedelta | None: ...
 
@@ -84,6 +84,7 @@ def _info(source: Source, report: Report, source_id: str) -> SourceInfo:
         location=source.location.uri,
         identity=report.identity,
         cut=_cut(source, report),
+        max_age=report.max_age(source.max_age),
     )
 
 
@@ -105,7 +106,7 @@ def _covers(source: Source, report: Report) -> tuple[Location, ...]:
 
 
 def _stale(source: Source, ctx: Context, report: Report, source_id: str) -> Iterator[Hole]:
-    if ctx.as_of - report.manifest.created_at > source.max_age:
+    if ctx.as_of - report.manifest.created_at > report.max_age(source.max_age):
         reason = f"stale: begun at {report.manifest.created_at:%Y-%m-%dT%H:%MZ}, older than max_age allows"
         yield Hole(source_id, reason, subject=report.place.uri, hides="files written or removed since")
 

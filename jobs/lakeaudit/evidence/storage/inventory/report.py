@@ -8,8 +8,10 @@ reports share, which may hold millions of keys and is therefore never listed.
 
 import hashlib
 import re
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from typing import Annotated
 
 from pydantic import BaseModel, Field, ValidationError
@@ -21,6 +23,11 @@ from lakeaudit.runtime.aws import Clients
 
 _DATED = re.compile(r"\d{4}-\d\d-\d\dT\d\d-\d\dZ")
 _YEAR_3000 = 32_503_680_000_000
+_DAILY_MAX_AGE, _WEEKLY_MAX_AGE = timedelta(days=3), timedelta(days=10)
+_WEEKLY = timedelta(days=4)
+"""S3 makes reports daily or weekly (S3 User Guide, "Amazon S3 Inventory"): so far apart they are no daily ones."""
+_RECENT = 4
+"""So many of the last reports tell the schedule."""
 _MAX_FOLDERS = 200
 """Folders that are searched for dated reports below a location that has none itself."""
 
@@ -65,6 +72,15 @@ class Report:
     md5: str
     completed_at: datetime | None
     searched: tuple[Location, ...]
+    interval: timedelta | None = None
+    """How far apart the last reports were begun; None: there is one alone, or one was named."""
+
+    def max_age(self, written: timedelta | None) -> timedelta:
+        """What the lake file says, else by the schedule: 10 days for weekly reports, 3 days for others."""
+        if written is not None:
+            return written
+        weekly = self.interval is not None and self.interval >= _WEEKLY
+        return _WEEKLY_MAX_AGE if weekly else _DAILY_MAX_AGE
 
     @property
     def identity(self) -> str:
@@ -119,13 +135,20 @@ def _upwards(manifest: Location) -> tuple[Location, ...]:
 
 
 def _newest(clients: Clients, location: Location, as_of: datetime) -> Report | None:
-    for folder in sorted(_dated_folders(clients, location), key=lambda place: place.key, reverse=True):
-        if _scan_minute(folder) > as_of:
-            continue
+    dated = sorted(_dated_folders(clients, location), key=lambda place: place.key, reverse=True)
+    until = [folder for folder in dated if _scan_minute(folder) <= as_of]
+    for folder in until:
         report = _report(clients, folder.join("manifest.json"), (location,))
         if report is not None and report.manifest.created_at <= as_of:
-            return report
+            return replace(report, interval=_interval([_scan_minute(each) for each in until]))
     return None
+
+
+def _interval(newest_first: Sequence[datetime]) -> timedelta | None:
+    """The usual time from one of the last reports to the next: one that failed or came late changes nothing."""
+    recent = newest_first[:_RECENT]
+    gaps = sorted(later - earlier for later, earlier in pairwise(recent))
+    return gaps[(len(gaps) - 1) // 2] if gaps else None
 
 
 def _dated_folders(clients: Clients, location: Location) -> list[Location]:
