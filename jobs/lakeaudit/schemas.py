@@ -303,6 +303,7 @@ VERDICT = pa.schema(
             outcome="string",  # consistent | finding | ignored | out_of_window | undecided | uncovered | moved_on
             kind="string",  # of a finding
             severity="string",
+            manifest_claimed_at="time",  # of content: the claim's time as its manifest says it
             known_as="string",  # the discrepancy that is still open there
             known_at="time",
             suspected="bool",  # the first reading called it a finding

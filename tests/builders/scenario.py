@@ -106,6 +106,9 @@ class Scenario:
     live: Mapping[str, Row] = field(default_factory=dict)
 
 
+_PRESENT = {"l_storage_class": "STANDARD", "l_archived": False}
+
+
 def case(
     name: str,
     verdicts: str | Mapping[str, str],
@@ -126,6 +129,10 @@ def case(
     if store or entries:
         store = store or Store()
         entries = [*(folder(fact.table.location.key) for fact in known if fact.table.location.key), *entries]
+    live = {
+        key: _PRESENT | row if row.get("l_presence") == "present" else row
+        for key, row in (live or {}).items()
+    }
     expected = {_subject(about): _line(line) for about, line in told.items()}
     return Scenario(name, expected, claims, objects, entries, uploads, known, storage, store, live or {})
 

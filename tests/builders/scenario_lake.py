@@ -215,6 +215,7 @@ def answers(lake: Lake, world: pa.Table) -> dict[int, list[Answer]]:
     parts += [
         _judged_again(lake, world, duck.union(con, [every, young])),
         _duplicates(lake, world),
+        _alike(lake, world),
         _tree(lake, world),
     ]
     tables = [fact.table for fact in lake.tables]
@@ -246,6 +247,11 @@ def _duplicates(lake: Lake, world: pa.Table) -> Relation:
         lake.con, fired(lake.con, world), lake.sources, lake.words.scope
     )
     return duplicates.same_content(lake.con, candidates)
+
+
+def _alike(lake: Lake, world: pa.Table) -> Relation:
+    rows = duplicates.incomparable(lake.con, fired(lake.con, world), lake.sources, lake.words.scope)
+    return duplicates.undecided_copies(lake.con, rows)
 
 
 def _tree(lake: Lake, world: pa.Table) -> Relation:

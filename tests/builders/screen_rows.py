@@ -32,6 +32,8 @@ VERSIONS: Named = {
     "within the grace": [{"modified_at": ago(1)}],
     "archived": [{"archived": True, "storage_class": "GLACIER"}],
     "class unknown": [{"archived": None}],
+    "no class": [{"storage_class": None, "archived": None}],
+    "of no class": [{"storage_class": None}],
     "no etag": [{"etag": None}],
     "other etag": [{"etag": OTHER_MD5}],
     "multipart": [{"etag": f"{MD5}-3", "multipart": True}],

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from lakeaudit.compare import rules
 from lakeaudit.compare.facts import ALL_FACTS, TREE_FACTS
 from tests.builders.scenario import NOW, ZERO, Row, Scenario
-from tests.builders.twin_groups import same_content, unfinished_uploads
+from tests.builders.twin_groups import alike, same_content, unfinished_uploads
 from tests.builders.twin_match import deciding, pair_rows
 from tests.builders.twin_tree import tree_rows
 
@@ -40,6 +40,7 @@ def _fired(s: Scenario, pairs: Sequence[Row]) -> Iterator[Fired]:
     for subject in subjects(s, pairs):
         yield (subject.table, subject.row["key"], subject.axis, subject.fired())
     for axis, rule, found in (("duplicate", "duplicate.same_content", same_content(s, pairs)),
+                              ("duplicate", "duplicate.alike", alike(s, pairs)),
                               ("leftover", "leftover.unfinished_upload", unfinished_uploads(s))):  # fmt: skip
         yield from ((table_name, key, axis, rules.RULES[rule]) for table_name, key in found)
 
@@ -108,6 +109,7 @@ def _answered(row: Row, answer: Row | None) -> Row:
         "etag",
         "version_id",
         "modified_at",
+        "storage_class",
         "archived",
         "multipart",
         "encryption",

@@ -1,6 +1,6 @@
 """The plain twins of duplicate content and unfinished uploads."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from lakeaudit import keys
@@ -17,17 +17,40 @@ def matches(text: str, pattern: str) -> bool:
 
 def same_content(s: Scenario, pairs: Sequence[Row]) -> list[tuple[str, str]]:
     """(table, key) of every member but the oldest of each group of visible files with the same bytes."""
+    groups = _grouped(s, pairs, _content)
+    ordered = {at: sorted(g, key=lambda r: (r["s_modified_at"], r["key"])) for at, g in groups.items()}
+    return [(at[0], row["key"]) for at, group in ordered.items() for row in group[1:] if not _conflicts(row)]
+
+
+def alike(s: Scenario, pairs: Sequence[Row]) -> list[tuple[str, str]]:
+    """(table, key) of visible files of one partition, name and size, whose bytes nobody can compare."""
+
+    def name(row: Row) -> str | None:
+        comparable = _content(row) and "-" not in (row["s_etag"] or "")
+        return None if comparable or _conflicts(row) else row["key"].rpartition("/")[2]
+
+    found = []
+    for at, group in _grouped(s, pairs, name).items():
+        contents = [_content(row) or row["key"] for row in group]
+        alone = [row for row, content in zip(group, contents, strict=True) if contents.count(content) == 1]
+        found += [(at[0], row["key"]) for row in alone if len(group) > 1]
+    return found
+
+
+def _grouped(
+    s: Scenario, pairs: Sequence[Row], by: Callable[[Row], str | None]
+) -> dict[tuple[Any, ...], list[Row]]:
+    """Files that take part, by table, place, size and what `by` says of them; those it says nothing of are left out."""
     groups: dict[tuple[Any, ...], list[Row]] = {}
     sizes = {fact.table.name: fact.table.settings.min_duplicate_size for fact in s.tables}
     for row in pairs:
         owner = row["table_name"] or row["owner"]
-        if owner is not None and _takes_part(row, sizes[owner]):
+        if owner is not None and _takes_part(row, sizes[owner]) and by(row):
             folder_ = row["relative"].rpartition("/")[0]
             plain = not row["o_logged"] and row["c_kind"] != "delta"
             place = folder_ if plain else row["partition_path"]
-            groups.setdefault((owner, place, row["s_size"], _content(row)), []).append(row)
-    ordered = {at: sorted(g, key=lambda r: (r["s_modified_at"], r["key"])) for at, g in groups.items()}
-    return [(at[0], row["key"]) for at, group in ordered.items() for row in group[1:] if not _conflicts(row)]
+            groups.setdefault((owner, place, row["s_size"], by(row)), []).append(row)
+    return groups
 
 
 def _takes_part(row: Row, min_size: int) -> bool:
@@ -35,7 +58,7 @@ def _takes_part(row: Row, min_size: int) -> bool:
     in_use = row["c_state"] == "live" or (row["table_name"] is None and row["o_by_folder"])
     settled = row["s_modified_at"] is not None and row["s_modified_at"] <= row["s_from"] - row["s_margin"]
     there = row["s_presence"] == "present" and (row["s_size"] or 0) >= min_size
-    return bool(visible and in_use and settled and there and _content(row) and row["category"] == "data")
+    return bool(visible and in_use and settled and there and row["category"] == "data")
 
 
 def _content(row: Row) -> str | None:

@@ -1,7 +1,7 @@
 """Files of which something cannot be told: gaps in the log, unclear versions, places that no source covers."""
 
-from tests.builders.evidence import ago, claim, stored
-from tests.builders.scenario import Row, Storage, after, case, unclear
+from tests.builders.evidence import ago, claim, entry, stored
+from tests.builders.scenario import Row, Storage, Store, after, case, unclear
 
 A, B = "orders/a", "orders/b"
 LOG = "orders/_delta_log/00000000000000000005.json"
@@ -100,4 +100,112 @@ UNTOLD = (
          claims=[claim(A, certain=False)], objects=[stored(A, modified_at=ago(20))]),
 )  # fmt: skip
 
-SCENARIOS = (*UNTOLD, *UNSURE)
+CHECKSUM = f"md5:{MD5}"
+NO_COLUMN = (
+    case("an inventory without sizes", "content undecided, duplicate ok, leftover ok",
+         claims=[claim(A)], objects=[stored(A, size=None)]),
+    case("an inventory without sizes, and an equal ETag says it all", WELL,
+         claims=[claim(A, etag=MD5)], objects=[stored(A, size=None)]),
+    case("an inventory without sizes, of a file whose size nobody recorded", WELL,
+         claims=[claim(A, size=None)], objects=[stored(A, size=None)]),
+    case("an inventory without sizes: what was replaced is known all the same",
+         "content overwritten, duplicate ok, leftover ok",
+         claims=[claim(A, version_id="v1")], objects=[stored(A, size=None, version_id="v2")]),
+    case("an inventory without sizes: what was written again is known all the same",
+         "content overwritten, duplicate ok, leftover ok",
+         claims=[claim(A)], objects=[stored(A, size=None, modified_at=ago(20))]),
+    case("an inventory without storage classes", "content undecided, duplicate ok, leftover ok",
+         claims=[claim(A)], objects=[stored(A, storage_class=None, archived=None)]),
+    case("an inventory without storage classes, and an equal ETag: it may be archived",
+         "content undecided, duplicate ok, leftover ok",
+         claims=[claim(A, etag=MD5)], objects=[stored(A, storage_class=None, archived=None)]),
+    case("an inventory without storage classes, an equal ETag, written again: it may be archived",
+         "content undecided, duplicate ok, leftover ok",
+         claims=[claim(A, etag=MD5)], objects=[stored(A, storage_class=None, archived=None, modified_at=ago(20))]),
+    case("an inventory without storage classes, a new version of equal content",
+         "content undecided, duplicate ok, leftover ok",
+         claims=[claim(A, etag=MD5, version_id="v1")],
+         objects=[stored(A, storage_class=None, archived=None, version_id="v2")]),
+    case("a local file has no storage class, and needs none", WELL,
+         claims=[claim(A)], objects=[stored(A, storage_class=None)]),
+    case("a local file has no storage class, and its content is the recorded one", WELL,
+         claims=[claim(A, etag=MD5)], objects=[stored(A, storage_class=None)]),
+    case("Intelligent-Tiering, whose tier no listing tells", WELL,
+         claims=[claim(A)], objects=[stored(A, storage_class="INTELLIGENT_TIERING", archived=None)]),
+    case("Intelligent-Tiering, whose tier no listing tells, with the recorded content", WELL,
+         claims=[claim(A, etag=MD5)], objects=[stored(A, storage_class="INTELLIGENT_TIERING", archived=None)]),
+    case("an inventory without ETags, of a file whose ETag was recorded",
+         "content undecided, duplicate ok, leftover ok",
+         claims=[claim(A, etag=MD5)], objects=[stored(A, etag=None)]),
+    case("an inventory without ETags, of a file whose MD5 was recorded",
+         "content undecided, duplicate ok, leftover ok",
+         claims=[claim(A, checksum=CHECKSUM)], objects=[stored(A, etag=None)]),
+    case("an inventory without ETags, of a file of which neither was recorded", WELL,
+         claims=[claim(A)], objects=[stored(A, etag=None)]),
+    case("an inventory without encryption: another ETag may be the recorded MD5 under a key",
+         "content undecided, duplicate ok, leftover ok",
+         claims=[claim(A, checksum=CHECKSUM)], objects=[stored(A, etag=OTHER_MD5, encryption=None)]),
+    case("an inventory without encryption, and the ETag is the recorded MD5", WELL,
+         claims=[claim(A, checksum=CHECKSUM)], objects=[stored(A, encryption=None)]),
+    case("a checksum of another sort needs neither", WELL,
+         claims=[claim(A, checksum="sha256:aa")], objects=[stored(A, etag=None, encryption=None)]),
+    case("an MD5 against a checksum of another sort, without an ETag", WELL,
+         claims=[claim(A, checksum=CHECKSUM)], objects=[stored(A, etag=None, checksum="sha256:aa")]),
+    case("an inventory without times", "content undecided, duplicate undecided, leftover ok",
+         claims=[claim(A)], objects=[stored(A, modified_at=None)]),
+    case("an inventory without times, and an equal ETag", "content ok, duplicate undecided, leftover ok",
+         claims=[claim(A, etag=MD5)], objects=[stored(A, modified_at=None)]),
+    case("an inventory without times, of a file that nobody lists", {A: "leftover undecided, duplicate undecided"},
+         objects=[stored(A, modified_at=None)]),
+    case("an inventory without times, of a file that a table removed", {A: "leftover undecided"},
+         claims=[claim(A, state="gone", removed_at=ago(24 * 20))], objects=[stored(A, modified_at=None)]),
+    case("an inventory without times, of a file still promised to readers", "content ok, leftover ok",
+         claims=[claim(A, state="history", removed_at=ago(30))], objects=[stored(A, modified_at=None)]),
+    case("an inventory without sizes, held against a metadata store",
+         "metastore undecided, metastore_tree ok, content undecided, duplicate ok, leftover ok",
+         claims=[claim(A)], objects=[stored(A, size=None)], entries=[entry(A)]),
+    case("an inventory without sizes, and the store has another ETag",
+         "metastore metastore_stale, metastore_tree ok, content undecided, duplicate ok, leftover ok",
+         claims=[claim(A)], objects=[stored(A, size=None)], entries=[entry(A, etag=OTHER_MD5)]),
+    case("neither knows the size", "metastore ok, metastore_tree metastore_broken, content undecided,"
+         " duplicate ok, leftover ok",
+         claims=[claim(A)], objects=[stored(A, size=None)], entries=[entry(A, size=None)]),
+    case("no entry, and no size: an entry is what is missing",
+         "metastore hidden, content undecided, duplicate ok, leftover ok",
+         claims=[claim(A)], objects=[stored(A, size=None)], store=Store()),
+)  # fmt: skip
+
+KMS: Row = {"size": 5000, "encryption": "SSE-KMS"}
+BIG: Row = {"size": 5000}
+ALIKE = (
+    case("two files of one partition with one name and size, whose ETags are no MD5s: who can tell",
+         {"orders/x/a": "content ok, duplicate undecided, leftover ok",
+          "orders/y/a": "content ok, duplicate undecided, leftover ok"},
+         claims=[claim("orders/x/a", **BIG), claim("orders/y/a", **BIG)],
+         objects=[stored("orders/x/a", **KMS), stored("orders/y/a", etag=OTHER_MD5, **KMS)]),
+    case("of other names: the question does not arise", {"orders/x/a": WELL, "orders/y/b": WELL},
+         claims=[claim("orders/x/a", **BIG), claim("orders/y/b", **BIG)],
+         objects=[stored("orders/x/a", **KMS), stored("orders/y/b", **KMS)]),
+    case("of other sizes", {"orders/x/a": WELL, "orders/y/a": WELL},
+         claims=[claim("orders/x/a", **BIG), claim("orders/y/a", size=5001)],
+         objects=[stored("orders/x/a", **KMS), stored("orders/y/a", **(KMS | {"size": 5001}))]),
+    case("of other partitions", {"orders/x/a": WELL, "orders/y/a": WELL},
+         claims=[claim("orders/x/a", partition_path="d=1", **BIG),
+                 claim("orders/y/a", partition_path="d=2", **BIG)],
+         objects=[stored("orders/x/a", **KMS), stored("orders/y/a", **KMS)]),
+    case("uploaded in parts of other sizes", {"orders/x/a": "content ok, duplicate undecided, leftover ok",
+         "orders/y/a": "content ok, duplicate undecided, leftover ok"},
+         claims=[claim("orders/x/a", **BIG), claim("orders/y/a", **BIG)],
+         objects=[stored("orders/x/a", size=5000, etag=f"{MD5}-2", multipart=True),
+                  stored("orders/y/a", size=5000, etag=f"{OTHER_MD5}-3", multipart=True)]),
+    case("uploaded in equal parts, and a third one in others",
+         {"orders/x/a": "content ok, duplicate ok, leftover ok",
+          "orders/y/a": "content ok, duplicate duplicate_content, leftover ok",
+          "orders/z/a": "content ok, duplicate undecided, leftover ok"},
+         claims=[claim(f"orders/{n}/a", **BIG) for n in "xyz"],
+         objects=[stored("orders/x/a", size=5000, etag=f"{MD5}-2", multipart=True),
+                  stored("orders/y/a", size=5000, etag=f"{MD5}-2", multipart=True),
+                  stored("orders/z/a", size=5000, etag=f"{OTHER_MD5}-3", multipart=True)]),
+)  # fmt: skip
+
+SCENARIOS = (*NO_COLUMN, *ALIKE, *UNTOLD, *UNSURE)

@@ -28,7 +28,8 @@ from lakeaudit.runtime.progress import SilentProgress
 from lakeaudit.schemas import DISCREPANCIES, without_zone
 
 Row = dict[str, Any]
-WORDS = pa.schema([("discrepancy_id", pa.string()), ("n_resolution", pa.string()), ("n_live", pa.bool_())])
+WORDS = pa.schema([("discrepancy_id", pa.string()), ("n_resolution", pa.string()), ("n_live", pa.bool_()),
+                   ("n_words", pa.string())])  # fmt: skip
 NEVER_FOUND = pa.schema([("discrepancy_id", pa.string()), ("l_found_at", pa.timestamp("us"))])
 
 
@@ -224,7 +225,9 @@ class Night:
     ) -> dict[str, Row]:
         """The rows that change, by id."""
         known = {row["discrepancy_id"] for row in ledger}
-        words = [(row["discrepancy_id"], None, live) for row in self.files if row["discrepancy_id"] in known]
+        words = [
+            (row["discrepancy_id"], None, live, None) for row in self.files if row["discrepancy_id"] in known
+        ]
         self.changes = self._changes(ledger, duck.small(WORDS, words), look)
         return {
             row["discrepancy_id"]: row

@@ -80,6 +80,14 @@ def test_versions_that_may_have_been_current_at_the_claim() -> None:
     assert History(many).at_claim(Claimed()) == []
 
 
+def test_a_file_that_nobody_touched_since_its_claim_is_what_was_claimed() -> None:
+    current = version("v2", -0.1, is_latest=True)
+    assert History([current, BEFORE]).is_untouched_since(CLAIMED)
+    assert not History([version("v2", 0.5, is_latest=True)]).is_untouched_since(CLAIMED)
+    assert not History([current]).is_untouched_since(Claimed(CLAIMED_AT, at(1), 100, "w"))
+    assert not History([BAD, RIGHT]).is_untouched_since(CLAIMED)
+
+
 def test_a_page_of_versions_becomes_the_history_of_one_key() -> None:
     def told(key: str, name: str, hours: float, **more: Any) -> dict[str, Any]:
         row = {

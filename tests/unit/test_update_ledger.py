@@ -132,7 +132,8 @@ SINCE = duck.small(
     pa.schema([("discrepancy_id", pa.string()), ("l_found_at", pa.timestamp("us"))]),
     [(FOUND_LATER, plain_time(at(35.5)))],
 )
-WORDS = pa.schema([("discrepancy_id", pa.string()), ("n_resolution", pa.string()), ("n_live", pa.bool_())])
+WORDS = pa.schema([("discrepancy_id", pa.string()), ("n_resolution", pa.string()), ("n_live", pa.bool_()),
+                   ("n_words", pa.string())])  # fmt: skip
 
 
 @pytest.fixture(scope="module", params=["without a zone", "with a zone"])
@@ -143,7 +144,7 @@ def changes(request: pytest.FixtureRequest) -> Changes:
     findings = table(FINDINGS, [c.found | {"discrepancy_id": n} for n, c in cases if c.found])
     if request.param == "without a zone":
         ledger, findings = ledger.cast(without_zone(DISCREPANCIES)), findings.cast(without_zone(FINDINGS))
-    words = duck.small(WORDS, [(name, *case.said) for name, case in cases if case.said])
+    words = duck.small(WORDS, [(name, *case.said, None) for name, case in cases if case.said])
     con = duck.connect()
     con.execute("SET TimeZone = 'Pacific/Auckland'")
     return update_ledger(

@@ -20,19 +20,46 @@ def same_content_candidates(
     readers, it is big enough, lies before the cut, and its content is known by a full checksum, an MD5-class ETag or
     the ETag of an upload in parts.
     """
+    members = _members(con, fired_rules, sources, scope)
+    return duck.query(con, "SELECT * FROM input WHERE content IS NOT NULL", input=members)
+
+
+def incomparable(con: Connection, fired_rules: Rows, sources: SourceFacts, scope: Sequence[str]) -> Relation:
+    """Of files that take part those whose content cannot be held against every other's: few columns, with their `name`.
+
+    An ETag of an upload in parts may be equal, and then the content is; another one says nothing.
+    """
+    sql = """
+        SELECT judged_table, axis, place, size, regexp_extract(key, '[^/]*$') AS name, bucket, key, content
+        FROM input WHERE (content IS NULL OR contains(s_etag, '-')) AND rule = 'duplicate.single'
+    """
+    return duck.query(con, sql, input=_members(con, fired_rules, sources, scope))
+
+
+def undecided_copies(con: Connection, rows: Rows) -> Relation:
+    """Files of one partition with one name and size, of which nobody can tell whether they hold the same bytes."""
+    group = "judged_table, place, size, name"
+    sql = f"""
+        SELECT *, 'duplicate.alike' AS rule, 'undecided' AS outcome FROM input
+        QUALIFY count(*) OVER (PARTITION BY {group}) > 1
+            AND count(*) OVER (PARTITION BY {group}, coalesce(content, bucket || '/' || key)) = 1
+    """
+    return duck.query(con, sql, input=rows)
+
+
+def _members(con: Connection, fired_rules: Rows, sources: SourceFacts, scope: Sequence[str]) -> Relation:
+    """PAIR rows of files that take part, whatever is known of their content."""
     # what a table removed may well equal what replaced it; what no log lists, readers of a log never read
     sql = f"""
-        SELECT * FROM (
-            SELECT input.* EXCLUDE ({", ".join(f"rule_{axis}" for axis in rules.PAIR_AXES)}), name AS judged_table,
-                'duplicate' AS axis, rule_duplicate AS rule, {_CONTENT} AS content, s_size AS size,
-                CASE WHEN NOT o_logged AND coalesce(c_kind NOT IN ({duck.literals(state_kinds())}), true)
-                    THEN regexp_replace(relative, '/?[^/]*$', '') ELSE partition_path END AS place
-            FROM input JOIN tables ON coalesce(table_name, owner) = name
-            WHERE (c_state = 'live' OR (table_name IS NULL AND by_folder)) AND name IN ({duck.literals(scope)})
-                AND s_presence = 'present' AND s_size >= min_duplicate_size
-                AND s_modified_at <= s_from - s_margin AND coalesce(category, 'data') = 'data'
-                AND NOT regexp_matches(relative, {duck.pattern(keys.HIDDEN)})
-        ) WHERE content IS NOT NULL
+        SELECT input.* EXCLUDE ({", ".join(f"rule_{axis}" for axis in rules.PAIR_AXES)}), name AS judged_table,
+            'duplicate' AS axis, rule_duplicate AS rule, {_CONTENT} AS content, s_size AS size,
+            CASE WHEN NOT o_logged AND coalesce(c_kind NOT IN ({duck.literals(state_kinds())}), true)
+                THEN regexp_replace(relative, '/?[^/]*$', '') ELSE partition_path END AS place
+        FROM input JOIN tables ON coalesce(table_name, owner) = name
+        WHERE (c_state = 'live' OR (table_name IS NULL AND by_folder)) AND name IN ({duck.literals(scope)})
+            AND s_presence = 'present' AND s_size >= min_duplicate_size
+            AND s_modified_at <= s_from - s_margin AND coalesce(category, 'data') = 'data'
+            AND NOT regexp_matches(relative, {duck.pattern(keys.HIDDEN)})
     """
     return duck.query(con, sql, input=fired_rules, tables=sources.tables)
 

@@ -29,6 +29,15 @@ _md5_against_etag = algorithm(col("c_checksum")).is_("md5") & _md5_etag
 _etags_comparable = _md5_etag & col("c_etag").matches(MD5_TEXT)
 _by_parts = first_known(col("s_multipart"), False) | first_known(col("s_etag").matches(PART_SUFFIX), False)
 
+_class_told = col("s_storage_class").known() | col("s_archived").known()
+_size_told = ~col("c_size").known() | col("s_size").known()
+# a recorded ETag or MD5 is held against the object's ETag, an MD5 only where encryption lets the ETag be one
+_content_told = (~col("c_etag").known() | col("s_etag").known()) & (
+    ~first_known(algorithm(col("c_checksum")).is_("md5"), False)
+    | col("s_checksum").known()
+    | (col("s_etag").known() & col("s_encryption").known())
+)
+
 TIME_RULE: dict[str, Expr] = {
     # absence, and difference from the claim: the claim is older than the cut by its grace
     "claim_in_window": col("c_claimed_at") + col("t_grace") <= edge,
@@ -81,6 +90,10 @@ FACTS: dict[str, Expr] = {
     | (_etags_comparable & col("c_etag").differs(col("s_etag")))
     | col("s_versus_claimed").is_("differs"),
     "archived": col("s_archived"),
+    "class_told": _class_told,
+    "time_told": col("s_modified_at").known(),
+    "told": _class_told & _size_told & _content_told & col("s_modified_at").known(),
+    "entry_told": ~col("m_size").known() | col("s_size").known(),
     "other_object": col("c_version_id").differs(col("s_version_id")) | col("c_etag").differs(col("s_etag")),
     "event_live": col("e_state").is_("live"),
     "ever_listed": col("c_state").known(),

@@ -45,6 +45,7 @@ def fresh_claims(
     sql = f"""
         SELECT * FROM (
             SELECT * EXCLUDE ({names}), 'content' AS axis, table_name AS judged_table, rule_content AS rule,
+                c_claimed_at AS manifest_claimed_at,
                 NULL::VARCHAR AS known_as, NULL::TIMESTAMP AS known_at, false AS suspected
             FROM fired
             WHERE rule_content IN ({duck.literals(YOUNG)}) AND c_state = 'live' AND coalesce(c_certain, false)

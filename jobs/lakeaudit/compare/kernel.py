@@ -55,10 +55,9 @@ def judge_keys(kernel: Kernel, con: Connection, rows: Kinds) -> Stage:
     """All rows of some keys: their verdicts, and what has to meet other keys."""
     matched = duck.hold(con, fired(con, pairs(con, rows, kernel.sources)))
     candidates_of_content = _within(con, matched, kernel)
-    yield (
-        "same",
-        duplicates.same_content_candidates(con, candidates_of_content, kernel.sources, kernel.words.scope),
-    )
+    of_groups = (candidates_of_content, kernel.sources, kernel.words.scope)
+    yield "same", duplicates.same_content_candidates(con, *of_groups)
+    yield "alike", duplicates.incomparable(con, *of_groups)
     if "settled_keys" in rows:
         matched = duck.hold(con, _unsettled(con, matched, rows["settled_keys"]))
     asked = _within(con, matched, kernel)
@@ -122,6 +121,10 @@ def judge_groups(kernel: Kernel, con: Connection, rows: Kinds) -> Stage:
         # redundant copies were counted as consistent by the rules about single files
         yield "tallies", coverage.uncounted(con, judged)
         yield "copies", duck.query(con, "SELECT * FROM input WHERE outcome = 'finding'", input=judged)
+    if "alike" in rows:
+        unsure = duck.hold(con, duplicates.undecided_copies(con, rows["alike"]))
+        yield "tallies", coverage.count_others(con, unsure, "size")
+        yield "tallies", coverage.uncounted(con, unsure, size="size")
     if "young" in rows and kernel.fresh:
         yield "fresh", fairly(con, rows["young"], kernel.fresh)
     if "tree" in rows:

@@ -86,7 +86,8 @@ CONTENT = _rules(
     ("archived_young", "archived !claim_in_window", OUT),
     ("archived", "archived", "archived",
      "the object lies in a storage class that has to be restored before it can be read"),
-    ("same_content", "content_same", CONSISTENT),
+    ("same_content", "content_same class_told", CONSISTENT),
+    ("same_untold", "content_same", UNDECIDED),
     ("replaced_unsure", "other_object !certain", UNDECIDED),
     ("replaced_young", "other_object !claim_in_window", OUT),
     ("replaced_unsettled", "other_object !object_settled", OUT),
@@ -96,6 +97,7 @@ CONTENT = _rules(
     ("rewritten_unsettled", "modified_after_claim !object_settled", OUT),
     ("rewritten", "modified_after_claim", "overwritten",
      "the object was written again after the commit that lists it; whether the content changed cannot be told"),
+    ("untold", "!told", UNDECIDED),
     ("same", "", CONSISTENT),
 )  # fmt: skip
 
@@ -104,6 +106,7 @@ LEFTOVER = _rules(
     ("not_stored", "!present", NONE),
     ("needed", "needed", CONSISTENT),
     ("promised", "promised !read_as_data", CONSISTENT),
+    ("untold", "!time_told", UNDECIDED),
     ("young", "!leftover_in_window", OUT),
     ("listed_since", "!unlisted_since_cut", OUT),
     ("references_incomplete", "references_incomplete", UNDECIDED),
@@ -149,6 +152,7 @@ METASTORE = _rules(
      "the metadata store lists the file as live; storage has no object and no table needs it"),
     ("stale", "entry_differs", "metastore_stale",
      "size, ETag or version of the entry are not those that storage serves"),
+    ("untold", "!entry_told", UNDECIDED),
     ("same", "file_entry", CONSISTENT),
     ("not_needed", "manifest !needed", CONSISTENT),
     ("temporary", "temporary_name", CONSISTENT),
@@ -170,6 +174,7 @@ DUPLICATE = _rules(
     ("conflict", "conflict", "conflicting_owner",
      "two tables list this file, each under its own root, and neither is a clone or declares to share it"),
     ("uncovered", "!covered", UNCOVERED),
+    ("untold", "present !time_told", UNDECIDED),
     ("young", "present !object_settled", OUT),
     ("single", "", CONSISTENT),
 )  # fmt: skip
@@ -211,6 +216,7 @@ OTHER = (
         "duplicate_content",
         "another visible file of the partition holds these bytes",
     ),
+    Rule("duplicate.alike", (), UNDECIDED),
     Rule(
         "leftover.unfinished_upload",
         (),

@@ -27,6 +27,7 @@ OBJECT_PLAIN = (
     "NOT is_delete_marker",
     "size IS NOT NULL",
     "NOT coalesce(archived, false)",
+    "(storage_class IS NOT NULL OR archived IS NOT NULL)",
     "NOT ({odd})",
 )
 """All of these: the row is of a current object that can be read. `odd` is any of ODD."""
@@ -53,11 +54,12 @@ def traces(screen: Screen, con: Connection, kind: str, rows: Rows) -> Iterator[t
         held = duck.table(_objects(screen, con, rows))
         logs = "SELECT DISTINCT log_bucket AS bucket, log AS key FROM input WHERE log IS NOT NULL"
         yield "logs_seen", duck.query(con, logs, input=held)
-        known = "SELECT content, h FROM input WHERE content IS NOT NULL"
+        each = "SELECT unnest([content, alike]) AS content, h FROM input"
+        known = f"SELECT content, h FROM ({each}) WHERE content IS NOT NULL"
         yield "contents", duck.query(con, known, input=held)
         if screen.entry_limits:
             yield "traces", _folders(con, held)
-        yield "traces", held.drop_columns(["content", "bucket", "folder", "log_bucket", "log"])
+        yield "traces", held.drop_columns(["content", "alike", "bucket", "folder", "log_bucket", "log"])
     elif kind == "entries":
         held = duck.table(_entries(screen, con, rows))
         yield "traces", _folders(con, held)
@@ -96,6 +98,9 @@ def _objects(screen: Screen, con: Connection, rows: Rows) -> Relation:
     plain = _all(OBJECT_PLAIN).format(odd=" OR ".join(ODD))
     tells = f"etag IS NOT NULL AND {content_etag('etag', 'multipart', 'encryption')}"
     content = f"CASE WHEN is_latest AND {tells} THEN hash(etag, size) END"
+    # what is not comparable with all others is known by its name too: where another file has it, nobody can tell
+    unsure = f"is_latest AND NOT is_delete_marker AND size IS NOT NULL AND NOT ({tells} AND NOT contains(etag, '-'))"
+    alike = f"CASE WHEN {unsure} THEN hash(regexp_extract(key, '[^/]*$'), size, 'name') END"
     bucket, folder = ("bucket", metastore_tree.FOLDER) if screen.entry_limits else ("NULL", "NULL")
     attributes = _trace(
         OBJECT,
@@ -109,7 +114,7 @@ def _objects(screen: Screen, con: Connection, rows: Rows) -> Relation:
     read = duck.query(con, "SELECT * FROM input WHERE reject IS NULL", input=rows)
     placed = attach_label(con, deciding_rows(screen, con, read), screen.numbers, "owner")
     sql = f"""
-        SELECT {attributes}, {content} AS content, {bucket} AS bucket, {folder} AS folder,
+        SELECT {attributes}, {content} AS content, {alike} AS alike, {bucket} AS bucket, {folder} AS folder,
             {LOG_OF_KEY} AS log, CASE WHEN log IS NOT NULL THEN input.bucket END AS log_bucket
         FROM input
     """

@@ -104,7 +104,7 @@ def candidates(con: Connection, fired_rules: Rows, words: Words, known: Rows) ->
     claimed = f"""CASE WHEN {back} THEN greatest(c_claimed_at, s_modified_at)
         WHEN {remembered} THEN known_claim ELSE c_claimed_at END"""
     sql = f"""
-        SELECT input.* REPLACE ({claimed} AS c_claimed_at), known_as, known_at
+        SELECT input.* REPLACE ({claimed} AS c_claimed_at), c_claimed_at AS manifest_claimed_at, known_as, known_at
         FROM input LEFT JOIN known USING (axis, judged_table, bucket, key)
         WHERE rule IN ({finding}) OR known_as IS NOT NULL
     """

@@ -16,6 +16,10 @@ OF_VERDICT = f"""CASE
     WHEN outcome = 'consistent' THEN '{RESTORED}' END"""
 """SQL: the resolution that a verdict row gives; null where it says neither right nor wrong."""
 
+OF_CONTENT = """CASE WHEN outcome = 'consistent' AND rule = 'content.same_content' THEN 'content verified'
+    WHEN outcome = 'consistent' AND rule = 'content.same' THEN 'content not verified' END"""
+"""SQL: whether the file that is there is known to hold the bytes that were recorded, or known by its size alone."""
+
 OF_NO_VERDICT = f"""CASE
     WHEN axis = 'content' AND held.subject_type = 'file' AND coalesce(held.category <> 'log', true) THEN '{REMOVED}'
     WHEN starts_with(axis, 'metastore') THEN '{MENDED}'
@@ -28,7 +32,9 @@ Columns read: axis, and the ledger row `held`.
 
 
 def resolutions(con: Connection, judged: Rows) -> Relation:
-    """What the run says of known subjects: discrepancy_id, n_resolution (null: nothing), n_live (looked at now).
+    """What the run says of known subjects.
+
+    Columns: discrepancy_id, n_resolution (null: nothing), n_live (looked at now), n_words (see OF_CONTENT).
 
     Args:
         con: where it is computed.
@@ -36,6 +42,6 @@ def resolutions(con: Connection, judged: Rows) -> Relation:
     """
     sql = f"""
         SELECT known_as AS discrepancy_id, {OF_VERDICT} AS n_resolution,
-            coalesce(l_confirmation = 'live', false) AS n_live
+            coalesce(l_confirmation = 'live', false) AS n_live, {OF_CONTENT} AS n_words
         FROM judged WHERE known_as IS NOT NULL AND outcome <> {duck.literal(NONE)}"""
     return duck.query(con, sql, judged=judged)

@@ -16,7 +16,7 @@ from lakeaudit.compare.findings import Stamp, digest
 from lakeaudit.compare.verdicts import severity_rank
 from lakeaudit.ledger import settle
 from lakeaudit.ledger.axis_observation import AxisObservation, observation_rows
-from lakeaudit.ledger.resolution import OF_NO_VERDICT, RETIRED
+from lakeaudit.ledger.resolution import OF_NO_VERDICT, RESTORED, RETIRED
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
 from lakeaudit.schemas import DISCREPANCIES, LEDGER, OF_FINDING, TRANSITIONS, plain_time, without_zone
@@ -125,7 +125,7 @@ def _with_resolution(con: Connection, rows: Relation, seen: Seen) -> Relation:
         answers AS (SELECT *, true AS answered FROM words)
         SELECT retiring.* EXCLUDE (retired, a_audited, a_off), coalesce(a_audited, false) OR retired AS a_audited,
             CASE WHEN retired THEN '{RETIRED}' WHEN answered THEN n_resolution ELSE {OF_NO_VERDICT} END AS n_resolution,
-            retired OR coalesce(n_live, false) AS n_live
+            retired OR coalesce(n_live, false) AS n_live, n_words
         FROM retiring LEFT JOIN answers USING (discrepancy_id)"""
     return duck.query(con, sql, rows=rows, words=seen.words)
 
@@ -228,6 +228,7 @@ def _transitions(con: Connection, changed: Relation, stamp: Stamp) -> Relation:
         "to_kind": "x_kind",
         "from_severity": "l_severity",
         "to_severity": "x_severity",
+        "reason": f"concat_ws('; ', reason, CASE WHEN x_resolution = '{RESTORED}' THEN n_words END)",
         "at": "now",
     }
     return duck.conform(con, duck.query(con, sql, changed=changed), without_zone(TRANSITIONS), given)

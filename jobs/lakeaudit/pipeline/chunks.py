@@ -30,6 +30,7 @@ ROUTES: Mapping[str, str] = {
     "batches": "hash(table_name) >> 32",
     "young": "CAST(0 AS UBIGINT)",  # few: one share chooses among them
     "same": "hash(judged_table, place, size, content) >> 32",
+    "alike": "hash(judged_table, place, size, name) >> 32",
     "tree": KEY,
     "folders": KEY,
     "parents": KEY,

@@ -4,7 +4,7 @@
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock
@@ -16,7 +16,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from lakeaudit.compare.facts import CLOCK_STEP
 from lakeaudit.compare.verdicts import severity_rank
 from lakeaudit.evidence.storage.head import MD5_ENCRYPTIONS, ObjectHead, head_object, is_md5
-from lakeaudit.evidence.storage.object_versions import Claimed, History, ObjectVersion, history_of
+from lakeaudit.evidence.storage.object_versions import Claimed, History, history_of
 from lakeaudit.keys import NULL_VERSION
 from lakeaudit.kinds import LIVE_AXES
 from lakeaudit.runtime import duck
@@ -78,8 +78,8 @@ def with_claims(con: Connection, worst: Rows, fresh: Rows, rows: Rows) -> pa.Tab
             UNION ALL SELECT bucket, key, true, NULL FROM fresh),
         keys AS (SELECT bucket, key, bool_and(fresh) AS fresh, min(turn) AS turn FROM every GROUP BY bucket, key),
         claims AS (
-            SELECT bucket, key, min(c_claimed_at) AS claimed_at,
-                max(c_claimed_at + greatest(t_grace, {step})) AS claimed_until,
+            SELECT bucket, key, min(manifest_claimed_at) AS claimed_at,
+                max(manifest_claimed_at + greatest(t_grace, {step})) AS claimed_until,
                 CASE WHEN min(c_size) = max(c_size) THEN min(c_size) END AS size,
                 CASE WHEN min(c_etag) = max(c_etag) THEN min(c_etag) END AS etag
             FROM rows SEMI JOIN keys USING (bucket, key) WHERE c_state = 'live' GROUP BY bucket, key)
@@ -233,7 +233,7 @@ class _Questioner:
         self._pacer.wait()
         try:
             history = history_of(s3.list_object_versions(Bucket=bucket, Prefix=key), key)
-            since = self._since_claim(s3, bucket, key, answer, history.at_claim(claimed))
+            since = self._since_claim(s3, bucket, key, answer, history, claimed)
             return _older(history, claimed) | {"l_versus_claimed": since}
         except ClientError as error:
             if is_denied(error):
@@ -243,14 +243,23 @@ class _Questioner:
         return {"l_versions_known": False}
 
     def _since_claim(
-        self, s3: "S3Client", bucket: str, key: str, answer: Mapping[str, Any], then: Sequence[ObjectVersion]
+        self,
+        s3: "S3Client",
+        bucket: str,
+        key: str,
+        answer: Mapping[str, Any],
+        history: History,
+        claimed: Claimed,
     ) -> str | None:
         """`same` or `differs`: today's content against that of the version that was current at the claim.
 
         None where either is not known. Of several versions that may have been current then one equal is enough.
         """
-        if answer["l_presence"] != "present" or not then or any(each.is_latest for each in then):
+        then = history.at_claim(claimed)
+        if answer["l_presence"] != "present" or not then:
             return None
+        if any(each.is_latest for each in then):
+            return SAME if history.is_untouched_since(claimed) else None
         if any(each.etag == answer["l_etag"] and each.size == answer["l_size"] for each in then):
             return SAME
         if len(then) > FEW:

@@ -69,6 +69,13 @@ class History:
             if each.modified_at <= claimed.until and claimed.size in (None, each.size)
         ]
 
+    def is_untouched_since(self, claimed: Claimed) -> bool:
+        """Whether the current version is the one that was claimed, of which no ETag was recorded."""
+        then = self.at_claim(claimed)
+        if len(then) != 1 or claimed.since is None or claimed.etag is not None:
+            return False
+        return then[0].is_latest and then[0].modified_at <= claimed.since
+
     def match(self, claimed: Claimed) -> ObjectVersion | None:
         """The older version that holds what was claimed, as its size and ETag say; None where none surely does."""
         known = self._since(claimed) if claimed.etag is not None else self.at_claim(claimed)

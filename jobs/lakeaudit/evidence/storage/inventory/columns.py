@@ -54,6 +54,14 @@ BY_NAME = {known.name: known for known in KNOWN}
 BY_CSV_NAME = {known.csv.lower(): known for known in KNOWN}
 USED = tuple(known for known in KNOWN if known.holds != "unused")
 REQUIRED = ("bucket", "key")
+QUESTIONS = {
+    "size": "whether a file has the recorded size",
+    "last_modified_date": "whether a file was written again, is left over, or is a copy",
+    "e_tag": "whether a file has the recorded content, or another's",
+    "storage_class": "whether a file has to be restored before reading",
+    "encryption_status": "whether an ETag is a recorded MD5",
+}
+"""Columns that may be left out of a report, and what nobody can tell then."""
 VERSIONED = ("version_id", "is_latest", "is_delete_marker")
 """Only reports on all versions have any of these."""
 

@@ -14,6 +14,7 @@ from lakeaudit.evidence.files import Ranged
 from lakeaudit.evidence.storage.inventory.columns import (
     BY_CSV_NAME,
     BY_NAME,
+    QUESTIONS,
     REQUIRED,
     USED,
     VERSIONED,
@@ -62,6 +63,11 @@ class Layout:
             warnings.append(
                 "the report has versions and does not say which are the latest: every key is undecided"
             )
+        warnings += [
+            f"the report has no column {BY_NAME[name].csv}: it cannot tell {question}"
+            for name, question in QUESTIONS.items()
+            if name not in self.fields
+        ]
         return tuple(warnings)
 
 

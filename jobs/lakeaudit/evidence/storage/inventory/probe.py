@@ -6,6 +6,8 @@ from lakeaudit.config import S3Inventory, format_duration
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import stat
 from lakeaudit.evidence.protocol import Probed
+from lakeaudit.evidence.storage.inventory.data_files import Located
+from lakeaudit.evidence.storage.inventory.layout import layout_of
 from lakeaudit.evidence.storage.inventory.report import Report, candidates, find_report
 from lakeaudit.formatting import age, count
 from lakeaudit.keys import Location
@@ -25,15 +27,25 @@ def probe(source: S3Inventory, clients: Clients, now: datetime) -> Probed:
         if place.bucket != bucket:
             what = f"the report is about bucket {bucket} and cannot cover {place.uri}"
             raise SourceError(report.place.uri, what, "correct `covers` or the location")
-    _data_file(report, clients)
+    notes, way_out = _columns(report, clients, _data_file(report, clients)), ""
+    if notes:
+        way_out = "add the optional fields to the inventory's configuration"
     files = f"{count(len(report.manifest.files))} {report.manifest.file_format} files"
-    return Probed(f"report of {bucket}, {age(made, now)} old, {files}", covers=covers)
+    return Probed(f"report of {bucket}, {age(made, now)} old, {files}", notes, way_out, covers=covers)
 
 
-def _data_file(report: Report, clients: Clients) -> None:
-    """The first data file stands for all: whether it can be reached."""
+def _data_file(report: Report, clients: Clients) -> Located | None:
+    """The first data file stands for all: whether it can be reached. None: the report has none."""
     for named in report.manifest.files[:1]:
-        if not any(stat(clients, place) for place in candidates(report, named.key)):
-            raise SourceError(
-                report.place.uri, f"its data file {named.key} is not there", "have it delivered again"
-            )
+        for place in candidates(report, named.key):
+            if stat(clients, place):
+                return Located(named, place, None)
+        raise SourceError(
+            report.place.uri, f"its data file {named.key} is not there", "have it delivered again"
+        )
+    return None
+
+
+def _columns(report: Report, clients: Clients, first: Located | None) -> tuple[str, ...]:
+    """What its columns leave open."""
+    return layout_of(clients, report, [first]).warnings if first else ()

@@ -1,0 +1,100 @@
+"""Every way back that documents, pages and `explain` recommend ends in `resolved`, as restored, at the next audit."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakeaudit.config import Lake
+from lakeaudit.runtime.aws import Endpoint
+from tests.builders.audits import audited, results_of
+from tests.builders.backdate import backdate
+from tests.builders.shop import Shop
+from tests.conftest import Aws
+
+
+@pytest.fixture
+def shop(aws: Aws, s3: Endpoint, bucket: str) -> Shop:
+    """One table, written an hour ago into a bucket that keeps versions."""
+    aws.s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
+    made = Shop(aws.s3, s3, bucket)
+    made.write("orders")
+    listed = aws.s3.list_objects_v2(Bucket=bucket, Prefix="warehouse/")["Contents"]
+    an_hour_ago = datetime.now(UTC) - timedelta(hours=1)
+    for entry in listed:
+        backdate(
+            bucket,
+            entry["Key"],
+            an_hour_ago - timedelta(seconds=9 if "_delta_log" not in entry["Key"] else 0),
+        )
+    return made
+
+
+def rows(lake: Lake, table: str, *columns: str) -> dict[str, tuple[Any, ...]]:
+    """Columns of a result table by the end of a file's name or id."""
+    found = results_of(lake)
+    batches = (
+        found.findings(found.published(None)["run_id"]) if table == "findings" else found.discrepancies()
+    )
+    every = [row for batch in batches for row in batch.to_pylist()]
+    return {row["key"]: tuple(row[name] for name in columns) for row in every}
+
+
+def reasons(lake: Lake) -> dict[str, str]:
+    """By key why it was resolved."""
+    results = results_of(lake)
+    by_key = {row["discrepancy_id"]: row["key"] for b in results.discrepancies() for row in b.to_pylist()}
+    history = results.history(list(by_key))
+    return {
+        by_key[row["discrepancy_id"]]: row["reason"] for row in history if row["transition"] == "resolved"
+    }
+
+
+def test_what_is_brought_back_is_resolved(shop: Shop, tmp_path: Path) -> None:
+    s3, bucket = shop.s3, shop.bucket
+    marked, copied, uploaded, purged, torn = keys = shop.keys("orders")[:5]
+    bodies = {key: s3.get_object(Bucket=bucket, Key=key)["Body"].read() for key in keys}
+    versions = {key: s3.head_object(Bucket=bucket, Key=key)["VersionId"] for key in keys}
+    markers = {key: s3.delete_object(Bucket=bucket, Key=key)["VersionId"] for key in keys[:4]}
+    s3.delete_object(Bucket=bucket, Key=purged, VersionId=versions[purged])
+    s3.put_object(Bucket=bucket, Key=torn, Body=b"torn")
+
+    lake = shop.lake(tmp_path)
+    audited(lake, live=True, run_id="lost")
+    told = rows(lake, "findings", "kind", "recoverable", "recovery", "recovery_version_id")
+    by_marker = {
+        key: ("dropped", "yes", "delete_marker", versions[key]) for key in (marked, copied, uploaded)
+    }
+    assert told == by_marker | {
+        purged: ("dropped", "no", None, None),
+        torn: ("size_mismatch", "yes", "older_version", versions[torn]),
+    }
+
+    s3.delete_object(Bucket=bucket, Key=marked, VersionId=markers[marked])
+    for key in (copied, torn):
+        source = {"Bucket": bucket, "Key": key, "VersionId": versions[key]}
+        s3.copy_object(Bucket=bucket, Key=key, CopySource=source)  # type: ignore[arg-type]
+    for key in (uploaded, purged):
+        s3.put_object(Bucket=bucket, Key=key, Body=bodies[key])
+    outcome = audited(lake, live=True, run_id="back")
+    assert (outcome.summary["findings"], outcome.exit_code) == ({}, 0)
+    assert rows(lake, "discrepancies", "state", "resolution") == dict.fromkeys(keys, ("resolved", "restored"))
+    verified, unverified = "looked at now; content verified", "looked at now; content not verified"
+    assert reasons(lake) == dict.fromkeys(keys, verified) | {purged: unverified}
+
+
+def test_versions_decide_what_was_written_again(shop: Shop, tmp_path: Path) -> None:
+    """Equal content is consistent whenever it was written; other bytes of one size are named for what they are."""
+    s3, bucket = shop.s3, shop.bucket
+    again, other, unknown = shop.keys("orders")[:3]
+    for key in (again, other, unknown):
+        body = s3.get_object(Bucket=bucket, Key=key)["Body"].read()
+        first = s3.head_object(Bucket=bucket, Key=key)["VersionId"]
+        s3.put_object(Bucket=bucket, Key=key, Body=body if key == again else body[::-1])
+        if key == unknown:
+            s3.delete_object(Bucket=bucket, Key=key, VersionId=first)
+    lake = shop.lake(tmp_path)
+    audited(lake, live=True)
+    told = rows(lake, "findings", "kind", "recoverable", "recovery")
+    assert told == {other: ("content_mismatch", "yes", "older_version"), unknown: ("overwritten", "no", None)}
