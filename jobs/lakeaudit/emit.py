@@ -5,13 +5,14 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from lakeaudit.keys import Location
+from lakeaudit.keys import NULL_VERSION, Location, identify
 
 if TYPE_CHECKING:
     from lakeaudit.runtime.aws import Clients
@@ -45,6 +46,7 @@ def emit(
     scope: str | None = None,
     clients: "Clients | None" = None,
     s3: Mapping[str, Any] | None = None,
+    look: bool = False,
 ) -> str:
     """Write one list into the folder `location` (S3 or local), whole or not at all, and return where it lies.
 
@@ -61,6 +63,9 @@ def emit(
         scope: only with `replace`: a key below the table's location, or a full URI.
         clients: how to reach S3.
         s3: endpoint, region, path_style ... as in a lake file's `s3`, where `clients` are not given.
+        look: look at files that are named by a full URI or local path, and fill in what is not given: of S3 objects
+            size, ETag, version id and checksum (a HEAD each, one after the other), of local files size and MD5. What
+            cannot be read stays unknown.
 
     Raises:
         ValueError: an argument or a file that no reader would understand.
@@ -75,18 +80,22 @@ def emit(
         "job_id": job_id,
         "committed_at": at.astimezone(UTC).isoformat(),
     }
-    rows = _rows(files, told, scope)
+    reach = _reach(clients, s3 or {})
+    rows = _rows(files, told, scope, partial(_looked_at, reach=reach) if look else lambda file: file)
     with tempfile.SpooledTemporaryFile(max_size=IN_MEMORY) as body:
         digest = _write(body, rows)
         name = f"{at.astimezone(UTC):%Y%m%dT%H%M%S.%fZ}-{_plain(job_id)}-{digest}.jsonl"
         place = Location.parse(location).join(name)
         body.seek(0)
-        _publish(place, body, clients, s3 or {})
+        _publish(place, body, reach)
     return place.uri
 
 
 def _rows(
-    files: Iterable[Mapping[str, Any] | WrittenFile], told: Mapping[str, Any], scope: str | None
+    files: Iterable[Mapping[str, Any] | WrittenFile],
+    told: Mapping[str, Any],
+    scope: str | None,
+    complete: Callable[[WrittenFile], WrittenFile],
 ) -> Iterator[dict[str, Any]]:
     """A replacement is one row of its own before the files that take the place."""
     if told["action"] == "replace":
@@ -95,7 +104,56 @@ def _rows(
     for file in files:
         written = file if isinstance(file, WrittenFile) else WrittenFile(**file)
         _check(written)
+        if told["action"] == "add":
+            written = complete(written)
         yield {**{name: value for name, value in vars(written).items() if value is not None}, **told}
+
+
+Reach = Callable[[], "Clients"]
+
+
+def _reach(clients: "Clients | None", s3: Mapping[str, Any]) -> Reach:
+    """The clients, once they are needed: a list of local files needs none."""
+
+    def built() -> "Clients":
+        from lakeaudit.runtime.aws import Clients, Endpoint
+
+        return clients or Clients(Endpoint(**s3))
+
+    return built
+
+
+def _looked_at(file: WrittenFile, reach: Reach) -> WrittenFile:
+    """The file with what storage says of it, where that was not given."""
+    if file.size is not None and file.checksum is not None:
+        return file
+    place = identify(file.path)
+    if place is None or not place[1]:
+        return file
+    known = _of_local(Path(f"/{place[1]}")) if not place[0] else _of_object(reach(), *place)
+    return replace(file, **{name: value for name, value in known.items() if getattr(file, name) is None})
+
+
+def _of_local(path: Path) -> dict[str, Any]:
+    try:
+        with path.open("rb") as read:
+            digest = hashlib.file_digest(read, lambda: hashlib.md5(usedforsecurity=False))
+            return {"size": read.tell(), "checksum": f"md5:{digest.hexdigest()}"}
+    except (OSError, ValueError):  # ValueError: a name that no path can have
+        return {}
+
+
+def _of_object(clients: "Clients", bucket: str, key: str) -> dict[str, Any]:
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    from lakeaudit.evidence.storage.head import head_object
+
+    try:
+        head = head_object(clients.s3(bucket, key), bucket, key)
+    except (ClientError, BotoCoreError):
+        return {}
+    version = None if head.version_id in (None, NULL_VERSION) else head.version_id
+    return {"size": head.size, "etag": head.etag, "version_id": version, "checksum": head.checksum}
 
 
 def _check(file: WrittenFile) -> None:
@@ -129,14 +187,11 @@ def _plain(job_id: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]", "_", job_id)[:80]
 
 
-def _publish(place: Location, body: IO[bytes], clients: "Clients | None", s3: Mapping[str, Any]) -> None:
+def _publish(place: Location, body: IO[bytes], reach: Reach) -> None:
     if place.is_local:
         _rename_into(Path(place.spark_path), body)
         return
-    from lakeaudit.runtime.aws import Clients, Endpoint
-
-    reach = clients or Clients(Endpoint(**s3))
-    reach.s3(place.bucket).put_object(Bucket=place.bucket, Key=place.key, Body=body)
+    reach().s3(place.bucket, place.key).put_object(Bucket=place.bucket, Key=place.key, Body=body)
 
 
 def _rename_into(path: Path, body: IO[bytes]) -> None:

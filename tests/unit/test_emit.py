@@ -1,5 +1,6 @@
 """`lakeaudit.emit`: one list, whole or not at all, that the reader understands line by line."""
 
+import hashlib
 import json
 import subprocess
 import sys
@@ -11,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import lakeaudit
 from lakeaudit.emit import WrittenFile, emit
 from lakeaudit.evidence.manifest.file_list.fold import EVENT
 from lakeaudit.evidence.manifest.file_list.parse_rows import event
@@ -144,9 +144,13 @@ def test_any_uri_comes_back_as_bucket_and_key(tmp_path: Path, name: str, scheme:
     assert (row["bucket"], row["key"], row["own_root"]) == ("other", name, False)
 
 
-def test_it_is_the_function_and_loads_neither_spark_nor_boto3() -> None:
-    assert lakeaudit.emit is emit
-    program = "import sys, lakeaudit; print([m for m in ('pyspark', 'boto3', 'pandas') if m in sys.modules])"
+def test_the_module_keeps_its_name_and_loads_neither_spark_nor_boto3() -> None:
+    import lakeaudit.emit as module
+
+    assert module.emit is emit
+    program = (
+        "import sys, lakeaudit.emit; print([m for m in ('pyspark', 'boto3', 'pandas') if m in sys.modules])"
+    )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
@@ -168,3 +172,29 @@ def test_writes_to_s3_in_one_step(clients: Clients, bucket: str) -> None:
         .read()
         .endswith(b'{"end": true, "lines": 1}\n')
     )
+
+
+def test_what_can_be_read_is_filled_in(tmp_path: Path, clients: Clients, bucket: str) -> None:
+    s3, rows = clients.s3(bucket), b"rows"
+    md5 = hashlib.md5(rows).hexdigest()
+    s3.put_object(Bucket=bucket, Key="orders/a", Body=rows, ChecksumAlgorithm="SHA256")
+    (tmp_path / "b.parquet").write_bytes(rows)
+    files = [
+        f"s3://{bucket}/orders/a",
+        f"s3://{bucket}/orders/gone",
+        str(tmp_path / "b.parquet"),
+        "orders/key-only",
+    ]
+    given = [{"path": path} for path in files] + [
+        {"path": str(tmp_path / "b.parquet"), "size": 9, "checksum": "crc32:00"}
+    ]
+    place = emit(str(tmp_path / "lists"), given, job_id="j", committed_at=AT, clients=clients, look=True)
+    told = [json.loads(line) for line in Path(place).read_text().splitlines()[:-1]]
+    names = ("size", "etag", "checksum")
+    stored, gone, local, key, own = [{name: row[name] for name in names if name in row} for row in told]
+    assert stored == {"size": 4, "etag": md5, "checksum": f"sha256:{hashlib.sha256(rows).hexdigest()}"}
+    assert local == {"size": 4, "checksum": f"md5:{md5}"}
+    assert (gone, key) == ({}, {})
+    assert own == {"size": 9, "checksum": "crc32:00"}
+    plain = emit(str(tmp_path / "plain"), [{"path": files[2]}], job_id="j", committed_at=AT)
+    assert "size" not in json.loads(Path(plain).read_text().splitlines()[0])
