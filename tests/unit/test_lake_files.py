@@ -58,7 +58,13 @@ def test_the_example_is_read_as_it_is_explained() -> None:
     found = read_lake_file(EXAMPLE)
     assert isinstance(found, LakeFile)
     assert (found.lake, found.schedule, found.tags) == ("shop", "0 5 * * *", ("shop", "nightly"))
-    assert found.tables == ("sales.orders", "sales.orders_eu", "raw.events")
+    assert found.tables == (
+        "sales.orders",
+        "sales.orders_eu",
+        "raw.events",
+        "sales.orders_old",
+        "legacy.orders",
+    )
 
 
 @pytest.mark.parametrize(

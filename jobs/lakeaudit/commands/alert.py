@@ -35,10 +35,17 @@ def _measured(lake: Lake, results: Results, now: datetime) -> tuple[str, ...]:
     from lakeaudit.alerts.metrics import write_metrics
 
     try:
-        write_metrics(results, [table.name for table in lake.tables], Path(lake.prometheus_textfile), now)
+        write_metrics(results, _table_names(lake, results), Path(lake.prometheus_textfile), now)
     except OSError as error:
         return (f"prometheus_textfile: {lake.prometheus_textfile} cannot be written ({error.strerror})",)
     return ()
+
+
+def _table_names(lake: Lake, results: Results) -> list[str]:
+    """Those that the lake file names, and those that the last audit found."""
+    last = results.last_published() if lake.discoveries else None
+    found = [row["table_name"] for row in results.coverage(last["run_id"])] if last else []
+    return list(dict.fromkeys([*(table.name for table in lake.tables), *found]))
 
 
 def said(done: Round, lake: Lake) -> str:

@@ -64,7 +64,8 @@ def run(
     """
     from lakeaudit.pipeline.audit import in_partitions, in_scope
 
-    in_partitions(in_scope(lake, request.options), request.options)
+    if not lake.discoveries:
+        in_partitions(in_scope(lake, request.options), request.options)
     clients = clients_of(lake)
     begun = _unfinished(request, lake, clock())
     request.status.write(begun)

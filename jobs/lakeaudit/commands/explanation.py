@@ -16,6 +16,7 @@ from lakeaudit import formatting
 from lakeaudit.commands.explain_subject import named
 from lakeaudit.config import Lake, MetastoreSource, Table
 from lakeaudit.errors import BadInput, SourceError
+from lakeaudit.evidence.discovery import root_around, tables_at
 from lakeaudit.evidence.files import stat
 from lakeaudit.evidence.protocol import in_places
 from lakeaudit.evidence.registry import METASTORES
@@ -148,6 +149,7 @@ def explain_file(
         CannotAudit: the results cannot be read.
     """
     bucket, key = _identity(uri, clients.aliases)
+    lake = _with_table_around(lake, clients, bucket, key)
     table = owner_of({each.location: each.name for each in lake.tables}, bucket, key)
     run = results.last_published()
     findings = results.findings_of_file(run["run_id"], bucket, key) if run else []
@@ -202,6 +204,13 @@ def _identity(uri: str, aliases: Aliases) -> tuple[str, str]:
     if found is None or not found[1]:
         raise BadInput(uri, "names no file", "write s3://bucket/key, or a local path from the root")
     return found
+
+
+def _with_table_around(lake: Lake, clients: Clients, bucket: str, key: str) -> Lake:
+    """The lake with the table that holds the key, where it is one of those that audits find."""
+    root = root_around(lake, clients, bucket, key) if lake.discoveries else None
+    found = tables_at(lake, [root] if root else [])[0]
+    return lake.model_copy(update={"tables": (*lake.tables, *found)})
 
 
 def _concerned(lake: Lake, owner: str | None, rows: Sequence[Row]) -> list[Table]:

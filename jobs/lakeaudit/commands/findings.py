@@ -92,7 +92,7 @@ def require_tables(lake: Lake, results: Results, run: Row, tables: Sequence[str]
     Raises:
         BadInput: neither the lake file nor the run's coverage names such a table.
     """
-    known = {table.name for table in lake.tables}
+    known = {name for table in lake.tables for name in (table.name, *table.also)}
     if unknown := set(tables) - known:
         unknown -= {row["table_name"] for row in results.coverage(run["run_id"], sorted(unknown))}
     if unknown:

@@ -8,11 +8,13 @@ from lakeaudit.config.file import (
     AnyAlert,
     AppriseAlert,
     ConfirmMode,
+    Expected,
     Ignore,
+    Owner,
     SnsAlert,
 )
 from lakeaudit.config.globs import glob_to_regex
-from lakeaudit.config.lake import Confirm, Lake, Settings, Table
+from lakeaudit.config.lake import Confirm, Discovery, Lake, Settings, Table
 from lakeaudit.config.load import load_lake
 from lakeaudit.config.parsers import format_duration, format_size, parse_duration, parse_size
 from lakeaudit.config.problems import Problem
@@ -40,13 +42,16 @@ __all__ = [
     "Confirm",
     "ConfirmMode",
     "DeltaManifest",
+    "Discovery",
     "DynamoOptions",
+    "Expected",
     "FileListManifest",
     "Ignore",
     "Lake",
     "Listing",
     "ManifestSource",
     "MetastoreSource",
+    "Owner",
     "Problem",
     "S3Guard",
     "S3Inventory",

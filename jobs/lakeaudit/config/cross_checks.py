@@ -83,10 +83,33 @@ def _unusable(path: Path, block: str, kind: object) -> Iterator[Found]:
 
 
 def discover(data: Data) -> Iterator[Found]:
-    """Tables that would have to be found first."""
+    """Tables that are to be found in inventories, without an inventory."""
+    kinds = [entry.get("kind") for _, entry in _entries(data, "inventories")]
     for path, table in _entries(data, "tables"):
-        if "discover" in table:
-            yield Found(path, "discover is not built yet", "name each table with its location")
+        if "discover" in table and "s3_inventory" not in kinds:
+            what = "tables are found in an s3_inventory, and none is named"
+            yield Found((*path, "discover"), what, "add one to inventories, or name each table")
+
+
+def profiles(data: Data) -> Iterator[Found]:
+    """A profile that nobody has described."""
+    described = data.get("profiles")
+    known = [str(name) for name in described] if isinstance(described, dict) else []
+    for path, table in _entries(data, "tables"):
+        found = table.get("discover")
+        for here, entry in ((path, table), ((*path, "discover"), found)):
+            name = entry.get("profile") if isinstance(entry, dict) else None
+            if isinstance(name, str) and name and name not in known:
+                hint = suggest(name, known) if known else "describe it in profiles"
+                yield Found((*here, "profile"), f"no profile is called {quoted(name)}", hint)
+
+
+def expanded(data: Data) -> Iterator[Found]:
+    """One manifest that should stand for many inventories."""
+    for path, entry in _entries(data, "inventories"):
+        place = _place(entry)
+        if entry.get("expand") is True and place is not None and place.key.endswith(".json"):
+            yield Found((*path, "expand"), "one manifest holds no other inventories", "name the folder above")
 
 
 def names(data: Data) -> Iterator[Found]:
@@ -101,15 +124,16 @@ def names(data: Data) -> Iterator[Found]:
 
 
 def locations(data: Data) -> Iterator[Found]:
-    """Two tables in one place."""
-    first: dict[Location, object] = {}
+    """Two tables in one place, that do not all say that they are one."""
+    first: dict[Location, Data] = {}
     for path, table in _entries(data, "tables"):
         place = _place(table)
-        if place in first:
-            what = f"the table {quoted(first[place])} has this location already"
-            yield Found((*path, "location"), what, "a location belongs to one table")
-        elif place is not None:
-            first[place] = table.get("name")
+        if place is None or first.setdefault(place, table) is table:
+            continue
+        if not all(each.get("same_location") == "alias" for each in (first[place], table)):
+            what = f"the table {quoted(first[place].get('name'))} has this location already"
+            hint = "a location belongs to one table, or all of its tables say same_location: alias"
+            yield Found((*path, "location"), what, hint)
 
 
 def results(data: Data) -> Iterator[Found]:
@@ -172,5 +196,5 @@ def repeats(data: Data) -> Iterator[Found]:
 
 
 CHECKS: tuple[Callable[[Data], Iterator[Found]], ...] = (
-    *(kinds, discover, names, locations, results, shares, ignore, s3guard, repeats),
+    *(kinds, discover, profiles, expanded, names, locations, results, shares, ignore, s3guard, repeats),
 )

@@ -140,6 +140,7 @@ REGION = r"^[a-z0-9-]+$"
 ARN = r"^arn:[!-~]+$"
 DYNAMODB_NAME = r"^[A-Za-z0-9_.-]{3,255}$"
 TABLE_NAME = r"^[^\s\x00-\x1f\x7f]([^\x00-\x1f\x7f]*[^\s\x00-\x1f\x7f])?$"
+NAME_TEMPLATE = r"^[^{}\s\x00-\x1f\x7f]*(\{[1-9][0-9]?\}[^{}\s\x00-\x1f\x7f]*)+$"
 SCHEDULE = r"^(@[a-z]+|[^\s@]+([ \t]+[^\s]+){4,6})$"
 """A preset of Airflow's, or the five to seven fields of a cron expression; Airflow checks what stands in them."""
 FREE_TEXT = r"^[\s\S]*\S[\s\S]*$"
@@ -204,6 +205,9 @@ Glob = Annotated[
     str, written(_glob, "not a pattern", "write a name or a pattern such as sales.*"), shown(minLength=1)
 ]
 PathGlob = Annotated[str, written(_path_glob, "not a pattern below a table", PATH_HINT), shown(minLength=1)]
+NameTemplate = Annotated[
+    str, Matching(NAME_TEMPLATE, "not a template of names", "folders by their number, such as {1}.{2}")
+]
 Schedule = Annotated[
     str, Matching(SCHEDULE, "not a schedule", 'write a cron expression such as "0 5 * * *", or "@daily"')
 ]

@@ -16,6 +16,7 @@ from lakeaudit.config.field_types import (
     Glob,
     LakeName,
     Limit,
+    NameTemplate,
     PathGlob,
     Place,
     Schedule,
@@ -60,12 +61,70 @@ class Overrides(Block):
 class TableEntry(Overrides):
     """One table as written."""
 
+    profile: Text | None = None
+    """A set of keys in `profiles`, between the defaults and the table's own."""
+    same_location: Literal["alias"] | None = None
+    """Where all tables of one location say so, the first stands for all of them."""
+
     name: TableName
     location: Place
     manifests: tuple[Manifest, ...] = ()
     owner: Text | None = None
     shares: tuple[TableName, ...] = ()
     severity: Severities = Field(default_factory=dict)
+
+
+class Discover(Block):
+    """Tables that are found in the evidence itself: the folders that the inventories hold a Delta log of."""
+
+    source: Literal["inventory"] = Field(alias="from")
+    under: Annotated[tuple[Place, ...], Field(min_length=1)]
+    exclude: tuple[Glob, ...] = ()
+    """Patterns of paths below `under`, or of names, that are left out."""
+    name: NameTemplate | None = None
+    """What they are called: folders below `under`, counted from 1; None: all of them, joined by dots."""
+    profile: Text | None = None
+    owner: Text | None = None
+
+
+class DiscoverEntry(Block):
+    """An entry of `tables` that stands for all tables that are found."""
+
+    discover: Discover
+
+
+def _table_or_discover(value: object) -> str:
+    found = "discover" in value if isinstance(value, dict) else isinstance(value, DiscoverEntry)
+    return "discover" if found else "table"
+
+
+AnyTable = Annotated[
+    Annotated[TableEntry, Tag("table")] | Annotated[DiscoverEntry, Tag("discover")],
+    Discriminator(_table_or_discover),
+]
+
+
+class Owner(Block):
+    """Who has the tables whose names match: shown with them, and told of their findings."""
+
+    match: Glob
+    owner: Text
+    url_env: EnvName | None = None
+    """The variable with the address (an Apprise URL) that the findings of these tables are sent to."""
+
+
+class Expected(Block):
+    """What is known to be unreadable, and why: coverage says so, and no run is partial for it."""
+
+    tables: Annotated[tuple[Glob, ...], Field(min_length=1)]
+    refused: Glob
+    """A pattern of what coverage says of the table, such as "*catalogManaged*"."""
+    reason: Text
+    until: Day | None = None
+
+    def holds_on(self, day: date) -> bool:
+        """Whether the entry is in force on a day (UTC)."""
+        return self.until is None or day < self.until
 
 
 class Ignore(
@@ -213,8 +272,13 @@ class LakeFile(Block):
     metastores: tuple[Metastore, ...] = ()
     events: Annotated[tuple[Any, ...], Field(json_schema_extra={"maxItems": 0})] = ()
     """No kind of event is built: `checks.kinds` refuses each entry."""
-    tables: Annotated[tuple[TableEntry, ...], Field(min_length=1)]
+    tables: Annotated[tuple[AnyTable, ...], Field(min_length=1)]
+    include: tuple[Text, ...] = ()
+    """Files with lists of tables, read by `include.include_tables`."""
     defaults: Overrides = Overrides()
+    profiles: dict[Text, Overrides] = Field(default_factory=dict)
+    owners: tuple[Owner, ...] = ()
+    expect: tuple[Expected, ...] = ()
     severity: Severities = Field(default_factory=dict)
     ignore: tuple[Ignore, ...] = ()
     watch: tuple[Place, ...] = ()

@@ -1,6 +1,7 @@
 """The lake as the audit uses it: defaults, overrides and store options worked into every table and source."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Literal, TypeVar
 
@@ -10,17 +11,24 @@ from lakeaudit.config.buckets import BucketRule
 from lakeaudit.config.field_types import Severity, SeverityOrOff
 from lakeaudit.config.file import (
     AnyAlert,
+    AppriseAlert,
     Ceiling,
     ConfirmMode,
+    Discover,
+    DiscoverEntry,
+    Expected,
     Ignore,
     LakeFile,
     Overrides,
+    Owner,
     Readers,
     ResultsBlock,
     TableEntry,
 )
+from lakeaudit.config.globs import glob_to_regex
 from lakeaudit.config.sources import (
     Block,
+    DeltaManifest,
     DynamoOptions,
     Inventory,
     Manifest,
@@ -71,6 +79,8 @@ class Table(Block):
     owner: str | None = None
     shares: tuple[str, ...] = ()
     """Other tables that may hold this one's files live."""
+    also: tuple[str, ...] = ()
+    """Names of other tables of the same location, for which this one stands."""
     settings: Settings = Settings()
     severities: Mapping[str, SeverityOrOff] = Field(default_factory=dict)
     """What the file says of kinds of finding, the table's word over the lake's; the rest is `kinds.KINDS`."""
@@ -108,6 +118,16 @@ class Table(Block):
         return self.severities.get(kind, default)
 
 
+class Discovery(Block):
+    """Tables that are to be found in the evidence, and what holds for each."""
+
+    under: tuple[Location, ...]
+    exclude: tuple[str, ...] = ()
+    name: str | None = None
+    owner: str | None = None
+    settings: Settings = Settings()
+
+
 class Lake(Block):
     """One lake file, checked whole."""
 
@@ -123,6 +143,10 @@ class Lake(Block):
     inventories: tuple[Inventory, ...] = ()
     metastores: tuple[Metastore, ...] = ()
     tables: tuple[Table, ...]
+    """Those that the file names, and those that were found by `discoveries` once they were looked for."""
+    discoveries: tuple[Discovery, ...] = ()
+    owners: tuple[Owner, ...] = ()
+    expected: tuple[Expected, ...] = ()
     settings: Settings = Settings()
     """What `defaults` gives where no table is meant."""
     severities: Mapping[str, SeverityOrOff] = Field(default_factory=dict)
@@ -140,6 +164,19 @@ class Lake(Block):
     def table(self, name: str) -> Table:
         """The table of that name; KeyError where there is none."""
         return {table.name: table for table in self.tables}[name]
+
+    def found_table(self, name: str, location: Location, by: Discovery) -> Table:
+        """A table that a discovery has found."""
+        way = _way_to(location, self)
+        return Table(
+            name=name,
+            location=location,
+            manifests=(DeltaManifest(kind="delta", s3=way),),
+            owner=by.owner or _owner(name, self.owners),
+            settings=by.settings,
+            severities=self.severities,
+            s3=way,
+        )
 
     def consistency(self, bucket: str) -> Literal["strong", "weak"]:
         """What a bucket's store promises: weak where listings lag and a 404 may be an old answer."""
@@ -160,12 +197,17 @@ def resolve(file: LakeFile, warnings: tuple[str, ...] = (), aliases: Aliases = (
         aliases=aliases,
         inventories=tuple(_reached(source, file) for source in file.inventories),
         metastores=tuple(_asked(source, file) for source in file.metastores),
-        tables=tuple(_table(entry, file) for entry in file.tables),
+        tables=_tables(file),
+        discoveries=tuple(
+            _discovery(each.discover, file) for each in file.tables if isinstance(each, DiscoverEntry)
+        ),
+        owners=file.owners,
+        expected=file.expect,
         settings=settings(file.defaults),
         severities=file.severity,
         ignores=file.ignore,
         ceiling=file.ceiling or Ceiling(),
-        alerts=file.alerts,
+        alerts=(*file.alerts, *_routes(file.owners)),
         heartbeat_url_env=file.heartbeat_url_env,
         openlineage_url_env=file.openlineage_url_env,
         prometheus_textfile=file.prometheus_textfile,
@@ -185,15 +227,66 @@ def settings(*layers: Overrides) -> Settings:
     return Settings(**(values | {"confirm": Confirm(**confirm)}))
 
 
+def _tables(file: LakeFile) -> tuple[Table, ...]:
+    """One table a location; the names of the others of a location are the first one's too."""
+    entries = [entry for entry in file.tables if isinstance(entry, TableEntry)]
+    first: dict[Location, TableEntry] = {}
+    stands_for: dict[str, list[str]] = {}
+    for entry in entries:
+        kept = first.setdefault(entry.location, entry)
+        if kept is not entry:
+            stands_for.setdefault(kept.name, []).append(entry.name)
+    true = {other: name for name, others in stands_for.items() for other in others}
+    tables = (_table(entry, file) for entry in first.values())
+    return tuple(
+        table.model_copy(
+            update={
+                "also": tuple(stands_for.get(table.name, ())),
+                "shares": tuple(dict.fromkeys(true.get(name, name) for name in table.shares)),
+            }
+        )
+        for table in tables
+    )
+
+
+def _discovery(entry: Discover, file: LakeFile) -> Discovery:
+    return Discovery(
+        under=entry.under,
+        exclude=entry.exclude,
+        name=entry.name,
+        owner=entry.owner,
+        settings=settings(file.defaults, *_profile(entry.profile, file)),
+    )
+
+
+def _profile(name: str | None, file: LakeFile) -> tuple[Overrides, ...]:
+    return (file.profiles[name],) if name else ()
+
+
+def _owner(table: str, owners: Sequence[Owner]) -> str | None:
+    """The first that matches."""
+    return next((each.owner for each in owners if re.fullmatch(glob_to_regex(each.match), table)), None)
+
+
+def _routes(owners: Sequence[Owner]) -> Iterator[AnyAlert]:
+    """Findings of owned tables are sent to their owner; what one address has several patterns of, in one route."""
+    patterns: dict[str, list[str]] = {}
+    for each in owners:
+        if each.url_env is not None:
+            patterns.setdefault(each.url_env, []).append(each.match)
+    for url_env, matches in patterns.items():
+        yield AppriseAlert(kind="apprise", url_env=url_env, tables=tuple(dict.fromkeys(matches)))
+
+
 def _table(entry: TableEntry, file: LakeFile) -> Table:
     manifests = tuple(_reached(manifest, file, entry.location) for manifest in entry.manifests)
     return Table(
         name=entry.name,
         location=entry.location,
         manifests=manifests,
-        owner=entry.owner,
+        owner=entry.owner or _owner(entry.name, file.owners),
         shares=entry.shares,
-        settings=settings(file.defaults, entry),
+        settings=settings(file.defaults, *_profile(entry.profile, file), entry),
         severities={**file.severity, **entry.severity},
         s3=next((manifest.s3 for manifest in manifests if manifest.is_state), _way_to(entry.location, file)),
     )
@@ -205,7 +298,7 @@ def _reached(source: AnySource, file: LakeFile, home: Location | None = None) ->
     return source.model_copy(update={"s3": source.s3.over(_way_to(place, file))})
 
 
-def _way_to(place: Location | None, file: LakeFile) -> S3Options:
+def _way_to(place: Location | None, file: LakeFile | Lake) -> S3Options:
     rules = (rule for rule in file.buckets if place is not None and rule.holds_for(place.bucket))
     rule = next(rules, None)
     return rule.options.over(file.s3) if rule else file.s3

@@ -8,7 +8,8 @@ from pydantic import ValidationError
 
 from lakeaudit.config.buckets import aliases_of, by_true_names
 from lakeaudit.config.cross_checks import check
-from lakeaudit.config.file import LakeFile
+from lakeaudit.config.file import LakeFile, TableEntry
+from lakeaudit.config.include import include_tables
 from lakeaudit.config.lake import Lake, resolve
 from lakeaudit.config.problems import Found, Path, Problem, one_line
 from lakeaudit.config.validation_errors import refusals
@@ -27,6 +28,7 @@ def load_lake(path: str | FilePath, env: Mapping[str, str]) -> Lake:
         document = read_document(_text(file), env)
     except Unreadable as error:
         raise LakeFileError([Problem(file, error.line, error.what, error.hint)]) from None
+    include_tables(document, file, env)
     aliases, unclear = aliases_of(document.data)
     data = by_true_names(document.data, aliases)
     found = [*document.found, *unclear, *check(data)]
@@ -58,8 +60,10 @@ def _news(refused: list[Found], told: set[Path]) -> Iterator[Found]:
 
 
 def _problems(file: str, document: Document, found: list[Found]) -> list[Problem]:
-    problems = dict.fromkeys(each.at(file, document.line(each.path)) for each in found)
-    return sorted(problems, key=lambda problem: problem.line or 0)
+    problems = dict.fromkeys(
+        each.at(document.file(each.path, file), document.line(each.path)) for each in found
+    )
+    return sorted(problems, key=lambda problem: (problem.file != file, problem.file, problem.line or 0))
 
 
 def _warnings(file: str, document: Document, written: LakeFile) -> Iterator[str]:
@@ -70,12 +74,16 @@ def _warnings(file: str, document: Document, written: LakeFile) -> Iterator[str]
     for path, kind in chain.from_iterable(_kinds_named(written)):
         if kind in FINDINGS_NOT_BUILT:
             line = document.line(path)
-            yield one_line(f"{file}:{line}: findings of kind {kind} are not built yet: no effect")
+            yield one_line(
+                f"{document.file(path, file)}:{line}: findings of kind {kind} are not built yet: no effect"
+            )
 
 
 def _kinds_named(written: LakeFile) -> Iterator[list[tuple[Path, str]]]:
     yield [(("severity", kind), kind) for kind in written.severity]
     for index, table in enumerate(written.tables):
+        if not isinstance(table, TableEntry):
+            continue
         yield [(("tables", index, "severity", kind), kind) for kind in table.severity]
     for index, entry in enumerate(written.ignore):
         yield [(("ignore", index, "kinds", at), kind) for at, kind in enumerate(entry.kinds or ())]

@@ -107,6 +107,8 @@ class S3Inventory(StorageSource):
     location: Place
     covers: tuple[Place, ...] | None = Field(default=None, min_length=1)
     """None: the whole source bucket that the report names."""
+    expand: Flag = False
+    """Every folder `<source bucket>/<configuration>/` below the location is an inventory of its own."""
     max_age: Duration | None = None
     """None: 3d, and 10d where the folders of dated reports show that they are made weekly."""
     margin: Duration | None = None

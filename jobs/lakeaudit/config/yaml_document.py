@@ -29,7 +29,7 @@ TOP_BLOCKS = (
         "watch",
         "maps",
     ),
-    *("ceiling", "alerts", "airflow"),
+    *("ceiling", "alerts", "airflow", "profiles", "include", "expect", "owners"),
 )
 INNER_BLOCKS = ("s3", "aliases", "manifests", "shares", "severity", "confirm")
 """Blocks that may stand empty, as when all their entries are commented out."""
@@ -53,6 +53,12 @@ class Document:
     lines: dict[Path, int] = field(default_factory=dict)
     written: dict[Path, str] = field(default_factory=dict)
     found: list[Found] = field(default_factory=list)
+    files: dict[Path, str] = field(default_factory=dict)
+    """Entries that another file has brought, each with that file."""
+
+    def file(self, path: Path, own: str) -> str:
+        """The file that a value stands in; `own` is the lake file."""
+        return self.files.get(path[:2], own)
 
     def line(self, path: Path) -> int:
         """The line of a value, or of the nearest block around it."""
@@ -61,12 +67,16 @@ class Document:
         )
 
 
-def read_document(text: bytes, env: Mapping[str, str]) -> Document:
-    """Walk the text once; `Unreadable` where there is nothing to walk."""
+def read_document(text: bytes, env: Mapping[str, str], list_at: Path = ()) -> Document:
+    """Walk the text once; `Unreadable` where there is nothing to walk.
+
+    With `list_at`, the path of the first entry, the text is a list of entries.
+    """
     loader: yaml.SafeLoader | None = None
     try:
         loader = yaml.SafeLoader(text)
-        return _Walk(loader, env).document()
+        walk = _Walk(loader, env)
+        return walk.entries(list_at) if list_at else walk.document()
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         raise Unreadable(
@@ -96,6 +106,17 @@ class _Walk:
             what = "the file is empty" if node is None else "the file is not a mapping"
             raise Unreadable(1, what, "begin with version: 1, lake: and results:")
         self.doc.data = self.mapping(node, ())
+        return self.doc
+
+    def entries(self, first: Path) -> Document:
+        node = self.loader.get_single_node()
+        if not isinstance(node, yaml.SequenceNode):
+            raise Unreadable(1, "the file is not a list", "begin each entry with a dash, as below `tables`")
+        begin = int(first[-1])
+        for index, item in enumerate(node.value, begin):
+            path = (*first[:-1], index)
+            self.doc.lines[path] = item.start_mark.line + 1
+            self.doc.data[str(index)] = self.value(item, path)
         return self.doc
 
     def value(self, node: yaml.Node, path: Path) -> object:

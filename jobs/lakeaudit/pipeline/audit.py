@@ -8,7 +8,8 @@ from uuid import uuid4
 
 from lakeaudit.compare.findings import Stamp
 from lakeaudit.config import Lake, Table
-from lakeaudit.errors import BadInput
+from lakeaudit.errors import BadInput, CannotAudit
+from lakeaudit.evidence.discovery import Described, described
 from lakeaudit.evidence.protocol import Context
 from lakeaudit.gates import expectation_suites
 from lakeaudit.gates.publish_gate import Guarded, guard, refusal
@@ -24,7 +25,7 @@ from lakeaudit.pipeline.partitions import Partitions, partitions_of
 from lakeaudit.pipeline.preflight import nothing_to_read, require_results
 from lakeaudit.pipeline.read_sources import read_sources
 from lakeaudit.pipeline.run_outcome import Outcome, conclude
-from lakeaudit.results.read import Results
+from lakeaudit.results.read import UNRESOLVED, Results
 from lakeaudit.results.upkeep import upkeep
 from lakeaudit.results.write import ResultsWriter, open_results
 from lakeaudit.runtime.aws import Clients
@@ -66,17 +67,16 @@ def audit(
     """
     started = clock()
     expectation_suites.preload()
-    scope = in_scope(lake, options)
-    partitions = in_partitions(scope, options)
+    if not lake.discoveries:
+        in_partitions(in_scope(lake, options), options)
     context = _context(options, engine, clients, started, lake.settings.confirm.rate)
     stamp = Stamp(options.run_id or new_run_id(started), lake.name, context.as_of)
-    names = [table.name for table in scope]
     require_results(lake.results, clients)
     with leased(lake.results, clients, stamp.run_id, progress) as still_ours, _driver_connection() as con:
         past = Results(lake.results, clients, lake.name)
-        nothing = nothing_to_read(lake, scope, clients, live=options.live)
-        if nothing is None:
-            engine.begin()
+        found, scope, nothing = _plan(lake, options, context, engine, progress)
+        lake, partitions = found.lake, in_partitions(scope, options)
+        names = [table.name for table in scope]
         with progress.stage("open results"):
             writer, ledger = _opened(past, still_ours, started)
             writer.put_run(_run_row(stamp, started, scope))
@@ -92,7 +92,7 @@ def audit(
         run = AuditContext(lake, scope, partitions, observed, context, stamp, memory, con)
         judgement = judge(run, engine, progress)
         with progress.stage("settle") as log:
-            known, seen = ledger.rows(con, judgement.findings), _seen(judgement, lake)
+            known, seen = ledger.rows(con, judgement.findings), _seen(judgement, found, past)
             changes = update_ledger(con, known, seen, stamp, context.now, ledger.found_since)
             log.note(**changes.counts)
         with progress.stage("gates") as log:
@@ -108,7 +108,33 @@ def audit(
             writer.put_run(outcome.run_row)
             log.note(findings=sum(outcome.summary["findings"].values()))
         untidy = upkeep(writer, earlier, outcome.run_row, lake.keep, context.now, progress)
-    return replace(outcome, warnings=(*outcome.warnings, *untidy))
+    return replace(outcome, warnings=(*found.warnings, *outcome.warnings, *untidy))
+
+
+def _plan(
+    lake: Lake, options: Options, context: Context, engine: AuditEngine, progress: Progress
+) -> tuple[Described, list[Table], CannotAudit | None]:
+    """The lake with all it describes, the tables that were asked for, and why nothing of it can be read."""
+    declared = list(lake.tables) if lake.discoveries else in_scope(lake, options)
+    nothing = nothing_to_read(lake, declared, context.clients, live=options.live)
+    if nothing is not None:
+        return Described(lake), declared, nothing
+    engine.begin()
+    found = _described(lake, context, progress)
+    return found, in_scope(found.lake, options), None
+
+
+def _described(lake: Lake, context: Context, progress: Progress) -> Described:
+    """The lake with what its file only describes; nothing is asked where it names everything."""
+    if not (lake.discoveries or any(getattr(source, "expand", False) for source in lake.inventories)):
+        return Described(lake)
+    with progress.stage("find tables") as log:
+        found = described(lake, context)
+        log.note(inventories=len(found.lake.inventories), tables=len(found.lake.tables))
+    if not found.lake.tables:
+        gap = found.gaps[0] if found.gaps else "the inventories name no Delta log below what is discovered"
+        raise CannotAudit(lake.name, f"no table was found: {gap}", "see lakeaudit doctor")
+    return found
 
 
 def _driver_connection() -> Any:
@@ -134,13 +160,14 @@ def _refuse(report: Guarded, writer: ResultsWriter, lake: Lake, ended: dict[str,
 
 def in_scope(lake: Lake, options: Options) -> list[Table]:
     """The tables that were asked for."""
-    known = {table.name: table for table in lake.tables}
+    known = {name: table for table in lake.tables for name in (table.name, *table.also)}
     unknown = [name for name in options.tables if name not in known]
     if unknown:
         raise BadInput(
             "--table", f"no table {', '.join(unknown)}", f"the lake file names {', '.join(sorted(known))}"
         )
-    return [known[name] for name in dict.fromkeys(options.tables)] if options.tables else list(lake.tables)
+    wanted = {known[name].name: known[name] for name in options.tables}
+    return list(wanted.values()) if options.tables else list(lake.tables)
 
 
 def in_partitions(scope: Sequence[Table], options: Options) -> Partitions:
@@ -170,8 +197,12 @@ def publish(writer: ResultsWriter, judgement: Judgement, stamp: Stamp, names: Se
     writer.write("findings", judgement.findings, stamp.run_id)
 
 
-def _seen(judgement: Judgement, lake: Lake) -> Seen:
-    known = {table.name for table in lake.tables}
+def _seen(judgement: Judgement, found: Described, past: Results) -> Seen:
+    """A table that is no more is retired, unless it may only have been missed."""
+    known = {table.name for table in found.lake.tables}
+    if found.gaps:
+        held = past.again().discrepancies(UNRESOLVED)
+        known |= {name for batch in held for name in batch.column("table_name").to_pylist() if name}
     return Seen(judgement.findings, judgement.words, judgement.observations, known, judgement.members)
 
 

@@ -15,6 +15,7 @@ from lakeaudit.compare.bulk_changes import apart, folded, members
 from lakeaudit.compare.ceiling import Trial, uncovered
 from lakeaudit.compare.coverage import Means, Tallies
 from lakeaudit.compare.evidence_for_tables import means
+from lakeaudit.compare.expected import mark_expected
 from lakeaudit.compare.prefix_match import attach_label
 from lakeaudit.evidence.protocol import Hole
 from lakeaudit.keys import Location
@@ -69,14 +70,17 @@ def judge(audit: AuditContext, engine: AuditEngine, progress: Progress) -> Judge
         rows = duck.hold(audit.con, _findings(audit, about_files, first, files, checks.rows))
         able = replace(_means(audit, first, trials), fresh=_looked_at(audit, remaining))
         covered = coverage.rows(audit.facts_in_scope, tallies, able, audit.stamp.run_id, audit.stamp.lake)
+        scope = [fact.table.name for fact in audit.facts_in_scope]
+        told = mark_expected(covered, audit.lake.expected, scope, audit.stamp.as_of.date())
+        covered = told.rows
     observations = axis_observations(
         covered, able, audit.stamp.as_of, all_sources=not audit.observed.listed, unsure_commits=checks.unsure
     )
     words = duck.union(audit.con, [resolutions(audit.con, remaining), checks.words()])
     return Judgement(
         first.holes, first.counts, covered, rows, findings.as_leftover_rows(audit.con, files), words,
-        observations, trials, as_asked(able.narrowed), members(audit.con, single, about_files),
-        (*_unnamed(first.nested), *checks.warnings()),
+        observations, trials, as_asked(able.narrowed) | told.reasons, members(audit.con, single, about_files),
+        (*_unnamed(first.nested), *checks.warnings(), *told.stale),
     )  # fmt: skip
 
 

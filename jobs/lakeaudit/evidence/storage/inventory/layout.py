@@ -1,7 +1,7 @@
 """Which columns a report has: CSV names them in the manifest, ORC and Parquet in the footers of their files."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -52,6 +52,15 @@ class Layout:
     def all_versions(self) -> bool:
         """Whether the report has versions that are not the latest."""
         return any(name in self.fields for name in VERSIONED)
+
+    @property
+    def names_only(self) -> "Layout":
+        """The columns that say which keys there are: no more is read of ORC and Parquet files."""
+        kept = {*REQUIRED, *VERSIONED}
+        if self.form != "CSV":
+            return replace(self, fields=tuple(name for name in self.fields if name in kept))
+        fields = [name if name in kept else f"__unknown_{at}" for at, name in enumerate(self.fields)]
+        return replace(self, fields=tuple(fields))
 
     @property
     def warnings(self) -> tuple[str, ...]:

@@ -1,0 +1,204 @@
+"""Finds what a lake file only describes: inventories below one place, and tables in the evidence itself.
+
+A table is a folder whose Delta log an inventory holds a commit or checkpoint of. Only the columns of an inventory that
+name keys are read for it, and no bucket is listed.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from lakeaudit.config import Discovery, Lake, S3Inventory, StorageSource, Table, glob_to_regex
+from lakeaudit.errors import SourceError
+from lakeaudit.evidence.files import folders
+from lakeaudit.evidence.protocol import Context, Part, in_places
+from lakeaudit.evidence.storage import inventory
+from lakeaudit.evidence.storage.inventory.read_file import DataFileReader
+from lakeaudit.keys import Location
+from lakeaudit.runtime import duck
+from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.duck import task_connection
+
+_LOG_FILE = r"(?s)\A(?:(.*)/)?_delta_log/[0-9]{20}\.(?:json|checkpoint[^/]*)\z"
+_DATED = re.compile(r"\d{4}-\d\d-\d\dT\d\d-\d\dZ")
+NAMED = 10
+
+
+@dataclass(frozen=True)
+class Described:
+    """A lake whose inventories and tables are all known.
+
+    `gaps` say why tables may have been missed; where there are none, a table that was not found is no more.
+    """
+
+    lake: Lake
+    warnings: tuple[str, ...] = ()
+    gaps: tuple[str, ...] = ()
+
+
+def described(lake: Lake, ctx: Context) -> Described:
+    """The lake with every inventory that `expand` stands for and every table that `discover` does."""
+    lake, warnings = expanded(lake, ctx.clients)
+    if not lake.discoveries:
+        return Described(lake, warnings)
+    roots, gaps = table_roots(lake, ctx)
+    tables, doubts = tables_at(lake, roots)
+    found = lake.model_copy(update={"tables": (*lake.tables, *tables)})
+    return Described(found, (*warnings, *doubts, *(f"tables may be missed: {gap}" for gap in gaps)), gaps)
+
+
+def expanded(lake: Lake, clients: Clients) -> tuple[Lake, tuple[str, ...]]:
+    """The lake in which each `<bucket>/<configuration>/` below an inventory that says `expand` is an inventory."""
+    sources: list[StorageSource] = []
+    warnings: list[str] = []
+    for source in lake.inventories:
+        if not (isinstance(source, S3Inventory) and source.expand):
+            sources.append(source)
+            continue
+        try:
+            below = list(_configurations(source, clients))
+        except SourceError:
+            below = []  # whoever reads the source meets the failure again, and tells it
+        if not below:
+            warnings.append(f"{source.location.uri} holds no <source bucket>/<configuration>/ to expand")
+        sources += below or [source]
+    return lake.model_copy(update={"inventories": tuple(sources)}), tuple(warnings)
+
+
+def _configurations(source: S3Inventory, clients: Clients) -> Iterator[S3Inventory]:
+    """One request for the buckets, and one a bucket."""
+    for bucket in folders(clients, source.location):
+        for name in folders(clients, source.location.join(bucket)):
+            place = source.location.join(bucket, name)
+            if not _DATED.fullmatch(name):
+                covers = tuple(each for each in source.covers or () if each.bucket == bucket) or None
+                yield source.model_copy(update={"location": place, "covers": covers, "expand": False})
+
+
+def table_roots(lake: Lake, ctx: Context) -> tuple[set[Location], tuple[str, ...]]:
+    """(folders with a Delta log, what could not be read) of all inventories that may hold one that is looked for."""
+    wanted = tuple(place for each in lake.discoveries for place in each.under)
+    roots: set[Location] = set()
+    gaps: list[str] = []
+    covers: list[Location] = []
+    parts: list[Part] = []
+    for number, source in enumerate(lake.inventories):
+        if not isinstance(source, S3Inventory):
+            continue
+        try:
+            stored = inventory.read(source, ctx, f"storage:{number}")
+        except SourceError as error:
+            gaps.append(str(error))
+            continue
+        if any(cover.contains(place) or place.contains(cover) for cover in stored.covers for place in wanted):
+            gaps += [f"{hole.subject or source.location.uri}: {hole.reason}" for hole in stored.holes]
+            covers += stored.covers
+            parts += stored.rows if isinstance(stored.rows, tuple) else ()
+    gaps += [f"no inventory covers {each.uri}" for each in wanted if not _covered(each, covers)]
+    for found, unread in ctx.engine.map(
+        partial(_roots_in, wanted), parts, sum(part.weight for part in parts)
+    ):
+        roots |= {Location(*each) for each in found}
+        gaps += unread
+    return roots, tuple(gaps)
+
+
+def _covered(place: Location, covers: Sequence[Location]) -> bool:
+    return any(cover.contains(place) for cover in covers)
+
+
+def _roots_in(places: Sequence[Location], part: Part) -> tuple[list[tuple[str, str]], list[str]]:
+    """(bucket, key) of the folders that one data file knows as tables, and why it could not be read. Runs in tasks."""
+    read = part.read
+    if isinstance(read, DataFileReader):
+        read = replace(read, layout=read.layout.names_only)
+    found: set[tuple[str, str]] = set()
+    unread: list[str] = []
+    with task_connection() as con:
+        for kind, rows in read(con):
+            if kind == "notes":
+                unread += [f"{n['subject']}: {n['reason']}" for n in duck.rows_of(rows) if n["reason"]]
+            elif kind == "versions":
+                found |= {
+                    (row["bucket"], row["root"] or "")
+                    for row in duck.rows_of(duck.query(con, _ROOTS, rows=rows))
+                }
+    return [each for each in found if in_places(places, each[0], f"{each[1]}/")], unread
+
+
+_ROOTS = f"""
+    SELECT DISTINCT bucket, regexp_extract(key, {duck.literal(_LOG_FILE)}, 1) AS root FROM rows
+    WHERE contains(key, '_delta_log/') AND is_latest AND NOT is_delete_marker
+        AND regexp_matches(key, {duck.literal(_LOG_FILE)})
+"""
+
+
+def tables_at(lake: Lake, roots: Iterable[Location]) -> tuple[list[Table], list[str]]:
+    """(the tables at these roots that the lake file does not name, what is to be said of their names)."""
+    named = {table.location for table in lake.tables}
+    found: dict[Location, tuple[str, str, Discovery]] = {}
+    for root in sorted(set(roots) - named):
+        if lake.results.contains(root) or "_delta_log" in root.key.split("/"):
+            continue
+        for by in lake.discoveries:
+            under = max((p for p in by.under if p.contains(root)), key=lambda p: p.depth, default=None)
+            if under is not None and not _excluded(by, under, root):
+                found[root] = (_name(by.name, under, root), _name(None, under, root), by)
+                break
+    names, doubts = _distinct(found, {name for table in lake.tables for name in (table.name, *table.also)})
+    return [lake.found_table(names[root], root, by) for root, (_, _, by) in found.items()], doubts
+
+
+def _name(template: str | None, under: Location, root: Location) -> str:
+    """By the folders below `under`; a folder that the template counts and that is not there makes it the whole path."""
+    parts = [part for part in root.key[len(under.prefix) :].split("/") if part]
+    whole = ".".join(parts) or root.key.rpartition("/")[2] or root.bucket
+    if template is None or not parts:
+        return _printable(whole)
+    wanted = [int(number) for number in re.findall(r"\{([0-9]+)\}", template)]
+    if max(wanted) > len(parts):
+        return _printable(whole)
+    return _printable(re.sub(r"\{([0-9]+)\}", lambda at: parts[int(at[1]) - 1], template))
+
+
+def _printable(name: str) -> str:
+    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in name).strip() or "table"
+
+
+def _excluded(by: Discovery, under: Location, root: Location) -> bool:
+    below = root.key[len(under.prefix) :]
+    texts = (below, f"{below}/", _name(by.name, under, root))
+    return any(re.search(glob_to_regex(pattern), text) for pattern in by.exclude for text in texts)
+
+
+def _distinct(
+    found: dict[Location, tuple[str, str, Discovery]], taken: Collection[str]
+) -> tuple[dict[Location, str], list[str]]:
+    """A name for each root; several that would have one name are called by their whole paths, then by their URIs."""
+    names = {root: short for root, (short, _, _) in found.items()}
+    shared = _shared(names, taken)
+    names |= {root: found[root][1] for root, name in names.items() if name in shared}
+    again = _shared(names, taken)
+    names |= {root: root.uri.rstrip("/") for root, name in names.items() if name in again}
+    few = ", ".join(sorted(shared)[:NAMED])
+    doubts = [f"several tables would be called {few}: they go by their whole path"] if shared else []
+    return names, doubts
+
+
+def _shared(names: dict[Location, str], taken: Collection[str]) -> set[str]:
+    counted = Counter(names.values())
+    return {name for name, times in counted.items() if times > 1 or name in taken}
+
+
+def root_around(lake: Lake, clients: Clients, bucket: str, key: str) -> Location | None:
+    """The nearest folder around a key, below what is discovered, that has a Delta log now: a request a folder."""
+    place = Location(bucket, key.rpartition("/")[0])
+    while any(under.contains(place) for each in lake.discoveries for under in each.under):
+        if "_delta_log" in folders(clients, place):
+            return place
+        if not place.key:
+            return None
+        place = Location(bucket, place.key.rpartition("/")[0])
+    return None

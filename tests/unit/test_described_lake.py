@@ -1,0 +1,301 @@
+"""Lakes that are described, not listed: profiles, includes, owners, aliases of tables, and tables to be found."""
+
+import time
+from datetime import date, timedelta
+from pathlib import Path
+
+import pytest
+
+from lakeaudit.compare.expected import mark_expected
+from lakeaudit.config import AppriseAlert, Expected, Lake, S3Inventory, load_lake
+from lakeaudit.config.field_types import LOCATION_HINT
+from lakeaudit.errors import LakeFileError
+from lakeaudit.evidence.discovery import expanded, tables_at
+from lakeaudit.keys import Location
+from lakeaudit.pipeline.audit import Options, in_scope
+from lakeaudit.runtime.aws import Clients
+
+HEAD = "version: 1\nlake: shop\nresults: s3://out/shop\n"
+
+
+def load(tmp_path: Path, text: str) -> Lake:
+    file = tmp_path / "lake.yaml"
+    file.write_text(HEAD + text, encoding="utf-8")
+    return load_lake(file, {})
+
+
+def refused(tmp_path: Path, text: str) -> list[str]:
+    with pytest.raises(LakeFileError) as caught:
+        load(tmp_path, text)
+    return [str(each).removeprefix(f"{tmp_path}/") for each in caught.value.problems]
+
+
+def test_a_profile_lies_between_the_defaults_and_the_table(tmp_path: Path) -> None:
+    lake = load(
+        tmp_path,
+        """
+defaults: {grace: 2h, retention: 9d, confirm: {limit: 5, rate: 7}}
+profiles: {slow: {grace: 3h, leftover_age: 8d, confirm: {limit: 6}}}
+tables:
+  - {name: a, location: s3://lake/a, profile: slow, leftover_age: 1d}
+  - {name: b, location: s3://lake/b}
+""",
+    )
+    a, b = (table.settings for table in lake.tables)
+    assert (a.grace, a.leftover_age, a.retention) == (
+        timedelta(hours=3),
+        timedelta(days=1),
+        timedelta(days=9),
+    )
+    assert (a.confirm.limit, a.confirm.rate) == (6, 7)
+    assert (b.grace, b.confirm.limit) == (timedelta(hours=2), 5)
+
+
+def test_owners_are_the_first_that_match_and_are_told(tmp_path: Path) -> None:
+    lake = load(
+        tmp_path,
+        """
+owners:
+  - {match: "sales.eu*", owner: eu, url_env: EU_HOOK}
+  - {match: "sales.*", owner: sales, url_env: SALES_HOOK}
+  - {match: "crm.*", owner: sales, url_env: SALES_HOOK}
+  - {match: "**", owner: platform}
+tables:
+  - {name: sales.eu_orders, location: s3://lake/a}
+  - {name: sales.orders, location: s3://lake/b}
+  - {name: raw, location: s3://lake/c}
+  - {name: sales.own, location: s3://lake/d, owner: me}
+""",
+    )
+    assert [table.owner for table in lake.tables] == ["eu", "sales", "platform", "me"]
+    routes = [(each.url_env, each.tables) for each in lake.alerts if isinstance(each, AppriseAlert)]
+    assert routes == [("EU_HOOK", ("sales.eu*",)), ("SALES_HOOK", ("sales.*", "crm.*"))]
+
+
+def test_tables_of_other_files_stand_as_if_in_this_one(tmp_path: Path) -> None:
+    (tmp_path / "tables.d").mkdir()
+    (tmp_path / "tables.d" / "b.yaml").write_text("# later\n- {name: b, location: s3://lake/b}\n")
+    (tmp_path / "tables.d" / "a.yaml").write_text("- {name: a, location: s3://lake/a}\n")
+    lake = load(tmp_path, 'include: ["tables.d/*.yaml"]\ntables: [{name: own, location: s3://lake/own}]\n')
+    assert [table.name for table in lake.tables] == ["own", "a", "b"]
+    assert [table.name for table in load(tmp_path, 'include: ["tables.d/a.yaml"]\n').tables] == ["a"]
+
+
+def test_problems_of_other_files_name_those(tmp_path: Path) -> None:
+    (tmp_path / "one.yaml").write_text(
+        "- name: b\n  location: s3://lake/b\n  grase: 1h\n- {name: own, location: x}\n"
+    )
+    (tmp_path / "two.yaml").write_text("name: c\n")
+    text = "include: [one.yaml, two.yaml, none.yaml, /etc/hosts]\ntables: [{name: own, location: s3://lake/own}]\n"
+    dash = "(begin each entry with a dash, as below `tables`)"
+    assert refused(tmp_path, text) == [
+        f"lake.yaml:4: include[1]: {tmp_path}/two.yaml:1: the file is not a list {dash}",
+        "lake.yaml:4: include[2]: no file is called 'none.yaml' (a path or pattern, from the lake file's folder on)",
+        "lake.yaml:4: include[3]: no file is called '/etc/hosts' (a path or pattern, from the lake file's folder on)",
+        "one.yaml:3: tables[1].grase: unknown key (did you mean grace?)",
+        "one.yaml:4: tables[2].name: a second table 'own' (each table needs a name of its own)",
+        f"one.yaml:4: tables[2].location: not a location: 'x' ({LOCATION_HINT})",
+    ]
+
+
+def test_one_location_is_one_table_where_all_of_its_tables_say_so(tmp_path: Path) -> None:
+    alias = "same_location: alias"
+    lake = load(
+        tmp_path,
+        f"""
+tables:
+  - {{name: a, location: s3://lake/a, {alias}}}
+  - {{name: b, location: s3://lake/b, shares: [a2, a]}}
+  - {{name: a2, location: "s3a://lake/a/", {alias}}}
+""",
+    )
+    assert [(table.name, table.also, table.shares) for table in lake.tables] == [
+        ("a", ("a2",), ()),
+        ("b", (), ("a",)),
+    ]
+    assert [table.name for table in in_scope(lake, Options(tables=("a2", "a")))] == ["a"]
+    (problem,) = refused(
+        tmp_path, f"tables: [{{name: a, location: s3://l/a, {alias}}}, {{name: b, location: s3://l/a}}]\n"
+    )
+    assert "all of its tables say same_location: alias" in problem
+
+
+REFUSED = [
+    ("tables: [{name: a, location: s3://lake/a, profile: cold}]", "no profile is called 'cold'"),
+    ("tables: [{discover: {from: inventory, under: [s3://lake/w/]}}]", "tables are found in an s3_inventory"),
+    ("profiles: {cold: {location: s3://x}}\ntables: [{name: a, location: s3://lake/a}]", "unknown key"),
+    ("expect: [{tables: [x], refused: y}]\ntables: [{name: a, location: s3://lake/a}]", "reason: is missing"),
+]
+INV = "inventories: [{kind: s3_inventory, location: s3://inv/}]\n"
+REFUSED_DISCOVERIES = [
+    ("{from: listing, under: [s3://lake/]}", "must not be 'listing'"),
+    ("{from: inventory, under: []}", "under"),
+    ("{from: inventory, under: [s3://lake/], name: '{0}'}", "not a template of names"),
+    ("{from: inventory, under: [s3://lake/], name: 'fixed'}", "not a template of names"),
+    ("{from: inventory, under: [s3://lake/], profile: cold}", "no profile is called 'cold'"),
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [*REFUSED, *((f"{INV}tables: [{{discover: {text}}}]", what) for text, what in REFUSED_DISCOVERIES)],
+)
+def test_what_cannot_be_meant_is_refused(tmp_path: Path, text: str, what: str) -> None:
+    (problem,) = refused(tmp_path, f"{text}\n")
+    assert what in problem
+
+
+DISCOVER = f"""{INV}
+profiles: {{slow: {{grace: 5h}}}}
+owners: [{{match: "crm.*", owner: crm}}]
+buckets: [{{match: other, region: eu-west-1}}]
+tables:
+  - {{name: named, location: s3://lake/wh/sales/named}}
+  - discover:
+      from: inventory
+      under: [s3://lake/wh/, s3://lake/wh/deep/er/]
+      exclude: ["**/tmp/**", "old.*"]
+      name: "{{1}}.{{2}}"
+      profile: slow
+  - discover: {{from: inventory, under: [s3://other, s3://out]}}
+"""
+
+ROOTS = [
+    # what the evidence names as a table, and what it becomes
+    ("s3://lake/wh/sales/orders", "sales.orders"),
+    ("s3://lake/wh/crm/people", "crm.people"),
+    ("s3://lake/wh/sales/named", None),
+    ("s3://lake/wh/sales/tmp/x", None),
+    ("s3://lake/wh/old/x", None),
+    ("s3://lake/wh/flat", "flat"),
+    ("s3://lake/wh/sales/orders/nested", "sales.orders.nested"),
+    ("s3://lake/wh/deep/er/a/b", "a.b"),
+    ("s3://lake/elsewhere/x", None),
+    ("s3://lake/wh/sales/orders/_delta_log", None),
+    ("s3://other", "other"),
+    ("s3://other/a b/c", "a b.c"),
+    ("s3://other/a/line\nbreak", "a.line\\nbreak"),
+    ("s3://out/shop/runs", None),
+]
+
+
+def test_tables_that_are_found_are_named_by_their_folders(tmp_path: Path) -> None:
+    """One name of two tables becomes the whole path of both; results and declared tables are none."""
+    lake = load(tmp_path, DISCOVER)
+    roots = [Location(*_place(uri)) for uri, _ in ROOTS]
+    tables, doubts = tables_at(lake, roots)
+    assert {table.location.uri: table.name for table in tables} == {
+        Location(*_place(uri)).uri: name for uri, name in ROOTS if name
+    }
+    assert doubts == ["several tables would be called sales.orders: they go by their whole path"]
+    by_name = {table.name: table for table in tables}
+    assert by_name["crm.people"].owner == "crm"
+    assert by_name["crm.people"].settings.grace == timedelta(hours=5)
+    assert by_name["other"].settings.grace == timedelta(hours=1)
+    assert (by_name["other"].s3.region, by_name["flat"].s3.region) == ("eu-west-1", None)
+    assert all(table.complete and table.manifests[0].s3 == table.s3 for table in tables)
+
+
+def _place(uri: str) -> tuple[str, str]:
+    bucket, _, key = uri.removeprefix("s3://").partition("/")
+    return bucket, key
+
+
+def test_a_root_found_twice_is_one_table_and_names_stay_distinct(tmp_path: Path) -> None:
+    lake = load(
+        tmp_path,
+        f"""{INV}
+tables:
+  - {{name: x, location: s3://lake/named}}
+  - discover: {{from: inventory, under: [s3://a/, s3://b/], name: "{{1}}"}}
+  - discover: {{from: inventory, under: [s3://a/one/]}}
+""",
+    )
+    roots = [
+        Location("a", "x"),
+        Location("a", "x"),
+        Location("b", "y/1"),
+        Location("b", "y/2"),
+        Location("b", "x"),
+    ]
+    tables, doubts = tables_at(lake, roots)
+    assert sorted(table.name for table in tables) == ["s3://a/x", "s3://b/x", "y.1", "y.2"]
+    assert doubts == ["several tables would be called x, y: they go by their whole path"]
+
+
+def test_fifty_thousand_tables_are_described_in_seconds(tmp_path: Path) -> None:
+    lake = load(tmp_path, DISCOVER)
+    roots = [Location("lake", f"wh/db{n % 40}/table{n}") for n in range(50_000)]
+    begun = time.process_time()
+    tables, doubts = tables_at(lake, roots)
+    assert (len(tables), len({table.name for table in tables}), doubts) == (50_000, 50_000, [])
+    assert time.process_time() - begun < 30
+
+
+DAY = date(2026, 11, 23)
+EXPECTED = Expected(
+    tables=("uc.*",), refused="catalogManaged*", reason="waits for the catalog", until=date(2027, 6, 1)
+)
+
+
+def row(table: str, status: str, reason: str | None) -> dict[str, str | None]:
+    return {"table_name": table, "axis": "content", "status": status, "reason": reason}
+
+
+def test_what_is_expected_says_so_and_the_rest_stays_as_it_is() -> None:
+    why = "s3://lake/uc/a: needs reader feature catalogmanaged, which is not read"
+    rows = [
+        row("uc.a", "partial", why),
+        row("uc.b", "partial", "torn"),
+        row("x", "partial", why),
+        row("uc.c", "off", None),
+    ]
+    told = mark_expected(rows, [EXPECTED], ["uc.a", "uc.b", "uc.c", "x"], DAY)
+    assert [each["reason"] for each in told.rows] == [
+        f"expected (waits for the catalog): {why}",
+        "torn",
+        why,
+        None,
+    ]
+    assert told.reasons == {f"expected (waits for the catalog): {why}"}
+    assert told.stale == ()
+
+
+def test_what_no_longer_applies_is_said_and_what_has_ended_is_not_expected() -> None:
+    fine = [row("uc.a", "complete", None)]
+    (stale,) = mark_expected(fine, [EXPECTED], ["uc.a"], DAY).stale
+    assert stale == (
+        "expect (waits for the catalog) no longer applies: no table of it is refused for 'catalogManaged*'"
+    )
+    assert mark_expected(fine, [EXPECTED], ["other"], DAY).stale == ()
+    refused = [row("uc.a", "partial", "catalogManaged")]
+    assert mark_expected(refused, [EXPECTED], ["uc.a"], date(2027, 6, 1)).rows == refused
+
+
+def test_every_configuration_of_every_bucket_below_is_an_inventory(tmp_path: Path) -> None:
+    """One listing of the place and one of each bucket's folder; what the entry says holds for each."""
+    central = tmp_path / "central"
+    for config in ("lake-a/daily", "lake-a/weekly", "lake-b/daily"):
+        (central / config / "2026-11-20T01-00Z").mkdir(parents=True)
+    (central / "2026-11-20T01-00Z" / "2026-11-20T01-00Z").mkdir(parents=True)
+    covers = "['s3://lake-a/wh/', 's3://lake-c/wh/']"
+    lake = load(
+        tmp_path,
+        f"""
+inventories:
+  - {{kind: s3_inventory, location: '{central}', expand: true, max_age: 9d, covers: {covers}}}
+  - {{kind: s3_inventory, location: '{tmp_path}/none', expand: true}}
+  - {{kind: listing, location: '{central}'}}
+tables: [{{name: a, location: s3://lake-a/wh/a}}]
+""",
+    )
+    wide, warnings = expanded(lake, Clients())
+    assert [each.location.uri.removeprefix(str(tmp_path)) for each in wide.inventories] == [
+        *("/central/lake-a/daily", "/central/lake-a/weekly", "/central/lake-b/daily", "/none", "/central")
+    ]
+    first, _, other = wide.inventories[:3]
+    assert isinstance(first, S3Inventory)
+    assert isinstance(other, S3Inventory)
+    assert (first.covers, other.covers) == ((Location("lake-a", "wh"),), None)
+    assert first.max_age == other.max_age == timedelta(days=9)
+    assert warnings == (f"{tmp_path}/none holds no <source bucket>/<configuration>/ to expand",)
