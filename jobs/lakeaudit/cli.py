@@ -69,7 +69,7 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
-    help="Names every file of a data lake that was dropped, is stale or is duplicated.",
+    help="Compares what writers, metadata stores and storage say of every file of a data lake, and names what differs.",
     epilog=EXIT_CODES,
 )
 
@@ -269,7 +269,7 @@ def baseline(lake: LakeFile, reason: Reason, until: Until, by: By = None) -> int
 
 @app.command()
 def alert(lake: LakeFile, status_file: Status = None) -> int:
-    """Tell whom it concerns what runs have found and nobody was told yet."""
+    """Send notifications for new, escalated, reopened and resolved discrepancies."""
     from lakeaudit.commands import alert as command
     from lakeaudit.commands.status import kept
 

@@ -190,7 +190,7 @@ _ENDED = {
 CONFIRMED = {
     "live": "confirmed by a live look",
     "sample": "part of a mass loss, of which a sample was confirmed by a live look",
-    "second_cut": "seen by two storage cuts",
+    "second_cut": "found in two pictures of storage, taken one after the other",
     "not_needed": "needs no live look",
     "limit": "not confirmed: the limit of live looks was reached",
     "denied": "not confirmed: the live look was denied",
@@ -203,9 +203,9 @@ OUTCOMES = {
     "consistent": "consistent",
     "ignored": "ignored",
     "out_of_window": "too young to judge",
-    "undecided": "undecided",
-    "moved_on": "moved on",
-    "uncovered": "not covered",
+    "undecided": "could not be told",
+    "moved_on": "changed by the table meanwhile",
+    "uncovered": "not in the inventory's reach",
 }
 
 _FROM = {

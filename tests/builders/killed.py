@@ -76,7 +76,7 @@ _STAGES = (
     "find evidence",
     "start Spark",
     "match and classify",
-    "look again at suspects",
+    "check findings again",
     "settle",
 )
 

@@ -279,7 +279,7 @@ def test_off_and_partial_say_why() -> None:
     said = tree("broken").one("section", id="coverage").words
     assert "not judged the Delta log needs reader feature variantType, which is not understood" in said
     assert (
-        "95.2 % of 240,000 2 findings 11,406 undecided 1 not confirmed 3 rows of s3guard:shop-s3guard were rejected"
+        "95.2 % of 240,000 2 findings 11,406 could not be told 1 not confirmed 3 rows of s3guard:shop-s3guard were rejected"
         in said
     )
 

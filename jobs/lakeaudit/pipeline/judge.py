@@ -94,7 +94,7 @@ def _readings(
     with progress.stage("match and classify") as log:
         first = first_reading(audit, engine)
         log.note(files=sum(tally.files for (_, axis), tally in first.tallies.items() if axis == "content"))
-    with progress.stage("look again at suspects") as log:
+    with progress.stage("check findings again") as log:
         vacuumed = [row["vacuumed"] for row in first.vacuums]
         remaining, trials, answers = recheck.second_reading(
             audit, first.suspects, first.fresh, first.claimed, holed_sources(first.holes), vacuumed
