@@ -189,7 +189,7 @@ def _amount(value: summary.Amount, put: Any) -> str:
 
 def _worst(console: Console, page: PageData) -> None:
     for row in page.findings[:WORST]:
-        finding(console, row)
+        finding(console, row, page.place(row))
         for told in (row["explanation"], formatting.comeback(row)):
             if told:
                 line(console, plain(told, "dim"), indent=3)
@@ -226,17 +226,27 @@ def _cell(cell: coverage_view.Cell | None) -> Text:
 
 
 def _reasons(page: PageData) -> Iterator[Text]:
-    """Why something could not be judged, each reason once, with the tables it holds for."""
-    holding: dict[tuple[str, str], list[str]] = {}
+    """Why something could not be judged, each reason once, with the tables and questions that it holds for."""
+    holding: dict[str, list[tuple[str, str, str]]] = {}
     for table in coverage_view.judged(page.coverage):
         for cell in table.cells.values():
             if cell.state in ("nothing", "part") and cell.reason:
-                holding.setdefault((cell.axis, cell.reason), []).append(table.name or summary.NO_TABLE)
-    for (axis, reason), names in list(holding.items())[:REASONS]:
+                about = (table.name or summary.NO_TABLE, axis_words(cell.axis), cell.reason)
+                holding.setdefault(_without_place(cell.reason), []).append(about)
+    for common, held in list(holding.items())[:REASONS]:
+        names, axes = (list(dict.fromkeys(each[at] for each in held)) for at in (0, 1))
+        reasons = {reason for _, _, reason in held}
+        told = next(iter(reasons)) if len(reasons) == 1 else common
         more = f" and {formatting.count(len(names) - 1)} more" if len(names) > 1 else ""
-        yield plain(f"{axis_words(axis)}, {names[0]}{more}: {reason}", STYLES["warning"])
+        yield plain(f"{', '.join(axes)}, {names[0]}{more}: {told}", STYLES["warning"])
     if len(holding) > REASONS:
         yield plain(f"and {formatting.count(len(holding) - REASONS)} more reasons in the report", "dim")
+
+
+def _without_place(reason: str) -> str:
+    """What is the same for every table of a store that cannot be reached: the place at its begin is not."""
+    place, _, rest = reason.partition(": ")
+    return rest if rest and place.startswith(("s3://", "/")) else reason
 
 
 def _source(console: Console, source: Row) -> None:

@@ -2,15 +2,17 @@
 
 import io
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 from rich.console import Console
 
 from lakeaudit import text_output
-from lakeaudit.report.page import PageData
+from lakeaudit.report.page import PageData, render
 from lakeaudit.runtime.progress import JsonProgress, LiveProgress, Progress, SilentProgress, progress_on
 from tests.builders import pagedata
+from tests.builders.htmltree import parse
 
 GREEN = "\x1b[32m"
 
@@ -93,6 +95,31 @@ def test_many_tables_are_counted_not_listed() -> None:
     assert len(lines) < 40
     assert any(line.startswith("t0007") and "nothing" in line for line in lines)
     assert any("1,985 more fully judged" in line for line in lines)
+
+
+def test_a_reason_is_told_once_whatever_it_hides_and_wherever() -> None:
+    refused = "the endpoint http://s3.lab:9000 cannot be reached"
+    coverage = [
+        pagedata.covered(f"t{n}", axis, files=3, undecided=3, reason=f"s3://lab/t{n}/_delta_log: {refused}")
+        for n in range(3) for axis in ("content", "leftover")
+    ]  # fmt: skip
+    lines = [line.strip() for line in printed(pagedata.page([], coverage)).splitlines() if refused in line]
+    assert lines == [f"files of the table, leftovers, t0 and 2 more: {refused}"]
+    alone = printed(pagedata.page([], coverage[:2]))
+    assert f"files of the table, leftovers, t0: s3://lab/t0/_delta_log: {refused}" in alone
+
+
+def test_a_group_of_one_file_is_that_file_and_others_show_their_first() -> None:
+    groups = [
+        pagedata.finding("temporary", None, subject=f"g{n}", files=n, discrepancy_id=f"d{n}") for n in (1, 5)
+    ]
+    named = {"d1": ["s3://lake/x/_temporary/only"], "d5": ["s3://lake/y/1", "s3://lake/y/2"]}
+    page = replace(pagedata.page(groups, []), samples=named)
+    assert [page.place(row) for row in groups] == ["s3://lake/x/_temporary/only", "g5"]
+    assert "s3://lake/x/_temporary/only" in printed(page)
+    said = parse(render(page)).one("section", id="findings").words
+    assert "Among them s3://lake/y/1, s3://lake/y/2" in said
+    assert "s3://lake/x/_temporary/only" in said
 
 
 # --- progress ----------------------------------------------------------------------------------------------

@@ -67,6 +67,7 @@ class PageData:
         standing: how the lake stands after the run, as `results.lake_standing` sums it up.
         lake_tables: every table of the lake file; none: what the run looked at is taken for the whole.
         reach: by bucket how it is reached, for commands; a bucket that is not here is AWS's own.
+        samples: by discrepancy the first files behind a group.
     """
 
     lake: str
@@ -80,6 +81,17 @@ class PageData:
     standing: Sequence[Row] = ()
     lake_tables: Sequence[str] = ()
     reach: Mapping[str, "Endpoint"] = field(default_factory=dict)
+    samples: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    def names(self, finding: Row) -> Sequence[str]:
+        """The first files behind a group that has any."""
+        return self.samples.get(finding["discrepancy_id"] or "", ())
+
+    def place(self, finding: Row) -> str | None:
+        """Where a finding lies: a group of one file is that file."""
+        names = self.names(finding)
+        alone = len(names) == 1 and finding["files"] == 1
+        return names[0] if alone else formatting.uri(finding) or finding["subject"]
 
     @property
     def found(self) -> int:
@@ -111,6 +123,7 @@ def page_data(
     standing: Sequence[Row] | None = None,
     lake_tables: Sequence[str] = (),
     reach: Mapping[str, "Endpoint"] | None = None,
+    samples: Mapping[str, Sequence[str]] | None = None,
 ) -> PageData:
     """Order the findings worst first and cut them at MAX_FINDINGS; without `standing` the findings are all there is.
 
@@ -121,7 +134,7 @@ def page_data(
     shown = given[:MAX_FINDINGS]
     if standing is None:
         standing = [{**row, "standing": "found", "findings": 1} for row in given]
-    told = (demo, history, standing, lake_tables, reach or {})
+    told = (demo, history, standing, lake_tables, reach or {}, samples or {})
     page = PageData(lake, run, coverage, shown, totals, generated_at, *told)
     if page.not_shown < 0:
         raise ValueError(f"{len(shown)} findings given, but the totals count {page.found}: not of one run")

@@ -7,6 +7,7 @@ from datetime import datetime
 from lakeaudit.report.page import History, PageData, page_data
 from lakeaudit.report.summary import rank
 from lakeaudit.results.change_summary import Change, changes_of, still_open
+from lakeaudit.results.group_samples import group_samples
 from lakeaudit.results.lake_standing import is_past, lake_standing
 from lakeaudit.results.read import Results, Row
 
@@ -36,6 +37,7 @@ def gather(
         history=_history(results, run, now),
         standing=lake_standing(results, run, now),
         lake_tables=lake_tables,
+        samples=group_samples(results, run_id),
         reach={row["bucket"]: results.clients.endpoint(row["bucket"]) for row in worst if row["bucket"]},
     )
 
