@@ -191,6 +191,7 @@ PAIR = _row(
     m_margin="span",
     m_ttl="span",  # after so long without an update an entry expires, and may be pruned; null: never
     t_grace="span",  # of table_name
+    t_archived_after="span",  # older objects are archived on purpose; null: none is
     t_read_at="time",
     t_horizon="time",
     t_holed="bool",  # its own log has a hole
@@ -228,6 +229,7 @@ TABLE_FACTS = _row(
     holed="bool",
     shares="strings",  # tables that may list the same files
     min_duplicate_size="long",
+    archived_after="span",
 )
 """What holds for one table of the lake as a whole."""
 

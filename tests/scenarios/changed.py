@@ -1,7 +1,9 @@
 """Objects that are not what the table lists: size, content, version, time and storage class."""
 
+from datetime import timedelta
 from typing import Any
 
+from lakeaudit.config.lake import Archived
 from tests.builders.evidence import ago, claim, stored
 from tests.builders.scenario import DELTA, LISTS, Row, after, case, table
 
@@ -119,6 +121,21 @@ CHANGED = (
          claims=[claim(A)], objects=[stored(A, modified_at=ago(20))]),
     case("moved to an archive class", "content archived, duplicate ok, leftover ok",
          claims=[claim(A)], objects=[stored(A, archived=True)]),
+    case("archived on purpose: older than the lake file expects", WELL, claims=[claim(A)],
+         objects=[stored(A, archived=True)], tables=[table(archived=Archived(expected_after=timedelta(days=3)))]),
+    case("archived just when the table itself says so", WELL, claims=[claim(A)],
+         objects=[stored(A, archived=True, modified_at=ago(80))], tables=[table(state={"archived_after":
+         timedelta(hours=80)})]),
+    case("archived before its time", "content archived, duplicate ok, leftover ok", claims=[claim(A)],
+         objects=[stored(A, archived=True)], tables=[table(archived=Archived(expected_after=timedelta(days=365)))]),
+    case("archived on purpose, by the earlier of two words", WELL, claims=[claim(A)],
+         objects=[stored(A, archived=True)], tables=[table(archived=Archived(expected_after=timedelta(days=365)),
+         state={"archived_after": timedelta(days=1)})]),
+    case("old enough to be archived, and read at once", WELL, claims=[claim(A)],
+         objects=[stored(A)], tables=[table(state={"archived_after": timedelta(days=1)})]),
+    case("archived on purpose and of another content", "content content_mismatch, duplicate ok, leftover ok",
+         claims=[claim(A, etag=MD5)], objects=[stored(A, etag=OTHER_MD5, archived=True)],
+         tables=[table(state={"archived_after": timedelta(days=1)})]),
     case("archived with the writer's own ETag", "content archived, duplicate ok, leftover ok",
          claims=[claim(A, etag=MD5)], objects=[stored(A, archived=True)]),
     case("archived under another version id", "content archived, duplicate ok, leftover ok",

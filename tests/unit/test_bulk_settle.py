@@ -111,6 +111,46 @@ def test_files_of_any_size_are_archived_alike(con: Connection) -> None:
     assert told(fold(con, rows, tallies(120))) == {("table", "archived", 120): 1}
 
 
+def in_days(kind: str, *numbers: int) -> list[Row]:
+    """So many files of each of these days."""
+    days = [day for day, number in enumerate(numbers) for _ in range(number)]
+    rows = wrong(kind, len(days))
+    return [row | {"partition_path": f"day={day}"} for row, day in zip(rows, days, strict=True)]
+
+
+def test_archived_files_are_told_by_partition_where_the_table_is_not_archived_as_a_whole(
+    con: Connection,
+) -> None:
+    before = single(con, in_days("archived", 200, 10, 9))
+    after = folded(con, before, tallies(1000), STAMP)
+    rows = duck.rows_of(after)
+    assert told(rows) == {
+        ("partition", "archived", 200): 1,
+        ("partition", "archived", 10): 1,
+        ("file", "archived", 1): 9,
+    }
+    first = max(rows, key=lambda row: row["files"])
+    assert (first["subject"], first["partition_path"], first["bytes_at_stake"]) == (
+        "day=0#archived",
+        "day=0",
+        1000,
+    )
+    assert first["explanation"].startswith("200 files of the partition are in a storage class")
+    ids = {row["discrepancy_id"]: row["subject"] for row in rows if row["subject_type"] == "partition"}
+    spoken = members(con, before, after)
+    assert spoken is not None
+    assert Counter(ids[row["spoken_by"]] for row in duck.rows_of(spoken)) == {
+        "day=0#archived": 200,
+        "day=1#archived": 10,
+    }
+
+
+def test_a_table_speaks_for_its_partitions(con: Connection) -> None:
+    rows = fold(con, in_days("archived", 80, 80), tallies(200))
+    assert told(rows) == {("table", "archived", 160): 1}
+    assert told(fold(con, in_days("hidden", 80), tallies(900, "metastore"))) == {("file", "hidden", 1): 80}
+
+
 def padded(number: int, least: int, most: int, first: int = 0) -> list[Row]:
     """Files that are larger than recorded, by each number of bytes in turn."""
     sizes = [5 + least + n % (most - least + 1) for n in range(number)]

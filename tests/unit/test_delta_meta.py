@@ -112,3 +112,10 @@ def test_in_commit_times() -> None:
 def test_how_far_a_vacuum_reaches(parameters: dict[str, Any] | None, hours: float) -> None:
     record = json.dumps({"operation": "VACUUM START", "operationParameters": parameters})
     assert vacuum_retention(record, timedelta(hours=5)) == timedelta(hours=hours)
+
+
+@pytest.mark.parametrize(("text", "after"), [(None, None), ("180 days", timedelta(days=180)), ("soon", None)])
+def test_what_a_table_archives_on_purpose(text: str | None, after: timedelta | None) -> None:
+    configuration = {} if text is None else {"delta.timeUntilArchived": text}
+    protocol = json.dumps({"minReaderVersion": 1})
+    assert understand(protocol, json.dumps({"configuration": configuration})).archived_after == after

@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import unquote
 
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -341,4 +342,6 @@ def _holds(row: Row, bucket: str, key: str) -> bool:
         return False  # `leftover_files` says exactly which files are meant
     if row["subject_type"] == "prefix":
         return bool(row["bucket"] == bucket and key.startswith(row["key"] or "\0"))
+    if row["subject_type"] == "partition":
+        return f"/{row['partition_path']}/" in f"/{unquote(key)}"
     return bool(row["subject_type"] == "table")

@@ -23,6 +23,9 @@ ALIKE = {
 }
 """Kinds of which all files of a table are one bulk change, with what is said of them."""
 
+GROUPED = {"archived": 10}
+"""Kinds of which so many files of a partition are one finding, however many others it has: one rule archived them."""
+
 _DIFFERENCE = f"CASE WHEN kind IN ({duck.literals(SIZED)}) THEN storage_size - manifest_size END"
 
 
@@ -36,6 +39,7 @@ def folded(con: Connection, findings: Relation, tallies: Tallies, stamp: Stamp) 
     padded = [change for change in _padded(con, findings) if _is_bulk(change, tallies)]
     constant = [change for change in _candidates(con, findings) if _is_bulk(change, tallies)]
     changes = [*padded, *(change for change in constant if not _among(change, padded))]
+    changes += [change for change in _in_partitions(con, findings) if not _of_table(change, changes)]
     if not changes:
         return findings
     kept = duck.query(
@@ -57,7 +61,9 @@ def members(con: Connection, single: Rows, about_files: Rows) -> Relation | None
     sql = """
         SELECT gone.discrepancy_id, bulk.discrepancy_id AS spoken_by
         FROM (SELECT * FROM single ANTI JOIN about_files USING (discrepancy_id)) gone
-        JOIN (SELECT * FROM about_files WHERE subject_type = 'table') bulk USING (table_name, axis, kind, severity)
+        JOIN (SELECT * FROM about_files WHERE subject_type IN ('table', 'partition')) bulk
+            USING (table_name, axis, kind, severity)
+        WHERE bulk.subject_type = 'table' OR bulk.partition_path = gone.partition_path
     """
     found = duck.hold(con, duck.query(con, sql, single=single, about_files=about_files))
     return found if found.shape[0] else None
@@ -90,6 +96,8 @@ def _members(changes: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _same_difference(change: Mapping[str, Any]) -> str:
+    if "partition_path" in change:
+        return f"partition_path = {duck.literal(change['partition_path'])}"
     if "least" in change:
         return f"({_DIFFERENCE}) BETWEEN {change['least']} AND {change['most']}"
     return f"({_DIFFERENCE}) IS NOT DISTINCT FROM {duck.literal(change['difference'])}"
@@ -102,6 +110,23 @@ def _among(change: Mapping[str, Any], padded: Sequence[Mapping[str, Any]]) -> bo
         and change["difference"] is not None
         and other["least"] <= change["difference"] <= other["most"]
         for other in padded
+    )
+
+
+def _in_partitions(con: Connection, findings: Rows) -> list[dict[str, Any]]:
+    """One row per partition of which enough files are alike, see GROUPED."""
+    enough = " OR ".join(f"kind = {duck.literal(kind)} AND count(*) >= {n}" for kind, n in GROUPED.items())
+    sql = f"""
+        SELECT {_BY}, partition_path, {_SUMS} FROM input WHERE partition_path <> ''
+        GROUP BY {_BY}, partition_path HAVING {enough}
+    """
+    return duck.rows_of(duck.query(con, sql, input=findings))
+
+
+def _of_table(change: Mapping[str, Any], changes: Sequence[Mapping[str, Any]]) -> bool:
+    by = ("table_name", "kind", "severity")
+    return any(
+        all(change[name] == other[name] for name in by) for other in changes if "partition_path" not in other
     )
 
 
@@ -141,12 +166,13 @@ def _row(change: dict[str, Any]) -> dict[str, Any]:
     row = {
         name: value for name, value in change.items() if name not in ("difference", "least", "most", "live")
     }
-    return row | {
-        "subject_type": "table",
-        "subject": change["table_name"],
-        "confirmation": "live" if change["live"] else "none",
-        "explanation": f"{change['files']} files, more than half of the table, {_words(change)}",
-    }
+    told = {"confirmation": "live" if change["live"] else "none"}
+    if "partition_path" in change:
+        subject = f"{change['partition_path']}#{change['kind']}"
+        words = f"{change['files']} files of the partition {_words(change)}"
+        return row | told | {"subject_type": "partition", "subject": subject, "explanation": words}
+    words = f"{change['files']} files, more than half of the table, {_words(change)}"
+    return row | told | {"subject_type": "table", "subject": change["table_name"], "explanation": words}
 
 
 def _words(change: Mapping[str, Any]) -> str:

@@ -89,7 +89,9 @@ FACTS: dict[str, Expr] = {
     | (_md5_against_etag & col("c_checksum").differs(concat("md5:", col("s_etag"))))
     | (_etags_comparable & col("c_etag").differs(col("s_etag")))
     | col("s_versus_claimed").is_("differs"),
-    "archived": col("s_archived"),
+    # on purpose it is as old as that when storage says so, which its picture's margin does not change
+    "archived": col("s_archived")
+    & ~first_known(col("s_modified_at") + col("t_archived_after") <= col("s_from"), False),
     "class_told": _class_told,
     "time_told": col("s_modified_at").known(),
     "told": _class_told & _size_told & _content_told & col("s_modified_at").known(),

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import pyarrow as pa
 
@@ -48,6 +48,12 @@ class TableFacts:
     @property
     def read_at(self) -> datetime | None:
         return min((state.read_at for state in self.states), default=None)
+
+    @property
+    def archived_after(self) -> timedelta | None:
+        """The age after which a file is archived on purpose, by the lake file or the table's own word."""
+        said = [self.table.settings.archived.expected_after, *(state.archived_after for state in self.states)]
+        return min((after for after in said if after is not None), default=None)
 
     @property
     def stateful(self) -> bool:
@@ -98,6 +104,7 @@ def _row(fact: TableFacts, shares: list[str]) -> tuple[object, ...]:
         fact.holed,
         shares,
         settings.min_duplicate_size,
+        fact.archived_after,
     )
 
 

@@ -46,6 +46,13 @@ class ConfirmOverrides(Block):
     fresh: Limit | None = None
 
 
+class ArchivedOverrides(Block):
+    """What is archived on purpose."""
+
+    expected_after: Duration | None = None
+    """Objects in archive classes that are older than this are as they should be; None: none is."""
+
+
 class Overrides(Block):
     """The keys that may stand in `defaults` and in each table."""
 
@@ -55,6 +62,7 @@ class Overrides(Block):
     retention: Duration | None = None
     min_duplicate_size: Size | None = None
     readers: Readers | None = None
+    archived: ArchivedOverrides = ArchivedOverrides()
     confirm: ConfirmOverrides = ConfirmOverrides()
 
 

@@ -55,6 +55,12 @@ class Confirm(Block):
     fresh: int = 10_000
 
 
+class Archived(Block):
+    """What is archived on purpose: objects older than `expected_after`."""
+
+    expected_after: timedelta | None = None
+
+
 class Settings(Block):
     """What holds for one table; the defaults are the contract's. Sizes in bytes."""
 
@@ -66,6 +72,7 @@ class Settings(Block):
     min_duplicate_size: int = 4096
     readers: Readers | None = None
     """None: by state where the table has a state manifest, else by folder."""
+    archived: Archived = Archived()
     confirm: Confirm = Confirm()
 
 
@@ -220,11 +227,13 @@ def settings(*layers: Overrides) -> Settings:
     """The contract's defaults under each layer in turn; a nested block merges key by key."""
     values: dict[str, Any] = {}
     confirm: dict[str, Any] = {}
+    archived: dict[str, Any] = {}
     for layer in layers:
         written = {name: getattr(layer, name) for name in Overrides.model_fields}
         values |= {name: value for name, value in written.items() if value is not None}
         confirm |= layer.confirm.model_dump(exclude_none=True)
-    return Settings(**(values | {"confirm": Confirm(**confirm)}))
+        archived |= layer.archived.model_dump(exclude_none=True)
+    return Settings(**(values | {"confirm": Confirm(**confirm), "archived": Archived(**archived)}))
 
 
 def _tables(file: LakeFile) -> tuple[Table, ...]:

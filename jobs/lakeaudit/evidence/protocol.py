@@ -218,6 +218,8 @@ class TableState:
     complete: bool = True
     roots: tuple[Location, ...] = ()
     log_since: datetime | None = None
+    archived_after: timedelta | None = None
+    """The table's own word for when its files go to an archive class on purpose."""
 
 
 Fold = Callable[[Connection, Mapping[str, Rows]], Relation]

@@ -41,11 +41,13 @@ class Meta:
 
     `retention` is how long a removed file stays promised; `columns` are (name in the log, name people know) of the
     partition columns in order; from version `in_commit_times_from` on commits carry their own time (None: never).
+    Objects older than `archived_after` are archived on purpose (None: none is).
     """
 
     retention: timedelta = DEFAULT_RETENTION
     columns: tuple[tuple[str, str], ...] = ()
     in_commit_times_from: int | None = None
+    archived_after: timedelta | None = None
 
 
 def understand(protocol: str | None, metadata: str | None) -> Meta:
@@ -64,7 +66,10 @@ def understand(protocol: str | None, metadata: str | None) -> Meta:
     from_version = settings.get("delta.inCommitTimestampEnablementVersion") or 0
     timed = settings.get("delta.enableInCommitTimestamps", "").lower() == "true"
     return Meta(
-        _retention(settings), _partition_columns(meta, settings), int(from_version) if timed else None
+        _retention(settings),
+        _partition_columns(meta, settings),
+        int(from_version) if timed else None,
+        _archived_after(settings),
     )
 
 
@@ -85,6 +90,15 @@ def check_protocol(text: str) -> None:
 def _retention(settings: Mapping[str, str]) -> timedelta:
     text = settings.get("delta.deletedFileRetentionDuration")
     return DEFAULT_RETENTION if text is None else parse_interval(text)
+
+
+def _archived_after(settings: Mapping[str, str]) -> timedelta | None:
+    """`delta.timeUntilArchived` (Databricks, "Archival support"); no interval: nothing is archived on purpose."""
+    text = settings.get("delta.timeUntilArchived")
+    try:
+        return None if text is None else parse_interval(text)
+    except NotReadable:
+        return None
 
 
 def parse_interval(text: str) -> timedelta:

@@ -177,6 +177,7 @@ def _state(reading: Reading, meta: Meta | None, refusals: Mapping[str, str]) -> 
         meta.retention,
         complete=whole,
         log_since=reading.log.since,
+        archived_after=meta.archived_after,
     )
 
 
