@@ -44,6 +44,7 @@ CLAIM = _row(
     category="string",  # data | deletes | changes | log | statistics | marker | temporary | other
     partition_path="string",  # col=value/col=value, values as the writer meant them; "" when not partitioned
     size="long",  # bytes of the whole object; null where the manifest does not say
+    least_size="long",  # bytes that it must have at least; null: nothing is said of that
     etag="string",  # without quotes
     version_id="string",
     checksum="string",  # "<algorithm>:<hex>", lower case
@@ -140,6 +141,7 @@ PAIR = _row(
     c_state="string",  # the claim of table_name's state manifest: live | history | gone; null: none
     c_certain="bool",
     c_size="long",
+    c_least_size="long",
     c_etag="string",
     c_version_id="string",
     c_checksum="string",

@@ -84,6 +84,9 @@ STEPS: Named = {
     "deletion vector": [{"pair": "u1@1"}],
     "new deletion vector": [{}, {"version": 5, "added": False}, {"version": 5, "pair": "u1@1"}],
     "file of deletion vectors": [{"category": "deletes", "pair": "u1@1", "size": None}],
+    "file that lacks deletion vectors": [
+        {"category": "deletes", "pair": "u1@1", "size": None, "least_size": 101}
+    ],
     "changes": [{"category": "changes", "added": False}],
     "another reading": [{"reading": 0}],
     "time of the commit": [{"in_commit_time": ago(60)}],

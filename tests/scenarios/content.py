@@ -87,6 +87,25 @@ HEALTHY = (
          objects=[stored("orders/d=%20 a:b/\U0001d4b3+%2F")]),
 )  # fmt: skip
 
+BIN: dict[str, Any] = {"category": "deletes", "size": None, "least_size": 43}
+"""A file of deletion vectors, of which the log says where the last live one ends."""
+
+VECTORS = (
+    case("a deletion vector's file that ends where its last vector does", WELL,
+         claims=[claim(A, **BIN)], objects=[stored(A, size=43)]),
+    case("a deletion vector's file that holds more vectors than are live", WELL,
+         claims=[claim(A, **BIN)], objects=[stored(A, size=430)]),
+    case("a deletion vector's file that is cut off", "content size_mismatch, duplicate ok, leftover ok",
+         claims=[claim(A, **BIN)], objects=[stored(A, size=42)]),
+    case("a deletion vector's file of a young commit", "content young, duplicate ok, leftover ok",
+         claims=[claim(A, claimed_at=after(1), **BIN)], objects=[stored(A, size=42)]),
+    case("a short deletion vector's file that a gap in the log may have freed",
+         "content undecided, duplicate ok, leftover ok",
+         claims=[claim(A, certain=False, **BIN)], objects=[stored(A, size=42)]),
+    case("a short deletion vector's file that only older states need", "content ok, leftover ok",
+         claims=[claim(A, state="history", removed_at=ago(30), **BIN)], objects=[stored(A, size=42)]),
+)  # fmt: skip
+
 DROPPED = (
     case("a log file that the newest state needs is there", WELL,
          claims=[claim(LOG, category="log")], objects=[stored(LOG)]),
@@ -254,4 +273,4 @@ FRESH = (
          claims=[claim(A, state="history", claimed_at=after(1), removed_at=after(2))], live={A: GONE}),
 )  # fmt: skip
 
-SCENARIOS = (*FRESH, *HEALTHY, *DROPPED, *LOST, *GAPS_IN_STORAGE)
+SCENARIOS = (*FRESH, *HEALTHY, *VECTORS, *DROPPED, *LOST, *GAPS_IN_STORAGE)

@@ -185,7 +185,7 @@ def test_files_with_few_steps_need_no_replay(raws: list[Raw], hole: int) -> None
 def _step(raw: Raw) -> tuple[Any, ...]:
     at, removed = _naive(raw.version), None if raw.added or raw.removed is None else _naive(raw.removed)
     named = ("t", 0, "", f"t/{raw.key}", raw.version, raw.checkpoint, at, None, raw.added, removed)
-    return (*named, raw.pair, raw.size, raw.records, raw.partition, raw.category)
+    return (*named, raw.pair, raw.size, None, raw.records, raw.partition, raw.category)
 
 
 def _naive(hours: float) -> datetime:

@@ -125,7 +125,7 @@ def test_what_an_action_says() -> None:
     assert first == {
         "file": 1, "action": "add", "path": "a", "size": 5, "records": 10, "partition": '{"p":"x","q":null}',
         "deleted_ms": None, "data_change": None, "has_vector": True, "vector_kind": "u",
-        "vector_text": "text", "vector_offset": 3,
+        "vector_text": "text", "vector_offset": 3, "vector_size": 1, "vector_rows": None,
     }  # fmt: skip
     assert (second["path"], second["deleted_ms"], second["has_vector"], second["partition"]) == (
         "b\0c",
@@ -150,4 +150,4 @@ def _lines(read: Lines) -> list[tuple[int, str]]:
 
 
 def _given(client: Any) -> Any:
-    return SimpleNamespace(s3=lambda _: client)
+    return SimpleNamespace(s3=lambda *_: client)

@@ -16,8 +16,8 @@ from tests.builders.twin import Subject, judged, subjects
 from tests.builders.twin_match import pair_rows
 from tests.scenarios import SCENARIOS
 
-NOT_BY_A_RULE = {"unreadable_evidence", "unclassified"}
-"""Said of sources by `blind`; said by no scenario, since it would be a fault of ours."""
+NOT_BY_A_RULE = {"unreadable_evidence", "unclassified", "overwritten_commit", "duplicate_commit"}
+"""Said of sources; said by no scenario, since it would be a fault of ours; said of commits of a log."""
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)

@@ -78,7 +78,7 @@ FACTS: dict[str, Expr] = {
     "absent": col("s_presence").is_("absent"),
     "storage_hole": col("h_storage"),
     "confirmed": col("l_confirmation").is_("live"),
-    "size_differs": col("c_size").differs(col("s_size")),
+    "size_differs": col("c_size").differs(col("s_size")) | (col("s_size") < col("c_least_size")),
     # an ETag follows the content alone, so equal ones of any class say the same; unequal ones only if both are MD5s
     "content_same": col("c_checksum").is_(col("s_checksum"))
     | col("c_checksum").is_(concat("md5:", col("s_etag")))

@@ -244,6 +244,8 @@ _RECOVERY = {
 _DETAILS = (
     f"'listed since ' || {_time('c_claimed_at')}",
     "CASE WHEN c_size <> s_size THEN 'recorded ' || c_size || ' bytes, stored ' || s_size END",
+    """CASE WHEN s_size < c_least_size
+        THEN 'deletion vectors need ' || c_least_size || ' bytes of it, stored ' || s_size END""",
     f"'stored object of ' || {_time('s_modified_at')}",
     f"'storage as of ' || {_time('s_from')}",
     f"""CASE WHEN {_LOST} AND NOT {_MATCHES} THEN 'the newest older version, ' || s_older_version_id || ', has '

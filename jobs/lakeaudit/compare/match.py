@@ -73,7 +73,18 @@ def pairs(con: Connection, rows: Kinds, sources: SourceFacts) -> Relation:
 
 
 _CLAIM = (
-    *("state", "certain", "size", "etag", "version_id", "checksum", "records", "claimed_at", "removed_at"),
+    *(
+        "state",
+        "certain",
+        "size",
+        "least_size",
+        "etag",
+        "version_id",
+        "checksum",
+        "records",
+        "claimed_at",
+        "removed_at",
+    ),
     *("explained", "listed", "commit_id", "table_version"),
 )
 

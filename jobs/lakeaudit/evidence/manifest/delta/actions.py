@@ -1,7 +1,8 @@
 """Actions of Delta logs as one shape, whatever file they stood in: lines of JSON, or rows of a Parquet checkpoint.
 
 ACTION columns: file (number of the log file), action (add, remove, cdc), path, size, records, partition
-(`partitionValues` as JSON text), deleted_ms, data_change, has_vector, vector_kind, vector_text, vector_offset.
+(`partitionValues` as JSON text), deleted_ms, data_change, has_vector, vector_kind, vector_text, vector_offset,
+vector_size, vector_rows.
 """
 
 import json
@@ -28,11 +29,19 @@ ACTION = pa.schema(
         ("vector_kind", pa.string()),
         ("vector_text", pa.string()),
         ("vector_offset", pa.int64()),
+        ("vector_size", pa.int64()),  # bytes of the vector itself
+        ("vector_rows", pa.int64()),  # that it deletes
     ]
 )
 """An action on a file, whatever kind of log file it stood in."""
 
-_VECTOR = {"storageType": "VARCHAR", "pathOrInlineDv": "VARCHAR", "offset": "INTEGER"}
+_VECTOR = {
+    "storageType": "VARCHAR",
+    "pathOrInlineDv": "VARCHAR",
+    "offset": "INTEGER",
+    "sizeInBytes": "BIGINT",
+    "cardinality": "BIGINT",
+}
 _FILE = {"path": "VARCHAR", "partitionValues": "JSON", "size": "BIGINT", "dataChange": "BOOLEAN"}
 _LINE = {
     "add": {**_FILE, "stats": "VARCHAR", "deletionVector": _VECTOR},
@@ -42,7 +51,13 @@ _LINE = {
     "protocol": "JSON",
     "commitInfo": "JSON",
 }
-VECTOR_FIELDS = {"vector_kind": "storageType", "vector_text": "pathOrInlineDv", "vector_offset": "offset"}
+VECTOR_FIELDS = {
+    "vector_kind": "storageType",
+    "vector_text": "pathOrInlineDv",
+    "vector_offset": "offset",
+    "vector_size": "sizeInBytes",
+    "vector_rows": "cardinality",
+}
 _LEAVES = (
     *("path", "size", "partitionValues", "deletionTimestamp", "stats", "stats_parsed.numRecords"),
     *(f"deletionVector.{name}" for name in VECTOR_FIELDS.values()),

@@ -32,7 +32,8 @@ STEP = pa.schema(
         ("removed_at", pa.timestamp("us")),  # that the removal carries
         ("pair", pa.string()),  # what of the file the action is about: its deletion vector and its spelling
         ("size", pa.int64()),
-        ("records", pa.int64()),
+        ("least_size", pa.int64()),  # of a deletion vector's file: where the vector ends in it
+        ("records", pa.int64()),  # rows that readers see; of a deletion vector the rows that it deletes
         ("partition", pa.string()),  # partitionValues, as JSON text
         ("category", pa.string()),  # data | deletes | changes
     ]
@@ -151,7 +152,13 @@ def _pair() -> str:
     return f"{absolute} || CASE WHEN has_vector THEN {vector} ELSE '' END"
 
 
-_RESOLVED = f"""SELECT * EXCLUDE (file), {bucket("path", "root_bucket")} AS bucket,
+FRAMING = 8
+"""A vector lies between its size and its checksum, four bytes each ("Deletion Vector Files" of the protocol)."""
+_FIRST = 1
+"""A file of deletion vectors begins with a byte that says its version."""
+
+_RESOLVED = f"""SELECT * EXCLUDE (file) REPLACE (records - coalesce(vector_rows, 0) AS records),
+    CAST(NULL AS BIGINT) AS least_size, {bucket("path", "root_bucket")} AS bucket,
     {key("path", "root_prefix")} AS key, action = 'add' AS added, {time_of("deleted_ms")} AS removed_at,
     CASE WHEN action = 'cdc' THEN 'changes' ELSE {_pair()} END AS pair,
     CASE WHEN action = 'cdc' THEN 'changes' ELSE 'data' END AS category
@@ -172,10 +179,11 @@ def said_of_files(con: Connection, actions: Rows, files: Rows, aliases: Aliases 
 
 def vector_steps(con: Connection, actions: Rows, files: Rows, aliases: Aliases = ()) -> Relation:
     """STEP rows of the files that deletion vectors lie in."""
-    named = f"""SELECT * EXCLUDE (bucket, key, pair, size, records, partition, category), {_vector_key()} AS key,
+    named = f"""SELECT * EXCLUDE (bucket, key, pair, size, records, partition, category, least_size),
+        {_vector_key()} AS key,
         {vector_bucket("vector_kind", "vector_text", "root_bucket")} AS bucket,
-        concat_ws(chr(10), bucket, key, pair) AS pair, NULL AS size, NULL AS records, NULL AS partition,
-        'deletes' AS category
+        concat_ws(chr(10), bucket, key, pair) AS pair, NULL AS size, vector_rows AS records, NULL AS partition,
+        'deletes' AS category, coalesce(vector_offset, {_FIRST}) + vector_size + {FRAMING} AS least_size
         FROM ({_RESOLVED}) WHERE has_vector AND vector_kind IS DISTINCT FROM 'i'"""
     return _steps(con, f"SELECT * FROM ({named}) WHERE key IS NOT NULL", actions, files, aliases)
 

@@ -37,7 +37,7 @@ TABLE = pa.schema(
 """One table as the fold needs it."""
 
 _FILE = "table_name, bucket, key"
-_VALUES = ("size", "records", "partition_path")
+_VALUES = ("size", "least_size", "records", "partition_path")
 _ID = f"hash({_FILE})"
 _TIME = """coalesce(
     CASE WHEN s.version >= t.in_commit_times_from AND NOT s.checkpoint THEN s.in_commit_time END, s.time)"""
@@ -71,7 +71,12 @@ def traces(tables: pa.Table, con: Connection, steps: Rows) -> Relation:
     return duck.query(con, sql, steps=steps, tables=known)
 
 
-PLAIN = ("s.added", "s.bucket = t.root_bucket", "starts_with(s.key, t.root_prefix)")
+PLAIN = (
+    "s.added",
+    "s.bucket = t.root_bucket",
+    "starts_with(s.key, t.root_prefix)",
+    "s.least_size IS NULL",
+)
 """What makes a step a plain one, see `traces`."""
 
 
@@ -110,8 +115,8 @@ def newest(con: Connection, steps: pa.Table, tables: pa.Table) -> pa.Table:
 
 def _placed(con: Connection, steps: Relation, tables: pa.Table) -> Relation:
     """Steps with what their table's metadata says of them: time, removal and partition path."""
-    sql = f"""SELECT s.table_name, s.bucket, s.key, s.version, s.checkpoint, s.added, s.pair, s.size, s.records,
-            s.category, t.hole, {_TIME} AS time,
+    sql = f"""SELECT s.table_name, s.bucket, s.key, s.version, s.checkpoint, s.added, s.pair, s.size,
+            s.least_size, s.records, s.category, t.hole, {_TIME} AS time,
             CASE WHEN NOT s.added THEN coalesce(s.removed_at, {_TIME}) END AS removed_at,
             CASE WHEN s.category = 'deletes' OR s.partition = '{{}}' THEN '' ELSE p.path END AS partition_path
         FROM steps s JOIN tables t ON s.table_name = t.table_name AND s.reading = t.reading
@@ -145,7 +150,7 @@ def _single(con: Connection, steps: Relation) -> Relation:
         f"""SELECT {_FILE}, added::BIGINT AS listing, added::BIGINT AS listed,
             (added AND version >= hole)::BIGINT AS surely_listed, CASE WHEN added THEN version END AS since,
             CASE WHEN added THEN time END AS since_time, time AS first_time, version AS last, removed_at,
-            size, records, partition_path, category FROM steps""",
+            size, least_size, records, partition_path, category FROM steps""",
         steps=steps,
     )
 
@@ -161,7 +166,7 @@ def _twice(con: Connection, steps: Relation) -> Relation:
         f"""SELECT {_FILE}, added::BIGINT AS listing, added::BIGINT AS listed, added::BIGINT AS surely_listed,
             CASE WHEN first_added THEN first WHEN added THEN last END AS since,
             CASE WHEN first_added THEN came WHEN added THEN went END AS since_time,
-            first_time, last, removed_at, size, records, partition_path, category FROM ({pair})""",
+            first_time, last, removed_at, size, least_size, records, partition_path, category FROM ({pair})""",
         steps=steps,
     )
 
@@ -172,7 +177,7 @@ def _replayed(con: Connection, steps: Relation, tables: pa.Table) -> Relation:
     beyond = _BEYOND_HOLES if holed else "SELECT * FROM rows"
     return reduce(
         lambda rows, sql: duck.query(con, sql, rows=rows),
-        (beyond, _MERGED, _PAIRS, _BY_VERSION, _LISTING, _BEGINS, _FILES),
+        (beyond, _MERGED, _PAIRS, _BY_VERSION, _LISTING, _BEGINS, _FILES, _OF_VECTORS),
         steps,
     )
 
@@ -207,6 +212,7 @@ _PAIRS = f"""SELECT *, CASE WHEN version >= hole THEN live_copies ELSE 0 END AS 
 
 _BY_VERSION = f"""SELECT {_FILE}, version, sum(change)::BIGINT AS change, sum(live_copies)::BIGINT AS live_copies,
         sum(sure_copies)::BIGINT AS sure_copies, max(time) AS time, max(removed_at) AS removed_at,
+        sum(records) FILTER (live_copies > 0) AS live_records, max(least_size) FILTER (live_copies > 0) AS live_size,
         {_latest("listed")}, {_CATEGORY}
     FROM rows GROUP BY {_FILE}, version"""
 
@@ -222,8 +228,15 @@ _BEGINS = f"""SELECT *,
 _FILES = f"""SELECT {_FILE}, arg_max(listing, version) AS listing, sum(live_copies)::BIGINT AS listed,
         sum(sure_copies)::BIGINT AS surely_listed, max(version) FILTER (begins) AS since,
         arg_max(time, version) FILTER (begins) AS since_time, min(time) AS first_time, max(version) AS last,
-        max(removed_at) AS removed_at, {_LATEST_BY_VERSION}, {_CATEGORY}
+        max(removed_at) AS removed_at, {_LATEST_BY_VERSION}, {_CATEGORY},
+        sum(live_records)::BIGINT AS live_records, max(live_size) AS live_size
     FROM rows GROUP BY {_FILE}"""
+
+_OF_VECTORS = """SELECT * EXCLUDE (live_records, live_size) REPLACE (
+        CASE WHEN category = 'deletes' AND listing > 0 THEN live_records ELSE records END AS records,
+        CASE WHEN category = 'deletes' AND listing > 0 THEN live_size ELSE least_size END AS least_size)
+    FROM rows"""
+"""A file of deletion vectors stands for all of those that are live, and has to be as long as the last of them ends."""
 
 
 def _claims(con: Connection, files: Relation, tables: pa.Table, source: str) -> Relation:
@@ -235,6 +248,7 @@ def _claims(con: Connection, files: Relation, tables: pa.Table, source: str) -> 
         LEFT JOIN vacuums v ON CASE WHEN f.listing = 0 THEN f.table_name END = v.table_name"""
     sql = f"""SELECT {literal(source)} AS source, 'delta' AS manifest_kind, {_FILE}, {_state("live")} AS state,
         category = 'changes' OR {_certain()} AS certain, category, coalesce(partition_path, '') AS partition_path, size,
+        CASE WHEN live THEN least_size END AS least_size,
         NULL AS etag, NULL AS version_id, NULL AS checksum, records, coalesce(since_time, {first}) AS claimed_at,
         CASE WHEN NOT live THEN removed_at END AS removed_at, explained,
         CASE WHEN category = 'data' THEN listed ELSE live::BIGINT END AS listed,

@@ -80,7 +80,7 @@ def claims(
         "acts": duck.table(duck.relation(con, acts)),  # few, and named twice
     }
     query = _SQL.format(folder=FOLDER, left_out=duck.literals(left_out))
-    constants = {"source": duck.literal(source), "manifest_kind": duck.literal(KIND)}
+    constants = {"source": duck.literal(source), "manifest_kind": duck.literal(KIND), "least_size": "NULL"}
     return duck.conform(con, duck.query(con, query, **named), CLAIM, constants)
 
 
