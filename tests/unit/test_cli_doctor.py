@@ -8,8 +8,11 @@ from typing import Any
 import pytest
 
 from lakeaudit import cli
+from lakeaudit.evidence.storage.inventory.configuration import WANTED, lacks
 from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Endpoint
+from tests.builders import inventory as reports
+from tests.builders.described import DescribedLake, asked, fresh_name, roles_of_the_server
 from tests.builders.results import lake_file
 from tests.conftest import Aws
 
@@ -175,3 +178,127 @@ def test_ways_to_receivers_are_checked_and_nothing_is_sent(
     assert "ODD holds no address" in line(lines, "alerts to apprise:ODD")
     assert "the variable BEAT is not set" in line(lines, "heartbeat")
     assert not any("hunter2" in each for each in lines)
+
+
+def configured(aws: Aws, bucket: str, **given: Any) -> None:
+    """A report of the bucket in the bucket, and the configuration it was made by."""
+    put: Any = lambda key, body: aws.s3.put_object(Bucket=bucket, Key=key, Body=body)  # noqa: E731
+    rows = [reports.Version(f"orders/{n}", Bucket=bucket) for n in range(2)]
+    made = datetime.now(UTC)
+    reports.lay(
+        put, [reports.csv(rows)], at=made, under=f"inv/{bucket}/all", source=bucket, destination=bucket
+    )
+    if given:
+        place: Any = {"Bucket": f"arn:aws:s3:::{bucket}", "Format": "CSV", "Prefix": "inv"}
+        configuration: Any = {**WHOLE, "Destination": {"S3BucketDestination": place}, **given}
+        aws.s3.put_bucket_inventory_configuration(
+            Bucket=bucket, Id="all", InventoryConfiguration=configuration
+        )
+
+
+WHOLE: dict[str, Any] = {
+    "Id": "all",
+    "IsEnabled": True,
+    "IncludedObjectVersions": "All",
+    "Schedule": {"Frequency": "Daily"},
+    "OptionalFields": list(WANTED),
+}
+CONFIGURED: list[tuple[dict[str, Any], str, str | None]] = [
+    # what the configuration says, the key that is covered, what is said of it
+    ({}, "", None),
+    ({"Filter": {"Prefix": "orders/"}}, "", "is filtered by s3://lake/orders/: write it as `covers`"),
+    ({"Filter": {"Prefix": "orders/"}}, "people", "is filtered by s3://lake/orders/"),
+    ({"Filter": {"Prefix": "orders/"}}, "orders", None),
+    ({"Filter": {"Prefix": "orders/"}}, "orders/eu", None),
+    ({"Filter": {}}, "", None),
+    (
+        {"OptionalFields": ["Size", "ETag"]},
+        "",
+        "lacks the fields LastModifiedDate, StorageClass, IsMultipart",
+    ),
+    ({"Schedule": {"Frequency": "Weekly"}}, "", "is made weekly"),
+    ({"IncludedObjectVersions": "Current"}, "", "names current versions alone"),
+    ({"IsEnabled": False}, "", "is disabled"),
+]
+
+
+@pytest.mark.parametrize(("given", "covers", "told"), CONFIGURED)
+def test_what_the_configuration_of_an_inventory_lacks(
+    given: dict[str, Any], covers: str, told: str | None
+) -> None:
+    said = list(lacks({**WHOLE, **given}, "lake", [Location("lake", covers)]))
+    assert len(said) == (told is not None)
+    assert (told or "") in "".join(said)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({}, "no inventory configuration of {bucket} delivers here"),
+        ({"Filter": {"Prefix": "orders/"}}, "its configuration all is filtered by s3://{bucket}/orders/"),
+        ({"Schedule": {"Frequency": "Weekly"}}, "its configuration all is made weekly"),
+    ],
+)
+def test_the_configuration_that_delivers_a_report_is_looked_up(
+    capsys: Captured, tmp_path: Path, s3: Endpoint, bucket: str, aws: Aws, given: dict[str, Any], told: str
+) -> None:
+    log_of(aws, bucket, "orders/a")
+    configured(aws, bucket, **given)
+    source = {"kind": "s3_inventory", "location": f"s3://{bucket}/inv/"}
+    file = lake(tmp_path, s3, str(tmp_path / "r"), tables=tables(bucket, "orders/a"), inventories=[source])
+    code, lines, _ = examined(capsys, file)
+    assert code == 0
+    assert told.format(bucket=bucket) in line(lines, f"storage s3://{bucket}")
+
+
+def test_a_configuration_that_cannot_be_read_is_said(
+    capsys: Captured, tmp_path: Path, s3: Endpoint, bucket: str, aws: Aws
+) -> None:
+    """The report is of a bucket that is not there: nobody can say by what it was made."""
+    put: Any = lambda key, body: aws.s3.put_object(Bucket=bucket, Key=key, Body=body)  # noqa: E731
+    gone = f"{bucket}-gone"
+    rows = [reports.Version("orders/1", Bucket=gone)]
+    reports.lay(put, [reports.csv(rows)], at=datetime.now(UTC), source=gone, destination=bucket)
+    source = {"kind": "s3_inventory", "location": f"s3://{bucket}/inv/"}
+    file = lake(tmp_path, s3, str(tmp_path / "r"), tables=tables(bucket, "a"), inventories=[source])
+    _, lines, _ = examined(capsys, file)
+    assert "its configuration cannot be read (the bucket does not exist)" in line(
+        lines, f"storage s3://{bucket}"
+    )
+
+
+def test_each_right_is_tried_once_a_bucket_by_the_smallest_use_of_it(
+    capsys: Captured, tmp_path: Path, s3: Endpoint, bucket: str, aws: Aws
+) -> None:
+    for name in ("orders", "people"):
+        log_of(aws, bucket, name)
+        aws.s3.put_object(Bucket=bucket, Key=f"{name}/part-0", Body=b"data")
+    other = f"{bucket}-cold"
+    aws.s3.create_bucket(Bucket=other)
+    aws.s3.put_object(Bucket=other, Key="t/part-0", Body=b"data", StorageClass="GLACIER")
+    log_of(aws, other, "t")
+    three = [*tables(bucket, "orders", "people"), *tables(other, "t")]
+    listings = [{"kind": "listing", "location": f"s3://{name}/"} for name in (bucket, other)]
+    file = lake(tmp_path, s3, str(tmp_path / "r"), tables=three, inventories=listings)
+    with asked() as seen:
+        code, lines, _ = examined(capsys, file)
+    assert code == 0
+    assert line(lines, f"bucket {bucket}:").endswith("can be listed, and a byte of a file be read")
+    assert "the first object is archived" in "".join(lines)
+    assert seen.calls["GetObject"] == 2
+    assert "3 named tables: 6 LIST and 9 GET of logs" in line(lines, "estimate")
+
+
+def test_a_described_lake_is_examined_without_looking_for_its_tables(
+    capsys: Captured, tmp_path: Path, s3: Endpoint, aws: Aws, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = DescribedLake(aws.s3, s3, fresh_name(), tables=4, buckets=2, roles=2).build()
+    made.lake(tmp_path)
+    with roles_of_the_server(s3, monkeypatch):
+        code, lines, _ = examined(capsys, str(tmp_path / "lake.yaml"))
+    assert code == 0, lines
+    assert "each audit finds the tables of 2 places" in line(lines, "discovery")
+    assert sum(each.split()[1] == "bucket" for each in lines if each.startswith("ok")) == 2
+    assert "as arn:aws:iam::123456789010:role/audit: can be listed" in "\n".join(lines).replace(
+        "\n     ", " "
+    )

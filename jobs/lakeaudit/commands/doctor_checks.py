@@ -15,6 +15,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from lakeaudit.commands import doctor_probes as probes
 from lakeaudit.config import Lake, Table
 from lakeaudit.errors import AuditError, CannotAudit
+from lakeaudit.evidence.discovery import expanded
 from lakeaudit.evidence.protocol import Probed
 from lakeaudit.evidence.registry import METASTORES, STORAGE
 from lakeaudit.formatting import count
@@ -25,6 +26,11 @@ from lakeaudit.runtime.java import find_java
 
 Environment = Mapping[str, str]
 PARALLEL = 16
+LISTS_A_TABLE, READS_A_TABLE = 2, 3
+"""Of a Delta log: it is listed before and after, and a checkpoint and some commits are read."""
+REQUESTS_A_SECOND = 100
+A_LIST, A_READ = 0.005, 0.0004
+"""Dollars for 1,000 requests, by AWS's list price of us-east-1."""
 NAMED = 20
 """Tables named one by one."""
 
@@ -49,6 +55,8 @@ def examine(lake: Lake, clients: Clients, env: Environment, now: datetime) -> It
     yield Check("lake file", "ok", f"describes {lake.name}")
     yield from (Check("lake file", "note", warning) for warning in lake.warnings)
     yield from _ground(env)
+    lake, unexpanded = expanded(lake, clients)
+    yield from (Check("inventories", "note", warning) for warning in unexpanded)
     yield from _credentials(lake, clients)
     covered: list[Location] = []
     for source in lake.inventories:
@@ -59,8 +67,11 @@ def examine(lake: Lake, clients: Clients, env: Environment, now: datetime) -> It
     for store in lake.metastores:
         ask = METASTORES[store.kind].probe
         yield _attempt(f"metastore {store.name}", partial(ask, store, clients, now))
+    yield from _data_files(lake, clients)
     yield from _tables(lake, clients)
     yield from _uncovered(lake, covered)
+    yield from _to_be_found(lake, covered)
+    yield estimate(lake)
     yield from _live_looks(lake)
     yield _attempt("results", partial(probes.results, lake.results, clients), broken="fatal")
     yield from _receivers(lake, clients, env)
@@ -101,6 +112,7 @@ def _credentials(lake: Lake, clients: Clients) -> Iterator[Check]:
         lake.results,
         *(source.location for source in lake.inventories),
         *(t.location for t in lake.tables),
+        *(place for each in lake.discoveries for place in each.under),
     ]
     buckets = sorted({place.bucket for place in places if place.bucket})
     endpoints = {clients.endpoint(bucket): bucket for bucket in buckets}
@@ -119,8 +131,53 @@ def _held(at: Endpoint) -> str:
     return f"found ({method})"
 
 
+def _data_files(lake: Lake, clients: Clients) -> Iterator[Check]:
+    """One look for each bucket and each way to it, however many tables lie there."""
+    places = [table.location for table in lake.tables]
+    places += [place for each in lake.discoveries for place in each.under]
+    ways = {(place.bucket, clients.endpoint(*place)): place for place in places if not place.is_local}
+    looks = [
+        (
+            f"bucket {bucket}" + (f" as {at.role_arn}" if at.role_arn else ""),
+            partial(probes.data_files, place, clients),
+        )
+        for (bucket, at), place in ways.items()
+    ]
+    with ThreadPoolExecutor(PARALLEL) as pool:
+        yield from pool.map(lambda each: _attempt(*each), looks)
+
+
+def _to_be_found(lake: Lake, covered: Sequence[Location]) -> Iterator[Check]:
+    """Where tables are looked for by each audit, and whether an inventory knows what lies there."""
+    places = [place for each in lake.discoveries for place in each.under]
+    bare = [place.uri for place in places if not any(cover.contains(place) for cover in covered)]
+    if bare:
+        told = f"no usable inventory covers {', '.join(bare[:NAMED])}"
+        yield Check("discovery", "bad", told, "add an inventory of the bucket, or correct `under`")
+    elif places:
+        yield Check(
+            "discovery", "ok", f"each audit finds the tables of {count(len(places))} places in inventories"
+        )
+
+
+def estimate(lake: Lake) -> Check:
+    """What an audit asks at most beside reading evidence: requests, the time and the list price of them."""
+    confirm, tables = lake.settings.confirm, len(lake.tables)
+    lists, reads = LISTS_A_TABLE * tables, READS_A_TABLE * tables
+    looks = 0 if confirm.mode == "none" else 2 * confirm.limit + confirm.fresh
+    seconds = looks / confirm.rate + (lists + reads) / REQUESTS_A_SECOND
+    dollars = (lists * A_LIST + (reads + looks) * A_READ) / 1000
+    asked = f"{count(lists)} LIST and {count(reads)} GET of logs, up to {count(looks)} live looks"
+    price = f"up to {count(round(seconds))} s, {dollars:.2f} dollars by AWS's list price"
+    more = "; of tables to be found, as much for each" if lake.discoveries else ""
+    told = f"{count(tables)} named tables: {asked}: {price}{more}; reading evidence is reckoned in docs/deploy.md"
+    return Check("estimate", "ok", told)
+
+
 def _tables(lake: Lake, clients: Clients) -> Iterator[Check]:
     """One line for all that is well, one for each table that is not."""
+    if not lake.tables:
+        return
 
     def look(table: Table) -> Check:
         return _attempt(f"table {table.name}", partial(probes.table, table, clients))
@@ -139,6 +196,8 @@ def _tables(lake: Lake, clients: Clients) -> Iterator[Check]:
 
 def _uncovered(lake: Lake, covered: Sequence[Location]) -> Iterator[Check]:
     """Tables no storage source covers: nothing can be said of their files' presence."""
+    if not lake.tables:
+        return
     bare = [table.name for table in lake.tables if not _covers(covered, table.location)]
     if not bare:
         yield Check("coverage", "ok", "a storage source covers every table")

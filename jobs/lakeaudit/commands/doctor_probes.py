@@ -6,13 +6,18 @@ Each returns what was found, or raises: `SourceError` and friends in our words, 
 import tempfile
 from pathlib import Path
 
+from botocore.exceptions import ClientError
+
 from lakeaudit.config import Table
 from lakeaudit.errors import CannotPublish, SourceError
 from lakeaudit.evidence.files import list_files, stat
 from lakeaudit.evidence.protocol import Probed
 from lakeaudit.keys import Location
 from lakeaudit.ledger.lease import probe_conditions
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.aws import Clients, code_of, explain
+
+PAGE = 50
+"""Keys of the page in which a data file is sought."""
 
 
 def table(table: Table, clients: Clients) -> str:
@@ -24,6 +29,30 @@ def table(table: Table, clients: Clients) -> str:
     if not table.manifests:
         next(list_files(clients, table.location), None)
     return "can be read"
+
+
+def data_files(place: Location, clients: Clients) -> Probed:
+    """A page of objects can be listed, and a byte of one of them read: of a data file where the page has one.
+
+    S3 serves a HEAD to who may not decrypt; only a read shows the right to the key.
+    """
+    client = clients.s3(*place)
+    page = client.list_objects_v2(Bucket=place.bucket, Prefix=place.prefix, MaxKeys=PAGE)
+    found = [each for each in page.get("Contents", []) if each["Size"]]
+    data = [each["Key"] for each in found if "/_delta_log/" not in each["Key"]]
+    key = next(iter([*data, *(each["Key"] for each in found)]), None)
+    if key is None:
+        return Probed("can be listed; no object was there to try a read on")
+    try:
+        client.get_object(Bucket=place.bucket, Key=key, Range="bytes=0-0")["Body"].read()
+    except ClientError as error:
+        if code_of(error) == "InvalidObjectState":
+            return Probed("can be listed; the first object is archived and cannot be read")
+        what = f"an object can be listed and not be read: {explain(error).what}"
+        raise SourceError(
+            Location(place.bucket, key).uri, what, "grant s3:GetObject and kms:Decrypt"
+        ) from error
+    return Probed("can be listed, and a byte of a file be read")
 
 
 def results(place: Location, clients: Clients) -> Probed:

@@ -6,6 +6,7 @@ from lakeaudit.config import S3Inventory, format_duration
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import stat
 from lakeaudit.evidence.protocol import Probed
+from lakeaudit.evidence.storage.inventory.configuration import configuration_notes
 from lakeaudit.evidence.storage.inventory.data_files import Located
 from lakeaudit.evidence.storage.inventory.layout import layout_of
 from lakeaudit.evidence.storage.inventory.report import Report, candidates, find_report
@@ -30,6 +31,7 @@ def probe(source: S3Inventory, clients: Clients, now: datetime) -> Probed:
     notes, way_out = _columns(report, clients, _data_file(report, clients)), ""
     if notes:
         way_out = "add the optional fields to the inventory's configuration"
+    notes += configuration_notes(clients, report, covers)
     files = f"{count(len(report.manifest.files))} {report.manifest.file_format} files"
     return Probed(f"report of {bucket}, {age(made, now)} old, {files}", notes, way_out, covers=covers)
 
