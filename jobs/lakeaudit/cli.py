@@ -317,6 +317,17 @@ def explain(
 
 
 @app.command()
+def hazards(lake: LakeFile) -> int:
+    """Print lifecycle rules that will delete or archive live files: which, from when, per table and partition."""
+    from lakeaudit.commands import hazards as command
+    from lakeaudit.runtime.endpoints import clients_of
+
+    loaded = _load(lake)
+    found = command.find(loaded, clients_of(loaded), _now())
+    return _say(command.write(found, sys.stdout), 1 if found.rows else 3 if found.untold else 0)
+
+
+@app.command()
 def report(
     lake: LakeFile,
     output: Annotated[

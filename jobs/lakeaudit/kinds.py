@@ -105,6 +105,12 @@ _ALL = (
         "(`txnAppId` and `txnVersion`).",
     ),
     Kind(
+        "will_expire", "hazard", "error",
+        "a lifecycle rule of the bucket will delete or archive live files",
+        "Take the table's place out of the rule (a prefix, or a tag that only temporary objects have) before the "
+        "day that is named; `lakeaudit hazards` lists rules, tables and partitions.",
+    ),
+    Kind(
         "hidden", "metastore", "info",
         "storage has the file; the metadata store has no entry",
         "Import the path into the store (`hadoop s3guard import`).",

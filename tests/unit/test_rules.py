@@ -16,8 +16,14 @@ from tests.builders.twin import Subject, judged, subjects
 from tests.builders.twin_match import pair_rows
 from tests.scenarios import SCENARIOS
 
-NOT_BY_A_RULE = {"unreadable_evidence", "unclassified", "overwritten_commit", "duplicate_commit"}
-"""Said of sources; said by no scenario, since it would be a fault of ours; said of commits of a log."""
+NOT_BY_A_RULE = {
+    "unreadable_evidence",
+    "unclassified",
+    "overwritten_commit",
+    "duplicate_commit",
+    "will_expire",
+}
+"""Said of sources; said by no scenario, since it would be our fault; of a log's commits; of a bucket's rules."""
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)

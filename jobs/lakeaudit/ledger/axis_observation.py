@@ -15,6 +15,7 @@ from lakeaudit.runtime import duck
 from lakeaudit.schemas import plain_time
 
 COMMIT = "commit"
+HAZARD = "hazard"
 SOURCE = "source"
 """The axis of findings about a source at large, which belong to no table."""
 
@@ -61,6 +62,7 @@ def axis_observations(
     *,
     all_sources: bool,
     unsure_commits: Collection[str] = (),
+    hazards: bool | None = None,
 ) -> list[AxisObservation]:
     """The observations of a run: one per row of coverage, one per table's log, and one of the sources at large.
 
@@ -70,6 +72,7 @@ def axis_observations(
         as_of: the time of evidence that has no cut.
         all_sources: whether the run read every source; if not, what it found of them is not complete.
         unsure_commits: tables of whose log a suspicious commit could not be judged.
+        hazards: whether all lifecycle rules were understood; None: nobody looked at them.
     """
     of_tables = [_observation(row, means, as_of) for row in coverage]
     of_logs = [
@@ -77,7 +80,10 @@ def axis_observations(
         for row in coverage if row["axis"] == "content"
     ]  # fmt: skip
     of_sources = AxisObservation("", SOURCE, "complete" if all_sources else "partial", as_of, as_of)
-    return [*of_tables, *of_logs, of_sources]
+    tables = dict.fromkeys(row["table_name"] for row in coverage if hazards is not None)
+    known = "complete" if hazards else "partial"
+    of_rules = [AxisObservation(table, HAZARD, known, as_of, as_of) for table in tables]
+    return [*of_tables, *of_logs, *of_rules, of_sources]
 
 
 def observation_rows(observations: Sequence[AxisObservation]) -> pa.Table:

@@ -27,6 +27,7 @@ from lakeaudit.pipeline.commit_checks import commit_checks
 from lakeaudit.pipeline.engine import AuditEngine
 from lakeaudit.pipeline.evidence_gaps import gap_findings
 from lakeaudit.pipeline.first_reading import Counts, FirstReading, first_reading, holed_sources, tallied
+from lakeaudit.pipeline.hazards import Hazards, hazards, lifecycles_of
 from lakeaudit.pipeline.partitions import as_asked, narrowed
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Relation, Rows
@@ -67,20 +68,27 @@ def judge(audit: AuditContext, engine: AuditEngine, progress: Progress) -> Judge
         whole = {} if audit.partitions else tallies  # of a part nothing can be said about its table
         about_files = folded(audit.con, single, whole, audit.stamp)
         checks = commit_checks(audit, engine, first.log_versions, first.repeated)
-        rows = duck.hold(audit.con, _findings(audit, about_files, first, files, checks.rows))
+        threats = _hazards(audit, engine)
+        others = [*checks.rows, *(threats.rows if threats else ())]
+        rows = duck.hold(audit.con, _findings(audit, about_files, first, files, others))
         able = replace(_means(audit, first, trials), fresh=_looked_at(audit, remaining))
         covered = coverage.rows(audit.facts_in_scope, tallies, able, audit.stamp.run_id, audit.stamp.lake)
         scope = [fact.table.name for fact in audit.facts_in_scope]
         told = mark_expected(covered, audit.lake.expected, scope, audit.stamp.as_of.date())
         covered = told.rows
     observations = axis_observations(
-        covered, able, audit.stamp.as_of, all_sources=not audit.observed.listed, unsure_commits=checks.unsure
+        covered,
+        able,
+        audit.stamp.as_of,
+        all_sources=not audit.observed.listed,
+        unsure_commits=checks.unsure,
+        hazards=None if threats is None else not threats.untold,
     )
     words = duck.union(audit.con, [resolutions(audit.con, remaining), checks.words()])
     return Judgement(
         first.holes, first.counts, covered, rows, findings.as_leftover_rows(audit.con, files), words,
         observations, trials, as_asked(able.narrowed) | told.reasons, members(audit.con, single, about_files),
-        (*_unnamed(first.nested), *checks.warnings(), *told.stale),
+        (*_unnamed(first.nested), *checks.warnings(), *(threats.untold if threats else ()), *told.stale),
     )  # fmt: skip
 
 
@@ -169,6 +177,14 @@ def _findings(
         findings.from_plain(con, [*apart(con, rows, about_files)], stamp),
     ]
     return duck.union(con, frames)
+
+
+def _hazards(audit: AuditContext, engine: AuditEngine) -> Hazards | None:
+    """What lifecycle rules will do to live files; None where nobody looked: of the past, or of partitions alone."""
+    if not audit.context.live or audit.partitions:
+        return None
+    lifecycles = lifecycles_of(audit.scope, audit.context.clients)
+    return hazards(engine, audit.scope, audit.observed.evidence.claims, lifecycles)
 
 
 def _looked_at(audit: AuditContext, remaining: Rows) -> dict[str, int]:

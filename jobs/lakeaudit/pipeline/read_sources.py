@@ -120,6 +120,14 @@ def read_sources(lake: Lake, context: Context, live: Sequence[Location]) -> Obse
     return Observed(evidence, infos, holes, warnings, listed=bool(live))
 
 
+def read_manifests(lake: Lake, context: Context) -> tuple[list[Claims], list[Hole]]:
+    """What the tables' manifests say, without storage and metadata stores, and which could not be read."""
+    reading = _Reading()
+    with beside(AT_ONCE) as pool:
+        claims = reading.taken(_begun(pool, _manifests(lake, context)))
+    return claims, reading.holes
+
+
 def changes(observed: Observed, lake: Lake, context: Context) -> list[Changes]:
     """What became of the tables since they were read."""
     return [

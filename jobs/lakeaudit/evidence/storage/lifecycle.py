@@ -1,0 +1,125 @@
+"""The lifecycle rules of a bucket: which objects they delete or archive, and when.
+
+Fields are those of GetBucketLifecycleConfiguration. Days count from when an object was written, and S3 acts at the
+midnight (UTC) that follows (S3 User Guide, "Lifecycle configuration elements").
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from lakeaudit.keys import ARCHIVE_CLASSES, Location
+from lakeaudit.runtime.aws import Clients, code_of, explain
+
+DELETES, ARCHIVES = "deletes", "archives"
+SMALL = 128 << 10
+"""Below so many bytes nothing is archived, where the bucket says so and the rule names no size."""
+
+
+@dataclass(frozen=True)
+class Action:
+    """What one rule does to the current objects below a place: after so many days, or on a date (UTC).
+
+    Sizes are exclusive bounds in bytes. `tags`: it concerns only objects with certain tags.
+    """
+
+    rule: str
+    does: str
+    below: Location
+    days: int | None = None
+    date: datetime | None = None
+    larger_than: int | None = None
+    smaller_than: int | None = None
+    tags: bool = False
+
+    def meets(self, place: Location) -> bool:
+        """Whether it may concern an object in a place; the prefix of a rule need not end at a folder."""
+        one, other = self.below, place
+        return one.bucket == other.bucket and (
+            one.key.startswith(other.prefix) or other.prefix.startswith(one.key)
+        )
+
+    def acts_at(self, written: datetime) -> datetime | None:
+        """When it acts on an object of that time."""
+        if self.date is not None:
+            return self.date
+        if self.days is None:
+            return None
+        due = written + timedelta(days=self.days)
+        midnight = due.replace(hour=0, minute=0, second=0, microsecond=0)
+        return midnight if midnight == due else midnight + timedelta(days=1)
+
+    @property
+    def when(self) -> str:
+        """When it acts, in words."""
+        if self.date is not None:
+            return f"on {self.date:%Y-%m-%d}"
+        return f"{self.days} days after they were written"
+
+
+@dataclass(frozen=True)
+class Lifecycle:
+    """What of a bucket's rules concerns current objects; `unread` says why they could not be read."""
+
+    bucket: str
+    actions: tuple[Action, ...] = ()
+    unread: str = ""
+
+
+def read_lifecycle(clients: Clients, bucket: str) -> Lifecycle:
+    """The rules of a bucket, by one request. A bucket without rules has none."""
+    try:
+        answer = clients.s3(bucket).get_bucket_lifecycle_configuration(Bucket=bucket)
+    except ClientError as error:
+        if code_of(error) == "NoSuchLifecycleConfiguration":
+            return Lifecycle(bucket)
+        return Lifecycle(bucket, unread=explain(error).what)
+    except BotoCoreError as error:
+        return Lifecycle(bucket, unread=explain(error).what)
+    return Lifecycle(bucket, actions_of(answer, bucket))
+
+
+def actions_of(answer: Mapping[str, Any], bucket: str) -> tuple[Action, ...]:
+    """The actions of all enabled rules on current objects."""
+    spares_small = answer.get("TransitionDefaultMinimumObjectSize") == "all_storage_classes_128K"
+    return tuple(
+        action
+        for number, rule in enumerate(answer.get("Rules", []), 1)
+        if rule.get("Status") == "Enabled"
+        for action in _actions(rule, rule.get("ID") or f"rule {number}", bucket, spares_small)
+    )
+
+
+def _actions(rule: Mapping[str, Any], name: str, bucket: str, spares_small: bool) -> Iterator[Action]:
+    given = rule.get("Filter") or {}
+    wanted = {**given, **(given.get("And") or {})}
+    larger, smaller = wanted.get("ObjectSizeGreaterThan"), wanted.get("ObjectSizeLessThan")
+    below = Location(bucket, wanted.get("Prefix") or rule.get("Prefix") or "")
+    tagged = bool(wanted.get("Tag") or wanted.get("Tags"))
+    ends = rule.get("Expiration") or {}
+    if "Days" in ends or "Date" in ends:
+        yield Action(name, DELETES, below, ends.get("Days"), _utc(ends.get("Date")), larger, smaller, tagged)
+    sized = larger is not None or smaller is not None
+    least = SMALL - 1 if spares_small and not sized else larger
+    for move in rule.get("Transitions") or ():
+        if move.get("StorageClass") in ARCHIVE_CLASSES:
+            yield Action(
+                name, ARCHIVES, below, move.get("Days"), _utc(move.get("Date")), least, smaller, tagged
+            )
+
+
+def _utc(date: datetime | None) -> datetime | None:
+    return None if date is None else date.astimezone(UTC).replace(tzinfo=None)
+
+
+def in_places(lifecycles: Sequence[Lifecycle], places: Sequence[Location]) -> list[Action]:
+    """The actions that may concern an object in any of the places."""
+    return [
+        action
+        for lifecycle in lifecycles
+        for action in lifecycle.actions
+        if any(action.meets(place) for place in places)
+    ]

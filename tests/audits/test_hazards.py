@@ -1,0 +1,61 @@
+"""Lifecycle rules that will delete or archive live files, as a command prints them and as an audit finds them."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakeaudit import cli
+from lakeaudit.runtime.aws import Endpoint
+from tests.builders.audits import audited, results_of
+from tests.builders.shop import DAYS, Shop
+from tests.conftest import Aws
+
+TAGGED = {
+    "ID": "tagged",
+    "Status": "Enabled",
+    "Filter": {"Tag": {"Key": "k", "Value": "v"}},
+    "Expiration": {"Days": 1},
+}
+
+
+def rules(shop: Shop, prefix: str, *more: Any) -> None:
+    """A rule that deletes what lies below a prefix after 30 days, and others."""
+    old = {"ID": "old", "Status": "Enabled", "Filter": {"Prefix": prefix}, "Expiration": {"Days": 30}}
+    configuration: Any = {"Rules": [old, *more]}
+    shop.s3.put_bucket_lifecycle_configuration(Bucket=shop.bucket, LifecycleConfiguration=configuration)
+
+
+def test_rules_that_will_delete_live_files(
+    aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shop = Shop(aws.s3, s3, bucket)
+    shop.write("orders", commits=1)
+    lake, file = shop.lake(tmp_path), str(tmp_path / "lake.yaml")
+    rules(shop, "tmp/")
+    assert cli.main(["hazards", file]) == 0
+    assert "no lifecycle rule is known to delete or archive a live file" in capsys.readouterr().err
+
+    rules(shop, f"warehouse/orders/day={DAYS[0]}", TAGGED)
+    assert cli.main(["hazards", file]) == 1
+    printed = capsys.readouterr()
+    (table, hazard, untold) = printed.out.splitlines()
+    assert table == "orders"
+    assert hazard.startswith(f"  day={DAYS[0]}: lifecycle rule old of s3://{bucket} deletes objects below")
+    assert "30 days after they were written: 1 live file, the first from 2" in hazard
+    assert untold.startswith(f"cannot tell: rule tagged of s3://{bucket} asks for tags")
+
+    first = audited(lake, live=True)
+    assert first.summary["findings"] == {"will_expire": 1}
+    assert [warning for warning in first.warnings if "asks for tags" in warning]
+    (row,) = [row for batch in results_of(lake).discrepancies() for row in batch.to_pylist()]
+    assert (row["state"], row["axis"], row["partition_path"], row["files"]) == (
+        "open",
+        "hazard",
+        f"day={DAYS[0]}",
+        1,
+    )
+
+    rules(shop, "tmp/")
+    later = audited(lake, live=True)
+    assert (later.summary["findings"], later.summary["states"]) == ({}, {"resolved": 1})

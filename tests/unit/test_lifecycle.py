@@ -1,0 +1,85 @@
+"""What a bucket's lifecycle rules do to current objects, and when."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from lakeaudit.evidence.storage.lifecycle import (
+    ARCHIVES,
+    DELETES,
+    SMALL,
+    Action,
+    Lifecycle,
+    actions_of,
+    read_lifecycle,
+)
+from lakeaudit.keys import Location
+from lakeaudit.runtime.aws import Clients
+from tests.conftest import Aws
+
+DELETE: Any = {"ID": "old", "Status": "Enabled", "Expiration": {"Days": 30}}
+COLD: Any = {"ID": "cold", "Status": "Enabled", "Transitions": [{"Days": 90, "StorageClass": "GLACIER"}]}
+
+
+def action(rule: str = "old", does: str = DELETES, below: str = "", **given: Any) -> Action:
+    return Action(rule, does, Location("lake", below), **given)
+
+
+RULES: list[tuple[str, Any, tuple[Action, ...]]] = [
+    ("of the whole bucket", DELETE, (action(days=30),)),
+    ("with an empty filter", DELETE | {"Filter": {}}, (action(days=30),)),
+    ("disabled", DELETE | {"Status": "Disabled"}, ()),
+    ("below a prefix", DELETE | {"Filter": {"Prefix": "tmp/"}}, (action(below="tmp/", days=30),)),
+    ("in the old spelling", DELETE | {"Prefix": "tmp/"}, (action(below="tmp/", days=30),)),
+    ("with a tag", DELETE | {"Filter": {"Tag": {"Key": "k", "Value": "v"}}}, (action(days=30, tags=True),)),
+    ("with several filters",
+     DELETE | {"Filter": {"And": {"Prefix": "a/", "ObjectSizeGreaterThan": 5, "ObjectSizeLessThan": 9}}},
+     (action(below="a/", days=30, larger_than=5, smaller_than=9),)),
+    ("with a prefix and tags", DELETE | {"Filter": {"And": {"Prefix": "a/", "Tags": [{"Key": "k", "Value": "v"}]}}},
+     (action(below="a/", days=30, tags=True),)),
+    ("on a date", DELETE | {"Expiration": {"Date": datetime(2027, 1, 1, tzinfo=UTC)}},
+     (action(date=datetime(2027, 1, 1)),)),  # noqa: DTZ001 - as inside an audit
+    ("that only clears markers", DELETE | {"Expiration": {"ExpiredObjectDeleteMarker": True}}, ()),
+    ("of older versions alone", {"Status": "Enabled", "NoncurrentVersionExpiration": {"NoncurrentDays": 3}}, ()),
+    ("that archives", COLD, (action("cold", ARCHIVES, days=90),)),
+    ("that moves to a class that is read at once",
+     COLD | {"Transitions": [{"Days": 90, "StorageClass": "GLACIER_IR"}]}, ()),
+    ("without a name", {k: v for k, v in DELETE.items() if k != "ID"}, (action("rule 1", days=30),)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("rule", "expected"), [row[1:] for row in RULES], ids=[row[0] for row in RULES])
+def test_what_a_rule_does_to_current_objects(rule: Any, expected: tuple[Action, ...]) -> None:
+    assert actions_of({"Rules": [rule]}, "lake") == expected
+
+
+def test_small_objects_are_not_archived_where_the_bucket_says_so() -> None:
+    answer = {"Rules": [COLD, DELETE], "TransitionDefaultMinimumObjectSize": "all_storage_classes_128K"}
+    assert [each.larger_than for each in actions_of(answer, "lake")] == [SMALL - 1, None]
+
+
+@pytest.mark.parametrize(
+    ("prefix", "meets"),
+    [("", True), ("wh/orders/", True), ("wh/orders/day=1/", True), ("wh/ord", True), ("wh/orders_2/", False)],
+)
+def test_a_rule_meets_a_table_whose_place_its_prefix_touches(prefix: str, meets: bool) -> None:
+    assert action(below=prefix).meets(Location("lake", "wh/orders")) is meets
+    assert not action(below=prefix).meets(Location("other", "wh/orders"))
+
+
+def test_days_end_at_the_midnight_that_follows() -> None:
+    written = datetime(2026, 11, 1, 13, 30)  # noqa: DTZ001
+    assert action(days=30).acts_at(written) == datetime(2026, 12, 2)  # noqa: DTZ001
+    assert action(days=30).acts_at(written.replace(hour=0, minute=0)) == datetime(2026, 12, 1)  # noqa: DTZ001
+
+
+def test_a_bucket_without_rules_has_none_and_one_that_is_not_there_is_said(
+    clients: Clients, aws: Aws, bucket: str
+) -> None:
+    assert read_lifecycle(clients, bucket) == Lifecycle(bucket)
+    aws.s3.put_bucket_lifecycle_configuration(
+        Bucket=bucket, LifecycleConfiguration={"Rules": [DELETE | {"Filter": {"Prefix": "wh/"}}]}
+    )
+    assert read_lifecycle(clients, bucket).actions == (Action("old", DELETES, Location(bucket, "wh/"), 30),)
+    assert read_lifecycle(clients, "no-such-bucket").unread
