@@ -212,4 +212,6 @@ def headlines(week: Week) -> tuple[str, ...]:
     if not week.caught.posts:
         return ()
     (post,) = week.caught.posts
-    return tuple(section.partition("\n")[0] for section in post["message"].split("\n\n"))
+    *sections, lake = post["message"].split("\n\n")
+    assert lake.startswith(("Open in the lake, and accepted by nobody: ", "Nothing is open in the lake"))
+    return tuple(section.partition("\n")[0] for section in sections)
