@@ -83,6 +83,9 @@ def test_a_yaml_snippet_loads(text: str, tmp_path: Path) -> None:
         whole = text
     else:
         missing = [part for part in (*MINIMUM, TABLES, INVENTORIES) if not _names(part) & set(given)]
+        profiles = {name: {"grace": "1h"} for name in re.findall(r"\bprofile: (\w+)", text)}
+        if profiles and "profiles" not in given:
+            missing.append(f"profiles: {json.dumps(profiles)}\n")
         whole = "".join(missing) + text
     file = tmp_path / "lake.yaml"
     file.write_text(whole, encoding="utf-8")
