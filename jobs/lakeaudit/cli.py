@@ -381,6 +381,30 @@ def dashboard(
 
 
 @app.command()
+def init(
+    place: Annotated[str, typer.Argument(metavar="PLACE", help="s3://bucket/prefix, or a local folder.")],
+    output: Annotated[str, typer.Option("-o", "--output", metavar="FILE", help="A new file.")] = "lake.yaml",
+    endpoint: Annotated[
+        str | None, typer.Option("--endpoint", metavar="URL", help="Of a store other than AWS.")
+    ] = None,
+) -> int:
+    """Look around a place and write a lake file with comments, which `audit` takes as it is.
+
+    Lists folders, reads the bucket's inventory configurations, versioning and lifecycle, and writes nothing else.
+    """
+    from lakeaudit.commands import init as command
+    from lakeaudit.runtime.aws import Clients, Endpoint
+
+    location = command.place_of(place)
+    clients = Clients(Endpoint(endpoint, path_style=endpoint is not None))
+    found = command.look_around(location, clients, _now())
+    s3 = {"endpoint": json.dumps(endpoint), "path_style": "true"} if endpoint else {}
+    command.write_lake_file(found, output, command.results_beside(location, Path.cwd()), s3)
+    typer.echo(output)
+    return _told(command.said(found, output))
+
+
+@app.command()
 def doctor(lake: LakeFile, status_file: Status = None) -> int:
     """Check Java, jars, credentials, every source and the results place, and say what to do.
 

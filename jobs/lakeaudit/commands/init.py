@@ -1,0 +1,238 @@
+"""`lakeaudit init`: looks around a place and writes a lake file with comments, which `audit` takes as it is."""
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from lakeaudit.config import load_lake
+from lakeaudit.config.parsers import parse_location
+from lakeaudit.errors import BadInput, SourceError
+from lakeaudit.evidence.files import folders
+from lakeaudit.evidence.storage.inventory.configuration import configurations, destination, lacks
+from lakeaudit.evidence.storage.inventory.report import find_report
+from lakeaudit.formatting import age, count
+from lakeaudit.keys import Location
+from lakeaudit.runtime.aws import Clients, code_of, explain
+
+DEEPEST = 5
+"""Folders below the place that are looked into."""
+MOST_LISTINGS = 2000
+MOST_NAMED = 100
+"""Tables that are named one by one; where an inventory knows of more, they are found by every audit."""
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What was found about a place.
+
+    Attributes:
+        roots: folders with a Delta log; `all_seen`: no folder was left out.
+        inventories: (where its reports lie, the key prefix that it is filtered by, what is to be said of it).
+        notes: of the bucket, one line each: versioning, lifecycle, what could not be read.
+    """
+
+    place: Location
+    roots: tuple[Location, ...]
+    all_seen: bool
+    inventories: tuple[tuple[Location, str, str], ...]
+    notes: tuple[str, ...]
+
+
+def place_of(text: str) -> Location:
+    """The place that was typed.
+
+    Raises:
+        BadInput: it is none.
+    """
+    try:
+        return parse_location(str(Path(text).resolve()) if re.match(r"\.{0,2}/|\.{1,2}$", text) else text)
+    except ValueError:
+        raise BadInput(text, "is no place", "write s3://bucket/prefix, or a path such as ./data") from None
+
+
+def look_around(place: Location, clients: Clients, now: datetime) -> Surroundings:
+    """Table roots by listings with a delimiter, and what the bucket says of itself. Nothing is written.
+
+    Raises:
+        SourceError: the place cannot be listed.
+        BadInput: it is no folder of this machine.
+    """
+    if place.is_local and not Path(place.spark_path).is_dir():
+        raise BadInput(place.uri, "is no folder", "name one that is there")
+    roots, all_seen = _roots(place, clients)
+    if place.is_local:
+        return Surroundings(place, roots, all_seen, (), ())
+    notes: list[str] = []
+    inventories = tuple(_inventories(place, clients, now, notes))
+    notes.append(_asked(lambda: _versioning(place, clients), "versioning"))
+    notes.append(_asked(lambda: _lifecycle(place, clients), "lifecycle"))
+    return Surroundings(place, roots, all_seen, inventories, tuple(notes))
+
+
+def _roots(place: Location, clients: Clients) -> tuple[tuple[Location, ...], bool]:
+    """Level by level; nothing below a table, a partition or a hidden folder is looked into."""
+    found: list[Location] = []
+    level, asked = [place], 0
+    for _ in range(DEEPEST + 1):
+        below: list[Location] = []
+        for folder in level:
+            if asked == MOST_LISTINGS:
+                return tuple(found), False
+            asked += 1
+            names = folders(clients, folder)
+            if "_delta_log" in names:
+                found.append(folder)
+            else:
+                below += [folder.join(name) for name in names if name and not re.match(r"[._]|.*=", name)]
+        level = below
+    return tuple(found), not level
+
+
+def _inventories(
+    place: Location, clients: Clients, now: datetime, notes: list[str]
+) -> Iterator[tuple[Location, str, str]]:
+    """Those that may know the place and have delivered a report; of the others a note."""
+    try:
+        known = list(configurations(clients, place.bucket))
+    except (ClientError, BotoCoreError) as error:
+        notes.append(f"inventory configurations cannot be read: {explain(error).what}")
+        return
+    for each in known:
+        prefix = (each.get("Filter") or {}).get("Prefix", "")
+        if not (place.prefix.startswith(prefix) or prefix.startswith(place.prefix)):
+            continue
+        try:
+            reports = destination(each).join(place.bucket, str(each["Id"]))
+            report = find_report(clients, reports, now)
+        except (SourceError, KeyError, TypeError, AttributeError) as error:
+            what = error.what if isinstance(error, SourceError) else "cannot be understood"
+            notes.append(f"the inventory {each.get('Id')} is left out: {what}")
+            continue
+        lacking = lacks(each, place.bucket, [Location(place.bucket, prefix.rstrip("/"))])
+        yield reports, prefix, "; ".join([f"{age(report.manifest.created_at, now)} old", *lacking])
+
+
+def _asked(question: Callable[[], str], about: str) -> str:
+    try:
+        return question()
+    except (ClientError, BotoCoreError) as error:
+        return f"{about} cannot be read: {explain(error).what}"
+
+
+def _versioning(place: Location, clients: Clients) -> str:
+    status = clients.s3(*place).get_bucket_versioning(Bucket=place.bucket).get("Status", "Off")
+    if status == "Enabled":
+        return "versioning is on: what was deleted or overwritten may come back"
+    return f"versioning is {status.lower()}: what is deleted now does not come back"
+
+
+def _lifecycle(place: Location, clients: Clients) -> str:
+    try:
+        rules = clients.s3(*place).get_bucket_lifecycle_configuration(Bucket=place.bucket)["Rules"]
+    except ClientError as error:
+        if code_of(error) == "NoSuchLifecycleConfiguration":
+            return "no lifecycle rule"
+        raise
+    deleting = [
+        str(rule.get("ID", "?")) for rule in rules if rule.get("Status") == "Enabled" and "Expiration" in rule
+    ]
+    more = (
+        f"; {', '.join(deleting)} deletes current objects: see that no table lies there" if deleting else ""
+    )
+    return f"{count(len(rules))} lifecycle rules{more}"
+
+
+def write_lake_file(found: Surroundings, file: str, results: str, s3: dict[str, str]) -> None:
+    """Write the lake file, which has to be a new one.
+
+    Raises:
+        BadInput: the file is there, or cannot be written.
+        LakeFileError: what was found makes no lake file that could be read.
+    """
+    try:
+        with Path(file).open("x", encoding="utf-8") as out:
+            out.write(lake_text(found, results, s3))
+    except FileExistsError:
+        raise BadInput(file, "is there already", "name another file with -o") from None
+    except OSError as error:
+        raise BadInput(file, error.strerror or "cannot be written", "name another file with -o") from None
+    load_lake(file, {})
+
+
+def lake_text(found: Surroundings, results: str, s3: dict[str, str]) -> str:
+    """The lake file with a comment for everything that was found."""
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", found.place.key.rpartition("/")[2] or found.place.bucket).strip(
+        "-"
+    )
+    lines = [
+        f"# Written by `lakeaudit init {_comment(found.place.uri)}`. conf/example.yaml explains every key.",
+        "version: 1",
+        f"lake: {_text(name or 'lake')}",
+        f"results: {_text(results)}   # a place of its own; s3://bucket/prefix for a nightly audit",
+    ]
+    if s3:
+        lines.append(f"s3: {{{', '.join(f'{key}: {value}' for key, value in s3.items())}}}")
+    lines += ["", "# What storage holds.", *(f"# {_comment(note)}" for note in found.notes), "inventories:"]
+    lines += _inventory_lines(found)
+    lines += ["", "# Folders with a Delta log." if found.roots else "# No Delta log was found."]
+    if not found.all_seen:
+        lines.append(f"# There may be more: {DEEPEST} levels and {MOST_LISTINGS} folders were looked into.")
+    return "\n".join([*lines, "tables:", *_table_lines(found), ""])
+
+
+def _inventory_lines(found: Surroundings) -> Iterator[str]:
+    for place, prefix, said in found.inventories:
+        covers = f", covers: [{_text(Location(found.place.bucket, prefix).uri)}]" if prefix else ""
+        yield f"  # {_comment(said)}"
+        yield f"  - {{kind: s3_inventory, location: {_text(place.uri)}{covers}}}"
+    if not found.inventories:
+        yield "  # Every audit lists the place; an S3 Inventory is cheaper from some million objects on."
+        yield f"  - {{kind: listing, location: {_text(found.place.uri)}}}"
+
+
+def _table_lines(found: Surroundings) -> Iterator[str]:
+    if len(found.roots) > MOST_NAMED and found.inventories:
+        yield f"  # {count(len(found.roots))} tables were seen; each audit finds them anew."
+        yield f"  - discover: {{from: inventory, under: [{_text(found.place.uri)}]}}"
+        return
+    for root in found.roots:
+        name = _text(_name(found.place, root))
+        yield f"  - {{name: {name}, location: {_text(root.uri)}, manifests: [{{kind: delta}}]}}"
+    if not found.roots:
+        yield f"  - {{name: {_text(_name(found.place, found.place))}, location: {_text(found.place.uri)}}}"
+        yield "    # Without a list of what writers wrote nothing is called dropped:"
+        yield "    # manifests: [{kind: file_list, location: s3://bucket/manifests/, complete: true}]"
+
+
+def _name(place: Location, root: Location) -> str:
+    below = ".".join(part for part in root.key[len(place.prefix) :].split("/") if part)
+    name = below or root.key.rpartition("/")[2] or root.bucket
+    return _comment(name).strip() or "table"
+
+
+def _text(value: str) -> str:
+    """Any text as YAML in double quotes; `$${` stands for `${`, of which the lake file makes a variable."""
+    return json.dumps(value.replace("${", "$${"))
+
+
+def _comment(text: str) -> str:
+    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
+
+
+def results_beside(place: Location, folder: Path) -> str:
+    """A local folder for the results that lies outside of the place."""
+    own = Location.parse(str(folder / "lakeaudit-results"))
+    if not place.contains(own):
+        return own.uri
+    return Location.parse(f"/{place.key}-audit").uri
+
+
+def said(found: Surroundings, file: str) -> str:
+    """The verdict's line."""
+    sources = f"{count(len(found.inventories))} inventories" if found.inventories else "a listing"
+    return f"OK: {count(len(found.roots))} tables, {sources}: {file}; next: lakeaudit doctor {file}"
