@@ -50,8 +50,16 @@ def test_what_is_open_elsewhere_is_the_headline_of_an_audit_of_one_table(place: 
 
 
 def test_an_audit_of_the_whole_lake_needs_no_scope(place: Location) -> None:
-    second_run(place, discrepancies=[discrepancy(OTHER)])
+    second_run(place, discrepancies=[discrepancy(LOST)])
     assert text_output.verdict_line(page(place, tables=("orders",))) == "CRITICAL: 1 dropped in 1 table"
+
+
+def test_a_table_that_only_the_ledger_knows_is_of_the_lake_too(place: Location) -> None:
+    """Tables that audits find by themselves do not stand in the lake file."""
+    second_run(place, discrepancies=[discrepancy(OTHER)])
+    line = text_output.verdict_line(page(place, tables=()))
+    scope = "this audit looked at 1 of 2 tables (orders) and found nothing above info there"
+    assert line == f"CRITICAL: 1 dropped in 1 table; {scope}"
 
 
 def test_what_is_accepted_is_left_out_of_the_headline_and_counted_apart(place: Location) -> None:

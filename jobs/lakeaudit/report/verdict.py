@@ -3,7 +3,7 @@
 What is wrong is what the ledger holds open, wherever the last audit looked; what that audit looked at stands beside it.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,13 +51,14 @@ def verdict(
         standing: sums of what is unresolved, as `results.lake_standing` has them.
         totals: sums of what the run itself found.
         tables: the run's coverage.
-        lake_tables: every table of the lake file; none: what the run looked at is taken for the whole.
+        lake_tables: every table of the lake file.
     """
     pressing = [row for row in standing if row["standing"] != "accepted"]
     severities = by_severity(pressing)
     worst = next((line for line in severities if line.name in AT_STAKE and line.stake.findings), None)
     doubts = tuple(_doubts(run, tables))
-    scope = _scope(run, totals, tables, lake_tables)
+    followed = {row["table_name"] for row in standing if row["standing"] != "found" and row["table_name"]}
+    scope = _scope(run, totals, tables, {*lake_tables, *followed})
     first = (scope,) if scope else ()
     accepted = tuple(_accepted(standing))
     if worst:
@@ -82,13 +83,16 @@ def verdict(
     return Verdict("fine", headline, (*first, *quiet, *accepted, *_idle(run, tables)), scope)
 
 
-def _scope(run: Row, totals: Sequence[Row], tables: Sequence[Judged], lake_tables: Sequence[str]) -> str:
-    """What the audit looked at, and the worst that it found there; empty where it looked at the whole lake."""
+def _scope(run: Row, totals: Sequence[Row], tables: Sequence[Judged], known: Collection[str]) -> str:
+    """What the audit looked at, and the worst that it found there; empty where it looked at the whole lake.
+
+    `known` are the tables of the lake file and those of which anything is open: tables may be found by each audit anew.
+    """
     looked = [table.name for table in tables]
     narrowed = any(table.standing == "part" and _as_asked(run, table) for table in tables)
-    if not looked or (not narrowed and set(lake_tables) <= set(looked)):
+    if not looked or (not narrowed and set(known) <= set(looked)):
         return ""
-    of = f"{count(len(looked))} of {_tables(max(len(lake_tables), len(looked)))}"
+    of = f"{count(len(looked))} of {_tables(len({*known, *looked}))}"
     lines = [line for line in by_kind(totals) if line.worst in AT_STAKE]
     found = ", ".join(_of_kind(line) for line in lines) or "nothing above info"
     return f"This audit looked at {'a part of ' if narrowed else ''}{of} ({_names(looked)}) and found {found} there"
