@@ -111,6 +111,12 @@ _ALL = (
         "day that is named; `lakeaudit hazards` lists rules, tables and partitions.",
     ),
     Kind(
+        "clone_at_risk", "hazard", "error",
+        "a shallow clone lists files that its source has removed",
+        "Make the clone a table of its own before the source's next VACUUM: a deep clone, or its rows "
+        "written anew. Until then keep the source from being vacuumed.",
+    ),
+    Kind(
         "hidden", "metastore", "info",
         "storage has the file; the metadata store has no entry",
         "Import the path into the store (`hadoop s3guard import`).",

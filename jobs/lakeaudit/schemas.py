@@ -359,6 +359,17 @@ REPEATED = _row(
 )
 """Two commits that appended what looks the same."""
 
+CLONED = _row(
+    table_name="string",
+    source="string",  # the table below whose root the files lie
+    files="long",
+    rows="long",
+    bytes="long",
+    removed_at="time",  # the first removal that can be read
+    sample="string",
+)
+"""Live files of a clone that its source has removed."""
+
 LOG_VERSIONS = _row(
     source="string",
     bucket="string",
@@ -384,6 +395,7 @@ ANSWERS: dict[str, pa.Schema] = {
     "nested": _row(bucket="string", key="string"),
     "log_versions": LOG_VERSIONS,
     "repeated": REPEATED,
+    "cloned": CLONED,
     "removals": _row(table_name="string", present_from="time", absent_until="time", absent_files="long"),
     "tree_tallies": pa.schema([*TALLY, *_row(source="string", mostly_etags="bool")]),
     "tree_suspects": TREE_VERDICT,

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from lakeaudit.compare import duplicates, metastore_tree, rules
 from lakeaudit.compare.apply_gaps import assumed_vacuums, with_gaps, with_vacuums
+from lakeaudit.compare.clones import under_own_root
 from lakeaudit.compare.evidence_for_tables import Evidence, source_facts
 from lakeaudit.compare.fresh import FreshLook, fresh_claims
 from lakeaudit.compare.kernel import removals
@@ -236,7 +237,10 @@ def _fresh(lake: Lake, world: pa.Table) -> Relation:
 def _judged_again(lake: Lake, world: pa.Table, every: Relation) -> Relation:
     con = lake.con
     finding = "SELECT *, false AS versions_known FROM input WHERE outcome = 'finding' OR NOT suspected"
-    vacuumed = [row["vacuumed"] for row in assumed_vacuums(con, removals(con, world))]
+    vacuumed = [
+        row["vacuumed"]
+        for row in assumed_vacuums(con, removals(con, under_own_root(con, world, lake.sources.roots)))
+    ]
     suspects = with_gaps(con, duck.query(con, finding, input=every), lake.holed)
     marked = duck.hold(con, with_vacuums(con, suspects, vacuumed))
     return judge_again(con, live_check.with_answers(con, marked, lake.answers()), lake.words)

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from lakeaudit.compare.apply_gaps import assumed_vacuums, with_gaps
+from lakeaudit.compare.clones import under_own_root
 from lakeaudit.compare.evidence_for_tables import Evidence, deciding_places, source_facts
 from lakeaudit.compare.kernel import removals
 from lakeaudit.compare.match import SourceFacts, pairs
@@ -252,14 +253,34 @@ def test_a_hole_hides_references_below_every_root_that_the_log_names(con: Connec
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("facts", "holed"),
+    [
+        ([table(shares=("copy",)), table("copy", holed=True)], ["copy/a", "orders/a"]),
+        ([table(), table("copy", holed=True, shares=("orders",))], ["copy/a", "orders/a"]),
+        ([table(), table("copy", holed=True)], ["copy/a"]),
+        ([table(), table("copy", shares=("orders",))], []),
+    ],
+)
+def test_a_clone_that_cannot_be_read_is_a_hole_for_its_source(
+    con: Connection, facts: list[TableFacts], holed: list[str]
+) -> None:
+    stores = (stored_of([stored(key) for key in ("orders/a", "copy/a")]),)
+    found = matched(con, facts, storage=stores)
+    assert sorted(key for key, is_holed in told(found, "h_references").items() if is_holed) == holed
+
+
 def test_a_vacuum_is_assumed_per_table_up_to_its_youngest_absent_removal(con: Connection) -> None:
     rows = [claim(A, state="history", removed_at=ago(60)), claim(B, state="history", removed_at=ago(50)),
             claim("orders/c", state="history", removed_at=ago(40)),
             claim("copy/a", "copy", state="history", removed_at=ago(60)),
-            claim("copy/b", "copy", state="gone", removed_at=ago(300))]  # fmt: skip
+            claim("copy/b", "copy", state="gone", removed_at=ago(300)),
+            # below its source's root: no VACUUM of the copy deleted it
+            claim("orders/d", "copy", own_root=False, state="history", removed_at=ago(30))]  # fmt: skip
     storage = stored_of([stored("orders/c"), stored("copy/b")])
     found = matched(con, [table(), table("copy")], claimed=(claims(rows),), storage=(storage,))
-    assert assumed_vacuums(con, removals(con, found)) == [
+    roots = {Location(BUCKET, name): name for name in ("orders", "copy")}
+    assert assumed_vacuums(con, removals(con, under_own_root(con, found, roots))) == [
         {"vacuumed": "orders", "vacuumed_to": ago(50).replace(tzinfo=None), "vacuumed_files": 2}
     ]
 

@@ -22,6 +22,7 @@ NOT_BY_A_RULE = {
     "overwritten_commit",
     "duplicate_commit",
     "will_expire",
+    "clone_at_risk",
 }
 """Said of sources; said by no scenario, since it would be our fault; of a log's commits; of a bucket's rules."""
 

@@ -55,5 +55,8 @@ def assumed_vacuums(con: Connection, removals: Rows) -> list[dict[str, Any]]:
 def with_vacuums(con: Connection, rows: Rows, vacuumed: Iterable[str]) -> Relation:
     """Set v_assumed of rows whose table an assumed VACUUM explains."""
     names = duck.literals(sorted(vacuumed))
-    sql = f"SELECT * REPLACE (coalesce(table_name IN ({names}), false) AS v_assumed) FROM input"
+    its_own = (
+        "coalesce(owner, table_name) = table_name"  # a clone's VACUUM deletes none of its source's files
+    )
+    sql = f"SELECT * REPLACE (coalesce(table_name IN ({names}) AND {its_own}, false) AS v_assumed) FROM input"
     return duck.query(con, sql, input=rows)

@@ -57,8 +57,10 @@ def source_facts(evidence: Evidence, tables: Sequence[Table], facts: Sequence[Ta
 
 
 def _holed_places(facts: Sequence[TableFacts]) -> Places:
-    """Where a table whose log has a hole could list files."""
-    holed = [fact for fact in facts if fact.holed]
+    """Where a table whose log has a hole could list files: a clone or another that declares it, with its source too."""
+    lost = {fact.table.name for fact in facts if fact.holed}
+    shared = {name for fact in facts if fact.holed for name in fact.table.shares}
+    holed = [f for f in facts if f.holed or f.table.name in shared or lost & set(f.table.shares)]
     places = [fact.table.location for fact in holed] + [
         r for fact in holed for s in fact.states for r in s.roots
     ]

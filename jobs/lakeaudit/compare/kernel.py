@@ -11,6 +11,7 @@ from functools import partial
 import pyarrow as pa
 
 from lakeaudit.compare import coverage, duplicates, metastore_tree
+from lakeaudit.compare.clones import cloned, under_own_root
 from lakeaudit.compare.commits import log_versions
 from lakeaudit.compare.findings import leftover_row
 from lakeaudit.compare.fresh import FreshLook, fairly, fresh_claims
@@ -78,7 +79,9 @@ def judge_keys(kernel: Kernel, con: Connection, rows: Kinds) -> Stage:
     yield "log_versions", log_versions(con, rows.get("versions", VERSION.empty_table()))
     if "batches" in rows:
         yield "repeated", repeated(con, rows["batches"])
-    yield "removals", removals(con, matched)
+    claimed = under_own_root(con, matched, kernel.sources.roots)
+    yield "cloned", cloned(con, claimed)
+    yield "removals", removals(con, claimed)
     yield "claimed", claimed_of_sources(con, matched)
     if kernel.partitions:
         named = attach_label(con, matched, kernel.partitions, "partition_uri")
@@ -170,15 +173,18 @@ def _within(con: Connection, rows: Relation, kernel: Kernel) -> Relation:
     )
 
 
-def removals(con: Connection, matched: Rows) -> Relation:
-    """By table what an unlogged VACUUM would explain: present_from, absent_until, absent_files of removed files."""
+def removals(con: Connection, claimed: Rows) -> Relation:
+    """By table what an unlogged VACUUM would explain: present_from, absent_until, absent_files of removed files.
+
+    Rows are those of `clones.under_own_root`: a VACUUM deletes below its own table's root, and no source's files.
+    """
     absent = "c_state = 'history' AND s_presence = 'absent' AND NOT c_explained"
     sql = f"""
         SELECT table_name, min(c_removed_at) FILTER (s_presence = 'present') AS present_from,
             max(c_removed_at) FILTER ({absent}) AS absent_until, count(*) FILTER ({absent}) AS absent_files
-        FROM input WHERE c_state IN ('history', 'gone') AND c_removed_at IS NOT NULL GROUP BY table_name
+        FROM input WHERE own AND c_state IN ('history', 'gone') AND c_removed_at IS NOT NULL GROUP BY table_name
     """
-    return duck.query(con, sql, input=matched)
+    return duck.query(con, sql, input=claimed)
 
 
 def claimed_of_sources(con: Connection, matched: Rows) -> Relation:

@@ -80,10 +80,8 @@ def axis_observations(
         for row in coverage if row["axis"] == "content"
     ]  # fmt: skip
     of_sources = AxisObservation("", SOURCE, "complete" if all_sources else "partial", as_of, as_of)
-    tables = dict.fromkeys(row["table_name"] for row in coverage if hazards is not None)
-    known = "complete" if hazards else "partial"
-    of_rules = [AxisObservation(table, HAZARD, known, as_of, as_of) for table in tables]
-    return [*of_tables, *of_logs, *of_rules, of_sources]
+    of_hazards = [_of_hazards(row, as_of, hazards) for row in coverage if row["axis"] == "content"]
+    return [*of_tables, *of_logs, *of_hazards, of_sources]
 
 
 def observation_rows(observations: Sequence[AxisObservation]) -> pa.Table:
@@ -104,6 +102,13 @@ def _observation(row: Mapping[str, Any], means: Means, as_of: datetime) -> AxisO
     edge = min((cut.start - cut.margin for cut in cuts), default=None)
     unsure = row["undecided"] + row["uncovered"]
     return AxisObservation(row["table_name"], row["axis"], status, at, edge, unsure)
+
+
+def _of_hazards(row: Mapping[str, Any], as_of: datetime, rules: bool | None) -> AxisObservation:
+    """The hazards of a table: lifecycle rules, and what its clones need, which its own log and theirs say."""
+    whole = row["status"] in ("off", "complete")
+    status = row["status"] if row["status"] == "overtaken" else "complete" if rules and whole else "partial"
+    return AxisObservation(row["table_name"], HAZARD, status, as_of, as_of)
 
 
 def _of_log(row: Mapping[str, Any], as_of: datetime, *, sure: bool) -> AxisObservation:

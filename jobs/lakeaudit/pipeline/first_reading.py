@@ -49,6 +49,7 @@ class FirstReading:
     claimed: Relation
     log_versions: Relation
     repeated: Relation
+    cloned: Relation
     nested: frozenset[Location]
     vacuums: list[dict[str, Any]]
     counts: Counts
@@ -92,6 +93,7 @@ def first_reading(audit: AuditContext, engine: AuditEngine) -> FirstReading:
         claimed=duck.hold(con, duck.union(con, [answered(con, answers, "claimed"), let_go])),
         log_versions=answered(con, answers, "log_versions"),
         repeated=answered(con, answers, "repeated"),
+        cloned=answered(con, answers, "cloned"),
         nested=_places(answers, "nested"),
         vacuums=assumed_vacuums(con, answered(con, answers, "removals")),
         counts=counts,

@@ -13,6 +13,7 @@ import pyarrow as pa
 from lakeaudit.compare import coverage, findings
 from lakeaudit.compare.bulk_changes import apart, folded, members
 from lakeaudit.compare.ceiling import Trial, uncovered
+from lakeaudit.compare.clones import clone_findings
 from lakeaudit.compare.coverage import Means, Tallies
 from lakeaudit.compare.evidence_for_tables import means
 from lakeaudit.compare.expected import mark_expected
@@ -67,9 +68,10 @@ def judge(audit: AuditContext, engine: AuditEngine, progress: Progress) -> Judge
         single = duck.hold(audit.con, _single(audit, remaining, first))
         whole = {} if audit.partitions else tallies  # of a part nothing can be said about its table
         about_files = folded(audit.con, single, whole, audit.stamp)
+        clones = [] if audit.partitions else clone_findings(audit.con, first.cloned, audit.scope)
         checks = commit_checks(audit, engine, first.log_versions, first.repeated)
         threats = _hazards(audit, engine)
-        others = [*checks.rows, *(threats.rows if threats else ())]
+        others = [*checks.rows, *clones, *(threats.rows if threats else ())]
         rows = duck.hold(audit.con, _findings(audit, about_files, first, files, others))
         able = replace(_means(audit, first, trials), fresh=_looked_at(audit, remaining))
         covered = coverage.rows(audit.facts_in_scope, tallies, able, audit.stamp.run_id, audit.stamp.lake)

@@ -250,7 +250,8 @@ def _claims(con: Connection, files: Relation, tables: pa.Table, source: str) -> 
         category = 'changes' OR {_certain()} AS certain, category, coalesce(partition_path, '') AS partition_path, size,
         CASE WHEN live THEN least_size END AS least_size,
         NULL AS etag, NULL AS version_id, NULL AS checksum, records, coalesce(since_time, {first}) AS claimed_at,
-        CASE WHEN NOT live THEN removed_at END AS removed_at, explained,
+        CASE WHEN NOT live THEN removed_at END AS removed_at,
+        explained AND bucket = root_bucket AND starts_with(key, root_prefix) AS explained,
         CASE WHEN category = 'data' THEN listed ELSE live::BIGINT END AS listed,
         bucket = root_bucket AND starts_with(key, root_prefix) AS own_root,
         CASE WHEN since <> base THEN since::VARCHAR END AS commit_id, version AS table_version FROM ({standing})"""
