@@ -67,6 +67,8 @@ def test_a_table_that_is_no_more_is_retired_and_one_that_may_be_missed_is_not(
     gone = audited(lake)
     assert "db3.t3" not in gone.summary["coverage"]
     assert held() == [("db3.t3", "resolved", "retired")]
+    assert "audited before, and no inventory has a log of it now: db3.t3" in gone.warnings
+    assert not any("audited before" in warning for warning in audited(lake).warnings)
 
 
 def test_where_no_table_is_found_nothing_is_audited(aws: Aws, s3: Endpoint, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from uuid import uuid4
 from lakeaudit.compare.findings import Stamp
 from lakeaudit.config import Lake, Table
 from lakeaudit.errors import BadInput, CannotAudit
-from lakeaudit.evidence.discovery import Described, described
+from lakeaudit.evidence.discovery import NAMED, Described, described
 from lakeaudit.evidence.protocol import Context
 from lakeaudit.gates import expectation_suites
 from lakeaudit.gates.publish_gate import Guarded, guard, refusal
@@ -76,6 +76,7 @@ def audit(
         past = Results(lake.results, clients, lake.name)
         found, scope, nothing = _plan(lake, options, context, engine, progress)
         lake, partitions = found.lake, in_partitions(scope, options)
+        vanished = _vanished(found, past)
         names = [table.name for table in scope]
         with progress.stage("open results"):
             writer, ledger = _opened(past, still_ours, started)
@@ -108,7 +109,7 @@ def audit(
             writer.put_run(outcome.run_row)
             log.note(findings=sum(outcome.summary["findings"].values()))
         untidy = upkeep(writer, earlier, outcome.run_row, lake.keep, context.now, progress)
-    return replace(outcome, warnings=(*found.warnings, *outcome.warnings, *untidy))
+    return replace(outcome, warnings=(*found.warnings, *vanished, *outcome.warnings, *untidy))
 
 
 def _plan(
@@ -122,6 +123,23 @@ def _plan(
     engine.begin()
     found = _described(lake, context, progress)
     return found, in_scope(found.lake, options), None
+
+
+def _vanished(found: Described, past: Results) -> tuple[str, ...]:
+    """Tables of the last audit that are no more: a table that was deleted whole looks like one that moved."""
+    last = past.last_published() if found.lake.discoveries and not found.gaps else None
+    audited = (
+        {row["table_name"] for row in past.coverage(last["run_id"])} | _unresolved(past) if last else set()
+    )
+    names = sorted(audited - {table.name for table in found.lake.tables})
+    some = ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
+    return (f"audited before, and no inventory has a log of it now: {some}",) if names else ()
+
+
+def _unresolved(past: Results) -> set[str]:
+    """Tables of which the ledger holds anything pending or open."""
+    held = past.discrepancies(UNRESOLVED)
+    return {name for batch in held for name in batch.column("table_name").to_pylist() if name}
 
 
 def _described(lake: Lake, context: Context, progress: Progress) -> Described:
@@ -201,8 +219,7 @@ def _seen(judgement: Judgement, found: Described, past: Results) -> Seen:
     """A table that is no more is retired, unless it may only have been missed."""
     known = {table.name for table in found.lake.tables}
     if found.gaps:
-        held = past.again().discrepancies(UNRESOLVED)
-        known |= {name for batch in held for name in batch.column("table_name").to_pylist() if name}
+        known |= _unresolved(past)
     return Seen(judgement.findings, judgement.words, judgement.observations, known, judgement.members)
 
 
