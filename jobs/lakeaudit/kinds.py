@@ -156,6 +156,12 @@ _ALL = (
         "through the table.",
     ),
     Kind(
+        "half_moved", "duplicate", "warning",
+        "two folders of one table hold the same files: a rename stopped half way",
+        "Finish the move or take it back: compare both folders whole, copy what only one has, then remove the one that "
+        "no reader needs.",
+    ),
+    Kind(
         "conflicting_owner", "duplicate", "error",
         "two tables list the same file as their own",
         "Copy the file into one of the tables, or declare `shares` if it is meant.",

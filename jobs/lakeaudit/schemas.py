@@ -384,12 +384,25 @@ LOG_VERSIONS = _row(
 )
 """A version of a commit of a Delta log that has several."""
 
+MOVES = _row(
+    **dict.fromkeys(("judged_table", "axis", "rule", "outcome", "kind", "severity", "bucket"), "string"),
+    folder="string",
+    other_folder="string",
+    files="long",
+    bytes="long",
+    modified_at="time",  # the newest of the files, in either folder
+    other_modified_at="time",
+    unrepeated="bool",  # a file has a name that no two writers give
+)
+"""Two folders with the same files, of a share of the names."""
+
 ANSWERS: dict[str, pa.Schema] = {
     "tallies": TALLY,
     "suspects": VERDICT,
     "fresh": VERDICT,
     "leftovers": LEFTOVERS,
     "copies": COPY,
+    "moves": MOVES,
     "uploads": UPLOAD,
     "claimed": _row(judged_table="string", source="string", files="long"),
     "nested": _row(bucket="string", key="string"),

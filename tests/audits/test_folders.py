@@ -1,6 +1,7 @@
 """Whole audits of tables that are read by folder: what lies there and no manifest lists."""
 
 import os
+import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,9 @@ import pytest
 
 from lakeaudit.config import Lake, load_lake
 from lakeaudit.emit import WrittenFile, emit
+from lakeaudit.runtime.aws import Endpoint
 from tests.builders.audits import audited, results_of
+from tests.conftest import Aws
 
 NOW = datetime.now(UTC)
 WEEK = NOW - timedelta(days=7)
@@ -94,3 +97,39 @@ def test_where_readers_go_by_a_catalog_the_same_is_storage(events: tuple[Lake, P
     audited(by_state, run_id="r")
     assert [row["kind"] for row in found(by_state, "r")] == []
     assert lake.tables[0].read_by_folder
+
+
+def test_a_rename_that_stopped_half_way(aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path) -> None:
+    """Files under two folders are one finding; what readers skip is none."""
+    names = [f"part-{n}-0a1b2c3d-0000-4000-8000-00000000000{n}.csv" for n in range(3)]
+    for folder in ("incoming", "_hidden"):
+        for name in names:
+            aws.s3.put_object(Bucket=bucket, Key=f"t/{folder}/{name}", Body=name.encode())
+    time.sleep(1.1)  # S3 times have whole seconds
+    for name in names[:2]:
+        aws.s3.copy_object(Bucket=bucket, Key=f"t/final/{name}", CopySource=f"{bucket}/t/incoming/{name}")
+    time.sleep(1.1)
+    path = tmp_path / "lake.yaml"
+    path.write_text(
+        f"version: 1\nlake: plain\nresults: {tmp_path / 'results'}\n"
+        f"s3: {{endpoint: '{s3.endpoint}', region: us-east-1, path_style: true}}\n"
+        f"tables: [{{name: t, location: 's3://{bucket}/t'}}]\n"
+    )
+    lake = load_lake(path, {})
+    outcome = audited(lake, run_id="r1", live=True)
+    (row,) = found(lake, "r1")
+    assert (row["kind"], row["subject_type"], row["key"], row["related_key"], row["files"]) == (
+        "half_moved", "prefix", "t/final/", "t/incoming/", 2,
+    )  # fmt: skip
+    assert (
+        f"the younger folder is s3://{bucket}/t/final, the older one s3://{bucket}/t/incoming"
+        in row["explanation"]
+    )
+    assert outcome.summary["findings"] == {"half_moved": 1}
+    for name in names[:2]:
+        aws.s3.delete_object(Bucket=bucket, Key=f"t/incoming/{name}")
+    audited(lake, run_id="r2", live=True)
+    ledger = [row for batch in results_of(lake).discrepancies() for row in batch.to_pylist()]
+    assert [(row["kind"], row["state"], row["resolution"]) for row in ledger] == [
+        ("half_moved", "resolved", "restored")
+    ]

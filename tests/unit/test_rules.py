@@ -21,6 +21,7 @@ NOT_BY_A_RULE = {
     "unclassified",
     "overwritten_commit",
     "duplicate_commit",
+    "half_moved",
     "will_expire",
     "clone_at_risk",
 }

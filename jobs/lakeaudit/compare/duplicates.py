@@ -52,7 +52,7 @@ def _members(con: Connection, fired_rules: Rows, sources: SourceFacts, scope: Se
     # what a table removed may well equal what replaced it; what no log lists, readers of a log never read
     sql = f"""
         SELECT input.* EXCLUDE ({", ".join(f"rule_{axis}" for axis in rules.PAIR_AXES)}), name AS judged_table,
-            'duplicate' AS axis, rule_duplicate AS rule, {_CONTENT} AS content, s_size AS size,
+            'duplicate' AS axis, rule_duplicate AS rule, {CONTENT} AS content, s_size AS size,
             CASE WHEN NOT o_logged AND coalesce(c_kind NOT IN ({duck.literals(state_kinds())}), true)
                 THEN regexp_replace(relative, '/?[^/]*$', '') ELSE partition_path END AS place
         FROM input JOIN tables ON coalesce(table_name, owner) = name
@@ -75,7 +75,7 @@ def content_etag(etag: str, multipart: str, encryption: str) -> str:
 
 
 # a listing tells no encryption; ETags that are no MD5s are never equal by chance
-_CONTENT = f"""
+CONTENT = f"""
     coalesce(
         CASE WHEN {content_etag("s_etag", "s_multipart", "s_encryption")} THEN 'etag:' || s_etag END,
         s_checksum)

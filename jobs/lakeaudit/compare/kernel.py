@@ -10,7 +10,7 @@ from functools import partial
 
 import pyarrow as pa
 
-from lakeaudit.compare import coverage, duplicates, metastore_tree
+from lakeaudit.compare import coverage, duplicates, half_moved, metastore_tree
 from lakeaudit.compare.clones import cloned, under_own_root
 from lakeaudit.compare.commits import log_versions
 from lakeaudit.compare.findings import leftover_row
@@ -59,6 +59,7 @@ def judge_keys(kernel: Kernel, con: Connection, rows: Kinds) -> Stage:
     of_groups = (candidates_of_content, kernel.sources, kernel.words.scope)
     yield "same", duplicates.same_content_candidates(con, *of_groups)
     yield "alike", duplicates.incomparable(con, *of_groups)
+    yield "moved", half_moved.candidates(con, *of_groups)
     if "settled_keys" in rows:
         matched = duck.hold(con, _unsettled(con, matched, rows["settled_keys"]))
     asked = _within(con, matched, kernel)
@@ -124,6 +125,8 @@ def judge_groups(kernel: Kernel, con: Connection, rows: Kinds) -> Stage:
         # redundant copies were counted as consistent by the rules about single files
         yield "tallies", coverage.uncounted(con, judged)
         yield "copies", duck.query(con, "SELECT * FROM input WHERE outcome = 'finding'", input=judged)
+    if "moved" in rows:
+        yield "moves", half_moved.pairs_of_folders(con, rows["moved"], kernel.words)
     if "alike" in rows:
         unsure = duck.hold(con, duplicates.undecided_copies(con, rows["alike"]))
         yield "tallies", coverage.count_others(con, unsure, "size")

@@ -218,6 +218,12 @@ OTHER = (
     ),
     Rule("duplicate.alike", (), UNDECIDED),
     Rule(
+        "duplicate.half_moved",
+        (),
+        "half_moved",
+        "the same names, sizes and contents lie under two folders, as a rename leaves them that stopped half way",
+    ),
+    Rule(
         "leftover.unfinished_upload",
         (),
         "unfinished_upload",

@@ -31,6 +31,7 @@ ROUTES: Mapping[str, str] = {
     "young": "CAST(0 AS UBIGINT)",  # few: one share chooses among them
     "same": "hash(judged_table, place, size, content) >> 32",
     "alike": "hash(judged_table, place, size, name) >> 32",
+    "moved": "hash(judged_table, name, size, content) >> 32",
     "tree": KEY,
     "folders": KEY,
     "parents": KEY,

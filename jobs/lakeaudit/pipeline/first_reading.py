@@ -45,6 +45,7 @@ class FirstReading:
     leftovers: Relation
     uploads: Relation
     copies: Relation
+    moves: Relation
     entries: Relation
     claimed: Relation
     log_versions: Relation
@@ -89,6 +90,7 @@ def first_reading(audit: AuditContext, engine: AuditEngine) -> FirstReading:
         leftovers=answered(con, answers, "leftovers"),
         uploads=findings.leftover_row(con, unfinished),
         copies=answered(con, answers, "copies"),
+        moves=answered(con, answers, "moves"),
         entries=entries,
         claimed=duck.hold(con, duck.union(con, [answered(con, answers, "claimed"), let_go])),
         log_versions=answered(con, answers, "log_versions"),

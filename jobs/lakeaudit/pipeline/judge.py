@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakeaudit.compare import coverage, findings
+from lakeaudit.compare import coverage, findings, half_moved
 from lakeaudit.compare.bulk_changes import apart, folded, members
 from lakeaudit.compare.ceiling import Trial, uncovered
 from lakeaudit.compare.clones import clone_findings
@@ -62,7 +62,8 @@ def judge(audit: AuditContext, engine: AuditEngine, progress: Progress) -> Judge
         tallies = coverage.together(first.tallies, _as_young(audit, first.fresh), again)
         left, gone = _leftovers(audit, first.leftovers, answers)
         left, elsewhere = _own(audit, left, first.nested)
-        tallies = coverage.together(tallies, gone, elsewhere)
+        moved, of_moved = _moved(audit, first.moves)
+        tallies = coverage.together(tallies, gone, elsewhere, of_moved)
         left = duck.union(audit.con, [left, first.uploads])
         files = duck.hold(audit.con, findings.leftover_files(audit.con, left, audit.stamp))
         single = duck.hold(audit.con, _single(audit, remaining, first))
@@ -72,7 +73,7 @@ def judge(audit: AuditContext, engine: AuditEngine, progress: Progress) -> Judge
         checks = commit_checks(audit, engine, first.log_versions, first.repeated)
         threats = _hazards(audit, engine)
         others = [*checks.rows, *clones, *(threats.rows if threats else ())]
-        rows = duck.hold(audit.con, _findings(audit, about_files, first, files, others))
+        rows = duck.hold(audit.con, _findings(audit, about_files, first, files, moved, others))
         able = replace(_means(audit, first, trials), fresh=_looked_at(audit, remaining))
         covered = coverage.rows(audit.facts_in_scope, tallies, able, audit.stamp.run_id, audit.stamp.lake)
         scope = [fact.table.name for fact in audit.facts_in_scope]
@@ -132,6 +133,12 @@ def _leftovers(audit: AuditContext, leftovers: Relation, answers: pa.Table) -> t
     return kept, tallied(coverage.uncounted(audit.con, removed, "finding", "size"))
 
 
+def _moved(audit: AuditContext, moves: Rows) -> tuple[Relation, Tallies]:
+    """Pairs of folders that hold the same files, and what they change in the tallies."""
+    moved = duck.hold(audit.con, half_moved.half_moved(audit.con, moves))
+    return moved, tallied(half_moved.tally_rows(audit.con, moved))
+
+
 def _own(audit: AuditContext, leftovers: Relation, nested: Collection[Location]) -> tuple[Relation, Tallies]:
     """Without the files of tables that nobody named and that lie inside; and what goes from the tallies with these."""
     labels = {place: place.uri for place in nested}
@@ -165,6 +172,7 @@ def _findings(
     about_files: Relation,
     first: FirstReading,
     files: Relation,
+    moved: Relation,
     others: Sequence[dict[str, Any]],
 ) -> Relation:
     """FINDINGS of everything; `others` are rows that were made on the driver."""
@@ -176,6 +184,7 @@ def _findings(
         about_files,
         findings.tree_findings(con, first.entries, stamp),
         findings.leftover_findings(con, files, stamp),
+        half_moved.findings(con, moved, stamp),
         findings.from_plain(con, [*apart(con, rows, about_files)], stamp),
     ]
     return duck.union(con, frames)
