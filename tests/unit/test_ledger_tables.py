@@ -85,7 +85,8 @@ def test_rows_of_another_lake_are_not_touched(writer: ResultsWriter, place: Loca
 
 def test_how_the_ledger_stands_and_what_is_looked_at_again(writer: ResultsWriter) -> None:
     file: Row = {"axis": "content", "subject_type": "file", "table_name": "orders", "state": "open",
-                 "first_seen_at": NOON, "first_run_id": "first", "last_run_id": "earlier"}  # fmt: skip
+                 "first_seen_at": NOON, "last_evidence_at": NOON, "first_run_id": "first",
+                 "last_run_id": "earlier"}  # fmt: skip
     later, past = NOON + timedelta(days=1), NOON - timedelta(days=1)
     rows = [
         file | {"discrepancy_id": "open", "ack_until": later},

@@ -44,6 +44,7 @@ def row(held: str, **given: Any) -> dict[str, Any]:
         "a_audited": True,
         "a_complete": True,
         "a_edge": at(35),
+        "a_refuted_at": None,
     }
     rest |= {"now": at(40), "run_id": "r"}
     return ranked({f"l_{name}": value for name, value in ledger.items()} | rest | given)
@@ -79,6 +80,13 @@ TABLE: list[tuple[str, dict[str, Any], str]] = [
     ("pending", found(), "second"),
     ("pending", LIVE, "second"),
     ("pending", found(10, confirmed=True), "second"),
+    ("pending", found() | {"a_refuted_at": at(10)}, "refuted"),
+    ("pending", found() | {"a_refuted_at": at(9)}, "second"),
+    ("pending", found(10) | {"a_refuted_at": at(20)}, "same_cut"),
+    ("pending", LIVE | {"a_refuted_at": at(20)}, "second"),
+    ("pending again", found() | {"a_refuted_at": at(20)}, "refuted"),
+    ("open", found() | {"a_refuted_at": at(20)}, "still"),
+    ("resolved", found() | {"a_refuted_at": at(20)}, "back"),
     ("pending again", LIVE, "again"),
     ("pending again", found(), "again"),
     ("open", found(), "still"),

@@ -147,7 +147,7 @@ class Histories(RuleBasedStateMachine):
             "r_confirmed": bool(found and found.confirmed), "r_grown": bool(found and found.grown),
             "n_resolution": word and word.resolution, "n_evidence_at": word and word.at,
             "n_live": bool(word and word.live), "n_folded": False,
-            "a_audited": look.judged, "a_complete": look.complete, "a_edge": look.edge,
+            "a_audited": look.judged, "a_complete": look.complete, "a_edge": look.edge, "a_refuted_at": None,
             "now": run.now, "run_id": run.id,
         }  # fmt: skip
 

@@ -1,8 +1,9 @@
 """Per table and axis: whether the run's coverage was complete, and up to which time its evidence reaches."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -16,6 +17,9 @@ from lakeaudit.schemas import plain_time
 
 COMMIT = "commit"
 HAZARD = "hazard"
+NEVER: Mapping[tuple[str, str], datetime] = MappingProxyType({})
+"""No live look has refuted anything."""
+
 SOURCE = "source"
 """The axis of findings about a source at large, which belong to no table."""
 
@@ -29,6 +33,7 @@ OBSERVED = pa.schema(
         ("a_off", _FLAG),
         ("a_evidence_at", _TIME),
         ("a_edge", _TIME),
+        ("a_refuted_at", _TIME),
     ]
 )
 """The `a_` columns of SETTLE by table and axis."""
@@ -48,6 +53,8 @@ class AxisObservation:
     at: datetime
     edge: datetime | None
     unsure: int = 0
+    refuted_at: datetime | None = None
+    """When a live look of an earlier run last refuted what the evidence said."""
 
     @property
     def complete(self) -> bool:
@@ -63,6 +70,7 @@ def axis_observations(
     all_sources: bool,
     unsure_commits: Collection[str] = (),
     hazards: bool | None = None,
+    refuted: Mapping[tuple[str, str], datetime] = NEVER,
 ) -> list[AxisObservation]:
     """The observations of a run: one per row of coverage, one per table's log, and one of the sources at large.
 
@@ -72,9 +80,13 @@ def axis_observations(
         as_of: the time of evidence that has no cut.
         all_sources: whether the run read every source; if not, what it found of them is not complete.
         unsure_commits: tables of whose log a suspicious commit could not be judged.
+        refuted: by table and axis when a live look of an earlier run last refuted what the evidence said.
         hazards: whether all lifecycle rules were understood; None: nobody looked at them.
     """
-    of_tables = [_observation(row, means, as_of) for row in coverage]
+    of_tables = [
+        replace(_observation(row, means, as_of), refuted_at=refuted.get((row["table_name"], row["axis"])))
+        for row in coverage
+    ]
     of_logs = [
         _of_log(row, as_of, sure=all_sources and row["table_name"] not in unsure_commits)
         for row in coverage if row["axis"] == "content"
@@ -88,7 +100,7 @@ def observation_rows(observations: Sequence[AxisObservation]) -> pa.Table:
     """The observations as rows of OBSERVED."""
     rows = [
         (each.table, each.axis, each.status in ("complete", "partial"), each.complete,
-         each.status == "off", plain_time(each.at), plain_time(each.edge))
+         each.status == "off", plain_time(each.at), plain_time(each.edge), plain_time(each.refuted_at))
         for each in observations
     ]  # fmt: skip
     return duck.small(OBSERVED, rows)

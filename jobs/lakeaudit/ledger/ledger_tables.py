@@ -36,7 +36,8 @@ GONE = ("dropped", "dropped_history", "missing_metadata", "archived", "size_mism
 _KNOWN = f"""
     SELECT axis, table_name AS judged_table, bucket, key, manifest_time AS known_claim,
         CASE WHEN still_open THEN discrepancy_id END AS known_as,
-        CASE WHEN still_open AND NOT by_this_run THEN first_seen_at END AS known_at,
+        CASE WHEN still_open AND NOT by_this_run THEN
+            CASE WHEN state = 'pending' THEN last_evidence_at ELSE first_seen_at END END AS known_at,
         CASE WHEN kind IN ({duck.literals(GONE)}) THEN
             CASE WHEN still_open THEN TIMESTAMP 'infinity' ELSE resolved_at END END AS known_back
     FROM (SELECT *, state IN ({duck.literals(UNRESOLVED)}) AS still_open,
@@ -95,7 +96,8 @@ class LedgerTables:
             & (pc.field("state").isin(UNRESOLVED) | put_back)
             & pc.field("table_name").isin(list(tables))
         )
-        columns = ("discrepancy_id", "axis", "table_name", "bucket", "key", "state", "first_seen_at", "first_run_id",
+        columns = ("discrepancy_id", "axis", "table_name", "bucket", "key", "state", "first_seen_at",
+                   "last_evidence_at", "first_run_id",
                    "last_run_id", "manifest_time", "kind", "resolved_at")  # fmt: skip
         with task_connection() as con:
             held = self._reader("discrepancies", wanted, columns)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakeaudit.compare.findings import Stamp
 from lakeaudit.ledger.ledger_tables import LedgerTables
@@ -15,16 +16,33 @@ from lakeaudit.results.read import PUBLISHED, Results, Row
 class Memory:
     """Files still open, to be looked at again, and tables that a newer run has settled.
 
-    `still_open` is that of `LedgerTables.still_open`; `overtaken` names the newer run by table.
+    `still_open` is that of `LedgerTables.still_open`; `overtaken` names the newer run by table; `refuted` is, by table
+    and axis, when a live look last refuted what the evidence said.
     """
 
     still_open: pa.Table | None = None
     overtaken: Mapping[str, str] = field(default_factory=dict)
+    refuted: Mapping[tuple[str, str], datetime] = field(default_factory=dict)
 
 
 def load_open(ledger: LedgerTables, past: Results, tables: Collection[str], stamp: Stamp) -> Memory:
     """The memory for a run's audit of these tables."""
-    return Memory(ledger.still_open(tables, stamp.run_id), overtaken(past, stamp.as_of))
+    refuted = refutations(past, stamp.as_of)
+    return Memory(ledger.still_open(tables, stamp.run_id), overtaken(past, stamp.as_of), refuted)
+
+
+def refutations(past: Results, as_of: datetime) -> dict[tuple[str, str], datetime]:
+    """By table and axis the newest published run before `as_of` whose live look refuted what its evidence said."""
+    runs = {run["run_id"]: run["as_of"] for run in past.runs() if run["status"] in PUBLISHED}
+    columns = ("run_id", "table_name", "axis")
+    found: dict[tuple[str, str], datetime] = {}
+    for batch in past.batches("coverage", pc.field("refuted") > 0, columns):
+        for row in batch.to_pylist():
+            at = runs.get(row["run_id"])
+            place = (row["table_name"], row["axis"])
+            if at is not None and at < as_of:
+                found[place] = max(at, found.get(place, at))
+    return found
 
 
 def overtaken(past: Results, as_of: datetime) -> dict[str, str]:

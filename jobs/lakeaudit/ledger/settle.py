@@ -36,6 +36,8 @@ FACTS: dict[str, Expr] = {
         "found": col("r_evidence_at").known(),
         "confirmed": col("r_confirmed"),
         "newer": col("r_evidence_at") > col("l_last_evidence_at"),
+        # a live look has refuted evidence of its table and axis that is as old as what first showed it
+        "refuted": col("a_refuted_at") >= col("l_last_evidence_at"),
         "since_end": col("r_edge") > col("l_last_evidence_at"),
         "worse": col("l_rank") > col("r_rank"),
         "other": col("r_kind").differs(col("l_kind")) | col("r_severity").differs(col("l_severity")),
@@ -63,6 +65,8 @@ RULES = (
     _rule("back_confirmed", "found resolved opened_before", REOPEN, "found again, and confirmed live"),
     _rule("late", "found resolved", OPEN, "was never told before it went away, now it is confirmed"),
     _rule("same_cut", "found pending !confirmed !newer", NO_CHANGE, "a cut confirms nothing of itself"),
+    _rule("refuted", "found pending !confirmed refuted", SET_PENDING,
+          "a live look has refuted such evidence since: this cut is the first"),
     _rule("again", "found pending opened_before", REOPEN, "confirmed live or by a second cut"),
     _rule("second", "found pending", OPEN, "confirmed live or by a second cut"),
     _rule("older", "found !newer", NO_CHANGE, "an older cut says nothing new"),

@@ -86,6 +86,7 @@ def judge(audit: AuditContext, engine: AuditEngine, progress: Progress) -> Judge
         all_sources=not audit.observed.listed,
         unsure_commits=checks.unsure,
         hazards=None if threats is None else not threats.untold,
+        refuted=audit.memory.refuted,
     )
     words = duck.union(audit.con, [resolutions(audit.con, remaining), checks.words()])
     return Judgement(
