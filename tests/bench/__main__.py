@@ -37,7 +37,11 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--tables", type=int, default=8)
     parser.add_argument("--csv", action="store_true", help="the inventory as CSV.gz")
     parser.add_argument("--runs", type=int, default=0, help="how often; the median counts")
-    parser.add_argument("--second", action="store_true", help="a second audit too, of 1 %% of changes")
+    parser.add_argument(
+        "--second",
+        action="store_true",
+        help="two audits of 1 %% of changes too",
+    )
     parser.add_argument("--live", action="store_true", help="a live audit of a small table too")
     parser.add_argument(
         "--only", nargs="+", default=[], choices=(SESSION, PASS, DUCK, AUDIT), help="not all contenders"

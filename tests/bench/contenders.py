@@ -68,14 +68,14 @@ def prepared(run: Path, folder: Path, endpoint: str) -> Audit:
     return Audit(_written(run / "lake.yaml", lines), run / "results")
 
 
-def prepared_again(before: Audit, folder: Path, endpoint: str) -> Audit:
-    """The same a day later: other evidence, the same results."""
+def prepared_again(before: Audit, folder: Path, endpoint: str, run_id: str) -> Audit:
+    """The same later: other logs, inventory and export of `folder`, the same results."""
     text = before.lake_file.read_text()
     for place in ("inventory", "export"):
         text = text.replace(f"first/{place}", f"{folder.name}/{place}")
     text = re.sub(r"endpoint: '[^']*'", f"endpoint: '{endpoint}'", text)
-    lake_file = _written(before.lake_file.with_name("second.yaml"), text.splitlines())
-    return Audit(lake_file, before.results, "second")
+    lake_file = _written(before.lake_file.with_name(f"{run_id}.yaml"), text.splitlines())
+    return Audit(lake_file, before.results, run_id)
 
 
 def prepared_live(run: Path, endpoint: str) -> list[str]:

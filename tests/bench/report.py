@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tests.bench.goals import GIB, GOALS, kept, known
-from tests.bench.measure import AUDIT, DUCK, LIVE, PASS, REPAIR, SECOND, SESSION, Measured
+from tests.bench.measure import AUDIT, DUCK, LIVE, PASS, REPAIR, SAME, SECOND, SESSION, Measured
 from tests.bench.plot import plot
 from tests.bench.spec import FIGURES, ROOT, Spec
 
@@ -153,7 +153,7 @@ def _others(figures: Mapping[str, Mapping[str, Any]]) -> tuple[Sequence[str], Ro
         [*_which(one), name, _seconds(run), _memory(run), _load(run), _exact(one, name)]
         for one in figures.values()
         for name, run in one["median"].items()
-        if name in (SECOND, LIVE, REPAIR)
+        if name in (SAME, SECOND, LIVE, REPAIR)
     ]
     return ("files x 3", "profile", "tables", "what", "seconds", "memory", "load", "exact"), rows
 

@@ -18,13 +18,24 @@ from lakeaudit.compare.table_facts import TableFacts
 from lakeaudit.config import Lake, S3Guard
 from lakeaudit.evidence.manifest.delta import paths, replay
 from lakeaudit.evidence.manifest.file_list import fold
-from lakeaudit.evidence.protocol import Batches, Claims, Cut, Entries, Part, SourceInfo, Stored
+from lakeaudit.evidence.protocol import (
+    Batches,
+    Claims,
+    Cut,
+    Entries,
+    Part,
+    SourceInfo,
+    Stored,
+    identity_of,
+)
 from lakeaudit.keys import Location
 from lakeaudit.ledger.load_open import Memory
 from lakeaudit.pipeline.audit_context import AuditContext
 from lakeaudit.pipeline.engine import InProcessEngine
+from lakeaudit.pipeline.kept_rows import WORTH
 from lakeaudit.pipeline.read_sources import Observed
 from lakeaudit.runtime import duck
+from lakeaudit.runtime.aws import Clients
 from lakeaudit.schemas import ENTRY, KNOWN, NOTE, UPLOAD, VERSION, plain_time
 from tests.builders.evidence import BUCKET, CUT, ago, rows_table
 from tests.builders.scenario import DELTA, table
@@ -39,6 +50,7 @@ KINDS: Mapping[str, pa.Schema] = {
     "uploads": UPLOAD,
 }
 HERE = Location(BUCKET, "")
+NOWHERE = Location("", "nowhere/results")
 
 
 @dataclass(frozen=True)
@@ -65,6 +77,9 @@ class ScreenLake:
     kept: tuple[str, ...] = ()
     torn: bool = False
     """One part of the first storage source proves to be broken while it is read."""
+    results: Location = NOWHERE
+    pinned: str = ""
+    """What tells parts of storage, stores and logs apart from those of another lake; empty: nothing does."""
 
     def add(
         self, key: str, versions: Iterable[Any], entries: Iterable[Any], steps: Iterable[Any], **of: Any
@@ -106,8 +121,9 @@ class ScreenLake:
         scope = [each for each in configured if self.scope is None or each.name in self.scope]
         open_files = rows_table(KNOWN, self.known) if self.known else None
         audit = AuditContext(
-            cast("Lake", SimpleNamespace(tables=configured, ignores=())), scope, {}, self._observed(),
-            cast("Any", SimpleNamespace(live=False)), Stamp("run", "lake", CUT), Memory(open_files), duck.connect(),
+            cast("Lake", SimpleNamespace(tables=configured, ignores=(), results=self.results, name="lake")),
+            scope, {}, self._observed(), cast("Any", SimpleNamespace(live=False, clients=Clients())),
+            Stamp("run", "lake", CUT), Memory(open_files), duck.connect(),
         )  # fmt: skip
         audit.facts = self.tables
         return audit
@@ -162,7 +178,16 @@ class ScreenLake:
         if source is not None:
             rows = rows.filter(pc.equal(rows["source"], source))
         half = (rows.num_rows + 1) // 2
-        return tuple(Part(source or "", partial(_given, kind, rows.slice(at, half)), 1) for at in (0, half))
+        pinned = self.pinned if kind in ("versions", "entries", "steps") else ""
+        return tuple(
+            Part(
+                source or "",
+                partial(_given, kind, rows.slice(at, half)),
+                WORTH if pinned else 1,
+                identity_of(pinned, source, kind, at) if pinned else "",
+            )
+            for at in (0, half)
+        )
 
 
 def _info(source_id: str, source: Source) -> SourceInfo:

@@ -80,12 +80,19 @@ def read_again(
     if twins_alone.num_rows:
         yield "settled_keys", twins_alone.select(["bucket", "key"])
     if metastores and kind in ("versions", "entries"):
-        rest = batch.filter(pa.array(~again))
+        rest = batch.select(_OF_THE_REST[kind]).filter(pa.array(~again))
         if rest.num_rows and kind == "versions":
             yield "folders", metastore_tree.folders_of(con, deciding_rows(of, con, rest))
         elif rest.num_rows:
             yield "siblings", metastore_tree.siblings(con, rest, of.sources)
             yield "etag_habits", metastore_tree.etag_habits(con, rest)
+
+
+_OF_THE_REST = {
+    "versions": ["source", "bucket", "key"],
+    "entries": ["source", "bucket", "key", "parent", "size", "etag", "tombstone", "is_dir", "expired"],
+}
+"""What folders, siblings and habits are made of."""
 
 
 def read_siblings(

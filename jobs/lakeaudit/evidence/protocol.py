@@ -46,11 +46,14 @@ class Part:
     Plain data, which travels to the executors by pickle. `read` is given a DuckDB connection with a scratch folder and
     yields batches; what goes wrong with the part is a NOTE row, never an exception that ends the audit. `weight` is
     about how many bytes it has, 0 where nobody can know: heavy parts begin first, and small ones need no cluster.
+    `identity` names content that was verified and never changes, and everything else that the rows follow from: parts
+    of equal identity have equal rows. Empty: nobody can promise that.
     """
 
     source: str
     read: Callable[[Connection], Batches]
     weight: int = 0
+    identity: str = ""
 
 
 class Kept(Protocol):
@@ -321,6 +324,11 @@ def note_row(
 ) -> Table:
     """One row of schemas.NOTE."""
     return duck.small(NOTE, [(source, subject, reason, count, data)])
+
+
+def identity_of(*known: object) -> str:
+    """An identity of everything that a part's rows follow from: plain values, and dataclasses and tuples of them."""
+    return "\n".join(map(repr, known))
 
 
 def in_places(places: Sequence[Location], bucket: str, key: str) -> bool:

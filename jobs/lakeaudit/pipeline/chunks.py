@@ -52,13 +52,21 @@ def _as_they_are(_: Connection, kind: str, rows: Rows) -> Iterator[tuple[str, Ro
     yield kind, rows
 
 
+def _read(con: Connection, part: Part) -> Batches:
+    return part.read(con)
+
+
 @dataclass(frozen=True)
 class Reading:
-    """How parts are read: whole, unless told otherwise. `left` is the fraction of the rows that this leaves."""
+    """How parts are read: whole, unless told otherwise. `left` is the fraction of the rows that this leaves.
+
+    `rows` gives a part's rows, which need not come from the part, see `kept_rows`.
+    """
 
     project: Project = _as_they_are
     select: Select = _as_they_are
     left: float = 1
+    rows: Callable[[Connection, Part], Batches] = _read
 
 
 WHOLE = Reading()
@@ -114,7 +122,7 @@ def read_part(con: Connection, part: Part, shares: int, reading: Reading = WHOLE
     """The rows of a part, routed to `shares` shares (0: not yet); what it has to tell comes as answers."""
     counted = Counted()
     router = con.cursor()  # while a connection streams rows it takes no other query
-    batches = part.read(con)
+    batches = reading.rows(con, part)
     for kind, rows in batches:
         for of_kind, batch in _drained(batches, con, reading.project, kind, rows):
             sound = counted.sound(part.source, batch) if "reject" in batch.schema.names else batch
@@ -180,6 +188,12 @@ def _answers(kind: str, rows: pa.Table) -> Iterator[Chunk]:
     yield from (Chunk(-1, kind, batch) for batch in rows.to_batches() if batch.num_rows)
 
 
+def drained(part: Batches, con: Connection) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """All batches of a part."""
+    for kind, rows in part:
+        yield from _drained(part, con, _as_they_are, kind, rows)
+
+
 def _drained(
     part: Batches, con: Connection, project: Project, kind: str, rows: Rows
 ) -> Iterator[tuple[str, pa.RecordBatch]]:
@@ -187,10 +201,12 @@ def _drained(
 
     Where their file proves to be broken, the part says what that means.
     """
+    # what made the batch may still stream on the part's connection
+    free = con.cursor() if isinstance(rows, pa.RecordBatch) else con
     try:
-        for of_kind, projected in project(con, kind, rows):
+        for of_kind, projected in project(free, kind, rows):
             yield from ((of_kind, batch) for batch in _batches(projected))
-    except duck.DuckError as error:
+    except (duck.DuckError, OSError) as error:  # a reader of Arrow tells of DuckDB's errors as the system's
         more = cast("Generator[tuple[str, Rows], None, None]", part).throw(error)
         yield from _drained(part, con, project, *more)
 

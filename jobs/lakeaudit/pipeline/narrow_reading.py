@@ -20,6 +20,7 @@ from lakeaudit.keys import Location
 from lakeaudit.pipeline.audit_context import AuditContext
 from lakeaudit.pipeline.chunks import WHOLE, Reading
 from lakeaudit.pipeline.engine import Answers, AuditEngine
+from lakeaudit.pipeline.kept_rows import kept_rows
 
 SCREEN_FROM = 96 << 20
 """Bytes of evidence, as stored, from which on a narrow reading pays."""
@@ -66,12 +67,15 @@ def narrow_reading(audit: AuditContext, engine: AuditEngine, rows: Sequence[Part
         return LetGo()
     by_kind = {kind: trace for read in audit.observed.evidence.claims for kind, trace in read.traces.items()}
     screen = screen_of(audit.sources, audit.facts, audit.words.scope, by_kind)
-    answers = engine.run(rows, [partial(let_go, screen)], Reading(project=partial(traces, screen)))
+    kept = kept_rows(audit.lake.results, audit.lake.name, audit.context.clients)
+    kept.prepare([each for each in rows if isinstance(each, Part)])
+    narrow = Reading(project=partial(traces, screen), rows=kept.rows_to_keep)
+    answers = engine.run(rows, [partial(let_go, screen)], narrow)
     settled, wanted, logs = _sorted_out(answers)
     again = partial(read_again, screen, wanted, audit.kernel.metastores)
     tables = {row["name"]: row for row in screen.tables.to_pylist()}
-    kept = wanted.count / max(wanted.count + sum(row["files"] for row in settled), 1)
-    reading = Reading(partial(ask_again, wanted), again, kept)
+    left = wanted.count / max(wanted.count + sum(row["files"] for row in settled), 1)
+    reading = Reading(partial(ask_again, wanted), again, left, kept.rows)
     return LetGo(reading, settled, tables, screen, wanted, logs)
 
 
@@ -81,7 +85,8 @@ def lost_siblings(
     """Verdicts of let-go entries whose folders' own entries are at fault, see `metastore_tree.sibling_tallies`."""
     if gone.screen is None or gone.wanted is None:
         return iter(())
-    reading = Reading(select=partial(read_siblings, gone.screen, gone.wanted, lost))
+    of_lost = partial(read_siblings, gone.screen, gone.wanted, lost)
+    reading = Reading(select=of_lost, rows=gone.reading.rows)
     return engine.run(rows, [partial(judge_children, audit.kernel)], reading)
 
 

@@ -25,7 +25,7 @@ from lakeaudit.evidence.metastore.s3guard.layout import (
     layout_fault,
     name_of,
 )
-from lakeaudit.evidence.protocol import Clock, Context, Cut, Entries, Part, SourceInfo, utc_now
+from lakeaudit.evidence.protocol import Clock, Context, Cut, Entries, Part, SourceInfo, identity_of, utc_now
 from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients, code_of, explain
 from lakeaudit.runtime.endpoints import dynamodb_endpoint
@@ -68,7 +68,12 @@ def _exported(source: S3Guard, place: Location, ctx: Context, source_id: str) ->
         raise layout_error(source, fault)
     rules = entry_rules(source, source_id, export.cut.start, ctx.clients.aliases)
     read = partial(read_file, clients=ctx.clients, rules=rules)
-    parts = tuple(Part(source_id, partial(read, file=file), file.size) for file in export.files if file.items)
+    parts = tuple(
+        # the MD5 is that of the content: `read_export` has compared them
+        Part(source_id, partial(read, file=file), file.size, identity_of("s3guard export", file, rules))
+        for file in export.files
+        if file.items
+    )
     info = _info(source, source_id, export.identity, export.cut, sum(file.items for file in export.files))
     check = partial(layout_fault, has_holes=bool(export.holes))
     return Entries(info, parts, _scope(source), source.ttl, export.holes, check=check)
