@@ -101,10 +101,10 @@ def candidates(con: Connection, fired_rules: Rows, words: Words, known: Rows) ->
     finding = duck.literals([rule.id for rule in rules.RULES.values() if rule.is_finding])
     remembered = "axis = 'content' AND c_claimed_at <= t_horizon AND known_claim < c_claimed_at"
     back = "axis = 'content' AND s_modified_at <= known_back AND c_size = s_size"
-    claimed = f"""CASE WHEN {back} THEN greatest(c_claimed_at, s_modified_at)
-        WHEN {remembered} THEN known_claim ELSE c_claimed_at END"""
+    dated = f"CASE WHEN {remembered} THEN known_claim ELSE c_claimed_at END"
+    claimed = f"CASE WHEN {back} THEN greatest(c_claimed_at, s_modified_at) ELSE {dated} END"
     sql = f"""
-        SELECT input.* REPLACE ({claimed} AS c_claimed_at), c_claimed_at AS manifest_claimed_at, known_as, known_at
+        SELECT input.* REPLACE ({claimed} AS c_claimed_at), {dated} AS manifest_claimed_at, known_as, known_at
         FROM input LEFT JOIN known USING (axis, judged_table, bucket, key)
         WHERE rule IN ({finding}) OR known_as IS NOT NULL
     """
