@@ -9,6 +9,7 @@ import pytest
 
 from lakeaudit.demo.breaker import CATALOGUE, Expected, Fault, NoVictim, Site, break_lake
 from lakeaudit.demo.breaker.deltalog import key_of, replay
+from lakeaudit.demo.breaker.lake_state import fold_lists
 from lakeaudit.demo.compare import compare
 from lakeaudit.kinds import KINDS
 
@@ -55,6 +56,22 @@ def test_a_deletion_vector_names_its_file() -> None:
     log = replay(T, [(0, commit(add("x", deletionVector=vector), add("y", deletionVector=inline)))])
     # the example of the Delta protocol: Z85 of d2c639aa-8816-431a-aaf6-d3fe2512ff61 behind the folder "ab"
     assert log.vectors == {f"{T}/ab/deletion_vector_d2c639aa-8816-431a-aaf6-d3fe2512ff61.bin"}
+
+
+LISTED = [
+    ("written", [{"path": "t/a"}, {"path": "s3://lake/t/b"}], ["t/a", "t/b"]),
+    ("removed", [{"path": "t/a"}, {"path": "t/b"}, {"path": "t/a", "action": "remove"}], ["t/b"]),
+    ("removed and written again", [{"path": "t/a"}, {"path": "t/a", "action": "remove"}, {"path": "t/a"}], ["t/a"]),
+    ("a folder replaced",
+     [{"path": "t/d/a"}, {"path": "t/e/b"}, {"path": "t/d/c", "action": "replace", "scope": "t/d/"}],
+     ["t/d/c", "t/e/b"]),
+    ("an end line", [{"path": "t/a"}, {"end": True, "lines": 1}], ["t/a"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("lines", "keys"), [case[1:] for case in LISTED], ids=[case[0] for case in LISTED])
+def test_lists_are_folded_in_order(lines: list[dict[str, Any]], keys: list[str]) -> None:
+    assert sorted(fold_lists("lake", lines)) == keys
 
 
 class FakeSite:

@@ -73,13 +73,13 @@ def customers(spark: SparkSession) -> None:
 
 
 def stock(spark: SparkSession) -> None:
-    """Change data and files rewritten by DELETE, a shallow clone of that, then OPTIMIZE in one partition."""
+    """Change data, files rewritten by DELETE, OPTIMIZE in one partition; then a shallow clone of what that left."""
     rows = _rows(spark, STOCK.name, 1600).withColumn("zone", F.col("id") % 4)
     _create(rows.repartition(5), STOCK, "zone", enableChangeDataFeed="true")
     table = SparkTable.forPath(spark, STOCK.path)
     table.delete("zone = 3 AND id % 9 = 0")
-    spark.sql(f"CREATE TABLE delta.`{CLONE.path}` SHALLOW CLONE delta.`{STOCK.path}`")
     table.optimize().where("zone = 0").executeCompaction()
+    spark.sql(f"CREATE TABLE delta.`{CLONE.path}` SHALLOW CLONE delta.`{STOCK.path}`")
 
 
 def written_by_delta_rs(clients: Clients, at: Endpoint) -> None:

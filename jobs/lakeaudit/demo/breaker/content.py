@@ -1,7 +1,8 @@
-"""Acts on files that a table lists: deleted, cut, changed, archived."""
+"""Acts on files that a table lists: deleted, cut, archived."""
 
 from lakeaudit.demo.breaker.faults import Expected, Fault, NoVictim
 from lakeaudit.demo.breaker.lake_state import Site
+from lakeaudit.demo.breaker.rewrites import recorded
 from lakeaudit.demo.breaker.s3guard_rows import now_ms, tombstone_row
 
 
@@ -48,8 +49,18 @@ def delete_deletion_vector(site: Site) -> Fault:
     table = site.table("vectors")
     key = site.pick(sorted(key for key in site.log(table).vectors if site.is_free(key)))
     site.delete(key)
+    # the log tells neither its size nor its ETag, so that no older version is surely it
     return _fault("delete_deletion_vector", f"deleted {key}",
-                  [Expected("content", "dropped", table.name, key, recoverable="yes")])  # fmt: skip
+                  [Expected("content", "dropped", table.name, key, recoverable="unknown")])  # fmt: skip
+
+
+def truncate_deletion_vector(site: Site) -> Fault:
+    """The file of a live deletion vector ends within the vector: readers fail, or deleted rows come back."""
+    table = site.table("vectors")
+    key = site.pick(sorted(key for key in site.log(table).vectors if site.is_free(key)))
+    site.put(key, site.body(key)[:-8])
+    expected = [Expected("content", "size_mismatch", table.name, key), *site.entry_differs(key)]
+    return _fault("truncate_deletion_vector", f"cut 8 bytes off {key}", expected)
 
 
 def delete_under_clone(site: Site) -> Fault:
@@ -59,16 +70,26 @@ def delete_under_clone(site: Site) -> Fault:
     return _fault("delete_under_clone", f"deleted {key}", site.content("dropped", key, recoverable="yes"))
 
 
+def remove_under_clone(site: Site) -> Fault:
+    """The source removes a file that its shallow clone still lists: the source's next VACUUM will delete it."""
+    key = site.pick([key for key in site.live_files("clone") if len(site.live_in(key)) == 2])
+    site.remove(site.table("history"), key)
+    expected = Expected("hazard", "clone_at_risk", site.table("clone").name, severity="error")
+    return _fault("remove_under_clone", f"removed {key} from its table, not from the clone", [expected])
+
+
 def vacuum_under_clone(site: Site) -> Fault:
     """A file that the source removed and its clone still lists is deleted, as a VACUUM of the source would."""
     clone, source = site.table("clone"), site.table("history")
-    candidates = [key for key in site.live_files("clone") if key in site.log(source).removed]
-    key = _pick_promised(site, candidates)
+    # one that was removed before stays, so that no VACUUM explains the loss
+    site.pick(sorted(key for key in site.log(source).removed if site.is_free(key)))
+    key = site.pick([key for key in site.live_files("clone") if len(site.live_in(key)) == 2])
+    site.remove(source, key)
     site.delete(key)
     lost = Expected("content", "dropped", clone.name, key, recoverable="yes")
     return _fault(
         "vacuum_under_clone",
-        f"deleted {key}",
+        f"removed {key} from its table and deleted it",
         [lost, Expected("content", "dropped_history", source.name, key)],
     )
 
@@ -122,36 +143,6 @@ def empty_file(site: Site) -> Fault:
     return _fault("empty_file", f"emptied {key}", _resized(site, key))
 
 
-def change_recorded_bytes(site: Site) -> Fault:
-    """One byte is changed in a file whose ETag the writer recorded."""
-    key = site.pick(_recorded(site))
-    site.put(key, _other_bytes(site.body(key)))
-    return _fault(
-        "change_recorded_bytes", f"changed one byte of {key}", site.content("content_mismatch", key)
-    )
-
-
-def change_unrecorded_bytes(site: Site) -> Fault:
-    """One byte is changed in a file of which the table knows only size and commit time."""
-    key = site.pick(site.live_files(kinds=("delta",)))
-    site.put(key, _other_bytes(site.body(key)))
-    return _fault("change_unrecorded_bytes", f"changed one byte of {key}", _overwritten(site, key))
-
-
-def rewrite_unrecorded_bytes(site: Site) -> Fault:
-    """A file is written again with its own bytes, and the table has no way to know that they are the same."""
-    key = site.pick(site.live_files(kinds=("delta",)))
-    site.put(key, site.body(key))
-    return _fault("rewrite_unrecorded_bytes", f"wrote {key} again, unchanged", _overwritten(site, key))
-
-
-def rewrite_recorded_bytes(site: Site) -> Fault:
-    """A trap: a file is written again with its own bytes, and the recorded ETag proves that nothing changed."""
-    key = site.pick(_recorded(site))
-    site.put(key, site.body(key))
-    return _fault("rewrite_recorded_bytes", f"wrote {key} again, unchanged", site.entry_differs(key))
-
-
 def archive_file(site: Site) -> Fault:
     """A listed file is moved to a class that has to be restored before it can be read."""
     key = site.pick(site.live_files())
@@ -171,7 +162,7 @@ def deep_archive_file(site: Site) -> Fault:
 
 def cool_recorded_file(site: Site) -> Fault:
     """A trap: a cold class that is still read at once, and the recorded ETag proves that nothing changed."""
-    key = site.pick(_recorded(site))
+    key = site.pick(recorded(site))
     site.put(key, site.body(key), StorageClass="GLACIER_IR")
     return _fault("cool_recorded_file", f"moved {key} to GLACIER_IR", site.entry_differs(key))
 
@@ -183,14 +174,6 @@ def _fault(act: str, what: str, expected: list[Expected]) -> Fault:
 def _listed_once(site: Site, keys: list[str]) -> list[str]:
     """Without files that a second table lists or still promises."""
     return [key for key in keys if len(site.live_in(key)) == 1 and not site.history_in(key)]
-
-
-def _recorded(site: Site) -> list[str]:
-    """Files whose ETag a writer's list gives."""
-    tables = [table for table in site.tables.values() if table.kind == "file_list"]
-    return sorted(
-        key for t in tables for key, line in site.claims(t).items() if "etag" in line and site.is_free(key)
-    )
 
 
 def _pick_promised(site: Site, candidates: list[str]) -> str:
@@ -208,12 +191,3 @@ def _witnesses(site: Site, key: str) -> list[str]:
 
 def _resized(site: Site, key: str) -> list[Expected]:
     return site.content("size_mismatch", key) + site.entry_differs(key)
-
-
-def _overwritten(site: Site, key: str) -> list[Expected]:
-    return site.content("overwritten", key) + site.entry_differs(key)
-
-
-def _other_bytes(body: bytes) -> bytes:
-    middle = len(body) // 2
-    return body[:middle] + bytes([body[middle] ^ 0xFF]) + body[middle + 1 :]

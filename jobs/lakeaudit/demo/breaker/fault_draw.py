@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from lakeaudit.demo.breaker import content, leftover, manifest_faults, metastore, tree
+from lakeaudit.demo.breaker import commit_faults, content, leftover, list_faults, metastore, rewrites, tree
 from lakeaudit.demo.breaker.faults import Fault, NoVictim
 from lakeaudit.demo.breaker.lake_state import Site
 
@@ -14,20 +14,26 @@ CATALOGUE: tuple[Act, ...] = (
     content.delete_and_tell_the_store,
     content.delete_recorded_file,
     content.delete_deletion_vector,
+    content.truncate_deletion_vector,
     content.delete_under_clone,
+    content.remove_under_clone,
     content.vacuum_under_clone,
     content.delete_history_file,
     content.sweep_history,
     content.truncate_file,
     content.append_to_file,
     content.empty_file,
-    content.change_recorded_bytes,
-    content.change_unrecorded_bytes,
-    content.rewrite_unrecorded_bytes,
-    content.rewrite_recorded_bytes,
     content.archive_file,
     content.deep_archive_file,
     content.cool_recorded_file,
+    rewrites.change_recorded_bytes,
+    rewrites.change_unrecorded_bytes,
+    rewrites.change_forgotten_bytes,
+    rewrites.rewrite_unrecorded_bytes,
+    rewrites.rewrite_recorded_bytes,
+    rewrites.restore_by_marker,
+    rewrites.restore_by_copy,
+    rewrites.restore_overwritten,
     leftover.stray_data_file,
     leftover.copy_in_partition,
     leftover.copy_to_other_partition,
@@ -65,16 +71,22 @@ CATALOGUE: tuple[Act, ...] = (
     tree.lose_update_time,
     tree.lose_every_time,
     tree.garble_row,
-    manifest_faults.lose_commit_file,
-    manifest_faults.tear_commit_file,
-    manifest_faults.promise_file,
-    manifest_faults.lose_commit_of_file,
-    manifest_faults.promise_plain_file,
-    manifest_faults.record_wrong_size,
-    manifest_faults.claim_neighbours_file,
-    manifest_faults.commit_copy,
-    manifest_faults.commit_twice,
-    manifest_faults.remove_and_keep,
+    commit_faults.lose_commit_file,
+    commit_faults.tear_commit_file,
+    list_faults.promise_file,
+    list_faults.lose_commit_of_file,
+    list_faults.promise_plain_file,
+    list_faults.retire_and_keep,
+    list_faults.retire_and_delete,
+    list_faults.replace_and_keep,
+    list_faults.record_wrong_size,
+    list_faults.claim_neighbours_file,
+    commit_faults.commit_copy,
+    commit_faults.commit_twice,
+    commit_faults.overwrite_commit,
+    commit_faults.append_twice,
+    commit_faults.append_habitually,
+    commit_faults.remove_and_keep,
 )
 
 

@@ -1,7 +1,9 @@
 """The lake as the breaker sees it: one bucket, its tables as the description names them, and what is already taken."""
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cached_property
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -156,10 +158,11 @@ class Site:
         }
         self._lists.clear()
 
-    def delete(self, key: str) -> None:
-        """Delete as any client does: on a versioned bucket a delete marker goes on top."""
-        self.s3.delete_object(Bucket=self.bucket, Key=key)
+    def delete(self, key: str) -> str:
+        """Delete as any client does: on a versioned bucket a delete marker goes on top, whose version id is given."""
+        answer = self.s3.delete_object(Bucket=self.bucket, Key=key)
         self.objects.pop(key, None)
+        return answer["VersionId"]
 
     def purge(self, key: str) -> None:
         """Delete every version, for good."""
@@ -169,17 +172,42 @@ class Site:
                 self.s3.delete_object(Bucket=self.bucket, Key=key, VersionId=version["VersionId"])
         self.objects.pop(key, None)
 
-    def bring_back(self, key: str) -> None:
-        """Take the delete marker away: the old version is current again, with its old time."""
-        self.s3.delete_object(Bucket=self.bucket, Key=key, VersionId=self.vacuumed[key])
-        self.objects[key] = {"size": -1, "etag": ""}
+    def undelete(self, key: str, marker: str) -> None:
+        """Take a delete marker away: the version below it is current again, with its old time."""
+        self.s3.delete_object(Bucket=self.bucket, Key=key, VersionId=marker)
+        self._look(key)
 
-    def commit(self, table: Table, *actions: dict[str, Any]) -> None:
-        """Append a commit to the table's log, as a writer would."""
-        version = self.log(table).version + 1
+    def version_of(self, key: str) -> str:
+        """The id of the current version."""
+        return self.s3.head_object(Bucket=self.bucket, Key=key)["VersionId"]
+
+    def copy_version(self, key: str, version: str) -> None:
+        """Copy an older version over the key, as restoring by hand does: the same bytes, a new time and version."""
+        source: Any = {"Bucket": self.bucket, "Key": key, "VersionId": version}
+        self.s3.copy_object(Bucket=self.bucket, Key=key, CopySource=source)
+        self._look(key)
+
+    def commit(self, table: Table, *actions: dict[str, Any], again: bool = False) -> str:
+        """Append a commit to the table's log, as a writer would, or write its last one `again`; gives its key."""
+        version = self.log(table).version + (not again)
         text = "".join(json.dumps(action) + "\n" for action in actions)
-        self.put(f"{table.location}/_delta_log/{version:020}.json", text.encode())
+        key = f"{table.location}/_delta_log/{version:020}.json"
+        self.put(key, text.encode())
         self._logs.pop(table.name)
+        return key
+
+    def remove(self, table: Table, key: str) -> None:
+        """Remove a file from the table by a commit, and leave it in storage, as every DELETE does."""
+        add = self.log(table).live[key]
+        now = int(datetime.now(UTC).timestamp() * 1000)
+        remove = {
+            "path": add["path"],
+            "deletionTimestamp": now,
+            "dataChange": True,
+            "extendedFileMetadata": True,
+        }
+        told = {"partitionValues": add["partitionValues"], "size": add["size"]}
+        self.commit(table, {"remove": remove | told})
 
     # what follows
 
@@ -205,6 +233,14 @@ class Site:
         unneeded = self.entry(key) is not None and not self.live_in(key)
         return [Expected("metastore", "phantom", self.owner(key).name, key)] if unneeded else []
 
+    def _look(self, key: str) -> None:
+        told = self.s3.head_object(Bucket=self.bucket, Key=key)
+        self.objects[key] = {
+            "size": told["ContentLength"],
+            "etag": told["ETag"].strip('"'),
+            "version": told["VersionId"],
+        }
+
     def _replayed(self, table: Table) -> DeltaLog:
         prefix = f"{table.location}/_delta_log/"
         names = sorted(k for k in self.objects if k.startswith(prefix) and k[len(prefix) :][20:] == ".json")
@@ -218,11 +254,25 @@ class Site:
 
     def _listed(self, prefix: str) -> dict[str, dict[str, Any]]:
         names = sorted(key for key in self.objects if key.startswith(prefix))
-        lines = [json.loads(line) for name in names for line in self.body(name).decode().splitlines()]
-        return {line["path"].removeprefix(f"s3://{self.bucket}/"): line for line in lines if "path" in line}
+        lines = (json.loads(line) for name in names for line in self.body(name).decode().splitlines())
+        return fold_lists(self.bucket, lines)
 
     def _asked(self, table: Table, roles: tuple[str, ...]) -> bool:
         return table.role in roles if roles else table.role not in SACRIFICED
+
+
+def fold_lists(bucket: str, lines: Iterable[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Key -> the line that lists it, from the lines of a writer's lists in order: what is retired is listed no more."""
+    live: dict[str, dict[str, Any]] = {}
+    for line in lines:
+        key = line.get("path", "").removeprefix(f"s3://{bucket}/")
+        if line.get("action") == "replace":
+            live = {each: told for each, told in live.items() if not each.startswith(line["scope"])}
+        if line.get("action") == "remove":
+            live.pop(key, None)
+        elif key:
+            live[key] = line
+    return live
 
 
 def folder_of(key: str) -> str:

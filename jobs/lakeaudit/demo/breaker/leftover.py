@@ -89,7 +89,7 @@ def bring_back_vacuumed(site: Site) -> Fault:
     """A file that the table removed and a VACUUM deleted is undeleted; the log still tells of its removal."""
     table = site.table("vacuumed")
     key = site.pick([key for key in _vacuumed(site, table) if key in site.log(table).removed])
-    site.bring_back(key)
+    site.undelete(key, site.vacuumed[key])
     return _fault(site, "bring_back_vacuumed", f"undeleted {key}", "unvacuumed", key)
 
 
@@ -97,7 +97,7 @@ def bring_back_forgotten(site: Site) -> Fault:
     """The same where the log was cleaned up since: nothing readable knows the file."""
     table = site.table("cleaned")
     key = site.pick([key for key in _vacuumed(site, table) if key not in site.log(table).removed])
-    site.bring_back(key)
+    site.undelete(key, site.vacuumed[key])
     return _fault(site, "bring_back_forgotten", f"undeleted {key}", "unreferenced", key)
 
 

@@ -1,0 +1,163 @@
+"""Acts on Delta logs: commits that are lost, torn or written over, and files and batches that are committed twice."""
+
+import json
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import quote
+
+from lakeaudit.demo.breaker.faults import Expected, Fault, NoVictim
+from lakeaudit.demo.breaker.lake_state import Site, Table, folder_of
+
+
+def lose_commit_file(site: Site) -> Fault:
+    """A commit in the middle of a Delta log is deleted."""
+    key = _middle_commit(site)
+    site.delete(key)
+    return _missing_metadata(site, "lose_commit_file", f"deleted {key}", key)
+
+
+def tear_commit_file(site: Site) -> Fault:
+    """A commit in the middle of a Delta log ends within a line."""
+    key = _middle_commit(site)
+    whole = site.body(key)
+    site.put(key, whole[:-40])
+    missing = _missing_metadata(site, "tear_commit_file", f"cut the last line of {key}", key)
+    # the bucket still has the whole one, which is a commit that was written over where the line added a file
+    lost = "add" in json.loads(whole.splitlines()[-1])
+    return replace(missing, expected=(*missing.expected, *([_overwritten_commit(site, key)] if lost else [])))
+
+
+def commit_copy(site: Site) -> Fault:
+    """A retry commits a copy of a file that is committed already: its rows count twice."""
+    table = site.table("open")
+    source = site.pick([key for key in site.live_files("open") if site.objects[key]["size"] >= 4096])
+    key = site.new_key(folder_of(source))
+    site.put(key, site.body(source))
+    site.commit(table, {"add": _add(site, table, source) | {"path": quote(key[len(table.location) + 1 :])}})
+    expected = Expected("duplicate", "duplicate_content", table.name, key)
+    return Fault("commit_copy", f"copied {source} to {key} and committed it", (expected,))
+
+
+def commit_twice(site: Site) -> Fault:
+    """A file is committed once more by its full address: its rows count twice."""
+    table = site.table("open")
+    key = site.pick(site.live_files("open"))
+    site.commit(table, {"add": _add(site, table, key) | {"path": f"s3a://{site.bucket}/{quote(key)}"}})
+    expected = Expected("duplicate", "duplicate_entry", table.name, key)
+    return Fault("commit_twice", f"committed {key} again by its full address", (expected,))
+
+
+def overwrite_commit(site: Site) -> Fault:
+    """Two writers write one commit, as they may without put-if-absent: the second one's file replaces the first's."""
+    table = site.table("open")
+    lost, kept = (_Written.new(site, table) for _ in range(2))
+    site.commit(table, _append(), lost.add)
+    key = site.commit(table, _append(), kept.add, again=True)
+    expected = (_overwritten_commit(site, key), Expected("leftover", "uncommitted", table.name, lost.key))
+    return Fault(
+        "overwrite_commit", f"committed {lost.key} in {key} and wrote another commit over it", expected
+    )
+
+
+def append_twice(site: Site) -> Fault:
+    """A job runs again and appends its batch once more: new files with equal statistics, and both are live."""
+    table = site.table("open")
+    batch = [_Written.new(site, table) for _ in range(2)]
+    site.commit(table, _append(), *(file.add for file in batch))
+    key = site.commit(table, _append(), *(file.written_again(site, table).add for file in batch))
+    expected = Expected("commit", "duplicate_commit", table.name, key, severity="warning")
+    return Fault("append_twice", f"appended one batch to {table.name} twice, last in {key}", (expected,))
+
+
+def append_habitually(site: Site) -> Fault:
+    """A trap: a job appends the same few rows again and again, which is its habit and no accident."""
+    table = site.table("open")
+    beat = _Written.new(site, table)
+    for file in (beat, *(beat.written_again(site, table) for _ in range(4))):
+        site.commit(table, _append(), file.add)
+    return Fault("append_habitually", f"appended alike rows to {table.name} five times", ())
+
+
+def remove_and_keep(site: Site) -> Fault:
+    """A trap: the table removes a file and leaves it in storage, as every DELETE does."""
+    key = site.pick(site.live_files("open"))
+    site.remove(site.table("open"), key)
+    return Fault("remove_and_keep", f"removed {key} from its table by a commit", ())
+
+
+@dataclass(frozen=True)
+class _Written:
+    """A new data file, and the action that adds it."""
+
+    key: str
+    add: dict[str, Any]
+
+    @classmethod
+    def new(cls, site: Site, table: Table) -> "_Written":
+        """A file beside a live one; its statistics are like nobody else's."""
+        beside = site.pick(site.live_files(table.role))
+        first, rows = site.rng.getrandbits(40), site.rng.randint(50, 500)
+        stats = {
+            "numRecords": rows,
+            "minValues": {"id": first},
+            "maxValues": {"id": first + rows - 1},
+            "nullCount": {"id": 0},
+        }
+        told = {"partitionValues": _add(site, table, beside)["partitionValues"], "stats": json.dumps(stats)}
+        return cls._put(site, table, folder_of(beside), 4500 + site.rng.randrange(500), told)
+
+    def written_again(self, site: Site, table: Table) -> "_Written":
+        """Another file with the same rows: equal size and statistics, but not the same bytes."""
+        told = {name: self.add["add"][name] for name in ("partitionValues", "stats")}
+        return self._put(site, table, folder_of(self.key), self.add["add"]["size"], told)
+
+    @classmethod
+    def _put(cls, site: Site, table: Table, folder: str, size: int, told: dict[str, Any]) -> "_Written":
+        key = site.new_key(folder)
+        site.put(key, site.rng.randbytes(size))
+        path = quote(key[len(table.location) + 1 :])
+        return cls(
+            key,
+            {"add": told | {"path": path, "size": size, "modificationTime": _now_ms(), "dataChange": True}},
+        )
+
+
+def _append() -> dict[str, Any]:
+    """What a writer says of its commit."""
+    return {
+        "commitInfo": {
+            "timestamp": _now_ms(),
+            "operation": "WRITE",
+            "operationParameters": {"mode": "Append"},
+        }
+    }
+
+
+def _overwritten_commit(site: Site, key: str) -> Expected:
+    return Expected(
+        "commit", "overwritten_commit", site.owner(key).name, key, severity="critical", recoverable="yes"
+    )
+
+
+def _now_ms() -> int:
+    return int(datetime.now(UTC).timestamp() * 1000)
+
+
+def _add(site: Site, table: Table, key: str) -> dict[str, Any]:
+    return {name: value for name, value in site.log(table).live[key].items() if name != "vector_key"}
+
+
+def _middle_commit(site: Site) -> str:
+    """A commit of the table that is there for this, neither its first nor its last."""
+    table = site.table("broken_log")
+    prefix = f"{table.location}/_delta_log/"
+    commits = sorted(key for key in site.objects if key.startswith(prefix) and key.endswith(".json"))
+    if table.name in site.taken:
+        raise NoVictim
+    site.taken.add(table.name)
+    return site.pick(commits[1:-1])
+
+
+def _missing_metadata(site: Site, act: str, what: str, key: str) -> Fault:
+    return Fault(act, what, (Expected("content", "missing_metadata", site.owner(key).name, key),))

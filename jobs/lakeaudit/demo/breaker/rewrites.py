@@ -1,0 +1,94 @@
+"""Acts that write a listed file again, with its own bytes or others, and those that put back what was lost.
+
+The bucket keeps versions, so an audit can hold today's bytes against those that were there when the file was listed.
+"""
+
+from lakeaudit.demo.breaker.faults import Expected, Fault
+from lakeaudit.demo.breaker.lake_state import Site
+
+
+def change_recorded_bytes(site: Site) -> Fault:
+    """One byte is changed in a file whose ETag the writer recorded."""
+    return _change(site, "change_recorded_bytes", site.pick(recorded(site)))
+
+
+def change_unrecorded_bytes(site: Site) -> Fault:
+    """One byte is changed in a file of which the table knows only size and commit time: its older version tells."""
+    return _change(site, "change_unrecorded_bytes", site.pick(site.live_files(kinds=("delta",))))
+
+
+def change_forgotten_bytes(site: Site) -> Fault:
+    """The same, and the older versions are purged: whether the content changed cannot be told any more."""
+    key = site.pick(site.live_files(kinds=("delta",)))
+    body = _other_bytes(site.body(key))
+    site.purge(key)
+    site.put(key, body)
+    return _fault("change_forgotten_bytes", f"changed one byte of {key} and purged what it was",
+                  site.content("overwritten", key) + site.entry_differs(key))  # fmt: skip
+
+
+def rewrite_unrecorded_bytes(site: Site) -> Fault:
+    """A trap: a file is written again with its own bytes, as its older version shows."""
+    key = site.pick(site.live_files(kinds=("delta",)))
+    site.put(key, site.body(key))
+    return _fault("rewrite_unrecorded_bytes", f"wrote {key} again, unchanged", site.entry_differs(key))
+
+
+def rewrite_recorded_bytes(site: Site) -> Fault:
+    """A trap: a file is written again with its own bytes, and the recorded ETag proves that nothing changed."""
+    key = site.pick(recorded(site))
+    site.put(key, site.body(key))
+    return _fault("rewrite_recorded_bytes", f"wrote {key} again, unchanged", site.entry_differs(key))
+
+
+def restore_by_marker(site: Site) -> Fault:
+    """A trap: a listed file is deleted and put back by taking its delete marker away, so it is just what it was."""
+    key = site.pick(site.live_files())
+    site.undelete(key, site.delete(key))
+    return _fault(
+        "restore_by_marker", f"deleted {key} and removed its delete marker", site.entry_differs(key)
+    )
+
+
+def restore_by_copy(site: Site) -> Fault:
+    """A trap: a listed file is deleted and put back by copying its older version, with a new time and version."""
+    key = site.pick(site.live_files())
+    before = site.version_of(key)
+    site.delete(key)
+    site.copy_version(key, before)
+    return _fault("restore_by_copy", f"deleted {key} and copied its version back", site.entry_differs(key))
+
+
+def restore_overwritten(site: Site) -> Fault:
+    """A trap: a listed file is overwritten with rubbish, and its older version is copied over that."""
+    key = site.pick(site.live_files())
+    before = site.version_of(key)
+    site.put(key, site.rng.randbytes(site.objects[key]["size"]))
+    site.copy_version(key, before)
+    return _fault(
+        "restore_overwritten", f"overwrote {key} and copied its version back", site.entry_differs(key)
+    )
+
+
+def recorded(site: Site) -> list[str]:
+    """Files whose ETag a writer's list gives."""
+    tables = [table for table in site.tables.values() if table.kind == "file_list"]
+    return sorted(
+        key for t in tables for key, line in site.claims(t).items() if "etag" in line and site.is_free(key)
+    )
+
+
+def _change(site: Site, act: str, key: str) -> Fault:
+    site.put(key, _other_bytes(site.body(key)))
+    return _fault(
+        act, f"changed one byte of {key}", site.content("content_mismatch", key) + site.entry_differs(key)
+    )
+
+
+def _fault(act: str, what: str, expected: list[Expected]) -> Fault:
+    return Fault(act, what, tuple(expected))
+
+
+def _other_bytes(body: bytes) -> bytes:
+    middle = len(body) // 2
+    return body[:middle] + bytes([body[middle] ^ 0xFF]) + body[middle + 1 :]
