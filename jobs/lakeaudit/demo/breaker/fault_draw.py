@@ -37,6 +37,7 @@ CATALOGUE: tuple[Act, ...] = (
     leftover.stray_data_file,
     leftover.copy_in_partition,
     leftover.copy_to_other_partition,
+    leftover.move_half_a_folder,
     leftover.stray_deletion_vector,
     leftover.leave_task_attempt,
     leftover.leave_magic_file,

@@ -136,6 +136,11 @@ class Site:
         self.taken.add(chosen)
         return chosen
 
+    def pick_folder(self, files: list[str]) -> str:
+        """A folder of these files in which no act has done anything yet, taken whole; it ends in a slash."""
+        used = {folder_of(key) for key in self.taken}
+        return self.pick(sorted({folder_of(key) for key in files} - used))
+
     def new_key(self, folder: str, name: str = "part-{}-c000.snappy.parquet") -> str:
         """A name that nothing has yet, now taken; `folder` ends in a slash."""
         key = folder + name.format(f"{self.rng.getrandbits(64):016x}")

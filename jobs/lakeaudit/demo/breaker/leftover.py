@@ -40,6 +40,22 @@ def copy_to_other_partition(site: Site) -> Fault:
     return _fault(site, "copy_to_other_partition", f"copied {source} to {key}", _unlisted(site, key), key)
 
 
+def move_half_a_folder(site: Site) -> Fault:
+    """A folder is renamed, which copies every file and then deletes the old ones; the client dies among the copies."""
+    folder = site.pick_folder(site.live_files("events", "uploads"))
+    table = site.owner(folder)
+    files = sorted(key for key in site.claims(table) if folder_of(key) == folder)
+    target = f"{folder.rstrip('/')}-moved-{site.rng.getrandbits(32):08x}/"
+    copied = [target + key.removeprefix(folder) for key in files[: max(2, len(files) // 2)]]
+    site.taken.update([target, *copied])
+    for source, key in zip(files, copied, strict=False):
+        site.put(key, site.body(source))
+    expected = tuple(Expected("leftover", "stale_visible", table.name, key) for key in copied)
+    moved = Expected("duplicate", "half_moved", table.name, target)
+    what = f"copied {len(copied)} of {len(files)} files of {folder} to {target}"
+    return Fault("move_half_a_folder", what, (moved, *expected))
+
+
 def stray_deletion_vector(site: Site) -> Fault:
     """A DELETE dies between its deletion vector and its commit."""
     table = site.table("vectors")

@@ -55,7 +55,7 @@ def retire_and_delete(site: Site) -> Fault:
 
 def replace_and_keep(site: Site) -> Fault:
     """A job writes a partition anew and fails before it has deleted the old files: both are read."""
-    folder = _whole_folder(site, site.live_files("events", "uploads"))
+    folder = site.pick_folder(site.live_files("events", "uploads"))
     table = site.owner(folder)
     old = [key for key in site.claims(table) if key.startswith(folder)]
     key = site.new_key(folder)
@@ -84,13 +84,6 @@ def claim_neighbours_file(site: Site) -> Fault:
     _record(site, table, key, site.objects[key]["size"])
     expected = Expected("duplicate", "conflicting_owner", site.owner(key).name, key)
     return Fault("claim_neighbours_file", f"recorded {key} for {table.name}", (expected,))
-
-
-def _whole_folder(site: Site, files: list[str]) -> str:
-    """A folder in which no act has done anything yet, taken whole."""
-    used = {folder_of(key) for key in site.taken}
-    folders = sorted({folder_of(key) for key in files} - used)
-    return site.pick(folders)
 
 
 def _record(site: Site, table: Table, key: str, size: int | None = None, **more: str) -> None:
