@@ -251,7 +251,8 @@ def test_missing_optional_columns_are_null(tmp_path: Path, form: str) -> None:
         "delete_marker": False,
     }
     assert stored_rows(stored) == [row]
-    assert stored.warnings == ()
+    lacks = [warning.partition(":")[0].rpartition(" ")[2] for warning in stored.warnings]
+    assert lacks == ["Size", "LastModifiedDate", "ETag", "StorageClass", "EncryptionStatus"]
 
 
 def test_unknown_columns_are_left_out_with_one_warning(tmp_path: Path) -> None:
@@ -259,7 +260,8 @@ def test_unknown_columns_are_left_out_with_one_warning(tmp_path: Path) -> None:
     lay(into(tmp_path), [WRITERS["CSV"]([Version("k")], ("Bucket", "Key", "ETag", "Size"))], columns=columns)
     stored = read(tmp_path / "inv")
     assert [(row["key"], row["size"]) for row in stored_rows(stored)] == [("k", 5)]
-    assert stored.warnings == ("columns not known to S3 Inventory are left out: Moods",)
+    assert stored.warnings[0] == "columns not known to S3 Inventory are left out: Moods"
+    assert not [warning for warning in stored.warnings[1:] if "Moods" in warning]
 
 
 NEWEST: Sequence[tuple[timedelta, int]] = [
