@@ -1,5 +1,6 @@
 """Whole audits, in this process or on a session, and what they published."""
 
+import time
 from collections.abc import Callable
 from contextlib import closing
 from datetime import UTC, datetime
@@ -27,6 +28,7 @@ def audited(
     *,
     progress: Progress | None = None,
     clock: Callable[[], datetime] = _now,
+    pause: Callable[[float], None] = time.sleep,
     **options: Any,
 ) -> Outcome:
     """One audit, in this process where no session is given; `options` are those of `pipeline.audit.Options`.
@@ -36,7 +38,7 @@ def audited(
     with closing(InProcessEngine() if spark is None else SparkEngine(lambda: spark, bytes_here=0)) as engine:
         return audit(
             lake, Options(**options), engine=engine, clients=clients_of(lake), clock=clock,
-            progress=progress or SilentProgress(),
+            progress=progress or SilentProgress(), pause=pause,
         )  # fmt: skip
 
 

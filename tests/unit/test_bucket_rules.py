@@ -71,11 +71,7 @@ def test_a_rule_says_what_else_holds_for_its_buckets(tmp_path: Path) -> None:
     assert [clients.endpoint(name).requester_pays for name in ("prod-1", "prod-eu-1", "lake")] == [
         *(True, False, False)
     ]
-    assert [lake.consistency(name) for name in ("prod-1", "prod-eu-1", "lake")] == [
-        "weak",
-        "strong",
-        "strong",
-    ]
+    assert [lake.is_weak(name) for name in ("prod-1", "prod-eu-1", "lake")] == [True, False, False]
     assert clients.endpoint("prod-eu-9").external_id == "x"
 
 

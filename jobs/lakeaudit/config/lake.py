@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from pydantic import Field
 
@@ -41,6 +41,9 @@ from lakeaudit.config.sources import (
 from lakeaudit.keys import Aliases, Location
 
 AnySource = TypeVar("AnySource", bound=Source)
+
+WEAK_MARGIN = timedelta(minutes=10)
+"""Of listings of a weak bucket, where the lake file says no other."""
 
 
 class Confirm(Block):
@@ -185,10 +188,14 @@ class Lake(Block):
             s3=way,
         )
 
-    def consistency(self, bucket: str) -> Literal["strong", "weak"]:
-        """What a bucket's store promises: weak where listings lag and a 404 may be an old answer."""
+    def is_weak(self, bucket: str) -> bool:
+        """Whether a bucket's listings may lag behind writes, and a 404 of it may be an old answer."""
         rule = next((rule for rule in self.buckets if rule.holds_for(bucket)), None)
-        return rule.consistency if rule else "strong"
+        return rule is not None and rule.consistency == "weak"
+
+    def listing_margin(self, bucket: str) -> timedelta:
+        """By how long a listing of the bucket may lag."""
+        return WEAK_MARGIN if self.is_weak(bucket) else timedelta(0)
 
 
 def resolve(file: LakeFile, warnings: tuple[str, ...] = (), aliases: Aliases = ()) -> Lake:

@@ -1,5 +1,6 @@
 """One audit from top to bottom: load what is open, read, match, classify, look now, settle, publish."""
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -56,6 +57,7 @@ def audit(
     clients: Clients,
     clock: Callable[[], datetime],
     progress: Progress,
+    pause: Callable[[float], None] = time.sleep,
 ) -> Outcome:
     """Audit the lake and publish what was found under one run id.
 
@@ -90,7 +92,7 @@ def audit(
             observed = read_sources(lake, context, _listed(scope, partitions) if options.live else ())
             log.note(sources=len(observed.infos))
         engine.ready(progress)
-        run = AuditContext(lake, scope, partitions, observed, context, stamp, memory, con)
+        run = AuditContext(lake, scope, partitions, observed, context, stamp, memory, con, pause)
         judgement = judge(run, engine, progress)
         with progress.stage("settle") as log:
             known, seen = ledger.rows(con, judgement.findings), _seen(judgement, found, past)

@@ -1,8 +1,9 @@
 """What every step of judging one run needs."""
 
-from collections.abc import Collection, Mapping, Sequence
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import pyarrow as pa
 
@@ -19,6 +20,7 @@ from lakeaudit.ledger.load_open import Memory
 from lakeaudit.pipeline import live_check
 from lakeaudit.pipeline.partitions import Partitions, uris
 from lakeaudit.pipeline.read_sources import Observed
+from lakeaudit.pipeline.second_look import look_twice
 from lakeaudit.runtime.duck import Connection, Relation, Rows
 from lakeaudit.schemas import plain_time
 
@@ -35,6 +37,7 @@ class AuditContext:
     stamp: Stamp
     memory: Memory
     con: Connection
+    pause: Callable[[float], None] = time.sleep
     facts: list[TableFacts] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -92,7 +95,8 @@ class AuditContext:
 
     def look(self, keys: pa.Table) -> pa.Table:
         """LIVE rows: what storage says of (bucket, key) rows now."""
-        return live_check.look(keys, self.context.clients, rate=self.lake.settings.confirm.rate)
+        look = partial(live_check.look, clients=self.context.clients, rate=self.lake.settings.confirm.rate)
+        return look_twice(keys, look, self.lake.is_weak, self.pause)
 
     def limits(self, *, without: Sequence[str] = ()) -> Mapping[str, int]:
         """By table how many of its files may be looked at, for those that may."""

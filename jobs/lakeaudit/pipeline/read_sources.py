@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from lakeaudit.compare.evidence_for_tables import Evidence
 from lakeaudit.config import Lake, Table
+from lakeaudit.config.sources import StorageSource
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.protocol import (
     Changes,
@@ -144,14 +145,27 @@ def _storage(lake: Lake, context: Context, live: Sequence[Location]) -> Wanted[S
     if live:
         infos = [_about("storage", n, "listing", place.uri) for n, place in enumerate(live)]
         return [
-            (info, partial(listing.read_place, place, context, info.id))
+            (
+                info,
+                partial(
+                    listing.read_place, place, context, info.id, margin=lake.listing_margin(place.bucket)
+                ),
+            )
             for info, place in zip(infos, live, strict=True)
         ]
     wanted: Wanted[Stored] = []
-    for number, source in enumerate(lake.inventories):
+    for number, written in enumerate(lake.inventories):
+        source = _with_margin(written, lake)
         about = _about("storage", number, source.kind, source.location.uri)
         wanted.append((about, partial(STORAGE[source.kind].read, source, context, about.id)))
     return wanted
+
+
+def _with_margin(source: StorageSource, lake: Lake) -> StorageSource:
+    """A listing of a bucket that lags, with the margin of such buckets where it has none of its own."""
+    if source.kind != "listing" or source.margin is not None:
+        return source
+    return source.model_copy(update={"margin": lake.listing_margin(source.location.bucket)})
 
 
 def _about(role: str, number: int, kind: str, location: str) -> SourceInfo:
