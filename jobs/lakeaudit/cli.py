@@ -172,7 +172,7 @@ def audit(
     """
     from lakeaudit.commands import audit as command
     from lakeaudit.commands.status import kept
-    from lakeaudit.pipeline.audit import Options
+    from lakeaudit.pipeline.audit_plan import Options
     from lakeaudit.runtime.progress import progress_on
 
     with kept(status_file, "audit") as status:

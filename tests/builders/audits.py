@@ -9,7 +9,8 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from lakeaudit.config import Lake
-from lakeaudit.pipeline.audit import Options, audit
+from lakeaudit.pipeline.audit import audit
+from lakeaudit.pipeline.audit_plan import Options
 from lakeaudit.pipeline.engine import InProcessEngine
 from lakeaudit.pipeline.run_outcome import Outcome
 from lakeaudit.pipeline.spark_engine import SparkEngine
@@ -31,7 +32,7 @@ def audited(
     pause: Callable[[float], None] = time.sleep,
     **options: Any,
 ) -> Outcome:
-    """One audit, in this process where no session is given; `options` are those of `pipeline.audit.Options`.
+    """One audit, in this process where no session is given; `options` are those of `pipeline.audit_plan.Options`.
 
     On a session all of it runs in Spark's own tasks, however little there is to do.
     """

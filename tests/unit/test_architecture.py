@@ -303,7 +303,7 @@ CLOCKS = {"now", "utcnow", "today", "uuid4", "uuid1"}
 SHELL = {
     *(
         "lakeaudit.cli",
-        "lakeaudit.pipeline.live_check",
+        "lakeaudit.pipeline.ask_storage",
         "lakeaudit.dashboard.app",
         "lakeaudit.demo",
         "lakeaudit.evidence",

@@ -18,7 +18,8 @@ from lakeaudit.config import load_lake
 from lakeaudit.kinds import KINDS
 from lakeaudit.ledger.axis_observation import AxisObservation
 from lakeaudit.ledger.update_ledger import Changes, Seen, update_ledger
-from lakeaudit.pipeline.audit import Options, audit
+from lakeaudit.pipeline.audit import audit
+from lakeaudit.pipeline.audit_plan import Options
 from lakeaudit.pipeline.engine import InProcessEngine
 from lakeaudit.results.read import Results
 from lakeaudit.runtime import duck

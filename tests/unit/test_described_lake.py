@@ -12,7 +12,7 @@ from lakeaudit.config.field_types import LOCATION_HINT
 from lakeaudit.errors import LakeFileError
 from lakeaudit.evidence.discovery import expanded, tables_at
 from lakeaudit.keys import Location
-from lakeaudit.pipeline.audit import Options, in_scope
+from lakeaudit.pipeline.audit_plan import Options, in_scope
 from lakeaudit.runtime.aws import Clients
 
 HEAD = "version: 1\nlake: shop\nresults: s3://out/shop\n"

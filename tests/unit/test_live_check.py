@@ -13,7 +13,8 @@ import pyarrow as pa
 import pytest
 from botocore.exceptions import ClientError, ReadTimeoutError
 
-from lakeaudit.pipeline.live_check import Pacer, candidates, limited, look, with_answers
+from lakeaudit.pipeline.ask_storage import Pacer, look
+from lakeaudit.pipeline.live_check import candidates, limited, with_answers
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients, Endpoint
 from lakeaudit.runtime.duck import Connection

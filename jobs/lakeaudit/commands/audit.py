@@ -23,7 +23,7 @@ from lakeaudit.runtime.progress import Progress
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from lakeaudit.pipeline.audit import Options
+    from lakeaudit.pipeline.audit_plan import Options
     from lakeaudit.pipeline.run_outcome import Outcome
 
 EXIT_ORDER = (2, 70, 14, 13, 12, 11, 10, 3, 1, 0)
@@ -62,7 +62,7 @@ def run(
     Raises:
         AuditError: as `pipeline.audit.audit`; the status file then says failed, and why.
     """
-    from lakeaudit.pipeline.audit import in_partitions, in_scope
+    from lakeaudit.pipeline.audit_plan import in_partitions, in_scope
 
     if not lake.discoveries:
         in_partitions(in_scope(lake, request.options), request.options)

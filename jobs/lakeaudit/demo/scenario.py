@@ -32,7 +32,8 @@ from lakeaudit.errors import BadInput
 from lakeaudit.formatting import number, shell_word
 from lakeaudit.keys import uri_of
 from lakeaudit.next_steps import way_back
-from lakeaudit.pipeline.audit import Options, audit
+from lakeaudit.pipeline.audit import audit
+from lakeaudit.pipeline.audit_plan import Options
 from lakeaudit.pipeline.spark_engine import SparkEngine
 from lakeaudit.report.page import MAX_FINDINGS, PageData, render
 from lakeaudit.results.page_data import gather

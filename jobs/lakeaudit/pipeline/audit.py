@@ -1,49 +1,34 @@
 """One audit from top to bottom: load what is open, read, match, classify, look now, settle, publish."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 from uuid import uuid4
 
 from lakeaudit.compare.findings import Stamp
-from lakeaudit.config import Lake, Table
-from lakeaudit.errors import BadInput, CannotAudit
-from lakeaudit.evidence.discovery import NAMED, Described, described
+from lakeaudit.config import Lake
 from lakeaudit.evidence.protocol import Context
 from lakeaudit.gates import expectation_suites
 from lakeaudit.gates.publish_gate import Guarded, guard, refusal
-from lakeaudit.keys import Location
 from lakeaudit.ledger.lease import leased
 from lakeaudit.ledger.ledger_tables import LedgerTables
-from lakeaudit.ledger.load_open import abandoned_runs, load_open
-from lakeaudit.ledger.update_ledger import Seen, update_ledger
+from lakeaudit.ledger.load_open import Memory, abandoned_runs, load_open
+from lakeaudit.ledger.update_ledger import Changes, Seen, update_ledger
 from lakeaudit.pipeline.audit_context import AuditContext
+from lakeaudit.pipeline.audit_plan import AuditPlan, Options, context_of, in_partitions, in_scope, planned
 from lakeaudit.pipeline.engine import AuditEngine
 from lakeaudit.pipeline.judge import Judgement, judge
-from lakeaudit.pipeline.partitions import Partitions, partitions_of
-from lakeaudit.pipeline.preflight import nothing_to_read, require_results
-from lakeaudit.pipeline.read_sources import read_sources
+from lakeaudit.pipeline.preflight import require_results
+from lakeaudit.pipeline.read_sources import Observed, read_sources
 from lakeaudit.pipeline.run_outcome import Outcome, conclude
-from lakeaudit.results.read import UNRESOLVED, Results
+from lakeaudit.results.read import Results
 from lakeaudit.results.upkeep import upkeep
 from lakeaudit.results.write import ResultsWriter, open_results
 from lakeaudit.runtime.aws import Clients
-from lakeaudit.runtime.duck import task_connection
+from lakeaudit.runtime.duck import Connection, task_connection
 from lakeaudit.runtime.progress import Progress
-
-
-@dataclass(frozen=True)
-class Options:
-    """What the command line asks of one audit; no tables means all, no partitions all of theirs."""
-
-    tables: tuple[str, ...] = ()
-    live: bool = False
-    partitions: tuple[str, ...] = ()
-    as_of: datetime | None = None
-    run_id: str | None = None
-
 
 DRIVER_MEMORY = "2GiB"
 """What the tail of an audit may take before it spills: suspects, findings, the rows of the ledger that change."""
@@ -71,176 +56,156 @@ def audit(
     expectation_suites.preload()
     if not lake.discoveries:
         in_partitions(in_scope(lake, options), options)
-    context = _context(options, engine, clients, started, lake.settings.confirm.rate)
+    context = context_of(options, engine, clients, started, lake.settings.confirm.rate)
     stamp = Stamp(options.run_id or new_run_id(started), lake.name, context.as_of)
     require_results(lake.results, clients)
     with leased(lake.results, clients, stamp.run_id, progress) as still_ours, _driver_connection() as con:
         past = Results(lake.results, clients, lake.name)
-        found, scope, nothing = _plan(lake, options, context, engine, progress)
-        lake, partitions = found.lake, in_partitions(scope, options)
-        vanished = _vanished(found, past)
-        names = [table.name for table in scope]
-        with progress.stage("open results"):
-            writer, ledger = _opened(past, still_ours, started)
-            writer.put_run(_run_row(stamp, started, scope))
-            if nothing is not None:
-                ended = {"status": "failed", "finished_at": clock(), "error": str(nothing)}
-                writer.put_run(_run_row(stamp, started, scope) | ended)
-                raise nothing
-            memory = load_open(ledger, past, names, stamp)
+        plan = planned(lake, options, past, context, engine, progress)
+        run = _opened(_Begun(plan, stamp, context, clock, progress, con), past, still_ours)
         with progress.stage("find evidence") as log:
-            observed = read_sources(lake, context, _listed(scope, partitions) if options.live else ())
+            observed = read_sources(plan.lake, context, plan.listed)
             log.note(sources=len(observed.infos))
         engine.ready(progress)
-        run = AuditContext(lake, scope, partitions, observed, context, stamp, memory, con, pause)
-        judgement = judge(run, engine, progress)
-        with progress.stage("settle") as log:
-            known, seen = ledger.rows(con, judgement.findings), _seen(judgement, found, past)
-            changes = update_ledger(con, known, seen, stamp, context.now, ledger.found_since)
+        judgement = judge(run.audit_context(observed, pause), engine, progress)
+        changes = run.settle(judgement)
+        report = run.check(observed, judgement, changes)
+        outcome = run.publish(observed, judgement, changes, report)
+        untidy = upkeep(run.writer, run.earlier, outcome.run_row, plan.lake.keep, context.now, progress)
+    return replace(outcome, warnings=(*plan.warnings, *outcome.warnings, *untidy))
+
+
+@dataclass(frozen=True)
+class _Begun:
+    """A run that has a name, and results that nobody else writes to."""
+
+    plan: AuditPlan
+    stamp: Stamp
+    context: Context
+    clock: Callable[[], datetime]
+    progress: Progress
+    con: Connection
+
+    def run_row(self, **ended: Any) -> dict[str, Any]:
+        """The run's row of `runs`: as it runs, or as it has ended."""
+        running = {
+            "run_id": self.stamp.run_id,
+            "lake": self.stamp.lake,
+            "as_of": self.stamp.as_of,
+            "started_at": self.context.now,
+            "status": "running",
+            "tables_expected": len(self.plan.scope),
+        }
+        return running | ({"status": "failed", "finished_at": self.clock()} | ended if ended else {})
+
+
+@dataclass
+class _Run:
+    """A run whose results are open: what it was begun with, what is remembered, and its last steps."""
+
+    begun: _Begun
+    past: Results
+    writer: ResultsWriter
+    ledger: LedgerTables
+    memory: Memory
+    earlier: list[dict[str, Any]]
+    """Rows of the runs before it."""
+
+    def audit_context(self, observed: Observed, pause: Callable[[float], None]) -> AuditContext:
+        begun = self.begun
+        plan = begun.plan
+        return AuditContext(
+            plan.lake,
+            plan.scope,
+            plan.partitions,
+            observed,
+            begun.context,
+            begun.stamp,
+            self.memory,
+            begun.con,
+            pause,
+        )
+
+    def settle(self, judgement: Judgement) -> Changes:
+        """What the findings change in the ledger."""
+        begun = self.begun
+        with begun.progress.stage("settle") as log:
+            known = self.ledger.rows(begun.con, judgement.findings)
+            seen = Seen(
+                judgement.findings,
+                judgement.words,
+                judgement.observations,
+                begun.plan.known,
+                judgement.members,
+            )
+            changes = update_ledger(
+                begun.con, known, seen, begun.stamp, begun.context.now, self.ledger.found_since
+            )
             log.note(**changes.counts)
-        with progress.stage("gates") as log:
-            earlier = past.again().runs()
-            report = guard(con, lake, observed.infos, judgement, changes, earlier, stamp)
+        return changes
+
+    def check(self, observed: Observed, judgement: Judgement, changes: Changes) -> Guarded:
+        """Hold the run against the expectations; where a critical one does not hold, it ends as failed."""
+        begun = self.begun
+        lake = begun.plan.lake
+        with begun.progress.stage("gates") as log:
+            self.earlier = self.past.again().runs()
+            report = guard(begun.con, lake, observed.infos, judgement, changes, self.earlier, begun.stamp)
             log.note(broken=len(report.broken))
-            _refuse(report, writer, lake, _run_row(stamp, started, scope) | {"finished_at": clock()})
-        with progress.stage("publish") as log:
-            publish(writer, judgement, stamp, () if partitions else names)
-            ledger.publish(changes)
-            standing = ledger.standing(context.now)
-            outcome = conclude(con, observed, judgement, report, standing, stamp, started, clock())
-            writer.put_run(outcome.run_row)
+            if refused := refusal(report.broken, lake.results.uri):
+                self.writer.put_run(begun.run_row(error=str(refused), gates=report.words))
+                raise refused
+        return report
+
+    def publish(self, observed: Observed, judgement: Judgement, changes: Changes, report: Guarded) -> Outcome:
+        """Write the run's rows in the contract's order: those of the ledger and the final row of `runs` come last.
+
+        Of tables that were audited whole the leftover files of earlier runs go.
+        """
+        begun, run_id = self.begun, self.begun.stamp.run_id
+        with begun.progress.stage("publish") as log:
+            whole = () if begun.plan.partitions else begun.plan.names
+            self.writer.put("coverage", judgement.coverage_rows, run_id)
+            self.writer.write("leftover_files", judgement.leftover_files, run_id, tables=whole)
+            self.writer.write("findings", judgement.findings, run_id)
+            self.ledger.publish(changes)
+            standing = self.ledger.standing(begun.context.now)
+            outcome = conclude(
+                begun.con,
+                observed,
+                judgement,
+                report,
+                standing,
+                begun.stamp,
+                begun.context.now,
+                begun.clock(),
+            )
+            self.writer.put_run(outcome.run_row)
             log.note(findings=sum(outcome.summary["findings"].values()))
-        untidy = upkeep(writer, earlier, outcome.run_row, lake.keep, context.now, progress)
-    return replace(outcome, warnings=(*found.warnings, *vanished, *outcome.warnings, *untidy))
+        return outcome
 
 
-def _plan(
-    lake: Lake, options: Options, context: Context, engine: AuditEngine, progress: Progress
-) -> tuple[Described, list[Table], CannotAudit | None]:
-    """The lake with all it describes, the tables that were asked for, and why nothing of it can be read."""
-    declared = list(lake.tables) if lake.discoveries else in_scope(lake, options)
-    nothing = nothing_to_read(lake, declared, context.clients, live=options.live)
-    if nothing is not None:
-        return Described(lake), declared, nothing
-    engine.begin()
-    found = _described(lake, context, progress)
-    return found, in_scope(found.lake, options), None
+def _opened(begun: _Begun, past: Results, still_ours: Callable[[], None]) -> _Run:
+    """The run with its results open, in which no run that was killed seems to be running.
 
-
-def _vanished(found: Described, past: Results) -> tuple[str, ...]:
-    """Tables of the last audit that are no more: a table that was deleted whole looks like one that moved."""
-    last = past.last_published() if found.lake.discoveries and not found.gaps else None
-    audited = (
-        {row["table_name"] for row in past.coverage(last["run_id"])} | _unresolved(past) if last else set()
-    )
-    names = sorted(audited - {table.name for table in found.lake.tables})
-    some = ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
-    return (f"audited before, and no inventory has a log of it now: {some}",) if names else ()
-
-
-def _unresolved(past: Results) -> set[str]:
-    """Tables of which the ledger holds anything pending or open."""
-    held = past.discrepancies(UNRESOLVED)
-    return {name for batch in held for name in batch.column("table_name").to_pylist() if name}
-
-
-def _described(lake: Lake, context: Context, progress: Progress) -> Described:
-    """The lake with what its file only describes; nothing is asked where it names everything."""
-    if not (lake.discoveries or any(getattr(source, "expand", False) for source in lake.inventories)):
-        return Described(lake)
-    with progress.stage("find tables") as log:
-        found = described(lake, context)
-        log.note(inventories=len(found.lake.inventories), tables=len(found.lake.tables))
-    if not found.lake.tables:
-        gap = found.gaps[0] if found.gaps else "the inventories name no Delta log below what is discovered"
-        raise CannotAudit(lake.name, f"no table was found: {gap}", "see lakeaudit doctor")
-    return found
+    Raises:
+        CannotAudit: nothing of the lake can be read; the run's row says so.
+    """
+    with begun.progress.stage("open results"):
+        writer = open_results(past, still_ours)
+        ledger = LedgerTables(writer)
+        ledger.fail_abandoned_runs(abandoned_runs(past), begun.context.now)
+        writer.put_run(begun.run_row())
+        if (nothing := begun.plan.nothing) is not None:
+            writer.put_run(begun.run_row(error=str(nothing)))
+            raise nothing
+        return _Run(begun, past, writer, ledger, load_open(ledger, past, begun.plan.names, begun.stamp), [])
 
 
 def _driver_connection() -> Any:
     return task_connection(DRIVER_MEMORY, threads=2)
 
 
-def _opened(
-    past: Results, still_ours: Callable[[], None], now: datetime
-) -> tuple[ResultsWriter, LedgerTables]:
-    """Results to write to, in which no run that was killed seems to be running."""
-    writer = open_results(past, still_ours)
-    ledger = LedgerTables(writer)
-    ledger.fail_abandoned_runs(abandoned_runs(past), now)
-    return writer, ledger
-
-
-def _refuse(report: Guarded, writer: ResultsWriter, lake: Lake, ended: dict[str, Any]) -> None:
-    """End the run as failed where a critical expectation does not hold."""
-    if refused := refusal(report.broken, lake.results.uri):
-        writer.put_run(ended | {"status": "failed", "error": str(refused), "gates": report.words})
-        raise refused
-
-
-def in_scope(lake: Lake, options: Options) -> list[Table]:
-    """The tables that were asked for."""
-    known = {name: table for table in lake.tables for name in (table.name, *table.also)}
-    unknown = [name for name in options.tables if name not in known]
-    if unknown:
-        raise BadInput(
-            "--table", f"no table {', '.join(unknown)}", f"the lake file names {', '.join(sorted(known))}"
-        )
-    wanted = {known[name].name: known[name] for name in options.tables}
-    return list(wanted.values()) if options.tables else list(lake.tables)
-
-
-def in_partitions(scope: Sequence[Table], options: Options) -> Partitions:
-    """The partitions that were asked for."""
-    if options.partitions and not options.live:
-        raise BadInput("--partition", "is for a live audit", "add --live")
-    return partitions_of(scope, options.partitions)
-
-
-def _listed(scope: Sequence[Table], partitions: Partitions) -> list[Location]:
-    """What a live audit lists."""
-    return [place for table in scope for place in partitions.get(table.name, (table.location,))]
-
-
 def new_run_id(at: datetime) -> str:
     """Sortable by time, unique without a registry."""
     return f"{at:%Y%m%dT%H%M%SZ}-{uuid4().hex[:8]}"
-
-
-def publish(writer: ResultsWriter, judgement: Judgement, stamp: Stamp, names: Sequence[str]) -> None:
-    """Write the run's rows in the contract's order; the ledger's and the final row of `runs` come after them.
-
-    Of `names`, the tables that were audited whole, the leftover files of earlier runs go.
-    """
-    writer.put("coverage", judgement.coverage_rows, stamp.run_id)
-    writer.write("leftover_files", judgement.leftover_files, stamp.run_id, tables=names)
-    writer.write("findings", judgement.findings, stamp.run_id)
-
-
-def _seen(judgement: Judgement, found: Described, past: Results) -> Seen:
-    """A table that is no more is retired, unless it may only have been missed."""
-    known = {table.name for table in found.lake.tables}
-    if found.gaps:
-        known |= _unresolved(past)
-    return Seen(judgement.findings, judgement.words, judgement.observations, known, judgement.members)
-
-
-def _context(options: Options, engine: AuditEngine, clients: Clients, now: datetime, rate: float) -> Context:
-    as_of = options.as_of or now
-    if as_of > now:
-        raise BadInput("--as-of", f"{as_of:%Y-%m-%dT%H:%M:%SZ} lies in the future", "give a time up to now")
-    live = options.as_of is None
-    if options.live and not live:
-        raise BadInput("--live", "lists storage now and cannot answer for --as-of", "leave one of them out")
-    return Context(engine, clients, as_of, now, live, rate)
-
-
-def _run_row(stamp: Stamp, started: datetime, scope: Sequence[Table]) -> dict[str, Any]:
-    return {
-        "run_id": stamp.run_id,
-        "lake": stamp.lake,
-        "as_of": stamp.as_of,
-        "started_at": started,
-        "status": "running",
-        "tables_expected": len(scope),
-    }

@@ -17,10 +17,9 @@ from lakeaudit.compare.table_facts import TableFacts, table_facts
 from lakeaudit.config import Lake, Table
 from lakeaudit.evidence.protocol import Context, Hole
 from lakeaudit.ledger.load_open import Memory
-from lakeaudit.pipeline import live_check
+from lakeaudit.pipeline.ask_storage import look, look_twice
 from lakeaudit.pipeline.partitions import Partitions, uris
 from lakeaudit.pipeline.read_sources import Observed
-from lakeaudit.pipeline.second_look import look_twice
 from lakeaudit.runtime.duck import Connection, Relation, Rows
 from lakeaudit.schemas import plain_time
 
@@ -95,8 +94,8 @@ class AuditContext:
 
     def look(self, keys: pa.Table) -> pa.Table:
         """LIVE rows: what storage says of (bucket, key) rows now."""
-        look = partial(live_check.look, clients=self.context.clients, rate=self.lake.settings.confirm.rate)
-        return look_twice(keys, look, self.lake.is_weak, self.pause)
+        asking = partial(look, clients=self.context.clients, rate=self.lake.settings.confirm.rate)
+        return look_twice(keys, asking, self.lake.is_weak, self.pause)
 
     def limits(self, *, without: Sequence[str] = ()) -> Mapping[str, int]:
         """By table how many of its files may be looked at, for those that may."""

@@ -1,32 +1,16 @@
-"""The live check: ask storage now about suspects, from the driver, bounded and worst first.
+"""The live check: which suspects storage is asked about now, the worst first, and what its answers make of them."""
 
-404 with a proven right to list is absent, 200 is present, anything else cannot be told.
-"""
-
-import time
-from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
-from pathlib import Path
-from threading import Lock
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
 
 import pyarrow as pa
-from botocore.exceptions import BotoCoreError, ClientError
 
 from lakeaudit.compare.facts import CLOCK_STEP
 from lakeaudit.compare.verdicts import severity_rank
-from lakeaudit.evidence.storage.head import MD5_ENCRYPTIONS, ObjectHead, head_object, is_md5
-from lakeaudit.evidence.storage.object_versions import Claimed, History, history_of
-from lakeaudit.keys import NULL_VERSION
 from lakeaudit.kinds import LIVE_AXES
+from lakeaudit.pipeline.ask_storage import FROM_HEAD
 from lakeaudit.runtime import duck
-from lakeaudit.runtime.aws import Clients, explain, is_denied, is_missing
 from lakeaudit.runtime.duck import Connection, Relation, Rows
-from lakeaudit.runtime.threads import beside
-from lakeaudit.schemas import ASKED, LIVE
-
-if TYPE_CHECKING:
-    from mypy_boto3_s3 import S3Client
+from lakeaudit.schemas import ASKED
 
 _IN_AXES = f"axis IN ({duck.literals(LIVE_AXES)})"
 _RANK = severity_rank()
@@ -109,17 +93,7 @@ def with_answers(con: Connection, suspects: Rows, live: pa.Table) -> Relation:
 
 _LIVE = "live.l_confirmation = 'live'"
 _VERSIONS = f"{_LIVE} AND live.l_versions_known"
-_FROM_HEAD = (
-    "size",
-    "etag",
-    "modified_at",
-    "storage_class",
-    "archived",
-    "multipart",
-    "encryption",
-    "checksum",
-)
-_ANSWERED = ("presence", "version_id", "versus_claimed", *_FROM_HEAD)
+_ANSWERED = ("presence", "version_id", "versus_claimed", *FROM_HEAD)
 _OF_VERSIONS = (
     "delete_marker",
     "older_version_id",
@@ -132,211 +106,3 @@ _OF_VERSIONS = (
 
 def _answered(answer: str, before: str, condition: str = _LIVE) -> str:
     return f"CASE WHEN {condition} THEN live.{answer} ELSE suspects.{before} END"
-
-
-def look(keys: pa.Table, clients: Clients, *, rate: float, threads: int = 16) -> pa.Table:
-    """LIVE rows for (bucket, key) rows, in their order, with `rate` requests a second at most over all threads.
-
-    Columns of ASKED beside these say what is claimed of a key.
-    """
-    questioner = _Questioner(clients, Pacer(rate))
-    with beside(threads) as pool:
-        answers = list(pool.map(questioner.ask, keys.to_pylist()))
-    return pa.Table.from_pylist(answers, schema=LIVE)
-
-
-class Pacer:
-    """Slots in time at even distances, one for each request, shared by all threads."""
-
-    def __init__(
-        self,
-        rate: float,
-        clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
-    ) -> None:
-        self._interval = 1 / rate
-        self._clock = clock
-        self._sleep = sleep
-        self._lock = Lock()
-        self._next = 0.0
-
-    def wait(self) -> None:
-        """Take the next free slot, and return when its time has come."""
-        with self._lock:
-            now = self._clock()
-            slot = max(self._next, now)
-            self._next = slot + self._interval
-        if slot > now:
-            self._sleep(slot - now)
-
-
-class _Questioner:
-    """Asks about keys, and keeps per bucket what was proved about the right to list. Safe to share between threads."""
-
-    def __init__(self, clients: Clients, pacer: Pacer) -> None:
-        self._clients = clients
-        self._pacer = pacer
-        self._may_list: dict[str, bool] = {}
-        self._no_versions: set[str] = set()
-
-    def ask(self, asked: Mapping[str, Any]) -> dict[str, Any]:
-        """One LIVE row for one row of ASKED."""
-        bucket, key = asked["bucket"], asked["key"]
-        row = {"bucket": bucket, "key": key, "l_at": datetime.now(UTC).replace(tzinfo=None)}
-        claimed = Claimed(*(asked.get(name) for name in ("claimed_at", "claimed_until", "size", "etag")))
-        return row | (
-            self._ask_s3(bucket, key, claimed, bool(asked.get("fresh"))) if bucket else _ask_local(key)
-        )
-
-    def _ask_s3(self, bucket: str, key: str, claimed: Claimed, fresh: bool) -> dict[str, Any]:
-        try:
-            s3 = self._clients.s3(bucket, key)
-            answer = self._current(s3, bucket, key)
-        except (ClientError, BotoCoreError) as error:
-            return {"l_confirmation": _failure(error)}
-        if fresh and _as_claimed(answer, claimed):
-            return answer | {"l_versions_known": False}
-        return answer | self._versions(s3, bucket, key, answer, claimed)
-
-    def _current(self, s3: "S3Client", bucket: str, key: str) -> dict[str, Any]:
-        """A 404 means absent only to who may list."""
-        try:
-            return _present(head_object(s3, bucket, key, self._pacer.wait))
-        except ClientError as error:
-            if not is_missing(error):
-                raise
-            self._prove_list_right(s3, bucket, key, error)
-        return {"l_confirmation": "live", "l_presence": "absent"}
-
-    def _prove_list_right(self, s3: "S3Client", bucket: str, key: str, missing: ClientError) -> None:
-        """Raise where the bucket may not be listed. Proof and refusal hold for the bucket, a failure for this key."""
-        if bucket not in self._may_list:
-            self._pacer.wait()
-            try:
-                s3.list_objects_v2(Bucket=bucket, Prefix=key, MaxKeys=1)
-                self._may_list[bucket] = True
-            except ClientError as error:
-                if explain(error).may_pass:
-                    raise
-                if is_denied(error):
-                    self._may_list[bucket] = False
-                raise missing from error
-        if not self._may_list[bucket]:
-            raise missing
-
-    def _versions(
-        self, s3: "S3Client", bucket: str, key: str, answer: Mapping[str, Any], claimed: Claimed
-    ) -> dict[str, Any]:
-        """Older versions of the key. A refusal holds for the bucket; after any other failure the next key is asked."""
-        if bucket in self._no_versions:
-            return {"l_versions_known": False}
-        self._pacer.wait()
-        try:
-            history = history_of(s3.list_object_versions(Bucket=bucket, Prefix=key), key)
-            since = self._since_claim(s3, bucket, key, answer, history, claimed)
-            return _older(history, claimed) | {"l_versus_claimed": since}
-        except ClientError as error:
-            if is_denied(error):
-                self._no_versions.add(bucket)
-        except BotoCoreError:
-            pass
-        return {"l_versions_known": False}
-
-    def _since_claim(
-        self,
-        s3: "S3Client",
-        bucket: str,
-        key: str,
-        answer: Mapping[str, Any],
-        history: History,
-        claimed: Claimed,
-    ) -> str | None:
-        """`same` or `differs`: today's content against that of the version that was current at the claim.
-
-        None where either is not known. Of several versions that may have been current then one equal is enough.
-        """
-        then = history.at_claim(claimed)
-        if answer["l_presence"] != "present" or not then:
-            return None
-        if any(each.is_latest for each in then):
-            return SAME if history.is_untouched_since(claimed) else None
-        if any(each.etag == answer["l_etag"] and each.size == answer["l_size"] for each in then):
-            return SAME
-        if len(then) > FEW:
-            return None
-        heads = [head_object(s3, bucket, key, self._pacer.wait, each.version_id) for each in then]
-        said = {_against(answer, head) for head in heads}
-        return SAME if SAME in said else DIFFERS if said == {DIFFERS} else None
-
-
-SAME, DIFFERS = "same", "differs"
-FEW = 3
-"""Versions of one key that are looked at singly."""
-
-
-def _against(answer: Mapping[str, Any], then: ObjectHead) -> str | None:
-    """What two versions' checksums or ETags say: of ETags only those that are MD5s of the content can differ."""
-    if answer["l_size"] != then.size:
-        return DIFFERS
-    sums = (answer["l_checksum"], then.checksum)
-    if None not in sums and sums[0].partition(":")[0] == then.checksum_algorithm:
-        return SAME if sums[0] == sums[1] else DIFFERS
-    plain = all(
-        is_md5(etag) and encryption in MD5_ENCRYPTIONS
-        for etag, encryption in ((answer["l_etag"], answer["l_encryption"]), (then.etag, then.encryption))
-    )
-    return DIFFERS if plain and answer["l_etag"] != then.etag else None
-
-
-def _as_claimed(answer: Mapping[str, Any], claimed: Claimed) -> bool:
-    """Whether what is there plainly is what was claimed: then nobody asks what was there before."""
-    return (
-        answer["l_presence"] == "present"
-        and claimed.until is not None
-        and answer["l_modified_at"] <= claimed.until
-        and claimed.size in (None, answer["l_size"])
-        and claimed.etag in (None, answer["l_etag"])
-    )
-
-
-def _failure(error: ClientError | BotoCoreError) -> str:
-    """A 404 that is no proof of absence is a want of rights."""
-    if isinstance(error, ClientError) and (is_denied(error) or is_missing(error)):
-        return "denied"
-    return "error"
-
-
-def _present(head: ObjectHead) -> dict[str, Any]:
-    given = {f"l_{name}": getattr(head, name) for name in _FROM_HEAD}
-    return given | {
-        "l_confirmation": "live",
-        "l_presence": "present",
-        "l_version_id": None if head.version_id == NULL_VERSION else head.version_id,
-        "l_modified_at": head.modified_at.replace(tzinfo=None),
-    }
-
-
-def _older(history: History, claimed: Claimed) -> dict[str, Any]:
-    """The version that holds what was claimed, else the newest of the older ones."""
-    match = history.match(claimed)
-    older = match or history.newest_older
-    return {
-        "l_versions_known": history.whole or match is not None,
-        "l_delete_marker": history.is_marked,
-        "l_older_version_id": older.version_id if older else None,
-        "l_older_size": older.size if older else None,
-        "l_older_matches": match is not None,
-        "l_older_beneath_marker": older is not None and history.is_beneath_marker(older),
-    }
-
-
-def _ask_local(key: str) -> dict[str, Any]:
-    try:
-        info = Path(f"/{key}").stat()
-    except FileNotFoundError:
-        return {"l_confirmation": "live", "l_presence": "absent", "l_versions_known": True}
-    except (OSError, ValueError) as error:  # ValueError: a key that no path can have
-        return {"l_confirmation": "denied" if isinstance(error, PermissionError) else "error"}
-    modified = datetime.fromtimestamp(info.st_mtime, UTC).replace(tzinfo=None)
-    return {"l_confirmation": "live", "l_presence": "present", "l_size": info.st_size, "l_modified_at": modified,
-            "l_archived": False, "l_versions_known": True}  # fmt: skip

@@ -1,0 +1,151 @@
+"""What one audit is about: the tables and partitions that were asked for, of a lake whose tables are all known."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from lakeaudit.config import Lake, Table
+from lakeaudit.errors import BadInput, CannotAudit
+from lakeaudit.evidence.discovery import NAMED, Described, described
+from lakeaudit.evidence.protocol import Context
+from lakeaudit.keys import Location
+from lakeaudit.pipeline.engine import AuditEngine
+from lakeaudit.pipeline.partitions import Partitions, partitions_of
+from lakeaudit.pipeline.preflight import nothing_to_read
+from lakeaudit.results.read import UNRESOLVED, Results
+from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.progress import Progress
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the command line asks of one audit; no tables means all, no partitions all of theirs."""
+
+    tables: tuple[str, ...] = ()
+    live: bool = False
+    partitions: tuple[str, ...] = ()
+    as_of: datetime | None = None
+    run_id: str | None = None
+
+
+@dataclass(frozen=True)
+class AuditPlan:
+    """The lake with all that its file only describes, what of it is audited, and why nothing of it can be read.
+
+    `listed` are the places that a live audit lists. `still_known` are tables that may only have been missed by the
+    discovery: what the ledger holds of them is not retired.
+    """
+
+    lake: Lake
+    scope: tuple[Table, ...]
+    partitions: Partitions
+    listed: tuple[Location, ...] = ()
+    nothing: CannotAudit | None = None
+    still_known: frozenset[str] = frozenset()
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> list[str]:
+        return [table.name for table in self.scope]
+
+    @property
+    def known(self) -> set[str]:
+        """Tables that are there, whether or not they are audited now."""
+        return {table.name for table in self.lake.tables} | self.still_known
+
+
+def context_of(
+    options: Options, engine: AuditEngine, clients: Clients, now: datetime, rate: float
+) -> Context:
+    """What readers may know of this run.
+
+    Raises:
+        BadInput: a time to come; a live audit of the past.
+    """
+    as_of = options.as_of or now
+    if as_of > now:
+        raise BadInput("--as-of", f"{as_of:%Y-%m-%dT%H:%M:%SZ} lies in the future", "give a time up to now")
+    live = options.as_of is None
+    if options.live and not live:
+        raise BadInput("--live", "lists storage now and cannot answer for --as-of", "leave one of them out")
+    return Context(engine, clients, as_of, now, live, rate)
+
+
+def planned(
+    lake: Lake, options: Options, past: Results, context: Context, engine: AuditEngine, progress: Progress
+) -> AuditPlan:
+    """Find the tables that the lake file describes, and what of them was asked for.
+
+    Raises:
+        BadInput: tables or partitions that are not there.
+        CannotAudit: no table was found.
+    """
+    declared = list(lake.tables) if lake.discoveries else in_scope(lake, options)
+    nothing = nothing_to_read(lake, declared, context.clients, live=options.live)
+    if nothing is not None:
+        return AuditPlan(lake, tuple(declared), in_partitions(declared, options), nothing=nothing)
+    engine.begin()
+    found = _described(lake, context, progress)
+    scope = in_scope(found.lake, options)
+    partitions = in_partitions(scope, options)
+    return AuditPlan(
+        lake=found.lake,
+        scope=tuple(scope),
+        partitions=partitions,
+        listed=tuple(_listed(scope, partitions)) if options.live else (),
+        still_known=frozenset(_unresolved(past)) if found.gaps else frozenset(),
+        warnings=(*found.warnings, *_vanished(found, past)),
+    )
+
+
+def in_scope(lake: Lake, options: Options) -> list[Table]:
+    """The tables that were asked for."""
+    known = {name: table for table in lake.tables for name in (table.name, *table.also)}
+    unknown = [name for name in options.tables if name not in known]
+    if unknown:
+        raise BadInput(
+            "--table", f"no table {', '.join(unknown)}", f"the lake file names {', '.join(sorted(known))}"
+        )
+    wanted = {known[name].name: known[name] for name in options.tables}
+    return list(wanted.values()) if options.tables else list(lake.tables)
+
+
+def in_partitions(scope: Sequence[Table], options: Options) -> Partitions:
+    """The partitions that were asked for."""
+    if options.partitions and not options.live:
+        raise BadInput("--partition", "is for a live audit", "add --live")
+    return partitions_of(scope, options.partitions)
+
+
+def _listed(scope: Sequence[Table], partitions: Partitions) -> list[Location]:
+    return [place for table in scope for place in partitions.get(table.name, (table.location,))]
+
+
+def _described(lake: Lake, context: Context, progress: Progress) -> Described:
+    """The lake with what its file only describes; nothing is asked where it names everything."""
+    if not (lake.discoveries or any(getattr(source, "expand", False) for source in lake.inventories)):
+        return Described(lake)
+    with progress.stage("find tables") as log:
+        found = described(lake, context)
+        log.note(inventories=len(found.lake.inventories), tables=len(found.lake.tables))
+    if not found.lake.tables:
+        gap = found.gaps[0] if found.gaps else "the inventories name no Delta log below what is discovered"
+        raise CannotAudit(lake.name, f"no table was found: {gap}", "see lakeaudit doctor")
+    return found
+
+
+def _vanished(found: Described, past: Results) -> tuple[str, ...]:
+    """Tables of the last audit that are no more: a table that was deleted whole looks like one that moved."""
+    last = past.last_published() if found.lake.discoveries and not found.gaps else None
+    if not last:
+        return ()
+    audited = {row["table_name"] for row in past.coverage(last["run_id"])} | _unresolved(past)
+    names = sorted(audited - {table.name for table in found.lake.tables})
+    some = ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
+    return (f"audited before, and no inventory has a log of it now: {some}",) if names else ()
+
+
+def _unresolved(past: Results) -> set[str]:
+    """Tables of which the ledger holds anything pending or open."""
+    held = past.discrepancies(UNRESOLVED)
+    return {name for batch in held for name in batch.column("table_name").to_pylist() if name}
