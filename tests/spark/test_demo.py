@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 
 from lakeaudit.config import Lake, load_lake
 from lakeaudit.demo import MARK, MOST_FAULTS, USUAL_FAULTS, run, scenario
+from lakeaudit.demo.breaker import CATALOGUE
 from lakeaudit.demo.compare import Comparison, compare, read_run
 from lakeaudit.demo.server import INVENTORIES, LAKE, Server, forget
 from lakeaudit.errors import BadInput
@@ -110,6 +111,7 @@ def remembered() -> Callable[[], None]:
         for name, bucket in buckets.items():
             bucket.keys.clear()
             bucket.multiparts.clear()
+            bucket.inventory_configs.clear()
             for key, held in versions[name].items():
                 bucket.keys.setlist(key, list(held))
         tables.update({name: copy.deepcopy(table) for name, table in rows.items()})
@@ -152,6 +154,15 @@ def test_what_was_broken_is_found_both_ways_and_nothing_else(
     comparison = told.audited(draw, partial(audited_both_ways, spark=spark))
     assert [difference.words for difference in comparison.differences] == []
     assert len(comparison.faults) >= USUAL_FAULTS[0]
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(600)
+def test_all_acts_together_are_told_apart(told: Told) -> None:
+    draw = scenario.Draw(scenario.Draw.of(None, None).seed, len(CATALOGUE))
+    print(f"seed {draw.seed}")  # noqa: T201 - to repeat it
+    comparison = told.audited(draw, audited)
+    assert [difference.words for difference in comparison.differences] == []
 
 
 @pytest.mark.timeout(600)

@@ -1,4 +1,4 @@
-"""The nightly S3 Inventory report of the demo's bucket, laid down as AWS does it: all versions, one of three formats.
+"""The nightly S3 Inventory reports of the demo's bucket, laid down as AWS does it: all versions, one of three formats.
 
 Layout, names and types as in the S3 User Guide, "Amazon S3 Inventory" and "Locating your inventory list": data files in
 `<source>/<id>/data/`, then `<source>/<id>/<time>/manifest.json`, and last its MD5 in `manifest.checksum`. CSV keys are
@@ -47,12 +47,27 @@ _COLUMNS = (
 
 
 def lay_inventory(clients: Clients, rng: Random, at: datetime) -> tuple[str, int]:
-    """Write a report of the lake's bucket whose scan began at `at`; gives its format and its number of rows."""
+    """Write the reports of the lake's bucket whose scan began at `at`; gives their format and their number of rows."""
     s3 = clients.s3(LAKE)
     kind = rng.choice(FORMATS)
     rows = [_row(version) for version in _versions(s3)]
     rng.shuffle(rows)
-    prefix = f"nightly/{LAKE}/all-versions"
+    reports = {
+        name: [row for row in rows if row["key"].startswith(prefix)]
+        for name, prefix in _configured(s3).items()
+    }
+    for name, named in reports.items():
+        _lay_report(s3, f"nightly/{LAKE}/{name}", kind, named, at)
+    return kind, sum(map(len, reports.values()))
+
+
+def _configured(s3: "S3Client") -> dict[str, str]:
+    """Name -> prefix of what the bucket's reports are made for; where nobody has said it, one names everything."""
+    found = s3.list_bucket_inventory_configurations(Bucket=LAKE).get("InventoryConfigurationList", [])
+    return {each["Id"]: each["Filter"]["Prefix"] for each in found} or {"all-versions": ""}
+
+
+def _lay_report(s3: "S3Client", prefix: str, kind: str, rows: Sequence[dict[str, Any]], at: datetime) -> None:
     files = [_data_file(s3, prefix, kind, rows[n::DATA_FILES]) for n in range(DATA_FILES)]
     manifest = {
         "sourceBucket": LAKE,
@@ -67,7 +82,6 @@ def lay_inventory(clients: Clients, rng: Random, at: datetime) -> tuple[str, int
     folder = f"{prefix}/{at:%Y-%m-%dT%H-%MZ}"
     s3.put_object(Bucket=INVENTORIES, Key=f"{folder}/manifest.json", Body=body)
     s3.put_object(Bucket=INVENTORIES, Key=f"{folder}/manifest.checksum", Body=f"{_md5(body)}\n".encode())
-    return kind, len(rows)
 
 
 def _versions(s3: "S3Client") -> list[dict[str, Any]]:

@@ -4,7 +4,7 @@ import json
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from lakeaudit.demo.server import LAKE
+from lakeaudit.demo.server import INVENTORIES, LAKE
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -52,5 +52,9 @@ TABLES = (
 
 def describe(s3: "S3Client") -> None:
     """Lay the plain description into the bucket, for whoever cannot ask lakeaudit."""
-    told = {"tables": [asdict(table) for table in TABLES], "guards": [GUARD, OLD_GUARD]}
+    told = {
+        "tables": [asdict(table) for table in TABLES],
+        "guards": [GUARD, OLD_GUARD],
+        "inventories": INVENTORIES,
+    }
     s3.put_object(Bucket=LAKE, Key=DESCRIPTION, Body=json.dumps(told).encode())

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
 
-from lakeaudit.demo.breaker.faults import Expected, Fault, NoVictim
+from lakeaudit.demo.breaker.faults import Expected, Fault
 from lakeaudit.demo.breaker.lake_state import Site, Table, folder_of
 
 
@@ -60,6 +60,26 @@ def overwrite_commit(site: Site) -> Fault:
     )
 
 
+def overwrite_removal(site: Site) -> Fault:
+    """The same, and what is lost is the removal of a file: it is listed still."""
+    table = site.table("open")
+    key = site.pick(site.live_files("open"))
+    site.remove(table, key)
+    commit = site.commit(table, _append(), _Written.new(site, table).add, again=True)
+    what = f"removed {key} in {commit} and wrote another commit over it"
+    return Fault("overwrite_removal", what, (_overwritten_commit(site, commit),))
+
+
+def overwrite_and_repeat(site: Site) -> Fault:
+    """A trap: a commit is written over, and its writer has seen that and commits its file once more."""
+    table = site.table("open")
+    lost, kept = (_Written.new(site, table) for _ in range(2))
+    site.commit(table, _append(), lost.add)
+    key = site.commit(table, _append(), kept.add, again=True)
+    site.commit(table, _append(), lost.add)
+    return Fault("overwrite_and_repeat", f"wrote a commit over {key} and the lost one anew", ())
+
+
 def append_twice(site: Site) -> Fault:
     """A job runs again and appends its batch once more: new files with equal statistics, and both are live."""
     table = site.table("open")
@@ -84,6 +104,16 @@ def remove_and_keep(site: Site) -> Fault:
     key = site.pick(site.live_files("open"))
     site.remove(site.table("open"), key)
     return Fault("remove_and_keep", f"removed {key} from its table by a commit", ())
+
+
+def reload_batch(site: Site) -> Fault:
+    """A trap: a batch is appended, removed and appended again, as a job does that is run anew: it is there once."""
+    table = site.table("open")
+    first = _Written.new(site, table)
+    site.commit(table, _append(), first.add)
+    site.remove(table, first.key)
+    key = site.commit(table, _append(), first.written_again(site, table).add)
+    return Fault("reload_batch", f"appended a batch again in {key}, which was removed before", ())
 
 
 @dataclass(frozen=True)
@@ -150,12 +180,9 @@ def _add(site: Site, table: Table, key: str) -> dict[str, Any]:
 
 def _middle_commit(site: Site) -> str:
     """A commit of the table that is there for this, neither its first nor its last."""
-    table = site.table("broken_log")
+    table = site.whole_table("broken_log")
     prefix = f"{table.location}/_delta_log/"
     commits = sorted(key for key in site.objects if key.startswith(prefix) and key.endswith(".json"))
-    if table.name in site.taken:
-        raise NoVictim
-    site.taken.add(table.name)
     return site.pick(commits[1:-1])
 
 

@@ -20,6 +20,7 @@ CATALOGUE: tuple[Act, ...] = (
     content.vacuum_under_clone,
     content.delete_history_file,
     content.sweep_history,
+    content.leave_out_of_reports,
     content.truncate_file,
     content.append_to_file,
     content.empty_file,
@@ -85,8 +86,11 @@ CATALOGUE: tuple[Act, ...] = (
     commit_faults.commit_copy,
     commit_faults.commit_twice,
     commit_faults.overwrite_commit,
+    commit_faults.overwrite_removal,
+    commit_faults.overwrite_and_repeat,
     commit_faults.append_twice,
     commit_faults.append_habitually,
+    commit_faults.reload_batch,
     commit_faults.remove_and_keep,
 )
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from lakeaudit.demo.breaker.deltalog import DeltaLog, replay
 from lakeaudit.demo.breaker.faults import Expected, NoVictim
 from lakeaudit.demo.breaker.s3guard_rows import Guard, Row
+from lakeaudit.demo.breaker.versioned_bucket import VersionedBucket
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -38,21 +39,19 @@ class Table:
     lists: str | None = None
 
 
-class Site:
+class Site(VersionedBucket):
     """What can be broken. Objects and rows that an act has used are taken: no other act touches them."""
 
     def __init__(self, s3: "S3Client", dynamodb: "DynamoDBClient", bucket: str, rng: Random) -> None:
-        self.s3, self.bucket, self.rng = s3, bucket, rng
+        super().__init__(s3, bucket)
+        self.rng = rng
         told = json.loads(self.body(DESCRIPTION))
         self.tables = {table["name"]: Table(**table) for table in told["tables"]}
+        self.inventories: str = told["inventories"]
         self.guards = {name: Guard(dynamodb, name, bucket) for name in told["guards"]}
         self.taken: set[str] = set()
         self._logs: dict[str, DeltaLog] = {}
         self._lists: dict[str, dict[str, dict[str, Any]]] = {}
-        self.objects: dict[str, dict[str, Any]] = {}
-        for page in s3.get_paginator("list_objects_v2").paginate(Bucket=bucket):
-            for found in page.get("Contents", []):
-                self.objects[found["Key"]] = {"size": found["Size"], "etag": found["ETag"].strip('"')}
         for table in self.tables.values():  # as they are before the first act: one of them tears a log
             self.claims(table)
 
@@ -136,6 +135,14 @@ class Site:
         self.taken.add(chosen)
         return chosen
 
+    def whole_table(self, role: str) -> Table:
+        """The table of a role, which no act has taken yet, now taken."""
+        table = self.table(role)
+        if table.name in self.taken:
+            raise NoVictim
+        self.taken.add(table.name)
+        return table
+
     def pick_folder(self, files: list[str]) -> str:
         """A folder of these files in which no act has done anything yet, taken whole; it ends in a slash."""
         used = {folder_of(key) for key in self.taken}
@@ -149,48 +156,10 @@ class Site:
 
     # acting
 
-    def body(self, key: str) -> bytes:
-        """The bytes that storage serves."""
-        return self.s3.get_object(Bucket=self.bucket, Key=key)["Body"].read()
-
     def put(self, key: str, body: bytes, **options: Any) -> None:
         """Write an object, whatever was there."""
-        answer = self.s3.put_object(Bucket=self.bucket, Key=key, Body=body, **options)
-        self.objects[key] = {
-            "size": len(body),
-            "etag": answer["ETag"].strip('"'),
-            "version": answer.get("VersionId"),
-        }
+        super().put(key, body, **options)
         self._lists.clear()
-
-    def delete(self, key: str) -> str:
-        """Delete as any client does: on a versioned bucket a delete marker goes on top, whose version id is given."""
-        answer = self.s3.delete_object(Bucket=self.bucket, Key=key)
-        self.objects.pop(key, None)
-        return answer["VersionId"]
-
-    def purge(self, key: str) -> None:
-        """Delete every version, for good."""
-        page = self.s3.list_object_versions(Bucket=self.bucket, Prefix=key)
-        for version in [*page.get("Versions", []), *page.get("DeleteMarkers", [])]:
-            if version["Key"] == key:
-                self.s3.delete_object(Bucket=self.bucket, Key=key, VersionId=version["VersionId"])
-        self.objects.pop(key, None)
-
-    def undelete(self, key: str, marker: str) -> None:
-        """Take a delete marker away: the version below it is current again, with its old time."""
-        self.s3.delete_object(Bucket=self.bucket, Key=key, VersionId=marker)
-        self._look(key)
-
-    def version_of(self, key: str) -> str:
-        """The id of the current version."""
-        return self.s3.head_object(Bucket=self.bucket, Key=key)["VersionId"]
-
-    def copy_version(self, key: str, version: str) -> None:
-        """Copy an older version over the key, as restoring by hand does: the same bytes, a new time and version."""
-        source: Any = {"Bucket": self.bucket, "Key": key, "VersionId": version}
-        self.s3.copy_object(Bucket=self.bucket, Key=key, CopySource=source)
-        self._look(key)
 
     def commit(self, table: Table, *actions: dict[str, Any], again: bool = False) -> str:
         """Append a commit to the table's log, as a writer would, or write its last one `again`; gives its key."""
@@ -213,6 +182,13 @@ class Site:
         }
         told = {"partitionValues": add["partitionValues"], "size": add["size"]}
         self.commit(table, {"remove": remove | told})
+
+    def report_all_but(self, table: Table) -> None:
+        """Have the bucket's inventory made for prefixes below which lie all tables but this one."""
+        beside = table.location.partition("/")[0] + "/"
+        places = [each.location for each in self.tables.values() if each != table]
+        folders = {place if place.startswith(beside) else place.partition("/")[0] for place in places}
+        self.report_for(sorted(folders), self.inventories)
 
     # what follows
 
@@ -237,14 +213,6 @@ class Site:
         """What S3Guard's row makes of an object that is gone: a phantom, unless a table lists it now."""
         unneeded = self.entry(key) is not None and not self.live_in(key)
         return [Expected("metastore", "phantom", self.owner(key).name, key)] if unneeded else []
-
-    def _look(self, key: str) -> None:
-        told = self.s3.head_object(Bucket=self.bucket, Key=key)
-        self.objects[key] = {
-            "size": told["ContentLength"],
-            "etag": told["ETag"].strip('"'),
-            "version": told["VersionId"],
-        }
 
     def _replayed(self, table: Table) -> DeltaLog:
         prefix = f"{table.location}/_delta_log/"
