@@ -116,9 +116,11 @@ OTHERS = (
     r"(^|/)(_symlink_format_manifest|\.hoodie|_checkpoints)/|(^|/)_?checkpoints?/([^/]+/)*"
     rf"(offsets|commits|sources|state|metadata)(/|{END})"
     rf"|^metadata/([^/]+\.(avro|stats|puffin)|[^/]*\.metadata\.json(\.gz)?|version-hint\.text){END}"
+    rf"|(^|/)(_SUCCESS|_metadata|_common_metadata|_(started|committed)_[0-9]+){END}"
 )
 """Names of what others keep in a table's folder: manifests for Presto and Hive, Hudi's timeline, the checkpoints of
-streams that write it, and the Iceberg metadata that UniForm lays beside a Delta log."""
+streams that write it, the Iceberg metadata that UniForm lays beside a Delta log, and what jobs leave beside their files:
+the marks of committers (Hadoop's, Databricks'), and summaries of Parquet footers."""
 
 HIDDEN = rf"(^|/)[._][^/=]*(/|{END})|\._COPYING_{END}"
 """Names that readers of plain tables skip: a path part that begins with `.` or `_`, save `_x=` partitions."""

@@ -115,7 +115,7 @@ FACTS: dict[str, Expr] = {
     "read_as_data": col("o_by_folder")
     & col("o_manifest")
     & col("category").is_("data")
-    & (col("s_size") > lit(0))
+    & (~col("s_size").known() | (col("s_size") > lit(0)))
     & ~col("relative").matches(keys.UNSEEN),
     "data_or_deletes": col("category").among("data", "deletes"),
     "not_addressable": col("key").matches(keys.NOT_HADOOP),
