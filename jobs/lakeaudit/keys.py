@@ -119,8 +119,8 @@ OTHERS = (
     rf"|(^|/)(_SUCCESS|_metadata|_common_metadata|_(started|committed)_[0-9]+){END}"
 )
 """Names of what others keep in a table's folder: manifests for Presto and Hive, Hudi's timeline, the checkpoints of
-streams that write it, the Iceberg metadata that UniForm lays beside a Delta log, and what jobs leave beside their files:
-the marks of committers (Hadoop's, Databricks'), and summaries of Parquet footers."""
+streams that write it, the Iceberg metadata that UniForm lays beside a Delta log, and what jobs leave beside their
+files: the marks of committers (Hadoop's, Databricks'), and summaries of Parquet footers."""
 
 HIDDEN = rf"(^|/)[._][^/=]*(/|{END})|\._COPYING_{END}"
 """Names that readers of plain tables skip: a path part that begins with `.` or `_`, save `_x=` partitions."""
