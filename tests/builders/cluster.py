@@ -20,7 +20,7 @@ WORKERS = 2
 _LESS_IN_THE_DRIVER = """
 from lakeaudit.pipeline.spark_engine import SparkEngine
 
-SparkEngine.__init__.__defaults__ = ({bytes_here},)
+SparkEngine.__init__.__defaults__ = ({bytes_here}, *SparkEngine.__init__.__defaults__[1:])
 
 """
 """Put before the script: the few files of a test are work for executors, too."""

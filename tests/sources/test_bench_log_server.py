@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator
-from contextlib import suppress
+from uuid import uuid4
 
 import pytest
 
@@ -24,62 +24,64 @@ FILES = {
 MANY = [f"warehouse/many/_delta_log/{version:020}.json" for version in range(2 * PAGE + 1)]
 
 
+Server = tuple[Clients, str]
+"""How a server is reached, and the bucket that holds the files there."""
+
+
 @pytest.fixture(scope="module")
-def servers(tmp_path_factory: pytest.TempPathFactory, clients: Clients, aws: Aws) -> Iterator[list[Clients]]:
-    """Clients of both, with the same files; `MANY` has the bench's server alone."""
-    folder = tmp_path_factory.mktemp("lake")
-    with suppress(aws.s3.exceptions.BucketAlreadyOwnedByYou):
-        aws.s3.create_bucket(Bucket=BUCKET)
+def servers(tmp_path_factory: pytest.TempPathFactory, clients: Clients, aws: Aws) -> Iterator[list[Server]]:
+    """Both, with the same files; `MANY` has the bench's server alone."""
+    folder, bucket = tmp_path_factory.mktemp("lake"), f"logs-{uuid4().hex[:12]}"
+    aws.s3.create_bucket(Bucket=bucket)
     for name, content in {**FILES, **dict.fromkeys(MANY, b"")}.items():
         path = folder / "logs" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
     for name, content in FILES.items():
-        aws.s3.put_object(Bucket=BUCKET, Key=name, Body=content)
+        aws.s3.put_object(Bucket=bucket, Key=name, Body=content)
     (folder / "log_times.json").write_text(json.dumps(dict.fromkeys([*FILES, *MANY], AT)))
     with serving(str(folder)) as endpoint:
-        yield [Clients(Endpoint(endpoint, "us-east-1", path_style=True)), clients]
-
-
-def place(key: str) -> Location:
-    return Location(BUCKET, key)
+        yield [(Clients(Endpoint(endpoint, "us-east-1", path_style=True)), BUCKET), (clients, bucket)]
 
 
 @pytest.mark.parametrize("flat", [True, False])
 @pytest.mark.parametrize("start_after", ["", f"{1:020}.json", f"{3:020}.json", "~"])
 @pytest.mark.parametrize("folder", [LOG, "warehouse/a b=é&c", "warehouse/other", "nothing"])
-def test_lists_are_equal(servers: list[Clients], folder: str, start_after: str, flat: bool) -> None:
+def test_lists_are_equal(servers: list[Server], folder: str, start_after: str, flat: bool) -> None:
     ours, embedded = (
         [
-            (file.place, file.size)
-            for file in list_files(clients, place(folder), start_after=start_after, flat=flat)
+            (file.place.key, file.size)
+            for file in list_files(clients, Location(bucket, folder), start_after=start_after, flat=flat)
         ]
-        for clients in servers
+        for clients, bucket in servers
     )
     assert ours == embedded
 
 
-def test_folders_are_equal(servers: list[Clients]) -> None:
-    assert [folders(clients, place("warehouse/a b=é&c")) for clients in servers] == [["_delta_log"]] * 2
+def test_folders_are_equal(servers: list[Server]) -> None:
+    found = [folders(clients, Location(bucket, "warehouse/a b=é&c")) for clients, bucket in servers]
+    assert found == [["_delta_log"]] * 2
 
 
-def test_a_list_of_many_pages_is_whole(servers: list[Clients]) -> None:
-    ours, log = servers[0], place("warehouse/many/_delta_log")
+def test_a_list_of_many_pages_is_whole(servers: list[Server]) -> None:
+    (ours, bucket), _ = servers
+    log = Location(bucket, "warehouse/many/_delta_log")
     assert [file.place.key for file in list_files(ours, log, flat=True)] == MANY
     assert [file.place.key for file in list_files(ours, log, start_after=f"{1500:020}.json")] == MANY[1501:]
     assert [file.etag and file.modified_at.timestamp() for file in list_files(ours, log)] == [AT] * len(MANY)
 
 
 @pytest.mark.parametrize("key", ["warehouse/other/_delta_log/00000000000000000000.json", "warehouse/nothing"])
-def test_files_are_equal(servers: list[Clients], key: str) -> None:
-    assert [read_bytes(clients, place(key)) for clients in servers] == [FILES.get(key)] * 2
-    sizes = [None if (file := stat(clients, place(key))) is None else file.size for clients in servers]
+def test_files_are_equal(servers: list[Server], key: str) -> None:
+    places = [(clients, Location(bucket, key)) for clients, bucket in servers]
+    assert [read_bytes(*place) for place in places] == [FILES.get(key)] * 2
+    sizes = [None if (file := stat(*place)) is None else file.size for place in places]
     assert sizes == [len(FILES[key]) if key in FILES else None] * 2
 
 
-def test_ranges_are_equal(servers: list[Clients]) -> None:
-    for clients in servers:
-        ranged = Ranged(clients, place("warehouse/other/_delta_log/00000000000000000000.json"), 10)
+def test_ranges_are_equal(servers: list[Server]) -> None:
+    for clients, bucket in servers:
+        ranged = Ranged(clients, Location(bucket, "warehouse/other/_delta_log/00000000000000000000.json"), 10)
         ranged.seek(4)
         assert ranged.read(3) == b"456"
         assert ranged.read() == b"789"
