@@ -112,6 +112,7 @@ def remembered() -> Callable[[], None]:
             bucket.keys.clear()
             bucket.multiparts.clear()
             bucket.inventory_configs.clear()
+            bucket.rules.clear()
             for key, held in versions[name].items():
                 bucket.keys.setlist(key, list(held))
         tables.update({name: copy.deepcopy(table) for name, table in rows.items()})

@@ -126,6 +126,25 @@ def leave_out_of_reports(site: Site) -> Fault:
     return Fault("leave_out_of_reports", f"made inventory reports for all prefixes but {table.location}/", ())
 
 
+def let_files_expire(site: Site) -> Fault:
+    """A lifecycle rule that was meant for something else will delete or archive a table's live files."""
+    table = site.table("vectors")
+    if (fate := f"fate of {table.name}") in site.taken:
+        raise NoVictim
+    site.taken.add(fate)
+    delete, archive = {"Expiration": {"Days": 30}}, {"Transitions": [{"Days": 90, "StorageClass": "GLACIER"}]}
+    rule = site.add_lifecycle_rule(f"{table.location}/", **(delete if site.rng.random() < 0.5 else archive))
+    expected = Expected("hazard", "will_expire", table.name, severity="error")
+    return _fault("let_files_expire", f"made the lifecycle rule {rule} for {table.location}/", [expected])
+
+
+def let_versions_expire(site: Site) -> Fault:
+    """A trap: lifecycle rules for older versions and for a folder of temporary files, which concern no live file."""
+    site.add_lifecycle_rule("", NoncurrentVersionExpiration={"NoncurrentDays": 30})
+    rule = site.add_lifecycle_rule("warehouse/_temporary/", Expiration={"Days": 1})
+    return _fault("let_versions_expire", f"made the lifecycle rule {rule} and one for older versions", [])
+
+
 def truncate_file(site: Site) -> Fault:
     """The tail of a listed file is cut off."""
     key = site.pick(site.live_files())

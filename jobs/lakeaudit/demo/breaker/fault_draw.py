@@ -21,6 +21,8 @@ CATALOGUE: tuple[Act, ...] = (
     content.delete_history_file,
     content.sweep_history,
     content.leave_out_of_reports,
+    content.let_files_expire,
+    content.let_versions_expire,
     content.truncate_file,
     content.append_to_file,
     content.empty_file,

@@ -13,6 +13,7 @@ class VersionedBucket:
     def __init__(self, s3: "S3Client", bucket: str) -> None:
         self.s3, self.bucket = s3, bucket
         self.objects: dict[str, dict[str, Any]] = {}
+        self._rules: list[Any] = []
         for page in s3.get_paginator("list_objects_v2").paginate(Bucket=bucket):
             for found in page.get("Contents", []):
                 self.objects[found["Key"]] = {"size": found["Size"], "etag": found["ETag"].strip('"')}
@@ -58,6 +59,15 @@ class VersionedBucket:
         source: Any = {"Bucket": self.bucket, "Key": key, "VersionId": version}
         self.s3.copy_object(Bucket=self.bucket, Key=key, CopySource=source)
         self._look(key)
+
+    def add_lifecycle_rule(self, prefix: str, **action: Any) -> str:
+        """One more enabled rule for what lies below a prefix; gives its id."""
+        name = f"rule-{len(self._rules)}"
+        self._rules.append({"ID": name, "Status": "Enabled", "Filter": {"Prefix": prefix}} | action)
+        self.s3.put_bucket_lifecycle_configuration(
+            Bucket=self.bucket, LifecycleConfiguration={"Rules": self._rules}
+        )
+        return name
 
     def report_for(self, folders: Iterable[str], destination: str) -> None:
         """Have the bucket's inventory made for what lies below these folders, a report each."""
