@@ -164,7 +164,7 @@ def estimate(lake: Lake) -> Check:
     """What an audit asks at most beside reading evidence: requests, the time and the list price of them."""
     confirm, tables = lake.settings.confirm, len(lake.tables)
     lists, reads = LISTS_A_TABLE * tables, READS_A_TABLE * tables
-    looks = 0 if confirm.mode == "none" else 2 * confirm.limit + confirm.fresh
+    looks = 0 if confirm.mode == "none" else confirm.requests
     seconds = looks / confirm.rate + (lists + reads) / REQUESTS_A_SECOND
     dollars = (lists * A_LIST + (reads + looks) * A_READ) / 1000
     asked = f"{count(lists)} LIST and {count(reads)} GET of logs, up to {count(looks)} live looks"
@@ -214,7 +214,7 @@ def _live_looks(lake: Lake) -> Iterator[Check]:
     confirm = lake.settings.confirm
     if all(table.settings.confirm.mode == "none" for table in lake.tables):
         return
-    seconds = -(-(2 * confirm.limit + confirm.fresh) // confirm.rate)
+    seconds = -(-confirm.requests // confirm.rate)
     told = (
         f"at most {count(confirm.limit)} files a run that seem lost (2 requests each) and {count(confirm.fresh)}"
         " younger than the evidence (`confirm.fresh`, 1 request each):"

@@ -165,9 +165,7 @@ def losses(
             min(key, {SAMPLES}) FILTER ({_LOST}) AS sample
         FROM told GROUP BY pair
     """
-    pairs = pa.table(
-        {"pair": pa.array(range(len(tables)), pa.int64()), "table_name": pa.array(tables, pa.string())}
-    )
+    pairs = duck.small(_PAIRS, list(enumerate(tables)))
     rows = {r["pair"]: r for r in duck.rows_of(duck.query(con, sql, files=files, claims=claims, pairs=pairs))}
     return [_loss(rows.get(pair, {}), *commits[2 * pair : 2 * pair + 2]) for pair in range(len(tables))]
 

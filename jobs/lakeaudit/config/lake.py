@@ -57,6 +57,11 @@ class Confirm(Block):
     rate: int = 500
     fresh: int = 10_000
 
+    @property
+    def requests(self) -> int:
+        """Of a run at most: a candidate's HEAD and a page of its versions, and a HEAD of each fresh file."""
+        return 2 * self.limit + self.fresh
+
 
 class Archived(Block):
     """What is archived on purpose: objects older than `expected_after`."""

@@ -165,6 +165,12 @@ Source = tuple[Part, ...] | Kept
 """Rows still to be read, or read already."""
 
 
+def pieces(*sources: Source) -> Iterator[Part | Kept]:
+    """What an engine is given of sources, in their order."""
+    for source in sources:
+        yield from source if isinstance(source, tuple) else (source,)
+
+
 @dataclass(frozen=True)
 class Stored:
     """A storage source: `rows` are of kind `versions` (schemas.VERSION) and `uploads` (schemas.UPLOAD).

@@ -48,7 +48,8 @@ def look_twice(
     """LIVE rows of ASKED rows; what a weak bucket lacks is looked at once more, and the later answer holds."""
     answers = look(keys)
     buckets, presence = (answers.column(name).to_pylist() for name in ("bucket", "l_presence"))
-    doubtful = [at for at, said in enumerate(presence) if said == "absent" and is_weak(buckets[at])]
+    weak = {bucket for bucket in set(buckets) if is_weak(bucket)}
+    doubtful = [at for at, said in enumerate(presence) if said == "absent" and buckets[at] in weak]
     if not doubtful:
         return answers
     pause(APART)

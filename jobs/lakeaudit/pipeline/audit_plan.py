@@ -11,7 +11,7 @@ from lakeaudit.evidence.protocol import Context
 from lakeaudit.keys import Location
 from lakeaudit.pipeline.engine import AuditEngine
 from lakeaudit.pipeline.partitions import Partitions, partitions_of
-from lakeaudit.pipeline.preflight import nothing_to_read
+from lakeaudit.pipeline.preflight import first_of, nothing_to_read
 from lakeaudit.results.read import UNRESOLVED, Results
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.progress import Progress
@@ -141,8 +141,8 @@ def _vanished(found: Described, past: Results) -> tuple[str, ...]:
         return ()
     audited = {row["table_name"] for row in past.coverage(last["run_id"])} | _unresolved(past)
     names = sorted(audited - {table.name for table in found.lake.tables})
-    some = ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
-    return (f"audited before, and no inventory has a log of it now: {some}",) if names else ()
+    told = f"audited before, and no inventory has a log of it now: {first_of(names, NAMED)}"
+    return (told,) if names else ()
 
 
 def _unresolved(past: Results) -> set[str]:

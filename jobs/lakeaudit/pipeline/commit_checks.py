@@ -21,8 +21,7 @@ from lakeaudit.evidence.protocol import (
     CommitFile,
     CommitLogs,
     Fold,
-    Kept,
-    Part,
+    pieces,
 )
 from lakeaudit.ledger.resolution import RESTORED
 from lakeaudit.pipeline.audit_context import AuditContext
@@ -123,12 +122,9 @@ def _both(one: Rewritten) -> tuple[CommitFile, CommitFile]:
 
 def _claims_of(con: Connection, engine: AuditEngine, read: Claims, keys: pa.Table) -> Relation:
     """What the tables' states say of a few keys: CLAIM rows."""
-    rows: list[Part | Kept] = []
-    for source in read.rows:
-        rows += source if isinstance(source, tuple) else [source]
     if not keys.num_rows:
         return duck.relation(con, CLAIM.empty_table())
-    answers = engine.run(rows, [partial(_folded, read.fold)], Reading(partial(_only, keys)))
+    answers = engine.run([*pieces(*read.rows)], [partial(_folded, read.fold)], Reading(partial(_only, keys)))
     batches = [batch for kind, batch in answers if kind == "folded"]
     return duck.relation(con, pa.Table.from_batches(batches, None if batches else CLAIM))
 

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from lakeaudit.config import Table
-from lakeaudit.evidence.protocol import Claims, Fold, Kept, Part
+from lakeaudit.evidence.protocol import Claims, Fold, pieces
 from lakeaudit.evidence.storage.lifecycle import ARCHIVES, Action, Lifecycle, in_places, read_lifecycle
 from lakeaudit.formatting import number, second
 from lakeaudit.kinds import KINDS
@@ -56,10 +56,7 @@ def hazards(
     met = {t.name: t for t in tables if any(action.meets(t.location) for action in sure)}
     if not met:
         return Hazards(untold=tuple(_untold(lifecycles, actions)))
-    rows: list[Part | Kept] = []
-    for read in claims:
-        for each in read.rows:
-            rows += each if isinstance(each, tuple) else [each]
+    rows = [each for read in claims for each in pieces(*read.rows)]
     stage = partial(_expiring, tuple(read.fold for read in claims), tuple(sure), tuple(met))
     found = [
         row for kind, batch in engine.run(rows, [stage]) if kind == "expiring" for row in batch.to_pylist()

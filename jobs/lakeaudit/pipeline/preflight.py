@@ -39,16 +39,18 @@ def nothing_to_read(
         failures.setdefault(failure, []).extend(names)
     if not failures:
         return None
-    what = "; ".join(f"{_names(about)}: {failure.what}" for failure, about in failures.items())
+    what = "; ".join(
+        f"{first_of([*dict.fromkeys(about)], NAMED)}: {failure.what}" for failure, about in failures.items()
+    )
     first = next(iter(failures))
     return CannotAudit(
         lake.name, f"no source can be reached: {what}", first.way_out, all(f.may_pass for f in failures)
     )
 
 
-def _names(about: Sequence[str]) -> str:
-    names = list(dict.fromkeys(about))
-    return ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
+def first_of(names: Sequence[str], most: int) -> str:
+    """The first names, and how many more there are."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def _ways(

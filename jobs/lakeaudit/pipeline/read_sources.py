@@ -24,6 +24,7 @@ from lakeaudit.evidence.protocol import (
     Part,
     SourceInfo,
     Stored,
+    pieces,
 )
 from lakeaudit.evidence.registry import MANIFESTS, METASTORES, STORAGE
 from lakeaudit.evidence.storage import listing
@@ -55,19 +56,11 @@ class Observed:
     def rows(self) -> Iterator[Part | Kept]:
         """Everything that the engine has to bring together."""
         for stored in self.evidence.storage:
-            yield from _each(stored.rows)
+            yield from pieces(stored.rows)
         for entries in self.evidence.metastores:
-            yield from _each(entries.rows)
+            yield from pieces(entries.rows)
         for read in self.evidence.claims:
-            for rows in read.rows:
-                yield from _each(rows)
-
-
-def _each(rows: tuple[Part, ...] | Kept) -> Iterator[Part | Kept]:
-    if isinstance(rows, tuple):
-        yield from rows
-    else:
-        yield rows
+            yield from pieces(*read.rows)
 
 
 @dataclass

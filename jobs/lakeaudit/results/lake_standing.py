@@ -40,8 +40,9 @@ def lake_standing(results: Results, run: Row, now: datetime) -> list[Row]:
 
 def is_past(results: Results, run: Row) -> bool:
     """Whether another run was published after this one: the ledger says how things stand, not how they stood."""
-    ids = [each["run_id"] for each in results.runs()]
-    later = results.runs()[ids.index(run["run_id"]) + 1 :] if run["run_id"] in ids else []
+    runs = results.runs()
+    ids = [each["run_id"] for each in runs]
+    later = runs[ids.index(run["run_id"]) + 1 :] if run["run_id"] in ids else []
     return any(each["status"] in PUBLISHED for each in later)
 
 
