@@ -207,7 +207,7 @@ def code_of_readers() -> str:
     return digest(*own, *(version(library) for library in ("duckdb", "pyarrow")))
 
 
-_CODE = ("evidence", "keys.py", "schemas.py", "runtime/duck.py")
+_CODE = ("evidence", "keys.py", "schemas", "runtime/duck.py")
 
 
 def _texts(code: Traversable) -> Iterator[str]:

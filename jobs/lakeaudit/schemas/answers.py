@@ -1,0 +1,137 @@
+"""Rows that the kernel answers with, by kind, and what storage is asked and answers now."""
+
+import pyarrow as pa
+
+from lakeaudit.schemas.columns import row
+from lakeaudit.schemas.evidence import UPLOAD
+from lakeaudit.schemas.matching import COPY, LEFTOVERS, TREE_VERDICT, VERDICT
+
+TALLY = row(
+    judged_table="string",
+    axis="string",
+    outcome="string",
+    files="long",
+    bytes="long",
+    unconfirmed="long",
+    refuted="long",
+)
+"""Files by outcome for one table and axis, of a share of the keys."""
+
+BATCH = row(
+    table_name="string",
+    reading="long",  # which reading of the table's log it belongs to
+    version="long",
+    time="time",
+    operation="string",  # null: not in these lines
+    appends="bool",  # these lines add data files and nothing else, each with statistics
+    files="long",
+    rows="long",
+    bytes="long",
+    digest="long",  # of sizes, partitions and statistics, whatever their order: adds up, modulo 2 ** 62
+    varied="bool",  # some column has more than one value
+)
+"""What the lines of one commit append, or a part of them."""
+
+REPEATED = row(
+    table_name="string", older="long", older_at="time", younger="long", younger_at="time", files="long"
+)
+"""Two commits that appended what looks the same."""
+
+CLONED = row(
+    table_name="string",
+    source="string",  # the table below whose root the files lie
+    files="long",
+    rows="long",
+    bytes="long",
+    removed_at="time",  # the first removal that can be read
+    sample="string",
+)
+"""Live files of a clone that its source has removed."""
+
+LOG_VERSIONS = row(
+    source="string",
+    bucket="string",
+    key="string",
+    version_id="string",
+    is_latest="bool",
+    is_delete_marker="bool",
+    size="long",
+    etag="string",
+    modified_at="time",
+    md5="bool",  # the ETag is an MD5, so another one is another content
+)
+"""A version of a commit of a Delta log that has several."""
+
+MOVES = row(
+    **dict.fromkeys(("judged_table", "axis", "rule", "outcome", "kind", "severity", "bucket"), "string"),
+    folder="string",
+    other_folder="string",
+    files="long",
+    bytes="long",
+    modified_at="time",  # the newest of the files, in either folder
+    other_modified_at="time",
+    unrepeated="bool",  # a file has a name that no two writers give
+)
+"""Two folders with the same files, of a share of the names."""
+
+ANSWERS: dict[str, pa.Schema] = {
+    "tallies": TALLY,
+    "suspects": VERDICT,
+    "fresh": VERDICT,
+    "leftovers": LEFTOVERS,
+    "copies": COPY,
+    "moves": MOVES,
+    "uploads": UPLOAD,
+    "claimed": row(judged_table="string", source="string", files="long"),
+    "nested": row(bucket="string", key="string"),
+    "log_versions": LOG_VERSIONS,
+    "repeated": REPEATED,
+    "cloned": CLONED,
+    "removals": row(table_name="string", present_from="time", absent_until="time", absent_files="long"),
+    "tree_tallies": pa.schema([*TALLY, *row(source="string", mostly_etags="bool")]),
+    "tree_suspects": TREE_VERDICT,
+    "siblings_judged": pa.schema(
+        [
+            *row(judged_table="string", axis="string", outcome="string", files="long", bytes="long"),
+            *row(source="string", bucket="string", parent="string"),
+        ]
+    ),
+    "settled": row(name="string", files="long", bytes="long"),
+}
+"""What the kernel answers, by kind of row."""
+
+ASKED = row(
+    bucket="string",
+    key="string",
+    claimed_at="time",  # what is claimed of it: see `evidence.storage.object_versions.Claimed`
+    claimed_until="time",
+    size="long",
+    etag="string",
+    fresh="bool",  # its versions matter only where it is not what was claimed
+)
+"""A key that storage is asked about now."""
+
+LIVE = row(
+    bucket="string",
+    key="string",
+    l_confirmation="string",  # live (answered) | denied | error
+    l_presence="string",  # present | absent; null when not answered
+    l_size="long",
+    l_etag="string",
+    l_version_id="string",
+    l_modified_at="time",
+    l_storage_class="string",
+    l_archived="bool",
+    l_multipart="bool",
+    l_encryption="string",
+    l_checksum="string",
+    l_delete_marker="bool",
+    l_older_version_id="string",
+    l_older_size="long",
+    l_older_matches="bool",
+    l_older_beneath_marker="bool",
+    l_versus_claimed="string",
+    l_versions_known="bool",  # older versions were asked for and answered
+    l_at="time",
+)
+"""What storage answers now about one (bucket, key)."""

@@ -1,0 +1,99 @@
+"""Rows that readers of evidence give: what one source claims about one (bucket, key). Presence is spelled out."""
+
+from lakeaudit.schemas.columns import row
+
+CLAIM = row(
+    source="string",  # id of the source, as in runs.sources
+    manifest_kind="string",  # delta, file_list
+    table_name="string",
+    bucket="string",
+    key="string",
+    state="string",  # live | history | gone
+    certain="bool",  # false: a hole in this table's log may have changed it, so its absence proves nothing
+    category="string",  # data | deletes | changes | log | statistics | marker | temporary | other
+    partition_path="string",  # col=value/col=value, values as the writer meant them; "" when not partitioned
+    size="long",  # bytes of the whole object; null where the manifest does not say
+    least_size="long",  # bytes that it must have at least; null: nothing is said of that
+    etag="string",  # without quotes
+    version_id="string",
+    checksum="string",  # "<algorithm>:<hex>", lower case
+    records="long",
+    claimed_at="time",  # commit time of the first add since which the table has listed it without a gap
+    removed_at="time",  # history and gone: when it was removed
+    explained="bool",  # history: the format's own record of a vacuum explains why it may be absent
+    listed="long",  # how often the one newest state lists it; more than 1 is a duplicate entry
+    own_root="bool",  # the key lies under a root that belongs to this table itself
+    commit_id="string",
+    table_version="long",
+)
+"""A manifest's claim: one row per (table, bucket, key) and source role."""
+
+VERSION = row(
+    source="string",  # id of the source, as in runs.sources
+    bucket="string",
+    key="string",
+    version_id="string",  # null for the null version and for unversioned buckets
+    is_latest="bool",  # null: the source does not say
+    is_delete_marker="bool",  # null: the source does not say
+    size="long",
+    etag="string",
+    modified_at="time",
+    storage_class="string",
+    archived="bool",
+    multipart="bool",
+    encryption="string",
+    reject="string",  # null, or why this row could not be understood (then nothing else but source is filled)
+)
+"""One version of one object, as storage readers see it before they reduce it to a STORED row."""
+
+STORED = row(
+    source="string",
+    bucket="string",
+    key="string",
+    presence="string",  # present | absent (the latest is a delete marker) | unclear (not exactly one latest)
+    size="long",
+    etag="string",  # without quotes
+    version_id="string",  # null for the null version and for unversioned buckets
+    modified_at="time",
+    storage_class="string",
+    archived="bool",  # must be restored before it can be read
+    multipart="bool",  # null where unknown
+    encryption="string",  # NONE | SSE-S3 | SSE-KMS | DSSE-KMS | SSE-C; null where unknown
+    checksum="string",  # full-object checksum "<algorithm>:<hex>"; null where unknown
+    delete_marker="bool",  # the latest version is a delete marker
+    older_version_id="string",  # newest version that is neither latest nor a marker; "null" is the null version
+    older_size="long",
+)
+"""What one storage source says of one key: one row per (source, bucket, key)."""
+
+UPLOAD = row(source="string", bucket="string", key="string", upload_id="string", initiated_at="time")
+"""A multipart upload that was begun and not completed."""
+
+NOTE = row(
+    source="string",
+    subject="string",  # what of the source it is about: a URI, a folder, a line
+    reason="string",  # null, or what is wrong with it
+    count="long",  # rows that are missing for it
+    data="string",  # what else the reader wants to be told on the driver, as JSON; null: nothing
+)
+"""What a task tells the driver of a part: few rows, never one per file of a table."""
+
+ENTRY = row(
+    source="string",
+    bucket="string",
+    key="string",  # of the file or folder, without trailing slash
+    parent="string",  # key of the parent folder; "" is the bucket's root
+    is_dir="bool",
+    tombstone="bool",
+    expired="bool",  # past its ttl at the store's own cut, outside honoured authoritative paths
+    honoured="bool",  # under a path where readers trust the store alone
+    authoritative="bool",  # a directory whose listing the store calls complete
+    size="long",
+    etag="string",
+    version_id="string",
+    mod_time="time",
+    last_updated="time",  # null where absent or 0
+    last_updated_given="bool",  # the field exists (0 counts as given)
+    reject="string",
+)
+"""One entry of a metadata store: one row per (source, bucket, key)."""

@@ -1,0 +1,195 @@
+"""The result tables: the contract that dashboards and runbooks are written against. Times carry their zone."""
+
+import pyarrow as pa
+
+from lakeaudit.schemas.columns import result
+
+SOURCE_OF_RUN = result(
+    role="string",
+    kind="string",
+    location="string",
+    identity="string",
+    cut_from="time",
+    cut_to="time",
+    rows="long",
+    rejected="long",
+    seconds="double",
+)
+"""One element of runs.sources."""
+
+RUNS = pa.schema(
+    [
+        *result(
+            run_id="string",
+            lake="string",
+            as_of="time",
+            started_at="time",
+            finished_at="time",
+            status="string",  # running | complete | partial | suspect | failed
+        ),
+        ("sources", pa.list_(pa.struct(list(SOURCE_OF_RUN)))),
+        *result(
+            tables_expected="long",
+            tables_audited="long",
+            error="string",
+            version="string",
+            gates="strings",  # what did not hold, in words
+        ),
+    ]
+)
+
+COVERAGE = result(
+    run_id="string",
+    lake="string",
+    table_name="string",
+    axis="string",
+    status="string",  # complete | partial | off | overtaken
+    reason="string",
+    table_version="long",
+    storage_cut_from="time",
+    storage_cut_to="time",
+    history_horizon="time",
+    files="long",
+    bytes="long",
+    consistent="long",
+    findings="long",
+    ignored="long",
+    out_of_window="long",
+    undecided="long",
+    moved_on="long",
+    uncovered="long",
+    unconfirmed="long",
+    refuted="long",
+    decided_share="double",
+)
+
+FINDINGS = result(
+    run_id="string",
+    as_of_date="date",
+    lake="string",
+    table_name="string",
+    axis="string",
+    kind="string",
+    severity="string",
+    subject_type="string",
+    subject="string",
+    bucket="string",
+    key="string",
+    group_id="string",
+    related_key="string",
+    category="string",
+    partition_path="string",
+    table_version="long",
+    commit_id="string",
+    manifest_kind="string",
+    rows_at_stake="long",
+    bytes_at_stake="long",
+    files="long",
+    manifest_size="long",
+    metastore_size="long",
+    storage_size="long",
+    manifest_etag="string",
+    metastore_etag="string",
+    storage_etag="string",
+    manifest_version_id="string",
+    metastore_version_id="string",
+    storage_version_id="string",
+    manifest_time="time",
+    metastore_time="time",
+    storage_time="time",
+    storage_class="string",
+    recoverable="string",
+    recovery="string",
+    recovery_version_id="string",
+    recoverable_until="time",
+    confirmation="string",
+    cause="string",
+    cause_at="time",
+    cause_principal="string",
+    explanation="string",
+    discrepancy_id="string",
+)
+
+LEFTOVER_FILES = result(
+    run_id="string",
+    lake="string",
+    table_name="string",
+    kind="string",
+    partition_path="string",
+    bucket="string",
+    key="string",
+    size="long",
+    etag="string",
+    version_id="string",
+    modified_at="time",
+    category="string",
+    discrepancy_id="string",
+)
+
+TRANSITIONS = result(
+    transition_id="string",
+    run_id="string",  # null where a person changed it
+    lake="string",
+    discrepancy_id="string",
+    transition="string",  # opened | escalated | reclassified | resolved | reopened | acknowledged
+    from_kind="string",
+    to_kind="string",
+    from_severity="string",
+    to_severity="string",
+    at="time",
+    reason="string",
+)
+
+LEDGER = result(
+    discrepancy_id="string",
+    state="string",  # pending | open | resolved
+    first_seen_at="time",  # of the evidence, as last_evidence_at
+    last_evidence_at="time",
+    opened_at="time",
+    resolved_at="time",
+    resolution="string",  # restored | reference_removed | metastore_mended | accepted | retired
+    reopened="long",
+    first_run_id="string",
+    last_run_id="string",  # the run that changed the row last
+    ack_by="string",
+    ack_reason="string",
+    ack_until="time",
+)
+
+_OF_RUN = ("run_id", "as_of_date", "discrepancy_id")
+OF_FINDING = pa.schema([field for field in FINDINGS if field.name not in _OF_RUN])
+"""What a discrepancy keeps of its latest finding."""
+
+DISCREPANCIES = pa.schema([*LEDGER, *OF_FINDING])
+
+NOTICES = result(
+    notice_id="string",
+    lake="string",
+    run_id="string",  # the run it tells of; of audit_overdue: the last that was published
+    receiver="string",  # where it goes, without any secret
+    table_name="string",  # null: the audit itself, or evidence of no table
+    fingerprint="string",  # digest of lake, receiver and what it is about: the same in every run
+    # discrepancies | mass_loss | still_open | audit_suspect | audit_failed | audit_overdue | audit_recovered
+    kind="string",
+    transition="string",  # the most pressing one that it tells of
+    severity="string",
+    discrepancies="long",  # how many it tells of
+    over="bool",  # nothing of it is open any more
+    message="string",
+    status="string",  # due | sent | failed
+    attempts="long",
+    error="string",
+    made_at="time",
+    sent_at="time",
+)
+
+RESULTS: dict[str, pa.Schema] = {
+    "runs": RUNS,
+    "coverage": COVERAGE,
+    "leftover_files": LEFTOVER_FILES,
+    "findings": FINDINGS,
+    "transitions": TRANSITIONS,
+    "discrepancies": DISCREPANCIES,
+    "notices": NOTICES,
+}
+"""The result tables in their order of writing, `runs` first and again last but for `notices`."""
