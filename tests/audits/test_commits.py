@@ -4,6 +4,8 @@ import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import time as time_of_day
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +99,26 @@ def test_what_the_lost_version_added_is_told_with_it(orders: Orders, tmp_path: P
     assert adds_of(first["Body"].read()) == lost
     assert lost[0]["add"]["path"].rpartition("/")[2] in row["explanation"]
     assert outcome.summary["findings"]["overwritten_commit"] == 1
+    assert row["recoverable_until"] is None
+
+
+def test_until_when_a_lost_version_is_kept_is_told_with_it(orders: Orders, tmp_path: Path) -> None:
+    rule: Any = {"ID": "old", "Status": "Enabled", "Filter": {"Prefix": ""},
+                 "NoncurrentVersionExpiration": {"NoncurrentDays": 3}}  # fmt: skip
+    orders.shop.s3.put_bucket_lifecycle_configuration(
+        Bucket=orders.shop.bucket, LifecycleConfiguration={"Rules": [rule]}
+    )
+    overwritten(orders)
+    orders.shop.take_inventory(all_versions=True)
+    lake = orders.shop.lake(tmp_path)
+    assert audited(lake, run_id="first").warnings == ()
+    (row,) = told(lake, "first")
+    days = row["recoverable_until"] - row["storage_time"]
+    assert timedelta(days=3) <= days <= timedelta(days=4)
+    assert row["recoverable_until"].time() == time_of_day(0)
+    assert row["explanation"].endswith(
+        f"old deletes that version from {row['recoverable_until']:%Y-%m-%d} on"
+    )
 
 
 def adds_of(body: bytes) -> list[Action]:

@@ -98,3 +98,60 @@ def test_versions_decide_what_was_written_again(shop: Shop, tmp_path: Path) -> N
     audited(lake, live=True)
     told = rows(lake, "findings", "kind", "recoverable", "recovery")
     assert told == {other: ("content_mismatch", "yes", "older_version"), unknown: ("overwritten", "no", None)}
+
+
+def older_versions_end(shop: Shop, *rules: dict[str, Any]) -> None:
+    """Lifecycle rules for older versions, each with what it adds to one for the whole bucket."""
+    usual: dict[str, Any] = {"Status": "Enabled", "Filter": {"Prefix": ""}}
+    configuration: Any = {"Rules": [usual | {"ID": f"rule-{n}"} | rule for n, rule in enumerate(rules)]}
+    shop.s3.put_bucket_lifecycle_configuration(Bucket=shop.bucket, LifecycleConfiguration=configuration)
+
+
+def after(days: int) -> dict[str, Any]:
+    return {"NoncurrentVersionExpiration": {"NoncurrentDays": days}}
+
+
+def test_until_when_what_was_lost_can_come_back(shop: Shop, tmp_path: Path) -> None:
+    """By the rules of the bucket and the time at which the version was replaced; without rules nothing is said."""
+    s3, bucket = shop.s3, shop.bucket
+    marked, torn, often = shop.keys("orders")[:3]
+    s3.delete_object(Bucket=bucket, Key=marked)
+    s3.put_object(Bucket=bucket, Key=torn, Body=b"torn")
+    for body in (b"once", b"twice"):
+        s3.put_object(Bucket=bucket, Key=often, Body=body)
+    lake = shop.lake(tmp_path)
+    told = ("recoverable", "recoverable_until")
+    first = audited(lake, live=True, run_id="no-rules")
+    assert rows(lake, "findings", *told) == dict.fromkeys((marked, torn, often), ("yes", None))
+    assert first.warnings == ()
+
+    older_versions_end(shop, after(3), after(30), {"Status": "Disabled", **after(1)})
+    audited(lake, live=True, run_id="by-days")
+    tomorrow = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
+    assert rows(lake, "findings", *told) == dict.fromkeys(
+        (marked, torn, often), ("yes", tomorrow + timedelta(days=3))
+    )
+    (words,) = rows(lake, "findings", "explanation")[marked]
+    assert (
+        f"lifecycle rule rule-0 deletes that version from {tomorrow + timedelta(days=3):%Y-%m-%d} on" in words
+    )
+    assert rows(lake, "discrepancies", "recoverable_until")[torn] == (tomorrow + timedelta(days=3),)
+
+    older_versions_end(shop, after(3) | {"Filter": {"Tag": {"Key": "k", "Value": "v"}}})
+    tagged = audited(lake, live=True, run_id="by-tags")
+    assert rows(lake, "findings", *told)[marked] == ("yes", None)
+    assert f"rule rule-0 of s3://{bucket} asks for tags" in " ".join(tagged.warnings)
+
+
+def test_a_report_of_all_versions_says_when_one_was_replaced(shop: Shop, tmp_path: Path) -> None:
+    """Where nobody may look, and of the past: today's rules say nothing of what was kept then."""
+    s3, bucket = shop.s3, shop.bucket
+    marked = shop.keys("orders")[0]
+    s3.delete_object(Bucket=bucket, Key=marked)
+    older_versions_end(shop, after(3))
+    shop.take_inventory(all_versions=True)
+    lake = shop.lake(tmp_path, defaults="grace: 0s, leftover_age: 0s, max_upload: 0s, confirm: {mode: none}")
+    audited(lake, run_id="report")
+    tomorrow = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
+    said = rows(lake, "findings", "recoverable", "recoverable_until", "confirmation")
+    assert said == {marked: ("yes", tomorrow + timedelta(days=3), "none")}

@@ -79,6 +79,7 @@ GENUINE_ROWS = [
         "modified_at": at(22, 44, 22),
         "older_version_id": "null",
         "older_size": 0,
+        "older_since": at(22, 44, 22),
     },
     GENUINE_COMMON
     | {
@@ -89,6 +90,7 @@ GENUINE_ROWS = [
         "modified_at": at(22, 46, 14),
         "older_version_id": "zl_C7NLxrkBsMFD5HQUdybrmuV9VpvkN",
         "older_size": 5,
+        "older_since": at(22, 46, 14),
     },
 ]
 

@@ -59,7 +59,8 @@ def found(
     answers = shared(parts, kernel.stages, 3).answers
     suspects = f"""
         SELECT * REPLACE ({duck.literal(confirmation)} AS l_confirmation), NULL::VARCHAR AS related_key,
-            NULL::VARCHAR AS group_id, false AS versions_known
+            NULL::VARCHAR AS group_id, false AS versions_known,
+            NULL::TIMESTAMP AS recoverable_until, NULL::VARCHAR AS kept_words
         FROM input
     """
     rows = duck.hold(con, duck.query(con, suspects, input=answers["suspects"]))

@@ -11,7 +11,9 @@ from lakeaudit.evidence.storage.lifecycle import (
     SMALL,
     Action,
     Lifecycle,
+    VersionExpiry,
     actions_of,
+    expiries_of,
     read_lifecycle,
 )
 from lakeaudit.keys import Location
@@ -54,6 +56,42 @@ def test_what_a_rule_does_to_current_objects(rule: Any, expected: tuple[Action, 
     assert actions_of({"Rules": [rule]}, "lake") == expected
 
 
+OLDER: Any = {"ID": "old", "Status": "Enabled", "NoncurrentVersionExpiration": {"NoncurrentDays": 30}}
+
+
+def expiry(rule: str = "old", below: str = "", days: int = 30, **given: Any) -> VersionExpiry:
+    return VersionExpiry(rule, Location("lake", below), days, **given)
+
+
+EXPIRIES: list[tuple[str, Any, tuple[VersionExpiry, ...]]] = [
+    ("of the whole bucket", OLDER, (expiry(),)),
+    ("disabled", OLDER | {"Status": "Disabled"}, ()),
+    ("below a prefix", OLDER | {"Filter": {"Prefix": "tmp/"}}, (expiry(below="tmp/"),)),
+    ("in the old spelling", OLDER | {"Prefix": "tmp/"}, (expiry(below="tmp/"),)),
+    ("that keeps some", OLDER | {"NoncurrentVersionExpiration": {"NoncurrentDays": 3, "NewerNoncurrentVersions": 2}},
+     (expiry(days=3, newer=2),)),
+    ("that names no days", OLDER | {"NoncurrentVersionExpiration": {"NewerNoncurrentVersions": 2}},
+     (expiry(days=0, newer=2),)),
+    ("with a tag", OLDER | {"Filter": {"Tag": {"Key": "k", "Value": "v"}}}, (expiry(tags=True),)),
+    ("with several filters",
+     OLDER | {"Filter": {"And": {"Prefix": "a/", "ObjectSizeGreaterThan": 5, "ObjectSizeLessThan": 9,
+                                 "Tags": [{"Key": "k", "Value": "v"}]}}},
+     (expiry(below="a/", larger_than=5, smaller_than=9, tags=True),)),
+    ("of current objects alone", DELETE, ()),
+    ("that only moves older versions", {"Status": "Enabled", "NoncurrentVersionTransitions": [
+        {"NoncurrentDays": 3, "StorageClass": "GLACIER"}]}, ()),
+    ("that waits for ever", OLDER | {"NoncurrentVersionExpiration": {"NoncurrentDays": 2147483647}}, ()),
+    ("without a name", {k: v for k, v in OLDER.items() if k != "ID"}, (expiry("rule 1"),)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("rule", "expected"), [row[1:] for row in EXPIRIES], ids=[row[0] for row in EXPIRIES]
+)
+def test_what_a_rule_does_to_older_versions(rule: Any, expected: tuple[VersionExpiry, ...]) -> None:
+    assert expiries_of({"Rules": [rule]}, "lake") == expected
+
+
 def test_small_objects_are_not_archived_where_the_bucket_says_so() -> None:
     answer = {"Rules": [COLD, DELETE], "TransitionDefaultMinimumObjectSize": "all_storage_classes_128K"}
     assert [each.larger_than for each in actions_of(answer, "lake")] == [SMALL - 1, None]
@@ -66,6 +104,10 @@ def test_small_objects_are_not_archived_where_the_bucket_says_so() -> None:
 def test_a_rule_meets_a_table_whose_place_its_prefix_touches(prefix: str, meets: bool) -> None:
     assert action(below=prefix).meets(Location("lake", "wh/orders")) is meets
     assert not action(below=prefix).meets(Location("other", "wh/orders"))
+
+
+def test_a_rule_that_waits_for_ever_never_acts() -> None:
+    assert action(days=2147483647).acts_at(datetime(2026, 11, 1)) is None  # noqa: DTZ001
 
 
 def test_days_end_at_the_midnight_that_follows() -> None:

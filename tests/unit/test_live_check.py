@@ -92,6 +92,8 @@ def test_what_storage_answers_now(clients: Clients, aws: Aws, bucket: str) -> No
     aws.s3.delete_object(Bucket=bucket, Key="marked")
     only = aws.s3.list_object_versions(Bucket=bucket, Prefix="wiped")["Versions"][0]["VersionId"]
     aws.s3.delete_object(Bucket=bucket, Key="wiped", VersionId=only)
+    (markers,) = aws.s3.list_object_versions(Bucket=bucket, Prefix="marked")["DeleteMarkers"]
+    when = markers["LastModified"].astimezone(UTC).replace(tzinfo=None)
     told = answers(clients, [(bucket, key) for key in ("there", "marked", "wiped", "cold", "a b%2B+ü/there")])
     assert {key: (row["l_confirmation"], row["l_presence"]) for key, row in told.items()} == {
         "there": ("live", "present"),
@@ -104,6 +106,9 @@ def test_what_storage_answers_now(clients: Clients, aws: Aws, bucket: str) -> No
     assert told["there"]["l_archived"] is False
     assert told["cold"]["l_archived"] is True
     assert (told["marked"]["l_delete_marker"], told["marked"]["l_older_size"]) == (True, 5)
+    marked = told["marked"]
+    assert marked["l_version_id"] == markers["VersionId"]
+    assert (marked["l_older_since"], marked["l_older_newer"]) == (when, 0)
     assert (told["wiped"]["l_older_version_id"], told["wiped"]["l_versions_known"]) == (None, True)
     there = told["there"]
     assert (there["l_storage_class"], there["l_multipart"], there["l_encryption"]) == (

@@ -74,6 +74,20 @@ def test_only_the_newest_marker_may_hide_what_its_removal_brings_back() -> None:
     assert not History([version("v3", 20, is_latest=True), RIGHT]).is_beneath_marker(RIGHT)
 
 
+def test_when_a_version_was_replaced_and_how_many_newer_ones_are_not_current() -> None:
+    back = version("v3", 31, is_latest=True)
+    between = marker("m0", 30, latest=False)
+    assert (History([GONE, RIGHT]).replaced_at(RIGHT), History([GONE, RIGHT]).newer_than(RIGHT)) == (
+        at(30),
+        0,
+    )
+    gone_and_back = History([back, between, BAD, RIGHT])
+    assert [gone_and_back.replaced_at(each) for each in (RIGHT, BAD)] == [at(20), at(30)]
+    assert [gone_and_back.newer_than(each) for each in (RIGHT, BAD)] == [2, 1]
+    assert (gone_and_back.replaced_at(back), gone_and_back.newer_than(back)) == (None, 0)
+    assert (gone_and_back.marker_id, History([GONE, RIGHT]).marker_id) == (None, "m1")
+
+
 def test_versions_that_may_have_been_current_at_the_claim() -> None:
     many = [version("v4", 20, is_latest=True), version("v3", 0.5), RIGHT, version("v1", -0.2)]
     assert [each.version_id for each in History(many).at_claim(CLAIMED)] == ["v3", "v2"]

@@ -76,7 +76,16 @@ def one(rows: list[Row], *, repeated: bool) -> Row:
         "delete_marker": marker,
         "older_version_id": version(recoverable) if recoverable else None,
         "older_size": recoverable.get("size"),
+        "older_since": newest["modified_at"] if clear and replaced_by_latest(rows, recoverable) else None,
     }
+
+
+def replaced_by_latest(rows: list[Row], older: Row) -> bool:
+    """Whether no marker that is not the latest is as new as the older version."""
+    markers = [row["modified_at"] for row in rows if row["is_latest"] is False and row["is_delete_marker"]]
+    known = [at for at in markers if at is not None]
+    at = older.get("modified_at")
+    return bool(older) and (not known or (at is not None and max(known) < at))
 
 
 def version(row: Row) -> str:
@@ -136,6 +145,34 @@ CASES: list[tuple[str, list[Row], Row]] = [
         "an older marker is not recoverable",
         [row(is_latest=False, is_delete_marker=True)],
         {"older_version_id": None},
+    ),
+    (
+        "replaced by what is there now",
+        [row(modified_at=TIMES[1]), row(is_latest=False, version_id="a", size=3)],
+        {"older_size": 3, "older_since": TIMES[1]},
+    ),
+    (
+        "replaced by a marker",
+        [row(is_delete_marker=True, modified_at=TIMES[1]), row(is_latest=False, version_id="a")],
+        {"presence": "absent", "older_version_id": "a", "older_since": TIMES[1]},
+    ),
+    (
+        "deleted, and written anew: when it was deleted is not known",
+        [
+            row(modified_at=TIMES[1]),
+            row(is_latest=False, is_delete_marker=True),
+            row(is_latest=False, version_id="a", modified_at=TIMES[2]),
+        ],
+        {"older_version_id": "a", "older_since": None},
+    ),
+    (
+        "written after it had been deleted before",
+        [
+            row(is_delete_marker=True, modified_at=TIMES[1]),
+            row(is_latest=False, version_id="a"),
+            row(is_latest=False, is_delete_marker=True, version_id="b", modified_at=TIMES[2]),
+        ],
+        {"older_version_id": "a", "older_since": TIMES[1]},
     ),
     ("named twice", [row(version_id="a", size=1)] * 2, {"presence": "present", "size": 1}),
     ("two latest", [row(version_id="a"), row(version_id="b")], {"presence": "unclear", "version_id": None}),

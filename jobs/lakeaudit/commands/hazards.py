@@ -10,13 +10,14 @@ from lakeaudit.evidence.protocol import Context
 from lakeaudit.formatting import number, visible
 from lakeaudit.pipeline.engine import InProcessEngine
 from lakeaudit.pipeline.hazards import Finding, Hazards, hazards, lifecycles_of, needs_logs
+from lakeaudit.pipeline.lifecycles import Lifecycles
 from lakeaudit.pipeline.read_sources import read_manifests
 from lakeaudit.runtime.aws import Clients
 
 
 def find(lake: Lake, clients: Clients, now: datetime) -> Hazards:
     """The hazards of all tables of a lake. Of tables whose log cannot be read it is said."""
-    lifecycles = lifecycles_of(lake.tables, clients)
+    lifecycles = lifecycles_of(lake.tables, Lifecycles(clients))
     with closing(InProcessEngine()) as engine:
         if not needs_logs(lake.tables, lifecycles):
             return hazards(engine, lake.tables, (), lifecycles)

@@ -47,7 +47,8 @@ def log_versions(con: Connection, versions: Rows) -> Relation:
 class Rewritten:
     """A commit's file that took the place of another one.
 
-    `sure`: sizes or MD5s differ. Times are UTC without a zone.
+    `sure`: sizes or MD5s differ. The lost version has been an older one since `replaced_at`, and `newer` versions and
+    markers above it are not current. Times are UTC without a zone.
     """
 
     table: str
@@ -61,6 +62,9 @@ class Rewritten:
     written_at: datetime
     etag: str | None
     sure: bool
+    lost_size: int | None = None
+    replaced_at: datetime | None = None
+    newer: int | None = None
 
 
 _PLACES = pa.schema(
@@ -92,7 +96,11 @@ def rewritten(
         SELECT n.table_name, n.number, n.bucket, n.key, left(n.folder, length(n.folder) - 12) AS root,
             o.version_id AS lost_version_id, o.modified_at AS lost_at, o.etag AS lost_etag,
             n.version_id, n.modified_at AS written_at, n.etag,
-            o.size <> n.size OR (o.md5 AND n.md5 AND o.etag <> n.etag) AS sure
+            o.size <> n.size OR (o.md5 AND n.md5 AND o.etag <> n.etag) AS sure, o.size AS lost_size,
+            (SELECT min(a.modified_at) FROM mine a WHERE a.bucket = o.bucket AND a.key = o.key
+                AND (a.is_latest OR a.modified_at > o.modified_at)) AS replaced_at,
+            (SELECT count(*) FROM mine a WHERE a.bucket = o.bucket AND a.key = o.key
+                AND NOT a.is_latest AND a.modified_at > o.modified_at) AS newer
         FROM newest n JOIN mine o USING (bucket, key) LEFT JOIN deleted d USING (bucket, key)
         WHERE NOT o.is_latest AND NOT o.is_delete_marker AND coalesce(o.modified_at > d.at, true)
             AND (o.size <> n.size OR o.etag <> n.etag)
@@ -107,6 +115,7 @@ def _rewritten(row: Mapping[str, Any]) -> Rewritten:
     return Rewritten(
         row["table_name"], root, row["number"], place, row["lost_version_id"], row["lost_at"], row["lost_etag"],
         row["version_id"], row["written_at"], row["etag"], bool(row["sure"]),
+        row["lost_size"], row["replaced_at"], row["newer"],
     )  # fmt: skip
 
 

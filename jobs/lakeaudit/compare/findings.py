@@ -29,7 +29,10 @@ class Stamp:
 
 
 def file_findings(con: Connection, rows: Rows, stamp: Stamp) -> Relation:
-    """FINDINGS about single files, from verdict rows of the content, metastore and duplicate axes."""
+    """FINDINGS about single files, from verdict rows of the content, metastore and duplicate axes.
+
+    They say until when their older version is kept, see `kept_until.with_ends`.
+    """
     sides = (("manifest", "c"), ("metastore", "m"), ("storage", "s"))
     given = {
         f"{role}_{name}": f"{side}_{name}" for role, side in sides for name in ("size", "etag", "version_id")
@@ -231,8 +234,11 @@ _CONFIRMATION = f"""
 
 _LOST = "kind IN ('dropped', 'dropped_history', 'size_mismatch', 'content_mismatch', 'overwritten')"
 _MATCHES = "coalesce(s_older_matches, s_older_size = c_size, false)"
+COMES_BACK = f"({_LOST} AND s_older_version_id IS NOT NULL AND {_MATCHES})"
+"""SQL over verdict rows: an older version is known to hold what was recorded."""
+
 _RECOVERY = {
-    "recoverable": f"""CASE WHEN {_LOST} THEN CASE WHEN s_older_version_id IS NOT NULL AND {_MATCHES} THEN 'yes'
+    "recoverable": f"""CASE WHEN {_LOST} THEN CASE WHEN {COMES_BACK} THEN 'yes'
         WHEN coalesce(versions_known, false) AND s_older_version_id IS NULL THEN 'no' ELSE 'unknown' END END""",
     "recovery": f"""CASE WHEN {_LOST} AND s_older_version_id IS NOT NULL THEN
         CASE WHEN coalesce(s_older_beneath_marker, s_delete_marker, false) THEN 'delete_marker'
@@ -250,6 +256,7 @@ _DETAILS = (
     f"'storage as of ' || {_time('s_from')}",
     f"""CASE WHEN {_LOST} AND NOT {_MATCHES} THEN 'the newest older version, ' || s_older_version_id || ', has '
         || s_older_size || ' bytes and is not known to be what was recorded' END""",
+    "kept_words",
     f"'the same bytes as ' || {uri('bucket', 'related_key')}",
 )
 """The times and sizes that a finding rests on; a null says nothing."""

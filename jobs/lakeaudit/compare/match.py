@@ -206,6 +206,7 @@ def _with_constants(con: Connection, joined: Rows, sources: SourceFacts) -> Rela
             {", ".join(f"coalesce(o.{name}, false) AS o_{name}" for name in _FLAGS)},
             coalesce({_CONFLICT}, false) AS r_conflict,
             coalesce(substring(key, CAST(o.root_length AS INTEGER) + 1), key) AS relative_key,
+            CASE WHEN s_older_since IS NOT NULL THEN 0 END AS s_older_newer,
             NULL AS s_older_matches, NULL AS s_older_beneath_marker, NULL AS s_versus_claimed,
             false AS h_storage, holed_place IS NOT NULL AS h_references, false AS h_metastore, false AS v_assumed,
             'none' AS l_confirmation

@@ -158,7 +158,7 @@ class _Questioner:
         try:
             history = history_of(s3.list_object_versions(Bucket=bucket, Prefix=key), key)
             since = self._since_claim(s3, bucket, key, answer, history, claimed)
-            return _older(history, claimed) | {"l_versus_claimed": since}
+            return _marker(answer, history) | _older(history, claimed) | {"l_versus_claimed": since}
         except ClientError as error:
             if is_denied(error):
                 self._no_versions.add(bucket)
@@ -235,9 +235,19 @@ def _present(head: ObjectHead) -> dict[str, Any]:
     return given | {
         "l_confirmation": "live",
         "l_presence": "present",
-        "l_version_id": None if head.version_id == NULL_VERSION else head.version_id,
+        "l_version_id": _named(head.version_id),
         "l_modified_at": head.modified_at.replace(tzinfo=None),
     }
+
+
+def _named(version_id: str | None) -> str | None:
+    return None if version_id == NULL_VERSION else version_id
+
+
+def _marker(answer: Mapping[str, Any], history: History) -> dict[str, Any]:
+    """The version id of the delete marker that hides an absent object."""
+    hidden = answer["l_presence"] == "absent" and history.is_marked
+    return {"l_version_id": _named(history.marker_id)} if hidden else {}
 
 
 def _older(history: History, claimed: Claimed) -> dict[str, Any]:
@@ -249,6 +259,8 @@ def _older(history: History, claimed: Claimed) -> dict[str, Any]:
         "l_delete_marker": history.is_marked,
         "l_older_version_id": older.version_id if older else None,
         "l_older_size": older.size if older else None,
+        "l_older_since": history.replaced_at(older) if older else None,
+        "l_older_newer": history.newer_than(older) if older else None,
         "l_older_matches": match is not None,
         "l_older_beneath_marker": older is not None and history.is_beneath_marker(older),
     }

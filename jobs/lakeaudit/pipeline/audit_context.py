@@ -18,6 +18,7 @@ from lakeaudit.config import Lake, Table
 from lakeaudit.evidence.protocol import Context, Hole
 from lakeaudit.ledger.load_open import Memory
 from lakeaudit.pipeline.ask_storage import look, look_twice
+from lakeaudit.pipeline.lifecycles import Lifecycles
 from lakeaudit.pipeline.partitions import Partitions, uris
 from lakeaudit.pipeline.read_sources import Observed
 from lakeaudit.runtime.duck import Connection, Relation, Rows
@@ -38,8 +39,10 @@ class AuditContext:
     con: Connection
     pause: Callable[[float], None] = time.sleep
     facts: list[TableFacts] = field(init=False)
+    lifecycles: Lifecycles = field(init=False)
 
     def __post_init__(self) -> None:
+        self.lifecycles = Lifecycles(self.context.clients, live=self.context.live)
         self.facts = table_facts(self.lake.tables, self.observed.evidence.claims)
 
     def lose(self, holes: Sequence[Hole]) -> None:

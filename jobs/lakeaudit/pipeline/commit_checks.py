@@ -28,9 +28,10 @@ from lakeaudit.pipeline.audit_context import AuditContext
 from lakeaudit.pipeline.chunks import Reading
 from lakeaudit.pipeline.commit_rows import Finding, doubted, in_words, overwritten, repeated
 from lakeaudit.pipeline.engine import AuditEngine
+from lakeaudit.pipeline.lifecycles import ends
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
-from lakeaudit.schemas import CLAIM, plain_time
+from lakeaudit.schemas import CLAIM, OLDER_VERSIONS, plain_time
 
 MOST_OF_TABLE, MOST = 20, 200
 """Rewritten commits that are read of one table, and of all of them, in one run."""
@@ -38,19 +39,24 @@ MOST_OF_TABLE, MOST = 20, 200
 
 @dataclass
 class CommitChecks:
-    """Rows for FINDINGS; subjects that a look has shown to be whole, as `words`; tables not all judged, and why."""
+    """Rows for FINDINGS; subjects that a look has shown to be whole, as `words`; tables not all judged, and why.
+
+    `lost` are versions that can bring something back, each with its finding; `untold`: what of their ends is unknown.
+    """
 
     rows: list[Finding] = field(default_factory=list)
     whole: list[str] = field(default_factory=list)
     unsure: dict[str, str] = field(default_factory=dict)
+    lost: list[tuple[Rewritten, Finding]] = field(default_factory=list)
+    untold: list[str] = field(default_factory=list)
 
     def words(self) -> pa.Table:
         """What the run says of known subjects, see `ledger.resolution.resolutions`."""
         return duck.small(_WORDS, [(id_, RESTORED, True) for id_ in self.whole])
 
     def warnings(self) -> list[str]:
-        """What to say of the tables that were not all judged."""
-        return [f"{table}: {why}" for table, why in sorted(self.unsure.items())]
+        """What to say of the tables that were not all judged, and of lost versions."""
+        return [*(f"{table}: {why}" for table, why in sorted(self.unsure.items())), *self.untold]
 
 
 _WORDS = pa.schema([("discrepancy_id", pa.string()), ("n_resolution", pa.string()), ("n_live", pa.bool_())])
@@ -64,7 +70,20 @@ def commit_checks(audit: AuditContext, engine: AuditEngine, versions: Rows, alik
             if read.commits is not None:
                 _check(audit, engine, versions, read, read.commits, found)
                 _check_batches(audit, engine, alike, read, read.commits, found)
+        _say_until_when(audit, found)
     return found
+
+
+def _say_until_when(audit: AuditContext, found: CommitChecks) -> None:
+    """Until when the lost versions are kept, by the lifecycle of their buckets."""
+    lost = [(one.place.bucket, one.place.key, one.lost_version_id, one.lost_size, one.replaced_at, one.newer)
+            for one, _ in found.lost]  # fmt: skip
+    ended, found.untold = ends(audit.con, duck.small(OLDER_VERSIONS, lost), audit.lifecycles)
+    told = {(row["bucket"], row["key"], row["version_id"]): row for row in duck.rows_of(ended)}
+    for one, row in found.lost:
+        if end := told.get((one.place.bucket, one.place.key, one.lost_version_id)):
+            row["recoverable_until"] = end["recoverable_until"]
+            row["explanation"] += f"; {end['kept_words']}"
 
 
 def _check(
@@ -154,6 +173,7 @@ def _judge(
             found.unsure[table.name] = f"{one.place.uri} has two versions that cannot be compared: {unread}"
     elif loss:
         found.rows.append(overwritten(table, one, in_words(lost.operation, loss), loss))
+        found.lost.append((one, found.rows[-1]))
     else:
         found.whole.append(digest(audit.stamp.lake, table.name, "commit", "commit", one.place.uri))
 

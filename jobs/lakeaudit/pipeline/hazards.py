@@ -15,14 +15,13 @@ import pyarrow as pa
 
 from lakeaudit.config import Table
 from lakeaudit.evidence.protocol import Claims, Fold, pieces
-from lakeaudit.evidence.storage.lifecycle import ARCHIVES, Action, Lifecycle, in_places, read_lifecycle
+from lakeaudit.evidence.storage.lifecycle import ARCHIVES, Action, Lifecycle, in_places
 from lakeaudit.formatting import number, second
 from lakeaudit.kinds import KINDS
 from lakeaudit.pipeline.engine import AuditEngine
+from lakeaudit.pipeline.lifecycles import Lifecycles, unread_of
 from lakeaudit.runtime import duck
-from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.duck import Connection, Rows
-from lakeaudit.runtime.threads import beside
 from lakeaudit.schemas import CLAIM
 
 WILL_EXPIRE = "will_expire"
@@ -40,11 +39,9 @@ class Hazards:
     untold: tuple[str, ...] = ()
 
 
-def lifecycles_of(tables: Sequence[Table], clients: Clients) -> list[Lifecycle]:
-    """The lifecycle of every bucket that holds a table, by one request each."""
-    buckets = sorted({table.location.bucket for table in tables if table.location.bucket})
-    with beside(8) as pool:
-        return list(pool.map(partial(read_lifecycle, clients), buckets))
+def lifecycles_of(tables: Sequence[Table], lifecycles: Lifecycles) -> list[Lifecycle]:
+    """The lifecycle of every bucket that holds a table."""
+    return lifecycles.of({table.location.bucket for table in tables if table.location.bucket})
 
 
 def hazards(
@@ -72,7 +69,7 @@ def needs_logs(tables: Sequence[Table], lifecycles: Sequence[Lifecycle]) -> bool
 def _untold(lifecycles: Sequence[Lifecycle], actions: Sequence[Action]) -> Iterator[str]:
     for each in lifecycles:
         if each.unread:
-            yield f"the lifecycle of s3://{each.bucket} cannot be read: {each.unread}"
+            yield unread_of(each)
     for bucket, rule in sorted({(action.below.bucket, action.rule) for action in actions if action.tags}):
         yield f"rule {rule} of s3://{bucket} asks for tags of objects: which live files it concerns cannot be told"
 

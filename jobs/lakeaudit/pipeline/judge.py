@@ -29,6 +29,7 @@ from lakeaudit.pipeline.engine import AuditEngine
 from lakeaudit.pipeline.evidence_gaps import gap_findings
 from lakeaudit.pipeline.first_reading import Counts, FirstReading, first_reading, holed_sources, tallied
 from lakeaudit.pipeline.hazards import Hazards, hazards, lifecycles_of
+from lakeaudit.pipeline.lifecycles import with_ends
 from lakeaudit.pipeline.partitions import as_asked, narrowed
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Relation, Rows
@@ -66,7 +67,8 @@ def judge(audit: AuditContext, engine: AuditEngine, progress: Progress) -> Judge
         tallies = coverage.together(tallies, gone, elsewhere, of_moved)
         left = duck.union(audit.con, [left, first.uploads])
         files = duck.hold(audit.con, findings.leftover_files(audit.con, left, audit.stamp))
-        single = duck.hold(audit.con, _single(audit, remaining, first))
+        of_files, unsure_ends = _single(audit, remaining, first)
+        single = duck.hold(audit.con, of_files)
         whole = {} if audit.partitions else tallies  # of a part nothing can be said about its table
         about_files = folded(audit.con, single, whole, audit.stamp)
         clones = [] if audit.partitions else clone_findings(audit.con, first.cloned, audit.scope)
@@ -92,7 +94,8 @@ def judge(audit: AuditContext, engine: AuditEngine, progress: Progress) -> Judge
     return Judgement(
         first.holes, first.counts, covered, rows, findings.as_leftover_rows(audit.con, files), words,
         observations, trials, as_asked(able.narrowed) | told.reasons, members(audit.con, single, about_files),
-        (*_unnamed(first.nested), *checks.warnings(), *(threats.untold if threats else ()), *told.stale),
+        tuple(dict.fromkeys([*_unnamed(first.nested), *checks.warnings(), *(threats.untold if threats else ()),
+                             *unsure_ends, *told.stale])),
     )  # fmt: skip
 
 
@@ -162,10 +165,11 @@ def _unnamed(nested: Collection[Location]) -> Iterator[str]:
         yield f"and {len(nested) - NAMED} more such tables"
 
 
-def _single(audit: AuditContext, remaining: Rows, first: FirstReading) -> Relation:
-    """FINDINGS about single files."""
+def _single(audit: AuditContext, remaining: Rows, first: FirstReading) -> tuple[Relation, Sequence[str]]:
+    """FINDINGS about single files, and what cannot be told of until when some can come back."""
     found = duck.query(audit.con, "SELECT * FROM input WHERE outcome = 'finding'", input=remaining)
-    return findings.file_findings(audit.con, duck.union(audit.con, [found, first.copies]), audit.stamp)
+    rows, unsure = with_ends(audit.con, duck.union(audit.con, [found, first.copies]), audit.lifecycles)
+    return findings.file_findings(audit.con, rows, audit.stamp), unsure
 
 
 def _findings(
@@ -195,7 +199,7 @@ def _hazards(audit: AuditContext, engine: AuditEngine) -> Hazards | None:
     """What lifecycle rules will do to live files; None where nobody looked: of the past, or of partitions alone."""
     if not audit.context.live or audit.partitions:
         return None
-    lifecycles = lifecycles_of(audit.scope, audit.context.clients)
+    lifecycles = lifecycles_of(audit.scope, audit.lifecycles)
     return hazards(engine, audit.scope, audit.observed.evidence.claims, lifecycles)
 
 

@@ -98,6 +98,8 @@ _OF_VERSIONS = (
     "delete_marker",
     "older_version_id",
     "older_size",
+    "older_since",
+    "older_newer",
     "older_matches",
     "older_beneath_marker",
 )

@@ -22,11 +22,13 @@ from lakeaudit.schemas.matching import (
     CUT,
     KNOWN,
     LEFTOVERS,
+    OLDER_VERSIONS,
     PAIR,
     TABLE_FACTS,
     TREE,
     TREE_VERDICT,
     VERDICT,
+    VERSION_RULES,
 )
 from lakeaudit.schemas.results import (
     COVERAGE,
@@ -64,6 +66,7 @@ __all__ = [
     "NOTE",
     "NOTICES",
     "OF_FINDING",
+    "OLDER_VERSIONS",
     "PAIR",
     "REPEATED",
     "RESULTS",
@@ -78,6 +81,7 @@ __all__ = [
     "UPLOAD",
     "VERDICT",
     "VERSION",
+    "VERSION_RULES",
     "plain_time",
     "without_zone",
 ]

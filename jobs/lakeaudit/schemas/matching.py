@@ -49,6 +49,8 @@ PAIR = row(
     s_delete_marker="bool",
     s_older_version_id="string",
     s_older_size="long",
+    s_older_since="time",  # when the next version or marker was written; null: unknown
+    s_older_newer="long",  # newer versions and markers that are not current; null: unknown
     s_older_matches="bool",  # it was current at the claim, with the claim's size and ETag; null: nobody looked
     s_older_beneath_marker="bool",  # only the newest delete marker hides it; null: nobody looked
     s_versus_claimed="string",  # content now against that current at the claim: same | differs; null: unknown
@@ -112,6 +114,29 @@ TABLE_FACTS = row(
 
 CUT = row(source="string", start="time", end="time", margin="span")
 """The window of one source's picture."""
+
+OLDER_VERSIONS = row(
+    bucket="string",
+    key="string",
+    version_id="string",
+    size="long",
+    since="time",  # when the next version or marker was written; null: unknown
+    newer="long",  # newer versions and markers that are not current; null: unknown
+)
+"""An older version that can bring something back."""
+
+VERSION_RULES = row(
+    bucket="string",
+    prefix="string",
+    rule="string",
+    days="long",  # after the next version was written
+    newer="long",  # so many newer versions that are not current must there be
+    larger_than="long",  # bytes, exclusive; null: any
+    smaller_than="long",
+    tags="bool",  # only objects with certain tags
+    unread="string",  # why the bucket's rules are not known (then only bucket is filled beside it)
+)
+"""A lifecycle rule that deletes older versions, or a bucket of which no rules are known."""
 
 KNOWN = row(
     axis="string",

@@ -1,7 +1,8 @@
-"""The lifecycle rules of a bucket: which objects they delete or archive, and when.
+"""The lifecycle rules of a bucket: which objects and which older versions they delete or archive, and when.
 
-Fields are those of GetBucketLifecycleConfiguration. Days count from when an object was written, and S3 acts at the
-midnight (UTC) that follows (S3 User Guide, "Lifecycle configuration elements").
+Fields are those of GetBucketLifecycleConfiguration. Days count from when an object was written, those of an older
+version from when the next one was, and S3 acts at the midnight (UTC) that follows (S3 User Guide, "Lifecycle
+configuration elements").
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -48,7 +49,10 @@ class Action:
             return self.date
         if self.days is None:
             return None
-        due = written + timedelta(days=self.days)
+        try:
+            due = written + timedelta(days=self.days)
+        except OverflowError:  # so many days that no calendar has them
+            return None
         midnight = due.replace(hour=0, minute=0, second=0, microsecond=0)
         return midnight if midnight == due else midnight + timedelta(days=1)
 
@@ -61,12 +65,30 @@ class Action:
 
 
 @dataclass(frozen=True)
+class VersionExpiry:
+    """What one rule does to older versions below a place: it deletes them so many days after they were replaced.
+
+    `newer`: it spares a version that fewer newer ones than that, which are not current, lie above. Sizes and tags are
+    those of `Action`.
+    """
+
+    rule: str
+    below: Location
+    days: int
+    newer: int = 0
+    larger_than: int | None = None
+    smaller_than: int | None = None
+    tags: bool = False
+
+
+@dataclass(frozen=True)
 class Lifecycle:
-    """What of a bucket's rules concerns current objects; `unread` says why they could not be read."""
+    """What of a bucket's rules concerns current objects, and older versions; `unread`: why they could not be read."""
 
     bucket: str
     actions: tuple[Action, ...] = ()
     unread: str = ""
+    older: tuple[VersionExpiry, ...] = ()
 
 
 def read_lifecycle(clients: Clients, bucket: str) -> Lifecycle:
@@ -79,26 +101,51 @@ def read_lifecycle(clients: Clients, bucket: str) -> Lifecycle:
         return Lifecycle(bucket, unread=explain(error).what)
     except BotoCoreError as error:
         return Lifecycle(bucket, unread=explain(error).what)
-    return Lifecycle(bucket, actions_of(answer, bucket))
+    return Lifecycle(bucket, actions_of(answer, bucket), older=expiries_of(answer, bucket))
 
 
 def actions_of(answer: Mapping[str, Any], bucket: str) -> tuple[Action, ...]:
     """The actions of all enabled rules on current objects."""
     spares_small = answer.get("TransitionDefaultMinimumObjectSize") == "all_storage_classes_128K"
     return tuple(
-        action
-        for number, rule in enumerate(answer.get("Rules", []), 1)
-        if rule.get("Status") == "Enabled"
-        for action in _actions(rule, rule.get("ID") or f"rule {number}", bucket, spares_small)
+        action for name, rule in _enabled(answer) for action in _actions(rule, name, bucket, spares_small)
     )
 
 
-def _actions(rule: Mapping[str, Any], name: str, bucket: str, spares_small: bool) -> Iterator[Action]:
+def expiries_of(answer: Mapping[str, Any], bucket: str) -> tuple[VersionExpiry, ...]:
+    """What all enabled rules do to older versions. One that waits a thousand years does nothing."""
+    found = []
+    for name, rule in _enabled(answer):
+        ends = rule.get("NoncurrentVersionExpiration")
+        days = (ends or {}).get("NoncurrentDays") or 0
+        if ends is not None and days < _FOR_EVER:
+            below, larger, smaller, tagged = _concerned(rule, bucket)
+            newer = ends.get("NewerNoncurrentVersions") or 0
+            found.append(VersionExpiry(name, below, days, newer, larger, smaller, tagged))
+    return tuple(found)
+
+
+_FOR_EVER = 365_000
+
+
+def _enabled(answer: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """(name, rule) of the rules that are enabled."""
+    for number, rule in enumerate(answer.get("Rules", []), 1):
+        if rule.get("Status") == "Enabled":
+            yield rule.get("ID") or f"rule {number}", rule
+
+
+def _concerned(rule: Mapping[str, Any], bucket: str) -> tuple[Location, int | None, int | None, bool]:
+    """(below which place, larger than, smaller than, only with certain tags): what a rule's filter says."""
     given = rule.get("Filter") or {}
     wanted = {**given, **(given.get("And") or {})}
-    larger, smaller = wanted.get("ObjectSizeGreaterThan"), wanted.get("ObjectSizeLessThan")
     below = Location(bucket, wanted.get("Prefix") or rule.get("Prefix") or "")
     tagged = bool(wanted.get("Tag") or wanted.get("Tags"))
+    return below, wanted.get("ObjectSizeGreaterThan"), wanted.get("ObjectSizeLessThan"), tagged
+
+
+def _actions(rule: Mapping[str, Any], name: str, bucket: str, spares_small: bool) -> Iterator[Action]:
+    below, larger, smaller, tagged = _concerned(rule, bucket)
     ends = rule.get("Expiration") or {}
     if "Days" in ends or "Date" in ends:
         yield Action(name, DELETES, below, ends.get("Days"), _utc(ends.get("Date")), larger, smaller, tagged)

@@ -55,6 +55,20 @@ class History:
         """The newest version that is neither current nor a marker."""
         return next((each for each in self.versions if not each.is_latest and not each.is_marker), None)
 
+    @property
+    def marker_id(self) -> str | None:
+        """The version id of the delete marker that hides the object."""
+        return next((each.version_id for each in self.versions if each.is_latest and each.is_marker), None)
+
+    def replaced_at(self, version: ObjectVersion) -> datetime | None:
+        """When a version became an older one: when the next version or marker was written."""
+        newer = self._newer(version)
+        return newer[-1].modified_at if newer else None
+
+    def newer_than(self, version: ObjectVersion) -> int:
+        """How many newer versions and markers there are that are not current themselves."""
+        return sum(not each.is_latest for each in self._newer(version))
+
     def is_beneath_marker(self, version: ObjectVersion) -> bool:
         """Whether the object is that version again once the newest delete marker is removed."""
         return self.is_marked and len(self.versions) > 1 and self.versions[1] == version
@@ -89,6 +103,9 @@ class History:
         ]
         before = [each for each in found if claimed.since is None or each.modified_at <= claimed.since]
         return next(iter(before or found[::-1]), None)
+
+    def _newer(self, version: ObjectVersion) -> Sequence[ObjectVersion]:
+        return self.versions[: self.versions.index(version)]
 
     def _since(self, claimed: Claimed) -> list[ObjectVersion]:
         """Versions that were not replaced before the claim."""

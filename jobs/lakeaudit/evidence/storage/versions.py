@@ -52,23 +52,30 @@ _SINGLE = f"""
     SELECT source, bucket, key, {", ".join(_LATEST)}, is_delete_marker AS delete_marker,
         is_latest AND is_delete_marker IS NOT NULL AS is_clear,
         CASE WHEN {_IS_OLDER} THEN {_VERSION} END AS older_version_id,
-        CASE WHEN {_IS_OLDER} THEN size END AS older_size
+        CASE WHEN {_IS_OLDER} THEN size END AS older_size,
+        NULL AS older_since
     FROM single_versions
     """
 
 
 def _several(repeats: Sequence[str]) -> str:
-    """The same columns for keys with several versions."""
+    """The same columns for keys with several versions.
+
+    The older version was replaced when the latest was written, unless a marker that is not the latest lies between.
+    """
     latest = ", ".join(f"latest.{name} AS {name}" for name in _LATEST)
     return f"""
         SELECT source, bucket, key, {latest}, latest.is_delete_marker AS delete_marker,
             is_one AND latest.is_delete_marker IS NOT NULL AS is_clear,
             older.version AS older_version_id,
-            older.size AS older_size
+            older.size AS older_size,
+            CASE WHEN older IS NOT NULL AND (newest_marker IS NULL OR newest_marker < older.modified_at)
+                THEN latest.modified_at END AS older_since
         FROM (
             SELECT source, bucket, key, {_is_one(repeats)} AS is_one,
                 {_newest("is_delete_marker", *_LATEST)} FILTER (is_latest) AS latest,
-                {_newest("size", version=_VERSION)} FILTER ({_IS_OLDER}) AS older
+                {_newest("size", "modified_at", version=_VERSION)} FILTER ({_IS_OLDER}) AS older,
+                max(modified_at) FILTER (NOT is_latest AND is_delete_marker) AS newest_marker
             FROM several_versions
             GROUP BY source, bucket, key
         )
@@ -103,6 +110,6 @@ def _stored(versions: str) -> str:
                 ELSE 'present'
             END AS presence,
             CASE WHEN is_clear THEN delete_marker END AS delete_marker,
-            older_version_id, older_size
+            older_version_id, older_size, CASE WHEN is_clear THEN older_since END AS older_since
         FROM ({versions})
         """
