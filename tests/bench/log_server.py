@@ -12,7 +12,7 @@ import json
 import re
 import sys
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from email.utils import format_datetime
 from pathlib import Path
@@ -46,6 +46,8 @@ class Answer(NamedTuple):
 
 class Logs:
     """All log files by their keys, in order."""
+
+    objects: Mapping[str, Object]
 
     def __init__(self, folders: Sequence[Path]) -> None:
         self.objects = {key: found for folder in folders for key, found in _objects(folder)}
@@ -134,8 +136,9 @@ class Connection(asyncio.Protocol):
             self._transport.write(f"HTTP/1.1 {status}\r\n{headers}{length}\r\n".encode() + body)
 
 
-async def _serve(folders: Sequence[str]) -> None:
-    logs, loop = Logs([Path(name) for name in folders]), asyncio.get_running_loop()
+async def serve(logs: Logs) -> None:
+    """Print the endpoint of these logs, and answer until standard input is closed."""
+    loop = asyncio.get_running_loop()
     server = await loop.create_server(lambda: Connection(logs), "127.0.0.1", 0)
     async with server:
         host, port = server.sockets[0].getsockname()
@@ -144,4 +147,4 @@ async def _serve(folders: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(_serve(sys.argv[1:]))
+    asyncio.run(serve(Logs([Path(name) for name in sys.argv[1:]])))

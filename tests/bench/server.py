@@ -18,19 +18,20 @@ from tests.bench.spec import BUCKET, ROOT
 @contextmanager
 def serving(*folders: str) -> Iterator[str]:
     """The endpoint of a server of the logs of these lakes."""
-    with _running("log_server", *folders) as endpoint:
+    with running("log_server", *folders) as endpoint:
         yield endpoint
 
 
 @contextmanager
 def serving_live(files: int) -> Iterator[str]:
     """The endpoint of the embedded server with a live lake of so many files."""
-    with _running("server", str(files)) as endpoint:
+    with running("server", str(files)) as endpoint:
         yield endpoint
 
 
 @contextmanager
-def _running(module: str, *arguments: str) -> Iterator[str]:
+def running(module: str, *arguments: str) -> Iterator[str]:
+    """The endpoint of a server module of this package, with these arguments."""
     line = [sys.executable, "-m", f"tests.bench.{module}", *arguments]
     process = subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT)
     assert process.stdin

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lakeaudit.evidence.manifest import delta
-from lakeaudit.evidence.manifest.delta import notes, point_lookup
+from lakeaudit.evidence.manifest.delta import log_files, point_lookup
 from lakeaudit.evidence.protocol import Claims
 from lakeaudit.runtime.aws import Clients
 from tests.builders.delta_lake import (
@@ -222,7 +222,7 @@ def read(
         write(Log(root / name.replace(" ", "_")))
     tables = [table(name, root / name.replace(" ", "_")) for name in STORIES]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(notes, "_SMALL_PARQUET", request.param)
+        patch.setattr(log_files, "_SMALL_PARQUET", request.param)
         claims = delta.read(tables, context(), "manifest:delta", frozen)
         assert bool(claims.rows[-1]) == (request.param < 0)
         yield claims, claim_rows(claims), root

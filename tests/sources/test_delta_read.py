@@ -1,5 +1,6 @@
 """Delta tables on S3 and locally, at a moment in the past, while their logs change, and after what was judged."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -8,10 +9,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from lakeaudit.evidence.files import File, list_files
 from lakeaudit.evidence.manifest import delta
-from lakeaudit.evidence.manifest.delta import checkpoints, hole_of, notes, reader
+from lakeaudit.evidence.manifest.delta import checkpoints, hole_of, listing, log_files, reader
 from lakeaudit.evidence.manifest.delta.listing import list_logs
 from lakeaudit.evidence.protocol import Changes, Claims
+from lakeaudit.pipeline.engine import InProcessEngine
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients
 from tests.builders.delta_lake import (
@@ -163,6 +166,49 @@ def test_what_newer_commits_did(tmp_path: Path) -> None:
     assert states(newer, "still") == {}
 
 
+def test_what_was_judged_is_not_listed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only a log that has nothing as new any more is listed whole, to say what it has."""
+    logs = {name: Log(tmp_path / name).commits([add("a")], [add("b")], [add("c")]) for name in ("t", "anew")}
+    tables = [table(name, log.table) for name, log in logs.items()]
+    claims = delta.read(tables, context(), "manifest:delta", frozen)
+    logs["t"].commit(3, remove("a"))
+    logs["anew"].drop(f"{2:020}.json")
+    named: list[str] = []
+
+    def listed(*args: Any, **given: Any) -> Iterator[File]:
+        for file in list_files(*args, **given):
+            named.append(file.place.key.removeprefix(f"{str(tmp_path)[1:]}/").replace("_delta_log/", ""))
+            yield file
+
+    monkeypatch.setattr(listing, "list_files", listed)
+    newer = delta.changes(claims, tables, context(), frozen)
+    assert named == [f"t/{2:020}.json", f"t/{3:020}.json", f"anew/{0:020}.json", f"anew/{1:020}.json"]
+    assert (states(newer), newer.unsure) == (
+        {"a": "history"},
+        {"anew": "its newest version is 1 now, and was 2"},
+    )
+
+
+def test_a_long_log_is_listed_apart_from_many_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    logs = [Log(tmp_path / f"{number}").commits(*[[add("a")]] * number) for number in (2, 5, 3, 7, 1)]
+    tables = [*(table(log.table.name, log.table) for log in logs), table("nowhere", tmp_path / "nowhere")]
+    expected = list_logs(tables, context(), frozen)
+    assert [one.log.newest if one.log else None for one in expected] == [1, 4, 2, 6, 0, None]
+    weights: list[tuple[int, int]] = []
+
+    class Weighing(InProcessEngine):
+        def map(self, function: Any, items: Any, weight: int = 0) -> Any:
+            weights.append((sum(map(len, items)), weight))
+            return super().map(function, items, weight)
+
+    monkeypatch.setattr(listing, "_SHORT", 3)
+    again = list_logs(tables, replace(context(), engine=Weighing()), frozen)
+    assert [(one.name, one.refused, one.log and [*one.log.commits.files()]) for one in again] == [
+        (one.name, one.refused, one.log and [*one.log.commits.files()]) for one in expected
+    ]
+    assert weights == [(6, 6 << 14), (2, 2 << 22)]
+
+
 def test_tables_whose_newer_commits_cannot_be_read_are_unsure(tmp_path: Path) -> None:
     logs = {
         name: Log(tmp_path / name).commits([add("a")]) for name in ("gap", "torn", "feature", "anew", "gone")
@@ -236,7 +282,7 @@ class TestLargeCheckpoints:
 
     @pytest.fixture(autouse=True)
     def late(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(notes, "_SMALL_PARQUET", -1)
+        monkeypatch.setattr(log_files, "_SMALL_PARQUET", -1)
         monkeypatch.setattr(checkpoints, "_SMALL", -1)
 
     def test_on_s3(self, clients: Clients, aws: Aws, bucket: str, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Which files make up a log, and from which state it is read."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -64,7 +65,7 @@ def test_a_log_is_read_from_the_oldest_state_without_a_gap(
     chosen = plan(log(*files.split()))
     assert isinstance(chosen, Plan)
     assert chosen.base_version == base
-    assert chosen.commits == tuple(int(version) for version in commits.split())
+    assert [*chosen.commits] == [int(version) for version in commits.split()]
     assert chosen.gaps == tuple(Gap(*gap) for gap in gaps)
     assert chosen.bridged == tuple(Gap(*gap) for gap in bridged)
 
@@ -91,14 +92,22 @@ def test_no_more_history_is_read_than_is_needed(files: str, needed: int, base: i
     chosen = plan(listed, needed=NOON + timedelta(minutes=needed))
     assert chosen is not None
     assert chosen.base_version == base
-    assert chosen.commits == tuple(version for version in sorted(listed.commits) if version > base)
+    assert [*chosen.commits] == [version for version in listed.commits if version > base]
 
 
 def test_a_broken_checkpoint_is_passed_over() -> None:
     listed = log("5c", "6", "7", "7c", "8")
     broken = [FOLDER.join(_full("5c"))]
-    assert plan(listed) == Plan(listed.checkpoints[0], (6, 7, 8), 8)
-    assert plan(listed, broken) == Plan(listed.checkpoints[1], (8,), 8)
+    assert [_chosen(listed), _chosen(listed, broken)] == [(0, [6, 7, 8]), (1, [8])]
+
+
+def _chosen(listed: Log, broken: Sequence[Location] = ()) -> tuple[int, list[int]]:
+    """Which checkpoint a log is read from, and which commits after it."""
+    chosen = plan(listed, broken)
+    assert chosen is not None
+    assert (chosen.newest, chosen.gaps) == (8, ())
+    assert chosen.base is not None
+    return listed.checkpoints.index(chosen.base), [*chosen.commits]
 
 
 def test_parts_that_are_missing_are_named() -> None:
@@ -106,10 +115,16 @@ def test_parts_that_are_missing_are_named() -> None:
     assert listed.lost_parts == {5: (FOLDER.join(_full("5c2/3")),)}
 
 
+def test_a_name_that_claims_billions_of_parts_costs_nothing() -> None:
+    (lost,) = log("0", "5c2/9999999999").lost_parts.values()
+    assert lost[:2] == (FOLDER.join(_full("5c1/9999999999")), FOLDER.join(_full("5c3/9999999999")))
+    assert len(lost) == 1000
+
+
 def test_times_of_commits_only_grow() -> None:
-    times = log("0", "1", "2", "3", v0=3, v1=1, v2=3, v3=9).times
+    made = log("0", "1", "2", "3", v0=3, v1=1, v2=3, v3=9).made
     at = NOON + timedelta(minutes=3)
-    assert [times[version] - at for version in range(4)] == [
+    assert [time - at for _, _, time in made.files()] == [
         timedelta(0), timedelta(milliseconds=1), timedelta(milliseconds=2), timedelta(minutes=6)
     ]  # fmt: skip
 
@@ -124,5 +139,5 @@ def test_the_oldest_state_is_as_old_as_its_commit_else_as_its_checkpoint(files: 
 
 def test_a_log_as_it_was() -> None:
     before = log("0", "1", "1c", "2", "2c1/2", "3").until(1)
-    assert (sorted(before.commits), [c.version for c in before.checkpoints]) == ([0, 1], [1])
+    assert ([*before.commits], [c.version for c in before.checkpoints]) == ([0, 1], [1])
     assert before.lost_parts == {}

@@ -20,7 +20,8 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import File, Ranged, list_files, read_bytes
-from lakeaudit.evidence.manifest.delta.log import Checkpoint, Log
+from lakeaudit.evidence.manifest.delta.checkpoint_runs import Checkpoint
+from lakeaudit.evidence.manifest.delta.log import Log
 from lakeaudit.evidence.manifest.delta.notes import GONE, NO_PARQUET, TORN
 from lakeaudit.evidence.protocol import Context
 from lakeaudit.keys import Location

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
+from itertools import islice
 from typing import Any
 
 import pyarrow as pa
@@ -20,8 +21,8 @@ from lakeaudit.evidence.manifest.delta import actions as acts
 from lakeaudit.evidence.manifest.delta import paths
 from lakeaudit.evidence.manifest.delta.lines import EPOCH, LINE
 from lakeaudit.evidence.manifest.delta.log import Log, written_late
+from lakeaudit.evidence.manifest.delta.log_files import LogFile
 from lakeaudit.evidence.manifest.delta.metadata import NO_ACTION
-from lakeaudit.evidence.manifest.delta.notes import LogFile
 from lakeaudit.evidence.manifest.delta.parts import about_files
 from lakeaudit.evidence.manifest.delta.readings import Reading
 from lakeaudit.evidence.protocol import CommitContent, CommitContents, CommitFile, CommitLogs, Doubt
@@ -48,16 +49,16 @@ def commit_logs(readings: Sequence[Reading]) -> CommitLogs:
     """What may be asked of the single commits of these tables."""
     known = {r.listed.name: r for r in readings if r.plan is not None and r.refused is None}
     since = {name: reading.plan.base_version for name, reading in known.items() if reading.plan}
-    late = [
+    late = (
         _Late(name, reading.listed.location, reading.log, version)
         for name, reading in known.items() for version in written_late(reading.log, since[name])
-    ]  # fmt: skip
-    return CommitLogs(since, partial(_written_at, known), read_commit_files, partial(_doubts, late[:MOST]))
+    )  # fmt: skip
+    doubts = partial(_doubts, [*islice(late, MOST)])
+    return CommitLogs(since, partial(_written_at, known), read_commit_files, doubts)
 
 
 def _written_at(known: Mapping[str, Reading], table: str, version: int) -> datetime | None:
-    file = known[table].log.commits.get(version) if table in known else None
-    return file.modified_at if file else None
+    return known[table].log.commits.written_at(version) if table in known else None
 
 
 def read_commit_files(files: Sequence[CommitFile], clients: Clients) -> CommitContents:
@@ -171,5 +172,5 @@ def _checksum(clients: Clients, late: _Late) -> dict[str, Any]:
 
 def _is_fresh(log: Log, file: CommitFile, info: Mapping[str, Any]) -> bool:
     """Whether a commit's file was written as soon as its writer had made the commit."""
-    made = _made_at(info)
-    return made is not None and abs(log.commits[file.version].modified_at - made) <= FRESH
+    made, written = _made_at(info), log.commits.written_at(file.version)
+    return made is not None and written is not None and abs(written - made) <= FRESH

@@ -1,14 +1,15 @@
 """Lists the logs of many tables, log files only; those of very many in tasks."""
 
-from collections.abc import Callable, Sequence
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from functools import partial
-from typing import Protocol
+from typing import NamedTuple, Protocol, cast
 
 from lakeaudit.errors import SourceError
-from lakeaudit.evidence.files import list_files, read_bytes
+from lakeaudit.evidence.files import File, list_files, read_bytes
+from lakeaudit.evidence.manifest.delta.commit_runs import micros
 from lakeaudit.evidence.manifest.delta.lines import EPOCH, in_commit_time
 from lakeaudit.evidence.manifest.delta.log import Log, parse
 from lakeaudit.evidence.protocol import Clock, Context
@@ -20,6 +21,11 @@ _THREADS = 16
 _TASK_TABLES = 64
 _LISTING_BYTES = 16 << 10
 """About what a table costs in a list of its log: a thousand tables are work for tasks."""
+_SHORT = 5000
+"""Names of a log that is listed with many others; longer ones are begun again, a few a task."""
+_TASK_LONG = 4
+_LONG_BYTES = 4 << 20
+"""About what the list of a longer log costs: four of them are work for tasks."""
 
 
 class Named(Protocol):
@@ -42,34 +48,82 @@ class Listed:
     refused: str | None = None
 
 
-def list_logs(tables: Sequence[Named], ctx: Context, clock: Clock) -> list[Listed]:
-    """One `Listed` per table; a table that cannot be listed is refused, and the others go on."""
-    named = [(table.name, table.location) for table in tables]
-    groups = [named[start : start + _TASK_TABLES] for start in range(0, len(named), _TASK_TABLES)]
-    until = None if ctx.live else ctx.as_of
-    listed = ctx.engine.map(
-        partial(_list_all, ctx.clients, until, clock), groups, len(named) * _LISTING_BYTES
-    )
-    return [one for group in listed for one in group]
-
-
-def _list_all(
-    clients: Clients, until: datetime | None, clock: Clock, tables: Sequence[tuple[str, Location]]
+def list_logs(
+    tables: Sequence[Named], ctx: Context, clock: Clock, known: Mapping[str, int] | None = None
 ) -> list[Listed]:
-    with ThreadPoolExecutor(_THREADS) as pool:
-        return list(pool.map(lambda table: _listed(table[0], table[1], clients, until, clock), tables))
+    """One `Listed` per table; a table that cannot be listed is refused, and the others go on.
+
+    `known` are versions by table: of a log that still has such a version or a later one nothing older is listed.
+    """
+    asked = [_Asked(table.name, table.location, (known or {}).get(table.name)) for table in tables]
+    until = None if ctx.live else ctx.as_of
+    listing = _Listing(ctx.clients, until, clock)
+    found = _each(ctx, replace(listing, most=_SHORT), asked, _TASK_TABLES, _LISTING_BYTES)
+    longer = [table for table, one in zip(asked, found, strict=True) if one is None]
+    rest = iter(_each(ctx, listing, longer, _TASK_LONG, _LONG_BYTES))
+    return [one or cast("Listed", next(rest)) for one in found]
 
 
-def _listed(name: str, location: Location, clients: Clients, until: datetime | None, clock: Clock) -> Listed:
-    folder = location.join(LOG_FOLDER)
-    try:
-        log = parse(folder, list_files(clients, folder, flat=True))
-        read_at = until or clock()
-        log = _as_of(log, until, clients) if until else log
-    except SourceError as error:
-        return Listed(name, location, clock(), refused=str(error))
-    refused = _refusal(location, log, until)
-    return Listed(name, location, read_at, None if refused else log, refused)
+def _each(
+    ctx: Context, listing: "_Listing", tables: Sequence["_Asked"], at_once: int, weight: int
+) -> list[Listed | None]:
+    groups = [tables[start : start + at_once] for start in range(0, len(tables), at_once)]
+    found = ctx.engine.map(listing.all, groups, len(tables) * weight) if groups else []
+    return [one for group in found for one in group]
+
+
+class _Asked(NamedTuple):
+    """A table whose log is listed, from a version on where that is enough."""
+
+    name: str
+    location: Location
+    since: int | None
+
+
+class _LongLogError(Exception):
+    """A log has more names than are listed at once with many others."""
+
+
+@dataclass(frozen=True)
+class _Listing:
+    """How logs are listed: as of a time, and up to so many names each; a longer log gives None."""
+
+    clients: Clients
+    until: datetime | None
+    clock: Clock
+    most: int | None = None
+
+    def all(self, tables: Sequence[_Asked]) -> list[Listed | None]:
+        """One after the other, in a task."""
+        with ThreadPoolExecutor(_THREADS) as pool:
+            return list(pool.map(self._one, tables))
+
+    def _one(self, table: _Asked) -> Listed | None:
+        name, location, _ = table
+        try:
+            log = self._log(location.join(LOG_FOLDER), table.since)
+            read_at = self.until or self.clock()
+            log = _as_of(log, self.until, self.clients) if self.until else log
+        except SourceError as error:
+            return Listed(name, location, self.clock(), refused=str(error))
+        except _LongLogError:
+            return None
+        refused = _refusal(location, log, self.until)
+        return Listed(name, location, read_at, None if refused else log, refused)
+
+    def _log(self, folder: Location, since: int | None) -> Log:
+        """The log, from a version on if there is anything left of it from there on."""
+        if since is not None:
+            log = parse(folder, self._files(folder, f"{since:020}"))
+            if log.newest is not None:
+                return log
+        return parse(folder, self._files(folder))
+
+    def _files(self, folder: Location, after: str = "") -> Iterator[File]:
+        for number, file in enumerate(list_files(self.clients, folder, start_after=after, flat=True)):
+            if number == self.most:
+                raise _LongLogError
+            yield file
 
 
 def _refusal(location: Location, log: Log, until: datetime | None) -> str | None:
@@ -83,27 +137,22 @@ def _refusal(location: Location, log: Log, until: datetime | None) -> str | None
 
 def _as_of(log: Log, as_of: datetime, clients: Clients) -> Log:
     """The log as far as it had been committed then, by the time that commits carry, else by their files' times."""
-    times = log.times
-    versions = sorted(log.commits)
+    versions, made = [*log.commits], log.made.times <= micros(as_of)
     if versions and _carried(log, versions[-1], clients) is not None:
-        committed = _bisect(versions, lambda v: (_carried(log, v, clients) or times[v]) <= as_of)
+
+        def committed(at: int) -> bool:
+            carried = _carried(log, versions[at], clients)
+            return bool(made[at]) if carried is None else carried <= as_of
+
+        count = bisect_left(range(len(versions)), True, key=lambda at: not committed(at))
     else:
-        committed = _bisect(versions, lambda v: times[v] <= as_of)
-    written = [c.version for c in log.checkpoints if max(part.modified_at for part in c.parts) <= as_of]
-    newest = max([*versions[committed - 1 : committed], *written], default=-1)
+        count = int(made.sum())
+    written = log.checkpoints.versions[log.checkpoints.written <= micros(as_of)].tolist()
+    newest = max([*versions[count - 1 : count], *written], default=-1)
     return log.until(newest)
 
 
-def _bisect(versions: Sequence[int], committed: Callable[[int], bool]) -> int:
-    """How many of the versions were committed; times only grow."""
-    low, high = 0, len(versions)
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (middle + 1, high) if committed(versions[middle]) else (low, middle)
-    return low
-
-
 def _carried(log: Log, version: int, clients: Clients) -> datetime | None:
-    content = read_bytes(clients, log.commits[version].place) or b""
+    content = read_bytes(clients, log.commit_place(version)) or b""
     stamp = in_commit_time(content.partition(b"\n")[0].decode("utf-8", "replace"))
     return None if stamp is None else EPOCH + timedelta(milliseconds=stamp)

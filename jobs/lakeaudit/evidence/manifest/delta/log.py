@@ -5,41 +5,31 @@ checksums (`*.crc`) and hints (`_last_checkpoint`) are ignored: the commits say 
 """
 
 import re
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
-from itertools import pairwise
+from itertools import islice
+
+import numpy as np
 
 from lakeaudit.evidence.files import File
+from lakeaudit.evidence.manifest.delta import checkpoint_runs, commit_runs
+from lakeaudit.evidence.manifest.delta.checkpoint_runs import Checkpoint, Checkpoints
+from lakeaudit.evidence.manifest.delta.commit_runs import NEWEST_POSSIBLE, CommitRuns, Numbers, micros
 from lakeaudit.keys import Location
 
-_COMMIT = re.compile(r"(\d{20})\.json")
-_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\.parquet")
-_PART = re.compile(r"(\d{20})\.checkpoint\.(\d{10})\.(\d{10})\.parquet")
-_NAMED = re.compile(r"(\d{20})\.checkpoint\.[0-9A-Za-z-]+\.(?:json|parquet)")
+_VERSION = re.compile(r"[0-9]{20}")
+_CHECKPOINT = re.compile(r"checkpoint\.(?:parquet|[0-9A-Za-z-]+\.(?:json|parquet))")
+_PART = re.compile(r"checkpoint\.([0-9]{10})\.([0-9]{10})\.parquet")
 CLOCK_STEP = timedelta(seconds=2)
 """S3 times have whole seconds: a file is not called younger than another below this."""
 _FEW, _FEW_OF = 3, 20
 """Of so many commits written late, or fewer than one in so many, each is suspicious; more of them are a copied log."""
+_NAMED = 1000
+"""Parts of one checkpoint that are named at most where they are missing: the name of one part may claim 10 billion."""
 FROM_THE_START = -1
 """The base version of a log that is read from commit 0."""
-
-
-@dataclass(frozen=True)
-class Checkpoint:
-    """A whole state at one version: its top-level files, more than one only for a multi-part checkpoint."""
-
-    version: int
-    parts: tuple[File, ...]
-
-    @property
-    def is_json(self) -> bool:
-        return self.parts[0].name.endswith(".json")
-
-    @property
-    def places(self) -> frozenset[Location]:
-        return frozenset(part.place for part in self.parts)
 
 
 @dataclass(frozen=True)
@@ -47,43 +37,48 @@ class Log:
     """A listed log. `checkpoints` are the complete ones, oldest first; `lost_parts` what the others lack."""
 
     folder: Location
-    commits: Mapping[int, File]
-    checkpoints: tuple[Checkpoint, ...] = ()
-    lost_parts: Mapping[int, tuple[Location, ...]] = ()  # type: ignore[assignment]
+    commits: CommitRuns = field(default_factory=lambda: commit_runs.NONE)
+    checkpoints: Checkpoints = field(default_factory=lambda: checkpoint_runs.packed(Location("", ""), ()))
+    lost_parts: Mapping[int, tuple[Location, ...]] = field(default_factory=dict)
 
     @property
     def newest(self) -> int | None:
         """The newest version that the log names; None for an empty log."""
-        return max([*self.commits, *(c.version for c in self.checkpoints)], default=None)
+        found = (self.commits.newest, self.checkpoints.newest)
+        return max((version for version in found if version is not None), default=None)
 
     @property
     def since(self) -> datetime | None:
         """When the oldest of its files was written; None for an empty log."""
-        files = [*self.commits.values(), *(part for point in self.checkpoints for part in point.parts)]
-        return min((file.modified_at for file in files), default=None)
+        return min((time for time in (self.commits.since, self.checkpoints.since) if time), default=None)
 
     def until(self, version: int) -> "Log":
         """The log as it was when `version` was its newest."""
-        commits = {number: file for number, file in self.commits.items() if number <= version}
-        kept = tuple(checkpoint for checkpoint in self.checkpoints if checkpoint.version <= version)
-        return Log(self.folder, commits, kept, {v: p for v, p in self.lost_parts.items() if v <= version})
+        lost = {number: places for number, places in self.lost_parts.items() if number <= version}
+        return Log(self.folder, self.commits.up_to(version), self.checkpoints.up_to(version), lost)
+
+    @property
+    def made(self) -> CommitRuns:
+        """The commits at the times when they were made, by their files' times, made to grow as Delta does."""
+        return self.commits.grown
+
+    def time_of(self, base: Checkpoint | None) -> datetime:
+        """When a state came to be: by its commit, else (late, never early) by the checkpoint's file.
+
+        Raises:
+            LookupError: from commit 0 on there is no state, for want of that commit.
+        """
+        made = self.made.written_at(0 if base is None else base.version)
+        if made is None and base is None:
+            raise LookupError("commit 0")
+        return made or base.written_at  # type: ignore[union-attr]
 
     @cached_property
-    def times(self) -> Mapping[int, datetime]:
-        """When each commit was made, by its file's modification time, made to grow as Delta does: by a millisecond."""
-        times: dict[int, datetime] = {}
-        last: datetime | None = None
-        for version in sorted(self.commits):
-            time = self.commits[version].modified_at
-            last = time if last is None else max(time, last + timedelta(milliseconds=1))
-            times[version] = last
-        return times
-
-    def time_of(self, base: "Checkpoint | None") -> datetime:
-        """When a state came to be: by its commit, else (late, never early) by the checkpoint's file."""
-        if base is None:
-            return self.times[0]
-        return self.times.get(base.version) or max(part.modified_at for part in base.parts)
+    def state_times(self) -> Numbers:
+        """The same of every checkpoint, in microseconds since 1970."""
+        there = self.made.indexes_of(self.checkpoints.versions)
+        times = np.append(self.made.times, 0)[there]
+        return np.where(there < len(self.made), times, self.checkpoints.written)
 
     def commit_place(self, version: int) -> Location:
         return self.folder.join(f"{version:020}.json")
@@ -99,14 +94,14 @@ class Gap:
 
 @dataclass(frozen=True)
 class Plan:
-    """What to read: the base state, then every commit after it that is there.
+    """What to read: the base state, then every commit after it that is there, each at the time when it was made.
 
     `base` None: from commit 0. `gaps` lie above the base, oldest first. `bridged` gaps lie below it: readers of the
     newest state need nothing from them.
     """
 
     base: Checkpoint | None
-    commits: tuple[int, ...]
+    commits: CommitRuns
     newest: int
     gaps: tuple[Gap, ...] = ()
     bridged: tuple[Gap, ...] = ()
@@ -118,32 +113,39 @@ class Plan:
 
 def parse(folder: Location, files: Iterable[File]) -> Log:
     """The log that a flat listing of a `_delta_log` folder shows."""
-    commits: dict[int, File] = {}
-    whole: list[Checkpoint] = []
+    whole: list[tuple[int, tuple[File, ...]]] = []
     multi: dict[tuple[int, int], dict[int, File]] = {}
-    for file in files:
-        if match := _COMMIT.fullmatch(file.name):
-            commits[int(match[1])] = file
-        elif match := _CHECKPOINT.fullmatch(file.name):
-            whole.append(Checkpoint(int(match[1]), (file,)))
-        elif match := _PART.fullmatch(file.name):
-            multi.setdefault((int(match[1]), int(match[3])), {})[int(match[2])] = file
-        elif match := _NAMED.fullmatch(file.name):
-            whole.append(Checkpoint(int(match[1]), (file,)))
-    return _with_parts(Log(folder, commits, tuple(whole), {}), multi)
+
+    def commits() -> Iterator[tuple[int, int, datetime]]:
+        for file in files:
+            head, _, tail = file.name.partition(".")
+            if not _VERSION.fullmatch(head) or (version := int(head)) > NEWEST_POSSIBLE:
+                continue
+            if tail == "json":
+                yield version, file.size, file.modified_at
+            elif match := _PART.fullmatch(tail):
+                multi.setdefault((version, int(match[2])), {})[int(match[1])] = file
+            elif _CHECKPOINT.fullmatch(tail):
+                whole.append((version, (file,)))
+
+    return _with_parts(folder, commit_runs.packed(commits()), whole, multi)
 
 
-def _with_parts(log: Log, multi: Mapping[tuple[int, int], Mapping[int, File]]) -> Log:
-    whole, lost = list(log.checkpoints), {}
+def _with_parts(
+    folder: Location,
+    commits: CommitRuns,
+    single: list[tuple[int, tuple[File, ...]]],
+    multi: Mapping[tuple[int, int], Mapping[int, File]],
+) -> Log:
+    whole, lost = list(single), {}
     for (version, count), parts in multi.items():
-        absent = [number for number in range(1, count + 1) if number not in parts]
+        absent = [*islice((number for number in range(1, count + 1) if number not in parts), _NAMED)]
         if absent:
             name = f"{version:020}.checkpoint.{{:010}}.{count:010}.parquet"
-            lost[version] = tuple(log.folder.join(name.format(number)) for number in absent)
+            lost[version] = tuple(folder.join(name.format(number)) for number in absent)
         else:
-            whole.append(Checkpoint(version, tuple(parts[number] for number in sorted(parts))))
-    ordered = sorted(whole, key=lambda checkpoint: (checkpoint.version, checkpoint.parts[0].name))
-    return Log(log.folder, log.commits, tuple(ordered), lost)
+            whole.append((version, tuple(parts[number] for number in sorted(parts))))
+    return Log(folder, commits, checkpoint_runs.packed(folder, whole), lost)
 
 
 def plan(log: Log, broken: Collection[Location] = (), needed: datetime | None = None) -> Plan | None:
@@ -152,32 +154,36 @@ def plan(log: Log, broken: Collection[Location] = (), needed: datetime | None = 
     Where no state has every later commit, it is the newest one, with gaps above it. `needed` None: the oldest.
     `broken` are files that cannot be read: checkpoints that need one are passed over. None: no state at all.
     """
-    newest = log.newest
-    bases: list[Checkpoint | None] = [c for c in log.checkpoints if not c.places & set(broken)]
+    newest, unusable = log.newest, frozenset(broken)
+    for base in _bases(log, needed):
+        if newest is not None and not (base and base.places & unusable):
+            version = base.version if base else FROM_THE_START
+            missing = gaps(log.commits, next(iter(log.commits), newest + 1), newest)
+            below = tuple(gap for gap in missing if gap.last <= version)
+            return Plan(base, log.made.after(version), newest, gaps(log.commits, version + 1, newest), below)
+    return None
+
+
+def _bases(log: Log, needed: datetime | None) -> Iterator[Checkpoint | None]:
+    """States that a log can be read from, the best one first; None: from commit 0."""
+    points, unbroken = log.checkpoints, _oldest_of_run(log)
+    whole = points.before(unbroken - 1)
+    if needed is not None:
+        old_enough = np.flatnonzero(log.state_times[whole:] <= micros(needed)) + whole
+        yield from (points[number] for number in reversed(old_enough.tolist()))
+    if unbroken == 0:
+        yield None
+    yield from (points[number] for number in range(whole, len(points)))
+    yield from (points[number] for number in reversed(range(whole)))
     if 0 in log.commits:
-        bases.insert(0, None)
-    if newest is None or not bases:
-        return None
-    unbroken = _oldest_of_run(log.commits, newest)
-    whole = [base for base in bases if _version(base) >= unbroken - 1]
-    old_enough = [base for base in whole if needed is not None and log.time_of(base) <= needed]
-    base = [*whole[:1], *old_enough][-1] if whole else bases[-1]
-    commits = tuple(version for version in sorted(log.commits) if version > _version(base))
-    missing = gaps(log.commits, min(log.commits, default=newest + 1), newest)
-    below = tuple(gap for gap in missing if gap.last <= _version(base))
-    return Plan(base, commits, newest, gaps(log.commits, _version(base) + 1, newest), below)
+        yield None
 
 
-def _version(base: Checkpoint | None) -> int:
-    return base.version if base else FROM_THE_START
-
-
-def _oldest_of_run(commits: Mapping[int, File], newest: int) -> int:
+def _oldest_of_run(log: Log) -> int:
     """The oldest version from which every commit up to the newest is there; newest + 1 when even that is not."""
-    version = newest
-    while version in commits:
-        version -= 1
-    return version + 1
+    newest = -1 if log.newest is None else log.newest
+    first, last = log.commits.last_run or (newest + 1, newest)
+    return first if last == newest else newest + 1
 
 
 def written_late(log: Log, since: int) -> tuple[int, ...]:
@@ -186,12 +192,21 @@ def written_late(log: Log, since: int) -> tuple[int, ...]:
     No writer makes a commit before the one that it follows, so such a file was written again, or copied. A log that was
     copied whole has its files in any order: of many such commits none is named.
     """
-    times = {version: file.modified_at for version, file in log.commits.items() if version > since}
-    late = tuple(v for v in sorted(times) if v + 1 in times and times[v] > times[v + 1] + CLOCK_STEP)
-    return late if len(late) <= max(_FEW, len(times) // _FEW_OF) else ()
+    commits = log.commits.after(since)
+    later = commits.times[:-1] > commits.times[1:] + CLOCK_STEP // timedelta(microseconds=1)
+    late = np.flatnonzero(commits.followed() & later)
+    return tuple(commits.versions_of(late)) if len(late) <= max(_FEW, len(commits) // _FEW_OF) else ()
 
 
-def gaps(commits: Collection[int], first: int, last: int) -> tuple[Gap, ...]:
+def gaps(commits: CommitRuns, first: int, last: int) -> tuple[Gap, ...]:
     """Runs of versions between first and last that have no commit."""
-    there = [first - 1, *sorted(version for version in commits if first <= version <= last), last + 1]
-    return tuple(Gap(before + 1, after - 1) for before, after in pairwise(there) if after - before > 1)
+    found, expected = [], first
+    for begin, end in commits.runs():
+        if begin > last:
+            break
+        if expected < begin:
+            found.append(Gap(expected, begin - 1))
+        expected = max(expected, end + 1)
+    if expected <= last:
+        found.append(Gap(expected, last))
+    return tuple(found)

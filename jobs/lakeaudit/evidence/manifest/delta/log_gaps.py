@@ -74,7 +74,7 @@ def _wanting(reading: Reading, clients: Clients) -> Iterator[tuple[Location, str
             yield place, "this part of a checkpoint is gone"
     else:
         named = _last_checkpoint(log, clients)
-        first = min(log.commits, default=1)
+        first = next(iter(log.commits), 1)
         yield (
             named or log.commit_place(first - 1),
             f"it is gone, and nothing stands for it below version {first}",

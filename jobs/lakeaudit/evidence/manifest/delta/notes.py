@@ -1,4 +1,4 @@
-"""Log files, and what tasks tell the driver of them, as NOTE rows.
+"""What tasks tell the driver of log files, as NOTE rows.
 
 Their `data` is a JSON object: kind (protocol, metaData, sidecars, vacuum, problem, undecodable, hole), table, reading,
 version, and by kind text (JSON of the action), time (of the commit), hides and hole (kind of finding).
@@ -6,15 +6,12 @@ version, and by kind text (JSON of the action), time (of the commit), hides and 
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
 
-from lakeaudit.evidence.files import File
+from lakeaudit.evidence.manifest.delta.log_files import LogFile
 from lakeaudit.evidence.protocol import Hole
-from lakeaudit.keys import Location
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection
 from lakeaudit.schemas import NOTE
@@ -25,36 +22,6 @@ NO_PARQUET = "it is no whole Parquet file"
 GONE = "it is gone"
 LOST = frozenset((DAMAGED, NO_PARQUET, GONE))
 """Why a checkpoint file is passed over, once that is known."""
-_SMALL_PARQUET = 1 << 20
-
-
-@dataclass(frozen=True)
-class LogFile:
-    """A log file to read: `time` is its commit's, by the file; `reading` tells repeated readings of a table apart."""
-
-    table: str
-    root: Location
-    version: int
-    time: datetime
-    checkpoint: bool
-    file: File
-    reading: int = 0
-    looked_into: bool = True
-    """Whether it is known what a checkpoint says of its table as a whole; a small one tells it when it is read."""
-
-    @property
-    def is_parquet(self) -> bool:
-        return self.file.name.endswith(".parquet")
-
-    @property
-    def is_large(self) -> bool:
-        """Whether it is read only when its rows are asked for."""
-        return is_large(self.file)
-
-
-def is_large(file: File) -> bool:
-    """Whether a log file is too large to be read at once with many others."""
-    return file.name.endswith(".parquet") and file.size > _SMALL_PARQUET
 
 
 class Notes:

@@ -20,7 +20,8 @@ from lakeaudit.evidence.manifest.delta.batches import KIND as BATCHES
 from lakeaudit.evidence.manifest.delta.batches import batches
 from lakeaudit.evidence.manifest.delta.checkpoints import Look, look
 from lakeaudit.evidence.manifest.delta.lines import EPOCH, UNREAD, LineFile, read_lines
-from lakeaudit.evidence.manifest.delta.notes import DAMAGED, GONE, NO_PARQUET, LogFile, Notes
+from lakeaudit.evidence.manifest.delta.log_files import CommitFiles, LogFile, Pieces, each, runs, weight
+from lakeaudit.evidence.manifest.delta.notes import DAMAGED, GONE, NO_PARQUET, Notes
 from lakeaudit.evidence.protocol import Batches, Part
 from lakeaudit.keys import Aliases
 from lakeaudit.runtime import duck
@@ -28,8 +29,6 @@ from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.duck import Connection
 from lakeaudit.schemas import plain_time
 
-_TASK_BYTES = 32 << 20
-_TASK_FILES = 256
 _THREADS = 16
 _FILE = pa.schema(
     [
@@ -46,35 +45,19 @@ _FILE = pa.schema(
 )
 
 
-def runs_of(files: Iterable[LogFile], source: str, clients: Clients) -> list[Part]:
+def runs_of(files: Iterable[CommitFiles | LogFile], source: str, clients: Clients) -> list[Part]:
     """Parts of many files each, to be read now."""
-    return [Part(source, partial(read_run, run, source, clients), _weight(run)) for run in _runs(files)]
+    return [Part(source, partial(read_run, run, source, clients), weight(run)) for run in runs(files)]
 
 
 def checkpoints_of(files: Iterable[LogFile], source: str, clients: Clients) -> list[Part]:
     """Parts of large Parquet checkpoints, to be read when they are asked for."""
-    return [Part(source, partial(read_large, run, source, clients), _weight(run)) for run in _runs(files)]
+    return [Part(source, partial(read_large, run, source, clients), weight(run)) for run in runs(files)]
 
 
-def _weight(run: Sequence[LogFile]) -> int:
-    return sum(each.file.size for each in run)
-
-
-def _runs(files: Iterable[LogFile]) -> Iterator[tuple[LogFile, ...]]:
-    run: list[LogFile] = []
-    weight = 0
-    for file in files:
-        weight += file.file.size
-        if run and (len(run) == _TASK_FILES or weight > _TASK_BYTES):
-            yield tuple(run)
-            run, weight = [], file.file.size
-        run.append(file)
-    if run:
-        yield tuple(run)
-
-
-def read_run(files: Sequence[LogFile], source: str, clients: Clients, con: Connection) -> Batches:
+def read_run(pieces: Pieces, source: str, clients: Clients, con: Connection) -> Batches:
     """STEP and BATCH rows of all these files, and NOTE rows of what the driver has to know of them."""
+    files = each(pieces)
     notes = Notes(source, files)
     lines = [LineFile(n, f.file.place, f.file.size) for n, f in enumerate(files) if not f.is_parquet]
     in_blocks = {line.number for line in lines if line.in_blocks}
@@ -164,12 +147,13 @@ def _actions(con: Connection, group: Sequence[tuple[int, pa.Table]], notes: Note
             yield from _actions(con, [one], notes)
 
 
-def read_large(files: Sequence[LogFile], source: str, clients: Clients, con: Connection) -> Batches:
+def read_large(pieces: Pieces, source: str, clients: Clients, con: Connection) -> Batches:
     """STEP rows of large checkpoints, each as one relation that reads no more columns than are asked of it.
 
     The paths of a file are looked through before. What is damaged elsewhere in it fails when it is asked for: then
     `throw` the error into this iterator, which makes it a hole as well.
     """
+    files = each(pieces)
     notes = Notes(source, files)
     for number, file in enumerate(files):
         yield from _large(con, number, file, clients, notes)

@@ -177,9 +177,8 @@ class _Reading:
         unread = [f"commits {gap.first} to {gap.last} are gone" for gap in self.plan.gaps]
         acts: list[Row] = []
         newest: Row = {}
-        times = self.log.times
         with ThreadPoolExecutor(_AT_ONCE) as pool:
-            read = pool.map(lambda version: self._commit(version, times[version]), self.plan.commits)
+            read = pool.map(lambda file: self._commit(file[0], file[2]), self.plan.commits.files())
             for found, state, trouble in [self._base(), *read]:
                 acts += found
                 newest |= state
@@ -187,7 +186,7 @@ class _Reading:
         return acts, unread, newest
 
     def _commit(self, version: int, listed_at: datetime) -> tuple[list[Row], Row, str]:
-        place = self.log.commits[version].place
+        place = self.log.commit_place(version)
         body = read_bytes(self.clients, place)
         actions, torn = _actions(body or b"")
         info: Row = next((a["commitInfo"] for a in actions if isinstance(a.get("commitInfo"), dict)), {})

@@ -28,7 +28,8 @@ from lakeaudit.evidence.manifest.delta.metadata import (
     vacuum_retention,
 )
 from lakeaudit.evidence.manifest.delta.notes import hole_of
-from lakeaudit.evidence.manifest.delta.readings import Reading, Vacuum, before, read_commits, read_logs
+from lakeaudit.evidence.manifest.delta.readings import Reading, before, read_commits, read_logs
+from lakeaudit.evidence.manifest.delta.troubles import Vacuum
 from lakeaudit.evidence.protocol import (
     Changes,
     Claims,
@@ -76,7 +77,7 @@ def read(tables: Sequence[Table], ctx: Context, source_id: str, clock: Clock = u
 def changes(claims: Claims, tables: Sequence[Table], ctx: Context, clock: Clock = utc_now) -> Changes:
     """What commits newer than the judged state did; a table whose newer commits cannot all be read is unsure."""
     judged = {name: state.version for name, state in claims.states.items() if state.version is not None}
-    listed = list_logs([table for table in tables if table.name in judged], ctx, clock)
+    listed = list_logs([table for table in tables if table.name in judged], ctx, clock, judged)
     readings, steps = read_commits([(one, judged[one.name]) for one in listed], ctx, claims.info.id)
     unsure = {
         r.listed.name: why for r in readings if (why := _why_unsure(r, judged[r.listed.name])) is not None
@@ -91,10 +92,10 @@ def changes(claims: Claims, tables: Sequence[Table], ctx: Context, clock: Clock 
 def _why_unsure(reading: Reading, judged: int) -> str | None:
     if reading.refused is not None or reading.listed.log is None:
         return reading.refused or "its log cannot be listed"
-    newest, newer = reading.log.newest, reading.plan.commits if reading.plan else ()
+    newest, newer = reading.log.newest, [*reading.plan.commits.runs()] if reading.plan else []
     if newest is None or newest < judged:
         return f"its newest version is {newest} now, and was {judged}"
-    if newer != tuple(range(judged + 1, newest + 1)):
+    if newer != ([(judged + 1, newest)] if newest > judged else []):
         return f"not every commit from {judged + 1} to {newest} is there"
     if reading.torn or reading.undecodable:
         return "a commit since then cannot be understood"

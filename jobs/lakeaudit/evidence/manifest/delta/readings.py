@@ -3,65 +3,28 @@
 It chooses the base states, passes over broken checkpoints, and looks again when a log was cleaned up meanwhile.
 """
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import pyarrow as pa
 
+from lakeaudit.evidence.manifest.delta import commit_runs
+from lakeaudit.evidence.manifest.delta.checkpoint_runs import Checkpoint
 from lakeaudit.evidence.manifest.delta.checkpoints import Content, look_into
-from lakeaudit.evidence.manifest.delta.lines import UNREAD, VANISHED
+from lakeaudit.evidence.manifest.delta.lines import UNREAD
 from lakeaudit.evidence.manifest.delta.listing import Listed, list_logs
-from lakeaudit.evidence.manifest.delta.log import Checkpoint, Log, Plan, plan
+from lakeaudit.evidence.manifest.delta.log import Log, Plan, plan
+from lakeaudit.evidence.manifest.delta.log_files import CommitFiles, LogFile, is_large
 from lakeaudit.evidence.manifest.delta.metadata import NO_ACTION, NotReadable, understand
-from lakeaudit.evidence.manifest.delta.notes import LOST, LogFile, is_large
 from lakeaudit.evidence.manifest.delta.parts import checkpoints_of, runs_of
 from lakeaudit.evidence.manifest.delta.paths import KIND, STEP
+from lakeaudit.evidence.manifest.delta.troubles import Troubles, Vacuum, troubles
 from lakeaudit.evidence.protocol import Clock, Context, Kept, Part
 from lakeaudit.keys import Location
 
 _ATTEMPTS = 4
-
-
-@dataclass(frozen=True)
-class Vacuum:
-    """A commitInfo (JSON text) that records the begin of a vacuum; `time` is its commit's, by the file."""
-
-    version: int
-    time: datetime
-    text: str
-
-
-@dataclass
-class Troubles:
-    """What the notes of one table's files say.
-
-    `torn` are (version, file, reason) of files of which something could not be understood, `short` checkpoint files
-    that cannot be read and why, `sidecars` that there are such as nobody has looked for, `newest` (version, JSON text)
-    by protocol and metaData.
-    """
-
-    torn: list[tuple[int, Location, str]] = field(default_factory=list)
-    short: dict[Location, str] = field(default_factory=dict)
-    sidecars: bool = False
-    undecodable: int = 0
-    newest: dict[str, tuple[int, str]] = field(default_factory=dict)
-    vacuums: list[Vacuum] = field(default_factory=list)
-
-    @property
-    def shaken(self) -> bool:
-        """Whether files changed while they were read, or a checkpoint proved to be other than thought: read again."""
-        return bool(self.short) or self.sidecars or any(why == VANISHED for _, _, why in self.torn)
-
-    def one_reason_a_file(self) -> tuple[tuple[int, Location, str], ...]:
-        """`torn`, oldest first, each file once."""
-        reasons: dict[tuple[int, Location], str] = {}
-        for version, place, why in self.torn:
-            reasons[version, place] = min(why, reasons.get((version, place), why))
-        return tuple((version, place, why) for (version, place), why in sorted(reasons.items()))
 
 
 @dataclass(frozen=True)
@@ -70,8 +33,9 @@ class Reading:
 
     `broken` are checkpoint files that cannot be read, `torn` the (version, file, reason) of commits of which something
     could not be understood, `undecodable` how many of its paths could not; `state` are the newest protocol and
-    metaData as JSON text, `files` what was or is to be read, `needed` how far back its history has to reach. Only a
-    `careful` reading looks into small checkpoints before it reads them: nearly always they are what they seem.
+    metaData as JSON text, `commits` and `checkpoint` the files that were or are to be read, `needed` how far back its
+    history has to reach. Only a `careful` reading looks into small checkpoints before it reads them: nearly always they
+    are what they seem.
     """
 
     listed: Listed
@@ -83,13 +47,20 @@ class Reading:
     refused: str | None = None
     state: Mapping[str, str] = field(default_factory=dict)
     vacuums: tuple[Vacuum, ...] = ()
-    files: tuple[LogFile, ...] = ()
+    commits: CommitFiles | None = None
+    checkpoint: tuple[LogFile, ...] = ()
     needed: datetime | None = None
     careful: bool = False
 
     @property
     def log(self) -> Log:
-        return self.listed.log or Log(self.listed.location, {})
+        return self.listed.log or Log(self.listed.location)
+
+    @property
+    def files_now(self) -> list[CommitFiles | LogFile]:
+        """What is read at once."""
+        small = [file for file in self.checkpoint if not file.is_large]
+        return [*([self.commits] if self.commits else []), *small]
 
 
 @dataclass(frozen=True)
@@ -115,19 +86,19 @@ def read_logs(
     for attempt in range(_ATTEMPTS):
         last = attempt == _ATTEMPTS - 1
         chosen = _choose([replace(reading, number=attempt) for reading in pending], ctx)
-        files = [file for reading in chosen for file in reading.files if not file.is_large]
+        files = [file for reading in chosen for file in reading.files_now]
         if files:
             kept.append(ctx.engine.keep(runs_of(files, source, ctx.clients)))
-        troubles = _troubles(kept[-1].notes if files else (), files)
-        done |= {r.listed.name: _after(r, troubles.get(r.listed.name, Troubles()), last) for r in chosen}
-        shaken = [done[name] for name, trouble in troubles.items() if trouble.shaken]
+        told = _told(kept[-1].notes if files else (), chosen)
+        done |= {r.listed.name: _after(r, told.get(r.listed.name, Troubles()), last) for r in chosen}
+        shaken = [done[name] for name, trouble in told.items() if trouble.shaken]
         deeper = [r for one in chosen if (r := _deeper(done[one.listed.name], ctx)) is not None]
         again = {reading.listed.name: reading for reading in (*shaken, *deeper)}
         if last or not again:
             break
         pending = _listed_again(list(again.values()), ctx, clock)
     tables = tuple(done[one.name] for one in listed)
-    late = [file for r in tables if r.refused is None for file in r.files if file.is_large]
+    late = [file for r in tables if r.refused is None for file in r.checkpoint if file.is_large]
     return Readings(tables, tuple(kept), tuple(checkpoints_of(late, source, ctx.clients)))
 
 
@@ -137,13 +108,13 @@ def read_commits(
     """Only the commits after a version of each table, and their STEP rows."""
     readings = []
     for one, judged in listed:
-        newer = tuple(version for version in sorted(one.log.commits if one.log else ()) if version > judged)
-        reading = Reading(one, plan=Plan(None, newer, max([judged, *newer])), refused=one.refused)
-        readings.append(replace(reading, files=_commits(reading)))
-    files = [file for reading in readings for file in reading.files]
+        newer = one.log.made.after(judged) if one.log else commit_runs.NONE
+        reading = Reading(one, plan=Plan(None, newer, max(judged, newer.newest or 0)), refused=one.refused)
+        readings.append(replace(reading, commits=_commits(reading)))
+    files = [file for reading in readings for file in reading.files_now]
     kept = ctx.engine.keep(runs_of(files, source, ctx.clients)) if files else None
-    troubles = _troubles(kept.notes if kept else (), files)
-    after = [_after(reading, troubles.get(reading.listed.name, Troubles()), True) for reading in readings]
+    told = _told(kept.notes if kept else (), readings)
+    after = [_after(reading, told.get(reading.listed.name, Troubles()), True) for reading in readings]
     return after, pa.Table.from_batches(kept.batches(KIND) if kept else (), STEP)
 
 
@@ -198,56 +169,33 @@ def _with_files(reading: Reading, contents: Mapping[frozenset[Location], Content
     """What is to be read of a log: its commits, and the checkpoint that they go on from."""
     if reading.refused is not None or reading.plan is None:
         return reading
-    files = _commits(reading)
+    commits = _commits(reading)
     if reading.plan.base is None:
-        return replace(reading, files=files)
+        return replace(reading, commits=commits)
     listed, base = reading.listed, reading.plan.base
     at, content = reading.log.time_of(base), contents.get(base.places)
-    files += tuple(
+    checkpoint = tuple(
         LogFile(
             listed.name, listed.location, base.version, at, True, file, reading.number, content is not None
         )
         for file in (content.files if content else base.parts)
     )
-    return replace(reading, files=files, state=content.state if content else {})
+    state = content.state if content else {}
+    return replace(reading, commits=commits, checkpoint=checkpoint, state=state)
 
 
-def _commits(reading: Reading) -> tuple[LogFile, ...]:
-    listed, log = reading.listed, reading.log
-    versions = reading.plan.commits if reading.plan and reading.refused is None else ()
-    times = log.times
-    return tuple(
-        LogFile(
-            listed.name, listed.location, version, times[version], False, log.commits[version], reading.number
-        )
-        for version in versions
-    )
+def _commits(reading: Reading) -> CommitFiles | None:
+    """The commits to be read; None: there are none."""
+    if reading.plan is None or reading.refused is not None or not reading.plan.commits:
+        return None
+    listed = reading.listed
+    return CommitFiles(listed.name, listed.location, reading.log.folder, reading.plan.commits, reading.number)
 
 
-def _troubles(notes: Iterable[Mapping[str, object]], files: Iterable[LogFile]) -> dict[str, Troubles]:
-    """What the notes of these files say, by table."""
-    places = {file.file.place.uri: file.file.place for file in files}
-    found: dict[str, Troubles] = {}
-    for note in notes:
-        data = json.loads(str(note["data"]))
-        _add_note(found.setdefault(data["table"], Troubles()), data, note, places[str(note["subject"])])
-    return found
-
-
-def _add_note(known: Troubles, data: Mapping[str, Any], note: Mapping[str, Any], place: Location) -> None:
-    kind, version = data["kind"], data["version"]
-    if kind == "undecodable":
-        known.undecodable += note["count"]
-    elif kind == "vacuum":
-        known.vacuums.append(Vacuum(version, datetime.fromisoformat(data["time"]), data["text"]))
-    elif kind == "sidecars":
-        known.sidecars = True
-    elif kind == "problem" and note["reason"] in LOST:
-        known.short[place] = str(note["reason"])
-    elif kind == "problem":
-        known.torn.append((version, place, note["reason"]))
-    elif version >= known.newest.get(kind, (version, ""))[0]:
-        known.newest[kind] = (version, data["text"])
+def _told(notes: Iterable[Mapping[str, object]], readings: Sequence[Reading]) -> dict[str, Troubles]:
+    """What the notes of these tables' files say."""
+    places = {file.file.place.uri: file.file.place for reading in readings for file in reading.checkpoint}
+    return troubles(notes, places, {reading.listed.name: reading.log for reading in readings})
 
 
 def _after(reading: Reading, trouble: Troubles, last: bool) -> Reading:

@@ -1,0 +1,106 @@
+"""Files of logs that are to be read, and how they are cut into pieces for tasks."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+import numpy as np
+
+from lakeaudit.evidence.files import File
+from lakeaudit.evidence.manifest.delta.commit_runs import CommitRuns, Numbers
+from lakeaudit.keys import Location
+
+_SMALL_PARQUET = 1 << 20
+_TASK_BYTES = 32 << 20
+_TASK_FILES = 256
+
+
+@dataclass(frozen=True)
+class LogFile:
+    """A log file to read: `time` is its commit's, by the file; `reading` tells repeated readings of a table apart."""
+
+    table: str
+    root: Location
+    version: int
+    time: datetime
+    checkpoint: bool
+    file: File
+    reading: int = 0
+    looked_into: bool = True
+    """Whether it is known what a checkpoint says of its table as a whole; a small one tells it when it is read."""
+
+    @property
+    def is_parquet(self) -> bool:
+        return self.file.name.endswith(".parquet")
+
+    @property
+    def is_large(self) -> bool:
+        """Whether it is read only when its rows are asked for."""
+        return is_large(self.file)
+
+
+def is_large(file: File) -> bool:
+    """Whether a log file is too large to be read at once with many others."""
+    return file.name.endswith(".parquet") and file.size > _SMALL_PARQUET
+
+
+@dataclass(frozen=True)
+class CommitFiles:
+    """Commits of one table to read, at the times when they were made: as many as there are, in few bytes each."""
+
+    table: str
+    root: Location
+    folder: Location
+    commits: CommitRuns
+    reading: int = 0
+
+    def files(self) -> Iterator[LogFile]:
+        """Each of them, made in the task that reads it."""
+        for version, size, time in self.commits.files():
+            file = File(self.folder.join(f"{version:020}.json"), size, time)
+            yield LogFile(self.table, self.root, version, time, False, file, self.reading)
+
+
+Pieces = Sequence[CommitFiles | LogFile]
+
+
+def each(pieces: Pieces) -> list[LogFile]:
+    """All files of some pieces."""
+    return [
+        file for piece in pieces for file in (piece.files() if isinstance(piece, CommitFiles) else (piece,))
+    ]
+
+
+def weight(pieces: Pieces) -> int:
+    """Their bytes."""
+    return sum(int(_sizes(piece).sum()) for piece in pieces)
+
+
+def runs(files: Iterable[CommitFiles | LogFile]) -> Iterator[Pieces]:
+    """Files in their order, as many together as one task reads."""
+    run: list[CommitFiles | LogFile] = []
+    count = held = 0
+    for file in files:
+        ends = np.cumsum(_sizes(file))
+        begin = 0
+        while begin < len(ends):
+            before = int(ends[begin - 1]) if begin else 0
+            full = int(np.searchsorted(ends, before + _TASK_BYTES - held, "right"))
+            end = min(full, begin + _TASK_FILES - count)
+            if run and end <= begin:
+                yield tuple(run)
+                run, count, held = [], 0, 0
+                continue
+            end = max(end, begin + 1)
+            run.append(_part(file, begin, end))
+            count, held, begin = count + end - begin, held + int(ends[end - 1]) - before, end
+    if run:
+        yield tuple(run)
+
+
+def _sizes(piece: CommitFiles | LogFile) -> Numbers:
+    return piece.commits.sizes if isinstance(piece, CommitFiles) else np.array([piece.file.size])
+
+
+def _part(file: CommitFiles | LogFile, begin: int, end: int) -> CommitFiles | LogFile:
+    return replace(file, commits=file.commits.part(begin, end)) if isinstance(file, CommitFiles) else file

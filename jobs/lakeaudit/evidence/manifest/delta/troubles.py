@@ -1,0 +1,78 @@
+"""What tasks told of the files of logs, by table."""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from lakeaudit.evidence.manifest.delta.lines import VANISHED
+from lakeaudit.evidence.manifest.delta.log import Log
+from lakeaudit.evidence.manifest.delta.notes import LOST
+from lakeaudit.keys import Location
+
+
+@dataclass(frozen=True)
+class Vacuum:
+    """A commitInfo (JSON text) that records the begin of a vacuum; `time` is its commit's, by the file."""
+
+    version: int
+    time: datetime
+    text: str
+
+
+@dataclass
+class Troubles:
+    """What the notes of one table's files say.
+
+    `torn` are (version, file, reason) of files of which something could not be understood, `short` checkpoint files
+    that cannot be read and why, `sidecars` that there are such as nobody has looked for, `newest` (version, JSON text)
+    by protocol and metaData.
+    """
+
+    torn: list[tuple[int, Location, str]] = field(default_factory=list)
+    short: dict[Location, str] = field(default_factory=dict)
+    sidecars: bool = False
+    undecodable: int = 0
+    newest: dict[str, tuple[int, str]] = field(default_factory=dict)
+    vacuums: list[Vacuum] = field(default_factory=list)
+
+    @property
+    def shaken(self) -> bool:
+        """Whether files changed while they were read, or a checkpoint proved to be other than thought: read again."""
+        return bool(self.short) or self.sidecars or any(why == VANISHED for _, _, why in self.torn)
+
+    def one_reason_a_file(self) -> tuple[tuple[int, Location, str], ...]:
+        """`torn`, oldest first, each file once."""
+        reasons: dict[tuple[int, Location], str] = {}
+        for version, place, why in self.torn:
+            reasons[version, place] = min(why, reasons.get((version, place), why))
+        return tuple((version, place, why) for (version, place), why in sorted(reasons.items()))
+
+
+def troubles(
+    notes: Iterable[Mapping[str, object]], places: Mapping[str, Location], logs: Mapping[str, Log]
+) -> dict[str, Troubles]:
+    """What notes say of files, by table; `places` are those of checkpoints by their URI, the others are commits."""
+    found: dict[str, Troubles] = {}
+    for note in notes:
+        data = json.loads(str(note["data"]))
+        place = places.get(str(note["subject"])) or logs[data["table"]].commit_place(data["version"])
+        _add_note(found.setdefault(data["table"], Troubles()), data, note, place)
+    return found
+
+
+def _add_note(known: Troubles, data: Mapping[str, Any], note: Mapping[str, Any], place: Location) -> None:
+    kind, version = data["kind"], data["version"]
+    if kind == "undecodable":
+        known.undecodable += note["count"]
+    elif kind == "vacuum":
+        known.vacuums.append(Vacuum(version, datetime.fromisoformat(data["time"]), data["text"]))
+    elif kind == "sidecars":
+        known.sidecars = True
+    elif kind == "problem" and note["reason"] in LOST:
+        known.short[place] = str(note["reason"])
+    elif kind == "problem":
+        known.torn.append((version, place, note["reason"]))
+    elif version >= known.newest.get(kind, (version, ""))[0]:
+        known.newest[kind] = (version, data["text"])
