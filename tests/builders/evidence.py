@@ -184,7 +184,7 @@ def _folded(kind: str, con: Connection, rows: Mapping[str, Rows]) -> Relation:
 def folded_objects(con: Connection, rows: Rows) -> Relation:
     """What `SourceFacts.objects` is where objects come as one row a key."""
     given = duck.relation(con, rows)
-    return given if "presence" in given.columns else duck.relation(con, STORED.empty_table())
+    return given if "presence" in given.types else duck.relation(con, STORED.empty_table())
 
 
 def state_of(table: str = "orders", **given: Any) -> TableState:

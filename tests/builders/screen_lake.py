@@ -204,7 +204,7 @@ def _torn(con: duck.Connection) -> Batches:
     columns = ", ".join(f"CAST(NULL AS {duck.type_of(each.type)}) AS {each.name}" for each in VERSION)
     torn = f"SELECT * REPLACE ('storage:0' AS source, error('torn') AS reject) FROM (SELECT {columns})"
     try:
-        yield "versions", con.sql(torn)
+        yield "versions", duck.query(con, torn)
     except duck.DuckError:
         yield "notes", duck.small(NOTE, [("storage:0", "part", "cannot be read", 0, None)])
 

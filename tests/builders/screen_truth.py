@@ -36,7 +36,9 @@ _HASHES = duck.connect()
 @cache
 def hash_of(bucket: str, key: str) -> int:
     """The hash of a key, as the screen makes it."""
-    (row,) = duck.rows_of(_HASHES.sql(f"SELECT hash({duck.literal(bucket)}, {duck.literal(key)}) AS h"))
+    (row,) = duck.rows_of(
+        duck.query(_HASHES, f"SELECT hash({duck.literal(bucket)}, {duck.literal(key)}) AS h")
+    )
     return int(row["h"])
 
 

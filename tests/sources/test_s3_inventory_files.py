@@ -220,7 +220,7 @@ def test_of_a_parquet_file_one_relation_is_given_that_reads_few_columns_for_few(
         for kind, rows in part.read(con):
             assert kind == "versions"
             assert isinstance(rows, duck.Relation)
-            narrow = rows.select("size")
+            narrow = duck.query(con, "SELECT size FROM input", input=rows)
             scan = narrow.explain().partition("Read Parquet")[2]
             assert "size" in scan
             assert "e_tag" not in scan

@@ -215,8 +215,8 @@ RULE = EntryRules("m", None, False, None)
 
 def sizes(con: Connection, *numbers: str) -> list[int | None]:
     items = [{**built.place("b", f"{n:02d}"), "file_length": {"N": text}} for n, text in enumerate(numbers)]
-    rows = duck.rows_of(entry_rows(con, item_batch(items), RULE).order("key"))
-    return [row["size"] for row in rows]
+    rows = duck.rows_of(entry_rows(con, item_batch(items), RULE))
+    return [row["size"] for row in sorted(rows, key=lambda row: row["key"])]
 
 
 def test_numbers_are_whole_however_they_are_written(con: Connection) -> None:

@@ -179,8 +179,9 @@ def test_a_part_that_breaks_while_its_rows_stream_tells_it_and_is_not_kept(local
         try:
             yield (
                 "versions",
-                con.sql(
-                    "SELECT CASE WHEN range > 150000 THEN error('torn') ELSE 'a' END AS key FROM range(200000)"
+                duck.query(
+                    con,
+                    "SELECT CASE WHEN range > 150000 THEN error('torn') ELSE 'a' END AS key FROM range(200000)",
                 ),
             )
         except (duck.DuckError, OSError):

@@ -66,7 +66,7 @@ def members(con: Connection, single: Rows, about_files: Rows) -> Relation | None
         WHERE bulk.subject_type = 'table' OR bulk.partition_path = gone.partition_path
     """
     found = duck.hold(con, duck.query(con, sql, single=single, about_files=about_files))
-    return found if found.shape[0] else None
+    return found if duck.count_of(found) else None
 
 
 def apart(

@@ -179,7 +179,7 @@ def _plain(value: object) -> object:
 
 def finished(con: Connection, rows: Rows, given: Mapping[str, str], stamp: Stamp) -> Relation:
     """Exactly the columns of FINDINGS: `given` as SQL over the rows, else the rows' own, else null."""
-    there = set(duck.relation(con, rows).columns)
+    there = set(duck.relation(con, rows).types)
     table = "judged_table" if "judged_table" in there else "table_name"
     named = {"table_name": table} | dict(given)
     columns = {

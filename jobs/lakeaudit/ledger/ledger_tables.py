@@ -71,7 +71,8 @@ class LedgerTables:
         Times are without a zone.
         """
         ids = duck.query(con, "SELECT DISTINCT discrepancy_id FROM input", input=findings)
-        few = duck.table(ids.limit(FEW + 1)).column("discrepancy_id").combine_chunks()
+        first = duck.table(duck.query(con, f"FROM ids LIMIT {FEW + 1}", ids=ids))
+        few = first.column("discrepancy_id").combine_chunks()
         wanted = pc.field("state").isin(UNRESOLVED)
         if len(few) <= FEW:
             return duck.hold(

@@ -179,8 +179,9 @@ def _changed(con: Connection, rows: Rows) -> Relation:
 def _without_found_again(con: Connection, changed: Relation, found_since: FoundSince) -> Relation:
     """What a cut would end must not have been found by a newer one: those rows are settled again with `l_found_at`."""
     by_cut = f"rule_settle IN ({duck.literals(sorted(settle.ENDED_BY_CUT))})"
+    known_by = "discrepancy_id, table_name, axis, l_last_evidence_at"
     ended = duck.query(con, f"SELECT * FROM changed WHERE {by_cut}", changed=changed)
-    asked = ended.project("discrepancy_id, table_name, axis, l_last_evidence_at")
+    asked = duck.query(con, f"SELECT {known_by} FROM ended", ended=ended)
     derived = ", ".join(
         ["rule_settle", "action", "reason", "l_found_at", *(f"x_{name}" for name in settle.NEXT)]
     )
@@ -254,8 +255,8 @@ def _struct(schema: pa.Schema) -> str:
 def _plain_times(con: Connection, rows: Rows) -> Relation:
     """Times with a zone lose it, as UTC: DuckDB would compare the two kinds by the machine's calendar."""
     given = duck.relation(con, rows)
-    zoned = [name for name, kind in zip(given.columns, given.types, strict=True) if "TIME ZONE" in str(kind)]
+    zoned = [name for name, kind in given.types.items() if "TIME ZONE" in kind]
     if not zoned:
         return given
     plain = ", ".join(f"{name} AT TIME ZONE 'UTC' AS {name}" for name in zoned)
-    return given.project(f"* REPLACE ({plain})")
+    return duck.query(con, f"SELECT * REPLACE ({plain}) FROM given", given=given)

@@ -150,7 +150,7 @@ def _claims_of(con: Connection, engine: AuditEngine, read: Claims, keys: pa.Tabl
 
 def _only(keys: pa.Table, con: Connection, kind: str, rows: Rows) -> Iterator[tuple[str, Rows]]:
     """Of the rows of a part those about these keys."""
-    if {"bucket", "key"} <= set(duck.relation(con, rows).columns):
+    if {"bucket", "key"} <= set(duck.relation(con, rows).types):
         yield (
             kind,
             duck.query(con, "SELECT * FROM input SEMI JOIN keys USING (bucket, key)", input=rows, keys=keys),

@@ -178,7 +178,7 @@ def gathered(con: Connection, answers: Answers) -> Gathered:
             del rows[kind]
     for kind, batches in held.items():
         _insert(con, tables, kind, batches)
-    return {kind: con.table(name) for kind, name in tables.items()}
+    return {kind: duck.held(con, name) for kind, name in tables.items()}
 
 
 def _insert(con: Connection, tables: dict[str, str], kind: str, batches: Sequence[pa.RecordBatch]) -> None:

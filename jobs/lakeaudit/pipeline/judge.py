@@ -115,7 +115,11 @@ def _readings(
             audit, first.suspects, first.fresh, first.claimed, holed_sources(first.holes), vacuumed
         )
         remaining = duck.hold(audit.con, remaining)
-        log.note(suspects=first.suspects.shape[0], fresh=first.fresh.shape[0], looked_at=answers.num_rows)
+        log.note(
+            suspects=duck.count_of(first.suspects),
+            fresh=duck.count_of(first.fresh),
+            looked_at=answers.num_rows,
+        )
     missed = set(uncovered(trials)) & {f.table.name for f in audit.facts if f.log_since is None}
     if not missed or audit.observed.listed:
         return first, remaining, trials, answers

@@ -104,7 +104,7 @@ def _keys_to_look_at(audit: AuditContext, suspects: Rows, trials: Sequence[Trial
 def _let_go(audit: AuditContext, suspects: Relation) -> Relation:
     """Suspects whose table has moved on since it was read are no findings any more."""
     looked_at = f"outcome = 'finding' AND axis IN ({duck.literals(LIVE_AXES)})"
-    if not duck.query(audit.con, f"SELECT 1 FROM input WHERE {looked_at} LIMIT 1", input=suspects).fetchall():
+    if not duck.count_of(duck.query(audit.con, f"FROM input WHERE {looked_at} LIMIT 1", input=suspects)):
         return suspects  # nothing that a newer state could take back
     for newer in changes(audit.observed, audit.lake, audit.context):
         unsure = duck.literals([*newer.unsure])

@@ -192,8 +192,9 @@ def _sorted(rows: Rows, table: str, schema: pa.Schema) -> Iterator[pa.RecordBatc
     if isinstance(rows, pa.RecordBatch):
         rows = pa.Table.from_batches([rows])
     if isinstance(rows, Relation):
-        named = rows.project(", ".join(map(duck.quoted, schema.names)))
-        yield from named.order(", ".join(map(duck.quoted, order))).to_arrow_reader(ROW_GROUP)
+        named, by = (", ".join(map(duck.quoted, names)) for names in (schema.names, order))
+        in_order = duck.query(rows.con, f"FROM input SELECT {named} ORDER BY {by}", input=rows)
+        yield from in_order.to_arrow_reader(ROW_GROUP)
     elif isinstance(rows, pa.Table):
         in_order = rows.select(schema.names).sort_by([(name, "ascending") for name in order])
         yield from in_order.to_batches(max_chunksize=ROW_GROUP)

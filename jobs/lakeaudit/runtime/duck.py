@@ -3,13 +3,19 @@
 A connection belongs to one task or to the driver's tail of an audit. Its memory is bounded and it spills.
 """
 
+import atexit
+import os
 import tempfile
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import date, datetime, timedelta
-from functools import reduce
+from functools import cached_property
 from itertools import count
+from pathlib import Path
 from typing import Any, TypeAlias
+from uuid import uuid4
 
 import duckdb
 import pyarrow as pa
@@ -17,32 +23,132 @@ import pyarrow as pa
 from lakeaudit.runtime.scratch import scratch_root
 
 Connection: TypeAlias = duckdb.DuckDBPyConnection
-Relation: TypeAlias = duckdb.DuckDBPyRelation
-Rows: TypeAlias = Relation | pa.Table | pa.RecordBatch | pa.RecordBatchReader
 DuckError: TypeAlias = duckdb.Error
 
 BATCH_ROWS = 100_000
 
 
+@dataclass(frozen=True, eq=False)
+class Relation:
+    """A SELECT that is not asked yet, and the rows that it names.
+
+    DuckDB's own relations bind all that they are made of when they are made, so that a chain of n of them binds n^2
+    statements. Here a SELECT over SELECTs is one text, bound once its rows are asked for.
+    """
+
+    con: Connection
+    sql: str
+    named: "Mapping[str, Rows]"
+
+    @cached_property
+    def types(self) -> Mapping[str, str]:
+        """By the name of each of its columns DuckDB's type of it, in their order."""
+        bound = self._bound()
+        return dict(zip(bound.columns, map(str, bound.types), strict=True))
+
+    def explain(self) -> str:
+        """DuckDB's plan."""
+        return self._bound().explain()
+
+    def to_arrow_table(self) -> pa.Table:
+        """All rows, now."""
+        return self._bound().to_arrow_table()
+
+    def to_arrow_reader(self, rows: int) -> pa.RecordBatchReader:
+        """The rows in batches of so many. While they stream the connection takes no other query."""
+        return self._bound().to_arrow_reader(rows)
+
+    def create(self, name: str) -> None:
+        """All rows, now, in a table that goes with the connection."""
+        self._asked("con.execute(sql)", f"CREATE TEMP TABLE {name} AS ")
+
+    def insert_into(self, name: str) -> None:
+        """All rows, now, into a table of the connection that has these columns in their order."""
+        self._asked("con.execute(sql)", f"INSERT INTO {name} ")
+
+    def _bound(self) -> duckdb.DuckDBPyRelation:
+        relation: duckdb.DuckDBPyRelation = self._asked("con.sql(sql)")
+        return relation
+
+    def _asked(self, call: str, before: str = "") -> Any:
+        """DuckDB finds the rows by the names that they have in this call alone, so nothing is left registered."""
+        found: dict[str, Any] = {}
+        sql = before + self._text(found)
+        return eval(call, {}, {"con": self.con, "sql": sql, **found})  # noqa: S307 - no text of others
+
+    def _text(self, found: dict[str, Any]) -> str:
+        """One SELECT of everything below; rows go into `found`, by names of their own."""
+        parts = [
+            f"{quoted(name)} AS NOT MATERIALIZED ({_part(rows, found)})" for name, rows in self.named.items()
+        ]
+        if not parts:
+            return self.sql
+        own = self.sql.lstrip()
+        more = own.removeprefix("WITH ")
+        return f"WITH {', '.join(parts)}{' ' if more is own else ', '}{more}"
+
+
+Rows: TypeAlias = Relation | pa.Table | pa.RecordBatch | pa.RecordBatchReader
+
+
+def _part(rows: Rows, found: dict[str, Any]) -> str:
+    if isinstance(rows, Relation):
+        return rows._text(found)
+    name = f"rows_{len(found)}"
+    found[name] = pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows
+    return f"FROM {name}"
+
+
 def connect(*, memory: str = "1GiB", scratch: str | None = None, threads: int = 1) -> Connection:
     """A database of its own, in memory; what does not fit goes to `scratch` (a folder)."""
-    config: dict[str, Any] = {"threads": threads, "memory_limit": memory, "preserve_insertion_order": "false"}
+    config: dict[str, Any] = {"threads": threads, "memory_limit": memory, **_SETTINGS}
     if scratch is not None:
         config["temp_directory"] = scratch
     con = duckdb.connect(":memory:", config=config)
-    con.execute("SET enable_progress_bar = false")  # it would be printed among the output of a command
+    con.execute(_QUIET)
     return con
+
+
+_SETTINGS = {"preserve_insertion_order": "false", "enable_external_file_cache": "false"}
+"""A file may be written again between two readings of a database that serves both."""
+_QUIET = "SET enable_progress_bar = false"
+"""It would be printed among the output of a command."""
 
 
 @contextmanager
 def task_connection(memory: str = "1GiB", threads: int = 1) -> Iterator[Connection]:
-    """A connection with a scratch folder of its own, which goes with it."""
-    with tempfile.TemporaryDirectory(prefix="lakeaudit-", dir=scratch_root()) as scratch:
-        con = connect(memory=memory, scratch=scratch, threads=threads)
-        try:
-            yield con
-        finally:
-            con.close()
+    """A connection whose tables go with it; its database serves the next one too, to open one takes 15 ms."""
+    idle = _IDLE[os.getpid(), memory, threads]
+    try:
+        database = idle.pop()
+    except IndexError:
+        database = connect(memory=memory, scratch=_scratch(), threads=threads)
+    con = database.cursor()
+    con.execute(_QUIET)
+    try:
+        yield con
+    except BaseException:
+        con.close()
+        database.close()  # it may be what failed
+        raise
+    con.close()
+    idle.append(database)
+
+
+_IDLE: dict[tuple[int, str, int], list[Connection]] = defaultdict(list)
+"""By process, memory and threads the databases that nobody uses."""
+
+
+@atexit.register
+def _close_idle() -> None:
+    for databases in _IDLE.values():
+        while databases:
+            databases.pop().close()
+
+
+def _scratch() -> str:
+    """A folder that DuckDB makes once it spills, and removes with the database."""
+    return str(Path(scratch_root() or tempfile.gettempdir(), f"lakeaudit-{uuid4().hex}"))
 
 
 @contextmanager
@@ -58,29 +164,23 @@ def interrupts() -> Iterator[None]:
 
 def relation(con: Connection, rows: Rows) -> Relation:
     """Rows of either kind as a relation of this connection."""
-    if isinstance(rows, duckdb.DuckDBPyRelation):
-        return rows
-    if isinstance(rows, pa.RecordBatch):
-        rows = pa.Table.from_batches([rows])
-    return con.from_arrow(rows)
+    return rows if isinstance(rows, Relation) else query(con, "FROM input", input=rows)
 
 
-def query(con: Connection, sql: str, **tables: Rows) -> Relation:
-    """The relation of a SELECT that names each of `tables` by its keyword.
+def query(con: Connection, sql: str, **named: Rows) -> Relation:
+    """The relation of a SELECT that names each of `named` by its keyword."""
+    return Relation(con, sql, named)
 
-    The relations are bound by replacement: the names live in this call alone, so nothing is left registered.
-    """
-    views = {name: relation(con, rows) for name, rows in tables.items()}
-    scope = {"con": con, **views}
-    found: Relation = eval("con.sql(__sql)", scope, {"__sql": sql, **views})  # noqa: S307 - no text of others
-    return found
+
+def held(con: Connection, name: str) -> Relation:
+    """A table of the connection."""
+    return Relation(con, f"FROM {name}", {})
 
 
 def union(con: Connection, frames: Sequence[Rows]) -> Relation:
     """The rows of all frames, columns by their names; there is at least one frame."""
-    first, *others = (relation(con, frame) for frame in frames)
-    together = "SELECT * FROM one UNION ALL BY NAME SELECT * FROM other"
-    return reduce(lambda one, other: query(con, together, one=one, other=other), others, first)
+    named = {f"frame_{number}": frame for number, frame in enumerate(frames)}
+    return query(con, " UNION ALL BY NAME ".join(f"SELECT * FROM {name}" for name in named), **named)
 
 
 def table(rows: Relation) -> pa.Table:
@@ -92,7 +192,7 @@ def hold(con: Connection, rows: Rows) -> Relation:
     """The relation computed now and held by its connection, which may spill it: for what is read more than once."""
     name = fresh_name()
     relation(con, rows).create(name)
-    return con.table(name)
+    return held(con, name)
 
 
 def fresh_name() -> str:
@@ -107,6 +207,12 @@ def rows_of(rows: Relation) -> list[dict[str, Any]]:
     """The relation computed now, as plain rows: for the few rows that the driver may hold."""
     plain: list[dict[str, Any]] = table(rows).to_pylist()
     return plain
+
+
+def count_of(rows: Relation) -> int:
+    """How many rows there are."""
+    found: int = rows_of(query(rows.con, "SELECT count(*) AS rows FROM input", input=rows))[0]["rows"]
+    return found
 
 
 def literal(value: object) -> str:
