@@ -2,8 +2,8 @@
 
 A file behind a delete marker comes back when the marker is deleted; one that was overwritten, when its older version is
 copied over it. The two are opposites: to delete the older version by its id would destroy it for good. So each command
-names the very version, and where the marker's own id is not known the older version is copied, which is right in both
-cases. Nothing here runs anything.
+names the very version: the marker's where storage has told it, then or now. Where it is not known the older version is
+copied, which is right in both cases. Nothing here runs anything.
 """
 
 import re
@@ -43,12 +43,14 @@ def way_back(finding: Row, at: "Endpoint | None" = None, marker: str | None = No
     Args:
         finding: a row of `findings` or of the ledger.
         at: how the file's bucket is reached.
-        marker: the version id of the delete marker that is the current version now, where that was asked.
+        marker: the version id of the delete marker that is the current version now, where that was asked; else the one
+            that the run found is taken, which at worst is not there any more.
     """
     bucket, key, version = finding["bucket"], finding["key"], finding["recovery_version_id"]
     if finding["recoverable"] != "yes" or not bucket or not key or _UNTYPABLE.search(key):
         return None
     place = f"--bucket {shell_word(bucket)} --key {shell_word(key)}"
+    marker = marker or _marker_found(finding)
     if finding["recovery"] == "delete_marker" and marker is not None:
         return Step(
             "remove the delete marker",
@@ -63,6 +65,13 @@ def way_back(finding: Row, at: "Endpoint | None" = None, marker: str | None = No
         else "copy the older version over it"
     )
     return Step(what + _in_parts(finding), _s3api("copy-object", f"{place} --copy-source {source}", at))
+
+
+def _marker_found(finding: Row) -> str | None:
+    """The version id of the marker that the run found: what storage has where it has no object of any size."""
+    found = finding["storage_version_id"]
+    is_object = finding["storage_size"] is not None or found == finding["recovery_version_id"]
+    return found if finding["recovery"] == "delete_marker" and not is_object else None
 
 
 def _in_parts(finding: Row) -> str:

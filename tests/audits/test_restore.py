@@ -1,5 +1,6 @@
 """Every way back that documents, pages and `explain` recommend ends in `resolved`, as restored, at the next audit."""
 
+import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from lakeaudit.config import Lake
 from lakeaudit.runtime.aws import Endpoint
 from tests.builders.audits import audited, results_of
 from tests.builders.backdate import backdate
+from tests.builders.delta_lake import add, features, remove, vector, vector_file
 from tests.builders.shop import Shop
 from tests.conftest import Aws
 
@@ -70,6 +72,10 @@ def test_what_is_brought_back_is_resolved(shop: Shop, tmp_path: Path) -> None:
         purged: ("dropped", "no", None, None),
         torn: ("size_mismatch", "yes", "older_version", versions[torn]),
     }
+    hidden = rows(lake, "findings", "storage_version_id")
+    assert [hidden[key] for key in (marked, copied, uploaded)] == [
+        (markers[key],) for key in (marked, copied, uploaded)
+    ]
 
     s3.delete_object(Bucket=bucket, Key=marked, VersionId=markers[marked])
     for key in (copied, torn):
@@ -82,6 +88,31 @@ def test_what_is_brought_back_is_resolved(shop: Shop, tmp_path: Path) -> None:
     assert rows(lake, "discrepancies", "state", "resolution") == dict.fromkeys(keys, ("resolved", "restored"))
     verified, unverified = "looked at now; content verified", "looked at now; content not verified"
     assert reasons(lake) == dict.fromkeys(keys, verified) | {purged: unverified}
+
+
+def test_a_deletion_vector_comes_back_like_a_data_file(shop: Shop, tmp_path: Path) -> None:
+    """No log records the size of its file: the version that was current at the commit is it."""
+    s3, bucket = shop.s3, shop.bucket
+    gone, short = [shop.keys("orders")[n] for n in (0, 1)]
+    files = {f"warehouse/orders/{vector_file(n)}": path for n, path in enumerate((gone, short))}
+    commit = [features("deletionVectors")]
+    for number, path in enumerate(files.values()):
+        name = path.removeprefix("warehouse/orders/")
+        size = s3.head_object(Bucket=bucket, Key=path)["ContentLength"]
+        day = {"day": name.partition("/")[0].removeprefix("day=")}
+        commit += [remove(name), add(name, vector(number), size=size, partitionValues=day)]
+    versions = {key: s3.put_object(Bucket=bucket, Key=key, Body=b"v" * 60)["VersionId"] for key in files}
+    body = "".join(json.dumps(action) + "\n" for action in commit).encode()
+    s3.put_object(Bucket=bucket, Key=f"warehouse/orders/_delta_log/{2:020}.json", Body=body)
+    lost, torn = files
+    s3.delete_object(Bucket=bucket, Key=lost)
+    s3.put_object(Bucket=bucket, Key=torn, Body=b"v" * 20)
+    lake = shop.lake(tmp_path)
+    audited(lake, live=True, run_id="lost")
+    assert rows(lake, "findings", "kind", "category", "recoverable", "recovery", "recovery_version_id") == {
+        lost: ("dropped", "deletes", "yes", "delete_marker", versions[lost]),
+        torn: ("size_mismatch", "deletes", "yes", "older_version", versions[torn]),
+    }
 
 
 def test_versions_decide_what_was_written_again(shop: Shop, tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ from tests.builders.results import (
 SLACK = {"kind": "apprise", "url_env": "SLACK"}
 SUSPECT = "nothing that rests on it is believed, and nothing was opened or resolved by it"
 PART = "orders/day=1/part-0.parquet"
-COMMAND = f"aws s3api copy-object --bucket lake --key {PART} --copy-source 'lake/{PART}?versionId=v1'"
+COMMAND = f"aws s3api delete-object --bucket lake --key {PART} --version-id m1"
 MEANS = "1 dropped (critical), new: the table lists the file; storage has no current object"
 OPS = {"kind": "apprise", "url_env": "OPS", "min_severity": "critical"}
 MANAGER = {"kind": "alertmanager", "url_env": "MANAGER"}
@@ -48,6 +48,7 @@ MANAGER = {"kind": "alertmanager", "url_env": "MANAGER"}
 LOST = finding(
     "dropped", "orders/day=1/part-0.parquet", partition_path="day=1", rows_at_stake=50, bytes_at_stake=4096,
     recoverable="yes", recoverable_until=NOON + timedelta(days=5), recovery="delete_marker", recovery_version_id="v1",
+    storage_version_id="m1",
 )  # fmt: skip
 
 
@@ -111,7 +112,7 @@ def test_a_message_says_all_that_is_needed_and_comes_once(
         "  since 2026-11-21 12:00:00Z; cause not known",
         "  1 can come back; the soonest only until 2026-11-26 12:00:00Z",
         "  more: lakeaudit explain lake.yaml s3://lake/orders/day=1/part-0.parquet",
-        f"  it comes back, to copy the last version over the delete marker: {COMMAND}",
+        f"  it comes back, to remove the delete marker: {COMMAND}",
         "",
         "Open in the lake, and accepted by nobody: 1 critical in 1 table",
     ]

@@ -46,11 +46,16 @@ def lost(bucket: str, key: str, version: str, recovery: str) -> dict[str, Any]:
 def test_a_file_behind_a_delete_marker_comes_back_either_way(clients: Clients, bucket: str, key: str) -> None:
     s3 = clients.s3(bucket)
     s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
-    for known in (True, False):
+    for known in ("now", "then", None):
         version = s3.put_object(Bucket=bucket, Key=key, Body=b"rows")["VersionId"]
         marker = s3.delete_object(Bucket=bucket, Key=key)["VersionId"]
-        row = lost(bucket, key, version, "delete_marker")
-        run(next_steps.way_back(row, clients.endpoint(bucket), marker if known else None), clients, bucket)
+        row = lost(bucket, key, version, "delete_marker") | {
+            "storage_version_id": marker if known == "then" else None
+        }
+        step = next_steps.way_back(row, clients.endpoint(bucket), marker if known == "now" else None)
+        run(step, clients, bucket)
+        assert step is not None
+        assert ("delete-object" in step.command) is (known is not None)
         assert s3.get_object(Bucket=bucket, Key=key)["Body"].read() == b"rows"
         versions = s3.list_object_versions(Bucket=bucket, Prefix=key)["Versions"]
         assert version in {each["VersionId"] for each in versions}, "no version is ever destroyed"
@@ -64,6 +69,19 @@ def test_an_older_version_comes_back_over_the_younger_one(clients: Clients, buck
     s3.put_object(Bucket=bucket, Key=key, Body=b"junk")
     run(next_steps.way_back(lost(bucket, key, version, "older_version")), clients, bucket)
     assert s3.get_object(Bucket=bucket, Key=key)["Body"].read() == b"rows"
+
+
+OF_NO_MARKER: list[dict[str, Any]] = [
+    {"storage_version_id": None}, {"storage_version_id": "v9", "storage_size": 5}, {"storage_version_id": "v1"},
+    {"storage_version_id": "v9", "recovery": "older_version"},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("given", OF_NO_MARKER)
+def test_nothing_is_deleted_that_is_not_known_to_be_a_marker(given: dict[str, Any]) -> None:
+    step = next_steps.way_back(pagedata.dropped(1, recovery_version_id="v1") | given)
+    assert step is not None
+    assert "copy-object" in step.command
 
 
 NO_WAY: list[dict[str, Any]] = [

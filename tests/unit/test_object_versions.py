@@ -10,6 +10,9 @@ from lakeaudit.evidence.storage.object_versions import Claimed, History, ObjectV
 CLAIMED_AT = datetime(2026, 11, 20, 12)  # noqa: DTZ001 - times of an audit are UTC without a zone
 CLAIMED = Claimed(CLAIMED_AT, CLAIMED_AT + timedelta(hours=1), 100)
 
+VECTORS = Claimed(CLAIMED_AT, CLAIMED_AT + timedelta(hours=1), least_size=43)
+"""Deletion vectors that end 43 bytes behind the beginning of their file."""
+
 
 def at(hours: float) -> datetime:
     """Hours after the claim."""
@@ -51,6 +54,10 @@ MATCHES: list[tuple[str, list[ObjectVersion], Claimed, str | None]] = [
      [marker("m1", -0.0002), RIGHT], CLAIMED, "v2"),
     ("nothing is known of the claim", [GONE, RIGHT], Claimed(), None),
     ("neither size nor ETag is claimed", [GONE, RIGHT], Claimed(CLAIMED_AT, at(1)), None),
+    ("of a deletion vector's file no log records the size: what was current at the claim is it",
+     [GONE, version("v2", -0.1, 43)], VECTORS, "v2"),
+    ("its vectors end behind the version's end", [GONE, version("v2", -0.1, 42)], VECTORS, None),
+    ("a deletion vector's file that was written long after", [GONE, version("v3", 20, 43)], VECTORS, None),
     ("the current version brings nothing back", [version("v2", -0.1, is_latest=True)], CLAIMED, None),
     ("no version at all", [], CLAIMED, None),
 ]  # fmt: skip

@@ -35,6 +35,9 @@ FROM_HEAD = (
     "checksum",
 )
 
+CLAIMED = ("claimed_at", "claimed_until", "size", "etag", "least_size")
+"""The columns of ASKED that a `Claimed` is made of, in its order."""
+
 APART = 60.0
 """Seconds between the two looks."""
 
@@ -107,7 +110,7 @@ class _Questioner:
         """One LIVE row for one row of ASKED."""
         bucket, key = asked["bucket"], asked["key"]
         row = {"bucket": bucket, "key": key, "l_at": datetime.now(UTC).replace(tzinfo=None)}
-        claimed = Claimed(*(asked.get(name) for name in ("claimed_at", "claimed_until", "size", "etag")))
+        claimed = Claimed(*(asked.get(name) for name in CLAIMED))
         return row | (
             self._ask_s3(bucket, key, claimed, bool(asked.get("fresh"))) if bucket else _ask_local(key)
         )
@@ -218,7 +221,7 @@ def _as_claimed(answer: Mapping[str, Any], claimed: Claimed) -> bool:
         answer["l_presence"] == "present"
         and claimed.until is not None
         and answer["l_modified_at"] <= claimed.until
-        and claimed.size in (None, answer["l_size"])
+        and claimed.fits(answer["l_size"])
         and claimed.etag in (None, answer["l_etag"])
     )
 

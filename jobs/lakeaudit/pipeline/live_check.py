@@ -65,7 +65,7 @@ def with_claims(con: Connection, worst: Rows, fresh: Rows, rows: Rows) -> pa.Tab
             SELECT bucket, key, min(manifest_claimed_at) AS claimed_at,
                 max(manifest_claimed_at + greatest(t_grace, {step})) AS claimed_until,
                 CASE WHEN min(c_size) = max(c_size) THEN min(c_size) END AS size,
-                CASE WHEN min(c_etag) = max(c_etag) THEN min(c_etag) END AS etag
+                CASE WHEN min(c_etag) = max(c_etag) THEN min(c_etag) END AS etag, max(c_least_size) AS least_size
             FROM rows SEMI JOIN keys USING (bucket, key) WHERE c_state = 'live' GROUP BY bucket, key)
         SELECT * FROM keys LEFT JOIN claims USING (bucket, key) ORDER BY turn NULLS LAST, bucket, key
     """

@@ -38,9 +38,11 @@ _COLUMNS = (
         "key",
         "recovery",
         "recovery_version_id",
+        "storage_version_id",
+        "storage_size",
     ),
 )
-_BACK = ("subject", "bucket", "key", "recovery", "recovery_version_id")
+_BACK = ("subject", "bucket", "key", "recovery", "recovery_version_id", "marker")
 """What the command that brings a file back is made of."""
 
 
@@ -115,6 +117,8 @@ def _changes(changed: pa.Table | None) -> list[Change]:
 
 def _way_back(changed: pa.Table) -> pa.ChunkedArray:
     """The columns that a way back needs as one text, so that the least of a group is of one row; else null."""
+    marker = pc.if_else(pc.is_null(changed["storage_size"]), changed["storage_version_id"], None)
+    changed = changed.append_column("marker", marker)
     parts = [pc.fill_null(changed[name], "") for name in _BACK]
     known = pc.and_(pc.equal(changed["recoverable"], "yes"), pc.equal(changed["subject_type"], "file"))
     return pc.if_else(known, pc.binary_join_element_wise(*parts, "\0"), None)
@@ -125,7 +129,14 @@ def _split(back: str | None) -> Row | None:
     parts = (back or "").split("\0")
     if len(parts) != len(_BACK):
         return None
-    return {**dict(zip(_BACK, parts, strict=True)), "recoverable": "yes", "manifest_size": None}
+    told: dict[str, Any] = dict(zip(_BACK, parts, strict=True))
+    marker = told.pop("marker") or None
+    return told | {
+        "recoverable": "yes",
+        "manifest_size": None,
+        "storage_size": None,
+        "storage_version_id": marker,
+    }
 
 
 _Counts = dict[tuple[Any, ...], Counter[str]]

@@ -107,6 +107,7 @@ ASKED = row(
     claimed_until="time",
     size="long",
     etag="string",
+    least_size="long",
     fresh="bool",  # its versions matter only where it is not what was claimed
 )
 """A key that storage is asked about now."""

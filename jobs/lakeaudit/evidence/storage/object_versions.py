@@ -17,13 +17,24 @@ STEP = timedelta(seconds=2)
 class Claimed:
     """What is claimed of an object. Times are UTC without a zone.
 
-    `since` is the time of the claim; an object written up to `until` may still be what was claimed. None: not known.
+    `since` is the time of the claim; an object written up to `until` may still be what was claimed. `least_size` is all
+    that a log says of the size of a deletion vector's file. None: not known.
     """
 
     since: datetime | None = None
     until: datetime | None = None
     size: int | None = None
     etag: str | None = None
+    least_size: int | None = None
+
+    def fits(self, size: int) -> bool:
+        """Whether an object of so many bytes may be what was claimed."""
+        return self.size in (None, size) and size >= (self.least_size or 0)
+
+    @property
+    def says_something(self) -> bool:
+        """Whether anything is claimed of the object itself."""
+        return (self.size, self.etag, self.least_size) != (None, None, None)
 
 
 @dataclass(frozen=True)
@@ -80,7 +91,7 @@ class History:
         return [
             each
             for each in self._since(claimed)
-            if each.modified_at <= claimed.until and claimed.size in (None, each.size)
+            if each.modified_at <= claimed.until and claimed.fits(each.size)
         ]
 
     def is_untouched_since(self, claimed: Claimed) -> bool:
@@ -91,15 +102,18 @@ class History:
         return then[0].is_latest and then[0].modified_at <= claimed.since
 
     def match(self, claimed: Claimed) -> ObjectVersion | None:
-        """The older version that holds what was claimed, as its size and ETag say; None where none surely does."""
+        """The older version that holds what was claimed; None where none surely does.
+
+        Its size and ETag say so; of a deletion vector's file, which is written once, that it was current at the claim.
+        """
         known = self._since(claimed) if claimed.etag is not None else self.at_claim(claimed)
         found = [
             each
             for each in known
             if not each.is_latest
-            and claimed.size in (None, each.size)
+            and claimed.fits(each.size)
             and claimed.etag in (None, each.etag)
-            and (claimed.size, claimed.etag) != (None, None)
+            and claimed.says_something
         ]
         before = [each for each in found if claimed.since is None or each.modified_at <= claimed.since]
         return next(iter(before or found[::-1]), None)
