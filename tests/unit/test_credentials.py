@@ -19,8 +19,8 @@ from deltalake import write_deltalake
 from lakeaudit.keys import Location
 from lakeaudit.results import tables
 from lakeaudit.results.tables import ResultTables
-from lakeaudit.runtime import aws
 from lakeaudit.runtime.aws import Clients, Endpoint, credentials_from, delta_rs_options, forget_clients
+from lakeaudit.runtime.aws_failures import is_denied
 from tests.conftest import Aws
 
 ROLE = "arn:aws:iam::123456789012:role/audit"
@@ -178,7 +178,7 @@ def test_a_role_that_may_not_be_assumed_is_a_refusal(store: Store) -> None:
     for ask in (lambda: credentials_from(at), lambda: delta_rs_options(at, "lake")):
         with pytest.raises(ClientError, match="AccessDenied") as refused:
             ask()
-        assert aws.is_denied(refused.value)
+        assert is_denied(refused.value)
 
 
 def test_which_credentials_an_endpoint_has(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,8 @@ from apprise import Apprise, AppriseAsset, NotifyFormat, NotifyType
 from botocore.exceptions import BotoCoreError, ClientError
 
 from lakeaudit.config import Alert, AlertmanagerAlert, AppriseAlert, SnsAlert
-from lakeaudit.runtime.aws import Clients, explain
+from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.aws_failures import explain
 
 PATIENCE = (5.0, 15.0)
 """Seconds to connect, and to answer."""

@@ -20,7 +20,8 @@ from lakeaudit.evidence.protocol import Probed
 from lakeaudit.evidence.registry import METASTORES, STORAGE
 from lakeaudit.formatting import count
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws import Clients, Endpoint, credentials_from, explain
+from lakeaudit.runtime.aws import Clients, Endpoint, credentials_from
+from lakeaudit.runtime.aws_failures import explain
 from lakeaudit.runtime.jars import jar_folder, pins, verify
 from lakeaudit.runtime.java import find_java
 

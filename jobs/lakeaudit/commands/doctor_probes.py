@@ -14,7 +14,8 @@ from lakeaudit.evidence.files import list_files, stat
 from lakeaudit.evidence.protocol import Probed
 from lakeaudit.keys import Location
 from lakeaudit.ledger.lease import probe_conditions
-from lakeaudit.runtime.aws import Clients, code_of, explain
+from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.aws_failures import code_of, explain
 
 PAGE = 50
 """Keys of the page in which a data file is sought."""

@@ -26,7 +26,8 @@ from lakeaudit.keys import Aliases, Location, identify, owner_of, true_place, ur
 from lakeaudit.kinds import SEVERITIES, axis_words
 from lakeaudit.results.group_samples import group_samples
 from lakeaudit.results.read import Results, Row
-from lakeaudit.runtime.aws import Clients, explain, is_missing
+from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.aws_failures import explain, is_missing
 
 VERSIONS = 10
 """Versions of the key that are shown, newest first."""

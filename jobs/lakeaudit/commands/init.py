@@ -17,7 +17,8 @@ from lakeaudit.evidence.storage.inventory.configuration import configurations, d
 from lakeaudit.evidence.storage.inventory.report import find_report
 from lakeaudit.formatting import age, count
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws import Clients, code_of, explain
+from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.aws_failures import code_of, explain
 
 DEEPEST = 5
 """Folders below the place that are looked into."""

@@ -14,7 +14,8 @@ from botocore.exceptions import BotoCoreError, ClientError
 from lakeaudit.errors import INTERRUPTED, AuditError, CannotPublish
 from lakeaudit.keys import S3_SCHEMES, Location
 from lakeaudit.row_formats import iso
-from lakeaudit.runtime.aws import Clients, explain
+from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.aws_failures import explain
 
 
 class StatusFile:

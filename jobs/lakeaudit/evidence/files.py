@@ -14,7 +14,8 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from lakeaudit.errors import SourceError
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws import Clients, explain, is_missing
+from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.aws_failures import explain, is_missing
 from lakeaudit.runtime.scratch import scratch_root
 
 if TYPE_CHECKING:

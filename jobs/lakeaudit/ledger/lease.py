@@ -22,7 +22,8 @@ from botocore.exceptions import BotoCoreError, ClientError
 from lakeaudit.errors import Busy, CannotPublish
 from lakeaudit.keys import Location
 from lakeaudit.ledger.lease_object import LeaseObject, Seen, Words
-from lakeaudit.runtime.aws import Clients, code_of, explain
+from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.aws_failures import code_of, explain
 from lakeaudit.runtime.progress import Progress
 
 NAME, CANARY = "_lease", "_canary"

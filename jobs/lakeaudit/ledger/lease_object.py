@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import ClientError
 
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws import code_of, is_missing
+from lakeaudit.runtime.aws_failures import code_of, is_missing
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client

@@ -17,7 +17,8 @@ from botocore.exceptions import BotoCoreError, ClientError
 from lakeaudit.evidence.storage.head import MD5_ENCRYPTIONS, ObjectHead, head_object, is_md5
 from lakeaudit.evidence.storage.object_versions import Claimed, History, history_of
 from lakeaudit.keys import NULL_VERSION
-from lakeaudit.runtime.aws import Clients, explain, is_denied, is_missing
+from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.aws_failures import explain, is_denied, is_missing
 from lakeaudit.runtime.threads import beside
 from lakeaudit.schemas import LIVE
 

@@ -5,12 +5,16 @@ lack is left to their readers, which make it a hole; where nothing can be reache
 """
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from lakeaudit.config import Lake, S3Guard, Table
 from lakeaudit.errors import CannotAudit, CannotPublish
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws import Clients, Endpoint, Failure, why_unusable
+from lakeaudit.runtime.aws import Clients, Endpoint, why_unusable
 from lakeaudit.runtime.endpoints import dynamodb_endpoint
+
+if TYPE_CHECKING:
+    from lakeaudit.runtime.aws_failures import Failure
 
 NAMED = 3
 

@@ -16,7 +16,8 @@ from pyarrow.dataset import Dataset, Expression, Fragment
 from lakeaudit.errors import CannotAudit, SourceError
 from lakeaudit.evidence.files import list_files
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws import Clients, delta_rs_options, explain
+from lakeaudit.runtime.aws import Clients, delta_rs_options
+from lakeaudit.runtime.aws_failures import explain
 
 BATCH_ROWS = 4096
 

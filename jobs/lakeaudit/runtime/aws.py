@@ -12,8 +12,7 @@ from datetime import datetime
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from threading import RLock
-from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, Any
 
 import boto3
 import botocore.session
@@ -24,20 +23,11 @@ from botocore.credentials import (
     CredentialResolver,
     DeferredRefreshableCredentials,
 )
-from botocore.exceptions import (
-    BotoCoreError,
-    ClientError,
-    ConnectionClosedError,
-    ConnectTimeoutError,
-    EndpointConnectionError,
-    NoCredentialsError,
-    PartialCredentialsError,
-    ProfileNotFound,
-    ReadTimeoutError,
-)
+from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
 from botocore.utils import parse_timestamp
 
 from lakeaudit.keys import Aliases
+from lakeaudit.runtime.aws_failures import Failure, explain, no_credentials, unreachable
 from lakeaudit.runtime.reach import SECONDS, listens
 
 if TYPE_CHECKING:
@@ -217,102 +207,16 @@ def _pay(params: dict[str, Any], **_: Any) -> None:
     params["headers"]["x-amz-request-payer"] = "requester"
 
 
-_CODES = {
-    "404": ("does not exist", "check the name"),
-    "NoSuchBucket": ("the bucket does not exist", "check the name and the endpoint"),
-    "NoSuchKey": ("does not exist", "check the path"),
-    "ResourceNotFoundException": ("the table does not exist", "check its name, region and endpoint"),
-    "403": ("access denied", "grant read and list rights to the audit's role"),
-    "AccessDenied": ("access denied", "grant read and list rights to the audit's role"),
-    "AccessDeniedException": ("access denied", "grant read and list rights to the audit's role"),
-    "301": ("lies in another region", "set s3.region of this source"),
-    "PermanentRedirect": ("lies in another region", "set s3.region of this source"),
-    "AuthorizationHeaderMalformed": ("lies in another region", "set s3.region of this source"),
-    "IllegalLocationConstraintException": ("lies in another region", "set s3.region of this source"),
-    "InvalidAccessKeyId": ("the access key is not known", "check the AWS credentials chain"),
-    "SignatureDoesNotMatch": ("the secret key does not fit", "check the AWS credentials chain"),
-    "ExpiredToken": ("the credentials have expired", "renew them and run again"),
-    "ExpiredTokenException": ("the credentials have expired", "renew them and run again"),
-}
-
-_PASSING = {
-    *("SlowDown", "Throttling", "ThrottlingException", "ThrottledException", "RequestLimitExceeded"),
-    *("ProvisionedThroughputExceededException", "RequestTimeout", "ExpiredToken", "ExpiredTokenException"),
-}
-_SERVER_AT_FAULT = 500
-
-
-class Failure(NamedTuple):
-    """An AWS failure in words, without secrets and on one line; `may_pass`: another try may do."""
-
-    what: str
-    way_out: str
-    may_pass: bool = False
-
-
-def explain(error: Exception) -> Failure:
-    """What went wrong, and the way out."""
-    if isinstance(error, NoCredentialsError | PartialCredentialsError):
-        return _no_credentials()
-    if isinstance(error, ProfileNotFound):
-        return Failure(
-            f"the AWS configuration has no profile {error.kwargs['profile']}", "correct AWS_PROFILE"
-        )
-    if isinstance(error, EndpointConnectionError | ConnectTimeoutError | ConnectionClosedError):
-        return _unreachable(str(error.kwargs.get("endpoint_url") or ""))
-    if isinstance(error, ReadTimeoutError):
-        return Failure("the store did not answer in time", "run it again when it does", may_pass=True)
-    if isinstance(error, ClientError):
-        code = code_of(error) or "?"
-        words = _CODES.get(code, (f"the store answered {code}", "see the store's own log"))
-        return Failure(*words, may_pass=code in _PASSING or _status(error) >= _SERVER_AT_FAULT)
-    return Failure(type(error).__name__, "run again with --debug for the full story")
-
-
-def _no_credentials() -> Failure:
-    profile = botocore.session.get_session().get_config_variable("profile")
-    named = f" (profile {profile})" if profile else ""
-    return Failure(f"no AWS credentials found{named}", "set a profile, role or environment of the AWS chain")
-
-
-def _unreachable(url: str) -> Failure:
-    """The endpoint by its scheme and host alone: what follows may be a key."""
-    parts = urlsplit(url)
-    named = f" {parts.scheme}://{parts.netloc.rpartition('@')[2]}" if parts.netloc else ""
-    return Failure(
-        f"the endpoint{named} cannot be reached", "check s3.endpoint and the network", may_pass=True
-    )
-
-
 def why_unusable(at: Endpoint) -> Failure | None:
     """Why nothing can be asked of a store at all; None where there are credentials and something listens."""
     try:
         if credentials_from(at) is None:
-            return _no_credentials()
+            return no_credentials()
     except (ClientError, BotoCoreError) as error:
         failure = explain(error)
         role = f"the role {at.role_arn} cannot be used: " if at.role_arn else ""
         return failure._replace(what=f"{role}{failure.what}")
-    return None if at.endpoint is None or listens(at.endpoint) else _unreachable(at.endpoint)
-
-
-def _status(error: ClientError) -> int:
-    return int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
-
-
-def code_of(error: ClientError) -> str:
-    """The store's own word for what went wrong; "" where it gave none."""
-    return str(error.response.get("Error", {}).get("Code", ""))
-
-
-def is_denied(error: ClientError) -> bool:
-    """403 in any spelling: never evidence that something is absent."""
-    return code_of(error) in {"403", "AccessDenied", "AccessDeniedException", "AllAccessDisabled"}
-
-
-def is_missing(error: ClientError) -> bool:
-    """404 for a key, not for a bucket."""
-    return code_of(error) in {"404", "NoSuchKey"}
+    return None if at.endpoint is None or listens(at.endpoint) else unreachable(at.endpoint)
 
 
 def credentials_from(at: Endpoint) -> str | None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import ClientError
 
 from lakeaudit.keys import ARCHIVE_CLASSES
-from lakeaudit.runtime.aws import is_denied
+from lakeaudit.runtime.aws_failures import is_denied
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client

@@ -13,7 +13,8 @@ from typing import Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from lakeaudit.keys import ARCHIVE_CLASSES, Location
-from lakeaudit.runtime.aws import Clients, code_of, explain
+from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.aws_failures import code_of, explain
 
 DELETES, ARCHIVES = "deletes", "archives"
 SMALL = 128 << 10

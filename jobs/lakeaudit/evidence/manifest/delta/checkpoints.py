@@ -25,7 +25,8 @@ from lakeaudit.evidence.manifest.delta.log import Log
 from lakeaudit.evidence.manifest.delta.notes import GONE, NO_PARQUET, TORN
 from lakeaudit.evidence.protocol import Context
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws import Clients, explain, is_missing
+from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.aws_failures import explain, is_missing
 
 STATE = ("protocol", "metaData")
 _THREADS = 16

@@ -23,7 +23,8 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from lakeaudit.evidence.manifest.file_list.columns import COLUMNS, Columns, flat_json, plain_columns
 from lakeaudit.keys import Aliases, Location
-from lakeaudit.runtime.aws import Clients, explain
+from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.aws_failures import explain
 from lakeaudit.runtime.scratch import scratch_root
 
 SUFFIX = re.compile(r"\.(jsonl|json|csv|parquet)(\.gz)?\Z", re.IGNORECASE)

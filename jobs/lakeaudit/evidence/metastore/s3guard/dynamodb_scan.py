@@ -18,7 +18,8 @@ from lakeaudit.evidence.metastore.s3guard.items import ITEM, EntryRules, counted
 from lakeaudit.evidence.metastore.s3guard.layout import Tally, tally_of
 from lakeaudit.evidence.protocol import Batches, Context, Kept, Part, note_row
 from lakeaudit.runtime import duck
-from lakeaudit.runtime.aws import Clients, Endpoint, explain
+from lakeaudit.runtime.aws import Clients, Endpoint
+from lakeaudit.runtime.aws_failures import explain
 from lakeaudit.runtime.duck import Connection
 
 SEGMENTS_PER_CORE = 4

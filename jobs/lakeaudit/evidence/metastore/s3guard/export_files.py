@@ -23,7 +23,8 @@ from lakeaudit.evidence.metastore.s3guard.layout import MARKER, Tally
 from lakeaudit.evidence.protocol import Batches, note_row
 from lakeaudit.keys import Location
 from lakeaudit.runtime import duck
-from lakeaudit.runtime.aws import Clients, explain
+from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.aws_failures import explain
 from lakeaudit.runtime.duck import Connection, Relation
 
 CHUNK = 1 << 20

@@ -27,7 +27,8 @@ from lakeaudit.evidence.metastore.s3guard.layout import (
 )
 from lakeaudit.evidence.protocol import Clock, Context, Cut, Entries, Part, SourceInfo, identity_of, utc_now
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws import Clients, code_of, explain
+from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.aws_failures import code_of, explain
 from lakeaudit.runtime.endpoints import dynamodb_endpoint
 
 

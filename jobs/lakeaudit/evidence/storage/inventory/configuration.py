@@ -11,7 +11,8 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from lakeaudit.evidence.storage.inventory.report import Report
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws import Clients, explain
+from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.aws_failures import explain
 
 WANTED = (
     *("Size", "LastModifiedDate", "ETag", "StorageClass", "IsMultipartUploaded"),

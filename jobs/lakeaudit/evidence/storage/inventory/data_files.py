@@ -19,7 +19,8 @@ from lakeaudit.evidence.files import opened
 from lakeaudit.evidence.protocol import Context
 from lakeaudit.evidence.storage.inventory.report import DataFile, Report, candidates
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws import Clients, explain, is_missing
+from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.aws_failures import explain, is_missing
 
 _CHUNK = 1 << 20
 _MISSING = "is missing"

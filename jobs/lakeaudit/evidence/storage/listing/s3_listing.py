@@ -11,7 +11,8 @@ from lakeaudit.errors import SourceError
 from lakeaudit.evidence.storage.listing import s3_pages
 from lakeaudit.evidence.storage.listing.listing_partitions import Split
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws import Clients, explain
+from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.aws_failures import explain
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
