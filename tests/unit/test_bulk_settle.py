@@ -1,7 +1,10 @@
 """Bulk changes and the ledger: archived and hidden tables are one finding, and their members are settled with it."""
 
+import json
+import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -15,6 +18,7 @@ from lakeaudit.compare.bulk_changes import ALIKE, ENOUGH, apart, folded, members
 from lakeaudit.compare.coverage import Tallies, Tally
 from lakeaudit.compare.findings import Stamp
 from lakeaudit.config import load_lake
+from lakeaudit.keys import Location
 from lakeaudit.kinds import KINDS
 from lakeaudit.ledger.axis_observation import AxisObservation
 from lakeaudit.ledger.update_ledger import Changes, Seen, update_ledger
@@ -27,6 +31,7 @@ from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.duck import Connection, Relation
 from lakeaudit.runtime.progress import SilentProgress
 from lakeaudit.schemas import DISCREPANCIES, without_zone
+from tests.builders.delta_lake import Log, add, metadata, protocol, remove
 
 Row = dict[str, Any]
 WORDS = pa.schema([("discrepancy_id", pa.string()), ("n_resolution", pa.string()), ("n_live", pa.bool_()),
@@ -150,6 +155,158 @@ def test_a_table_speaks_for_its_partitions(con: Connection) -> None:
     rows = fold(con, in_days("archived", 80, 80), tallies(200))
     assert told(rows) == {("table", "archived", 160): 1}
     assert told(fold(con, in_days("hidden", 80), tallies(900, "metastore"))) == {("file", "hidden", 1): 80}
+
+
+LONGER: Row = {"storage_size": 12}
+
+
+def of_days(kind: str, *numbers: int, of: str = "orders", **given: Any) -> list[Row]:
+    """The same with the table's name, so that files of several calls are apart."""
+    return [
+        row | given | {"subject": f"{row['subject']}-{kind}", "table_name": of}
+        for row in in_days(kind, *numbers)
+    ]
+
+
+@dataclass(frozen=True)
+class Days:
+    """Findings about files of days, how many files the days have, and what is told."""
+
+    rows: Sequence[Row]
+    files: Mapping[int, int]
+    told: Mapping[tuple[str, str, int], int]
+
+
+FEW = 10_000
+"""Files of the table: what is wrong is few of them."""
+IN_PARTITIONS: dict[str, Days] = {
+    "a day rewritten at the same size": Days(
+        of_days("overwritten", 120), {0: 120}, {("partition", "overwritten", 120): 1}
+    ),
+    "a day off by one difference": Days(
+        of_days("size_mismatch", 120, **LONGER), {0: 200}, {("partition", "size_mismatch", 120): 1}
+    ),
+    "a day without entries": Days(of_days("hidden", 150), {0: 299}, {("partition", "hidden", 150): 1}),
+    "each day is measured by itself": Days(
+        of_days("overwritten", 120, 120, 30), {0: 130, 1: 240, 2: 30},
+        {("partition", "overwritten", 120): 1, ("file", "overwritten", 1): 150},
+    ),
+    "two kinds in two days": Days(
+        [*of_days("overwritten", 120), *of_days("hidden", 0, 110)], {0: 120, 1: 110},
+        {("partition", "overwritten", 120): 1, ("partition", "hidden", 110): 1},
+    ),
+}  # fmt: skip
+HEALTHY_ENOUGH: dict[str, Days] = {
+    "half of a day": Days(of_days("overwritten", 120), {0: 240}, {("file", "overwritten", 1): 120}),
+    "less than a hundred": Days(of_days("hidden", 99), {0: 99}, {("file", "hidden", 1): 99}),
+    "a day that was compacted is mostly history": Days(
+        of_days("overwritten", 120), {0: 2000}, {("file", "overwritten", 1): 120}
+    ),
+    "rewritten, each to a size of its own": Days(
+        [row | {"storage_size": 200 + n} for n, row in enumerate(of_days("size_mismatch", 150))], {0: 150},
+        {("file", "size_mismatch", 1): 150},
+    ),
+    "two differences, neither of most files": Days(
+        [*of_days("size_mismatch", 110, **LONGER), *of_days("overwritten", 110)], {0: 240},
+        {("file", "size_mismatch", 1): 110, ("file", "overwritten", 1): 110},
+    ),
+    "sizes that nobody knows": Days(
+        of_days("overwritten", 150, storage_size=None), {0: 150}, {("file", "overwritten", 1): 150}
+    ),
+    "nobody knows how many files the day has": Days(
+        of_days("hidden", 150), {}, {("file", "hidden", 1): 150}
+    ),
+    "other kinds are never folded": Days(
+        [*of_days("dropped", 150), *of_days("content_mismatch", 150), *of_days("metastore_stale", 150)], {0: 150},
+        {("file", "dropped", 1): 150, ("file", "content_mismatch", 1): 150, ("file", "metastore_stale", 1): 150},
+    ),
+    "spread over days": Days(
+        of_days("overwritten", *[30] * 10), dict.fromkeys(range(10), 30), {("file", "overwritten", 1): 300}
+    ),
+    "no partitions at all": Days(
+        [row | {"partition_path": ""} for row in of_days("overwritten", 300)], {}, {("file", "overwritten", 1): 300}
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [*IN_PARTITIONS, *HEALTHY_ENOUGH])
+def test_most_files_of_a_partition_are_one_finding(con: Connection, name: str) -> None:
+    case = {**IN_PARTITIONS, **HEALTHY_ENOUGH}[name]
+    before = single(con, case.rows)
+    every = tallies(FEW) | tallies(FEW, "metastore")
+
+    def count(wanted: Collection[tuple[str, str]]) -> dict[tuple[str, str], int]:
+        known = {("orders", f"day={day}"): files for day, files in case.files.items()}
+        return {partition: known[partition] for partition in wanted if partition in known}
+
+    after = folded(con, before, every, STAMP, count)
+    rows = duck.rows_of(after)
+    assert told(rows) == Counter(case.told)
+    spoken = members(con, before, after)
+    folds = [row for row in rows if row["subject_type"] == "partition"]
+    assert (
+        Counter(row["spoken_by"] for row in duck.rows_of(spoken))
+        == Counter({row["discrepancy_id"]: row["files"] for row in folds})
+        if spoken is not None
+        else not folds
+    )
+
+
+@pytest.mark.parametrize(
+    ("rows", "asked"),
+    [
+        (of_days("overwritten", 120, 99), {("orders", "day=0")}),
+        ([*of_days("hidden", 0, 120), *of_days("hidden", 120, of="copy")], {("orders", "day=1"), ("copy", "day=0")}),
+        (of_days("archived", 120), None),
+        (of_days("dropped", 120), None),
+        (of_days("overwritten", 99), None),
+    ],
+)  # fmt: skip
+def test_only_days_with_very_many_alike_are_counted(
+    con: Connection, rows: Sequence[Row], asked: set[tuple[str, str]] | None
+) -> None:
+    wanted: list[set[tuple[str, str]]] = []
+
+    def count(partitions: Collection[tuple[str, str]]) -> dict[tuple[str, str], int]:
+        wanted.append({*partitions})
+        return {}
+
+    folded(con, single(con, rows), tallies(FEW), STAMP, count)
+    assert wanted == ([asked] if asked else [])
+
+
+def test_what_is_said_of_a_partition(con: Connection) -> None:
+    files = lambda wanted: dict.fromkeys(wanted, 150)  # noqa: E731
+    before = single(con, [*of_days("overwritten", 120, confirmation="live"), *of_days("hidden", 0, 110)])
+    rows = {r["kind"]: r for r in duck.rows_of(folded(con, before, tallies(FEW), STAMP, files))}
+    one, other = rows["overwritten"], rows["hidden"]
+    assert (one["subject"], one["partition_path"], one["files"], one["bytes_at_stake"], one["confirmation"]) == (
+        "day=0#overwritten", "day=0", 120, 600, "live"
+    )  # fmt: skip
+    assert one["explanation"] == (
+        "120 files of the partition, more than half of it, were rewritten at the same size: one cause, most likely a "
+        "copy or a re-encoding of the whole partition"
+    )
+    assert (other["subject"], other["axis"]) == ("day=1#hidden", "metastore")
+    assert (
+        "110 files of the partition, more than half of it, have no entry in the metadata store"
+        in other["explanation"]
+    )
+
+
+def test_a_table_speaks_for_its_partitions_whatever_they_are(con: Connection) -> None:
+    rows = [*of_days("overwritten", 120), *of_days("overwritten", 0, 120)]
+    folds = folded(con, single(con, rows), tallies(400), STAMP, lambda wanted: dict.fromkeys(wanted, 120))
+    assert told(duck.rows_of(folds)) == {("table", "overwritten", 240): 1}
+
+
+def test_padded_sizes_of_a_partition_are_one_finding(con: Connection) -> None:
+    rows = [row | {"partition_path": "day=0"} for row in padded(160, 1, 16)]
+    folds = duck.rows_of(
+        folded(con, single(con, rows), tallies(FEW), STAMP, lambda wanted: dict.fromkeys(wanted, 160))
+    )
+    assert told(folds) == {("partition", "size_mismatch", 160): 1}
+    assert "encryption on the client's side" in folds[0]["explanation"]
 
 
 def padded(number: int, least: int, most: int, first: int = 0) -> list[Row]:
@@ -380,34 +537,65 @@ def grown(table: Path, files: Sequence[str]) -> None:
             file.write(b"7 bytes")
 
 
-def test_a_table_that_breaks_file_by_file_and_then_as_a_whole(tmp_path: Path) -> None:
-    table, file = tmp_path / "lake" / "orders", tmp_path / "lake.yaml"
-    rows = pa.table({"n": pa.array(range(120), pa.int64()), "part": [f"{n}" for n in range(120)]})
-    write_deltalake(table, rows, partition_by=["part"])
+def audited(tmp_path: Path, run_id: str) -> Counter[tuple[str, str, str, str | None]]:
+    """What the ledger holds after an audit of the table `orders` in `lake`."""
+    file = tmp_path / "lake.yaml"
     file.write_text(
         f"{{version: 1, lake: shop, results: {{location: {tmp_path}/results, keep: 0s}}, defaults: {{grace: 0s}}, "
         f"inventories: [{{kind: listing, location: {tmp_path}/lake}}], "
-        f"tables: [{{name: orders, location: {table}, manifests: [{{kind: delta}}]}}]}}"
+        f"tables: [{{name: orders, location: {tmp_path}/lake/orders, manifests: [{{kind: delta}}]}}]}}"
     )
     lake = load_lake(file, {})
+    outcome = audit(lake, Options(run_id=run_id), engine=InProcessEngine(), clients=Clients(),
+                    clock=lambda: datetime.now(UTC), progress=SilentProgress())  # fmt: skip
+    assert outcome.warnings == ()
+    ledger = Results(lake.results, Clients(), "shop").discrepancies()
+    found = [row for batch in ledger for row in batch.to_pylist()]
+    return Counter((row["subject_type"], row["kind"], row["state"], row["resolution"]) for row in found)
 
-    def audited(run_id: str) -> Counter[tuple[str, str, str, str | None]]:
-        outcome = audit(lake, Options(run_id=run_id), engine=InProcessEngine(), clients=Clients(),
-                        clock=lambda: datetime.now(UTC), progress=SilentProgress())  # fmt: skip
-        assert outcome.warnings == ()
-        ledger = Results(lake.results, Clients(), "shop").discrepancies()
-        found = [row for batch in ledger for row in batch.to_pylist()]
-        return Counter((row["subject_type"], row["kind"], row["state"], row["resolution"]) for row in found)
 
+def test_a_partition_that_breaks_file_by_file_and_then_as_a_whole(tmp_path: Path) -> None:
+    """Of a day that has 130 files, 20 of them compacted away, in a table of 400."""
+    table = tmp_path / "lake" / "orders"
+    days = {1: [f"day=1/{n}.parquet" for n in range(130)], 2: [f"day=2/{n}.parquet" for n in range(270)]}
+    log = Log(table).commit(0, protocol(), metadata("day", schema=_BY_DAY), when=at(0))
+    log.commit(1, *(add(name, size=5, partitionValues={"day": f"{day}"}) for day in days for name in days[day]),
+               when=at(1))  # fmt: skip
+    log.commit(2, *(remove(name, removed=datetime.now(UTC)) for name in days[1][110:]), when=at(2))
+    for name in (*days[1], *days[2]):
+        (table / name).parent.mkdir(exist_ok=True)
+        (table / name).write_bytes(b"12345")
+        os.utime(table / name, (at(1).timestamp(), at(1).timestamp()))
+    assert audited(tmp_path, "r0") == {}
+    grown(table, days[1][:40])
+    assert audited(tmp_path, "r1") == {("file", "size_mismatch", "open", None): 40}
+    grown(table, days[1][40:110])
+    assert audited(tmp_path, "r2") == {
+        ("partition", "size_mismatch", "open", None): 1, ("file", "size_mismatch", "resolved", "retired"): 40
+    }  # fmt: skip
+    (row,) = (row for batch in Results(Location.parse(f"{tmp_path}/results"), Clients(), "shop").findings("r2")
+              for row in batch.to_pylist())  # fmt: skip
+    assert (row["subject"], row["files"]) == ("day=1#size_mismatch", 110)
+
+
+_BY_DAY = json.dumps(
+    {"type": "struct", "fields": [{"name": "day", "type": "string", "nullable": True, "metadata": {}}]}
+)
+
+
+def test_a_table_that_breaks_file_by_file_and_then_as_a_whole(tmp_path: Path) -> None:
+    table = tmp_path / "lake" / "orders"
+    rows = pa.table({"n": pa.array(range(120), pa.int64()), "part": [f"{n}" for n in range(120)]})
+    write_deltalake(table, rows, partition_by=["part"])
     files = sorted(str(path.relative_to(table)) for path in table.rglob("part-*.parquet"))
     assert len(files) == 120
     grown(table, files[:40])
-    assert audited("r1") == {("file", "size_mismatch", "open", None): 40}
+    assert audited(tmp_path, "r1") == {("file", "size_mismatch", "open", None): 40}
     grown(table, files[40:])
-    assert audited("r2") == {
+    assert audited(tmp_path, "r2") == {
         ("table", "size_mismatch", "open", None): 1, ("file", "size_mismatch", "resolved", "retired"): 40
     }  # fmt: skip
-    results = Results(lake.results, Clients(), "shop")
+    results = Results(Location.parse(f"{tmp_path}/results"), Clients(), "shop")
     assert [run["run_id"] for run in results.runs()] == ["r2"], "keep: 0s"
     assert results.coverage("r1") == []
-    assert audited("r3") == {("table", "size_mismatch", "open", None): 1}, "what is over goes too"
+    assert audited(tmp_path, "r3") == {("table", "size_mismatch", "open", None): 1}, "what is over goes too"

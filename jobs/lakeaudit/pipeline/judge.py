@@ -6,6 +6,7 @@ vacuums, the live check and the tables' newest states can clear a suspect, never
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -30,6 +31,7 @@ from lakeaudit.pipeline.evidence_gaps import gap_findings
 from lakeaudit.pipeline.first_reading import Counts, FirstReading, first_reading, holed_sources, tallied
 from lakeaudit.pipeline.hazards import Hazards, hazards, lifecycles_of
 from lakeaudit.pipeline.lifecycles import with_ends
+from lakeaudit.pipeline.partition_files import files_of_partitions
 from lakeaudit.pipeline.partitions import as_asked, narrowed
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Relation, Rows
@@ -70,7 +72,8 @@ def judge(audit: AuditContext, engine: AuditEngine, progress: Progress) -> Judge
         of_files, unsure_ends = _single(audit, remaining, first)
         single = duck.hold(audit.con, of_files)
         whole = {} if audit.partitions else tallies  # of a part nothing can be said about its table
-        about_files = folded(audit.con, single, whole, audit.stamp)
+        count = partial(files_of_partitions, engine, audit.observed.evidence.claims)
+        about_files = folded(audit.con, single, whole, audit.stamp, count)
         clones = [] if audit.partitions else clone_findings(audit.con, first.cloned, audit.scope)
         checks = commit_checks(audit, engine, first.log_versions, first.repeated)
         threats = _hazards(audit, engine)
