@@ -547,3 +547,21 @@ def test_what_cannot_be_asked_is_refused(
 ) -> None:
     with pytest.raises(BadInput, match=said):
         audited(shop.lake(tmp_path), **options)
+
+
+def test_a_finding_and_the_ledger_agree_on_what_a_second_picture_confirms(shop: Shop, tmp_path: Path) -> None:
+    """What a live look has refuted in the meantime was no first picture: for neither of the two."""
+    unseen, refuted = shop.keys("orders")[:2]
+    waiting, seen = "", []
+    for look in ("mode: head, limit: 1", "mode: none", "mode: none"):
+        shop.take_inventory(lacks=(unseen, refuted))
+        times = "grace: 0s, leftover_age: 0s, max_upload: 0s"
+        lake = shop.lake(tmp_path, defaults=f"{times}, confirm: {{{look}}}")
+        audited(lake)
+        found = results_of(lake)
+        batches = found.findings(found.published(None)["run_id"])
+        said = {row["key"]: row["confirmation"] for batch in batches for row in batch.to_pylist()}
+        held = {row["key"]: row["state"] for batch in found.discrepancies() for row in batch.to_pylist()}
+        waiting = waiting or next(iter(said))  # of the other one the first look has said that it is there
+        seen.append((said[waiting], held[waiting]))
+    assert seen == [("limit", "pending"), ("none", "pending"), ("second_cut", "open")]

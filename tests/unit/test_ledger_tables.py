@@ -110,6 +110,12 @@ def test_how_the_ledger_stands_and_what_is_looked_at_again(writer: ResultsWriter
     assert {name for name, known in told.items() if known is None} == {"mine", "new"}, (
         "what this run found is no second look"
     )
+    for refuted_at, first in ((NOON, True), (past, False)):
+        again = ledger.still_open(["orders"], "r", {("orders", "content"): refuted_at})
+        assert again is not None
+        told = {row["known_as"]: row["known_at"] for row in again.to_pylist()}
+        assert (told["pending"] > plain_time(later)) is first, "what was refuted is no first picture"
+        assert (told["open"], told["mine"]) == (plain_time(NOON), None)
     standing = ledger.standing(NOON)
     assert standing.states == {"open": 5, "pending": 2, "resolved": 1}
     assert standing.accepted is not None

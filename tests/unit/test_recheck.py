@@ -24,17 +24,20 @@ def audit() -> Iterator[Any]:
 
 
 TWICE = [
-    # axis, outcome, confirmation, found before, cuts of storage and metastore, confirmation then
-    ("content", "finding", "none", 1, 2, None, "second_cut"),
-    ("content", "finding", "limit", 1, 2, None, "second_cut"),
-    ("content", "finding", "live", 1, 2, None, "live"),
-    ("content", "finding", "none", 2, 2, None, "none"),
-    ("content", "finding", "none", None, 2, None, "none"),
-    ("content", "undecided", "none", 1, 2, None, "none"),
-    ("content", "finding", "none", 1, None, None, "none"),
-    ("content", "finding", "none", 1, 2, 1, "second_cut"),
-    ("metastore", "finding", "none", 1, 2, 3, "second_cut"),
-    ("metastore", "finding", "none", 1, 2, 1, "none"),
+    # axis, outcome, confirmation, found before, cuts of storage and store, oldest cut of the axis, confirmation then
+    ("content", "finding", "none", 1, 2, None, 2, "second_cut"),
+    ("content", "finding", "limit", 1, 2, None, 2, "second_cut"),
+    ("content", "finding", "live", 1, 2, None, 2, "live"),
+    ("content", "finding", "none", 2, 2, None, 2, "none"),
+    ("content", "finding", "none", None, 2, None, 2, "none"),
+    ("content", "undecided", "none", 1, 2, None, 2, "none"),
+    ("content", "finding", "none", 1, None, None, None, "none"),
+    ("content", "finding", "none", 1, 2, 1, 2, "second_cut"),
+    ("metastore", "finding", "none", 1, 2, 3, 2, "second_cut"),
+    ("metastore", "finding", "none", 1, 2, 1, 1, "none"),
+    # a part of the table has a younger picture, and the ledger goes by that of the whole table
+    ("content", "finding", "none", 1, 2, None, 1, "none"),
+    ("content", "finding", "none", 1, 2, None, None, "second_cut"),
 ]
 
 
@@ -43,12 +46,14 @@ def test_a_second_picture_confirms_what_nobody_looked_at(audit: Any) -> None:
         return None if hour is None else datetime(2026, 11, 21, hour)  # noqa: DTZ001 - as inside an audit
 
     schema = pa.schema({
-        "n": NUMBER, "axis": TEXT, "outcome": TEXT, "l_confirmation": TEXT, "known_at": TIME, "s_from": TIME,
-        "m_from": TIME,
+        "n": NUMBER, "judged_table": TEXT, "axis": TEXT, "outcome": TEXT, "l_confirmation": TEXT, "known_at": TIME,
+        "s_from": TIME, "m_from": TIME,
     })  # fmt: skip
-    rows = [(n, axis, outcome, confirmation, at(before), at(storage), at(store))
-            for n, (axis, outcome, confirmation, before, storage, store, _) in enumerate(TWICE)]  # fmt: skip
-    assert confirmations(by_second_cut(audit, duck.relation(audit.con, duck.small(schema, rows)))) == [
+    rows = [(n, str(n), axis, outcome, confirmation, at(before), at(storage), at(store))
+            for n, (axis, outcome, confirmation, before, storage, store, *_) in enumerate(TWICE)]  # fmt: skip
+    oldest = pa.schema({"judged_table": TEXT, "axis": TEXT, "cut_at": TIME})
+    cuts = duck.small(oldest, [(str(n), row[0], at(row[6])) for n, row in enumerate(TWICE)])
+    assert confirmations(by_second_cut(audit.con, duck.small(schema, rows), cuts)) == [
         row[-1] for row in TWICE
     ]
 

@@ -96,6 +96,11 @@ def axis_observations(
     return [*of_tables, *of_logs, *of_hazards, of_sources]
 
 
+def evidence_at(table: str, axis: str, means: Means) -> datetime | None:
+    """The time of the evidence that an axis of a table is judged by: the oldest of its cuts; None: it has none."""
+    return min((cut.start for cut in _cuts(table, axis, means)), default=None)
+
+
 def observation_rows(observations: Sequence[AxisObservation]) -> pa.Table:
     """The observations as rows of OBSERVED."""
     rows = [
@@ -110,7 +115,7 @@ def _observation(row: Mapping[str, Any], means: Means, as_of: datetime) -> AxisO
     cuts = list(_cuts(row["table_name"], row["axis"], means))
     checks = of_table(means.trials, row["table_name"], row["axis"])
     status = "bad" if any(check.verdict == BAD for check in checks) else row["status"]
-    at = min((cut.start for cut in cuts), default=as_of)
+    at = evidence_at(row["table_name"], row["axis"], means) or as_of
     edge = min((cut.start - cut.margin for cut in cuts), default=None)
     unsure = row["undecided"] + row["uncovered"]
     return AxisObservation(row["table_name"], row["axis"], status, at, edge, unsure)

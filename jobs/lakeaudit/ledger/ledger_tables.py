@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from pyarrow.dataset import Expression
 
 from lakeaudit.kinds import LIVE_AXES
+from lakeaudit.ledger.axis_observation import NEVER
 from lakeaudit.ledger.resolution import RESTORED
 from lakeaudit.ledger.settle import TRANSITIONS as WITH_TRANSITION
 from lakeaudit.ledger.update_ledger import Changes
@@ -22,7 +23,7 @@ from lakeaudit.results.read import UNRESOLVED
 from lakeaudit.results.write import ResultsWriter
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows, task_connection
-from lakeaudit.schemas import KNOWN, RESULTS, without_zone
+from lakeaudit.schemas import KNOWN, RESULTS, plain_time, without_zone
 
 ABANDONED = "the process was killed; no final status was written"
 """The error of a run that was killed."""
@@ -37,16 +38,19 @@ _KNOWN = f"""
     SELECT axis, table_name AS judged_table, bucket, key, manifest_time AS known_claim,
         CASE WHEN still_open THEN discrepancy_id END AS known_as,
         CASE WHEN still_open AND NOT by_this_run THEN
-            CASE WHEN state = 'pending' THEN last_evidence_at ELSE first_seen_at END END AS known_at,
+            CASE WHEN state <> 'pending' THEN first_seen_at
+                WHEN refuted_at >= last_evidence_at THEN TIMESTAMP '9999-01-01'
+                ELSE last_evidence_at END END AS known_at,
         CASE WHEN kind IN ({duck.literals(GONE)}) THEN
             CASE WHEN still_open THEN TIMESTAMP 'infinity' ELSE resolved_at END END AS known_back
     FROM (SELECT *, state IN ({duck.literals(UNRESOLVED)}) AS still_open,
             coalesce(first_run_id = {{run}} OR (state = 'pending' AND last_run_id = {{run}}), false) AS by_this_run
-        FROM held)
+        FROM held LEFT JOIN refuted USING (table_name, axis))
 """
 
 _BATCH_ROWS = 32_768
 
+_REFUTED = pa.schema([("table_name", pa.string()), ("axis", pa.string()), ("refuted_at", pa.timestamp("us"))])
 _ID = pa.schema([("discrepancy_id", pa.string())])
 
 
@@ -85,10 +89,14 @@ class LedgerTables:
             con, duck.query(con, joined, ledger=self._reader("discrepancies", pc.scalar(True)), ids=ids)
         )
 
-    def still_open(self, tables: Collection[str], run_id: str) -> pa.Table | None:
+    def still_open(
+        self, tables: Collection[str], run_id: str, refuted: Mapping[tuple[str, str], datetime] = NEVER
+    ) -> pa.Table | None:
         """Files of these tables to look at again, and those that were put back, as rows of KNOWN; None without any.
 
-        known_at is null where only this very run found it, which may have been killed and is run again.
+        known_at is null where only this very run found it, which may have been killed and is run again. It lies in a
+        time to come where a live look has refuted what first showed it (`refuted`, by table and axis): as for `settle`,
+        this run's picture is the first.
         """
         put_back = pc.field("kind").isin(GONE) & (pc.field("resolution") == RESTORED)
         wanted = (
@@ -102,7 +110,9 @@ class LedgerTables:
                    "last_run_id", "manifest_time", "kind", "resolved_at")  # fmt: skip
         with task_connection() as con:
             held = self._reader("discrepancies", wanted, columns)
-            rows = duck.query(con, _KNOWN.format(run=duck.literal(run_id)), held=held)
+            refutations = [(*place, plain_time(at)) for place, at in refuted.items()]
+            rows = duck.query(con, _KNOWN.format(run=duck.literal(run_id)), held=held,
+                              refuted=duck.small(_REFUTED, refutations))  # fmt: skip
             known = duck.table(duck.conform(con, rows, KNOWN))
         return known if known.num_rows else None
 

@@ -28,7 +28,7 @@ class Memory:
 def load_open(ledger: LedgerTables, past: Results, tables: Collection[str], stamp: Stamp) -> Memory:
     """The memory for a run's audit of these tables."""
     refuted = refutations(past, stamp.as_of)
-    return Memory(ledger.still_open(tables, stamp.run_id), overtaken(past, stamp.as_of), refuted)
+    return Memory(ledger.still_open(tables, stamp.run_id, refuted), overtaken(past, stamp.as_of), refuted)
 
 
 def refutations(past: Results, as_of: datetime) -> dict[tuple[str, str], datetime]:

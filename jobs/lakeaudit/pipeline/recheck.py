@@ -9,14 +9,16 @@ import pyarrow as pa
 
 from lakeaudit.compare.apply_gaps import doubted, with_gaps, with_vacuums
 from lakeaudit.compare.ceiling import BAD, Trial, losses
+from lakeaudit.compare.evidence_for_tables import means
 from lakeaudit.kinds import LIVE_AXES
+from lakeaudit.ledger.axis_observation import evidence_at
 from lakeaudit.pipeline import live_check
 from lakeaudit.pipeline.absence_sampling import sample_absences, source_of
 from lakeaudit.pipeline.audit_context import AuditContext
 from lakeaudit.pipeline.read_sources import changes
 from lakeaudit.runtime import duck
-from lakeaudit.runtime.duck import Relation, Rows
-from lakeaudit.schemas import ASKED, LIVE
+from lakeaudit.runtime.duck import Connection, Relation, Rows
+from lakeaudit.schemas import ASKED, LIVE, plain_time
 
 FRESH = "NOT suspected AND known_as IS NULL"
 """SQL: a row is of a fresh file; all others are suspects, or open in the ledger."""
@@ -55,22 +57,39 @@ def second_reading(
     marked = doubted(con, marked, trials)
     keys = _keys_to_look_at(audit, hopeful, trials)
     if not keys.num_rows:
-        return by_second_cut(audit, audit.judge_again(marked)), trials, LIVE.empty_table()
+        return (
+            by_second_cut(con, audit.judge_again(marked), _cuts_of_axes(audit)),
+            trials,
+            LIVE.empty_table(),
+        )
     answers = audit.look(keys)
     answered = live_check.with_answers(con, marked, answers)
     let_go = _let_go(audit, duck.hold(con, audit.judge_again(answered)))
-    return by_sample(audit, by_second_cut(audit, let_go), losses(trials)), trials, answers
+    twice = by_second_cut(con, let_go, _cuts_of_axes(audit))
+    return by_sample(audit, twice, losses(trials)), trials, answers
 
 
-def by_second_cut(audit: AuditContext, rows: Rows) -> Relation:
-    """What nobody could look at is confirmed by a picture that is newer than the one that showed it first."""
-    sql = """
-        SELECT * REPLACE (CASE WHEN outcome = 'finding' AND l_confirmation <> 'live'
-            AND known_at < least(s_from, CASE WHEN axis = 'metastore' THEN m_from END)
-            THEN 'second_cut' ELSE l_confirmation END AS l_confirmation)
-        FROM input
+def by_second_cut(con: Connection, rows: Rows, cuts: Rows) -> Relation:
+    """What nobody could look at is confirmed by a picture that is newer than the one that showed it first.
+
+    The ledger goes by the oldest picture that the axis of the table is judged by: `cuts` (judged_table, axis, cut_at).
     """
-    return duck.query(audit.con, sql, input=rows)
+    sql = """
+        SELECT input.* REPLACE (CASE WHEN outcome = 'finding' AND l_confirmation <> 'live'
+            AND known_at < least(s_from, CASE WHEN axis = 'metastore' THEN m_from END, cut_at)
+            THEN 'second_cut' ELSE l_confirmation END AS l_confirmation)
+        FROM input LEFT JOIN cuts USING (judged_table, axis)
+    """
+    return duck.query(con, sql, input=rows, cuts=cuts)
+
+
+_CUTS = pa.schema([("judged_table", pa.string()), ("axis", pa.string()), ("cut_at", pa.timestamp("us"))])
+
+
+def _cuts_of_axes(audit: AuditContext) -> pa.Table:
+    able = means(audit.observed.evidence, audit.facts_in_scope, (), ())
+    places = [(fact.table.name, axis) for fact in audit.facts_in_scope for axis in LIVE_AXES]
+    return duck.small(_CUTS, [(*place, plain_time(evidence_at(*place, able))) for place in places])
 
 
 def by_sample(audit: AuditContext, rows: Rows, lost: Sequence[Trial]) -> Relation:

@@ -144,7 +144,7 @@ KNOWN = row(
     bucket="string",
     key="string",
     known_as="string",  # id of the discrepancy; null: it is resolved
-    known_at="time",  # the evidence that first showed it to another run; null: this run alone has seen it
+    known_at="time",  # the evidence that showed it to another run; null: this run alone has seen it; to come: refuted
     known_claim="time",  # of when the claim was by then
     known_back="time",  # it was lost: an object of the claimed size written up to then is the file put back
 )
