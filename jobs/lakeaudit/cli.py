@@ -99,8 +99,13 @@ def program(argv: Sequence[str] | None = None) -> NoReturn:
     """
     code = main(argv)
     atexit._run_exitfuncs()
-    with suppress(OSError):  # whoever read the output has gone
+    try:
         sys.stdout.flush()
+    except BrokenPipeError:
+        pass  # whoever read the output has gone
+    except OSError as error:
+        code = _failed(error)
+    with suppress(OSError):
         sys.stderr.flush()
     os._exit(code)
 

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import os
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta, timezone
@@ -34,6 +35,34 @@ Captured = pytest.CaptureFixture[str]
 
 def last_line(capsys: Captured) -> str:
     return capsys.readouterr().err.splitlines()[-1]
+
+
+ENDING = """
+import atexit, sys, threading
+from lakeaudit import cli
+cli.main = lambda argv: (print("the last row"), 3)[1]
+atexit.register(lambda: print("closed", file=sys.stderr))
+threading.Thread(target=threading.Event().wait).start()
+cli.program()
+"""
+
+
+FULL = "lakeaudit: unexpected OSError: [Errno 28] No space left on device; please report it with what --debug prints"
+
+
+@pytest.mark.parametrize(
+    ("out", "code", "told"), [("rows", 3, ["closed"]), ("/dev/full", 70, ["closed", FULL])]
+)
+def test_a_process_ends_with_its_command_whatever_threads_are_left(
+    tmp_path: Path, out: str, code: int, told: list[str]
+) -> None:
+    """Exit handlers run, every row is written, and what cannot be written is no success."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    with (tmp_path / out).open("w") as target:
+        ended = subprocess.run([sys.executable, "-c", ENDING], env=environment, stdout=target, stderr=subprocess.PIPE,
+                               text=True, timeout=60, check=False)  # fmt: skip
+    assert (ended.returncode, ended.stderr.splitlines()) == (code, told)
+    assert out == "/dev/full" or (tmp_path / out).read_text() == "the last row\n"
 
 
 @pytest.mark.parametrize(

@@ -208,3 +208,16 @@ def _cut(files: Sequence[LogFile], most_files: int, most_bytes: int) -> list[lis
             cut.append([])
         cut[-1].append(file)
     return [[file.file.place for file in run] for run in cut]
+
+
+def test_a_driver_holds_a_long_log_in_few_bytes_a_commit() -> None:
+    """A commit a minute for two weeks, with a checkpoint after every tenth; and what tasks are handed of it."""
+    count = 20_160
+    names = [f"{version:020}.json" for version in range(count)]
+    names += [f"{version:020}.checkpoint.parquet" for version in range(0, count, 10)]
+    found = (File(FOLDER.join(name), 900, NOON + timedelta(minutes=n)) for n, name in enumerate(names))
+    log = parse(FOLDER, found)
+    assert len(pickle.dumps(log)) < 20 * count
+    parts = [pickle.dumps(pieces) for pieces in runs([CommitFiles("orders", FOLDER, FOLDER, log.made)])]
+    assert sum(map(len, parts)) < 24 * count
+    assert len(parts) == -(-count // 256)
