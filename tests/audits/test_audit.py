@@ -10,8 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
+import pyarrow.compute as pc
 import pytest
 from deltalake import DeltaTable
 
@@ -20,7 +21,9 @@ from lakeaudit.errors import BadInput, Busy, CannotPublish, Refused
 from lakeaudit.evidence.manifest.delta import readings
 from lakeaudit.gates import expectation_suites
 from lakeaudit.ledger.lease import leased
+from lakeaudit.ledger.ledger_tables import LedgerTables
 from lakeaudit.pipeline.run_outcome import Outcome
+from lakeaudit.results.expand_groups import expanded
 from lakeaudit.results.read import Results
 from lakeaudit.row_formats import rows_of
 from lakeaudit.runtime.aws import Clients, Endpoint
@@ -565,3 +568,37 @@ def test_a_finding_and_the_ledger_agree_on_what_a_second_picture_confirms(shop: 
         waiting = waiting or next(iter(said))  # of the other one the first look has said that it is there
         seen.append((said[waiting], held[waiting]))
     assert seen == [("limit", "pending"), ("none", "pending"), ("second_cut", "open")]
+
+
+def test_a_run_that_fails_leaves_the_files_of_the_last_good_one(
+    shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its groups can still be expanded; the next good run replaces those of both."""
+
+    def left(name: str) -> None:
+        key = f"warehouse/orders/day={DAYS[0]}/part-{name}.parquet"
+        shop.s3.put_object(Bucket=shop.bucket, Key=key, Body=b"debris")
+
+    def behind(run_id: str) -> list[str]:
+        files = [row["key"] for row in expanded(results_of(lake), run_id) if row["axis"] == "leftover"]
+        return [key.rpartition("-")[2] for key in sorted(files)]
+
+    lake = shop.lake(tmp_path)
+    left("a")
+    time.sleep(1.1)  # S3 times have whole seconds
+    audited(lake, live=True, run_id="good")
+    left("b")
+    time.sleep(1.1)
+    with monkeypatch.context() as patch:
+        patch.setattr(LedgerTables, "publish", _refused)
+        with pytest.raises(CannotPublish):
+            audited(lake, live=True, run_id="failed")
+    assert behind("good") == ["a.parquet"]
+    audited(lake, live=True, run_id="again")
+    assert behind("again") == ["a.parquet", "b.parquet"]
+    kept = results_of(lake).batches("leftover_files", pc.scalar(True), ["run_id"])
+    assert {row["run_id"] for batch in kept for row in batch.to_pylist()} == {"again"}
+
+
+def _refused(*_: object) -> NoReturn:
+    raise CannotPublish("results", "cannot be written", "")

@@ -115,13 +115,13 @@ def test_lakes_that_share_a_place_and_a_run_id_keep_apart(writer: ResultsWriter,
     assert table(place, "runs").num_rows == 2
 
 
-def test_leftover_files_are_replaced_for_the_audited_tables(writer: ResultsWriter, place: Location) -> None:
-    tables = ["orders", "o'dd \\name"]
-    first = [leftover("r1", "orders", "a"), leftover("r1", "o'dd \\name", "b")]
-    writer.write("leftover_files", rows(LEFTOVER_FILES, *first), "r1", tables=tables)
-    again = rows(LEFTOVER_FILES, leftover("r2", "orders", "c"))
-    writer.write("leftover_files", again, "r2", tables=["orders"])
-    assert keys(place, "leftover_files") == ["b", "c"]
+def test_leftover_files_of_other_runs_stay_while_a_run_writes_its_own(
+    writer: ResultsWriter, place: Location
+) -> None:
+    writer.write("leftover_files", rows(LEFTOVER_FILES, leftover("r1", "orders", "a")), "r1")
+    for key in ("b", "c"):
+        writer.write("leftover_files", rows(LEFTOVER_FILES, leftover("r2", "orders", key)), "r2")
+    assert keys(place, "leftover_files") == ["a", "c"]
 
 
 def relation(con: Connection, number: int, fault: str = "NULL") -> Relation:
@@ -161,8 +161,8 @@ def test_of_nothing_over_nothing_there_is_no_commit(writer: ResultsWriter, place
 def test_rows_without_a_run_or_a_table_are_nobodys_to_replace(writer: ResultsWriter, place: Location) -> None:
     """A condition that is neither true nor false of a row keeps it."""
     nobodys = leftover("r0", "orders", "a") | {"run_id": None, "table_name": None}
-    writer.append("leftover_files", rows(LEFTOVER_FILES, nobodys, leftover("r0", "orders", "b")))
-    writer.write("leftover_files", rows(LEFTOVER_FILES), "r1", tables=["orders"])
+    writer.append("leftover_files", rows(LEFTOVER_FILES, nobodys, leftover("r1", "orders", "b")))
+    writer.write("leftover_files", rows(LEFTOVER_FILES), "r1")
     assert keys(place, "leftover_files") == ["a"]
 
 
@@ -223,7 +223,7 @@ def write(writer: ResultsWriter, name: str, *, breaks_off: bool = False) -> None
     if name in KEYED:
         writer.replace_rows(name, frame, KEYED[name])
     else:
-        writer.write(name, frame, "r1", tables=["orders"] if name == "leftover_files" else ())
+        writer.write(name, frame, "r1")
 
 
 def whole_run(writer: ResultsWriter, stop: str = "") -> None:

@@ -71,7 +71,10 @@ def audit(
         changes = run.settle(judgement)
         report = run.check(observed, judgement, changes)
         outcome = run.publish(observed, judgement, changes, report)
-        untidy = upkeep(run.writer, run.earlier, outcome.run_row, plan.lake.keep, context.now, progress)
+        whole = () if plan.partitions else plan.names
+        untidy = upkeep(
+            run.writer, run.earlier, outcome.run_row, plan.lake.keep, context.now, progress, whole
+        )
     return replace(outcome, warnings=(*plan.warnings, *outcome.warnings, *untidy))
 
 
@@ -158,15 +161,11 @@ class _Run:
         return report
 
     def publish(self, observed: Observed, judgement: Judgement, changes: Changes, report: Guarded) -> Outcome:
-        """Write the run's rows in the contract's order: those of the ledger and the final row of `runs` come last.
-
-        Of tables that were audited whole the leftover files of earlier runs go.
-        """
+        """Write the run's rows in the contract's order: those of the ledger and the final row of `runs` come last."""
         begun, run_id = self.begun, self.begun.stamp.run_id
         with begun.progress.stage("publish") as log:
-            whole = () if begun.plan.partitions else begun.plan.names
             self.writer.put("coverage", judgement.coverage_rows, run_id)
-            self.writer.write("leftover_files", judgement.leftover_files, run_id, tables=whole)
+            self.writer.write("leftover_files", judgement.leftover_files, run_id)
             self.writer.write("findings", judgement.findings, run_id)
             self.ledger.publish(changes)
             standing = self.ledger.standing(begun.context.now)

@@ -31,8 +31,8 @@ def _require_all(results: Results, run_id: str, groups: dict[str, Row]) -> None:
         held.update(batch.column("discrepancy_id").to_pylist())
     for name, group in groups.items():
         if held[name] != group["files"]:
-            what = f"the files of {group['subject']} are no longer those of run {run_id}: a later run began"
-            raise BadInput("--files", what, "let an audit finish, then ask again")
+            what = f"the files of {group['subject']} are no longer those of run {run_id}: a later run has replaced them"
+            raise BadInput("--files", what, "ask of the last run")
 
 
 def _as_finding(group: Row, file: Row) -> Row:

@@ -114,11 +114,8 @@ class Results(ResultTables):
         held = begins & _among(("state", states)) & wanted.condition()
         yield from self._worst_first("discrepancies", held)
 
-    def holds_any(self, table: str, run_id: str, tables: Sequence[str] = ()) -> bool:
-        """Whether a result table has rows of this run, or of any run about one of these tables."""
-        wanted = pc.field("run_id") == run_id
-        if tables:
-            wanted |= pc.field("table_name").isin(list(tables))
+    def holds_any(self, table: str, wanted: Expression) -> bool:
+        """Whether a result table has such rows."""
         return any(True for _ in self.batches(table, wanted, ["run_id"]))
 
     def unresolved(self) -> list[Row]:
@@ -202,7 +199,7 @@ class Results(ResultTables):
         return rows
 
     def leftover_files(self, run_id: str, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
-        """The files of the run's grouped leftovers, where no later run replaced them."""
+        """The files of the run's grouped leftovers, where no later run has published others of the same table."""
         yield from self.batches("leftover_files", _of(run_id), columns)
 
     def leftovers_of_file(self, run_id: str, bucket: str, key: str) -> list[Row]:

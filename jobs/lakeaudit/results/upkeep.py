@@ -1,4 +1,4 @@
-"""Upkeep of the result tables: rows that are old enough go, small files are joined, files of the past are removed.
+"""Upkeep of the result tables: replaced and old rows go, small files are joined, files of the past are removed.
 
 Done after a run was published, by that run, which still holds the lease. All of it is best effort: what fails is a
 warning of the run, and the next run tries again. Nothing is written where there is nothing to do.
@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
+
+import pyarrow.compute as pc
 
 from lakeaudit.results import delta_files
 from lakeaudit.results.delta_writer import texts
@@ -49,6 +51,7 @@ def upkeep(
     keep: timedelta | None,
     now: datetime,
     progress: Progress,
+    audited: Sequence[str] = (),
 ) -> tuple[str, ...]:
     """Do what is due, and give a warning for each thing that failed.
 
@@ -59,11 +62,14 @@ def upkeep(
         keep: how long rows of runs are kept; None: for ever.
         now: the run's clock reading.
         progress: is told of it, where anything is due.
+        audited: the tables that the run has audited whole: leftover files of theirs that other runs wrote go. Not
+            before it is published, since those of the last published run are the ones that people look at.
     """
     due = retention(runs, this, keep, now)
     steps: list[Step] = [("rows removed", partial(_removed, writer, due))] if due else []
     warnings: list[str] = []
     with _warned(warnings):
+        steps += _replaced(writer, this["run_id"], audited)
         steps += _files(writer, now, first=_first_today(runs, this, now))
     if steps:
         with progress.stage("upkeep") as log:
@@ -116,6 +122,14 @@ def _removed(writer: ResultsWriter, due: Retention) -> int:
         "runs": of_runs,
     }
     return sum(writer.delete(table, condition) for table, condition in conditions.items())
+
+
+def _replaced(writer: ResultsWriter, run_id: str, audited: Sequence[str]) -> Iterator[Step]:
+    """What is due of leftover files: those of other runs, failed ones among them."""
+    others = (pc.field("run_id") != run_id) & pc.field("table_name").isin(list(audited))
+    if audited and writer.results.holds_any("leftover_files", others):
+        condition = f"run_id <> {texts([run_id])} AND table_name IN ({texts(audited)})"
+        yield "rows removed", partial(writer.delete, "leftover_files", condition)
 
 
 def _first_today(runs: Sequence[Run], this: Run, now: datetime) -> bool:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from botocore.exceptions import BotoCoreError, ClientError
 
 from lakeaudit.errors import CannotPublish
@@ -75,21 +76,20 @@ class ResultsWriter:
         delta_writer.replace(self.results, table, arrow, {"lake": self.results.lake, "run_id": run_id})
         self.results.forget(table)
 
-    def write(self, table: str, rows: Rows, run_id: str, *, tables: Sequence[str] = ()) -> None:
+    def write(self, table: str, rows: Rows, run_id: str) -> None:
         """Replace what the run wrote to a table by `rows`, in one commit.
 
         Args:
             table: leftover_files or findings.
             rows: they have that table's columns, times in UTC with or without a zone; they are read once.
             run_id: the run the rows belong to.
-            tables: for leftover_files, the audited tables, whose rows of earlier runs are replaced.
 
         Raises:
             CannotPublish: the results place refused. A failure of `rows` itself is raised as it comes.
             Busy: another audit may have taken the place over.
         """
-        whose = f"lake = {texts(self.results.lake)} AND (run_id = {texts(run_id)}{_or_tables(tables)})"
-        replaces = self.results.holds_any(table, run_id, tables)
+        whose = f"lake = {texts(self.results.lake)} AND run_id = {texts(run_id)}"
+        replaces = self.results.holds_any(table, pc.field("run_id") == run_id)
         with _Stream(table, rows) as stream:
             if not stream.any_rows and not replaces and self.results.delta(table) is not None:
                 return
@@ -233,7 +233,3 @@ def _probe(results: Results) -> None:
             s3.delete_object(Bucket=at.bucket, Key=at.key)
     except (OSError, ClientError, BotoCoreError) as error:
         refuse(results.place, [in_words(error)], error)
-
-
-def _or_tables(tables: Sequence[str]) -> str:
-    return f" OR table_name IN ({texts(tables)})" if tables else ""

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from lakeaudit.dashboard.queries.sql_fragments import PUBLISHED_RUNS
 from lakeaudit.results.read import Results, Row
 from lakeaudit.results.sql import ask, text, texts
 
@@ -73,11 +74,13 @@ def _history(results: Results, ids: tuple[str, ...]) -> list[Row]:
 
 
 def _behind(results: Results, groups: tuple[str, ...]) -> tuple[list[Row], int]:
-    where = f"WHERE discrepancy_id IN ({texts(groups)})"
-    counted = ask(results, f"SELECT count(*) AS known FROM leftover_files {where}", "leftover_files")
-    sql = f"""SELECT bucket, key, size, modified_at, category FROM leftover_files {where}
+    """The files behind groups, as published runs have written them; a run that failed has left its own beside them."""
+    files = f"""FROM leftover_files WHERE discrepancy_id IN ({texts(groups)})
+        AND run_id NOT IN (SELECT run_id FROM runs WHERE NOT ({PUBLISHED_RUNS}))"""
+    counted = ask(results, f"SELECT count(*) AS known {files}", "leftover_files", "runs")
+    sql = f"""SELECT bucket, key, size, modified_at, category {files}
         ORDER BY size DESC NULLS LAST, key LIMIT {LEFTOVERS}"""
-    return ask(results, sql, "leftover_files"), sum(row["known"] for row in counted)
+    return ask(results, sql, "leftover_files", "runs"), sum(row["known"] for row in counted)
 
 
 def claims(row: Row) -> dict[str, dict[str, object]]:
