@@ -13,6 +13,8 @@ MASS_LOSS = "mass loss: "
 
 FILE_AXES = ("content", "metastore", "metastore_tree", "leftover", "duplicate")
 AXES = (*FILE_AXES, "commit", "pointer", "source", "hazard")
+COVERED_AXES = (*FILE_AXES, "commit", "hazard")
+"""Axes that have a row of coverage for every table."""
 
 _AXIS_WORDS = {
     "content": "files of the table",
@@ -20,6 +22,8 @@ _AXIS_WORDS = {
     "metastore_tree": "metadata store's folders",
     "leftover": "leftovers",
     "duplicate": "doubles",
+    "commit": "commits of the log",
+    "hazard": "what will be lost",
 }
 
 

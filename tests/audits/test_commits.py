@@ -99,6 +99,7 @@ def test_what_the_lost_version_added_is_told_with_it(orders: Orders, tmp_path: P
     assert adds_of(first["Body"].read()) == lost
     assert lost[0]["add"]["path"].rpartition("/")[2] in row["explanation"]
     assert outcome.summary["findings"]["overwritten_commit"] == 1
+    assert counted(lake, "first") == ("complete", 2, 1, 0)
     assert row["recoverable_until"] is None
 
 
@@ -119,6 +120,12 @@ def test_until_when_a_lost_version_is_kept_is_told_with_it(orders: Orders, tmp_p
     assert row["explanation"].endswith(
         f"old deletes that version from {row['recoverable_until']:%Y-%m-%d} on"
     )
+
+
+def counted(lake: Lake, run_id: str) -> tuple[str, int, int, int]:
+    """Status, consistent, findings and undecided of the one table's commits."""
+    (row,) = [row for row in results_of(lake).coverage(run_id) if row["axis"] == "commit"]
+    return row["status"], row["consistent"], row["findings"], row["undecided"]
 
 
 def adds_of(body: bytes) -> list[Action]:
@@ -183,6 +190,7 @@ def test_a_healthy_log_is_quiet(name: str, orders: Orders, tmp_path: Path) -> No
     lake = orders.shop.lake(tmp_path)
     outcome = audited(lake, run_id="first")
     assert told(lake, "first") == []
+    assert counted(lake, "first") == ("complete", 3, 0, 0)
     assert not [line for line in outcome.warnings if "commit" in line]
 
 

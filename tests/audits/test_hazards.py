@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from lakeaudit import cli
+from lakeaudit.config import Lake
 from lakeaudit.runtime.aws import Endpoint
 from tests.builders.audits import audited, results_of
 from tests.builders.shop import DAYS, Shop
@@ -24,6 +25,13 @@ def rules(shop: Shop, prefix: str, *more: Any) -> None:
     old = {"ID": "old", "Status": "Enabled", "Filter": {"Prefix": prefix}, "Expiration": {"Days": 30}}
     configuration: Any = {"Rules": [old, *more]}
     shop.s3.put_bucket_lifecycle_configuration(Bucket=shop.bucket, LifecycleConfiguration=configuration)
+
+
+def covered(lake: Lake, run_id: str) -> tuple[str, int, int, int]:
+    """Status, consistent, findings and undecided of the one table's hazards."""
+    rows = [row for row in results_of(lake).coverage(run_id) if row["axis"] == "hazard"]
+    (row,) = rows
+    return row["status"], row["consistent"], row["findings"], row["undecided"]
 
 
 def test_rules_that_will_delete_live_files(
@@ -57,5 +65,8 @@ def test_rules_that_will_delete_live_files(
     )
 
     rules(shop, "tmp/")
+    assert covered(lake, first.run_id) == ("complete", 0, 1, 2)
+    assert first.exit_code == 0
+
     later = audited(lake, live=True)
     assert (later.summary["findings"], later.summary["states"]) == ({}, {"resolved": 1})

@@ -65,6 +65,7 @@ IMPLIED: tuple[tuple[str, str], ...] = (
     ("parent_tombstone", "parent_found"), ("parent_file", "parent_found"), ("parent_found", "has_parent"),
     ("!parent_in_window", "parent_found"),
     ("object_there", "is_folder"), ("children_missing", "is_folder"),
+    ("source_lists", "source_knows"), ("log_proves", "log_doubts"), ("both_live", "batches_read"),
 )  # fmt: skip
 """What the columns themselves exclude; everything else may come together. Held against random rows in test_expr."""
 

@@ -2,10 +2,14 @@
 
 from tests.scenarios import (
     changed,
+    clones,
+    commits,
     content,
     duplicates,
+    folders,
     gaps,
     leftovers,
+    lifecycle,
     metastore,
     read_by_folder,
     time_rule,
@@ -25,3 +29,12 @@ SCENARIOS = (
     *tree.SCENARIOS,
     *untold.SCENARIOS,
 )
+"""About files."""
+
+GROUP_SCENARIOS = (
+    *commits.SCENARIOS,
+    *clones.SCENARIOS,
+    *folders.SCENARIOS,
+    *lifecycle.SCENARIOS,
+)
+"""About what is no single file."""

@@ -69,25 +69,34 @@ def test_groups_may_hide_among_what_could_not_be_judged(
 
 
 @pytest.mark.parametrize(
-    ("status", "all_sources", "unsure", "expected"),
+    ("axis", "status", "all_sources", "undecided", "expected", "complete"),
     [
-        ("complete", True, (), "complete"),
-        ("complete", True, ("orders",), "partial"),
-        ("complete", True, ("other",), "complete"),
-        ("complete", False, (), "partial"),  # a listing shows no older versions of a log's files
-        ("partial", True, (), "partial"),
-        ("off", True, ("orders",), "off"),
-        ("overtaken", False, (), "overtaken"),
+        ("commit", "complete", True, 0, "complete", True),
+        ("commit", "complete", True, 1, "complete", False),
+        (
+            "commit",
+            "complete",
+            False,
+            0,
+            "partial",
+            False,
+        ),  # a listing shows no older versions of a log's files
+        ("commit", "partial", True, 0, "partial", False),
+        ("commit", "off", True, 0, "off", False),
+        ("commit", "overtaken", False, 0, "overtaken", False),
+        ("hazard", "complete", True, 0, "complete", True),
+        ("hazard", "complete", False, 0, "complete", True),  # rules and logs are as they are now
+        ("hazard", "complete", True, 9, "complete", False),
+        ("hazard", "partial", True, 0, "partial", False),
     ],
 )
-def test_commits_are_looked_at_as_wholly_as_their_log_and_its_versions(
-    status: str, all_sources: bool, unsure: tuple[str, ...], expected: str
+def test_commits_and_hazards_rest_on_what_is_now(
+    axis: str, status: str, all_sources: bool, undecided: int, expected: str, complete: bool
 ) -> None:
-    rows = [row(status=status), row(axis="leftover", status=status)]
-    found = axis_observations(rows, MEANS, NOW, all_sources=all_sources, unsure_commits=unsure)
-    assert [one for one in found if one.axis == "commit"] == [
-        AxisObservation("orders", "commit", expected, NOW, NOW)
-    ]
+    rows = [row(axis=axis, status=status, undecided=undecided)]
+    (found, _) = axis_observations(rows, MEANS, NOW, all_sources=all_sources)
+    assert found == AxisObservation("orders", axis, expected, NOW, NOW, undecided)
+    assert found.complete is complete
 
 
 @pytest.mark.parametrize(("all_sources", "complete"), [(True, True), (False, False)])

@@ -1,14 +1,16 @@
 """Shallow clones: which of their live files their sources have removed."""
 
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from lakeaudit.compare.clones import clone_findings, cloned, under_own_root
+from lakeaudit.compare.clones import clone_findings, clone_outcomes, cloned, under_own_root
+from lakeaudit.compare.verdicts import Words, words
 from lakeaudit.keys import Location
 from lakeaudit.runtime import duck
+from lakeaudit.runtime.duck import Connection, Relation
 from lakeaudit.schemas import PAIR
 from tests.builders.scenario import table
 
@@ -32,27 +34,21 @@ def claim(key: str, of: str, state: str = "live", **given: Any) -> dict[str, Any
 
 FILE = "orders/a"
 CLONE = claim(FILE, "copy")
-LAKES: dict[str, tuple[list[dict[str, Any]], list[tuple[str, str, int]]]] = {
-    "the source lists it too": ([CLONE, claim(FILE, "orders")], []),
+RISK, LISTED = "hazard.source_removed", "hazard.source_lists"
+LAKES: dict[str, tuple[list[dict[str, Any]], list[tuple[str, str, str, int]]]] = {
+    "the source lists it too": ([CLONE, claim(FILE, "orders")], [("copy", "orders", LISTED, 1)]),
     "only older states of the source list it": (
         [CLONE, claim(FILE, "orders", "history")],
-        [("copy", "orders", 1)],
+        [("copy", "orders", RISK, 1)],
     ),
-    "gone in its source": ([CLONE, claim(FILE, "orders", "gone")], [("copy", "orders", 1)]),
-    "its source has forgotten it": ([CLONE], [("copy", "orders", 1)]),
-    "its source's log has a gap": ([claim(FILE, "copy", h_references=True)], []),
-    "its source could not be read": ([claim(FILE, "copy", o_complete=False)], []),
-    "its source has no log": ([claim(FILE, "copy", o_logged=False)], []),
-    "the removal may have been undone in a gap": (
-        [CLONE, claim(FILE, "orders", "history", c_certain=False)],
-        [],
+    "gone in its source": ([CLONE, claim(FILE, "orders", "gone")], [("copy", "orders", RISK, 1)]),
+    "its source has forgotten it": ([CLONE], [("copy", "orders", "hazard.source_forgot", 1)]),
+    "what another table than the source says of it": (
+        [CLONE, claim(FILE, "other", "gone")],
+        [("copy", "orders", "hazard.source_forgot", 1)],
     ),
     "the clone removed it as well": (
         [claim(FILE, "copy", "history"), claim(FILE, "orders", "history")],
-        [],
-    ),
-    "the clone may have removed it in a gap": (
-        [claim(FILE, "copy", c_certain=False), claim(FILE, "orders", "history")],
         [],
     ),
     "it is lost already, which is another finding": (
@@ -61,34 +57,57 @@ LAKES: dict[str, tuple[list[dict[str, Any]], list[tuple[str, str, int]]]] = {
     ),
     "two clones": (
         [CLONE, claim(FILE, "other"), claim(FILE, "orders", "gone")],
-        [("copy", "orders", 1), ("other", "orders", 1)],
+        [("copy", "orders", RISK, 1), ("other", "orders", RISK, 1)],
     ),
     "a file of the clone itself": ([claim("copy/a", "copy")], []),
     "a file of nobody": ([claim("elsewhere/a", "copy", owner=None)], []),
+    "a clone that nobody asked for": ([claim(FILE, "apart"), claim(FILE, "orders", "gone")], []),
 }
 
 
+def spoken(**severities: str) -> Words:
+    tables = [table(name).table.model_copy(update={"severities": severities}) for name in ("copy", "other")]
+    return words(tables, (), date(2026, 11, 20))
+
+
 @pytest.mark.parametrize("name", LAKES)
-def test_which_clones_are_at_risk(name: str) -> None:
+def test_which_files_of_clones_are_asked_of_and_what_is_said(name: str) -> None:
     rows, expected = LAKES[name]
     con = duck.connect()
-    found = duck.rows_of(cloned(con, under_own_root(con, pa.Table.from_pylist(rows, PAIR), ROOTS)))
-    assert sorted((row["table_name"], row["source"], row["files"]) for row in found) == expected
+    claimed = under_own_root(con, pa.Table.from_pylist(rows, PAIR), ROOTS)
+    found = duck.rows_of(cloned(con, claimed, spoken()))
+    assert sorted((row["table_name"], row["source"], row["rule"], row["files"]) for row in found) == expected
 
 
-def test_one_row_a_clone_and_source() -> None:
-    con = duck.connect()
+def at_risk(con: Connection, spoken: Words) -> Relation:
+    """A clone of three files, which its source has removed, and of one that it lists; in two shares."""
     rows = [
         claim(f"orders/{n}", of, state)
         for n in range(3)
         for of, state in (("copy", "live"), ("orders", "history"))
     ]
-    each = cloned(con, under_own_root(con, pa.Table.from_pylist(rows, PAIR), ROOTS))
-    twice = duck.union(con, [each, each])
-    (row,) = clone_findings(con, twice, [table("copy").table])
+    listed = [claim("orders/z", "copy"), claim("orders/z", "orders")]
+    each = cloned(con, under_own_root(con, pa.Table.from_pylist([*rows, *listed], PAIR), ROOTS), spoken)
+    return duck.union(con, [each, each])
+
+
+def test_one_row_a_clone_and_source() -> None:
+    con = duck.connect()
+    rows = at_risk(con, spoken())
+    (row,) = clone_findings(con, rows)
     assert (row["kind"], row["axis"], row["severity"], row["subject"]) == (
         "clone_at_risk", "hazard", "error", "orders#clone_at_risk",
     )  # fmt: skip
     assert (row["files"], row["rows_at_stake"], row["bytes_at_stake"]) == (6, 60, 600)
     assert "the first at 2026-11-19T00:00:00Z, such as orders/0" in row["explanation"]
-    assert clone_findings(con, twice, [table("orders").table]) == []
+    assert clone_outcomes(con, rows)["copy"] == {"finding": 6, "consistent": 2}
+
+
+def test_what_the_lake_file_says_of_severities_holds() -> None:
+    con = duck.connect()
+    assert [row["severity"] for row in clone_findings(con, at_risk(con, spoken(clone_at_risk="info")))] == [
+        "info"
+    ]
+    silenced = at_risk(con, spoken(clone_at_risk="off"))
+    assert clone_findings(con, silenced) == []
+    assert clone_outcomes(con, silenced)["copy"] == {"ignored": 6, "consistent": 2}

@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakeaudit.compare.commits import Loss, Rewritten, is_copied, log_versions, losses, rewritten
+from lakeaudit.compare.commits import Comparison, Loss, log_versions, losses, rewritten
 from lakeaudit.evidence.protocol import CommitContent
 from lakeaudit.keys import Location
 from lakeaudit.runtime import duck
@@ -100,25 +100,6 @@ def test_which_versions_took_the_place_of_others(name: str) -> None:
     assert {(one.table, one.root, one.version) for one in found} <= {("orders", ORDERS, 5)}
 
 
-@pytest.mark.parametrize(
-    ("later", "neighbours", "copied"),
-    [
-        (2 * HOUR, [AT - HOUR, AT + HOUR], False),  # one file by hand, or by a lagging writer
-        (2 * HOUR, [AT - HOUR, AT + 2 * HOUR + MINUTE], True),  # the next one came with it
-        (2 * HOUR, [AT + 2 * HOUR - MINUTE, None], True),
-        (2 * HOUR, [None, None], False),
-        (2 * HOUR, [AT + 2 * HOUR - 11 * MINUTE, None], False),
-        (SECOND, [AT - MINUTE, AT + MINUTE], False),  # a race in a busy table
-        (HOUR, [AT + HOUR, None], False),
-    ],
-)
-def test_a_log_copied_over_another_is_no_race(
-    later: timedelta, neighbours: list[datetime | None], copied: bool
-) -> None:
-    one = Rewritten("orders", ORDERS, 5, ORDERS, "v1", AT, A, "v2", AT + later, B, sure=True)
-    assert is_copied(one, neighbours) is copied
-
-
 FILES = pa.schema(
     [
         *[("number", pa.int64()), ("bucket", pa.string()), ("key", pa.string()), ("added", pa.bool_())],
@@ -152,17 +133,23 @@ LOSSES: dict[str, tuple[list[Any], list[Any], Loss]] = {
 }  # fmt: skip
 
 
+PAIR = (Comparison("orders", 0, 1),)
+
+
 @pytest.mark.parametrize("name", LOSSES)
 def test_what_a_lost_version_lost(name: str) -> None:
     files, claims, expected = LOSSES[name]
-    given = (
-        duck.small(FILES, files),
-        (CommitContent(), CommitContent()),
-        duck.small(CLAIMS, claims),
-        ["orders"],
-    )
+    given = (duck.small(FILES, files), duck.small(CLAIMS, claims), PAIR, (CommitContent(), CommitContent()))
     assert losses(duck.connect(), *given) == [expected]
-    assert bool(expected) == (expected != Loss())
+
+
+def test_commits_that_are_read_beside_say_nothing_of_a_loss() -> None:
+    """Commits 2 and 3 are batches of the same table; the second pair's lost version has number 4."""
+    files = [(number, *said("a")[1:]) for number in (0, 2, 3)] + [(4, *said("b")[1:])]
+    pairs = (Comparison("orders", 0, 1), Comparison("orders", 4, 5))
+    commits = [CommitContent()] * 6
+    found = losses(duck.connect(), duck.small(FILES, files), CLAIMS.empty_table(), pairs, commits)
+    assert [(loss.files, loss.sample) for loss in found] == [(1, ("a",)), (1, ("b",))]
 
 
 @pytest.mark.parametrize(
@@ -173,5 +160,5 @@ def test_a_lost_change_of_the_whole_table(
     lost: tuple[str, ...], current: tuple[str, ...], expected: bool
 ) -> None:
     commits = (CommitContent(of_table=lost), CommitContent(of_table=current))
-    (found,) = losses(duck.connect(), FILES.empty_table(), commits, CLAIMS.empty_table(), ["orders"])
-    assert found.of_table is bool(found) is expected
+    (found,) = losses(duck.connect(), FILES.empty_table(), CLAIMS.empty_table(), PAIR, commits)
+    assert found.of_table is expected

@@ -22,7 +22,7 @@ from lakeaudit.compare.coverage import (
     uncounted,
 )
 from lakeaudit.evidence.protocol import Cut
-from lakeaudit.kinds import FILE_AXES
+from lakeaudit.kinds import COVERED_AXES
 from lakeaudit.runtime import duck
 from lakeaudit.schemas import COVERAGE
 from tests.builders.evidence import CUT, READ_AT, ago
@@ -142,6 +142,10 @@ DARK_STORE = Means({"orders": Cut(CUT)}, {}, ORDERS)
 NO_STORAGE = Means({}, READ, ORDERS, (), {"storage": "no storage source could be read"})
 ELSEWHERE = Means({}, READ, ORDERS)
 HOLED = Means({"orders": Cut(CUT)}, READ, ORDERS, ("metastore:0", "storage:0"))
+REMARKED = Means(
+    {"orders": Cut(CUT)}, READ, ORDERS, remarks={("orders", "commit"): "two versions cannot be compared"}
+)
+LISTED = table(manifests=[LISTS])
 SOUND, PLAIN, GAP = table(), table(manifests=[]), table(holed=True)
 REFUSED = table(state={"refused": "reader feature x is not known"})
 FINE = Tally({"consistent": 1})
@@ -180,6 +184,17 @@ STATES = [
     ("content", SOUND, HOLED, FINE, "complete", ""),
     ("content", SOUND, WHOLE, UNSURE, "complete", ""),
     ("content", SOUND, WHOLE, APART, "partial", "some files lie where no storage source covers"),
+    ("commit", SOUND, WHOLE, FINE, "complete", ""),
+    ("hazard", SOUND, WHOLE, FINE, "complete", ""),
+    ("commit", PLAIN, WHOLE, FINE, "off", "no manifest that keeps a log is configured"),
+    ("commit", LISTED, WHOLE, FINE, "off", "no manifest that keeps a log is configured"),
+    ("hazard", PLAIN, WHOLE, FINE, "off", "no manifest is configured"),
+    ("hazard", LISTED, WHOLE, FINE, "complete", ""),
+    ("commit", REFUSED, WHOLE, FINE, "partial", "reader feature x is not known"),
+    ("hazard", GAP, WHOLE, FINE, "partial", "commit 4 is missing"),
+    ("commit", SOUND, ELSEWHERE, FINE, "partial", "no storage source covers the table"),
+    ("commit", SOUND, REMARKED, UNSURE, "complete", "two versions cannot be compared"),
+    ("hazard", SOUND, REMARKED, FINE, "complete", ""),
 ]
 
 
@@ -195,7 +210,7 @@ def test_every_axis_of_every_table_has_its_row() -> None:
     assert [(row["table_name"], row["axis"]) for row in made] == [
         (t, axis) for t in ("orders", "copy") for axis in AXES
     ]
-    assert set(AXES) == set(FILE_AXES)
+    assert set(AXES) == set(COVERED_AXES)
 
 
 def test_a_row_of_coverage() -> None:

@@ -63,7 +63,7 @@ def found(files: dict[str, str], ignores: tuple[Ignore, ...] = ()) -> tuple[list
     rows = pa.Table.from_pylist([stored(*file, hour) for hour, file in enumerate(files.items())])
     spoken = words([Table(name="t", location=Location("lake", "t"))], ignores, STAMP.as_of.date())
     shares = [half_moved.pairs_of_folders(con, rows.filter(part), spoken) for part in _shares(rows)]
-    moved = duck.hold(con, half_moved.half_moved(con, duck.union(con, shares)))
+    moved = duck.hold(con, half_moved.half_moved(con, duck.union(con, shares), spoken))
     told = duck.rows_of(half_moved.findings(con, moved, STAMP))
     tally: dict[str, int] = {}
     for row in duck.rows_of(half_moved.tally_rows(con, moved)):

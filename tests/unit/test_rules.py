@@ -10,22 +10,16 @@ from lakeaudit.compare import rules
 from lakeaudit.compare.expr import Expr, evaluate
 from lakeaudit.compare.facts import ALL_FACTS, TREE_FACTS
 from lakeaudit.kinds import KINDS
+from tests.builders.group_scenario import GroupScenario
 from tests.builders.mutants import fact_mutants, meeting, rule_mutants, spoken, swaps
 from tests.builders.scenario import Row, Scenario
 from tests.builders.twin import Subject, judged, subjects
+from tests.builders.twin import spoken as spoken_rule
 from tests.builders.twin_match import pair_rows
-from tests.scenarios import SCENARIOS
+from tests.scenarios import GROUP_SCENARIOS, SCENARIOS
 
-NOT_BY_A_RULE = {
-    "unreadable_evidence",
-    "unclassified",
-    "overwritten_commit",
-    "duplicate_commit",
-    "half_moved",
-    "will_expire",
-    "clone_at_risk",
-}
-"""Said of sources; said by no scenario, since it would be our fault; of a log's commits; of a bucket's rules."""
+NOT_BY_A_RULE = {"unreadable_evidence", "unclassified"}
+"""Said of sources; said by no scenario, since it would be our fault."""
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
@@ -35,14 +29,21 @@ def test_a_scenario_is_judged_as_an_expert_would(scenario: Scenario) -> None:
     }
 
 
+@pytest.mark.parametrize("scenario", GROUP_SCENARIOS, ids=lambda scenario: scenario.name)
+def test_what_is_no_single_file_is_judged_as_an_expert_would(scenario: GroupScenario) -> None:
+    facts = rules.facts_of(scenario.row, rules.FACTS_OF[scenario.table])
+    rule = rules.judge(rules.TABLES[scenario.table], facts)
+    assert spoken_rule(rule) == scenario.verdict
+
+
 def test_there_are_enough_scenarios_and_each_has_its_own_name() -> None:
-    names = [scenario.name for scenario in SCENARIOS]
+    names = [*(scenario.name for scenario in SCENARIOS), *(scenario.name for scenario in GROUP_SCENARIOS)]
     assert len(set(names)) == len(names) >= 120
 
 
 @dataclass(frozen=True)
 class Question:
-    """One axis asked of one row, and the facts of all that is known of it in the end."""
+    """One table of rules asked of one row, and the facts of all that is known of it in the end."""
 
     axis: str
     row: Row
@@ -54,7 +55,13 @@ class Question:
 
 @pytest.fixture(scope="module")
 def questions() -> list[Question]:
-    return [_question(asked) for scenario in SCENARIOS for asked in subjects(scenario, pair_rows(scenario))]
+    of_files = [
+        _question(asked) for scenario in SCENARIOS for asked in subjects(scenario, pair_rows(scenario))
+    ]
+    of_groups = [
+        Question(s.table, s.row, rules.facts_of(s.row, rules.FACTS_OF[s.table])) for s in GROUP_SCENARIOS
+    ]
+    return [*of_files, *of_groups]
 
 
 def _question(asked: Subject) -> Question:
@@ -65,8 +72,8 @@ def _question(asked: Subject) -> Question:
 
 
 def test_every_rule_fires_in_a_scenario_and_unclassified_in_none(questions: list[Question]) -> None:
-    fired = {rules.judge(rules.AXES[question.axis], question.facts).id for question in questions}
-    assert fired == {rule.id for table in rules.AXES.values() for rule in table[:-1]}
+    fired = {rules.judge(rules.TABLES[question.axis], question.facts).id for question in questions}
+    assert fired == {rule.id for table in rules.TABLES.values() for rule in table[:-1]}
 
 
 def test_every_kind_is_the_verdict_of_a_scenario() -> None:
@@ -75,7 +82,7 @@ def test_every_kind_is_the_verdict_of_a_scenario() -> None:
         for s in SCENARIOS
         for line in s.verdicts.values()
         for verdict in line.values()
-    }
+    } | {scenario.verdict.partition(":")[0] for scenario in GROUP_SCENARIOS}
     assert said & set(KINDS) == set(KINDS) - NOT_BY_A_RULE
 
 
@@ -88,17 +95,19 @@ def _on_axis(rule: rules.Rule) -> bool:
     return KINDS[rule.verdict].axis in (rule.axis, "any")
 
 
-@pytest.mark.parametrize("axis", rules.AXES)
+@pytest.mark.parametrize("axis", rules.TABLES)
 def test_no_rule_or_condition_can_be_left_out_or_turned_round(axis: str, questions: list[Question]) -> None:
     asked = [question for question in questions if question.axis == axis]
-    survivors = [what for what, mutant in rule_mutants(rules.AXES[axis]) if not _killed(asked, axis, mutant)]
+    survivors = [
+        what for what, mutant in rule_mutants(rules.TABLES[axis]) if not _killed(asked, axis, mutant)
+    ]
     assert survivors == []
 
 
-@pytest.mark.parametrize("axis", rules.AXES)
+@pytest.mark.parametrize("axis", rules.TABLES)
 def test_no_two_rules_that_overlap_can_change_places(axis: str, questions: list[Question]) -> None:
     asked = [question for question in questions if question.axis == axis]
-    table = rules.AXES[axis]
+    table = rules.TABLES[axis]
     survivors = [
         f"{table[low].id} <-> {table[high].id} under {meeting(table, low, high)}"
         for low, high, mutant in swaps(table)
@@ -108,17 +117,18 @@ def test_no_two_rules_that_overlap_can_change_places(axis: str, questions: list[
 
 
 def _killed(asked: list[Question], axis: str, mutant: tuple[rules.Rule, ...]) -> bool:
-    return any(question.verdict(mutant) != question.verdict(rules.AXES[axis]) for question in asked)
+    return any(question.verdict(mutant) != question.verdict(rules.TABLES[axis]) for question in asked)
 
 
+EVERY_FACT = {name: fact for facts in rules.FACTS_OF.values() for name, fact in facts.items()}
 USED = {
-    axis: {c.removeprefix("!") for rule in table for c in rule.when} for axis, table in rules.AXES.items()
+    axis: {c.removeprefix("!") for rule in table for c in rule.when} for axis, table in rules.TABLES.items()
 }
 
 
-@pytest.mark.parametrize("name", [*ALL_FACTS, *TREE_FACTS])
+@pytest.mark.parametrize("name", EVERY_FACT)
 def test_no_fault_in_a_fact_goes_unseen(name: str, questions: list[Question]) -> None:
-    fact = (ALL_FACTS | TREE_FACTS)[name].args[0]
+    fact = EVERY_FACT[name].args[0]
     asked = [question for question in questions if name in USED[question.axis]]
     survivors = [what for what, mutant in fact_mutants(fact) if not _seen(asked, name, mutant.sure())]
     assert survivors == []
@@ -127,7 +137,7 @@ def test_no_fault_in_a_fact_goes_unseen(name: str, questions: list[Question]) ->
 def _seen(asked: list[Question], name: str, mutant: Expr) -> bool:
     for question in asked:
         changed = question.facts | {name: evaluate(mutant, question.row)}
-        table = rules.AXES[question.axis]
+        table = rules.TABLES[question.axis]
         if changed != question.facts and spoken(rules.judge(table, changed)) != question.verdict(table):
             return True
     return False
@@ -136,7 +146,10 @@ def _seen(asked: list[Question], name: str, mutant: Expr) -> bool:
 def test_every_fact_is_used_by_a_rule_and_every_rule_uses_facts_that_exist() -> None:
     pairs = set().union(*(USED[axis] for axis in rules.PAIR_AXES))
     assert pairs == set(ALL_FACTS)
-    assert USED["metastore_tree"] == set(TREE_FACTS)
+    assert {name: USED[name] for name in rules.TABLES if name not in rules.PAIR_AXES} == {
+        name: set(facts) for name, facts in rules.FACTS_OF.items() if name not in rules.PAIR_AXES
+    }
+    assert len(EVERY_FACT) == sum(map(len, (ALL_FACTS, TREE_FACTS, *rules.GROUP_FACTS.values())))
 
 
 LATE = ("storage_hole", "metastore_hole", "vacuum_assumed")
@@ -166,11 +179,11 @@ def _variations(axis: str, questions: list[Question]) -> Iterator[dict[str, bool
 
 def test_the_faults_are_many() -> None:
     """Guards the generators: without faults to kill, the tests above would be true of anything."""
-    rule_faults = sum(1 for table in rules.AXES.values() for _ in rule_mutants(table))
+    rule_faults = sum(1 for table in rules.TABLES.values() for _ in rule_mutants(table))
     order_faults = sum(
-        meeting(t, low, high) is not None for t in rules.AXES.values() for low, high, _ in swaps(t)
+        meeting(t, low, high) is not None for t in rules.TABLES.values() for low, high, _ in swaps(t)
     )
-    fact_faults = sum(1 for fact in (ALL_FACTS | TREE_FACTS).values() for _ in fact_mutants(fact.args[0]))
+    fact_faults = sum(1 for fact in EVERY_FACT.values() for _ in fact_mutants(fact.args[0]))
     assert rule_faults >= 350
     assert order_faults >= 600
     assert fact_faults >= 150

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 from lakeaudit.compare.expr import Expr, duck_sql
-from lakeaudit.compare.rules import Rule
+from lakeaudit.compare.rule import Rule
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
 

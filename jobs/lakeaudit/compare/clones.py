@@ -3,17 +3,18 @@
 The source of a clone knows nothing of it: what it has removed its next VACUUM deletes, whoever lists it still.
 """
 
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
 
 from lakeaudit.compare.prefix_match import Places
-from lakeaudit.config import Table
+from lakeaudit.compare.verdicts import Words, group_verdicts
 from lakeaudit.kinds import KINDS
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
-from lakeaudit.schemas import CLONED
+from lakeaudit.schemas import CLONE_FILE, CLONED
 
 AT_RISK = "clone_at_risk"
 _ROOTS = pa.schema([("name", pa.string()), ("root_bucket", pa.string()), ("root_prefix", pa.string())])
@@ -29,46 +30,57 @@ def under_own_root(con: Connection, pairs: Rows, roots: Places) -> Relation:
     return duck.query(con, sql, pairs=pairs, places=duck.small(_ROOTS, places))
 
 
-def cloned(con: Connection, claimed: Rows) -> Relation:
-    """CLONED rows of clones' live files that their sources have removed, from rows of `under_own_root`.
-
-    A source that never listed a file, or has forgotten it, counts where its log is whole.
-    """
+def clone_files(con: Connection, claimed: Rows) -> Relation:
+    """CLONE_FILE rows: live files of tables below other tables' roots, from rows of `under_own_root`."""
     sql = """
-        WITH clones AS (
-            SELECT * FROM claimed WHERE NOT own AND c_state = 'live' AND c_certain AND owner <> table_name
-                AND s_presence IS DISTINCT FROM 'absent'),
-        sources AS (SELECT bucket, key, table_name AS owner, c_state, c_certain, c_removed_at FROM claimed WHERE own)
-        SELECT c.table_name, c.owner AS source, count(*) AS files, CAST(sum(c.c_records) AS BIGINT) AS rows,
-            CAST(sum(c.c_size) AS BIGINT) AS bytes, min(s.c_removed_at) AS removed_at, min(c.key) AS sample
-        FROM clones c LEFT JOIN sources s USING (bucket, key, owner)
-        WHERE CASE WHEN s.c_state IS NULL THEN o_logged AND o_complete AND NOT h_references
-            ELSE s.c_state <> 'live' AND s.c_certain END
-        GROUP BY c.table_name, c.owner
+        SELECT c.*, c.owner AS source, s.c_state AS x_state, s.c_certain AS x_certain, s.c_removed_at AS x_removed_at
+        FROM (SELECT * EXCLUDE own FROM claimed WHERE NOT own AND c_state = 'live' AND owner <> table_name) c
+        LEFT JOIN (SELECT bucket, key, table_name AS owner, c_state, c_certain, c_removed_at FROM claimed WHERE own) s
+            USING (bucket, key, owner)
     """
-    return duck.conform(con, duck.query(con, sql, claimed=claimed), CLONED)
+    return duck.conform(con, duck.query(con, sql, claimed=claimed), CLONE_FILE)
 
 
-def clone_findings(con: Connection, rows: Rows, tables: Sequence[Table]) -> list[dict[str, Any]]:
+def cloned(con: Connection, claimed: Rows, words: Words) -> Relation:
+    """CLONED rows from rows of `under_own_root`: how many files of which clone and source each rule has judged how."""
+    of_table = "SELECT * REPLACE (CAST(NULL AS VARCHAR) AS relative), table_name AS judged_table FROM input"
+    asked = duck.query(con, of_table, input=clone_files(con, claimed))
+    sql = """
+        SELECT table_name, source, rule, outcome, severity, count(*) AS files, CAST(sum(c_records) AS BIGINT) AS rows,
+            CAST(sum(c_size) AS BIGINT) AS bytes, min(x_removed_at) AS removed_at, min(key) AS sample
+        FROM input GROUP BY ALL
+    """
+    judged = group_verdicts(con, asked, "clones", words)
+    return duck.conform(con, duck.query(con, sql, input=judged), CLONED)
+
+
+def clone_findings(con: Connection, rows: Rows) -> list[dict[str, Any]]:
     """One row for FINDINGS per clone and source, from all CLONED rows."""
     sql = """
-        SELECT table_name, source, CAST(sum(files) AS BIGINT) AS files, CAST(sum(rows) AS BIGINT) AS rows,
+        SELECT table_name, source, severity, CAST(sum(files) AS BIGINT) AS files, CAST(sum(rows) AS BIGINT) AS rows,
             CAST(sum(bytes) AS BIGINT) AS bytes, min(removed_at) AS removed_at, min(sample) AS sample
-        FROM input GROUP BY table_name, source ORDER BY table_name, source
+        FROM input WHERE outcome = 'finding' GROUP BY table_name, source, severity ORDER BY table_name, source
     """
-    asked = {table.name: table for table in tables}
-    found = duck.rows_of(duck.query(con, sql, input=rows))
-    return [_finding(row, asked[row["table_name"]]) for row in found if row["table_name"] in asked]
+    return [_finding(row) for row in duck.rows_of(duck.query(con, sql, input=rows))]
 
 
-def _finding(row: Mapping[str, Any], table: Table) -> dict[str, Any]:
+def clone_outcomes(con: Connection, rows: Rows) -> dict[str, Counter[str]]:
+    """By clone how many of its files below other tables' roots have which outcome, from all CLONED rows."""
+    sql = "SELECT table_name, outcome, CAST(sum(files) AS BIGINT) AS files FROM input GROUP BY table_name, outcome"
+    found: dict[str, Counter[str]] = defaultdict(Counter)
+    for row in duck.rows_of(duck.query(con, sql, input=rows)):
+        found[row["table_name"]][row["outcome"]] += row["files"]
+    return found
+
+
+def _finding(row: Mapping[str, Any]) -> dict[str, Any]:
     kind = KINDS[AT_RISK]
     since = f", the first at {row['removed_at']:%Y-%m-%dT%H:%M:%SZ}" if row["removed_at"] else ""
     return {
-        "table_name": table.name,
+        "table_name": row["table_name"],
         "axis": kind.axis,
         "kind": kind.name,
-        "severity": table.severity_of(kind.name, "error"),
+        "severity": row["severity"],
         "subject_type": "table",
         "subject": f"{row['source']}#{kind.name}",
         "files": row["files"],

@@ -4,9 +4,9 @@ Where writers have no put-if-absent, two of them may write one commit: the secon
 whose data files no state lists. Storage that keeps versions still has the first one.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
@@ -18,10 +18,6 @@ from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
 from lakeaudit.schemas import LOG_VERSIONS
 
-RACE = timedelta(hours=1)
-"""Two writers of one commit write within this; what is written again later may be a copy of a whole log."""
-COPY = timedelta(minutes=10)
-"""Neighbouring commits that were written within this of a late one were copied with it."""
 _COMMIT = rf"/_delta_log/[0-9]{{20}}\.json{END}"
 _LIKELY = "contains(key, '/_delta_log/0')"
 
@@ -119,12 +115,6 @@ def _rewritten(row: Mapping[str, Any]) -> Rewritten:
     )  # fmt: skip
 
 
-def is_copied(commit: Rewritten, neighbours: Iterable[datetime | None]) -> bool:
-    """Whether a whole log was copied over another one, by when the commits before and after it were written."""
-    near = [abs(commit.written_at - at) <= COPY for at in neighbours if at is not None]
-    return commit.written_at - commit.lost_at > RACE and any(near)
-
-
 @dataclass(frozen=True)
 class Loss:
     """What the lost version of a commit said and nothing says since: files that it added, and that it removed.
@@ -139,34 +129,39 @@ class Loss:
     of_table: bool = False
     sample: tuple[str, ...] = ()
 
-    def __bool__(self) -> bool:
-        return bool(self.files or self.undone or self.of_table)
-
 
 SAMPLES = 3
 
 
-def added_by_lost(con: Connection, files: Rows) -> pa.Table:
-    """bucket, key of the files that commits name whose numbers are even: the lost ones, see `losses`."""
-    return duck.table(
-        duck.query(con, "SELECT DISTINCT bucket, key FROM files WHERE number % 2 = 0", files=files)
-    )
+@dataclass(frozen=True)
+class Comparison:
+    """Two versions of one commit of a table, by their numbers among the commits that were read."""
+
+    table: str
+    lost: int
+    current: int
 
 
 def losses(
-    con: Connection, files: Rows, commits: Sequence[CommitContent], claims: Rows, tables: Sequence[str]
+    con: Connection, files: Rows, claims: Rows, pairs: Sequence[Comparison], commits: Sequence[CommitContent]
 ) -> list[Loss]:
-    """What each lost version lost: those have even numbers in `files`, what took their places the next odd ones.
+    """What each lost version lost.
 
-    `claims` (table_name, bucket, key, state) say what every state that can be read lists or has listed of these files;
-    `tables` is the table of each lost version.
+    Args:
+        con: where it is computed.
+        files: what commits say of files, by their number in `commits`, see `CommitContents`.
+        claims: table_name, bucket, key, state of all that any readable state lists or has listed of these files.
+        pairs: which commits are held against each other.
+        commits: what the commits say beside.
     """
     sql = f"""
-        WITH said AS (SELECT *, number // 2 AS pair, number % 2 = 0 AS lost FROM files WHERE data_change),
+        WITH said AS (
+            SELECT f.*, pair, table_name, number = lost AS is_lost
+            FROM (SELECT * FROM files WHERE data_change) f JOIN pairs ON number IN (lost, current)),
         alone AS (
-            SELECT l.*, table_name FROM said l JOIN pairs USING (pair)
-            ANTI JOIN (SELECT * FROM said WHERE NOT lost) c USING (pair, bucket, key, added)
-            WHERE l.lost),
+            SELECT l.* FROM said l
+            ANTI JOIN (SELECT * FROM said WHERE NOT is_lost) c USING (pair, bucket, key, added)
+            WHERE l.is_lost),
         told AS (SELECT alone.*, state FROM alone LEFT JOIN claims USING (table_name, bucket, key))
         SELECT pair, count(*) FILTER ({_LOST}) AS files, CAST(sum(size) FILTER ({_LOST}) AS BIGINT) AS bytes,
             CAST(sum(records) FILTER ({_LOST}) AS BIGINT) AS rows,
@@ -174,12 +169,18 @@ def losses(
             min(key, {SAMPLES}) FILTER ({_LOST}) AS sample
         FROM told GROUP BY pair
     """
-    pairs = duck.small(_PAIRS, list(enumerate(tables)))
-    rows = {r["pair"]: r for r in duck.rows_of(duck.query(con, sql, files=files, claims=claims, pairs=pairs))}
-    return [_loss(rows.get(pair, {}), *commits[2 * pair : 2 * pair + 2]) for pair in range(len(tables))]
+    numbered = duck.small(_PAIRS, [(n, each.table, each.lost, each.current) for n, each in enumerate(pairs)])
+    found = duck.rows_of(duck.query(con, sql, files=files, claims=claims, pairs=numbered))
+    rows = {row["pair"]: row for row in found}
+    return [
+        _loss(rows.get(number, {}), commits[pair.lost], commits[pair.current])
+        for number, pair in enumerate(pairs)
+    ]
 
 
-_PAIRS = pa.schema([("pair", pa.int64()), ("table_name", pa.string())])
+_PAIRS = pa.schema(
+    [("pair", pa.int64()), ("table_name", pa.string()), ("lost", pa.int64()), ("current", pa.int64())]
+)
 _LOST = "added AND state IS NULL"
 
 

@@ -8,18 +8,18 @@ from lakeaudit.compare import ceiling
 from lakeaudit.compare.ceiling import Trial
 from lakeaudit.compare.table_facts import TableFacts
 from lakeaudit.evidence.protocol import Cut
-from lakeaudit.kinds import FILE_AXES
+from lakeaudit.kinds import COVERED_AXES
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
 
 OUTCOMES = ("consistent", "finding", "ignored", "out_of_window", "undecided", "moved_on", "uncovered")
 METASTORE_AXES = ("metastore", "metastore_tree")
-AXES = FILE_AXES
+AXES = COVERED_AXES
 
 
 @dataclass(frozen=True)
 class Tally:
-    """Files by outcome for one (table, axis)."""
+    """Files by outcome for one (table, axis); on the axis `commit` they are commits."""
 
     outcomes: Mapping[str, int] = field(default_factory=dict)
     bytes: int = 0
@@ -116,7 +116,8 @@ class Means:
     `metastores_wanted` are the tables of which a metadata store should speak, whether or not it could be read;
     `overtaken` names the newer run that has settled a table; `trials` are those of sources that lack too much;
     `narrowed` says of which parts of a table the run was asked, where it was not asked of the whole; `fresh` how many
-    files too young for the evidence a live look has answered for.
+    files too young for the evidence a live look has answered for; `remarks` by (table, axis) why something is undecided
+    that nothing configured stands in the way of.
     """
 
     storage_cuts: Mapping[str, Cut]
@@ -128,6 +129,7 @@ class Means:
     trials: Sequence[Trial] = ()
     narrowed: Mapping[str, str] = field(default_factory=dict)
     fresh: Mapping[str, int] = field(default_factory=dict)
+    remarks: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
 
 def axis_state(axis: str, facts: TableFacts, means: Means, tally: Tally) -> AxisState:
@@ -147,8 +149,12 @@ def axis_state(axis: str, facts: TableFacts, means: Means, tally: Tally) -> Axis
         return AxisState("partial", hindrance)
     if asked := means.narrowed.get(facts.table.name):
         return AxisState("partial", asked)
-    loss = _said(ceiling.losses(trials))
-    return AxisState("complete", "; ".join(filter(None, (loss, _fresh(axis, facts, means, tally)))))
+    said = (
+        _said(ceiling.losses(trials)),
+        _fresh(axis, facts, means, tally),
+        means.remarks.get((facts.table.name, axis), ""),
+    )
+    return AxisState("complete", "; ".join(filter(None, said)))
 
 
 def _fresh(axis: str, facts: TableFacts, means: Means, tally: Tally) -> str:
@@ -165,8 +171,10 @@ def _said(trials: Sequence[Trial]) -> str:
 
 
 def _unasked(axis: str, facts: TableFacts, means: Means) -> str | None:
-    if axis == "content" and not facts.table.manifests:
+    if axis in ("content", "hazard") and not facts.table.manifests:
         return "no manifest is configured"
+    if axis == "commit" and not facts.stateful:
+        return "no manifest that keeps a log is configured"
     if axis in METASTORE_AXES and facts.table.name not in means.metastores_wanted:
         return "no metastore covers the table"
     return None

@@ -11,16 +11,16 @@ from lakeaudit import keys
 from lakeaudit.compare.duplicates import CONTENT
 from lakeaudit.compare.findings import Stamp, because, finished, uri
 from lakeaudit.compare.match import SourceFacts
-from lakeaudit.compare.verdicts import Words, with_outcome
+from lakeaudit.compare.verdicts import Words, group_verdicts
 from lakeaudit.config import state_kinds
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
+from lakeaudit.schemas import FOLDER_PAIR, MOVES
 
 UNREPEATED = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|[0-9a-f]{16}"
 """Part of a name that no two writers give a file: a UUID, or sixteen hexadecimal digits."""
 
-FEWEST = 2
-"""So many files of names that may repeat are no chance."""
+HALF_MOVED = "half_moved"
 
 
 def candidates(con: Connection, fired_rules: Rows, sources: SourceFacts, scope: Sequence[str]) -> Relation:
@@ -41,42 +41,47 @@ def candidates(con: Connection, fired_rules: Rows, sources: SourceFacts, scope: 
 
 
 def pairs_of_folders(con: Connection, rows: Rows, words: Words) -> Relation:
-    """All candidates of some names -> by pair of folders and outcome: files, bytes, the newest time of either."""
-    twice = """
+    """All candidates of some names -> MOVES rows: by pair of folders files, bytes, the newest time of either."""
+    twice = f"""
         SELECT judged_table, bucket, name, size, min(folder) AS folder, max(folder) AS other_folder,
             arg_min(modified_at, folder) AS modified_at, arg_max(modified_at, folder) AS other_modified_at,
-            arg_max(relative, modified_at) AS relative, 'duplicate' AS axis, 'duplicate.half_moved' AS rule
+            arg_max(relative, modified_at) AS relative, {duck.literal(HALF_MOVED)} AS kind
         FROM input GROUP BY judged_table, bucket, name, size, content
         HAVING count(*) = 2 AND count(DISTINCT folder) = 2
     """
-    judged = with_outcome(con, duck.query(con, twice, input=rows), words)
     sums = f"""
-        SELECT judged_table, axis, rule, outcome, kind, severity, bucket, folder, other_folder,
-            count(*) AS files, CAST(sum(size) AS BIGINT) AS bytes, max(modified_at) AS modified_at,
-            max(other_modified_at) AS other_modified_at,
-            bool_or(regexp_matches(name, {duck.literal(UNREPEATED)})) AS unrepeated
-        FROM input GROUP BY ALL
+        SELECT judged_table, bucket, folder, other_folder, count(*) AS files, CAST(sum(size) AS BIGINT) AS bytes,
+            max(modified_at) AS modified_at, max(other_modified_at) AS other_modified_at,
+            bool_or(regexp_matches(name, {duck.literal(UNREPEATED)})) AS unrepeated,
+            coalesce({words.ignored}, false) AS ignored
+        FROM input GROUP BY judged_table, bucket, folder, other_folder, ignored
     """
-    return duck.query(con, sums, input=judged)
+    return duck.conform(con, duck.query(con, sums, input=duck.query(con, twice, input=rows)), MOVES)
 
 
-def half_moved(con: Connection, pairs: Rows) -> Relation:
-    """Pairs of all shares together, without those that land again: folder_from is the older one, folder_to the other.
-
-    Folders that differ in numbers or partition values alone are dated deliveries, unless names say otherwise.
-    """
+def folder_pairs(con: Connection, moves: Rows) -> Relation:
+    """FOLDER_PAIR rows of all shares together. Folders that differ in numbers or partition values alone are `dated`."""
     alike = "regexp_replace(regexp_replace({}, '=[^/]*', '=', 'g'), '[0-9]+', '0', 'g')"
     sql = f"""
-        SELECT judged_table, axis, rule, outcome, kind, severity, bucket,
-            CAST(sum(files) AS BIGINT) AS files, CAST(sum(bytes) AS BIGINT) AS bytes,
+        SELECT judged_table, bucket, CAST(sum(files) AS BIGINT) AS files, CAST(sum(bytes) AS BIGINT) AS bytes,
             CASE WHEN max(modified_at) <= max(other_modified_at) THEN folder ELSE other_folder END AS folder_from,
             CASE WHEN max(modified_at) <= max(other_modified_at) THEN other_folder ELSE folder END AS folder_to,
-            greatest(max(modified_at), max(other_modified_at)) AS storage_time
-        FROM input GROUP BY judged_table, axis, rule, outcome, kind, severity, bucket, folder, other_folder
-        HAVING bool_or(unrepeated)
-            OR (sum(files) >= {FEWEST} AND {alike.format("folder")} <> {alike.format("other_folder")})
+            greatest(max(modified_at), max(other_modified_at)) AS storage_time, bool_or(unrepeated) AS unrepeated,
+            {alike.format("folder")} = {alike.format("other_folder")} AS dated, ignored
+        FROM input GROUP BY judged_table, bucket, folder, other_folder, ignored
     """
-    return duck.query(con, sql, input=pairs)
+    return duck.conform(con, duck.query(con, sql, input=moves), FOLDER_PAIR)
+
+
+def half_moved(con: Connection, moves: Rows, words: Words) -> Relation:
+    """FOLDER_PAIR rows that a rule finds, from all MOVES rows: with axis, rule, outcome, kind and severity."""
+    asked = "SELECT *, CAST(NULL AS VARCHAR) AS relative FROM input"
+    judged = group_verdicts(con, duck.query(con, asked, input=folder_pairs(con, moves)), "folders", words)
+    sql = """
+        SELECT * REPLACE (CASE WHEN ignored THEN 'ignored' ELSE outcome END AS outcome)
+        FROM input WHERE outcome IN ('finding', 'ignored')
+    """
+    return duck.query(con, sql, input=judged)
 
 
 def tally_rows(con: Connection, moved: Rows) -> Relation:

@@ -81,7 +81,7 @@ def judge_keys(kernel: Kernel, con: Connection, rows: Kinds) -> Stage:
     if "batches" in rows:
         yield "repeated", repeated(con, rows["batches"])
     claimed = under_own_root(con, matched, kernel.sources.roots)
-    yield "cloned", cloned(con, claimed)
+    yield "cloned", cloned(con, claimed, kernel.words)
     yield "removals", removals(con, claimed)
     yield "claimed", claimed_of_sources(con, matched)
     if kernel.partitions:

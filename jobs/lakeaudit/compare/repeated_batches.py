@@ -49,17 +49,12 @@ def repeated(con: Connection, batches: Rows) -> Relation:
 
 @dataclass(frozen=True)
 class LiveBatch:
-    """How much of a batch is in the newest state: files of all, and of those that are live their rows and bytes."""
+    """How much of a batch is in the newest state: all files, the live ones, and the rows and bytes of these."""
 
     files: int = 0
     live: int = 0
     rows: int | None = None
     bytes: int = 0
-
-    @property
-    def mostly(self) -> bool:
-        """Whether more than half of its files are live: a few may have been rewritten since."""
-        return 2 * self.live > self.files
 
 
 def live_batches(con: Connection, files: Rows, claims: Rows, tables: Sequence[str]) -> list[LiveBatch]:

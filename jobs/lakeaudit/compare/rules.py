@@ -3,55 +3,42 @@
 A rule's conditions are names of facts; a leading "!" negates one. A condition that the rules above it already settle
 is not repeated. Its verdict is an outcome that is no finding
 (consistent, out_of_window, undecided, uncovered, none) or a kind. `none` means that the axis does not ask of this row.
+Rules about what is no single file (commits, clones, pairs of folders, lifecycle rules) stand in `group_rules`.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 
 from lakeaudit.compare.expr import Expr, Row, evaluate
-from lakeaudit.compare.facts import ALL_FACTS
+from lakeaudit.compare.facts import ALL_FACTS, TREE_FACTS
+from lakeaudit.compare.group_rules import GROUP_FACTS, GROUPS
+from lakeaudit.compare.rule import (
+    CONSISTENT,
+    NONE,
+    OUT,
+    OUTCOMES,
+    UNCOVERED,
+    UNDECIDED,
+    Rule,
+    holds,
+    judge,
+    ordered,
+)
 
-CONSISTENT, OUT, UNDECIDED, UNCOVERED, NONE = "consistent", "out_of_window", "undecided", "uncovered", "none"
-OUTCOMES = (CONSISTENT, OUT, UNDECIDED, UNCOVERED, NONE)
+__all__ = [
+    "CONSISTENT",
+    "GROUPS",
+    "GROUP_FACTS",
+    "NONE",
+    "OUT",
+    "OUTCOMES",
+    "UNCOVERED",
+    "UNDECIDED",
+    "Rule",
+    "holds",
+    "judge",
+]
 
-
-@dataclass(frozen=True)
-class Rule:
-    """`because` says why in words; `severity` overrides the kind's default."""
-
-    id: str
-    when: tuple[str, ...]
-    verdict: str
-    because: str = ""
-    severity: str | None = None
-
-    @property
-    def axis(self) -> str:
-        return self.id.partition(".")[0]
-
-    @property
-    def is_finding(self) -> bool:
-        return self.verdict not in OUTCOMES
-
-
-def _rules(axis: str, *rows: tuple[str, str, str] | tuple[str, str, str, str]) -> tuple[Rule, ...]:
-    """(id, conditions, verdict or kind:severity, reason) -> rules, closed by `unclassified`."""
-    made = []
-    for row in rows:
-        name, when, verdict = row[:3]
-        kind, _, severity = verdict.partition(":")
-        made.append(
-            Rule(
-                f"{axis}.{name}", tuple(when.split()), kind, row[3] if len(row) > 3 else "", severity or None
-            )
-        )
-    return (
-        *made,
-        Rule(f"{axis}.unclassified", (), "unclassified", "no rule matched this combination of facts"),
-    )
-
-
-CONTENT = _rules(
+CONTENT = ordered(
     "content",
     ("event_lost", "event_live !ever_listed !log_holed event_within_horizon event_in_window", "lost_commit",
      "a writer recorded this file as written, and no readable state of the table since then lists it"),
@@ -101,7 +88,7 @@ CONTENT = _rules(
     ("same", "", CONSISTENT),
 )  # fmt: skip
 
-LEFTOVER = _rules(
+LEFTOVER = ordered(
     "leftover",
     ("not_stored", "!present", NONE),
     ("needed", "needed", CONSISTENT),
@@ -130,7 +117,7 @@ LEFTOVER = _rules(
      "nothing that can be read lists it: removed long ago or never committed"),
 )  # fmt: skip
 
-METASTORE = _rules(
+METASTORE = ordered(
     "metastore",
     ("unscoped", "!tombstone !file_entry !no_entry", NONE),
     ("nothing", "no_entry !present", NONE),
@@ -164,7 +151,7 @@ METASTORE = _rules(
      "storage has the file and the metadata store has no entry for it"),
 )  # fmt: skip
 
-DUPLICATE = _rules(
+DUPLICATE = ordered(
     "duplicate",
     ("not_in_use", "!live !unclaimed", NONE),
     ("not_stored", "unclaimed !present", NONE),
@@ -179,7 +166,7 @@ DUPLICATE = _rules(
     ("single", "", CONSISTENT),
 )  # fmt: skip
 
-TREE = _rules(
+TREE = ordered(
     "metastore_tree",
     ("tombstone", "entry_tombstone", NONE),
     ("expired", "entry_expired", CONSISTENT),
@@ -218,21 +205,24 @@ OTHER = (
     ),
     Rule("duplicate.alike", (), UNDECIDED),
     Rule(
-        "duplicate.half_moved",
-        (),
-        "half_moved",
-        "the same names, sizes and contents lie under two folders, as a rename leaves them that stopped half way",
-    ),
-    Rule(
         "leftover.unfinished_upload",
         (),
         "unfinished_upload",
         "a multipart upload was begun and never completed",
     ),
 )
-"""Verdicts that are not about one PAIR row: groups of files, and uploads."""
+"""Verdicts that are not about one PAIR row: groups of files with the same content, and uploads."""
 
-RULES: Mapping[str, Rule] = {rule.id: rule for rules in AXES.values() for rule in rules} | {
+TABLES: Mapping[str, tuple[Rule, ...]] = {**AXES, **GROUPS}
+"""Every ordered table: those of AXES by axis, those about groups by what a row is about."""
+FACTS_OF: Mapping[str, Mapping[str, Expr]] = {
+    **dict.fromkeys(PAIR_AXES, ALL_FACTS),
+    "metastore_tree": TREE_FACTS,
+    **GROUP_FACTS,
+}
+"""The facts that each table's conditions name."""
+
+RULES: Mapping[str, Rule] = {rule.id: rule for rules in TABLES.values() for rule in rules} | {
     r.id: r for r in OTHER
 }
 
@@ -240,13 +230,3 @@ RULES: Mapping[str, Rule] = {rule.id: rule for rules in AXES.values() for rule i
 def facts_of(row: Row, facts: Mapping[str, Expr] = ALL_FACTS) -> dict[str, bool]:
     """Every fact of one plain row."""
     return {name: evaluate(fact, row) for name, fact in facts.items()}
-
-
-def holds(condition: str, facts: Mapping[str, bool]) -> bool:
-    """Whether one condition of a rule holds."""
-    return not facts[condition[1:]] if condition.startswith("!") else facts[condition]
-
-
-def judge(rules: Iterable[Rule], facts: Mapping[str, bool]) -> Rule:
-    """The first rule whose conditions all hold; the plain twin of `classify.verdict`."""
-    return next(rule for rule in rules if all(holds(condition, facts) for condition in rule.when))

@@ -133,6 +133,16 @@ def judge_again(con: Connection, suspects: Rows, words: Words) -> Relation:
     return with_outcome(con, duck.query(con, sql, input=fired), words)
 
 
+def group_verdicts(con: Connection, rows: Rows, table: str, words: Words) -> Relation:
+    """Rows that a table of `group_rules` is asked of, with axis, rule, outcome, kind and severity.
+
+    Rows need `judged_table` and `relative`; those of tables out of scope are left out.
+    """
+    fired_rules = ruled(con, rows, rules.FACTS_OF[table], {table: rules.TABLES[table]})
+    sql = f"SELECT * EXCLUDE (rule_{table}), rule_{table} AS rule, split_part(rule_{table}, '.', 1) AS axis FROM input"
+    return with_outcome(con, _in_scope(con, duck.query(con, sql, input=fired_rules), words), words)
+
+
 def with_outcome(con: Connection, rows: Rows, words: Words) -> Relation:
     """Rows with `rule` and `judged_table`, and their outcome, kind and severity; rules that do not ask are left out."""
     sql = f"""

@@ -7,7 +7,7 @@ passes through the driver. A reader raises `SourceError` when its source cannot 
 gaps it delivers with `Hole`s, known before or after its parts were read.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol, TypeVar
@@ -285,11 +285,14 @@ class Doubt:
 class CommitLogs:
     """What a format lets ask of the single commits of its logs.
 
-    `since` is by table the version after which every commit is read; `written_at` when a commit's file was written that
-    lies there now. `read` reads whole commits. `doubts` looks at commits whose files were written after later ones'.
+    `since` is by table the version after which every commit is read, `counts` how many commits those are. `file` names
+    the file of a commit; `written_at` is when that was written that lies there now. `read` reads whole commits.
+    `doubts` looks at commits whose files were written after later ones'.
     """
 
     since: Mapping[str, int]
+    counts: Mapping[str, int]
+    file: Callable[[str, int], CommitFile]
     written_at: Callable[[str, int], datetime | None]
     read: Callable[[Sequence[CommitFile], Clients], CommitContents]
     doubts: Callable[[Clients], Sequence[Doubt]]
@@ -312,6 +315,8 @@ class Claims:
     traces: Mapping[str, Callable[[Connection, Rows], Relation]] = field(default_factory=dict)
     hole_of: Callable[[Mapping[str, Any]], Hole | None] | None = None
     commits: CommitLogs | None = None
+    rows_of: Callable[[Collection[str]], tuple[Source, ...]] | None = None
+    """Of `rows` what may be about some tables; None: nobody can say."""
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Per table and axis: whether the run's coverage was complete, and up to which time its evidence reaches."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from types import MappingProxyType
@@ -17,6 +17,7 @@ from lakeaudit.schemas import plain_time
 
 COMMIT = "commit"
 HAZARD = "hazard"
+_OF_NOW = (COMMIT, HAZARD)
 NEVER: Mapping[tuple[str, str], datetime] = MappingProxyType({})
 """No live look has refuted anything."""
 
@@ -68,32 +69,26 @@ def axis_observations(
     as_of: datetime,
     *,
     all_sources: bool,
-    unsure_commits: Collection[str] = (),
-    hazards: bool | None = None,
     refuted: Mapping[tuple[str, str], datetime] = NEVER,
 ) -> list[AxisObservation]:
-    """The observations of a run: one per row of coverage, one per table's log, and one of the sources at large.
+    """The observations of a run: one per row of coverage, and one of the sources at large.
 
     Args:
         coverage: rows of COVERAGE.
         means: the cuts that the run judged by.
         as_of: the time of evidence that has no cut.
         all_sources: whether the run read every source; if not, what it found of them is not complete.
-        unsure_commits: tables of whose log a suspicious commit could not be judged.
         refuted: by table and axis when a live look of an earlier run last refuted what the evidence said.
-        hazards: whether all lifecycle rules were understood; None: nobody looked at them.
     """
     of_tables = [
-        replace(_observation(row, means, as_of), refuted_at=refuted.get((row["table_name"], row["axis"])))
+        replace(
+            _observation(row, means, as_of, all_sources=all_sources),
+            refuted_at=refuted.get((row["table_name"], row["axis"])),
+        )
         for row in coverage
     ]
-    of_logs = [
-        _of_log(row, as_of, sure=all_sources and row["table_name"] not in unsure_commits)
-        for row in coverage if row["axis"] == "content"
-    ]  # fmt: skip
     of_sources = AxisObservation("", SOURCE, "complete" if all_sources else "partial", as_of, as_of)
-    of_hazards = [_of_hazards(row, as_of, hazards) for row in coverage if row["axis"] == "content"]
-    return [*of_tables, *of_logs, *of_hazards, of_sources]
+    return [*of_tables, of_sources]
 
 
 def evidence_at(table: str, axis: str, means: Means) -> datetime | None:
@@ -111,7 +106,11 @@ def observation_rows(observations: Sequence[AxisObservation]) -> pa.Table:
     return duck.small(OBSERVED, rows)
 
 
-def _observation(row: Mapping[str, Any], means: Means, as_of: datetime) -> AxisObservation:
+def _observation(
+    row: Mapping[str, Any], means: Means, as_of: datetime, *, all_sources: bool
+) -> AxisObservation:
+    if row["axis"] in _OF_NOW:
+        return _of_now(row, as_of, all_sources=all_sources)
     cuts = list(_cuts(row["table_name"], row["axis"], means))
     checks = of_table(means.trials, row["table_name"], row["axis"])
     status = "bad" if any(check.verdict == BAD for check in checks) else row["status"]
@@ -121,17 +120,11 @@ def _observation(row: Mapping[str, Any], means: Means, as_of: datetime) -> AxisO
     return AxisObservation(row["table_name"], row["axis"], status, at, edge, unsure)
 
 
-def _of_hazards(row: Mapping[str, Any], as_of: datetime, rules: bool | None) -> AxisObservation:
-    """The hazards of a table: lifecycle rules, and what its clones need, which its own log and theirs say."""
-    whole = row["status"] in ("off", "complete")
-    status = row["status"] if row["status"] == "overtaken" else "complete" if rules and whole else "partial"
-    return AxisObservation(row["table_name"], HAZARD, status, as_of, as_of)
-
-
-def _of_log(row: Mapping[str, Any], as_of: datetime, *, sure: bool) -> AxisObservation:
-    """The commit axis of a table: it is as complete as its log and the picture of storage, which has its versions."""
-    status = "partial" if row["status"] == "complete" and not sure else row["status"]
-    return AxisObservation(row["table_name"], COMMIT, status, as_of, as_of)
+def _of_now(row: Mapping[str, Any], as_of: datetime, *, all_sources: bool) -> AxisObservation:
+    """Commits and hazards rest on logs and rules as they are now; a listing shows no older versions of commits."""
+    unseen = row["axis"] == COMMIT and row["status"] == "complete" and not all_sources
+    status = "partial" if unseen else row["status"]
+    return AxisObservation(row["table_name"], row["axis"], status, as_of, as_of, row["undecided"])
 
 
 def _cuts(table: str, axis: str, means: Means) -> Iterator[Cut]:

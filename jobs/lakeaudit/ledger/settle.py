@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from lakeaudit.compare.expr import Expr, Row, col, evaluate, first_known, latest, lit
-from lakeaudit.compare.rules import Rule, judge
+from lakeaudit.compare.rule import Rule, judge
 
 NO_CHANGE, SET_PENDING, OPEN, REOPEN, REFRESH = "no_change", "set_pending", "open", "reopen", "refresh"
 ESCALATE, RECLASSIFY, RESOLVE, DISCARD = "escalate", "reclassify", "resolve", "discard"

@@ -4,37 +4,45 @@ What a lost version added is looked up in the claims of its table: what a later 
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import pyarrow as pa
 
 from lakeaudit.compare import commits
-from lakeaudit.compare.commits import Loss, Rewritten
+from lakeaudit.compare.commits import Comparison, Rewritten
+from lakeaudit.compare.coverage import Tallies, Tally
 from lakeaudit.compare.repeated_batches import live_batches
-from lakeaudit.config import Table
-from lakeaudit.digests import digest
-from lakeaudit.evidence.protocol import (
-    Claims,
-    CommitContents,
-    CommitFile,
-    CommitLogs,
-    Fold,
-    pieces,
+from lakeaudit.compare.rules import UNDECIDED
+from lakeaudit.compare.suspect_commits import (
+    Batches,
+    Compared,
+    Judged,
+    Suspect,
+    judged,
+    one_a_commit,
+    suspects,
 )
+from lakeaudit.digests import digest
+from lakeaudit.evidence.protocol import Claims, CommitContents, CommitFile, CommitLogs, Fold, pieces
 from lakeaudit.ledger.resolution import RESTORED
 from lakeaudit.pipeline.audit_context import AuditContext
 from lakeaudit.pipeline.chunks import Reading
-from lakeaudit.pipeline.commit_rows import Finding, doubted, in_words, overwritten, repeated
+from lakeaudit.pipeline.commit_rows import Finding, finding
 from lakeaudit.pipeline.engine import AuditEngine
 from lakeaudit.pipeline.lifecycles import ends
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
-from lakeaudit.schemas import CLAIM, OLDER_VERSIONS, plain_time
+from lakeaudit.schemas import CLAIM, OLDER_VERSIONS
 
+_TOO_MANY_VERSIONS = Compared(
+    unread="more of its commits were written twice than are read in one run", asked=False
+)
+_TOO_MANY_BATCHES = Batches(unread="more of its commits look like one batch than are read in one run")
 MOST_OF_TABLE, MOST = 20, 200
-"""Rewritten commits that are read of one table, and of all of them, in one run."""
+"""Commits that are read of one table, and of all of them, in one run, for either suspicion."""
+AXIS = "commit"
 
 
 @dataclass
@@ -47,6 +55,7 @@ class CommitChecks:
     rows: list[Finding] = field(default_factory=list)
     whole: list[str] = field(default_factory=list)
     unsure: dict[str, str] = field(default_factory=dict)
+    tallies: Tallies = field(default_factory=dict)
     lost: list[tuple[Rewritten, Finding]] = field(default_factory=list)
     untold: list[str] = field(default_factory=list)
 
@@ -68,8 +77,9 @@ def commit_checks(audit: AuditContext, engine: AuditEngine, versions: Rows, alik
     if not audit.partitions:  # of a part nothing can be said about its table
         for read in audit.observed.evidence.claims:
             if read.commits is not None:
-                _check(audit, engine, versions, read, read.commits, found)
-                _check_batches(audit, engine, alike, read, read.commits, found)
+                _check(
+                    audit, engine, _suspects(audit, versions, alike, read.commits), read, read.commits, found
+                )
         _say_until_when(audit, found)
     return found
 
@@ -89,54 +99,124 @@ def _say_until_when(audit: AuditContext, found: CommitChecks) -> None:
 def _check(
     audit: AuditContext,
     engine: AuditEngine,
-    versions: Rows,
+    suspected: Sequence[Suspect],
     read: Claims,
     logs: CommitLogs,
     found: CommitChecks,
 ) -> None:
-    tables = {table.name: table for table in audit.scope}
-    places = {name: table.location for name, table in tables.items()}
-    suspects = _limited(_not_copied(commits.rewritten(audit.con, versions, places, logs.since), logs), found)
-    contents = (
-        logs.read([file for one in suspects for file in _both(one)], audit.context.clients)
-        if suspects
-        else None
+    """Read the suspects, judge them, and count every commit of the logs once."""
+    places = {table.name: table.location for table in audit.scope}
+    known = _known(audit, engine, suspected, read, logs)
+    verdicts = one_a_commit(judged(audit.con, known, audit.words))
+    for one in verdicts:
+        file = one.suspect.file
+        if one.outcome == "finding":
+            found.rows.append(finding(one))
+            if found.rows[-1].get("recovery_version_id") and one.suspect.other:
+                found.lost.append((one.suspect.other, found.rows[-1]))
+        elif one.outcome == UNDECIDED:
+            found.unsure[file.table] = one.suspect.unread
+        elif one.suspect.compared:
+            found.whole.append(digest(audit.stamp.lake, file.table, AXIS, "commit", file.place.uri))
+    found.tallies |= {
+        (name, AXIS): _tally(count, [one for one in verdicts if one.suspect.file.table == name])
+        for name, count in logs.counts.items() if name in places
+    }  # fmt: skip
+
+
+def _tally(commits_read: int, verdicts: Sequence[Judged]) -> Tally:
+    """Every commit that was read once: what nothing is suspected of is consistent."""
+    outcomes = Counter(one.outcome for one in verdicts)
+    quiet = max(commits_read - outcomes.total(), 0)
+    return Tally({**outcomes, "consistent": outcomes["consistent"] + quiet})
+
+
+def _suspects(audit: AuditContext, versions: Rows, alike: Rows, logs: CommitLogs) -> list[Suspect]:
+    places = {table.name: table.location for table in audit.scope}
+    pairs = [
+        pair
+        for pair in duck.rows_of(duck.relation(audit.con, alike))
+        if pair["table_name"] in places and pair["table_name"] in logs.since
+    ]
+    doubts = [doubt for doubt in logs.doubts(audit.context.clients) if doubt.commit.table in places]
+    return suspects(commits.rewritten(audit.con, versions, places, logs.since), doubts, pairs, logs)
+
+
+def _known(
+    audit: AuditContext, engine: AuditEngine, each: Sequence[Suspect], read: Claims, logs: CommitLogs
+) -> list[Suspect]:
+    """The suspects with what their commits say: these are read at once, and their files looked up at once."""
+    versions = _limited([n for n, one in enumerate(each) if one.is_rewritten], each)
+    batches = _limited([n for n, one in enumerate(each) if one.repeats], each)
+    files = [
+        *(file for n in versions for file in _both(each[n])),
+        *(file for n in batches for file in _pair(each[n])),
+    ]
+    if not files:
+        return list(each)
+    said = logs.read(files, audit.context.clients)
+    keys = duck.table(duck.query(audit.con, "SELECT DISTINCT bucket, key FROM f", f=said.files))
+    claims = _claims_of(audit.con, engine, read, keys)
+    compared = dict(
+        zip(versions, _compared(audit.con, said, claims, [each[n] for n in versions]), strict=True)
     )
-    if contents is not None:
-        claims = _claims_of(audit.con, engine, read, commits.added_by_lost(audit.con, contents.files))
-        names = [one.table for one in suspects]
-        lost = commits.losses(audit.con, contents.files, contents.commits, claims, names)
-        for number, one in enumerate(suspects):
-            _judge(audit, tables[one.table], one, contents, number, lost[number], found)
-    known = {row["subject"] for row in found.rows}
-    doubts = [doubt for doubt in logs.doubts(audit.context.clients) if doubt.commit.table in tables]
-    found.rows += [doubted(tables[d.commit.table], d) for d in doubts if d.commit.place.uri not in known]
-
-
-def _not_copied(rewritten: Sequence[Rewritten], logs: CommitLogs) -> list[Rewritten]:
+    begin = 2 * len(versions)
+    live = dict(zip(batches, _batches(audit.con, said, claims, files, begin), strict=True))
     return [
-        one for one in rewritten
-        if not commits.is_copied(one, [plain_time(logs.written_at(one.table, one.version + n)) for n in (-1, 1)])
-    ]  # fmt: skip
+        replace(
+            one,
+            compared=compared.get(n, _TOO_MANY_VERSIONS) if one.is_rewritten else None,
+            batches=live.get(n, _TOO_MANY_BATCHES) if one.repeats else None,
+        )
+        for n, one in enumerate(each)
+    ]
 
 
-def _limited(rewritten: Sequence[Rewritten], found: CommitChecks) -> list[Rewritten]:
-    """As many as may be read in one run, newest first; the tables of the others are not all judged."""
+def _limited(numbers: Iterable[int], each: Sequence[Suspect]) -> list[int]:
+    """As many as may be read in one run; a table's newest commits come first."""
     taken: Counter[str] = Counter()
-    chosen: list[Rewritten] = []
-    for one in rewritten:
-        if taken[one.table] < MOST_OF_TABLE and len(chosen) < MOST:
-            taken[one.table] += 1
-            chosen.append(one)
-        else:
-            found.unsure[one.table] = "more of its commits were written twice than are read in one run"
+    chosen: list[int] = []
+    for number in numbers:
+        table = each[number].file.table
+        if taken[table] < MOST_OF_TABLE and len(chosen) < MOST:
+            taken[table] += 1
+            chosen.append(number)
     return chosen
 
 
-def _both(one: Rewritten) -> tuple[CommitFile, CommitFile]:
+def _both(one: Suspect) -> tuple[CommitFile, CommitFile]:
     """The lost version of a commit and the one that took its place."""
-    at = (one.table, one.root, one.version, one.place)
-    return CommitFile(*at, one.lost_version_id), CommitFile(*at, one.version_id)
+    if one.other is None:
+        raise ValueError(f"{one.file.place.uri} has one version")
+    other = one.other
+    return replace(one.file, version_id=other.lost_version_id), replace(one.file, version_id=other.version_id)
+
+
+def _pair(one: Suspect) -> tuple[CommitFile, CommitFile]:
+    """The commit that it looks like, and itself."""
+    if one.repeats is None:
+        raise ValueError(f"{one.file.place.uri} looks like no other commit")
+    return one.repeats.older, one.file
+
+
+def _compared(
+    con: Connection, said: CommitContents, claims: Relation, each: Sequence[Suspect]
+) -> Iterator[Compared]:
+    """What the lost version of each lost: those are the first commits that were read, two for each suspect."""
+    pairs = [Comparison(one.file.table, 2 * n, 2 * n + 1) for n, one in enumerate(each)]
+    for pair, loss in zip(pairs, commits.losses(con, said.files, claims, pairs, said.commits), strict=True):
+        lost, current = said.commits[pair.lost], said.commits[pair.current]
+        yield Compared(loss, lost.operation, lost.unread or current.unread)
+
+
+def _batches(
+    con: Connection, said: CommitContents, claims: Relation, files: Sequence[CommitFile], begin: int
+) -> Iterator[Batches]:
+    """What of each pair of batches is live: those are the commits from number `begin` on."""
+    live = live_batches(con, said.files, claims, [file.table for file in files])
+    for older in range(begin, len(files), 2):
+        unread = said.commits[older].unread or said.commits[older + 1].unread
+        yield Batches(live[older], live[older + 1], unread)
 
 
 def _claims_of(con: Connection, engine: AuditEngine, read: Claims, keys: pa.Table) -> Relation:
@@ -159,63 +239,3 @@ def _only(keys: pa.Table, con: Connection, kind: str, rows: Rows) -> Iterator[tu
 
 def _folded(fold: Fold, con: Connection, rows: Mapping[str, Rows]) -> Iterator[tuple[str, Rows]]:
     yield "folded", duck.conform(con, fold(con, rows), CLAIM)
-
-
-def _judge(
-    audit: AuditContext, table: Table, one: Rewritten, contents: CommitContents, number: int, loss: Loss,
-    found: CommitChecks,
-) -> None:  # fmt: skip
-    lost, current = contents.commits[2 * number : 2 * number + 2]
-    if unread := lost.unread or current.unread:
-        if one.sure:
-            found.rows.append(overwritten(table, one, f"its versions cannot be compared: {unread}", None))
-        else:
-            found.unsure[table.name] = f"{one.place.uri} has two versions that cannot be compared: {unread}"
-    elif loss:
-        found.rows.append(overwritten(table, one, in_words(lost.operation, loss), loss))
-        found.lost.append((one, found.rows[-1]))
-    else:
-        found.whole.append(digest(audit.stamp.lake, table.name, "commit", "commit", one.place.uri))
-
-
-def _check_batches(
-    audit: AuditContext,
-    engine: AuditEngine,
-    alike: Rows,
-    read: Claims,
-    logs: CommitLogs,
-    found: CommitChecks,
-) -> None:
-    """Batches that were appended twice and are live twice."""
-    tables = {table.name: table for table in audit.scope}
-    known = {row["subject"] for row in found.rows}
-    pairs = [pair for pair in duck.rows_of(duck.relation(audit.con, alike)) if pair["table_name"] in tables]
-    for pair in pairs[MOST:]:
-        found.unsure[pair["table_name"]] = "more of its commits look like one batch than are read in one run"
-    files = [
-        _commit(tables[pair["table_name"]], pair[end])
-        for pair in pairs[:MOST]
-        for end in ("older", "younger")
-    ]
-    if not files:
-        return
-    contents = logs.read(files, audit.context.clients)
-    keys = duck.table(
-        duck.query(audit.con, "SELECT DISTINCT bucket, key FROM f WHERE added", f=contents.files)
-    )
-    claims = _claims_of(audit.con, engine, read, keys)
-    live = live_batches(audit.con, contents.files, claims, [file.table for file in files])
-    for number, pair in enumerate(pairs[:MOST]):
-        older, younger = files[2 * number : 2 * number + 2]
-        unread = [
-            content.unread for content in contents.commits[2 * number : 2 * number + 2] if content.unread
-        ]
-        if unread:
-            found.unsure[older.table] = f"a commit that looks like another one cannot be read: {unread[0]}"
-        elif live[2 * number].mostly and live[2 * number + 1].mostly and younger.place.uri not in known:
-            found.rows.append(repeated(tables[older.table], pair, (older, younger), live[2 * number + 1]))
-
-
-def _commit(table: Table, version: int) -> CommitFile:
-    place = table.location.join("_delta_log", f"{version:020}.json")
-    return CommitFile(table.name, table.location, version, place)

@@ -1,39 +1,67 @@
 """FINDINGS rows about single commits: written twice, surely or probably, and batches appended twice."""
 
-from collections.abc import Mapping
 from typing import Any
 
-from lakeaudit.compare.commits import Loss, Rewritten
-from lakeaudit.compare.repeated_batches import LiveBatch
-from lakeaudit.config import Table
-from lakeaudit.evidence.protocol import CommitFile, Doubt
-from lakeaudit.formatting import count, second, size
-from lakeaudit.keys import Location
+from lakeaudit.compare.commits import Loss
+from lakeaudit.compare.rules import RULES
+from lakeaudit.compare.suspect_commits import Judged, Suspect
+from lakeaudit.formatting import count, number, second, size
 from lakeaudit.kinds import KINDS
-
-OVERWRITTEN, REPEATED = "overwritten_commit", "duplicate_commit"
 
 Finding = dict[str, Any]
 
 
-def overwritten(table: Table, one: Rewritten, told: str, loss: Loss | None) -> Finding:
-    """A commit of which storage keeps the lost version; `loss` None: what that said cannot be read."""
-    return _row(table, one.version, one.place) | {
-        "severity": table.severity_of(OVERWRITTEN, "critical"),
-        "files": loss.files if loss else None,
-        "rows_at_stake": loss.rows if loss else None,
-        "bytes_at_stake": loss.bytes if loss else None,
-        "manifest_etag": one.lost_etag,
-        "manifest_version_id": one.lost_version_id,
-        "manifest_time": one.lost_at,
-        "storage_etag": one.etag,
-        "storage_version_id": one.version_id,
-        "storage_time": one.written_at,
-        "recoverable": "yes" if loss else "unknown",
-        "recovery": "older_version" if loss else None,
-        "recovery_version_id": one.lost_version_id if loss else None,
-        "explanation": f"commit {one.version} was written at {second(one.lost_at)} and again, with other content, at "
-        f"{second(one.written_at)}: the first commit is gone; {told}",
+def finding(one: Judged) -> Finding:
+    """The row of a commit whose verdict is a finding: what it is and where, and what the rule that fired rests on."""
+    file, kind = one.suspect.file, KINDS[RULES[one.rule].verdict]
+    return {
+        "table_name": file.table,
+        "axis": kind.axis,
+        "kind": kind.name,
+        "severity": one.severity,
+        "subject_type": "commit",
+        "subject": file.place.uri,
+        "bucket": file.place.bucket,
+        "key": file.place.key,
+        "category": "log",
+        "table_version": file.version,
+        "commit_id": str(file.version),
+        "manifest_kind": "delta",
+        "confirmation": "not_needed",
+        **_OF_RULE[one.rule](one),
+    }
+
+
+def _overwritten(one: Judged) -> Finding:
+    """A commit of which storage keeps the lost version, which may be one that cannot be read."""
+    other, compared = one.suspect.other, one.suspect.compared
+    if other is None or compared is None:
+        return {}
+    told = in_words(compared.operation, compared.loss)
+    if compared.unread:
+        told = f"its versions cannot be compared: {compared.unread}"
+    more = f"; {number(one.more, 'more version')} of it went the same way" if one.more else ""
+    return {
+        "manifest_etag": other.lost_etag,
+        "manifest_version_id": other.lost_version_id,
+        "manifest_time": other.lost_at,
+        "storage_etag": other.etag,
+        "storage_version_id": other.version_id,
+        "storage_time": other.written_at,
+        "explanation": f"commit {other.version} was written at {second(other.lost_at)} and again, with other content, "
+        f"at {second(other.written_at)}: the first commit is gone; {told}{more}",
+        **({"recoverable": "unknown"} if compared.unread else _lost(one.suspect, compared.loss)),
+    }
+
+
+def _lost(one: Suspect, loss: Loss) -> Finding:
+    return {
+        "files": loss.files,
+        "rows_at_stake": loss.rows,
+        "bytes_at_stake": loss.bytes,
+        "recoverable": "yes",
+        "recovery": "older_version",
+        "recovery_version_id": one.other.lost_version_id if one.other else None,
     }
 
 
@@ -51,48 +79,46 @@ def in_words(operation: str, loss: Loss) -> str:
     return f"the lost version{f' ({operation})' if operation else ''} " + "; ".join(filter(None, told))
 
 
-def doubted(table: Table, doubt: Doubt) -> Finding:
+def _doubted(one: Judged) -> Finding:
     """A commit that was written twice by what its log alone shows."""
+    doubt = one.suspect.doubt
+    if doubt is None:
+        return {}
     likely = "" if doubt.sure else "probably "
-    return _row(table, doubt.commit.version, doubt.commit.place) | {
-        "severity": table.severity_of(OVERWRITTEN, "critical" if doubt.sure else "warning"),
+    return {
         "recoverable": "unknown",
         "explanation": f"commit {doubt.commit.version} was {likely}written twice: {doubt.why}; what the first one said "
         "is not known here: look for an older version of the file, and for files never committed of that time",
     }
 
 
-def repeated(
-    table: Table, pair: Mapping[str, Any], files: tuple[CommitFile, CommitFile], live: LiveBatch
-) -> Finding:
+def _repeated(one: Judged) -> Finding:
     """A batch that was appended twice, at its younger commit."""
-    older, younger = files
-    return _row(table, younger.version, younger.place, REPEATED) | {
-        "severity": table.severity_of(REPEATED, "warning"),
-        "files": live.live,
-        "rows_at_stake": live.rows,
-        "bytes_at_stake": live.bytes,
-        "related_key": older.place.key,
-        "manifest_time": pair["younger_at"],
-        "explanation": f"commits {older.version} of {second(pair['older_at'])} and {younger.version} of "
-        f"{second(pair['younger_at'])} each added {count(pair['files'])} files of equal sizes, row counts and "
+    pair, batches = one.suspect.repeats, one.suspect.batches
+    if pair is None or batches is None:
+        return {}
+    return {
+        "files": batches.younger.live,
+        "rows_at_stake": batches.younger.rows,
+        "bytes_at_stake": batches.younger.bytes,
+        "related_key": pair.older.place.key,
+        "manifest_time": pair.younger_at,
+        "explanation": f"commits {pair.older.version} of {second(pair.older_at)} and {one.suspect.file.version} of "
+        f"{second(pair.younger_at)} each added {count(pair.files)} files of equal sizes, row counts and "
         "statistics, and both are live: probably one batch appended twice",
     }
 
 
-def _row(table: Table, version: int, place: Location, kind: str = OVERWRITTEN) -> Finding:
-    """What findings about a commit have in common."""
-    return {
-        "table_name": table.name,
-        "axis": KINDS[kind].axis,
-        "kind": kind,
-        "subject_type": "commit",
-        "subject": place.uri,
-        "bucket": place.bucket,
-        "key": place.key,
-        "category": "log",
-        "table_version": version,
-        "commit_id": str(version),
-        "manifest_kind": "delta",
-        "confirmation": "not_needed",
-    }
+def _unclassified(one: Judged) -> Finding:
+    return {"explanation": RULES[one.rule].because}
+
+
+_OF_RULE = {
+    "commit.lost": _overwritten,
+    "commit.unreadable": _overwritten,
+    "commit.proved": _doubted,
+    "commit.doubted": _doubted,
+    "commit.repeated": _repeated,
+    "commit.unclassified": _unclassified,
+}
+"""By rule what its findings rest on."""

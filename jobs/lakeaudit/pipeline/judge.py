@@ -4,7 +4,7 @@ Suspects are the verdict rows that a first reading calls findings. Only they are
 vacuums, the live check and the tables' newest states can clear a suspect, never make one.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -14,22 +14,19 @@ import pyarrow as pa
 from lakeaudit.compare import coverage, findings, half_moved
 from lakeaudit.compare.bulk_changes import apart, folded, members
 from lakeaudit.compare.ceiling import Trial, uncovered
-from lakeaudit.compare.clones import clone_findings
 from lakeaudit.compare.coverage import Means, Tallies
 from lakeaudit.compare.evidence_for_tables import means
-from lakeaudit.compare.expected import mark_expected
-from lakeaudit.compare.prefix_match import attach_label
+from lakeaudit.compare.expected import ExpectedReasons, mark_expected
 from lakeaudit.evidence.protocol import Hole
-from lakeaudit.keys import Location
 from lakeaudit.ledger.axis_observation import AxisObservation, axis_observations
 from lakeaudit.ledger.resolution import resolutions
 from lakeaudit.pipeline import recheck
 from lakeaudit.pipeline.audit_context import AuditContext
-from lakeaudit.pipeline.commit_checks import commit_checks
 from lakeaudit.pipeline.engine import AuditEngine
 from lakeaudit.pipeline.evidence_gaps import gap_findings
 from lakeaudit.pipeline.first_reading import Counts, FirstReading, first_reading, holed_sources, tallied
-from lakeaudit.pipeline.hazards import Hazards, hazards, lifecycles_of
+from lakeaudit.pipeline.group_checks import GroupChecks, group_checks
+from lakeaudit.pipeline.leftover_checks import LeftoverChecks, leftover_checks
 from lakeaudit.pipeline.lifecycles import with_ends
 from lakeaudit.pipeline.partition_files import files_of_partitions
 from lakeaudit.pipeline.partitions import as_asked, narrowed
@@ -59,53 +56,43 @@ class Judgement:
 
 def judge(audit: AuditContext, engine: AuditEngine, progress: Progress) -> Judgement:
     """All findings, leftovers and the coverage of the tables in scope."""
-    first, remaining, trials, answers = _readings(audit, engine, progress)
+    read = _readings(audit, engine, progress)
     with progress.stage("make findings"):
-        again = tallied(coverage.count(audit.con, remaining))
-        tallies = coverage.together(first.tallies, _as_young(audit, first.fresh), again)
-        left, gone = _leftovers(audit, first.leftovers, answers)
-        left, elsewhere = _own(audit, left, first.nested)
-        moved, of_moved = _moved(audit, first.moves)
-        tallies = coverage.together(tallies, gone, elsewhere, of_moved)
-        left = duck.union(audit.con, [left, first.uploads])
-        files = duck.hold(audit.con, findings.leftover_files(audit.con, left, audit.stamp))
-        of_files, unsure_ends = _single(audit, remaining, first)
-        single = duck.hold(audit.con, of_files)
-        whole = {} if audit.partitions else tallies  # of a part nothing can be said about its table
-        count = partial(files_of_partitions, engine, audit.observed.evidence.claims)
-        about_files = folded(audit.con, single, whole, audit.stamp, count)
-        clones = [] if audit.partitions else clone_findings(audit.con, first.cloned, audit.scope)
-        checks = commit_checks(audit, engine, first.log_versions, first.repeated)
-        threats = _hazards(audit, engine)
-        others = [*checks.rows, *clones, *(threats.rows if threats else ())]
-        rows = duck.hold(audit.con, _findings(audit, about_files, first, files, moved, others))
-        able = replace(_means(audit, first, trials), fresh=_looked_at(audit, remaining))
-        covered = coverage.rows(audit.facts_in_scope, tallies, able, audit.stamp.run_id, audit.stamp.lake)
-        scope = [fact.table.name for fact in audit.facts_in_scope]
-        told = mark_expected(covered, audit.lake.expected, scope, audit.stamp.as_of.date())
-        covered = told.rows
-    observations = axis_observations(
-        covered,
-        able,
-        audit.stamp.as_of,
-        all_sources=not audit.observed.listed,
-        unsure_commits=checks.unsure,
-        hazards=None if threats is None else not threats.untold,
-        refuted=audit.memory.refuted,
-    )
-    words = duck.union(audit.con, [resolutions(audit.con, remaining), checks.words()])
+        tallies = _tallies(audit, read)
+        leftovers = leftover_checks(audit, read.first, read.answers)
+        groups = group_checks(audit, engine, read.first, tallies)
+        tallies = coverage.together(tallies, leftovers.tallies, groups.tallies)
+        files = _about_files(audit, engine, read, tallies)
+        rows = duck.hold(audit.con, _findings(audit, read.first, files.rows, leftovers, groups))
+        able = _means(audit, read, groups)
+        covered = _covered(audit, tallies, able)
     return Judgement(
-        first.holes, first.counts, covered, rows, findings.as_leftover_rows(audit.con, files), words,
-        observations, trials, as_asked(able.narrowed) | told.reasons, members(audit.con, single, about_files),
-        tuple(dict.fromkeys([*_unnamed(first.nested), *checks.warnings(), *(threats.untold if threats else ()),
-                             *unsure_ends, *told.stale])),
-    )  # fmt: skip
+        read.first.holes,
+        read.first.counts,
+        covered.rows,
+        rows,
+        findings.as_leftover_rows(audit.con, leftovers.files),
+        duck.union(audit.con, [resolutions(audit.con, read.remaining), groups.commits.words()]),
+        _observations(audit, covered.rows, able),
+        read.trials,
+        as_asked(able.narrowed) | covered.reasons,
+        files.members,
+        tuple(dict.fromkeys([*leftovers.warnings, *groups.warnings, *files.unsure, *covered.stale])),
+    )
 
 
-def _readings(
-    audit: AuditContext, engine: AuditEngine, progress: Progress
-) -> tuple[FirstReading, Relation, list[Trial], pa.Table]:
-    """What the first reading found, the suspects that remain, the trials, and the live answers.
+@dataclass(frozen=True)
+class _Read:
+    """What the first reading found, the suspects that remain, the trials, and the live answers."""
+
+    first: FirstReading
+    remaining: Relation
+    trials: list[Trial]
+    answers: pa.Table
+
+
+def _readings(audit: AuditContext, engine: AuditEngine, progress: Progress) -> _Read:
+    """Everything read and judged, and suspects looked at again.
 
     Where a source turns out not to cover a table that has no log to tell it by, all is read once more without it.
     """
@@ -125,51 +112,40 @@ def _readings(
         )
     missed = set(uncovered(trials)) & {f.table.name for f in audit.facts if f.log_since is None}
     if not missed or audit.observed.listed:
-        return first, remaining, trials, answers
+        return _Read(first, remaining, trials, answers)
     audit.miss(missed)
     return _readings(audit, engine, progress)
 
 
-def _as_young(audit: AuditContext, fresh: Rows) -> Tallies:
-    """What goes from the tallies: fresh files were counted as too young before anybody looked at them."""
-    return tallied(coverage.uncounted(audit.con, fresh, "out_of_window", "coalesce(s_size, c_size)"))
+def _tallies(audit: AuditContext, read: _Read) -> Tallies:
+    """Files by outcome: settled at once, and suspects as they are in the end.
+
+    Fresh files were counted as too young before anybody looked at them.
+    """
+    young = coverage.uncounted(audit.con, read.first.fresh, "out_of_window", "coalesce(s_size, c_size)")
+    again = coverage.count(audit.con, read.remaining)
+    return coverage.together(read.first.tallies, tallied(young), tallied(again))
 
 
-def _leftovers(audit: AuditContext, leftovers: Relation, answers: pa.Table) -> tuple[Relation, Tallies]:
-    """The leftovers that a live look has not found gone, and what goes from the tallies with the others."""
-    gone = "SELECT bucket, key FROM answers WHERE l_confirmation = 'live' AND l_presence = 'absent'"
-    sql = "SELECT leftovers.* FROM leftovers {} JOIN ({}) gone USING (bucket, key)"
-    removed = duck.query(audit.con, sql.format("SEMI", gone), leftovers=leftovers, answers=answers)
-    kept = duck.query(audit.con, sql.format("ANTI", gone), leftovers=leftovers, answers=answers)
-    return kept, tallied(coverage.uncounted(audit.con, removed, "finding", "size"))
+@dataclass(frozen=True)
+class _AboutFiles:
+    """FINDINGS about files, bulk changes folded, and of which files those speak.
+
+    `unsure` is what cannot be told of until when some of them can come back.
+    """
+
+    rows: Relation
+    members: Relation | None
+    unsure: tuple[str, ...]
 
 
-def _moved(audit: AuditContext, moves: Rows) -> tuple[Relation, Tallies]:
-    """Pairs of folders that hold the same files, and what they change in the tallies."""
-    moved = duck.hold(audit.con, half_moved.half_moved(audit.con, moves))
-    return moved, tallied(half_moved.tally_rows(audit.con, moved))
-
-
-def _own(audit: AuditContext, leftovers: Relation, nested: Collection[Location]) -> tuple[Relation, Tallies]:
-    """Without the files of tables that nobody named and that lie inside; and what goes from the tallies with these."""
-    labels = {place: place.uri for place in nested}
-    marked = duck.hold(audit.con, attach_label(audit.con, leftovers, labels, "nested_root"))
-    theirs = duck.query(audit.con, "SELECT * FROM input WHERE nested_root IS NOT NULL", input=marked)
-    own = duck.query(
-        audit.con, "SELECT * EXCLUDE (nested_root) FROM input WHERE nested_root IS NULL", input=marked
-    )
-    return own, tallied(coverage.uncounted(audit.con, theirs, "finding", "size"))
-
-
-NAMED = 10
-
-
-def _unnamed(nested: Collection[Location]) -> Iterator[str]:
-    """What to say of tables inside others that the lake file does not name."""
-    for place in sorted(nested)[:NAMED]:
-        yield f"{place.uri} is a table of its own that the lake file does not name: its files are not judged"
-    if len(nested) > NAMED:
-        yield f"and {len(nested) - NAMED} more such tables"
+def _about_files(audit: AuditContext, engine: AuditEngine, read: _Read, tallies: Tallies) -> _AboutFiles:
+    findings_of_files, unsure = _single(audit, read.remaining, read.first)
+    single = duck.hold(audit.con, findings_of_files)
+    whole = {} if audit.partitions else tallies  # of a part nothing can be said about its table
+    count = partial(files_of_partitions, engine, audit.observed.evidence.claims)
+    rows = folded(audit.con, single, whole, audit.stamp, count)
+    return _AboutFiles(rows, members(audit.con, single, rows), tuple(unsure))
 
 
 def _single(audit: AuditContext, remaining: Rows, first: FirstReading) -> tuple[Relation, Sequence[str]]:
@@ -181,33 +157,30 @@ def _single(audit: AuditContext, remaining: Rows, first: FirstReading) -> tuple[
 
 def _findings(
     audit: AuditContext,
-    about_files: Relation,
     first: FirstReading,
-    files: Relation,
-    moved: Relation,
-    others: Sequence[dict[str, Any]],
+    about_files: Relation,
+    leftovers: LeftoverChecks,
+    groups: GroupChecks,
 ) -> Relation:
-    """FINDINGS of everything; `others` are rows that were made on the driver."""
+    """FINDINGS of everything."""
     con, stamp = audit.con, audit.stamp
     rows = gap_findings(
-        audit.lake, audit.scope, audit.observed.infos, first.holes, first.vacuums, stamp.as_of.date(), others
+        audit.lake,
+        audit.scope,
+        audit.observed.infos,
+        first.holes,
+        first.vacuums,
+        stamp.as_of.date(),
+        groups.rows,
     )
     frames = [
         about_files,
         findings.tree_findings(con, first.entries, stamp),
-        findings.leftover_findings(con, files, stamp),
-        half_moved.findings(con, moved, stamp),
+        findings.leftover_findings(con, leftovers.files, stamp),
+        half_moved.findings(con, groups.moved, stamp),
         findings.from_plain(con, [*apart(con, rows, about_files)], stamp),
     ]
     return duck.union(con, frames)
-
-
-def _hazards(audit: AuditContext, engine: AuditEngine) -> Hazards | None:
-    """What lifecycle rules will do to live files; None where nobody looked: of the past, or of partitions alone."""
-    if not audit.context.live or audit.partitions:
-        return None
-    lifecycles = lifecycles_of(audit.scope, audit.lifecycles)
-    return hazards(engine, audit.scope, audit.observed.evidence.claims, lifecycles)
 
 
 def _looked_at(audit: AuditContext, remaining: Rows) -> dict[str, int]:
@@ -221,9 +194,32 @@ def _looked_at(audit: AuditContext, remaining: Rows) -> dict[str, int]:
     }
 
 
-def _means(audit: AuditContext, first: FirstReading, trials: Sequence[Trial]) -> Means:
-    able = means(
-        audit.observed.evidence, audit.facts_in_scope, audit.lake.metastores, holed_sources(first.holes)
+def _means(audit: AuditContext, read: _Read, groups: GroupChecks) -> Means:
+    """What there was to judge with."""
+    holed = holed_sources(read.first.holes)
+    able = means(audit.observed.evidence, audit.facts_in_scope, audit.lake.metastores, holed)
+    return replace(
+        able,
+        overtaken=audit.memory.overtaken,
+        trials=tuple(read.trials),
+        narrowed=narrowed(audit.partitions, read.first.partitions),
+        fresh=_looked_at(audit, read.remaining),
+        remarks=groups.remarks,
     )
-    asked = narrowed(audit.partitions, first.partitions)
-    return replace(able, overtaken=audit.memory.overtaken, trials=tuple(trials), narrowed=asked)
+
+
+def _covered(audit: AuditContext, tallies: Tallies, able: Means) -> ExpectedReasons:
+    """The rows of coverage, in which the lake file's expectations are marked."""
+    scope = [fact.table.name for fact in audit.facts_in_scope]
+    rows = coverage.rows(audit.facts_in_scope, tallies, able, audit.stamp.run_id, audit.stamp.lake)
+    return mark_expected(rows, audit.lake.expected, scope, audit.stamp.as_of.date())
+
+
+def _observations(audit: AuditContext, covered: list[dict[str, Any]], able: Means) -> list[AxisObservation]:
+    return axis_observations(
+        covered,
+        able,
+        audit.stamp.as_of,
+        all_sources=not audit.observed.listed,
+        refuted=audit.memory.refuted,
+    )

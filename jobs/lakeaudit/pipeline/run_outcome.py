@@ -10,6 +10,7 @@ from lakeaudit.compare.ceiling import doubts
 from lakeaudit.compare.findings import Stamp
 from lakeaudit.evidence.protocol import SourceInfo
 from lakeaudit.gates.publish_gate import Guarded
+from lakeaudit.kinds import FILE_AXES
 from lakeaudit.ledger.ledger_tables import Standing
 from lakeaudit.pipeline.judge import Judgement
 from lakeaudit.pipeline.read_sources import Observed
@@ -109,8 +110,9 @@ def _status(judgement: Judgement) -> str:
         return "suspect"
     partial = [row for row in rows if row["status"] == "partial" and row["reason"] not in judgement.as_asked]
     in_the_way = bool(judgement.holes) or bool(partial)
-    decided = sum(row[name] for row in rows for name in DECIDED)
-    if in_the_way and not decided and not any(row["status"] == "complete" for row in rows):
+    of_files = [row for row in rows if row["axis"] in FILE_AXES]
+    decided = sum(row[name] for row in of_files for name in DECIDED)
+    if in_the_way and not decided and not any(row["status"] == "complete" for row in of_files):
         return "failed"
     return "partial" if in_the_way else "complete"
 

@@ -17,6 +17,8 @@ OUTCOMES = ("finding", "consistent", "ignored", "out_of_window", "undecided", "m
 
 DECIDED = ("finding", "consistent", "ignored")
 OPEN = ("undecided", "uncovered")
+TO_COME = "hazard"
+"""The axis of what will be lost; how a table stands is about what is there and what is not."""
 
 STANDINGS = {
     "nothing": "nothing could be judged",
@@ -86,7 +88,7 @@ def _table(name: str, rows: Sequence[Row]) -> Judged:
     cuts = [row["storage_cut_from"] for row in rows if cells[row["axis"]].state in {"part", "whole"}]
     return Judged(
         name=name,
-        standing=_standing([cell.state for cell in cells.values()]),
+        standing=_standing([cell.state for axis, cell in cells.items() if axis != TO_COME]),
         evidence_up_to=min((cut for cut in cuts if cut is not None), default=None),
         version=next((row["table_version"] for row in rows if row["table_version"] is not None), None),
         horizon=next((row["history_horizon"] for row in rows if row["history_horizon"] is not None), None),

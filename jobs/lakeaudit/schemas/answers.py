@@ -40,13 +40,16 @@ REPEATED = row(
 CLONED = row(
     table_name="string",
     source="string",  # the table below whose root the files lie
+    rule="string",
+    outcome="string",
+    severity="string",
     files="long",
     rows="long",
     bytes="long",
     removed_at="time",  # the first removal that can be read
     sample="string",
 )
-"""Live files of a clone that its source has removed."""
+"""Live files of a clone below its source's root, by the rule that fired."""
 
 LOG_VERSIONS = row(
     source="string",
@@ -63,7 +66,8 @@ LOG_VERSIONS = row(
 """A version of a commit of a Delta log that has several."""
 
 MOVES = row(
-    **dict.fromkeys(("judged_table", "axis", "rule", "outcome", "kind", "severity", "bucket"), "string"),
+    judged_table="string",
+    bucket="string",
     folder="string",
     other_folder="string",
     files="long",
@@ -71,6 +75,7 @@ MOVES = row(
     modified_at="time",  # the newest of the files, in either folder
     other_modified_at="time",
     unrepeated="bool",  # a file has a name that no two writers give
+    ignored="bool",  # the lake file ignores these files
 )
 """Two folders with the same files, of a share of the names."""
 

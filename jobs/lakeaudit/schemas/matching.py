@@ -177,6 +177,78 @@ TREE = row(
 )
 """One entry of a metadata store among its neighbours."""
 
+COMMIT = row(
+    judged_table="string",
+    bucket="string",
+    key="string",  # of the file that holds the commit
+    relative="string",
+    version="long",
+    lost_at="time",  # when another version of its file was written, which is lost; null: storage keeps none
+    written_at="time",  # when the version was written that took its place
+    before_at="time",  # when the files of the commits before and after it were written
+    after_at="time",
+    differs="bool",  # sizes or MD5s of both versions differ
+    versions_asked="bool",  # both versions were asked for
+    versions_read="bool",  # and read; null: not asked for
+    lost_files="long",  # added by the lost version, and listed by no state since
+    lost_removals="long",  # removed by the lost version, and listed still
+    lost_of_table="bool",  # the lost version changed the table as a whole
+    doubted="bool",  # by its log alone it may have been written twice
+    proved="bool",  # by its log alone it was
+    alike="bool",  # another commit added what looks the same
+    batches_read="bool",  # both batches were read; null: not asked for
+    older_files="long",  # files of the older batch, and those of them that are live; then of the younger one
+    older_live="long",
+    files="long",
+    live="long",
+)
+"""What is known of one commit of a log, of which something lets suspect a fault."""
+
+CLONE_FILE = pa.schema(
+    [
+        *PAIR,
+        *row(
+            source="string",  # the table below whose root the file lies: the PAIR row's owner
+            x_state="string",  # what that table claims of it: live | history | gone; null: nothing
+            x_certain="bool",
+            x_removed_at="time",
+        ),
+    ]
+)
+"""A live file of a table below another table's root."""
+
+FOLDER_PAIR = row(
+    judged_table="string",
+    bucket="string",
+    folder_from="string",  # the folder whose newest file is the older one
+    folder_to="string",
+    files="long",  # files of the same names, sizes and contents in both
+    bytes="long",
+    unrepeated="bool",  # a file has a name that no two writers give
+    dated="bool",  # the folders differ in numbers or partition values alone
+    ignored="bool",  # the lake file ignores these files
+    storage_time="time",
+)
+"""Two folders of one table with the same files, none listed by a state."""
+
+EXPIRING = row(
+    judged_table="string",
+    bucket="string",
+    partition_path="string",
+    lifecycle_rule="string",  # as the bucket names it; null: its rules are not known
+    unread="string",  # why they are not
+    does="string",  # deletes | archives
+    days="long",  # after which it acts; null: on a date
+    tags="bool",  # it concerns only objects with certain tags
+    archived_after_days="long",  # the table's older files are archived on purpose; null: none is
+    files="long",  # live files that it concerns; with tags, or unknown rules: may concern
+    bytes="long",
+    records="long",
+    oldest="time",  # when the oldest of them was claimed
+    number="long",  # of the action among those of the run
+)
+"""What a lifecycle rule will do to live files of one table and partition."""
+
 LEFTOVERS = row(
     judged_table="string",
     axis="string",

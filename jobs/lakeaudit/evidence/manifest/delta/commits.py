@@ -53,8 +53,16 @@ def commit_logs(readings: Sequence[Reading]) -> CommitLogs:
         _Late(name, reading.listed.location, reading.log, version)
         for name, reading in known.items() for version in written_late(reading.log, since[name])
     )  # fmt: skip
+    counts = {name: len(reading.plan.commits) for name, reading in known.items() if reading.plan}
     doubts = partial(_doubts, [*islice(late, MOST)])
-    return CommitLogs(since, partial(_written_at, known), read_commit_files, doubts)
+    return CommitLogs(
+        since, counts, partial(_file, known), partial(_written_at, known), read_commit_files, doubts
+    )
+
+
+def _file(known: Mapping[str, Reading], table: str, version: int) -> CommitFile:
+    reading = known[table]
+    return CommitFile(table, reading.listed.location, version, reading.log.commit_place(version))
 
 
 def _written_at(known: Mapping[str, Reading], table: str, version: int) -> datetime | None:

@@ -71,6 +71,7 @@ def read(tables: Sequence[Table], ctx: Context, source_id: str, clock: Clock = u
         traces={paths.KIND: partial(replay.traces, constants)},
         hole_of=hole_of,
         commits=commit_logs(readings.tables),
+        rows_of=readings.rows_of,
     )
 
 

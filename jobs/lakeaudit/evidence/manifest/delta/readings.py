@@ -3,7 +3,7 @@
 It chooses the base states, passes over broken checkpoints, and looks again when a log was cleaned up meanwhile.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -21,7 +21,7 @@ from lakeaudit.evidence.manifest.delta.metadata import NO_ACTION, NotReadable, u
 from lakeaudit.evidence.manifest.delta.parts import checkpoints_of, runs_of
 from lakeaudit.evidence.manifest.delta.paths import KIND, STEP
 from lakeaudit.evidence.manifest.delta.troubles import Troubles, Vacuum, troubles
-from lakeaudit.evidence.protocol import Clock, Context, Kept, Part
+from lakeaudit.evidence.protocol import Clock, Context, Kept, Part, Source
 from lakeaudit.keys import Location
 
 _ATTEMPTS = 4
@@ -70,6 +70,12 @@ class Readings:
     tables: tuple[Reading, ...]
     kept: tuple[Kept, ...]
     late: tuple[Part, ...]
+    late_of: Callable[[Collection[str]], tuple[Part, ...]]
+    """Of the large checkpoints those of some tables."""
+
+    def rows_of(self, tables: Collection[str]) -> tuple[Source, ...]:
+        """The rows of some tables; what is held is held of all tables together."""
+        return (*self.kept, self.late_of(tables))
 
 
 def read_logs(
@@ -99,7 +105,11 @@ def read_logs(
         pending = _listed_again(list(again.values()), ctx, clock)
     tables = tuple(done[one.name] for one in listed)
     late = [file for r in tables if r.refused is None for file in r.checkpoint if file.is_large]
-    return Readings(tables, tuple(kept), tuple(checkpoints_of(late, source, ctx.clients)))
+
+    def late_of(names: Collection[str]) -> tuple[Part, ...]:
+        return tuple(checkpoints_of([file for file in late if file.table in names], source, ctx.clients))
+
+    return Readings(tables, tuple(kept), late_of([one.name for one in listed]), late_of)
 
 
 def read_commits(

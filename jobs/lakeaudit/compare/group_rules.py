@@ -1,0 +1,148 @@
+"""Rules about what is no single file: commits, files of clones, pairs of folders, and what lifecycle rules concern.
+
+Each table is asked of rows of its own (schemas.COMMIT, CLONE_FILE, FOLDER_PAIR, EXPIRING), with facts of its own; its
+verdicts count on the axis that its rules are named by.
+"""
+
+from collections.abc import Mapping
+from datetime import timedelta
+
+from lakeaudit.compare.expr import Expr, col, lit
+from lakeaudit.compare.rule import CONSISTENT, NONE, UNDECIDED, Rule, ordered
+
+RACE = timedelta(hours=1)
+"""Two writers of one commit write within this; what is written again later may be a copy of a whole log."""
+COPY = timedelta(minutes=10)
+"""Neighbouring commits that were written within this of a late one were copied with it."""
+FEWEST = 2
+"""So many files of names that may repeat are no chance."""
+
+
+def _near(neighbour: Expr) -> Expr:
+    """Whether a neighbouring commit was written within COPY of this one."""
+    written = col("written_at")
+    return (written <= neighbour + COPY) & (neighbour <= written + COPY)
+
+
+def _mostly(live: Expr, files: Expr) -> Expr:
+    """More than half: a few may have been rewritten since."""
+    return live + live > files
+
+
+def _sure(facts: Mapping[str, Expr]) -> dict[str, Expr]:
+    return {name: fact.sure() for name, fact in facts.items()}
+
+
+COMMIT_FACTS = _sure(
+    {
+        "other_version": col("lost_at").known(),
+        "versions_differ": col("differs"),
+        "copied_with_log": (col("written_at") > col("lost_at") + RACE)
+        & (_near(col("before_at")) | _near(col("after_at"))),
+        "versions_asked": col("versions_asked"),
+        "versions_read": col("versions_read"),
+        "something_lost": (col("lost_files") > lit(0))
+        | (col("lost_removals") > lit(0))
+        | col("lost_of_table"),
+        "log_doubts": col("doubted"),
+        "log_proves": col("doubted") & col("proved"),
+        "looks_repeated": col("alike"),
+        "batches_read": col("batches_read"),
+        "both_live": col("batches_read")
+        & _mostly(col("older_live"), col("older_files"))
+        & _mostly(col("live"), col("files")),
+    }
+)
+
+COMMIT = ordered(
+    "commit",
+    ("lost", "versions_read something_lost", "overwritten_commit",
+     "another version took the place of the first one, and what that said no state says since"),
+    ("unreadable", "versions_asked !versions_read versions_differ", "overwritten_commit",
+     "another version with other content took its place, and one of the two cannot be read"),
+    ("proved", "!versions_read log_proves", "overwritten_commit",
+     "the checksum beside its file was computed of another transaction"),
+    ("doubted", "!versions_read log_doubts", "overwritten_commit:warning",
+     "its file was written after that of the next commit, and both as soon as they were made"),
+    ("repeated", "both_live", "duplicate_commit",
+     "another commit added files of equal sizes, row counts and statistics, and both batches are live"),
+    ("versions_untold", "other_version !copied_with_log !versions_read", UNDECIDED),
+    ("batches_untold", "looks_repeated !batches_read", UNDECIDED),
+    ("sound", "", CONSISTENT),
+)  # fmt: skip
+
+CLONE_FACTS = _sure(
+    {
+        "clone_file_lost": col("s_presence").is_("absent"),
+        "clone_certain": col("c_certain"),
+        "source_lists": col("x_state").is_("live"),
+        "source_knows": col("x_state").known(),
+        "source_certain": col("x_certain"),
+        "source_logged": col("o_logged"),
+        "source_whole": col("o_complete") & ~col("h_references"),
+    }
+)
+
+CLONES = ordered(
+    "hazard",
+    ("clone_file_lost", "clone_file_lost", NONE),
+    ("clone_unsure", "!clone_certain", UNDECIDED),
+    ("source_lists", "source_lists", CONSISTENT),
+    ("source_unsure", "source_knows !source_certain", UNDECIDED),
+    ("source_removed", "source_knows", "clone_at_risk",
+     "the table below whose root it lies has removed it"),
+    ("source_without_log", "!source_logged", CONSISTENT),
+    ("source_untold", "!source_whole", UNDECIDED),
+    ("source_forgot", "", "clone_at_risk",
+     "the whole log of the table below whose root it lies does not list it"),
+    last="clone_unclassified",
+)  # fmt: skip
+
+FOLDER_FACTS = _sure(
+    {
+        "names_unrepeated": col("unrepeated"),
+        "files_several": col("files") > lit(FEWEST - 1),
+        "folders_dated": col("dated"),
+    }
+)
+
+FOLDERS = ordered(
+    "duplicate",
+    ("by_chance", "!names_unrepeated !files_several", CONSISTENT),
+    ("delivered_again", "!names_unrepeated folders_dated", CONSISTENT),
+    ("half_moved", "", "half_moved",
+     "the same names, sizes and contents lie under two folders, as a rename leaves them that stopped half way"),
+    last="folders_unclassified",
+)  # fmt: skip
+
+LIFECYCLE_FACTS = _sure(
+    {
+        "rules_unread": col("unread").known(),
+        "files_concerned": col("files") > lit(0),
+        "asks_for_tags": col("tags"),
+        "archived_on_purpose": col("does").is_("archives") & (col("archived_after_days") <= col("days")),
+    }
+)
+
+LIFECYCLE = ordered(
+    "hazard",
+    ("rules_unread", "rules_unread", UNDECIDED),
+    ("spared", "!files_concerned", CONSISTENT),
+    ("on_purpose", "archived_on_purpose", CONSISTENT),
+    ("tagged", "asks_for_tags", UNDECIDED),
+    ("will_expire", "", "will_expire", "a lifecycle rule of the bucket deletes or archives live files"),
+    last="rule_unclassified",
+)  # fmt: skip
+
+GROUPS: Mapping[str, tuple[Rule, ...]] = {
+    "commit": COMMIT,
+    "clones": CLONES,
+    "folders": FOLDERS,
+    "lifecycle": LIFECYCLE,
+}
+GROUP_FACTS: Mapping[str, Mapping[str, Expr]] = {
+    "commit": COMMIT_FACTS,
+    "clones": CLONE_FACTS,
+    "folders": FOLDER_FACTS,
+    "lifecycle": LIFECYCLE_FACTS,
+}

@@ -1,0 +1,81 @@
+"""What is no single file: folders half moved, commits, clones, and what lifecycle rules will do."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from lakeaudit.compare import half_moved
+from lakeaudit.compare.clones import clone_findings, clone_outcomes
+from lakeaudit.compare.coverage import Tallies, Tally, together
+from lakeaudit.pipeline.audit_context import AuditContext
+from lakeaudit.pipeline.commit_checks import CommitChecks, commit_checks
+from lakeaudit.pipeline.engine import AuditEngine
+from lakeaudit.pipeline.expiring_files import Hazards
+from lakeaudit.pipeline.first_reading import FirstReading, tallied
+from lakeaudit.pipeline.hazards import hazards, lifecycles_of
+from lakeaudit.runtime import duck
+from lakeaudit.runtime.duck import Relation
+
+HAZARD = "hazard"
+
+
+@dataclass(frozen=True)
+class GroupChecks:
+    """`moved` are pairs of folders; `rows` are plain rows for FINDINGS; `remarks` why something is undecided."""
+
+    moved: Relation
+    commits: CommitChecks
+    rows: tuple[dict[str, Any], ...]
+    tallies: Tallies
+    remarks: Mapping[tuple[str, str], str]
+    warnings: tuple[str, ...]
+
+
+def group_checks(
+    audit: AuditContext, engine: AuditEngine, first: FirstReading, tallies: Tallies
+) -> GroupChecks:
+    """All of it, for the tables in scope. Of a part of a table nothing can be said about it as a whole."""
+    moved = duck.hold(audit.con, half_moved.half_moved(audit.con, first.moves, audit.words))
+    of_moved = tallied(half_moved.tally_rows(audit.con, moved))
+    commits = commit_checks(audit, engine, first.log_versions, first.repeated)
+    if audit.partitions:
+        return GroupChecks(moved, commits, (), of_moved, {}, ())
+    threats = _hazards(audit, engine, tallies)
+    unsure = {(table, "commit"): why for table, why in commits.unsure.items()}
+    if audit.observed.listed:
+        unsure = {(table.name, "commit"): _NO_VERSIONS for table in audit.scope} | unsure
+    return GroupChecks(
+        moved,
+        commits,
+        (*commits.rows, *clone_findings(audit.con, first.cloned), *threats.rows),
+        together(of_moved, commits.tallies, _of_hazards(audit, first, threats)),
+        unsure | {(table, HAZARD): "; ".join(why) for table, why in threats.reasons.items() if why},
+        (*commits.warnings(), *(threats.untold if audit.context.live else ())),
+    )
+
+
+_NO_VERSIONS = "a listing shows no older versions of the log's files"
+
+
+def _hazards(audit: AuditContext, engine: AuditEngine, tallies: Tallies) -> Hazards:
+    """What lifecycle rules will do to live files; the files of a table are those that its content is judged by."""
+    lifecycles = lifecycles_of(audit.scope, audit.lifecycles)
+    files = {table: tally.files for (table, axis), tally in tallies.items() if axis == "content"}
+    claims = audit.observed.evidence.claims
+    return hazards(engine, audit.con, audit.facts_in_scope, claims, lifecycles, audit.words, files)
+
+
+def _of_hazards(audit: AuditContext, first: FirstReading, threats: Hazards) -> Tallies:
+    """Files by what is to come of them: a clone's file at risk is none of those that no rule concerns."""
+    clones = clone_outcomes(audit.con, first.cloned)
+    return {
+        (table.name, HAZARD): _hazard_tally(threats.outcomes[table.name], clones[table.name])
+        for table in audit.scope
+    }
+
+
+def _hazard_tally(of_rules: Mapping[str, int], of_clones: Mapping[str, int]) -> Tally:
+    at_risk = Counter({name: files for name, files in of_clones.items() if name != "consistent"})
+    quiet = max(of_rules.get("consistent", 0) - at_risk.total(), 0)
+    return Tally({**(Counter(of_rules) + at_risk), "consistent": quiet})

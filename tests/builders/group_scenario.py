@@ -1,0 +1,111 @@
+"""Scenarios about what is no single file: one row of its table of rules, and the verdict that an expert expects."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+
+from lakeaudit.schemas import CLONE_FILE, COMMIT, EXPIRING, FOLDER_PAIR
+from tests.builders.scenario import WORDS, Row
+
+SCHEMAS: dict[str, pa.Schema] = {
+    "commit": COMMIT,
+    "clones": CLONE_FILE,
+    "folders": FOLDER_PAIR,
+    "lifecycle": EXPIRING,
+}
+"""What the rows of each table of rules look like."""
+
+NOON = datetime(2026, 11, 20, 12)  # noqa: DTZ001 - times inside an audit have no zone
+
+
+@dataclass(frozen=True)
+class GroupScenario:
+    """`table` names the table of rules that is asked of the row."""
+
+    name: str
+    table: str
+    row: Row
+    verdict: str
+
+
+def group(table: str, name: str, verdict: str, row: Row) -> GroupScenario:
+    """A scenario; what the row does not say is not known."""
+    whole: Row = dict.fromkeys(SCHEMAS[table].names) | row
+    assert whole.keys() == set(SCHEMAS[table].names)
+    return GroupScenario(name, table, whole, WORDS.get(verdict, verdict))
+
+
+def minutes(after: float) -> datetime:
+    """So many minutes after noon."""
+    return NOON + timedelta(minutes=after)
+
+
+def rewritten(
+    lost: float, written: float, *, before: float | None = None, after: float | None = None, **given: Any
+) -> Row:
+    """A commit of whose file storage keeps another version. Times are minutes after noon, by which it should be there.
+
+    `before` and `after` are those of the neighbouring commits' files.
+    """
+    times = {"lost_at": lost, "written_at": written, "before_at": before, "after_at": after}
+    known = {name: None if at is None else minutes(at) for name, at in times.items()}
+    return known | {"differs": True, "versions_asked": False, "versions_read": False} | given
+
+
+def compared(files: int = 0, *, removals: int = 0, of_table: bool = False) -> Row:
+    """Both versions were read: how many files only the lost one added, or removed, and whether it changed the table."""
+    return {
+        "versions_asked": True,
+        "versions_read": True,
+        "lost_files": files,
+        "lost_removals": removals,
+        "lost_of_table": of_table,
+    }
+
+
+UNREADABLE: Row = {"versions_asked": True, "versions_read": False}
+"""One of the two versions cannot be read."""
+BY_KMS: Row = {"differs": False}
+"""Of two ETags that are no MD5s nobody knows whether the contents differ."""
+DOUBTED: Row = {"doubted": True, "proved": False}
+"""Its file was written after the next commit's, and both as soon as they were made."""
+PROVED: Row = {"doubted": True, "proved": True}
+"""The checksum beside it is of another transaction."""
+
+
+def repeats(live: int, older_live: int, files: int = 3) -> Row:
+    """It added what looks like an older batch; so many files of both are in the newest state."""
+    return {
+        "alike": True,
+        "batches_read": True,
+        "files": files,
+        "live": live,
+        "older_files": files,
+        "older_live": older_live,
+    }
+
+
+LOOKS_REPEATED: Row = {"alike": True, "batches_read": False}
+"""It looks like an older batch, and nobody could read whether both are live."""
+
+
+def clone(source: str | None, **given: Any) -> Row:
+    """A live file of a clone, of which its source's log says `source`: live, history, gone, or nothing."""
+    known = {"x_state": source, "x_certain": None if source is None else True}
+    plain = {"c_state": "live", "c_certain": True, "s_presence": "present"}
+    return known | plain | {"o_logged": True, "o_complete": True, "h_references": False} | given
+
+
+def folders(files: int, *, unrepeated: bool = False, dated: bool = False) -> Row:
+    """Two folders with so many files of the same names, sizes and contents.
+
+    `unrepeated`: a name holds what no two writers give; `dated`: the folders differ in numbers or values alone.
+    """
+    return {"files": files, "unrepeated": unrepeated, "dated": dated}
+
+
+def rule(does: str = "deletes", days: int | None = 30, files: int = 5, **given: Any) -> Row:
+    """A lifecycle rule that meets a table, and how many of its live files it concerns."""
+    return {"lifecycle_rule": "old", "does": does, "days": days, "tags": False, "files": files} | given
