@@ -554,15 +554,15 @@ def audited(tmp_path: Path, run_id: str) -> Counter[tuple[str, str, str, str | N
     return Counter((row["subject_type"], row["kind"], row["state"], row["resolution"]) for row in found)
 
 
-def test_a_partition_that_breaks_file_by_file_and_then_as_a_whole(tmp_path: Path) -> None:
-    """Of a day that has 130 files, 20 of them compacted away, in a table of 400."""
+def test_partitions_that_break_file_by_file_and_then_as_a_whole(tmp_path: Path) -> None:
+    """One day of 130 files, 20 of them compacted away, grows; the next one is written again at the same size."""
     table = tmp_path / "lake" / "orders"
-    days = {1: [f"day=1/{n}.parquet" for n in range(130)], 2: [f"day=2/{n}.parquet" for n in range(270)]}
+    days = {day: [f"day={day}/{n}.parquet" for n in range(130)] for day in (1, 2, 3)}
     log = Log(table).commit(0, protocol(), metadata("day", schema=_BY_DAY), when=at(0))
     log.commit(1, *(add(name, size=5, partitionValues={"day": f"{day}"}) for day in days for name in days[day]),
                when=at(1))  # fmt: skip
     log.commit(2, *(remove(name, removed=datetime.now(UTC)) for name in days[1][110:]), when=at(2))
-    for name in (*days[1], *days[2]):
+    for name in (*days[1], *days[2], *days[3]):
         (table / name).parent.mkdir(exist_ok=True)
         (table / name).write_bytes(b"12345")
         os.utime(table / name, (at(1).timestamp(), at(1).timestamp()))
@@ -570,12 +570,18 @@ def test_a_partition_that_breaks_file_by_file_and_then_as_a_whole(tmp_path: Path
     grown(table, days[1][:40])
     assert audited(tmp_path, "r1") == {("file", "size_mismatch", "open", None): 40}
     grown(table, days[1][40:110])
+    for name in days[2]:
+        (table / name).write_bytes(b"54321")
     assert audited(tmp_path, "r2") == {
-        ("partition", "size_mismatch", "open", None): 1, ("file", "size_mismatch", "resolved", "retired"): 40
+        ("partition", "size_mismatch", "open", None): 1, ("partition", "overwritten", "open", None): 1,
+        ("file", "size_mismatch", "resolved", "retired"): 40,
     }  # fmt: skip
-    (row,) = (row for batch in Results(Location.parse(f"{tmp_path}/results"), Clients(), "shop").findings("r2")
-              for row in batch.to_pylist())  # fmt: skip
-    assert (row["subject"], row["files"]) == ("day=1#size_mismatch", 110)
+    found = (row for batch in Results(Location.parse(f"{tmp_path}/results"), Clients(), "shop").findings("r2")
+             for row in batch.to_pylist())  # fmt: skip
+    assert {(row["subject"], row["files"]) for row in found} == {
+        ("day=1#size_mismatch", 110),
+        ("day=2#overwritten", 130),
+    }
 
 
 _BY_DAY = json.dumps(
