@@ -4,9 +4,8 @@ What a lost version added is looked up in the claims of its table: what a later 
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 
 import pyarrow as pa
 
@@ -25,10 +24,10 @@ from lakeaudit.compare.suspect_commits import (
     suspects,
 )
 from lakeaudit.digests import digest
-from lakeaudit.evidence.protocol import Claims, CommitContents, CommitFile, CommitLogs, Fold, pieces
+from lakeaudit.evidence.protocol import Claims, CommitContents, CommitFile, CommitLogs
 from lakeaudit.ledger.resolution import RESTORED
+from lakeaudit.pipeline.ask_claims import ask_claims
 from lakeaudit.pipeline.audit_context import AuditContext
-from lakeaudit.pipeline.chunks import Reading
 from lakeaudit.pipeline.commit_rows import Finding, finding
 from lakeaudit.pipeline.engine import AuditEngine
 from lakeaudit.pipeline.lifecycles import ends
@@ -155,8 +154,7 @@ def _known(
     if not files:
         return list(each)
     said = logs.read(files, audit.context.clients)
-    keys = duck.table(duck.query(audit.con, "SELECT DISTINCT bucket, key FROM f", f=said.files))
-    claims = _claims_of(audit.con, engine, read, keys)
+    claims = _claims_of(audit, engine, read, said, files)
     compared = dict(
         zip(versions, _compared(audit.con, said, claims, [each[n] for n in versions]), strict=True)
     )
@@ -219,23 +217,16 @@ def _batches(
         yield Batches(live[older], live[older + 1], unread)
 
 
-def _claims_of(con: Connection, engine: AuditEngine, read: Claims, keys: pa.Table) -> Relation:
-    """What the tables' states say of a few keys: CLAIM rows."""
+def _claims_of(
+    audit: AuditContext, engine: AuditEngine, read: Claims, said: CommitContents, files: Sequence[CommitFile]
+) -> Relation:
+    """What the tables' states say of the files that these commits name: CLAIM rows."""
+    keys = duck.table(duck.query(audit.con, "SELECT DISTINCT bucket, key FROM f", f=said.files))
     if not keys.num_rows:
-        return duck.relation(con, CLAIM.empty_table())
-    answers = engine.run([*pieces(*read.rows)], [partial(_folded, read.fold)], Reading(partial(_only, keys)))
-    batches = [batch for kind, batch in answers if kind == "folded"]
-    return duck.relation(con, pa.Table.from_batches(batches, None if batches else CLAIM))
+        return duck.relation(audit.con, CLAIM.empty_table())
+    batches = ask_claims(engine, [read], {file.table for file in files}, _as_they_are, keys)
+    return duck.relation(audit.con, pa.Table.from_batches(batches, None if batches else CLAIM))
 
 
-def _only(keys: pa.Table, con: Connection, kind: str, rows: Rows) -> Iterator[tuple[str, Rows]]:
-    """Of the rows of a part those about these keys."""
-    if {"bucket", "key"} <= set(duck.relation(con, rows).types):
-        yield (
-            kind,
-            duck.query(con, "SELECT * FROM input SEMI JOIN keys USING (bucket, key)", input=rows, keys=keys),
-        )
-
-
-def _folded(fold: Fold, con: Connection, rows: Mapping[str, Rows]) -> Iterator[tuple[str, Rows]]:
-    yield "folded", duck.conform(con, fold(con, rows), CLAIM)
+def _as_they_are(con: Connection, claims: Rows) -> Relation:
+    return duck.relation(con, claims)

@@ -4,7 +4,7 @@ Nothing is read but one configuration a bucket, and the logs of those tables tha
 which files it concerns. The time of a claim stands for that of its object, which was written a little before.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 import pyarrow as pa
@@ -13,15 +13,15 @@ from lakeaudit.compare.rules import FACTS_OF, TABLES, facts_of, judge
 from lakeaudit.compare.table_facts import TableFacts
 from lakeaudit.compare.verdicts import Words, group_verdicts
 from lakeaudit.config import Table
-from lakeaudit.evidence.protocol import Claims, Fold, Kept, Part, pieces
+from lakeaudit.evidence.protocol import Claims
 from lakeaudit.evidence.storage.lifecycle import Action, Lifecycle, in_places
-from lakeaudit.pipeline.chunks import Reading
+from lakeaudit.pipeline.ask_claims import ask_claims
 from lakeaudit.pipeline.engine import AuditEngine
 from lakeaudit.pipeline.expiring_files import Hazards, Row, action_row, hazards_of, merged, unread_row
 from lakeaudit.pipeline.lifecycles import Lifecycles, unread_of
 from lakeaudit.runtime import duck
-from lakeaudit.runtime.duck import Connection, Rows
-from lakeaudit.schemas import CLAIM, EXPIRING
+from lakeaudit.runtime.duck import Connection, Relation, Rows
+from lakeaudit.schemas import EXPIRING
 
 AXIS = "lifecycle"
 
@@ -101,33 +101,18 @@ def _sums(
 ) -> list[Row]:
     """The rows that were asked for by partition, with the live files that each concerns; without those of none."""
     tables = {row["judged_table"] for row in asked}
-    parts = [part for read in claims for part in _parts(read, tables)]
     of_action = {(row["judged_table"], row["number"]): row for row in asked}
     places = [
         (name, number, (at := actions[number]).below.bucket, at.below.key, at.larger_than, at.smaller_than)
         for name, number in of_action
     ]
-    stage = partial(_expiring, tuple(read.fold for read in claims), duck.small(_PLACES, places))
-    answers = engine.run(parts, [stage], Reading(partial(_of_tables, tables)))
-    found = [row for kind, batch in answers if kind == "expiring" for row in batch.to_pylist()]
+    question = partial(_expiring, duck.small(_PLACES, places))
+    found = [row for batch in ask_claims(engine, claims, tables, question) for row in batch.to_pylist()]
     return [
         of_action[row["table_name"], row["number"]]
         | {name: row[name] for name in row if name != "table_name"}
         for row in merged(found)
     ]
-
-
-def _parts(read: Claims, tables: Collection[str]) -> Iterator[Part | Kept]:
-    """What of a manifest's rows may be about these tables."""
-    return pieces(*(read.rows if read.rows_of is None else read.rows_of(tables)))
-
-
-def _of_tables(tables: Collection[str], con: Connection, kind: str, rows: Rows) -> Iterator[tuple[str, Rows]]:
-    """Of the rows of a part those about these tables."""
-    if "table_name" in duck.relation(con, rows).types:
-        only = f"SELECT * FROM input WHERE table_name IN ({duck.literals(sorted(tables))})"
-        rows = duck.query(con, only, input=rows)
-    yield kind, rows
 
 
 _PLACES = pa.schema(
@@ -143,12 +128,8 @@ _PLACES = pa.schema(
 )
 
 
-def _expiring(
-    folds: Sequence[Fold], places: pa.Table, con: Connection, rows: Mapping[str, Rows]
-) -> Iterator[tuple[str, Rows]]:
+def _expiring(places: pa.Table, con: Connection, claims: Rows) -> Relation:
     """By table, partition and rule how many live files it concerns, and when the oldest of them was claimed."""
-    folded = [duck.conform(con, fold(con, rows), CLAIM) for fold in folds]
-    live = duck.union(con, [CLAIM.empty_table(), *folded])
     sql = """
         SELECT table_name, partition_path, number, count(*) AS files, CAST(coalesce(sum(c.size), 0) AS BIGINT) AS bytes,
             CAST(coalesce(sum(records), 0) AS BIGINT) AS records, min(claimed_at) AS oldest
@@ -157,4 +138,4 @@ def _expiring(
             AND coalesce(c.size > larger_than, true) AND coalesce(c.size < smaller_than, true)
         GROUP BY table_name, partition_path, number
     """
-    yield "expiring", duck.query(con, sql, claims=live, places=places)
+    return duck.query(con, sql, claims=claims, places=places)

@@ -49,34 +49,40 @@ def conclude(
     finished: datetime,
 ) -> Outcome:
     """Everything that is said of the run once its findings and the ledger stand."""
-    tables = _tables(judgement.coverage_rows)
-    status = _status(judgement)
+    status, tables = _status(judgement), _tables(judgement.coverage_rows)
+    times = {"as_of": stamp.as_of, "started_at": started, "finished_at": finished}
+    row = {"run_id": stamp.run_id, "lake": stamp.lake, "status": status, **times} | _read(
+        observed, judgement, tables
+    )
+    row["gates"] = report.words
     kinds = report.tally.kinds
     accepted = standing.accepted
     pressing = kinds if accepted is None else _kinds_without(con, judgement.findings, accepted)
-    row = {
-        "run_id": stamp.run_id,
-        "lake": stamp.lake,
-        "as_of": stamp.as_of,
-        "started_at": started,
-        "finished_at": finished,
-        "status": status,
+    summary = _summary(row, judgement, tables, kinds) | {
+        "states": dict(standing.states),
+        "retry": status == "failed" and any(hole.may_pass for hole in judgement.holes),
+    }
+    warnings = (*observed.warnings, *judgement.warnings, *report.words)
+    code = _exit_code(status, judgement)
+    return Outcome(stamp.run_id, status, summary, code, row, _summed(pressing, "severity"), warnings)
+
+
+def _read(observed: Observed, judgement: Judgement, tables: Mapping[str, str]) -> dict[str, Any]:
+    """Of the run's row: the sources, and how much of the lake they let judge."""
+    return {
         "sources": [_source(info, judgement.counts.get(info.id, {})) for info in observed.infos],
         "tables_expected": len(tables),
         "tables_audited": sum(state != "off" for state in tables.values()),
         "error": "; ".join(dict.fromkeys(trial.words for trial in doubts(judgement.trials))) or None,
         "version": __version__,
-        "gates": report.words,
     }
-    summary = _summary(row, judgement, tables, kinds) | {
-        "states": dict(standing.states),
-        "retry": status == "failed" and any(hole.may_pass for hole in judgement.holes),
-    }
-    overtaken = any(row["status"] == "overtaken" for row in judgement.coverage_rows)
-    code = 13 if overtaken else {"complete": 0, "partial": 3, "failed": 10, "suspect": 12}[status]
-    severities = _summed(pressing, "severity")
-    warnings = (*observed.warnings, *judgement.warnings, *report.words)
-    return Outcome(stamp.run_id, status, summary, code, row, severities, warnings)
+
+
+def _exit_code(status: str, judgement: Judgement) -> int:
+    """What the command ends with, but for findings."""
+    if any(row["status"] == "overtaken" for row in judgement.coverage_rows):
+        return 13
+    return {"complete": 0, "partial": 3, "failed": 10, "suspect": 12}[status]
 
 
 def _summary(

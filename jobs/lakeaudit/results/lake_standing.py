@@ -23,14 +23,14 @@ def standing(now: datetime) -> str:
     return f"CASE WHEN {accepted} THEN 'accepted' ELSE state END"
 
 
-def lake_standing(results: Results, run: Row, now: datetime) -> list[Row]:
+def lake_standing(results: Results, run: Row, now: datetime, *, past: bool) -> list[Row]:
     """Sums by standing, kind, severity, table and whether it can come back.
 
     `standing` is open, pending or accepted, from the ledger; or found: a finding of the run that the ledger does not
-    follow, as in a suspect run. Of a run after which another was published all is `found`, since it is not known any
-    more how things stood then. Each row has findings, files, rows_at_stake, bytes_at_stake and recoverable_until.
+    follow, as in a suspect run. Of a run that is `past`, see `is_past`, all is `found`: it is not known any more how
+    things stood then. Each row has findings, files, rows_at_stake, bytes_at_stake and recoverable_until.
     """
-    if is_past(results, run) or results.delta("discrepancies") is None:
+    if past or results.delta("discrepancies") is None:
         return _found(results, run["run_id"], "")
     held = f"""SELECT {_BY}, {standing(now)} AS standing, {_SUMS} FROM discrepancies WHERE state <> 'resolved'
         GROUP BY {_BY}, standing, {UNKNOWN_PARTS}"""

@@ -26,7 +26,7 @@ def gather(
         lake_tables: every table of the lake file, so that it can be said what the run did not look at.
     """
     run_id = run["run_id"]
-    worst = results.worst(run_id, limit)
+    worst, past = results.worst(run_id, limit), is_past(results, run)
     return page_data(
         lake_file,
         run,
@@ -34,18 +34,16 @@ def gather(
         worst,
         results.totals(run_id),
         now,
-        history=_history(results, run, now),
-        standing=lake_standing(results, run, now),
+        history=None if past else _history(results, run, now),
+        standing=lake_standing(results, run, now, past=past),
         lake_tables=lake_tables,
         samples=group_samples(results, run_id),
         reach={row["bucket"]: results.clients.endpoint(row["bucket"]) for row in worst if row["bucket"]},
     )
 
 
-def _history(results: Results, run: Row, now: datetime) -> History | None:
+def _history(results: Results, run: Row, now: datetime) -> History:
     """Of the newest run only: the ledger says how things stand, not how they stood."""
-    if is_past(results, run):
-        return None
     return History(_rows(changes_of(results, run["run_id"])), _rows(still_open(results, now)))
 
 

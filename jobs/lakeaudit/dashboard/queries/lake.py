@@ -12,7 +12,7 @@ from lakeaudit.kinds import SEVERITIES
 from lakeaudit.report.coverage_view import STANDINGS, Judged, judged
 from lakeaudit.report.summary import AT_STAKE, rank, table_label
 from lakeaudit.report.verdict import Verdict, verdict
-from lakeaudit.results.lake_standing import UNKNOWN_PARTS, lake_standing, standing
+from lakeaudit.results.lake_standing import UNKNOWN_PARTS, is_past, lake_standing, standing
 from lakeaudit.results.read import PUBLISHED, Results, Row
 from lakeaudit.results.sql import ask, text
 
@@ -208,7 +208,8 @@ def headline(results: Results, run: Row, lake: Lake, now: datetime) -> Verdict:
     """The report's verdict on the lake after a run."""
     coverage, known = judged(results.coverage(run["run_id"])), [table.name for table in lake.tables]
     totals = _totals(results, run["run_id"])
-    return verdict(run, lake_standing(results, run, now), totals, coverage, known)
+    how = lake_standing(results, run, now, past=is_past(results, run))
+    return verdict(run, how, totals, coverage, known)
 
 
 def _totals(results: Results, run_id: str) -> list[Row]:
