@@ -5,9 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from lakeaudit import cli
+from lakeaudit.commands import audit as command
+from lakeaudit.config import load_lake
 from lakeaudit.errors import CannotAudit
 from lakeaudit.runtime.aws import Endpoint
 from tests.builders.audits import audited, results_of
+from tests.builders.catcher import catching
 from tests.builders.described import DescribedLake, fresh_name, requests, roles_of_the_server
 from tests.conftest import Aws
 
@@ -69,6 +73,33 @@ def test_a_table_that_is_no_more_is_retired_and_one_that_may_be_missed_is_not(
     assert held() == [("db3.t3", "resolved", "retired")]
     assert "audited before, and no inventory has a log of it now: db3.t3" in gone.warnings
     assert not any("audited before" in warning for warning in audited(lake).warnings)
+
+
+def test_buckets_may_be_named_by_a_pattern(
+    aws: Aws, s3: Endpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command tells a collector of lineage of the tables that it has found."""
+    made = DescribedLake(aws.s3, s3, fresh_name(), 6, 3).build(lost={3})
+    lake = made.lake(tmp_path, by_pattern=True)
+    outcome = audited(lake)
+    assert (outcome.summary["status"], len(outcome.tables)) == ("complete", 6)
+    assert {f"db{n}.t{n}" for n in range(6)} == {table.name for table in outcome.tables}
+    none = tmp_path / "none"
+    none.mkdir()
+    text = made.text(none / "results", by_pattern=True).replace("-[0-9]*/wh/", "-x*/wh/")
+    (none / "lake.yaml").write_text(text, encoding="utf-8")
+    with pytest.raises(
+        CannotAudit, match=r"no table was found: no inventory is of a bucket that s3://.*-x\*/wh"
+    ):
+        audited(load_lake(none / "lake.yaml", {}))
+    with catching() as receiver:
+        monkeypatch.setenv("LINEAGE", receiver.url)
+        with (tmp_path / "lake.yaml").open("a", encoding="utf-8") as file:
+            file.write("openlineage_url_env: LINEAGE\n")
+        monkeypatch.setattr(command, "_audited", lambda *_: outcome)
+        assert cli.main(["audit", str(tmp_path / "lake.yaml")]) == 1
+        inputs = [place["name"] for place in receiver.posts[-1]["inputs"]]
+    assert sorted(inputs) == [f"wh/db{n}/t{n}" for n in range(6)]
 
 
 def test_where_no_table_is_found_nothing_is_audited(aws: Aws, s3: Endpoint, tmp_path: Path) -> None:

@@ -140,13 +140,15 @@ class DescribedLake:
         self.s3.put_object(Bucket=bucket, Key=key, Body=body)
         return (bucket, key), len(body)
 
-    def text(self, results: Path) -> str:
-        """The lake file."""
+    def text(self, results: Path, *, by_pattern: bool = False) -> str:
+        """The lake file; `by_pattern` names the buckets all at once."""
         rules = "\n".join(
             f'  - {{match: "{self.name}-{n}-*", role_arn: "arn:aws:iam::12345678901{n}:role/audit"}}'
             for n in range(self.roles)
         )
         places = [f"s3://{self.bucket(n)}/wh/" for n in range(self.buckets)]
+        if by_pattern:
+            places = [f'"s3://{self.name}-[0-9]*/wh/"']
         under = ",\n        ".join(", ".join(places[n : n + 4]) for n in range(0, len(places), 4))
         return f"""version: 1
 lake: described
@@ -166,9 +168,9 @@ defaults: {{grace: 0s, leftover_age: 0s, max_upload: 0s}}
 owners: [{{match: "db0.*", owner: zero}}]
 """
 
-    def lake(self, folder: Path) -> Lake:
+    def lake(self, folder: Path, *, by_pattern: bool = False) -> Lake:
         path = folder / "lake.yaml"
-        path.write_text(self.text(folder / "results"), encoding="utf-8")
+        path.write_text(self.text(folder / "results", by_pattern=by_pattern), encoding="utf-8")
         return load_lake(path, {})
 
 

@@ -10,7 +10,7 @@ from lakeaudit.compare.expected import mark_expected
 from lakeaudit.config import AppriseAlert, Expected, Lake, S3Inventory, load_lake
 from lakeaudit.config.field_types import LOCATION_HINT
 from lakeaudit.errors import LakeFileError
-from lakeaudit.evidence.discovery import expanded, tables_at
+from lakeaudit.evidence.discovery import expanded, tables_at, unmatched
 from lakeaudit.keys import Location
 from lakeaudit.pipeline.audit_plan import Options, in_scope
 from lakeaudit.runtime.aws import Clients
@@ -133,6 +133,15 @@ REFUSED_DISCOVERIES = [
     ("{from: inventory, under: [s3://lake/], name: '{0}'}", "not a template of names"),
     ("{from: inventory, under: [s3://lake/], name: 'fixed'}", "not a template of names"),
     ("{from: inventory, under: [s3://lake/], profile: cold}", "no profile is called 'cold'"),
+    (
+        "{from: inventory, under: [s3://lake/], formats: [iceberg]}",
+        "this version finds tables of delta alone",
+    ),
+    ("{from: inventory, under: [s3://lake/], formats: [parquet]}", "formats"),
+    ("{from: inventory, under: [s3://lake/], formats: []}", "formats"),
+    ("{from: inventory, under: ['s3://lake-[z-a]/']}", "not a location: 's3://lake-[z-a]/'"),
+    ("{from: inventory, under: ['s3://lake {*}/']}", "not a location"),
+    ("{from: inventory, under: ['s3:///*']}", "not a location"),
 ]
 
 
@@ -194,6 +203,41 @@ def test_tables_that_are_found_are_named_by_their_folders(tmp_path: Path) -> Non
     assert by_name["other"].settings.grace == timedelta(hours=1)
     assert (by_name["other"].s3.region, by_name["flat"].s3.region) == ("eu-west-1", None)
     assert all(table.complete and table.manifests[0].s3 == table.s3 for table in tables)
+
+
+PATTERNS = f"""{INV}
+buckets: [{{match: "lake-*", region: eu-west-1}}]
+tables:
+  - discover: {{from: inventory, under: ["s3://lake-*/wh/", "s3://raw-[ab]", s3://own/x/], name: "{{1}}"}}
+  - discover: {{from: inventory, under: ["s3://none-?/"]}}
+"""
+
+
+def test_a_pattern_of_buckets_stands_for_those_that_there_are(tmp_path: Path) -> None:
+    lake = load(tmp_path, PATTERNS)
+    buckets = {"lake-eu", "lake-us", "raw-a", "raw-c", "own", "other-lake-x", ""}
+    assert unmatched(lake, buckets) == ["no inventory is of a bucket that s3://none-?/ matches"]
+    first, second = lake.among(buckets).discoveries
+    assert [place.uri for place in first.under] == [
+        "s3://own/x",
+        "s3://lake-eu/wh",
+        "s3://lake-us/wh",
+        "s3://raw-a/",
+    ]
+    assert second.under == ()
+    assert lake.among(buckets).among(buckets) == lake.among(buckets)
+    roots = ["s3://lake-eu/wh/a", "s3://lake-us/other/b", "s3://raw-b/c", "s3://raw-c/d", "s3://own/x/e"]
+    tables, _ = tables_at(lake, [Location(*_place(uri)) for uri in roots])
+    assert {table.location.uri: table.name for table in tables} == {
+        "s3://lake-eu/wh/a": "a", "s3://raw-b/c": "c", "s3://own/x/e": "e",
+    }  # fmt: skip
+    assert [table.s3.region for table in tables if table.name == "a"] == ["eu-west-1"]
+
+
+def test_formats_that_are_not_found_yet_are_said(tmp_path: Path) -> None:
+    text = "tables: [{discover: {from: inventory, under: [s3://lake/], formats: [delta, iceberg]}}]\n"
+    (told,) = load(tmp_path, INV + text).warnings
+    assert told == f"{tmp_path}/lake.yaml:5: tables of format iceberg are not found yet, and left alone"
 
 
 def _place(uri: str) -> tuple[str, str]:

@@ -83,7 +83,8 @@ def run(
     summary = outcome.summary | {"exit_code": code}
     request.status.write(summary)
     verdict = _printed(request, lake, clients, outcome.run_id, summary, clock(), out)
-    untold = _told(request, lake, clients, clock(), progress, published=outcome.status != "failed")
+    found = lake.model_copy(update={"tables": outcome.tables})
+    untold = _told(request, found, clients, clock(), progress, published=outcome.status != "failed")
     return Told((*outcome.warnings, *untold), verdict, code)
 
 

@@ -15,7 +15,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from lakeaudit.commands import doctor_probes as probes
 from lakeaudit.config import Lake, Table
 from lakeaudit.errors import AuditError, CannotAudit
-from lakeaudit.evidence.discovery import expanded
+from lakeaudit.evidence.discovery import expanded, unmatched
 from lakeaudit.evidence.protocol import Probed
 from lakeaudit.evidence.registry import METASTORES, STORAGE
 from lakeaudit.formatting import count
@@ -68,10 +68,12 @@ def examine(lake: Lake, clients: Clients, env: Environment, now: datetime) -> It
     for store in lake.metastores:
         ask = METASTORES[store.kind].probe
         yield _attempt(f"metastore {store.name}", partial(ask, store, clients, now))
+    buckets = {cover.bucket for cover in covered}
+    nowhere, lake = unmatched(lake, buckets), lake.among(buckets)
     yield from _data_files(lake, clients)
     yield from _tables(lake, clients)
     yield from _uncovered(lake, covered)
-    yield from _to_be_found(lake, covered)
+    yield from _to_be_found(lake, covered, nowhere)
     yield estimate(lake)
     yield from _live_looks(lake)
     yield _attempt("results", partial(probes.results, lake.results, clients), broken="fatal")
@@ -113,7 +115,7 @@ def _credentials(lake: Lake, clients: Clients) -> Iterator[Check]:
         lake.results,
         *(source.location for source in lake.inventories),
         *(t.location for t in lake.tables),
-        *(place for each in lake.discoveries for place in each.under),
+        *(place for each in lake.discoveries for place in each.named),
     ]
     buckets = sorted({place.bucket for place in places if place.bucket})
     endpoints = {clients.endpoint(bucket): bucket for bucket in buckets}
@@ -148,8 +150,10 @@ def _data_files(lake: Lake, clients: Clients) -> Iterator[Check]:
         yield from pool.map(lambda each: _attempt(*each), looks)
 
 
-def _to_be_found(lake: Lake, covered: Sequence[Location]) -> Iterator[Check]:
+def _to_be_found(lake: Lake, covered: Sequence[Location], nowhere: Sequence[str]) -> Iterator[Check]:
     """Where tables are looked for by each audit, and whether an inventory knows what lies there."""
+    for told in nowhere:
+        yield Check("discovery", "bad", told, "add an inventory of such a bucket, or correct `under`")
     places = [place for each in lake.discoveries for place in each.under]
     bare = [place.uri for place in places if not any(cover.contains(place) for cover in covered)]
     if bare:

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from pydantic import Discriminator, Tag
 
 from lakeaudit.config.field_types import BucketAlias, BucketGlob, Place, Text
-from lakeaudit.config.globs import glob_to_regex
+from lakeaudit.config.globs import glob_to_regex, is_pattern
 from lakeaudit.config.parsers import parse_location
 from lakeaudit.config.problems import Found, Path, quoted
 from lakeaudit.config.sources import S3Options
@@ -106,7 +106,9 @@ def _only_bucket(match: object, data: Mapping[str, object]) -> Location | None:
     except ValueError:
         return None
     places = (identify(text) for text in _texts([value for key, value in data.items() if key != "buckets"]))
-    named = {place[0] for place in places if place and re.fullmatch(pattern, place[0])}
+    named = {
+        place[0] for place in places if place and re.fullmatch(pattern, place[0]) and not is_pattern(place[0])
+    }
     return Location(named.pop(), "") if len(named) == 1 else None
 
 

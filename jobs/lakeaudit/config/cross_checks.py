@@ -9,7 +9,7 @@ from itertools import chain
 from lakeaudit.config.parsers import parse_location
 from lakeaudit.config.problems import Found, Path, quoted, suggest
 from lakeaudit.config.sources import INVENTORIES, MANIFESTS, METASTORES
-from lakeaudit.config.vocabulary import NOT_BUILT
+from lakeaudit.config.vocabulary import FOUND_FORMATS, NOT_BUILT
 from lakeaudit.keys import Location
 
 Data = dict[str, object]
@@ -89,6 +89,11 @@ def discover(data: Data) -> Iterator[Found]:
         if "discover" in table and "s3_inventory" not in kinds:
             what = "tables are found in an s3_inventory, and none is named"
             yield Found((*path, "discover"), what, "add one to inventories, or name each table")
+        found = table.get("discover")
+        formats = found.get("formats") if isinstance(found, dict) else None
+        if isinstance(formats, list) and formats and not {*FOUND_FORMATS} & {*map(str, formats)}:
+            what = f"this version finds tables of {', '.join(FOUND_FORMATS)} alone"
+            yield Found((*path, "discover", "formats"), what, "add it, or leave the key out")
 
 
 def profiles(data: Data) -> Iterator[Found]:

@@ -28,6 +28,7 @@ from lakeaudit.config.parsers import (
     parse_endpoint,
     parse_location,
     parse_matching,
+    parse_places,
     parse_size,
 )
 from lakeaudit.config.vocabulary import FINDINGS
@@ -176,6 +177,17 @@ Day = Annotated[date, written(parse_day, "not a date", "write 2027-06-01", ready
 Place = Annotated[
     Location, written(parse_location, "not a location", LOCATION_HINT, ready=Location), shown(LOCATION)
 ]
+Places = Annotated[
+    Location,
+    written(
+        parse_places,
+        "not a location",
+        f"{LOCATION_HINT}; or a pattern such as s3://lake-*/prefix",
+        ready=Location,
+    ),
+    shown(LOCATION),
+]
+"""A place, or one in every bucket whose name matches."""
 Endpoint = Annotated[
     str,
     written(parse_endpoint, "not an endpoint", "write http://host:port and nothing after it", quiet=True),

@@ -19,6 +19,7 @@ from lakeaudit.config.field_types import (
     NameTemplate,
     PathGlob,
     Place,
+    Places,
     Schedule,
     Severity,
     Share,
@@ -33,6 +34,7 @@ from lakeaudit.config.sources import Block, DynamoOptions, Inventory, Manifest, 
 
 ConfirmMode = Literal["head", "none"]
 Readers = Literal["state", "folder"]
+TableFormat = Literal["delta", "iceberg", "hudi"]
 """What readers of a table go by: its state manifest, or whatever lies visible in its folders."""
 Severities = dict[FindingKind, WrittenSeverity]
 
@@ -86,7 +88,10 @@ class Discover(Block):
     """Tables that are found in the evidence itself: the folders that the inventories hold a Delta log of."""
 
     source: Literal["inventory"] = Field(alias="from")
-    under: Annotated[tuple[Place, ...], Field(min_length=1)]
+    under: Annotated[tuple[Places, ...], Field(min_length=1)]
+    """A bucket may be a pattern: it stands for every bucket of the inventories whose name matches."""
+    formats: Annotated[tuple[TableFormat, ...], Field(min_length=1)] = ("delta",)
+    """Of which formats tables are found."""
     exclude: tuple[Glob, ...] = ()
     """Patterns of paths below `under`, or of names, that are left out."""
     name: NameTemplate | None = None

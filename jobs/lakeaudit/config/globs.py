@@ -18,6 +18,11 @@ def glob_to_regex(pattern: str) -> str:
     return rf"\A{''.join(_parts(pattern))}{END}"
 
 
+def is_pattern(text: str) -> bool:
+    """Whether a text stands for others than itself: no bucket's name has such a sign."""
+    return any(sign in text for sign in "*?[")
+
+
 def _parts(pattern: str) -> Iterator[str]:
     at = 0
     while at < len(pattern):

@@ -1,7 +1,7 @@
 """The lake as the audit uses it: defaults, overrides and store options worked into every table and source."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, TypeVar
 
@@ -25,7 +25,7 @@ from lakeaudit.config.file import (
     ResultsBlock,
     TableEntry,
 )
-from lakeaudit.config.globs import glob_to_regex
+from lakeaudit.config.globs import glob_to_regex, is_pattern
 from lakeaudit.config.sources import (
     Block,
     DeltaManifest,
@@ -134,13 +134,36 @@ class Table(Block):
 
 
 class Discovery(Block):
-    """Tables that are to be found in the evidence, and what holds for each."""
+    """Tables that are to be found in the evidence, and what holds for each.
+
+    A bucket of `under` may be a pattern of names, until it is known which buckets there are.
+    """
 
     under: tuple[Location, ...]
     exclude: tuple[str, ...] = ()
     name: str | None = None
     owner: str | None = None
     settings: Settings = Settings()
+
+    @property
+    def named(self) -> tuple[Location, ...]:
+        """The places of `under` whose bucket is named."""
+        return tuple(place for place in self.under if not is_pattern(place.bucket))
+
+    @property
+    def patterns(self) -> tuple[Location, ...]:
+        """The others."""
+        return tuple(place for place in self.under if is_pattern(place.bucket))
+
+    def places_in(self, place: Location, buckets: Collection[str]) -> tuple[Location, ...]:
+        """What a place with a pattern stands for among these buckets."""
+        regex = glob_to_regex(place.bucket)
+        return tuple(Location(bucket, place.key) for bucket in sorted(buckets) if re.search(regex, bucket))
+
+    def among(self, buckets: Collection[str]) -> "Discovery":
+        """The same, where there are these buckets: a pattern that matches none of them goes."""
+        found = [each for place in self.patterns for each in self.places_in(place, buckets)]
+        return self.model_copy(update={"under": tuple(dict.fromkeys([*self.named, *found]))})
 
 
 class Lake(Block):
@@ -191,6 +214,12 @@ class Lake(Block):
             settings=by.settings,
             severities=self.severities,
             s3=way,
+        )
+
+    def among(self, buckets: Collection[str]) -> "Lake":
+        """The same, where there are these buckets: see `Discovery.among`."""
+        return self.model_copy(
+            update={"discoveries": tuple(each.among(buckets) for each in self.discoveries)}
         )
 
     def is_weak(self, bucket: str) -> bool:

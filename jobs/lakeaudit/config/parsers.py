@@ -4,6 +4,7 @@ import re
 from datetime import date, timedelta
 from urllib.parse import urlsplit
 
+from lakeaudit.config.globs import glob_to_regex, is_pattern
 from lakeaudit.keys import Location
 
 SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -55,6 +56,17 @@ def parse_location(text: str) -> Location:
     location = Location.parse(text)
     if location.bucket and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", location.bucket):
         raise ValueError("not a bucket name")
+    return location
+
+
+def parse_places(text: str) -> Location:
+    """A location, or one whose bucket is a pattern of bucket names."""
+    location = Location.parse(text)
+    if not is_pattern(location.bucket):
+        return parse_location(text)
+    if not re.fullmatch(r"[A-Za-z0-9*?\[\]!._-]+", location.bucket):
+        raise ValueError("not a pattern of bucket names")
+    glob_to_regex(location.bucket)
     return location
 
 

@@ -17,6 +17,9 @@ NOT_BUILT: Mapping[str, tuple[str, ...]] = {
     "mode": ("footer",),
 }
 
+FOUND_FORMATS = ("delta",)
+"""Formats of which tables are found; of others that `formats` names it is said that none are, in a warning."""
+
 BLOCKS_NOT_BUILT = ("watch", "maps")
 """Read and checked whole, then without effect: one warning each."""
 

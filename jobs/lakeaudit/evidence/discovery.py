@@ -13,7 +13,7 @@ from functools import partial
 from lakeaudit.config import Discovery, Lake, S3Inventory, StorageSource, Table, glob_to_regex
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import folders
-from lakeaudit.evidence.protocol import Context, Part, in_places
+from lakeaudit.evidence.protocol import Context, Part, Stored, in_places
 from lakeaudit.evidence.storage import inventory
 from lakeaudit.evidence.storage.inventory.read_file import DataFileReader
 from lakeaudit.keys import Location
@@ -43,7 +43,7 @@ def described(lake: Lake, ctx: Context) -> Described:
     lake, warnings = expanded(lake, ctx.clients)
     if not lake.discoveries:
         return Described(lake, warnings)
-    roots, gaps = table_roots(lake, ctx)
+    lake, roots, gaps = table_roots(lake, ctx)
     tables, doubts = tables_at(lake, roots)
     found = lake.model_copy(update={"tables": (*lake.tables, *tables)})
     return Described(found, (*warnings, *doubts, *(f"tables may be missed: {gap}" for gap in gaps)), gaps)
@@ -77,23 +77,22 @@ def _configurations(source: S3Inventory, clients: Clients) -> Iterator[S3Invento
                 yield source.model_copy(update={"location": place, "covers": covers, "expand": False})
 
 
-def table_roots(lake: Lake, ctx: Context) -> tuple[set[Location], tuple[str, ...]]:
-    """(folders with a Delta log, what could not be read) of all inventories that may hold one that is looked for."""
+def table_roots(lake: Lake, ctx: Context) -> tuple[Lake, set[Location], tuple[str, ...]]:
+    """(the lake, folders with a Delta log, what could not be read) of all inventories that may hold one looked for.
+
+    In the lake that is given back every pattern of `under` is the buckets that it stands for.
+    """
+    read, gaps = _readable(lake, ctx)
+    buckets = {cover.bucket for stored in read for cover in stored.covers}
+    gaps += unmatched(lake, buckets)
+    lake = lake.among(buckets)
     wanted = tuple(place for each in lake.discoveries for place in each.under)
     roots: set[Location] = set()
-    gaps: list[str] = []
     covers: list[Location] = []
     parts: list[Part] = []
-    for number, source in enumerate(lake.inventories):
-        if not isinstance(source, S3Inventory):
-            continue
-        try:
-            stored = inventory.read(source, ctx, f"storage:{number}")
-        except SourceError as error:
-            gaps.append(str(error))
-            continue
+    for stored in read:
         if any(cover.contains(place) or place.contains(cover) for cover in stored.covers for place in wanted):
-            gaps += [f"{hole.subject or source.location.uri}: {hole.reason}" for hole in stored.holes]
+            gaps += [f"{hole.subject or stored.info.location}: {hole.reason}" for hole in stored.holes]
             covers += stored.covers
             parts += stored.rows if isinstance(stored.rows, tuple) else ()
     gaps += [f"no inventory covers {each.uri}" for each in wanted if not _covered(each, covers)]
@@ -102,7 +101,30 @@ def table_roots(lake: Lake, ctx: Context) -> tuple[set[Location], tuple[str, ...
     ):
         roots |= {Location(*each) for each in found}
         gaps += unread
-    return roots, tuple(gaps)
+    return lake, roots, tuple(gaps)
+
+
+def _readable(lake: Lake, ctx: Context) -> tuple[list[Stored], list[str]]:
+    """The inventories that can be read, and why the others cannot."""
+    read: list[Stored] = []
+    gaps: list[str] = []
+    for number, source in enumerate(lake.inventories):
+        if isinstance(source, S3Inventory):
+            try:
+                read.append(inventory.read(source, ctx, f"storage:{number}"))
+            except SourceError as error:
+                gaps.append(str(error))
+    return read, gaps
+
+
+def unmatched(lake: Lake, buckets: Collection[str]) -> list[str]:
+    """What to say of patterns that match none of these buckets."""
+    return [
+        f"no inventory is of a bucket that {place.uri} matches"
+        for each in lake.discoveries
+        for place in each.patterns
+        if not each.places_in(place, buckets)
+    ]
 
 
 def _covered(place: Location, covers: Sequence[Location]) -> bool:
@@ -137,6 +159,8 @@ _ROOTS = f"""
 
 def tables_at(lake: Lake, roots: Iterable[Location]) -> tuple[list[Table], list[str]]:
     """(the tables at these roots that the lake file does not name, what is to be said of their names)."""
+    roots = list(roots)
+    lake = lake.among({root.bucket for root in roots})
     named = {table.location for table in lake.tables}
     found: dict[Location, tuple[str, str, Discovery]] = {}
     for root in sorted(set(roots) - named):
@@ -195,6 +219,7 @@ def _shared(names: dict[Location, str], taken: Collection[str]) -> set[str]:
 def root_around(lake: Lake, clients: Clients, bucket: str, key: str) -> Location | None:
     """The nearest folder around a key, below what is discovered, that has a Delta log now: a request a folder."""
     place = Location(bucket, key.rpartition("/")[0])
+    lake = lake.among([bucket])
     while any(under.contains(place) for each in lake.discoveries for under in each.under):
         if "_delta_log" in folders(clients, place):
             return place

@@ -75,7 +75,8 @@ def audit(
         untidy = upkeep(
             run.writer, run.earlier, outcome.run_row, plan.lake.keep, context.now, progress, whole
         )
-    return replace(outcome, warnings=(*plan.warnings, *outcome.warnings, *untidy))
+    warnings = (*plan.warnings, *outcome.warnings, *untidy)
+    return replace(outcome, warnings=warnings, tables=plan.lake.tables)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from typing import Any
 from lakeaudit import __version__
 from lakeaudit.compare.ceiling import doubts
 from lakeaudit.compare.findings import Stamp
+from lakeaudit.config import Table
 from lakeaudit.evidence.protocol import SourceInfo
 from lakeaudit.gates.publish_gate import Guarded
 from lakeaudit.kinds import FILE_AXES
@@ -26,7 +27,7 @@ class Outcome:
     """`summary` is the object of `--format json`; `exit_code` leaves `--fail-on` to the command line.
 
     `pressing` counts findings by severity without those that a person has accepted; `warnings` are what the sources
-    had to say of themselves.
+    had to say of themselves. `tables` are all of the lake, those that were found among them.
     """
 
     run_id: str
@@ -36,6 +37,7 @@ class Outcome:
     run_row: dict[str, Any]
     pressing: Mapping[str, int]
     warnings: tuple[str, ...] = field(default=())
+    tables: tuple[Table, ...] = field(default=())
 
 
 def conclude(
