@@ -1,12 +1,14 @@
 """A whole audit of a table and its shallow clone, on local places."""
 
+import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from lakeaudit.config import Lake, load_lake
 from tests.builders.audits import audited, results_of
-from tests.builders.delta_lake import BORN, Action, Log, add, remove
+from tests.builders.delta_lake import BORN, Action, Log, add, features, remove
 
+AGES_AGO = datetime.now(UTC) - timedelta(days=30)
 LONG_AGO = datetime.now(UTC) - timedelta(days=1)
 
 
@@ -56,3 +58,28 @@ def test_a_clone_is_at_risk_once_its_source_has_removed_a_file(tmp_path: Path) -
     assert {(row["kind"], row["state"]) for row in known if row["axis"] == "hazard"} == {
         ("clone_at_risk", "resolved")
     }
+
+
+def test_a_clone_that_cannot_be_read_keeps_its_sources_files_from_being_leftovers(tmp_path: Path) -> None:
+    """Whoever deletes what the source removed may break the clone, which may have added it again."""
+    source, clone = tmp_path / "orders", tmp_path / "copy"
+    names = ["day=1/a.parquet", "day=2/b.parquet"]
+    for day in ("day=1", "day=2"):
+        (source / day).mkdir(parents=True)
+    write(source, [add(name) for name in names], [remove(names[0], removed=AGES_AGO)])
+    for name in names:
+        os.utime(source / name, (AGES_AGO.timestamp(), AGES_AGO.timestamp()))
+    lake = lake_of(tmp_path)
+    audited(lake, run_id="alone")
+    assert leftovers(lake, "alone") == [("unvacuumed", "orders", f"{source}/day=1/#unvacuumed")]
+    write(clone, [add(f"{source}/{name}") for name in names[1:]], [features("unheardOf")])
+    outcome = audited(lake, run_id="refused")
+    assert outcome.exit_code == 3
+    assert leftovers(lake, "refused") == []
+    (row,) = [r for r in results_of(lake).coverage("refused", ["orders"]) if r["axis"] == "leftover"]
+    assert (row["findings"], row["undecided"]) == (0, 1)
+
+
+def leftovers(lake: Lake, run_id: str) -> list[tuple[str, str, str]]:
+    rows = [row for batch in results_of(lake).findings(run_id) for row in batch.to_pylist()]
+    return [(r["kind"], r["table_name"], r["subject"]) for r in rows if r["axis"] == "leftover"]

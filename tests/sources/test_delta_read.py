@@ -92,6 +92,33 @@ def test_tables_on_s3(clients: Clients, aws: Aws, bucket: str, tmp_path: Path) -
     assert claims.holes == ()
 
 
+LISTED_ELSEWHERE = [
+    # what a table lists, and the folders elsewhere that are told of it
+    (["a", "day=1/b", "/own/t/c"], []),
+    (["/src/orders/day=1/hour=2/a", "file:///src/orders/day=2/b", "/src/orders/c"], ["/src/orders"]),
+    (["s3://lake/wh/orders/a%20b/c=%2541/x", "s3a://lake/wh/other/y"], ["s3://lake/wh/orders/a b", "s3://lake/wh/other"]),
+    (["/own/t_2/a"], ["/own/t_2"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("listed", "expected"), LISTED_ELSEWHERE)
+@pytest.mark.parametrize("form", ["commit", "checkpoint", "refused"])
+def test_folders_elsewhere_that_hold_files_of_a_table(
+    listed: list[str], expected: list[str], form: str, tmp_path: Path
+) -> None:
+    """A shallow clone names its source's, also where its log asks for what this reader cannot do."""
+    adds = [add(path.replace("/own", str(tmp_path / "own"))) for path in listed]
+    log = Log(tmp_path / "own" / "t")
+    if form == "checkpoint":
+        log.checkpoint(3, *BORN, *adds)
+    else:
+        log.commit(0, *BORN, *adds).commit(1, *([features("unheardOf")] if form == "refused" else [add("z")]))
+    claims = delta.read([table("t", tmp_path / "own" / "t")], context(), "manifest:delta", frozen)
+    state = claims.states["t"]
+    assert (state.refused is not None) is (form == "refused")
+    assert [place.uri.replace(str(tmp_path / "own"), "/own") for place in state.roots] == expected
+
+
 def test_a_refusal_of_the_store_is_no_absence(tmp_path: Path) -> None:
     nowhere = Clients(default=Clients().default.__class__(endpoint="http://127.0.0.1:9", region="us-east-1"))
     Log(tmp_path / "t").commits([add("a")])

@@ -259,6 +259,11 @@ def test_a_hole_hides_references_below_every_root_that_the_log_names(con: Connec
         ([table(shares=("copy",)), table("copy", holed=True)], ["copy/a", "orders/a"]),
         ([table(), table("copy", holed=True, shares=("orders",))], ["copy/a", "orders/a"]),
         ([table(), table("copy", holed=True)], ["copy/a"]),
+        (
+            [table(), table("copy", holed=True, state={"roots": (Location(BUCKET, "orders/ab"),)})],
+            ["copy/a", "orders/a"],
+        ),
+        ([table(), table("copy", state={"roots": (Location(BUCKET, "orders/ab"),)})], []),
         ([table(), table("copy", shares=("orders",))], []),
     ],
 )

@@ -57,14 +57,22 @@ def source_facts(evidence: Evidence, tables: Sequence[Table], facts: Sequence[Ta
 
 
 def _holed_places(facts: Sequence[TableFacts]) -> Places:
-    """Where a table whose log has a hole could list files: a clone or another that declares it, with its source too."""
+    """Where a table whose log has a hole could list files: its place, the tables that share with it, and its source.
+
+    The source is known where the log of a clone could be read in part: it names files that lie there.
+    """
     lost = {fact.table.name for fact in facts if fact.holed}
     shared = {name for fact in facts if fact.holed for name in fact.table.shares}
     holed = [f for f in facts if f.holed or f.table.name in shared or lost & set(f.table.shares)]
-    places = [fact.table.location for fact in holed] + [
-        r for fact in holed for s in fact.states for r in s.roots
-    ]
+    places = [fact.table.location for fact in holed]
+    places += [_whole(root, facts) for fact in holed for state in fact.states for root in state.roots]
     return dict.fromkeys(places, "holed")
+
+
+def _whole(root: Location, facts: Sequence[TableFacts]) -> Location:
+    """The table that holds a folder which another one names; the folder itself where none does."""
+    around = [fact.table.location for fact in facts if fact.table.location.contains(root)]
+    return max(around, key=lambda place: place.depth, default=root)
 
 
 def _cut_table(infos: Iterable[SourceInfo]) -> pa.Table:

@@ -1,7 +1,8 @@
 """What tasks tell the driver of log files, as NOTE rows.
 
-Their `data` is a JSON object: kind (protocol, metaData, sidecars, vacuum, problem, undecodable, hole), table, reading,
-version, and by kind text (JSON of the action), time (of the commit), hides and hole (kind of finding).
+Their `data` is a JSON object: kind (protocol, metaData, sidecars, vacuum, problem, undecodable, root, hole), table,
+reading, version, and by kind text (JSON of the action), time (of the commit), bucket and key (of a folder), hides and
+hole (kind of finding).
 """
 
 import json
@@ -77,6 +78,11 @@ class Notes:
     def sidecars(self, number: int) -> None:
         """A small checkpoint has its files in sidecars, so it has to be looked into before it is read."""
         self.add(number, "sidecars")
+
+    def root(self, table: str, bucket: str, key: str) -> None:
+        """A folder elsewhere that holds files of the table."""
+        number = next(at for at, file in enumerate(self._files) if file.table == table)
+        self.add(number, "root", bucket=bucket, key=key)
 
     def hole(self, number: int, reason: str) -> None:
         """A checkpoint that stands for the base of its table is lost after the log was read."""

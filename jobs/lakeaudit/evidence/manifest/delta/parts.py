@@ -87,6 +87,9 @@ def _steps(con: Connection, actions: pa.Table, files: pa.Table, notes: Notes, al
     if has_vectors or path.null_count or pc.any(pc.match_substring(path, "%")).as_py():
         for number, count in paths.undecodable(con, actions, files).items():
             notes.add(number, "undecodable", count=count)
+    if pc.any(pc.or_(pc.starts_with(path, "/"), pc.match_substring(path, ":"))).as_py():
+        for root in paths.roots_elsewhere(con, actions, files, aliases):
+            notes.root(root["table_name"], root["bucket"], root["key"])
     yield paths.KIND, paths.file_steps(con, actions, files, aliases)
     if has_vectors:
         yield paths.KIND, paths.vector_steps(con, actions, files, aliases)

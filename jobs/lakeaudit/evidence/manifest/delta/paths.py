@@ -177,6 +177,28 @@ def said_of_files(con: Connection, actions: Rows, files: Rows, aliases: Aliases 
     return duck.query(con, _truly(sql, aliases), actions=actions, files=files)
 
 
+MOST_ROOTS = 100
+"""Folders of one table, of some of its log files, that are told."""
+
+_ABOVE_PARTITIONS = "(?s)^((?:[^/]+/)*?)(?:[^/=]+=[^/]*/)*[^/]+$"
+
+
+def roots_elsewhere(
+    con: Connection, actions: Rows, files: Rows, aliases: Aliases = ()
+) -> list[dict[str, str]]:
+    """Few: folders that hold files which tables list and that lie elsewhere: table_name, bucket, key.
+
+    So a shallow clone lists its source's files. The partitions of a folder are told as one.
+    """
+    listed = f"""SELECT table_name, root_bucket, root_prefix, bucket, key FROM ({_RESOLVED})
+        WHERE added AND key IS NOT NULL AND {is_absolute("path")}"""
+    sql = f"""SELECT DISTINCT table_name, bucket,
+            rtrim(regexp_extract(key, {literal(_ABOVE_PARTITIONS)}, 1), '/') AS key
+        FROM ({_truly(listed, aliases)}) WHERE bucket <> root_bucket OR NOT starts_with(key, root_prefix)
+        QUALIFY row_number() OVER (PARTITION BY table_name ORDER BY bucket, key) <= {MOST_ROOTS}"""
+    return duck.rows_of(duck.query(con, sql, actions=actions, files=files))
+
+
 def vector_steps(con: Connection, actions: Rows, files: Rows, aliases: Aliases = ()) -> Relation:
     """STEP rows of the files that deletion vectors lie in."""
     named = f"""SELECT * EXCLUDE (bucket, key, pair, size, records, partition, category, least_size),

@@ -169,7 +169,7 @@ def _state(reading: Reading, meta: Meta | None, refusals: Mapping[str, str]) -> 
     if meta is None or reading.plan is None:
         no_state = f"{reading.log.folder.uri}: no state can be rebuilt from what is left of the log"
         refused = reading.refused or refusals.get(name) or no_state
-        return TableState(name, read_at, None, refused=refused, complete=False)
+        return TableState(name, read_at, None, refused=refused, complete=False, roots=reading.roots)
     whole = last_hole(reading) == NO_HOLE and not reading.undecodable
     return TableState(
         name,
@@ -178,6 +178,7 @@ def _state(reading: Reading, meta: Meta | None, refusals: Mapping[str, str]) -> 
         reading.plan.newest,
         meta.retention,
         complete=whole,
+        roots=reading.roots,
         log_since=reading.log.since,
         archived_after=meta.archived_after,
     )

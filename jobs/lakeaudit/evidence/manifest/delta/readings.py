@@ -47,6 +47,8 @@ class Reading:
     refused: str | None = None
     state: Mapping[str, str] = field(default_factory=dict)
     vacuums: tuple[Vacuum, ...] = ()
+    roots: tuple[Location, ...] = ()
+    """Folders elsewhere that hold files of the table."""
     commits: CommitFiles | None = None
     checkpoint: tuple[LogFile, ...] = ()
     needed: datetime | None = None
@@ -225,6 +227,7 @@ def _after(reading: Reading, trouble: Troubles, last: bool) -> Reading:
         refused=refused,
         state={**reading.state, **{kind: text for kind, (_, text) in trouble.newest.items()}},
         vacuums=tuple(trouble.vacuums),
+        roots=tuple(sorted(trouble.roots)),
     )
 
 

@@ -27,7 +27,7 @@ class Troubles:
 
     `torn` are (version, file, reason) of files of which something could not be understood, `short` checkpoint files
     that cannot be read and why, `sidecars` that there are such as nobody has looked for, `newest` (version, JSON text)
-    by protocol and metaData.
+    by protocol and metaData, `roots` folders elsewhere that hold files of the table.
     """
 
     torn: list[tuple[int, Location, str]] = field(default_factory=list)
@@ -36,6 +36,7 @@ class Troubles:
     undecodable: int = 0
     newest: dict[str, tuple[int, str]] = field(default_factory=dict)
     vacuums: list[Vacuum] = field(default_factory=list)
+    roots: set[Location] = field(default_factory=set)
 
     @property
     def shaken(self) -> bool:
@@ -68,6 +69,8 @@ def _add_note(known: Troubles, data: Mapping[str, Any], note: Mapping[str, Any],
         known.undecodable += note["count"]
     elif kind == "vacuum":
         known.vacuums.append(Vacuum(version, datetime.fromisoformat(data["time"]), data["text"]))
+    elif kind == "root":
+        known.roots.add(Location(data["bucket"], data["key"]))
     elif kind == "sidecars":
         known.sidecars = True
     elif kind == "problem" and note["reason"] in LOST:
