@@ -65,6 +65,7 @@ def audited(monkeypatch: pytest.MonkeyPatch, place: Location) -> Audit:
                 run_id="r1",
                 status=status,
                 exit_code=code,
+                tables=(),
                 warnings=warnings,
                 pressing=severities,
             )
