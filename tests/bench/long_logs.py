@@ -28,7 +28,7 @@ from lakeaudit.demo.server import own_credentials
 from lakeaudit.evidence.manifest.delta.commits import commit_logs
 from lakeaudit.evidence.manifest.delta.listing import list_logs
 from lakeaudit.evidence.manifest.delta.readings import read_logs
-from lakeaudit.evidence.protocol import Context, Kept, Part
+from lakeaudit.evidence.protocol import Context, Kept, Part, Project, Stage
 from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients, Endpoint
 from tests.bench.long_log_server import HOURLY, MINUTELY, REQUESTS, commits_of, table_of
@@ -75,6 +75,9 @@ class Elsewhere:
             self.parts += 1
             self.handed += len(cloudpickle.dumps(part))  # type: ignore[no-untyped-call]
         return _Nothing()
+
+    def meet(self, rows: Sequence[Part | Kept], project: Project, stage: Stage) -> Kept:
+        raise NotImplementedError("no log has to meet storage")
 
 
 def tables(minutely: int, hourly: int) -> list[Table]:

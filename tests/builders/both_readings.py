@@ -10,11 +10,11 @@ import pyarrow as pa
 import pytest
 
 from lakeaudit.compare import screen
-from lakeaudit.evidence.protocol import Kept, Part
+from lakeaudit.evidence.protocol import Kept, Part, Project, Stage
 from lakeaudit.pipeline import chunks, narrow_reading
 from lakeaudit.pipeline import first_reading as first
 from lakeaudit.pipeline.audit_context import AuditContext
-from lakeaudit.pipeline.chunks import WHOLE, Chunk, Reading, Stage, read_kept, read_part, run_stage
+from lakeaudit.pipeline.chunks import WHOLE, Chunk, Reading, read_kept, read_part, run_stage
 from lakeaudit.pipeline.engine import Answers, AuditEngine, InProcessEngine, KeptHere
 from lakeaudit.pipeline.narrow_reading import LetGo
 from lakeaudit.runtime import duck
@@ -38,6 +38,10 @@ class SharingEngine:
     def keep(self, parts: Sequence[Part]) -> Kept:
         """See `engine.AuditEngine`."""
         return InProcessEngine(1).keep(parts)
+
+    def meet(self, rows: Sequence[Part | Kept], project: Project, stage: Stage) -> Kept:
+        """See `engine.AuditEngine`."""
+        return InProcessEngine(1).meet(rows, project, stage)
 
     def run(self, rows: Sequence[Part | Kept], stages: Sequence[Stage], reading: Reading = WHOLE) -> Answers:
         """See `engine.AuditEngine`."""

@@ -11,10 +11,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakeaudit.evidence.protocol import Context, Part, Stored
+from lakeaudit.evidence.protocol import Context, Part, Stage, Stored
 from lakeaudit.evidence.storage.versions import one_row_per_key
 from lakeaudit.keys import Location
-from lakeaudit.pipeline.chunks import Stage
 from lakeaudit.pipeline.engine import InProcessEngine
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients

@@ -248,7 +248,7 @@ TO_THE_DRIVER = (
 ENGINE = "lakeaudit.pipeline.spark_engine"
 MAY_COLLECT = {
     "map": "the small answers that readers ask for, one of each item",
-    "keep": "by chunk its kind, rows and size, and the notes",
+    "_kept_now": "by chunk its kind, rows and size, and the notes",
     "batches": "what a reader asks for of what it has kept, task after task",
     "_answers": "tallies, notes, and the rows that are not settled, large ones task after task",
 }
@@ -271,6 +271,7 @@ MAY_SHAPE = {
     "lakeaudit.alerts.dispatch": "the row of a notice, of which dispatch alone writes",
     "lakeaudit.evidence.manifest.delta": "actions of a log, until its fold has made claims of them",
     "lakeaudit.evidence.manifest.file_list": "lines of lists, until their fold has made claims of them",
+    "lakeaudit.evidence.manifest.spark_event_log": "writes and their splits, until their files are known",
     "lakeaudit.evidence.metastore.s3guard": "DynamoDB's own rendering of an item",
 }
 """Where a schema with a public name may stand."""

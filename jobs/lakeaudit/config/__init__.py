@@ -29,6 +29,7 @@ from lakeaudit.config.sources import (
     S3Guard,
     S3Inventory,
     S3Options,
+    SparkEventLogManifest,
     StorageSource,
     state_kinds,
 )
@@ -60,6 +61,7 @@ __all__ = [
     "Severity",
     "SeverityOrOff",
     "SnsAlert",
+    "SparkEventLogManifest",
     "StorageSource",
     "Table",
     "format_duration",

@@ -223,9 +223,25 @@ class FileListManifest(ManifestSource):
         return (self.location,)
 
 
+class SparkEventLogManifest(ManifestSource):
+    """The event logs of the Spark applications that write the table: a folder of them, or the log of one."""
+
+    kind: Literal["spark_event_log"]
+    location: Place
+    complete: Flag = False
+
+    @property
+    def places(self) -> tuple[Location, ...]:
+        return (self.location,)
+
+
 INVENTORIES: dict[str, type[StorageSource]] = {"s3_inventory": S3Inventory, "listing": Listing}
 METASTORES: dict[str, type[MetastoreSource]] = {"s3guard": S3Guard}
-MANIFESTS: dict[str, type[ManifestSource]] = {"delta": DeltaManifest, "file_list": FileListManifest}
+MANIFESTS: dict[str, type[ManifestSource]] = {
+    "delta": DeltaManifest,
+    "file_list": FileListManifest,
+    "spark_event_log": SparkEventLogManifest,
+}
 """By role the kinds of evidence there are, and what the lake file says of each; `evidence.registry` has the rest."""
 
 

@@ -11,7 +11,7 @@ NOT_BUILT: Mapping[str, tuple[str, ...]] = {
     "events": ("s3_access_log", "cloudtrail", "s3_journal"),
     "manifests": (
         *("iceberg", "hudi", "spark_sink", "symlink", "s3a_committer", "manifest_committer"),
-        *("spark_event_log", "redshift_unload", "listing", "s3_inventory"),
+        *("redshift_unload", "listing", "s3_inventory"),
     ),
     "alerts": (),
     "mode": ("footer",),

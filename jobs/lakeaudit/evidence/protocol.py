@@ -56,6 +56,13 @@ class Part:
     identity: str = ""
 
 
+Project = Callable[[Connection, str, Rows], Iterator[tuple[str, Rows]]]
+"""What is made of a part's rows, before they are read: few columns or few rows of them, or rows of another kind."""
+
+Stage = Callable[[Connection, Mapping[str, Rows]], Iterator[tuple[str, Rows]]]
+"""All rows of one share of what meets, by kind -> rows for the next stage, and answers."""
+
+
 class Kept(Protocol):
     """Parts that were read already, and whose rows are held until the engine is closed.
 
@@ -82,6 +89,10 @@ class Engine(Protocol):
         """Read these parts now: for sources that are a picture of the moment."""
         ...
 
+    def meet(self, rows: Sequence[Part | Kept], project: Project, stage: Stage) -> Kept:
+        """Bring together now what `project` makes of the rows, and keep what `stage` makes of that."""
+        ...
+
 
 @dataclass(frozen=True)
 class Context:
@@ -99,6 +110,9 @@ class Context:
     """Requests a second at most, of a source that asks a store for every object."""
     oldest_cut: datetime | None = None
     """When the oldest picture of storage and metadata stores was begun; known to manifests, which are read after it."""
+
+    storage: "tuple[Stored, ...]" = ()
+    """What storage holds; known to manifests that name their files by it."""
 
     @property
     def parallelism(self) -> int:

@@ -15,12 +15,14 @@ from lakeaudit.config import (
     MetastoreSource,
     S3Guard,
     S3Inventory,
+    SparkEventLogManifest,
     StorageSource,
     Table,
 )
-from lakeaudit.evidence.manifest import delta, file_list
+from lakeaudit.evidence.manifest import delta, file_list, spark_event_log
 from lakeaudit.evidence.manifest.delta import point_lookup as delta_lookup
 from lakeaudit.evidence.manifest.file_list import point_lookup as file_list_lookup
+from lakeaudit.evidence.manifest.spark_event_log import point_lookup as spark_event_log_lookup
 from lakeaudit.evidence.metastore import s3guard
 from lakeaudit.evidence.metastore.s3guard.probe import probe as probe_s3guard
 from lakeaudit.evidence.protocol import Changes, Claims, Entries, Probed, Stored
@@ -81,4 +83,7 @@ METASTORES: dict[str, MetastoreKind] = {
 MANIFESTS: dict[str, ManifestKind] = {
     "delta": ManifestKind(DeltaManifest, delta.read, delta.changes, delta_lookup.read),
     "file_list": ManifestKind(FileListManifest, file_list.read, file_list.changes, file_list_lookup.read),
+    "spark_event_log": ManifestKind(
+        SparkEventLogManifest, spark_event_log.read, spark_event_log.changes, spark_event_log_lookup.read
+    ),
 }

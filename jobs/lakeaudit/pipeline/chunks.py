@@ -13,11 +13,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeaudit.compare.screen import BUCKET
-from lakeaudit.evidence.protocol import Batches, Part
+from lakeaudit.evidence.protocol import Batches, Part, Project, Stage
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Rows
 
 KEY = "hash(bucket, key) >> 32"
+BASE = "hash(bucket, base) >> 32"
 ROUTES: Mapping[str, str] = {
     "versions": KEY,
     "entries": KEY,
@@ -39,11 +40,12 @@ ROUTES: Mapping[str, str] = {
     "siblings": "hash(bucket, parent) >> 32",
     "traces": BUCKET,
     "contents": "content >> 32",
+    "writes": BASE,
+    "splits": BASE,
+    "parts": BASE,
 }
 """By kind of row what it meets others on, as SQL; "": every share gets it. A kind that is not here is an answer."""
 
-Project = Callable[[Connection, str, Rows], Iterator[tuple[str, Rows]]]
-"""What is made of a part's rows, before they are read: few columns or few rows of them."""
 Select = Callable[[Connection, str, pa.RecordBatch], Iterator[tuple[str, Rows]]]
 """What is made of sound rows once they were read."""
 
@@ -70,9 +72,6 @@ class Reading:
 
 
 WHOLE = Reading()
-
-Stage = Callable[[Connection, Mapping[str, pa.Table]], Iterator[tuple[str, Rows]]]
-"""All rows of one share, by kind -> rows for the next stage, and answers."""
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from typing import Any, Protocol, TypeVar
 
 import pyarrow as pa
 
-from lakeaudit.evidence.protocol import Engine, Kept, Part
-from lakeaudit.pipeline.chunks import WHOLE, Chunk, Reading, Stage, read_kept, read_part, run_stage
+from lakeaudit.evidence.protocol import Engine, Kept, Part, Project, Stage
+from lakeaudit.pipeline.chunks import WHOLE, Chunk, Reading, read_kept, read_part, run_stage
 from lakeaudit.runtime.duck import task_connection
 from lakeaudit.runtime.progress import Progress
 
@@ -83,35 +83,18 @@ class InProcessEngine:
 
     def keep(self, parts: Sequence[Part]) -> KeptHere:
         """See `evidence.protocol.Engine`."""
-        chunks = self._read(parts)
-        notes = [row for chunk in chunks if chunk.kind == "notes" for row in chunk.batch.to_pylist()]
-        chunks = [chunk for chunk in chunks if chunk.kind != "notes"]
-        counts: Counter[str] = Counter()
-        for chunk in chunks:
-            counts[chunk.kind] += chunk.batch.num_rows
-        return KeptHere(chunks, notes, counts)
+        return _kept(self._read(parts))
+
+    def meet(self, rows: Sequence[Part | Kept], project: Project, stage: Stage) -> KeptHere:
+        """See `evidence.protocol.Engine`."""
+        return _kept(self._staged(stage, self._brought(rows, Reading(project))))
 
     def run(self, rows: Sequence[Part | Kept], stages: Sequence[Stage], reading: Reading = WHOLE) -> Answers:
         """See `AuditEngine`."""
-        parts = [each for each in rows if isinstance(each, Part)]
-        chunks = self._read(parts, reading)
-        with task_connection() as con:
-            chunks += [
-                each
-                for kept in rows
-                if isinstance(kept, KeptHere)
-                for chunk in kept.chunks
-                for each in read_kept(con, chunk, 1, reading)
-            ]
+        chunks = self._brought(rows, reading)
         for stage in stages:
             yield from _answers_in(chunks)
-            held: dict[str, list[pa.RecordBatch]] = defaultdict(list)
-            for chunk in chunks:
-                if chunk.share >= 0:
-                    held[chunk.kind].append(chunk.batch)
-            tables = {kind: pa.Table.from_batches(batches) for kind, batches in held.items()}
-            with task_connection("4GiB", self.parallelism) as con:
-                chunks = list(run_stage(con, stage, tables, 1))
+            chunks = self._staged(stage, chunks)
         yield from _answers_in(chunks)
 
     def begin(self) -> None:
@@ -122,6 +105,23 @@ class InProcessEngine:
 
     def close(self) -> None:
         """Nothing is held."""
+
+    def _brought(self, rows: Sequence[Part | Kept], reading: Reading) -> list[Chunk]:
+        """Everything, read."""
+        chunks = self._read([each for each in rows if isinstance(each, Part)], reading)
+        held = [chunk for each in rows if isinstance(each, KeptHere) for chunk in each.chunks]
+        with task_connection() as con:
+            return chunks + [each for chunk in held for each in read_kept(con, chunk, 1, reading)]
+
+    def _staged(self, stage: Stage, chunks: Sequence[Chunk]) -> list[Chunk]:
+        """What a stage makes of all chunks that are no answers."""
+        held: dict[str, list[pa.RecordBatch]] = defaultdict(list)
+        for chunk in chunks:
+            if chunk.share >= 0:
+                held[chunk.kind].append(chunk.batch)
+        tables = {kind: pa.Table.from_batches(batches) for kind, batches in held.items()}
+        with task_connection("4GiB", self.parallelism) as con:
+            return list(run_stage(con, stage, tables, 1))
 
     def _read(self, parts: Sequence[Part], reading: Reading = WHOLE) -> list[Chunk]:
         read = partial(self._read_one, reading)
@@ -137,6 +137,15 @@ class InProcessEngine:
                 if self._limit is not None and self._rows > self._limit:
                     raise TooMuchError(f"more than {self._limit} rows")
         return chunks
+
+
+def _kept(chunks: Sequence[Chunk]) -> KeptHere:
+    notes = [row for chunk in chunks if chunk.kind == "notes" for row in chunk.batch.to_pylist()]
+    others = [chunk for chunk in chunks if chunk.kind != "notes"]
+    counts: Counter[str] = Counter()
+    for chunk in others:
+        counts[chunk.kind] += chunk.batch.num_rows
+    return KeptHere(others, notes, counts)
 
 
 def _answers_in(chunks: Sequence[Chunk]) -> Answers:

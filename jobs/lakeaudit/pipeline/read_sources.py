@@ -106,7 +106,7 @@ def read_sources(lake: Lake, context: Context, live: Sequence[Location]) -> Obse
         entries = reading.taken(metastores)
         taken: list[Stored | Entries] = [*stored, *entries]
         cuts = [read.info.cut.start for read in taken if read.info.cut]
-        after = replace(context, oldest_cut=min(cuts, default=None))
+        after = replace(context, oldest_cut=min(cuts, default=None), storage=tuple(stored))
         claims = reading.taken(_begun(pool, _manifests(lake, after)))
     sources = {_metastore_id(number): source for number, source in enumerate(lake.metastores)}
     evidence = Evidence(claims, stored, entries, {read.info.id: sources[read.info.id] for read in entries})

@@ -19,8 +19,8 @@ from pyspark import StorageLevel, cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lakeaudit.evidence.protocol import Kept, Part
-from lakeaudit.pipeline.chunks import ROUTES, WHOLE, Chunk, Reading, Stage, read_kept, read_part, run_stage
+from lakeaudit.evidence.protocol import Kept, Part, Project, Stage
+from lakeaudit.pipeline.chunks import ROUTES, WHOLE, Chunk, Reading, read_kept, read_part, run_stage
 from lakeaudit.pipeline.engine import Answers, InProcessEngine, KeptHere, TooMuchError, heaviest_first
 from lakeaudit.runtime.duck import task_connection
 from lakeaudit.runtime.progress import Progress
@@ -125,20 +125,37 @@ class SparkEngine:
             with suppress(TooMuchError):
                 limit = None if all(part.weight for part in parts) else ROWS_HERE
                 return InProcessEngine(self._threads, limit).keep(parts)
-        frame = self._held(self._parts(parts).mapInArrow(partial(_read_parts, 0, WHOLE), _CHUNK))
+        return self._kept_now(self._parts(parts).mapInArrow(partial(_read_parts, 0, WHOLE), _CHUNK))
+
+    def meet(self, rows: Sequence[Part | Kept], project: Project, stage: Stage) -> Kept:
+        """See `evidence.protocol.Engine`."""
+        if self._is_small(rows):
+            return self._here.meet(rows, project, stage)
+        chunks = self._met(rows, [stage], Reading(project))
+        return KeptHere([], [], Counter()) if chunks is None else self._kept_now(chunks)
+
+    def _kept_now(self, chunks: DataFrame) -> KeptOnSpark:
+        """Chunks computed now, and held."""
+        frame = self._held(chunks)
         payload = F.when(F.col("kind") == "notes", F.col("payload")).alias("payload")
-        chunks = frame.select("kind", "rows", F.length("payload").alias("size"), payload).collect()
-        notes = [row for c in chunks if c["payload"] for b in _decoded(c["payload"]) for row in b.to_pylist()]
+        about = frame.select("kind", "rows", F.length("payload").alias("size"), payload).collect()
+        notes = [row for c in about if c["payload"] for b in _decoded(c["payload"]) for row in b.to_pylist()]
         counts: Counter[str] = Counter()
-        for chunk in chunks:
+        for chunk in about:
             counts[chunk["kind"]] += chunk["rows"]
-        return KeptOnSpark(frame, notes, counts, sum(chunk["size"] for chunk in chunks))
+        return KeptOnSpark(frame, notes, counts, sum(chunk["size"] for chunk in about))
 
     def run(self, rows: Sequence[Part | Kept], stages: Sequence[Stage], reading: Reading = WHOLE) -> Answers:
         """See `engine.AuditEngine`."""
         if self._is_small(rows):
             yield from self._here.run(rows, stages, reading)
-            return
+        elif (chunks := self._met(rows, stages, reading)) is not None:
+            yield from self._answers(self._held(chunks))
+
+    def _met(
+        self, rows: Sequence[Part | Kept], stages: Sequence[Stage], reading: Reading
+    ) -> DataFrame | None:
+        """The plan of the stages; None where there is nothing to read."""
         parts = [each for each in rows if isinstance(each, Part)]
         kept = [each for each in rows if isinstance(each, KeptOnSpark)]
         here = [each for each in rows if isinstance(each, KeptHere)]
@@ -155,12 +172,12 @@ class SparkEngine:
             for each in kept
         ]
         if not frames:
-            return
+            return None
         chunks = reduce(DataFrame.unionAll, frames)
         for stage in stages:
             met = chunks.repartitionById(shares, F.col("share"))
             chunks = met.mapInArrow(partial(_run_stage, stage, shares), _CHUNK)
-        yield from self._answers(self._held(chunks))
+        return chunks
 
     def _answers(self, chunks: DataFrame) -> Iterator[tuple[str, pa.RecordBatch]]:
         small = F.length("payload") <= SMALL

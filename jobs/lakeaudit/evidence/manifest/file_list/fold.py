@@ -62,12 +62,20 @@ ACTS = pa.schema(
 )
 """Rows of kind `acts`: of a replace act its first line, and the last line of a list that casts doubt on its table."""
 
+CHANGED = pa.schema([(name, pa.string()) for name in ("table_name", "bucket", "key", "state")])
+"""A row per path of which a manifest says something else than before: `protocol.Changes.rows`."""
+
 FOLDER = "CASE key WHEN '/' THEN '' ELSE parse_dirpath(key, 'forward_slash') END"
 """What stands before the last slash of a key, in SQL; DuckDB takes a lone slash for a folder."""
 
 
 def claims(
-    con: Connection, rows: Mapping[str, Rows], *, source: str, left_out: tuple[str, ...] = ()
+    con: Connection,
+    rows: Mapping[str, Rows],
+    *,
+    source: str,
+    left_out: tuple[str, ...] = (),
+    kind: str = KIND,
 ) -> Relation:
     """The newest state of every path that EVENTS rows name, in the columns of schemas.CLAIM.
 
@@ -80,7 +88,7 @@ def claims(
         "acts": duck.table(duck.relation(con, acts)),  # few, and named twice
     }
     query = _SQL.format(folder=FOLDER, left_out=duck.literals(left_out))
-    constants = {"source": duck.literal(source), "manifest_kind": duck.literal(KIND), "least_size": "NULL"}
+    constants = {"source": duck.literal(source), "manifest_kind": duck.literal(kind), "least_size": "NULL"}
     return duck.conform(con, duck.query(con, query, **named), CLAIM, constants)
 
 

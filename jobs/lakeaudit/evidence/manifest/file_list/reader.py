@@ -73,14 +73,12 @@ def changes(claims: Claims, tables: Sequence[Table], ctx: Context, clock: Clock 
     A path that no list names any more is gone from the table's state.
     """
     if digest(find(tables, ctx.clients)) == claims.info.identity:
-        return Changes(_CHANGED.empty_table())
+        return Changes(fold.CHANGED.empty_table())
     newest = read(tables, replace(ctx, live=True), claims.info.id, clock)
     unsure = {name: state.refused for name, state in newest.states.items() if state.refused}
     unsure |= {hole.table: hole.reason for hole in newest.holes if hole.table and hole not in claims.holes}
-    return Changes(_changed(claims, newest), unsure)
+    return Changes(changed(claims, newest), unsure)
 
-
-_CHANGED = pa.schema([(name, pa.string()) for name in ("table_name", "bucket", "key", "state")])
 
 _CHANGED_SQL = """
 SELECT table_name, bucket, key, coalesce(b.state, 'gone') AS state
@@ -90,7 +88,7 @@ WHERE row(a.state, a.claimed_at, a.removed_at, a.size, a.etag, a.version_id, a.c
 """
 
 
-def _changed(old: Claims, new: Claims) -> pa.Table:
+def changed(old: Claims, new: Claims) -> pa.Table:
     """One row per path of which the lists say something else now: table_name, bucket, key, state."""
     with task_connection("2GiB") as con:
         return duck.table(duck.query(con, _CHANGED_SQL, old=_folded(con, old), new=_folded(con, new)))

@@ -1,0 +1,225 @@
+"""Where the event logs of Spark applications lie, and their lines, whatever they were compressed with.
+
+A log is a file `<application>[_<attempt>][.<codec>][.inprogress]`, or, where logs roll, a folder
+`eventlog_v2_<application>[_<attempt>]/` of files `events_<number>_<application>[...][.<codec>][.compact]` and one
+`appstatus_...[.inprogress]` (Spark's `EventLogFileWriters`). A compacted file lacks what had ended before it.
+"""
+
+import re
+import struct
+import zlib
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import IO
+
+import pyarrow as pa
+
+from lakeaudit.evidence.files import File, list_files, opened
+from lakeaudit.keys import Location
+from lakeaudit.runtime.aws import Clients
+
+_ROLLED = re.compile(r"(?:^|/)eventlog_v2_(?P<log>[^/]+)/(?P<name>[^/]+)$")
+_EVENTS = re.compile(
+    r"^events_(?P<number>\d+)_.*?(?P<codec>\.(?:zstd|lz4|snappy|lzf))?(?P<compact>\.compact)?$"
+)
+_SINGLE = re.compile(
+    r"(?:^|/)(?P<log>(?:app|application|local|spark)[-_][^/.]*)(?P<codec>\.(?:zstd|lz4|snappy|lzf))?(?P<open>\.inprogress)?$"
+)
+BLOCK = 1 << 20
+LONGEST = 1 << 28
+"""Bytes of a line beyond which it is no event: a plan may have megabytes."""
+
+
+class TornError(Exception):
+    """A log that ends in the middle, as one does whose driver was killed, or that is damaged; in words."""
+
+
+@dataclass(frozen=True)
+class LogFile:
+    """One file of a log."""
+
+    file: File
+    codec: str
+    compacted: bool = False
+
+
+@dataclass(frozen=True)
+class EventLog:
+    """The log of one application, or of one attempt of it, in files that follow one another.
+
+    `is_open`: its application had not ended when the log was last written. `missing` are numbers of files that a rolled
+    log should have between those that it has.
+    """
+
+    name: str
+    place: Location
+    files: tuple[LogFile, ...]
+    is_open: bool = False
+    missing: tuple[int, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """Bytes, as stored."""
+        return sum(each.file.size for each in self.files)
+
+    @property
+    def is_compacted(self) -> bool:
+        """Whether what ended early is not in it any more."""
+        return any(each.compacted for each in self.files)
+
+
+def find(clients: Clients, location: Location) -> list[EventLog]:
+    """All logs below a folder, or the one that it is. What is no log by its name is left out."""
+    rolled: dict[Location, list[File]] = defaultdict(list)
+    logs: list[EventLog] = []
+    for file in list_files(clients, location):
+        if found := _ROLLED.search(file.place.key):
+            rolled[Location(file.place.bucket, file.place.key.removesuffix(f"/{found['name']}"))].append(file)
+        elif found := _SINGLE.search(file.place.key):
+            lines = LogFile(file, _codec(found["codec"]))
+            logs.append(EventLog(found["log"], file.place, (lines,), is_open=found["open"] is not None))
+    logs += [_rolled(folder, files) for folder, files in rolled.items()]
+    return sorted((log for log in logs if log.files), key=lambda log: log.place.key)
+
+
+def _codec(suffix: str | None) -> str:
+    return (suffix or ".plain")[1:]
+
+
+def _rolled(folder: Location, files: Sequence[File]) -> EventLog:
+    numbered: dict[int, LogFile] = {}
+    for file in files:
+        if found := _EVENTS.match(file.name):
+            number, compacted = int(found["number"]), found["compact"] is not None
+            # a file that was compacted takes the place of what it was made of, up to its own number
+            if compacted or number not in numbered:
+                numbered[number] = LogFile(file, _codec(found["codec"]), compacted)
+    first = max(
+        (number for number, each in numbered.items() if each.compacted), default=min(numbered, default=0)
+    )
+    kept = {number: each for number, each in sorted(numbered.items()) if number >= first}
+    missing = tuple(n for n in range(first, max(kept, default=first)) if n not in kept)
+    is_open = any(re.match(r"appstatus_.*\.inprogress$", file.name) for file in files)
+    name = folder.key.rpartition("/")[2].removeprefix("eventlog_v2_")
+    return EventLog(name, folder, tuple(kept.values()), is_open, missing)
+
+
+def lines(clients: Clients, log: EventLog) -> Iterator[bytes]:
+    """The lines of a log.
+
+    Raises:
+        TornError: after the lines that could be read.
+    """
+    for each in log.files:
+        with closing(opened(clients, each.file.place)) as stream:
+            yield from split(_CODECS[each.codec](stream))
+
+
+def split(blocks: Iterable[bytes]) -> Iterator[bytes]:
+    """Whole lines of a content that comes in blocks; what follows the last line break is a line too."""
+    rest: list[bytes] = []
+    held = 0
+    for block in blocks:
+        first, *more = block.split(b"\n")
+        rest.append(first)
+        held += len(first)
+        if held > LONGEST:
+            raise TornError(f"has a line of more than {LONGEST >> 20} MiB")
+        if more:
+            yield b"".join(rest)
+            yield from more[:-1]
+            rest, held = [more[-1]], len(more[-1])
+    if held:
+        yield b"".join(rest)
+
+
+def _plain(stream: IO[bytes]) -> Iterator[bytes]:
+    while block := stream.read(BLOCK):
+        yield block
+
+
+def _zstd(stream: IO[bytes]) -> Iterator[bytes]:
+    """Frames of Zstandard, one after the other."""
+    try:
+        with pa.CompressedInputStream(pa.PythonFile(stream, mode="r"), "zstd") as unpacked:
+            while block := unpacked.read(BLOCK):
+                yield block
+    except OSError as error:
+        raise TornError("ends within a block, or is damaged") from error
+
+
+_LZ4_MAGIC, _LZ4_HEAD = b"LZ4Block", struct.Struct("<8sBii4x")
+_LZ4_RAW = 0x10
+
+
+def _lz4(stream: IO[bytes]) -> Iterator[bytes]:
+    """Blocks of lz4-java's LZ4BlockOutputStream: magic, token, bytes packed, unpacked, checksum; an empty one ends."""
+    codec = pa.Codec("lz4_raw")
+    while head := stream.read(_LZ4_HEAD.size):
+        magic, token, packed, size = _LZ4_HEAD.unpack(_whole(head, _LZ4_HEAD.size))
+        if magic != _LZ4_MAGIC or not 0 <= packed <= LONGEST or not 0 <= size <= LONGEST:
+            raise TornError("has a block that is none of LZ4")
+        content = _whole(stream.read(packed), packed)
+        if size:
+            yield content if token & 0xF0 == _LZ4_RAW else _unpacked(codec, content, size)
+
+
+_SNAPPY_MAGIC = b"\x82SNAPPY\x00"
+_SNAPPY_HEAD = 16
+
+
+def _snappy(stream: IO[bytes]) -> Iterator[bytes]:
+    """Chunks of snappy-java's SnappyOutputStream, each with its length before it, after a head of 16 bytes."""
+    codec = pa.Codec("snappy")
+    if not _whole(stream.read(_SNAPPY_HEAD), _SNAPPY_HEAD).startswith(_SNAPPY_MAGIC):
+        raise TornError("does not begin as a file of snappy-java does")
+    while head := stream.read(4):
+        if _whole(head, 4) == _SNAPPY_MAGIC[:4]:  # another stream was appended
+            _whole(stream.read(_SNAPPY_HEAD - 4), _SNAPPY_HEAD - 4)
+            continue
+        (packed,) = struct.unpack(">i", head)
+        if not 0 <= packed <= LONGEST:
+            raise TornError("has a chunk that is none of Snappy")
+        content = _whole(stream.read(packed), packed)
+        yield _unpacked(codec, content, _snappy_size(content))
+
+
+def _snappy_size(chunk: bytes) -> int:
+    """The length that a chunk begins with: seven bits a byte, the lowest first."""
+    size = 0
+    for at, octet in enumerate(chunk[:5]):
+        size |= (octet & 0x7F) << (7 * at)
+        if octet < 0x80:
+            return size if size <= LONGEST else 0
+    return 0
+
+
+def _unpacked(codec: pa.Codec, content: bytes, size: int) -> bytes:
+    try:
+        unpacked: bytes = codec.decompress(content, size, asbytes=True)
+    except (OSError, pa.ArrowException, ValueError, zlib.error) as error:
+        raise TornError("has a damaged block") from error
+    return unpacked
+
+
+def _whole(content: bytes, size: int) -> bytes:
+    if len(content) < size:
+        raise TornError("ends within a block")
+    return content
+
+
+def _lzf(stream: IO[bytes]) -> Iterator[bytes]:  # noqa: ARG001 - a codec is given one
+    raise TornError(
+        "is compressed with LZF, which is not understood: set spark.eventLog.compression.codec to zstd"
+    )
+
+
+_CODECS: dict[str, Callable[[IO[bytes]], Iterator[bytes]]] = {
+    "plain": _plain,
+    "zstd": _zstd,
+    "lz4": _lz4,
+    "snappy": _snappy,
+    "lzf": _lzf,
+}

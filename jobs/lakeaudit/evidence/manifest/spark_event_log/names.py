@@ -1,0 +1,242 @@
+"""Which files the splits of Spark's writes are: pure, rows in and rows out, in DuckDB.
+
+An event log says what each split of a write holds, in rows and bytes, and not how its file is named. All files of one
+write have one UUID in their names, `part-<split>-<uuid>[-.]c<number><suffix>`, and every write draws its own
+(`HadoopMapReduceCommitProtocol`). So a write's UUID is the one whose files were stored while it ran and have the bytes
+that its splits wrote. Where one file of a write is left, all of its names are known.
+
+Rows that meet here have one `base`: the output folder without the folders of partition values at its end.
+"""
+
+from collections.abc import Iterator, Mapping
+
+import pyarrow as pa
+
+from lakeaudit.evidence.manifest.file_list.fold import ACTS, EVENTS
+from lakeaudit.runtime import duck
+from lakeaudit.runtime.duck import Connection, Relation, Rows
+
+WRITES = pa.schema(
+    [
+        ("table_name", pa.string()),
+        ("bucket", pa.string()),
+        ("base", pa.string()),
+        ("job", pa.string()),  # application/execution
+        ("path", pa.string()),  # the output path's key
+        ("home", pa.string()),  # the key of the table's location
+        ("emptied", pa.string()),  # what an overwrite empties: a key; null where nothing is
+        ("by", pa.bool_()),  # a folder for each value of partition columns
+        ("dynamic", pa.bool_()),  # an overwrite empties the partitions that it writes
+        ("outcome", pa.string()),
+        ("started_at", pa.timestamp("us")),
+        ("ended_at", pa.timestamp("us")),  # null: unfinished
+        ("partitions", pa.int64()),  # folders that the committed job counted
+    ]
+)
+"""A row is a write of one table; rows of kind `writes`."""
+
+SPLITS = pa.schema(
+    [
+        ("bucket", pa.string()),
+        ("base", pa.string()),
+        ("job", pa.string()),
+        ("split", pa.int64()),
+        ("records", pa.int64()),
+        ("bytes", pa.int64()),
+    ]
+)
+"""A row is what one task of a committed write wrote; rows of kind `splits`."""
+
+PARTS = pa.schema(
+    [
+        ("bucket", pa.string()),
+        ("base", pa.string()),
+        ("key", pa.string()),
+        ("folder", pa.string()),
+        ("split", pa.int64()),
+        ("uuid", pa.string()),
+        ("number", pa.int64()),  # of the split's files
+        ("joint", pa.string()),  # what stands between the UUID and the number
+        ("suffix", pa.string()),
+        ("size", pa.int64()),
+        ("modified_at", pa.timestamp("us")),
+    ]
+)
+"""A row is a current object that is named as Spark names its output; rows of kind `parts`."""
+
+SHORT = pa.schema(
+    [
+        ("source", pa.string()),
+        ("table_name", pa.string()),
+        ("bucket", pa.string()),
+        ("path", pa.string()),
+        ("job", pa.string()),
+        ("splits", pa.int64()),
+        ("records", pa.int64()),  # null: not known
+        ("bytes", pa.int64()),
+        ("reason", pa.string()),
+    ]
+)
+"""A row is a write that lacks something whose names nobody knows; rows of kind `short`."""
+
+_UUID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+_NAME = rf"^part-(\d{{5,10}})-({_UUID})([-.]c)(\d{{3,9}})([-.][^/]*)$"
+CLOCKS = "INTERVAL 2 MINUTE"
+"""By which the clocks of a driver and of a store may differ."""
+SECOND = "INTERVAL 1 SECOND"
+"""To which stores round times."""
+_BASE = "regexp_replace({folder}, '(^|/)[^/=]+=[^/]*(/[^/=]+=[^/]*)*$', '')"
+
+
+def base_of(folder: str) -> str:
+    """SQL of a folder without the folders of partition values at its end."""
+    return _BASE.format(folder=folder)
+
+
+def parts(con: Connection, objects: Rows, homes: pa.Table) -> Relation:
+    """PARTS rows of schemas.VERSION rows below any of `homes` (bucket, prefix)."""
+    sql = f"""
+        WITH named AS (
+            SELECT bucket, key, size, modified_at,
+                CASE WHEN contains(key, '/') THEN regexp_extract(key, '^(.*)/', 1) ELSE '' END AS folder,
+                regexp_extract(regexp_extract(key, '[^/]*$'), {duck.literal(_NAME)},
+                    ['split', 'uuid', 'joint', 'number', 'suffix']) AS name
+            FROM objects SEMI JOIN homes ON objects.bucket = homes.bucket AND starts_with(key, prefix)
+            WHERE reject IS NULL AND is_latest AND NOT is_delete_marker AND contains(key, 'part-'))
+        SELECT bucket, {base_of("folder")} AS base, key, folder, CAST(name.split AS BIGINT) AS split, name.uuid AS uuid,
+            CAST(name.number AS BIGINT) AS number, name.joint AS joint, name.suffix AS suffix, size, modified_at
+        FROM named WHERE name.split <> ''
+    """
+    return duck.conform(con, duck.query(con, sql, objects=objects, homes=homes), PARTS)
+
+
+def resolved(source: str, con: Connection, rows: Mapping[str, Rows]) -> Iterator[tuple[str, Rows]]:
+    """All rows of some bases -> what the writes claim: `events` (fold.EVENTS), `acts` (fold.ACTS), and SHORT rows."""
+    writes, splits, named = (
+        duck.hold(con, rows.get(name, schema.empty_table()))
+        for name, schema in (("writes", WRITES), ("splits", SPLITS), ("parts", PARTS))
+    )
+    later = duck.hold(con, duck.query(con, _LATER, writes=writes))
+    mine = duck.hold(con, duck.query(con, _MATCHED, writes=writes, splits=splits, parts=named, later=later))
+    files = duck.hold(con, duck.query(con, _FILES, mine=mine, parts=named))
+    per_split = duck.hold(con, duck.query(con, _PER_SPLIT, mine=mine, files=files, splits=splits))
+    claims = duck.query(con, _CLAIMS, writes=writes, files=files, per_split=per_split)
+    numbered = {"source": duck.literal(source), "list_no": "0"}
+    absent = dict.fromkeys(("scope_bucket", "scope_key", "etag", "version_id", "checksum", "fault"), "NULL")
+    constants = {"line": "1", "own_root": "true", "unread": "false", "action": "'add'"}
+    yield "events", duck.conform(con, claims, EVENTS, numbered | absent | constants)
+    acts = duck.query(con, _ACTS, writes=writes, files=files)
+    yield "acts", duck.conform(con, acts, ACTS, numbered | {"line": "0"})
+    short = duck.query(con, _SHORT, writes=writes, mine=mine, splits=splits, per_split=per_split, later=later)
+    yield "short", duck.conform(con, short, SHORT, {"source": duck.literal(source)})
+
+
+_LATER = """
+SELECT w.job, w.bucket,
+    bool_or(w.path = o.emptied OR starts_with(w.path, o.emptied || '/') OR o.emptied = '') AS retired
+FROM writes w JOIN writes o USING (bucket, base)
+WHERE o.emptied IS NOT NULL AND o.job <> w.job AND coalesce(o.ended_at, o.started_at) > w.ended_at
+    AND (o.emptied = w.path OR o.emptied = '' OR w.path = ''
+        OR starts_with(o.emptied, w.path || '/') OR starts_with(w.path, o.emptied || '/'))
+GROUP BY ALL
+"""
+"""Of writes whose output an overwrite has emptied since, whether it was all of it."""
+
+_MATCHED = f"""
+WITH per_split AS (
+    SELECT bucket, base, uuid, split, sum(size) AS size FROM parts GROUP BY ALL),
+stored AS (
+    SELECT bucket, base, uuid, median(modified_at) AS stored_at, count(DISTINCT split) AS splits,
+        mode(joint) AS joint, mode(suffix) AS suffix, min(folder) AS folder
+    FROM parts GROUP BY ALL),
+candidates AS (
+    SELECT w.job, w.bucket, w.base, g.uuid, g.joint, g.suffix,
+        count(*) FILTER (s.bytes = p.size) AS equal, count(*) AS met, g.splits,
+        any_value(g.stored_at BETWEEN w.started_at - {SECOND} AND w.ended_at + {SECOND}) AS inside,
+        any_value(g.stored_at <= w.ended_at + {CLOCKS}) AS about, coalesce(any_value(retired), false) AS retired
+    FROM writes w JOIN stored g USING (bucket, base) LEFT JOIN later USING (job, bucket)
+    JOIN per_split p USING (bucket, base, uuid)
+    JOIN splits s ON s.bucket = w.bucket AND s.base = w.base AND s.job = w.job AND s.split = p.split
+    WHERE w.outcome = 'succeeded' AND g.stored_at >= w.started_at - {CLOCKS}
+        AND (g.folder = w.path OR starts_with(g.folder, w.path || '/') OR w.path = '')
+    GROUP BY ALL),
+ranked AS (
+    SELECT *, rank() OVER (PARTITION BY job ORDER BY inside DESC, met - equal, equal DESC) AS of_job,
+        rank() OVER (PARTITION BY bucket, base, uuid ORDER BY retired, inside DESC, met - equal, equal DESC) AS of_uuid
+    FROM candidates WHERE met = splits AND (about OR (equal = met AND met > 1)))
+SELECT job, bucket, base, any_value(uuid) AS uuid, any_value(joint) AS joint, any_value(suffix) AS suffix
+FROM ranked WHERE of_job = 1 AND of_uuid = 1
+GROUP BY job, bucket, base HAVING count(*) = 1
+    AND any_value(uuid) NOT IN (
+        SELECT uuid FROM ranked WHERE of_job = 1 AND of_uuid = 1 GROUP BY bucket, base, uuid HAVING count(*) > 1)
+"""
+"""Of each write the one UUID that fits it best, and that fits no other write as well.
+
+Most of its files were stored while the write ran; or, where they were restored since, all have their tasks' bytes.
+"""
+
+_FILES = "SELECT job, mine.joint AS named_joint, parts.* FROM parts JOIN mine USING (bucket, base, uuid)"
+
+_PER_SPLIT = """
+SELECT job, s.bucket, s.base, split, s.records, s.bytes, uuid, joint, suffix,
+    coalesce(f.files, 0) AS files, coalesce(f.stored, 0) AS stored, f.next
+FROM splits s JOIN mine USING (job, bucket, base)
+LEFT JOIN (
+    SELECT job, split, count(*) AS files, sum(size) AS stored,
+        list_min(list_filter(range(0, max(number) + 2), lambda n: NOT list_contains(list(number), n))) AS next
+    FROM files GROUP BY job, split) f USING (job, split)
+"""
+
+_CLAIMS = """
+WITH there AS (
+    SELECT f.job, f.bucket, f.key, f.folder,
+        CASE WHEN p.files = 1 AND NOT w.by THEN p.bytes ELSE f.size END AS size,
+        CASE WHEN p.files = 1 AND p.stored = p.bytes THEN p.records END AS records
+    FROM files f JOIN per_split p USING (job, split) JOIN writes w ON w.job = f.job AND w.bucket = f.bucket),
+lost AS (
+    SELECT p.job, p.bucket, w.path AS folder,
+        printf('part-%05d-%s%s%03d%s', split, uuid, joint, coalesce(next, 0), suffix) AS name,
+        nullif(greatest(bytes - stored, 0), 0) AS size, CASE WHEN files = 0 THEN records END AS records
+    FROM per_split p JOIN writes w USING (job, bucket)
+    WHERE NOT w.by AND ((files = 0 AND records > 0) OR (files > 1 AND stored < bytes))),
+claimed AS (
+    FROM there UNION ALL BY NAME SELECT job, bucket, folder || '/' || name AS key, folder, size, records FROM lost)
+SELECT w.table_name, w.ended_at AS at, c.bucket, c.key, c.size, c.records, w.job AS commit_id,
+    nullif(regexp_extract(c.folder, '(?:^|/)([^/=]+=[^/]*(?:/[^/=]+=[^/]*)*)$', 1), '') AS partition_path
+FROM claimed c JOIN writes w USING (job, bucket)
+"""
+
+_ACTS = """
+WITH folders AS (SELECT DISTINCT job, bucket, folder FROM files),
+counted AS (SELECT job, bucket, count(*) AS folders FROM folders GROUP BY ALL),
+dynamic AS (
+    SELECT w.*, coalesce(c.folders, 0) = w.partitions AS known
+    FROM writes w LEFT JOIN counted c USING (job, bucket)
+    WHERE emptied IS NOT NULL AND dynamic AND outcome = 'succeeded')
+SELECT table_name, ended_at AS at, bucket AS scope_bucket, emptied AS scope_key
+FROM writes WHERE emptied IS NOT NULL AND NOT dynamic AND outcome = 'succeeded'
+UNION ALL BY NAME
+SELECT table_name, ended_at AS at, bucket AS scope_bucket, folder AS scope_key
+FROM dynamic JOIN folders USING (job, bucket) WHERE known
+UNION ALL BY NAME
+SELECT table_name, ended_at AS at, NULL AS scope_bucket, NULL AS scope_key FROM dynamic WHERE known IS NOT TRUE
+UNION ALL BY NAME
+SELECT table_name, coalesce(ended_at, started_at) AS at, NULL AS scope_bucket, NULL AS scope_key
+FROM writes WHERE emptied IS NOT NULL AND outcome <> 'succeeded'
+"""
+"""What overwrites empty. One that failed, or whose partitions are not all known, casts doubt on all before it."""
+
+_SHORT = """
+SELECT table_name, bucket, path, job, count(*) AS splits, CAST(sum(records) AS BIGINT) AS records,
+    CAST(sum(bytes) AS BIGINT) AS bytes, 'none of its files can be told from those of others' AS reason
+FROM writes JOIN splits USING (job, bucket, base) LEFT JOIN later USING (job, bucket)
+WHERE outcome = 'succeeded' AND records > 0 AND NOT coalesce(retired, false) AND job NOT IN (SELECT job FROM mine)
+GROUP BY ALL
+UNION ALL BY NAME
+SELECT table_name, w.bucket, path, w.job, count(*) AS splits, NULL AS records,
+    CAST(sum(bytes - stored) AS BIGINT) AS bytes, 'its files have fewer bytes than its tasks wrote' AS reason
+FROM writes w JOIN per_split p USING (job, bucket) LEFT JOIN later l ON l.job = w.job AND l.bucket = w.bucket
+WHERE w.by AND retired IS NULL AND stored < bytes
+GROUP BY ALL
+"""
+"""Nothing is said of a write whose output, or a part of it, an overwrite has emptied since."""

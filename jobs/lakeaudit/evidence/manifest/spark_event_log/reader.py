@@ -1,0 +1,247 @@
+"""The claims of Spark's event logs: logs are found here, read in tasks, and their splits named by what storage holds.
+
+A log that cannot be read whole is a hole of every table that it is asked about: it may have written, or emptied, any of
+them. So is a write that lacks something whose names nobody knows.
+"""
+
+import hashlib
+import json
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+
+from lakeaudit.config import SparkEventLogManifest, Table
+from lakeaudit.errors import SourceError
+from lakeaudit.evidence.manifest.file_list import fold
+from lakeaudit.evidence.manifest.file_list.reader import changed
+from lakeaudit.evidence.manifest.spark_event_log import log_files, names
+from lakeaudit.evidence.manifest.spark_event_log.log_files import EventLog
+from lakeaudit.evidence.manifest.spark_event_log.rows import Homes, application_of, rows_of
+from lakeaudit.evidence.protocol import (
+    Batches,
+    Changes,
+    Claims,
+    Clock,
+    Context,
+    Cut,
+    Hole,
+    Kept,
+    Part,
+    SourceInfo,
+    TableState,
+    note_row,
+    pieces,
+    utc_now,
+)
+from lakeaudit.keys import Location
+from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.duck import Connection, Rows
+
+KIND = "spark_event_log"
+PACKED = 10
+"""About how many bytes of events are in a byte of a compressed log."""
+_HIDES = "files that its application wrote, removed or replaced"
+
+
+def manifests_of(table: Table) -> tuple[SparkEventLogManifest, ...]:
+    """The table's event logs."""
+    return tuple(each for each in table.manifests if isinstance(each, SparkEventLogManifest))
+
+
+@dataclass(frozen=True)
+class Logs:
+    """The logs of one place, for the tables that name it; `refused` says why they cannot be listed."""
+
+    place: Location
+    tables: tuple[Table, ...]
+    logs: tuple[EventLog, ...] = ()
+    refused: str | None = None
+
+    @property
+    def homes(self) -> dict[Location, str]:
+        return {table.location: table.name for table in self.tables}
+
+
+def read(tables: Sequence[Table], ctx: Context, source_id: str, clock: Clock = utc_now) -> Claims:
+    """The claims of all tables that name event logs. Where the run is not live, later writes are left out."""
+    start = clock()
+    found = find(tables, ctx.clients)
+    until = None if ctx.live else ctx.as_of
+    kept = ctx.engine.keep(
+        [_part(each, log, ctx.clients, until, source_id) for each in found for log in each.logs]
+    )
+    homes = {home: name for each in found for home, name in each.homes.items()}
+    storage = [each for stored in ctx.storage for each in pieces(stored.rows)]
+    claimed = ctx.engine.meet(
+        [kept, *storage], partial(_projected, _prefixes(homes)), partial(names.resolved, source_id)
+    )
+    cut = Cut(start, clock()) if ctx.live else Cut(ctx.as_of, ctx.as_of)
+    notes = [json.loads(str(note["data"])) for note in kept.notes]
+    return Claims(
+        SourceInfo(
+            source_id,
+            "manifest",
+            KIND,
+            _places(found),
+            digest(found),
+            cut,
+            kept.counts.get("splits", 0),
+            None,
+        ),
+        rows=(claimed,),
+        fold=partial(fold.claims, source=source_id, kind=KIND),
+        states=_states(found, notes, cut.start),
+        holes=(*_unread(found, notes, source_id), *_short(claimed, source_id)),
+        warnings=tuple(_warnings(found)),
+    )
+
+
+def changes(claims: Claims, tables: Sequence[Table], ctx: Context, clock: Clock = utc_now) -> Changes:
+    """What the logs say now that they did not say when `claims` were read; no log differs: nothing."""
+    if digest(find(tables, ctx.clients)) == claims.info.identity:
+        return Changes(fold.CHANGED.empty_table())
+    newest = read(tables, replace(ctx, live=True), claims.info.id, clock)
+    unsure = {name: state.refused for name, state in newest.states.items() if state.refused}
+    unsure |= {hole.table: hole.reason for hole in newest.holes if hole.table and hole not in claims.holes}
+    return Changes(changed(claims, newest), unsure)
+
+
+def find(tables: Sequence[Table], clients: Clients) -> list[Logs]:
+    """The logs of every place that tables name; each place is listed once."""
+    named: dict[Location, list[Table]] = defaultdict(list)
+    for table in tables:
+        for manifest in manifests_of(table):
+            named[manifest.location].append(table)
+    return [_found(place, tuple(those), clients) for place, those in sorted(named.items())]
+
+
+def _found(place: Location, tables: tuple[Table, ...], clients: Clients) -> Logs:
+    try:
+        logs = tuple(log_files.find(clients, place))
+    except SourceError as error:
+        return Logs(place, tables, refused=str(error))
+    missing = f"{place.uri} holds no event log of Spark: check the location of the manifest"
+    return Logs(place, tables, logs, None if logs else missing)
+
+
+def _part(each: Logs, log: EventLog, clients: Clients, until: datetime | None, source_id: str) -> Part:
+    homes = Homes(each.homes, clients.aliases)
+    weight = log.size * (1 if log.files[0].codec == "plain" else PACKED)
+    return Part(source_id, partial(_read, log, homes, clients, until, source_id), weight)
+
+
+def _read(
+    log: EventLog,
+    homes: Homes,
+    clients: Clients,
+    until: datetime | None,
+    source_id: str,
+    con: Connection,  # noqa: ARG001
+) -> Batches:
+    application, lacks = application_of(clients, log)
+    oldest: dict[str, str] = {}
+    for kind, rows in rows_of(application, homes, until):
+        if kind == "writes":
+            oldest = _oldest(rows)
+        yield kind, rows
+    told = {"log": log.place.uri, "lacks": lacks, "oldest": oldest}
+    yield "notes", note_row(source_id, log.place.uri, data=json.dumps(told))
+
+
+def _oldest(writes: pa.Table) -> dict[str, str]:
+    """By table when its first write of this log began."""
+    found: dict[str, datetime] = {}
+    for row in writes.select(["table_name", "started_at"]).to_pylist():
+        if row["started_at"] is not None:
+            found[row["table_name"]] = min(found.get(row["table_name"], row["started_at"]), row["started_at"])
+    return {name: at.isoformat() for name, at in found.items()}
+
+
+def _prefixes(homes: Mapping[Location, str]) -> pa.Table:
+    return pa.table(
+        {"bucket": [home.bucket for home in homes], "prefix": [home.prefix for home in homes]},
+        schema=pa.schema([("bucket", pa.string()), ("prefix", pa.string())]),
+    )
+
+
+def _projected(homes: pa.Table, con: Connection, kind: str, rows: Rows) -> Batches:
+    """Of storage the objects that are named as Spark names its output; writes and splits as they are."""
+    if kind == "versions":
+        yield "parts", names.parts(con, rows, homes)
+    elif kind in ("writes", "splits"):
+        yield kind, rows
+
+
+def _states(
+    found: Sequence[Logs], notes: Sequence[Mapping[str, Any]], read_at: datetime
+) -> dict[str, TableState]:
+    oldest: dict[str, datetime] = {}
+    for note in notes:
+        for name, text in note["oldest"].items():
+            at = datetime.fromisoformat(text).replace(tzinfo=UTC)
+            oldest[name] = min(oldest.get(name, at), at)
+    return {
+        table.name: TableState(
+            table.name,
+            read_at,
+            oldest.get(table.name),
+            refused=next((e.refused for e in found if table in e.tables and e.refused), None),
+            complete=all(manifest.complete for manifest in manifests_of(table)),
+        )
+        for each in found
+        for table in each.tables
+    }
+
+
+def _unread(found: Sequence[Logs], notes: Sequence[Mapping[str, Any]], source_id: str) -> list[Hole]:
+    lacking = {note["log"]: note["lacks"] for note in notes if note["lacks"]}
+    return [
+        Hole(source_id, lacking[log.place.uri], log.place.uri, table=table.name, hides=_HIDES)
+        for each in found
+        for log in each.logs
+        if log.place.uri in lacking
+        for table in each.tables
+    ]
+
+
+def _short(claimed: Kept, source_id: str) -> list[Hole]:
+    rows = [row for batch in claimed.batches("short") for row in batch.to_pylist()]
+    return [
+        Hole(
+            source_id,
+            f"write {row['job']}: {row['reason']} ({row['splits']} splits, {row['bytes']} bytes)",
+            Location(row["bucket"], row["path"]).uri,
+            table=row["table_name"],
+            hides="which files it wrote",
+        )
+        for row in rows
+    ]
+
+
+def _warnings(found: Sequence[Logs]) -> list[str]:
+    return [
+        f"{each.place.uri}: {open_} of {len(each.logs)} applications have not ended; their last writes are not judged"
+        for each in found
+        if (open_ := sum(log.is_open for log in each.logs))
+    ]
+
+
+def digest(found: Sequence[Logs]) -> str:
+    """Pins exactly which logs were read: their files' places, sizes and times."""
+    pins = sorted(
+        f"{file.file.place.uri}\0{file.file.size}\0{file.file.modified_at.isoformat()}"
+        for each in found
+        for log in each.logs
+        for file in log.files
+    )
+    text = "\n".join(pins).encode(errors="replace")
+    return f"{sum(len(each.logs) for each in found)} logs, sha256:{hashlib.sha256(text).hexdigest()}"
+
+
+def _places(found: Sequence[Logs]) -> str:
+    return found[0].place.uri if len(found) == 1 else f"{len(found)} places"

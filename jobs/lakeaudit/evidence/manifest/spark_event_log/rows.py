@@ -1,0 +1,117 @@
+"""One log as rows: what its application wrote into the lake's tables, and what could not be read of it."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+
+from lakeaudit.evidence.manifest.spark_event_log import log_files
+from lakeaudit.evidence.manifest.spark_event_log.log_files import EventLog, TornError
+from lakeaudit.evidence.manifest.spark_event_log.names import SPLITS, WRITES
+from lakeaudit.evidence.manifest.spark_event_log.write_jobs import UNFINISHED, Application, WriteJob
+from lakeaudit.keys import Location, identify, owner_of, true_place
+from lakeaudit.runtime import duck
+from lakeaudit.runtime.aws import Clients
+
+PARTITIONS = "="
+
+
+@dataclass(frozen=True)
+class Unread:
+    """What a log could not tell: `reason` in words, None where it told everything that it ought to."""
+
+    log: EventLog
+    lines: int
+    reason: str | None
+
+
+def application_of(clients: Clients, log: EventLog) -> tuple[Application, str | None]:
+    """What a log says, and why not everything."""
+    application = Application(log.name)
+    torn = None
+    try:
+        application.take(log_files.lines(clients, log))
+    except TornError as error:
+        torn = None if log.is_open else f"the log {error}"
+    return application, torn or _lacks(log, application)
+
+
+def _lacks(log: EventLog, application: Application) -> str | None:
+    if application.rejected and not (application.rejected == 1 and log.is_open):
+        more = f" and {application.rejected - 1} more" if application.rejected > 1 else ""
+        return f"{application.fault}{more}"
+    if application.unread:
+        return f"{application.unread} writes have a plan that cannot be understood"
+    if log.missing:
+        return f"files {', '.join(map(str, log.missing[:3]))} of the log are missing"
+    if log.is_compacted:
+        return "the log was compacted: what ended before is not in it any more"
+    return None
+
+
+@dataclass(frozen=True)
+class Homes:
+    """Where the tables lie whose writes are asked for: by location its table."""
+
+    tables: Mapping[Location, str]
+    aliases: Sequence[tuple[Location, Location]] = ()
+
+    def write(self, job: WriteJob) -> tuple[Location, Location, str] | None:
+        """(output path, location of its table, table); None where no table is asked for that holds the path."""
+        named = identify(job.path.rstrip("/"))
+        if named is None:
+            return None
+        path = Location(*true_place(tuple(self.aliases), *named))
+        table = self.tables.get(path) or owner_of(self.tables, *path)
+        if table is None:
+            return None
+        homes = [home for home, name in self.tables.items() if name == table and home.contains(path)]
+        return path, homes[0], table
+
+
+def rows_of(application: Application, homes: Homes, until: datetime | None) -> Iterator[tuple[str, pa.Table]]:
+    """WRITES and SPLITS rows of the writes into tables; those that ended after `until` are left out."""
+    writes: list[tuple[Any, ...]] = []
+    splits: list[tuple[Any, ...]] = []
+    for job in application.writes():
+        found = homes.write(job)
+        at = job.ended_at or job.started_at
+        if found is None or (until is not None and at is not None and at > until):
+            continue
+        path, home, table = found
+        name = f"{job.application}/{job.execution}"
+        base = without_partitions(path.key)
+        writes.append(
+            (table, path.bucket, base, name, path.key, home.key, _emptied(job, path), job.by,
+             bool(job.dynamic and job.by), job.outcome, _plain(job.started_at), _plain(job.ended_at),
+             job.totals.get("partitions"))
+        )  # fmt: skip
+        splits += [
+            (path.bucket, base, name, number, attempts[-1].records, attempts[-1].bytes)
+            for number, attempts in job.splits.items()
+            if job.outcome != UNFINISHED
+        ]
+    yield "writes", duck.small(WRITES, writes)
+    yield "splits", duck.small(SPLITS, splits)
+
+
+def _emptied(job: WriteJob, path: Location) -> str | None:
+    """The key of what a write empties before it writes; None: nothing."""
+    if job.mode != "Overwrite":
+        return None
+    fixed = "/".join(each.strip().strip("'\"") for each in job.fixed.split(",") if each)
+    return path.join(fixed).key if fixed else path.key
+
+
+def without_partitions(folder: str) -> str:
+    """A folder without the folders of partition values at its end; `names.base_of` is the twin in SQL."""
+    parts = folder.split("/")
+    while parts and PARTITIONS in parts[-1] and not parts[-1].startswith(PARTITIONS):
+        parts.pop()
+    return "/".join(parts)
+
+
+def _plain(time: datetime | None) -> datetime | None:
+    return None if time is None else time.replace(tzinfo=None)

@@ -1,0 +1,272 @@
+"""From the events of one application to what its jobs wrote where: pure.
+
+Events are those of Spark's `JsonProtocol` (Spark 3.3 to 4.1), a JSON object a line. Sizes, rows and files are those of
+task commit messages and of the job's own totals: none of them comes from a listing of the output.
+
+* `SparkListenerSQLExecutionStart` has the plan, whose node `Execute InsertIntoHadoopFsRelationCommand` names the output
+  path, the static partition, the save mode and the format, and has the ids of the job's totals.
+* `SparkListenerJobStart` says which stages belong to which execution.
+* `SparkListenerTaskEnd` has split, attempt, outcome, and bytes and records written.
+* `SparkListenerDriverAccumUpdates` has the totals, once the job is committed.
+* `SparkListenerSQLExecutionEnd` has the job's end, and since Spark 3.4 the message of an error.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+_SQL = "org.apache.spark.sql.execution.ui."
+EXECUTION_START, EXECUTION_END = (
+    f"{_SQL}SparkListenerSQLExecutionStart",
+    f"{_SQL}SparkListenerSQLExecutionEnd",
+)
+TOTALS = f"{_SQL}SparkListenerDriverAccumUpdates"
+JOB_START, JOB_END = "SparkListenerJobStart", "SparkListenerJobEnd"
+TASK_END = "SparkListenerTaskEnd"
+APPLICATION_START, APPLICATION_END = "SparkListenerApplicationStart", "SparkListenerApplicationEnd"
+LOG_START, ENVIRONMENT = "SparkListenerLogStart", "SparkListenerEnvironmentUpdate"
+_ASKED = frozenset(
+    {EXECUTION_START, EXECUTION_END, TOTALS, JOB_START, JOB_END, TASK_END, APPLICATION_START, APPLICATION_END,
+     LOG_START, ENVIRONMENT}
+)  # fmt: skip
+_NAME = re.compile(rb'^\s*\{\s*"Event"\s*:\s*"([^"]+)"')
+_WROTE_NOTHING = b'"Output Metrics":{"Bytes Written":0,"Records Written":0}'
+
+INSERT = "Execute InsertIntoHadoopFsRelationCommand"
+_INSERT = re.compile(
+    rf"^{INSERT} (?P<path>.+?), (?P<unless_there>true|false), (?:\[(?P<fixed>[^\]]*=[^\]]*)\], )?"
+    r"(?:\[(?P<by>[^\]]*#[^\]]*)\], )?(?P<format>\w+), \[(?P<options>.*?)\], "
+    r"(?P<mode>Append|Overwrite|ErrorIfExists|Ignore)\b",
+    re.DOTALL,
+)
+_METRICS = {
+    "number of written files": "files",
+    "written output": "bytes",
+    "number of output rows": "records",
+    "number of dynamic part": "partitions",
+}
+_DYNAMIC = "partitionOverwriteMode"
+
+SUCCEEDED, FAILED, UNFINISHED = "succeeded", "failed", "unfinished"
+
+
+@dataclass(frozen=True)
+class Split:
+    """What one attempt of one task committed: the split's part of the output. `ended_at` is UTC."""
+
+    number: int
+    attempt: int
+    records: int
+    bytes: int
+    ended_at: datetime | None
+
+
+@dataclass
+class WriteJob:
+    """One write of one application. Times are UTC.
+
+    Attributes:
+        path: the output path, as Spark writes it.
+        mode: Append, Overwrite, ErrorIfExists or Ignore.
+        fixed: the static partition of an INSERT, such as `d=1`; "" where there is none.
+        by: whether the output has a folder for each value of partition columns.
+        dynamic: whether an overwrite empties only the partitions that it writes; None: the log does not say.
+        outcome: succeeded, failed, or unfinished: its application ended, or the log does, before it did.
+        totals: files, bytes, records and partitions that the committed job counted; empty where it did not.
+        splits: by number the attempts that committed rows or bytes, in the order of their ends.
+    """
+
+    application: str
+    execution: int
+    path: str
+    mode: str
+    fixed: str
+    by: bool
+    format: str
+    dynamic: bool | None
+    started_at: datetime | None
+    ended_at: datetime | None = None
+    outcome: str = UNFINISHED
+    totals: dict[str, int] = field(default_factory=dict)
+    splits: dict[int, list[Split]] = field(default_factory=dict)
+
+
+@dataclass
+class Application:
+    """The events of one application so far.
+
+    `ended`: its log has an end. `version` is Spark's. Lines that are no events are counted in `rejected`, and the first
+    is told by `fault`; `unread` are writes whose plan cannot be understood.
+    """
+
+    id: str = ""
+    version: str = ""
+    ended: bool = False
+    lines: int = 0
+    rejected: int = 0
+    fault: str = ""
+    unread: int = 0
+    jobs: dict[int, WriteJob] = field(default_factory=dict)
+    _default_dynamic: bool | None = None
+    _execution_of_stage: dict[int, int] = field(default_factory=dict)
+    _executions_of_job: dict[int, int] = field(default_factory=dict)
+    _metrics: dict[int, dict[int, str]] = field(default_factory=dict)
+
+    def take(self, lines: Iterable[bytes]) -> None:
+        """The next lines of the log."""
+        for line in lines:
+            self.lines += 1
+            event = self._event(line)
+            if event is not None:
+                self._handle(event)
+
+    def writes(self) -> Iterator[WriteJob]:
+        """The writes, in the order of their starts."""
+        for job in self.jobs.values():
+            job.application = self.id
+            yield job
+
+    def _event(self, line: bytes) -> Mapping[str, Any] | None:
+        named = _NAME.match(line)
+        if named is None:
+            if line.strip():
+                self._reject("is no event")
+            return None
+        name = named[1].decode(errors="replace")
+        if name not in _ASKED or (name == TASK_END and _WROTE_NOTHING in line):
+            return None
+        try:
+            event: dict[str, Any] = json.loads(line)
+        except ValueError:
+            self._reject("is no whole event")
+            return None
+        return event
+
+    def _reject(self, fault: str) -> None:
+        self.rejected += 1
+        self.fault = self.fault or f"line {self.lines} {fault}"
+
+    def _handle(self, event: Mapping[str, Any]) -> None:
+        try:
+            _HANDLERS[event["Event"]](self, event)
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
+            self._reject(
+                f"has an event {str(event.get('Event')).rpartition('.')[2]} without what it should say"
+            )
+
+    def _log_start(self, event: Mapping[str, Any]) -> None:
+        self.version = str(event["Spark Version"])
+
+    def _application_start(self, event: Mapping[str, Any]) -> None:
+        self.id = str(event.get("App ID") or "")
+
+    def _application_end(self, event: Mapping[str, Any]) -> None:  # noqa: ARG002 - a handler is given one
+        self.ended = True
+
+    def _environment(self, event: Mapping[str, Any]) -> None:
+        given = event.get("Spark Properties") or {}
+        pairs = dict(given) if not isinstance(given, Mapping) else given
+        if (mode := pairs.get(f"spark.sql.sources.{_DYNAMIC}")) is not None:
+            self._default_dynamic = str(mode).upper() == "DYNAMIC"
+
+    def _execution_start(self, event: Mapping[str, Any]) -> None:
+        for node in _nodes(event["sparkPlanInfo"]):
+            if not node["simpleString"].startswith(INSERT):
+                continue
+            read = _INSERT.match(node["simpleString"])
+            if read is None:
+                self.unread += 1
+                continue
+            execution = int(event["executionId"])
+            self.jobs[execution] = WriteJob(
+                application=self.id,
+                execution=execution,
+                path=read["path"],
+                mode=read["mode"],
+                fixed=read["fixed"] or "",
+                by=read["by"] is not None,
+                format=read["format"].lower(),
+                dynamic=self._dynamic(event, read["options"]),
+                started_at=_time(event["time"]),
+            )
+            self._metrics[execution] = {
+                int(m["accumulatorId"]): _METRICS[m["name"]] for m in node["metrics"] if m["name"] in _METRICS
+            }
+
+    def _dynamic(self, event: Mapping[str, Any], options: str) -> bool | None:
+        """By the write's own option, else the session's setting as it was changed, else the application's."""
+        option = re.search(rf"(?i)\b{_DYNAMIC}=(\w+)", options)
+        changed = (event.get("modifiedConfigs") or {}).get(f"spark.sql.sources.{_DYNAMIC}")
+        said = option[1] if option else changed
+        if said is not None:
+            return str(said).upper() == "DYNAMIC"
+        return self._default_dynamic or False
+
+    def _execution_end(self, event: Mapping[str, Any]) -> None:
+        job = self.jobs.get(int(event["executionId"]))
+        if job is not None:
+            job.ended_at = _time(event["time"])
+            failed = job.outcome == FAILED or bool(event.get("errorMessage"))
+            # before Spark 3.4 the end has no message: a committed job has counted its totals
+            job.outcome = FAILED if failed or not (job.totals or "errorMessage" in event) else SUCCEEDED
+
+    def _totals(self, event: Mapping[str, Any]) -> None:
+        job = self.jobs.get(int(event["executionId"]))
+        names = self._metrics.get(int(event["executionId"]), {})
+        if job is not None:
+            job.totals |= {names[int(n)]: int(value) for n, value in event["accumUpdates"] if int(n) in names}
+
+    def _job_start(self, event: Mapping[str, Any]) -> None:
+        execution = (event.get("Properties") or {}).get("spark.sql.execution.id")
+        if execution is not None and int(execution) in self.jobs:
+            self._executions_of_job[int(event["Job ID"])] = int(execution)
+            self._execution_of_stage |= dict.fromkeys(map(int, event["Stage IDs"]), int(execution))
+
+    def _job_end(self, event: Mapping[str, Any]) -> None:
+        execution = self._executions_of_job.pop(int(event["Job ID"]), None)
+        if execution is not None and event["Job Result"]["Result"] != "JobSucceeded":
+            self.jobs[execution].outcome = FAILED
+
+    def _task_end(self, event: Mapping[str, Any]) -> None:
+        execution = self._execution_of_stage.get(int(event["Stage ID"]))
+        written = (event.get("Task Metrics") or {}).get("Output Metrics")
+        if execution is None or not written or event["Task End Reason"]["Reason"] != "Success":
+            return
+        task = event["Task Info"]
+        records, size = int(written["Records Written"]), int(written["Bytes Written"])
+        # Spark 3.3 numbers a task within its stage attempt, which may have fewer than there are splits
+        number = int(task.get("Partition ID", task["Index"]))
+        split = Split(number, int(task["Attempt"]), records, size, _time(task["Finish Time"]))
+        if records or size:
+            self.jobs[execution].splits.setdefault(number, []).append(split)
+
+
+_HANDLERS = {
+    LOG_START: Application._log_start,
+    APPLICATION_START: Application._application_start,
+    APPLICATION_END: Application._application_end,
+    ENVIRONMENT: Application._environment,
+    EXECUTION_START: Application._execution_start,
+    EXECUTION_END: Application._execution_end,
+    TOTALS: Application._totals,
+    JOB_START: Application._job_start,
+    JOB_END: Application._job_end,
+    TASK_END: Application._task_end,
+}
+
+
+def _nodes(plan: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    waiting = [plan]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        waiting += node["children"]
+
+
+def _time(millis: object) -> datetime | None:
+    """Milliseconds since 1970; None where the log has none."""
+    number = int(str(millis))
+    return datetime.fromtimestamp(number / 1000, UTC) if number > 0 else None

@@ -1,0 +1,176 @@
+"""Whole audits of plain tables by the event logs of the Spark jobs that wrote them."""
+
+import os
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from lakeaudit.config import Lake, load_lake
+from lakeaudit.evidence.manifest.point import told_of
+from lakeaudit.runtime.endpoints import clients_of
+from tests.builders.audits import audited, results_of
+from tests.builders.event_logs import UUIDS, App, part
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SPLITS = {n: (100 + n, 1000 + n) for n in range(6)}
+BEGUN = datetime.now(UTC).replace(microsecond=0) - timedelta(days=9)
+
+
+class Site:
+    """A folder of tables, and one of logs."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.app = App(at=BEGUN)
+
+    def wrote(
+        self, table: str, uuid: str, splits: dict[int, tuple[int, int]] = SPLITS, below: str = "", **how: Any
+    ) -> None:
+        """A job that wrote a file a split."""
+        home = self.folder / "data" / table
+        end = self.app.write(f"file:{home}", splits, **how)
+        for number, (_, size) in splits.items():
+            path = home / below / part(number, uuid, joint=".c" if below else "-c")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(b"x" * size)
+            os.utime(path, (end.timestamp(), end.timestamp()))
+
+    def lake(self, *tables: str, more: str = "") -> Lake:
+        path = self.folder / "lake.yaml"
+        manifest = f"{{kind: spark_event_log, location: {self.folder / 'logs'}{more}}}"
+        named = "\n".join(
+            f"  - {{name: {t}, location: {self.folder / 'data' / t}, manifests: [{manifest}]}}"
+            for t in tables
+        )
+        path.write_text(
+            f"version: 1\nlake: plain\nresults: {self.folder / 'results'}\n"
+            f"inventories: [{{kind: listing, location: {self.folder / 'data'}}}]\ntables:\n{named}\n"
+        )
+        return load_lake(path, {})
+
+    def file(self, table: str, uuid: str, split: int) -> Path:
+        return self.folder / "data" / table / part(split, uuid)
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return Site(tmp_path)
+
+
+def found(lake: Lake) -> list[tuple[str, str, str | None, int | None]]:
+    rows = [row for batch in results_of(lake).findings("r") for row in batch.to_pylist()]
+    return sorted(
+        (r["kind"], r["table_name"], r["key"] and r["key"].rpartition("/")[2], r["rows_at_stake"])
+        for r in rows
+    )
+
+
+def test_tables_that_are_written_every_night_are_quiet(site: Site) -> None:
+    for uuid in UUIDS[:2]:
+        site.wrote("appended", uuid)
+    site.wrote("whole", UUIDS[0])
+    for number in SPLITS:
+        site.file("whole", UUIDS[0], number).unlink()
+    site.wrote("whole", UUIDS[1], mode="Overwrite")
+    site.wrote("days", UUIDS[0], {0: (10, 100)}, below="d=1", by="d", partitions=1)
+    site.wrote("days", UUIDS[1], {0: (10, 110)}, below="d=2", by="d", partitions=1)
+    (site.folder / "data/days/d=1" / part(0, UUIDS[0], joint=".c")).unlink()
+    site.wrote("days", UUIDS[2], {0: (9, 90)}, "d=1", mode="Overwrite", by="d", dynamic=True, partitions=1)
+    site.wrote("failed", UUIDS[3], error="boom")
+    site.app.ended().save(site.folder / "logs")
+    lake = site.lake("appended", "whole", "days", "failed")
+    assert audited(lake, run_id="r").status == "complete"
+    assert [row for row in found(lake) if row[1] != "failed"] == []
+
+
+@pytest.mark.parametrize("on_spark", [False, True])
+def test_lost_and_cut_off_files_are_named_with_their_rows(
+    site: Site, on_spark: bool, request: pytest.FixtureRequest
+) -> None:
+    for uuid in UUIDS[:2]:
+        site.wrote("events", uuid)
+    site.app.ended().save(site.folder / "logs", rolled=2)
+    for number in (1, 4):
+        site.file("events", UUIDS[0], number).unlink()
+    site.file("events", UUIDS[1], 2).write_bytes(b"short")
+    lake = site.lake("events")
+    session: SparkSession | None = request.getfixturevalue("spark") if on_spark else None
+    audited(lake, session, run_id="r")
+    assert found(lake) == [
+        ("dropped", "events", part(1, UUIDS[0]), 101),
+        ("dropped", "events", part(4, UUIDS[0]), 104),
+        ("size_mismatch", "events", part(2, UUIDS[1]), None),
+    ]
+
+
+def test_files_that_were_brought_back_are_theirs_again(site: Site) -> None:
+    """A restore gives them a new time; their sizes tell whose they are."""
+    for number, uuid in enumerate(UUIDS[:2]):
+        site.wrote("events", uuid, {n: (records, size + number) for n, (records, size) in SPLITS.items()})
+    site.app.ended().save(site.folder / "logs")
+    for number in SPLITS:
+        os.utime(site.file("events", UUIDS[0], number))
+    site.file("events", UUIDS[0], 5).unlink()
+    lake = site.lake("events")
+    audited(lake, run_id="r")
+    assert ("dropped", "events", part(5, UUIDS[0]), 105) in found(lake)
+
+
+def test_what_no_job_wrote_is_told_where_logs_are_complete(site: Site) -> None:
+    site.wrote("events", UUIDS[0])
+    site.app.ended().save(site.folder / "logs")
+    stray = site.folder / "data/events/by-hand.parquet"
+    stray.write_bytes(b"y")
+    os.utime(stray, (BEGUN.timestamp(), BEGUN.timestamp()))
+    for more, expected in (("", []), (", complete: true", ["stale_visible"])):
+        lake = site.lake("events", more=more)
+        audited(lake, run_id="r")
+        assert [kind for kind, *_ in found(lake)] == expected
+
+
+def test_a_torn_log_is_a_hole(site: Site) -> None:
+    site.wrote("events", UUIDS[0])
+    path = site.app.save(site.folder / "logs", "lz4")
+    path.write_bytes(path.read_bytes()[:-70])
+    lake = site.lake("events")
+    outcome = audited(lake, run_id="r")
+    assert outcome.status == "partial"
+    assert [kind for kind, *_ in found(lake)] == ["unreadable_evidence"]
+
+
+def test_a_write_of_which_no_file_is_left_is_a_hole(site: Site) -> None:
+    """Its files cannot be named; nobody may think that all is well."""
+    site.wrote("events", UUIDS[0])
+    site.wrote("others", UUIDS[1])
+    site.app.ended().save(site.folder / "logs")
+    for number in SPLITS:
+        site.file("events", UUIDS[0], number).unlink()
+    lake = site.lake("events", "others")
+    assert audited(lake, run_id="r").status == "partial"
+    assert [kind for kind, *_ in found(lake)] == ["unreadable_evidence"]
+
+
+def test_a_place_without_logs_is_refused(site: Site) -> None:
+    site.wrote("events", UUIDS[0])
+    (site.folder / "logs").mkdir()
+    lake = site.lake("events")
+    assert audited(lake, run_id="r").status == "partial"
+    reasons = [row["reason"] for row in results_of(lake).coverage("r") if row["axis"] == "content"]
+    assert [("holds no event log of Spark" in str(reason)) for reason in reasons] == [True]
+
+
+def test_what_one_file_is_told_of(site: Site) -> None:
+    for uuid in UUIDS[:2]:
+        site.wrote("events", uuid)
+    site.app.ended().save(site.folder / "logs")
+    lost = site.file("events", UUIDS[0], 3)
+    lost.unlink()
+    lake = site.lake("events")
+    for path in (lost, site.file("events", UUIDS[1], 3)):
+        (told,) = told_of(lake.tables[0], clients_of(lake), "", str(path)[1:])
+        assert (told.kind, told.answer) == ("spark_event_log", "present")
+        assert told.history[0]["size"] == 1003

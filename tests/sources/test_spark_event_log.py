@@ -1,0 +1,395 @@
+"""Event logs: events in, writes out; splits and objects in, claims out; and whole audits of plain tables by them."""
+
+import io
+import json
+from contextlib import suppress
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakeaudit.evidence.manifest.spark_event_log import log_files, names
+from lakeaudit.evidence.manifest.spark_event_log.log_files import TornError
+from lakeaudit.evidence.manifest.spark_event_log.rows import (
+    Homes,
+    application_of,
+    rows_of,
+    without_partitions,
+)
+from lakeaudit.evidence.manifest.spark_event_log.write_jobs import Application
+from lakeaudit.keys import Location
+from lakeaudit.runtime import duck
+from lakeaudit.runtime.aws import Clients
+from lakeaudit.schemas import plain_time
+from tests.builders.event_logs import SQL, UUIDS, App, part
+
+OUT = "s3a://lake/wh/events"
+FOUR = {0: (100, 2200), 1: (100, 2201), 2: (0, 440), 3: (90, 2100)}
+
+
+def read(app: App) -> Application:
+    application = Application()
+    application.take(app.lines)
+    return application
+
+
+class TestWrites:
+    def test_what_a_write_says(self) -> None:
+        app = App()
+        end = app.write(OUT, FOUR, "Overwrite", by="day", dynamic=True, partitions=3)
+        (job,) = read(app.ended()).writes()
+        assert (job.application, job.execution, job.path, job.mode) == (app.id, 0, OUT, "Overwrite")
+        assert (job.by, job.dynamic, job.fixed, job.format, job.outcome) == (
+            True,
+            True,
+            "",
+            "parquet",
+            "succeeded",
+        )
+        assert job.ended_at == end
+        assert job.totals == {"files": 4, "bytes": 6941, "records": 290, "partitions": 3}
+        assert {n: [(s.records, s.bytes) for s in each] for n, each in job.splits.items()} == {
+            n: [each] for n, each in FOUR.items()
+        }
+
+    @pytest.mark.parametrize(
+        ("asked", "expected"),
+        [
+            ({"error": "boom"}, "failed"),
+            ({"ends": False}, "unfinished"),
+            ({"error": None}, "succeeded"),  # Spark 3.3: totals say that it was committed
+            ({"error": None, "totals": False}, "failed"),
+            ({"totals": False}, "succeeded"),
+        ],
+    )
+    def test_outcomes(self, asked: dict[str, Any], expected: str) -> None:
+        app = App()
+        app.write(OUT, FOUR, **asked)
+        (job,) = read(app).writes()
+        assert job.outcome == expected
+
+    @pytest.mark.parametrize(
+        ("asked", "by", "fixed", "dynamic"),
+        [
+            ({}, False, "", False),
+            ({"by": "day"}, True, "", False),
+            ({"fixed": "day=1"}, False, "day=1", False),
+            ({"fixed": "day=1", "by": "hour"}, True, "day=1", False),
+            ({"by": "day", "options": "partitionOverwriteMode=dynamic, "}, True, "", True),
+            ({"by": "day", "options": "partitionoverwritemode=STATIC, ", "dynamic": True}, True, "", False),
+            ({"by": "day", "dynamic": True}, True, "", True),
+        ],
+    )
+    def test_how_it_writes(self, asked: dict[str, Any], by: bool, fixed: str, dynamic: bool) -> None:
+        app = App()
+        app.write(OUT, FOUR, "Overwrite", **asked)
+        (job,) = read(app).writes()
+        assert (job.by, job.fixed, job.dynamic) == (by, fixed, dynamic)
+
+    def test_the_applications_own_setting_of_overwrites(self) -> None:
+        app = App()
+        setting = {"spark.sql.sources.partitionOverwriteMode": "dynamic"}
+        app.say("SparkListenerEnvironmentUpdate", **{"Spark Properties": setting})
+        app.write(OUT, FOUR, "Overwrite", by="day")
+        (job,) = read(app).writes()
+        assert job.dynamic
+
+    def test_a_task_that_did_not_succeed_wrote_nothing(self) -> None:
+        app = App()
+        lost = [{"split": 1, "records": 5, "size": 50, "attempt": n, "reason": why}
+                for n, why in enumerate(("TaskKilled", "TaskCommitDenied", "ExceptionFailure"), 1)]  # fmt: skip
+        app.write(OUT, FOUR, attempts=lost)
+        (job,) = read(app).writes()
+        assert [split.attempt for split in job.splits[1]] == [0]
+
+    @pytest.mark.parametrize(
+        "path",
+        ["s3a://lake/a b, c/t", "file:/data/x, false, [y]", "s3://lake/täble/d=1/e=[2]", "s3://l/Append, x"],
+    )
+    def test_paths_with_anything_in_them(self, path: str) -> None:
+        app = App()
+        app.write(path, FOUR)
+        (job,) = read(app).writes()
+        assert (job.path, job.mode) == (path, "Append")
+
+    @pytest.mark.parametrize(
+        "line", [b"{", b"junk", b'{"Event":"SparkListenerTaskEnd"}', b'{"Event":"SparkListenerJobEnd","Job ID":"x"}',
+                 b'{"Event":"' + SQL.encode() + b'SparkListenerSQLExecutionStart","executionId":1}', b"\xff\xfe"]
+    )  # fmt: skip
+    def test_a_line_that_is_no_event_is_told(self, line: bytes) -> None:
+        app = App()
+        app.write(OUT, FOUR)
+        application = Application()
+        application.take([*app.lines, line, b""])
+        assert application.rejected == 1
+        assert f"line {len(app.lines) + 1}" in application.fault
+        assert len(application.jobs) == 1
+
+    def test_a_plan_that_cannot_be_understood_is_counted(self) -> None:
+        app = App()
+        app.write(OUT, FOUR, "Merge")
+        application = read(app)
+        assert (application.unread, application.jobs) == (1, {})
+
+
+class TestLogs:
+    @pytest.mark.parametrize("codec", ["plain", "zstd", "lz4", "snappy"])
+    @pytest.mark.parametrize("rolled", [0, 3])
+    def test_every_codec(self, tmp_path: Path, codec: str, rolled: int) -> None:
+        app = App()
+        app.write(OUT, FOUR)
+        app.ended().save(tmp_path, codec, rolled=rolled)
+        (log,) = log_files.find(Clients(), Location.parse(str(tmp_path)))
+        assert list(log_files.lines(Clients(), log)) == app.lines
+        assert application_of(Clients(), log)[1] is None
+
+    @pytest.mark.parametrize("codec", ["plain", "zstd", "lz4", "snappy"])
+    def test_a_log_that_is_torn_is_told_and_read_as_far_as_it_goes(self, tmp_path: Path, codec: str) -> None:
+        app = App()
+        for _ in range(3):
+            app.write(OUT, FOUR)
+        path = app.save(tmp_path, codec)
+        path.write_bytes(path.read_bytes()[:-60])
+        (log,) = log_files.find(Clients(), Location.parse(str(tmp_path)))
+        application, lacks = application_of(Clients(), log)
+        assert lacks
+        assert codec == "zstd" or len(application.jobs) == 3
+        path.rename(f"{path}.inprogress")  # one that is still written ends anywhere
+        (log,) = log_files.find(Clients(), Location.parse(str(tmp_path)))
+        assert log.is_open
+        assert application_of(Clients(), log)[1] is None
+
+    @given(st.sampled_from(["zstd", "lz4", "snappy"]), st.binary(min_size=1, max_size=300))
+    def test_damage_never_ends_but_as_torn(self, codec: str, content: bytes) -> None:
+        with suppress(TornError):
+            assert all(isinstance(block, bytes) for block in log_files._CODECS[codec](io.BytesIO(content)))
+
+    @given(st.binary(max_size=200), st.integers(1, 20))
+    def test_lines_whatever_the_blocks(self, content: bytes, size: int) -> None:
+        blocks = [content[at : at + size] for at in range(0, len(content), size)]
+        expected = content.split(b"\n")
+        assert list(log_files.split(blocks)) == (expected if expected[-1] else expected[:-1])
+
+    def test_lzf_is_told(self, tmp_path: Path) -> None:
+        (tmp_path / "app-1.lzf").write_bytes(b"ZV")
+        (log,) = log_files.find(Clients(), Location.parse(str(tmp_path)))
+        assert "LZF" in str(application_of(Clients(), log)[1])
+
+    def test_rolled_files_that_are_missing_or_compacted(self, tmp_path: Path) -> None:
+        app = App()
+        app.write(OUT, FOUR)
+        home = app.ended().save(tmp_path, "zstd", rolled=4)
+        (home / f"events_2_{app.id}.zstd").unlink()
+        (log,) = log_files.find(Clients(), Location.parse(str(tmp_path)))
+        assert log.missing == (2,)
+        (home / f"events_3_{app.id}.zstd").rename(home / f"events_3_{app.id}.zstd.compact")
+        (log,) = log_files.find(Clients(), Location.parse(str(tmp_path)))
+        assert [each.file.name.split("_")[1] for each in log.files] == ["3", "4"]
+        assert (log.missing, log.is_compacted) == ((), True)
+
+    def test_what_is_no_log_is_left_out(self, tmp_path: Path) -> None:
+        for name in ("readme.txt", "app-1.zstd.tmp", "eventlog_v2_app-9/other", "data/part-00000.parquet"):
+            (tmp_path / name).parent.mkdir(exist_ok=True)
+            (tmp_path / name).touch()
+        assert log_files.find(Clients(), Location.parse(str(tmp_path))) == []
+
+
+@pytest.mark.parametrize(
+    ("folder", "expected"),
+    [("wh/t", "wh/t"), ("wh/t/d=1", "wh/t"), ("wh/t/d=1/e=2", "wh/t"), ("wh/d=1/t", "wh/d=1/t"), ("", ""), ("d=1", ""),
+     ("wh/=1", "wh/=1"), ("wh/t/d=", "wh/t")],
+)  # fmt: skip
+def test_a_folder_without_partitions_both_ways(folder: str, expected: str) -> None:
+    assert without_partitions(folder) == expected
+    con = duck.connect()
+    sql = f"SELECT {names.base_of('folder')} AS base FROM (SELECT {duck.literal(folder)} AS folder)"
+    assert duck.rows_of(duck.query(con, sql)) == [{"base": expected}]
+
+
+Stored = dict[str, tuple[int, datetime]]
+"""By key size and time of an object."""
+
+
+def resolved(app: App, stored: Stored) -> dict[str, list[dict[str, Any]]]:
+    """What the writes of a table at OUT claim, beside these objects."""
+    home = Location.parse(OUT)
+    con = duck.connect()
+    objects = pa.Table.from_pylist(
+        [{"bucket": home.bucket, "key": f"wh/events/{name}", "reject": None, "size": size,
+          "modified_at": plain_time(at), "is_latest": True, "is_delete_marker": False}
+         for name, (size, at) in stored.items()],
+        pa.schema([("bucket", pa.string()), ("key", pa.string()), ("reject", pa.string()), ("size", pa.int64()),
+                   ("modified_at", pa.timestamp("us")), ("is_latest", pa.bool_()), ("is_delete_marker", pa.bool_())]),
+    )  # fmt: skip
+    below = pa.table({"bucket": [home.bucket], "prefix": [home.prefix]})
+    rows: dict[str, duck.Rows] = dict(rows_of(read(app), Homes({home: "events"}), None))
+    rows["parts"] = names.parts(con, objects, below)
+    return {kind: duck.rows_of(duck.relation(con, made)) for kind, made in names.resolved("m", con, rows)}
+
+
+def claimed(found: dict[str, list[dict[str, Any]]]) -> dict[str, tuple[int | None, int | None]]:
+    """By name size and records."""
+    return {row["key"].removeprefix("wh/events/"): (row["size"], row["records"]) for row in found["events"]}
+
+
+def laid(splits: dict[int, tuple[int, int]], uuid: str, at: datetime, folder: str = "") -> Stored:
+    return {f"{folder}{part(n, uuid)}": (size, at) for n, (_, size) in splits.items()}
+
+
+class TestNames:
+    def test_a_whole_write(self) -> None:
+        app = App()
+        end = app.write(OUT, FOUR)
+        found = resolved(app, laid(FOUR, UUIDS[0], end))
+        assert claimed(found) == {part(n, UUIDS[0]): (size, records) for n, (records, size) in FOUR.items()}
+        assert (found["acts"], found["short"]) == ([], [])
+
+    @pytest.mark.parametrize("gone", [{0}, {1, 3}, {0, 1, 2}, {2}])
+    def test_a_lost_file_has_the_name_that_it_would_have(self, gone: set[int]) -> None:
+        app = App()
+        end = app.write(OUT, FOUR)
+        there = {n: each for n, each in FOUR.items() if n not in gone}
+        found = claimed(resolved(app, laid(there, UUIDS[0], end)))
+        lost = {n for n in gone if FOUR[n][0]}  # a task without rows need not have a file
+        assert found == {part(n, UUIDS[0]): (FOUR[n][1], FOUR[n][0]) for n in {*there, *lost}}
+
+    def test_a_file_of_another_size_is_claimed_with_that_of_its_task(self) -> None:
+        app = App()
+        end = app.write(OUT, FOUR)
+        stored = laid(FOUR, UUIDS[0], end) | {part(1, UUIDS[0]): (17, end)}
+        assert claimed(resolved(app, stored))[part(1, UUIDS[0])] == (2201, None)
+
+    def test_appends_beside_one_another(self) -> None:
+        app = App()
+        stored: Stored = {}
+        for number in range(3):
+            splits = {n: (records + number, size + number) for n, (records, size) in FOUR.items()}
+            stored |= laid(splits, UUIDS[number], app.write(OUT, splits))
+        del stored[part(3, UUIDS[1])]
+        found = claimed(resolved(app, stored))
+        assert len(found) == 12
+        assert found[part(3, UUIDS[1])] == (2101, 91)
+
+    def test_several_files_of_a_split(self) -> None:
+        app = App()
+        end = app.write(OUT, {0: (300, 3000)})
+        stored = {part(0, UUIDS[0], n): (1000, end) for n in range(3)}
+        assert claimed(resolved(app, stored)) == {part(0, UUIDS[0], n): (1000, None) for n in range(3)}
+
+    def test_one_of_several_files_of_a_split_is_lost(self) -> None:
+        app = App()
+        end = app.write(OUT, {0: (300, 3000), 1: (100, 900)})
+        stored = {part(0, UUIDS[0], n): (1000, end) for n in (0, 2)} | {part(1, UUIDS[0]): (900, end)}
+        found = claimed(resolved(app, stored))
+        assert found[part(0, UUIDS[0], 1)] == (1000, None)
+
+    def test_an_overwrite_empties_its_path(self) -> None:
+        app = App()
+        app.write(OUT, FOUR)
+        end = app.write(OUT, FOUR, "Overwrite")
+        found = resolved(app, laid(FOUR, UUIDS[1], end))
+        assert {row["commit_id"] for row in found["events"]} == {f"{app.id}/1"}
+        assert [(row["scope_key"], row["at"]) for row in found["acts"]] == [("wh/events", plain_time(end))]
+        assert found["short"] == []
+
+    def test_an_overwrite_of_one_partition(self) -> None:
+        app = App()
+        end = app.write(OUT, FOUR, "Overwrite", fixed="d=1")
+        found = resolved(app, laid(FOUR, UUIDS[0], end, "d=1/"))
+        assert [row["scope_key"] for row in found["acts"]] == ["wh/events/d=1"]
+        assert {row["partition_path"] for row in found["events"]} == {"d=1"}
+
+    def test_a_dynamic_overwrite_empties_the_partitions_that_it_wrote(self) -> None:
+        app = App()
+        end = app.write(OUT, {0: (10, 100), 1: (10, 100)}, "Overwrite", by="d", dynamic=True, partitions=2)
+        stored = laid({0: (10, 100)}, UUIDS[0], end, "d=1/") | laid({1: (10, 100)}, UUIDS[0], end, "d=2/")
+        found = resolved(app, stored)
+        assert sorted(row["scope_key"] for row in found["acts"]) == ["wh/events/d=1", "wh/events/d=2"]
+
+    @pytest.mark.parametrize(
+        "asked", [{"dynamic": True, "partitions": 3}, {"error": "boom"}, {"ends": False}]
+    )
+    def test_an_overwrite_that_may_have_emptied_more_is_a_doubt(self, asked: dict[str, Any]) -> None:
+        app = App()
+        end = app.write(OUT, {0: (10, 100)}, "Overwrite", by="d", **asked)
+        found = resolved(app, laid({0: (10, 100)}, UUIDS[0], end, "d=1/"))
+        assert [row["scope_key"] for row in found["acts"]] == [None]
+
+    def test_a_write_of_which_nothing_is_left_is_told(self) -> None:
+        app = App()
+        app.write(OUT, FOUR)
+        (short,) = resolved(app, {})["short"]
+        assert (short["job"], short["splits"], short["records"], short["bytes"]) == (
+            f"{app.id}/0",
+            3,
+            290,
+            6501,
+        )
+
+    def test_two_writes_that_cannot_be_told_apart_are_told(self) -> None:
+        app = App()
+        first = app.write(OUT, FOUR)
+        app.at = first  # beside each other
+        app.write(OUT, FOUR)
+        found = resolved(app, laid(FOUR, UUIDS[0], first) | laid(FOUR, UUIDS[1], first))
+        assert found["events"] == []
+        assert len(found["short"]) == 2
+
+    @pytest.mark.parametrize("gone", [0, 1])
+    def test_writes_of_nearly_the_same_one_after_the_other(self, gone: int) -> None:
+        """A second lies between them, to which stores round times: the bytes that differ tell."""
+        app = App()
+        stored: Stored = {}
+        for number, splits in enumerate((FOUR, FOUR | {0: (100, 2207)})):
+            stored |= laid(splits, UUIDS[number], app.write(OUT, splits))
+            app.at -= timedelta(minutes=1)
+        del stored[part(1, UUIDS[gone])]
+        found = resolved(app, stored)
+        assert found["short"] == []
+        assert len(found["events"]) == 8
+
+    def test_a_partitioned_write_that_lacks_bytes_is_told(self) -> None:
+        app = App()
+        end = app.write(OUT, {0: (20, 200), 1: (10, 100)}, by="d", partitions=2)
+        stored = laid({0: (10, 100), 1: (10, 100)}, UUIDS[0], end, "d=1/")
+        found = resolved(app, stored)
+        assert [(row["splits"], row["bytes"]) for row in found["short"]] == [(1, 100)]
+        assert len(found["events"]) == 2
+
+    @pytest.mark.parametrize("asked", [{"error": "boom"}, {"ends": False}])
+    def test_a_write_that_was_not_committed_claims_nothing(self, asked: dict[str, Any]) -> None:
+        app = App()
+        end = app.write(OUT, FOUR, **asked)
+        assert resolved(app, laid(FOUR, UUIDS[0], end)) == {"events": [], "acts": [], "short": []}
+
+    @pytest.mark.parametrize(("late", "more"), [(timedelta(hours=1), 1), (timedelta(hours=-1), 0)])
+    def test_files_that_were_not_stored_while_it_ran_are_not_its_own(
+        self, late: timedelta, more: int
+    ) -> None:
+        """Later ones with the bytes of its tasks may have been restored."""
+        app = App()
+        end = app.write(OUT, FOUR)
+        others = {n: (records, size + more * (n == 3)) for n, (records, size) in FOUR.items()}
+        found = resolved(app, laid(others, UUIDS[0], end + late))
+        assert found["events"] == []
+        assert len(found["short"]) == 1
+
+    def test_other_names_are_left_alone(self) -> None:
+        app = App()
+        end = app.write(OUT, FOUR)
+        others = {"_SUCCESS": (0, end), "part-00000": (5, end), f"x{part(0, UUIDS[1])}": (5, end),
+                  "part-00000-c000.csv": (7, end)}  # fmt: skip
+        assert len(claimed(resolved(app, laid(FOUR, UUIDS[0], end) | others))) == 4
+
+
+def test_events_are_read_from_their_first_bytes(tmp_path: Path) -> None:
+    """Spark writes no blanks; others that copy logs may."""
+    app = App()
+    app.write(OUT, FOUR)
+    application = Application()
+    application.take(json.dumps(event, indent=None).encode() for event in app.events)
+    assert len(next(application.writes()).splits) == 4
