@@ -4,7 +4,7 @@ Keys, table names and reasons come from stores and writers and are hostile: noth
 markup, and whatever cannot be seen, or would move the cursor, is spelled out (`report.words.visible`).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -52,8 +52,14 @@ def audit(console: Console, page: PageData) -> None:
         title(console, "Worst")
         _worst(console, page)
     title(console, "Coverage: how many of the files could be judged, by what was asked of them")
-    console.print(_coverage(page))
-    if any(row["status"] == "off" for row in page.coverage):
+    tables = coverage_view.judged(page.coverage)
+    axes, whole = coverage_view.axes_to_show(tables)
+    console.print(_coverage(tables, axes))
+    if whole:
+        line(console, plain(f"and all of: {', '.join(map(axis_words, whole))}", "dim"), indent=1)
+    if any(
+        table.cells[axis].state == "off" for table in tables[:TABLES] for axis in axes if axis in table.cells
+    ):
         line(console, plain(_OFF, "dim"), indent=1)
     for reason in _reasons(page):
         line(console, reason, indent=1)
@@ -200,9 +206,7 @@ def _worst(console: Console, page: PageData) -> None:
         line(console, plain(more, "dim"), indent=1)
 
 
-def _coverage(page: PageData) -> Table:
-    axes = coverage_view.axes_met(page.coverage)
-    tables = coverage_view.judged(page.coverage)
+def _coverage(tables: Sequence[coverage_view.Judged], axes: Sequence[str]) -> Table:
     grid_of = grid(("table", "fold"), *((axis_words(axis), "fold") for axis in axes))
     for table in tables[:TABLES]:
         cells = [_cell(table.cells.get(axis)) for axis in axes]
