@@ -115,6 +115,24 @@ def test_a_deletion_vector_comes_back_like_a_data_file(shop: Shop, tmp_path: Pat
     }
 
 
+def test_a_file_of_a_promised_state_comes_back_too(shop: Shop, tmp_path: Path) -> None:
+    s3, bucket = shop.s3, shop.bucket
+    lost, kept = shop.keys("orders")[:2]
+    info = {"commitInfo": {"timestamp": 1, "operation": "DELETE", "operationParameters": {}}}
+    removed = datetime.now(UTC) - timedelta(minutes=9)
+    names = [key.removeprefix("warehouse/orders/") for key in (lost, kept)]
+    body = "".join(
+        json.dumps(each) + "\n" for each in (info, *(remove(name, removed=removed) for name in names))
+    )
+    s3.put_object(Bucket=bucket, Key=f"warehouse/orders/_delta_log/{2:020}.json", Body=body.encode())
+    version = s3.head_object(Bucket=bucket, Key=lost)["VersionId"]
+    s3.delete_object(Bucket=bucket, Key=lost)
+    lake = shop.lake(tmp_path)
+    audited(lake, live=True)
+    told = rows(lake, "findings", "kind", "recoverable", "recovery", "recovery_version_id")
+    assert told == {lost: ("dropped_history", "yes", "delete_marker", version)}
+
+
 def test_versions_decide_what_was_written_again(shop: Shop, tmp_path: Path) -> None:
     """Equal content is consistent whenever it was written; other bytes of one size are named for what they are."""
     s3, bucket = shop.s3, shop.bucket

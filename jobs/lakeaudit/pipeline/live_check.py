@@ -54,7 +54,10 @@ def candidates(con: Connection, limited_rows: Rows, limit: int) -> pa.Table:
 
 
 def with_claims(con: Connection, worst: Rows, fresh: Rows, rows: Rows) -> pa.Table:
-    """ASKED rows of both sorts of keys, the worst first; claims are those of verdict rows."""
+    """ASKED rows of both sorts of keys, the worst first; claims are those of verdict rows.
+
+    What a promised state lists is claimed as well, where no newest one does.
+    """
     step = duck.literal(CLOCK_STEP)
     sql = f"""
         WITH every AS (
@@ -66,7 +69,8 @@ def with_claims(con: Connection, worst: Rows, fresh: Rows, rows: Rows) -> pa.Tab
                 max(manifest_claimed_at + greatest(t_grace, {step})) AS claimed_until,
                 CASE WHEN min(c_size) = max(c_size) THEN min(c_size) END AS size,
                 CASE WHEN min(c_etag) = max(c_etag) THEN min(c_etag) END AS etag, max(c_least_size) AS least_size
-            FROM rows SEMI JOIN keys USING (bucket, key) WHERE c_state = 'live' GROUP BY bucket, key)
+            FROM rows SEMI JOIN keys USING (bucket, key)
+            WHERE c_state = 'live' OR (c_state = 'history' AND NOT r_live) GROUP BY bucket, key)
         SELECT * FROM keys LEFT JOIN claims USING (bucket, key) ORDER BY turn NULLS LAST, bucket, key
     """
     return duck.table(duck.conform(con, duck.query(con, sql, worst=worst, fresh=fresh, rows=rows), ASKED))
