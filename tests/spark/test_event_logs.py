@@ -1,64 +1,64 @@
-"""What Spark itself writes into its event logs, and a part file that is taken away from its output."""
+"""Jobs of Spark itself, by its own event logs: on disk, and on a store whose lists lag, where committers lose files."""
 
-import subprocess
-import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from lakeaudit.config import Lake, load_lake
+from lakeaudit.runtime.aws import Endpoint
 from tests.builders.audits import audited, results_of
+from tests.builders.spark_events import LateList, event_log, listing_late
+from tests.conftest import Aws
 
-JOBS = """
-import sys
-from pyspark.sql import SparkSession, functions as F
-
-logs, out = sys.argv[1:]
-spark = (
-    SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
-    .config("spark.eventLog.enabled", "true").config("spark.eventLog.dir", logs)
-    .config("spark.sql.codegen.wholeStage", "false").config("spark.driver.memory", "1g").getOrCreate()
-)
-rows = spark.range(0, 400, 1, 4).withColumn("day", F.col("id") % 3)
-rows.filter("id >= 100").write.parquet(f"{out}/events")
-rows.write.mode("append").parquet(f"{out}/events")
-rows.write.partitionBy("day").json(f"{out}/days")
-spark.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
-rows.filter("day = 1").write.mode("overwrite").partitionBy("day").json(f"{out}/days")
-spark.conf.unset("spark.sql.sources.partitionOverwriteMode")
-for _ in range(2):
-    rows.write.mode("overwrite").option("maxRecordsPerFile", 40).csv(f"{out}/pieces", compression="gzip")
-try:
-    rows.withColumn("x", F.raise_error(F.lit("boom")).cast("string")).write.parquet(f"{out}/failed")
-except Exception:
-    print("failed as it should")
-spark.stop()
-"""
 TABLES = ("events", "days", "pieces", "failed")
+MODE = "spark.sql.sources.partitionOverwriteMode"
+_OF_SPARK = "org.apache.spark.sql.execution.datasources"
+PLAIN = {
+    "spark.sql.sources.commitProtocolClass": f"{_OF_SPARK}.SQLHadoopMapReduceCommitProtocol",
+    "spark.sql.parquet.output.committer.class": "org.apache.parquet.hadoop.ParquetOutputCommitter",
+}
+"""The committers that rename, whatever stands on the class path."""
+
+
+def write(rows: DataFrame, spark: SparkSession, out: str) -> None:
+    """Appends, partitions, a dynamic overwrite, a nightly overwrite with several files a split, and a failure."""
+    rows.filter("id >= 100").write.parquet(f"{out}/events")
+    rows.write.mode("append").parquet(f"{out}/events")
+    rows.write.partitionBy("day").json(f"{out}/days")
+    spark.conf.set(MODE, "dynamic")
+    rows.filter("day = 1").write.mode("overwrite").partitionBy("day").json(f"{out}/days")
+    spark.conf.unset(MODE)
+    for _ in range(2):
+        rows.write.mode("overwrite").option("maxRecordsPerFile", 40).csv(f"{out}/pieces", compression="gzip")
+    with pytest.raises(Exception, match="boom"):
+        rows.withColumn("x", F.raise_error(F.lit("boom")).cast("string")).write.parquet(f"{out}/failed")
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def site(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Path:
     folder = tmp_path_factory.mktemp("jobs")
-    (folder / "logs").mkdir()
-    subprocess.run(
-        [sys.executable, "-c", JOBS, f"file:{folder / 'logs'}", f"file:{folder / 'out'}"],
-        check=True,
-        capture_output=True,
-    )
+    rows = spark.range(0, 400, 1, 4).withColumn("day", F.col("id") % 3)
+    with event_log(spark, folder / "logs", "app-1"):
+        write(rows, spark, f"file:{folder / 'out'}")
     return folder
 
 
-def lake_of(folder: Path, results: str) -> Lake:
+def lake_of(
+    folder: Path, results: str, data: str, tables: tuple[str, ...], s3: Endpoint | None = None
+) -> Lake:
     manifest = f"{{kind: spark_event_log, location: {folder / 'logs'}}}"
-    tables = "\n".join(
-        f"  - {{name: {name}, location: {folder / 'out' / name}, manifests: [{manifest}]}}" for name in TABLES
+    named = "\n".join(
+        f"  - {{name: {name}, location: '{data}/{name}', manifests: [{manifest}]}}" for name in tables
     )
+    way = f"s3: {{endpoint: '{s3.endpoint}', region: us-east-1, path_style: true}}\n" if s3 else ""
     path = folder / f"{results}.yaml"
     path.write_text(
-        f"version: 1\nlake: jobs\nresults: {folder / results}\ndefaults: {{grace: 0s}}\n"
-        f"inventories: [{{kind: listing, location: {folder / 'out'}}}]\ntables:\n{tables}\n"
+        f"version: 1\nlake: jobs\nresults: {folder / results}\ndefaults: {{grace: 0s}}\n{way}"
+        f"inventories: [{{kind: listing, location: '{data}'}}]\ntables:\n{named}\n"
     )
     return load_lake(path, {})
 
@@ -69,7 +69,7 @@ def found(lake: Lake) -> list[tuple[Any, ...]]:
 
 
 def test_what_spark_wrote_is_there_until_it_is_not(site: Path) -> None:
-    healthy = lake_of(site, "before")
+    healthy = lake_of(site, "before", str(site / "out"), TABLES)
     assert audited(healthy, run_id="r").status == "complete"
     assert found(healthy) == []
     taken = [
@@ -78,8 +78,57 @@ def test_what_spark_wrote_is_there_until_it_is_not(site: Path) -> None:
     ]
     for path in taken:
         path.unlink()
-    broken = lake_of(site, "after")
+    broken = lake_of(site, "after", str(site / "out"), TABLES)
     audited(broken, run_id="r")
     assert found(broken) == sorted(
         [("dropped", str(taken[0])[1:], 100), ("dropped", str(taken[1])[1:], None)]
     )
+
+
+@pytest.fixture
+def renaming(spark: SparkSession) -> Iterator[SparkSession]:
+    for name, value in PLAIN.items():
+        spark.conf.set(name, value)
+    yield spark
+    for name in PLAIN:
+        spark.conf.unset(name)
+
+
+SPLITS = 20
+
+
+def lost_and_told(
+    spark: SparkSession,
+    folder: Path,
+    s3: Endpoint,
+    aws: Aws,
+    bucket: str,
+    algorithm: int,
+    seed: int,
+    share: float,
+) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
+    """(splits that storage lacks though the job reported success, what the audit finds), each with its rows."""
+    with event_log(spark, folder / "logs", "app-1"), listing_late(LateList(bucket, seed, share, 4)):
+        rows = spark.range(0, SPLITS * 10, 1, SPLITS)
+        option = "mapreduce.fileoutputcommitter.algorithm.version"
+        rows.write.option(option, str(algorithm)).parquet(f"s3a://{bucket}/wh/events")
+    pages = aws.s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix="wh/events/part-")
+    there = {each["Key"].rpartition("/")[2][5:10] for page in pages for each in page.get("Contents", [])}
+    lake = lake_of(folder, "results", f"s3://{bucket}/wh", ("events",), s3)
+    audited(lake, run_id="r")
+    told = [(kind, key.rpartition("/")[2][5:10], rows) for kind, key, rows in found(lake) if kind not in LEFT]
+    return [("dropped", f"{n:05d}", 10) for n in range(SPLITS) if f"{n:05d}" not in there], told
+
+
+LEFT = ("temporary", "uncommitted")
+"""What such a job may leave behind."""
+
+
+@pytest.mark.parametrize(("algorithm", "share"), [(1, 0.1), (2, 0.1), (2, 0.0)])
+def test_files_that_a_commit_lost_in_silence_are_named(
+    renaming: SparkSession, tmp_path: Path, s3: Endpoint, aws: Aws, bucket: str, algorithm: int, share: float
+) -> None:
+    """The job reports success; storage has fewer splits than it wrote, which its event log alone can tell."""
+    lost, told = lost_and_told(renaming, tmp_path, s3, aws, bucket, algorithm, algorithm, share)
+    assert told == lost
+    assert bool(lost) == bool(share)

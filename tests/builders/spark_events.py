@@ -1,0 +1,81 @@
+"""Spark's own event logs of what a running session does, and a store that lists too late."""
+
+import hashlib
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+from moto.s3.models import S3Backend
+from py4j.java_gateway import java_import
+from pyspark.sql import SparkSession
+
+
+@contextmanager
+def event_log(spark: SparkSession, folder: Path, name: str, codec: str = "zstd") -> Iterator[None]:
+    """All that the session does in here is logged to `folder`, as `spark.eventLog.enabled` would from its start."""
+    folder.mkdir(parents=True, exist_ok=True)
+    context, jvm = spark.sparkContext, spark.sparkContext._jvm
+    assert jvm is not None
+    java_import(jvm, "org.apache.spark.scheduler.EventLoggingListener")
+    conf = context._jsc.sc().conf().clone()
+    for key, value in (("compress", "true"), ("compression.codec", codec), ("rolling.enabled", "true")):
+        conf.set(f"spark.eventLog.{key}", value)
+    none = jvm.scala.Option.apply(None)
+    listener = jvm.EventLoggingListener(name, none, jvm.java.net.URI(folder.as_uri()), conf)
+    listener.start()
+    context._jsc.sc().addSparkListener(listener)
+    try:
+        yield
+    finally:
+        context._jsc.sc().listenerBus().waitUntilEmpty()
+        context._jsc.sc().removeSparkListener(listener)
+        listener.stop()
+
+
+@dataclass
+class LateList:
+    """Lists of a bucket lack some keys for a while after they were written, as S3's did before December 2020.
+
+    HEAD, GET and PUT see them at once. Which ones is drawn from the seed and the name of the task that wrote them;
+    `hidden` tells them.
+    """
+
+    bucket: str
+    seed: int
+    share: float
+    delay: float
+    hidden: set[str] = field(default_factory=set)
+
+    def hides(self, key: str, at: float) -> bool:
+        """Whether a list of now lacks a key of that time."""
+        name = key.rpartition("/")[2]
+        if time.time() - at > self.delay or not name.startswith("part-"):
+            return False
+        stage = "final" if "_temporary" not in key else "attempt" if "attempt_" in key else "task"
+        drawn = hashlib.sha1(f"{self.seed}|{name[:10]}|{stage}".encode()).digest()
+        if int.from_bytes(drawn[:4]) / 2**32 >= self.share:
+            return False
+        self.hidden.add(key)
+        return True
+
+
+@contextmanager
+def listing_late(late: LateList) -> Iterator[LateList]:
+    """The tests' own server lists like that."""
+    real = S3Backend.list_objects
+
+    def lists(self: S3Backend, bucket: Any, *given: Any, **named: Any) -> Any:
+        if getattr(bucket, "name", "") != late.bucket:
+            return real(self, bucket, *given, **named)
+        seen = {n: k for n, k in bucket.keys.items() if not late.hides(n, k.last_modified.timestamp())}
+        return real(self, cast("Any", SimpleNamespace(keys=seen)), *given, **named)
+
+    S3Backend.list_objects = lists  # type: ignore[method-assign]
+    try:
+        yield late
+    finally:
+        S3Backend.list_objects = real  # type: ignore[method-assign]
