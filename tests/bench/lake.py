@@ -8,7 +8,7 @@ import base64
 import hashlib
 import json
 import shutil
-import time
+import sys
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -21,7 +21,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tests.bench import actions, items, rows
+from tests.bench import actions, items, rows, spec
 from tests.bench.rows import Connection
 from tests.bench.spec import BUCKET, CHECKPOINT, CHECKPOINT_AT, FILES_AN_HOUR, PART_ROWS, SCAN, Spec
 
@@ -36,13 +36,20 @@ _CSV_NAMES = {"e_tag": "ETag"}
 
 
 def made(spec: Spec, *, second: bool = False) -> Path:
-    """The lake's folder, made now unless it was made before; `second`: with what a day later brings."""
+    """The lake's folder, made now unless this code made it before; `second`: with what a day later brings."""
     folder = spec.folder
     for name in ("first", "second") if second else ("first",):
-        if not (folder / name / "complete").exists():
+        complete = folder / name / "complete"
+        if not complete.exists() or complete.read_text() != _made_by():
             shutil.rmtree(folder / name, ignore_errors=True)
             _Maker(spec, folder / name, second=name == "second").make()
     return folder
+
+
+def _made_by() -> str:
+    """The code that makes lakes."""
+    texts = [Path(module.__file__ or "").read_bytes() for module in (sys.modules[__name__], actions, items, rows, spec)]
+    return hashlib.sha256(b"".join(texts)).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -66,7 +73,6 @@ class _Maker:
         self.con.execute("SET preserve_insertion_order=false")
 
     def make(self) -> None:
-        begun = time.monotonic()
         self.folder.mkdir(parents=True)
         rows.lay_out(self.con, self.spec)
         self._inventory()
@@ -76,7 +82,7 @@ class _Maker:
             times |= self._checkpoints()
             self.con.execute(f"COPY ({rows.truth()}) TO '{self.folder}/truth.parquet' (FORMAT parquet)")
         (self.folder / "log_times.json").write_text(json.dumps(times))
-        (self.folder / "complete").write_text(f"{time.monotonic() - begun:.1f} s\n")
+        (self.folder / "complete").write_text(_made_by())
         self.con.close()
 
     def _inventory(self) -> None:

@@ -62,6 +62,7 @@ def test_the_example_is_read_as_it_is_explained() -> None:
         "sales.orders",
         "sales.orders_eu",
         "raw.events",
+        "raw.clicks",
         "sales.orders_old",
         "legacy.orders",
     )
