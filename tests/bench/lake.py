@@ -48,7 +48,10 @@ def made(spec: Spec, *, second: bool = False) -> Path:
 
 def _made_by() -> str:
     """The code that makes lakes."""
-    texts = [Path(module.__file__ or "").read_bytes() for module in (sys.modules[__name__], actions, items, rows, spec)]
+    texts = [
+        Path(module.__file__ or "").read_bytes()
+        for module in (sys.modules[__name__], actions, items, rows, spec)
+    ]
     return hashlib.sha256(b"".join(texts)).hexdigest()
 
 

@@ -52,12 +52,12 @@ def _put_or_delete(aws: Aws, bucket: str, key: str, content: bytes | None) -> No
 
 
 class TestS3Contract(StorageContract):
-    @pytest.fixture(scope="class", params=["unversioned", "versioned"])
+    @pytest.fixture(scope="class", params=["unversioned", "versioned", "by-folder"])
     @classmethod
     def world(cls, request: pytest.FixtureRequest, clients: Clients, aws: Aws) -> World:
         bucket = f"listing-{request.param}"
         aws.s3.create_bucket(Bucket=bucket)
-        if versioned := request.param == "versioned":
+        if versioned := request.param != "unversioned":
             enabled: Any = {"Status": "Enabled"}
             aws.s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration=enabled)
         began = datetime.now(UTC)
@@ -67,7 +67,10 @@ class TestS3Contract(StorageContract):
         for key, contents in VERSIONED.items() if versioned else ():
             for version in contents:
                 _put_or_delete(aws, bucket, f"wh/{key}", version)
-        stored = read(clients, f"s3://{bucket}/wh/")
+        with pytest.MonkeyPatch.context() as patched:
+            if request.param == "by-folder":  # as where there is more than one request lists
+                patched.setattr(s3_listing.S3Lister, "is_one_page", lambda *_: False)
+            stored = read(clients, f"s3://{bucket}/wh/")
         return World(
             stored=stored,
             place=Location(bucket, "wh"),
@@ -117,6 +120,24 @@ def test_the_margin_of_a_listing_may_be_set(clients: Clients, tmp_path: Path) ->
     cut = reader.read(source, context(clients, datetime.now(UTC)), "listing 1").info.cut
     assert cut is not None
     assert cut.margin == timedelta(minutes=10)
+
+
+def test_what_one_request_lists_is_not_listed_folder_by_folder(
+    clients: Clients, aws: Aws, bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A table of a few files in many partitions."""
+    for number in range(30):
+        aws.s3.put_object(Bucket=bucket, Key=f"wh/day={number}/a", Body=b"")
+    asked: list[tuple[str, str]] = []
+    pages = s3_listing.S3Lister._pages
+
+    def counted(self: s3_listing.S3Lister, prefix: str, delimiter: str) -> Iterator[s3_pages.Page]:
+        asked.append((prefix, delimiter))
+        return pages(self, prefix, delimiter)
+
+    monkeypatch.setattr(s3_listing.S3Lister, "_pages", counted)
+    assert len(stored_rows(read(clients, f"s3://{bucket}/wh/"))) == 30
+    assert asked == [("wh/", ""), ("wh/", "")]
 
 
 def test_a_listing_of_many_pages_and_folders_is_whole(

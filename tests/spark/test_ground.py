@@ -19,6 +19,7 @@ from lakeaudit.runtime.spark_settings import bucket_settings
 from tests.conftest import Aws
 
 
+@pytest.mark.soak
 def test_delta_is_written_merged_and_read_on_s3(spark: SparkSession, bucket: str) -> None:
     place = f"s3a://{bucket}/table"
     spark.range(10).selectExpr("id", "id % 2 AS part").write.format("delta").partitionBy("part").save(place)

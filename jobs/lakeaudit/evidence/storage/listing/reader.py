@@ -146,6 +146,11 @@ def _splits(lister: S3Lister | LocalLister, place: Location, ctx: Context) -> li
                 raise SourceError(place.uri, _in_words(error), "see that it can be read") from error
             # The task that gets this folder meets the failure again and reports it.
 
+    try:
+        if isinstance(lister, S3Lister) and lister.is_one_page(place.prefix):
+            return [Split(place.prefix, flat=False)]
+    except _FAILURES as error:
+        raise SourceError(place.uri, _in_words(error), "see that it can be read") from error
     return partition(place.prefix, folders, max(2, ctx.parallelism * _SPLITS_A_TASK))
 
 

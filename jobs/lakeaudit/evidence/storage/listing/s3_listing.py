@@ -36,6 +36,10 @@ class S3Lister:
         for page in self._pages(prefix, "/"):
             yield [folder["Prefix"] for folder in page.get("CommonPrefixes", [])]
 
+    def is_one_page(self, prefix: str) -> bool:
+        """Whether one request lists all of it: then folders need not be listed each on its own."""
+        return not next(self._pages(prefix, "")).get("IsTruncated")
+
     def rows(self, split: Split) -> Iterator[list[s3_pages.Row]]:
         """VERSION rows of a split, page by page."""
         rows = s3_pages.version_rows if self.versions else s3_pages.object_rows
