@@ -2,6 +2,7 @@
 
 import os
 from datetime import UTC, datetime, timedelta
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from lakeaudit.config import Lake, load_lake
 from lakeaudit.evidence.manifest.point import told_of
+from lakeaudit.evidence.manifest.spark_event_log import reader
 from lakeaudit.runtime.endpoints import clients_of
 from tests.builders.audits import audited, results_of
 from tests.builders.event_logs import UUIDS, App, part
@@ -118,6 +120,20 @@ def test_files_that_were_brought_back_are_theirs_again(site: Site) -> None:
     lake = site.lake("events")
     audited(lake, run_id="r")
     assert ("dropped", "events", part(5, UUIDS[0]), 105) in found(lake)
+
+
+def test_logs_that_go_on_while_they_are_read_take_no_finding_back(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An application that still runs has another log at every look: what it says is named by storage as before."""
+    looks = count()
+    monkeypatch.setattr(reader, "digest", lambda _: f"look {next(looks)}")
+    site.wrote("events", UUIDS[0])
+    site.app.save(site.folder / "logs", open_=True)
+    site.file("events", UUIDS[0], 2).unlink()
+    lake = site.lake("events")
+    audited(lake, run_id="r")
+    assert found(lake) == [("dropped", "events", part(2, UUIDS[0]), 102)]
 
 
 def test_what_no_job_wrote_is_told_where_logs_are_complete(site: Site) -> None:

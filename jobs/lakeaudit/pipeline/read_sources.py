@@ -123,9 +123,10 @@ def read_manifests(lake: Lake, context: Context) -> tuple[list[Claims], list[Hol
 
 
 def changes(observed: Observed, lake: Lake, context: Context) -> list[Changes]:
-    """What became of the tables since they were read."""
+    """What became of the tables since they were read, beside the same picture of storage."""
+    again = replace(context, storage=tuple(observed.evidence.storage))
     return [
-        MANIFESTS[read.info.kind].changes(read, _with_manifest(lake, read.info.kind), context)
+        MANIFESTS[read.info.kind].changes(read, _with_manifest(lake, read.info.kind), again)
         for read in observed.evidence.claims
     ]
 
