@@ -74,10 +74,14 @@ def changes(claims: Claims, tables: Sequence[Table], ctx: Context, clock: Clock 
     """
     if digest(find(tables, ctx.clients)) == claims.info.identity:
         return Changes(fold.CHANGED.empty_table())
-    newest = read(tables, replace(ctx, live=True), claims.info.id, clock)
+    return changes_between(claims, read(tables, replace(ctx, live=True), claims.info.id, clock))
+
+
+def changes_between(claims: Claims, newest: Claims) -> Changes:
+    """What the claims of an event manifest say that they did not say before, and of which tables nobody knows."""
     unsure = {name: state.refused for name, state in newest.states.items() if state.refused}
     unsure |= {hole.table: hole.reason for hole in newest.holes if hole.table and hole not in claims.holes}
-    return Changes(changed(claims, newest), unsure)
+    return Changes(_changed(claims, newest), unsure)
 
 
 _CHANGED_SQL = """
@@ -88,7 +92,7 @@ WHERE row(a.state, a.claimed_at, a.removed_at, a.size, a.etag, a.version_id, a.c
 """
 
 
-def changed(old: Claims, new: Claims) -> pa.Table:
+def _changed(old: Claims, new: Claims) -> pa.Table:
     """One row per path of which the lists say something else now: table_name, bucket, key, state."""
     with task_connection("2GiB") as con:
         return duck.table(duck.query(con, _CHANGED_SQL, old=_folded(con, old), new=_folded(con, new)))

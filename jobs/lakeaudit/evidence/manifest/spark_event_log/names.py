@@ -23,7 +23,6 @@ WRITES = pa.schema(
         ("base", pa.string()),
         ("job", pa.string()),  # application/execution
         ("path", pa.string()),  # the output path's key
-        ("home", pa.string()),  # the key of the table's location
         ("emptied", pa.string()),  # what an overwrite empties: a key; null where nothing is
         ("by", pa.bool_()),  # a folder for each value of partition columns
         ("dynamic", pa.bool_()),  # an overwrite empties the partitions that it writes
@@ -175,7 +174,7 @@ GROUP BY job, bucket, base HAVING count(*) = 1
 Most of its files were stored while the write ran; or, where they were restored since, all have their tasks' bytes.
 """
 
-_FILES = "SELECT job, mine.joint AS named_joint, parts.* FROM parts JOIN mine USING (bucket, base, uuid)"
+_FILES = "SELECT job, parts.* FROM parts JOIN mine USING (bucket, base, uuid)"
 
 _PER_SPLIT = """
 SELECT job, s.bucket, s.base, split, s.records, s.bytes, uuid, joint, suffix,

@@ -18,7 +18,7 @@ import pyarrow as pa
 from lakeaudit.config import SparkEventLogManifest, Table
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.manifest.file_list import fold
-from lakeaudit.evidence.manifest.file_list.reader import changed
+from lakeaudit.evidence.manifest.file_list.reader import changes_between
 from lakeaudit.evidence.manifest.spark_event_log import log_files, names
 from lakeaudit.evidence.manifest.spark_event_log.log_files import EventLog
 from lakeaudit.evidence.manifest.spark_event_log.rows import Homes, application_of, rows_of
@@ -76,7 +76,8 @@ def read(tables: Sequence[Table], ctx: Context, source_id: str, clock: Clock = u
         [_part(each, log, ctx.clients, until, source_id) for each in found for log in each.logs]
     )
     homes = {home: name for each in found for home, name in each.homes.items()}
-    storage = [each for stored in ctx.storage for each in pieces(stored.rows)]
+    named_by = ctx.storage if kept.counts.get("writes") else ()
+    storage = [each for stored in named_by for each in pieces(stored.rows)]
     claimed = ctx.engine.meet(
         [kept, *storage], partial(_projected, _prefixes(homes)), partial(names.resolved, source_id)
     )
@@ -105,10 +106,7 @@ def changes(claims: Claims, tables: Sequence[Table], ctx: Context, clock: Clock 
     """What the logs say now that they did not say when `claims` were read; no log differs: nothing."""
     if digest(find(tables, ctx.clients)) == claims.info.identity:
         return Changes(fold.CHANGED.empty_table())
-    newest = read(tables, replace(ctx, live=True), claims.info.id, clock)
-    unsure = {name: state.refused for name, state in newest.states.items() if state.refused}
-    unsure |= {hole.table: hole.reason for hole in newest.holes if hole.table and hole not in claims.holes}
-    return Changes(changed(claims, newest), unsure)
+    return changes_between(claims, read(tables, replace(ctx, live=True), claims.info.id, clock))
 
 
 def find(tables: Sequence[Table], clients: Clients) -> list[Logs]:

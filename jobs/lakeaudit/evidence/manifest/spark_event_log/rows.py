@@ -1,6 +1,6 @@
 """One log as rows: what its application wrote into the lake's tables, and what could not be read of it."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -11,20 +11,10 @@ from lakeaudit.evidence.manifest.spark_event_log import log_files
 from lakeaudit.evidence.manifest.spark_event_log.log_files import EventLog, TornError
 from lakeaudit.evidence.manifest.spark_event_log.names import SPLITS, WRITES
 from lakeaudit.evidence.manifest.spark_event_log.write_jobs import UNFINISHED, Application, WriteJob
-from lakeaudit.keys import Location, identify, owner_of, true_place
+from lakeaudit.keys import Aliases, Location, identify, owner_of, true_place
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients
-
-PARTITIONS = "="
-
-
-@dataclass(frozen=True)
-class Unread:
-    """What a log could not tell: `reason` in words, None where it told everything that it ought to."""
-
-    log: EventLog
-    lines: int
-    reason: str | None
+from lakeaudit.schemas import plain_time
 
 
 def application_of(clients: Clients, log: EventLog) -> tuple[Application, str | None]:
@@ -56,19 +46,16 @@ class Homes:
     """Where the tables lie whose writes are asked for: by location its table."""
 
     tables: Mapping[Location, str]
-    aliases: Sequence[tuple[Location, Location]] = ()
+    aliases: Aliases = ()
 
-    def write(self, job: WriteJob) -> tuple[Location, Location, str] | None:
-        """(output path, location of its table, table); None where no table is asked for that holds the path."""
+    def write(self, job: WriteJob) -> tuple[Location, str] | None:
+        """(output path, table); None where no table is asked for that holds the path."""
         named = identify(job.path.rstrip("/"))
         if named is None:
             return None
-        path = Location(*true_place(tuple(self.aliases), *named))
+        path = Location(*true_place(self.aliases, *named))
         table = self.tables.get(path) or owner_of(self.tables, *path)
-        if table is None:
-            return None
-        homes = [home for home, name in self.tables.items() if name == table and home.contains(path)]
-        return path, homes[0], table
+        return None if table is None else (path, table)
 
 
 def rows_of(application: Application, homes: Homes, until: datetime | None) -> Iterator[tuple[str, pa.Table]]:
@@ -80,12 +67,12 @@ def rows_of(application: Application, homes: Homes, until: datetime | None) -> I
         at = job.ended_at or job.started_at
         if found is None or (until is not None and at is not None and at > until):
             continue
-        path, home, table = found
+        path, table = found
         name = f"{job.application}/{job.execution}"
         base = without_partitions(path.key)
         writes.append(
-            (table, path.bucket, base, name, path.key, home.key, _emptied(job, path), job.by,
-             bool(job.dynamic and job.by), job.outcome, _plain(job.started_at), _plain(job.ended_at),
+            (table, path.bucket, base, name, path.key, _emptied(job, path), job.by,
+             bool(job.dynamic and job.by), job.outcome, plain_time(job.started_at), plain_time(job.ended_at),
              job.totals.get("partitions"))
         )  # fmt: skip
         splits += [
@@ -108,10 +95,6 @@ def _emptied(job: WriteJob, path: Location) -> str | None:
 def without_partitions(folder: str) -> str:
     """A folder without the folders of partition values at its end; `names.base_of` is the twin in SQL."""
     parts = folder.split("/")
-    while parts and PARTITIONS in parts[-1] and not parts[-1].startswith(PARTITIONS):
+    while parts and "=" in parts[-1] and not parts[-1].startswith("="):
         parts.pop()
     return "/".join(parts)
-
-
-def _plain(time: datetime | None) -> datetime | None:
-    return None if time is None else time.replace(tzinfo=None)
