@@ -1,5 +1,6 @@
 """Whole audits of plain tables by the event logs of the Spark jobs that wrote them."""
 
+import json
 import os
 from datetime import UTC, datetime, timedelta
 from itertools import count
@@ -190,3 +191,29 @@ def test_what_one_file_is_told_of(site: Site) -> None:
         (told,) = told_of(lake.tables[0], clients_of(lake), "", str(path)[1:])
         assert (told.kind, told.answer) == ("spark_event_log", "present")
         assert told.history[0]["size"] == 1003
+
+
+def test_lists_and_logs_of_one_table_claim_a_file_once(site: Site) -> None:
+    """A writer's list knows the ETag, the log the rows; an overwrite of either retires what the other claimed."""
+    site.wrote("events", UUIDS[0])
+    site.app.ended().save(site.folder / "logs")
+    lists = site.folder / "lists"
+    lists.mkdir()
+    old = {
+        "path": str(site.folder / "data/events/old.parquet"),
+        "committed_at": (BEGUN - timedelta(1)).isoformat(),
+    }
+    same = {
+        "path": str(site.file("events", UUIDS[0], 1)),
+        "committed_at": (BEGUN + timedelta(0, 60)).isoformat(),
+    }
+    (lists / "a.jsonl").write_text(f"{json.dumps(old)}\n{json.dumps(same)}\n")
+    lake = site.lake("events", more=f"}}, {{kind: file_list, location: {lists}")
+    site.file("events", UUIDS[0], 1).unlink()
+    audited(lake, run_id="r")
+    assert found(lake) == [
+        ("dropped", "events", "old.parquet", None),
+        ("dropped", "events", part(1, UUIDS[0]), 101),
+    ]
+    coverage = [row for row in results_of(lake).coverage("r") if row["axis"] == "content"]
+    assert [row["files"] for row in coverage] == [7]

@@ -133,6 +133,32 @@ def test_the_log_and_the_list_of_one_table_make_one_row_a_key(con: Connection) -
     }  # fmt: skip
 
 
+def test_what_two_event_manifests_say_of_one_file_is_one_claim(con: Connection) -> None:
+    """What happened last holds; what its record lacks is told by others of that hour, and by no older writing."""
+    c = "orders/c"
+    listed = [
+        claim(A, manifest_kind="file_list", size=9, etag="old", claimed_at=ago(216)),
+        claim(B, manifest_kind="file_list", state="gone", claimed_at=ago(216), removed_at=ago(72)),
+        claim(
+            c, manifest_kind="file_list", size=5, etag="e", records=None, claimed_at=ago(96), certain=False
+        ),
+    ]
+    logged = [
+        claim(A, manifest_kind="spark_event_log", size=None, records=7, claimed_at=ago(96)),
+        claim(B, manifest_kind="spark_event_log", claimed_at=ago(96)),
+        claim(c, manifest_kind="spark_event_log", size=None, records=3, claimed_at=ago(96)),
+    ]
+    found = matched(
+        con,
+        [table(manifests=[LISTS])],
+        claimed=(claims(listed, "file_list"), claims(logged, "spark_event_log")),
+    )
+    assert found.num_rows == 3
+    assert told(found, "c_state", "c_size", "c_etag", "c_records", "c_certain") == {
+        A: ("live", None, None, 7, True), B: ("gone", 100, None, 10, True), c: ("live", 5, "e", 3, False)
+    }  # fmt: skip
+
+
 def test_references_are_those_of_all_tables(con: Connection) -> None:
     rows = [claim(A, state="gone", removed_at=ago(9)), claim(A, "copy", own_root=False),
             claim(A, "third", state="history", removed_at=ago(5), own_root=False)]  # fmt: skip

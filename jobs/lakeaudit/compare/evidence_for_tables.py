@@ -37,7 +37,7 @@ def source_facts(evidence: Evidence, tables: Sequence[Table], facts: Sequence[Ta
         roots=roots(tables),
         folds=tuple(read.fold for read in evidence.claims),
         # asked of the kinds, not of how many readers answered: a log may have been unreadable altogether
-        events_beside=any(read.info.kind not in state_kinds() for read in evidence.claims),
+        event_kinds=sum(read.info.kind not in state_kinds() for read in evidence.claims),
         deciding=_but_unseen(deciding_places(evidence.storage), facts),
         storage_cuts=_cut_table(source.info for source in evidence.storage),
         objects=partial(one_row_per_key, repeats=repeats),

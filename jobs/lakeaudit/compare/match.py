@@ -33,13 +33,13 @@ class SourceFacts:
     `deciding` names for every covered place the source that decides presence there. `scopes` names for places the
     metadata store that answers for them, `everywhere` the one that holds every bucket. Readers trust the stores of
     `trusted_stores` alone, and others below the places of `trusted`; entries expire after `ttls`. `holed` are places
-    where a table with a hole in its log could list files.
+    where a table with a hole in its log could list files. `event_kinds` is how many kinds of event manifests there are.
     """
 
     tables: pa.Table
     roots: Places
     folds: tuple[Fold, ...]
-    events_beside: bool
+    event_kinds: int
     deciding: Places
     storage_cuts: pa.Table
     objects: Callable[[Connection, Rows], Relation]
@@ -97,9 +97,42 @@ def _claimed(con: Connection, rows: Kinds, sources: SourceFacts) -> Relation:
         "SELECT every.*, stateful, shares FROM every JOIN tables ON table_name = name",
         every=duck.union(con, [CLAIM.empty_table(), *folded]), tables=sources.tables,
     )  # fmt: skip
+    merged = _merged(con, every) if sources.event_kinds > 1 else every
     # what says once what was written is checked against what says what the table is
-    side_by_side = _beside(con, every) if sources.events_beside else _alone(con, every)
+    side_by_side = _beside(con, merged) if sources.event_kinds else _alone(con, merged)
     return _with_references(con, duck.hold(con, side_by_side))
+
+
+_GAPS = ("size", "etag", "version_id", "checksum", "records")
+"""What of a claim another record of the same writing may know."""
+
+
+def _merged(con: Connection, claims: Rows) -> Relation:
+    """Claims of which those of one table's event manifests on one file are one: what happened last holds.
+
+    Records of one job are written about when it ends, so what the newest lacks is taken from those of the hour before.
+    """
+    held = duck.hold(con, claims)
+    event = f"manifest_kind NOT IN ({duck.literals(state_kinds())})"
+    filled = ", ".join(f"coalesce(newest.{name}, {name}) AS {name}" for name in _GAPS)
+    gathered = ", ".join(f"arg_max({n}, claimed_at) FILTER (told AND {n} IS NOT NULL) AS {n}" for n in _GAPS)
+    sql = f"""
+        WITH timed AS (
+            SELECT *, coalesce(max(claimed_at) FILTER (state = 'live') OVER whole
+                >= coalesce(max(removed_at) OVER whole, '-infinity'), false) AS lives,
+                max(claimed_at) FILTER (state = 'live') OVER whole - INTERVAL 1 HOUR AS since
+            FROM held WHERE {event} WINDOW whole AS (PARTITION BY table_name, bucket, key)
+        ), gathered AS (
+            SELECT table_name, bucket, key, bool_and(certain) AS certain, {gathered},
+                arg_max(timed, coalesce(removed_at, claimed_at)) AS newest
+            FROM (SELECT *, lives AND claimed_at >= since AS told FROM timed WHERE (state = 'live') = lives) timed
+            GROUP BY ALL
+        )
+        SELECT * FROM held WHERE NOT ({event})
+        UNION ALL BY NAME
+        SELECT newest.* EXCLUDE (lives, since, told) REPLACE (gathered.certain AS certain, {filled}) FROM gathered
+    """
+    return duck.query(con, sql, held=held)
 
 
 def _alone(con: Connection, claims: Rows) -> Relation:
@@ -118,8 +151,7 @@ def _beside(con: Connection, claims: Rows) -> Relation:
     held = duck.hold(con, claims)
     event = f"(manifest_kind NOT IN ({duck.literals(state_kinds())}) AND stateful)"
     state = duck.query(con, f"SELECT * FROM held WHERE NOT {event}", held=held)
-    gaps = ("size", "etag", "version_id", "checksum", "records")
-    filled = ", ".join(f"coalesce(c_{n}, CASE WHEN e.state = 'live' THEN e.{n} END) AS c_{n}" for n in gaps)
+    filled = ", ".join(f"coalesce(c_{n}, CASE WHEN e.state = 'live' THEN e.{n} END) AS c_{n}" for n in _GAPS)
     shared = ", ".join(
         f"coalesce(s.{name}, e.{name}) AS {name}" for name in ("category", "partition_path", "shares")
     )

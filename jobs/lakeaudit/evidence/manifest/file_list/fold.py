@@ -77,17 +77,17 @@ def claims(
     left_out: tuple[str, ...] = (),
     kind: str = KIND,
 ) -> Relation:
-    """The newest state of every path that EVENTS rows name, in the columns of schemas.CLAIM.
+    """The newest state of every path that EVENTS rows of a source name, in the columns of schemas.CLAIM.
 
-    Live paths are `live`, retired ones `gone` at the time of the event that retired them. `left_out` are tables that
-    are not folded.
+    Live paths are `live`, retired ones `gone` at the time of the event that retired them. Acts count whichever event
+    manifest of the table told them. `left_out` are tables that are not folded.
     """
     acts = rows.get("acts", ACTS.empty_table())
     named = {
         "events": rows.get("events", EVENTS.empty_table()),
         "acts": duck.table(duck.relation(con, acts)),  # few, and named twice
     }
-    query = _SQL.format(folder=FOLDER, left_out=duck.literals(left_out))
+    query = _SQL.format(folder=FOLDER, left_out=duck.literals(left_out), source=duck.literal(source))
     constants = {"source": duck.literal(source), "manifest_kind": duck.literal(kind), "least_size": "NULL"}
     return duck.conform(con, duck.query(con, query, **named), CLAIM, constants)
 
@@ -98,7 +98,7 @@ WITH ordered AS (
         fault IS NULL AND action IN ('add', 'replace') AS written,
         fault IS NULL AND action = 'remove' AS removed
     FROM events
-    WHERE key IS NOT NULL AND NOT coalesce(table_name IN ({left_out}), false)
+    WHERE key IS NOT NULL AND source = {source} AND NOT coalesce(table_name IN ({left_out}), false)
 ),
 -- of each path its last write, what that says, its removals and its last doubt
 paths AS MATERIALIZED (
