@@ -68,8 +68,8 @@ class TestS3Contract(StorageContract):
             for version in contents:
                 _put_or_delete(aws, bucket, f"wh/{key}", version)
         with pytest.MonkeyPatch.context() as patched:
-            if request.param == "by-folder":  # as where there is more than one request lists
-                patched.setattr(s3_listing.S3Lister, "is_one_page", lambda *_: False)
+            if request.param == "by-folder":  # as where there is more than few requests list
+                patched.setattr(s3_listing.S3Lister, "few", lambda *_: None)
             stored = read(clients, f"s3://{bucket}/wh/")
         return World(
             stored=stored,
@@ -122,22 +122,54 @@ def test_the_margin_of_a_listing_may_be_set(clients: Clients, tmp_path: Path) ->
     assert cut.margin == timedelta(minutes=10)
 
 
-def test_what_one_request_lists_is_not_listed_folder_by_folder(
-    clients: Clients, aws: Aws, bucket: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("page", "asked"),
+    [
+        (30, [("wh/", "")]),
+        (10, [("wh/", "")]),
+        (9, [("wh/", ""), ("wh/", "/"), *[("wh/day=0/", ""), ("wh/day=1/", "")]]),
+    ],
+)
+def test_what_few_requests_list_is_listed_once_and_not_folder_by_folder(
+    page: int,
+    asked: list[tuple[str, str]],
+    clients: Clients,
+    aws: Aws,
+    bucket: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A table of a few files in many partitions."""
+    """A table of a few files in partitions: three requests list it, or its folders are listed beside each other."""
     for number in range(30):
-        aws.s3.put_object(Bucket=bucket, Key=f"wh/day={number}/a", Body=b"")
-    asked: list[tuple[str, str]] = []
+        aws.s3.put_object(Bucket=bucket, Key=f"wh/day={number % 2}/{number}", Body=b"")
+    begun: list[tuple[str, str]] = []
     pages = s3_listing.S3Lister._pages
 
     def counted(self: s3_listing.S3Lister, prefix: str, delimiter: str) -> Iterator[s3_pages.Page]:
-        asked.append((prefix, delimiter))
+        begun.append((prefix, delimiter))
         return pages(self, prefix, delimiter)
 
     monkeypatch.setattr(s3_listing.S3Lister, "_pages", counted)
+    monkeypatch.setenv("MOTO_S3_DEFAULT_MAX_KEYS", str(page))
     assert len(stored_rows(read(clients, f"s3://{bucket}/wh/"))) == 30
-    assert asked == [("wh/", ""), ("wh/", "")]
+    assert set(begun) >= set(asked)
+    assert (len(begun) == 1) == (len(asked) == 1)
+
+
+def test_a_later_page_that_fails_is_told_by_who_lists_it_again(
+    clients: Clients, aws: Aws, bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    aws.s3.put_object(Bucket=bucket, Key="wh/day=1/a", Body=b"")
+    pages = s3_listing.S3Lister._pages
+
+    def failing(self: s3_listing.S3Lister, prefix: str, delimiter: str) -> Iterator[s3_pages.Page]:
+        for page in pages(self, prefix, delimiter):
+            yield {**page, "IsTruncated": not delimiter}
+        if not delimiter:
+            raise s3_pages.BrokenListingError("torn")
+
+    monkeypatch.setattr(s3_listing.S3Lister, "_pages", failing)
+    stored = read(clients, f"s3://{bucket}/wh/")
+    assert [hole.subject for hole in stored.holes] == [f"s3://{bucket}/wh/day=1/"]
 
 
 def test_a_listing_of_many_pages_and_folders_is_whole(

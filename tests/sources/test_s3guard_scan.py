@@ -55,6 +55,14 @@ def test_every_page_of_every_segment_is_read(clients: Clients, aws: Aws) -> None
     assert [row["key"] for row in rows_of(read)] == sorted(keys)
 
 
+def test_a_table_of_one_page_is_read_by_one_request(clients: Clients) -> None:
+    item, end = built.file("b", "x", mod_time=OLD), (500, {})
+    with answering(GetItem=[MARKER], Scan=[(200, {"Items": [item]}), end]) as s3:
+        read = s3guard.read(S3Guard(kind="s3guard", table="small-table", s3=s3), context(clients), "m")
+    assert [row["key"] for row in rows_of(read)] == ["x"]
+    assert read.info.rows == 1
+
+
 def test_a_live_table_has_no_past(clients: Clients) -> None:
     source = S3Guard(kind="s3guard", table="any-table", s3=options(clients))
     with pytest.raises(SourceError, match="DynamoDB table any-table: a live table cannot show its past"):

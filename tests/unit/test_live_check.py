@@ -13,11 +13,12 @@ import pyarrow as pa
 import pytest
 from botocore.exceptions import ClientError, ReadTimeoutError
 
-from lakeaudit.pipeline.ask_storage import Pacer, look
+from lakeaudit.pipeline.ask_storage import look
 from lakeaudit.pipeline.live_check import candidates, limited, with_answers
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients, Endpoint
 from lakeaudit.runtime.duck import Connection
+from lakeaudit.runtime.threads import Pacer
 from lakeaudit.schemas import LIVE, PAIR
 from tests.conftest import Aws
 
@@ -184,7 +185,8 @@ class Script:
     """An S3 client whose answers are given: by call, those of each key in turn, the last one for all later keys."""
 
     def __init__(self, **answers: Sequence[Any]) -> None:
-        self.answers = {name: list(given) for name, given in answers.items()}
+        given = {"get_bucket_versioning": [{"Status": "Enabled"}]} | answers
+        self.answers = {name: list(answer) for name, answer in given.items()}
         self.calls: list[str] = []
 
     def s3(self, *_: str) -> "Script":
@@ -224,6 +226,23 @@ def test_who_may_not_see_versions_is_not_asked_again() -> None:
     assert script.calls.count("list_object_versions") == 1
 
 
+def test_a_bucket_that_never_kept_versions_is_not_asked_for_them() -> None:
+    script = Script(head_object=[HEAD, MISSING], list_objects_v2=[NOTHING], get_bucket_versioning=[NOTHING])
+    rows = asked(script, 3)
+    assert [row["l_versions_known"] for row in rows] == [True] * 3
+    assert {row["l_older_version_id"] for row in rows} == {None}
+    assert script.calls.count("get_bucket_versioning") == 1
+    assert "list_object_versions" not in script.calls
+
+
+@pytest.mark.parametrize(("said", "asked_again"), [(DENIED, 1), (SLOW, 2)])
+def test_who_may_not_know_whether_versions_are_kept_asks_for_them(said: Exception, asked_again: int) -> None:
+    script = Script(head_object=[HEAD], get_bucket_versioning=[said], list_object_versions=[NOTHING])
+    assert [row["l_versions_known"] for row in asked(script, 2)] == [True] * 2
+    assert script.calls.count("get_bucket_versioning") == asked_again
+    assert script.calls.count("list_object_versions") == 2
+
+
 def test_the_right_to_list_is_proved_once_a_bucket() -> None:
     script = Script(head_object=[MISSING], list_objects_v2=[NOTHING], list_object_versions=[NOTHING])
     assert {(row["l_confirmation"], row["l_presence"]) for row in asked(script, 3)} == {("live", "absent")}
@@ -246,7 +265,7 @@ def test_a_proof_that_fails_for_now_is_tried_again(passing: Exception) -> None:
 def test_an_object_whose_checksum_may_not_be_read_is_there() -> None:
     script = Script(head_object=[DENIED, HEAD], list_object_versions=[NOTHING])
     assert asked(script, 1)[0]["l_presence"] == "present"
-    assert script.calls == ["head_object", "head_object", "list_object_versions"]
+    assert script.calls == ["head_object", "head_object", "get_bucket_versioning", "list_object_versions"]
 
 
 # --- the pace ------------------------------------------------------------------------------------------------
@@ -278,13 +297,13 @@ def test_no_slots_are_saved_up() -> None:
 
 
 def test_every_request_takes_a_slot() -> None:
-    """Ten missing keys: ten HEADs, a proof of the right to list, ten version lookups."""
+    """Ten missing keys: ten HEADs, a proof of the right to list, ten version lookups, and whether there are any."""
     script = Script(head_object=[MISSING], list_objects_v2=[NOTHING], list_object_versions=[NOTHING])
     rows = duck.small(KEYS, [("lake", str(n)) for n in range(10)])
     started = datetime.now(UTC)
     look(rows, cast("Clients", script), rate=100, threads=1)
-    assert len(script.calls) == 21
-    assert datetime.now(UTC) - started >= timedelta(seconds=0.19)
+    assert len(script.calls) == 22
+    assert datetime.now(UTC) - started >= timedelta(seconds=0.2)
 
 
 def test_local_files_take_no_slots(tmp_path: Path) -> None:

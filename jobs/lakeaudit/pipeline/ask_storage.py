@@ -4,7 +4,6 @@
 404 may be an old answer: it is asked twice.
 """
 
-import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,11 +14,12 @@ import pyarrow as pa
 from botocore.exceptions import BotoCoreError, ClientError
 
 from lakeaudit.evidence.storage.head import MD5_ENCRYPTIONS, ObjectHead, head_object, is_md5
-from lakeaudit.evidence.storage.object_versions import Claimed, History, history_of
+from lakeaudit.evidence.storage.listing.s3_listing import never_versioned
+from lakeaudit.evidence.storage.object_versions import Claimed, History, ObjectVersion, history_of
 from lakeaudit.keys import NULL_VERSION
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.aws_failures import explain, is_denied, is_missing
-from lakeaudit.runtime.threads import beside
+from lakeaudit.runtime.threads import Pacer, beside
 from lakeaudit.schemas import LIVE
 
 if TYPE_CHECKING:
@@ -73,31 +73,6 @@ def look(keys: pa.Table, clients: Clients, *, rate: float, threads: int = 16) ->
     return pa.Table.from_pylist(answers, schema=LIVE)
 
 
-class Pacer:
-    """Slots in time at even distances, one for each request, shared by all threads."""
-
-    def __init__(
-        self,
-        rate: float,
-        clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
-    ) -> None:
-        self._interval = 1 / rate
-        self._clock = clock
-        self._sleep = sleep
-        self._lock = Lock()
-        self._next = 0.0
-
-    def wait(self) -> None:
-        """Take the next free slot, and return when its time has come."""
-        with self._lock:
-            now = self._clock()
-            slot = max(self._next, now)
-            self._next = slot + self._interval
-        if slot > now:
-            self._sleep(slot - now)
-
-
 class _Questioner:
     """Asks about keys, and keeps per bucket what was proved about the right to list. Safe to share between threads."""
 
@@ -106,6 +81,8 @@ class _Questioner:
         self._pacer = pacer
         self._may_list: dict[str, bool] = {}
         self._no_versions: set[str] = set()
+        self._keeping_none: dict[str, bool] = {}
+        self._asking = Lock()
 
     def ask(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         """One LIVE row for one row of ASKED."""
@@ -158,9 +135,8 @@ class _Questioner:
         """Older versions of the key. A refusal holds for the bucket; after any other failure the next key is asked."""
         if bucket in self._no_versions:
             return {"l_versions_known": False}
-        self._pacer.wait()
         try:
-            history = history_of(s3.list_object_versions(Bucket=bucket, Prefix=key), key)
+            history = self._history(s3, bucket, key, answer)
             since = self._since_claim(s3, bucket, key, answer, history, claimed)
             return _marker(answer, history) | _older(history, claimed) | {"l_versus_claimed": since}
         except ClientError as error:
@@ -169,6 +145,26 @@ class _Questioner:
         except BotoCoreError:
             pass
         return {"l_versions_known": False}
+
+    def _history(self, s3: "S3Client", bucket: str, key: str, answer: Mapping[str, Any]) -> History:
+        """The key's versions: of a bucket that never kept any, what was found and nothing else."""
+        if self._keeps_none(s3, bucket):
+            return _only_version(answer)
+        self._pacer.wait()
+        return history_of(s3.list_object_versions(Bucket=bucket, Prefix=key), key)
+
+    def _keeps_none(self, s3: "S3Client", bucket: str) -> bool:
+        """Whether the bucket surely never kept versions; asked once, and again after a failure that may pass."""
+        with self._asking:
+            if bucket not in self._keeping_none:
+                self._pacer.wait()
+                try:
+                    self._keeping_none[bucket] = never_versioned(s3, bucket)
+                except ClientError as error:
+                    if explain(error).may_pass:
+                        return False
+                    self._keeping_none[bucket] = False
+            return self._keeping_none[bucket]
 
     def _since_claim(
         self,
@@ -242,6 +238,14 @@ def _present(head: ObjectHead) -> dict[str, Any]:
         "l_version_id": _named(head.version_id),
         "l_modified_at": head.modified_at.replace(tzinfo=None),
     }
+
+
+def _only_version(answer: Mapping[str, Any]) -> History:
+    """What a bucket that keeps no versions has of a key."""
+    if answer["l_presence"] != "present":
+        return History(())
+    size, etag, at = answer["l_size"], answer["l_etag"], answer["l_modified_at"]
+    return History((ObjectVersion(NULL_VERSION, at, is_latest=True, size=size, etag=etag or ""),))
 
 
 def _named(version_id: str | None) -> str | None:

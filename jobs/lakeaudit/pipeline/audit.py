@@ -53,7 +53,6 @@ def audit(
         CannotAudit: no source can be reached.
     """
     started = clock()
-    expectation_suites.preload()
     if not lake.discoveries:
         in_partitions(in_scope(lake, options), options)
     context = context_of(options, engine, clients, started, lake.settings.confirm.rate)
@@ -63,6 +62,7 @@ def audit(
         past = Results(lake.results, clients, lake.name)
         plan = planned(lake, options, past, context, engine, progress)
         run = _opened(_Begun(plan, stamp, context, clock, progress, con), past, still_ours)
+        expectation_suites.preload()
         with progress.stage("find evidence") as log:
             observed = read_sources(plan.lake, context, plan.listed)
             log.note(sources=len(observed.infos))

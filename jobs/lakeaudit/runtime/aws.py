@@ -24,6 +24,7 @@ from botocore.credentials import (
     DeferredRefreshableCredentials,
 )
 from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
+from botocore.loaders import Loader, create_loader
 from botocore.utils import parse_timestamp
 
 from lakeaudit.keys import Aliases
@@ -137,6 +138,7 @@ def _session(at: Endpoint) -> boto3.Session:
 @lru_cache(maxsize=256)
 def _build_session(at: Endpoint) -> boto3.Session:
     inner = botocore.session.get_session()
+    inner.register_component("data_loader", _loader(inner.get_config_variable("data_path")))
     inner.get_component("response_parser_factory").set_parser_defaults(timestamp_parser=timestamp)
     if at.role_arn is not None:
         with _BUILDING:
@@ -145,6 +147,12 @@ def _build_session(at: Endpoint) -> boto3.Session:
             )
         inner.register_component("credential_provider", CredentialResolver([role]))
     return boto3.Session(botocore_session=inner, region_name=at.region)
+
+
+@lru_cache(maxsize=1)
+def _loader(data_path: str | None) -> Loader:
+    """One for all sessions: it keeps what it has read, a megabyte of endpoints among it."""
+    return create_loader(data_path)
 
 
 def timestamp(text: Any) -> datetime:

@@ -1,4 +1,4 @@
-"""A DynamoDB table read live: a parallel Scan, one segment a task.
+"""A DynamoDB table read live: by one request where one page holds it all, else by a parallel Scan, one segment a task.
 
 A Scan is no snapshot: an item that changes while it runs may be seen either way, so the cut is the whole window from
 the first request to the last answer. `ConsistentRead` makes sure that nothing older than the cut's start is seen.
@@ -65,6 +65,10 @@ def scan(
     Raises:
         SourceError: any segment could not be read to its end (the SDK's own retries included).
     """
+    small = None if read_capacity else _only_page(ctx.clients.dynamodb(endpoint), table)
+    if small is not None:
+        part = Part(rules.source, partial(read_items, items=small, table=table, rules=rules))
+        return ctx.engine.keep([part]), len(small)
     total = max(ctx.parallelism, 1) * SEGMENTS_PER_CORE
     share = None if read_capacity is None else read_capacity / max(ctx.parallelism, 1)
     read = partial(
@@ -82,6 +86,27 @@ def scan(
     if failures:
         raise SourceError(f"DynamoDB table {table}", *max(failures))
     return kept, tally_of(kept.notes).items
+
+
+def _only_page(client: Any, table: str) -> list[dict[str, Any]] | None:
+    """All items of a table whose Scan ends with its first page; None: there are more."""
+    try:
+        page = client.scan(TableName=table, ConsistentRead=True)
+    except (ClientError, BotoCoreError) as error:
+        raise SourceError(f"DynamoDB table {table}", *explain(error)) from error
+    return None if page.get("LastEvaluatedKey") else page["Items"]
+
+
+def read_items(con: Connection, *, items: Sequence[dict[str, Any]], table: str, rules: EntryRules) -> Batches:
+    """The entries of items that were read already, then a NOTE row with their tally."""
+    tally = Tally()
+    yield from _entries(con, items, rules, tally)
+    yield "notes", note_row(rules.source, table, data=tally.data)
+
+
+def _entries(con: Connection, page: Sequence[dict[str, Any]], rules: EntryRules, tally: Tally) -> Batches:
+    for batch in duck.table(entry_rows(con, item_batch(page), rules)).to_batches():
+        yield "entries", counted_entries(batch, tally)
 
 
 def read_segment(
@@ -103,8 +128,7 @@ def read_segment(
     pace = None if read_capacity is None else ReadCapacity(read_capacity)
     try:
         for page in scan_pages(clients.dynamodb(endpoint), table, segment, total, pace):
-            for batch in duck.table(entry_rows(con, item_batch(page), rules)).to_batches():
-                yield "entries", counted_entries(batch, tally)
+            yield from _entries(con, page, rules, tally)
     except (ClientError, BotoCoreError) as error:
         what, way_out = explain(error)[:2]
         yield "notes", note_row(rules.source, subject, what, count=1, data=way_out)

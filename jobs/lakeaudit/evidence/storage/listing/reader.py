@@ -5,7 +5,7 @@ a bucket is versioned and its versions may be listed, older versions and delete 
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -29,7 +29,7 @@ from lakeaudit.evidence.protocol import (
     note_row,
     utc_now,
 )
-from lakeaudit.evidence.storage.listing.listing_partitions import Split, partition
+from lakeaudit.evidence.storage.listing.listing_partitions import Folders, Split, partition
 from lakeaudit.evidence.storage.listing.local_folder import LocalLister
 from lakeaudit.evidence.storage.listing.s3_listing import Rights, S3Lister, rights
 from lakeaudit.evidence.storage.listing.s3_pages import BrokenListingError, Row
@@ -129,29 +129,38 @@ def _open(place: Location, ctx: Context) -> tuple[S3Lister | LocalLister, Rights
 def _parts(
     lister: S3Lister | LocalLister, permissions: Rights, place: Location, ctx: Context, source_id: str
 ) -> list[Part]:
-    """One part a split, and one for all open uploads, since they are few."""
-    splits = _splits(lister, place, ctx)
+    """One part a split, and one for all open uploads, since they are few. A small place is listed here and now."""
+    try:
+        few = lister.few(place.prefix) if isinstance(lister, S3Lister) else None
+        splits = [] if few is not None else partition(place.prefix, _folders(lister, place), _wanted(ctx))
+    except _FAILURES as error:
+        raise SourceError(place.uri, _in_words(error), "see that it can be read") from error
     parts = [Part(source_id, partial(_read_versions, source_id, lister.rows, split)) for split in splits]
+    if few is not None:
+        parts.append(Part(source_id, partial(_listed, tuple(_batches(source_id, iter([few]), VERSION)))))
     if permissions.uploads and isinstance(lister, S3Lister):
         parts.append(Part(source_id, partial(_read_uploads, source_id, lister.uploads, place.prefix)))
     return parts
 
 
-def _splits(lister: S3Lister | LocalLister, place: Location, ctx: Context) -> list[Split]:
+def _wanted(ctx: Context) -> int:
+    return max(2, ctx.parallelism * _SPLITS_A_TASK)
+
+
+def _folders(lister: S3Lister | LocalLister, place: Location) -> Folders:
     def folders(prefix: str) -> Iterator[list[str]]:
         try:
             yield from lister.folders(prefix)
-        except _FAILURES as error:
+        except _FAILURES:
             if prefix == place.prefix:
-                raise SourceError(place.uri, _in_words(error), "see that it can be read") from error
+                raise
             # The task that gets this folder meets the failure again and reports it.
 
-    try:
-        if isinstance(lister, S3Lister) and lister.is_one_page(place.prefix):
-            return [Split(place.prefix, flat=False)]
-    except _FAILURES as error:
-        raise SourceError(place.uri, _in_words(error), "see that it can be read") from error
-    return partition(place.prefix, folders, max(2, ctx.parallelism * _SPLITS_A_TASK))
+    return folders
+
+
+def _listed(batches: Sequence[pa.RecordBatch], _: Connection) -> Batches:
+    yield from (("versions", batch) for batch in batches)
 
 
 def _read_versions(source: str, pages: VersionPages, split: Split, _: Connection) -> Batches:

@@ -2,10 +2,13 @@
 
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from botocore.exceptions import BotoCoreError, ClientError
+from botocore.parsers import ResponseParserError
 
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.storage.listing import s3_pages
@@ -16,6 +19,10 @@ from lakeaudit.runtime.aws_failures import explain
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
+
+
+FEW = 3
+"""Requests after which a place is cut into folders, to be listed side by side."""
 
 
 @dataclass(frozen=True)
@@ -36,21 +43,32 @@ class S3Lister:
         for page in self._pages(prefix, "/"):
             yield [folder["Prefix"] for folder in page.get("CommonPrefixes", [])]
 
-    def is_one_page(self, prefix: str) -> bool:
-        """Whether one request lists all of it: then folders need not be listed each on its own."""
-        return not next(self._pages(prefix, "")).get("IsTruncated")
+    def few(self, prefix: str) -> list[s3_pages.Row] | None:
+        """VERSION rows of all below a prefix, where FEW requests list it; None where there is more.
+
+        Only a failure of the first request is raised: whoever lists the rest meets the others again.
+        """
+        pages = self._pages(prefix, "")
+        listed = [next(pages)]
+        with suppress(ClientError, BotoCoreError, ResponseParserError, s3_pages.BrokenListingError):
+            listed += islice(pages, FEW - 1)
+        if listed[-1].get("IsTruncated"):
+            return None
+        return [row for page in listed for row in self._rows(page)]
 
     def rows(self, split: Split) -> Iterator[list[s3_pages.Row]]:
         """VERSION rows of a split, page by page."""
-        rows = s3_pages.version_rows if self.versions else s3_pages.object_rows
-        for page in self._pages(split.prefix, "/" if split.flat else ""):
-            yield rows(self.bucket, page)
+        yield from map(self._rows, self._pages(split.prefix, "/" if split.flat else ""))
 
     def uploads(self, prefix: str) -> Iterator[list[s3_pages.Row]]:
         """UPLOAD rows below a prefix, page by page."""
         client = self.clients.s3(self.bucket, prefix)
         for page in s3_pages.upload_pages(client, self.bucket, prefix, self._pace):
             yield s3_pages.upload_rows(self.bucket, page)
+
+    def _rows(self, page: s3_pages.Page) -> list[s3_pages.Row]:
+        rows = s3_pages.version_rows if self.versions else s3_pages.object_rows
+        return rows(self.bucket, page)
 
     def _pages(self, prefix: str, delimiter: str) -> Iterator[s3_pages.Page]:
         ask = s3_pages.version_pages if self.versions else s3_pages.object_pages
@@ -85,10 +103,15 @@ def rights(clients: Clients, place: Location) -> Rights:
     return Rights(versions, uploads, (*no_versions, *no_uploads))
 
 
+def never_versioned(client: "S3Client", bucket: str) -> bool:
+    """Whether a bucket surely never kept versions: only then does it have no word on them."""
+    return "Status" not in client.get_bucket_versioning(Bucket=bucket)
+
+
 def _versions(client: "S3Client", place: Location) -> tuple[bool, list[str]]:
     """Only a bucket that surely never had versions is listed without asking for them."""
     try:
-        if "Status" not in client.get_bucket_versioning(Bucket=place.bucket):
+        if never_versioned(client, place.bucket):
             return False, []
     except ClientError:
         pass
