@@ -56,8 +56,8 @@ def test_every_page_of_every_segment_is_read(clients: Clients, aws: Aws) -> None
 
 
 def test_a_table_of_one_page_is_read_by_one_request(clients: Clients) -> None:
-    item, end = built.file("b", "x", mod_time=OLD), (500, {})
-    with answering(GetItem=[MARKER], Scan=[(200, {"Items": [item]}), end]) as s3:
+    scans: Answers = [(200, {"Items": [built.file("b", "x", mod_time=OLD)]}), (500, {})]
+    with answering(GetItem=[MARKER], Scan=scans) as s3:
         read = s3guard.read(S3Guard(kind="s3guard", table="small-table", s3=s3), context(clients), "m")
     assert [row["key"] for row in rows_of(read)] == ["x"]
     assert read.info.rows == 1
