@@ -61,11 +61,20 @@ def pytest_unconfigure() -> None:
     gc.callbacks.clear()
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whatever asks for the session is a Spark test: `-m "not spark"` is the quick loop."""
+    """Whatever asks for the session is a Spark test: `-m "not spark"` is the quick loop.
+
+    Files with such tests share one process and its session, and begin first, since they take longest together.
+    """
+    on_session = set()
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker("spark")
+            on_session.add(item.path)
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group("session" if item.path in on_session else str(item.path)))
+    items.sort(key=lambda item: item.path not in on_session)
 
 
 @pytest.fixture(scope="session")

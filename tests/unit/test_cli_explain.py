@@ -343,26 +343,39 @@ def test_a_local_file(capsys: Captured, lake: str, tmp_path: Path) -> None:
 
 
 HEX = "0123456789abcdef"
-GROUP = group("unreferenced", "day=1", 2, discrepancy_id=f"aaaaaa1{HEX}")
-FILES = [
-    finding("dropped", "orders/day=1/x", discrepancy_id=f"bbbbbb1{HEX}"),
-    finding("dropped", "orders/day=2/x", discrepancy_id=f"bbbbbb2{HEX}"),
-    finding("overwritten", "orders/only", discrepancy_id=f"cccccc1{HEX}"),
-]
-BEHIND = [leftover(GROUP, f"orders/day=1/{name}") for name in ("old-1", "old-2")]
 NAMED = [
     (f"aaaaaa1{HEX}", "day=1#unreferenced"), ("aaaaaa", "day=1#unreferenced"),
-    ("day=1#unreferenced", "day=1#unreferenced"), ("bbbbbb2", "s3://lake/orders/day=2/x"),
-    ("day=2/x", "s3://lake/orders/day=2/x"), ("./only", "s3://lake/orders/only"),
-    ("s3://lake/orders/day=1/x", "s3://lake/orders/day=1/x"), ("other/file", "BUCKET/orders/other/file"),
+    ("day=1#unreferenced", "day=1#unreferenced"), ("bbbbbb2", "BUCKET/orders/day=2/x"),
+    ("day=2/x", "BUCKET/orders/day=2/x"), ("./only", "BUCKET/orders/only"),
+    ("BUCKET/orders/day=1/x", "BUCKET/orders/day=1/x"), ("other/file", "BUCKET/orders/other/file"),
 ]  # fmt: skip
 
 
-def remembered(place: Location) -> None:
-    found = [GROUP, *FILES]
-    ledger = [discrepancy(row) for row in found]
+def remembered(place: Location, bucket: str) -> None:
+    """A group of two files, and three files found by themselves."""
+    many = group("unreferenced", "day=1", 2, bucket=bucket, discrepancy_id=f"aaaaaa1{HEX}")
+    kinds = {
+        "bbbbbb1": ("dropped", "day=1/x"),
+        "bbbbbb2": ("dropped", "day=2/x"),
+        "cccccc1": ("overwritten", "only"),
+    }
+    files = [
+        finding(
+            kind,
+            f"orders/{name}",
+            bucket=bucket,
+            subject=f"s3://{bucket}/orders/{name}",
+            discrepancy_id=id_ + HEX,
+        )
+        for id_, (kind, name) in kinds.items()
+    ]
     publish(
-        place, runs=[run()], coverage=[covered()], findings=found, discrepancies=ledger, leftover_files=BEHIND
+        place,
+        runs=[run()],
+        coverage=[covered()],
+        findings=[many, *files],
+        discrepancies=[discrepancy(row) for row in (many, *files)],
+        leftover_files=[leftover(many, f"orders/day=1/{name}", bucket=bucket) for name in ("old-1", "old-2")],
     )
 
 
@@ -370,8 +383,8 @@ def remembered(place: Location) -> None:
 def test_what_may_be_named(
     capsys: Captured, lake: str, place: Location, bucket: str, typed: str, uri: str
 ) -> None:
-    remembered(place)
-    said = told(capsys, lake, typed)
+    remembered(place, bucket)
+    said = told(capsys, lake, typed.replace("BUCKET", f"s3://{bucket}"))
     assert said["uri"] == uri.replace("BUCKET", f"s3://{bucket}")
     assert bool(said["files"]) == uri.endswith("#unreferenced")
 
@@ -380,18 +393,20 @@ def test_what_may_be_named(
     ("typed", "way_out"), [("bbbbbb", "name one by its id: bbbbbb1"), ("x", "name one of them")]
 )
 def test_what_names_several_is_refused_with_their_names(
-    capsys: Captured, lake: str, place: Location, typed: str, way_out: str
+    capsys: Captured, lake: str, place: Location, bucket: str, typed: str, way_out: str
 ) -> None:
-    remembered(place)
+    remembered(place, bucket)
     assert cli.main(["explain", lake, typed]) == 2
     assert way_out in capsys.readouterr().err
 
 
-def test_a_group_shows_its_files_and_what_to_do(capsys: Captured, lake: str, place: Location) -> None:
-    remembered(place)
+def test_a_group_shows_its_files_and_what_to_do(
+    capsys: Captured, lake: str, place: Location, bucket: str
+) -> None:
+    remembered(place, bucket)
     assert cli.main(["explain", lake, "aaaaaa"]) == 0
     printed = capsys.readouterr()
-    for words in ("s3://lake/orders/day=1/old-1", "do: Run VACUUM", "id aaaaaa1"):
+    for words in (f"s3://{bucket}/orders/day=1/old-1", "do: Run VACUUM", "id aaaaaa1"):
         assert words in printed.out
     assert "Asked now" not in printed.out
     assert printed.err.strip() == "INFO: unreferenced, with 2 files: day=1#unreferenced"
