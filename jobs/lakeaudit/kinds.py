@@ -22,7 +22,7 @@ _AXIS_WORDS = {
     "metastore_tree": "metadata store's folders",
     "leftover": "leftovers",
     "duplicate": "doubles",
-    "commit": "commits of the log",
+    "commit": "commits and whole writes",
     "hazard": "what will be lost",
 }
 
@@ -100,6 +100,12 @@ _ALL = (
         "Add the files that the lost version names (`recovery_version_id` of the log's file) again, by "
         "the format's own API and in a new commit; never copy the old version over the new one. Then "
         "give writers a log store that puts only where nothing is.",
+    ),
+    Kind(
+        "incomplete_commit", "commit", "error",
+        "storage has less of a write than its writer committed",
+        "Read the rows of this write (`commit_id`) from its source again and write them anew; do not trust its "
+        "`_SUCCESS` marker or the job's own report. Nobody knows the names of the missing files.",
     ),
     Kind(
         "duplicate_commit", "commit", "warning",

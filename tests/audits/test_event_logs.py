@@ -159,14 +159,56 @@ def test_a_torn_log_is_a_hole(site: Site) -> None:
     assert [kind for kind, *_ in found(lake)] == ["unreadable_evidence"]
 
 
-def test_a_write_of_which_no_file_is_left_is_a_hole(site: Site) -> None:
-    """Its files cannot be named; nobody may think that all is well."""
+def test_a_write_of_which_no_file_is_left_is_incomplete(site: Site) -> None:
+    """Its files cannot be named: it is one finding, of all that it wrote."""
     site.wrote("events", UUIDS[0])
-    site.wrote("others", UUIDS[1])
+    site.wrote("events", UUIDS[1])
+    site.wrote("others", UUIDS[2])
     site.app.ended().save(site.folder / "logs")
     for number in SPLITS:
         site.file("events", UUIDS[0], number).unlink()
     lake = site.lake("events", "others")
+    assert audited(lake, run_id="r").status == "complete"
+    (row,) = [row for batch in results_of(lake).findings("r") for row in batch.to_pylist()]
+    assert (row["kind"], row["axis"], row["subject_type"]) == ("incomplete_commit", "commit", "commit")
+    assert (row["files"], row["rows_at_stake"], row["bytes_at_stake"]) == (6, 615, 6015)
+    assert row["subject"] == f"{site.folder / 'data/events'}/#{site.app.id}/0"
+    assert row["explanation"].startswith(
+        f"write {site.app.id}/0 of {BEGUN + timedelta(minutes=1):%Y-%m-%dT%H:%M:%SZ} committed 6 files, 615 rows, "
+        "6,015 bytes, and storage lacks 6 files, 615 rows, 6,015 bytes of that; no file of it is left; "
+    )
+    (cover,) = [
+        row
+        for row in results_of(lake).coverage("r")
+        if (row["table_name"], row["axis"]) == ("events", "commit")
+    ]
+    assert (cover["status"], cover["files"], cover["consistent"], cover["findings"]) == ("complete", 2, 1, 1)
+
+
+def test_an_incomplete_write_opens_with_the_second_cut_and_ends_when_it_is_whole(site: Site) -> None:
+    site.wrote("days", UUIDS[0], {0: (10, 100), 1: (20, 200)}, below="d=1", by="d", partitions=1)
+    site.app.ended().save(site.folder / "logs")
+    lost = site.folder / "data/days/d=1" / part(1, UUIDS[0], joint=".c")
+    lost.rename(site.folder / "kept")
+    lake = site.lake("days")
+    states = []
+    for number in range(4):
+        if number == 2:
+            (site.folder / "kept").rename(lost)
+        audited(lake, run_id=f"r{number}")
+        rows = [row for batch in results_of(lake).discrepancies() for row in batch.to_pylist()]
+        states.append([(row["kind"], row["state"], row["rows_at_stake"]) for row in rows])
+    expected = ("pending", "open", "resolved", "resolved")
+    assert states == [[("incomplete_commit", state, 20)] for state in expected]
+
+
+def test_a_write_whose_files_may_be_others_is_a_hole(site: Site) -> None:
+    site.wrote("events", UUIDS[0])
+    site.app.ended().save(site.folder / "logs")
+    for number in SPLITS:
+        path = site.file("events", UUIDS[0], number)
+        path.rename(path.with_name(f"{number}.parquet"))
+    lake = site.lake("events")
     assert audited(lake, run_id="r").status == "partial"
     assert [kind for kind, *_ in found(lake)] == ["unreadable_evidence"]
 

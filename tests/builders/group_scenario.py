@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakeaudit.schemas import CLONE_FILE, COMMIT, EXPIRING, FOLDER_PAIR
+from lakeaudit.schemas import CLONE_FILE, COMMIT, EXPIRING, FOLDER_PAIR, WRITE
 from tests.builders.scenario import WORDS, Row
 
 SCHEMAS: dict[str, pa.Schema] = {
@@ -14,6 +14,7 @@ SCHEMAS: dict[str, pa.Schema] = {
     "clones": CLONE_FILE,
     "folders": FOLDER_PAIR,
     "lifecycle": EXPIRING,
+    "writes": WRITE,
 }
 """What the rows of each table of rules look like."""
 
@@ -109,3 +110,22 @@ def folders(files: int, *, unrepeated: bool = False, dated: bool = False) -> Row
 def rule(does: str = "deletes", days: int | None = 30, files: int = 5, **given: Any) -> Row:
     """A lifecycle rule that meets a table, and how many of its live files it concerns."""
     return {"lifecycle_rule": "old", "does": does, "days": days, "tags": False, "files": files} | given
+
+
+Amount = tuple[int, int]
+"""Of files, rows or bytes: how many were committed, and how many are there."""
+
+
+def declared(
+    files: Amount | None = None,
+    rows: Amount | None = None,
+    bytes: Amount | None = None,  # noqa: A002
+    *,
+    ended: float = -3000,
+) -> Row:
+    """A write that ended so many minutes before or after the edge, which is noon; what is None nobody counted."""
+    counted = {"files": files, "rows": rows, "bytes": bytes}
+    known = {name: amount[0] for name, amount in counted.items() if amount}
+    there = {f"{name}_there": amount[1] for name, amount in counted.items() if amount}
+    at = {"ended_at": minutes(ended), "edge": NOON, "cut": NOON, "grace": timedelta(hours=1)}
+    return known | there | at | {"replaced": "no", "holed": False}

@@ -48,6 +48,7 @@ EXCLUSIVE: tuple[frozenset[str], ...] = (
     frozenset({"present", "absent", "!covered"}),  # one word for presence
     frozenset({"tombstone", "file_entry", "no_entry"}),  # one kind of entry
     frozenset({"parent_tombstone", "parent_file"}),  # one parent
+    frozenset({"write_replaced", "write_partly_replaced"}),  # one word for what became of it
 )
 IMPLIED: tuple[tuple[str, str], ...] = (
     # a claim with a state was listed

@@ -15,6 +15,7 @@ from tests.scenarios import (
     time_rule,
     tree,
     untold,
+    writes,
 )
 
 SCENARIOS = (
@@ -36,5 +37,6 @@ GROUP_SCENARIOS = (
     *clones.SCENARIOS,
     *folders.SCENARIOS,
     *lifecycle.SCENARIOS,
+    *writes.SCENARIOS,
 )
 """About what is no single file."""

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakeaudit.evidence.manifest.spark_event_log import log_files, names
+from lakeaudit.evidence.manifest.spark_event_log import log_files, names, stored_parts
 from lakeaudit.evidence.manifest.spark_event_log.log_files import TornError
 from lakeaudit.evidence.manifest.spark_event_log.rows import (
     Homes,
@@ -206,7 +206,7 @@ class TestLogs:
 def test_a_folder_without_partitions_both_ways(folder: str, expected: str) -> None:
     assert without_partitions(folder) == expected
     con = duck.connect()
-    sql = f"SELECT {names.base_of('folder')} AS base FROM (SELECT {duck.literal(folder)} AS folder)"
+    sql = f"SELECT {stored_parts.base_of('folder')} AS base FROM (SELECT {duck.literal(folder)} AS folder)"
     assert duck.rows_of(duck.query(con, sql)) == [{"base": expected}]
 
 
@@ -227,13 +227,19 @@ def resolved(app: App, stored: Stored) -> dict[str, list[dict[str, Any]]]:
     )  # fmt: skip
     below = pa.table({"bucket": [home.bucket], "prefix": [home.prefix]})
     rows: dict[str, duck.Rows] = dict(rows_of(read(app), Homes({home: "events"}), None))
-    rows["parts"] = names.parts(con, objects, below)
+    rows["parts"] = stored_parts.parts(con, objects, below)
     return {kind: duck.rows_of(duck.relation(con, made)) for kind, made in names.resolved("m", con, rows)}
 
 
 def claimed(found: dict[str, list[dict[str, Any]]]) -> dict[str, tuple[int | None, int | None]]:
     """By name size and records."""
     return {row["key"].removeprefix("wh/events/"): (row["size"], row["records"]) for row in found["events"]}
+
+
+def lacking(row: dict[str, Any]) -> tuple[Any, ...]:
+    """Of a write: its name; files, rows and bytes that it committed and that are there; what became of it since."""
+    counts = [(row[what], row[f"{what}_there"]) for what in ("files", "rows", "bytes")]
+    return (row["commit_id"], *counts, row["replaced"], row["untold"])
 
 
 def laid(splits: dict[int, tuple[int, int]], uuid: str, at: datetime, folder: str = "") -> Stored:
@@ -323,12 +329,7 @@ class TestNames:
         app = App()
         app.write(OUT, FOUR)
         (short,) = resolved(app, {})["short"]
-        assert (short["job"], short["splits"], short["records"], short["bytes"]) == (
-            f"{app.id}/0",
-            3,
-            290,
-            6501,
-        )
+        assert lacking(short) == (f"{app.id}/0", (3, 0), (290, 0), (6501, 0), "no", None)
 
     def test_two_writes_that_cannot_be_told_apart_are_told(self) -> None:
         app = App()
@@ -357,8 +358,51 @@ class TestNames:
         end = app.write(OUT, {0: (20, 200), 1: (10, 100)}, by="d", partitions=2)
         stored = laid({0: (10, 100), 1: (10, 100)}, UUIDS[0], end, "d=1/")
         found = resolved(app, stored)
-        assert [(row["splits"], row["bytes"]) for row in found["short"]] == [(1, 100)]
+        (short,) = found["short"]
+        assert lacking(short) == (f"{app.id}/0", (2, 2), (30, None), (300, 200), "no", None)
         assert len(found["events"]) == 2
+
+    @pytest.mark.parametrize(
+        ("later", "left", "expected"),
+        [
+            ({"by": "d", "dynamic": True, "partitions": 1}, {"d=1/": {0}}, ["partly"]),  # of d=2 or of others
+            ({"by": "d", "dynamic": True, "partitions": 1}, {"d=1/": {0}, "d=2/": {1}}, ["no"]),  # of others
+            ({"by": "d", "dynamic": True, "partitions": 1}, {}, ["partly"]),
+            ({"by": "d", "dynamic": True, "partitions": 2}, {}, []),
+            ({"by": "d"}, {"d=1/": {0}}, []),
+            ({"by": "d", "fixed": "d=2"}, {"d=1/": {0}}, ["partly"]),
+            ({"by": "d", "dynamic": True, "error": "boom"}, {"d=1/": {0}}, ["partly"]),
+        ],
+    )
+    def test_what_overwrites_of_partitions_leave_of_a_write(
+        self, later: dict[str, Any], left: dict[str, set[int]], expected: list[str]
+    ) -> None:
+        """A write of three splits into two partitions, one split of which has no file."""
+        app = App()
+        splits = {0: (20, 200), 1: (10, 100), 2: (5, 50)}
+        end = app.write(OUT, splits, by="d", partitions=2)
+        app.write(OUT, {0: (1, 10)}, "Overwrite", **later)
+        stored: Stored = {}
+        for folder, numbers in left.items():
+            stored |= laid({n: splits[n] for n in numbers}, UUIDS[0], end, folder)
+        assert [
+            row["replaced"] for row in resolved(app, stored)["short"] if row["commit_id"].endswith("/0")
+        ] == expected
+
+    @pytest.mark.parametrize(
+        ("name", "at", "told"),
+        [("part-00000-tid-82-a-1-c000.parquet", 0, True), ("by-hand.parquet", 600, True), ("old.parquet", -600, False),
+         ("_SUCCESS", 0, False), ("_temporary/0/x.parquet", 0, False), (part(0, UUIDS[3]), 600, True),
+         (part(0, UUIDS[3]), -600, False)],
+    )  # fmt: skip
+    def test_files_that_may_be_those_of_a_write_of_which_nothing_else_is_left(
+        self, name: str, at: float, told: bool
+    ) -> None:
+        """Who wrote a file since is not known where its name is another's: other committers, copies, restores."""
+        app = App()
+        end = app.write(OUT, FOUR)
+        (short,) = resolved(app, {name: (77, end + timedelta(seconds=at))})["short"]
+        assert (short["untold"] is not None) == told
 
     @pytest.mark.parametrize("asked", [{"error": "boom"}, {"ends": False}])
     def test_a_write_that_was_not_committed_claims_nothing(self, asked: dict[str, Any]) -> None:

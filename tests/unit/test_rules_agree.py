@@ -155,6 +155,7 @@ TEXTS: dict[str, list[str]] = {
     "l_confirmation": ["live", "none", "denied", "error", "limit"],
     "x_state": ["live", "history", "gone"],
     "does": ["deletes", "archives"],
+    "replaced": ["no", "partly", "whole"],
 }
 ETAGS = ["0cc175b9c0f1b6a831c399e269772661", "92eb5ffee6ae2fec3ad71c777531578f", "be-12", "be-12\n", "", "0CC1",
          "0cc175b9c0f1b6a831c399e269772661\u2028", "0cc175b9c0f1b6a831c399e269772661\n"]  # fmt: skip

@@ -19,7 +19,7 @@ AXES = COVERED_AXES
 
 @dataclass(frozen=True)
 class Tally:
-    """Files by outcome for one (table, axis); on the axis `commit` they are commits."""
+    """Files by outcome for one (table, axis); on the axis `commit` they are commits and whole writes."""
 
     outcomes: Mapping[str, int] = field(default_factory=dict)
     bytes: int = 0
@@ -117,7 +117,7 @@ class Means:
     `overtaken` names the newer run that has settled a table; `trials` are those of sources that lack too much;
     `narrowed` says of which parts of a table the run was asked, where it was not asked of the whole; `fresh` how many
     files too young for the evidence a live look has answered for; `remarks` by (table, axis) why something is undecided
-    that nothing configured stands in the way of.
+    that nothing configured stands in the way of; `declared` are tables whose writes are held against storage as wholes.
     """
 
     storage_cuts: Mapping[str, Cut]
@@ -130,6 +130,7 @@ class Means:
     narrowed: Mapping[str, str] = field(default_factory=dict)
     fresh: Mapping[str, int] = field(default_factory=dict)
     remarks: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    declared: frozenset[str] = frozenset()
 
 
 def axis_state(axis: str, facts: TableFacts, means: Means, tally: Tally) -> AxisState:
@@ -173,8 +174,8 @@ def _said(trials: Sequence[Trial]) -> str:
 def _unasked(axis: str, facts: TableFacts, means: Means) -> str | None:
     if axis in ("content", "hazard") and not facts.table.manifests:
         return "no manifest is configured"
-    if axis == "commit" and not facts.stateful:
-        return "no manifest that keeps a log is configured"
+    if axis == "commit" and not facts.stateful and not facts.declared:
+        return "no manifest that keeps a log, or says what each write committed, is configured"
     if axis in METASTORE_AXES and facts.table.name not in means.metastores_wanted:
         return "no metastore covers the table"
     return None

@@ -1,14 +1,14 @@
-"""Rules about what is no single file: commits, files of clones, pairs of folders, and what lifecycle rules concern.
+"""Rules about what is no single file: commits, whole writes, clones' files, pairs of folders, lifecycle rules.
 
-Each table is asked of rows of its own (schemas.COMMIT, CLONE_FILE, FOLDER_PAIR, EXPIRING), with facts of its own; its
-verdicts count on the axis that its rules are named by.
+Each table is asked of rows of its own (schemas.COMMIT, WRITE, CLONE_FILE, FOLDER_PAIR, EXPIRING), with facts of its
+own; its verdicts count on the axis that its rules are named by.
 """
 
 from collections.abc import Mapping
 from datetime import timedelta
 
-from lakeaudit.compare.expr import Expr, col, lit
-from lakeaudit.compare.rule import CONSISTENT, NONE, UNDECIDED, Rule, ordered
+from lakeaudit.compare.expr import Expr, col, first_known, lit
+from lakeaudit.compare.rule import CONSISTENT, NONE, OUT, UNCOVERED, UNDECIDED, Rule, ordered
 
 RACE = timedelta(hours=1)
 """Two writers of one commit write within this; what is written again later may be a copy of a whole log."""
@@ -69,6 +69,43 @@ COMMIT = ordered(
     ("versions_untold", "other_version !copied_with_log !versions_read", UNDECIDED),
     ("batches_untold", "looks_repeated !batches_read", UNDECIDED),
     ("sound", "", CONSISTENT),
+)  # fmt: skip
+
+
+def _counted(what: str) -> Expr:
+    """Whether it was declared, and what there is of it is known."""
+    return col(what).known() & col(f"{what}_there").known()
+
+
+def _lacks(what: str) -> Expr:
+    """Whether storage has less of it than was declared, beside what is named file by file."""
+    return col(what) > col(f"{what}_there") + first_known(col(f"{what}_named"), 0)
+
+
+WRITE_FACTS = _sure(
+    {
+        "write_replaced": col("replaced").is_("whole"),
+        "write_partly_replaced": col("replaced").is_("partly"),
+        "write_told": ~col("untold").known() & (_counted("files") | _counted("rows") | _counted("bytes")),
+        "write_short": _lacks("files") | _lacks("rows") | _lacks("bytes"),
+        "write_covered": col("edge").known(),
+        "write_in_window": col("ended_at") + col("grace") <= col("edge"),
+        "writes_holed": col("holed"),
+    }
+)
+
+WRITES = ordered(
+    "commit",
+    ("write_replaced", "write_replaced", CONSISTENT),
+    ("write_whole", "write_told !write_short", CONSISTENT),
+    ("write_uncovered", "!write_covered", UNCOVERED),
+    ("write_too_young", "!write_in_window", OUT),
+    ("write_partly_replaced", "write_partly_replaced", UNDECIDED),
+    ("write_untold", "!write_told", UNDECIDED),
+    ("writes_holed", "writes_holed", UNDECIDED),
+    ("write_short", "", "incomplete_commit",
+     "storage has less of it than its writer committed, and nobody knows the names of what is missing"),
+    last="write_unclassified",
 )  # fmt: skip
 
 CLONE_FACTS = _sure(
@@ -136,12 +173,14 @@ LIFECYCLE = ordered(
 
 GROUPS: Mapping[str, tuple[Rule, ...]] = {
     "commit": COMMIT,
+    "writes": WRITES,
     "clones": CLONES,
     "folders": FOLDERS,
     "lifecycle": LIFECYCLE,
 }
 GROUP_FACTS: Mapping[str, Mapping[str, Expr]] = {
     "commit": COMMIT_FACTS,
+    "writes": WRITE_FACTS,
     "clones": CLONE_FACTS,
     "folders": FOLDER_FACTS,
     "lifecycle": LIFECYCLE_FACTS,

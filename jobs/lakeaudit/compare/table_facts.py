@@ -20,6 +20,8 @@ class TableFacts:
     table: Table
     states: tuple[TableState, ...] = ()
     holes: tuple[Hole, ...] = ()
+    declared: bool = False
+    """A manifest says what single writes of it committed as wholes."""
     unseen: bool = False
     """The report that should cover it names no file of its log: it does not cover the table, whatever it says."""
 
@@ -70,7 +72,11 @@ def table_facts(tables: Sequence[Table], claims: Sequence[Claims]) -> list[Table
         for hole in read.holes:
             if hole.table is not None:
                 holes[hole.table].append(hole)
-    return [TableFacts(table, tuple(states[table.name]), tuple(holes[table.name])) for table in tables]
+    declared = {name for read in claims if read.totals for name in read.totals.counts}
+    return [
+        TableFacts(table, tuple(states[table.name]), tuple(holes[table.name]), table.name in declared)
+        for table in tables
+    ]
 
 
 def facts_table(facts: Sequence[TableFacts]) -> pa.Table:

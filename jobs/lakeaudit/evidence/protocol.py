@@ -313,6 +313,20 @@ class CommitLogs:
 
 
 @dataclass(frozen=True)
+class Totals:
+    """What writers declared of whole writes, held against storage by the reader.
+
+    `counts` is by table how many writes declared anything; a table that could have such writes is named with 0.
+    `short` has rows of schemas.DECLARED, only of writes that lack something, or of which nobody can tell: the others
+    are whole. `doubts` says by table why its writes are not all known.
+    """
+
+    counts: Mapping[str, int]
+    short: Rows
+    doubts: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Claims:
     """The manifests of many tables, read together: `rows` of the format's own kinds, and how they fold to claims.
 
@@ -331,6 +345,7 @@ class Claims:
     commits: CommitLogs | None = None
     rows_of: Callable[[Collection[str]], tuple[Source, ...]] | None = None
     """Of `rows` what may be about some tables; None: nobody can say."""
+    totals: Totals | None = None
 
 
 @dataclass(frozen=True)

@@ -109,7 +109,7 @@ def observation_rows(observations: Sequence[AxisObservation]) -> pa.Table:
 def _observation(
     row: Mapping[str, Any], means: Means, as_of: datetime, *, all_sources: bool
 ) -> AxisObservation:
-    if row["axis"] in _OF_NOW:
+    if row["axis"] in _OF_NOW and not (row["axis"] == COMMIT and row["table_name"] in means.declared):
         return _of_now(row, as_of, all_sources=all_sources)
     cuts = list(_cuts(row["table_name"], row["axis"], means))
     checks = of_table(means.trials, row["table_name"], row["axis"])

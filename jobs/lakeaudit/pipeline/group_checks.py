@@ -1,4 +1,4 @@
-"""What is no single file: folders half moved, commits, clones, and what lifecycle rules will do."""
+"""What is no single file: folders half moved, commits, whole writes, clones, and what lifecycle rules will do."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -12,8 +12,9 @@ from lakeaudit.pipeline.audit_context import AuditContext
 from lakeaudit.pipeline.commit_checks import CommitChecks, commit_checks
 from lakeaudit.pipeline.engine import AuditEngine
 from lakeaudit.pipeline.expiring_files import Hazards
-from lakeaudit.pipeline.first_reading import FirstReading, tallied
+from lakeaudit.pipeline.first_reading import FirstReading, holed_sources, tallied
 from lakeaudit.pipeline.hazards import hazards, lifecycles_of
+from lakeaudit.pipeline.write_checks import WriteChecks, write_checks
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Relation
 
@@ -22,10 +23,14 @@ HAZARD = "hazard"
 
 @dataclass(frozen=True)
 class GroupChecks:
-    """`moved` are pairs of folders; `rows` are plain rows for FINDINGS; `remarks` why something is undecided."""
+    """`moved` are pairs of folders, `writes` whole writes, `rows` plain rows for FINDINGS.
+
+    `remarks` say by table and axis why something is undecided.
+    """
 
     moved: Relation
     commits: CommitChecks
+    writes: WriteChecks
     rows: tuple[dict[str, Any], ...]
     tallies: Tallies
     remarks: Mapping[tuple[str, str], str]
@@ -39,20 +44,30 @@ def group_checks(
     moved = duck.hold(audit.con, half_moved.half_moved(audit.con, first.moves, audit.words))
     of_moved = tallied(half_moved.tally_rows(audit.con, moved))
     commits = commit_checks(audit, engine, first.log_versions, first.repeated)
+    writes = write_checks(audit, holed_sources(first.holes))
     if audit.partitions:
-        return GroupChecks(moved, commits, (), of_moved, {}, ())
+        return GroupChecks(moved, commits, writes, (), of_moved, {}, ())
     threats = _hazards(audit, engine, tallies)
-    unsure = {(table, "commit"): why for table, why in commits.unsure.items()}
-    if audit.observed.listed:
-        unsure = {(table.name, "commit"): _NO_VERSIONS for table in audit.scope} | unsure
+    unsure = _unsure(audit, commits, writes)
     return GroupChecks(
         moved,
         commits,
+        writes,
         (*commits.rows, *clone_findings(audit.con, first.cloned), *threats.rows),
-        together(of_moved, commits.tallies, _of_hazards(audit, first, threats)),
+        together(of_moved, commits.tallies, writes.tallies, _of_hazards(audit, first, threats)),
         unsure | {(table, HAZARD): "; ".join(why) for table, why in threats.reasons.items() if why},
         (*commits.warnings(), *(threats.untold if audit.context.live else ())),
     )
+
+
+def _unsure(audit: AuditContext, commits: CommitChecks, writes: WriteChecks) -> dict[tuple[str, str], str]:
+    """By table why not every commit and write of it has a verdict."""
+    logged = {fact.table.name for fact in audit.facts_in_scope if fact.stateful}
+    told: dict[str, list[str]] = {name: [_NO_VERSIONS] for name in logged if audit.observed.listed}
+    told |= {table: [why] for table, why in commits.unsure.items()}
+    for table, why in writes.unsure.items():
+        told.setdefault(table, []).append(why)
+    return {(table, "commit"): "; ".join(why) for table, why in told.items()}
 
 
 _NO_VERSIONS = "a listing shows no older versions of the log's files"

@@ -178,6 +178,7 @@ def _findings(
         findings.tree_findings(con, first.entries, stamp),
         findings.leftover_findings(con, leftovers.files, stamp),
         half_moved.findings(con, groups.moved, stamp),
+        *groups.writes.findings,
         findings.from_plain(con, [*apart(con, rows, about_files)], stamp),
     ]
     return duck.union(con, frames)
@@ -205,6 +206,7 @@ def _means(audit: AuditContext, read: _Read, groups: GroupChecks) -> Means:
         narrowed=narrowed(audit.partitions, read.first.partitions),
         fresh=_looked_at(audit, read.remaining),
         remarks=groups.remarks,
+        declared=frozenset(fact.table.name for fact in audit.facts_in_scope if fact.declared),
     )
 
 

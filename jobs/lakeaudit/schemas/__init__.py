@@ -16,7 +16,7 @@ from lakeaudit.schemas.answers import (
     TALLY,
 )
 from lakeaudit.schemas.columns import plain_time, without_zone
-from lakeaudit.schemas.evidence import CLAIM, ENTRY, NOTE, STORED, UPLOAD, VERSION
+from lakeaudit.schemas.evidence import CLAIM, DECLARED, ENTRY, NOTE, STORED, UPLOAD, VERSION
 from lakeaudit.schemas.matching import (
     CLONE_FILE,
     COMMIT,
@@ -33,6 +33,7 @@ from lakeaudit.schemas.matching import (
     TREE_VERDICT,
     VERDICT,
     VERSION_RULES,
+    WRITE,
 )
 from lakeaudit.schemas.results import (
     COVERAGE,
@@ -59,6 +60,7 @@ __all__ = [
     "COPY",
     "COVERAGE",
     "CUT",
+    "DECLARED",
     "DISCREPANCIES",
     "ENTRY",
     "EXPIRING",
@@ -90,6 +92,7 @@ __all__ = [
     "VERDICT",
     "VERSION",
     "VERSION_RULES",
+    "WRITE",
     "plain_time",
     "without_zone",
 ]

@@ -67,6 +67,29 @@ STORED = row(
 )
 """What one storage source says of one key: one row per (source, bucket, key)."""
 
+DECLARED = row(
+    table_name="string",
+    manifest_kind="string",
+    commit_id="string",  # how the writer calls it
+    bucket="string",
+    path="string",  # key of the folder that it wrote, without a slash at its end
+    ended_at="time",  # when it was committed; null: unknown
+    files="long",  # what its writer declared of all that it wrote; null: it did not say
+    rows="long",
+    bytes="long",
+    files_there="long",  # how much of that storage has; null: not known
+    rows_there="long",
+    bytes_there="long",
+    files_named="long",  # of what storage lacks, what claims of the same manifest name: judged file by file
+    rows_named="long",
+    bytes_named="long",
+    replaced="string",  # whether later writes have replaced what it wrote: no | partly | whole
+    untold="string",  # why nobody can tell what of it is there; null: it can be told
+    detail="string",  # more of what it lacks, in words; null: nothing
+    marker="string",  # key of a marker beside it that calls it whole; null: none is known
+)
+"""What a writer declared of one write as a whole, and how much of it storage has: one row per write and place."""
+
 UPLOAD = row(source="string", bucket="string", key="string", upload_id="string", initiated_at="time")
 """A multipart upload that was begun and not completed."""
 

@@ -3,6 +3,7 @@
 import pyarrow as pa
 
 from lakeaudit.schemas.columns import row
+from lakeaudit.schemas.evidence import DECLARED
 
 PAIR = row(
     bucket="string",
@@ -203,6 +204,22 @@ COMMIT = row(
     live="long",
 )
 """What is known of one commit of a log, of which something lets suspect a fault."""
+
+WRITE = pa.schema(
+    [
+        *DECLARED,
+        *row(
+            judged_table="string",
+            key="string",  # the path with a slash at its end
+            relative="string",
+            edge="time",  # up to when storage is judged there; null: no source covers the place
+            cut="time",  # when the picture of storage there was begun
+            grace="span",
+            holed="bool",  # of the writers' records or of storage there something could not be read
+        ),
+    ]
+)
+"""A write of which storage has less than its writer declared, or nobody can tell."""
 
 CLONE_FILE = pa.schema(
     [

@@ -13,8 +13,11 @@ from collections.abc import Iterator, Mapping
 import pyarrow as pa
 
 from lakeaudit.evidence.manifest.file_list.fold import ACTS, EVENTS
+from lakeaudit.evidence.manifest.spark_event_log import totals
+from lakeaudit.evidence.manifest.spark_event_log.stored_parts import PARTS
+from lakeaudit.evidence.manifest.spark_event_log.totals import CLOCKS
 from lakeaudit.runtime import duck
-from lakeaudit.runtime.duck import Connection, Relation, Rows
+from lakeaudit.runtime.duck import Connection, Rows
 
 WRITES = pa.schema(
     [
@@ -30,6 +33,7 @@ WRITES = pa.schema(
         ("started_at", pa.timestamp("us")),
         ("ended_at", pa.timestamp("us")),  # null: unfinished
         ("partitions", pa.int64()),  # folders that the committed job counted
+        ("total_files", pa.int64()),  # files that it counted
     ]
 )
 """A row is a write of one table; rows of kind `writes`."""
@@ -46,75 +50,21 @@ SPLITS = pa.schema(
 )
 """A row is what one task of a committed write wrote; rows of kind `splits`."""
 
-PARTS = pa.schema(
-    [
-        ("bucket", pa.string()),
-        ("base", pa.string()),
-        ("key", pa.string()),
-        ("folder", pa.string()),
-        ("split", pa.int64()),
-        ("uuid", pa.string()),
-        ("number", pa.int64()),  # of the split's files
-        ("joint", pa.string()),  # what stands between the UUID and the number
-        ("suffix", pa.string()),
-        ("size", pa.int64()),
-        ("modified_at", pa.timestamp("us")),
-    ]
-)
-"""A row is a current object that is named as Spark names its output; rows of kind `parts`."""
-
-SHORT = pa.schema(
-    [
-        ("source", pa.string()),
-        ("table_name", pa.string()),
-        ("bucket", pa.string()),
-        ("path", pa.string()),
-        ("job", pa.string()),
-        ("splits", pa.int64()),
-        ("records", pa.int64()),  # null: not known
-        ("bytes", pa.int64()),
-        ("reason", pa.string()),
-    ]
-)
-"""A row is a write that lacks something whose names nobody knows; rows of kind `short`."""
-
-_UUID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
-_NAME = rf"^part-(\d{{5,10}})-({_UUID})([-.]c)(\d{{3,9}})([-.][^/]*)$"
-CLOCKS = "INTERVAL 2 MINUTE"
-"""By which the clocks of a driver and of a store may differ."""
 SECOND = "INTERVAL 1 SECOND"
 """To which stores round times."""
-_BASE = "regexp_replace({folder}, '(^|/)[^/=]+=[^/]*(/[^/=]+=[^/]*)*$', '')"
-
-
-def base_of(folder: str) -> str:
-    """SQL of a folder without the folders of partition values at its end."""
-    return _BASE.format(folder=folder)
-
-
-def parts(con: Connection, objects: Rows, homes: pa.Table) -> Relation:
-    """PARTS rows of schemas.VERSION rows below any of `homes` (bucket, prefix)."""
-    sql = f"""
-        WITH named AS (
-            SELECT bucket, key, size, modified_at,
-                CASE WHEN contains(key, '/') THEN regexp_extract(key, '^(.*)/', 1) ELSE '' END AS folder,
-                regexp_extract(regexp_extract(key, '[^/]*$'), {duck.literal(_NAME)},
-                    ['split', 'uuid', 'joint', 'number', 'suffix']) AS name
-            FROM objects SEMI JOIN homes ON objects.bucket = homes.bucket AND starts_with(key, prefix)
-            WHERE reject IS NULL AND is_latest AND NOT is_delete_marker AND contains(key, 'part-'))
-        SELECT bucket, {base_of("folder")} AS base, key, folder, CAST(name.split AS BIGINT) AS split, name.uuid AS uuid,
-            CAST(name.number AS BIGINT) AS number, name.joint AS joint, name.suffix AS suffix, size, modified_at
-        FROM named WHERE name.split <> ''
-    """
-    return duck.conform(con, duck.query(con, sql, objects=objects, homes=homes), PARTS)
 
 
 def resolved(source: str, con: Connection, rows: Mapping[str, Rows]) -> Iterator[tuple[str, Rows]]:
-    """All rows of some bases -> what the writes claim: `events` (fold.EVENTS), `acts` (fold.ACTS), and SHORT rows."""
-    writes, splits, named = (
+    """All rows of some bases -> what the writes claim: `events` (fold.EVENTS), `acts` (fold.ACTS), and DECLARED rows.
+
+    Those are of kind `short`: writes that lack something without a name, or whose files nobody can tell.
+    """
+    writes, splits, stored = (
         duck.hold(con, rows.get(name, schema.empty_table()))
         for name, schema in (("writes", WRITES), ("splits", SPLITS), ("parts", PARTS))
     )
+    stored = duck.hold(con, duck.query(con, _ONCE, parts=stored))
+    named = duck.query(con, "FROM parts WHERE uuid IS NOT NULL", parts=stored)
     later = duck.hold(con, duck.query(con, _LATER, writes=writes))
     mine = duck.hold(con, duck.query(con, _MATCHED, writes=writes, splits=splits, parts=named, later=later))
     files = duck.hold(con, duck.query(con, _FILES, mine=mine, parts=named))
@@ -126,20 +76,29 @@ def resolved(source: str, con: Connection, rows: Mapping[str, Rows]) -> Iterator
     yield "events", duck.conform(con, claims, EVENTS, numbered | absent | constants)
     acts = duck.query(con, _ACTS, writes=writes, files=files)
     yield "acts", duck.conform(con, acts, ACTS, numbered | {"line": "0"})
-    short = duck.query(con, _SHORT, writes=writes, mine=mine, splits=splits, per_split=per_split, later=later)
-    yield "short", duck.conform(con, short, SHORT, {"source": duck.literal(source)})
+    given = {"writes": writes, "mine": mine, "splits": splits, "parts": stored, "later": later}
+    yield "short", totals.short(con, {**given, "files": files, "per_split": per_split})
 
+
+_ONCE = """
+SELECT DISTINCT ON (bucket, base, key) * FROM parts ORDER BY bucket, base, key, modified_at DESC NULLS LAST
+"""
+"""Two sources of storage may name one object, and a listing may do so twice: what either has is there."""
 
 _LATER = """
-SELECT w.job, w.bucket,
-    bool_or(w.path = o.emptied OR starts_with(w.path, o.emptied || '/') OR o.emptied = '') AS retired
-FROM writes w JOIN writes o USING (bucket, base)
-WHERE o.emptied IS NOT NULL AND o.job <> w.job AND coalesce(o.ended_at, o.started_at) > w.ended_at
-    AND (o.emptied = w.path OR o.emptied = '' OR w.path = ''
-        OR starts_with(o.emptied, w.path || '/') OR starts_with(w.path, o.emptied || '/'))
+SELECT w.job, w.bucket, bool_or(covers AND NOT o.dynamic) AS retired,
+    CAST(sum(CASE WHEN covers AND o.dynamic THEN o.partitions END) AS BIGINT) AS rewritten
+FROM writes w JOIN (SELECT * FROM writes WHERE emptied IS NOT NULL) o USING (bucket, base),
+    LATERAL (SELECT w.path = o.emptied OR o.emptied = '' OR starts_with(w.path, o.emptied || '/') AS covers)
+WHERE o.job <> w.job AND coalesce(o.ended_at, o.started_at) > w.ended_at
+    AND CASE WHEN w.by THEN covers OR w.path = '' OR starts_with(o.emptied, w.path || '/')
+        ELSE covers AND NOT (o.dynamic AND o.emptied = w.path) END
 GROUP BY ALL
 """
-"""Of writes whose output an overwrite has emptied since, whether it was all of it."""
+"""Of writes whose output overwrites have emptied since, or may have: whether it was all of it.
+
+`rewritten` are folders that dynamic overwrites have emptied. Files that lie in no folder of a partition these spare.
+"""
 
 _MATCHED = f"""
 WITH per_split AS (
@@ -224,18 +183,3 @@ SELECT table_name, coalesce(ended_at, started_at) AS at, NULL AS scope_bucket, N
 FROM writes WHERE emptied IS NOT NULL AND outcome <> 'succeeded'
 """
 """What overwrites empty. One that failed, or whose partitions are not all known, casts doubt on all before it."""
-
-_SHORT = """
-SELECT table_name, bucket, path, job, count(*) AS splits, CAST(sum(records) AS BIGINT) AS records,
-    CAST(sum(bytes) AS BIGINT) AS bytes, 'none of its files can be told from those of others' AS reason
-FROM writes JOIN splits USING (job, bucket, base) LEFT JOIN later USING (job, bucket)
-WHERE outcome = 'succeeded' AND records > 0 AND NOT coalesce(retired, false) AND job NOT IN (SELECT job FROM mine)
-GROUP BY ALL
-UNION ALL BY NAME
-SELECT table_name, w.bucket, path, w.job, count(*) AS splits, NULL AS records,
-    CAST(sum(bytes - stored) AS BIGINT) AS bytes, 'its files have fewer bytes than its tasks wrote' AS reason
-FROM writes w JOIN per_split p USING (job, bucket) LEFT JOIN later l ON l.job = w.job AND l.bucket = w.bucket
-WHERE w.by AND retired IS NULL AND stored < bytes
-GROUP BY ALL
-"""
-"""Nothing is said of a write whose output, or a part of it, an overwrite has emptied since."""

@@ -8,7 +8,7 @@ import pyarrow as pa
 from lakeaudit.config import Table
 from lakeaudit.evidence.files import list_files
 from lakeaudit.evidence.manifest.file_list.point_lookup import Answer, Row, fold_one
-from lakeaudit.evidence.manifest.spark_event_log import names
+from lakeaudit.evidence.manifest.spark_event_log import names, stored_parts
 from lakeaudit.evidence.manifest.spark_event_log.reader import Logs, find
 from lakeaudit.evidence.manifest.spark_event_log.rows import (
     Homes,
@@ -74,7 +74,7 @@ def _claimed(written: dict[str, pa.Table], stored: pa.Table, key: str) -> Iterat
         everywhere = pa.table(
             {"bucket": stored["bucket"].unique(), "prefix": [""] * len(stored["bucket"].unique())}
         )
-        rows = {**written, "parts": names.parts(con, stored, everywhere)}
+        rows = {**written, "parts": stored_parts.parts(con, stored, everywhere)}
         for kind, made in names.resolved("", con, rows):
             if kind == "events":
                 mine = duck.query(con, f"FROM input WHERE key = {duck.literal(key)}", input=made)

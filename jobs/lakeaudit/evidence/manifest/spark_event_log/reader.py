@@ -1,12 +1,12 @@
 """The claims of Spark's event logs: logs are found here, read in tasks, and their splits named by what storage holds.
 
 A log that cannot be read whole is a hole of every table that it is asked about: it may have written, or emptied, any of
-them. So is a write that lacks something whose names nobody knows.
+them. So is a write whose files cannot be told from others. What a write lacks that has no name is among its totals.
 """
 
 import hashlib
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -19,9 +19,10 @@ from lakeaudit.config import SparkEventLogManifest, Table
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.manifest.file_list import fold
 from lakeaudit.evidence.manifest.file_list.reader import changes_between
-from lakeaudit.evidence.manifest.spark_event_log import log_files, names
+from lakeaudit.evidence.manifest.spark_event_log import log_files, names, stored_parts
 from lakeaudit.evidence.manifest.spark_event_log.log_files import EventLog
 from lakeaudit.evidence.manifest.spark_event_log.rows import Homes, application_of, rows_of
+from lakeaudit.evidence.manifest.spark_event_log.write_jobs import SUCCEEDED
 from lakeaudit.evidence.protocol import (
     Batches,
     Changes,
@@ -30,10 +31,10 @@ from lakeaudit.evidence.protocol import (
     Context,
     Cut,
     Hole,
-    Kept,
     Part,
     SourceInfo,
     TableState,
+    Totals,
     note_row,
     pieces,
     utc_now,
@@ -41,6 +42,7 @@ from lakeaudit.evidence.protocol import (
 from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.duck import Connection, Rows
+from lakeaudit.schemas import DECLARED
 
 KIND = "spark_event_log"
 PACKED = 10
@@ -81,8 +83,10 @@ def read(tables: Sequence[Table], ctx: Context, source_id: str, clock: Clock = u
     claimed = ctx.engine.meet(
         [kept, *storage], partial(_projected, _prefixes(homes)), partial(names.resolved, source_id)
     )
+    short = pa.Table.from_batches(claimed.batches("short"), DECLARED)
     cut = Cut(start, clock()) if ctx.live else Cut(ctx.as_of, ctx.as_of)
     notes = [json.loads(str(note["data"])) for note in kept.notes]
+    holes = _unread(found, notes, source_id)
     return Claims(
         SourceInfo(
             source_id,
@@ -97,8 +101,9 @@ def read(tables: Sequence[Table], ctx: Context, source_id: str, clock: Clock = u
         rows=(claimed,),
         fold=partial(fold.claims, source=source_id, kind=KIND),
         states=_states(found, notes, cut.start),
-        holes=(*_unread(found, notes, source_id), *_short(claimed, source_id)),
+        holes=(*holes, *_untold(short, source_id)),
         warnings=tuple(_warnings(found)),
+        totals=Totals(_counts(found, notes), short, {h.table: h.reason for h in holes if h.table}),
     )
 
 
@@ -142,12 +147,11 @@ def _read(
     con: Connection,  # noqa: ARG001
 ) -> Batches:
     application, lacks = application_of(clients, log)
-    oldest: dict[str, str] = {}
+    told: dict[str, Any] = {"log": log.place.uri, "lacks": lacks}
     for kind, rows in rows_of(application, homes, until):
         if kind == "writes":
-            oldest = _oldest(rows)
+            told |= {"oldest": _oldest(rows), "writes": _committed(rows)}
         yield kind, rows
-    told = {"log": log.place.uri, "lacks": lacks, "oldest": oldest}
     yield "notes", note_row(source_id, log.place.uri, data=json.dumps(told))
 
 
@@ -160,6 +164,12 @@ def _oldest(writes: pa.Table) -> dict[str, str]:
     return {name: at.isoformat() for name, at in found.items()}
 
 
+def _committed(writes: pa.Table) -> dict[str, int]:
+    """By table how many writes of this log were committed."""
+    rows = writes.select(["table_name", "outcome"]).to_pylist()
+    return dict(Counter(row["table_name"] for row in rows if row["outcome"] == SUCCEEDED))
+
+
 def _prefixes(homes: Mapping[Location, str]) -> pa.Table:
     return pa.table(
         {"bucket": [home.bucket for home in homes], "prefix": [home.prefix for home in homes]},
@@ -170,7 +180,7 @@ def _prefixes(homes: Mapping[Location, str]) -> pa.Table:
 def _projected(homes: pa.Table, con: Connection, kind: str, rows: Rows) -> Batches:
     """Of storage the objects that are named as Spark names its output; writes and splits as they are."""
     if kind == "versions":
-        yield "parts", names.parts(con, rows, homes)
+        yield "parts", stored_parts.parts(con, rows, homes)
     elif kind in ("writes", "splits"):
         yield kind, rows
 
@@ -207,18 +217,27 @@ def _unread(found: Sequence[Logs], notes: Sequence[Mapping[str, Any]], source_id
     ]
 
 
-def _short(claimed: Kept, source_id: str) -> list[Hole]:
-    rows = [row for batch in claimed.batches("short") for row in batch.to_pylist()]
+def _untold(short: pa.Table, source_id: str) -> list[Hole]:
+    """Writes whose files cannot be told from others: what lies there may be theirs."""
     return [
         Hole(
             source_id,
-            f"write {row['job']}: {row['reason']} ({row['splits']} splits, {row['bytes']} bytes)",
+            f"write {row['commit_id']}: {row['untold']} ({row['files']} files, {row['bytes']} bytes)",
             Location(row["bucket"], row["path"]).uri,
             table=row["table_name"],
             hides="which files it wrote",
         )
-        for row in rows
+        for row in short.to_pylist()
+        if row["untold"]
     ]
+
+
+def _counts(found: Sequence[Logs], notes: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """By table how many writes were committed."""
+    counted = Counter({table.name: 0 for each in found for table in each.tables})
+    for note in notes:
+        counted.update(note["writes"])
+    return dict(counted)
 
 
 def _warnings(found: Sequence[Logs]) -> list[str]:

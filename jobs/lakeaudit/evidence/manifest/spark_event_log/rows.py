@@ -73,7 +73,7 @@ def rows_of(application: Application, homes: Homes, until: datetime | None) -> I
         writes.append(
             (table, path.bucket, base, name, path.key, _emptied(job, path), job.by,
              bool(job.dynamic and job.by), job.outcome, plain_time(job.started_at), plain_time(job.ended_at),
-             job.totals.get("partitions"))
+             job.totals.get("partitions"), job.totals.get("files"))
         )  # fmt: skip
         splits += [
             (path.bucket, base, name, number, attempts[-1].records, attempts[-1].bytes)
