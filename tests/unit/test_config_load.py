@@ -175,6 +175,16 @@ BAD = [
         "location: unknown key (one of: complete, kind, s3)",
     ),
     (in_table("manifests: [{kind: delta}, {kind: delta}]"), 7, "manifests[1]: the same source a second time"),
+    (
+        in_table("manifests: [{kind: delta}, {kind: previous}]"),
+        7,
+        "previous is for tables without any other manifest",
+    ),
+    (
+        in_table("manifests: [{kind: previous, settled: soon}]"),
+        7,
+        "manifests[0].settled: not a duration: 'soon'",
+    ),
     (in_table("manifests: [{kind: delta, complete: maybe}]"), 7, "complete: neither true nor false: 'maybe'"),
     (
         in_table("confirm: {mode: footer}"),

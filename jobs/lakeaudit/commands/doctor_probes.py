@@ -8,9 +8,10 @@ from pathlib import Path
 
 from botocore.exceptions import ClientError
 
-from lakeaudit.config import Table
+from lakeaudit.config import PreviousManifest, Table
 from lakeaudit.errors import CannotPublish, SourceError
 from lakeaudit.evidence.files import list_files, stat
+from lakeaudit.evidence.manifest import previous
 from lakeaudit.evidence.protocol import Probed
 from lakeaudit.keys import Location
 from lakeaudit.ledger.lease import probe_conditions
@@ -24,6 +25,8 @@ PAGE = 50
 def table(table: Table, clients: Clients) -> str:
     """The table's own records can be listed and the first of them read."""
     for manifest in table.manifests:
+        if isinstance(manifest, PreviousManifest):
+            previous.probe(table, clients)
         own = (table.location.join(manifest.folder),) if manifest.folder else ()
         for place in manifest.places or own:
             _first(clients, place, manifest.kind)

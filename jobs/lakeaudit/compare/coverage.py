@@ -174,6 +174,8 @@ def _said(trials: Sequence[Trial]) -> str:
 def _unasked(axis: str, facts: TableFacts, means: Means) -> str | None:
     if axis in ("content", "hazard") and not facts.table.manifests:
         return "no manifest is configured"
+    if axis == "content" and facts.not_yet:
+        return facts.not_yet
     if axis == "commit" and not facts.stateful and not facts.declared:
         return "no manifest that keeps a log, or says what each write committed, is configured"
     if axis in METASTORE_AXES and facts.table.name not in means.metastores_wanted:

@@ -248,7 +248,8 @@ _RECOVERY = {
 """Whether an older version can bring the recorded bytes back: `yes` only for one that matches the claim."""
 
 _DETAILS = (
-    f"'listed since ' || {_time('c_claimed_at')}",
+    f"CASE WHEN c_kind = 'previous' THEN 'written ' ELSE 'listed since ' END || {_time('c_claimed_at')}",
+    "CASE WHEN c_kind = 'previous' THEN 'so in the ' || c_commit_id || ', and not so since' END",
     "CASE WHEN c_size <> s_size THEN 'recorded ' || c_size || ' bytes, stored ' || s_size END",
     """CASE WHEN s_size < c_least_size
         THEN 'deletion vectors need ' || c_least_size || ' bytes of it, stored ' || s_size END""",

@@ -34,6 +34,11 @@ class TableFacts:
         return next((state.refused for state in self.states if state.refused), None)
 
     @property
+    def not_yet(self) -> str | None:
+        """Why nothing can be claimed of it yet."""
+        return next((state.not_yet for state in self.states if state.not_yet), None)
+
+    @property
     def holed(self) -> bool:
         return bool(self.holes) or self.refused is not None
 

@@ -187,6 +187,16 @@ def s3guard(data: Data) -> Iterator[Found]:
             yield Found(path, "neither table nor export", "table: its name in DynamoDB, or export: a folder")
 
 
+def previous(data: Data) -> Iterator[Found]:
+    """The last picture as a claim of a table that has a writer's record."""
+    for path, table in _entries(data, "tables"):
+        entries = list(_entries(table, "manifests", path))
+        for here, entry in entries:
+            if entry.get("kind") == "previous" and len(entries) > 1:
+                what = "previous is for tables without any other manifest"
+                yield Found(here, what, "leave it out: the other says more")
+
+
 def repeats(data: Data) -> Iterator[Found]:
     """One source named twice in a block."""
     tables = (_entries(table, "manifests", path) for path, table in _entries(data, "tables"))
@@ -201,5 +211,18 @@ def repeats(data: Data) -> Iterator[Found]:
 
 
 CHECKS: tuple[Callable[[Data], Iterator[Found]], ...] = (
-    *(kinds, discover, profiles, expanded, names, locations, results, shares, ignore, s3guard, repeats),
+    *(
+        kinds,
+        discover,
+        profiles,
+        expanded,
+        names,
+        locations,
+        results,
+        shares,
+        ignore,
+        s3guard,
+        previous,
+        repeats,
+    ),
 )

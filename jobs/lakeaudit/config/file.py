@@ -64,6 +64,7 @@ class Overrides(Block):
     retention: Duration | None = None
     min_duplicate_size: Size | None = None
     readers: Readers | None = None
+    append_only: Flag | None = None
     archived: ArchivedOverrides = ArchivedOverrides()
     confirm: ConfirmOverrides = ConfirmOverrides()
 

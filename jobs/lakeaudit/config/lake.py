@@ -38,9 +38,13 @@ from lakeaudit.config.sources import (
     S3Options,
     Source,
 )
+from lakeaudit.digests import digest
 from lakeaudit.keys import Aliases, Location
 
 AnySource = TypeVar("AnySource", bound=Source)
+
+PICTURES = ".previous"
+"""The folder of kept pictures beside the results."""
 
 WEAK_MARGIN = timedelta(minutes=10)
 """Of listings of a weak bucket, where the lake file says no other."""
@@ -80,6 +84,8 @@ class Settings(Block):
     min_duplicate_size: int = 4096
     readers: Readers | None = None
     """None: by state where the table has a state manifest, else by folder."""
+    append_only: bool = False
+    """No job of the table ever removes or rewrites a file."""
     archived: Archived = Archived()
     confirm: Confirm = Confirm()
 
@@ -101,6 +107,8 @@ class Table(Block):
     """What the file says of kinds of finding, the table's word over the lake's; the rest is `kinds.KINDS`."""
     s3: S3Options = S3Options()
     """The way to the table's files: its state manifest's, else the lake's."""
+    pictures: Location | None = None
+    """Where audits keep their picture of storage, for manifests of kind `previous`."""
 
     @property
     def state_manifests(self) -> tuple[Manifest, ...]:
@@ -339,7 +347,14 @@ def _table(entry: TableEntry, file: LakeFile) -> Table:
         settings=settings(file.defaults, *_profile(entry.profile, file), entry),
         severities={**file.severity, **entry.severity},
         s3=next((manifest.s3 for manifest in manifests if manifest.is_state), _way_to(entry.location, file)),
+        pictures=_pictures(file),
     )
+
+
+def _pictures(file: LakeFile) -> Location:
+    """Beside the results, which may be those of other lakes too."""
+    results = file.results.location if isinstance(file.results, ResultsBlock) else file.results
+    return results.join(PICTURES, digest(file.lake))
 
 
 def _reached(source: AnySource, file: LakeFile, home: Location | None = None) -> AnySource:

@@ -235,12 +235,27 @@ class SparkEventLogManifest(ManifestSource):
         return (self.location,)
 
 
+class PreviousManifest(ManifestSource):
+    """What the last audited picture of storage held and declares to stay, for tables without any writer's record.
+
+    What stays is everything where the table says `append_only`, else files that were `settled` for so long.
+    """
+
+    kind: Literal["previous"]
+    complete: Literal[False] = False
+    settled: Duration = Field(default=timedelta(days=7), json_schema_extra={"default": "7d"})
+    """A file that was written that long before a picture stays."""
+    keep: Duration | None = None
+    """From that age on a partition, by the day in its folders' names, may be removed; None: never."""
+
+
 INVENTORIES: dict[str, type[StorageSource]] = {"s3_inventory": S3Inventory, "listing": Listing}
 METASTORES: dict[str, type[MetastoreSource]] = {"s3guard": S3Guard}
 MANIFESTS: dict[str, type[ManifestSource]] = {
     "delta": DeltaManifest,
     "file_list": FileListManifest,
     "spark_event_log": SparkEventLogManifest,
+    "previous": PreviousManifest,
 }
 """By role the kinds of evidence there are, and what the lake file says of each; `evidence.registry` has the rest."""
 

@@ -95,6 +95,20 @@ class Engine(Protocol):
 
 
 @dataclass(frozen=True)
+class Pictures:
+    """What a run knows of its tables when it compares pictures of storage.
+
+    `owned` gives rows (bucket, key) with `table_name`, the table that holds the key. `accepted` are table_name, bucket,
+    key and partition_path of what people accept about content; no key: of files of the partition, or of the table.
+    `writes`: the run's own picture becomes the last one once it is published.
+    """
+
+    owned: Callable[[Connection, Rows], Relation]
+    accepted: Table
+    writes: bool
+
+
+@dataclass(frozen=True)
 class Context:
     """What a reader may know of its run. `as_of` bounds every source; `now` is the run's one clock reading.
 
@@ -113,6 +127,9 @@ class Context:
 
     storage: "tuple[Stored, ...]" = ()
     """What storage holds; known to manifests that name their files by it."""
+
+    pictures: "Pictures | None" = None
+    """What is needed to compare today's picture of storage with the last one; None: they are not compared."""
 
     @property
     def parallelism(self) -> int:
@@ -241,6 +258,8 @@ class TableState:
     complete: bool = True
     roots: tuple[Location, ...] = ()
     log_since: datetime | None = None
+    not_yet: str | None = None
+    """Why nothing can be claimed of it yet, which is no fault."""
     archived_after: timedelta | None = None
     """The table's own word for when its files go to an archive class on purpose."""
 
@@ -346,6 +365,8 @@ class Claims:
     rows_of: Callable[[Collection[str]], tuple[Source, ...]] | None = None
     """Of `rows` what may be about some tables; None: nobody can say."""
     totals: Totals | None = None
+    after_publishing: Callable[[str, bool], tuple[str, ...]] | None = None
+    """(run id, whether storage was read whole) -> warnings: what is to be done once the run is published."""
 
 
 @dataclass(frozen=True)

@@ -13,15 +13,17 @@ from lakeaudit.config import (
     Listing,
     ManifestSource,
     MetastoreSource,
+    PreviousManifest,
     S3Guard,
     S3Inventory,
     SparkEventLogManifest,
     StorageSource,
     Table,
 )
-from lakeaudit.evidence.manifest import delta, file_list, spark_event_log
+from lakeaudit.evidence.manifest import delta, file_list, previous, spark_event_log
 from lakeaudit.evidence.manifest.delta import point_lookup as delta_lookup
 from lakeaudit.evidence.manifest.file_list import point_lookup as file_list_lookup
+from lakeaudit.evidence.manifest.previous import point_lookup as previous_lookup
 from lakeaudit.evidence.manifest.spark_event_log import point_lookup as spark_event_log_lookup
 from lakeaudit.evidence.metastore import s3guard
 from lakeaudit.evidence.metastore.s3guard.probe import probe as probe_s3guard
@@ -86,4 +88,5 @@ MANIFESTS: dict[str, ManifestKind] = {
     "spark_event_log": ManifestKind(
         SparkEventLogManifest, spark_event_log.read, spark_event_log.changes, spark_event_log_lookup.read
     ),
+    "previous": ManifestKind(PreviousManifest, previous.read, previous.changes, previous_lookup.read),
 }

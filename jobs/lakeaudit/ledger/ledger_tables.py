@@ -116,6 +116,19 @@ class LedgerTables:
             known = duck.table(duck.conform(con, rows, KNOWN))
         return known if known.num_rows else None
 
+    def accepted(self, now: datetime) -> pa.Table:
+        """What people accept now about the content of files: table_name, bucket, key, partition_path.
+
+        Without a key it is about many files, of the partition or of the table.
+        """
+        wanted = (
+            (pc.field("axis") == "content")
+            & (pc.field("ack_until") > pa.scalar(now, pa.timestamp("us", "UTC")))
+            & pc.field("state").isin(UNRESOLVED)
+        )
+        columns = ("table_name", "bucket", "key", "partition_path")
+        return self._reader("discrepancies", wanted, columns).read_all()
+
     def found_since(self, con: Connection, ended: Relation) -> Relation:
         """The newest evidence on which any run found each discrepancy: discrepancy_id, l_found_at.
 

@@ -20,6 +20,7 @@ from lakeaudit.pipeline.audit_context import AuditContext
 from lakeaudit.pipeline.audit_plan import AuditPlan, Options, context_of, in_partitions, in_scope, planned
 from lakeaudit.pipeline.engine import AuditEngine
 from lakeaudit.pipeline.judge import Judgement, judge
+from lakeaudit.pipeline.pictures import keep_pictures, pictures_of
 from lakeaudit.pipeline.preflight import require_results
 from lakeaudit.pipeline.read_sources import Observed, read_sources
 from lakeaudit.pipeline.run_outcome import Outcome, conclude
@@ -64,18 +65,20 @@ def audit(
         run = _opened(_Begun(plan, stamp, context, clock, progress, con), past, still_ours)
         expectation_suites.preload()
         with progress.stage("find evidence") as log:
-            observed = read_sources(plan.lake, context, plan.listed)
+            pictures = pictures_of(plan.lake, options, run.ledger, context)
+            observed = read_sources(plan.lake, replace(context, pictures=pictures), plan.listed)
             log.note(sources=len(observed.infos))
         engine.ready(progress)
         judgement = judge(run.audit_context(observed, pause), engine, progress)
         changes = run.settle(judgement)
         report = run.check(observed, judgement, changes)
         outcome = run.publish(observed, judgement, changes, report)
+        unkept = keep_pictures(observed, judgement, outcome.status, stamp.run_id)
         whole = () if plan.partitions else plan.names
         untidy = upkeep(
             run.writer, run.earlier, outcome.run_row, plan.lake.keep, context.now, progress, whole
         )
-    warnings = (*plan.warnings, *outcome.warnings, *untidy)
+    warnings = (*plan.warnings, *outcome.warnings, *unkept, *untidy)
     return replace(outcome, warnings=warnings, tables=plan.lake.tables)
 
 

@@ -43,6 +43,8 @@ ROUTES: Mapping[str, str] = {
     "writes": BASE,
     "splits": BASE,
     "parts": BASE,
+    "pictured": BASE,
+    "placed": BASE,
 }
 """By kind of row what it meets others on, as SQL; "": every share gets it. A kind that is not here is an answer."""
 

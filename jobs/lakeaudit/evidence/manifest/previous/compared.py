@@ -1,0 +1,245 @@
+"""The last picture held against storage as it is now: what it claims, and what the next one holds. Pure, in DuckDB.
+
+A file of the last picture stays a claim until it is there as it was, a person has accepted what became of it, or its
+retention is over. Where a table does not say `append_only`, a job may write a folder anew. That is taken for what
+happened where files were written there since that have half the bytes of those that went, or more: if none of the
+claimed files of the folder is left the claims end, and if some are left nobody can tell (`certain` is false).
+
+Rows that meet here have one `base`: the folder, or the key where a table says `append_only`.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+import pyarrow as pa
+
+from lakeaudit import keys
+from lakeaudit.evidence.manifest.previous.kept_picture import FILE
+from lakeaudit.runtime import duck
+from lakeaudit.runtime.duck import Connection, Relation, Rows
+from lakeaudit.schemas import CLAIM
+
+TABLES = pa.schema(
+    [
+        ("name", pa.string()),
+        ("location_bucket", pa.string()),
+        ("prefix", pa.string()),
+        ("append_only", pa.bool_()),
+        ("settled", pa.duration("us")),  # 0 with append_only
+        ("keep", pa.duration("us")),  # null: for ever
+    ]
+)
+"""A row is what the lake file says of a table with such a manifest."""
+
+PICTURED = pa.schema([*FILE, ("base", pa.string())])
+"""A row is a file of the last picture; rows of kind `pictured`."""
+
+PLACED = pa.schema(
+    [
+        ("table_name", pa.string()),
+        ("bucket", pa.string()),
+        ("base", pa.string()),
+        ("key", pa.string()),
+        ("size", pa.int64()),
+        ("etag", pa.string()),
+        ("modified_at", pa.timestamp("us")),
+        ("edge", pa.timestamp("us")),  # of the picture that shows it
+    ]
+)
+"""A row is an object that readers of a table's folder see; rows of kind `placed`."""
+
+ACCEPTED = pa.schema([(name, pa.string()) for name in ("table_name", "bucket", "key")])
+"""A row is a file of which people accept what became of it."""
+
+EDGES = pa.schema([("source", pa.string()), ("edge", pa.timestamp("us"))])
+
+Owned = Callable[[Connection, Rows], Relation]
+"""Rows (bucket, key) -> the same with `table_name`, the table that holds the key; null: none does."""
+
+_FOLDER = "CASE WHEN contains(key, '/') THEN regexp_extract(key, '^(.*)/', 1) ELSE '' END"
+_BASE = f"CASE WHEN append_only THEN key ELSE {_FOLDER} END"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What rows are compared by: plain data that travels to the tasks.
+
+    `accepted` are ACCEPTED rows, `accepted_groups` tables, and partitions of tables, of whose files people accept what
+    became of them.
+    """
+
+    tables: pa.Table
+    edges: pa.Table
+    accepted: pa.Table
+    accepted_groups: tuple[tuple[str, str | None], ...]
+    owned: Owned
+    source: str
+    as_of: datetime
+
+    def project(self, con: Connection, kind: str, rows: Rows) -> Iterator[tuple[str, Rows]]:
+        """Of storage the PLACED rows; of the last picture all."""
+        if kind == "versions":
+            yield "placed", self._placed(con, rows)
+        elif kind == "pictured":
+            yield kind, rows
+
+    def _placed(self, con: Connection, versions: Rows) -> Relation:
+        current = "SELECT * FROM input WHERE reject IS NULL AND is_latest AND NOT is_delete_marker"
+        owned = self.owned(con, duck.query(con, current, input=versions))
+        sql = f"""
+            SELECT table_name, bucket, {_BASE} AS base, key, size, etag, modified_at, edge
+            FROM input JOIN tables ON table_name = name JOIN edges USING (source)
+            WHERE NOT regexp_matches(substring(key, len(prefix) + 1), {duck.pattern(keys.UNSEEN)})
+        """
+        return duck.conform(
+            con, duck.query(con, sql, input=owned, tables=self.tables, edges=self.edges), PLACED
+        )
+
+    def compare(self, con: Connection, rows: Mapping[str, Rows]) -> tuple[Relation, Relation]:
+        """(CLAIM rows, FILE rows of the next picture) of all rows of some bases."""
+        met = duck.hold(
+            con,
+            duck.query(
+                con,
+                _MET.format(
+                    as_of=duck.literal(self.as_of),
+                    date=partition_date("relative"),
+                    groups=self._in_accepted_group(),
+                ),
+                pictured=rows.get("pictured", PICTURED.empty_table()),
+                placed=rows.get("placed", PLACED.empty_table()),
+                tables=self.tables,
+                accepted=self.accepted,
+            ),
+        )
+        judged = duck.hold(con, duck.query(con, _JUDGED, met=met))
+        return claims(con, judged, self.source), duck.conform(con, duck.query(con, _NEXT, met=judged), FILE)
+
+    def _in_accepted_group(self) -> str:
+        each = [
+            f"(known.table_name = {duck.literal(table)}"
+            + (f" AND starts_with(relative, {duck.literal(partition + '/')}))" if partition else ")")
+            for table, partition in self.accepted_groups
+        ]
+        return f"({' OR '.join(each) or 'false'})"
+
+
+def pictured(con: Connection, rows: pa.Table, tables: pa.Table, *, whole: bool) -> Relation:
+    """PICTURED rows of FILE rows: of files that are declared to stay by what the lake file says of their tables now."""
+    ended = "false" if not whole else "ended"
+    sql = f"""
+        SELECT input.*, {_BASE} AS base FROM input JOIN tables ON table_name = name
+        WHERE NOT {ended} AND bucket = location_bucket AND starts_with(key, prefix)
+            AND coalesce(modified_at + settled <= seen_at, append_only)
+    """
+    return duck.conform(con, duck.query(con, sql, input=rows, tables=tables), PICTURED)
+
+
+def claims(con: Connection, files: Rows, source: str) -> Relation:
+    """CLAIM rows of files that are claimed: PICTURED rows, or those that `compare` has judged."""
+    judged = "claimed" in duck.relation(con, files).types
+    own = f"SELECT * FROM input {'WHERE claimed' if judged else ''}"
+    given = {
+        "source": duck.literal(source),
+        "manifest_kind": "'previous'",
+        "state": "'live'",
+        "certain": "NOT unsure" if judged else "true",
+        "category": "'data'",
+        "claimed_at": "coalesce(modified_at, first_seen_at)",
+        "explained": "false",
+        "listed": "1",
+        "own_root": "true",
+        "commit_id": "'picture of ' || strftime(seen_at, '%Y-%m-%dT%H:%M:%SZ')",
+    }
+    unknown = dict.fromkeys(
+        ("partition_path", "least_size", "version_id", "checksum", "records", "removed_at", "table_version"),
+        "NULL",
+    )
+    return duck.conform(con, duck.query(con, own, input=files), CLAIM, given | unknown)
+
+
+def partition_date(relative: str) -> str:
+    """SQL of the day on which the partition of a key below its table begins; null: its folders name none.
+
+    Days are read as 2026-11-23 and 20261123, months as 2026-11, and both as year=2026/month=11/day=23 and 2026/11/23.
+    """
+    folder = f"regexp_extract({relative}, '^(.*)/', 1)"
+    found = [
+        f"list_transform([regexp_extract({folder}, {duck.literal(regex)}, ['y', 'm', 'd'])], lambda found:"
+        " TRY_CAST(found.y || '-' || coalesce(nullif(found.m, ''), '1') || '-' || coalesce(nullif(found.d, ''), '1')"
+        " AS DATE))[1]"
+        for regex in _DATES
+    ]
+    return f"coalesce({', '.join(found)})"
+
+
+_YEAR = r"((?:19|20)\d\d)"
+_DATES = (
+    rf"(?:^|[/=_.-]){_YEAR}-?(0[1-9]|1[0-2])-?(0[1-9]|[12]\d|3[01])(?:[^0-9]|$)",
+    rf"(?:^|/)y(?:ear)?={_YEAR}(?:/m(?:onth)?=(\d{{1,2}}))?(?:/d(?:ay)?=(\d{{1,2}}))?(?:/|$)",
+    rf"(?:^|/){_YEAR}/(0[1-9]|1[0-2])(?:/(0[1-9]|[12]\d|3[01]))?(?:/|$)",
+    rf"(?:^|[/=_.-]){_YEAR}-(0[1-9]|1[0-2])()(?:[^0-9-]|$)",
+)
+
+_MET = """
+WITH now AS (
+    SELECT table_name, bucket, base, key, true AS there, arg_max(row, ord) AS o
+    FROM (SELECT *, {{'edge': edge, 'modified_at': modified_at}} AS ord,
+            {{'size': size, 'etag': etag, 'modified_at': modified_at, 'edge': edge}} AS row FROM placed)
+    GROUP BY ALL
+),
+met AS (
+    SELECT * EXCLUDE (was, there), coalesce(was, false) AS was, coalesce(there, false) AS there
+    FROM (SELECT *, true AS was FROM pictured) FULL JOIN now USING (table_name, bucket, base, key)
+),
+known AS (
+    SELECT met.*, append_only, settled, keep, substring(key, len(prefix) + 1) AS relative,
+        -- storage shows it as it was: an ETag tells, else size and time
+        was AND there AND coalesce(size = o.size, true)
+            AND CASE WHEN etag IS NOT NULL AND o.etag IS NOT NULL THEN etag = o.etag
+                ELSE coalesce(o.modified_at <= modified_at, true) END AS same
+    FROM met JOIN tables ON table_name = name
+)
+SELECT known.*,
+    -- a day early, since days of partitions have a zone of their own
+    keep IS NOT NULL
+        AND coalesce(coalesce({date}, modified_at, o.modified_at) + keep - INTERVAL 1 DAY <= {as_of}, false) AS expired,
+    was AND NOT same AND (
+        EXISTS (FROM accepted a WHERE a.table_name = known.table_name AND a.bucket = known.bucket AND a.key = known.key)
+        OR {groups}) AS accepted
+FROM known
+"""
+
+_JUDGED = """
+WITH lost AS (
+    SELECT table_name, bucket, base, min(seen_at) AS since, coalesce(sum(size), 0) AS bytes
+    FROM met WHERE was AND NOT there AND NOT append_only AND NOT expired AND NOT accepted GROUP BY ALL
+),
+renewed AS (
+    SELECT table_name, bucket, base, count(*) FILTER (was AND there) = 0 AS anew
+    FROM met JOIN lost USING (table_name, bucket, base)
+    GROUP BY ALL
+    HAVING 2 * coalesce(sum(o.size) FILTER (NOT was AND o.modified_at > since), 0) >= any_value(lost.bytes)
+        AND count(*) FILTER (NOT was AND o.modified_at > since) > 0
+)
+SELECT met.*,
+    was AND NOT there AND coalesce(anew, false) AS replaced,
+    was AND NOT there AND coalesce(NOT anew, false) AS unsure,
+    was AND NOT expired AND NOT accepted AND NOT (NOT there AND coalesce(anew, false)) AS claimed
+FROM met LEFT JOIN renewed USING (table_name, bucket, base)
+"""
+
+_NEXT = """
+SELECT table_name, bucket, key, o.size AS size, coalesce(o.etag, CASE WHEN same THEN etag END) AS etag,
+    CASE WHEN same THEN coalesce(modified_at, o.modified_at) ELSE o.modified_at END AS modified_at,
+    coalesce(first_seen_at, o.edge) AS first_seen_at, o.edge AS seen_at, false AS ended
+FROM met
+WHERE there AND NOT expired AND (NOT was OR accepted OR (same AND o.edge >= seen_at))
+    AND (same OR coalesce(o.modified_at + settled <= o.edge, append_only))
+UNION ALL
+SELECT table_name, bucket, key, size, etag, modified_at, first_seen_at, seen_at, replaced
+FROM met
+WHERE was AND NOT expired AND NOT accepted AND NOT (there AND same AND o.edge >= seen_at)
+ORDER BY table_name, bucket, key
+"""

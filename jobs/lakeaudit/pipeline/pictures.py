@@ -1,0 +1,41 @@
+"""Pictures of storage that audits keep, for manifests of kind `previous`: what a run compares, when it keeps one."""
+
+from functools import partial
+
+from lakeaudit.compare.prefix_match import attach_label
+from lakeaudit.compare.table_facts import roots
+from lakeaudit.config import Lake, PreviousManifest
+from lakeaudit.evidence.protocol import Context, Pictures
+from lakeaudit.ledger.ledger_tables import LedgerTables
+from lakeaudit.pipeline.audit_plan import Options
+from lakeaudit.pipeline.judge import Judgement
+from lakeaudit.pipeline.read_sources import Observed
+from lakeaudit.results.read import PUBLISHED
+
+
+def pictures_of(lake: Lake, options: Options, ledger: LedgerTables, context: Context) -> Pictures | None:
+    """What the pictures of a run are compared by; None: no table needs any.
+
+    Only an audit of all tables, now and by the lake file's own sources, may make its picture the last one.
+    """
+    if not any(isinstance(each, PreviousManifest) for table in lake.tables for each in table.manifests):
+        return None
+    owned = partial(attach_label, places=roots(lake.tables), column="table_name")
+    narrow = options.live or options.as_of or options.tables or options.partitions
+    return Pictures(owned, ledger.accepted(context.now), writes=not narrow)
+
+
+def keep_pictures(observed: Observed, judgement: Judgement, status: str, run_id: str) -> tuple[str, ...]:
+    """Once a run is published: its picture becomes the last one, unless its evidence is not believed; warnings."""
+    overtaken = any(row["status"] == "overtaken" for row in judgement.coverage_rows)
+    if overtaken or status not in PUBLISHED or status == "suspect":
+        return ()
+    storage = {stored.info.id for stored in observed.evidence.storage}
+    unread = {info.id for info in observed.infos if info.role == "storage"} - storage
+    whole = not unread and not any(hole.source in storage for hole in judgement.holes)
+    return tuple(
+        warning
+        for read in observed.evidence.claims
+        if read.after_publishing is not None
+        for warning in read.after_publishing(run_id, whole)
+    )

@@ -1,0 +1,275 @@
+"""Whole audits of plain tables by the last picture of storage."""
+
+import os
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from lakeaudit.commands import doctor_probes
+from lakeaudit.config import Lake, load_lake
+from lakeaudit.errors import SourceError
+from lakeaudit.evidence.manifest.point import told_of
+from lakeaudit.results.acknowledgements import Ack, put_ack
+from lakeaudit.runtime.endpoints import clients_of
+from tests.builders.audits import audited, results_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+NOW = datetime.now(UTC).replace(microsecond=0)
+
+
+class Site:
+    """A folder of tables, and audits of one of them, one after the other."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.numbers = count(1)
+
+    def put(self, name: str, size: int = 1000, days: float | None = 30) -> Path:
+        """A file written so many days ago; None: now."""
+        path = self.folder / "data" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"x" * size)
+        if days is not None:
+            at = (NOW - timedelta(days=days)).timestamp()
+            os.utime(path, (at, at))
+        return path
+
+    def lake(self, manifest: str = "", table: str = "", more: str = "") -> Lake:
+        path = self.folder / "lake.yaml"
+        path.write_text(
+            f"version: 1\nlake: plain\nresults: {self.folder / 'results'}\n"
+            f"inventories: [{{kind: listing, location: {self.folder / 'data'}}}]\n"
+            f"tables:\n  - {{name: t, location: {self.folder / 'data/t'},"
+            f" manifests: [{{kind: previous{manifest}}}]{table}}}\n{more}"
+        )
+        return load_lake(path, {})
+
+    def audit(self, lake: Lake, spark: "SparkSession | None" = None, **options: Any) -> list[tuple[str, str]]:
+        """Kind and file of each finding."""
+        run = f"r{next(self.numbers)}"
+        audited(lake, spark, run_id=run, **options)
+        rows = [row for batch in results_of(lake).findings(run) for row in batch.to_pylist()]
+        return sorted(
+            (r["kind"], (r["key"] or r["subject"]).rpartition("/")[2])
+            for r in rows
+            if r["axis"] != "duplicate"
+        )
+
+    def content(self, lake: Lake) -> dict[str, Any]:
+        """Coverage of the content axis by the last run."""
+        (last, *_) = sorted(results_of(lake).runs(), key=lambda run: run["started_at"], reverse=True)
+        (row,) = (row for row in results_of(lake).coverage(last["run_id"]) if row["axis"] == "content")
+        return row
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return Site(tmp_path)
+
+
+def test_the_first_audit_has_nothing_to_compare_with(site: Site) -> None:
+    site.put("t/a")
+    lake = site.lake()
+    assert site.audit(lake) == []
+    row = site.content(lake)
+    assert (row["status"], "nothing to compare with yet" in row["reason"]) == ("off", True)
+    assert results_of(lake).runs()[0]["status"] == "complete"
+    assert site.audit(lake) == []
+    assert (site.content(lake)["status"], site.content(lake)["consistent"]) == ("complete", 1)
+
+
+@pytest.mark.parametrize("on_spark", [False, True])
+def test_what_vanished_shrank_or_was_written_again_is_named(
+    site: Site, on_spark: bool, request: pytest.FixtureRequest
+) -> None:
+    for name in ("a", "b", "c", "d"):
+        site.put(f"t/{name}")
+    lake = site.lake()
+    session: SparkSession | None = request.getfixturevalue("spark") if on_spark else None
+    site.audit(lake, session)
+    (site.folder / "data/t/a").unlink()
+    site.put("t/b", 10, days=None)
+    site.put("t/c", days=None)
+    wrong = [("dropped", "a"), ("overwritten", "c"), ("size_mismatch", "b")]
+    assert site.audit(lake, session) == wrong
+    rows = [row for batch in results_of(lake).findings("r2") for row in batch.to_pylist()]
+    (told,) = (row["explanation"] for row in rows if row["kind"] == "dropped")
+    assert "so in the picture of " in told
+    assert "storage as of " in told
+    assert site.audit(lake) == wrong, "what stays open goes on being found"
+    site.put("t/a", days=None)
+    assert site.audit(lake) == wrong[1:], "it was put back"
+
+
+def test_what_a_person_accepts_ends(site: Site) -> None:
+    for name in ("a", "b", "c"):
+        site.put(f"t/{name}")
+    lake = site.lake()
+    site.audit(lake)
+    (site.folder / "data/t/a").unlink()
+    site.put("t/b", 10)
+    assert site.audit(lake) == [("dropped", "a"), ("size_mismatch", "b")]
+    ids = [row["discrepancy_id"] for row in results_of(lake).unresolved()]
+    put_ack(results_of(lake), ids, Ack("ops", "tidied up", NOW + timedelta(days=1)))
+    assert site.audit(lake) == []
+    assert results_of(lake).unresolved() == []
+    assert (site.content(lake)["consistent"], site.audit(lake)) == (1, [])
+    (site.folder / "data/t/b").unlink()
+    assert site.audit(lake) == [("dropped", "b")], "the file that was accepted is claimed as it is"
+
+
+HEALTHY: dict[str, tuple[dict[str, float | None], dict[str, float | None]]] = {
+    "young-files-come-and-go": ({"x": 3, "old": 30}, {"y": 0, "old": 30}),
+    "a-partition-is-written-anew": ({"d=1/a": 30, "d=1/b": 30, "d=2/c": 30}, {"d=1/n": None, "d=2/c": 30}),
+    "a-partition-is-compacted": ({f"d=1/{n}": 30 for n in range(5)}, {"d=1/whole": None}),
+    "marks-of-jobs": ({"a": 30, "_SUCCESS": 30, "_tmp/x": 30, ".a.crc": 30}, {"a": 30}),
+    "late-data": ({"d=1/a": 30}, {"d=1/a": 30, "d=1/late": None}),
+    "retention-by-day": ({f"{day}/f": 30 for day in ("dt=2020-01-01", "year=2019/month=2", "2018/03/04", "m=2019-07")},
+                         {}),
+    "retention-by-age": ({"flat": 500}, {}),
+}  # fmt: skip
+"""Files of a table by their age in days before the second audit, and at it; those of None were written between."""
+
+
+def test_healthy_tables_are_quiet(site: Site) -> None:
+    for name, (before, _) in HEALTHY.items():
+        for key, days in before.items():
+            site.put(f"{name}/{key}", days=days)
+    lake = site.lake(
+        more="".join(
+            f"  - {{name: {name}, location: {site.folder / 'data' / name},"
+            " manifests: [{kind: previous, keep: 400d}]}\n"
+            for name in HEALTHY
+        )
+    )
+    site.audit(lake)
+    for name, (before, after) in HEALTHY.items():
+        for key in before.keys() - after.keys():
+            (site.folder / "data" / name / key).unlink()
+        for key, days in after.items():
+            site.put(f"{name}/{key}", 3000 if days is None else 1000, days)
+    for run in ("r2", "r3"):
+        assert site.audit(lake) == []
+        content = [row for row in results_of(lake).coverage(run) if row["axis"] == "content"]
+        assert {row["status"] for row in content} == {"complete"}
+        assert sum(row["undecided"] for row in content) == 0
+
+
+def test_part_of_a_folder_that_may_have_been_compacted_is_undecided(site: Site) -> None:
+    for n in range(4):
+        site.put(f"t/d=1/{n}")
+    lake = site.lake()
+    site.audit(lake)
+    (site.folder / "data/t/d=1/0").unlink()
+    (site.folder / "data/t/d=1/1").unlink()
+    site.put("t/d=1/joined", 2000, days=None)
+    assert site.audit(lake) == []
+    assert (site.content(lake)["undecided"], site.content(lake)["consistent"]) == (2, 2)
+
+
+@pytest.mark.parametrize(
+    ("table", "fresh", "expected"),
+    [
+        (", append_only: true", 9000, ["dropped"] * 3),  # no job ever removes a file
+        ("", 100, ["dropped"] * 3),  # what was written since is far too little to stand for them
+        ("", 9000, []),
+    ],
+)
+def test_whether_a_folder_was_written_anew(site: Site, table: str, fresh: int, expected: list[str]) -> None:
+    for n in range(3):
+        site.put(f"t/{n}")
+    lake = site.lake(table=table)
+    site.audit(lake)
+    for n in range(3):
+        (site.folder / "data/t" / str(n)).unlink()
+    site.put("t/new", fresh, days=None)
+    assert [kind for kind, _ in site.audit(lake)] == expected
+
+
+def test_an_append_only_table_claims_what_was_written_today(site: Site) -> None:
+    site.put("t/young", days=0.2)
+    lake = site.lake(table=", append_only: true")
+    site.audit(lake)
+    (site.folder / "data/t/young").unlink()
+    assert site.audit(lake) == [("dropped", "young")]
+
+
+@pytest.mark.parametrize("narrow", [{"live": True}, {"tables": ("t",)}, {"as_of": NOW - timedelta(hours=1)}])
+def test_narrow_audits_leave_the_picture_as_it_is(site: Site, narrow: dict[str, Any]) -> None:
+    site.put("t/a")
+    lake = site.lake()
+    pictured = sorted((site.folder / "results/.previous").rglob("*"))
+    if "as_of" not in narrow:
+        site.audit(lake, **narrow)
+        assert sorted((site.folder / "results/.previous").rglob("*")) == pictured
+    site.audit(lake)
+    pictured = sorted((site.folder / "results/.previous").rglob("*"))
+    (site.folder / "data/t/a").unlink()
+    found = site.audit(lake, **narrow)
+    assert ("dropped", "a") in found or "as_of" in narrow
+    assert sorted((site.folder / "results/.previous").rglob("*")) == pictured
+    assert site.audit(lake) == [("dropped", "a")]
+
+
+def test_a_table_inside_another_is_not_its_own(site: Site) -> None:
+    site.put("t/a")
+    site.put("t/inner/b")
+    lake = site.lake(table="")
+    inner = f"  - {{name: inner, location: {site.folder / 'data/t/inner'}}}\n"
+    lake = site.lake(more=inner)
+    site.audit(lake)
+    (site.folder / "data/t/inner/b").unlink()
+    assert site.audit(lake) == []
+
+
+@pytest.mark.parametrize("harm", ["pointer cut", "pointer foreign", "rows cut", "rows gone"])
+def test_a_torn_picture_is_none_and_said(site: Site, harm: str) -> None:
+    site.put("t/a")
+    lake = site.lake()
+    site.audit(lake)
+    (pointer,) = (site.folder / "results/.previous").rglob("picture.json")
+    (rows,) = pointer.parent.glob("*.parquet")
+    path = pointer if "pointer" in harm else rows
+    if harm == "pointer foreign":
+        path.write_text("{}\n0")
+    elif harm == "rows gone":
+        path.unlink()
+    else:
+        path.write_bytes(path.read_bytes()[:-9])
+    (site.folder / "data/t/a").unlink()
+    assert site.audit(lake) == []
+    row = site.content(lake)
+    assert (row["status"], "cannot be read" in row["reason"]) == ("partial", True)
+    site.put("t/b")
+    assert (site.audit(lake), site.audit(lake)) == ([], [])
+    assert (site.content(lake)["status"], site.content(lake)["consistent"]) == ("complete", 1)
+
+
+def test_what_one_file_is_told_of(site: Site) -> None:
+    path = site.put("t/a")
+    lake = site.lake()
+    (told,) = told_of(lake.tables[0], clients_of(lake), "", str(path)[1:])
+    assert (told.answer, "nothing to compare with yet" in told.reason) == ("unknown", True)
+    site.audit(lake)
+    (told,) = told_of(lake.tables[0], clients_of(lake), "", str(path)[1:])
+    assert (told.kind, told.answer, told.history[0]["size"]) == ("previous", "present", 1000)
+    (told,) = told_of(lake.tables[0], clients_of(lake), "", str(path)[1:] + "x")
+    assert told.answer == "absent"
+
+
+def test_doctor_says_that_a_picture_is_torn(site: Site) -> None:
+    site.put("t/a")
+    lake = site.lake()
+    (table,) = lake.tables
+    assert doctor_probes.table(table, clients_of(lake)) == "can be read"
+    site.audit(lake)
+    assert doctor_probes.table(table, clients_of(lake)) == "can be read"
+    (pointer,) = (site.folder / "results/.previous").rglob("picture.json")
+    pointer.write_text("{}")
+    with pytest.raises(SourceError, match="not whole"):
+        doctor_probes.table(table, clients_of(lake))
