@@ -249,6 +249,37 @@ class PreviousManifest(ManifestSource):
     """From that age on a partition, by the day in its folders' names, may be removed; None: never."""
 
 
+class CommitterManifest(ManifestSource):
+    """What a committer of Hadoop leaves of its jobs in the folders that they write.
+
+    `reports`: the folder of the reports of all jobs, for tables that jobs only add files to.
+    """
+
+    reports: Place | None = None
+
+    @property
+    def places(self) -> tuple[Location, ...]:
+        return (self.reports,) if self.reports else ()
+
+
+class S3ACommitterManifest(CommitterManifest):
+    """Jobs of the S3A committers: magic, directory, partitioned."""
+
+    kind: Literal["s3a_committer"]
+    reports: Place | None = None
+    """fs.s3a.committer.summary.report.directory; None: only what lies beside the files."""
+    complete: Flag = False
+
+
+class ManifestCommitterManifest(CommitterManifest):
+    """Jobs of the manifest committer."""
+
+    kind: Literal["manifest_committer"]
+    reports: Place | None = None
+    """mapreduce.manifest.committer.summary.report.directory; None: only what lies beside the files."""
+    complete: Flag = False
+
+
 INVENTORIES: dict[str, type[StorageSource]] = {"s3_inventory": S3Inventory, "listing": Listing}
 METASTORES: dict[str, type[MetastoreSource]] = {"s3guard": S3Guard}
 MANIFESTS: dict[str, type[ManifestSource]] = {
@@ -256,6 +287,8 @@ MANIFESTS: dict[str, type[ManifestSource]] = {
     "file_list": FileListManifest,
     "spark_event_log": SparkEventLogManifest,
     "previous": PreviousManifest,
+    "s3a_committer": S3ACommitterManifest,
+    "manifest_committer": ManifestCommitterManifest,
 }
 """By role the kinds of evidence there are, and what the lake file says of each; `evidence.registry` has the rest."""
 

@@ -10,8 +10,7 @@ NOT_BUILT: Mapping[str, tuple[str, ...]] = {
     "metastores": ("emrfs", "s3mper", "hive", "glue", "iceberg_rest", "unity"),
     "events": ("s3_access_log", "cloudtrail", "s3_journal"),
     "manifests": (
-        *("iceberg", "hudi", "spark_sink", "symlink", "s3a_committer", "manifest_committer"),
-        *("redshift_unload", "listing", "s3_inventory"),
+        *("iceberg", "hudi", "spark_sink", "symlink", "redshift_unload", "listing", "s3_inventory"),
     ),
     "alerts": (),
     "mode": ("footer",),

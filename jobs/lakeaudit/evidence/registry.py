@@ -5,6 +5,7 @@ A new kind is a package, a line here and a line with its model in `config.source
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from lakeaudit.config import (
@@ -20,10 +21,12 @@ from lakeaudit.config import (
     StorageSource,
     Table,
 )
-from lakeaudit.evidence.manifest import delta, file_list, previous, spark_event_log
+from lakeaudit.evidence.manifest import committers, delta, file_list, previous, spark_event_log
 from lakeaudit.evidence.manifest.delta import point_lookup as delta_lookup
 from lakeaudit.evidence.manifest.file_list import point_lookup as file_list_lookup
 from lakeaudit.evidence.manifest.previous import point_lookup as previous_lookup
+from lakeaudit.evidence.manifest.records import reader as records
+from lakeaudit.evidence.manifest.records.reader import RecordKind
 from lakeaudit.evidence.manifest.spark_event_log import point_lookup as spark_event_log_lookup
 from lakeaudit.evidence.metastore import s3guard
 from lakeaudit.evidence.metastore.s3guard.probe import probe as probe_s3guard
@@ -75,6 +78,16 @@ class ManifestKind:
     look_up: LookUp
 
 
+def _of_records(kind: RecordKind) -> ManifestKind:
+    """A kind of which writers leave records in small files."""
+    return ManifestKind(
+        kind.model,
+        partial(records.read, kind),
+        partial(records.changes, kind),
+        partial(records.look_up, kind),
+    )
+
+
 STORAGE: dict[str, StorageKind] = {
     "s3_inventory": StorageKind(S3Inventory, inventory.read, probe_inventory),
     "listing": StorageKind(Listing, listing.read, probe_listing),
@@ -89,4 +102,5 @@ MANIFESTS: dict[str, ManifestKind] = {
         SparkEventLogManifest, spark_event_log.read, spark_event_log.changes, spark_event_log_lookup.read
     ),
     "previous": ManifestKind(PreviousManifest, previous.read, previous.changes, previous_lookup.read),
+    **{kind.kind: _of_records(kind) for kind in (committers.S3A, committers.MANIFEST)},
 }

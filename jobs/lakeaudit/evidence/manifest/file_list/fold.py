@@ -76,16 +76,18 @@ def claims(
     source: str,
     left_out: tuple[str, ...] = (),
     kind: str = KIND,
+    alone: bool = False,
 ) -> Relation:
     """The newest state of every path that EVENTS rows of a source name, in the columns of schemas.CLAIM.
 
     Live paths are `live`, retired ones `gone` at the time of the event that retired them. Acts count whichever event
-    manifest of the table told them. `left_out` are tables that are not folded.
+    manifest of the table told them, or only the source's own (`alone`). `left_out` are tables that are not folded.
     """
-    acts = rows.get("acts", ACTS.empty_table())
+    own = f"source = {duck.literal(source)}" if alone else "true"
+    acts = duck.query(con, f"FROM acts WHERE {own}", acts=rows.get("acts", ACTS.empty_table()))
     named = {
         "events": rows.get("events", EVENTS.empty_table()),
-        "acts": duck.table(duck.relation(con, acts)),  # few, and named twice
+        "acts": duck.table(acts),  # few, and named twice
     }
     query = _SQL.format(folder=FOLDER, left_out=duck.literals(left_out), source=duck.literal(source))
     constants = {"source": duck.literal(source), "manifest_kind": duck.literal(kind), "least_size": "NULL"}

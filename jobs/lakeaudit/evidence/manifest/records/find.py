@@ -1,0 +1,109 @@
+"""Where records lie: in a folder that is listed, or anywhere below the tables, where storage's rows name them.
+
+Storage is read for that with the names of records alone; no folder of data is listed and no object is asked for.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from functools import partial
+
+import pyarrow as pa
+
+from lakeaudit.errors import SourceError
+from lakeaudit.evidence.files import File, list_files, stat
+from lakeaudit.evidence.protocol import Batches, Context, pieces
+from lakeaudit.keys import Location, owner_of
+from lakeaudit.runtime import duck
+from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.duck import Connection, Rows
+
+LISTERS = 8
+MOST = 100_000
+"""Records of one kind that a run reads; a lake with more has no such records, but files named like them."""
+
+
+def each(
+    function: Callable[[Clients, Location], tuple[File, ...]], clients: Clients, places: Sequence[Location]
+) -> dict[Location, tuple[File, ...] | SourceError]:
+    """What there is at every place, or why nobody can say."""
+
+    def tried(place: Location) -> tuple[File, ...] | SourceError:
+        try:
+            return function(clients, place)
+        except SourceError as error:
+            return error
+
+    with ThreadPoolExecutor(LISTERS) as pool:
+        return dict(zip(places, pool.map(tried, places), strict=True))
+
+
+def listed(clients: Clients, place: Location) -> tuple[File, ...]:
+    """All files below a folder, or the one that the place names."""
+    single = stat(clients, place) if place.key else None
+    return (single,) if single is not None else tuple(list_files(clients, place))
+
+
+def stored(ctx: Context, homes: Mapping[Location, str], pattern: str) -> dict[str, list[File]]:
+    """By table the current objects of storage below the tables whose keys have `pattern` somewhere, in order of keys.
+
+    Raises:
+        SourceError: there are more than any lake has.
+    """
+    if not ctx.storage:
+        return {}
+    rows = [piece for source in ctx.storage for piece in pieces(source.rows)]
+    found = ctx.engine.meet(rows, partial(_named, _prefixes(homes), pattern), _current)
+    if found.counts.get("records", 0) > MOST:
+        what = f"storage has {found.counts['records']} objects that are named as records of writers are"
+        raise SourceError("manifests", what, "give the tables another kind of manifest")
+    files = [_file(**row) for batch in found.batches("records") for row in batch.to_pylist()]
+    by_table: dict[str, list[File]] = {}
+    for file in sorted(files, key=lambda file: file.place.key):
+        owner = owner_of(homes, *file.place)
+        if owner is not None:
+            by_table.setdefault(owner, []).append(file)
+    return by_table
+
+
+def above(clients: Clients, home: Location, key: str, name: str) -> Iterator[File]:
+    """The files of that name in the folders from a key's own up to the table's."""
+    folder = key.rpartition("/")[0]
+    while folder == home.key or folder.startswith(home.prefix):
+        file = stat(clients, Location(home.bucket, folder).join(name))
+        if file is not None:
+            yield file
+        if folder == home.key:
+            return
+        folder = folder.rpartition("/")[0]
+
+
+def _prefixes(homes: Mapping[Location, str]) -> pa.Table:
+    columns = {"bucket": [home.bucket for home in homes], "prefix": [home.prefix for home in homes]}
+    return pa.table(columns, schema=pa.schema([("bucket", pa.string()), ("prefix", pa.string())]))
+
+
+def _named(homes: pa.Table, pattern: str, con: Connection, kind: str, rows: Rows) -> Batches:
+    """Of storage the versions of objects that are named so."""
+    if kind == "versions":
+        sql = f"""
+            SELECT objects.* FROM objects SEMI JOIN homes
+                ON objects.bucket = homes.bucket AND starts_with(key, prefix)
+            WHERE reject IS NULL AND regexp_matches(key, {duck.pattern(pattern)})
+        """
+        yield "versions", duck.query(con, sql, objects=rows, homes=homes)
+
+
+def _current(con: Connection, rows: Mapping[str, Rows]) -> Batches:
+    """The current object of each key, once."""
+    sql = """
+        SELECT bucket, key, max(size) AS size, max(modified_at) AS modified_at, max(etag) AS etag
+        FROM versions WHERE coalesce(is_latest, true) AND NOT coalesce(is_delete_marker, false)
+        GROUP BY bucket, key
+    """
+    if "versions" in rows:
+        yield "records", duck.query(con, sql, versions=rows["versions"])
+
+
+def _file(bucket: str, key: str, size: int | None, modified_at: datetime, etag: str | None) -> File:
+    return File(Location(bucket, key), size or 0, modified_at.replace(tzinfo=UTC), etag)

@@ -1,0 +1,137 @@
+"""Records as parts: their rows of kind `events`, `acts` and `notes`. Runs in tasks."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import datetime
+from functools import partial
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from botocore.exceptions import BotoCoreError, ClientError
+
+from lakeaudit.errors import SourceError
+from lakeaudit.evidence.files import File, read_bytes
+from lakeaudit.evidence.manifest.file_list.fold import EVENT, EVENTS
+from lakeaudit.evidence.manifest.file_list.list_part import Summaries, Summary
+from lakeaudit.evidence.manifest.file_list.parse_rows import Event, event
+from lakeaudit.evidence.manifest.file_list.read_lines import Fault, Line, ListFile, Row
+from lakeaudit.evidence.manifest.records.record import LARGEST, Record, Understand
+from lakeaudit.evidence.protocol import Batches, Part
+from lakeaudit.keys import identify, owner_of, true_place
+from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.aws_failures import explain
+from lakeaudit.runtime.duck import Connection
+
+A_PART = 256
+"""Records of one part: each is a request."""
+_ROWS = 32_768
+_OWN, _KEY, _FAULT = (list(EVENT).index(name) for name in ("own_root", "key", "fault"))
+
+
+def parts(
+    records: Sequence[Record], understand: Understand, clients: Clients, source: str, until: datetime | None
+) -> list[Part]:
+    """The records, some to a part. Events after `until` (naive UTC) are left out; None: none are."""
+    cuts = range(0, len(records), A_PART)
+    return [
+        Part(
+            source,
+            partial(
+                _read, records=tuple(records[at : at + A_PART]), first=at, understand=understand,
+                clients=clients, source=source, until=until,
+            ),
+            sum(record.file.size for record in records[at : at + A_PART]),
+        )
+        for at in cuts
+    ]  # fmt: skip
+
+
+def _read(
+    con: Connection,  # noqa: ARG001
+    records: Sequence[Record],
+    first: int,
+    understand: Understand,
+    clients: Clients,
+    source: str,
+    until: datetime | None,
+) -> Batches:
+    lists = {n: record.listed(n, clients.aliases) for n, record in enumerate(records, first)}
+    summaries = Summaries(lists, source, {number: Summary() for number in lists})
+    for rows in _tables(records, first, understand, clients):
+        timely = (
+            rows if until is None else rows.filter((pc.field("at") <= until) | ~pc.field("fault").is_null())
+        )
+        summaries.add(timely)
+        keyed = timely.filter(pc.field("key").is_valid())
+        named = pa.repeat(pa.scalar(source, pa.string()), keyed.num_rows)
+        yield "events", keyed.add_column(0, EVENTS.field("source"), named)
+    # a record adds files and retires none, so that one which is not understood casts no doubt on what others say
+    yield "notes", summaries.notes()
+
+
+def _tables(
+    records: Sequence[Record], first: int, understand: Understand, clients: Clients
+) -> Iterator[pa.Table]:
+    held: list[Event] = []
+    for number, record in enumerate(records, first):
+        for each in events_of(record, number, understand, clients):
+            held.append(each)
+            if len(held) >= _ROWS:
+                yield _table(held)
+                held = []
+    if held:
+        yield _table(held)
+
+
+def _table(rows: Sequence[Event]) -> pa.Table:
+    columns = zip(zip(*rows, strict=True), EVENT.values(), strict=True)
+    return pa.table([pa.array(values, kind) for values, kind in columns], list(EVENT))
+
+
+def events_of(record: Record, number: int, understand: Understand, clients: Clients) -> Iterator[Event]:
+    """The events of a record, in the order of fold.EVENT; what cannot be understood is one with a fault."""
+    listed = record.listed(number, clients.aliases)
+    line = 0
+    try:
+        for row in understand(record, partial(content, clients)):
+            line += 1
+            table = _spoken_of(row, record, listed) if record.homes else listed
+            if table is not None:
+                yield _own(event(Line(line, row), table), table)
+    except Fault as fault:
+        yield event(Line(line, fault), listed)
+
+
+def _spoken_of(row: Row, record: Record, listed: ListFile) -> ListFile | None:
+    """The table that a row is about; None: none that is asked for."""
+    named = identify(str(row.get("path")))
+    homes = dict(record.homes)
+    owner = None if named is None else owner_of(homes, *true_place(listed.aliases, *named))
+    place = next((place for place, name in record.homes if name == owner), None)
+    return None if owner is None or place is None else replace(listed, table=owner, home=place)
+
+
+def _own(made: Event, listed: ListFile) -> Event:
+    """A record may name files of its own table alone."""
+    if made[_FAULT] is None and made[_KEY] is not None and made[_OWN] is not True:
+        raise Fault(f"names {str(made[_KEY])[:200]!r}, which is no file of {listed.home.uri}")
+    return made
+
+
+def content(clients: Clients, file: File) -> bytes:
+    """The bytes of a record.
+
+    Raises:
+        Fault: it is too large, it is gone, or it cannot be read.
+    """
+    if file.size > LARGEST:
+        raise Fault(f"cannot be read: it has {file.size} bytes, which no such record has")
+    try:
+        read = read_bytes(clients, file.place)
+    except SourceError as error:
+        raise Fault(f"cannot be read: {error.what}") from error
+    except (ClientError, BotoCoreError) as error:
+        raise Fault(f"cannot be read: {explain(error)[0]}") from error
+    if read is None:
+        raise Fault("cannot be read: it is not there any more")
+    return read

@@ -1,0 +1,124 @@
+"""What the records of Hadoop's committers say, and what they do not; their contract is in `test_records`."""
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from lakeaudit.evidence.files import File
+from lakeaudit.evidence.manifest import committers
+from lakeaudit.evidence.manifest.file_list.read_lines import Fault
+from lakeaudit.evidence.manifest.records.reader import RecordKind
+from lakeaudit.evidence.manifest.records.record import Record
+from lakeaudit.keys import Location
+from tests.builders.records import JOB, MILLIS, NAMES, pending, pending_set, success, task_manifest
+
+HOME = Location("lake", "wh/t")
+AT = datetime(2026, 11, 23, tzinfo=UTC)
+MANIFEST = "org.apache.hadoop.mapreduce.lib.output.committer.manifest.ManifestCommitter"
+
+
+def rows(
+    marker: Any, tasks: dict[str, Any] | None = None, kind: RecordKind = committers.S3A
+) -> list[tuple[str, Any]]:
+    contents = {"_SUCCESS": marker, **(tasks or {})}
+    files = {name: File(HOME.join(name), 1, AT) for name in contents}
+    record = Record(files["_SUCCESS"], HOME, "t", tuple(files[name] for name in tasks or {}))
+    held = {
+        files[name].place: c if isinstance(c, bytes) else json.dumps(c).encode()
+        for name, c in contents.items()
+    }
+    return [
+        (str(row["path"]), row.get("size")) for row in kind.understand(record, lambda file: held[file.place])
+    ]
+
+
+NAMED = [(f"s3://lake/wh/t/{name}", None) for name in NAMES]
+
+
+@pytest.mark.parametrize(
+    ("marker", "expected"),
+    [
+        (success(HOME, NAMES), NAMED),
+        (b"", []),  # FileOutputCommitter's
+        (b"\n", []),
+        (success(HOME, NAMES, success=False), []),
+        (
+            {k: v for k, v in success(HOME, NAMES).items() if k not in ("success", "jobId")},
+            NAMED,
+        ),  # Hadoop 3.1
+        (success(HOME, NAMES, MANIFEST), []),  # the other kind's
+    ],
+)
+def test_markers(marker: Any, expected: list[tuple[str, None]]) -> None:
+    assert rows(marker) == expected
+
+
+@pytest.mark.parametrize(
+    ("marker", "fault"),
+    [
+        (success(HOME, NAMES, name="org.apache.hadoop.fs.s3a.commit.files.SuccessData/2"), "SuccessData/2"),
+        ({"done": True}, "has the format 'None'"),
+        (success(HOME, NAMES, timestamp="now"), "no time as timestamp"),
+        (success(HOME, NAMES, timestamp=10**30), "no time as timestamp"),
+        (success(HOME, NAMES, filenames="x"), "no list of texts as filenames"),
+        (success(HOME, NAMES, filenames=[1]), "no list of texts as filenames"),
+        (success(HOME, NAMES, committer=None), "no text as committer"),
+        (b"done at noon", "is no JSON"),
+    ],
+)
+def test_markers_that_are_not_understood(marker: Any, fault: str) -> None:
+    with pytest.raises(Fault, match=fault):
+        rows(marker)
+
+
+TASK = f"__magic_job-{JOB}/job-{JOB}/00/task_2026_0001_m_000000.pendingset"
+ATTEMPT = f"__magic_job-{JOB}/job-{JOB}/00/tasks/attempt_0/__base/part-0.pending"
+
+
+def test_what_tasks_of_the_job_left_ought_to_be_there() -> None:
+    """An attempt's own record says no length: another attempt may have committed its key."""
+    left = {TASK: pending_set(HOME, NAMES), ATTEMPT: pending(HOME, "part-0", 7)}
+    assert rows(success(HOME, ()), left) == [
+        ("s3://lake/wh/t/d=1/a.bin", 3),
+        ("s3://lake/wh/t/d=2/b c.bin", 5),
+        ("s3://lake/wh/t/part-0", None),
+    ]
+
+
+def test_what_another_job_left_is_its_own_affair() -> None:
+    other = {TASK.replace("1111", "9999"): pending_set(HOME, NAMES)}
+    assert rows(success(HOME, ()), other) == []
+    assert rows(success(HOME, (), jobId=""), {TASK: pending_set(HOME, NAMES)}) == []
+
+
+@pytest.mark.parametrize(
+    ("task", "fault"),
+    [
+        (pending_set(HOME, NAMES, version=4), "has the version 4"),
+        (pending_set(HOME, NAMES, commits=[[]]), "no list of objects as commits"),
+        (pending_set(HOME, NAMES, commits=[pending(HOME, "x", 1, destinationKey=None)]), "as destinationKey"),
+        (b"{", "is no JSON"),
+    ],
+)
+def test_records_of_tasks_that_are_not_understood(task: Any, fault: str) -> None:
+    with pytest.raises(Fault, match=fault):
+        rows(success(HOME, ()), {TASK: task})
+
+
+def test_manifests_of_tasks() -> None:
+    name = f"_temporary/{JOB}/00/manifests/task_2026_0001_m_000000-manifest.json"
+    marker = success(HOME, (), MANIFEST)
+    assert rows(marker, {name: task_manifest(HOME, NAMES)}, committers.MANIFEST) == [
+        ("s3a://lake/wh/t/d=1/a.bin", 3), ("s3a://lake/wh/t/d=2/b c.bin", 5)
+    ]  # fmt: skip
+    with pytest.raises(Fault, match="has the format 'x'"):
+        rows(marker, {name: task_manifest(HOME, NAMES, type="x")}, committers.MANIFEST)
+
+
+def test_time_is_that_of_the_jobs_end() -> None:
+    record = Record(File(HOME.join("_SUCCESS"), 1, AT), HOME, "t")
+    (row, *_) = committers.S3A.understand(record, lambda _: json.dumps(success(HOME, NAMES)).encode())
+    assert row["committed_at"] == datetime.fromtimestamp(MILLIS / 1000, UTC).isoformat()
+    assert row["job_id"] == JOB

@@ -1,0 +1,195 @@
+"""The contract of every kind that reads writers' small records: each against the same healthy and hostile ones.
+
+The formats are those of `tests.builders.records`; `tests.spark.test_committers` has the systems themselves.
+"""
+
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lakeaudit.config import Lake, load_lake
+from lakeaudit.evidence.manifest.file_list.reader import fold_kept
+from lakeaudit.evidence.manifest.point import told_of
+from lakeaudit.evidence.manifest.records import read_records
+from lakeaudit.evidence.protocol import Changes, Claims, Context, Kept
+from lakeaudit.evidence.registry import MANIFESTS
+from lakeaudit.evidence.storage import listing
+from lakeaudit.keys import Location
+from lakeaudit.pipeline.engine import InProcessEngine
+from lakeaudit.runtime import duck
+from lakeaudit.runtime.aws import Clients
+from tests.builders.records import KINDS, MILLIS, NAMES, SIZES
+from tests.conftest import Aws
+
+NOW = datetime.now(UTC)
+ENDED = datetime.fromtimestamp(MILLIS / 1000, UTC)
+Row = dict[str, Any]
+
+
+class Site:
+    """Two tables, `t` with its records, and what is read of them."""
+
+    def __init__(self, folder: Path, name: str, clients: Clients, aws: Aws, bucket: str) -> None:
+        self.kind, self.told = KINDS[name]
+        self.folder, self.clients, self.aws = folder, clients, aws
+        self.home = Location(bucket, "wh/t")
+        self.put(self.told.files(self.home, NAMES))
+        for key, size in SIZES.items():
+            self.put({key: b"x" * size})
+
+    def put(self, files: dict[str, bytes]) -> None:
+        for name, content in files.items():
+            self.aws.s3.put_object(Bucket=self.home.bucket, Key=self.home.join(name).key, Body=content)
+
+    @property
+    def record(self) -> str:
+        """The key of the record that tests change."""
+        listed = self.aws.s3.list_objects_v2(Bucket=self.home.bucket, Prefix="wh/t/")["Contents"]
+        return next(each["Key"] for each in listed if each["Key"].endswith(self.told.record))
+
+    def content(self) -> bytes:
+        return self.aws.s3.get_object(Bucket=self.home.bucket, Key=self.record)["Body"].read()
+
+    def change(self, content: bytes) -> None:
+        self.aws.s3.put_object(Bucket=self.home.bucket, Key=self.record, Body=content)
+
+    def lake(self) -> Lake:
+        path = self.folder / "lake.yaml"
+        entry = f"{{kind: {self.kind}{self.told.more.format(home=self.home.uri)}}}"
+        path.write_text(
+            f"version: 1\nlake: x\nresults: {self.folder / 'out'}\n"
+            f"tables: [{{name: t, location: '{self.home.uri}', manifests: [{entry}]}}]\n"
+        )
+        return load_lake(path, {})
+
+    def read(
+        self, as_of: datetime = NOW, meanwhile: Callable[[], object] = lambda: None
+    ) -> tuple[Claims, list[Row]]:
+        """The claims, and their rows; `meanwhile` happens once storage was listed."""
+        with closing(InProcessEngine()) as engine, closing(duck.connect()) as con:
+            live = Context(engine, self.clients, NOW, NOW, live=True)
+            stored = listing.read_place(Location(self.home.bucket, "wh"), live, "storage:0")
+            meanwhile()
+            past = replace(live, as_of=as_of, live=as_of == NOW, storage=(stored,))
+            claims = MANIFESTS[self.kind].read(self.lake().tables, past, "m")
+            (kept,) = claims.rows
+            return claims, duck.rows_of(fold_kept(con, cast("Kept", kept), claims.fold))
+
+
+@pytest.fixture(params=KINDS)
+def site(request: pytest.FixtureRequest, tmp_path: Path, clients: Clients, aws: Aws, bucket: str) -> Site:
+    return Site(tmp_path, request.param, clients, aws, bucket)
+
+
+def named(rows: list[Row]) -> dict[str, int | None]:
+    return {row["key"].removeprefix("wh/t/"): row["size"] for row in rows if row["state"] == "live"}
+
+
+def changed_rows(changes: Changes) -> list[Row]:
+    with closing(duck.connect()) as con:
+        return duck.rows_of(duck.relation(con, changes.rows))
+
+
+def test_what_it_names_is_claimed_to_the_byte(site: Site) -> None:
+    claims, rows = site.read()
+    assert (claims.holes, claims.warnings, claims.states["t"].refused) == ((), (), None)
+    assert named(rows) == site.told.sizes
+    assert {(row["bucket"], row["own_root"], row["certain"], row["manifest_kind"]) for row in rows} == {
+        (site.home.bucket, True, True, site.kind)
+    }
+    assert [row["partition_path"] for row in sorted(rows, key=lambda row: row["key"])] == ["d=1", "d=2"]
+
+
+def test_what_was_written_later_than_asked_for_is_left_out(site: Site) -> None:
+    _, rows = site.read(as_of=ENDED - timedelta(1))
+    assert named(rows) == {}
+
+
+def test_a_file_is_looked_up(site: Site) -> None:
+    (table,) = site.lake().tables
+    answers = {}
+    for name in (*NAMES, "d=1/never"):
+        (told,) = told_of(table, site.clients, site.home.bucket, site.home.join(name).key)
+        answers[name] = told.answer
+    assert answers == {NAMES[0]: "present", NAMES[1]: "present", "d=1/never": "absent"}
+
+
+def test_what_changed_since_is_told(site: Site) -> None:
+    """The first file is named no more."""
+    with closing(InProcessEngine()) as engine:
+        context = Context(engine, site.clients, NOW, NOW, live=True)
+        stored = listing.read_place(Location(site.home.bucket, "wh"), context, "storage:0")
+        context = replace(context, storage=(stored,))
+        tables, kind = site.lake().tables, MANIFESTS[site.kind]
+        claims = kind.read(tables, context, "m")
+        assert changed_rows(kind.changes(claims, tables, context)) == []
+        site.put(site.told.files(site.home, NAMES[1:]))
+        rows = changed_rows(kind.changes(claims, tables, context))
+        assert [(row["key"], row["state"]) for row in rows] == [(site.home.join(NAMES[0]).key, "gone")]
+
+
+TORN: dict[str, Callable[[bytes], bytes]] = {
+    "cut off": lambda content: content[: len(content) // 2],
+    "no JSON": lambda _: b"junk\n",
+    "another JSON": lambda _: b"[1]",
+    "other values": lambda content: content.replace(b'"', b"'"),
+    "no text": lambda _: b"\xff\xfe\x00",
+    "deep": lambda _: b"[" * 100_000,
+}
+
+
+@pytest.mark.parametrize("torn", TORN)
+def test_a_record_that_is_not_understood_is_a_hole(site: Site, torn: str) -> None:
+    site.change(TORN[torn](site.content()))
+    claims, rows = site.read()
+    (hole,) = claims.holes
+    assert (hole.table, hole.kind, hole.subject.startswith(site.home.uri)) == (
+        "t",
+        "unreadable_evidence",
+        True,
+    )
+    assert named(rows).items() <= site.told.sizes.items()
+
+
+@pytest.mark.parametrize("name", ["../u/x", "../../../etc/passwd", "../t_2/x"])
+def test_no_record_claims_what_lies_elsewhere(site: Site, name: str) -> None:
+    """Keys are taken as they stand, so that dots lead nowhere; a neighbour's name is refused."""
+    site.put(site.told.files(Location(site.home.bucket, "wh/t_2"), NAMES))
+    claims, rows = site.read()
+    assert named(rows) == {}
+    assert len(claims.holes) == 1
+    assert "which is no file of" in claims.holes[0].reason
+    site.put(site.told.files(site.home, (name,)))
+    _, rows = site.read()
+    assert all(row["key"].startswith("wh/t/") for row in rows)
+
+
+def test_a_record_that_vanished_or_is_absurdly_large_is_a_hole(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = site.record
+    claims, _ = site.read(meanwhile=lambda: site.aws.s3.delete_object(Bucket=site.home.bucket, Key=key))
+    assert [hole.table for hole in claims.holes] == ["t"] or site.told.listed
+    site.put(site.told.files(site.home, NAMES))
+    monkeypatch.setattr(read_records, "LARGEST", 10)
+    claims, rows = site.read()
+    assert (named(rows), {"bytes, which no such record has" in hole.reason for hole in claims.holes}) == (
+        {},
+        {True},
+    )
+
+
+@settings(max_examples=5)
+@given(st.data())
+def test_what_does_not_matter_changes_nothing(site: Site, data: st.DataObject) -> None:
+    site.put(site.told.files(site.home, NAMES))
+    site.change(site.told.harmless(site.content(), data.draw))
+    claims, rows = site.read()
+    assert (claims.holes, named(rows)) == ((), site.told.sizes)

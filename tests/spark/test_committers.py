@@ -1,0 +1,143 @@
+"""Hadoop's own committers, on the tests' S3 server and on disk: what their records say, and whole audits by them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from lakeaudit.config import Lake, load_lake
+from lakeaudit.evidence.manifest.point import told_of
+from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.runtime.endpoints import clients_of
+from tests.builders.audits import audited, results_of
+from tests.builders.committers import JOB, Committed
+from tests.builders.spark_events import LateList, listing_late
+from tests.conftest import Aws
+
+AWKWARD = "d=a b%2F+ü/part-00001-x y%20.bin"
+FILES = [
+    (0, "d=1/part-00000.bin", b"one"),
+    (0, "d=2/part-00000.bin", b"other"),
+    (1, "d=1/part-00001.bin", b"second"),
+    (1, AWKWARD, b"odd"),
+]
+
+
+def lake_of(folder: Path, data: str, kind: str, s3: Endpoint | None, more: str = "", name: str = "a") -> Lake:
+    way = f"s3: {{endpoint: '{s3.endpoint}', region: us-east-1, path_style: true}}\n" if s3 else ""
+    path = folder / f"{name}.yaml"
+    path.write_text(
+        f"version: 1\nlake: jobs\nresults: {folder / f'results-{name}'}\n"
+        f"defaults: {{grace: 0s, leftover_age: 0s}}\n{way}"
+        f"inventories: [{{kind: listing, location: '{data}'}}]\n"
+        f"tables:\n- {{name: t, location: '{data}/t', manifests: [{{kind: {kind}{more}}}]}}\n"
+    )
+    return load_lake(path, {})
+
+
+def found(lake: Lake) -> list[tuple[Any, ...]]:
+    rows = [row for batch in results_of(lake).findings("r") for row in batch.to_pylist()]
+    return sorted((row["kind"], row["key"] and row["key"].rpartition("/t/")[2]) for row in rows)
+
+
+def live_claims(lake: Lake) -> int:
+    (row,) = [row for row in results_of(lake).coverage("r") if row["axis"] == "content"]
+    assert row["status"] == "complete", row["reason"]
+    return int(row["consistent"])
+
+
+@pytest.mark.parametrize("committer", ["magic", "directory", "partitioned"])
+def test_what_s3a_committers_committed_is_claimed(
+    spark: SparkSession, tmp_path: Path, s3: Endpoint, aws: Aws, bucket: str, committer: str
+) -> None:
+    Committed(spark, committer, f"s3a://{bucket}/wh/t", tmp_path).run(FILES)
+    lake = lake_of(tmp_path, f"s3://{bucket}/wh", "s3a_committer", s3)
+    audited(lake, run_id="r")
+    assert found(lake) == []
+    assert live_claims(lake) == len(FILES)
+    keys = [each["Key"] for each in aws.s3.list_objects_v2(Bucket=bucket, Prefix="wh/t/d=")["Contents"]]
+    lost = next(key for key in keys if "ü" in key)
+    aws.s3.delete_object(Bucket=bucket, Key=lost)
+    again = lake_of(tmp_path, f"s3://{bucket}/wh", "s3a_committer", s3, name="b")
+    audited(again, run_id="r")
+    assert found(again) == [("dropped", lost.removeprefix("wh/t/"))]
+    (told,) = told_of(again.tables[0], clients_of(again), bucket, lost)
+    assert (told.answer, told.history[0]["commit_id"]) == ("present", JOB)
+
+
+def test_files_that_a_magic_job_lost_are_named_by_what_its_tasks_left(
+    spark: SparkSession, tmp_path: Path, s3: Endpoint, aws: Aws, bucket: str
+) -> None:
+    """A list that lags hides files from the committer: it reports success, and names those that it saw."""
+    files = [(task, f"part-{task:05d}-{JOB}-c000.bin", b"x" * (task + 1)) for task in range(12)]
+    with listing_late(LateList(bucket, 3, 0.2, 4)) as late:
+        Committed(spark, "magic", f"s3a://{bucket}/wh/t", tmp_path).run(files, sees_all=False)
+    there = {
+        each["Key"] for each in aws.s3.list_objects_v2(Bucket=bucket, Prefix="wh/t/part-").get("Contents", [])
+    }
+    lost = sorted(name for _, name, _ in files if f"wh/t/{name}" not in there)
+    assert lost
+    assert late.hidden
+    marker = json.loads(aws.s3.get_object(Bucket=bucket, Key="wh/t/_SUCCESS")["Body"].read())
+    assert (marker["success"], len(marker["filenames"])) == (True, len(files) - len(lost))
+    lake = lake_of(tmp_path, f"s3://{bucket}/wh", "s3a_committer", s3)
+    audited(lake, run_id="r")
+    assert [key for kind, key in found(lake) if kind == "dropped"] == lost
+
+
+@pytest.mark.parametrize("committer", ["magic", "directory"])
+def test_what_a_killed_job_left_is_not_claimed(
+    spark: SparkSession, tmp_path: Path, s3: Endpoint, bucket: str, committer: str
+) -> None:
+    Committed(spark, committer, f"s3a://{bucket}/wh/t", tmp_path).run(FILES, killed=True)
+    lake = lake_of(tmp_path, f"s3://{bucket}/wh", "s3a_committer", s3)
+    audited(lake, run_id="r")
+    assert {kind for kind, _ in found(lake)} <= {"temporary", "unfinished_upload"}
+
+
+def test_an_empty_marker_claims_nothing(
+    spark: SparkSession, tmp_path: Path, s3: Endpoint, bucket: str
+) -> None:
+    Committed(spark, "classic", f"s3a://{bucket}/wh/t", tmp_path).run(FILES)
+    lake = lake_of(tmp_path, f"s3://{bucket}/wh", "s3a_committer", s3)
+    assert audited(lake, run_id="r").status == "complete"
+    assert found(lake) == []
+
+
+def test_reports_of_jobs_that_only_add_files(
+    spark: SparkSession, tmp_path: Path, s3: Endpoint, aws: Aws, bucket: str
+) -> None:
+    """The second job's marker takes the place of the first one's; the report of the first is still there."""
+    reports = {"fs.s3a.committer.summary.report.directory": f"s3a://{bucket}/reports"}
+    jobs = [JOB, JOB.replace("1", "9")]
+    for number, job in enumerate(jobs):
+        files = [(task, f"part-{task:05d}-{job}.bin", b"x") for task in range(2)]
+        Committed(spark, "directory", f"s3a://{bucket}/wh/t", tmp_path, job, reports, number).run(files)
+    aws.s3.delete_object(Bucket=bucket, Key=f"wh/t/part-00001-{JOB}.bin")
+    for number, more in enumerate(["", f", reports: 's3://{bucket}/reports'"]):
+        lake = lake_of(tmp_path, f"s3://{bucket}/wh", "s3a_committer", s3, more, name=f"l{number}")
+        audited(lake, run_id="r")
+        assert found(lake) == [("dropped", f"part-00001-{JOB}.bin")] * number
+        assert live_claims(lake) == 2 + number
+
+
+@pytest.mark.parametrize("cleanup", [True, False])
+def test_what_the_manifest_committer_committed_is_claimed(
+    spark: SparkSession, tmp_path: Path, cleanup: bool
+) -> None:
+    """Where it leaves the manifests of its tasks, sizes are known too."""
+    skipped = {"mapreduce.fileoutputcommitter.cleanup.skipped": str(not cleanup).lower()}
+    home = tmp_path / "wh" / "t"
+    Committed(spark, "manifest", home.as_uri(), tmp_path, settings=skipped).run(FILES)
+    lake = lake_of(tmp_path, str(tmp_path / "wh"), "manifest_committer", None)
+    audited(lake, run_id="r")
+    assert {kind for kind, _ in found(lake)} <= {"temporary"}
+    assert live_claims(lake) == len(FILES)
+    (home / AWKWARD).unlink()
+    (home / "d=1/part-00001.bin").write_bytes(b"cut")
+    again = lake_of(tmp_path, str(tmp_path / "wh"), "manifest_committer", None, name="b")
+    audited(again, run_id="r")
+    sizes = [] if cleanup else [("size_mismatch", "d=1/part-00001.bin")]
+    assert [each for each in found(again) if each[0] != "temporary"] == [("dropped", AWKWARD), *sizes]
