@@ -223,3 +223,12 @@ def comeback(finding: Mapping[str, Any]) -> str:
         way = _FROM.get(finding["recovery"], finding["recovery"] or "")
         return f"can come back {way}".rstrip() + (f" until {moment(until)}" if until else ", no end known")
     return {"no": "cannot come back", "unknown": "not known whether it can come back"}.get(answer or "", "")
+
+
+def cause(row: Mapping[str, Any]) -> str:
+    """What caused a finding, by whom and when, of a row of findings or of the ledger; "" where nobody knows."""
+    if not row["cause"]:
+        return ""
+    by = f", by {row['cause_principal']}" if row["cause_principal"] else ""
+    at = f", at {second(row['cause_at'])}" if row["cause_at"] else ""
+    return f"{row['cause']}{by}{at}"

@@ -91,6 +91,8 @@ def finding(console: Console, row: Row, place: str | None = None) -> None:
     head.append_text(plain(row["table_name"] or summary.NO_TABLE)).append(f"  {at_stake(row)}")
     line(console, head, indent=1)
     line(console, plain(place or row["subject"]), indent=3)
+    if known := formatting.cause(row):
+        line(console, plain(f"cause: {known}", "dim"), indent=3)
 
 
 def next_step(console: Console, row: Row, at: "Endpoint | None", marker: str | None = None) -> None:

@@ -1,6 +1,6 @@
 """A new kind of evidence is a package, its model, and a line in the registry: one of each role, and an audit with them.
 
-All three read JSON Lines: of objects, of entries, of files that a table lists.
+All read JSON Lines: of objects, of entries, of files that a table lists, of requests.
 """
 
 import json
@@ -15,7 +15,15 @@ import pyarrow as pa
 import pytest
 
 from lakeaudit.commands.doctor_checks import examine
-from lakeaudit.config import ManifestSource, MetastoreSource, StorageSource, Table, load_lake, sources
+from lakeaudit.config import (
+    EventsSource,
+    ManifestSource,
+    MetastoreSource,
+    StorageSource,
+    Table,
+    load_lake,
+    sources,
+)
 from lakeaudit.config.field_types import Place
 from lakeaudit.config.file import LakeFile, TableEntry
 from lakeaudit.config.lake import Lake
@@ -28,6 +36,7 @@ from lakeaudit.evidence.protocol import (
     Context,
     Cut,
     Entries,
+    Events,
     Part,
     Probed,
     SourceInfo,
@@ -38,7 +47,7 @@ from lakeaudit.keys import Location
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.duck import Connection, Relation, Rows
-from lakeaudit.schemas import CLAIM, ENTRY, VERSION
+from lakeaudit.schemas import CLAIM, ENTRY, REQUEST, VERSION
 from tests.builders.audits import audited, results_of
 
 BUCKET = "toys"
@@ -72,6 +81,10 @@ class ToyManifest(ManifestSource):
     @property
     def places(self) -> tuple[Location, ...]:
         return (self.location,)
+
+
+class ToyEvents(EventsSource):
+    kind: Literal["toy_events"]
 
 
 def lines(place: Location) -> list[dict[str, Any]]:
@@ -113,6 +126,13 @@ def read_store(source: ToyStore, ctx: Context, source_id: str) -> Entries:
     return Entries(_info(source_id, "metastore", "toy_store", source.lies, ctx), (part,), (), None)
 
 
+def read_events(source: ToyEvents, ctx: Context, source_id: str) -> Events:
+    same = {"action": "delete", "operation": "toy", "at": OLD + timedelta(hours=1), "succeeded": True}
+    part = _part(source_id, "requests", REQUEST, source.location, **same)
+    info = _info(source_id, "events", "toy_events", source.location, ctx)
+    return Events(info, ctx.as_of - timedelta(days=90), lambda _, __: (part,))
+
+
 def read_manifests(tables: Sequence[Table], ctx: Context, source_id: str) -> Claims:
     same = {"manifest_kind": "toy_manifest", "state": "live", "certain": True, "category": "data", "partition_path": "",
             "claimed_at": OLD, "listed": 1, "own_root": True, "explained": False}  # fmt: skip
@@ -140,7 +160,7 @@ def get(source: ToyStore, _: Clients, __: str, key: str) -> dict[str, Any] | Non
     return next((line for line in lines(source.lies) if line["key"] == key), None)
 
 
-def probe(source: StorageSource | MetastoreSource, _: Clients, __: datetime) -> Probed:
+def probe(source: StorageSource | MetastoreSource | EventsSource, _: Clients, __: datetime) -> Probed:
     (place,) = source.places
     return Probed(f"{len(lines(place))} lines", covers=(Location(BUCKET, ""),))
 
@@ -152,10 +172,12 @@ def nothing_new(_: Claims, __: Sequence[Table], ___: Context) -> Changes:
 
 @pytest.fixture(autouse=True)
 def toys() -> Iterator[None]:
-    """The three lines of the registry, and those of the models."""
+    """The lines of the registry, and those of the models."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sources.INVENTORIES, "toy_storage", ToyStorage)
         patch.setitem(sources.METASTORES, "toy_store", ToyStore)
+        patch.setitem(sources.EVENTS, "toy_events", ToyEvents)
+        patch.setitem(registry.EVENTS, "toy_events", registry.EventsKind(ToyEvents, read_events, probe))
         patch.setitem(sources.MANIFESTS, "toy_manifest", ToyManifest)
         patch.setitem(registry.STORAGE, "toy_storage", registry.StorageKind(ToyStorage, read_storage, probe))
         patch.setitem(
@@ -186,6 +208,7 @@ def lake(tmp_path: Path) -> Lake:
             {"key": "t", "parent": "", "is_dir": True},
             *(entered(n) for n in ("kept", "lost", "stray")),
         ],
+        "requests": [{"key": "t/lost", "principal": "ann", "request_id": "r1"}],
         "listed": [{"key": f"t/{name}", "size": 5} for name in ("kept", "hidden", "lost")],
     }
     for name, rows in files.items():
@@ -195,6 +218,7 @@ def lake(tmp_path: Path) -> Lake:
         f"version: 1\nlake: toys\nresults: {tmp_path / 'results'}\n"
         f"inventories: [{{kind: toy_storage, location: {tmp_path / 'objects'}}}]\n"
         f"metastores: [{{kind: toy_store, lies: {tmp_path / 'entries'}}}]\n"
+        f"events: [{{kind: toy_events, location: {tmp_path / 'requests'}}}]\n"
         f"tables:\n- name: t\n  location: s3://{BUCKET}/t\n"
         f"  manifests: [{{kind: toy_manifest, location: {tmp_path / 'listed'}}}]\n"
         "defaults: {confirm: {mode: none}}\n"
@@ -208,10 +232,14 @@ def test_an_audit_reads_and_judges_them(lake: Lake) -> None:
     assert sorted((row["kind"], row["key"]) for row in rows) == [
         ("dropped", "t/lost"), ("hidden", "t/hidden"), ("unreferenced", "t/"),
     ]  # fmt: skip
+    assert [(row["cause"], row["cause_principal"]) for row in rows if row["cause"]] == [
+        ("deleted (toy)", "ann")
+    ]
     assert [each["kind"] for each in results_of(lake).runs()[0]["sources"]] == [
         "toy_storage",
         "toy_store",
         "toy_manifest",
+        "toy_events",
     ]
 
 
@@ -223,13 +251,17 @@ def test_one_file_is_looked_up_in_them(lake: Lake) -> None:
 
 def test_doctor_tries_them(lake: Lake) -> None:
     checks = {check.about: check.told for check in examine(lake, Clients(), os.environ, datetime.now(UTC))}
-    assert [told for about, told in checks.items() if about.startswith(("storage", "metastore"))] == [
+    assert [
+        told for about, told in checks.items() if about.startswith(("storage", "metastore", "events"))
+    ] == [
         "3 lines",
         "4 lines",
+        "1 lines",
     ]
 
 
 def test_what_is_registered_can_be_written_in_a_lake_file() -> None:
     assert {kind: each.model for kind, each in registry.STORAGE.items()} == sources.INVENTORIES
     assert {kind: each.model for kind, each in registry.METASTORES.items()} == sources.METASTORES
+    assert {kind: each.model for kind, each in registry.EVENTS.items()} == sources.EVENTS
     assert {kind: each.model for kind, each in registry.MANIFESTS.items()} == sources.MANIFESTS

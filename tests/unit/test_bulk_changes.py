@@ -89,6 +89,29 @@ def test_a_table_rewritten_whole_at_the_same_size_is_one_finding(con: Connection
     assert len(row["discrepancy_id"]) == 32
 
 
+def test_the_most_common_cause_of_its_files_is_said_as_such(con: Connection) -> None:
+    late, early = ago(1).replace(tzinfo=None), ago(2).replace(tzinfo=None)
+    copied = "overwritten by a copy (REST.COPY.OBJECT)"
+    by_job: dict[str, object] = {"cause": copied, "cause_principal": "job", "cause_at": late}
+    by_ann = by_job | {"cause_principal": "ann", "cause_at": early}
+    causes: list[dict[str, object]] = [by_job] * 60 + [by_ann] * 20 + [{}] * 40
+    row: dict[str, object] = {
+        "table_name": "t",
+        "axis": "content",
+        "kind": "hidden",
+        "severity": "info",
+        "subject_type": "file",
+    }
+    rows = [row | {"subject": f"f{n}", "key": f"f{n}"} | cause for n, cause in enumerate(causes)]
+    every = {("t", "content"): coverage.Tally({"finding": 120})}
+    (one,) = duck.rows_of(folded(con, findings.from_plain(con, rows, STAMP), every, STAMP))
+    assert (one["cause"], one["cause_principal"], one["cause_at"]) == (
+        f"{copied}, the most common cause of its files",
+        "job",
+        early,
+    )
+
+
 SHARES = [
     # changed at the same size, left alone, findings
     (105, 145, {("file", "overwritten", 1): 105}),  # 42 %, and all that is suspected

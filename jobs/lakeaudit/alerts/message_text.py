@@ -82,7 +82,7 @@ def _change(change: Change, lake_file: str, run_id: str, *, redact: bool) -> Ite
     yield f"{many} {kind} ({change.severity}), {happened(change.transition)}: {means}"
     yield f"at stake: {_stake(change)}"
     yield from _where(change, redact=redact)
-    yield f"since {_time(change.since)}; {f'cause: {change.cause}' if change.cause else 'cause not known'}"
+    yield f"since {_time(change.since)}; {f'cause: {_tame(change.cause)}' if change.cause else 'cause not known'}"
     if change.recoverable:
         yield _comeback(change)
     yield f"more: {_command(change, lake_file, run_id, redact=redact)}"

@@ -17,7 +17,7 @@ from lakeaudit.config import Lake, Table
 from lakeaudit.errors import AuditError, CannotAudit
 from lakeaudit.evidence.discovery import expanded, unmatched
 from lakeaudit.evidence.protocol import Probed
-from lakeaudit.evidence.registry import METASTORES, STORAGE
+from lakeaudit.evidence.registry import EVENTS, METASTORES, STORAGE
 from lakeaudit.formatting import count
 from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients, Endpoint, credentials_from
@@ -68,6 +68,8 @@ def examine(lake: Lake, clients: Clients, env: Environment, now: datetime) -> It
     for store in lake.metastores:
         ask = METASTORES[store.kind].probe
         yield _attempt(f"metastore {store.name}", partial(ask, store, clients, now))
+    for each in lake.events:
+        yield _attempt(f"events {each.location.uri}", partial(EVENTS[each.kind].probe, each, clients, now))
     buckets = {cover.bucket for cover in covered}
     nowhere, lake = unmatched(lake, buckets), lake.among(buckets)
     yield from _data_files(lake, clients)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
+from lakeaudit.compare.causes import most_common
 from lakeaudit.compare.coverage import Tallies
 from lakeaudit.compare.findings import Stamp, from_plain
 from lakeaudit.runtime import duck
@@ -171,7 +172,9 @@ _BY = "table_name, axis, kind, severity"
 _BY_PARTITION = f"{_BY}, partition_path"
 _SUMS = """count(*) AS files,
     CAST(sum(bytes_at_stake) AS BIGINT) AS bytes_at_stake, CAST(sum(rows_at_stake) AS BIGINT) AS rows_at_stake,
-    max(storage_time) AS storage_time, coalesce(bool_or(confirmation = 'live'), false) AS live"""
+    max(storage_time) AS storage_time, coalesce(bool_or(confirmation = 'live'), false) AS live,
+    mode(struct_pack(cause := cause, principal := cause_principal)) FILTER (cause IS NOT NULL) AS common,
+    min(cause_at) AS first_cause_at"""
 
 
 def _single_cause(con: Connection, findings: Rows, by: str, of: str = "input") -> list[dict[str, Any]]:
@@ -210,10 +213,11 @@ def _is_bulk(change: Mapping[str, Any], files: int | None) -> bool:
     return files is not None and change["files"] * 2 > files
 
 
+_OWN = ("difference", "least", "most", "live", "common", "first_cause_at")
+
+
 def _row(change: dict[str, Any]) -> dict[str, Any]:
-    row = {
-        name: value for name, value in change.items() if name not in ("difference", "least", "most", "live")
-    }
+    row = {name: value for name, value in change.items() if name not in _OWN} | most_common(change)
     told = {"confirmation": "live" if change["live"] else "none"}
     if _is_of_partition(change):
         subject = f"{change['partition_path']}#{change['kind']}"

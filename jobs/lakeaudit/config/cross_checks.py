@@ -8,7 +8,7 @@ from itertools import chain
 
 from lakeaudit.config.parsers import parse_location
 from lakeaudit.config.problems import Found, Path, quoted, suggest
-from lakeaudit.config.sources import INVENTORIES, MANIFESTS, METASTORES
+from lakeaudit.config.sources import EVENTS, INVENTORIES, MANIFESTS, METASTORES
 from lakeaudit.config.vocabulary import FOUND_FORMATS, NOT_BUILT
 from lakeaudit.keys import Location
 
@@ -52,7 +52,7 @@ def _kinded(data: Data) -> Iterator[tuple[Path, str, object]]:
 BUILT: Mapping[str, Collection[str]] = {
     "inventories": INVENTORIES,
     "metastores": METASTORES,
-    "events": (),
+    "events": EVENTS,
     "manifests": MANIFESTS,
     "alerts": ("apprise", "alertmanager", "sns"),
 }
@@ -200,7 +200,8 @@ def previous(data: Data) -> Iterator[Found]:
 def repeats(data: Data) -> Iterator[Found]:
     """One source named twice in a block."""
     tables = (_entries(table, "manifests", path) for path, table in _entries(data, "tables"))
-    for block in (_entries(data, "inventories"), _entries(data, "metastores"), *tables):
+    sources = (_entries(data, name) for name in ("inventories", "metastores", "events"))
+    for block in (*sources, *tables):
         first: set[tuple[object, ...]] = set()
         for path, entry in block:
             kind, names = entry.get("kind"), (entry.get("table"), entry.get("export"))

@@ -1,7 +1,7 @@
 """The lake file as it is written: every block of the contract, before defaults and overrides are merged."""
 
 from datetime import date, timedelta
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag
 
@@ -30,7 +30,16 @@ from lakeaudit.config.field_types import (
     TopicArn,
     WrittenSeverity,
 )
-from lakeaudit.config.sources import Block, DynamoOptions, Inventory, Manifest, Metastore, S3Options, kind_of
+from lakeaudit.config.sources import (
+    Block,
+    DynamoOptions,
+    Inventory,
+    Manifest,
+    Metastore,
+    Requests,
+    S3Options,
+    kind_of,
+)
 
 ConfirmMode = Literal["head", "none"]
 Readers = Literal["state", "folder"]
@@ -284,8 +293,7 @@ class LakeFile(Block):
     dynamodb: DynamoOptions = DynamoOptions()
     inventories: tuple[Inventory, ...] = ()
     metastores: tuple[Metastore, ...] = ()
-    events: Annotated[tuple[Any, ...], Field(json_schema_extra={"maxItems": 0})] = ()
-    """No kind of event is built: `checks.kinds` refuses each entry."""
+    events: tuple[Requests, ...] = ()
     tables: Annotated[tuple[AnyTable, ...], Field(min_length=1)]
     include: tuple[Text, ...] = ()
     """Files with lists of tables, read by `include.include_tables`."""

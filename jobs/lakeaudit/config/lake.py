@@ -34,6 +34,7 @@ from lakeaudit.config.sources import (
     Manifest,
     Metastore,
     MetastoreSource,
+    Requests,
     S3Guard,
     S3Options,
     Source,
@@ -188,6 +189,7 @@ class Lake(Block):
     """Other names of places, as claims may write them; no location here goes by one."""
     inventories: tuple[Inventory, ...] = ()
     metastores: tuple[Metastore, ...] = ()
+    events: tuple[Requests, ...] = ()
     tables: tuple[Table, ...]
     """Those that the file names, and those that were found by `discoveries` once they were looked for."""
     discoveries: tuple[Discovery, ...] = ()
@@ -253,6 +255,7 @@ def resolve(file: LakeFile, warnings: tuple[str, ...] = (), aliases: Aliases = (
         aliases=aliases,
         inventories=tuple(_reached(source, file) for source in file.inventories),
         metastores=tuple(_asked(source, file) for source in file.metastores),
+        events=tuple(_reached(source, file) for source in file.events),
         tables=_tables(file),
         discoveries=tuple(
             _discovery(each.discover, file) for each in file.tables if isinstance(each, DiscoverEntry)

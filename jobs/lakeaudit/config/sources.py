@@ -280,8 +280,28 @@ class ManifestCommitterManifest(CommitterManifest):
     complete: Flag = False
 
 
+class EventsSource(Source):
+    """Who did what to which key, and when: the requests of `window` before the audit are read."""
+
+    location: Place
+    window: Duration = Field(default=timedelta(days=7), json_schema_extra={"default": "7d"})
+
+    @property
+    def places(self) -> tuple[Location, ...]:
+        return (self.location,)
+
+
+class S3AccessLog(EventsSource):
+    """Server access logs of S3: the folder that they are delivered to."""
+
+    kind: Literal["s3_access_log"]
+    location: Place
+    window: Duration = Field(default=timedelta(days=7), json_schema_extra={"default": "7d"})
+
+
 INVENTORIES: dict[str, type[StorageSource]] = {"s3_inventory": S3Inventory, "listing": Listing}
 METASTORES: dict[str, type[MetastoreSource]] = {"s3guard": S3Guard}
+EVENTS: dict[str, type[EventsSource]] = {"s3_access_log": S3AccessLog}
 MANIFESTS: dict[str, type[ManifestSource]] = {
     "delta": DeltaManifest,
     "file_list": FileListManifest,
@@ -319,3 +339,4 @@ class OneOf:
 Inventory = Annotated[StorageSource, OneOf(INVENTORIES)]
 Metastore = Annotated[MetastoreSource, OneOf(METASTORES)]
 Manifest = Annotated[ManifestSource, OneOf(MANIFESTS)]
+Requests = Annotated[EventsSource, OneOf(EVENTS)]

@@ -239,6 +239,22 @@ class Entries:
 
 
 @dataclass(frozen=True)
+class Events:
+    """Who did what to which keys: parts of rows of kind `requests` (schemas.REQUEST), read only where they are wanted.
+
+    `parts(since, reads)` are those that may hold requests from `since` on; without `reads` of changes alone, which are
+    few. `since` is how far back the source is read at all. Rows may be missing, so that nothing follows from their
+    absence; they may repeat, in one source and in several.
+    """
+
+    info: SourceInfo
+    since: datetime
+    parts: Callable[[datetime, bool], tuple[Part, ...]]
+    holes: tuple[Hole, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class TableState:
     """What a manifest reader knows of one table as a whole.
 

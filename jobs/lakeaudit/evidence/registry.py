@@ -10,17 +10,20 @@ from typing import Any
 
 from lakeaudit.config import (
     DeltaManifest,
+    EventsSource,
     FileListManifest,
     Listing,
     ManifestSource,
     MetastoreSource,
     PreviousManifest,
+    S3AccessLog,
     S3Guard,
     S3Inventory,
     SparkEventLogManifest,
     StorageSource,
     Table,
 )
+from lakeaudit.evidence.events import access_log
 from lakeaudit.evidence.manifest import committers, delta, file_list, previous, spark_event_log
 from lakeaudit.evidence.manifest.delta import point_lookup as delta_lookup
 from lakeaudit.evidence.manifest.file_list import point_lookup as file_list_lookup
@@ -30,7 +33,7 @@ from lakeaudit.evidence.manifest.records.reader import RecordKind
 from lakeaudit.evidence.manifest.spark_event_log import point_lookup as spark_event_log_lookup
 from lakeaudit.evidence.metastore import s3guard
 from lakeaudit.evidence.metastore.s3guard.probe import probe as probe_s3guard
-from lakeaudit.evidence.protocol import Changes, Claims, Entries, Probed, Stored
+from lakeaudit.evidence.protocol import Changes, Claims, Entries, Events, Probed, Stored
 from lakeaudit.evidence.storage import inventory, listing
 from lakeaudit.evidence.storage.inventory.probe import probe as probe_inventory
 from lakeaudit.evidence.storage.listing.probe import probe as probe_listing
@@ -69,6 +72,15 @@ class MetastoreKind:
 
 
 @dataclass(frozen=True)
+class EventsKind:
+    """Who did what to which key, and when: `read` takes (source, context, source id)."""
+
+    model: type[EventsSource]
+    read: Callable[..., Events]
+    probe: Callable[..., Probed]
+
+
+@dataclass(frozen=True)
 class ManifestKind:
     """What writers say: `read` and `changes` take all tables that have such a manifest."""
 
@@ -94,6 +106,9 @@ STORAGE: dict[str, StorageKind] = {
 }
 METASTORES: dict[str, MetastoreKind] = {
     "s3guard": MetastoreKind(S3Guard, s3guard.read, probe_s3guard, s3guard.get_entry),
+}
+EVENTS: dict[str, EventsKind] = {
+    "s3_access_log": EventsKind(S3AccessLog, access_log.read, access_log.probe),
 }
 MANIFESTS: dict[str, ManifestKind] = {
     "delta": ManifestKind(DeltaManifest, delta.read, delta.changes, delta_lookup.read),

@@ -24,6 +24,7 @@ ROUTES: Mapping[str, str] = {
     "entries": KEY,
     "steps": KEY,
     "events": KEY,
+    "requests": KEY,
     "claims": KEY,
     "known": KEY,
     "settled_keys": KEY,

@@ -30,6 +30,7 @@ from lakeaudit.pipeline.leftover_checks import LeftoverChecks, leftover_checks
 from lakeaudit.pipeline.lifecycles import with_ends
 from lakeaudit.pipeline.partition_files import files_of_partitions
 from lakeaudit.pipeline.partitions import as_asked, narrowed
+from lakeaudit.pipeline.trace_causes import Traced, explained, traced
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Relation, Rows
 from lakeaudit.runtime.progress import Progress
@@ -57,17 +58,18 @@ class Judgement:
 def judge(audit: AuditContext, engine: AuditEngine, progress: Progress) -> Judgement:
     """All findings, leftovers and the coverage of the tables in scope."""
     read = _readings(audit, engine, progress)
+    known = _traced(audit, engine, read, progress)
     with progress.stage("make findings"):
         tallies = _tallies(audit, read)
         leftovers = leftover_checks(audit, read.first, read.answers)
         groups = group_checks(audit, engine, read.first, tallies)
         tallies = coverage.together(tallies, leftovers.tallies, groups.tallies)
-        files = _about_files(audit, engine, read, tallies)
-        rows = duck.hold(audit.con, _findings(audit, read.first, files.rows, leftovers, groups))
+        files = _about_files(audit, engine, read, tallies, known)
+        rows = duck.hold(audit.con, _findings(audit, read.first, files.rows, leftovers, groups, known))
         able = _means(audit, read, groups)
         covered = _covered(audit, tallies, able)
     return Judgement(
-        read.first.holes,
+        (*read.first.holes, *known.holes),
         read.first.counts,
         covered.rows,
         rows,
@@ -139,9 +141,21 @@ class _AboutFiles:
     unsure: tuple[str, ...]
 
 
-def _about_files(audit: AuditContext, engine: AuditEngine, read: _Read, tallies: Tallies) -> _AboutFiles:
+def _traced(audit: AuditContext, engine: AuditEngine, read: _Read, progress: Progress) -> Traced:
+    """What caused the findings, where records of requests are configured."""
+    if not audit.observed.events:
+        return Traced()
+    with progress.stage("find causes") as log:
+        known = traced(audit, engine, read.remaining, read.first.holes)
+        log.note(causes=known.number)
+    return known
+
+
+def _about_files(
+    audit: AuditContext, engine: AuditEngine, read: _Read, tallies: Tallies, known: Traced
+) -> _AboutFiles:
     findings_of_files, unsure = _single(audit, read.remaining, read.first)
-    single = duck.hold(audit.con, findings_of_files)
+    single = duck.hold(audit.con, explained(audit, findings_of_files, known))
     whole = {} if audit.partitions else tallies  # of a part nothing can be said about its table
     count = partial(files_of_partitions, engine, audit.observed.evidence.claims)
     rows = folded(audit.con, single, whole, audit.stamp, count)
@@ -161,6 +175,7 @@ def _findings(
     about_files: Relation,
     leftovers: LeftoverChecks,
     groups: GroupChecks,
+    known: Traced,
 ) -> Relation:
     """FINDINGS of everything."""
     con, stamp = audit.con, audit.stamp
@@ -168,7 +183,7 @@ def _findings(
         audit.lake,
         audit.scope,
         audit.observed.infos,
-        first.holes,
+        (*first.holes, *known.holes),
         first.vacuums,
         stamp.as_of.date(),
         groups.rows,
@@ -179,7 +194,7 @@ def _findings(
         findings.leftover_findings(con, leftovers.files, stamp),
         half_moved.findings(con, groups.moved, stamp),
         *groups.writes.findings,
-        findings.from_plain(con, [*apart(con, rows, about_files)], stamp),
+        explained(audit, findings.from_plain(con, [*apart(con, rows, about_files)], stamp), known),
     ]
     return duck.union(con, frames)
 

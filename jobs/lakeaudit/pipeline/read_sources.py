@@ -19,6 +19,7 @@ from lakeaudit.evidence.protocol import (
     Claims,
     Context,
     Entries,
+    Events,
     Hole,
     Kept,
     Part,
@@ -26,7 +27,7 @@ from lakeaudit.evidence.protocol import (
     Stored,
     pieces,
 )
-from lakeaudit.evidence.registry import MANIFESTS, METASTORES, STORAGE
+from lakeaudit.evidence.registry import EVENTS, MANIFESTS, METASTORES, STORAGE
 from lakeaudit.evidence.storage import listing
 from lakeaudit.evidence.storage.united import united
 from lakeaudit.keys import Location
@@ -35,7 +36,7 @@ from lakeaudit.runtime.threads import beside
 AT_ONCE = 4
 """Sources read beside each other."""
 
-Read = TypeVar("Read", Stored, Entries, Claims)
+Read = TypeVar("Read", Stored, Entries, Claims, Events)
 Wanted = list[tuple[SourceInfo, Callable[[], Read]]]
 Begun = list[tuple[SourceInfo, Future[Read]]]
 
@@ -52,6 +53,8 @@ class Observed:
     holes: tuple[Hole, ...]
     warnings: tuple[str, ...]
     listed: bool = False
+    events: tuple[Events, ...] = ()
+    """Read only where something is to be explained."""
 
     def rows(self) -> Iterator[Part | Kept]:
         """Everything that the engine has to bring together."""
@@ -107,11 +110,13 @@ def read_sources(lake: Lake, context: Context, live: Sequence[Location]) -> Obse
         taken: list[Stored | Entries] = [*stored, *entries]
         cuts = [read.info.cut.start for read in taken if read.info.cut]
         after = replace(context, oldest_cut=min(cuts, default=None), storage=tuple(stored))
+        told = _begun(pool, _events(lake, context))
         claims = reading.taken(_begun(pool, _manifests(lake, after)))
+        events = tuple(reading.taken(told))
     sources = {_metastore_id(number): source for number, source in enumerate(lake.metastores)}
     evidence = Evidence(claims, stored, entries, {read.info.id: sources[read.info.id] for read in entries})
     infos, holes, warnings = tuple(reading.infos), tuple(reading.holes), tuple(reading.warnings)
-    return Observed(evidence, infos, holes, warnings, listed=bool(live))
+    return Observed(evidence, infos, holes, warnings, listed=bool(live), events=events)
 
 
 def read_manifests(lake: Lake, context: Context) -> tuple[list[Claims], list[Hole]]:
@@ -171,6 +176,14 @@ def _metastores(lake: Lake, context: Context) -> Wanted[Entries]:
     for number, source in enumerate(lake.metastores):
         about = SourceInfo(_metastore_id(number), "metastore", source.kind, source.name, "", None)
         wanted.append((about, partial(METASTORES[source.kind].read, source, context, about.id)))
+    return wanted
+
+
+def _events(lake: Lake, context: Context) -> Wanted[Events]:
+    wanted: Wanted[Events] = []
+    for number, source in enumerate(lake.events):
+        about = _about("events", number, source.kind, source.location.uri)
+        wanted.append((about, partial(EVENTS[source.kind].read, source, context, about.id)))
     return wanted
 
 

@@ -34,6 +34,7 @@ _COLUMNS = (
         "recoverable",
         "recoverable_until",
         "cause",
+        "cause_principal",
         "bucket",
         "key",
         "recovery",
@@ -96,15 +97,17 @@ def _read(results: Results, table: str, wanted: pc.Expression, columns: Sequence
 def _changes(changed: pa.Table | None) -> list[Change]:
     if changed is None or not changed.num_rows:
         return []
+    changed = changed.append_column("by", _caused_by(changed))
     partitions, recoverable = _counts(changed, "partition_path"), _counts(changed, "recoverable")
+    causes = _counts(changed, "by")
     is_file = pc.equal(changed["subject_type"], "file")
     changed = changed.append_column("example", pc.if_else(is_file, changed["subject"], None))
     changed = changed.append_column("back", _way_back(changed))
     summed = [(name, "sum") for name in ("files", "rows_at_stake", "bytes_at_stake")]
-    least = [(name, "min") for name in ("first_seen_at", "recoverable_until", "cause", "example", "back")]
+    least = [(name, "min") for name in ("first_seen_at", "recoverable_until", "example", "back")]
     grouped = changed.group_by(list(_SAME)).aggregate([*summed, *least, ([], "count_all")]).to_pylist()
     return sorted(
-        (_change(row, partitions, recoverable) for row in grouped),
+        (_change(row, partitions, recoverable, causes) for row in grouped),
         key=lambda change: (
             change.table or "",
             change.transition,
@@ -154,7 +157,7 @@ def _key(row: Row) -> tuple[Any, ...]:
     return tuple(row[name] for name in _SAME)
 
 
-def _change(row: Row, partitions: _Counts, recoverable: _Counts) -> Change:
+def _change(row: Row, partitions: _Counts, recoverable: _Counts, causes: _Counts) -> Change:
     places = partitions.get(_key(row), Counter())
     named = sorted(places.items(), key=lambda place: (-place[1], place[0]))[:NAMED]
     return Change(
@@ -172,10 +175,25 @@ def _change(row: Row, partitions: _Counts, recoverable: _Counts) -> Change:
         more_partitions=len(places) - len(named),
         recoverable=dict(recoverable.get(_key(row), Counter())),
         until=row["recoverable_until_min"],
-        cause=row["cause_min"],
+        cause=_most_common(causes.get(_key(row), Counter()), row["count_all"]),
         example=row["example_min"],
         back=_split(row["back_min"]),
     )
+
+
+def _caused_by(changed: pa.Table) -> pa.ChunkedArray:
+    """What and who caused each, as one text; null where nobody knows."""
+    principal = pc.fill_null(changed["cause_principal"], "")
+    by = pc.if_else(pc.equal(principal, ""), "", pc.binary_join_element_wise(", by ", principal, ""))
+    return pc.binary_join_element_wise(changed["cause"], by, "")
+
+
+def _most_common(causes: Counter[str], number: int) -> str | None:
+    """The cause of all of them; of most of them, which is then said."""
+    if not causes:
+        return None
+    cause, many = min(causes.items(), key=lambda each: (-each[1], each[0]))
+    return cause if many == number else f"{cause} ({many} of {number})"
 
 
 def still_open(results: Results, now: datetime) -> list[Change]:

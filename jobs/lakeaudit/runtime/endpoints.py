@@ -55,5 +55,5 @@ def _places(lake: Lake) -> list[tuple[Location, S3Options]]:
     """Sources and results; of tables those that say more than the lake: the others follow what lies in their bucket."""
     places = [(table.location, table.s3) for table in lake.tables if table.s3 != lake.s3]
     manifests = [manifest for table in lake.tables for manifest in table.manifests]
-    sources = (*manifests, *lake.inventories, *lake.metastores)
+    sources = (*manifests, *lake.inventories, *lake.metastores, *lake.events)
     return places + [(place, source.s3) for source in sources for place in source.places]

@@ -16,12 +16,14 @@ from lakeaudit.schemas.answers import (
     TALLY,
 )
 from lakeaudit.schemas.columns import plain_time, without_zone
-from lakeaudit.schemas.evidence import CLAIM, DECLARED, ENTRY, NOTE, STORED, UPLOAD, VERSION
+from lakeaudit.schemas.evidence import CLAIM, DECLARED, ENTRY, NOTE, REQUEST, STORED, UPLOAD, VERSION
 from lakeaudit.schemas.matching import (
+    CAUSE,
     CLONE_FILE,
     COMMIT,
     COPY,
     CUT,
+    EFFECT,
     EXPIRING,
     FOLDER_PAIR,
     KNOWN,
@@ -53,6 +55,7 @@ __all__ = [
     "ANSWERS",
     "ASKED",
     "BATCH",
+    "CAUSE",
     "CLAIM",
     "CLONED",
     "CLONE_FILE",
@@ -62,6 +65,7 @@ __all__ = [
     "CUT",
     "DECLARED",
     "DISCREPANCIES",
+    "EFFECT",
     "ENTRY",
     "EXPIRING",
     "FINDINGS",
@@ -79,6 +83,7 @@ __all__ = [
     "OLDER_VERSIONS",
     "PAIR",
     "REPEATED",
+    "REQUEST",
     "RESULTS",
     "RUNS",
     "SOURCE_OF_RUN",

@@ -93,6 +93,23 @@ DECLARED = row(
 UPLOAD = row(source="string", bucket="string", key="string", upload_id="string", initiated_at="time")
 """A multipart upload that was begun and not completed."""
 
+REQUEST = row(
+    source="string",
+    bucket="string",
+    key="string",  # raw; of a list the prefix that was listed
+    version_id="string",  # that the request named; null: it named none
+    action="string",  # put | copy | delete | expire | transition | restore | get | head | list
+    at="time",  # when the store received it
+    took="long",  # milliseconds until it was answered; null: unknown
+    principal="string",  # who sent it; null: nobody signed it
+    request_id="string",
+    operation="string",  # in the words of the source
+    status="long",  # of HTTP; null where there was no request, or the source does not say
+    succeeded="bool",
+    reject="string",
+)
+"""Who did what to a key, and when: one row per request and key. A source may give one twice, and may lack any."""
+
 NOTE = row(
     source="string",
     subject="string",  # what of the source it is about: a URI, a folder, a line

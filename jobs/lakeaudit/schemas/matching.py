@@ -248,6 +248,29 @@ FOLDER_PAIR = row(
 )
 """Two folders of one table with the same files, none listed by a state."""
 
+EFFECT = row(
+    bucket="string",
+    key="string",
+    effect="string",  # gone | changed | archived
+    claimed_at="time",  # null: what is requested at any time may be its cause
+    until="time",  # when somebody looked
+    written_at="time",  # of the stored object; null: not known
+    version_id="string",  # that was recorded
+)
+"""What became of an object, and when it may have: what records of requests are asked about."""
+
+CAUSE = row(
+    bucket="string",
+    key="string",
+    effect="string",
+    action="string",  # as in REQUEST
+    operation="string",
+    cause_at="time",
+    cause_principal="string",  # null: nobody signed it
+    request_id="string",
+)
+"""The request that caused an effect."""
+
 EXPIRING = row(
     judged_table="string",
     bucket="string",

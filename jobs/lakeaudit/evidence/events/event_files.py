@@ -1,0 +1,228 @@
+"""Files of events, whose names say when they were written: found by their dates, and read many at a time.
+
+Stores deliver them to `<name>` or `<account>/<region>/<bucket>/<year>/<month>/<day>/<name>`, by the time of the events
+or of the delivery, mostly within hours and some of them days late (facts: S3 server access logs, CloudTrail).
+"""
+
+import gzip
+import hashlib
+import re
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import IO, cast
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from lakeaudit.config import EventsSource
+from lakeaudit.errors import SourceError
+from lakeaudit.evidence.files import File, folders, list_files, opened
+from lakeaudit.evidence.protocol import Context, Cut, Events, Hole, Part, Probed, SourceInfo
+from lakeaudit.keys import Location
+from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.aws_failures import explain
+from lakeaudit.runtime.threads import beside
+
+SLACK = timedelta(days=1)
+"""A name by the day of its events says nothing of the hour."""
+LATE = timedelta(days=10)
+"""So late a file may still be delivered; asked of an audit of the past alone."""
+DEEPEST = 8
+PART_BYTES, PART_FILES = 32 << 20, 500
+BLOCK = 8 << 20
+AT_ONCE = 8
+
+
+@dataclass(frozen=True)
+class EventFile:
+    """A file, and the time that its name says, else when it was written."""
+
+    file: File
+    at: datetime
+
+
+@dataclass(frozen=True)
+class Found:
+    """The files of a window, and how many others lie among them that are not named as events are."""
+
+    files: tuple[EventFile, ...]
+    strangers: int = 0
+
+    @property
+    def identity(self) -> str:
+        """Pins exactly which files there are."""
+        names = sorted(f"{each.file.place.uri}\0{each.file.size}" for each in self.files)
+        digest = hashlib.sha256("\n".join(names).encode(errors="replace")).hexdigest()
+        return f"{len(names)} files, sha256:{digest}"
+
+    def since(self, since: datetime) -> tuple[EventFile, ...]:
+        """Those that may hold events from then on."""
+        return tuple(each for each in self.files if each.at >= since - SLACK)
+
+
+def find(
+    clients: Clients, location: Location, name: re.Pattern[str], since: datetime, until: datetime | None
+) -> Found:
+    """The files below a folder whose names match and say a time in the window; `until` None: up to now.
+
+    `name` has the groups year, month, day, hour and minute.
+    """
+    files, strangers = [], 0
+    last = datetime.max.replace(tzinfo=UTC) if until is None else until + LATE
+    for file in _candidates(clients, location, since, last):
+        at = _time_of(name.search(file.name))
+        if at is None:
+            strangers += file.size > 0
+        elif since - SLACK <= at <= last:
+            files.append(EventFile(file, at))
+    return Found(tuple(sorted(files, key=lambda each: each.file.place)), strangers)
+
+
+def _time_of(found: re.Match[str] | None) -> datetime | None:
+    if found is None:
+        return None
+    try:
+        year, month, day, hour, minute = (int(found[part]) for part in _PARTS)
+        return datetime(year, month, day, hour, minute, tzinfo=UTC)
+    except ValueError:
+        return None
+
+
+_PARTS = ("year", "month", "day", "hour", "minute")
+
+
+def _candidates(
+    clients: Clients, location: Location, since: datetime, until: datetime, depth: int = 0
+) -> Iterator[File]:
+    """Files below a folder; of folders by date only those of the window are listed, of dated names those since then."""
+    first = next(list_files(clients, location), None)
+    if first is None or _DATED.match(first.place.key.removeprefix(location.prefix)):
+        yield from list_files(clients, location, start_after=f"{since - SLACK:%Y-%m-%d}")
+        return
+    names = folders(clients, location)
+    years = [name for name in names if re.fullmatch(r"20\d\d", name)]
+    yield from list_files(clients, location, flat=True)
+    if years:
+        for day in _days(since - SLACK, until):
+            if day[:4] in years:
+                yield from list_files(clients, location.join(*day.split("/")))
+    for name in names:
+        if name not in years and depth < DEEPEST:
+            yield from _candidates(clients, location.join(name), since, until, depth + 1)
+
+
+_DATED = re.compile(r"20\d\d-\d\d-\d\d-[^/]*\Z")
+"""A name that begins with its date, below the folder itself: a listing can begin with the first that is wanted."""
+
+
+def _days(since: datetime, until: datetime) -> Iterator[str]:
+    """Folders of the days of a window; one that is open ends a day from now at the latest, as folders are made."""
+    day, last = since.date(), min(until, since + timedelta(days=3660)).date()
+    while day <= last:
+        yield f"{day:%Y/%m/%d}"
+        day += timedelta(days=1)
+
+
+Parts = Callable[[Sequence[EventFile], datetime, bool], tuple[Part, ...]]
+"""(files, since, with reads) -> the parts that read them."""
+
+
+def events_of(
+    source: EventsSource, ctx: Context, source_id: str, name: re.Pattern[str], parts: Parts
+) -> Events:
+    """Events that lie in dated files; of a folder without any it is said."""
+    since = ctx.as_of - source.window
+    found = find(ctx.clients, source.location, name, since, ctx.as_of)
+    place = source.location.uri
+    nothing = f"holds no file named as those of {source.kind} are from {since:%Y-%m-%dT%H:%MZ} on"
+    strange = (
+        f"{place}: {found.strangers} objects are not named as those of {source.kind} are, and left alone"
+    )
+    return Events(
+        SourceInfo(source_id, "events", source.kind, place, found.identity, Cut(since, ctx.as_of)),
+        since,
+        lambda wanted, reads: parts(found.since(max(since, wanted)), max(since, wanted), reads),
+        () if found.files else (Hole(source_id, nothing, place),),
+        (strange,) if found.strangers else (),
+    )
+
+
+def grouped(files: Sequence[EventFile]) -> Iterator[tuple[File, ...]]:
+    """Files by what one task reads: many small ones, or a large one."""
+    group: list[File] = []
+    size = 0
+    for each in files:
+        if group and (size + each.file.size > PART_BYTES or len(group) >= PART_FILES):
+            yield tuple(group)
+            group, size = [], 0
+        group.append(each.file)
+        size += each.file.size
+    if group:
+        yield tuple(group)
+
+
+@dataclass(frozen=True)
+class Content:
+    """Some whole lines of a file; `lacks` says why the rest of it cannot be read."""
+
+    file: File
+    text: str
+    lacks: str = ""
+
+
+def contents(clients: Clients, files: Sequence[File]) -> Iterator[Content]:
+    """The lines of files, small files whole, beside each other; a large one in blocks."""
+    small = [file for file in files if file.size <= BLOCK and not file.name.endswith(".gz")]
+    with beside(AT_ONCE) as pool:
+        for found in pool.map(lambda file: list(blocks(clients, file)), small):
+            yield from found
+    for file in files:
+        if file not in small:
+            yield from blocks(clients, file)
+
+
+def blocks(clients: Clients, file: File) -> Iterator[Content]:
+    """The lines of a file in blocks; the last says what went wrong, if anything did."""
+    rest = b""
+    try:
+        with closing(opened(clients, file.place)) as stream:
+            plain = cast("IO[bytes]", gzip.GzipFile(fileobj=stream)) if file.name.endswith(".gz") else stream
+            while block := plain.read(BLOCK):
+                whole, _, tail = (rest + block).rpartition(b"\n")
+                if whole:
+                    yield Content(file, _text(whole))
+                rest = tail
+    except (ClientError, BotoCoreError) as error:
+        yield Content(file, _text(rest), explain(error).what)
+    except FileNotFoundError:
+        yield Content(file, _text(rest), "does not exist any more")
+    except (OSError, EOFError, zlib.error) as error:
+        yield Content(file, _text(rest), f"is damaged or cannot be read ({type(error).__name__})")
+    else:
+        yield Content(file, _text(rest))
+
+
+def _text(content: bytes) -> str:
+    """What is no UTF-8 stands in fields that a client has written, and is kept visible."""
+    return content.decode("utf-8", "backslashreplace").removeprefix("\ufeff")
+
+
+def probe(source: EventsSource, clients: Clients, now: datetime, name: re.Pattern[str]) -> Probed:
+    """The folder can be listed, the newest file of the window read; see `registry.EventsKind`."""
+    found = find(clients, source.location, name, now - source.window, now)
+    if not found.files:
+        raise SourceError(
+            source.location.uri,
+            f"holds no {source.kind} of the window",
+            "check the location, or wait for the first",
+        )
+    newest = max(found.files, key=lambda each: each.at)
+    for content in blocks(clients, newest.file):
+        if content.lacks:
+            raise SourceError(newest.file.place.uri, content.lacks, "grant s3:GetObject and kms:Decrypt")
+    strangers = (f"{found.strangers} objects are named otherwise and left alone",) if found.strangers else ()
+    return Probed(
+        f"{len(found.files)} files of the window, the newest of {newest.at:%Y-%m-%dT%H:%MZ}", strangers
+    )

@@ -1,0 +1,154 @@
+"""Whole audits that say who or what removed or wrote a file, by access logs as S3 writes them."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakeaudit import cli
+from lakeaudit.config import Lake, load_lake
+from lakeaudit.evidence.events import event_files
+from lakeaudit.runtime.aws import Endpoint
+from tests.builders import access_logs
+from tests.builders.access_logs import JOB, LIFECYCLE, PERSON, Line, content, deleted, expired, written
+from tests.builders.audits import audited, results_of
+from tests.builders.backdate import backdate
+from tests.builders.shop import Shop
+from tests.conftest import Aws
+
+HOUR = timedelta(hours=1)
+
+
+class Watched:
+    """A shop whose access logs are kept, and one table of it that was written two hours ago."""
+
+    def __init__(self, aws: Aws, s3: Endpoint, bucket: str, folder: Path) -> None:
+        self.shop = Shop(aws.s3, s3, bucket)
+        self.shop.write("orders")
+        self.now = datetime.now(UTC).replace(microsecond=0)
+        for entry in aws.s3.list_objects_v2(Bucket=bucket, Prefix="warehouse/")["Contents"]:
+            is_log = "_delta_log" in entry["Key"]
+            backdate(bucket, entry["Key"], self.now - 2 * HOUR - timedelta(seconds=0 if is_log else 9))
+        self.keys = self.shop.keys("orders")
+        self.folder = folder
+        self.at = self.now - HOUR
+        """When what is logged happened: after the commits."""
+
+    @property
+    def bucket(self) -> str:
+        return self.shop.bucket
+
+    def logged(self, lines: Sequence[Line], unique: str = "F") -> str:
+        """A log file that was delivered by now; its key."""
+        key = f"logs/{access_logs.name(self.now, unique)}"
+        self.shop.s3.put_object(Bucket=self.bucket, Key=key, Body=content(lines))
+        return key
+
+    def lake(self, kind: str = "s3_access_log") -> Lake:
+        events = f"events: [{{kind: {kind}, location: 's3://{self.bucket}/logs/'}}]\n"
+        return self.shop.lake(self.folder, extra=events)
+
+    def found(self, lake: Lake, run_id: str) -> dict[str, tuple[Any, ...]]:
+        names = ("kind", "cause", "cause_principal", "cause_at")
+        rows = [row for batch in results_of(lake).findings(run_id) for row in batch.to_pylist()]
+        return {row["key"] or row["subject"]: tuple(row[name] for name in names) for row in rows}
+
+
+@pytest.fixture
+def watched(aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path) -> Watched:
+    return Watched(aws, s3, bucket, tmp_path)
+
+
+def test_each_loss_names_its_cause(watched: Watched, capsys: pytest.CaptureFixture[str]) -> None:
+    shop, bucket, after = watched.shop, watched.bucket, watched.at
+    by_rule, by_person, by_job, silent, again, late = watched.keys
+    body = shop.s3.get_object(Bucket=bucket, Key=by_job)["Body"].read()
+    for key in (by_rule, by_person, silent, again):
+        shop.s3.delete_object(Bucket=bucket, Key=key)
+    shop.s3.put_object(Bucket=bucket, Key=by_job, Body=body[:-7])
+    backdate(bucket, by_job, after)
+    here = {"bucket": bucket}
+    watched.logged(
+        [
+            expired(by_rule, after, **here),
+            deleted(by_person, after, PERSON, request="DELETED1", agent='"hostile " 200 agent"', **here),
+            written(by_job, after, JOB, **here),
+            written(silent, after - 5 * HOUR, JOB, **here),
+            deleted(silent, after - 4 * HOUR, PERSON, **here),
+            Line("REST.DELETE.OBJECT", silent, after, PERSON, status="403", error="AccessDenied", **here),
+            deleted(again, after, PERSON, **here),
+            written(again, after + timedelta(seconds=2), JOB, **here),
+            Line("REST.GET.OBJECT", late, after, PERSON, **here),
+        ]
+    )
+    lake = watched.lake()
+    first = audited(lake, live=True, run_id="r")
+    told = watched.found(lake, "r")
+    assert told == {
+        by_rule: ("dropped", "expired by a lifecycle rule (S3.EXPIRE.OBJECT)", LIFECYCLE, after),
+        by_person: ("dropped", "deleted (REST.DELETE.OBJECT)", PERSON, after),
+        by_job: ("size_mismatch", "overwritten (REST.PUT.OBJECT)", JOB, after),
+        silent: ("dropped", None, None, None),
+        again: ("dropped", None, None, None),
+    }
+    assert (first.exit_code, [each["kind"] for each in first.summary["sources"]][-1]) == (0, "s3_access_log")
+    (row,) = [
+        row for b in results_of(lake).discrepancies() for row in b.to_pylist() if row["key"] == by_person
+    ]
+    assert (row["cause"], row["cause_principal"]) == ("deleted (REST.DELETE.OBJECT)", PERSON)
+    file = str(watched.folder / "lake.yaml")
+    for command in (["findings", file], ["explain", file, f"s3://{bucket}/{by_person}"]):
+        cli.main(command)
+        printed = capsys.readouterr().out
+        assert f"cause: deleted (REST.DELETE.OBJECT), by {PERSON}, at " in printed, command
+    assert "by request DELETED1" in printed
+
+
+def test_logs_that_cannot_be_read_are_a_hole_and_no_cause(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost = watched.keys[0]
+    watched.shop.s3.delete_object(Bucket=watched.bucket, Key=lost)
+    after = watched.at
+    gone = watched.logged([deleted(lost, after, bucket=watched.bucket)], "GONE")
+    watched.logged([written(watched.keys[1], after, bucket=watched.bucket)], "HERE")
+    lake = watched.lake()
+    find = event_files.find
+
+    def vanishing(*given: Any) -> Any:
+        found = find(*given)
+        watched.shop.s3.delete_object(Bucket=watched.bucket, Key=gone)
+        return found
+
+    monkeypatch.setattr(event_files, "find", vanishing)
+    outcome = audited(lake, live=True, run_id="r")
+    told = watched.found(lake, "r")
+    source = f"events:0 s3://{watched.bucket}/logs"
+    assert told[lost] == ("dropped", None, None, None)
+    assert told.keys() == {lost, source}
+    assert told[source][0] == "unreadable_evidence"
+    assert outcome.exit_code == 3
+
+
+def test_a_place_that_cannot_be_listed_is_a_hole_and_all_is_judged(watched: Watched) -> None:
+    watched.shop.s3.delete_object(Bucket=watched.bucket, Key=watched.keys[0])
+    file = watched.folder / "lake.yaml"
+    watched.lake()
+    file.write_text(
+        file.read_text().replace(f"s3://{watched.bucket}/logs", "s3://no-such-bucket-of-logs/logs")
+    )
+    lake = load_lake(file, {})
+    outcome = audited(lake, live=True, run_id="r")
+    kinds = sorted(each[0] for each in watched.found(lake, "r").values())
+    assert (outcome.exit_code, kinds) == (3, ["dropped", "unreadable_evidence"])
+
+
+def test_nothing_is_read_where_nothing_is_to_be_explained(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watched.logged([written(watched.keys[0], watched.at, bucket=watched.bucket)])
+    monkeypatch.setattr("lakeaudit.evidence.events.event_files.blocks", None)
+    outcome = audited(watched.lake(), live=True, run_id="r")
+    assert (outcome.summary["findings"], outcome.exit_code) == ({}, 0)
