@@ -9,9 +9,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakeaudit.config import Lake, load_lake
+from lakeaudit.demo.spark_job import event_log
 from lakeaudit.runtime.aws import Endpoint
 from tests.builders.audits import audited, results_of
-from tests.builders.spark_events import LateList, event_log, listing_late
+from tests.builders.late_list import LateList, listing_late
 from tests.conftest import Aws
 
 TABLES = ("events", "days", "pieces", "failed")

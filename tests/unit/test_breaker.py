@@ -94,6 +94,7 @@ def drawn(monkeypatch: pytest.MonkeyPatch, able: dict[str, int], count: int, see
 
         return act
 
+    monkeypatch.setattr("lakeaudit.demo.breaker.fault_draw.FIRST", act_of("done already"))
     monkeypatch.setattr("lakeaudit.demo.breaker.fault_draw.CATALOGUE", tuple(act_of(name) for name in able))
     return [fault.act for fault in break_lake(FakeSite(seed), count)]  # type: ignore[arg-type]
 

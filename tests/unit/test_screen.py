@@ -133,11 +133,27 @@ drawn_settings = st.fixed_dictionaries(
 )
 
 
+Drawn = Sequence[tuple[Source, Source, dict[str, Any]]]
+any_lakes = given(
+    st.lists(st.tuples(drawn_source, drawn_source, drawn_settings), min_size=3, max_size=3), st.randoms()
+)
+
+
 @settings(max_examples=2, deadline=None, derandomize=True, phases=[Phase.generate])
-@given(st.lists(st.tuples(drawn_source, drawn_source, drawn_settings), min_size=3, max_size=3), st.randoms())
-def test_whatever_sources_and_settings_are(
-    drawn: Sequence[tuple[Source, Source, dict[str, Any]]], chance: random.Random
-) -> None:
+@any_lakes
+def test_whatever_sources_and_settings_are(drawn: Drawn, chance: random.Random) -> None:
+    _read_both_ways(drawn, chance)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+@settings(max_examples=167, deadline=None, phases=[Phase.generate])
+@any_lakes
+def test_five_hundred_generated_lakes(drawn: Drawn, chance: random.Random) -> None:
+    _read_both_ways(drawn, chance)
+
+
+def _read_both_ways(drawn: Drawn, chance: random.Random) -> None:
     """Every bucket has sources and a table of its own; one store speaks of all buckets that no other speaks of."""
     names = [f"b{n}" for n in range(len(drawn))]
     places = [(Location(name, ""),) for name in names]

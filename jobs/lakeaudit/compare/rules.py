@@ -55,7 +55,7 @@ CONTENT = ordered(
     ("missing_metadata", "live absent is_log", "missing_metadata",
      "a file of the table's own metadata that its newest state needs is not in storage"),
     ("dropped", "live absent", "dropped",
-     "the newest state of the table lists this file and storage has no current object under its key"),
+     "the table's newest state, or its writer's record, has this file; storage has no current object under its key"),
     ("dropped_history", "absent", "dropped_history",
      "an older state that readers may still ask for lists this file; storage has it not, no vacuum explains it"),
     ("history_present", "history", CONSISTENT),

@@ -27,6 +27,7 @@ from lakeaudit.demo.inventory import lay_inventory
 from lakeaudit.demo.plain_tables import build_plain, events
 from lakeaudit.demo.s3guard_tables import build_stores
 from lakeaudit.demo.server import LAKE, Server, serving
+from lakeaudit.demo.spark_job import visits
 from lakeaudit.demo.tables import TABLES, describe
 from lakeaudit.errors import BadInput
 from lakeaudit.formatting import number, shell_word
@@ -150,6 +151,7 @@ def build(spark: SparkSession, server: Server, others: Future[None], progress: P
     with progress.stage("write tables") as log:
         written_by_spark(spark, server.clients)
         events(spark, server.clients)
+        visits(spark, server.clients)
         others.result()
         describe(server.clients.s3(LAKE))
         log.note(tables=len(TABLES))

@@ -10,12 +10,14 @@ if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
 DESCRIPTION = "demo/lake.json"
+EVENT_LOGS = "event-logs/"
+"""Where the event logs of Spark lie."""
 GUARD, OLD_GUARD = "demo-s3guard", "demo-old-s3guard"
 
 
 @dataclass(frozen=True)
 class DemoTable:
-    """`kind` is delta, file_list or none (no manifest). `guard` names the S3Guard table that watches over it."""
+    """`kind` is that of its manifest, or none. `guard` names the S3Guard table that watches over it."""
 
     name: str
     location: str
@@ -41,11 +43,26 @@ RETURNS = DemoTable("finance.returns", "lakehouse/returns", "delta", "swept")
 JOURNAL = DemoTable("finance.journal", "lakehouse/journal", "delta", "broken_log")
 EVENTS = DemoTable("raw.events", "raw/events", "file_list", "events", lists="lists/events/")
 ERRORS = DemoTable("raw.errors", "raw/events/errors", "file_list", "nested", lists="lists/errors/")
+VISITS = DemoTable("raw.visits", "raw/visits", "spark_event_log", "spark_job")
 CLICKS = DemoTable("landing.clicks", "landing/clicks", "file_list", "uploads", lists="lists/clicks/")
 LEDGER = DemoTable("legacy.ledger", "legacy/ledger", "none", "unreadable", OLD_GUARD)
 
 TABLES = (
-    *(ORDERS, CUSTOMERS, STOCK, CLONE, EXPORTS, PRICES, INVOICES, RETURNS, JOURNAL, EVENTS, ERRORS, CLICKS),
+    *(
+        ORDERS,
+        CUSTOMERS,
+        STOCK,
+        CLONE,
+        EXPORTS,
+        PRICES,
+        INVOICES,
+        RETURNS,
+        JOURNAL,
+        EVENTS,
+        ERRORS,
+        VISITS,
+        CLICKS,
+    ),
     LEDGER,
 )
 

@@ -44,6 +44,16 @@ def delete_recorded_file(site: Site) -> Fault:
     return _fault("delete_recorded_file", f"deleted {key}", site.content("dropped", key, recoverable="yes"))
 
 
+def lose_in_commit(site: Site) -> Fault:
+    """A task's file is lost while the job commits, as by a rename after a list that lags; the job reports success."""
+    table = site.table("spark_job")
+    files = [key for key in site.objects if key.startswith(f"{table.location}/part-") and site.is_free(key)]
+    key = site.pick(sorted(files))
+    site.purge(key)
+    lost = Expected("content", "dropped", table.name, key, recoverable="no")
+    return _fault("lose_in_commit", f"lost {key} in its job's commit", [lost])
+
+
 def delete_deletion_vector(site: Site) -> Fault:
     """The file of a live deletion vector is deleted: deleted rows come back, or the table cannot be read."""
     table = site.table("vectors")

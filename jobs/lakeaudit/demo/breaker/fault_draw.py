@@ -13,6 +13,7 @@ CATALOGUE: tuple[Act, ...] = (
     content.purge_live_file,
     content.delete_and_tell_the_store,
     content.delete_recorded_file,
+    content.lose_in_commit,
     content.delete_deletion_vector,
     content.truncate_deletion_vector,
     content.delete_under_clone,
@@ -97,10 +98,15 @@ CATALOGUE: tuple[Act, ...] = (
 )
 
 
+FIRST: Act = content.lose_in_commit
+"""What every broken lake shows."""
+
+
 def break_lake(site: Site, count: int) -> list[Fault]:
-    """Do `count` acts, each as seldom as possible, or as many as the lake has victims for."""
+    """Do `count` acts, FIRST before all others, each as seldom as possible, or as many as there are victims for."""
     faults: list[Fault] = []
     able = list(CATALOGUE)
+    _done(FIRST, site, faults, count)
     while able and len(faults) < count:
         site.rng.shuffle(able)
         able = [act for act in able if _done(act, site, faults, count)]

@@ -1,39 +1,14 @@
-"""Spark's own event logs of what a running session does, and a store that lists too late."""
+"""A store that lists too late."""
 
 import hashlib
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 from moto.s3.models import S3Backend
-from py4j.java_gateway import java_import
-from pyspark.sql import SparkSession
-
-
-@contextmanager
-def event_log(spark: SparkSession, folder: Path, name: str, codec: str = "zstd") -> Iterator[None]:
-    """All that the session does in here is logged to `folder`, as `spark.eventLog.enabled` would from its start."""
-    folder.mkdir(parents=True, exist_ok=True)
-    context, jvm = spark.sparkContext, spark.sparkContext._jvm
-    assert jvm is not None
-    java_import(jvm, "org.apache.spark.scheduler.EventLoggingListener")
-    conf = context._jsc.sc().conf().clone()
-    for key, value in (("compress", "true"), ("compression.codec", codec), ("rolling.enabled", "true")):
-        conf.set(f"spark.eventLog.{key}", value)
-    none = jvm.scala.Option.apply(None)
-    listener = jvm.EventLoggingListener(name, none, jvm.java.net.URI(folder.as_uri()), conf)
-    listener.start()
-    context._jsc.sc().addSparkListener(listener)
-    try:
-        yield
-    finally:
-        context._jsc.sc().listenerBus().waitUntilEmpty()
-        context._jsc.sc().removeSparkListener(listener)
-        listener.stop()
 
 
 @dataclass
