@@ -160,6 +160,12 @@ _ALL = (
         "adds.",
     ),
     Kind(
+        "duplicate_attempt", "duplicate", "error",
+        "two visible files are one split of one job, by the writer's own record",
+        "Move the file that is named out of the folder (or below a name that begins with `_`); `related_key` is the "
+        "one that counts. Give the job a committer that shows nothing before it is whole.",
+    ),
+    Kind(
         "duplicate_content", "duplicate", "warning",
         "two visible files of one partition hold the same bytes",
         "Compare `commit_id` of both: a retried job added its output twice. Remove the younger one "

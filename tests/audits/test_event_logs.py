@@ -202,6 +202,19 @@ def test_an_incomplete_write_opens_with_the_second_cut_and_ends_when_it_is_whole
     assert states == [[("incomplete_commit", state, 20)] for state in expected]
 
 
+def test_a_failed_run_and_its_retry_are_told_once(site: Site) -> None:
+    """The files have equal bytes too: what the log says of both is the one verdict of the axis."""
+    broken = {n: (100 + n, 5000 + n) for n in range(2)}
+    site.wrote("events", UUIDS[0], broken, error="boom")
+    site.wrote("events", UUIDS[1], broken | {2: (102, 5002)})
+    site.app.ended().save(site.folder / "logs")
+    lake = site.lake("events")
+    audited(lake, run_id="r")
+    assert found(lake) == [("duplicate_attempt", "events", part(n, UUIDS[0]), 100 + n) for n in range(2)]
+    rows = [row for row in results_of(lake).coverage("r") if row["axis"] == "duplicate"]
+    assert [(row["files"], row["consistent"], row["findings"]) for row in rows] == [(5, 3, 2)]
+
+
 def test_a_write_whose_files_may_be_others_is_a_hole(site: Site) -> None:
     site.wrote("events", UUIDS[0])
     site.app.ended().save(site.folder / "logs")

@@ -35,14 +35,16 @@ class App:
     id: str = "app-20261120030000-0001"
     version: str = "4.1.4"
     at: datetime = BEGUN
+    attempt: str = ""
     events: list[dict[str, Any]] = field(default_factory=list)
     _execution: int = 0
     _stage: int = 0
     _accumulator: int = 100
 
     def __post_init__(self) -> None:
+        attempt = {"App Attempt ID": self.attempt} if self.attempt else {}
         self.say("SparkListenerLogStart", **{"Spark Version": self.version})
-        self.say("SparkListenerApplicationStart", **{"App Name": "nightly", "App ID": self.id})
+        self.say("SparkListenerApplicationStart", **{"App Name": "nightly", "App ID": self.id} | attempt)
         self.say("SparkListenerBlockManagerAdded", **{"Maximum Memory": 1})
 
     def say(self, event: str, **given: Any) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakeaudit.schemas import CLONE_FILE, COMMIT, EXPIRING, FOLDER_PAIR, WRITE
+from lakeaudit.schemas import ATTEMPT, CLONE_FILE, COMMIT, EXPIRING, FOLDER_PAIR, WRITE
 from tests.builders.scenario import WORDS, Row
 
 SCHEMAS: dict[str, pa.Schema] = {
@@ -15,6 +15,7 @@ SCHEMAS: dict[str, pa.Schema] = {
     "folders": FOLDER_PAIR,
     "lifecycle": EXPIRING,
     "writes": WRITE,
+    "attempts": ATTEMPT,
 }
 """What the rows of each table of rules look like."""
 

@@ -1,6 +1,7 @@
 """Hand-written scenarios: observations in, verdicts out. Both rule evaluators are held against them."""
 
 from tests.scenarios import (
+    attempts,
     changed,
     clones,
     commits,
@@ -38,5 +39,6 @@ GROUP_SCENARIOS = (
     *folders.SCENARIOS,
     *lifecycle.SCENARIOS,
     *writes.SCENARIOS,
+    *attempts.SCENARIOS,
 )
 """About what is no single file."""

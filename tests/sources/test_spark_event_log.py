@@ -2,6 +2,7 @@
 
 import io
 import json
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -25,7 +26,7 @@ from lakeaudit.keys import Location
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.schemas import plain_time
-from tests.builders.event_logs import SQL, UUIDS, App, part
+from tests.builders.event_logs import BEGUN, SQL, UUIDS, App, part
 
 OUT = "s3a://lake/wh/events"
 FOUR = {0: (100, 2200), 1: (100, 2201), 2: (0, 440), 3: (90, 2100)}
@@ -216,6 +217,11 @@ Stored = dict[str, tuple[int, datetime]]
 
 def resolved(app: App, stored: Stored) -> dict[str, list[dict[str, Any]]]:
     """What the writes of a table at OUT claim, beside these objects."""
+    return resolved_of([app], stored)
+
+
+def resolved_of(apps: Sequence[App], stored: Stored) -> dict[str, list[dict[str, Any]]]:
+    """The same of several logs."""
     home = Location.parse(OUT)
     con = duck.connect()
     objects = pa.Table.from_pylist(
@@ -226,7 +232,10 @@ def resolved(app: App, stored: Stored) -> dict[str, list[dict[str, Any]]]:
                    ("modified_at", pa.timestamp("us")), ("is_latest", pa.bool_()), ("is_delete_marker", pa.bool_())]),
     )  # fmt: skip
     below = pa.table({"bucket": [home.bucket], "prefix": [home.prefix]})
-    rows: dict[str, duck.Rows] = dict(rows_of(read(app), Homes({home: "events"}), None))
+    written = [dict(rows_of(read(app), Homes({home: "events"}), None)) for app in apps]
+    rows: dict[str, duck.Rows] = {
+        kind: pa.concat_tables(each[kind] for each in written) for kind in ("writes", "splits")
+    }
     rows["parts"] = stored_parts.parts(con, objects, below)
     return {kind: duck.rows_of(duck.relation(con, made)) for kind, made in names.resolved("m", con, rows)}
 
@@ -408,7 +417,12 @@ class TestNames:
     def test_a_write_that_was_not_committed_claims_nothing(self, asked: dict[str, Any]) -> None:
         app = App()
         end = app.write(OUT, FOUR, **asked)
-        assert resolved(app, laid(FOUR, UUIDS[0], end)) == {"events": [], "acts": [], "short": []}
+        assert resolved(app, laid(FOUR, UUIDS[0], end)) == {
+            "events": [],
+            "acts": [],
+            "attempts": [],
+            "short": [],
+        }
 
     @pytest.mark.parametrize(("late", "more"), [(timedelta(hours=1), 1), (timedelta(hours=-1), 0)])
     def test_files_that_were_not_stored_while_it_ran_are_not_its_own(
@@ -428,6 +442,89 @@ class TestNames:
         others = {"_SUCCESS": (0, end), "part-00000": (5, end), f"x{part(0, UUIDS[1])}": (5, end),
                   "part-00000-c000.csv": (7, end)}  # fmt: skip
         assert len(claimed(resolved(app, laid(FOUR, UUIDS[0], end) | others))) == 4
+
+
+def same(found: dict[str, list[dict[str, Any]]]) -> dict[str, tuple[str, int | None]]:
+    """By name of the file that does not count, that of the one that does, and its rows."""
+    name = {row["key"]: row for row in found["attempts"]}
+    return {
+        key.removeprefix("wh/events/"): (row["related_key"].removeprefix("wh/events/"), row["rows"])
+        for key, row in name.items()
+    }
+
+
+BROKEN = {0: (100, 2200), 1: (100, 2201)}
+"""What the tasks of a run had committed when it failed."""
+
+
+class TestAttempts:
+    @pytest.mark.parametrize("how", [{"error": "boom"}, {"ends": False}])
+    def test_a_failed_run_and_its_retry(self, how: dict[str, Any]) -> None:
+        app = App()
+        first = app.write(OUT, BROKEN, **how)
+        stored = laid(BROKEN, UUIDS[0], first) | laid(FOUR, UUIDS[1], app.write(OUT, FOUR))
+        found = resolved(app, stored)
+        assert same(found) == {part(n, UUIDS[0]): (part(n, UUIDS[1]), 100) for n in BROKEN}
+        assert len(found["events"]) == 4
+
+    def test_a_killed_run_and_the_next_attempt_of_its_application(self) -> None:
+        """On YARN both bear one id; each has a log, and counts its executions from the beginning."""
+        killed, again = App(attempt="1"), App(attempt="2", at=BEGUN + timedelta(minutes=5))
+        stored = laid(BROKEN, UUIDS[0], killed.write(OUT, BROKEN, ends=False)) | laid(
+            FOUR, UUIDS[1], again.write(OUT, FOUR)
+        )
+        found = resolved_of([killed, again], stored)
+        assert same(found) == {part(n, UUIDS[0]): (part(n, UUIDS[1]), 100) for n in BROKEN}
+        assert {row["commit_id"] for row in found["attempts"]} == {f"{killed.id}_1/0"}
+
+    @pytest.mark.parametrize(
+        ("broken", "again", "how", "gone"),
+        [
+            (BROKEN, FOUR | {1: (100, 2300)}, {}, set()),  # other bytes: of other rows, for all that is known
+            (BROKEN, FOUR | {1: (99, 2201)}, {}, set()),
+            ({0: (1, 900)}, {0: (1, 900)}, {}, set()),  # one small file may be equal by chance
+            (BROKEN, FOUR, {"mode": "Overwrite"}, set()),  # it empties what the run has left
+            (BROKEN, FOUR, {"error": "boom"}, set()),  # both failed
+            (BROKEN, FOUR, {}, {part(0, UUIDS[0]), part(1, UUIDS[0])}),  # it cleaned up
+            (BROKEN, FOUR, {}, {part(0, UUIDS[1]), part(1, UUIDS[1])}),  # what is lost is not there twice
+        ],
+    )
+    def test_what_is_no_retry(
+        self, broken: dict[int, Any], again: dict[int, Any], how: dict[str, Any], gone: set[str]
+    ) -> None:
+        app = App()
+        stored = laid(broken, UUIDS[0], app.write(OUT, broken, error="boom"))
+        stored |= laid(again, UUIDS[1], app.write(OUT, again, **how))
+        assert same(resolved(app, {n: each for n, each in stored.items() if n not in gone})) == {}
+
+    def test_runs_that_succeeded_are_no_attempts_of_each_other(self) -> None:
+        """A job that appends equal rows every night does so on purpose."""
+        app = App()
+        stored = laid(FOUR, UUIDS[0], app.write(OUT, FOUR)) | laid(FOUR, UUIDS[1], app.write(OUT, FOUR))
+        assert same(resolved(app, stored)) == {}
+
+    def test_a_failed_run_whose_files_cannot_be_told_from_anothers(self) -> None:
+        app = App()
+        first = app.write(OUT, BROKEN, error="boom")
+        app.at = first
+        app.write(OUT, BROKEN, error="boom")
+        stored = laid(BROKEN, UUIDS[0], first) | laid(BROKEN, UUIDS[2], first)
+        assert same(resolved(app, stored | laid(FOUR, UUIDS[1], app.write(OUT, FOUR)))) == {}
+
+    @pytest.mark.parametrize(
+        ("retried", "gap", "expected"), [(True, 60, True), (False, 60, False), (True, 0, False)]
+    )
+    def test_files_of_an_attempt_that_does_not_count(self, retried: bool, gap: float, expected: bool) -> None:
+        """The attempt that counts divided its rows otherwise; by their bytes and times its files are told."""
+        app = App()
+        lost = (
+            [{"split": 0, "records": 0, "size": 0, "attempt": 1, "reason": "TaskKilled"}] if retried else []
+        )
+        end = app.write(OUT, {0: (20, 200)}, by="d", partitions=2, attempts=lost)
+        stored = {f"d={day}/{part(0, UUIDS[0])}": (100, end) for day in (1, 2)}
+        old = f"d=3/{part(0, UUIDS[0])}"
+        found = same(resolved(app, stored | {old: (100, end - timedelta(seconds=gap))}))
+        assert found == ({old: (f"d=1/{part(0, UUIDS[0])}", None)} if expected else {})
 
 
 def test_events_are_read_from_their_first_bytes(tmp_path: Path) -> None:

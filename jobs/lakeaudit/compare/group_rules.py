@@ -1,7 +1,7 @@
-"""Rules about what is no single file: commits, whole writes, clones' files, pairs of folders, lifecycle rules.
+"""Rules about what is no single file: commits, whole writes, attempts, clones, pairs of folders, lifecycles.
 
-Each table is asked of rows of its own (schemas.COMMIT, WRITE, CLONE_FILE, FOLDER_PAIR, EXPIRING), with facts of its
-own; its verdicts count on the axis that its rules are named by.
+Each table is asked of rows of its own (schemas.COMMIT, WRITE, ATTEMPT, CLONE_FILE, FOLDER_PAIR, EXPIRING), with facts
+of its own; its verdicts count on the axis that its rules are named by.
 """
 
 from collections.abc import Mapping
@@ -108,6 +108,26 @@ WRITES = ordered(
     last="write_unclassified",
 )  # fmt: skip
 
+ATTEMPT_FACTS = _sure(
+    {
+        "attempt_read": col("by_folder"),
+        "attempt_covered": col("edge").known(),
+        # the job that counts may still be about to clean up
+        "attempt_in_window": (col("modified_at") <= col("edge"))
+        & (col("ended_at") + col("grace") <= col("edge")),
+    }
+)
+
+ATTEMPTS = ordered(
+    "duplicate",
+    ("attempt_unread", "!attempt_read", NONE),
+    ("attempt_uncovered", "!attempt_covered", UNCOVERED),
+    ("attempt_young", "!attempt_in_window", OUT),
+    ("attempt", "", "duplicate_attempt",
+     "by the writer's own record both files are one split of one job, and readers of the folder read both"),
+    last="attempt_unclassified",
+)  # fmt: skip
+
 CLONE_FACTS = _sure(
     {
         "clone_file_lost": col("s_presence").is_("absent"),
@@ -174,6 +194,7 @@ LIFECYCLE = ordered(
 GROUPS: Mapping[str, tuple[Rule, ...]] = {
     "commit": COMMIT,
     "writes": WRITES,
+    "attempts": ATTEMPTS,
     "clones": CLONES,
     "folders": FOLDERS,
     "lifecycle": LIFECYCLE,
@@ -181,6 +202,7 @@ GROUPS: Mapping[str, tuple[Rule, ...]] = {
 GROUP_FACTS: Mapping[str, Mapping[str, Expr]] = {
     "commit": COMMIT_FACTS,
     "writes": WRITE_FACTS,
+    "attempts": ATTEMPT_FACTS,
     "clones": CLONE_FACTS,
     "folders": FOLDER_FACTS,
     "lifecycle": LIFECYCLE_FACTS,

@@ -381,6 +381,8 @@ class Claims:
     rows_of: Callable[[Collection[str]], tuple[Source, ...]] | None = None
     """Of `rows` what may be about some tables; None: nobody can say."""
     totals: Totals | None = None
+    attempts: Rows | None = None
+    """Rows of schemas.SAME_SPLIT: files of attempts that do not count, beside those that do; None: nothing says."""
     after_publishing: Callable[[str, bool], tuple[str, ...]] | None = None
     """(run id, whether storage was read whole) -> warnings: what is to be done once the run is published."""
 

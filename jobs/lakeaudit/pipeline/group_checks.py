@@ -14,7 +14,7 @@ from lakeaudit.pipeline.engine import AuditEngine
 from lakeaudit.pipeline.expiring_files import Hazards
 from lakeaudit.pipeline.first_reading import FirstReading, holed_sources, tallied
 from lakeaudit.pipeline.hazards import hazards, lifecycles_of
-from lakeaudit.pipeline.write_checks import WriteChecks, write_checks
+from lakeaudit.pipeline.write_checks import AttemptChecks, WriteChecks, attempt_checks, write_checks
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Relation
 
@@ -23,14 +23,15 @@ HAZARD = "hazard"
 
 @dataclass(frozen=True)
 class GroupChecks:
-    """`moved` are pairs of folders, `writes` whole writes, `rows` plain rows for FINDINGS.
+    """`moved` are pairs of folders, `writes` whole writes, `attempts` files of several attempts.
 
-    `remarks` say by table and axis why something is undecided.
+    `rows` are plain rows for FINDINGS, `remarks` say by table and axis why something is undecided.
     """
 
     moved: Relation
     commits: CommitChecks
     writes: WriteChecks
+    attempts: AttemptChecks
     rows: tuple[dict[str, Any], ...]
     tallies: Tallies
     remarks: Mapping[tuple[str, str], str]
@@ -45,16 +46,20 @@ def group_checks(
     of_moved = tallied(half_moved.tally_rows(audit.con, moved))
     commits = commit_checks(audit, engine, first.log_versions, first.repeated)
     writes = write_checks(audit, holed_sources(first.holes))
+    attempts = attempt_checks(audit, first.copies)
     if audit.partitions:
-        return GroupChecks(moved, commits, writes, (), of_moved, {}, ())
+        return GroupChecks(moved, commits, writes, attempts, (), of_moved, {}, ())
     threats = _hazards(audit, engine, tallies)
     unsure = _unsure(audit, commits, writes)
     return GroupChecks(
         moved,
         commits,
         writes,
+        attempts,
         (*commits.rows, *clone_findings(audit.con, first.cloned), *threats.rows),
-        together(of_moved, commits.tallies, writes.tallies, _of_hazards(audit, first, threats)),
+        together(
+            of_moved, commits.tallies, writes.tallies, attempts.tallies, _of_hazards(audit, first, threats)
+        ),
         unsure | {(table, HAZARD): "; ".join(why) for table, why in threats.reasons.items() if why},
         (*commits.warnings(), *(threats.untold if audit.context.live else ())),
     )

@@ -64,7 +64,7 @@ def judge(audit: AuditContext, engine: AuditEngine, progress: Progress) -> Judge
         leftovers = leftover_checks(audit, read.first, read.answers)
         groups = group_checks(audit, engine, read.first, tallies)
         tallies = coverage.together(tallies, leftovers.tallies, groups.tallies)
-        files = _about_files(audit, engine, read, tallies, known)
+        files = _about_files(audit, engine, read, groups.attempts.copies, tallies, known)
         rows = duck.hold(audit.con, _findings(audit, read.first, files.rows, leftovers, groups, known))
         able = _means(audit, read, groups)
         covered = _covered(audit, tallies, able)
@@ -152,9 +152,9 @@ def _traced(audit: AuditContext, engine: AuditEngine, read: _Read, progress: Pro
 
 
 def _about_files(
-    audit: AuditContext, engine: AuditEngine, read: _Read, tallies: Tallies, known: Traced
+    audit: AuditContext, engine: AuditEngine, read: _Read, copies: Rows, tallies: Tallies, known: Traced
 ) -> _AboutFiles:
-    findings_of_files, unsure = _single(audit, read.remaining, read.first)
+    findings_of_files, unsure = _single(audit, read.remaining, copies)
     single = duck.hold(audit.con, explained(audit, findings_of_files, known))
     whole = {} if audit.partitions else tallies  # of a part nothing can be said about its table
     count = partial(files_of_partitions, engine, audit.observed.evidence.claims)
@@ -162,10 +162,10 @@ def _about_files(
     return _AboutFiles(rows, members(audit.con, single, rows), tuple(unsure))
 
 
-def _single(audit: AuditContext, remaining: Rows, first: FirstReading) -> tuple[Relation, Sequence[str]]:
+def _single(audit: AuditContext, remaining: Rows, copies: Rows) -> tuple[Relation, Sequence[str]]:
     """FINDINGS about single files, and what cannot be told of until when some can come back."""
     found = duck.query(audit.con, "SELECT * FROM input WHERE outcome = 'finding'", input=remaining)
-    rows, unsure = with_ends(audit.con, duck.union(audit.con, [found, first.copies]), audit.lifecycles)
+    rows, unsure = with_ends(audit.con, duck.union(audit.con, [found, copies]), audit.lifecycles)
     return findings.file_findings(audit.con, rows, audit.stamp), unsure
 
 
@@ -194,6 +194,7 @@ def _findings(
         findings.leftover_findings(con, leftovers.files, stamp),
         half_moved.findings(con, groups.moved, stamp),
         *groups.writes.findings,
+        groups.attempts.findings,
         explained(audit, findings.from_plain(con, [*apart(con, rows, about_files)], stamp), known),
     ]
     return duck.union(con, frames)

@@ -1,14 +1,16 @@
-"""The commit axis of writers' own records: whole writes of which storage has less than was committed."""
+"""What writers' own records say of whole writes, of which storage has less, and of attempts, of which it has more."""
 
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from lakeaudit.compare import write_totals
+from lakeaudit.compare import attempts, write_totals
 from lakeaudit.compare.coverage import Tallies, Tally, together
 from lakeaudit.pipeline.audit_context import AuditContext
+from lakeaudit.pipeline.first_reading import tallied
 from lakeaudit.runtime import duck
-from lakeaudit.runtime.duck import Relation
+from lakeaudit.runtime.duck import Relation, Rows
+from lakeaudit.schemas import SAME_SPLIT
 
 AXIS = "commit"
 
@@ -51,3 +53,25 @@ def _tally(writes: int, outcomes: Counter[str]) -> Tally:
     """Every write once: what is not told to lack anything is whole."""
     whole = max(writes - outcomes.total(), 0)
     return Tally({**outcomes, "consistent": outcomes["consistent"] + whole})
+
+
+@dataclass(frozen=True)
+class AttemptChecks:
+    """FINDINGS rows of files of attempts that do not count, and the copies of equal bytes that are none of these."""
+
+    findings: Relation
+    copies: Relation
+    tallies: Tallies
+
+
+def attempt_checks(audit: AuditContext, copies: Rows) -> AttemptChecks:
+    """Files that are one split of one job by what any manifest says; of `copies` a file has one verdict."""
+    con = audit.con
+    told = [read.attempts for read in audit.observed.evidence.claims if read.attempts is not None]
+    repeated = duck.union(con, [SAME_SPLIT.empty_table(), *(() if audit.partitions else told)])
+    judged = duck.hold(con, attempts.judged_attempts(con, repeated, audit.sources, audit.words))
+    return AttemptChecks(
+        attempts.findings(con, judged, audit.stamp),
+        attempts.other_copies(con, copies, judged),
+        tallied(attempts.tally_rows(con, judged, copies)),
+    )

@@ -16,8 +16,19 @@ from lakeaudit.schemas.answers import (
     TALLY,
 )
 from lakeaudit.schemas.columns import plain_time, without_zone
-from lakeaudit.schemas.evidence import CLAIM, DECLARED, ENTRY, NOTE, REQUEST, STORED, UPLOAD, VERSION
+from lakeaudit.schemas.evidence import (
+    CLAIM,
+    DECLARED,
+    ENTRY,
+    NOTE,
+    REQUEST,
+    SAME_SPLIT,
+    STORED,
+    UPLOAD,
+    VERSION,
+)
 from lakeaudit.schemas.matching import (
+    ATTEMPT,
     CAUSE,
     CLONE_FILE,
     COMMIT,
@@ -54,6 +65,7 @@ from lakeaudit.schemas.results import (
 __all__ = [
     "ANSWERS",
     "ASKED",
+    "ATTEMPT",
     "BATCH",
     "CAUSE",
     "CLAIM",
@@ -86,6 +98,7 @@ __all__ = [
     "REQUEST",
     "RESULTS",
     "RUNS",
+    "SAME_SPLIT",
     "SOURCE_OF_RUN",
     "STORED",
     "TABLE_FACTS",

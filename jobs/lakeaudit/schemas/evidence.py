@@ -90,6 +90,22 @@ DECLARED = row(
 )
 """What a writer declared of one write as a whole, and how much of it storage has: one row per write and place."""
 
+SAME_SPLIT = row(
+    table_name="string",
+    manifest_kind="string",
+    bucket="string",
+    key="string",  # the file of the run or attempt that does not count
+    related_key="string",  # the file of the one that does
+    commit_id="string",  # the run of the file
+    related_commit="string",
+    ended_at="time",  # when the run that counts was committed
+    modified_at="time",  # when the younger of both files was stored
+    size="long",
+    rows="long",  # of the file; null: not known
+    why="string",  # what the writer's own record says of both, in words
+)
+"""Two files that storage has, which are one split of one job by the writer's own record: one row per file too many."""
+
 UPLOAD = row(source="string", bucket="string", key="string", upload_id="string", initiated_at="time")
 """A multipart upload that was begun and not completed."""
 

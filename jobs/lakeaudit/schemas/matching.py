@@ -3,7 +3,7 @@
 import pyarrow as pa
 
 from lakeaudit.schemas.columns import row
-from lakeaudit.schemas.evidence import DECLARED
+from lakeaudit.schemas.evidence import DECLARED, SAME_SPLIT
 
 PAIR = row(
     bucket="string",
@@ -220,6 +220,21 @@ WRITE = pa.schema(
     ]
 )
 """A write of which storage has less than its writer declared, or nobody can tell."""
+
+ATTEMPT = pa.schema(
+    [
+        *SAME_SPLIT,
+        *row(
+            judged_table="string",
+            relative="string",
+            edge="time",  # up to when storage is judged there; null: no source covers the place
+            cut="time",  # when the picture of storage there was begun
+            grace="span",
+            by_folder="bool",  # readers of the table read whatever lies visible in its folders
+        ),
+    ]
+)
+"""A file of an attempt that does not count, beside the one that does."""
 
 CLONE_FILE = pa.schema(
     [

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 import pyarrow as pa
 
 from lakeaudit.evidence.manifest.file_list.fold import ACTS, EVENTS
-from lakeaudit.evidence.manifest.spark_event_log import totals
+from lakeaudit.evidence.manifest.spark_event_log import attempts, totals
 from lakeaudit.evidence.manifest.spark_event_log.stored_parts import PARTS
 from lakeaudit.evidence.manifest.spark_event_log.totals import CLOCKS
 from lakeaudit.runtime import duck
@@ -46,18 +46,20 @@ SPLITS = pa.schema(
         ("split", pa.int64()),
         ("records", pa.int64()),
         ("bytes", pa.int64()),
+        ("retried", pa.bool_()),  # more than one attempt was made of it
     ]
 )
-"""A row is what one task of a committed write wrote; rows of kind `splits`."""
+"""A row is what one task of a write committed; rows of kind `splits`."""
 
 SECOND = "INTERVAL 1 SECOND"
 """To which stores round times."""
 
 
 def resolved(source: str, con: Connection, rows: Mapping[str, Rows]) -> Iterator[tuple[str, Rows]]:
-    """All rows of some bases -> what the writes claim: `events` (fold.EVENTS), `acts` (fold.ACTS), and DECLARED rows.
+    """All rows of some bases -> what the writes claim: `events` (fold.EVENTS), `acts` (fold.ACTS), and what is told.
 
-    Those are of kind `short`: writes that lack something without a name, or whose files nobody can tell.
+    Of kind `short` are DECLARED rows: writes that lack something without a name, or whose files nobody can tell. Of
+    kind `attempts` are SAME_SPLIT rows.
     """
     writes, splits, stored = (
         duck.hold(con, rows.get(name, schema.empty_table()))
@@ -77,7 +79,10 @@ def resolved(source: str, con: Connection, rows: Mapping[str, Rows]) -> Iterator
     acts = duck.query(con, _ACTS, writes=writes, files=files)
     yield "acts", duck.conform(con, acts, ACTS, numbered | {"line": "0"})
     given = {"writes": writes, "mine": mine, "splits": splits, "parts": stored, "later": later}
-    yield "short", totals.short(con, {**given, "files": files, "per_split": per_split})
+    runs = duck.hold(con, attempts.runs(con, writes, splits, named, mine))
+    known = {**given, "files": files, "per_split": per_split, "runs": runs}
+    yield "attempts", attempts.same_splits(con, known)
+    yield "short", totals.short(con, known)
 
 
 _ONCE = """
@@ -136,7 +141,7 @@ Most of its files were stored while the write ran; or, where they were restored 
 _FILES = "SELECT job, parts.* FROM parts JOIN mine USING (bucket, base, uuid)"
 
 _PER_SPLIT = """
-SELECT job, s.bucket, s.base, split, s.records, s.bytes, uuid, joint, suffix,
+SELECT job, s.bucket, s.base, split, s.records, s.bytes, s.retried, uuid, joint, suffix,
     coalesce(f.files, 0) AS files, coalesce(f.stored, 0) AS stored, f.next
 FROM splits s JOIN mine USING (job, bucket, base)
 LEFT JOIN (

@@ -42,7 +42,7 @@ from lakeaudit.evidence.protocol import (
 from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.duck import Connection, Rows
-from lakeaudit.schemas import DECLARED
+from lakeaudit.schemas import DECLARED, SAME_SPLIT
 
 KIND = "spark_event_log"
 PACKED = 10
@@ -103,6 +103,7 @@ def read(tables: Sequence[Table], ctx: Context, source_id: str, clock: Clock = u
         states=_states(found, notes, cut.start),
         holes=(*holes, *_untold(short, source_id)),
         warnings=tuple(_warnings(found)),
+        attempts=pa.Table.from_batches(claimed.batches("attempts"), SAME_SPLIT),
         totals=Totals(_counts(found, notes), short, {h.table: h.reason for h in holes if h.table}),
     )
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 from lakeaudit.evidence.manifest.spark_event_log import log_files
 from lakeaudit.evidence.manifest.spark_event_log.log_files import EventLog, TornError
 from lakeaudit.evidence.manifest.spark_event_log.names import SPLITS, WRITES
-from lakeaudit.evidence.manifest.spark_event_log.write_jobs import UNFINISHED, Application, WriteJob
+from lakeaudit.evidence.manifest.spark_event_log.write_jobs import Application, WriteJob
 from lakeaudit.keys import Aliases, Location, identify, owner_of, true_place
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients
@@ -76,9 +76,8 @@ def rows_of(application: Application, homes: Homes, until: datetime | None) -> I
              job.totals.get("partitions"), job.totals.get("files"))
         )  # fmt: skip
         splits += [
-            (path.bucket, base, name, number, attempts[-1].records, attempts[-1].bytes)
+            (path.bucket, base, name, number, attempts[-1].records, attempts[-1].bytes, number in job.retried)
             for number, attempts in job.splits.items()
-            if job.outcome != UNFINISHED
         ]
     yield "writes", duck.small(WRITES, writes)
     yield "splits", duck.small(SPLITS, splits)

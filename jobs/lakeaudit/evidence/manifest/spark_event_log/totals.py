@@ -20,7 +20,7 @@ def short(con: Connection, rows: Mapping[str, Rows]) -> Relation:
 
     Args:
         con: where it is computed.
-        rows: what `names.resolved` knows: `writes`, `splits`, `parts`, `mine`, `files`, `per_split`, `later`.
+        rows: what `names.resolved` knows: `writes`, `splits`, `parts`, `mine`, `files`, `per_split`, `later`, `runs`.
     """
     unsaid = dict.fromkeys(("files_named", "rows_named", "bytes_named", "marker"), "NULL")
     found = duck.query(con, _SHORT, **rows)
@@ -42,7 +42,7 @@ lacking AS (
     FROM per_split WHERE records > 0 GROUP BY ALL),
 foreign_files AS (
     SELECT bucket, base, folder, max(coalesce(modified_at, 'infinity')) AS modified_at
-    FROM parts ANTI JOIN mine USING (bucket, base, uuid) GROUP BY ALL),
+    FROM parts ANTI JOIN mine USING (bucket, base, uuid) ANTI JOIN runs USING (bucket, base, uuid) GROUP BY ALL),
 unclear AS (
     SELECT DISTINCT w.job, w.bucket
     FROM (FROM writes ANTI JOIN mine USING (job, bucket, base)) w JOIN foreign_files o USING (bucket, base)

@@ -33,6 +33,7 @@ _ASKED = frozenset(
      LOG_START, ENVIRONMENT}
 )  # fmt: skip
 _NAME = re.compile(rb'^\s*\{\s*"Event"\s*:\s*"([^"]+)"')
+_FIRST_ATTEMPT = b'"Attempt":0,'
 _WROTE_NOTHING = b'"Output Metrics":{"Bytes Written":0,"Records Written":0}'
 
 INSERT = "Execute InsertIntoHadoopFsRelationCommand"
@@ -77,6 +78,7 @@ class WriteJob:
         outcome: succeeded, failed, or unfinished: its application ended, or the log does, before it did.
         totals: files, bytes, records and partitions that the committed job counted; empty where it did not.
         splits: by number the attempts that committed rows or bytes, in the order of their ends.
+        retried: numbers of splits that more than one attempt was made of.
     """
 
     application: str
@@ -92,6 +94,7 @@ class WriteJob:
     outcome: str = UNFINISHED
     totals: dict[str, int] = field(default_factory=dict)
     splits: dict[int, list[Split]] = field(default_factory=dict)
+    retried: set[int] = field(default_factory=set)
 
 
 @dataclass
@@ -136,7 +139,7 @@ class Application:
                 self._reject("is no event")
             return None
         name = named[1].decode(errors="replace")
-        if name not in _ASKED or (name == TASK_END and _WROTE_NOTHING in line):
+        if name not in _ASKED or (name == TASK_END and _WROTE_NOTHING in line and _FIRST_ATTEMPT in line):
             return None
         try:
             event: dict[str, Any] = json.loads(line)
@@ -161,7 +164,8 @@ class Application:
         self.version = str(event["Spark Version"])
 
     def _application_start(self, event: Mapping[str, Any]) -> None:
-        self.id = str(event.get("App ID") or "")
+        attempt = event.get("App Attempt ID")
+        self.id = str(event.get("App ID") or "") + (f"_{attempt}" if attempt else "")
 
     def _application_end(self, event: Mapping[str, Any]) -> None:  # noqa: ARG002 - a handler is given one
         self.ended = True
@@ -232,10 +236,14 @@ class Application:
 
     def _task_end(self, event: Mapping[str, Any]) -> None:
         execution = self._execution_of_stage.get(int(event["Stage ID"]))
-        written = (event.get("Task Metrics") or {}).get("Output Metrics")
-        if execution is None or not written or event["Task End Reason"]["Reason"] != "Success":
+        if execution is None:
             return
         task = event["Task Info"]
+        if int(task["Attempt"]) or int(event.get("Stage Attempt ID", 0)):
+            self.jobs[execution].retried.add(int(task.get("Partition ID", task["Index"])))
+        written = (event.get("Task Metrics") or {}).get("Output Metrics")
+        if not written or event["Task End Reason"]["Reason"] != "Success":
+            return
         records, size = int(written["Records Written"]), int(written["Bytes Written"])
         # Spark 3.3 numbers a task within its stage attempt, which may have fewer than there are splits
         number = int(task.get("Partition ID", task["Index"]))
