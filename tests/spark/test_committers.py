@@ -13,7 +13,7 @@ from lakeaudit.runtime.aws import Endpoint
 from lakeaudit.runtime.endpoints import clients_of
 from tests.builders.audits import audited, results_of
 from tests.builders.committers import JOB, Committed
-from tests.builders.spark_events import LateList, listing_late
+from tests.builders.late_list import LateList, listing_late
 from tests.conftest import Aws
 
 AWKWARD = "d=a b%2F+ü/part-00001-x y%20.bin"
