@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from lakeaudit import __version__, cli
+from lakeaudit.cli import frame, setup
 from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Endpoint
 from lakeaudit.runtime.reach import listens
@@ -39,11 +40,11 @@ def last_line(capsys: Captured) -> str:
 
 ENDING = """
 import atexit, sys, threading
-from lakeaudit import cli
-cli.main = lambda argv: (print("the last row"), 3)[1]
+from lakeaudit.cli import process
+process.main = lambda argv: (print("the last row"), 3)[1]
 atexit.register(lambda: print("closed", file=sys.stderr))
 threading.Thread(target=threading.Event().wait).start()
-cli.program()
+process.program()
 """
 
 
@@ -140,7 +141,7 @@ def fail_with(error: BaseException) -> Any:
 def test_a_bug_is_one_line_and_exit_70(
     capsys: Captured, monkeypatch: pytest.MonkeyPatch, typed: list[str]
 ) -> None:
-    monkeypatch.setattr(cli, "lake_schema", fail_with(RuntimeError("boom\nbang \x1b[31m")))
+    monkeypatch.setattr(setup, "lake_schema", fail_with(RuntimeError("boom\nbang \x1b[31m")))
     assert cli.main(typed) == 70
     lines = capsys.readouterr().err.splitlines()
     assert lines[-1].startswith("lakeaudit: unexpected RuntimeError: boom; please report it")
@@ -149,7 +150,7 @@ def test_a_bug_is_one_line_and_exit_70(
 
 
 def test_interrupted_is_one_line_and_exit_130(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cli, "lake_schema", fail_with(KeyboardInterrupt()))
+    monkeypatch.setattr(setup, "lake_schema", fail_with(KeyboardInterrupt()))
     assert cli.main(["schema"]) == 130
     assert capsys.readouterr().err == "lakeaudit: interrupted; nothing of this run is published\n"
 
@@ -282,7 +283,7 @@ def test_a_report_that_cannot_be_written(
 
 
 def test_times_are_utc() -> None:
-    assert cli._now().tzinfo is UTC
+    assert frame.now().tzinfo is UTC
 
 
 MISTYPED = [

@@ -12,7 +12,7 @@ import pytest
 import typer
 import yaml
 
-from lakeaudit import cli
+from lakeaudit.cli import frame
 from lakeaudit.config import load_lake
 
 ROOT = Path(__file__).parents[2]
@@ -50,7 +50,7 @@ SCRIPTS = list(snippets("sh"))
 
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_every_line_of_a_shell_snippet_is_one_that_the_command_line_takes(script: str) -> None:
-    group = typer.main.get_command(cli.app)
+    group = typer.main.get_command(frame.app)
     for words in commands(script):
         filled = [re.sub(r"\$\{?\w+\}?", "x", word) for word in words]
         name, command, rest = group.resolve_command(group.make_context("lakeaudit", filled), filled)  # type: ignore[attr-defined]

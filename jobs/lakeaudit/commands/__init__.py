@@ -1,1 +1,1 @@
-"""What the commands do, apart from how they are typed: `cli.py` parses, these run."""
+"""What the commands do, apart from how they are typed: `cli` parses, these run."""

@@ -1,0 +1,76 @@
+"""One command as a process: every failure is one line and one of the contract's exit codes."""
+
+import atexit
+import logging
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import NoReturn
+
+from typer.exceptions import TyperException
+
+from lakeaudit.cli import audits, results, setup
+from lakeaudit.cli.frame import app, say
+from lakeaudit.errors import INTERRUPTED, AuditError
+
+COMMANDS = (audits, results, setup)
+"""Modules whose functions are the application's commands, in the order of its help."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; its exit code. Nothing but the exit code and what was printed leaves here."""
+    given = list(sys.argv[1:] if argv is None else argv)
+    debug = "--debug" in given
+    if not debug:  # libraries log tracebacks of what ends as one line here
+        logging.basicConfig(handlers=[logging.NullHandler()])
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    try:
+        code = int(app([word for word in given if word != "--debug"], standalone_mode=False) or 0)
+    except BaseException as error:  # noqa: BLE001 - every failure is one line
+        if debug:
+            traceback.print_exc()
+        return _failed(error)
+    return say("interrupted; nothing of this run is published", code) if code == INTERRUPTED else code
+
+
+def program(argv: Sequence[str] | None = None) -> NoReturn:
+    """Run one command as this process, and end it.
+
+    Exit handlers run, then the process ends at once: native threads of libraries (delta-rs, DuckDB) that are still
+    alive when the interpreter takes itself apart end some processes with SIGABRT after their last row.
+    """
+    code = main(argv)
+    atexit._run_exitfuncs()
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        pass  # whoever read the output has gone
+    except OSError as error:
+        code = _failed(error)
+    with suppress(OSError):
+        sys.stderr.flush()
+    os._exit(code)
+
+
+def _failed(error: BaseException) -> int:
+    """One line for a failure, and its exit code."""
+    if isinstance(error.__context__, BrokenPipeError):  # `| head` has seen enough; typer made an exit of it
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 0
+    if isinstance(error, AuditError):
+        return say(str(error), error.exit_code)
+    if isinstance(error, TyperException):
+        return say(f"{error.format_message()} See {_help_of(error)}.", 2)
+    first = next(iter(str(error).splitlines()), "")[:200]
+    told = f"unexpected {type(error).__name__}: {first}; please report it with what --debug prints"
+    return say(told, 70)
+
+
+def _help_of(error: TyperException) -> str:
+    """What to type for help on the very command that was mistyped."""
+    context = getattr(error, "ctx", None)
+    named = context.info_name if context is not None and context.parent is not None else None
+    return f"lakeaudit {named} --help" if named else "lakeaudit --help"

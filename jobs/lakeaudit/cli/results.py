@@ -1,0 +1,148 @@
+"""Commands that read results, and say what is accepted."""
+
+import sys
+from typing import Annotated, Literal
+
+import typer
+
+from lakeaudit.cli.frame import app, ended_well, load, now, results_of, say
+from lakeaudit.cli.options import (
+    By,
+    Ids,
+    Kinds,
+    LakeFile,
+    Partitions,
+    Reason,
+    RunId,
+    Severities,
+    Tables,
+    Until,
+    run_id_of,
+    wanted_of,
+)
+
+
+@app.command()
+def findings(
+    lake: LakeFile,
+    run_id: RunId = None,
+    kind: Kinds = None,
+    table: Tables = None,
+    severity: Severities = None,
+    partition: Partitions = None,
+    files: Annotated[
+        bool, typer.Option("--files", help="A row per file instead of a group; last run only.")
+    ] = False,
+    format: Annotated[Literal["table", "csv", "jsonl"], typer.Option()] = "table",  # noqa: A002
+) -> int:
+    """Print the findings of a run, by default the last published one, worst first.
+
+    jsonl is exact. csv is for spreadsheets: a text that begins like a formula gets a leading apostrophe.
+    """
+    from lakeaudit.commands import findings as command
+
+    wanted = wanted_of(kind, table, severity, partition)
+    loaded = load(lake)
+    verdict = command.write(
+        loaded,
+        lake,
+        results_of(loaded),
+        sys.stdout,
+        run_id=run_id_of(run_id),
+        wanted=wanted,
+        files=files,
+        format=format,
+    )
+    return ended_well(verdict)
+
+
+@app.command()
+def discrepancies(
+    lake: LakeFile,
+    state: Annotated[Literal["pending", "open", "resolved", "all"], typer.Option()] = "open",
+    kind: Kinds = None,
+    table: Tables = None,
+    severity: Severities = None,
+    partition: Partitions = None,
+    format: Annotated[Literal["table", "csv", "jsonl"], typer.Option()] = "table",  # noqa: A002
+) -> int:
+    """Print the ledger: what is open over all runs, since when, and who accepts it."""
+    from lakeaudit.commands import discrepancies as command
+
+    wanted = wanted_of(kind, table, severity, partition)
+    loaded = load(lake)
+    verdict = command.write(loaded, results_of(loaded), sys.stdout, state=state, wanted=wanted, format=format)
+    return ended_well(verdict)
+
+
+@app.command()
+def explain(
+    lake: LakeFile,
+    what: Annotated[
+        str,
+        typer.Argument(
+            metavar="WHAT",
+            help="A file (s3://bucket/key, a local path, or the end of its path), the id of a discrepancy or its first "
+            "characters, or a group's subject.",
+        ),
+    ],
+    deep: Annotated[
+        bool, typer.Option("--deep", help="Also read the manifests: which commit added it, which removed it.")
+    ] = False,
+    format: Annotated[Literal["text", "json"], typer.Option()] = "text",  # noqa: A002
+) -> int:
+    """Say what each source knows of one file, what was found about it and why, and what to do."""
+    from rich.console import Console
+
+    from lakeaudit.commands import explain as command
+    from lakeaudit.commands.explanation import explain_named, verdict_line
+    from lakeaudit.runtime.endpoints import clients_of
+
+    loaded = load(lake)
+    clients = clients_of(loaded)
+    told = explain_named(loaded, results_of(loaded), clients, what, deep=deep)
+    if format == "json":
+        typer.echo(command.as_json(told))
+    else:
+        at = clients.endpoint(told.bucket, told.key)
+        command.as_text(Console(highlight=False), told, lake, at)
+    return ended_well(verdict_line(told))
+
+
+@app.command()
+def hazards(lake: LakeFile) -> int:
+    """Print lifecycle rules that will delete or archive live files: which, from when, per table and partition."""
+    from lakeaudit.commands import hazards as command
+    from lakeaudit.runtime.endpoints import clients_of
+
+    loaded = load(lake)
+    found = command.find(loaded, clients_of(loaded), now())
+    return say(command.write(found, sys.stdout), 1 if found.rows else 3 if found.untold else 0)
+
+
+@app.command()
+def ack(lake: LakeFile, ids: Ids, reason: Reason, until: Until, by: By = None) -> int:
+    """Accept discrepancies until a day: they count for no exit code and page nobody, unless they get worse."""
+    from lakeaudit.commands import discrepancies as command
+
+    loaded = load(lake)
+    said = command.acknowledge(loaded, results_of(loaded), ids, command.ack_of(by, reason, until), now())
+    return ended_well(said)
+
+
+@app.command()
+def unack(lake: LakeFile, ids: Ids) -> int:
+    """Accept discrepancies no longer."""
+    from lakeaudit.commands import discrepancies as command
+
+    loaded = load(lake)
+    return ended_well(command.withdraw(loaded, results_of(loaded), ids))
+
+
+@app.command()
+def baseline(lake: LakeFile, reason: Reason, until: Until, by: By = None) -> int:
+    """Accept all that is open today as known debt, so that only what is new speaks."""
+    from lakeaudit.commands import discrepancies as command
+
+    loaded = load(lake)
+    return ended_well(command.baseline(loaded, results_of(loaded), command.ack_of(by, reason, until), now()))
