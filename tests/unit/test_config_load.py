@@ -126,7 +126,6 @@ BAD = [
         "authoritative[0]: not a location: 'wh'",
     ),
     ("metastores: [{kind: glue}]", 4, "kind glue is not built yet"),
-    ("events: [{kind: cloudtrail}]", 4, "events[0]: kind cloudtrail is not built yet"),
     ("events: [{kind: s3_access_log}]", 4, "events[0].location: is missing"),
     ("events: [{kind: s3_access_log, location: s3://l, window: 7}]", 4, "window: not a duration: '7'"),
     ("events: [{kind: cloudtrial}]", 4, "unknown kind 'cloudtrial' (did you mean cloudtrail?)"),

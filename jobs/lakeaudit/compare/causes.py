@@ -36,7 +36,7 @@ CLOCKS = timedelta(minutes=1)
 """By so much the time of an object and that of its request may differ, beside how long the request took."""
 LONGEST = timedelta(minutes=15)
 """What a write may take of which nobody says it."""
-MULTIPART = ("REST.POST.UPLOAD", "CompleteMultipartUpload")
+MULTIPART = ("REST.POST.UPLOAD", "CompleteMultipartUpload", "CREATE in parts")
 """An object that was uploaded in parts bears the time when its upload began."""
 
 DEEDS = {
@@ -139,8 +139,7 @@ def with_causes(con: Connection, findings: Rows, causes: Rows) -> Relation:
             CASE WHEN c.action IS NULL THEN findings.cause
                 ELSE (CASE c.action {deeds} END) || ' (' || c.operation || ')' END AS cause,
             coalesce(c.cause_at, findings.cause_at) AS cause_at,
-            CASE WHEN c.action IS NULL THEN findings.cause_principal
-                ELSE coalesce(c.cause_principal, 'anonymous') END AS cause_principal,
+            coalesce(c.cause_principal, findings.cause_principal) AS cause_principal,
             findings.explanation || coalesce('; by request ' || c.request_id, '') AS explanation)
         FROM findings LEFT JOIN causes c ON findings.bucket = c.bucket AND findings.key = c.key
             AND findings.subject_type = 'file' AND c.effect = CASE findings.kind {kinds} END

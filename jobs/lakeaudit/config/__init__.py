@@ -20,6 +20,7 @@ from lakeaudit.config.parsers import format_duration, format_size, parse_duratio
 from lakeaudit.config.problems import Problem
 from lakeaudit.config.schema import lake_schema
 from lakeaudit.config.sources import (
+    CloudTrail,
     CommitterManifest,
     DeltaManifest,
     DynamoOptions,
@@ -34,6 +35,7 @@ from lakeaudit.config.sources import (
     S3ACommitterManifest,
     S3Guard,
     S3Inventory,
+    S3Journal,
     S3Options,
     SparkEventLogManifest,
     StorageSource,
@@ -46,6 +48,7 @@ __all__ = [
     "AnyAlert",
     "AppriseAlert",
     "BucketRule",
+    "CloudTrail",
     "CommitterManifest",
     "Confirm",
     "ConfirmMode",
@@ -68,6 +71,7 @@ __all__ = [
     "S3AccessLog",
     "S3Guard",
     "S3Inventory",
+    "S3Journal",
     "S3Options",
     "Settings",
     "Severity",

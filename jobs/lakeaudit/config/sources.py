@@ -299,9 +299,29 @@ class S3AccessLog(EventsSource):
     window: Duration = Field(default=timedelta(days=7), json_schema_extra={"default": "7d"})
 
 
+class CloudTrail(EventsSource):
+    """Data events of S3 in CloudTrail: the folder that a trail delivers to."""
+
+    kind: Literal["cloudtrail"]
+    location: Place
+    window: Duration = Field(default=timedelta(days=7), json_schema_extra={"default": "7d"})
+
+
+class S3Journal(EventsSource):
+    """Exports of the journal table of S3 Metadata: Parquet or JSON Lines files with its columns."""
+
+    kind: Literal["s3_journal"]
+    location: Place
+    window: Duration = Field(default=timedelta(days=7), json_schema_extra={"default": "7d"})
+
+
 INVENTORIES: dict[str, type[StorageSource]] = {"s3_inventory": S3Inventory, "listing": Listing}
 METASTORES: dict[str, type[MetastoreSource]] = {"s3guard": S3Guard}
-EVENTS: dict[str, type[EventsSource]] = {"s3_access_log": S3AccessLog}
+EVENTS: dict[str, type[EventsSource]] = {
+    "s3_access_log": S3AccessLog,
+    "cloudtrail": CloudTrail,
+    "s3_journal": S3Journal,
+}
 MANIFESTS: dict[str, type[ManifestSource]] = {
     "delta": DeltaManifest,
     "file_list": FileListManifest,

@@ -8,7 +8,7 @@ MODES = ("head", "none")
 NOT_BUILT: Mapping[str, tuple[str, ...]] = {
     "inventories": ("s3_metadata", "gcs_inventory", "azure_inventory"),
     "metastores": ("emrfs", "s3mper", "hive", "glue", "iceberg_rest", "unity"),
-    "events": ("cloudtrail", "s3_journal"),
+    "events": (),
     "manifests": (
         *("iceberg", "hudi", "spark_sink", "symlink", "redshift_unload", "listing", "s3_inventory"),
     ),

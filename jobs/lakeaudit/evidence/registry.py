@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from lakeaudit.config import (
+    CloudTrail,
     DeltaManifest,
     EventsSource,
     FileListManifest,
@@ -19,11 +20,12 @@ from lakeaudit.config import (
     S3AccessLog,
     S3Guard,
     S3Inventory,
+    S3Journal,
     SparkEventLogManifest,
     StorageSource,
     Table,
 )
-from lakeaudit.evidence.events import access_log
+from lakeaudit.evidence.events import access_log, cloudtrail, journal
 from lakeaudit.evidence.manifest import committers, delta, file_list, previous, spark_event_log
 from lakeaudit.evidence.manifest.delta import point_lookup as delta_lookup
 from lakeaudit.evidence.manifest.file_list import point_lookup as file_list_lookup
@@ -109,6 +111,8 @@ METASTORES: dict[str, MetastoreKind] = {
 }
 EVENTS: dict[str, EventsKind] = {
     "s3_access_log": EventsKind(S3AccessLog, access_log.read, access_log.probe),
+    "cloudtrail": EventsKind(CloudTrail, cloudtrail.read, cloudtrail.probe),
+    "s3_journal": EventsKind(S3Journal, journal.read, journal.probe),
 }
 MANIFESTS: dict[str, ManifestKind] = {
     "delta": ManifestKind(DeltaManifest, delta.read, delta.changes, delta_lookup.read),

@@ -281,7 +281,7 @@ CAUSE = row(
     action="string",  # as in REQUEST
     operation="string",
     cause_at="time",
-    cause_principal="string",  # null: nobody signed it
+    cause_principal="string",  # null: the source does not say
     request_id="string",
 )
 """The request that caused an effect."""

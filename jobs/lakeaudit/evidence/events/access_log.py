@@ -15,7 +15,7 @@ import pyarrow as pa
 from lakeaudit.config import S3AccessLog
 from lakeaudit.evidence.aliases import true_columns
 from lakeaudit.evidence.events import event_files
-from lakeaudit.evidence.events.event_files import EventFile, contents, events_of, grouped
+from lakeaudit.evidence.events.event_files import EventFile, contents, events_of, grouped, weight_of
 from lakeaudit.evidence.files import File
 from lakeaudit.evidence.protocol import Batches, Context, Events, Part, Probed, note_row
 from lakeaudit.keys import Aliases
@@ -71,13 +71,13 @@ def _parts(
     ctx: Context, source_id: str, files: Sequence[EventFile], since: datetime, reads: bool
 ) -> tuple[Part, ...]:
     return tuple(
-        Part(source_id, partial(_read, ctx.clients, source_id, group, since, ctx.as_of, reads), _bytes(group))
+        Part(
+            source_id,
+            partial(_read, ctx.clients, source_id, group, since, ctx.as_of, reads),
+            sum(map(weight_of, group)),
+        )
         for group in grouped(files)
     )
-
-
-def _bytes(files: Sequence[File]) -> int:
-    return sum(max(file.size, 1) for file in files)
 
 
 def _read(
@@ -173,7 +173,8 @@ _COLUMNS = f"""
         AS action,
     CAST(try_strptime(f.at, '%d/%b/%Y:%H:%M:%S +0000') AS TIMESTAMP) AS sent_at,
     TRY_CAST(f.took AS BIGINT) AS took,
-    nullif(f.requester, '-') AS principal, nullif(f.request_id, '-') AS request_id, f.operation AS operation,
+    CASE f.requester WHEN '-' THEN 'anonymous' ELSE f.requester END AS principal,
+    nullif(f.request_id, '-') AS request_id, f.operation AS operation,
     TRY_CAST(f.status AS BIGINT) AS status,
     (f.status = '-' OR starts_with(f.status, '2')) AND f.error = '-' AS succeeded,
     CASE WHEN f.uri IN ('-', '"-"') THEN nullif(nullif(named_version, '-'), '')

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import groupby
 from typing import IO, cast
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -31,6 +32,8 @@ LATE = timedelta(days=10)
 """So late a file may still be delivered; asked of an audit of the past alone."""
 DEEPEST = 8
 PART_BYTES, PART_FILES = 32 << 20, 500
+PACKED = 12
+"""About how many bytes are in a byte of a compressed file."""
 BLOCK = 8 << 20
 AT_ONCE = 8
 
@@ -67,12 +70,13 @@ def find(
 ) -> Found:
     """The files below a folder whose names match and say a time in the window; `until` None: up to now.
 
-    `name` has the groups year, month, day, hour and minute.
+    `name` has the groups year, month, day, hour and minute, or none: then the time is that of the file.
     """
     files, strangers = [], 0
     last = datetime.max.replace(tzinfo=UTC) if until is None else until + LATE
     for file in _candidates(clients, location, since, last):
-        at = _time_of(name.search(file.name))
+        found = name.search(file.name)
+        at = file.modified_at if found and not name.groupindex else _time_of(found)
         if at is None:
             strangers += file.size > 0
         elif since - SLACK <= at <= last:
@@ -109,10 +113,12 @@ def _candidates(
             if day[:4] in years:
                 yield from list_files(clients, location.join(*day.split("/")))
     for name in names:
-        if name not in years and depth < DEEPEST:
+        if name not in years and name not in _OTHERS and depth < DEEPEST:
             yield from _candidates(clients, location.join(name), since, until, depth + 1)
 
 
+_OTHERS = ("CloudTrail-Digest", "CloudTrail-Insight", "CloudTrail-NetworkActivity", "CloudTrail-Aggregated")
+"""Folders beside that of CloudTrail's events."""
 _DATED = re.compile(r"20\d\d-\d\d-\d\d-[^/]*\Z")
 """A name that begins with its date, below the folder itself: a listing can begin with the first that is wanted."""
 
@@ -154,13 +160,18 @@ def grouped(files: Sequence[EventFile]) -> Iterator[tuple[File, ...]]:
     group: list[File] = []
     size = 0
     for each in files:
-        if group and (size + each.file.size > PART_BYTES or len(group) >= PART_FILES):
+        if group and (size + weight_of(each.file) > PART_BYTES or len(group) >= PART_FILES):
             yield tuple(group)
             group, size = [], 0
         group.append(each.file)
-        size += each.file.size
+        size += weight_of(each.file)
     if group:
         yield tuple(group)
+
+
+def weight_of(file: File) -> int:
+    """About how many bytes it has, unpacked."""
+    return max(file.size, 1) * (PACKED if file.name.endswith(".gz") else 1)
 
 
 @dataclass(frozen=True)
@@ -174,13 +185,21 @@ class Content:
 
 def contents(clients: Clients, files: Sequence[File]) -> Iterator[Content]:
     """The lines of files, small files whole, beside each other; a large one in blocks."""
-    small = [file for file in files if file.size <= BLOCK and not file.name.endswith(".gz")]
+    small = [file for file in files if weight_of(file) <= BLOCK]
     with beside(AT_ONCE) as pool:
         for found in pool.map(lambda file: list(blocks(clients, file)), small):
             yield from found
     for file in files:
         if file not in small:
             yield from blocks(clients, file)
+
+
+def wholes(clients: Clients, files: Sequence[File]) -> Iterator[Content]:
+    """Each file's whole content."""
+    of_file = groupby(contents(clients, files), key=lambda content: content.file)
+    for file, found in of_file:
+        parts = list(found)
+        yield Content(file, "\n".join(part.text for part in parts), parts[-1].lacks)
 
 
 def blocks(clients: Clients, file: File) -> Iterator[Content]:

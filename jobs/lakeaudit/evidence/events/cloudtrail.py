@@ -1,0 +1,150 @@
+"""Data events of S3 in CloudTrail: gzipped JSON files of records, written about every five minutes, in no order.
+
+Keys are told as they are. A `DeleteObjects` mostly does not say which keys it removed, and lifecycle actions are not
+recorded at all (Amazon S3 User Guide, "Amazon S3 CloudTrail events").
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+
+from lakeaudit.config import CloudTrail
+from lakeaudit.evidence.events import event_files
+from lakeaudit.evidence.events.event_files import EventFile, events_of, grouped, weight_of, wholes
+from lakeaudit.evidence.files import File
+from lakeaudit.evidence.protocol import Batches, Context, Events, Part, Probed, note_row
+from lakeaudit.keys import Aliases, true_place
+from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.duck import Connection
+from lakeaudit.schemas import REQUEST, plain_time
+
+NAME = re.compile(
+    r"_CloudTrail_[^_]+_(?P<year>20\d\d)(?P<month>\d\d)(?P<day>\d\d)T(?P<hour>\d\d)(?P<minute>\d\d)Z_[^/]*\.json(\.gz)?\Z"
+)
+CHANGES = {
+    "PutObject": "put",
+    "PostObject": "put",
+    "CompleteMultipartUpload": "put",
+    "CopyObject": "copy",
+    "DeleteObject": "delete",
+    "DeleteObjects": "delete",
+    "RestoreObject": "restore",
+}
+READS = {"GetObject": "get", "HeadObject": "head", "ListObjects": "list"}
+MISSING = ("NoSuchKey", "NotFound", "404")
+SAMPLE = 200
+
+Record = Mapping[str, Any]
+
+
+def read(source: CloudTrail, ctx: Context, source_id: str) -> Events:
+    """The files of the window; which of them are read is known once something is to be explained."""
+    return events_of(source, ctx, source_id, NAME, partial(_parts, ctx, source_id))
+
+
+def probe(source: CloudTrail, clients: Clients, now: datetime) -> Probed:
+    """See `registry.EventsKind`."""
+    return event_files.probe(source, clients, now, NAME)
+
+
+def _parts(
+    ctx: Context, source_id: str, files: Sequence[EventFile], since: datetime, reads: bool
+) -> tuple[Part, ...]:
+    window = (plain_time(since).replace(microsecond=0), plain_time(ctx.as_of))
+    return tuple(
+        Part(
+            source_id,
+            partial(_read, ctx.clients, source_id, group, window, reads),
+            sum(map(weight_of, group)),
+        )
+        for group in grouped(files)
+    )
+
+
+def _read(
+    clients: Clients,
+    source_id: str,
+    files: Sequence[File],
+    window: tuple[datetime, datetime],
+    reads: bool,
+    con: Connection,  # noqa: ARG001 - a part is given one
+) -> Batches:
+    actions = CHANGES | (READS if reads else {})
+    for content in wholes(clients, files):
+        try:
+            records = [] if content.lacks else json.loads(content.text)["Records"]
+            rows = [row for record in records for row in _rows(record, actions, source_id, clients.aliases)]
+        except (ValueError, TypeError, KeyError, RecursionError):
+            reason = "is no file of CloudTrail: it has no list of records"
+            yield "notes", note_row(source_id, content.file.place.uri, reason, count=1)
+            continue
+        if content.lacks:
+            yield "notes", note_row(source_id, content.file.place.uri, content.lacks, count=1)
+        within = [row for row in rows if row["reject"] or window[0] <= row["at"] <= window[1]]
+        yield "requests", pa.Table.from_pylist(within, REQUEST)
+
+
+def _rows(
+    record: object, actions: Mapping[str, str], source_id: str, aliases: Aliases
+) -> Iterator[dict[str, Any]]:
+    """REQUEST rows of a record; of services other than S3, and of what nobody asks for, none."""
+    if not isinstance(record, dict):
+        yield _rejected(source_id, record)
+    elif record.get("eventSource") == "s3.amazonaws.com" and record.get("eventName") in actions:
+        try:
+            asked = record.get("requestParameters") or {}
+            failed = record.get("errorCode")
+            same = {
+                "source": source_id,
+                "action": actions[record["eventName"]],
+                "at": plain_time(datetime.fromisoformat(record["eventTime"]).astimezone(UTC)),
+                "principal": _principal(record.get("userIdentity") or {}),
+                "request_id": record.get("requestID"),
+                "operation": record["eventName"],
+                "status": 404 if failed in MISSING else None if failed else 200,
+                "succeeded": not failed,
+                "took": None,
+                "reject": None,
+            }
+            rows = [same | place for place in _places(record["eventName"], asked, failed, aliases)]
+            yield from pa.Table.from_pylist(rows, REQUEST).to_pylist()
+        except (ValueError, TypeError, KeyError, AttributeError, OverflowError, pa.ArrowException):
+            yield _rejected(source_id, record)
+
+
+def _places(name: str, asked: Record, failed: object, aliases: Aliases) -> Iterator[dict[str, Any]]:
+    """Bucket, key and version of each object that a request is about. What it does not name is left out."""
+    if name == "DeleteObjects":
+        listed = asked.get("delete") or {}
+        named = listed.get("object") or listed.get("objects") or []
+        objects = [named] if isinstance(named, dict) else named
+    elif name == "ListObjects":
+        objects = [{"key": asked.get("prefix") or ""}]
+    elif failed and "key" not in asked:
+        return  # what was refused before it was understood has none
+    else:
+        objects = [asked]
+    for each in objects:
+        if not (isinstance(asked["bucketName"], str) and isinstance(each["key"], str)):
+            raise TypeError("no text")
+        bucket, key = true_place(aliases, asked["bucketName"], each["key"])
+        yield {"bucket": bucket, "key": key, "version_id": each.get("versionId")}
+
+
+def _principal(who: Record) -> str | None:
+    """Who it was, as far as it is said; nobody has signed for `ANONYMOUS_PRINCIPAL`."""
+    if who.get("accountId") == "anonymous":
+        return "anonymous"
+    named = (who.get(name) for name in ("arn", "invokedBy", "principalId", "accountId"))
+    return next((str(name) for name in named if name), None)
+
+
+def _rejected(source_id: str, record: object) -> dict[str, Any]:
+    sample = json.dumps(record, default=str)[:SAMPLE]
+    nothing: dict[str, Any] = dict.fromkeys(REQUEST.names)
+    return nothing | {"source": source_id, "reject": f"no record of a request to S3: {sample}"}

@@ -1,0 +1,206 @@
+"""Exports of S3 Metadata's journal: the events contract in Parquet and JSON, and what is none."""
+
+import gzip
+import json
+import os
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lakeaudit.config import S3Journal
+from lakeaudit.evidence.events import journal
+from lakeaudit.evidence.protocol import Events
+from lakeaudit.keys import Location
+from lakeaudit.runtime.aws import Clients
+from tests.builders.backdate import backdate
+from tests.conftest import Aws
+from tests.sources.events_contract import (
+    NOW,
+    REQUESTS,
+    EventsContract,
+    Made,
+    World,
+    context,
+    rejected,
+    rows_of,
+)
+
+BY = {"ann": "123456789012", "job": "210987654321", None: "s3.amazonaws.com"}
+SAYS = ("put", "delete", "expire")
+
+
+def read(clients: Clients, where: str | Path) -> Events:
+    source = S3Journal(kind="s3_journal", location=Location.parse(str(where)), window=timedelta(days=7))
+    return journal.read(source, context(clients), "events:0")
+
+
+def change(made: Made, number: int = 0, **given: Any) -> dict[str, Any]:
+    """A row of a bucket that keeps versions."""
+    created = made.action == "put"
+    return {
+        "bucket": "lake",
+        "key": made.key,
+        "sequence_number": f"0062F{number:04}",
+        "record_type": "CREATE" if created else "DELETE",
+        "record_timestamp": made.at.replace(tzinfo=None),
+        "version_id": f"v{number}",
+        "is_delete_marker": not created,
+        "size": 1361 if created else None,
+        "is_multipart": False,
+        "requester": BY[made.by],
+        "source_ip_address": "192.0.2.3",
+        "request_id": f"R{number}",
+    } | given
+
+
+CHANGES = [
+    change(made, number) for number, made in enumerate(REQUESTS) if made.action in SAYS and not made.failed
+]
+UPDATED = change(REQUESTS[0], 99, record_type="UPDATE_METADATA")
+
+
+def as_parquet(rows: Sequence[Mapping[str, Any]], unit: str = "ms", zone: str | None = None) -> bytes:
+    table = pa.Table.from_pylist([dict(row) for row in rows])
+    at = table.schema.get_field_index("record_timestamp")
+    if at >= 0:
+        table = table.set_column(at, "record_timestamp", table.column(at).cast(pa.timestamp(unit, zone)))
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink)
+    return bytes(sink.getvalue())
+
+
+def as_lines(rows: Sequence[Mapping[str, Any]], form: str = "%Y-%m-%dT%H:%M:%SZ") -> bytes:
+    plain = [{k: v.strftime(form) if isinstance(v, datetime) else v for k, v in row.items()} for row in rows]
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in plain).encode()
+
+
+def laid(folder: Path, name: str, content: bytes) -> Events:
+    """One file that was written at NOW."""
+    path = folder / name
+    path.write_bytes(content)
+    os.utime(path, (NOW.timestamp(), NOW.timestamp()))
+    return read(Clients(), folder)
+
+
+class TestContract(EventsContract):
+    @pytest.fixture(scope="class", params=["parquet", "jsonl", "s3"])
+    @classmethod
+    def world(
+        cls,
+        request: pytest.FixtureRequest,
+        clients: Clients,
+        aws: Aws,
+        tmp_path_factory: pytest.TempPathFactory,
+    ) -> World:
+        rows = [*CHANGES, UPDATED]
+        if request.param == "s3":
+            aws.s3.create_bucket(Bucket="journals")
+            aws.s3.put_object(Bucket="journals", Key="j/part-0.parquet", Body=as_parquet(rows))
+            backdate("journals", "j/part-0.parquet", NOW)
+            events = read(clients, "s3://journals/j/")
+        else:
+            content = as_parquet(rows) if request.param == "parquet" else as_lines(rows)
+            events = laid(tmp_path_factory.mktemp("journal"), f"part-0.{request.param}", content)
+        return World(events, SAYS, BY, failures=False, rows=rows_of(events.parts(events.since, True)))
+
+
+def test_versions_markers_and_parts_are_told_apart(tmp_path: Path) -> None:
+    put, delete = REQUESTS[0], REQUESTS[6]
+    rows = [
+        change(put, 1, is_multipart=True),
+        change(delete, 2),
+        change(delete, 3, is_delete_marker=None, requester=None, request_id=None),
+        change(delete, 4, version_id="", is_delete_marker=False),
+    ]
+    events = laid(tmp_path, "a.parquet", as_parquet(rows))
+    told = [
+        (row["action"], row["operation"], row.get("version_id"), row.get("principal"))
+        for row in rows_of(events.parts(events.since, False))
+    ]
+    assert told == [
+        ("put", "CREATE in parts", None, "210987654321"),
+        ("delete", "DELETE", None, "123456789012"),
+        ("delete", "DELETE", "v3", None),
+        ("delete", "DELETE", None, "123456789012"),
+    ]
+
+
+NO_EXPORTS: dict[str, tuple[str, bytes, str]] = {
+    "no Parquet": ("a.parquet", b"hello", "is no export of a journal: "),
+    "cut short": ("a.parquet", as_parquet(CHANGES)[:-30], "is no export of a journal: "),
+    "other columns": (
+        "a.parquet", as_parquet([{"bucket": "lake", "key": "t/a"}]),
+        "is no export of a journal: it has no column record_type, record_timestamp",
+    ),
+    "other lines": ("a.jsonl", b'{"a": 1}\n', "is no export of a journal: it has no column bucket, "),
+    "torn": ("a.jsonl.gz", gzip.compress(as_lines(CHANGES))[:-20], "is damaged or cannot be read (EOFError)"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", NO_EXPORTS)
+def test_a_file_that_is_none_is_noted(tmp_path: Path, fault: str) -> None:
+    name, content, reason = NO_EXPORTS[fault]
+    events = laid(tmp_path, name, content)
+    (note,) = rows_of(events.parts(events.since, False), "notes")
+    assert note["reason"].startswith(reason)
+
+
+FAULTS: dict[str, bytes] = {
+    "no JSON": b"hello\n",
+    "no object": b"[1]\n",
+    "cut short": as_lines(CHANGES[:1])[:40] + b"\n",
+    "no time": as_lines([CHANGES[0] | {"record_timestamp": None}]),
+    "a time that is none": as_lines([CHANGES[0] | {"record_timestamp": "yesterday"}]),
+    "a type that nobody knows": as_lines([CHANGES[0] | {"record_type": "RENAME"}]),
+    "no key": as_lines([CHANGES[0] | {"key": None}]),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_row_that_is_none_is_counted_and_the_others_read(tmp_path: Path, fault: str) -> None:
+    events = laid(tmp_path, "a.jsonl", as_lines(CHANGES[:1]) + FAULTS[fault] + as_lines(CHANGES[1:2]))
+    parts = events.parts(events.since, False)
+    assert ([row["request_id"] for row in rows_of(parts)], rejected(parts)) == (["R0", "R1"], 1)
+
+
+@settings(max_examples=20)
+@given(
+    order=st.permutations(range(len(CHANGES))),
+    columns=st.permutations(sorted(CHANGES[0])),
+    pieces=st.integers(1, 3),
+    form=st.sampled_from(["ms", "us", "ns", "zone", "jsonl", "json", "jsonl.gz", "spaces", "offset"]),
+    more=st.booleans(),
+)
+def test_benign_changes_change_no_row(
+    tmp_path_factory: pytest.TempPathFactory,
+    order: list[int],
+    columns: list[str],
+    pieces: int,
+    form: str,
+    more: bool,
+) -> None:
+    folder = tmp_path_factory.mktemp("journal")
+    plain = laid(tmp_path_factory.mktemp("plain"), "a.parquet", as_parquet(CHANGES))
+    for piece in range(pieces):
+        rows = [{name: CHANGES[n][name] for name in columns} for n in order[piece::pieces]]
+        rows = [row | {"annotations": "x"} for row in rows] if more else rows
+        if form in ("ms", "us", "ns", "zone"):
+            given = ("us", "UTC") if form == "zone" else (form, None)
+            events = laid(folder, f"{piece}.parquet", as_parquet(rows, *given))
+            continue
+        times = {"spaces": "%Y-%m-%d %H:%M:%S.000 UTC", "offset": "%Y-%m-%dT%H:%M:%S+00:00"}
+        lines = as_lines(rows, times.get(form, "%Y-%m-%dT%H:%M:%S.%fZ"))
+        suffix = form if form.startswith("json") else "jsonl"
+        events = laid(folder, f"{piece}.{suffix}", gzip.compress(lines) if suffix.endswith("gz") else lines)
+    by = lambda row: row["request_id"]  # noqa: E731
+    parts = events.parts(events.since, False)
+    expected = sorted(rows_of(plain.parts(plain.since, False)), key=by)
+    assert sorted(rows_of(parts), key=by) == expected
+    assert rejected(parts) == 0
