@@ -16,7 +16,7 @@ from streamlit.testing.v1 import AppTest
 
 from lakeaudit import cli
 from lakeaudit.commands import dashboard as command
-from lakeaudit.commands.explanation import Said
+from lakeaudit.commands.ask_sources import Said
 from lakeaudit.dashboard import session, widgets
 from lakeaudit.dashboard.serve import options
 from lakeaudit.errors import BadInput

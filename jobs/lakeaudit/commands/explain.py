@@ -6,7 +6,8 @@ from dataclasses import asdict
 from rich.console import Console
 
 from lakeaudit import formatting, text_output
-from lakeaudit.commands.explanation import Explanation, Said
+from lakeaudit.commands.ask_sources import Said
+from lakeaudit.commands.explanation import Explanation
 from lakeaudit.keys import uri_of
 from lakeaudit.kinds import KINDS, axis_words
 from lakeaudit.results.read import Row

@@ -4,51 +4,29 @@ Storage and a live S3Guard table are asked now, and manifests where that is want
 are not read again: what they said is taken from the findings, and where there is none from the coverage of the table.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from typing import Any
 from urllib.parse import unquote
 
-from botocore.exceptions import BotoCoreError, ClientError
-
 from lakeaudit import formatting
+from lakeaudit.commands.ask_sources import (
+    STORAGE_VERSIONS,
+    STORED,
+    Said,
+    ask_manifests,
+    ask_metastores,
+    ask_storage,
+    unread_manifests,
+)
 from lakeaudit.commands.explain_subject import named
-from lakeaudit.config import Lake, MetastoreSource, Table
-from lakeaudit.errors import BadInput, SourceError
+from lakeaudit.config import Lake, Table
+from lakeaudit.errors import BadInput
 from lakeaudit.evidence.discovery import root_around, tables_at
-from lakeaudit.evidence.files import stat
-from lakeaudit.evidence.protocol import in_places
-from lakeaudit.evidence.registry import METASTORES
-from lakeaudit.evidence.storage.head import head_object
-from lakeaudit.keys import Aliases, Location, identify, owner_of, true_place, uri_of
+from lakeaudit.keys import Aliases, identify, owner_of, true_place, uri_of
 from lakeaudit.kinds import SEVERITIES, axis_words
 from lakeaudit.results.group_samples import group_samples
 from lakeaudit.results.read import Results, Row
 from lakeaudit.runtime.aws import Clients
-from lakeaudit.runtime.aws_failures import explain, is_missing
-
-VERSIONS = 10
-"""Versions of the key that are shown, newest first."""
-
-
-@dataclass(frozen=True)
-class Said:
-    """What one source says now. `answer` is present, absent, deleted (a tombstone), unknown or not_asked."""
-
-    source: str
-    answer: str
-    facts: dict[str, Any] = field(default_factory=dict)
-    reason: str = ""
-
-    @property
-    def lines(self) -> Iterator[str]:
-        """Its facts in words: one line each, and one for each entry of a list."""
-        for name, value in self.facts.items():
-            for each in value if isinstance(value, list) else [{name: value}]:
-                told = each if isinstance(each, dict) else {name: each}
-                yield ", ".join(f"{what} {formatting.value(v)}" for what, v in told.items() if v is not None)
 
 
 @dataclass(frozen=True)
@@ -105,7 +83,6 @@ class Explanation:
         return nobody and self.table is None and not (self.findings or self.groups or self.discrepancies)
 
 
-STORED, STORAGE_VERSIONS = "storage", "storage versions"
 _LOST = ("dropped", "dropped_history", "missing_metadata", "size_mismatch")
 """Kinds that are over once an object of the recorded size is there."""
 
@@ -164,9 +141,9 @@ def explain_file(
         key=key,
         table=table,
         sources=[
-            *(_manifests(concerned, clients, bucket, key) if deep else _unread(concerned)),
-            *_storage(clients, bucket, key),
-            *_metastores(lake, clients, bucket, key),
+            *(ask_manifests(concerned, clients, bucket, key) if deep else unread_manifests(concerned)),
+            *ask_storage(clients, bucket, key),
+            *ask_metastores(lake, clients, bucket, key),
         ],
         run=run,
         findings=sorted(findings, key=lambda row: SEVERITIES.index(row["severity"])),
@@ -221,113 +198,6 @@ def _concerned(lake: Lake, owner: str | None, rows: Sequence[Row]) -> list[Table
     shares = known[owner].shares if owner else ()
     names = dict.fromkeys([owner, *shares, *(row["table_name"] for row in rows)])
     return [known[name] for name in names if name in known]
-
-
-def _manifests(tables: Sequence[Table], clients: Clients, bucket: str, key: str) -> Iterator[Said]:
-    from lakeaudit.evidence.manifest.point import told_of
-
-    for table in tables:
-        for told in told_of(table, clients, bucket, key):
-            facts = {"history": list(told.history)} if told.history else {}
-            yield Said(_manifest(told.kind, table), told.answer, facts, told.reason)
-
-
-def _unread(tables: Sequence[Table]) -> list[Said]:
-    kinds = [(kind, table) for table in tables for kind in dict.fromkeys(m.kind for m in table.manifests)]
-    return [Said(_manifest(kind, table), "not_asked", reason="--deep reads it") for kind, table in kinds]
-
-
-def _manifest(kind: str, table: Table) -> str:
-    return f"manifest {kind} of {table.name}"
-
-
-def _storage(clients: Clients, bucket: str, key: str) -> Iterator[Said]:
-    if not bucket:
-        yield _asked("storage", lambda: _local(key))
-        return
-    yield _asked(f"storage s3://{bucket}", lambda: _head(clients, bucket, key))
-    with suppress(ClientError, BotoCoreError):  # the right to list versions is optional
-        versions = _versions(clients, bucket, key)
-        if versions:
-            yield Said(STORAGE_VERSIONS, "present", {"newest_first": versions})
-
-
-def _asked(source: str, ask: Callable[[], dict[str, Any] | None]) -> Said:
-    """Present with facts, absent, or unknown: a refusal is never an absence."""
-    try:
-        facts = ask()
-    except (ClientError, BotoCoreError) as error:
-        return Said(source, "unknown", reason=explain(error)[0])
-    except SourceError as error:
-        return Said(source, "unknown", reason=f"{error.what}; {error.way_out}")
-    return Said(source, "absent") if facts is None else Said(source, "present", facts)
-
-
-def _local(key: str) -> dict[str, Any] | None:
-    found = stat(Clients(), Location("", key))
-    return None if found is None else {"size": found.size, "modified_at": found.modified_at}
-
-
-def _head(clients: Clients, bucket: str, key: str) -> dict[str, Any] | None:
-    """The current object. 404 is an absence only with the right to list, which S3 would else answer with 403."""
-    s3 = clients.s3(bucket, key)
-    try:
-        head = head_object(s3, bucket, key)
-    except ClientError as error:
-        if is_missing(error):
-            s3.list_objects_v2(Bucket=bucket, Prefix=key, MaxKeys=1)
-            return None
-        raise
-    named = {name: getattr(head, name) for name in _OF_HEAD}
-    return {name: value for name, value in named.items() if value is not None}
-
-
-_OF_HEAD = ("size", "etag", "modified_at", "version_id", "storage_class", "expiration")
-
-
-def _versions(clients: Clients, bucket: str, key: str) -> list[dict[str, Any]]:
-    """Delete markers and versions of the very key, newest first."""
-    page = clients.s3(bucket, key).list_object_versions(Bucket=bucket, Prefix=key, MaxKeys=100)
-    rows = [
-        {
-            "version_id": each.get("VersionId"),
-            "delete_marker": marker,
-            "latest": each.get("IsLatest", False),
-            "modified_at": each["LastModified"].astimezone(UTC),
-            "size": each.get("Size"),
-        }
-        for marker, name in ((False, "Versions"), (True, "DeleteMarkers"))
-        for each in page.get(name, [])  # type: ignore[attr-defined]
-        if each["Key"] == key
-    ]
-    return sorted(rows, key=lambda row: (row["latest"], row["modified_at"]), reverse=True)[:VERSIONS]
-
-
-def _metastores(lake: Lake, clients: Clients, bucket: str, key: str) -> Iterator[Said]:
-    for store in lake.metastores:
-        name = f"metastore {store.kind} {store.name}"
-        if not in_places((store.location,) if store.location else (), bucket, key):
-            yield Said(name, "not_asked", reason="it does not hold this place")
-        elif not store.has_point_reads:
-            yield Said(name, "not_asked", reason="an export has no point reads; see the findings")
-        else:
-            yield _entry(store, name, clients, bucket, key)
-
-
-def _entry(store: MetastoreSource, name: str, clients: Clients, bucket: str, key: str) -> Said:
-    said = _asked(name, lambda: METASTORES[store.kind].get(store, clients, bucket, key))
-    if said.answer == "present" and said.facts.get("is_deleted"):
-        return Said(name, "deleted", _readable(said.facts))
-    return Said(name, said.answer, _readable(said.facts), said.reason)
-
-
-def _readable(facts: dict[str, Any]) -> dict[str, Any]:
-    """Epoch milliseconds as times; an item is hostile, so what is no time stays as it is."""
-    told = dict(facts)
-    for name in ("mod_time", "last_updated"):
-        with suppress(KeyError, ValueError, OverflowError, TypeError, OSError):
-            told[name] = datetime.fromtimestamp(int(facts[name]) / 1000, UTC) if int(facts[name]) else 0
-    return told
 
 
 def _groups(results: Results, run_id: str, table: str | None, bucket: str, key: str) -> list[Row]:

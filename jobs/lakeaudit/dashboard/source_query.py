@@ -2,7 +2,8 @@
 
 import streamlit as st
 
-from lakeaudit.commands.explanation import Said, explain_file
+from lakeaudit.commands.ask_sources import Said
+from lakeaudit.commands.explanation import explain_file
 from lakeaudit.dashboard import widgets
 from lakeaudit.dashboard.session import Desk
 from lakeaudit.runtime.endpoints import clients_of

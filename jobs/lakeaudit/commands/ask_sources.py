@@ -1,0 +1,156 @@
+"""One file asked about now: storage, metadata stores with point reads, and manifests where they are wanted.
+
+A refusal is never an absence.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from lakeaudit import formatting
+from lakeaudit.config import Lake, MetastoreSource, Table
+from lakeaudit.errors import SourceError
+from lakeaudit.evidence.files import stat
+from lakeaudit.evidence.protocol import in_places
+from lakeaudit.evidence.registry import METASTORES
+from lakeaudit.evidence.storage.head import head_object
+from lakeaudit.keys import Location
+from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.aws_failures import explain, is_missing
+
+STORED, STORAGE_VERSIONS = "storage", "storage versions"
+VERSIONS = 10
+"""Versions of the key that are shown, newest first."""
+
+
+@dataclass(frozen=True)
+class Said:
+    """What one source says now. `answer` is present, absent, deleted (a tombstone), unknown or not_asked."""
+
+    source: str
+    answer: str
+    facts: dict[str, Any] = field(default_factory=dict)
+    reason: str = ""
+
+    @property
+    def lines(self) -> Iterator[str]:
+        """Its facts in words: one line each, and one for each entry of a list."""
+        for name, value in self.facts.items():
+            for each in value if isinstance(value, list) else [{name: value}]:
+                told = each if isinstance(each, dict) else {name: each}
+                yield ", ".join(f"{what} {formatting.value(v)}" for what, v in told.items() if v is not None)
+
+
+def ask_manifests(tables: Sequence[Table], clients: Clients, bucket: str, key: str) -> Iterator[Said]:
+    """What the tables' manifests say of a file, read for it alone."""
+    from lakeaudit.evidence.manifest.point import told_of
+
+    for table in tables:
+        for told in told_of(table, clients, bucket, key):
+            facts = {"history": list(told.history)} if told.history else {}
+            yield Said(_manifest(told.kind, table), told.answer, facts, told.reason)
+
+
+def unread_manifests(tables: Sequence[Table]) -> list[Said]:
+    """The same manifests, which nobody wants to wait for."""
+    kinds = [(kind, table) for table in tables for kind in dict.fromkeys(m.kind for m in table.manifests)]
+    return [Said(_manifest(kind, table), "not_asked", reason="--deep reads it") for kind, table in kinds]
+
+
+def _manifest(kind: str, table: Table) -> str:
+    return f"manifest {kind} of {table.name}"
+
+
+def ask_storage(clients: Clients, bucket: str, key: str) -> Iterator[Said]:
+    """The current object, and the key's versions where they may be listed."""
+    if not bucket:
+        yield _asked(STORED, lambda: _local(key))
+        return
+    yield _asked(f"{STORED} s3://{bucket}", lambda: _head(clients, bucket, key))
+    with suppress(ClientError, BotoCoreError):  # the right to list versions is optional
+        versions = _versions(clients, bucket, key)
+        if versions:
+            yield Said(STORAGE_VERSIONS, "present", {"newest_first": versions})
+
+
+def _asked(source: str, ask: Callable[[], dict[str, Any] | None]) -> Said:
+    """Present with facts, absent, or unknown: a refusal is never an absence."""
+    try:
+        facts = ask()
+    except (ClientError, BotoCoreError) as error:
+        return Said(source, "unknown", reason=explain(error)[0])
+    except SourceError as error:
+        return Said(source, "unknown", reason=f"{error.what}; {error.way_out}")
+    return Said(source, "absent") if facts is None else Said(source, "present", facts)
+
+
+def _local(key: str) -> dict[str, Any] | None:
+    found = stat(Clients(), Location("", key))
+    return None if found is None else {"size": found.size, "modified_at": found.modified_at}
+
+
+def _head(clients: Clients, bucket: str, key: str) -> dict[str, Any] | None:
+    """The current object. 404 is an absence only with the right to list, which S3 would else answer with 403."""
+    s3 = clients.s3(bucket, key)
+    try:
+        head = head_object(s3, bucket, key)
+    except ClientError as error:
+        if is_missing(error):
+            s3.list_objects_v2(Bucket=bucket, Prefix=key, MaxKeys=1)
+            return None
+        raise
+    named = {name: getattr(head, name) for name in _OF_HEAD}
+    return {name: value for name, value in named.items() if value is not None}
+
+
+_OF_HEAD = ("size", "etag", "modified_at", "version_id", "storage_class", "expiration")
+
+
+def _versions(clients: Clients, bucket: str, key: str) -> list[dict[str, Any]]:
+    """Delete markers and versions of the very key, newest first."""
+    page = clients.s3(bucket, key).list_object_versions(Bucket=bucket, Prefix=key, MaxKeys=100)
+    rows = [
+        {
+            "version_id": each.get("VersionId"),
+            "delete_marker": marker,
+            "latest": each.get("IsLatest", False),
+            "modified_at": each["LastModified"].astimezone(UTC),
+            "size": each.get("Size"),
+        }
+        for marker, name in ((False, "Versions"), (True, "DeleteMarkers"))
+        for each in page.get(name, [])  # type: ignore[attr-defined]
+        if each["Key"] == key
+    ]
+    return sorted(rows, key=lambda row: (row["latest"], row["modified_at"]), reverse=True)[:VERSIONS]
+
+
+def ask_metastores(lake: Lake, clients: Clients, bucket: str, key: str) -> Iterator[Said]:
+    """The entry of every metadata store that may have one."""
+    for store in lake.metastores:
+        name = f"metastore {store.kind} {store.name}"
+        if not in_places((store.location,) if store.location else (), bucket, key):
+            yield Said(name, "not_asked", reason="it does not hold this place")
+        elif not store.has_point_reads:
+            yield Said(name, "not_asked", reason="an export has no point reads; see the findings")
+        else:
+            yield _entry(store, name, clients, bucket, key)
+
+
+def _entry(store: MetastoreSource, name: str, clients: Clients, bucket: str, key: str) -> Said:
+    said = _asked(name, lambda: METASTORES[store.kind].get(store, clients, bucket, key))
+    if said.answer == "present" and said.facts.get("is_deleted"):
+        return Said(name, "deleted", _readable(said.facts))
+    return Said(name, said.answer, _readable(said.facts), said.reason)
+
+
+def _readable(facts: dict[str, Any]) -> dict[str, Any]:
+    """Epoch milliseconds as times; an item is hostile, so what is no time stays as it is."""
+    told = dict(facts)
+    for name in ("mod_time", "last_updated"):
+        with suppress(KeyError, ValueError, OverflowError, TypeError, OSError):
+            told[name] = datetime.fromtimestamp(int(facts[name]) / 1000, UTC) if int(facts[name]) else 0
+    return told
