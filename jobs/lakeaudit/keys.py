@@ -113,14 +113,15 @@ TEMPORARY = (
 overwrite, Hive, Impala, DistCp, `hadoop fs -put`)."""
 
 OTHERS = (
-    r"(^|/)(_symlink_format_manifest|\.hoodie|_checkpoints)/|(^|/)_?checkpoints?/([^/]+/)*"
+    r"(^|/)(_symlink_format_manifest|_spark_metadata|\.hoodie|_checkpoints)/|(^|/)_?checkpoints?/([^/]+/)*"
     rf"(offsets|commits|sources|state|metadata)(/|{END})"
     rf"|^metadata/([^/]+\.(avro|stats|puffin)|[^/]*\.metadata\.json(\.gz)?|version-hint\.text){END}"
-    rf"|(^|/)(_SUCCESS|_metadata|_common_metadata|_(started|committed)_[0-9]+){END}"
+    rf"|(^|/)(_SUCCESS|_metadata|_common_metadata|_(started|committed)_[0-9]+|\.[^/]+\.crc){END}"
 )
-"""Names of what others keep in a table's folder: manifests for Presto and Hive, Hudi's timeline, the checkpoints of
-streams that write it, the Iceberg metadata that UniForm lays beside a Delta log, and what jobs leave beside their
-files: the marks of committers (Hadoop's, Databricks'), and summaries of Parquet footers."""
+"""Names of what others keep in a table's folder: manifests for Presto and Hive, the log of Spark's streaming sink,
+Hudi's timeline, the checkpoints of streams that write it, the Iceberg metadata that UniForm lays beside a Delta log,
+and what jobs leave beside their files: the marks of committers (Hadoop's, Databricks'), summaries of Parquet footers, and
+the checksums that Hadoop keeps on local disks."""
 
 HIDDEN = rf"(^|/)[._][^/=]*(/|{END})|\._COPYING_{END}"
 """Names that readers of plain tables skip: a path part that begins with `.` or `_`, save `_x=` partitions."""

@@ -116,10 +116,83 @@ def _manifest(home: Location, names: tuple[str, ...]) -> Files:
     }
 
 
+def sink_entry(home: Location, name: str, **given: Any) -> dict[str, Any]:
+    """Spark's SinkFileStatus."""
+    return {
+        "path": f"s3a://{home.bucket}/{home.prefix}{name.replace(' ', '%20')}", "size": SIZES.get(name, 1),
+        "isDir": False, "modificationTime": MILLIS, "blockReplication": 1, "blockSize": 33554432, "action": "add",
+    } | given  # fmt: skip
+
+
+def sink_batch(home: Location, names: tuple[str, ...]) -> bytes:
+    """A file of `_spark_metadata`."""
+    return "\n".join(["v1", *(json.dumps(sink_entry(home, name)) for name in names)]).encode()
+
+
+def _spark_sink(home: Location, names: tuple[str, ...]) -> Files:
+    return {
+        "_spark_metadata/0": sink_batch(home, names[:1]),
+        "_spark_metadata/1": sink_batch(home, names[1:]),
+    }
+
+
+def _compacted(home: Location, names: tuple[str, ...]) -> Files:
+    return {
+        "_spark_metadata/8": sink_batch(home, ("d=1/not this",)),
+        "_spark_metadata/9.compact": sink_batch(home, names),
+        "_spark_metadata/10": sink_batch(home, ()),
+    }
+
+
+def _symlink(home: Location, names: tuple[str, ...]) -> Files:
+    """Delta's; each partition has a file of its own."""
+    uris = [f"s3a://{home.bucket}/{home.prefix}{name}" for name in names]
+    return {"_symlink_format_manifest/d=1/manifest": "\n".join(uris).encode()}
+
+
+def unloaded(home: Location, names: tuple[str, ...]) -> dict[str, Any]:
+    """What UNLOAD ... MANIFEST VERBOSE writes, as the Redshift developer guide shows it."""
+    entries = [
+        {"url": f"s3://{home.bucket}/{home.prefix}{name}",
+         "meta": {"content_length": SIZES.get(name, 1), "record_count": 2}} for name in names
+    ]  # fmt: skip
+    length = sum(SIZES.get(name, 1) for name in names)
+    return {
+        "entries": entries,
+        "schema": {"elements": [{"name": "venueid", "type": {"base": "integer"}}]},
+        "meta": {"content_length": length, "record_count": 2 * len(names)},
+        "author": {"name": "Amazon Redshift", "version": "1.0.1680"},
+    }
+
+
+def _redshift(home: Location, names: tuple[str, ...]) -> Files:
+    return {"venue_manifest": _json(unloaded(home, names))}
+
+
+def _databricks(_: Location, names: tuple[str, ...]) -> Files:
+    one, two = ([name.rpartition("/")[2] for name in names if name.startswith(f"d={n}/")] for n in (1, 2))
+    files = {"d=1/_started_8617": b"", "d=1/_committed_8617": _json({"added": one, "removed": []})}
+    other = {"d=2/_committed_8618": _json({"added": two, "removed": ["older.bin"]})}
+    return files | other
+
+
+def other_lines(content: bytes, draw: Draw) -> bytes:
+    """The same lines with other ends."""
+    end: bytes = draw(st.sampled_from([b"\n", b"\r\n"]))
+    last: bytes = draw(st.sampled_from([b"", end, end + end]))
+    return content.replace(b"\n", end) + last
+
+
 _UNKNOWN: dict[str, int | None] = dict.fromkeys(NAMES)
+_LISTED: Any = {"listed": True}
 KINDS: dict[str, tuple[str, Told]] = {
     "s3a marker": ("s3a_committer", Told(_s3a, "_SUCCESS", _UNKNOWN)),
     "s3a tasks": ("s3a_committer", Told(_s3a_leftovers, ".pendingset", SIZES)),
     "manifest committer": ("manifest_committer", Told(_manifest, "-manifest.json", SIZES)),
+    "sink": ("spark_sink", Told(_spark_sink, "_spark_metadata/0", SIZES, harmless=other_lines, **_LISTED)),
+    "compacted sink": ("spark_sink", Told(_compacted, "9.compact", SIZES, harmless=other_lines, **_LISTED)),
+    "symlink": ("symlink", Told(_symlink, "/manifest", _UNKNOWN, harmless=other_lines, **_LISTED)),
+    "redshift": ("redshift_unload", Told(_redshift, "_manifest", SIZES, ", location: '{home}'", **_LISTED)),
+    "databricks": ("databricks_commits", Told(_databricks, "_committed_8617", _UNKNOWN)),
 }
 """By name a kind of manifest and a way in which it is written."""

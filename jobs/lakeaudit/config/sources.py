@@ -280,6 +280,46 @@ class ManifestCommitterManifest(CommitterManifest):
     complete: Flag = False
 
 
+class SparkSinkManifest(ManifestSource):
+    """The log of Spark's streaming file sink: what the table is to Spark."""
+
+    is_state = True
+    folder = "_spark_metadata"
+
+    kind: Literal["spark_sink"]
+    complete: Flag = True
+
+
+class SymlinkManifest(ManifestSource):
+    """Manifests for readers by `SymlinkTextInputFormat`: what the table is to them."""
+
+    is_state = True
+    folder = "_symlink_format_manifest"
+
+    kind: Literal["symlink"]
+    complete: Flag = False
+    """Files that they do not list may be older states of a table that they were made from."""
+
+
+class RedshiftUnloadManifest(ManifestSource):
+    """Manifests that UNLOAD writes: one of them, or a folder that has them."""
+
+    kind: Literal["redshift_unload"]
+    location: Place
+    complete: Flag = False
+
+    @property
+    def places(self) -> tuple[Location, ...]:
+        return (self.location,)
+
+
+class DatabricksCommitsManifest(ManifestSource):
+    """The marks of Databricks' transactional writes in the table's folders."""
+
+    kind: Literal["databricks_commits"]
+    complete: Flag = False
+
+
 class EventsSource(Source):
     """Who did what to which key, and when: the requests of `window` before the audit are read."""
 
@@ -329,6 +369,10 @@ MANIFESTS: dict[str, type[ManifestSource]] = {
     "previous": PreviousManifest,
     "s3a_committer": S3ACommitterManifest,
     "manifest_committer": ManifestCommitterManifest,
+    "spark_sink": SparkSinkManifest,
+    "symlink": SymlinkManifest,
+    "redshift_unload": RedshiftUnloadManifest,
+    "databricks_commits": DatabricksCommitsManifest,
 }
 """By role the kinds of evidence there are, and what the lake file says of each; `evidence.registry` has the rest."""
 

@@ -27,12 +27,16 @@ from lakeaudit.config import (
 )
 from lakeaudit.evidence.events import access_log, cloudtrail, journal
 from lakeaudit.evidence.manifest import committers, delta, file_list, previous, spark_event_log
+from lakeaudit.evidence.manifest.databricks_commits import DATABRICKS
 from lakeaudit.evidence.manifest.delta import point_lookup as delta_lookup
 from lakeaudit.evidence.manifest.file_list import point_lookup as file_list_lookup
 from lakeaudit.evidence.manifest.previous import point_lookup as previous_lookup
 from lakeaudit.evidence.manifest.records import reader as records
 from lakeaudit.evidence.manifest.records.reader import RecordKind
+from lakeaudit.evidence.manifest.redshift_unload import REDSHIFT
 from lakeaudit.evidence.manifest.spark_event_log import point_lookup as spark_event_log_lookup
+from lakeaudit.evidence.manifest.spark_sink import SPARK_SINK
+from lakeaudit.evidence.manifest.symlink import SYMLINK
 from lakeaudit.evidence.metastore import s3guard
 from lakeaudit.evidence.metastore.s3guard.probe import probe as probe_s3guard
 from lakeaudit.evidence.protocol import Changes, Claims, Entries, Events, Probed, Stored
@@ -102,6 +106,9 @@ def _of_records(kind: RecordKind) -> ManifestKind:
     )
 
 
+RECORDS = (committers.S3A, committers.MANIFEST, SPARK_SINK, SYMLINK, REDSHIFT, DATABRICKS)
+"""The kinds that `evidence.manifest.records` reads."""
+
 STORAGE: dict[str, StorageKind] = {
     "s3_inventory": StorageKind(S3Inventory, inventory.read, probe_inventory),
     "listing": StorageKind(Listing, listing.read, probe_listing),
@@ -121,5 +128,5 @@ MANIFESTS: dict[str, ManifestKind] = {
         SparkEventLogManifest, spark_event_log.read, spark_event_log.changes, spark_event_log_lookup.read
     ),
     "previous": ManifestKind(PreviousManifest, previous.read, previous.changes, previous_lookup.read),
-    **{kind.kind: _of_records(kind) for kind in (committers.S3A, committers.MANIFEST)},
+    **{kind.kind: _of_records(kind) for kind in RECORDS},
 }

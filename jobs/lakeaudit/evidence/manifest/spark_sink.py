@@ -1,0 +1,124 @@
+"""`spark_sink`: the log that Spark's streaming file sink keeps of its output, `_spark_metadata`, a state manifest.
+
+Spark reads such a folder by this log alone (`MetadataLogFileIndex`): what it lists is the table, and what a failed
+batch left beside it is not. A file a batch, `<batch>`, and every tenth or so `<batch>.compact`, which has all that came
+before (`CompactibleFileStreamLog`); older files are deleted a while later. The first line is the version, each other
+line a file (`SinkFileStatus`: path as a URI, size, modificationTime, action).
+"""
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from urllib.parse import unquote
+
+from lakeaudit.config import SparkSinkManifest, Table
+from lakeaudit.errors import SourceError
+from lakeaudit.evidence.files import File
+from lakeaudit.evidence.manifest.file_list.read_lines import Fault, Row
+from lakeaudit.evidence.manifest.records.find import each, listed
+from lakeaudit.evidence.manifest.records.reader import RecordKind
+from lakeaudit.evidence.manifest.records.record import Content, Found, Record, text_of
+from lakeaudit.evidence.protocol import Context, Hole
+from lakeaudit.keys import END, Location
+from lakeaudit.runtime.aws import Clients
+
+FOLDER = str(SparkSinkManifest.folder)
+VERSION = b"v1"
+_BATCH = re.compile(rf"^(\d{{1,18}})(\.compact)?{END}")
+_ACTIONS = {"add": "add", "delete": "remove"}
+
+
+def _find(tables: Sequence[Table], ctx: Context) -> list[Found]:
+    return _found(tables, ctx.clients)
+
+
+def _found(tables: Sequence[Table], clients: Clients) -> list[Found]:
+    logs = {table.location.join(FOLDER): table for table in tables}
+    return [_log(logs[place], files) for place, files in each(listed, clients, list(logs)).items()]
+
+
+def _find_near(table: Table, clients: Clients, _bucket: str, _key: str) -> Found:
+    (found,) = _found([table], clients)
+    return found
+
+
+def _log(table: Table, files: tuple[File, ...] | SourceError) -> Found:
+    """What of a log holds today: its newest compaction and what came after; a batch that is not there is a hole."""
+    if isinstance(files, SourceError):
+        return Found(table, refused=str(files))
+    batches = {
+        int(named[1]): (file, named[2] is not None)
+        for file in sorted(files, key=lambda file: file.name)
+        if (named := _BATCH.match(file.name))
+    }
+    place = table.location.join(FOLDER)
+    if not batches:
+        return Found(table, refused=f"{place.uri} holds no batch of Spark's streaming sink")
+    first = max((number for number, (_, compacted) in batches.items() if compacted), default=0)
+    held = [batches[number][0] for number in sorted(batches) if number >= first]
+    lacking = _lacking(sorted(number for number in batches if number >= first), first)
+    holes = tuple(_hole(table, place, *span) for span in lacking)
+    return Found(table, tuple(Record(file, table.location, table.name) for file in held), holes)
+
+
+def _lacking(numbers: Sequence[int], first: int) -> Iterator[tuple[int, int]]:
+    """The spans of batches that are not there."""
+    expected = first
+    for number in numbers:
+        if number > expected:
+            yield expected, number - 1
+        expected = number + 1
+
+
+def _hole(table: Table, place: Location, begin: int, end: int) -> Hole:
+    reason = (
+        f"batches {begin} to {end} of the sink's log are missing"
+        if end > begin
+        else f"batch {begin} is missing"
+    )
+    hides = "the files that they listed"
+    return Hole(
+        "", reason, place.join(str(begin)).uri, table=table.name, hides=hides, count=end - begin + 1,
+        kind="missing_metadata",
+    )  # fmt: skip
+
+
+def _understand(record: Record, content: Content) -> Iterator[Row]:
+    version, *lines = content(record.file).split(b"\n")
+    if version.strip() != VERSION:
+        raise Fault(f"has the version {version[:50].decode(errors='replace')!r}, which is not understood")
+    for line in lines:
+        if line.strip():
+            yield _row(line, record.file.modified_at)
+
+
+def _row(line: bytes, logged_at: datetime) -> Row:
+    try:
+        entry = json.loads(line)
+    except (ValueError, RecursionError):
+        raise Fault("has a line that is no JSON") from None
+    if not isinstance(entry, dict):
+        raise Fault("has a line that is no JSON object")
+    action = entry.get("action", "add")
+    if action not in _ACTIONS:
+        raise Fault(f"has the unknown action {str(action)[:50]!r}")
+    # a compaction is younger than what it lists, and the sink writes a file once, before it lists it
+    return {
+        "path": unquote(text_of(entry, "path")),
+        "size": entry.get("size"),
+        "action": _ACTIONS[action],
+        "committed_at": min(_time(entry.get("modificationTime")) or logged_at, logged_at).isoformat(),
+    }
+
+
+def _time(millis: object) -> datetime | None:
+    if not isinstance(millis, int) or isinstance(millis, bool) or millis <= 0:
+        return None
+    try:
+        return datetime.fromtimestamp(millis / 1000, UTC)
+    except (ValueError, OverflowError, OSError):
+        raise Fault("has no time as modificationTime") from None
+
+
+SPARK_SINK = RecordKind("spark_sink", SparkSinkManifest, _find, _find_near, _understand)
