@@ -120,8 +120,8 @@ OTHERS = (
 )
 """Names of what others keep in a table's folder: manifests for Presto and Hive, the log of Spark's streaming sink,
 Hudi's timeline, the checkpoints of streams that write it, the Iceberg metadata that UniForm lays beside a Delta log,
-and what jobs leave beside their files: the marks of committers (Hadoop's, Databricks'), summaries of Parquet footers, and
-the checksums that Hadoop keeps on local disks."""
+and what jobs leave beside their files: the marks of committers (Hadoop's, Databricks'), summaries of Parquet
+footers, and the checksums that Hadoop keeps on local disks."""
 
 HIDDEN = rf"(^|/)[._][^/=]*(/|{END})|\._COPYING_{END}"
 """Names that readers of plain tables skip: a path part that begins with `.` or `_`, save `_x=` partitions."""
