@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import IO
 
 import pyarrow as pa
@@ -49,8 +50,8 @@ class LogFile:
 class EventLog:
     """The log of one application, or of one attempt of it, in files that follow one another.
 
-    `is_open`: its application had not ended when the log was last written. `missing` are numbers of files that a rolled
-    log should have between those that it has.
+    `is_open`: its application had not ended when the log was last written. `missing` are the first numbers of the gaps
+    between the files of a rolled log, which count from one.
     """
 
     name: str
@@ -96,11 +97,9 @@ def _rolled(folder: Location, files: Sequence[File]) -> EventLog:
             # a file that was compacted takes the place of what it was made of, up to its own number
             if compacted or number not in numbered:
                 numbered[number] = LogFile(file, _codec(found["codec"]), compacted)
-    first = max(
-        (number for number, each in numbered.items() if each.compacted), default=min(numbered, default=0)
-    )
+    first = max((number for number, each in numbered.items() if each.compacted), default=1)
     kept = {number: each for number, each in sorted(numbered.items()) if number >= first}
-    missing = tuple(n for n in range(first, max(kept, default=first)) if n not in kept)
+    missing = tuple(after + 1 for after, next_ in pairwise((first - 1, *kept)) if next_ != after + 1)
     is_open = any(re.match(r"appstatus_.*\.inprogress$", file.name) for file in files)
     name = folder.key.rpartition("/")[2].removeprefix("eventlog_v2_")
     return EventLog(name, folder, tuple(kept.values()), is_open, missing)

@@ -10,7 +10,7 @@ import pyarrow as pa
 from lakeaudit.evidence.manifest.spark_event_log import log_files
 from lakeaudit.evidence.manifest.spark_event_log.log_files import EventLog, TornError
 from lakeaudit.evidence.manifest.spark_event_log.names import SPLITS, WRITES
-from lakeaudit.evidence.manifest.spark_event_log.write_jobs import Application, WriteJob
+from lakeaudit.evidence.manifest.spark_event_log.write_jobs import SUCCEEDED, Application, WriteJob
 from lakeaudit.keys import Aliases, Location, identify, owner_of, true_place
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients
@@ -34,11 +34,21 @@ def _lacks(log: EventLog, application: Application) -> str | None:
         return f"{application.fault}{more}"
     if application.unread:
         return f"{application.unread} writes have a plan that cannot be understood"
+    if untold := sum(map(_lacks_tasks, application.writes())):
+        return f"{untold} writes counted more rows than the tasks whose ends are in the log"
     if log.missing:
-        return f"files {', '.join(map(str, log.missing[:3]))} of the log are missing"
+        return f"the log lacks files, file {log.missing[0]} first"
     if log.is_compacted:
         return "the log was compacted: what ended before is not in it any more"
+    if not application.ended and not log.is_open:
+        return "the log ends before its application does"
     return None
+
+
+def _lacks_tasks(job: WriteJob) -> bool:
+    """Whether ends of tasks are not in the log, as where Spark's listeners were too slow and events were dropped."""
+    committed = sum(attempts[-1].records for attempts in job.splits.values())
+    return job.outcome == SUCCEEDED and job.totals.get("records", 0) > committed
 
 
 @dataclass(frozen=True)

@@ -30,14 +30,14 @@ def short(con: Connection, rows: Mapping[str, Rows]) -> Relation:
 _SHORT = f"""
 WITH there AS (SELECT job, bucket, count(*) AS files, count(DISTINCT folder) AS folders FROM files GROUP BY ALL),
 wrote AS (
-    SELECT w.job, w.bucket, count(*) AS splits, CAST(sum(records) AS BIGINT) AS rows,
-        CAST(sum(bytes) AS BIGINT) AS bytes
+    SELECT w.job, w.bucket, count(*) AS splits, TRY_CAST(sum(records) AS BIGINT) AS rows,
+        TRY_CAST(sum(bytes) AS BIGINT) AS bytes
     FROM writes w JOIN splits USING (job, bucket, base)
     WHERE outcome = 'succeeded' AND records > 0 GROUP BY ALL),
 lacking AS (
     SELECT job, bucket, count(*) FILTER (stored < bytes) AS splits, count(*) FILTER (files = 0) AS gone,
-        CAST(sum(records) FILTER (stored >= bytes) AS BIGINT) AS rows,
-        CAST(sum(least(stored, bytes)) AS BIGINT) AS bytes,
+        TRY_CAST(sum(records) FILTER (stored >= bytes) AS BIGINT) AS rows,
+        TRY_CAST(sum(least(stored, bytes)) AS BIGINT) AS bytes,
         count(*) FILTER (files > 0 AND stored < bytes) AS parted
     FROM per_split WHERE records > 0 GROUP BY ALL),
 foreign_files AS (

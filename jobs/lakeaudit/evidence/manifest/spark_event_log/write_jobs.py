@@ -134,19 +134,22 @@ class Application:
 
     def _event(self, line: bytes) -> Mapping[str, Any] | None:
         named = _NAME.match(line)
-        if named is None:
-            if line.strip():
-                self._reject("is no event")
+        name = named[1].decode(errors="replace") if named else ""
+        if named and (
+            name not in _ASKED or (name == TASK_END and _WROTE_NOTHING in line and _FIRST_ATTEMPT in line)
+        ):
             return None
-        name = named[1].decode(errors="replace")
-        if name not in _ASKED or (name == TASK_END and _WROTE_NOTHING in line and _FIRST_ATTEMPT in line):
+        if not line.strip():
             return None
         try:
-            event: dict[str, Any] = json.loads(line)
-        except ValueError:
-            self._reject("is no whole event")
+            event = json.loads(line)
+        except (ValueError, RecursionError):
+            self._reject("is no whole event" if named else "is no event")
             return None
-        return event
+        if not isinstance(event, dict) or not isinstance(event.get("Event"), str):
+            self._reject("is no event")
+            return None
+        return event if event["Event"] in _ASKED else None
 
     def _reject(self, fault: str) -> None:
         self.rejected += 1
@@ -155,17 +158,17 @@ class Application:
     def _handle(self, event: Mapping[str, Any]) -> None:
         try:
             _HANDLERS[event["Event"]](self, event)
-        except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError, OSError):
             self._reject(
                 f"has an event {str(event.get('Event')).rpartition('.')[2]} without what it should say"
             )
 
     def _log_start(self, event: Mapping[str, Any]) -> None:
-        self.version = str(event["Spark Version"])
+        self.version = _text(event["Spark Version"])
 
     def _application_start(self, event: Mapping[str, Any]) -> None:
         attempt = event.get("App Attempt ID")
-        self.id = str(event.get("App ID") or "") + (f"_{attempt}" if attempt else "")
+        self.id = _text(event.get("App ID") or "") + (f"_{_text(attempt)}" if attempt else "")
 
     def _application_end(self, event: Mapping[str, Any]) -> None:  # noqa: ARG002 - a handler is given one
         self.ended = True
@@ -180,7 +183,7 @@ class Application:
         for node in _nodes(event["sparkPlanInfo"]):
             if not node["simpleString"].startswith(INSERT):
                 continue
-            read = _INSERT.match(node["simpleString"])
+            read = _INSERT.match(_text(node["simpleString"]))
             if read is None:
                 self.unread += 1
                 continue
@@ -221,7 +224,9 @@ class Application:
         job = self.jobs.get(int(event["executionId"]))
         names = self._metrics.get(int(event["executionId"]), {})
         if job is not None:
-            job.totals |= {names[int(n)]: int(value) for n, value in event["accumUpdates"] if int(n) in names}
+            job.totals |= {
+                names[int(n)]: _amount(value) for n, value in event["accumUpdates"] if int(n) in names
+            }
 
     def _job_start(self, event: Mapping[str, Any]) -> None:
         execution = (event.get("Properties") or {}).get("spark.sql.execution.id")
@@ -240,13 +245,13 @@ class Application:
             return
         task = event["Task Info"]
         if int(task["Attempt"]) or int(event.get("Stage Attempt ID", 0)):
-            self.jobs[execution].retried.add(int(task.get("Partition ID", task["Index"])))
+            self.jobs[execution].retried.add(_amount(task.get("Partition ID", task["Index"])))
         written = (event.get("Task Metrics") or {}).get("Output Metrics")
         if not written or event["Task End Reason"]["Reason"] != "Success":
             return
-        records, size = int(written["Records Written"]), int(written["Bytes Written"])
+        records, size = _amount(written["Records Written"]), _amount(written["Bytes Written"])
         # Spark 3.3 numbers a task within its stage attempt, which may have fewer than there are splits
-        number = int(task.get("Partition ID", task["Index"]))
+        number = _amount(task.get("Partition ID", task["Index"]))
         split = Split(number, int(task["Attempt"]), records, size, _time(task["Finish Time"]))
         if records or size:
             self.jobs[execution].splits.setdefault(number, []).append(split)
@@ -278,3 +283,30 @@ def _time(millis: object) -> datetime | None:
     """Milliseconds since 1970; None where the log has none."""
     number = int(str(millis))
     return datetime.fromtimestamp(number / 1000, UTC) if number > 0 else None
+
+
+MOST = 1 << 50
+"""Rows or bytes of a write beyond which a number is absurd: a pebibyte."""
+
+
+def _amount(value: Any) -> int:
+    """A count of rows, bytes, files or splits.
+
+    Raises:
+        ValueError: it is none.
+    """
+    number = int(value)
+    if not 0 <= number <= MOST:
+        raise ValueError(f"{number} is no amount")
+    return number
+
+
+def _text(value: Any) -> str:
+    """A text that can be stored.
+
+    Raises:
+        ValueError: it has halves of characters.
+    """
+    text = str(value)
+    text.encode()
+    return text
