@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakeaudit.schemas import ATTEMPT, CLONE_FILE, COMMIT, EXPIRING, FOLDER_PAIR, WRITE
+from lakeaudit.schemas import ATTEMPT, CLONE_FILE, COMMIT, EXPIRING, FOLDER_PAIR, LOG_ENTRY, WRITE
 from tests.builders.scenario import WORDS, Row
 
 SCHEMAS: dict[str, pa.Schema] = {
@@ -16,6 +16,8 @@ SCHEMAS: dict[str, pa.Schema] = {
     "lifecycle": EXPIRING,
     "writes": WRITE,
     "attempts": ATTEMPT,
+    "log_entries": LOG_ENTRY,
+    "lost_entries": LOG_ENTRY,
 }
 """What the rows of each table of rules look like."""
 
@@ -130,3 +132,18 @@ def declared(
     there = {f"{name}_there": amount[1] for name, amount in counted.items() if amount}
     at = {"ended_at": minutes(ended), "edge": NOON, "cut": NOON, "grace": timedelta(hours=1)}
     return known | there | at | {"replaced": "no", "holed": False}
+
+
+_FLAGS = ("complete", "past", "temp_there", "logged", "differs", "prepared", "copied")
+
+
+def entry(at: float | None = -3000, *, logged: bool = True, temp: bool = True, **given: Any) -> Row:
+    """A commit that the log store let through so many minutes before or after its own picture, which is noon."""
+    touched = {"touched_at": None if at is None else minutes(at), "edge": NOON, "grace": timedelta(hours=1)}
+    known = {"entered": True, "complete": True, "logged": logged, "temp_there": temp}
+    return dict.fromkeys(_FLAGS, False) | touched | known | given
+
+
+def unentered(written: float = -300, **given: Any) -> Row:
+    """A commit of the log that the log store does not know, written so many minutes before or after noon."""
+    return entry(written, temp=False, entered=False, complete=False) | given

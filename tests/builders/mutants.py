@@ -49,9 +49,11 @@ EXCLUSIVE: tuple[frozenset[str], ...] = (
     frozenset({"tombstone", "file_entry", "no_entry"}),  # one kind of entry
     frozenset({"parent_tombstone", "parent_file"}),  # one parent
     frozenset({"write_replaced", "write_partly_replaced"}),  # one word for what became of it
+    frozenset({"commit_differs", "commit_unfinished"}),  # the log has it, or lacks it
 )
 IMPLIED: tuple[tuple[str, str], ...] = (
     # a claim with a state was listed
+    ("commit_unfinished", "commit_entered"), ("commit_differs", "commit_entered"),  # by its entry it is known
     ("live", "ever_listed"), ("history", "ever_listed"), ("listed_twice", "ever_listed"),
     ("unclaimed", "!live"), ("unclaimed", "!history"), ("unclaimed", "!ever_listed"),  # nobody claims it
     ("conflict", "live"),  # conflicts are between live claims

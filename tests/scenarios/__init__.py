@@ -11,6 +11,7 @@ from tests.scenarios import (
     gaps,
     leftovers,
     lifecycle,
+    log_entries,
     metastore,
     read_by_folder,
     time_rule,
@@ -38,6 +39,7 @@ GROUP_SCENARIOS = (
     *clones.SCENARIOS,
     *folders.SCENARIOS,
     *lifecycle.SCENARIOS,
+    *log_entries.SCENARIOS,
     *writes.SCENARIOS,
     *attempts.SCENARIOS,
 )

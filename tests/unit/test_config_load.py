@@ -467,7 +467,7 @@ def test_a_metastore_is_authoritative_below_prefixes_or_everywhere(tmp_path: Pat
     some, every = lake.metastores
     assert isinstance(some, S3Guard)
     assert (some.ttl, some.authoritative, some.name, every.name) == (None, (Location("l", "a"),), "/e", "abc")
-    assert every.authoritative == "all"
+    assert every.trusted == "all"
 
 
 def test_an_ignore_ends_on_its_day(tmp_path: Path) -> None:

@@ -132,7 +132,9 @@ def ask_metastores(lake: Lake, clients: Clients, bucket: str, key: str) -> Itera
     """The entry of every metadata store that may have one."""
     for store in lake.metastores:
         name = f"metastore {store.kind} {store.name}"
-        if not in_places((store.location,) if store.location else (), bucket, key):
+        if not (store.knows_files or "/_delta_log/" in key):
+            yield Said(name, "not_asked", reason="it knows commits of logs alone")
+        elif not in_places((store.location,) if store.location else (), bucket, key):
             yield Said(name, "not_asked", reason="it does not hold this place")
         elif not store.has_point_reads:
             yield Said(name, "not_asked", reason="an export has no point reads; see the findings")

@@ -31,7 +31,7 @@ class Evidence:
 def source_facts(evidence: Evidence, tables: Sequence[Table], facts: Sequence[TableFacts]) -> SourceFacts:
     """What holds for the sources of a run as wholes."""
     repeats = tuple(source.info.id for source in evidence.storage if source.repeats)
-    authoritative = {id_: source.authoritative for id_, source in evidence.metastore_sources.items()}
+    authoritative = {id_: source.trusted for id_, source in evidence.metastore_sources.items()}
     return SourceFacts(
         tables=facts_table(facts),
         roots=roots(tables),

@@ -128,6 +128,54 @@ ATTEMPTS = ordered(
     last="attempt_unclassified",
 )  # fmt: skip
 
+_IN_WINDOW = ~col("touched_at").known() | (col("touched_at") + col("grace") <= col("edge"))
+_UNFINISHED = ~col("complete") & col("temp_there")
+
+LOG_ENTRY_FACTS = _sure(
+    {
+        "commit_past": col("past"),
+        "commit_in_window": _IN_WINDOW,
+        "commit_entered": col("entered"),
+        "commit_differs": col("differs"),
+        "commit_unfinished": ~col("logged") & _UNFINISHED,
+        "commit_prepared": col("prepared") | col("copied"),
+    }
+)
+
+LOG_ENTRIES = ordered(
+    "commit",
+    ("entry_past", "commit_past", CONSISTENT),
+    ("entry_young", "!commit_in_window", OUT),
+    ("entry_replaced", "commit_differs", "overwritten_commit",
+     "the log has another commit there than the one that the log store let through"),
+    ("entry_unfinished", "commit_unfinished", "incomplete_commit",
+     "the log store let this commit through, and it never came into the log; its temporary file is there"),
+    ("entry_missing", "!commit_entered !commit_prepared", "overwritten_commit:warning",
+     "its writer did not go by the log store, so it or another writer's commit may have been lost"),
+    ("entry_sound", "", CONSISTENT),
+    last="entry_unclassified",
+)  # fmt: skip
+
+LOST_ENTRY_FACTS = _sure(
+    {
+        "let_through_logged": col("logged"),
+        "let_through_past": col("past"),
+        "let_through_unfinished": _UNFINISHED,
+        "let_through_in_window": _IN_WINDOW,
+    }
+)
+
+LOST_ENTRIES = ordered(
+    "content",
+    ("entry_logged", "let_through_logged", NONE),
+    ("entry_was", "let_through_past", NONE),
+    ("entry_to_finish", "let_through_unfinished", NONE),
+    ("entry_fresh", "!let_through_in_window", OUT),
+    ("entry_lost", "", "lost_commit",
+     "the log store let this commit through, and the log lacks it"),
+    last="entry_unclassified",
+)  # fmt: skip
+
 CLONE_FACTS = _sure(
     {
         "clone_file_lost": col("s_presence").is_("absent"),
@@ -195,6 +243,8 @@ GROUPS: Mapping[str, tuple[Rule, ...]] = {
     "commit": COMMIT,
     "writes": WRITES,
     "attempts": ATTEMPTS,
+    "log_entries": LOG_ENTRIES,
+    "lost_entries": LOST_ENTRIES,
     "clones": CLONES,
     "folders": FOLDERS,
     "lifecycle": LIFECYCLE,
@@ -203,6 +253,8 @@ GROUP_FACTS: Mapping[str, Mapping[str, Expr]] = {
     "commit": COMMIT_FACTS,
     "writes": WRITE_FACTS,
     "attempts": ATTEMPT_FACTS,
+    "log_entries": LOG_ENTRY_FACTS,
+    "lost_entries": LOST_ENTRY_FACTS,
     "clones": CLONE_FACTS,
     "folders": FOLDER_FACTS,
     "lifecycle": LIFECYCLE_FACTS,

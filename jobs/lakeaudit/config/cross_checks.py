@@ -190,10 +190,10 @@ def ignore(data: Data) -> Iterator[Found]:
             yield Found(path, "says nothing of what to ignore", "give at least one of paths, tables, kinds")
 
 
-def s3guard(data: Data) -> Iterator[Found]:
+def dynamo_tables(data: Data) -> Iterator[Found]:
     """A store with neither a table nor an export."""
     for path, entry in _entries(data, "metastores"):
-        if entry.get("kind") == "s3guard" and not {"table", "export"} & entry.keys():
+        if entry.get("kind") in ("s3guard", "delta_log_store") and not {"table", "export"} & entry.keys():
             yield Found(path, "neither table nor export", "table: its name in DynamoDB, or export: a folder")
 
 
@@ -233,7 +233,7 @@ CHECKS: tuple[Callable[[Data], Iterator[Found]], ...] = (
         results,
         shares,
         ignore,
-        s3guard,
+        dynamo_tables,
         previous,
         repeats,
     ),

@@ -30,12 +30,12 @@ from lakeaudit.config.sources import (
     Block,
     DeltaManifest,
     DynamoOptions,
+    DynamoTable,
     Inventory,
     Manifest,
     Metastore,
     MetastoreSource,
     Requests,
-    S3Guard,
     S3Options,
     Source,
 )
@@ -374,7 +374,7 @@ def _way_to(place: Location | None, file: LakeFile | Lake) -> S3Options:
 
 def _asked(store: MetastoreSource, file: LakeFile) -> MetastoreSource:
     reached = _reached(store, file)
-    if not isinstance(store, S3Guard):
+    if not isinstance(store, DynamoTable):
         return reached
     shared = store.dynamodb.over(file.dynamodb).beside(reached.s3)
     own = store.dynamodb.over(DynamoOptions().beside(store.s3))

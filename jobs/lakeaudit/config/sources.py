@@ -137,9 +137,16 @@ Authoritative = Annotated[
 class MetastoreSource(Source):
     """What a metadata store says there is; `location` None: in every bucket that it knows."""
 
+    knows_files: ClassVar[bool] = True
+    """Whether it says of files that they are there; if not, it says something of tables' logs."""
+
     location: Place | None = None
     margin: Duration | None = None
-    authoritative: Authoritative = "none"
+
+    @property
+    def trusted(self) -> Authoritative:
+        """Where readers trust it alone."""
+        return "none"
 
     @property
     def name(self) -> str:
@@ -152,20 +159,14 @@ class MetastoreSource(Source):
         return True
 
 
-class S3Guard(
-    MetastoreSource, json_schema_extra={"anyOf": [{"required": ["table"]}, {"required": ["export"]}]}
-):
-    """An S3Guard table: scanned live, or read from `export` if given (`table` then only names it)."""
+class DynamoTable(MetastoreSource):
+    """A table of DynamoDB: scanned live, or read from `export` if given (`table` then only names it)."""
 
-    kind: Literal["s3guard"]
     table: DynamoName | None = None
     export: Place | None = None
     """An `AWSDynamoDB/<id>/` folder, or one above it."""
     location: Place | None = None
     """None: every bucket in the table."""
-    authoritative: Authoritative = "none"
-    ttl: Ttl = Field(default=timedelta(minutes=15), json_schema_extra={"default": "15m"})
-    """None (written `none`): entries do not expire, as with Hadoop 3.0 to 3.2."""
     margin: Duration | None = None
     """None: no margin for a scan, one minute for an export."""
     dynamodb: DynamoOptions = DynamoOptions()
@@ -188,6 +189,32 @@ class S3Guard(
     @property
     def places(self) -> tuple[Location, ...]:
         return (self.export,) if self.export else ()
+
+
+_TABLE_OR_EXPORT: dict[str, Any] = {"anyOf": [{"required": ["table"]}, {"required": ["export"]}]}
+
+
+class S3Guard(DynamoTable, json_schema_extra=_TABLE_OR_EXPORT):
+    """An S3Guard table."""
+
+    kind: Literal["s3guard"]
+    authoritative: Authoritative = "none"
+    ttl: Ttl = Field(default=timedelta(minutes=15), json_schema_extra={"default": "15m"})
+    """None (written `none`): entries do not expire, as with Hadoop 3.0 to 3.2."""
+
+    @property
+    def trusted(self) -> Authoritative:
+        return self.authoritative
+
+
+class DeltaLogStore(DynamoTable, json_schema_extra=_TABLE_OR_EXPORT):
+    """The table by which Delta writers keep their commits apart (`S3DynamoDBLogStore`)."""
+
+    knows_files = False
+
+    kind: Literal["delta_log_store"]
+    ttl: Duration = Field(default=timedelta(days=1), json_schema_extra={"default": "1d"})
+    """How long after its completion an entry expires: the writers' `ddb.ttl`."""
 
 
 class ManifestSource(Source):
@@ -356,7 +383,7 @@ class S3Journal(EventsSource):
 
 
 INVENTORIES: dict[str, type[StorageSource]] = {"s3_inventory": S3Inventory, "listing": Listing}
-METASTORES: dict[str, type[MetastoreSource]] = {"s3guard": S3Guard}
+METASTORES: dict[str, type[MetastoreSource]] = {"s3guard": S3Guard, "delta_log_store": DeltaLogStore}
 EVENTS: dict[str, type[EventsSource]] = {
     "s3_access_log": S3AccessLog,
     "cloudtrail": CloudTrail,

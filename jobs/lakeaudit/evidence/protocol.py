@@ -255,6 +255,28 @@ class Events:
 
 
 @dataclass(frozen=True)
+class LogEntries:
+    """A store of what tables' logs should hold: `rows` are of a kind of its own.
+
+    `compare` gives, of the tables that are asked for, by location, how their rows meet (`Engine.meet`): rows of
+    schemas.LOG_ENTRY, of kind `log_suspects`, and NOTE rows about tables that cannot be compared.
+    """
+
+    info: SourceInfo
+    rows: Kept
+    compare: "Callable[[Mapping[Location, str]], ComparedLogs]"
+    holes: tuple[Hole, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+class ComparedLogs(Protocol):
+    """How entries of a store meet."""
+
+    def project(self, con: Connection, kind: str, rows: Rows) -> Iterator[tuple[str, Rows]]: ...
+    def compare(self, con: Connection, rows: Mapping[str, Rows]) -> Iterator[tuple[str, Rows]]: ...
+
+
+@dataclass(frozen=True)
 class TableState:
     """What a manifest reader knows of one table as a whole.
 

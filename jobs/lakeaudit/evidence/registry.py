@@ -10,6 +10,7 @@ from typing import Any
 
 from lakeaudit.config import (
     CloudTrail,
+    DeltaLogStore,
     DeltaManifest,
     EventsSource,
     FileListManifest,
@@ -37,9 +38,9 @@ from lakeaudit.evidence.manifest.redshift_unload import REDSHIFT
 from lakeaudit.evidence.manifest.spark_event_log import point_lookup as spark_event_log_lookup
 from lakeaudit.evidence.manifest.spark_sink import SPARK_SINK
 from lakeaudit.evidence.manifest.symlink import SYMLINK
-from lakeaudit.evidence.metastore import s3guard
+from lakeaudit.evidence.metastore import delta_log_store, s3guard
 from lakeaudit.evidence.metastore.s3guard.probe import probe as probe_s3guard
-from lakeaudit.evidence.protocol import Changes, Claims, Entries, Events, Probed, Stored
+from lakeaudit.evidence.protocol import Changes, Claims, Entries, Events, LogEntries, Probed, Stored
 from lakeaudit.evidence.storage import inventory, listing
 from lakeaudit.evidence.storage.inventory.probe import probe as probe_inventory
 from lakeaudit.evidence.storage.listing.probe import probe as probe_listing
@@ -69,10 +70,13 @@ class StorageKind:
 
 @dataclass(frozen=True)
 class MetastoreKind:
-    """What a metadata store says there is. `get` looks one key up; SourceError where that cannot be asked."""
+    """What a metadata store says there is, of files or of tables' logs.
+
+    `get` looks one key up; SourceError where that cannot be asked.
+    """
 
     model: type[MetastoreSource]
-    read: Callable[..., Entries]
+    read: Callable[..., Entries | LogEntries]
     probe: Callable[..., Probed]
     get: Get
 
@@ -115,6 +119,9 @@ STORAGE: dict[str, StorageKind] = {
 }
 METASTORES: dict[str, MetastoreKind] = {
     "s3guard": MetastoreKind(S3Guard, s3guard.read, probe_s3guard, s3guard.get_entry),
+    "delta_log_store": MetastoreKind(
+        DeltaLogStore, delta_log_store.read, delta_log_store.probe, delta_log_store.get_entry
+    ),
 }
 EVENTS: dict[str, EventsKind] = {
     "s3_access_log": EventsKind(S3AccessLog, access_log.read, access_log.probe),

@@ -45,6 +45,7 @@ ROUTES: Mapping[str, str] = {
     "splits": BASE,
     "parts": BASE,
     "pictured": BASE,
+    "entered": BASE,
     "placed": BASE,
 }
 """By kind of row what it meets others on, as SQL; "": every share gets it. A kind that is not here is an answer."""

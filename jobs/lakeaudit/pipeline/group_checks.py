@@ -14,6 +14,7 @@ from lakeaudit.pipeline.engine import AuditEngine
 from lakeaudit.pipeline.expiring_files import Hazards
 from lakeaudit.pipeline.first_reading import FirstReading, holed_sources, tallied
 from lakeaudit.pipeline.hazards import hazards, lifecycles_of
+from lakeaudit.pipeline.log_store_checks import LogStoreChecks, log_store_checks
 from lakeaudit.pipeline.write_checks import AttemptChecks, WriteChecks, attempt_checks, write_checks
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Relation
@@ -25,13 +26,15 @@ HAZARD = "hazard"
 class GroupChecks:
     """`moved` are pairs of folders, `writes` whole writes, `attempts` files of several attempts.
 
-    `rows` are plain rows for FINDINGS, `remarks` say by table and axis why something is undecided.
+    `log_entries` is what log stores know of commits, `rows` are plain rows for FINDINGS, `remarks` say by table and
+    axis why something is undecided.
     """
 
     moved: Relation
     commits: CommitChecks
     writes: WriteChecks
     attempts: AttemptChecks
+    log_entries: LogStoreChecks
     rows: tuple[dict[str, Any], ...]
     tallies: Tallies
     remarks: Mapping[tuple[str, str], str]
@@ -47,30 +50,39 @@ def group_checks(
     commits = commit_checks(audit, engine, first.log_versions, first.repeated)
     writes = write_checks(audit, holed_sources(first.holes))
     attempts = attempt_checks(audit, first.copies)
+    stores = log_store_checks(audit, engine)
     if audit.partitions:
-        return GroupChecks(moved, commits, writes, attempts, (), of_moved, {}, ())
+        return GroupChecks(moved, commits, writes, attempts, stores, (), of_moved, {}, ())
     threats = _hazards(audit, engine, tallies)
-    unsure = _unsure(audit, commits, writes)
+    unsure = _unsure(audit, commits, writes, stores)
     return GroupChecks(
         moved,
         commits,
         writes,
         attempts,
+        stores,
         (*commits.rows, *clone_findings(audit.con, first.cloned), *threats.rows),
         together(
-            of_moved, commits.tallies, writes.tallies, attempts.tallies, _of_hazards(audit, first, threats)
+            of_moved,
+            commits.tallies,
+            writes.tallies,
+            attempts.tallies,
+            stores.tallies,
+            _of_hazards(audit, first, threats),
         ),
         unsure | {(table, HAZARD): "; ".join(why) for table, why in threats.reasons.items() if why},
         (*commits.warnings(), *(threats.untold if audit.context.live else ())),
     )
 
 
-def _unsure(audit: AuditContext, commits: CommitChecks, writes: WriteChecks) -> dict[tuple[str, str], str]:
+def _unsure(
+    audit: AuditContext, commits: CommitChecks, writes: WriteChecks, stores: LogStoreChecks
+) -> dict[tuple[str, str], str]:
     """By table why not every commit and write of it has a verdict."""
     logged = {fact.table.name for fact in audit.facts_in_scope if fact.stateful}
     told: dict[str, list[str]] = {name: [_NO_VERSIONS] for name in logged if audit.observed.listed}
     told |= {table: [why] for table, why in commits.unsure.items()}
-    for table, why in writes.unsure.items():
+    for table, why in (*writes.unsure.items(), *stores.unsure.items()):
         told.setdefault(table, []).append(why)
     return {(table, "commit"): "; ".join(why) for table, why in told.items()}
 

@@ -195,6 +195,7 @@ def _findings(
         half_moved.findings(con, groups.moved, stamp),
         *groups.writes.findings,
         groups.attempts.findings,
+        *groups.log_entries.findings,
         explained(audit, findings.from_plain(con, [*apart(con, rows, about_files)], stamp), known),
     ]
     return duck.union(con, frames)
@@ -214,7 +215,8 @@ def _looked_at(audit: AuditContext, remaining: Rows) -> dict[str, int]:
 def _means(audit: AuditContext, read: _Read, groups: GroupChecks) -> Means:
     """What there was to judge with."""
     holed = holed_sources(read.first.holes)
-    able = means(audit.observed.evidence, audit.facts_in_scope, audit.lake.metastores, holed)
+    stores = [store for store in audit.lake.metastores if store.knows_files]
+    able = means(audit.observed.evidence, audit.facts_in_scope, stores, holed)
     return replace(
         able,
         overtaken=audit.memory.overtaken,

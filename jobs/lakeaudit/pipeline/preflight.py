@@ -7,7 +7,7 @@ lack is left to their readers, which make it a hole; where nothing can be reache
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from lakeaudit.config import Lake, S3Guard, Table
+from lakeaudit.config import DynamoTable, Lake, Table
 from lakeaudit.errors import CannotAudit, CannotPublish
 from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients, Endpoint, why_unusable
@@ -65,7 +65,7 @@ def _ways(
         at = None if place.is_local else clients.endpoint(place.bucket, place.key)
         yield at, f"bucket {place.bucket}"
     for store in lake.metastores:
-        if isinstance(store, S3Guard) and store.has_point_reads:
+        if isinstance(store, DynamoTable) and store.has_point_reads:
             yield dynamodb_endpoint(store.way), f"DynamoDB table {store.table}"
         for place in store.places:
             yield (

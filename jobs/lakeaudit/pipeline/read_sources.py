@@ -22,6 +22,7 @@ from lakeaudit.evidence.protocol import (
     Events,
     Hole,
     Kept,
+    LogEntries,
     Part,
     SourceInfo,
     Stored,
@@ -36,7 +37,7 @@ from lakeaudit.runtime.threads import beside
 AT_ONCE = 4
 """Sources read beside each other."""
 
-Read = TypeVar("Read", Stored, Entries, Claims, Events)
+Read = TypeVar("Read", Stored, Entries | LogEntries, Claims, Events)
 Wanted = list[tuple[SourceInfo, Callable[[], Read]]]
 Begun = list[tuple[SourceInfo, Future[Read]]]
 
@@ -55,6 +56,8 @@ class Observed:
     listed: bool = False
     events: tuple[Events, ...] = ()
     """Read only where something is to be explained."""
+    log_entries: tuple[LogEntries, ...] = ()
+    """Of stores that say what tables' logs should hold."""
 
     def rows(self) -> Iterator[Part | Kept]:
         """Everything that the engine has to bring together."""
@@ -106,7 +109,8 @@ def read_sources(lake: Lake, context: Context, live: Sequence[Location]) -> Obse
         storage = _begun(pool, _storage(lake, context, live))
         metastores = _begun(pool, _metastores(lake, context))
         stored = [reading.collect(source) for source in united(reading.answers(storage))]
-        entries = reading.taken(metastores)
+        of_stores = reading.taken(metastores)
+        entries = [read for read in of_stores if isinstance(read, Entries)]
         taken: list[Stored | Entries] = [*stored, *entries]
         cuts = [read.info.cut.start for read in taken if read.info.cut]
         after = replace(context, oldest_cut=min(cuts, default=None), storage=tuple(stored))
@@ -116,7 +120,8 @@ def read_sources(lake: Lake, context: Context, live: Sequence[Location]) -> Obse
     sources = {_metastore_id(number): source for number, source in enumerate(lake.metastores)}
     evidence = Evidence(claims, stored, entries, {read.info.id: sources[read.info.id] for read in entries})
     infos, holes, warnings = tuple(reading.infos), tuple(reading.holes), tuple(reading.warnings)
-    return Observed(evidence, infos, holes, warnings, listed=bool(live), events=events)
+    log_entries = tuple(read for read in of_stores if isinstance(read, LogEntries))
+    return Observed(evidence, infos, holes, warnings, bool(live), events, log_entries)
 
 
 def read_manifests(lake: Lake, context: Context) -> tuple[list[Claims], list[Hole]]:
@@ -171,8 +176,8 @@ def _about(role: str, number: int, kind: str, location: str) -> SourceInfo:
     return SourceInfo(f"{role}:{number}", role, kind, location, "", None)
 
 
-def _metastores(lake: Lake, context: Context) -> Wanted[Entries]:
-    wanted: Wanted[Entries] = []
+def _metastores(lake: Lake, context: Context) -> Wanted[Entries | LogEntries]:
+    wanted: Wanted[Entries | LogEntries] = []
     for number, source in enumerate(lake.metastores):
         about = SourceInfo(_metastore_id(number), "metastore", source.kind, source.name, "", None)
         wanted.append((about, partial(METASTORES[source.kind].read, source, context, about.id)))

@@ -236,6 +236,30 @@ ATTEMPT = pa.schema(
 )
 """A file of an attempt that does not count, beside the one that does."""
 
+LOG_ENTRY = row(
+    judged_table="string",
+    bucket="string",
+    key="string",  # of the file that holds the commit, or should
+    relative="string",
+    version="long",
+    edge="time",  # of the log store's picture
+    grace="span",
+    touched_at="time",  # the last of entered_at, temp_at and written_at; null: long ago
+    entered="bool",  # the store has an entry of the commit
+    complete="bool",  # and calls it complete
+    entered_at="time",  # when it was completed
+    past="bool",  # the log begins after it, or is another table's
+    temp="string",  # the entry's temporary file, below `_delta_log/`
+    temp_at="time",
+    temp_there="bool",
+    logged="bool",  # the log has the commit
+    written_at="time",
+    differs="bool",  # the commit has another content than its temporary file
+    prepared="bool",  # without an entry: a temporary file is there that its writer may have made
+    copied="bool",  # without an entry: its file was written long after the commit was made
+)
+"""A commit of which a log store and the log do not plainly say the same."""
+
 CLONE_FILE = pa.schema(
     [
         *PAIR,

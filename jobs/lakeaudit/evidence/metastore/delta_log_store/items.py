@@ -1,0 +1,77 @@
+"""Items of the log store's table as rows, in DuckDB's SQL."""
+
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from typing import Any
+
+import pyarrow as pa
+
+from lakeaudit.evidence.aliases import true_columns
+from lakeaudit.keys import Aliases, Location
+from lakeaudit.runtime import duck
+from lakeaudit.runtime.duck import Connection, Relation, Rows
+
+TYPES = {"tablePath": "S", "fileName": "S", "tempPath": "S", "complete": "S", "expireTime": "N"}
+"""By attribute the type that it must have, as DynamoDB's JSON names types."""
+
+ITEM = pa.schema([(name, pa.struct([(kind, pa.string())])) for name, kind in TYPES.items()])
+"""Columns of a relation of items: null where the item lacks the attribute."""
+
+ENTERED = pa.schema(
+    [
+        ("bucket", pa.string()),
+        ("base", pa.string()),  # the table's location below it
+        ("version", pa.int64()),
+        ("temp", pa.string()),  # below `_delta_log/`
+        ("complete", pa.bool_()),
+        ("entered_at", pa.timestamp("us")),  # when it was completed; null: it was not
+    ]
+)
+"""A row is a commit that the store knows; rows of kind `entered`. A null version: the item is none of a commit."""
+
+_NOTHING_OF_A_COMMIT = "version IS NULL OR bucket IS NULL"
+
+
+def items_of(page: Iterable[Mapping[str, Any]]) -> pa.Table:
+    """Items as the SDK gives them."""
+    rows = [
+        [{kind: item.get(name, {}).get(kind)} if name in item else None for name, kind in TYPES.items()]
+        for item in page
+    ]
+    return duck.small(ITEM, rows)
+
+
+def exported(con: Connection, path: str, *, zipped: bool) -> Relation:
+    """Items of a local file of an export."""
+    line = f"{{Item: '{duck.type_of(pa.struct(list(ITEM)))}'}}"
+    options = f"format='newline_delimited', records=true, ignore_errors=true, columns={line}"
+    packed = f"compression={duck.literal('gzip' if zipped else 'none')}"
+    return duck.query(con, f"SELECT Item.* FROM read_json({duck.literal(path)}, {options}, {packed})")
+
+
+def entered(
+    con: Connection, items: Rows, ttl: timedelta, scope: Location | None, aliases: Aliases
+) -> tuple[pa.Table, int]:
+    """ENTERED rows of items below `scope` (None: everywhere), and how many items are none of a commit."""
+    bucket, key = true_columns(aliases, "place.bucket", "place.key")
+    inside = "true" if scope is None else f"{duck.literal(scope.bucket)} = bucket"
+    inside += "" if scope is None else f" AND starts_with(base || '/', {duck.literal(scope.prefix)})"
+    sql = f"""
+        WITH named AS (
+            SELECT regexp_extract(tablePath.S, '^s3[an]?://([^/]+)/*(.*?)/*$', ['bucket', 'key']) AS remote,
+                regexp_extract(tablePath.S, '^file:/*(.+?)/*$', 1) AS local,
+                TRY_CAST(nullif(regexp_extract(fileName.S, '^(\\d{{20}})\\.json$', 1), '') AS BIGINT) AS version,
+                tempPath.S AS temp, complete.S = 'true' AS complete,
+                TRY(make_timestamp(TRY_CAST(expireTime.N AS BIGINT) * 1000000) - {duck.literal(ttl)}) AS entered_at
+            FROM items),
+        placed AS (
+            SELECT *, CASE WHEN remote.bucket <> '' THEN {{'bucket': remote.bucket, 'key': remote.key}}
+                WHEN local <> '' THEN {{'bucket': '', 'key': local}} END AS place
+            FROM named)
+        SELECT {bucket} AS bucket, {key} AS base, version, temp, coalesce(complete, false) AS complete, entered_at
+        FROM placed
+    """
+    rows = duck.table(duck.conform(con, duck.query(con, sql, items=items), ENTERED))
+    odd = duck.query(con, f"SELECT * FROM input WHERE {_NOTHING_OF_A_COMMIT}", input=rows)
+    kept = f"SELECT * FROM input WHERE NOT ({_NOTHING_OF_A_COMMIT}) AND {inside}"
+    return duck.table(duck.query(con, kept, input=rows)), duck.count_of(odd)

@@ -1,0 +1,36 @@
+"""What log stores know of tables' logs, held against the logs: a few listings a table, in tasks."""
+
+from dataclasses import dataclass, field
+
+from lakeaudit.compare import log_entries
+from lakeaudit.compare.coverage import Tallies, together
+from lakeaudit.config import DeltaManifest
+from lakeaudit.pipeline.audit_context import AuditContext
+from lakeaudit.pipeline.engine import AuditEngine
+from lakeaudit.runtime.duck import Relation
+
+
+@dataclass
+class LogStoreChecks:
+    """FINDINGS rows, commits by outcome, and by table why its log could not be compared."""
+
+    findings: list[Relation] = field(default_factory=list)
+    tallies: Tallies = field(default_factory=dict)
+    unsure: dict[str, str] = field(default_factory=dict)
+
+
+def log_store_checks(audit: AuditContext, engine: AuditEngine) -> LogStoreChecks:
+    """What is wrong with commits by each log store, of the tables in scope; of parts of tables nothing."""
+    found = LogStoreChecks()
+    tables = [t for t in audit.scope if any(isinstance(each, DeltaManifest) for each in t.manifests)]
+    if audit.partitions or not tables:
+        return found
+    for store in audit.observed.log_entries:
+        by = store.compare({table.location: table.name for table in tables})
+        met = engine.meet([store.rows], by.project, by.compare)
+        found.unsure |= {str(note["subject"]): str(note["reason"]) for note in met.notes if note["reason"]}
+        graces = {table.name: table.settings.grace for table in tables}
+        judged = log_entries.judged_entries(audit.con, [*met.batches("log_suspects")], graces, audit.words)
+        found.findings.append(log_entries.findings(audit.con, judged, audit.stamp))
+        found.tallies = together(found.tallies, log_entries.tallies(audit.con, judged))
+    return found

@@ -1,0 +1,280 @@
+"""The DynamoDB table of a Delta log store: its items, live and exported, beside logs; and whole audits by it."""
+
+import json
+import time
+import uuid
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakeaudit.commands.doctor_checks import examine
+from lakeaudit.evidence.metastore.delta_log_store import get_entry, probe
+from lakeaudit.evidence.metastore.delta_log_store.items import entered, exported, items_of
+from lakeaudit.keys import Location
+from lakeaudit.runtime import duck
+from lakeaudit.runtime.aws import Clients, Endpoint
+from lakeaudit.runtime.duck import task_connection
+from tests.builders import s3guard
+from tests.builders.audits import audited, results_of
+from tests.builders.shop import Shop
+from tests.conftest import Aws
+
+DAY = timedelta(days=1)
+Item = dict[str, Any]
+
+
+def item(
+    path: str, version: int, *, temp: str | None = None, done: datetime | None = None, complete: bool = True
+) -> Item:
+    """An item as S3DynamoDBLogStore writes it; it was completed at `done`."""
+    name = f"{version:020}.json"
+    known = {"tablePath": {"S": path}, "fileName": {"S": name}, "complete": {"S": str(complete).lower()}}
+    known["tempPath"] = {"S": temp or f".tmp/{name}.{uuid.uuid4()}"}
+    if complete:
+        known["expireTime"] = {"N": str(int((done or datetime.now(UTC)).timestamp()) + 86_400)}
+    return known
+
+
+def rows(items: Iterable[Item], scope: Location | None = None) -> tuple[list[dict[str, Any]], int]:
+    with task_connection() as con:
+        found, odd = entered(con, items_of(items), DAY, scope, ((Location("ap", ""), Location("lake", "")),))
+    return found.to_pylist(), odd
+
+
+class TestItems:
+    def test_what_an_item_says(self) -> None:
+        done = datetime(2026, 11, 20, 12, tzinfo=UTC)
+        found, odd = rows([item("s3a://lake/wh/t", 7, temp=".tmp/x", done=done)])
+        assert found == [
+            {"bucket": "lake", "base": "wh/t", "version": 7, "temp": ".tmp/x", "complete": True,
+             "entered_at": done.replace(tzinfo=None)}
+        ]  # fmt: skip
+        assert odd == 0
+
+    @pytest.mark.parametrize(
+        ("path", "place"),
+        [
+            ("s3://lake/wh/t/", ("lake", "wh/t")),
+            ("s3n://lake/a b%20+/t", ("lake", "a b%20+/t")),
+            ("s3a://ap/wh/t", ("lake", "wh/t")),
+            ("s3a://lake", ("lake", "")),
+            ("file:///data/t", ("", "data/t")),
+            ("file:/data/t", ("", "data/t")),
+        ],
+    )
+    def test_places(self, path: str, place: tuple[str, str]) -> None:
+        ((row,), _) = rows([item(path, 0)])
+        assert (row["bucket"], row["base"]) == place
+
+    def test_entries_elsewhere_are_left_out(self) -> None:
+        found, odd = rows([item("s3://lake/wh/t", 1), item("s3://lake/wh2/t", 1)], Location("lake", "wh"))
+        assert ([row["base"] for row in found], odd) == (["wh/t"], 0)
+
+    @pytest.mark.parametrize(
+        "odd",
+        [{}, {"tablePath": {"S": "s3://lake/t"}}, item("hdfs://n/t", 1),
+         item("s3://lake/t", 1) | {"fileName": {"S": "x"}}, item("s3://lake/t", 1) | {"fileName": {"N": "1"}},
+         item("s3://lake/t", 1) | {"tablePath": {"B": b"x"}}],
+    )  # fmt: skip
+    def test_what_is_no_commit_is_counted(self, odd: Item) -> None:
+        assert rows([odd, item("s3://lake/t", 2)])[1] == 1
+
+    @pytest.mark.parametrize("expires", ["x", "-5", "1e40", "99999999999999999"])
+    def test_absurd_times_are_no_times(self, expires: str) -> None:
+        ((row,), odd) = rows([item("s3://lake/t", 1) | {"expireTime": {"N": expires}}])
+        assert odd == 0
+        assert row["entered_at"] is None or expires == "-5"
+
+    @given(
+        st.lists(st.integers(0, 99), unique=True, max_size=5),
+        st.booleans(),
+        st.dictionaries(st.text("abc", min_size=1), st.just({"S": "more"}), max_size=2),
+    )
+    def test_an_export_says_what_a_scan_says(
+        self, tmp_path_factory: pytest.TempPathFactory, versions: list[int], crlf: bool, more: Item
+    ) -> None:
+        """In any order of attributes, with unknown ones, and whatever ends the lines."""
+        items = [item("s3://lake/t", n, complete=n % 2 == 0) | more for n in versions]
+        path = tmp_path_factory.mktemp("export") / "data.json"
+        lines = [json.dumps({"Item": dict(reversed(each.items()))}) for each in items]
+        path.write_bytes(("\r\n" if crlf else "\n").join(lines).encode() + b"\n")
+        with task_connection() as con:
+            found, odd = entered(con, duck.table(exported(con, str(path), zipped=False)), DAY, None, ())
+        plain, none = rows(items)
+        assert (sorted(found.to_pylist(), key=str), odd) == (sorted(plain, key=str), none)
+
+
+class Site:
+    """A Delta table whose writers go by a log store on the embedded server."""
+
+    def __init__(self, aws: Aws, s3: Endpoint, bucket: str, folder: Path) -> None:
+        self.shop, self.aws, self.bucket, self.folder = Shop(aws.s3, s3, bucket), aws, bucket, folder
+        self.store = f"log-{uuid.uuid4().hex[:8]}"
+        self.create(self.store)
+        self.root = "warehouse/orders"
+        self.path = f"s3a://{bucket}/{self.root}"
+
+    def create(self, name: str, keys: tuple[str, str] = ("tablePath", "fileName")) -> None:
+        self.aws.dynamodb.create_table(
+            TableName=name, BillingMode="PAY_PER_REQUEST",
+            KeySchema=[{"AttributeName": k, "KeyType": t} for k, t in zip(keys, ("HASH", "RANGE"), strict=True)],  # type: ignore[typeddict-item]
+            AttributeDefinitions=[{"AttributeName": k, "AttributeType": "S"} for k in keys],
+        )  # fmt: skip
+
+    def write(self, commits: int) -> None:
+        """As S3DynamoDBLogStore does: temporary file, entry, log, completed entry."""
+        self.shop.write("orders", commits=commits)
+        for version in range(commits):
+            temp = self.temp(version, self.body(version))
+            self.put(item(self.path, version, temp=temp))
+
+    def key(self, version: int) -> str:
+        return f"{self.root}/_delta_log/{version:020}.json"
+
+    def body(self, version: int) -> bytes:
+        return self.aws.s3.get_object(Bucket=self.bucket, Key=self.key(version))["Body"].read()
+
+    def temp(self, version: int, body: bytes) -> str:
+        name = f".tmp/{version:020}.json.{uuid.uuid4()}"
+        self.aws.s3.put_object(Bucket=self.bucket, Key=f"{self.root}/_delta_log/{name}", Body=body)
+        return name
+
+    def put(self, each: Item) -> None:
+        self.aws.dynamodb.put_item(TableName=self.store, Item=each)
+
+    def forget(self, version: int) -> None:
+        key = {name: item(self.path, version)[name] for name in ("tablePath", "fileName")}
+        self.aws.dynamodb.delete_item(TableName=self.store, Key=key)
+
+    def lake(self, store: str = "", more: str = "") -> Any:
+        source = store or f"table: {self.store}"
+        return self.shop.lake(
+            self.folder, inventories=f"[{{kind: listing, location: 's3://{self.bucket}/warehouse/'}}]",
+            extra=f"metastores: [{{kind: delta_log_store, {source}}}]{more}",
+            defaults="grace: 0s, confirm: {mode: none}",
+        )  # fmt: skip
+
+    def audit(self, lake: Any, **options: Any) -> list[tuple[str, str, int]]:
+        time.sleep(1.1)  # times of stores have whole seconds
+        outcome = audited(lake, **options)
+        found = [row for batch in results_of(lake).findings(outcome.run_id) for row in batch.to_pylist()]
+        return sorted(
+            (row["kind"], row["severity"], row["table_version"])
+            for row in found
+            if row["manifest_kind"] == "delta_log_store"
+        )
+
+
+@pytest.fixture
+def site(aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path) -> Site:
+    return Site(aws, s3, bucket, tmp_path)
+
+
+def test_healthy_stores_are_quiet(site: Site) -> None:
+    """Temporary files that were tidied up, entries that expired, a store that other tables use, too."""
+    site.write(5)
+    site.forget(0)
+    old = datetime.now(UTC) - 9 * DAY
+    site.put(item(site.path, 1, done=old))
+    site.aws.s3.delete_object(Bucket=site.bucket, Key=f"{site.root}/_delta_log/.tmp/nothing")
+    site.put(item(f"s3a://{site.bucket}/elsewhere", 77))
+    site.put(item(f"s3a://{site.bucket}/warehouse/orders_2", 77))
+    lake = site.lake()
+    assert site.audit(lake) == []
+    (row,) = (
+        row
+        for row in results_of(lake).coverage(results_of(lake).runs()[0]["run_id"])
+        if row["axis"] == "metastore"
+    )
+    assert row["status"] == "off"
+
+
+def test_what_the_log_lost_or_has_otherwise_is_named(site: Site) -> None:
+    site.write(6)
+    site.aws.s3.put_object(Bucket=site.bucket, Key=site.key(3), Body=site.body(3) + b"\n")
+    site.forget(4)
+    temps = site.aws.s3.list_objects_v2(Bucket=site.bucket, Prefix=f"{site.root}/_delta_log/.tmp/{4:020}")[
+        "Contents"
+    ]
+    site.aws.s3.delete_object(Bucket=site.bucket, Key=temps[0]["Key"])
+    site.put(item(site.path, 6))
+    site.put(item(site.path, 7, temp=site.temp(7, b"{}"), complete=False))
+    site.put(item(site.path, 8, temp=".tmp/gone", complete=False))
+    assert site.audit(site.lake()) == [
+        ("incomplete_commit", "error", 7),
+        ("lost_commit", "critical", 6),
+        ("lost_commit", "critical", 8),
+        ("overwritten_commit", "critical", 3),
+        ("overwritten_commit", "warning", 4),
+    ]
+
+
+def test_a_copied_log_and_a_table_made_anew_are_quiet(site: Site) -> None:
+    site.put(item(site.path, 9, done=datetime.now(UTC) - 2 * DAY))
+    site.write(3)
+    assert site.audit(site.lake()) == []
+
+
+@pytest.mark.parametrize("lines", [1, 3])
+def test_an_export_says_the_same(site: Site, lines: int) -> None:
+    site.write(3)
+    items = [item(site.path, n, temp=f".tmp/{n}") for n in range(5)]
+    put = s3guard.into(site.folder / "export")
+    s3guard.export(put, items, at=datetime.now(UTC), files=lines) if lines == 1 else s3guard.export_parts(
+        put, [items[:2], items[2:]], at=datetime.now(UTC)
+    )
+    lake = site.lake(store=f"export: {site.folder / 'export'}, margin: 0s")
+    assert site.audit(lake) == [("lost_commit", "critical", 3), ("lost_commit", "critical", 4)]
+
+
+def test_a_commit_whose_temporary_file_lies_in_the_log_itself(site: Site) -> None:
+    """As delta-rs names it; it goes with the commit, so that a completed entry has none."""
+    site.write(1)
+    temp = "_commit_8c8b5e2e-5d9a-4b25-8f6d-0a5e3b6f1a11.json.tmp"
+    site.put(item(site.path, 0, temp=temp))
+    site.aws.s3.put_object(Bucket=site.bucket, Key=f"{site.root}/_delta_log/{temp}", Body=b"{}")
+    site.put(item(site.path, 1, temp=temp, complete=False))
+    assert site.audit(site.lake()) == [("incomplete_commit", "error", 1)]
+
+
+def test_a_scan_may_be_held_to_read_units(site: Site) -> None:
+    site.write(2)
+    site.put(item(site.path, 2))
+    lake = site.lake(store=f"table: {site.store}, dynamodb: {{read_capacity: 100}}")
+    assert site.audit(lake) == [("lost_commit", "critical", 2)]
+
+
+def test_what_was_lost_is_closed_once_its_entry_has_expired_and_not_as_restored(site: Site) -> None:
+    site.write(2)
+    site.put(item(site.path, 2))
+    lake = site.lake()
+    site.audit(lake)
+    site.forget(2)
+    assert site.audit(lake) == []
+    held = [row for batch in results_of(lake).discrepancies(()) for row in batch.to_pylist()]
+    assert [(row["kind"], row["resolution"]) for row in held] == [("lost_commit", "reference_removed")]
+
+
+def test_a_table_of_another_kind_is_refused(site: Site, clients: Clients) -> None:
+    site.write(1)
+    site.create("not-a-log", ("parent", "child"))
+    lake = site.lake(store="table: not-a-log")
+    outcome = audited(lake)
+    assert outcome.status == "partial"
+    (told,) = [c for c in examine(lake, clients, {}, datetime.now(UTC)) if c.about == "metastore not-a-log"]
+    assert (told.state, "no table of a Delta log store" in told.told) == ("bad", True)
+
+
+def test_it_can_be_asked_for_one_commit(site: Site, clients: Clients) -> None:
+    site.write(1)
+    (store,) = site.lake().metastores
+    assert "can be scanned" in probe(store, clients, datetime.now(UTC)).told
+    found = get_entry(store, clients, site.bucket, site.key(0))
+    assert found is not None
+    assert (found["complete"], found["fileName"]) == ("true", f"{0:020}.json")
+    assert get_entry(store, clients, site.bucket, site.key(5)) is None
