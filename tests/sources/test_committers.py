@@ -10,7 +10,7 @@ from lakeaudit.evidence.files import File
 from lakeaudit.evidence.manifest import committers
 from lakeaudit.evidence.manifest.file_list.read_lines import Fault
 from lakeaudit.evidence.manifest.records.reader import RecordKind
-from lakeaudit.evidence.manifest.records.record import Record
+from lakeaudit.evidence.manifest.records.record import Declared, Record
 from lakeaudit.keys import Location
 from tests.builders.records import JOB, MILLIS, NAMES, pending, pending_set, success, task_manifest
 
@@ -29,9 +29,8 @@ def rows(
         files[name].place: c if isinstance(c, bytes) else json.dumps(c).encode()
         for name, c in contents.items()
     }
-    return [
-        (str(row["path"]), row.get("size")) for row in kind.understand(record, lambda file: held[file.place])
-    ]
+    told = kind.understand(record, lambda file: held[file.place])
+    return [(str(row["path"]), row.get("size")) for row in told if not isinstance(row, Declared)]
 
 
 NAMED = [(f"s3://lake/wh/t/{name}", None) for name in NAMES]
@@ -119,6 +118,38 @@ def test_manifests_of_tasks() -> None:
 
 def test_time_is_that_of_the_jobs_end() -> None:
     record = Record(File(HOME.join("_SUCCESS"), 1, AT), HOME, "t")
-    (row, *_) = committers.S3A.understand(record, lambda _: json.dumps(success(HOME, NAMES)).encode())
+    told = committers.S3A.understand(record, lambda _: json.dumps(success(HOME, NAMES)).encode())
+    row = next(row for row in told if not isinstance(row, Declared))
     assert row["committed_at"] == datetime.fromtimestamp(MILLIS / 1000, UTC).isoformat()
     assert row["job_id"] == JOB
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (
+            {
+                "iostatistics": {
+                    "counters": {"committer_commits_completed": 140, "committer_bytes_committed": 9}
+                }
+            },
+            (140, 9),
+        ),
+        ({"iostatistics": {"counters": {"committer_files_committed": 140}}}, (140, None)),
+        ({"iostatistics": {"counters": {"committer_commits_completed": -1}}}, (None, None)),
+        ({"iostatistics": {"counters": {"committer_commits_completed": "many"}}}, (None, None)),
+        ({"iostatistics": None}, None),
+        ({"iostatistics": {"counters": [1]}}, None),
+    ],
+)
+def test_totals(given: dict[str, Any], expected: tuple[int | None, int | None] | None) -> None:
+    record = Record(File(HOME.join("_SUCCESS"), 1, AT), HOME, "t")
+    names = (f"part-0-{JOB}.parquet",)
+    told = [
+        row for row in committers.S3A.understand(record, lambda _: json.dumps(success(HOME, names, **given)).encode())
+        if isinstance(row, Declared)
+    ]  # fmt: skip
+    assert [(row.files, row.bytes) for row in told] == ([] if expected is None else [expected])
+    assert all(
+        (row.job, row.by_name, row.path, row.marker) == (JOB, True, HOME, "wh/t/_SUCCESS") for row in told
+    )

@@ -141,3 +141,29 @@ def test_what_the_manifest_committer_committed_is_claimed(
     audited(again, run_id="r")
     sizes = [] if cleanup else [("size_mismatch", "d=1/part-00001.bin")]
     assert [each for each in found(again) if each[0] != "temporary"] == [("dropped", AWKWARD), *sizes]
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_what_a_large_job_lacks_is_counted(
+    spark: SparkSession, tmp_path: Path, s3: Endpoint, aws: Aws, bucket: str, named: bool
+) -> None:
+    """Its marker has the names of a hundred of its files, and the number of all."""
+    files = [(task % 2, f"d={task % 3}/part-{task:05d}-{JOB}.bin", b"x" * 10) for task in range(130)]
+    Committed(spark, "directory", f"s3a://{bucket}/wh/t", tmp_path).run(files)
+    lake = lake_of(tmp_path, f"s3://{bucket}/wh", "s3a_committer", s3)
+    assert audited(lake, run_id="r").status == "complete"
+    assert (found(lake), live_claims(lake)) == ([], 100)
+    marker = json.loads(aws.s3.get_object(Bucket=bucket, Key="wh/t/_SUCCESS")["Body"].read())
+    told = {name.removeprefix("/wh/t/") for name in marker["filenames"]}
+    for name in [name for _, name, _ in files if (name in told) == named][:3]:
+        aws.s3.delete_object(Bucket=bucket, Key=f"wh/t/{name}")
+    aws.s3.put_object(Bucket=bucket, Key=f"wh/t/d=0/another-{JOB.replace('1', '8')}", Body=b"another job's")
+    again = lake_of(tmp_path, f"s3://{bucket}/wh", "s3a_committer", s3, name="b")
+    audited(again, run_id="r")
+    if named:
+        assert [kind for kind, _ in found(again)] == ["dropped"] * 3
+        return
+    (row,) = [row for batch in results_of(again).findings("r") for row in batch.to_pylist()]
+    assert (row["kind"], row["files"], row["bytes_at_stake"]) == ("incomplete_commit", 3, 30)
+    assert row["subject"] == f"s3://{bucket}/wh/t/#{JOB}"
+    assert f"the marker s3://{bucket}/wh/t/_SUCCESS calls it whole, which misleads" in row["explanation"]

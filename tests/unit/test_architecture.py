@@ -274,6 +274,7 @@ MAY_SHAPE = {
     "lakeaudit.evidence.manifest.spark_event_log": "writes and their splits, until their files are known",
     "lakeaudit.evidence.manifest.previous": "files of two pictures, until claims and the next picture are made of them",
     "lakeaudit.evidence.metastore.delta_log_store": "DynamoDB's own rendering of an item, and its commit",
+    "lakeaudit.evidence.manifest.records": "totals of jobs, until storage's files were counted",
     "lakeaudit.evidence.metastore.s3guard": "DynamoDB's own rendering of an item",
 }
 """Where a schema with a public name may stand."""

@@ -44,6 +44,7 @@ ROUTES: Mapping[str, str] = {
     "writes": BASE,
     "splits": BASE,
     "parts": BASE,
+    "tagged": "hash(bucket, tag) >> 32",
     "pictured": BASE,
     "entered": BASE,
     "placed": BASE,

@@ -29,8 +29,10 @@ from lakeaudit.evidence.manifest.records.read_records import content
 from lakeaudit.evidence.manifest.records.reader import RecordKind
 from lakeaudit.evidence.manifest.records.record import (
     Content,
+    Declared,
     Found,
     Record,
+    Search,
     json_object,
     objects_of,
     text_of,
@@ -57,12 +59,12 @@ def _of_kind(model: type[CommitterManifest], table: Table) -> list[CommitterMani
     return [manifest for manifest in table.manifests if isinstance(manifest, model)]
 
 
-def _find(model: type[CommitterManifest], tables: Sequence[Table], ctx: Context) -> list[Found]:
+def _find(model: type[CommitterManifest], tables: Sequence[Table], ctx: Context) -> Search:
     """The `_SUCCESS` files below the tables, each with the records of tasks below its folder; and the reports."""
     homes = {table.location: table.name for table in tables}
-    files = stored(ctx, homes, _NAMES)
-    found = [Found(table, tuple(_records(table, files.get(table.name, [])))) for table in tables]
-    return _with_reports(model, found, ctx.clients)
+    there = stored(ctx, homes, _NAMES, with_tags=True)
+    found = [Found(table, tuple(_records(table, there.files.get(table.name, ())))) for table in tables]
+    return Search(_with_reports(model, found, ctx.clients), there.tagged)
 
 
 def _records(table: Table, files: Sequence[File]) -> Iterator[Record]:
@@ -128,8 +130,8 @@ def _jobs(clients: Clients, marker: File) -> list[str]:
     return [job] if isinstance(job, str) and re.fullmatch(r"[\w.-]+", job) else []
 
 
-def _understand(ours: re.Pattern[str], record: Record, contents: Content) -> Iterator[Row]:
-    """The files that a `_SUCCESS` or a report names, and those that the records of its tasks do."""
+def _understand(ours: re.Pattern[str], record: Record, contents: Content) -> Iterator[Row | Declared]:
+    """The totals of a job, the files that its `_SUCCESS` or report names, and those that its tasks' records name."""
     held = contents(record.file)
     if not held.strip():
         return
@@ -139,12 +141,38 @@ def _understand(ours: re.Pattern[str], record: Record, contents: Content) -> Ite
     if saved.get("success", True) is not True or not ours.search(text_of(saved, "committer")):
         return
     job, at = saved.get("jobId") or None, _time(saved.get("timestamp"))
-    same = {"job_id": job, "committed_at": at}
-    for name in texts_of(saved, "filenames"):
+    same = {"job_id": job, "committed_at": at.isoformat()}
+    names = texts_of(saved, "filenames")
+    if job and record.table and (declared := _declared(record, job, at, saved, names)):
+        yield declared
+    for name in names:
         yield {"path": _uri(name, record.home), **same}
     for other in record.others:
         if job and job in other.place.key:
             yield from ({**row, **same} for row in _of_task(other, contents))
+
+
+_FILES, _BYTES = ("committer_commits_completed", "committer_files_committed"), "committer_bytes_committed"
+
+
+def _declared(
+    record: Record, job: str, at: datetime, saved: Mapping[str, Any], names: Sequence[str]
+) -> Declared | None:
+    """The totals of the job's own statistics, where any are told; they count what was committed."""
+    statistics = saved.get("iostatistics")
+    counters = statistics.get("counters") if isinstance(statistics, dict) else None
+    if not isinstance(counters, dict):
+        return None
+    files = next((counters[name] for name in _FILES if _is_count(counters.get(name))), None)
+    size = counters.get(_BYTES) if _is_count(counters.get(_BYTES)) else None
+    place = record.file.place
+    folder = Location(place.bucket, place.key.rpartition("/")[0])
+    by_name = bool(names) and all(job in name.rpartition("/")[2] for name in names)
+    return Declared(job, folder, at, files, size, by_name, place.key)
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 < value < 1 << 62
 
 
 def _of_task(other: File, contents: Content) -> Iterator[Row]:
@@ -187,11 +215,11 @@ def _decoded(uri: str) -> str:
     return unquote(uri)
 
 
-def _time(millis: object) -> str:
+def _time(millis: object) -> datetime:
     if not isinstance(millis, int) or isinstance(millis, bool):
         raise Fault("has no time as timestamp")
     try:
-        return datetime.fromtimestamp(millis / 1000, UTC).isoformat()
+        return datetime.fromtimestamp(millis / 1000, UTC)
     except (ValueError, OverflowError, OSError):
         raise Fault("has no time as timestamp") from None
 
@@ -205,6 +233,7 @@ def _kind(kind: str, model: type[CommitterManifest], committers: str) -> RecordK
         partial(_find_near, model),
         partial(_understand, ours),
         by_storage=True,
+        has_totals=True,
     )
 
 

@@ -12,7 +12,7 @@ from lakeaudit.evidence.files import list_files
 from lakeaudit.evidence.manifest.file_list.read_lines import Fault, Row
 from lakeaudit.evidence.manifest.records.find import stored
 from lakeaudit.evidence.manifest.records.reader import RecordKind
-from lakeaudit.evidence.manifest.records.record import Content, Found, Record, json_object, texts_of
+from lakeaudit.evidence.manifest.records.record import Content, Found, Record, Search, json_object, texts_of
 from lakeaudit.evidence.protocol import Context
 from lakeaudit.keys import END, Location, uri_of
 from lakeaudit.runtime.aws import Clients
@@ -21,12 +21,16 @@ _NAMES = rf"(^|/)_committed_[0-9]+{END}"
 _BEGIN = "_committed_"
 
 
-def _find(tables: Sequence[Table], ctx: Context) -> list[Found]:
-    files = stored(ctx, {table.location: table.name for table in tables}, _NAMES)
-    return [
-        Found(table, tuple(Record(file, table.location, table.name) for file in files.get(table.name, ())))
-        for table in tables
-    ]
+def _find(tables: Sequence[Table], ctx: Context) -> Search:
+    files = stored(ctx, {table.location: table.name for table in tables}, _NAMES).files
+    return Search(
+        [
+            Found(
+                table, tuple(Record(file, table.location, table.name) for file in files.get(table.name, ()))
+            )
+            for table in tables
+        ]
+    )
 
 
 def _find_near(table: Table, clients: Clients, bucket: str, key: str) -> Found:

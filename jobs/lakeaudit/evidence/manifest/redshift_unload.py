@@ -18,6 +18,7 @@ from lakeaudit.evidence.manifest.records.record import (
     Content,
     Found,
     Record,
+    Search,
     json_object,
     objects_of,
     text_of,
@@ -29,8 +30,8 @@ from lakeaudit.runtime.aws import Clients
 _NAME = re.compile(rf"manifest{END}")
 
 
-def _find(tables: Sequence[Table], ctx: Context) -> list[Found]:
-    return [_found(table, ctx.clients) for table in tables]
+def _find(tables: Sequence[Table], ctx: Context) -> Search:
+    return Search([_found(table, ctx.clients) for table in tables])
 
 
 def _found(table: Table, clients: Clients) -> Found:

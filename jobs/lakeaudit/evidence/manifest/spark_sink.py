@@ -18,7 +18,7 @@ from lakeaudit.evidence.files import File
 from lakeaudit.evidence.manifest.file_list.read_lines import Fault, Row
 from lakeaudit.evidence.manifest.records.find import each, listed
 from lakeaudit.evidence.manifest.records.reader import RecordKind
-from lakeaudit.evidence.manifest.records.record import Content, Found, Record, text_of
+from lakeaudit.evidence.manifest.records.record import Content, Found, Record, Search, text_of
 from lakeaudit.evidence.protocol import Context, Hole
 from lakeaudit.keys import END, Location
 from lakeaudit.runtime.aws import Clients
@@ -29,8 +29,8 @@ _BATCH = re.compile(rf"^(\d{{1,18}})(\.compact)?{END}")
 _ACTIONS = {"add": "add", "delete": "remove"}
 
 
-def _find(tables: Sequence[Table], ctx: Context) -> list[Found]:
-    return _found(tables, ctx.clients)
+def _find(tables: Sequence[Table], ctx: Context) -> Search:
+    return Search(_found(tables, ctx.clients))
 
 
 def _found(tables: Sequence[Table], clients: Clients) -> list[Found]:

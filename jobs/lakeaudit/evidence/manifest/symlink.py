@@ -12,7 +12,7 @@ from lakeaudit.evidence.files import File
 from lakeaudit.evidence.manifest.file_list.read_lines import Fault, Row
 from lakeaudit.evidence.manifest.records.find import each, listed
 from lakeaudit.evidence.manifest.records.reader import RecordKind
-from lakeaudit.evidence.manifest.records.record import Content, Found, Record
+from lakeaudit.evidence.manifest.records.record import Content, Found, Record, Search
 from lakeaudit.evidence.protocol import Context
 from lakeaudit.runtime.aws import Clients
 
@@ -21,8 +21,8 @@ LONGEST = 4096
 """Bytes of a line beyond which it is no path."""
 
 
-def _find(tables: Sequence[Table], ctx: Context) -> list[Found]:
-    return _found(tables, ctx.clients)
+def _find(tables: Sequence[Table], ctx: Context) -> Search:
+    return Search(_found(tables, ctx.clients))
 
 
 def _found(tables: Sequence[Table], clients: Clients) -> list[Found]:

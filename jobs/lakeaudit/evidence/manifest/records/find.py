@@ -5,6 +5,7 @@ Storage is read for that with the names of records alone; no folder of data is l
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 
@@ -12,7 +13,8 @@ import pyarrow as pa
 
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import File, list_files, stat
-from lakeaudit.evidence.protocol import Batches, Context, pieces
+from lakeaudit.evidence.manifest.records.totals import summed, tagged
+from lakeaudit.evidence.protocol import Batches, Context, Kept, pieces
 from lakeaudit.keys import Location, owner_of
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients
@@ -44,16 +46,24 @@ def listed(clients: Clients, place: Location) -> tuple[File, ...]:
     return (single,) if single is not None else tuple(list_files(clients, place))
 
 
-def stored(ctx: Context, homes: Mapping[Location, str], pattern: str) -> dict[str, list[File]]:
-    """By table the current objects of storage below the tables whose keys have `pattern` somewhere, in order of keys.
+@dataclass(frozen=True)
+class Stored:
+    """Files of storage by table, in order of keys, and rows of kind `tagged`; None: none were asked for."""
+
+    files: Mapping[str, Sequence[File]]
+    tagged: Kept | None = None
+
+
+def stored(ctx: Context, homes: Mapping[Location, str], pattern: str, *, with_tags: bool = False) -> Stored:
+    """The current objects of storage below the tables whose keys have `pattern` somewhere.
 
     Raises:
         SourceError: there are more than any lake has.
     """
     if not ctx.storage:
-        return {}
+        return Stored({})
     rows = [piece for source in ctx.storage for piece in pieces(source.rows)]
-    found = ctx.engine.meet(rows, partial(_named, _prefixes(homes), pattern), _current)
+    found = ctx.engine.meet(rows, partial(_named, _prefixes(homes), pattern, with_tags), _current)
     if found.counts.get("records", 0) > MOST:
         what = f"storage has {found.counts['records']} objects that are named as records of writers are"
         raise SourceError("manifests", what, "give the tables another kind of manifest")
@@ -63,7 +73,7 @@ def stored(ctx: Context, homes: Mapping[Location, str], pattern: str) -> dict[st
         owner = owner_of(homes, *file.place)
         if owner is not None:
             by_table.setdefault(owner, []).append(file)
-    return by_table
+    return Stored(by_table, found if with_tags else None)
 
 
 def above(clients: Clients, home: Location, key: str, name: str) -> Iterator[File]:
@@ -83,15 +93,18 @@ def _prefixes(homes: Mapping[Location, str]) -> pa.Table:
     return pa.table(columns, schema=pa.schema([("bucket", pa.string()), ("prefix", pa.string())]))
 
 
-def _named(homes: pa.Table, pattern: str, con: Connection, kind: str, rows: Rows) -> Batches:
-    """Of storage the versions of objects that are named so."""
+def _named(homes: pa.Table, pattern: str, with_tags: bool, con: Connection, kind: str, rows: Rows) -> Batches:
+    """Of storage the versions of objects that are named so, and what there is of each job."""
     if kind == "versions":
         sql = f"""
             SELECT objects.* FROM objects SEMI JOIN homes
                 ON objects.bucket = homes.bucket AND starts_with(key, prefix)
             WHERE reject IS NULL AND regexp_matches(key, {duck.pattern(pattern)})
         """
-        yield "versions", duck.query(con, sql, objects=rows, homes=homes)
+        held = duck.hold(con, rows) if with_tags else rows
+        yield "versions", duck.query(con, sql, objects=held, homes=homes)
+        if with_tags:
+            yield "tagged", tagged(con, held, homes)
 
 
 def _current(con: Connection, rows: Mapping[str, Rows]) -> Batches:
@@ -103,6 +116,8 @@ def _current(con: Connection, rows: Mapping[str, Rows]) -> Batches:
     """
     if "versions" in rows:
         yield "records", duck.query(con, sql, versions=rows["versions"])
+    if "tagged" in rows:
+        yield "tagged", summed(con, rows["tagged"])
 
 
 def _file(bucket: str, key: str, size: int | None, modified_at: datetime, etag: str | None) -> File:

@@ -15,12 +15,15 @@ from lakeaudit.evidence.manifest.file_list.fold import EVENT, EVENTS
 from lakeaudit.evidence.manifest.file_list.list_part import Summaries, Summary
 from lakeaudit.evidence.manifest.file_list.parse_rows import Event, event
 from lakeaudit.evidence.manifest.file_list.read_lines import Fault, Line, ListFile, Row
-from lakeaudit.evidence.manifest.records.record import LARGEST, Record, Understand
+from lakeaudit.evidence.manifest.records.record import LARGEST, Declared, Record, Understand
+from lakeaudit.evidence.manifest.records.totals import JOBS
 from lakeaudit.evidence.protocol import Batches, Part
 from lakeaudit.keys import identify, owner_of, true_place
+from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.aws_failures import explain
 from lakeaudit.runtime.duck import Connection
+from lakeaudit.schemas import plain_time
 
 A_PART = 256
 """Records of one part: each is a request."""
@@ -57,7 +60,8 @@ def _read(
 ) -> Batches:
     lists = {n: record.listed(n, clients.aliases) for n, record in enumerate(records, first)}
     summaries = Summaries(lists, source, {number: Summary() for number in lists})
-    for rows in _tables(records, first, understand, clients):
+    jobs: list[tuple[Record, Declared]] = []
+    for rows in _tables(records, first, understand, clients, jobs):
         timely = (
             rows if until is None else rows.filter((pc.field("at") <= until) | ~pc.field("fault").is_null())
         )
@@ -65,16 +69,42 @@ def _read(
         keyed = timely.filter(pc.field("key").is_valid())
         named = pa.repeat(pa.scalar(source, pa.string()), keyed.num_rows)
         yield "events", keyed.add_column(0, EVENTS.field("source"), named)
+    yield "jobs", _jobs(jobs, until)
     # a record adds files and retires none, so that one which is not understood casts no doubt on what others say
     yield "notes", summaries.notes()
 
 
+def _jobs(jobs: Sequence[tuple[Record, Declared]], until: datetime | None) -> pa.Table:
+    """totals.JOBS rows of what has ended by then."""
+    rows = [
+        (
+            record.table,
+            job.job,
+            *job.path,
+            plain_time(job.ended_at),
+            job.files,
+            job.bytes,
+            job.by_name,
+            job.marker,
+        )
+        for record, job in jobs
+    ]
+    return duck.small(JOBS, [row for row in rows if until is None or row[4] <= until])
+
+
 def _tables(
-    records: Sequence[Record], first: int, understand: Understand, clients: Clients
+    records: Sequence[Record],
+    first: int,
+    understand: Understand,
+    clients: Clients,
+    jobs: list[tuple[Record, Declared]],
 ) -> Iterator[pa.Table]:
     held: list[Event] = []
     for number, record in enumerate(records, first):
         for each in events_of(record, number, understand, clients):
+            if isinstance(each, Declared):
+                jobs.append((record, each))
+                continue
             held.append(each)
             if len(held) >= _ROWS:
                 yield _table(held)
@@ -88,12 +118,17 @@ def _table(rows: Sequence[Event]) -> pa.Table:
     return pa.table([pa.array(values, kind) for values, kind in columns], list(EVENT))
 
 
-def events_of(record: Record, number: int, understand: Understand, clients: Clients) -> Iterator[Event]:
-    """The events of a record, in the order of fold.EVENT; what cannot be understood is one with a fault."""
+def events_of(
+    record: Record, number: int, understand: Understand, clients: Clients
+) -> Iterator[Event | Declared]:
+    """The events of a record, in the order of fold.EVENT, and its totals; what is not understood has a fault."""
     listed = record.listed(number, clients.aliases)
     line = 0
     try:
         for row in understand(record, partial(content, clients)):
+            if isinstance(row, Declared):
+                yield row
+                continue
             line += 1
             table = _spoken_of(row, record, listed) if record.homes else listed
             if table is not None:

@@ -22,7 +22,8 @@ from lakeaudit.evidence.manifest.file_list.point_lookup import Answer, fold_one
 from lakeaudit.evidence.manifest.file_list.reader import changes_between
 from lakeaudit.evidence.manifest.records.find import LISTERS
 from lakeaudit.evidence.manifest.records.read_records import events_of, parts
-from lakeaudit.evidence.manifest.records.record import Found, Record, Understand
+from lakeaudit.evidence.manifest.records.record import Declared, Found, Record, Search, Understand
+from lakeaudit.evidence.manifest.records.totals import totals
 from lakeaudit.evidence.protocol import (
     Changes,
     Claims,
@@ -51,15 +52,17 @@ class RecordKind:
         find: the records of tables; `storage` of the context may name them.
         find_near: the records that could name one key of a table, without the rows of storage.
         understand: what a record says.
+        has_totals: records say how much a job wrote in all.
         by_storage: records are found among the rows of storage, so that new ones show in a new picture of it alone.
     """
 
     kind: str
     model: type[ManifestSource]
-    find: Callable[[Sequence[Table], Context], list[Found]]
+    find: Callable[[Sequence[Table], Context], Search]
     find_near: Callable[[Table, Clients, str, str], Found]
     understand: Understand
     by_storage: bool = False
+    has_totals: bool = False
 
 
 def read(
@@ -67,13 +70,17 @@ def read(
 ) -> Claims:
     """The claims of all tables that have such records. Where the run is not live, later ones are left out."""
     start = clock()
-    found = kind.find(tables, ctx)
+    search = kind.find(tables, ctx)
+    found = search.found
     records = [record for each in found for record in each.records]
     until = None if ctx.live else plain_time(ctx.as_of)
     kept = ctx.engine.keep(parts(records, kind.understand, ctx.clients, source_id, until))
     summaries = [json.loads(str(note["data"])) for note in kept.notes]
     cut = Cut(start, clock()) if ctx.live else Cut(ctx.as_of, ctx.as_of)
     rows = sum(each["rows"] for each in summaries)
+    unread = list(_unread(summaries, records, source_id))
+    doubts = {hole.table: hole.reason for hole in unread if hole.table}
+    named = [each.table.name for each in found]
     info = SourceInfo(
         source_id, "manifest", kind.kind, _place(found), digest([r.file for r in records]), cut, rows, None
     )
@@ -83,8 +90,9 @@ def read(
         fold=partial(fold.claims, source=source_id, kind=kind.kind, alone=kind.model.is_state),
         states=_states(kind, found, summaries, records, cut.start),
         holes=(*(hole for each in found for hole in _with_source(each.holes, source_id)),
-               *_unread(summaries, records, source_id)),
+               *unread),
         warnings=tuple(warning for each in found for warning in each.warnings),
+        totals=totals(ctx, kind.kind, kept, search.tagged, named, doubts) if kind.has_totals else None,
     )  # fmt: skip
 
 
@@ -99,7 +107,7 @@ def changes(
 
 def _as_read(kind: RecordKind, claims: Claims, tables: Sequence[Table], ctx: Context) -> bool:
     if not kind.by_storage:
-        found = kind.find(tables, ctx)
+        found = kind.find(tables, ctx).found
         return digest([record.file for each in found for record in each.records]) == claims.info.identity
     (kept,) = claims.rows
     subjects = [str(note["subject"]) for note in cast("Kept", kept).notes]
@@ -123,7 +131,8 @@ def look_up(kind: RecordKind, table: Table, clients: Clients, bucket: str, key: 
 def _rows(kind: RecordKind, records: Sequence[Record], clients: Clients) -> Iterator[dict[str, Any]]:
     for number, record in enumerate(records):
         for each in events_of(record, number, kind.understand, clients):
-            yield dict(zip(EVENT, each, strict=True)) | {"list": record.file.place.uri}
+            if not isinstance(each, Declared):
+                yield dict(zip(EVENT, each, strict=True)) | {"list": record.file.place.uri}
 
 
 def digest(files: Sequence[File]) -> str:

@@ -1,14 +1,15 @@
 """What is read of a record, and what its kind makes of it."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from lakeaudit.config import Table
 from lakeaudit.evidence.files import File
 from lakeaudit.evidence.manifest.file_list.read_lines import Fault, ListFile, Row
-from lakeaudit.evidence.protocol import Hole
+from lakeaudit.evidence.protocol import Hole, Kept
 from lakeaudit.keys import Aliases, Location
 
 LARGEST = 256 << 20
@@ -50,11 +51,32 @@ class Found:
     refused: str | None = None
 
 
+@dataclass(frozen=True)
+class Search:
+    """The records of some tables; `tagged` counts the files of storage by job, where the kind declares totals."""
+
+    found: Sequence[Found]
+    tagged: Kept | None = None
+
+
+@dataclass(frozen=True)
+class Declared:
+    """What a record declares of all that its job wrote: `totals.JOBS` but for the table."""
+
+    job: str
+    path: Location
+    ended_at: datetime
+    files: int | None
+    bytes: int | None
+    by_name: bool
+    marker: str | None
+
+
 Content = Callable[[File], bytes]
 """The bytes of a record; raises `Fault` where it cannot be read."""
 
-Understand = Callable[[Record, Content], Iterator[Row]]
-"""The rows of a record, as those of a `file_list`; raises `Fault` at what it cannot understand."""
+Understand = Callable[[Record, Content], Iterator[Row | Declared]]
+"""The rows of a record, as those of a `file_list`, and its totals; raises `Fault` at what it cannot understand."""
 
 
 def json_object(content: bytes) -> Mapping[str, Any]:

@@ -1,0 +1,193 @@
+"""What jobs declare of all that they wrote, held against the files of storage whose names have the job's id.
+
+Spark and the S3A committers put a UUID of the job into the names of its files. So the files of a job can be counted,
+also where its record names only some of them. What the record names is judged file by file; here is what has no name.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import pyarrow as pa
+
+from lakeaudit.evidence.manifest.file_list.fold import EVENTS
+from lakeaudit.evidence.protocol import Batches, Context, Kept, Totals, pieces
+from lakeaudit.keys import TEMPORARY
+from lakeaudit.runtime import duck
+from lakeaudit.runtime.duck import Connection, Rows
+from lakeaudit.schemas import DECLARED
+
+JOBS = pa.schema(
+    [
+        ("table_name", pa.string()),
+        ("commit_id", pa.string()),  # the job's id
+        ("bucket", pa.string()),
+        ("path", pa.string()),  # key of the folder that it wrote
+        ("ended_at", pa.timestamp("us")),
+        ("files", pa.int64()),  # that it committed
+        ("bytes", pa.int64()),
+        ("by_name", pa.bool_()),  # the names of its files have its id, as far as they are told
+        ("marker", pa.string()),  # key of its record, where that is a marker beside its files
+    ]
+)
+"""What one job declares as a whole; rows of kind `jobs`."""
+
+TAGGED = pa.schema(
+    [
+        ("source", pa.string()),
+        ("bucket", pa.string()),
+        ("tag", pa.string()),
+        ("files", pa.int64()),
+        ("bytes", pa.int64()),
+    ]
+)
+"""Current files of storage by the UUID in their names; rows of kind `tagged`."""
+
+_UUID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+TAG = f"regexp_extract(regexp_extract(key, '[^/]*$'), '{_UUID}')"
+"""The UUID in an object's name, as SQL; "" where there is none."""
+VISIBLE = f"NOT regexp_matches(key, {duck.pattern(TEMPORARY)}) AND NOT regexp_matches(key, '(^|/)[._][^/]*$')"
+CURRENT = "reject IS NULL AND coalesce(is_latest, true) AND NOT coalesce(is_delete_marker, false)"
+
+
+def tagged(con: Connection, objects: Rows, homes: pa.Table) -> Rows:
+    """TAGGED rows of some rows of storage below any of `homes` (bucket, prefix)."""
+    sql = f"""
+        SELECT source, objects.bucket, {TAG} AS tag, count(*) AS files, CAST(sum(size) AS BIGINT) AS bytes
+        FROM objects SEMI JOIN homes ON objects.bucket = homes.bucket AND starts_with(key, prefix)
+        WHERE {CURRENT} AND {VISIBLE} AND {TAG} <> '' GROUP BY ALL
+    """
+    return duck.conform(con, duck.query(con, sql, objects=objects, homes=homes), TAGGED)
+
+
+def summed(con: Connection, rows: Rows) -> Rows:
+    """TAGGED rows of which there is one a source and UUID."""
+    sql = "SELECT source, bucket, tag, sum(files) AS files, sum(bytes) AS bytes FROM input GROUP BY ALL"
+    return duck.conform(con, duck.query(con, sql, input=rows), TAGGED)
+
+
+@dataclass(frozen=True)
+class Counted:
+    """Jobs and the files that storage has of them, by bucket and id: files and bytes."""
+
+    jobs: Sequence[Mapping[str, object]]
+    there: Mapping[tuple[object, object], tuple[int, int]]
+
+    def of(self, job: Mapping[str, object]) -> tuple[int, int]:
+        return self.there.get((job["bucket"], job["commit_id"]), (0, 0))
+
+    @property
+    def short(self) -> list[Mapping[str, object]]:
+        """Jobs of which storage has fewer files or bytes than they committed."""
+        return [
+            job
+            for job in self.jobs
+            if _lacks(job["files"], self.of(job)[0]) or _lacks(job["bytes"], self.of(job)[1])
+        ]
+
+
+def _lacks(declared: object, there: int) -> bool:
+    return isinstance(declared, int) and there < declared
+
+
+def totals(
+    ctx: Context,
+    kind: str,
+    claimed: Kept,
+    counted_by: Kept | None,
+    tables: Sequence[str],
+    doubts: Mapping[str, str],
+) -> Totals:
+    """What the jobs of `claimed` declare and storage has not.
+
+    Args:
+        ctx: the run.
+        kind: of the manifest.
+        claimed: JOBS rows, and the events of the same records.
+        counted_by: TAGGED rows of storage; None: it was not read.
+        tables: those that could have such jobs.
+        doubts: why the jobs of some are not all known.
+    """
+    jobs = [row for batch in claimed.batches("jobs") for row in batch.to_pylist() if row["by_name"]]
+    newest = {(job["bucket"], job["commit_id"]): job for job in jobs}
+    if counted_by is None:
+        return Totals(dict.fromkeys(tables, 0), DECLARED.empty_table(), doubts)
+    counted = Counted([*newest.values()], _there(ctx, counted_by, list(newest)))
+    named = _named(ctx, claimed, [str(job["commit_id"]) for job in counted.short])
+    counts = Counter(dict.fromkeys(tables, 0)) + Counter(str(job["table_name"]) for job in counted.jobs)
+    rows = [
+        _declared(kind, job, *counted.of(job), named.get(str(job["commit_id"]), 0)) for job in counted.short
+    ]
+    short = pa.Table.from_pylist(rows, DECLARED)
+    return Totals({name: counts[name] for name in tables}, short, doubts)
+
+
+def _declared(kind: str, job: Mapping[str, object], files: int, size: int, named: int) -> dict[str, object]:
+    return {
+        **{name: job[name] for name in ("table_name", "commit_id", "bucket", "path", "ended_at", "files", "bytes")},
+        "manifest_kind": kind, "files_there": files, "files_named": named, "replaced": "no",
+        # what the named ones weigh is not known
+        "bytes_there": None if named else size, "marker": job["marker"],
+        "detail": f"files with {job['commit_id']} in their names were counted",
+    }  # fmt: skip
+
+
+def _there(
+    ctx: Context, counted: Kept, asked: Sequence[tuple[object, object]]
+) -> dict[tuple[object, object], tuple[int, int]]:
+    """Of several sources that name a job's files the one that has most of them."""
+    wanted = duck.small(pa.schema([("bucket", pa.string()), ("tag", pa.string())]), asked)
+    met = ctx.engine.meet([counted], partial(_of_jobs, wanted), _answered)
+    there: dict[tuple[object, object], tuple[int, int]] = {}
+    for batch in met.batches("counted"):
+        for row in batch.to_pylist():
+            key = row["bucket"], row["tag"]
+            there[key] = max(there.get(key, (0, 0)), (row["files"], row["bytes"] or 0))
+    return there
+
+
+def _of_jobs(wanted: pa.Table, con: Connection, kind: str, rows: Rows) -> Batches:
+    if kind == "tagged":
+        yield (
+            "tagged",
+            duck.query(
+                con, "SELECT * FROM input SEMI JOIN wanted USING (bucket, tag)", input=rows, wanted=wanted
+            ),
+        )
+
+
+def _answered(con: Connection, rows: Mapping[str, Rows]) -> Batches:
+    if "tagged" in rows:
+        yield "counted", summed(con, rows["tagged"])
+
+
+def _named(ctx: Context, claimed: Kept, jobs: Sequence[str]) -> dict[str, int]:
+    """How many files that the records of these jobs name storage has not; asked only where a job lacks any."""
+    if not jobs:
+        return {}
+    storage = [piece for source in ctx.storage for piece in pieces(source.rows)]
+    met = ctx.engine.meet([claimed, *storage], partial(_of_short, tuple(jobs)), _unmet)
+    missing: Counter[str] = Counter()
+    for batch in met.batches("named"):
+        for row in batch.to_pylist():
+            missing[row["commit_id"]] += row["files"]
+    return dict(missing)
+
+
+def _of_short(jobs: tuple[str, ...], con: Connection, kind: str, rows: Rows) -> Batches:
+    if kind == "events":
+        yield "events", duck.query(con, f"FROM input WHERE commit_id IN ({duck.literals(jobs)})", input=rows)
+    elif kind == "versions":
+        sql = f"FROM input WHERE {CURRENT} AND {TAG} IN ({duck.literals(jobs)})"
+        yield "versions", duck.query(con, sql, input=rows)
+
+
+def _unmet(con: Connection, rows: Mapping[str, Rows]) -> Batches:
+    if "events" in rows:
+        present = rows.get("versions", EVENTS.empty_table())
+        sql = """
+            SELECT commit_id, count(DISTINCT (bucket, key)) AS files
+            FROM events ANTI JOIN present USING (bucket, key) WHERE fault IS NULL GROUP BY commit_id
+        """
+        yield "named", duck.query(con, sql, events=rows["events"], present=present)
