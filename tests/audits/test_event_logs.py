@@ -14,7 +14,8 @@ from lakeaudit.evidence.manifest.point import told_of
 from lakeaudit.evidence.manifest.spark_event_log import reader
 from lakeaudit.runtime.endpoints import clients_of
 from tests.builders.audits import audited, results_of
-from tests.builders.event_logs import UUIDS, App, part
+from tests.builders.delta_lake import BORN, Log, info
+from tests.builders.event_logs import UUIDS, App, millis, part
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -42,11 +43,11 @@ class Site:
             path.write_bytes(b"x" * size)
             os.utime(path, (end.timestamp(), end.timestamp()))
 
-    def lake(self, *tables: str, more: str = "") -> Lake:
+    def lake(self, *tables: str, more: str = "", beside: str = "") -> Lake:
         path = self.folder / "lake.yaml"
         manifest = f"{{kind: spark_event_log, location: {self.folder / 'logs'}{more}}}"
         named = "\n".join(
-            f"  - {{name: {t}, location: {self.folder / 'data' / t}, manifests: [{manifest}]}}"
+            f"  - {{name: {t}, location: {self.folder / 'data' / t}, manifests: [{beside}{manifest}]}}"
             for t in tables
         )
         path.write_text(
@@ -57,6 +58,11 @@ class Site:
 
     def file(self, table: str, uuid: str, split: int) -> Path:
         return self.folder / "data" / table / part(split, uuid)
+
+
+def leftovers(lake: Lake) -> list[tuple[str, str]]:
+    rows = [row for batch in results_of(lake).leftover_files("r") for row in batch.to_pylist()]
+    return sorted((row["kind"], row["key"].rpartition("/")[2]) for row in rows)
 
 
 @pytest.fixture
@@ -147,6 +153,51 @@ def test_what_no_job_wrote_is_told_where_logs_are_complete(site: Site) -> None:
         lake = site.lake("events", more=more)
         audited(lake, run_id="r")
         assert [kind for kind, *_ in found(lake)] == expected
+
+
+def in_log(site: Site, table: str, *commits: list[tuple[str, str, int]]) -> None:
+    """A Delta log whose versions add and remove (action, name, size), a day each from before the jobs on."""
+    log = Log(site.folder / "data" / table)
+    for version, files in enumerate(commits):
+        at = BEGUN + timedelta(days=version - 1)
+        actions = [info(timestamp=millis(at))]
+        for action, name, size in files:
+            made = {"modificationTime": millis(at)} if action == "add" else {"deletionTimestamp": millis(at)}
+            actions.append(
+                {action: {"path": name, "size": size, "dataChange": True, "partitionValues": {}} | made}
+            )
+        log.commit(version, *(BORN if version == 0 else ()), *actions, when=at)
+
+
+def test_what_a_job_wrote_into_a_delta_table_and_no_state_lists_is_a_lost_commit(site: Site) -> None:
+    """Files that a state lists, or has listed until OPTIMIZE removed them, are no loss."""
+    site.wrote("events", UUIDS[0])
+    site.wrote("events", UUIDS[1], error="boom")
+    site.app.ended().save(site.folder / "logs")
+    names = {n: (part(n, UUIDS[0]), size) for n, (_, size) in SPLITS.items()}
+    listed = [("add", *names[n]) for n in range(4)]
+    compacted = [("remove", *names[n]) for n in range(2)] + [("add", "compact.parquet", 77)]
+    in_log(site, "events", [], [], listed, compacted)
+    (site.folder / "data/events/compact.parquet").write_bytes(b"z" * 77)
+    os.utime(site.folder / "data/events/compact.parquet", (BEGUN.timestamp(), BEGUN.timestamp()))
+    lake = site.lake("events", beside="{kind: delta}, ")
+    audited(lake, run_id="r")
+    told = [each for each in found(lake) if each[0] not in ("uncommitted", "unvacuumed")]
+    assert told == [("lost_commit", "events", part(n, UUIDS[0]), 100 + n) for n in (4, 5)]
+    left = [name for kind, name in leftovers(lake) if kind == "uncommitted"]
+    failed = [part(n, UUIDS[1]) for n in SPLITS]
+    assert left == sorted([*failed, part(4, UUIDS[0]), part(5, UUIDS[0])])
+
+
+def test_a_plain_table_that_was_made_a_delta_table_and_vacuumed_is_quiet(site: Site) -> None:
+    site.wrote("events", UUIDS[0])
+    site.app.ended().save(site.folder / "logs")
+    for number in SPLITS:
+        site.file("events", UUIDS[0], number).unlink()
+    in_log(site, "events", [])
+    lake = site.lake("events", beside="{kind: delta}, ")
+    assert audited(lake, run_id="r").status == "complete"
+    assert found(lake) == []
 
 
 def test_a_torn_log_is_a_hole(site: Site) -> None:

@@ -131,7 +131,7 @@ def declared(
     known = {name: amount[0] for name, amount in counted.items() if amount}
     there = {f"{name}_there": amount[1] for name, amount in counted.items() if amount}
     at = {"ended_at": minutes(ended), "edge": NOON, "cut": NOON, "grace": timedelta(hours=1)}
-    return known | there | at | {"replaced": "no", "holed": False}
+    return known | there | at | {"replaced": "no", "holed": False, "logged": False}
 
 
 _FLAGS = ("complete", "past", "temp_there", "logged", "differs", "prepared", "copied")

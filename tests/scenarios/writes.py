@@ -9,6 +9,7 @@ LACKING: Row = declared(rows=(290, 200))
 REPLACED, PARTLY, UNTOLD = {"replaced": "whole"}, {"replaced": "partly"}, {"untold": "two writes look alike"}
 NOWHERE: Row = {"edge": None}
 HOLED: Row = {"holed": True}
+LOGGED: Row = {"logged": True}
 
 
 def write(name: str, verdict: str, *known: Row) -> GroupScenario:
@@ -31,6 +32,14 @@ SCENARIOS = (
     write("all is there already, a minute before the report", "ok", declared((12, 12), ended=-1)),
     write("all is there where an overwrite has taken a part", "ok", declared((12, 12)), PARTLY),
     write("all is there, of a place that only a later look covers", "ok", declared((12, 12)), NOWHERE),
+    write("a plain table that was made a Delta table, and vacuumed", "none", declared((12, 0)), LOGGED),
+    write("a Delta table's plain files, at a place that no source covers", "none", declared((12, 0)), LOGGED, NOWHERE),
+    write("a Delta table's plain files of just now", "none", declared((12, 0), ended=5), LOGGED),
+    write("a Delta table's plain files that were replaced in part", "none", declared((12, 0)), LOGGED, PARTLY),
+    write("a Delta table's plain files that cannot be told", "none", declared((12, 0)), LOGGED, UNTOLD),
+    write("a Delta table's plain files, and a log is torn", "none", declared((12, 0)), LOGGED, HOLED),
+    write("a Delta table's plain files that are all there", "ok", declared((12, 12)), LOGGED),
+    write("a Delta table's plain files that were all replaced", "ok", LACKING, LOGGED, REPLACED),
     # storage has less
     write("files are missing that have no names", SHORT, declared((12, 10))),
     write("rows are missing that have no names", SHORT, LACKING),

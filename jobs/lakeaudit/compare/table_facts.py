@@ -21,7 +21,7 @@ class TableFacts:
     states: tuple[TableState, ...] = ()
     holes: tuple[Hole, ...] = ()
     declared: bool = False
-    """A manifest says what single writes of it committed as wholes."""
+    """A manifest says what single writes of it committed as wholes, and no log of its own says what it is."""
     unseen: bool = False
     """The report that should cover it names no file of its log: it does not cover the table, whatever it says."""
 
@@ -77,11 +77,15 @@ def table_facts(tables: Sequence[Table], claims: Sequence[Claims]) -> list[Table
         for hole in read.holes:
             if hole.table is not None:
                 holes[hole.table].append(hole)
-    declared = {name for read in claims if read.totals for name in read.totals.counts}
     return [
-        TableFacts(table, tuple(states[table.name]), tuple(holes[table.name]), table.name in declared)
+        TableFacts(table, tuple(states[table.name]), tuple(holes[table.name]), _declared(table, claims))
         for table in tables
     ]
+
+
+def _declared(table: Table, claims: Sequence[Claims]) -> bool:
+    named = any(read.totals is not None and table.name in read.totals.counts for read in claims)
+    return named and not table.state_manifests
 
 
 def facts_table(facts: Sequence[TableFacts]) -> pa.Table:

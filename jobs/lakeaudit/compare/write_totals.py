@@ -39,7 +39,7 @@ def judged_writes(
     placed = attach_label(con, duck.query(con, keyed, input=short), sources.deciding, "decides")
     sql = f"""
         SELECT w.*, table_name AS judged_table, substring(key, CAST(root_length AS INTEGER) + 1) AS relative,
-            start - margin AS edge, start AS cut, grace,
+            start - margin AS edge, start AS cut, grace, stateful AS logged,
             coalesce(table_name IN ({duck.literals([*doubted])}), false)
                 OR coalesce(decides IN ({duck.literals([*holed])}), false) AS holed
         FROM placed w JOIN tables ON table_name = name LEFT JOIN cuts ON decides = cuts.source

@@ -43,7 +43,7 @@ def write_checks(audit: AuditContext, holed: Collection[str]) -> WriteChecks:
         counted = {
             (table.name, AXIS): _tally(read.totals.counts[table.name], outcomes[table.name])
             for table in audit.scope
-            if table.name in read.totals.counts
+            if table.name in read.totals.counts and not table.state_manifests
         }
         found.tallies = together(found.tallies, counted)
     return found

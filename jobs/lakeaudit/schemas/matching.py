@@ -215,6 +215,7 @@ WRITE = pa.schema(
             edge="time",  # up to when storage is judged there; null: no source covers the place
             cut="time",  # when the picture of storage there was begun
             grace="span",
+            logged="bool",  # a log says what the table is, and may have removed what was written
             holed="bool",  # of the writers' records or of storage there something could not be read
         ),
     ]

@@ -49,7 +49,18 @@ def read(tables: Sequence[Table], ctx: Context, source_id: str, clock: Clock = u
     Where the run is not live, events after its as_of are left out.
     """
     start = clock()
-    table_lists = find(tables, ctx.clients)
+    return _claims(find(tables, ctx.clients), tables, ctx, source_id, start, clock)
+
+
+def _claims(
+    table_lists: Sequence[TableLists],
+    tables: Sequence[Table],
+    ctx: Context,
+    source_id: str,
+    start: datetime,
+    clock: Clock,
+) -> Claims:
+    """The claims of lists that were found from `start` on."""
     lists = numbered(table_lists, ctx.clients.aliases)
     until = None if ctx.live else plain_time(ctx.as_of)
     kept = ctx.engine.keep(parts(lists, ctx.clients, source_id, until, max(ctx.parallelism, 1) * 4))
@@ -72,9 +83,13 @@ def changes(claims: Claims, tables: Sequence[Table], ctx: Context, clock: Clock 
 
     A path that no list names any more is gone from the table's state.
     """
-    if digest(find(tables, ctx.clients)) == claims.info.identity:
+    start = clock()
+    found = find(tables, ctx.clients)
+    if digest(found) == claims.info.identity:
         return Changes(fold.CHANGED.empty_table())
-    return changes_between(claims, read(tables, replace(ctx, live=True), claims.info.id, clock))
+    return changes_between(
+        claims, _claims(found, tables, replace(ctx, live=True), claims.info.id, start, clock)
+    )
 
 
 def changes_between(claims: Claims, newest: Claims) -> Changes:

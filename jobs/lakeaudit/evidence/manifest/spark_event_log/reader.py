@@ -72,7 +72,11 @@ class Logs:
 def read(tables: Sequence[Table], ctx: Context, source_id: str, clock: Clock = utc_now) -> Claims:
     """The claims of all tables that name event logs. Where the run is not live, later writes are left out."""
     start = clock()
-    found = find(tables, ctx.clients)
+    return _claims(find(tables, ctx.clients), ctx, source_id, start, clock)
+
+
+def _claims(found: Sequence[Logs], ctx: Context, source_id: str, start: datetime, clock: Clock) -> Claims:
+    """The claims of logs that were found from `start` on."""
     until = None if ctx.live else ctx.as_of
     kept = ctx.engine.keep(
         [_part(each, log, ctx.clients, until, source_id) for each in found for log in each.logs]
@@ -110,9 +114,11 @@ def read(tables: Sequence[Table], ctx: Context, source_id: str, clock: Clock = u
 
 def changes(claims: Claims, tables: Sequence[Table], ctx: Context, clock: Clock = utc_now) -> Changes:
     """What the logs say now that they did not say when `claims` were read; no log differs: nothing."""
-    if digest(find(tables, ctx.clients)) == claims.info.identity:
+    start = clock()
+    found = find(tables, ctx.clients)
+    if digest(found) == claims.info.identity:
         return Changes(fold.CHANGED.empty_table())
-    return changes_between(claims, read(tables, replace(ctx, live=True), claims.info.id, clock))
+    return changes_between(claims, _claims(found, replace(ctx, live=True), claims.info.id, start, clock))
 
 
 def find(tables: Sequence[Table], clients: Clients) -> list[Logs]:
