@@ -1,5 +1,6 @@
 """Jobs of Spark itself, by its own event logs: on disk, and on a store whose lists lag, where committers lose files."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakeaudit.config import Lake, load_lake
-from lakeaudit.demo.spark_job import event_log
+from lakeaudit.emit import spark_writes
+from lakeaudit.emit.spark import event_log
 from lakeaudit.runtime.aws import Endpoint
 from tests.builders.audits import audited, results_of
 from tests.builders.late_list import LateList, listing_late
@@ -43,7 +45,7 @@ def write(rows: DataFrame, spark: SparkSession, out: str) -> None:
 def site(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Path:
     folder = tmp_path_factory.mktemp("jobs")
     rows = spark.range(0, 400, 1, 4).withColumn("day", F.col("id") % 3)
-    with event_log(spark, folder / "logs", "app-1"):
+    with event_log(spark, str(folder / "logs"), "app-1"):
         write(rows, spark, f"file:{folder / 'out'}")
     return folder
 
@@ -86,6 +88,42 @@ def test_what_spark_wrote_is_there_until_it_is_not(site: Path) -> None:
     )
 
 
+def test_the_example_of_the_document_logs_what_a_session_writes(spark: SparkSession, tmp_path: Path) -> None:
+    text = (Path(__file__).parents[2] / "docs/emit.md").read_text(encoding="utf-8")
+    scripts = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    (script,) = [each for each in scripts if "spark_writes" in each]
+    own = script.replace("s3://", f"{tmp_path}/").replace("s3a://", f"file:{tmp_path}/")
+    scope: dict[str, Any] = {"spark": spark}
+    exec(compile(own, "docs/emit.md", "exec"), scope)
+    failing_rows = spark.range(9).withColumn("x", F.raise_error(F.lit("boom")).cast("string"))
+    with (
+        spark_writes(spark, f"{tmp_path}/logs/spark-events/") as failing,
+        pytest.raises(Exception, match="boom"),
+    ):
+        failing_rows.write.parquet(f"file:{tmp_path}/lake/warehouse/failed")
+    (write,), (failed,) = scope["log"].writes(), failing.writes()
+    parts = sorted((tmp_path / "lake/warehouse/clicks").glob("part-*"))
+    assert (write.outcome, write.mode, write.records, write.files) == (
+        "succeeded",
+        "Append",
+        1000,
+        len(parts),
+    )
+    assert write.bytes == sum(path.stat().st_size for path in parts)
+    assert sum(records for records, _ in write.splits.values()) == 1000
+    assert (failed.outcome, failed.files, failed.splits) == ("failed", None, {})
+    parts[0].unlink()
+    manifest = f"{{kind: spark_event_log, location: {tmp_path}/logs/spark-events}}"
+    (tmp_path / "lake.yaml").write_text(
+        f"version: 1\nlake: emitted\nresults: {tmp_path}/results\ndefaults: {{grace: 0s}}\n"
+        f"inventories: [{{kind: listing, location: {tmp_path}/lake}}]\ntables:\n"
+        f"  - {{name: clicks, location: {tmp_path}/lake/warehouse/clicks, manifests: [{manifest}]}}\n"
+    )
+    lake = load_lake(tmp_path / "lake.yaml", {})
+    audited(lake, run_id="r")
+    assert [(kind, key) for kind, key, _ in found(lake)] == [("dropped", str(parts[0])[1:])]
+
+
 @pytest.fixture
 def renaming(spark: SparkSession) -> Iterator[SparkSession]:
     for name, value in PLAIN.items():
@@ -109,7 +147,7 @@ def lost_and_told(
     share: float,
 ) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
     """(splits that storage lacks though the job reported success, what the audit finds), each with its rows."""
-    with event_log(spark, folder / "logs", "app-1"), listing_late(LateList(bucket, seed, share, 4)):
+    with event_log(spark, str(folder / "logs"), "app-1"), listing_late(LateList(bucket, seed, share, 4)):
         rows = spark.range(0, SPLITS * 10, 1, SPLITS)
         option = "mapreduce.fileoutputcommitter.algorithm.version"
         rows.write.option(option, str(algorithm)).parquet(f"s3a://{bucket}/wh/events")

@@ -98,7 +98,7 @@ def _of_answer(answer: Mapping[str, Any]) -> ObjectHead:
         archived=in_archive and not restored,
         multipart="-" in etag,
         encryption=_encryption(answer),
-        checksum=_checksum(answer),
+        checksum=checksum_of(answer),
         expiration=answer.get("Expiration"),
     )
 
@@ -109,7 +109,7 @@ def _encryption(answer: Mapping[str, Any]) -> str:
     return _ENCRYPTIONS.get(answer.get("ServerSideEncryption", ""), "NONE")
 
 
-def _checksum(answer: Mapping[str, Any]) -> str | None:
+def checksum_of(answer: Mapping[str, Any]) -> str | None:
     """The strongest checksum of the whole object; a composite one says nothing of the bytes as a whole."""
     if answer.get("ChecksumType") == "COMPOSITE":
         return None

@@ -80,7 +80,7 @@ def emit(
         "job_id": job_id,
         "committed_at": at.astimezone(UTC).isoformat(),
     }
-    reach = _reach(clients, s3 or {})
+    reach = reach_of(clients, s3 or {})
     rows = _rows(files, told, scope, partial(_looked_at, reach=reach) if look else lambda file: file)
     with tempfile.SpooledTemporaryFile(max_size=IN_MEMORY) as body:
         digest = _write(body, rows)
@@ -112,7 +112,7 @@ def _rows(
 Reach = Callable[[], "Clients"]
 
 
-def _reach(clients: "Clients | None", s3: Mapping[str, Any]) -> Reach:
+def reach_of(clients: "Clients | None", s3: Mapping[str, Any]) -> Reach:
     """The clients, once they are needed: a list of local files needs none."""
 
     def built() -> "Clients":
