@@ -127,6 +127,33 @@ _ALL = (
         "written anew. Until then keep the source from being vacuumed.",
     ),
     Kind(
+        "overwrite_in_place", "hazard", "info",
+        "somebody writes files of the table over themselves, under the same names",
+        "Have the writer give each file a name of its own (a UUID), and let the table's log say which are valid.",
+    ),
+    Kind(
+        "reused_name", "hazard", "info",
+        "somebody removes files of the table and writes others under their names",
+        "Have the writer give each file a name of its own (a UUID): what has cached the old file, or its absence, "
+        "does not see the new one.",
+    ),
+    Kind(
+        "probe_before_put", "hazard", "info",
+        "a writer asks for a key before it first writes it, in a store that may remember the 404",
+        "Write without looking first: `fs.s3a.create.performance`, or a conditional PUT; `hadoop fs -put` asks twice.",
+    ),
+    Kind(
+        "list_after_put", "hazard", "info",
+        "somebody lists folders just after files were written there, in a store whose listings lag",
+        "Let readers take names from a log or a manifest and not from a listing; commit by a committer that does not "
+        "list (`magic`, a table format).",
+    ),
+    Kind(
+        "stale_read", "hazard", "info",
+        "somebody reads files just after they were replaced or removed, in a store that may serve the old ones",
+        "Never replace a file that is read: write under a new name and switch readers over by the table's log.",
+    ),
+    Kind(
         "hidden", "metastore", "info",
         "storage has the file; the metadata store has no entry",
         "Import the path into the store (`hadoop s3guard import`).",

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from lakeaudit import cli
+from lakeaudit.compare.access_patterns import PATTERNS
 from lakeaudit.config import Lake, load_lake
 from lakeaudit.evidence.events import event_files
 from lakeaudit.runtime.aws import Endpoint
@@ -46,9 +47,9 @@ class Watched:
         self.shop.s3.put_object(Bucket=self.bucket, Key=key, Body=content(lines))
         return key
 
-    def lake(self, kind: str = "s3_access_log") -> Lake:
+    def lake(self, kind: str = "s3_access_log", more: str = "") -> Lake:
         events = f"events: [{{kind: {kind}, location: 's3://{self.bucket}/logs/'}}]\n"
-        return self.shop.lake(self.folder, extra=events)
+        return self.shop.lake(self.folder, extra=events + more)
 
     def found(self, lake: Lake, run_id: str) -> dict[str, tuple[Any, ...]]:
         names = ("kind", "cause", "cause_principal", "cause_at")
@@ -150,5 +151,58 @@ def test_nothing_is_read_where_nothing_is_to_be_explained(
 ) -> None:
     watched.logged([written(watched.keys[0], watched.at, bucket=watched.bucket)])
     monkeypatch.setattr("lakeaudit.evidence.events.event_files.blocks", None)
-    outcome = audited(watched.lake(), live=True, run_id="r")
+    off = ", ".join(f"{kind}: 'off'" for kind in PATTERNS)
+    outcome = audited(watched.lake(more=f"severity: {{{off}}}\n"), live=True, run_id="r")
     assert (outcome.summary["findings"], outcome.exit_code) == ({}, 0)
+
+
+def again(watched: Watched) -> list[Line]:
+    """A job writes one file twice, lists and reads it, as far as a log says."""
+    key, at, here = watched.keys[0], watched.at, {"bucket": watched.bucket}
+    return [
+        written(key, at, request="R1", **here),
+        written(key, at + timedelta(minutes=20), request="R2", **here),
+        Line(
+            "REST.GET.BUCKET", "warehouse/orders/", at + timedelta(minutes=20, seconds=5), JOB, "R3", **here
+        ),
+    ]
+
+
+def test_patterns_of_access_are_hazards(watched: Watched, capsys: pytest.CaptureFixture[str]) -> None:
+    watched.logged(again(watched))
+    weak = f"buckets: [{{match: {watched.bucket}, consistency: weak}}]\n"
+    file = str(watched.folder / "lake.yaml")
+    for more, kinds in (("", ["overwrite_in_place"]), (weak, ["overwrite_in_place", "list_after_put"])):
+        lake = watched.lake(more=more)
+        assert cli.main(["hazards", file]) == 0
+        told = capsys.readouterr()
+        role = JOB.rpartition("/")[0]
+        assert f"{role} wrote over 1 file in place, 1 time from " in told.out
+        assert len(told.out.splitlines()) == 1 + len(kinds)
+        assert f"INFO: {len(kinds)} pattern{'s' if more else ''} of access may lose data" in told.err
+        run = f"r{len(kinds)}"
+        outcome = audited(lake, live=True, run_id=run)
+        found = {row: each[0] for row, each in watched.found(lake, run).items()}
+        assert sorted(found.items()) == sorted((f"{kind}#{role}", kind) for kind in kinds)
+        assert outcome.exit_code == 0
+
+
+def test_a_pattern_ends_when_whole_records_do_not_show_it(watched: Watched) -> None:
+    key = watched.logged(again(watched))
+    other = watched.logged([written(watched.keys[1], watched.at, bucket=watched.bucket)], "OTHER")
+    lake = watched.lake()
+    states = []
+    for step in range(3):
+        if step == 1:  # a log that is none: nobody knows what it would say
+            watched.shop.s3.put_object(Bucket=watched.bucket, Key=key, Body=b"torn")
+        if step == 2:
+            watched.shop.s3.delete_object(Bucket=watched.bucket, Key=key)
+        audited(lake, live=True, run_id=f"r{step}")
+        rows = [row for batch in results_of(lake).discrepancies() for row in batch.to_pylist()]
+        states.append({row["kind"]: row["state"] for row in rows if row["axis"] == "hazard"})
+    assert other
+    assert states == [
+        {"overwrite_in_place": "open"},
+        {"overwrite_in_place": "open"},
+        {"overwrite_in_place": "resolved"},
+    ]

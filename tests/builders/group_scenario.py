@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakeaudit.schemas import ATTEMPT, CLONE_FILE, COMMIT, EXPIRING, FOLDER_PAIR, LOG_ENTRY, WRITE
+from lakeaudit.schemas import ACCESS, ATTEMPT, CLONE_FILE, COMMIT, EXPIRING, FOLDER_PAIR, LOG_ENTRY, WRITE
 from tests.builders.scenario import WORDS, Row
 
 SCHEMAS: dict[str, pa.Schema] = {
@@ -14,6 +14,7 @@ SCHEMAS: dict[str, pa.Schema] = {
     "clones": CLONE_FILE,
     "folders": FOLDER_PAIR,
     "lifecycle": EXPIRING,
+    "access": ACCESS,
     "writes": WRITE,
     "attempts": ATTEMPT,
     "log_entries": LOG_ENTRY,
@@ -147,3 +148,8 @@ def entry(at: float | None = -3000, *, logged: bool = True, temp: bool = True, *
 def unentered(written: float = -300, **given: Any) -> Row:
     """A commit of the log that the log store does not know, written so many minutes before or after noon."""
     return entry(written, temp=False, entered=False, complete=False) | given
+
+
+def access(deed: str, found: str, *, weak: bool = False) -> Row:
+    """A pattern of access by one principal: what was done, and how the key was before; `weak`: its listings lag."""
+    return {"deed": deed, "found": found, "weak": weak, "principal": "etl", "files": 3, "requests": 5}

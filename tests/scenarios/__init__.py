@@ -1,6 +1,7 @@
 """Hand-written scenarios: observations in, verdicts out. Both rule evaluators are held against them."""
 
 from tests.scenarios import (
+    access,
     attempts,
     changed,
     clones,
@@ -40,6 +41,7 @@ GROUP_SCENARIOS = (
     *folders.SCENARIOS,
     *lifecycle.SCENARIOS,
     *log_entries.SCENARIOS,
+    *access.SCENARIOS,
     *writes.SCENARIOS,
     *attempts.SCENARIOS,
 )

@@ -143,6 +143,7 @@ DOMAINS: dict[pa.DataType, list[Any]] = {
     pa.duration("us"): [timedelta(0), timedelta(hours=1), timedelta(days=1), timedelta(days=3)],
     pa.int64(): [0, 1, 2, 100],
     pa.bool_(): [True, False],
+    pa.list_(pa.string()): [[], ["a"]],
 }
 TEXTS: dict[str, list[str]] = {
     "c_state": ["live", "history", "gone"],
@@ -155,6 +156,8 @@ TEXTS: dict[str, list[str]] = {
     "l_confirmation": ["live", "none", "denied", "error", "limit"],
     "x_state": ["live", "history", "gone"],
     "does": ["deletes", "archives"],
+    "deed": ["write", "list", "read"],
+    "found": ["written", "removed", "missing"],
     "replaced": ["no", "partly", "whole"],
 }
 ETAGS = ["0cc175b9c0f1b6a831c399e269772661", "92eb5ffee6ae2fec3ad71c777531578f", "be-12", "be-12\n", "", "0CC1",

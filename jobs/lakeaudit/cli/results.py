@@ -111,13 +111,13 @@ def explain(
 
 @app.command()
 def hazards(lake: LakeFile) -> int:
-    """Print lifecycle rules that will delete or archive live files: which, from when, per table and partition."""
+    """Print what will cause losses: lifecycle rules that meet live files, and patterns of access that lose data."""
     from lakeaudit.commands import hazards as command
     from lakeaudit.runtime.endpoints import clients_of
 
     loaded = load(lake)
     found = command.find(loaded, clients_of(loaded), now())
-    return say(command.write(found, sys.stdout), 1 if found.rows else 3 if found.untold else 0)
+    return say(command.write(found, sys.stdout), found.exit_code)
 
 
 @app.command()

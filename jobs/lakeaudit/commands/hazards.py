@@ -1,4 +1,7 @@
-"""`lakeaudit hazards`: what will cause losses, before it does. No Spark: logs are read only where a rule threatens."""
+"""`lakeaudit hazards`: what will cause losses, before it does. No Spark.
+
+Tables' logs are read only where a lifecycle rule threatens, records of requests only where the lake file names some.
+"""
 
 from collections.abc import Sequence
 from contextlib import closing
@@ -11,13 +14,16 @@ from lakeaudit.compare.verdicts import words
 from lakeaudit.config import Lake
 from lakeaudit.evidence.protocol import Claims, Context, Hole
 from lakeaudit.formatting import number, visible
+from lakeaudit.pipeline.access_hazards import access_hazards, watched
 from lakeaudit.pipeline.engine import InProcessEngine
-from lakeaudit.pipeline.expiring_files import Finding
+from lakeaudit.pipeline.expiring_files import WILL_EXPIRE, Finding
 from lakeaudit.pipeline.hazards import hazards, lifecycles_of, needs_logs
 from lakeaudit.pipeline.lifecycles import Lifecycles
-from lakeaudit.pipeline.read_sources import read_manifests
+from lakeaudit.pipeline.read_sources import read_events, read_manifests
+from lakeaudit.pipeline.trace_requests import read_requests
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.duck import task_connection
+from lakeaudit.schemas import EFFECT
 
 
 @dataclass(frozen=True)
@@ -27,26 +33,41 @@ class Found:
     rows: tuple[Finding, ...]
     untold: tuple[str, ...]
 
+    @property
+    def exit_code(self) -> int:
+        """1 where files will be lost, 3 where not all could be told, else 0: patterns of access are information."""
+        if any(row["severity"] != "info" for row in self.rows):
+            return 1
+        return 3 if self.untold else 0
+
 
 def find(lake: Lake, clients: Clients, now: datetime) -> Found:
-    """The hazards of all tables of a lake. Of tables whose log cannot be read it is said."""
+    """The hazards of all tables of a lake. Of tables whose log cannot be read, and of unread requests, it is said."""
     lifecycles = lifecycles_of(lake.tables, Lifecycles(clients))
     spoken = words(lake.tables, lake.ignores, now.date())
     any_files = {table.name: 1 for table in lake.tables}
     claims: list[Claims] = []
     holes: list[Hole] = []
     with closing(InProcessEngine()) as engine, task_connection() as con:
+        context = Context(engine, clients, now, now, live=True)
         if needs_logs(table_facts(lake.tables, claims), lifecycles):
-            claims, holes = read_manifests(lake, Context(engine, clients, now, now, live=True))
+            claims, holes = read_manifests(lake, context)
         facts = table_facts(lake.tables, claims)
         found = hazards(engine, con, facts, claims, lifecycles, spoken, any_files)
+        events, unread = read_events(lake, context)
+        seen = read_requests(
+            engine, events, EFFECT.empty_table(), watched(lake, lake.tables) if events else None
+        )
+        accesses = access_hazards(con, seen.patterns, lake.tables, spoken)
     refused = [
         f"{name}: {state.refused}"
         for read in claims
         for name, state in sorted(read.states.items())
         if state.refused
     ]
-    return Found(found.rows, (*found.untold, *refused, *(f"{h.source}: {h.reason}" for h in holes)))
+    gaps = [*holes, *unread, *(hole for each in events for hole in each.holes), *seen.holes]
+    told = dict.fromkeys(f"{hole.source}: {hole.reason}" for hole in gaps)
+    return Found((*found.rows, *accesses), (*found.untold, *refused, *told))
 
 
 def write(found: Found, out: TextIO) -> str:
@@ -55,11 +76,15 @@ def write(found: Found, out: TextIO) -> str:
         out.write(f"{visible(table)}\n")
         out.writelines(f"  {_place(row)}{visible(str(row['explanation']))}\n" for row in rows)
     out.writelines(f"cannot tell: {visible(told)}\n" for told in found.untold)
-    if not found.rows:
-        return "no lifecycle rule is known to delete or archive a live file"
-    files = sum(row["files"] for row in found.rows)
-    tables = len({row["table_name"] for row in found.rows})
-    return f"ERROR: lifecycle rules will delete or archive {number(files, 'live file')} of {number(tables, 'table')}"
+    rules = [row for row in found.rows if row["kind"] == WILL_EXPIRE]
+    patterns = len(found.rows) - len(rules)
+    more = f"{number(patterns, 'pattern')} of access may lose data"
+    if rules:
+        files = sum(row["files"] for row in rules)
+        of = number(len({row["table_name"] for row in rules}), "table")
+        will = f"ERROR: lifecycle rules will delete or archive {number(files, 'live file')} of {of}"
+        return f"{will}; {more}" if patterns else will
+    return f"INFO: {more}" if patterns else "no lifecycle rule is known to delete or archive a live file"
 
 
 def _by_table(rows: Sequence[Finding]) -> list[tuple[str, list[Finding]]]:

@@ -4,11 +4,9 @@ Records of requests may lack some, so nothing follows from what they do not say:
 say fits what storage shows, in its order and its times. What happened within one second has no order.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
-
-import pyarrow as pa
 
 from lakeaudit.compare.verdicts import severity_rank
 from lakeaudit.runtime import duck
@@ -63,27 +61,17 @@ def effects(con: Connection, found: Rows) -> Relation:
     return duck.conform(con, duck.query(con, sql, input=found), EFFECT)
 
 
-def of_these(effects: pa.Table, con: Connection, kind: str, rows: Rows) -> Iterator[tuple[str, Rows]]:
+def of_these(con: Connection, rows: Rows, effects: Rows) -> Relation:
     """Of REQUEST rows the changes that succeeded of keys that are asked about."""
-    if kind != "requests":
-        yield kind, rows
-    else:
-        actions = duck.literals([*WRITES, *REMOVALS, *MOVES])
-        sql = f"""
-            SELECT input.* FROM input SEMI JOIN asked USING (bucket, key)
-            WHERE succeeded AND "action" IN ({actions})
-        """
-        yield kind, duck.query(con, sql, input=rows, asked=effects)
-
-
-def answer(effects: pa.Table, con: Connection, rows: Mapping[str, Rows]) -> Iterator[tuple[str, Rows]]:
-    """All changes of some keys -> CAUSE rows."""
-    if "requests" in rows:
-        yield "causes", causes(con, rows["requests"], effects)
+    actions = duck.literals([*WRITES, *REMOVALS, *MOVES])
+    sql = f"""
+        SELECT input.* FROM input SEMI JOIN asked USING (bucket, key) WHERE succeeded AND "action" IN ({actions})
+    """
+    return duck.query(con, sql, input=rows, asked=effects)
 
 
 def causes(con: Connection, requests: Rows, effects: Rows) -> Relation:
-    """CAUSE rows: at most one per key and effect.
+    """CAUSE rows, at most one per key and effect, of all changes of some keys.
 
     Gone: the first removal after the last write, since every later one found nothing. Changed: the last write, where no
     removal follows it and the object is as old. Only what was requested after the claim, and before anybody looked. A

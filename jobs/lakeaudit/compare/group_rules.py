@@ -241,6 +241,32 @@ LIFECYCLE = ordered(
     last="rule_unclassified",
 )  # fmt: skip
 
+ACCESS_FACTS = _sure(
+    {
+        "access_writes": col("deed").is_("write"),
+        "access_reads": col("deed").is_("read"),
+        "access_after_removal": col("found").is_("removed"),
+        "access_after_miss": col("found").is_("missing"),
+        "access_weak": col("weak"),
+    }
+)
+
+ACCESS = ordered(
+    "hazard",
+    ("reused_name", "access_writes access_after_removal", "reused_name",
+     "an object was written under the name of one that was removed"),
+    ("overwrite_in_place", "access_writes !access_after_miss", "overwrite_in_place",
+     "an object was written over another one of its name, without a removal between them"),
+    ("strong_store", "!access_weak", CONSISTENT),
+    ("probe_before_put", "access_writes", "probe_before_put",
+     "a key was asked for, not found, and then first written, and the store may remember that it was not there"),
+    ("list_after_put", "!access_reads", "list_after_put",
+     "a folder was listed within a minute after a write to it, and listings of the store lag"),
+    ("stale_read", "", "stale_read",
+     "an object was read within a minute after it was replaced or removed, and the store may serve the old one"),
+    last="access_unclassified",
+)  # fmt: skip
+
 GROUPS: Mapping[str, tuple[Rule, ...]] = {
     "commit": COMMIT,
     "writes": WRITES,
@@ -250,6 +276,7 @@ GROUPS: Mapping[str, tuple[Rule, ...]] = {
     "clones": CLONES,
     "folders": FOLDERS,
     "lifecycle": LIFECYCLE,
+    "access": ACCESS,
 }
 GROUP_FACTS: Mapping[str, Mapping[str, Expr]] = {
     "commit": COMMIT_FACTS,
@@ -260,4 +287,5 @@ GROUP_FACTS: Mapping[str, Mapping[str, Expr]] = {
     "clones": CLONE_FACTS,
     "folders": FOLDER_FACTS,
     "lifecycle": LIFECYCLE_FACTS,
+    "access": ACCESS_FACTS,
 }

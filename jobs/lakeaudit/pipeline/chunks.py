@@ -25,6 +25,8 @@ ROUTES: Mapping[str, str] = {
     "steps": KEY,
     "events": KEY,
     "requests": KEY,
+    "accesses": KEY,
+    "folder_accesses": "hash(bucket, folder) >> 32",
     "claims": KEY,
     "known": KEY,
     "settled_keys": KEY,

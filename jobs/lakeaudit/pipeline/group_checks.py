@@ -1,13 +1,14 @@
 """What is no single file: folders half moved, commits, whole writes, clones, and what lifecycle rules will do."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from lakeaudit.compare import half_moved
 from lakeaudit.compare.clones import clone_findings, clone_outcomes
 from lakeaudit.compare.coverage import Tallies, Tally, together
+from lakeaudit.pipeline.access_hazards import access_hazards
 from lakeaudit.pipeline.audit_context import AuditContext
 from lakeaudit.pipeline.commit_checks import CommitChecks, commit_checks
 from lakeaudit.pipeline.engine import AuditEngine
@@ -15,11 +16,14 @@ from lakeaudit.pipeline.expiring_files import Hazards
 from lakeaudit.pipeline.first_reading import FirstReading, holed_sources, tallied
 from lakeaudit.pipeline.hazards import hazards, lifecycles_of
 from lakeaudit.pipeline.log_store_checks import LogStoreChecks, log_store_checks
+from lakeaudit.pipeline.trace_requests import Traced
 from lakeaudit.pipeline.write_checks import AttemptChecks, WriteChecks, attempt_checks, write_checks
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Relation
 
 HAZARD = "hazard"
+ROLE = "events:"
+"""What ids of sources of requests begin with."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +46,7 @@ class GroupChecks:
 
 
 def group_checks(
-    audit: AuditContext, engine: AuditEngine, first: FirstReading, tallies: Tallies
+    audit: AuditContext, engine: AuditEngine, first: FirstReading, tallies: Tallies, known: Traced
 ) -> GroupChecks:
     """All of it, for the tables in scope. Of a part of a table nothing can be said about it as a whole."""
     moved = duck.hold(audit.con, half_moved.half_moved(audit.con, first.moves, audit.words))
@@ -55,22 +59,29 @@ def group_checks(
         return GroupChecks(moved, commits, writes, attempts, stores, (), of_moved, {}, ())
     threats = _hazards(audit, engine, tallies)
     unsure = _unsure(audit, commits, writes, stores)
+    blind = _unread_requests(audit, known)
+    accesses = access_hazards(audit.con, known.patterns, audit.scope, audit.words)
     return GroupChecks(
         moved,
         commits,
         writes,
         attempts,
         stores,
-        (*commits.rows, *clone_findings(audit.con, first.cloned), *threats.rows),
+        (*commits.rows, *clone_findings(audit.con, first.cloned), *threats.rows, *accesses),
         together(
             of_moved,
             commits.tallies,
             writes.tallies,
             attempts.tallies,
             stores.tallies,
-            _of_hazards(audit, first, threats),
+            _of_hazards(audit, first, threats, blind),
         ),
-        unsure | {(table, HAZARD): "; ".join(why) for table, why in threats.reasons.items() if why},
+        unsure
+        | {
+            (table, HAZARD): "; ".join([*why, *blind])
+            for table, why in threats.reasons.items()
+            if why or blind
+        },
         (*commits.warnings(), *(threats.untold if audit.context.live else ())),
     )
 
@@ -98,16 +109,25 @@ def _hazards(audit: AuditContext, engine: AuditEngine, tallies: Tallies) -> Haza
     return hazards(engine, audit.con, audit.facts_in_scope, claims, lifecycles, audit.words, files)
 
 
-def _of_hazards(audit: AuditContext, first: FirstReading, threats: Hazards) -> Tallies:
+def _unread_requests(audit: AuditContext, known: Traced) -> list[str]:
+    """Why patterns of access may have gone unseen, so that none that was seen before has ended."""
+    holes = [hole for hole in audit.observed.holes if hole.source.startswith(ROLE)]
+    return ["records of requests were not read whole"] if holes or known.holes else []
+
+
+def _of_hazards(audit: AuditContext, first: FirstReading, threats: Hazards, blind: Sequence[str]) -> Tallies:
     """Files by what is to come of them: a clone's file at risk is none of those that no rule concerns."""
     clones = clone_outcomes(audit.con, first.cloned)
     return {
-        (table.name, HAZARD): _hazard_tally(threats.outcomes[table.name], clones[table.name])
+        (table.name, HAZARD): _hazard_tally(
+            threats.outcomes[table.name], clones[table.name], "undecided" if blind else "consistent"
+        )
         for table in audit.scope
     }
 
 
-def _hazard_tally(of_rules: Mapping[str, int], of_clones: Mapping[str, int]) -> Tally:
+def _hazard_tally(of_rules: Mapping[str, int], of_clones: Mapping[str, int], rest: str) -> Tally:
     at_risk = Counter({name: files for name, files in of_clones.items() if name != "consistent"})
     quiet = max(of_rules.get("consistent", 0) - at_risk.total(), 0)
-    return Tally({**(Counter(of_rules) + at_risk), "consistent": quiet})
+    others = Counter({name: files for name, files in of_rules.items() if name != "consistent"})
+    return Tally(dict(others + at_risk + Counter({rest: quiet})))

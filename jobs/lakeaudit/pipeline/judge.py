@@ -30,7 +30,7 @@ from lakeaudit.pipeline.leftover_checks import LeftoverChecks, leftover_checks
 from lakeaudit.pipeline.lifecycles import with_ends
 from lakeaudit.pipeline.partition_files import files_of_partitions
 from lakeaudit.pipeline.partitions import as_asked, narrowed
-from lakeaudit.pipeline.trace_causes import Traced, explained, traced
+from lakeaudit.pipeline.trace_requests import Traced, explained, traced
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Relation, Rows
 from lakeaudit.runtime.progress import Progress
@@ -62,7 +62,7 @@ def judge(audit: AuditContext, engine: AuditEngine, progress: Progress) -> Judge
     with progress.stage("make findings"):
         tallies = _tallies(audit, read)
         leftovers = leftover_checks(audit, read.first, read.answers)
-        groups = group_checks(audit, engine, read.first, tallies)
+        groups = group_checks(audit, engine, read.first, tallies, known)
         tallies = coverage.together(tallies, leftovers.tallies, groups.tallies)
         files = _about_files(audit, engine, read, groups.attempts.copies, tallies, known)
         rows = duck.hold(audit.con, _findings(audit, read.first, files.rows, leftovers, groups, known))
@@ -145,7 +145,7 @@ def _traced(audit: AuditContext, engine: AuditEngine, read: _Read, progress: Pro
     """What caused the findings, where records of requests are configured."""
     if not audit.observed.events:
         return Traced()
-    with progress.stage("find causes") as log:
+    with progress.stage("read requests") as log:
         known = traced(audit, engine, read.remaining, read.first.holes)
         log.note(causes=known.number)
     return known

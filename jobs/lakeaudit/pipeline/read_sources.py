@@ -132,6 +132,14 @@ def read_manifests(lake: Lake, context: Context) -> tuple[list[Claims], list[Hol
     return claims, reading.holes
 
 
+def read_events(lake: Lake, context: Context) -> tuple[list[Events], list[Hole]]:
+    """Who did what, without any other evidence, and which records of it could not be read."""
+    reading = _Reading()
+    with beside(AT_ONCE) as pool:
+        events = reading.taken(_begun(pool, _events(lake, context)))
+    return events, reading.holes
+
+
 def changes(observed: Observed, lake: Lake, context: Context) -> list[Changes]:
     """What became of the tables since they were read, beside the same picture of storage."""
     again = replace(context, storage=tuple(observed.evidence.storage))

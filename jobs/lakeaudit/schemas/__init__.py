@@ -28,6 +28,7 @@ from lakeaudit.schemas.evidence import (
     VERSION,
 )
 from lakeaudit.schemas.matching import (
+    ACCESS,
     ATTEMPT,
     CAUSE,
     CLONE_FILE,
@@ -42,6 +43,7 @@ from lakeaudit.schemas.matching import (
     LOG_ENTRY,
     OLDER_VERSIONS,
     PAIR,
+    SEEN,
     TABLE_FACTS,
     TREE,
     TREE_VERDICT,
@@ -64,6 +66,7 @@ from lakeaudit.schemas.results import (
 )
 
 __all__ = [
+    "ACCESS",
     "ANSWERS",
     "ASKED",
     "ATTEMPT",
@@ -101,6 +104,7 @@ __all__ = [
     "RESULTS",
     "RUNS",
     "SAME_SPLIT",
+    "SEEN",
     "SOURCE_OF_RUN",
     "STORED",
     "TABLE_FACTS",

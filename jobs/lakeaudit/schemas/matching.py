@@ -311,6 +311,38 @@ CAUSE = row(
 )
 """The request that caused an effect."""
 
+SEEN = row(
+    table_name="string",
+    bucket="string",
+    key="string",  # of a list the folder
+    folder="string",  # of a list, and of a write for each folder around it; else null
+    version_id="string",
+    action="string",  # as in REQUEST
+    at="time",
+    principal="string",  # of a role without its session
+    request_id="string",
+    status="long",
+    succeeded="bool",
+    weak="bool",  # the bucket's listings may lag
+    is_data="bool",  # no name that readers skip
+)
+"""A request about a table, of which patterns of access are made."""
+
+ACCESS = row(
+    judged_table="string",
+    bucket="string",
+    deed="string",  # write | list | read
+    found="string",  # of the key or folder before: written | removed (or replaced) | missing
+    principal="string",
+    weak="bool",  # the bucket's listings may lag
+    files="long",
+    requests="long",
+    first_at="time",
+    last_at="time",
+    samples="strings",  # keys, three at most
+)
+"""A pattern of access to a table by one principal."""
+
 EXPIRING = row(
     judged_table="string",
     bucket="string",
