@@ -467,6 +467,16 @@ class TestAttempts:
         assert same(found) == {part(n, UUIDS[0]): (part(n, UUIDS[1]), 100) for n in BROKEN}
         assert len(found["events"]) == 4
 
+    def test_a_task_that_was_killed_when_its_file_was_there_already(self) -> None:
+        """Its end is not among those that succeeded; the file is told by the others of its run."""
+        app = App()
+        first = app.write(OUT, BROKEN, error="boom")
+        there = laid(BROKEN | {3: FOUR[3], 2: (1, 17)}, UUIDS[0], first)
+        found = same(resolved(app, there | laid(FOUR, UUIDS[1], app.write(OUT, FOUR))))
+        assert {name: rows for name, (_, rows) in found.items()} == {
+            part(0, UUIDS[0]): 100, part(1, UUIDS[0]): 100, part(3, UUIDS[0]): None
+        }  # fmt: skip
+
     def test_a_killed_run_and_the_next_attempt_of_its_application(self) -> None:
         """On YARN both bear one id; each has a log, and counts its executions from the beginning."""
         killed, again = App(attempt="1"), App(attempt="2", at=BEGUN + timedelta(minutes=5))

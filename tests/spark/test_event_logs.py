@@ -39,6 +39,16 @@ def write(rows: DataFrame, spark: SparkSession, out: str) -> None:
         rows.write.mode("overwrite").option("maxRecordsPerFile", 40).csv(f"{out}/pieces", compression="gzip")
     with pytest.raises(Exception, match="boom"):
         rows.withColumn("x", F.raise_error(F.lit("boom")).cast("string")).write.parquet(f"{out}/failed")
+    with pytest.raises(Exception, match="boom"):
+        until(rows, 350, f"{out}/retried")
+    until(rows, 1000, f"{out}/retried")
+
+
+def until(rows: DataFrame, end: int, out: str) -> None:
+    """A job whose tasks show their files as they end, and fail at rows from `end` on."""
+    fails = F.when(F.col("id") >= end, F.raise_error(F.lit("boom")).cast("string")).otherwise(F.lit("y"))
+    visible = rows.withColumn("x", fails).write.mode("append")
+    visible.option("mapreduce.fileoutputcommitter.algorithm.version", "2").json(out)
 
 
 @pytest.fixture(scope="module")
@@ -122,6 +132,18 @@ def test_the_example_of_the_document_logs_what_a_session_writes(spark: SparkSess
     lake = load_lake(tmp_path / "lake.yaml", {})
     audited(lake, run_id="r")
     assert [(kind, key) for kind, key, _ in found(lake)] == [("dropped", str(parts[0])[1:])]
+
+
+def test_what_a_failed_run_left_beside_its_retry_is_named(site: Path) -> None:
+    lake = lake_of(site, "retried", str(site / "out"), ("retried",))
+    audited(lake, run_id="r")
+    runs: dict[str, set[str]] = {}
+    for path in (site / "out/retried").glob("part-*"):
+        runs.setdefault(path.name[11:47], set()).add(path.name[5:10])
+    failed = min(runs, key=lambda run: len(runs[run]))
+    told = [(kind, key.rpartition("/")[2][5:47]) for kind, key, _ in found(lake)]
+    assert told == [("duplicate_attempt", f"{split}-{failed}") for split in sorted(runs[failed])]
+    assert len(runs) == 2
 
 
 @pytest.fixture

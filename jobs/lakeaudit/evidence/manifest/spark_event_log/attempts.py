@@ -22,7 +22,8 @@ def runs(con: Connection, writes: Rows, splits: Rows, parts: Rows, mine: Rows) -
     """Runs that did not succeed, with the UUID of their files and the run that wrote the same splits again.
 
     The retry is the first write of the same path that succeeded since and whose splits hold exactly what the run had
-    committed; the files are those that no other write accounts for.
+    committed; the files are those that no other write accounts for. A task that was killed may have shown its file
+    without a word in the log.
     """
     return duck.query(con, _RUNS, writes=writes, splits=splits, parts=parts, mine=mine)
 
@@ -70,7 +71,7 @@ fitting AS (
     JOIN stored g ON g.bucket = r.bucket AND g.base = r.base
     LEFT JOIN splits s ON s.job = r.job AND s.bucket = r.bucket AND s.base = r.base AND s.split = g.split
     GROUP BY ALL
-    HAVING bool_and(coalesce(s.bytes = g.size, false)
+    HAVING count(s.bytes) > 0 AND bool_and(coalesce(s.bytes = g.size, true)
         AND g.stored_at BETWEEN w.started_at - {CLOCKS} AND coalesce(w.ended_at, t.started_at) + {CLOCKS}
         AND (g.folder = w.path OR starts_with(g.folder, w.path || '/') OR w.path = '')))
 SELECT job, bucket, base, any_value(retry) AS retry, any_value(uuid) AS uuid FROM fitting
@@ -82,11 +83,11 @@ _OF_RUNS = """
 SELECT w.table_name, p.bucket, p.key, f.key AS related_key, r.job AS commit_id, r.retry AS related_commit, t.ended_at,
     greatest(p.modified_at, f.modified_at) AS modified_at, p.size,
     CASE WHEN p.size = s.bytes THEN s.records END AS rows,
-    'run ' || r.job || ' ' || CASE w.outcome WHEN 'failed' THEN 'failed' ELSE 'never ended' END || ' after it had '
-        || 'committed split ' || p.split || ', and run ' || r.retry || ' wrote the same rows and bytes again' AS why
+    'run ' || r.job || ' ' || CASE w.outcome WHEN 'failed' THEN 'failed' ELSE 'never ended' END || ' when it had '
+        || 'written split ' || p.split || ', and run ' || r.retry || ' wrote the same splits again' AS why
 FROM runs r JOIN writes w USING (job, bucket, base) JOIN writes t ON t.job = r.retry AND t.bucket = r.bucket
 JOIN parts p ON p.bucket = r.bucket AND p.base = r.base AND p.uuid = r.uuid
-JOIN splits s ON s.job = r.job AND s.bucket = r.bucket AND s.base = r.base AND s.split = p.split
+LEFT JOIN splits s ON s.job = r.job AND s.bucket = r.bucket AND s.base = r.base AND s.split = p.split
 JOIN files f ON f.job = r.retry AND f.bucket = p.bucket AND f.split = p.split AND f.folder = p.folder
     AND f.number = p.number AND f.size = p.size
 """
