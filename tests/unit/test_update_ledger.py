@@ -74,6 +74,7 @@ class Case:
 
 OF_CUT = {"confirmation": "none"}
 ACK: Row = {"ack_by": "ann", "ack_reason": "known", "ack_until": at(99)}
+BY_ANN: Row = {"cause": "deleted (REST.DELETE.OBJECT)", "cause_at": at(5), "cause_principal": "ann"}
 NO_ACK = dict.fromkeys(ACK)
 
 CASES = {
@@ -90,6 +91,13 @@ CASES = {
     ),
     "accepted and unchanged": Case(held(**ACK), found(), None, None),
     "more files": Case(held(), found(files=7), None, {"files": 7, "state": "open"}),
+    "its cause is known now": Case(held(), found(**BY_ANN), None, {**BY_ANN, "state": "open"}),
+    "its cause was known before": Case(held(**BY_ANN), found(), None, None),
+    "more files, and its cause was known before": Case(held(**BY_ANN), found(files=7), None, {"files": 7, **BY_ANN}),
+    "back again, for another cause": Case(
+        held("resolved", **BY_ANN), found(), None, {"cause": None, "cause_principal": None}, "reopened"),
+    "of another kind, for another cause": Case(
+        held(**BY_ANN), found(kind="size_mismatch"), None, {"cause": None, "cause_at": None}, "reclassified"),
     "back again": Case(held("resolved"), found(), None, {"state": "open", "reopened": 1, "resolution": None},
                        "reopened"),
     "put back": Case(held(), None, ("restored", True), {"state": "resolved", "resolution": "restored"}, "resolved"),

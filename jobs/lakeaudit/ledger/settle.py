@@ -72,7 +72,7 @@ RULES = (
     _rule("older", "found !newer", NO_CHANGE, "an older cut says nothing new"),
     _rule("worse", "found worse", ESCALATE, "its severity rose"),
     _rule("other", "found other", RECLASSIFY, "it is of another kind or severity now"),
-    _rule("grown", "found grown", REFRESH, "its files, rows or bytes are others now"),
+    _rule("grown", "found grown", REFRESH, "its files, rows, bytes or cause are others now"),
     _rule("still", "found", NO_CHANGE, "nothing changed"),
     _rule("nothing", "!known", NO_CHANGE, "nothing was ever found, and nothing is"),
     _rule("closed", "resolved", NO_CHANGE, "it stays resolved"),

@@ -82,6 +82,7 @@ def settle_rows(con: Connection, ledger: Rows, seen: Seen, stamp: Stamp, now: da
     """SETTLE rows: `l_`, `r_`, `n_`, `a_`, and the finding and ledger row they come from (`found`, `held`)."""
     live = "found.confirmation = 'live'"
     grown = " OR ".join(f"found.{name} IS DISTINCT FROM held.{name}" for name in _AT_STAKE)
+    grown += " OR (found.cause IS NOT NULL AND found.cause IS DISTINCT FROM held.cause)"
     of_ledger = ", ".join(f"held.{name} AS l_{name}" for name in settle.NEXT)
     at = duck.literal(plain_time(now))
     sql = f"""
@@ -205,6 +206,12 @@ def _by_action(counts: Mapping[str, int]) -> dict[str, int]:
     return dict(summed)
 
 
+_CAUSE = ("cause", "cause_at", "cause_principal")
+_KEEPS_CAUSE = """latest.cause IS NULL AND held.cause IS NOT NULL AND held.state <> 'resolved'
+    AND held.kind IS NOT DISTINCT FROM latest.kind"""
+"""Records of requests end sooner than what they once explained."""
+
+
 def _discrepancies(con: Connection, changed: Relation) -> Relation:
     """The ledger columns after the action, and those of the finding that it shows: the run's, or the ledger's own.
 
@@ -215,6 +222,7 @@ def _discrepancies(con: Connection, changed: Relation) -> Relation:
     sql = f"SELECT *, CASE WHEN {by_run} THEN found ELSE struct_pack({own}) END AS latest FROM changed"
     given = {name: f"x_{name}" for name in LEDGER.names if name != "discrepancy_id"}
     given |= {name: f"latest.{name}" for name in OF_FINDING.names}
+    given |= {name: f"CASE WHEN {_KEEPS_CAUSE} THEN held.{name} ELSE latest.{name} END" for name in _CAUSE}
     return duck.conform(con, duck.query(con, sql, changed=changed), without_zone(DISCREPANCIES), given)
 
 
