@@ -13,8 +13,11 @@ from lakeaudit.config import Lake, load_lake
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.manifest.point import told_of
 from lakeaudit.results.acknowledgements import Ack, put_ack
+from lakeaudit.runtime.aws import Endpoint
 from lakeaudit.runtime.endpoints import clients_of
 from tests.builders.audits import audited, results_of
+from tests.builders.shop import Shop
+from tests.conftest import Aws
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -273,3 +276,35 @@ def test_doctor_says_that_a_picture_is_torn(site: Site) -> None:
     pointer.write_text("{}")
     with pytest.raises(SourceError, match="not whole"):
         doctor_probes.table(table, clients_of(lake))
+
+
+def test_reports_with_holes_and_listings_one_after_the_other(
+    aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path
+) -> None:
+    """A report that lacks a data file ends no claim; listings and reports after one another agree."""
+    shop = Shop(aws.s3, s3, bucket)
+    for n in range(6):
+        shop.s3.put_object(Bucket=bucket, Key=f"warehouse/t/d={n}/f", Body=b"rows" * n)
+    table = f"- {{name: t, location: 's3://{bucket}/warehouse/t', append_only: true, manifests: [{{kind: previous}}]}}"
+    listed = f"[{{kind: listing, location: 's3://{bucket}/warehouse/'}}]"
+
+    def audit(run: str, inventories: str | None = None) -> tuple[str, dict[str, Any], list[str]]:
+        lake = shop.lake(tmp_path, inventories=inventories, tables=[table])
+        outcome = audited(lake, run_id=run)
+        (row,) = (row for row in results_of(lake).coverage(run) if row["axis"] == "content")
+        rows = [row for batch in results_of(lake).findings(run) for row in batch.to_pylist()]
+        return outcome.status, row, [each["key"] for each in rows if each["kind"] == "dropped"]
+
+    shop.take_inventory()
+    assert audit("first")[1]["status"] == "off"
+    holed = shop.take_inventory(files=3)
+    shop.s3.delete_object(Bucket=bucket, Key=holed.data[0])
+    status, row, found = audit("holed")
+    assert (status, found, row["consistent"] + row["undecided"]) == ("partial", [], 6)
+    assert row["undecided"] == 0, "storage itself was asked"
+    status, row, found = audit("listed", listed)
+    assert (status, found, row["consistent"]) == ("complete", [], 6)
+    shop.s3.delete_object(Bucket=bucket, Key="warehouse/t/d=3/f")
+    shop.take_inventory()
+    assert audit("lost")[2] == ["warehouse/t/d=3/f"]
+    assert audit("lost still", listed)[2] == ["warehouse/t/d=3/f"]

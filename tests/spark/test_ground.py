@@ -2,20 +2,28 @@
 
 import os
 import subprocess
+from collections.abc import Mapping
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pandas as pd
+import pyarrow as pa
 import pytest
 from delta.tables import DeltaTable
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import Row, SparkSession
 
 from lakeaudit.demo.server import moto
+from lakeaudit.evidence.protocol import Batches, Part
+from lakeaudit.pipeline.spark_engine import SparkEngine
+from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.runtime.duck import Connection, Rows
 from lakeaudit.runtime.install import make_ready
 from lakeaudit.runtime.session import build_session
 from lakeaudit.runtime.spark_settings import bucket_settings
+from lakeaudit.schemas import VERSION
 from tests.conftest import Aws
 
 
@@ -89,3 +97,25 @@ def test_spark_submit_without_our_settings_says_what_is_missing(tmp_path: Path) 
     assert (
         "its JVM lacks io.delta.sql.DeltaSparkSessionExtension; take over" in done.stdout
     )  # where spark-submit puts Python's stderr
+
+
+def _two_rows(_: Connection) -> Batches:
+    rows = [{"source": "storage:0", "bucket": "b", "key": key} for key in ("one", "two")]
+    yield "versions", pa.Table.from_pylist(rows, VERSION)
+
+
+def _as_they_are(_: Connection, kind: str, rows: Rows) -> Batches:
+    yield kind, rows
+
+
+def _keys(con: Connection, rows: Mapping[str, Rows]) -> Batches:
+    yield "claims", duck.query(con, "SELECT bucket, key FROM input", input=rows["versions"])
+
+
+def test_rows_that_meet_twice_are_counted_once(spark: SparkSession) -> None:
+    """By a reader that names its files by storage, and then by the audit itself."""
+    part = Part("storage:0", _two_rows, 1)
+    with closing(SparkEngine(lambda: spark, bytes_here=0)) as engine:
+        met = engine.meet([part], _as_they_are, _keys)
+        answers = [(kind, batch) for kind, batch in engine.run([met, part], []) if kind == "counted"]
+    assert [row["rows"] for _, batch in answers for row in batch.to_pylist()] == [2]

@@ -132,7 +132,12 @@ class SparkEngine:
         if self._is_small(rows):
             return self._here.meet(rows, project, stage)
         chunks = self._met(rows, [stage], Reading(project))
-        return KeptHere([], [], Counter()) if chunks is None else self._kept_now(chunks)
+        # what was read of the parts is counted where all of them are read, and not here a second time
+        return (
+            KeptHere([], [], Counter())
+            if chunks is None
+            else self._kept_now(chunks.filter("kind <> 'counted'"))
+        )
 
     def _kept_now(self, chunks: DataFrame) -> KeptOnSpark:
         """Chunks computed now, and held."""
