@@ -215,3 +215,15 @@ def test_benign_changes_change_no_row(
     plain, _, _ = parsed(tmp_path_factory.mktemp("plain"), body(RECORDS))
     by = lambda row: row["request_id"]  # noqa: E731
     assert sorted(rows_of(events.parts(events.since, True)), key=by) == sorted(plain, key=by)
+
+
+def test_what_a_url_was_signed_with_is_not_told(tmp_path: Path) -> None:
+    signed = record("PutObject", {"X-Amz-Signature": "secret"})
+    (tmp_path / name(suffix=".json")).write_bytes(body([signed]))
+    events = read(Clients(), tmp_path)
+    (counted,) = rows_of(events.parts(events.since, True), "counted")
+    assert (counted["rejected"], "secret" in counted["sample"], "PutObject" in counted["sample"]) == (
+        1,
+        False,
+        True,
+    )

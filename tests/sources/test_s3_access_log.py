@@ -291,3 +291,14 @@ def test_a_log_that_vanishes_or_is_damaged_is_noted_and_the_rest_read(tmp_path: 
     assert {REQUESTS[0].key, REQUESTS[2].key} <= {row["key"] for row in rows_of(parts)}
     reasons = {note["subject"].rpartition("-")[2]: note["reason"] for note in rows_of(parts, "notes")}
     assert reasons == {"F1": "does not exist any more", "TORN.gz": "is damaged or cannot be read (EOFError)"}
+
+
+def test_what_a_url_was_signed_with_is_not_told(tmp_path: Path) -> None:
+    line = (
+        LINES[0].text.replace(" HTTP/1.1", "?X-Amz-Signature=secret\t HTTP").replace(access_logs.OWNER, "o")
+    )
+    (tmp_path / access_logs.name(AT)).write_bytes(line.encode())
+    events = read(Clients(), tmp_path)
+    (counted,) = rows_of(events.parts(events.since, True), "counted")
+    assert (counted["rejected"], "secret" in counted["sample"]) == (1, False)
+    assert counted["sample"].endswith("plain.parquet?...")

@@ -139,7 +139,8 @@ def requests(con: Connection, lines: pa.Table, source_id: str, aliases: Aliases,
         decoded AS (SELECT *, {_KEYS} FROM parsed),
         told AS (SELECT *, {_COLUMNS} FROM (SELECT *, {_KEY} AS raw_key FROM decoded))
         SELECT *, CASE WHEN f.operation = '' OR sent_at IS NULL OR raw_key IS NULL
-            THEN 'no line of an access log: ' || left(line, 200) END AS reject FROM told
+            THEN 'no line of an access log: ' || regexp_replace(left(line, 200), '[?].*', '?...') END AS reject
+        FROM told
     """
     rows = duck.query(con, sql, lines=lines)
     bucket, key = true_columns(aliases, "f.bucket", "raw_key")

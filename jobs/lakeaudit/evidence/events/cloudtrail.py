@@ -144,7 +144,12 @@ def _principal(who: Record) -> str | None:
     return next((str(name) for name in named if name), None)
 
 
+_TOLD = ("eventName", "eventTime", "eventID")
+"""What is shown of a record that is none: its parameters may hold what a URL was signed with."""
+
+
 def _rejected(source_id: str, record: object) -> dict[str, Any]:
-    sample = json.dumps(record, default=str)[:SAMPLE]
+    told = {name: record.get(name) for name in _TOLD} if isinstance(record, dict) else record
+    sample = json.dumps(told, default=str)[:SAMPLE]
     nothing: dict[str, Any] = dict.fromkeys(REQUEST.names)
     return nothing | {"source": source_id, "reject": f"no record of a request to S3: {sample}"}
