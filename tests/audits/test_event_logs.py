@@ -169,6 +169,27 @@ def in_log(site: Site, table: str, *commits: list[tuple[str, str, int]]) -> None
         log.commit(version, *(BORN if version == 0 else ()), *actions, when=at)
 
 
+@pytest.mark.parametrize(
+    ("keep", "expected"),
+    [
+        ("", ["dropped", "incomplete_commit"]),
+        (", keep: 8d", []),
+        (", keep: 10d", ["dropped", "incomplete_commit"]),
+    ],
+)
+def test_what_old_jobs_wrote_may_be_removed_where_the_lake_file_says_so(
+    site: Site, keep: str, expected: list[str]
+) -> None:
+    for uuid in UUIDS[:2]:
+        site.wrote("events", uuid)
+    site.app.ended().save(site.folder / "logs")
+    for path in [site.file("events", UUIDS[0], n) for n in SPLITS] + [site.file("events", UUIDS[1], 0)]:
+        path.unlink()
+    lake = site.lake("events", more=f"{keep}, complete: true")
+    audited(lake, run_id="r")
+    assert [kind for kind, *_ in found(lake)] == expected
+
+
 def test_what_a_job_wrote_into_a_delta_table_and_no_state_lists_is_a_lost_commit(site: Site) -> None:
     """Files that a state lists, or has listed until OPTIMIZE removed them, are no loss."""
     site.wrote("events", UUIDS[0])

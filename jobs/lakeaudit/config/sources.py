@@ -256,6 +256,8 @@ class SparkEventLogManifest(ManifestSource):
     kind: Literal["spark_event_log"]
     location: Place
     complete: Flag = False
+    keep: Duration | None = None
+    """What was written that long ago may be removed; None: never."""
 
     @property
     def places(self) -> tuple[Location, ...]:

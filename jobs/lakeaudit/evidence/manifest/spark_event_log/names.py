@@ -34,6 +34,7 @@ WRITES = pa.schema(
         ("ended_at", pa.timestamp("us")),  # null: unfinished
         ("partitions", pa.int64()),  # folders that the committed job counted
         ("total_files", pa.int64()),  # files that it counted
+        ("stays", pa.bool_()),  # nobody may have removed it yet for its age
     ]
 )
 """A row is a write of one table; rows of kind `writes`."""
@@ -161,7 +162,7 @@ lost AS (
         printf('part-%05d-%s%s%03d%s', split, uuid, joint, coalesce(next, 0), suffix) AS name,
         nullif(greatest(bytes - stored, 0), 0) AS size, CASE WHEN files = 0 THEN records END AS records
     FROM per_split p JOIN writes w USING (job, bucket)
-    WHERE NOT w.by AND ((files = 0 AND records > 0) OR (files > 1 AND stored < bytes))),
+    WHERE w.stays AND NOT w.by AND ((files = 0 AND records > 0) OR (files > 1 AND stored < bytes))),
 claimed AS (
     FROM there UNION ALL BY NAME SELECT job, bucket, folder || '/' || name AS key, folder, size, records FROM lost)
 SELECT w.table_name, w.ended_at AS at, c.bucket, c.key, c.size, c.records, w.job AS commit_id,

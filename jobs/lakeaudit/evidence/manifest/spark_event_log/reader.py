@@ -64,9 +64,18 @@ class Logs:
     logs: tuple[EventLog, ...] = ()
     refused: str | None = None
 
-    @property
     def homes(self) -> dict[Location, str]:
+        """Where its tables lie."""
         return {table.location: table.name for table in self.tables}
+
+    def since(self, now: datetime) -> dict[str, datetime]:
+        """By table when what must still be there was written, for those that keep nothing for ever."""
+        return {
+            table.name: now - manifest.keep
+            for table in self.tables
+            for manifest in manifests_of(table)
+            if manifest.location == self.place and manifest.keep is not None
+        }
 
 
 def read(tables: Sequence[Table], ctx: Context, source_id: str, clock: Clock = utc_now) -> Claims:
@@ -77,11 +86,8 @@ def read(tables: Sequence[Table], ctx: Context, source_id: str, clock: Clock = u
 
 def _claims(found: Sequence[Logs], ctx: Context, source_id: str, start: datetime, clock: Clock) -> Claims:
     """The claims of logs that were found from `start` on."""
-    until = None if ctx.live else ctx.as_of
-    kept = ctx.engine.keep(
-        [_part(each, log, ctx.clients, until, source_id) for each in found for log in each.logs]
-    )
-    homes = {home: name for each in found for home, name in each.homes.items()}
+    kept = ctx.engine.keep([_part(each, log, ctx, source_id) for each in found for log in each.logs])
+    homes = {home: name for each in found for home, name in each.homes().items()}
     named_by = ctx.storage if kept.counts.get("writes") else ()
     storage = [each for stored in named_by for each in pieces(stored.rows)]
     claimed = ctx.engine.meet(
@@ -139,8 +145,10 @@ def _found(place: Location, tables: tuple[Table, ...], clients: Clients) -> Logs
     return Logs(place, tables, logs, None if logs else missing)
 
 
-def _part(each: Logs, log: EventLog, clients: Clients, until: datetime | None, source_id: str) -> Part:
-    homes = Homes(each.homes, clients.aliases)
+def _part(each: Logs, log: EventLog, ctx: Context, source_id: str) -> Part:
+    clients = ctx.clients
+    homes = Homes(each.homes(), clients.aliases, each.since(ctx.as_of))
+    until = None if ctx.live else ctx.as_of
     weight = log.size * (1 if log.files[0].codec == "plain" else PACKED)
     return Part(source_id, partial(_read, log, homes, clients, until, source_id), weight)
 

@@ -1,7 +1,7 @@
 """One log as rows: what its application wrote into the lake's tables, and what could not be read of it."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -53,10 +53,19 @@ def _lacks_tasks(job: WriteJob) -> bool:
 
 @dataclass(frozen=True)
 class Homes:
-    """Where the tables lie whose writes are asked for: by location its table."""
+    """Where the tables lie whose writes are asked for: by location its table.
+
+    `since` is by table when what must still be there was written; of a table that is not named all must.
+    """
 
     tables: Mapping[Location, str]
     aliases: Aliases = ()
+    since: Mapping[str, datetime] = field(default_factory=dict)
+
+    def stays(self, table: str, at: datetime | None) -> bool:
+        """Whether what a write of that time wrote may not have been removed for its age."""
+        since = self.since.get(table)
+        return since is None or at is None or at >= since
 
     def write(self, job: WriteJob) -> tuple[Location, str] | None:
         """(output path, table); None where no table is asked for that holds the path."""
@@ -83,7 +92,7 @@ def rows_of(application: Application, homes: Homes, until: datetime | None) -> I
         writes.append(
             (table, path.bucket, base, name, path.key, _emptied(job, path), job.by,
              bool(job.dynamic and job.by), job.outcome, plain_time(job.started_at), plain_time(job.ended_at),
-             job.totals.get("partitions"), job.totals.get("files"))
+             job.totals.get("partitions"), job.totals.get("files"), homes.stays(table, at))
         )  # fmt: skip
         splits += [
             (path.bucket, base, name, number, attempts[-1].records, attempts[-1].bytes, number in job.retried)

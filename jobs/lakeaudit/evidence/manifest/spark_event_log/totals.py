@@ -64,6 +64,6 @@ SELECT table_name, job AS commit_id, bucket, path, ended_at, declared_files AS f
     CASE WHEN matched THEN printf('%d of its %d tasks lack files or bytes, %d of them all files',
         lacking.splits, all_splits, lacking.gone) ELSE 'no file of it is left' END AS detail
 FROM known k LEFT JOIN lacking USING (job, bucket) LEFT JOIN unclear u ON u.job = k.job AND u.bucket = k.bucket
-WHERE replaced <> 'whole' AND (NOT matched OR (k.by AND lacking.splits > 0))
+WHERE stays AND replaced <> 'whole' AND (NOT matched OR (k.by AND lacking.splits > 0))
 """
 """What a write without folders of partitions lacks has names, once any of its files is left."""
