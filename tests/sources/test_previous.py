@@ -23,6 +23,8 @@ from lakeaudit.evidence.manifest.previous.compared import (
     Comparison,
 )
 from lakeaudit.evidence.manifest.previous.kept_picture import FILE, Picture, TornError
+from lakeaudit.evidence.manifest.previous.reader import about
+from lakeaudit.evidence.protocol import SourceInfo, Stored
 from lakeaudit.keys import Location
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients
@@ -248,3 +250,19 @@ def test_benign_changes_of_a_kept_file_change_nothing_and_others_are_refused(
             kept_picture.read_rows(clients, folder, file)
     path.write_bytes(content)
     assert kept_picture.read_rows(clients, folder, file).num_rows == 1
+
+
+@pytest.mark.parametrize(
+    ("cover", "asked"),
+    [
+        ("s3://lake/", True),
+        ("s3://lake/t", True),
+        ("s3://lake/t/d=1", True),
+        ("s3://lake/t2", False),
+        ("s3://b/t", False),
+    ],
+)
+def test_only_sources_about_the_tables_are_read(cover: str, asked: bool) -> None:
+    info = SourceInfo("storage:0", "storage", "listing", cover, "", None)
+    source = Stored(info, (), (Location.parse(cover),))
+    assert about([source], [HOME, Location("lake", "u")]) == ([source] if asked else [])

@@ -7,7 +7,7 @@ what it could not see.
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import datetime, timedelta
 from functools import partial
 
@@ -69,9 +69,10 @@ def read(tables: Sequence[Table], ctx: Context, source_id: str, clock: Clock = u
     last, kept, torn = _loaded(ctx, folder, rules, source_id)
     rows: tuple[Kept, ...] = (kept,) if kept else ()
     after = None
-    if ctx.pictures is not None:
-        met = _met(ctx, ctx.pictures, rules, rows, folder, source_id)
-        after = partial(_keep, ctx, folder, tables, last, tuple(met.notes)) if ctx.pictures.writes else None
+    if (pictures := ctx.pictures) is not None:
+        ctx = replace(ctx, storage=tuple(about(ctx.storage, [table.location for table in tables])))
+        met = _met(ctx, pictures, rules, rows, folder, source_id)
+        after = partial(_keep, ctx, folder, tables, last, tuple(met.notes)) if pictures.writes else None
         rows = (met,) if last else ()
     cut = Cut(last.at, last.at) if last else None
     identity = last.identity if last else "no picture"
@@ -89,6 +90,15 @@ def read(tables: Sequence[Table], ctx: Context, source_id: str, clock: Clock = u
 def changes(claims: Claims, tables: Sequence[Table], ctx: Context) -> Changes:  # noqa: ARG001 - as every kind's
     """Nothing: what was once pictured does not change."""
     return Changes(CHANGED.empty_table())
+
+
+def about(storage: Sequence[Stored], places: Sequence[Location]) -> list[Stored]:
+    """The sources that may name an object at any of these places: the others need not be read for them."""
+    return [
+        source
+        for source in storage
+        if any(cover.contains(place) or place.contains(cover) for cover in source.covers for place in places)
+    ]
 
 
 def rules_of(tables: Sequence[Table]) -> pa.Table:
