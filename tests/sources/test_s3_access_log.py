@@ -175,6 +175,22 @@ def test_a_copy_an_upload_and_a_transition_are_told_by_what_they_write(tmp_path:
     ]
 
 
+JOBS = {
+    '"https://audit.example.org/hadoop/1/op_delete/3c0d-3/?op=op_delete&p1=t/a&pr=alice&ps=2358&ji=job_2026%2B1&ts=1"':
+        "op_delete of alice in job job_2026+1",
+    '"http://audit/hadoop/1/op_create/3c0d/?op=op_create&pr=bob"': "op_create of bob",
+    '"http://audit/hadoop/1/op_create/3c0d/?op=%E2%28"': None,
+    '"http://elsewhere/?op=op_create&pr=mallory"': None,
+    '"-"': None,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("referer", JOBS)
+def test_what_s3a_says_of_its_job_is_told(tmp_path: Path, referer: str) -> None:
+    (row,) = parsed(tmp_path, [deleted("t/a", AT, JOB, referer=referer)])
+    assert row.get("job") == JOBS[referer]
+
+
 BENIGN: dict[str, Callable[[bytes], bytes]] = {
     "CRLF": lambda text: text.replace(b"\n", b"\r\n"),
     "BOM": lambda text: b"\xef\xbb\xbf" + text,

@@ -44,9 +44,8 @@ class Did:
     def row(self, number: int) -> tuple[Any, ...]:
         at = NOON + timedelta(seconds=self.seconds)
         ok = 200 <= self.status < 300
-        request = f"{self.what}{self.seconds}{self.by}{self.key}" if number < 0 else f"R{number}"
-        return ("e", BUCKET, self.key, self.version, self.what, at, None, self.by, request, self.what, self.status, ok,
-                None)  # fmt: skip
+        return ("e", BUCKET, self.key, self.version, self.what, at, None, self.by, f"R{number}", self.what, None,
+                self.status, ok, None)  # fmt: skip
 
 
 def found(did: Iterable[Did], *, weak: bool = False, shares: int = 1) -> list[dict[str, Any]]:

@@ -41,7 +41,7 @@ class Did:
         action = "put" if self.what == "upload" else self.what
         request = self.request or f"R{number}"
         return ("events:0", "lake", "t/a", self.version, action, at, self.seconds * 1000, self.by, request,
-                OPERATIONS[self.what], 200, True, None)  # fmt: skip
+                OPERATIONS[self.what], "op_delete of alice", 200, True, None)  # fmt: skip
 
 
 def asked(
@@ -137,10 +137,15 @@ def test_findings_say_what_caused_them_by_kind() -> None:
             ("dropped", "t/a", "table"),
         )
     ]  # fmt: skip
-    known = duck.small(CAUSE, [("lake", "t/a", GONE, "expire", "S3.EXPIRE.OBJECT", NOON, RULE, "R1")])
+    known = duck.small(
+        CAUSE, [("lake", "t/a", GONE, "expire", "S3.EXPIRE.OBJECT", NOON, RULE, "R1", "op_delete of alice")]
+    )
     told = duck.rows_of(with_causes(con, from_plain(con, rows, stamp), known))
     named = {(r["kind"], r["key"], r["subject_type"]): (cause(r), r["explanation"]) for r in told}
     words = "expired by a lifecycle rule (S3.EXPIRE.OBJECT), by AmazonS3, at 2026-11-20 12:00:00Z"
-    assert named.pop(("dropped", "t/a", "file")) == (words, "why; by request R1")
+    assert named.pop(("dropped", "t/a", "file")) == (
+        words,
+        "why; by request R1, in its words op_delete of alice",
+    )
     assert set(named.values()) == {("", "why")}
     assert len(named) == 3

@@ -98,7 +98,7 @@ def causes(con: Connection, requests: Rows, effects: Rows) -> Relation:
                 min("at") FILTER ({_FITS}) OVER per AS first_at, max("at") FILTER ({_FITS}) OVER per AS last_at
             FROM dated WINDOW per AS (PARTITION BY bucket, key, effect))
         SELECT bucket, key, effect, any_value("action") AS "action", min(operation) AS operation, "at" AS cause_at,
-            min(principal) AS cause_principal, min(request_id) AS request_id
+            min(principal) AS cause_principal, min(request_id) AS request_id, min(job) AS job
         FROM fitting
         WHERE {_FITS} AND "at" = CASE WHEN effect = '{GONE}' THEN first_at ELSE last_at END
             AND NOT coalesce(effect = '{GONE}' AND first_unsure <= "at", false)
@@ -128,7 +128,8 @@ def with_causes(con: Connection, findings: Rows, causes: Rows) -> Relation:
                 ELSE (CASE c.action {deeds} END) || ' (' || c.operation || ')' END AS cause,
             coalesce(c.cause_at, findings.cause_at) AS cause_at,
             coalesce(c.cause_principal, findings.cause_principal) AS cause_principal,
-            findings.explanation || coalesce('; by request ' || c.request_id, '') AS explanation)
+            findings.explanation || coalesce(
+                '; by request ' || c.request_id || coalesce(', in its words ' || c.job, ''), '') AS explanation)
         FROM findings LEFT JOIN causes c ON findings.bucket = c.bucket AND findings.key = c.key
             AND findings.subject_type = 'file' AND c.effect = CASE findings.kind {kinds} END
     """

@@ -120,6 +120,7 @@ REQUEST = row(
     principal="string",  # who sent it; anonymous: nobody signed it; null: the source does not say
     request_id="string",
     operation="string",  # in the words of the source
+    job="string",  # what the client says of itself: which job of whom; null: nothing
     status="long",  # of HTTP; null where there was no request, or the source does not say
     succeeded="bool",
     reject="string",

@@ -308,6 +308,7 @@ CAUSE = row(
     cause_at="time",
     cause_principal="string",  # null: the source does not say
     request_id="string",
+    job="string",  # in the client's own words
 )
 """The request that caused an effect."""
 

@@ -168,6 +168,16 @@ _KEY = f"""
     CASE WHEN f.operation = 'REST.GET.BUCKET' THEN {_unquoted(_PARAMETER.format("prefix"))}
         WHEN starts_with(f.operation, 'S3.') THEN once
         WHEN ends_with(path, '/' || twice) THEN twice WHEN ends_with(path, '/' || once) THEN once ELSE twice END"""
+_REFERER = """regexp_extract(f.tail, '^ "(https?://[^ "]*/hadoop/1/[^ "]*)"', 1)"""
+"""What Hadoop's S3A client writes there of itself (hadoop-aws, "Auditing")."""
+
+
+def _said(name: str) -> str:
+    """A parameter of S3A's referer, as SQL; null where there is none."""
+    value = f"regexp_extract({_REFERER}, '[?&]{name}=([^&]*)', 1)"
+    return f"nullif(left({_unquoted(value)}, 200), '')"
+
+
 _ACTION = " ".join(f"WHEN '{name}' THEN '{action}'" for name, action in (ACTIONS | READS).items())
 _COLUMNS = f"""
     CASE WHEN starts_with(f.operation, '{TRANSITION}') THEN 'transition' ELSE CASE f.operation {_ACTION} END END
@@ -178,5 +188,6 @@ _COLUMNS = f"""
     nullif(f.request_id, '-') AS request_id, f.operation AS operation,
     TRY_CAST(f.status AS BIGINT) AS status,
     (f.status = '-' OR starts_with(f.status, '2')) AND f.error = '-' AS succeeded,
+    nullif(concat_ws(' ', {_said("op")}, 'of ' || {_said("pr")}, 'in job ' || {_said("ji")}), '') AS job,
     CASE WHEN f.uri IN ('-', '"-"') THEN nullif(nullif(named_version, '-'), '')
         ELSE nullif({_unquoted("asked_version")}, '') END AS version_id"""

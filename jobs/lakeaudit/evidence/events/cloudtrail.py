@@ -109,6 +109,7 @@ def _rows(
                 "status": 404 if failed in MISSING else None if failed else 200,
                 "succeeded": not failed,
                 "took": None,
+                "job": None,
                 "reject": None,
             }
             rows = [same | place for place in _places(record["eventName"], asked, failed, aliases)]

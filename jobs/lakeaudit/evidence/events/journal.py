@@ -147,6 +147,7 @@ def requests(con: Connection, rows: Rows, source_id: str, aliases: Aliases) -> R
         "key": key,
         "at": "told_at",
         "took": "NULL",
+        "job": "NULL",
         "status": "NULL",
         "succeeded": "true",
         "action": f"CASE WHEN record_type = 'CREATE' THEN 'put' WHEN {by_rule} THEN 'expire' ELSE 'delete' END",
