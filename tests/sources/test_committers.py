@@ -11,6 +11,7 @@ from lakeaudit.evidence.manifest import committers
 from lakeaudit.evidence.manifest.file_list.read_lines import Fault
 from lakeaudit.evidence.manifest.records.reader import RecordKind
 from lakeaudit.evidence.manifest.records.record import Declared, Record
+from lakeaudit.evidence.manifest.records.totals import tag_of
 from lakeaudit.keys import Location
 from tests.builders.records import JOB, MILLIS, NAMES, pending, pending_set, success, task_manifest
 
@@ -33,6 +34,7 @@ def rows(
     return [(str(row["path"]), row.get("size")) for row in told if not isinstance(row, Declared)]
 
 
+WRITE = "c07b1e19-2e34-405e-8383-d86729d62a42"
 NAMED = [(f"s3://lake/wh/t/{name}", None) for name in NAMES]
 
 
@@ -144,12 +146,26 @@ def test_time_is_that_of_the_jobs_end() -> None:
 )
 def test_totals(given: dict[str, Any], expected: tuple[int | None, int | None] | None) -> None:
     record = Record(File(HOME.join("_SUCCESS"), 1, AT), HOME, "t")
-    names = (f"part-0-{JOB}.parquet",)
+    names = (f"part-0-{WRITE}-c000-{JOB}.parquet", f"d=1/part-1-{WRITE}-c000.parquet")
     told = [
         row for row in committers.S3A.understand(record, lambda _: json.dumps(success(HOME, names, **given)).encode())
         if isinstance(row, Declared)
     ]  # fmt: skip
     assert [(row.files, row.bytes) for row in told] == ([] if expected is None else [expected])
     assert all(
-        (row.job, row.by_name, row.path, row.marker) == (JOB, True, HOME, "wh/t/_SUCCESS") for row in told
+        (row.job, row.tag, row.path, row.marker) == (JOB, WRITE, HOME, "wh/t/_SUCCESS") for row in told
     )
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        (),
+        NAMES,
+        (f"part-0-{WRITE}", f"part-0-{JOB}"),
+        (f"part-0-{WRITE}", "part-r-00000"),
+        (f"{WRITE}/part-0",),
+    ],
+)
+def test_files_that_cannot_be_told_by_their_names(names: tuple[str, ...]) -> None:
+    assert tag_of(names) is None

@@ -1,6 +1,7 @@
 """Hadoop's own committers, on the tests' S3 server and on disk: what their records say, and whole audits by them."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lakeaudit.config import Lake, load_lake
+from lakeaudit.emit.spark import event_log
 from lakeaudit.evidence.manifest.point import told_of
 from lakeaudit.runtime.aws import Endpoint
 from lakeaudit.runtime.endpoints import clients_of
@@ -159,7 +161,7 @@ def test_what_a_large_job_lacks_is_counted(
         aws.s3.delete_object(Bucket=bucket, Key=f"wh/t/{name}")
     aws.s3.put_object(Bucket=bucket, Key=f"wh/t/d=0/another-{JOB.replace('1', '8')}", Body=b"another job's")
     again = lake_of(tmp_path, f"s3://{bucket}/wh", "s3a_committer", s3, name="b")
-    audited(again, run_id="r")
+    audited(again, spark, run_id="r")
     if named:
         assert [kind for kind, _ in found(again)] == ["dropped"] * 3
         return
@@ -167,3 +169,57 @@ def test_what_a_large_job_lacks_is_counted(
     assert (row["kind"], row["files"], row["bytes_at_stake"]) == ("incomplete_commit", 3, 30)
     assert row["subject"] == f"s3://{bucket}/wh/t/#{JOB}"
     assert f"the marker s3://{bucket}/wh/t/_SUCCESS calls it whole, which misleads" in row["explanation"]
+
+
+CLOUD = Path(__file__).parent.parent / "data" / "spark-hadoop-cloud_2.13-4.1.2.jar"
+"""By which Spark's SQL writes with S3A's committers; Spark would unasked, were it among the product's own jars."""
+PROTOCOL = "spark.sql.sources.commitProtocolClass"
+SPLITS = 20
+
+
+@pytest.fixture
+def by_magic(spark: SparkSession) -> Iterator[SparkSession]:
+    spark.sql(f"ADD JAR '{CLOUD}'")
+    spark.conf.set(PROTOCOL, "org.apache.spark.internal.io.cloud.PathOutputCommitProtocol")
+    yield spark
+    spark.conf.unset(PROTOCOL)
+
+
+def magic_lost_and_told(
+    spark: SparkSession, folder: Path, s3: Endpoint, aws: Aws, bucket: str, seed: int, share: float
+) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
+    """(splits that a magic job lost while it reported success, what the audit finds), each with its rows."""
+    options = {
+        "fs.s3a.committer.name": "magic",
+        "fs.s3a.committer.magic.enabled": "true",
+        "mapreduce.outputcommitter.factory.scheme.s3a": "org.apache.hadoop.fs.s3a.commit.S3ACommitterFactory",
+    }
+    with event_log(spark, str(folder / "logs"), "app-1"), listing_late(LateList(bucket, seed, share, 4)):
+        spark.range(0, SPLITS * 10, 1, SPLITS).write.options(**options).json(f"s3a://{bucket}/wh/t")
+    listed = aws.s3.list_objects_v2(Bucket=bucket, Prefix="wh/t/part-").get("Contents", [])
+    there = {each["Key"].rpartition("/")[2] for each in listed}
+    marker = json.loads(aws.s3.get_object(Bucket=bucket, Key="wh/t/_SUCCESS")["Body"].read())
+    assert marker["success"]
+    assert {name.rpartition("/")[2] for name in marker["filenames"]} == there
+    log = f"}}, {{kind: spark_event_log, location: {folder / 'logs'}"
+    lake = lake_of(folder, f"s3://{bucket}/wh", "s3a_committer", s3, log)
+    audited(lake, run_id="r")
+    rows = [
+        row
+        for batch in results_of(lake).findings("r")
+        for row in batch.to_pylist()
+        if row["severity"] != "info"
+    ]
+    told = [(row["kind"], row["key"].rpartition("/")[2][5:10], row["rows_at_stake"]) for row in rows]
+    splits = {name[5:10] for name in there}
+    return [("dropped", f"{n:05d}", 10) for n in range(SPLITS) if f"{n:05d}" not in splits], sorted(told)
+
+
+@pytest.mark.parametrize("share", [0.1, 0.0])
+def test_the_rows_that_a_magic_job_lost_are_told_by_the_log_beside_it(
+    by_magic: SparkSession, tmp_path: Path, s3: Endpoint, aws: Aws, bucket: str, share: float
+) -> None:
+    """Its marker lists the files that it saw, so that alone it reveals nothing."""
+    lost, told = magic_lost_and_told(by_magic, tmp_path, s3, aws, bucket, 5, share)
+    assert told == lost
+    assert bool(lost) == bool(share)

@@ -38,6 +38,7 @@ from lakeaudit.evidence.manifest.records.record import (
     text_of,
     texts_of,
 )
+from lakeaudit.evidence.manifest.records.totals import tag_of
 from lakeaudit.evidence.protocol import Context
 from lakeaudit.keys import END, Location
 from lakeaudit.runtime.aws import Clients
@@ -167,8 +168,7 @@ def _declared(
     size = counters.get(_BYTES) if _is_count(counters.get(_BYTES)) else None
     place = record.file.place
     folder = Location(place.bucket, place.key.rpartition("/")[0])
-    by_name = bool(names) and all(job in name.rpartition("/")[2] for name in names)
-    return Declared(job, folder, at, files, size, by_name, place.key)
+    return Declared(job, folder, at, files, size, tag_of(names), place.key)
 
 
 def _is_count(value: object) -> bool:

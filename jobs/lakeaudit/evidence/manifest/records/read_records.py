@@ -84,7 +84,7 @@ def _jobs(jobs: Sequence[tuple[Record, Declared]], until: datetime | None) -> pa
             plain_time(job.ended_at),
             job.files,
             job.bytes,
-            job.by_name,
+            job.tag,
             job.marker,
         )
         for record, job in jobs

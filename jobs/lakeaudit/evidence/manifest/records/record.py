@@ -61,14 +61,17 @@ class Search:
 
 @dataclass(frozen=True)
 class Declared:
-    """What a record declares of all that its job wrote: `totals.JOBS` but for the table."""
+    """What a record declares of all that its job wrote: `totals.JOBS` but for the table.
+
+    `tag` is the UUID that the names of all its files have; None: they have none, or not the same.
+    """
 
     job: str
     path: Location
     ended_at: datetime
     files: int | None
     bytes: int | None
-    by_name: bool
+    tag: str | None
     marker: str | None
 
 

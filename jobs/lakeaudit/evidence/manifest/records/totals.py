@@ -1,9 +1,10 @@
-"""What jobs declare of all that they wrote, held against the files of storage whose names have the job's id.
+"""What jobs declare of all that they wrote, held against the files of storage that have the job's UUID in their names.
 
-Spark and the S3A committers put a UUID of the job into the names of its files. So the files of a job can be counted,
-also where its record names only some of them. What the record names is judged file by file; here is what has no name.
+Every write of Spark draws a UUID for the names of its files. So the files of a job can be counted, also where its
+record names only some of them. What the record names is judged file by file; here is what has no name.
 """
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ JOBS = pa.schema(
         ("ended_at", pa.timestamp("us")),
         ("files", pa.int64()),  # that it committed
         ("bytes", pa.int64()),
-        ("by_name", pa.bool_()),  # the names of its files have its id, as far as they are told
+        ("tag", pa.string()),  # UUID in the names of its files; null: they have none
         ("marker", pa.string()),  # key of its record, where that is a marker beside its files
     ]
 )
@@ -47,6 +48,14 @@ TAGGED = pa.schema(
 _UUID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 TAG = f"regexp_extract(regexp_extract(key, '[^/]*$'), '{_UUID}')"
 """The UUID in an object's name, as SQL; "" where there is none."""
+
+
+def tag_of(names: Sequence[str]) -> str | None:
+    """The UUID in the names of all these files; None where one has none, or another."""
+    tags = {found[0] if (found := re.search(_UUID, name.rpartition("/")[2])) else None for name in names}
+    return tags.pop() if len(tags) == 1 else None
+
+
 VISIBLE = f"NOT regexp_matches(key, {duck.pattern(TEMPORARY)}) AND NOT regexp_matches(key, '(^|/)[._][^/]*$')"
 CURRENT = "reject IS NULL AND coalesce(is_latest, true) AND NOT coalesce(is_delete_marker, false)"
 
@@ -75,7 +84,7 @@ class Counted:
     there: Mapping[tuple[object, object], tuple[int, int]]
 
     def of(self, job: Mapping[str, object]) -> tuple[int, int]:
-        return self.there.get((job["bucket"], job["commit_id"]), (0, 0))
+        return self.there.get((job["bucket"], job["tag"]), (0, 0))
 
     @property
     def short(self) -> list[Mapping[str, object]]:
@@ -109,12 +118,12 @@ def totals(
         tables: those that could have such jobs.
         doubts: why the jobs of some are not all known.
     """
-    jobs = [row for batch in claimed.batches("jobs") for row in batch.to_pylist() if row["by_name"]]
-    newest = {(job["bucket"], job["commit_id"]): job for job in jobs}
+    jobs = [row for batch in claimed.batches("jobs") for row in batch.to_pylist() if row["tag"]]
+    newest = {(job["bucket"], job["tag"]): job for job in jobs}
     if counted_by is None:
         return Totals(dict.fromkeys(tables, 0), DECLARED.empty_table(), doubts)
     counted = Counted([*newest.values()], _there(ctx, counted_by, list(newest)))
-    named = _named(ctx, claimed, [str(job["commit_id"]) for job in counted.short])
+    named = _named(ctx, claimed, counted.short)
     counts = Counter(dict.fromkeys(tables, 0)) + Counter(str(job["table_name"]) for job in counted.jobs)
     rows = [
         _declared(kind, job, *counted.of(job), named.get(str(job["commit_id"]), 0)) for job in counted.short
@@ -129,7 +138,7 @@ def _declared(kind: str, job: Mapping[str, object], files: int, size: int, named
         "manifest_kind": kind, "files_there": files, "files_named": named, "replaced": "no",
         # what the named ones weigh is not known
         "bytes_there": None if named else size, "marker": job["marker"],
-        "detail": f"files with {job['commit_id']} in their names were counted",
+        "detail": f"files with {job['tag']} in their names were counted",
     }  # fmt: skip
 
 
@@ -162,12 +171,13 @@ def _answered(con: Connection, rows: Mapping[str, Rows]) -> Batches:
         yield "counted", summed(con, rows["tagged"])
 
 
-def _named(ctx: Context, claimed: Kept, jobs: Sequence[str]) -> dict[str, int]:
-    """How many files that the records of these jobs name storage has not; asked only where a job lacks any."""
-    if not jobs:
+def _named(ctx: Context, claimed: Kept, short: Sequence[Mapping[str, object]]) -> dict[str, int]:
+    """By job how many files that its records name storage has not; asked only where a job lacks any."""
+    if not short:
         return {}
     storage = [piece for source in ctx.storage for piece in pieces(source.rows)]
-    met = ctx.engine.meet([claimed, *storage], partial(_of_short, tuple(jobs)), _unmet)
+    jobs, tags = ({str(job[name]) for job in short} for name in ("commit_id", "tag"))
+    met = ctx.engine.meet([claimed, *storage], partial(_of_short, tuple(jobs), tuple(tags)), _unmet)
     missing: Counter[str] = Counter()
     for batch in met.batches("named"):
         for row in batch.to_pylist():
@@ -175,11 +185,13 @@ def _named(ctx: Context, claimed: Kept, jobs: Sequence[str]) -> dict[str, int]:
     return dict(missing)
 
 
-def _of_short(jobs: tuple[str, ...], con: Connection, kind: str, rows: Rows) -> Batches:
+def _of_short(
+    jobs: tuple[str, ...], tags: tuple[str, ...], con: Connection, kind: str, rows: Rows
+) -> Batches:
     if kind == "events":
         yield "events", duck.query(con, f"FROM input WHERE commit_id IN ({duck.literals(jobs)})", input=rows)
     elif kind == "versions":
-        sql = f"FROM input WHERE {CURRENT} AND {TAG} IN ({duck.literals(jobs)})"
+        sql = f"FROM input WHERE {CURRENT} AND {TAG} IN ({duck.literals(tags)})"
         yield "versions", duck.query(con, sql, input=rows)
 
 
