@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from lakeaudit.config import Lake, load_lake
 from lakeaudit.emit import spark_writes
 from lakeaudit.emit.spark import event_log
-from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.runtime.aws import Clients, Endpoint
 from tests.builders.audits import audited, results_of
 from tests.builders.late_list import LateList, listing_late
 from tests.conftest import Aws
@@ -144,6 +144,14 @@ def test_what_a_failed_run_left_beside_its_retry_is_named(site: Path) -> None:
     told = [(kind, key.rpartition("/")[2][5:47]) for kind, key, _ in found(lake)]
     assert told == [("duplicate_attempt", f"{split}-{failed}") for split in sorted(runs[failed])]
     assert len(runs) == 2
+
+
+def test_a_session_logs_to_s3(spark: SparkSession, clients: Clients, bucket: str) -> None:
+    with spark_writes(spark, f"s3://{bucket}/logs/spark", clients=clients) as log:
+        spark.range(7).write.parquet(f"s3a://{bucket}/t")
+    (write,) = log.writes()
+    assert (write.outcome, write.records, write.path) == ("succeeded", 7, f"s3a://{bucket}/t")
+    assert log.place.startswith(f"s3://{bucket}/logs/spark/eventlog_v2_")
 
 
 @pytest.fixture

@@ -95,14 +95,16 @@ def event_log(spark: "SparkSession", folder: str, name: str, codec: str = "zstd"
     jvm = getattr(context, "_jvm", None)
     if context is None or jvm is None:
         raise TypeError("this session has no JVM of its own, so nothing can listen to it")
-    uri = folder if "://" in folder else Path(folder).as_uri()
-    if uri.startswith("file:"):
-        Path(folder).mkdir(parents=True, exist_ok=True)
+    uri, hadoop = folder if "://" in folder else Path(folder).as_uri(), context._jsc.hadoopConfiguration()
+    place = jvm.org.apache.hadoop.fs.Path(uri)
+    place.getFileSystem(hadoop).mkdirs(place)  # Spark asks for a folder that is there
     conf = context._jsc.sc().conf().clone()
     for key, value in (("compress", "true"), ("compression.codec", codec), ("rolling.enabled", "true")):
         conf.set(f"spark.eventLog.{key}", value)
     none = jvm.scala.Option.apply(None)
-    listener = jvm.org.apache.spark.scheduler.EventLoggingListener(name, none, jvm.java.net.URI(uri), conf)
+    listener = jvm.org.apache.spark.scheduler.EventLoggingListener(
+        name, none, jvm.java.net.URI(uri), conf, hadoop
+    )
     listener.start()
     context._jsc.sc().addSparkListener(listener)
     try:
