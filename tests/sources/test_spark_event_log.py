@@ -413,6 +413,51 @@ class TestNames:
         (short,) = resolved(app, {name: (77, end + timedelta(seconds=at))})["short"]
         assert (short["untold"] is not None) == told
 
+    @pytest.mark.parametrize(
+        ("mode", "how", "expected"),
+        [
+            ("ErrorIfExists", {}, ["wh/events"]),
+            ("Ignore", {}, ["wh/events"]),
+            ("ErrorIfExists", {"error": "the path exists"}, []),
+            ("Append", {}, []),
+        ],
+    )
+    def test_a_write_that_begins_where_nothing_is_follows_a_removal(
+        self, mode: str, how: dict[str, Any], expected: list[str]
+    ) -> None:
+        """A job that deletes a folder and writes it anew, every night."""
+        app = App()
+        app.write(OUT, FOUR)
+        end = app.write(OUT, FOUR, mode, **how)
+        found = resolved(app, laid(FOUR, UUIDS[1], end) if not how else {})
+        assert [row["scope_key"] for row in found["acts"]] == expected
+        assert [row["commit_id"][-2:] for row in found["short"]] == ([] if expected else ["/0"])
+
+    def test_a_write_beside_one_that_began_where_nothing_was(self) -> None:
+        """It ended while the other one ran, whatever that found before; and the other overwrites no partitions."""
+        app = App()
+        beside = app.at + timedelta(seconds=40)
+        end = app.write(OUT, FOUR, "ErrorIfExists", by="d", dynamic=True, partitions=9)
+        app.at = beside - timedelta(minutes=1)
+        app.write(OUT, {0: (5, 50)})
+        found = resolved(app, laid(FOUR, UUIDS[0], end, "d=1/") | {part(0, UUIDS[1]): (50, beside)})
+        assert [(row["scope_key"], row["at"]) for row in found["acts"]] == [("wh/events", plain_time(BEGUN))]
+        assert len(found["events"]) == 5
+
+    def test_a_write_that_was_ignored_says_nothing_of_what_was_there(self) -> None:
+        app = App()
+        end = app.write(OUT, FOUR)
+        app.write(OUT, {}, "Ignore")
+        found = resolved(app, laid(FOUR, UUIDS[0], end))
+        assert (found["acts"], found["short"], len(found["events"])) == ([], [], 4)
+
+    @pytest.mark.parametrize("below", ["_tmp", ".staging/run=1", "d=1/_temporary/x"])
+    def test_what_was_written_into_a_hidden_folder_need_not_stay(self, below: str) -> None:
+        """Such folders are renamed or removed."""
+        app = App()
+        app.write(f"{OUT}/{below}", FOUR)
+        assert resolved(app, {})["short"] == []
+
     @pytest.mark.parametrize("asked", [{"error": "boom"}, {"ends": False}])
     def test_a_write_that_was_not_committed_claims_nothing(self, asked: dict[str, Any]) -> None:
         app = App()

@@ -26,7 +26,8 @@ WRITES = pa.schema(
         ("base", pa.string()),
         ("job", pa.string()),  # application/execution
         ("path", pa.string()),  # the output path's key
-        ("emptied", pa.string()),  # what an overwrite empties: a key; null where nothing is
+        ("emptied", pa.string()),  # what a write empties, or has found empty: a key; null where nothing is
+        ("emptied_at", pa.timestamp("us")),  # and when
         ("by", pa.bool_()),  # a folder for each value of partition columns
         ("dynamic", pa.bool_()),  # an overwrite empties the partitions that it writes
         ("outcome", pa.string()),
@@ -96,7 +97,7 @@ SELECT w.job, w.bucket, bool_or(covers AND NOT o.dynamic) AS retired,
     CAST(sum(CASE WHEN covers AND o.dynamic THEN o.partitions END) AS BIGINT) AS rewritten
 FROM writes w JOIN (SELECT * FROM writes WHERE emptied IS NOT NULL) o USING (bucket, base),
     LATERAL (SELECT w.path = o.emptied OR o.emptied = '' OR starts_with(w.path, o.emptied || '/') AS covers)
-WHERE o.job <> w.job AND coalesce(o.ended_at, o.started_at) > w.ended_at
+WHERE o.job <> w.job AND o.emptied_at > w.ended_at
     AND CASE WHEN w.by THEN covers OR w.path = '' OR starts_with(o.emptied, w.path || '/')
         ELSE covers AND NOT (o.dynamic AND o.emptied = w.path) END
 GROUP BY ALL
@@ -177,7 +178,7 @@ dynamic AS (
     SELECT w.*, coalesce(c.folders, 0) = w.partitions AS known
     FROM writes w LEFT JOIN counted c USING (job, bucket)
     WHERE emptied IS NOT NULL AND dynamic AND outcome = 'succeeded')
-SELECT table_name, ended_at AS at, bucket AS scope_bucket, emptied AS scope_key
+SELECT table_name, emptied_at AS at, bucket AS scope_bucket, emptied AS scope_key
 FROM writes WHERE emptied IS NOT NULL AND NOT dynamic AND outcome = 'succeeded'
 UNION ALL BY NAME
 SELECT table_name, ended_at AS at, bucket AS scope_bucket, folder AS scope_key
@@ -185,7 +186,7 @@ FROM dynamic JOIN folders USING (job, bucket) WHERE known
 UNION ALL BY NAME
 SELECT table_name, ended_at AS at, NULL AS scope_bucket, NULL AS scope_key FROM dynamic WHERE known IS NOT TRUE
 UNION ALL BY NAME
-SELECT table_name, coalesce(ended_at, started_at) AS at, NULL AS scope_bucket, NULL AS scope_key
+SELECT table_name, emptied_at AS at, NULL AS scope_bucket, NULL AS scope_key
 FROM writes WHERE emptied IS NOT NULL AND outcome <> 'succeeded'
 """
 """What overwrites empty. One that failed, or whose partitions are not all known, casts doubt on all before it."""

@@ -1,5 +1,6 @@
 """One log as rows: what its application wrote into the lake's tables, and what could not be read of it."""
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -7,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from lakeaudit import keys
 from lakeaudit.evidence.manifest.spark_event_log import log_files
 from lakeaudit.evidence.manifest.spark_event_log.log_files import EventLog, TornError
 from lakeaudit.evidence.manifest.spark_event_log.names import SPLITS, WRITES
@@ -62,8 +64,13 @@ class Homes:
     aliases: Aliases = ()
     since: Mapping[str, datetime] = field(default_factory=dict)
 
-    def stays(self, table: str, at: datetime | None) -> bool:
-        """Whether what a write of that time wrote may not have been removed for its age."""
+    def stays(self, table: str, path: Location, at: datetime | None) -> bool:
+        """Whether what was written there then has to be there: neither temporary nor old enough to be removed."""
+        home = next(
+            (home for home, name in self.tables.items() if name == table and home.contains(path)), path
+        )
+        if re.search(keys.UNSEEN, path.key[len(home.key) :]):
+            return False
         since = self.since.get(table)
         return since is None or at is None or at >= since
 
@@ -89,10 +96,11 @@ def rows_of(application: Application, homes: Homes, until: datetime | None) -> I
         path, table = found
         name = f"{job.application}/{job.execution}"
         base = without_partitions(path.key)
+        dynamic = bool(job.dynamic and job.by and job.mode == "Overwrite")
         writes.append(
-            (table, path.bucket, base, name, path.key, _emptied(job, path), job.by,
-             bool(job.dynamic and job.by), job.outcome, plain_time(job.started_at), plain_time(job.ended_at),
-             job.totals.get("partitions"), job.totals.get("files"), homes.stays(table, at))
+            (table, path.bucket, base, name, path.key, *_emptied(job, path), job.by, dynamic, job.outcome,
+             plain_time(job.started_at), plain_time(job.ended_at), job.totals.get("partitions"),
+             job.totals.get("files"), homes.stays(table, path, at))
         )  # fmt: skip
         splits += [
             (path.bucket, base, name, number, attempts[-1].records, attempts[-1].bytes, number in job.retried)
@@ -102,12 +110,17 @@ def rows_of(application: Application, homes: Homes, until: datetime | None) -> I
     yield "splits", duck.small(SPLITS, splits)
 
 
-def _emptied(job: WriteJob, path: Location) -> str | None:
-    """The key of what a write empties before it writes; None: nothing."""
-    if job.mode != "Overwrite":
-        return None
-    fixed = "/".join(each.strip().strip("'\"") for each in job.fixed.split(",") if each)
-    return path.join(fixed).key if fixed else path.key
+def _emptied(job: WriteJob, path: Location) -> tuple[str | None, datetime | None]:
+    """The key of what a write empties, or has found empty as it began, and when; None: nothing.
+
+    A write that may only begin where nothing is has succeeded, so whatever lay there had been removed.
+    """
+    if job.mode == "Overwrite":
+        fixed = "/".join(each.strip().strip("'\"") for each in job.fixed.split(",") if each)
+        return path.join(fixed).key if fixed else path.key, plain_time(job.ended_at or job.started_at)
+    if job.mode in ("ErrorIfExists", "Ignore") and job.outcome == SUCCEEDED and job.splits:
+        return path.key, plain_time(job.started_at)
+    return None, None
 
 
 def without_partitions(folder: str) -> str:
