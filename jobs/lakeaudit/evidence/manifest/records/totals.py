@@ -149,7 +149,7 @@ def _there(
     wanted = duck.small(pa.schema([("bucket", pa.string()), ("tag", pa.string())]), asked)
     met = ctx.engine.meet([counted], partial(_of_jobs, wanted), _answered)
     there: dict[tuple[object, object], tuple[int, int]] = {}
-    for batch in met.batches("counted"):
+    for batch in met.batches("files_there"):
         for row in batch.to_pylist():
             key = row["bucket"], row["tag"]
             there[key] = max(there.get(key, (0, 0)), (row["files"], row["bytes"] or 0))
@@ -168,7 +168,7 @@ def _of_jobs(wanted: pa.Table, con: Connection, kind: str, rows: Rows) -> Batche
 
 def _answered(con: Connection, rows: Mapping[str, Rows]) -> Batches:
     if "tagged" in rows:
-        yield "counted", summed(con, rows["tagged"])
+        yield "files_there", summed(con, rows["tagged"])
 
 
 def _named(ctx: Context, claimed: Kept, short: Sequence[Mapping[str, object]]) -> dict[str, int]:
