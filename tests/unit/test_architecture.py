@@ -4,6 +4,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ MODULES = {
 TREES = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in MODULES.items()}
 
 
+@cache
 def imports(module: str) -> set[str]:
     """Full names of everything a module imports when it runs, wherever that stands; `if TYPE_CHECKING` does not run."""
     skipped = {id(inner) for node in ast.walk(TREES[module]) if _types_only(node) for inner in ast.walk(node)}
@@ -204,11 +206,10 @@ def test_no_page_shows_markup_of_its_own() -> None:
     assert {word for word in named if word and word.startswith("unsafe")} == set()
 
 
-def calls(module: str) -> Iterator[tuple[str, ast.Call]]:
+@cache
+def calls(module: str) -> list[tuple[str, ast.Call]]:
     """(function it stands in, call) of every call."""
-    for function, node in _walk(TREES[module], ""):
-        if isinstance(node, ast.Call):
-            yield function, node
+    return [(function, node) for function, node in _walk(TREES[module], "") if isinstance(node, ast.Call)]
 
 
 def _walk(tree: ast.AST, function: str) -> Iterator[tuple[str, ast.AST]]:

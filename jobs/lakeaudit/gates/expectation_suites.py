@@ -64,7 +64,12 @@ def check(gate: str, profile: Sequence[Mapping[str, Any]], folder: Traversable |
     suite = json.loads((folder or SUITES).joinpath(f"{gate}.json").read_text(encoding="utf-8"))
     frame = pd.DataFrame(list(profile), columns=_columns(suite)).astype(object)
     batch = _batches(gate).get_batch({"dataframe": frame})
-    result = batch.validate(_great_expectations().ExpectationSuite(**suite), result_format=_FORMAT)
+    expected = _great_expectations().ExpectationSuite(**suite)
+    if batch.validate(
+        expected, result_format="BOOLEAN_ONLY"
+    ).success:  # half the work, and nearly always the answer
+        return []
+    result = batch.validate(expected, result_format=_FORMAT)
     return [_broken(gate, found) for found in result.results if not found.success]
 
 
