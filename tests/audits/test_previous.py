@@ -1,6 +1,7 @@
 """Whole audits of plain tables by the last picture of storage."""
 
 import os
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
@@ -12,8 +13,14 @@ from lakeaudit.commands import doctor_probes
 from lakeaudit.config import Lake, load_lake
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.manifest.point import told_of
+from lakeaudit.evidence.protocol import Context
+from lakeaudit.pipeline.ask_claims import ask_claims
+from lakeaudit.pipeline.engine import InProcessEngine
+from lakeaudit.pipeline.read_sources import read_manifests
 from lakeaudit.results.acknowledgements import Ack, put_ack
+from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.runtime.duck import Connection, Relation, Rows
 from lakeaudit.runtime.endpoints import clients_of
 from tests.builders.audits import audited, results_of
 from tests.builders.shop import Shop
@@ -308,3 +315,24 @@ def test_reports_with_holes_and_listings_one_after_the_other(
     shop.take_inventory()
     assert audit("lost")[2] == ["warehouse/t/d=3/f"]
     assert audit("lost still", listed)[2] == ["warehouse/t/d=3/f"]
+
+
+def test_claims_are_read_without_storage_where_only_they_are_asked_for(site: Site) -> None:
+    """As the command `hazards` does, which looks for what lifecycle rules will do to live files."""
+    site.put("t/a")
+    site.put("t/b")
+    lake = site.lake()
+    site.audit(lake)
+    with closing(InProcessEngine()) as engine:
+        now = datetime.now(UTC)
+        claims, holes = read_manifests(lake, Context(engine, clients_of(lake), now, now, live=True))
+        (read,) = claims
+        found = ask_claims(engine, claims, {"t"}, _keys)
+    assert (holes, read.states["t"].refused, read.states["t"].not_yet) == ([], None, None)
+    assert sorted(key for batch in found for key in batch.column("key").to_pylist()) == [
+        str(site.folder / f"data/t/{name}")[1:] for name in ("a", "b")
+    ]
+
+
+def _keys(con: Connection, claims: Rows) -> Relation:
+    return duck.query(con, "SELECT key FROM input WHERE state = 'live'", input=claims)
