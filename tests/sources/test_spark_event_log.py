@@ -192,6 +192,16 @@ class TestLogs:
         assert [each.file.name.split("_")[1] for each in log.files] == ["3", "4"]
         assert (log.missing, log.is_compacted) == ((), True)
 
+    @pytest.mark.parametrize("rolled", [0, 2])
+    @pytest.mark.parametrize("codec", ["plain", "zstd"])
+    def test_a_location_that_is_one_log(self, tmp_path: Path, codec: str, rolled: int) -> None:
+        tmp_path /= "spark-events"
+        App(id="app-other").save(tmp_path, codec)
+        assert len(log_files.find(Clients(), Location.parse(str(tmp_path)))) == 1
+        path = App().ended().save(tmp_path, codec, rolled=rolled)
+        (log,) = log_files.find(Clients(), Location.parse(str(path)))
+        assert application_of(Clients(), log)[0].ended
+
     def test_what_is_no_log_is_left_out(self, tmp_path: Path) -> None:
         for name in ("readme.txt", "app-1.zstd.tmp", "eventlog_v2_app-9/other", "data/part-00000.parquet"):
             (tmp_path / name).parent.mkdir(exist_ok=True)

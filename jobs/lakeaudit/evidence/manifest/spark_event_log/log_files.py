@@ -17,7 +17,7 @@ from typing import IO
 
 import pyarrow as pa
 
-from lakeaudit.evidence.files import File, list_files, opened
+from lakeaudit.evidence.files import File, list_files, opened, stat
 from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients
 
@@ -75,7 +75,7 @@ def find(clients: Clients, location: Location) -> list[EventLog]:
     """All logs below a folder, or the one that it is. What is no log by its name is left out."""
     rolled: dict[Location, list[File]] = defaultdict(list)
     logs: list[EventLog] = []
-    for file in list_files(clients, location):
+    for file in _files(clients, location):
         if found := _ROLLED.search(file.place.key):
             rolled[Location(file.place.bucket, file.place.key.removesuffix(f"/{found['name']}"))].append(file)
         elif found := _SINGLE.search(file.place.key):
@@ -83,6 +83,20 @@ def find(clients: Clients, location: Location) -> list[EventLog]:
             logs.append(EventLog(found["log"], file.place, (lines,), is_open=found["open"] is not None))
     logs += [_rolled(folder, files) for folder, files in rolled.items()]
     return sorted((log for log in logs if log.files), key=lambda log: log.place.key)
+
+
+def _files(clients: Clients, location: Location) -> Iterator[File]:
+    """Everything below the folder that the location is, or the one log that it names.
+
+    A folder is asked for first: it may be named as a log is, and whoever may list it need not be allowed anything else.
+    """
+    listed = False
+    for file in list_files(clients, location):
+        listed = True
+        yield file
+    if not listed and _SINGLE.search(location.key):
+        single = stat(clients, location)
+        yield from [single] if single else []
 
 
 def _codec(suffix: str | None) -> str:
