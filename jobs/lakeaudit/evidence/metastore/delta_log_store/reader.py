@@ -12,8 +12,8 @@ from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import fetched
 from lakeaudit.evidence.metastore.delta_log_store.compared import stores
 from lakeaudit.evidence.metastore.delta_log_store.items import TYPES, entered, exported, items_of
+from lakeaudit.evidence.metastore.dynamodb_pages import SEGMENTS_PER_CORE, ReadCapacity, only_page, scan_pages
 from lakeaudit.evidence.metastore.s3guard.dynamodb_export import find_export, read_export
-from lakeaudit.evidence.metastore.s3guard.dynamodb_scan import SEGMENTS_PER_CORE, ReadCapacity, scan_pages
 from lakeaudit.evidence.metastore.s3guard.export_files import DataFile
 from lakeaudit.evidence.protocol import (
     Batches,
@@ -95,13 +95,24 @@ def _entries(
 
 
 def _segments(source: DeltaLogStore, ctx: Context, source_id: str) -> list[Part]:
-    total = max(ctx.parallelism, 1) * SEGMENTS_PER_CORE
     units = source.way.read_capacity
+    client = ctx.clients.dynamodb(dynamodb_endpoint(source.way))
+    small = None if units else only_page(client, source.table or "")
+    if small is not None:
+        return [Part(source_id, partial(_read_items, source, ctx.clients, source_id, small))]
+    total = max(ctx.parallelism, 1) * SEGMENTS_PER_CORE
     share = None if units is None else units / max(ctx.parallelism, 1)
     return [
         Part(source_id, partial(_read_segment, source, ctx.clients, source_id, segment, total, share))
         for segment in range(total)
     ]
+
+
+def _read_items(
+    source: DeltaLogStore, clients: Clients, source_id: str, items: Sequence[dict[str, Any]], con: Connection
+) -> Batches:
+    """Of a table of one page, which was read already."""
+    yield from _rows(source, clients, source_id, source.name, iter([partial(items_of, items)]), con)
 
 
 def _read_segment(

@@ -4,9 +4,7 @@ A Scan is no snapshot: an item that changes while it runs may be seen either way
 the first request to the last answer. `ConsistentRead` makes sure that nothing older than the cut's start is seen.
 """
 
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -14,6 +12,7 @@ import pyarrow as pa
 from botocore.exceptions import BotoCoreError, ClientError
 
 from lakeaudit.errors import SourceError
+from lakeaudit.evidence.metastore.dynamodb_pages import SEGMENTS_PER_CORE, ReadCapacity, only_page, scan_pages
 from lakeaudit.evidence.metastore.s3guard.items import ITEM, EntryRules, counted_entries, entry_rows
 from lakeaudit.evidence.metastore.s3guard.layout import Tally, tally_of
 from lakeaudit.evidence.protocol import Batches, Context, Kept, Part, note_row
@@ -21,38 +20,6 @@ from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients, Endpoint
 from lakeaudit.runtime.aws_failures import explain
 from lakeaudit.runtime.duck import Connection
-
-SEGMENTS_PER_CORE = 4
-FIRST_PAGE = 100
-"""Items of the first page of a scan that is bounded, before it is known what an item costs."""
-
-
-@dataclass
-class ReadCapacity:
-    """Holds one segment of a scan to so many read units a second, by what DynamoDB says that each page has consumed.
-
-    A page waits until what was consumed before is paid for, and is no larger than a second's worth.
-    """
-
-    units: float
-    """A second; what is not used is not saved up."""
-    clock: Callable[[], float] = time.monotonic
-    sleep: Callable[[float], None] = time.sleep
-    _free_at: float = 0.0
-    _limit: int = FIRST_PAGE
-
-    def request(self) -> dict[str, Any]:
-        """What to add to the next request, once it may be made."""
-        self.sleep(max(self._free_at - self.clock(), 0.0))
-        return {"ReturnConsumedCapacity": "TOTAL", "Limit": self._limit}
-
-    def consumed(self, page: Mapping[str, Any]) -> None:
-        """Count what a page has cost; of a store that does not say, a unit an item."""
-        scanned = page.get("ScannedCount", len(page["Items"]))
-        units = page.get("ConsumedCapacity", {}).get("CapacityUnits", scanned)
-        self._free_at = max(self.clock(), self._free_at) + units / self.units
-        an_item = units / scanned if scanned else 0.0
-        self._limit = max(1, int(self.units / an_item)) if an_item else FIRST_PAGE
 
 
 def scan(
@@ -65,7 +32,7 @@ def scan(
     Raises:
         SourceError: any segment could not be read to its end (the SDK's own retries included).
     """
-    small = None if read_capacity else _only_page(ctx.clients.dynamodb(endpoint), table)
+    small = None if read_capacity else only_page(ctx.clients.dynamodb(endpoint), table)
     if small is not None:
         part = Part(rules.source, partial(read_items, items=small, table=table, rules=rules))
         return ctx.engine.keep([part]), len(small)
@@ -86,15 +53,6 @@ def scan(
     if failures:
         raise SourceError(f"DynamoDB table {table}", *max(failures))
     return kept, tally_of(kept.notes).items
-
-
-def _only_page(client: Any, table: str) -> list[dict[str, Any]] | None:
-    """All items of a table whose Scan ends with its first page; None: there are more."""
-    try:
-        page = client.scan(TableName=table, ConsistentRead=True)
-    except (ClientError, BotoCoreError) as error:
-        raise SourceError(f"DynamoDB table {table}", *explain(error)) from error
-    return None if page.get("LastEvaluatedKey") else page["Items"]
 
 
 def read_items(con: Connection, *, items: Sequence[dict[str, Any]], table: str, rules: EntryRules) -> Batches:
@@ -140,24 +98,3 @@ def item_batch(items: Sequence[dict[str, Any]]) -> pa.RecordBatch:
     """Items as the SDK gives them, with the columns of `ITEM`."""
     columns = [pa.array([item.get(field.name) for item in items], field.type) for field in ITEM]
     return pa.RecordBatch.from_arrays(columns, schema=ITEM)
-
-
-def scan_pages(
-    client: Any, table: str, segment: int, total: int, pace: ReadCapacity | None = None
-) -> Iterator[list[dict[str, Any]]]:
-    """Only a missing LastEvaluatedKey ends a segment; a page may be empty."""
-    request: dict[str, Any] = {
-        "TableName": table,
-        "ConsistentRead": True,
-        "Segment": segment,
-        "TotalSegments": total,
-    }
-    while True:
-        page = client.scan(**request, **(pace.request() if pace else {}))
-        if pace:
-            pace.consumed(page)
-        if page["Items"]:
-            yield page["Items"]
-        if not page.get("LastEvaluatedKey"):
-            return
-        request["ExclusiveStartKey"] = page["LastEvaluatedKey"]

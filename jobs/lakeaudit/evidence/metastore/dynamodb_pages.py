@@ -1,0 +1,73 @@
+"""A table of DynamoDB page by page: how a Scan is asked, held to read units, and known to be at its end."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from lakeaudit.errors import SourceError
+from lakeaudit.runtime.aws_failures import explain
+
+SEGMENTS_PER_CORE = 4
+FIRST_PAGE = 100
+"""Items of the first page of a scan that is bounded, before it is known what an item costs."""
+
+
+@dataclass
+class ReadCapacity:
+    """Holds one segment of a scan to so many read units a second, by what DynamoDB says that each page has consumed.
+
+    A page waits until what was consumed before is paid for, and is no larger than a second's worth.
+    """
+
+    units: float
+    """A second; what is not used is not saved up."""
+    clock: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+    _free_at: float = 0.0
+    _limit: int = FIRST_PAGE
+
+    def request(self) -> dict[str, Any]:
+        """What to add to the next request, once it may be made."""
+        self.sleep(max(self._free_at - self.clock(), 0.0))
+        return {"ReturnConsumedCapacity": "TOTAL", "Limit": self._limit}
+
+    def consumed(self, page: Mapping[str, Any]) -> None:
+        """Count what a page has cost; of a store that does not say, a unit an item."""
+        scanned = page.get("ScannedCount", len(page["Items"]))
+        units = page.get("ConsumedCapacity", {}).get("CapacityUnits", scanned)
+        self._free_at = max(self.clock(), self._free_at) + units / self.units
+        an_item = units / scanned if scanned else 0.0
+        self._limit = max(1, int(self.units / an_item)) if an_item else FIRST_PAGE
+
+
+def only_page(client: Any, table: str) -> list[dict[str, Any]] | None:
+    """All items of a table whose Scan ends with its first page; None: there are more."""
+    try:
+        page = client.scan(TableName=table, ConsistentRead=True)
+    except (ClientError, BotoCoreError) as error:
+        raise SourceError(f"DynamoDB table {table}", *explain(error)) from error
+    return None if page.get("LastEvaluatedKey") else page["Items"]
+
+
+def scan_pages(
+    client: Any, table: str, segment: int, total: int, pace: ReadCapacity | None = None
+) -> Iterator[list[dict[str, Any]]]:
+    """Only a missing LastEvaluatedKey ends a segment; a page may be empty."""
+    request: dict[str, Any] = {
+        "TableName": table,
+        "ConsistentRead": True,
+        "Segment": segment,
+        "TotalSegments": total,
+    }
+    while True:
+        page = client.scan(**request, **(pace.request() if pace else {}))
+        if pace:
+            pace.consumed(page)
+        if page["Items"]:
+            yield page["Items"]
+        if not page.get("LastEvaluatedKey"):
+            return
+        request["ExclusiveStartKey"] = page["LastEvaluatedKey"]
