@@ -257,6 +257,24 @@ def test_a_write_of_which_no_file_is_left_is_incomplete(site: Site) -> None:
     assert (cover["status"], cover["files"], cover["consistent"], cover["findings"]) == ("complete", 2, 1, 1)
 
 
+@pytest.mark.parametrize(("hours", "misleads"), [(0, True), (-1, False)])
+def test_a_marker_beside_an_incomplete_write_misleads(site: Site, hours: int, misleads: bool) -> None:
+    """One that was there before the write ended is another job's."""
+    site.wrote("events", UUIDS[0])
+    site.app.ended().save(site.folder / "logs")
+    for number in SPLITS:
+        site.file("events", UUIDS[0], number).unlink()
+    marker = site.folder / "data/events/_SUCCESS"
+    marker.touch()
+    at = (BEGUN + timedelta(minutes=1, hours=hours)).timestamp()
+    os.utime(marker, (at, at))
+    lake = site.lake("events")
+    audited(lake, run_id="r")
+    (row,) = [row for batch in results_of(lake).findings("r") for row in batch.to_pylist()]
+    assert row["kind"] == "incomplete_commit"
+    assert (f"the marker {marker} calls it whole, which misleads" in row["explanation"]) == misleads
+
+
 def test_an_incomplete_write_opens_with_the_second_cut_and_ends_when_it_is_whole(site: Site) -> None:
     site.wrote("days", UUIDS[0], {0: (10, 100), 1: (20, 200)}, below="d=1", by="d", partitions=1)
     site.app.ended().save(site.folder / "logs")

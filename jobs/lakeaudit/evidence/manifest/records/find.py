@@ -6,7 +6,7 @@ Storage is read for that with the names of records alone; no folder of data is l
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 
 import pyarrow as pa
@@ -21,6 +21,11 @@ from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.duck import Connection, Rows
 
 LISTERS = 8
+MARKER = "_SUCCESS"
+"""What jobs leave in a folder that they wrote whole, and what schedulers such as Oozie wait for."""
+MOST_MARKERS = 100
+CLOCKS = timedelta(minutes=2)
+"""By which the clocks of a driver and of a store may differ."""
 MOST = 100_000
 """Records of one kind that a run reads; a lake with more has no such records, but files named like them."""
 
@@ -86,6 +91,24 @@ def above(clients: Clients, home: Location, key: str, name: str) -> Iterator[Fil
         if folder == home.key:
             return
         folder = folder.rpartition("/")[0]
+
+
+def with_markers(short: pa.Table, clients: Clients) -> pa.Table:
+    """DECLARED rows with the `_SUCCESS` beside the write, where one was stored since it ended.
+
+    They are few; of the first ones storage is asked. One that may not be asked for is not told.
+    """
+    rows = short.to_pylist()
+    for row in rows[:MOST_MARKERS]:
+        place = Location(row["bucket"], row["path"]).join(MARKER)
+        ended = row["ended_at"] and row["ended_at"].replace(tzinfo=UTC)
+        try:
+            file = stat(clients, place)
+        except SourceError:
+            continue
+        if file is not None and ended is not None and file.modified_at >= ended - CLOCKS:
+            row["marker"] = place.key
+    return pa.Table.from_pylist(rows, short.schema)
 
 
 def _prefixes(homes: Mapping[Location, str]) -> pa.Table:

@@ -19,6 +19,7 @@ from lakeaudit.config import SparkEventLogManifest, Table
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.manifest.file_list import fold
 from lakeaudit.evidence.manifest.file_list.reader import changes_between
+from lakeaudit.evidence.manifest.records.find import with_markers
 from lakeaudit.evidence.manifest.spark_event_log import log_files, names, stored_parts
 from lakeaudit.evidence.manifest.spark_event_log.log_files import EventLog
 from lakeaudit.evidence.manifest.spark_event_log.rows import Homes, application_of, rows_of
@@ -93,7 +94,8 @@ def _claims(found: Sequence[Logs], ctx: Context, source_id: str, start: datetime
     claimed = ctx.engine.meet(
         [kept, *storage], partial(_projected, _prefixes(homes)), partial(names.resolved, source_id)
     )
-    short = pa.Table.from_batches(claimed.batches("short"), DECLARED)
+    lacking = pa.Table.from_batches(claimed.batches("short"), DECLARED)
+    short = with_markers(lacking, ctx.clients) if ctx.live else lacking
     cut = Cut(start, clock()) if ctx.live else Cut(ctx.as_of, ctx.as_of)
     notes = [json.loads(str(note["data"])) for note in kept.notes]
     holes = _unread(found, notes, source_id)
