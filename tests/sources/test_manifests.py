@@ -7,9 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from lakeaudit.config import FileListManifest, SparkEventLogManifest
+from lakeaudit.config import (
+    FileListManifest,
+    RedshiftUnloadManifest,
+    SparkEventLogManifest,
+    SparkSinkManifest,
+)
 from lakeaudit.keys import Location
-from tests.builders.event_logs import App
+from tests.builders.event_logs import App, millis
 from tests.sources.manifest_contract import FILES, WRITTEN, ManifestContract, World, world_of
 
 
@@ -58,4 +63,37 @@ class TestFileLists(ManifestContract):
             site,
             FileListManifest(kind="file_list", location=place(site, "records")),
             FileListManifest(kind="file_list", location=place(site, "nothing")),
+        )
+
+
+class TestStreamingSinks(ManifestContract):
+    @pytest.fixture(scope="class")
+    @classmethod
+    def world(cls, site: Path) -> World:
+        log = site / "events" / "_spark_metadata"
+        log.mkdir()
+        files = [
+            {"path": f"file://{site / 'events' / name}", "size": size, "isDir": False, "action": "add",
+             "modificationTime": millis(WRITTEN), "blockReplication": 1, "blockSize": 33554432}
+            for name, (_, size) in FILES.items()
+        ]  # fmt: skip
+        (log / "0").write_text("\n".join(["v1", *map(json.dumps, files)]))
+        return world_of(site, SparkSinkManifest(kind="spark_sink"), SparkSinkManifest(kind="spark_sink"))
+
+
+class TestUnloads(ManifestContract):
+    @pytest.fixture(scope="class")
+    @classmethod
+    def world(cls, site: Path) -> World:
+        entries = [
+            {"url": str(site / "events" / name), "meta": {"content_length": size, "record_count": rows}}
+            for name, (rows, size) in FILES.items()
+        ]
+        manifest = site / "records" / "events_manifest"
+        manifest.write_text(json.dumps({"entries": entries}))
+        os.utime(manifest, (WRITTEN.timestamp(), WRITTEN.timestamp()))
+        return world_of(
+            site,
+            RedshiftUnloadManifest(kind="redshift_unload", location=place(site, "records")),
+            RedshiftUnloadManifest(kind="redshift_unload", location=place(site, "nothing")),
         )
