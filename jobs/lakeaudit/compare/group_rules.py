@@ -106,7 +106,7 @@ WRITES = ordered(
     ("write_untold", "!write_told", UNDECIDED),
     ("writes_holed", "writes_holed", UNDECIDED),
     ("write_short", "", "incomplete_commit",
-     "storage has less of it than its writer committed, and nobody knows the names of what is missing"),
+     "nobody knows the names of what is missing"),
     last="write_unclassified",
 )  # fmt: skip
 
