@@ -150,6 +150,8 @@ DIRECTIONS = {
                         "lakeaudit.evidence.storage", "lakeaudit.evidence.metastore", "lakeaudit.evidence.manifest"},
     "lakeaudit.alerts": {"lakeaudit.compare", "lakeaudit.pipeline", "lakeaudit.evidence",
                          "lakeaudit.commands", "lakeaudit.ledger"},
+    "lakeaudit.reconcile": {"lakeaudit.compare", "lakeaudit.pipeline", "lakeaudit.commands", "lakeaudit.cli",
+                            "lakeaudit.ledger", "lakeaudit.alerts", "lakeaudit.report", "lakeaudit.dashboard"},
     "lakeaudit.report": {"lakeaudit.alerts", "lakeaudit.compare", "lakeaudit.pipeline", "lakeaudit.evidence"},
     "lakeaudit.dashboard.queries": {"lakeaudit.commands", "lakeaudit.runtime.aws", "lakeaudit.evidence",
                                     "lakeaudit.alerts", "lakeaudit.ledger", "streamlit"},
@@ -181,6 +183,12 @@ def test_the_demo_is_known_only_to_the_command_line() -> None:
     assert {user for user in users_of("lakeaudit.demo") if not below(user, "lakeaudit.demo")} <= {
         user for user in MODULES if below(user, "lakeaudit.commands") or below(user, "lakeaudit.cli")
     }
+
+
+def test_nothing_that_audits_knows_what_mends() -> None:
+    """Whoever acts never marks its own work: only the command line leads there."""
+    users = {user for user in users_of("lakeaudit.reconcile") if not below(user, "lakeaudit.reconcile")}
+    assert users == {"lakeaudit.commands.reconcile", "lakeaudit.cli.reconcile"}
 
 
 def test_the_dashboard_is_started_by_its_command_alone() -> None:

@@ -11,11 +11,11 @@ from typing import NoReturn
 
 from typer.exceptions import TyperException
 
-from lakeaudit.cli import audits, results, setup
+from lakeaudit.cli import audits, reconcile, results, setup
 from lakeaudit.cli.frame import app, say
 from lakeaudit.errors import INTERRUPTED, AuditError
 
-COMMANDS = (audits, results, setup)
+COMMANDS = (audits, results, reconcile, setup)
 """Modules whose functions are the application's commands, in the order of its help."""
 
 
@@ -72,5 +72,8 @@ def _failed(error: BaseException) -> int:
 def _help_of(error: TyperException) -> str:
     """What to type for help on the very command that was mistyped."""
     context = getattr(error, "ctx", None)
-    named = context.info_name if context is not None and context.parent is not None else None
-    return f"lakeaudit {named} --help" if named else "lakeaudit --help"
+    words = ["--help"]
+    while context is not None and context.parent is not None:
+        words.insert(0, str(context.info_name))
+        context = context.parent
+    return " ".join(["lakeaudit", *words])

@@ -52,6 +52,7 @@ from lakeaudit.schemas.matching import (
     WRITE,
 )
 from lakeaudit.schemas.results import (
+    ACTIONS,
     COVERAGE,
     DISCREPANCIES,
     FINDINGS,
@@ -59,6 +60,8 @@ from lakeaudit.schemas.results import (
     LEFTOVER_FILES,
     NOTICES,
     OF_FINDING,
+    PLANS,
+    RECONCILE_RESULTS,
     RESULTS,
     RUNS,
     SOURCE_OF_RUN,
@@ -67,6 +70,7 @@ from lakeaudit.schemas.results import (
 
 __all__ = [
     "ACCESS",
+    "ACTIONS",
     "ANSWERS",
     "ASKED",
     "ATTEMPT",
@@ -99,6 +103,8 @@ __all__ = [
     "OF_FINDING",
     "OLDER_VERSIONS",
     "PAIR",
+    "PLANS",
+    "RECONCILE_RESULTS",
     "REPEATED",
     "REQUEST",
     "RESULTS",

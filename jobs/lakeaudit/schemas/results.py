@@ -183,6 +183,38 @@ NOTICES = result(
     sent_at="time",
 )
 
+PLANS = result(
+    plan_id="string",
+    lake="string",
+    digest="string",  # of the plan's file
+    lake_digest="string",  # of the lake file that it was made with
+    created_by="string",
+    created_at="time",
+    expires_at="time",
+    approved_by="string",
+    status="string",  # planned | applying | applied | undoing | undone
+    steps="long",  # without those that need a person
+    for_person="long",
+)
+
+ACTIONS = result(
+    plan_id="string",
+    lake="string",
+    action_id="string",
+    batch="long",  # steps that were recorded and done together
+    discrepancy_id="string",
+    table_name="string",
+    action="string",
+    bucket="string",
+    key="string",
+    precondition="string",  # JSON
+    reversibility="string",  # reversible | compensable | final
+    status="string",  # see reconcile.journal
+    undo="string",  # JSON: what its undo has to know
+    error="string",  # why it is not done, or not taken back
+    done_at="time",
+)
+
 RESULTS: dict[str, pa.Schema] = {
     "runs": RUNS,
     "coverage": COVERAGE,
@@ -193,3 +225,6 @@ RESULTS: dict[str, pa.Schema] = {
     "notices": NOTICES,
 }
 """The result tables in their order of writing, `runs` first and again last but for `notices`."""
+
+RECONCILE_RESULTS: dict[str, pa.Schema] = {"plans": PLANS, "actions": ACTIONS}
+"""What `reconcile` writes; no audit opens them."""

@@ -1,0 +1,259 @@
+"""`lakeaudit reconcile`: plan, apply and undo; what they say, and what they refuse."""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from getpass import getuser
+from pathlib import Path
+from typing import TextIO
+
+from rich.console import Console
+
+from lakeaudit import __version__
+from lakeaudit.commands.findings import require_tables
+from lakeaudit.config import Lake
+from lakeaudit.digests import digest
+from lakeaudit.errors import BadInput
+from lakeaudit.formatting import count, number, shell_word, size, visible
+from lakeaudit.keys import uri_of
+from lakeaudit.ledger.lease import leased
+from lakeaudit.reconcile import journal as record
+from lakeaudit.reconcile.apply import apply_plan
+from lakeaudit.reconcile.canary import Forms
+from lakeaudit.reconcile.journal import Journal
+from lakeaudit.reconcile.key_state import KeyReader
+from lakeaudit.reconcile.plan_file import Header, PlanFile, header_of, lake_digest, write_plan
+from lakeaudit.reconcile.planning import ALLOWED, Planner
+from lakeaudit.reconcile.run import Bounds, Run, Tally
+from lakeaudit.reconcile.steps import Step
+from lakeaudit.reconcile.undo import undo_plan
+from lakeaudit.results.read import Results, Wanted
+from lakeaudit.runtime.endpoints import clients_of
+from lakeaudit.runtime.progress import Progress
+from lakeaudit.runtime.threads import Pacer
+
+SHOWN = 20
+"""Steps that a summary names, and as many that need a person."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """What is said last, and the exit code."""
+
+    said: str
+    exit_code: int
+
+
+@dataclass
+class Summary:
+    """What a plan holds, while its steps pass: counts, and the first of them."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    bytes: int = 0
+    rows: int = 0
+    why: Counter[tuple[str, str]] = field(default_factory=Counter)
+    first: list[Step] = field(default_factory=list)
+
+    def watch(self, steps: Iterable[Step]) -> Iterator[Step]:
+        """The same steps."""
+        for step in steps:
+            self.counts[step.action] += 1
+            if step.needs_person:
+                self.why[step.kind, step.evidence["why"]] += 1
+            else:
+                self.bytes += step.bytes_at_stake or 0
+                self.rows += step.rows_at_stake or 0
+                self.first += [step] if len(self.first) < SHOWN else []
+            yield step
+
+    def write(self, out: TextIO) -> None:
+        """For people: what is to be done, then what needs a person and why."""
+        console = Console(file=out, highlight=False, markup=False, soft_wrap=True)
+        for step in self.first:
+            console.print(f"{step.action}  {visible(uri_of(step.bucket or '', step.key or ''))}")
+            proof = step.evidence["matched_by"]
+            told = f"{step.kind} of {step.table_name}, {size(step.bytes_at_stake)}; proved by {proof}"
+            console.print(f"  {visible(told)}")
+            console.print(f"  cause: {visible(_cause(step))}; {step.reversibility}: {step.undo}")
+        planned = sum(n for action, n in self.counts.items() if action != record.NOT_SAFE)
+        if planned > len(self.first):
+            console.print(f"... and {count(planned - len(self.first))} more, see the plan")
+        for (kind, why), n in self.why.most_common(SHOWN):
+            console.print(f"needs a person: {count(n)} {kind}: {visible(why)}")
+
+
+def _cause(step: Step) -> str:
+    cause, by = step.evidence.get("cause"), step.evidence.get("cause_principal")
+    return "not known" if cause is None else f"{cause} by {by}" if by else str(cause)
+
+
+def plan(
+    lake: Lake,
+    lake_file: str,
+    results: Results,
+    out: TextIO,
+    *,
+    to: Path,
+    wanted: Wanted,
+    allow: Collection[str],
+    now: datetime,
+    progress: Progress,
+) -> Ended:
+    """Write a plan for what is open, and print its summary. Nothing of the lake changes.
+
+    Raises:
+        BadInput: no such table or `--allow`, or the file cannot be written.
+        CannotAudit: nothing was published yet, or the results cannot be read.
+    """
+    _require_known(allow)
+    require_tables(lake, results, results.published(None), wanted.tables)
+    by = getuser()
+    plan_id = f"{now:%Y%m%dT%H%M%SZ}-{digest(lake.name, now.isoformat(), by, str(to))[:8]}"
+    keys = KeyReader(clients_of(lake), Pacer(lake.settings.confirm.rate))
+    planner, summary = Planner(lake, plan_id, allow, now, keys), Summary()
+    header = header_of(lake, Path(lake_file), plan_id, allow, by, now, __version__)
+    with progress.stage("plan what to do") as log:
+        sealed = write_plan(to, header, summary.watch(planner.steps(results, wanted)))
+        log.note(steps=sealed.steps, needs_person=sealed.for_person)
+    with leased(lake.results, clients_of(lake), plan_id, progress):
+        Journal(results, plan_id).put_plan(sealed, record.PLANNED)
+    summary.write(out)
+    return Ended(_planned(sealed, summary, to), 0)
+
+
+def _planned(header: Header, summary: Summary, to: Path) -> str:
+    stake = f" ({size(summary.bytes)}, {count(summary.rows)} rows)" if header.steps else ""
+    told = (
+        f"{number(header.steps, 'step')}{stake}, {count(header.for_person)} for a person; nothing was changed"
+    )
+    if not header.steps:
+        return told
+    return f"{told}; next: lakeaudit reconcile apply {shell_word(str(to))}"
+
+
+def _require_known(allow: Collection[str]) -> None:
+    if unknown := set(allow) - set(ALLOWED):
+        raise BadInput("--allow", f"no {', '.join(sorted(unknown))}", f"one of {', '.join(ALLOWED)}")
+
+
+def lake_file_of(file: PlanFile, other: str | None) -> str:
+    """The lake file that a plan was made with, or where it lies now."""
+    return other or file.header.lake_file
+
+
+def apply(
+    file: PlanFile,
+    lake: Lake,
+    lake_file: str,
+    results: Results,
+    *,
+    bounds: Bounds,
+    clock: Callable[[], datetime],
+    progress: Progress,
+) -> Ended:
+    """Do what is left to do of a plan.
+
+    Raises:
+        BadInput: the plan is not one of this lake, or is over.
+        Busy: an audit is at work here.
+        CannotPublish: the record cannot be written.
+    """
+    with _running(file, lake, results, bounds, clock, progress) as run:
+        _require_open(file.header, run.journal, clock())
+        run.journal.put_plan(file.header, record.APPLYING)
+        tally = apply_plan(file, run, progress)
+        settled = sum(tally.counts[status] for status in record.SETTLED)
+        if settled == file.header.steps:
+            run.journal.put_plan(file.header, record.APPLIED)
+    return _told(tally, file.header, lake_file, (record.APPLIED, record.MOVED_ON))
+
+
+def undo(
+    file: PlanFile,
+    lake: Lake,
+    lake_file: str,
+    results: Results,
+    *,
+    bounds: Bounds,
+    clock: Callable[[], datetime],
+    progress: Progress,
+) -> Ended:
+    """Take back what was done of a plan, the last step first. Raises as `apply`."""
+    with _running(file, lake, results, bounds, clock, progress) as run:
+        if _status(file.header, run.journal) == record.PLANNED:
+            raise BadInput(file.header.plan_id, "was never applied", "there is nothing to undo")
+        run.journal.put_plan(file.header, record.UNDOING)
+        tally = undo_plan(file, run, progress)
+        if not any(tally.counts[status] for status in (*record.TO_UNDO, record.FAILED)):
+            run.journal.put_plan(file.header, record.UNDONE)
+    quiet = (record.UNDONE, record.MOVED_ON, record.CHANGED, record.NOT_SAFE, record.WAITING, record.UNKNOWN)
+    return _told(tally, file.header, lake_file, quiet, undone=True)
+
+
+@contextmanager
+def _running(
+    file: PlanFile,
+    lake: Lake,
+    results: Results,
+    bounds: Bounds,
+    clock: Callable[[], datetime],
+    progress: Progress,
+) -> Iterator[Run]:
+    """A run over a plan of this lake, which holds the lease of the results."""
+    header = file.header
+    if header.lake != lake.name or header.lake_digest != lake_digest(lake):
+        what = "was made for another lake, or with another lake file than there is now"
+        raise BadInput(header.plan_id, what, "make a new plan")
+    clients = clients_of(lake)
+    with leased(lake.results, clients, header.plan_id, progress) as still_ours:
+        journal = Journal(results, header.plan_id)
+        forms = Forms(clients, lake.results, header.plan_id)
+        yield Run(lake, clients, journal, forms, bounds, still_ours, clock)
+
+
+def _status(header: Header, journal: Journal) -> str:
+    """The status of a plan that these results know, with the very digest of the file."""
+    row = journal.plan()
+    if row is None or row["digest"] != header.digest:
+        what = "is not known to the results of its lake" if row is None else "is not the file that was made"
+        raise BadInput(header.plan_id, what, "make a new plan")
+    return str(row["status"])
+
+
+def _require_open(header: Header, journal: Journal, now: datetime) -> None:
+    status = _status(header, journal)
+    if status not in (record.PLANNED, record.APPLYING):
+        raise BadInput(header.plan_id, f"is {status} already", "make a new plan for what is still open")
+    if header.version != __version__:
+        what = f"was made by version {header.version}, and this is {__version__}"
+        raise BadInput(header.plan_id, what, "make a new plan")
+    if now >= datetime.fromisoformat(header.expires_at):
+        raise BadInput(header.plan_id, f"has expired at {header.expires_at}", "make a new plan")
+
+
+_WORDS = {
+    record.APPLIED: "applied",
+    record.UNDONE: "undone",
+    record.MOVED_ON: "given up by their table",
+    record.CHANGED: "not as planned any more",
+    record.UNKNOWN: "could not be told",
+    record.NOT_SAFE: "for a person: the store honours no safe form",
+    record.FAILED: "refused by the store",
+    record.STARTED: "begun and not known to be done",
+    record.UNDOING: "begun to be undone",
+    record.KEPT: "kept as they are, since somebody has changed them",
+}
+
+
+def _told(tally: Tally, header: Header, lake_file: str, quiet: Sequence[str], undone: bool = False) -> Ended:
+    told = [
+        f"{count(tally.counts[status])} {words}" for status, words in _WORDS.items() if tally.counts[status]
+    ]
+    waiting = header.steps - sum(n for status, n in tally.counts.items() if status != record.WAITING)
+    told += [f"{count(waiting)} not begun"] if waiting and not undone else []
+    loud = sum(n for status, n in tally.counts.items() if status not in quiet)
+    partly = bool(loud or tally.is_over or (waiting and not undone))
+    verify = f"to verify: lakeaudit audit {shell_word(lake_file)}"
+    return Ended(f"{', '.join(told) or 'nothing to do'}; {verify}", 3 if partly else 0)

@@ -1,0 +1,1 @@
+"""A module per action, each joined by its line in `reconcile.registry`."""

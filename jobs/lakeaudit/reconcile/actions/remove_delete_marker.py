@@ -1,0 +1,72 @@
+"""Remove the delete marker that hides a file, where the version beneath it is the file that the table lists.
+
+The marker is named by its version id: where something else came on top of it, nothing changes for readers.
+"""
+
+from lakeaudit.reconcile.canary import DELETE_IF_MATCH
+from lakeaudit.reconcile.key_state import KeyState
+from lakeaudit.reconcile.matching import absent_over, is_absent_over, is_there, matching_version
+from lakeaudit.reconcile.protocol import NotProved, Proposal, Target, Undo, Wanted
+from lakeaudit.reconcile.steps import COMPENSABLE, Step
+
+
+class RemoveDeleteMarker:
+    """See the module."""
+
+    name = "remove_delete_marker"
+    reversibility = COMPENSABLE
+    undo = "write a delete marker again, only while the same version is current"
+    risk = "none: no object is written or removed"
+
+    def propose(self, wanted: Wanted, state: KeyState) -> Proposal | str:
+        """Where exactly one marker, with an id of its own, lies over the version."""
+        found = matching_version(wanted, state)
+        if isinstance(found, str):
+            return found
+        version, matched_by = found
+        if state.marker_id is None:
+            return "its delete marker has no id of its own"
+        if not state.history.is_beneath_marker(version):
+            return "something else lies between its delete marker and the version"
+        return absent_over(version, matched_by, state)
+
+    def still_holds(self, step: Step, state: KeyState) -> bool:
+        """The same marker over the same version."""
+        version = state.version(step.precondition["version_id"])
+        return (
+            is_absent_over(step.precondition, state)
+            and version is not None
+            and state.history.is_beneath_marker(version)
+        )
+
+    def act(self, step: Step, target: Target) -> str | None:
+        """Delete the marker by its id."""
+        marker = step.precondition["delete_marker"]
+        target.s3.delete_object(Bucket=target.bucket, Key=target.key, VersionId=marker)
+        return None
+
+    def outcome(self, step: Step, state: KeyState, written: str | None) -> Undo | None:  # noqa: ARG002 - the protocol's
+        """The version is current."""
+        current = state.current
+        if current is None or current.version_id != step.precondition["version_id"]:
+            return None
+        return {"version_id": current.version_id, "etag": current.etag}
+
+    def may_undo(self, step: Step, undo: Undo, state: KeyState) -> bool:
+        """The version is still current."""
+        return self.outcome(step, state, None) == undo
+
+    def take_back(self, undo: Undo, target: Target) -> None:
+        """A new marker, which may hide nothing but that version."""
+        if DELETE_IF_MATCH not in target.forms.proved(target.bucket):
+            raise NotProved("the store does not honour If-Match of DeleteObject")
+        target.s3.delete_object(Bucket=target.bucket, Key=target.key, IfMatch=f'"{undo["etag"]}"')
+
+    def is_undone(self, step: Step, undo: Undo, state: KeyState) -> bool:  # noqa: ARG002 - the protocol's
+        """A marker lies over the version."""
+        version = state.version(step.precondition["version_id"])
+        return (
+            version is not None
+            and is_there(step.precondition, version)
+            and state.history.is_beneath_marker(version)
+        )

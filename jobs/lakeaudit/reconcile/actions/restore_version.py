@@ -1,0 +1,120 @@
+"""Write the older version that is the file the table lists back as a new one, only where the key is still absent.
+
+By CopyObject where the store honours its condition; else, for objects of bounded size, by reading the version and
+PutObject on the condition that there is none. Metadata, tags, storage class and encryption are carried.
+"""
+
+from typing import Any
+from urllib.parse import urlencode
+
+from lakeaudit.keys import ARCHIVE_CLASSES
+from lakeaudit.reconcile.canary import COPY_IF_ABSENT, PUT_IF_ABSENT
+from lakeaudit.reconcile.key_state import ENABLED, KeyState
+from lakeaudit.reconcile.matching import absent_over, is_absent_over, is_there, matching_version
+from lakeaudit.reconcile.protocol import NotProved, Proposal, Target, Undo, Wanted
+from lakeaudit.reconcile.steps import REVERSIBLE, Step
+
+MOST_COPIED = 5 << 30
+"""Bytes that one CopyObject takes (S3 API reference)."""
+MOST_READ = 64 << 20
+"""Bytes that are held in memory, by each of a few threads, where the store's copies have no conditions."""
+
+_CARRIED = (
+    *("ContentType", "ContentEncoding", "ContentDisposition", "ContentLanguage", "CacheControl", "Metadata"),
+    *("StorageClass", "ServerSideEncryption", "SSEKMSKeyId", "BucketKeyEnabled"),
+)
+_OF_COPY = ("StorageClass", "ServerSideEncryption", "SSEKMSKeyId", "BucketKeyEnabled")
+"""What a copy does not take from its source by itself."""
+
+
+class RestoreVersion:
+    """See the module."""
+
+    name = "restore_version"
+    reversibility = REVERSIBLE
+    undo = "delete the version that was written, by its id, only while the older one is there"
+    risk = "low: a new version is written, only where there is no object"
+
+    def propose(self, wanted: Wanted, state: KeyState) -> Proposal | str:
+        """Where a version matches and one request can copy it."""
+        found = matching_version(wanted, state)
+        if isinstance(found, str):
+            return found
+        version, matched_by = found
+        if version.size > MOST_COPIED:
+            return "the version is above 5 GiB: it has to be copied in parts"
+        return absent_over(version, matched_by, state)
+
+    def still_holds(self, step: Step, state: KeyState) -> bool:
+        """Still absent, and the version still there."""
+        return is_absent_over(step.precondition, state)
+
+    def act(self, step: Step, target: Target) -> str | None:
+        """By the first form that the store was shown to honour."""
+        wanted = step.precondition
+        forms = target.forms.proved(target.bucket)
+        if COPY_IF_ABSENT in forms:
+            return _copied(target, wanted["version_id"])
+        if PUT_IF_ABSENT not in forms:
+            raise NotProved("the store honours If-None-Match neither of CopyObject nor of PutObject")
+        if wanted["size"] > MOST_READ:
+            raise NotProved(f"the store's copies have no conditions, and it is above {MOST_READ >> 20} MiB")
+        return _written(target, wanted["version_id"])
+
+    def outcome(self, step: Step, state: KeyState, written: str | None) -> Undo | None:
+        """There is a new object: the one that was written, or one of the same size and ETag."""
+        current = state.current
+        if current is None or current.version_id == step.precondition["version_id"]:
+            return None
+        is_ours = current.version_id == written and current.size == step.precondition["size"]
+        if not is_ours and not is_there(step.precondition, current):
+            return None
+        return {"version_id": current.version_id, "size": current.size, "etag": current.etag}
+
+    def may_undo(self, step: Step, undo: Undo, state: KeyState) -> bool:
+        """What was written is current, and the version that it is a copy of is still there."""
+        current, source = state.current, state.version(step.precondition["version_id"])
+        return (
+            state.versioning == ENABLED
+            and current is not None
+            and current.version_id == undo["version_id"]
+            and is_there(undo, current)
+            and is_there(step.precondition, source)
+        )
+
+    def take_back(self, undo: Undo, target: Target) -> None:
+        """Delete what was written, by its id."""
+        target.s3.delete_object(Bucket=target.bucket, Key=target.key, VersionId=undo["version_id"])
+
+    def is_undone(self, step: Step, undo: Undo, state: KeyState) -> bool:
+        """The same marker is on top, and what was written is gone."""
+        return is_absent_over(step.precondition, state) and state.version(undo["version_id"]) is None
+
+
+def _copied(target: Target, version_id: str) -> str | None:
+    head: Any = target.s3.head_object(Bucket=target.bucket, Key=target.key, VersionId=version_id)
+    source: Any = {"Bucket": target.bucket, "Key": target.key, "VersionId": version_id}
+    carried = _carried(head, _OF_COPY)
+    copied = target.s3.copy_object(
+        Bucket=target.bucket, Key=target.key, CopySource=source, IfNoneMatch="*", **carried
+    )
+    return copied.get("VersionId")
+
+
+def _written(target: Target, version_id: str) -> str | None:
+    """Read, then written on the condition that there is no object."""
+    at: Any = {"Bucket": target.bucket, "Key": target.key}
+    got: Any = target.s3.get_object(**at, VersionId=version_id)
+    carried = _carried(got, _CARRIED)
+    if got.get("TagCount"):
+        tags = target.s3.get_object_tagging(**at, VersionId=version_id)["TagSet"]
+        carried["Tagging"] = urlencode([(tag["Key"], tag["Value"]) for tag in tags])
+    return target.s3.put_object(**at, Body=got["Body"].read(), IfNoneMatch="*", **carried).get("VersionId")
+
+
+def _carried(source: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    """Of a version's attributes those that a new object takes; an archive class is not one that is written to."""
+    found = {name: source[name] for name in names if source.get(name)}
+    if found.get("StorageClass") in ARCHIVE_CLASSES:
+        del found["StorageClass"]
+    return found

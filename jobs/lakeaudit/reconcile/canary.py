@@ -1,0 +1,102 @@
+"""Which conditional forms a store honours: each is tried on objects of our own, with a condition that must fail.
+
+Stores accept conditions and ignore them (moto 5.2.5: CopyObject ignores all of its own), so that no answer of another
+request proves a form. What does not fail is not used.
+"""
+
+from collections.abc import Callable
+from contextlib import suppress
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from lakeaudit.keys import Location
+from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.aws_failures import code_of
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+COPY_IF_ABSENT, PUT_IF_ABSENT, DELETE_IF_MATCH = "copy_if_absent", "put_if_absent", "delete_if_match"
+REFUSED = {"PreconditionFailed", "ConditionalRequestConflict", "412", "409"}
+"""What a store answers where a condition does not hold, or another was faster."""
+
+_FOLDER = ".lakeaudit-canary"
+_NO_ONES = '"00000000000000000000000000000000"'
+
+
+class Forms:
+    """The conditional forms by bucket; each bucket is asked once. Safe to share between threads.
+
+    The canaries lie beside the results where these are in the same bucket, else in `.lakeaudit-canary/` of the bucket,
+    and every version of them is removed again.
+    """
+
+    def __init__(self, clients: Clients, results: Location, plan_id: str) -> None:
+        self._clients = clients
+        self._results = results
+        self._plan_id = plan_id
+        self._proved: dict[str, frozenset[str]] = {}
+        self._asking = Lock()
+
+    def proved(self, bucket: str) -> frozenset[str]:
+        """The forms that failed on a wrong condition; none where no canary can be written."""
+        with self._asking:
+            if bucket not in self._proved:
+                self._proved[bucket] = self._prove(bucket)
+            return self._proved[bucket]
+
+    def _prove(self, bucket: str) -> frozenset[str]:
+        home = self._results if self._results.bucket == bucket else Location(bucket, "")
+        place = home.join(_FOLDER, self._plan_id)
+        canary = _Canary(
+            self._clients.s3(bucket, place.key), bucket, place.join("a").key, place.join("b").key
+        )
+        try:
+            canary.write()
+            return frozenset(name for name, form in canary.forms.items() if _fails(form))
+        except (ClientError, BotoCoreError):
+            return frozenset()
+        finally:
+            with suppress(ClientError, BotoCoreError):
+                canary.remove()
+
+
+class _Canary:
+    """Two objects, of which the first stands for what is there, and the second for a source of copies."""
+
+    def __init__(self, s3: "S3Client", bucket: str, there: str, source: str) -> None:
+        self._s3, self._bucket, self._there, self._source = s3, bucket, there, source
+
+    def write(self) -> None:
+        for key in (self._there, self._source):
+            self._s3.put_object(Bucket=self._bucket, Key=key, Body=b"canary")
+
+    @property
+    def forms(self) -> dict[str, Callable[[], Any]]:
+        """By form a request whose condition does not hold."""
+        s3 = self._s3
+        at: Any = {"Bucket": self._bucket, "Key": self._there}
+        source: Any = {"Bucket": self._bucket, "Key": self._source}
+        return {
+            COPY_IF_ABSENT: lambda: s3.copy_object(**at, CopySource=source, IfNoneMatch="*"),
+            PUT_IF_ABSENT: lambda: s3.put_object(**at, Body=b"other", IfNoneMatch="*"),
+            DELETE_IF_MATCH: lambda: s3.delete_object(**at, IfMatch=_NO_ONES),
+        }
+
+    def remove(self) -> None:
+        """Every version and marker of both."""
+        for key in (self._there, self._source):
+            page = self._s3.list_object_versions(Bucket=self._bucket, Prefix=key)
+            for each in (*page.get("Versions", []), *page.get("DeleteMarkers", [])):
+                self._s3.delete_object(Bucket=self._bucket, Key=each["Key"], VersionId=each["VersionId"])
+
+
+def _fails(form: Callable[[], Any]) -> bool:
+    """Whether a condition that does not hold is told as such; any other refusal proves nothing."""
+    try:
+        form()
+    except ClientError as error:
+        return code_of(error) in REFUSED
+    return False

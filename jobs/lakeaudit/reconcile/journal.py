@@ -1,0 +1,129 @@
+"""What became of plans and their steps: the tables `plans` and `actions`. Whoever writes here holds the results' lease.
+
+`actions` is the write-ahead record: the rows of a batch say `started` before anything of it is done, and what became of
+it after. A batch is replaced by one commit, so a run that is killed leaves either.
+
+status of a step: started, applied; moved_on (the table does not list the file any more); changed (the key is not as it
+was when the step was decided on); unknown (nobody could tell); needs_person (the store honours no form that is safe);
+failed (the store refused); waiting (not begun: beyond `--limit`, or after too many failures); undoing, undone; kept
+(the key is not as the step left it, so it was not taken back).
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakeaudit.reconcile.plan_file import Header
+from lakeaudit.reconcile.steps import Step
+from lakeaudit.results import delta_writer, sql
+from lakeaudit.results.read import Results, Row
+from lakeaudit.schemas import RECONCILE_RESULTS
+
+PLANNED, APPLYING, APPLIED, UNDOING, UNDONE = "planned", "applying", "applied", "undoing", "undone"
+STARTED, MOVED_ON, CHANGED, UNKNOWN, FAILED = "started", "moved_on", "changed", "unknown", "failed"
+NOT_SAFE, WAITING, KEPT = "needs_person", "waiting", "kept"
+
+SETTLED = (APPLIED, MOVED_ON, CHANGED, NOT_SAFE, UNDOING, UNDONE, KEPT)
+"""What no other try of `apply` does again."""
+TO_UNDO = (STARTED, APPLIED, UNDOING)
+"""What may have been done."""
+
+
+@dataclass(frozen=True)
+class Done:
+    """What became of a step; `undo` is what taking it back has to know."""
+
+    status: str
+    error: str | None = None
+    undo: Mapping[str, Any] | None = None
+    at: datetime | None = None
+
+
+class Journal:
+    """The records of one plan.
+
+    Raises, from what writes, `CannotPublish`; from what reads, `CannotAudit`.
+    """
+
+    def __init__(self, results: Results, plan_id: str) -> None:
+        self._results = results
+        self._plan_id = plan_id
+
+    def plan(self) -> Row | None:
+        """The plan's row; None: it was never made here."""
+        wanted = pc.field("plan_id") == self._plan_id
+        rows = [row for batch in self._fresh().batches("plans", wanted) for row in batch.to_pylist()]
+        return rows[0] if rows else None
+
+    def put_plan(self, header: Header, status: str) -> None:
+        """Put the plan's row in the place of the one before."""
+        row = {
+            "plan_id": header.plan_id,
+            "lake": self._results.lake,
+            "digest": header.digest,
+            "lake_digest": header.lake_digest,
+            "created_by": header.created_by,
+            "created_at": datetime.fromisoformat(header.created_at),
+            "expires_at": datetime.fromisoformat(header.expires_at),
+            "status": status,
+            "steps": header.steps,
+            "for_person": header.for_person,
+        }
+        self._replace("plans", [row], "")
+
+    def counts(self) -> dict[int, dict[str, int]]:
+        """By batch how many of its steps have which status."""
+        mine = f"WHERE plan_id = {sql.text(self._plan_id)} GROUP BY batch, status"
+        found: dict[int, dict[str, int]] = {}
+        for row in sql.ask(
+            self._fresh(), f"SELECT batch, status, count(*) AS n FROM actions {mine}", "actions"
+        ):
+            found.setdefault(row["batch"], {})[row["status"]] = row["n"]
+        return found
+
+    def batch(self, number: int) -> dict[str, Done]:
+        """What became of the steps of a batch, by action_id."""
+        wanted = (pc.field("plan_id") == self._plan_id) & (pc.field("batch") == number)
+        rows = [row for batch in self._fresh().batches("actions", wanted) for row in batch.to_pylist()]
+        return {
+            row["action_id"]: Done(
+                row["status"], row["error"], row["undo"] and json.loads(row["undo"]), row["done_at"]
+            )
+            for row in rows
+        }
+
+    def put_batch(self, number: int, steps: Sequence[Step], done: Mapping[str, Done]) -> None:
+        """Replace the rows of a batch, in one commit."""
+        rows = [self._row(number, step, done[step.action_id]) for step in steps]
+        self._replace("actions", rows, f" AND batch = {number}")
+
+    def _row(self, number: int, step: Step, done: Done) -> Row:
+        same = ("plan_id", "action_id", "discrepancy_id", "table_name", "action", "bucket", "key")
+        return {name: getattr(step, name) for name in (*same, "reversibility")} | {
+            "lake": self._results.lake,
+            "batch": number,
+            "precondition": json.dumps(dict(step.precondition)),
+            "status": done.status,
+            "undo": None if done.undo is None else json.dumps(dict(done.undo)),
+            "error": done.error,
+            "done_at": done.at,
+        }
+
+    def _replace(self, table: str, rows: Sequence[Row], narrower: str) -> None:
+        whose = f"lake = {delta_writer.texts(self._results.lake)} AND plan_id = {delta_writer.texts(self._plan_id)}"
+        arrow = pa.Table.from_pylist(list(rows), RECONCILE_RESULTS[table])
+        delta_writer.overwrite(self._results, table, arrow, whose + narrower)
+
+    def _fresh(self) -> Results:
+        """The tables as they lie there now."""
+        return self._results.again()
+
+
+def with_status(done: Done, status: str, error: str | None = None) -> Done:
+    """The same with another status."""
+    return replace(done, status=status, error=error)

@@ -1,0 +1,83 @@
+"""What storage answers of one key now: all its versions and delete markers, and whether its bucket keeps versions."""
+
+from dataclasses import dataclass
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from lakeaudit.evidence.storage.object_versions import History, ObjectVersion, history_of
+from lakeaudit.keys import NULL_VERSION
+from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.aws_failures import explain
+from lakeaudit.runtime.threads import Pacer
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+ENABLED = "Enabled"
+
+
+@dataclass(frozen=True)
+class KeyState:
+    """The versions of a key, newest first, and the bucket's versioning: Enabled, Suspended, or empty for never."""
+
+    versioning: str
+    history: History
+
+    @property
+    def current(self) -> ObjectVersion | None:
+        """What readers are given; None: no object."""
+        newest = next((each for each in self.history.versions if each.is_latest), None)
+        return None if newest is None or newest.is_marker else newest
+
+    def version(self, version_id: str) -> ObjectVersion | None:
+        """The version, no delete marker, of that id."""
+        return next(
+            (v for v in self.history.versions if v.version_id == version_id and not v.is_marker), None
+        )
+
+    @property
+    def marker_id(self) -> str | None:
+        """The delete marker that hides the key; None where there is none, or none of an id of its own.
+
+        A marker that was written while versioning was suspended has the id `null`, and so has what is written next:
+        to remove that id could remove an object.
+        """
+        found = self.history.marker_id
+        return None if found == NULL_VERSION else found
+
+
+class Unclear(Exception):
+    """Storage gave no answer that anything can be concluded from; its text says why."""
+
+
+class KeyReader:
+    """Asks storage about keys, at most so many requests a second. Safe to share between threads; made for one batch."""
+
+    def __init__(self, clients: Clients, pacer: Pacer) -> None:
+        self._clients = clients
+        self._pacer = pacer
+        self._versioning: dict[str, str] = {}
+        self._asking = Lock()
+
+    def read(self, bucket: str, key: str) -> KeyState:
+        """The state of a key.
+
+        Raises:
+            Unclear: a refusal or no answer, which is never an absence.
+        """
+        try:
+            s3 = self._clients.s3(bucket, key)
+            versioning = self._versioning_of(s3, bucket)
+            self._pacer.wait()
+            return KeyState(versioning, history_of(s3.list_object_versions(Bucket=bucket, Prefix=key), key))
+        except (ClientError, BotoCoreError) as error:
+            raise Unclear(f"versions of s3://{bucket} cannot be listed: {explain(error).what}") from error
+
+    def _versioning_of(self, s3: "S3Client", bucket: str) -> str:
+        with self._asking:
+            if bucket not in self._versioning:
+                self._pacer.wait()
+                self._versioning[bucket] = s3.get_bucket_versioning(Bucket=bucket).get("Status", "")
+            return self._versioning[bucket]

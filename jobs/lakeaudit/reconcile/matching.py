@@ -1,0 +1,65 @@
+"""Which older version of a key is the file that the table lists. Pure.
+
+The version that the manifest recorded by its id; one of the recorded size and ETag; or the only one that was current
+when the table listed the file, of the recorded size. Anything less is for a person.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from lakeaudit.evidence.storage.object_versions import ObjectVersion
+from lakeaudit.reconcile.key_state import ENABLED, KeyState
+from lakeaudit.reconcile.protocol import Proposal, Wanted
+
+
+def matching_version(wanted: Wanted, state: KeyState) -> tuple[ObjectVersion, str] | str:
+    """The version, and what proves it; a text says why there is none."""
+    if state.current is not None:
+        return "the file is there again"
+    if state.versioning != ENABLED:
+        return (
+            "its bucket keeps no versions"
+            if not state.versioning
+            else "versioning of its bucket is suspended"
+        )
+    by_id = state.version(wanted.version_id) if wanted.version_id else None
+    if by_id is not None and wanted.claimed.fits(by_id.size):
+        return by_id, "the version id that was recorded"
+    found = state.history.match(wanted.claimed)
+    if found is None:
+        return "no version of it has what was recorded"
+    if wanted.claimed.etag is not None:
+        return found, "size and ETag"
+    then = state.history.at_claim(wanted.claimed)
+    if len(then) == 1 and state.history.whole:
+        return found, "the only version that was current when the table listed it, and its size"
+    return "several versions may be the one that the table listed, and no ETag was recorded"
+
+
+def absent_over(version: ObjectVersion, matched_by: str, state: KeyState) -> Proposal:
+    """The state of a key that a delete marker hides, over the version that is wanted."""
+    return Proposal(
+        {
+            "state": "absent",
+            "delete_marker": state.history.marker_id,
+            "version_id": version.version_id,
+            "size": version.size,
+            "etag": version.etag,
+        },
+        matched_by,
+    )
+
+
+def is_absent_over(precondition: Mapping[str, Any], state: KeyState) -> bool:
+    """Whether that state still holds."""
+    return (
+        state.versioning == ENABLED
+        and state.current is None
+        and state.history.marker_id == precondition["delete_marker"]
+        and is_there(precondition, state.version(precondition["version_id"]))
+    )
+
+
+def is_there(recorded: Mapping[str, Any], version: ObjectVersion | None) -> bool:
+    """Whether a version has the recorded size and ETag."""
+    return version is not None and (version.size, version.etag) == (recorded["size"], recorded["etag"])

@@ -1,0 +1,187 @@
+"""The file of a plan: JSON Lines, a header and a step a line. What was changed in it since it was made is refused.
+
+The digest is over the header and every row; the table `plans` remembers it too, so that a file with a digest of its own
+making is refused as well.
+"""
+
+import hashlib
+import json
+import shutil
+import tempfile
+from array import array
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from dataclasses import asdict, dataclass, fields, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import IO, Any, Self
+
+from lakeaudit.config import Lake
+from lakeaudit.errors import BadInput
+from lakeaudit.reconcile.steps import Step
+from lakeaudit.row_formats import iso
+
+FORMAT = 1
+VALID_FOR = timedelta(hours=24)
+BATCH = 200
+"""Steps that are decided on, recorded and done together."""
+_NEW = "make a new plan with `lakeaudit reconcile plan`"
+
+
+@dataclass(frozen=True)
+class Header:
+    """The first line of a plan. `lake_digest` is of everything that the lake file says; times are ISO 8601 with Z."""
+
+    lakeaudit_plan: int
+    version: str
+    plan_id: str
+    lake: str
+    lake_file: str
+    lake_digest: str
+    created_by: str
+    created_at: str
+    expires_at: str
+    allow: tuple[str, ...]
+    batch: int
+    steps: int = 0
+    for_person: int = 0
+    digest: str = ""
+
+    @property
+    def sealed_text(self) -> bytes:
+        """What the digest is over, before the rows."""
+        return json.dumps(asdict(self) | {"digest": ""}, sort_keys=True).encode() + b"\n"
+
+
+def lake_digest(lake: Lake) -> str:
+    """Of what the lake file says, its includes and the environment it took among it."""
+    said = lake.model_copy(update={"warnings": ()})
+    return hashlib.sha256(repr(said).encode(errors="replace")).hexdigest()
+
+
+def header_of(
+    lake: Lake, lake_file: Path, plan_id: str, allow: Iterable[str], by: str, now: datetime, version: str
+) -> Header:
+    """The header of a plan whose steps are not known yet."""
+    return Header(
+        lakeaudit_plan=FORMAT,
+        version=version,
+        plan_id=plan_id,
+        lake=lake.name,
+        lake_file=str(lake_file.resolve()),
+        lake_digest=lake_digest(lake),
+        created_by=by,
+        created_at=iso(now),
+        expires_at=iso(now + VALID_FOR),
+        allow=tuple(sorted(allow)),
+        batch=BATCH,
+    )
+
+
+def write_plan(path: Path, header: Header, steps: Iterable[Step]) -> Header:
+    """Write a plan whole or not at all; its header with what is known of it now.
+
+    Raises:
+        BadInput: the file cannot be written.
+    """
+    try:
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix=".plan-") as folder:
+            rows, whole = Path(folder, "rows"), Path(folder, "whole")
+            done, for_person = _write_rows(rows, steps)
+            counted = replace(header, steps=done, for_person=for_person)
+            sealed = replace(counted, digest=_digest(counted, rows))
+            with whole.open("wb") as out, rows.open("rb") as lines:
+                out.write(json.dumps(asdict(sealed)).encode() + b"\n")
+                shutil.copyfileobj(lines, out)
+            whole.replace(path)
+            return sealed
+    except OSError as error:
+        raise BadInput(
+            str(path), f"cannot be written ({error.strerror})", "give another file to -o"
+        ) from error
+
+
+def _write_rows(path: Path, steps: Iterable[Step]) -> tuple[int, int]:
+    """How many steps there are to do, and how many need a person."""
+    counts = [0, 0]
+    with path.open("wb") as out:
+        for step in steps:
+            out.write(step.as_line().encode() + b"\n")
+            counts[step.needs_person] += 1
+    return counts[0], counts[1]
+
+
+def _digest(header: Header, rows: Path) -> str:
+    found = hashlib.sha256(header.sealed_text)
+    with rows.open("rb") as lines:
+        for block in iter(lambda: lines.read(1 << 20), b""):
+            found.update(block)
+    return found.hexdigest()
+
+
+class PlanFile:
+    """A plan that is as it was written. Of its rows one batch at a time is in memory, and the place of each line."""
+
+    def __init__(self, file: IO[bytes], header: Header, places: "array[int]") -> None:
+        self._file = file
+        self.header = header
+        self._places = places
+
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        """The plan.
+
+        Raises:
+            BadInput: it is none, or it was edited or cut off.
+        """
+        try:
+            file = path.open("rb")
+        except OSError as error:
+            raise BadInput(
+                str(path), f"cannot be read ({error.strerror})", "give the file of a plan"
+            ) from error
+        header = _header(path, file.readline())
+        found = hashlib.sha256(replace(header, digest="").sealed_text)
+        places = array("q")
+        place = file.tell()
+        for line in file:
+            places.append(place)
+            place += len(line)
+            found.update(line)
+        if found.hexdigest() != header.digest or len(places) != header.steps + header.for_person:
+            file.close()
+            raise BadInput(str(path), "was edited or cut off since it was made", _NEW)
+        return cls(file, header, places)
+
+    def batches(self, *, backwards: bool = False) -> Iterator[tuple[int, list[Step]]]:
+        """(number, steps to do) of every batch; backwards, the last step comes first."""
+        begins = range(0, len(self._places), self.header.batch)
+        for begin in reversed(begins) if backwards else begins:
+            lines = range(begin, min(begin + self.header.batch, len(self._places)))
+            steps = [self._step(line) for line in (reversed(lines) if backwards else lines)]
+            yield begin // self.header.batch, [step for step in steps if not step.needs_person]
+
+    def _step(self, line: int) -> Step:
+        self._file.seek(self._places[line])
+        return Step.of_line(self._file.readline())
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._file.close()
+
+
+def _header(path: Path, line: bytes) -> Header:
+    try:
+        found: dict[str, Any] = json.loads(line)
+        known = {field.name: found[field.name] for field in fields(Header)}
+        header = Header(**(known | {"allow": tuple(found["allow"])}))
+    except (ValueError, TypeError, KeyError) as error:
+        raise BadInput(str(path), "is no plan of lakeaudit", _NEW) from error
+    if header.lakeaudit_plan != FORMAT or header.batch < 1:
+        raise BadInput(str(path), "is a plan of another version of lakeaudit", _NEW)
+    return header
+
+
+def opened(path: Path) -> "closing[PlanFile]":
+    """The plan, closed at the end of the block. Raises as `PlanFile.open`."""
+    return closing(PlanFile.open(path))

@@ -1,0 +1,154 @@
+"""From open discrepancies to steps: what storage answers now decides what may be done. It changes nothing."""
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+
+from lakeaudit.config import Lake, Table
+from lakeaudit.digests import digest
+from lakeaudit.evidence.storage.object_versions import STEP, Claimed
+from lakeaudit.kinds import KINDS
+from lakeaudit.reconcile.key_state import KeyReader, KeyState, Unclear
+from lakeaudit.reconcile.protocol import Wanted
+from lakeaudit.reconcile.registry import ACTIONS, WAYS
+from lakeaudit.reconcile.steps import NEEDS_PERSON, Step
+from lakeaudit.results.read import Results
+from lakeaudit.results.read import Wanted as Narrowed
+from lakeaudit.runtime.threads import beside
+from lakeaudit.schemas import plain_time
+
+Row = Mapping[str, Any]
+
+RESTORE = "restore"
+ALLOWED = (RESTORE,)
+"""What `--allow` may name."""
+EXPIRED = "expired by a lifecycle rule"
+"""How a cause begins that nobody decided for the very file (`compare.causes.DEEDS`)."""
+THREADS = 16
+
+_EVIDENCE = (
+    *("severity", "explanation", "confirmation", "last_evidence_at", "manifest_kind", "manifest_time"),
+    *("table_version", "manifest_size", "manifest_etag", "cause", "cause_at", "cause_principal"),
+)
+
+
+@dataclass(frozen=True)
+class Planner:
+    """Makes steps of discrepancies.
+
+    Attributes:
+        lake: its tables are the only ones that anything is done about.
+        plan_id: of the plan that the steps are of.
+        allow: what the user allows beside the default, of ALLOWED.
+        now: the clock reading of the plan.
+        keys: asks storage.
+    """
+
+    lake: Lake
+    plan_id: str
+    allow: Collection[str]
+    now: datetime
+    keys: KeyReader
+
+    def steps(self, results: Results, wanted: Narrowed) -> Iterator[Step]:
+        """A step for every open discrepancy, worst severity first; a batch of them in memory at a time.
+
+        Raises:
+            CannotAudit: the ledger cannot be read.
+        """
+        with beside(THREADS) as pool:
+            for batch in results.discrepancies(("open",), wanted=wanted):
+                yield from pool.map(self.step, _rows(batch))
+
+    def step(self, row: Row) -> Step:
+        """The step of one row of the ledger: the first way that is one, else what keeps a program from it."""
+        why = self._why_not(row)
+        if why is not None:
+            return self._for_person(row, [why])
+        try:
+            state = self.keys.read(row["bucket"], row["key"])
+        except Unclear as error:
+            return self._for_person(row, [str(error)])
+        return self._first_way(row, wanted_of(row, self._table(row)), state)
+
+    def _first_way(self, row: Row, wanted: Wanted, state: KeyState) -> Step:
+        refused = []
+        for name in WAYS[row["kind"]]:
+            proposal, action = ACTIONS[name].propose(wanted, state), ACTIONS[name]
+            if not isinstance(proposal, str):
+                told = {"matched_by": proposal.matched_by}
+                return self._step(
+                    row, name, proposal.precondition, told, action.undo, action.reversibility, action.risk
+                )
+            refused.append(proposal)
+        return self._for_person(row, refused)
+
+    def _why_not(self, row: Row) -> str | None:
+        """Why nothing is even asked of storage."""
+        if row["kind"] not in WAYS:
+            return "no action is known for this kind"
+        if row["ack_until"] is not None and row["ack_until"] > self.now:
+            return f"accepted by {row['ack_by']}: {row['ack_reason']}"
+        if not row["bucket"] or not row["key"]:
+            return "it is not an object of a bucket"
+        if self.lake.is_weak(row["bucket"]):
+            return "answers of its bucket may lag behind writes (consistency: weak)"
+        if self._table(row) is None:
+            return "its table is not named in the lake file"
+        if not any(table.location.holds(row["bucket"], row["key"]) for table in self.lake.tables):
+            return "it lies outside every table that the lake file names"
+        return self._on_purpose(row["cause"])
+
+    def _on_purpose(self, cause: str | None) -> str | None:
+        """What somebody removed does not come back unless that is allowed."""
+        if cause is None or cause.startswith(EXPIRED) or RESTORE in self.allow:
+            return None
+        return f"somebody did it ({cause}), perhaps on purpose: `--allow restore` plans it all the same"
+
+    def _table(self, row: Row) -> Table | None:
+        return next((table for table in self.lake.tables if table.name == row["table_name"]), None)
+
+    def _for_person(self, row: Row, why: list[str]) -> Step:
+        kind = KINDS.get(row["kind"])
+        told = {"why": "; ".join(dict.fromkeys(why)), "do": kind.do if kind else ""}
+        return self._step(row, NEEDS_PERSON, {}, told, "", "", "")
+
+    def _step(
+        self, row: Row, action: str, precondition: Row, told: Row, undo: str, reversibility: str, risk: str
+    ) -> Step:
+        known = {name: row[name] for name in _EVIDENCE if row[name] is not None}
+        return Step(
+            plan_id=self.plan_id,
+            action_id=digest(self.plan_id, row["discrepancy_id"], action),
+            discrepancy_id=row["discrepancy_id"],
+            table_name=row["table_name"],
+            kind=row["kind"],
+            action=action,
+            bucket=row["bucket"],
+            key=row["key"],
+            precondition=precondition and {**precondition, "listed_by": row["table_name"]},
+            evidence={**told, **known},
+            undo=undo,
+            reversibility=reversibility,
+            risk=risk,
+            rows_at_stake=row["rows_at_stake"],
+            bytes_at_stake=row["bytes_at_stake"],
+        )
+
+
+def _rows(batch: pa.RecordBatch) -> list[Row]:
+    rows: list[Row] = batch.to_pylist()
+    return rows
+
+
+def wanted_of(row: Row, table: Table | None) -> Wanted:
+    """What the manifest says of the file, as the ledger has it; a writer's clock may be late by the table's grace."""
+    at: datetime | None = row["manifest_time"]
+    since = plain_time(at)
+    slack = STEP if table is None else max(table.settings.grace, STEP)
+    until = None if since is None else since + slack
+    claimed = Claimed(since, until, row["manifest_size"], row["manifest_etag"])
+    return Wanted(claimed, row["manifest_version_id"])

@@ -1,0 +1,19 @@
+"""The actions there are, and by kind of discrepancy the ways to mend it, in order of preference.
+
+A new action is a module of `reconcile.actions` and a line here.
+"""
+
+from collections.abc import Mapping
+
+from lakeaudit.reconcile.actions.remove_delete_marker import RemoveDeleteMarker
+from lakeaudit.reconcile.actions.restore_version import RestoreVersion
+from lakeaudit.reconcile.protocol import Action
+
+_ALL: tuple[Action, ...] = (RemoveDeleteMarker(), RestoreVersion())
+
+ACTIONS: Mapping[str, Action] = {action.name: action for action in _ALL}
+
+WAYS: Mapping[str, tuple[str, ...]] = {
+    "dropped": ("remove_delete_marker", "restore_version"),
+}
+"""What loses nothing comes first. A kind that is not here needs a person."""

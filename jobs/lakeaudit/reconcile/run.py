@@ -1,0 +1,127 @@
+"""What apply and undo share: how they reach the lake, how they keep to a rate, and when they stop."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import datetime
+from threading import Lock
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from lakeaudit.config import Lake
+from lakeaudit.reconcile.canary import REFUSED, Forms
+from lakeaudit.reconcile.journal import CHANGED, FAILED, NOT_SAFE, Done, Journal
+from lakeaudit.reconcile.key_state import KeyReader, KeyState, Unclear
+from lakeaudit.reconcile.protocol import NotProved, Target
+from lakeaudit.reconcile.steps import Step
+from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.aws_failures import code_of, explain
+from lakeaudit.runtime.threads import Pacer
+
+THREADS = 8
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """At most `limit` steps are begun, None for all; `failures` refusals end the run; `rate` is requests a second."""
+
+    limit: int | None = None
+    failures: int = 20
+    rate: float = 500
+
+
+@dataclass
+class Tally:
+    """What became of the steps that this run looked at; `begun` and `failed` are of those that it began itself."""
+
+    bounds: Bounds
+    counts: Counter[str] = field(default_factory=Counter)
+    begun: int = 0
+    failed: int = 0
+    _counting: Lock = field(default_factory=Lock)
+
+    def add(self, done: Mapping[str, Done]) -> None:
+        """Count the steps of a batch."""
+        self.counts.update(each.status for each in done.values())
+
+    @property
+    def left(self) -> int | None:
+        """How many steps may still be begun; None: any number."""
+        return None if self.bounds.limit is None else self.bounds.limit - self.begun
+
+    @property
+    def has_failed_too_often(self) -> bool:
+        """Whether the store refused so many steps that no other is tried."""
+        return self.failed >= self.bounds.failures
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more is begun."""
+        return self.has_failed_too_often or (self.left is not None and self.left <= 0)
+
+    def counted(self, done: Done) -> Done:
+        """The same, counted where the store refused. Safe to call from several threads."""
+        if done.status == FAILED:
+            with self._counting:
+                self.failed += 1
+        return done
+
+
+@dataclass(frozen=True)
+class Run:
+    """One apply or undo.
+
+    Attributes:
+        still_ours: raises when another may write to the results now; asked before every batch.
+        clock: for `done_at` alone.
+    """
+
+    lake: Lake
+    clients: Clients
+    journal: Journal
+    forms: Forms
+    bounds: Bounds
+    still_ours: Callable[[], None]
+    clock: Callable[[], datetime]
+
+    def reader(self) -> KeyReader:
+        """For the keys of one batch."""
+        return KeyReader(self.clients, Pacer(self.bounds.rate))
+
+    def target(self, step: Step) -> Target:
+        """Where a step acts."""
+        bucket, key = str(step.bucket), str(step.key)
+        return Target(self.clients.s3(bucket, key), bucket, key, self.forms)
+
+    def each(self, steps: Sequence[Step], what: Callable[[Step], Done]) -> dict[str, Done]:
+        """What became of some steps, by action_id, a few at a time.
+
+        A failure is raised once those that were begun have ended: nothing acts after the lease was given back.
+        """
+        pool = ThreadPoolExecutor(THREADS)
+        try:
+            done = list(pool.map(what, steps))
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+        return {step.action_id: each for step, each in zip(steps, done, strict=True)}
+
+
+def state_of(keys: KeyReader, step: Step) -> KeyState | str:
+    """The state of a step's key; a text says why it is not known."""
+    try:
+        return keys.read(str(step.bucket), str(step.key))
+    except Unclear as error:
+        return str(error)
+
+
+def refusal(error: Exception) -> Done:
+    """What a request's failure means, once it is known that it had no effect."""
+    if isinstance(error, NotProved):
+        return Done(NOT_SAFE, str(error))
+    if isinstance(error, ClientError) and code_of(error) in REFUSED:
+        return Done(CHANGED, "something else was written there at the same time")
+    return Done(FAILED, explain(error).what)
+
+
+REFUSALS = (NotProved, ClientError, BotoCoreError)

@@ -1,0 +1,89 @@
+"""Undo a plan: the steps that were done, the last one first, each only while the key is as the step left it."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from lakeaudit.reconcile.journal import FAILED, KEPT, STARTED, TO_UNDO, UNDOING, UNDONE, Done
+from lakeaudit.reconcile.key_state import KeyReader
+from lakeaudit.reconcile.plan_file import PlanFile
+from lakeaudit.reconcile.registry import ACTIONS
+from lakeaudit.reconcile.run import REFUSALS, Run, Tally, refusal, state_of
+from lakeaudit.reconcile.steps import Step
+from lakeaudit.runtime.progress import Progress
+
+
+def undo_plan(plan: PlanFile, run: Run, progress: Progress) -> Tally:
+    """Take back what was done of a plan; what became of its steps.
+
+    Raises:
+        CannotPublish, CannotAudit: its record cannot be written or read; nothing is done without it.
+        Busy: another may write to the results now.
+    """
+    tally = Tally(run.bounds)
+    recorded = run.journal.counts()
+    with progress.stage("undo the plan") as log:
+        for number, steps in plan.batches(backwards=True):
+            if tally.is_over:
+                break
+            of_batch = recorded.get(number, {})
+            if any(status in TO_UNDO for status in of_batch):
+                tally.add(_undo_batch(run, number, steps, tally))
+            else:
+                tally.counts.update(of_batch)
+            log.note(**{status.replace("_", " "): n for status, n in tally.counts.items()})
+    return tally
+
+
+def _undo_batch(run: Run, number: int, steps: Sequence[Step], tally: Tally) -> dict[str, Done]:
+    run.still_ours()
+    done = run.journal.batch(number)
+    recorded = [step for step in steps if step.action_id in done]
+    keys = run.reader()
+    begun = [step for step in recorded if done[step.action_id].status in TO_UNDO]
+    done |= run.each(begun, lambda step: _decide(run, keys, step, done[step.action_id]))
+    to_do = [step for step in begun if done[step.action_id].status == UNDOING]
+    run.journal.put_batch(number, recorded, done)
+    if to_do:
+        run.still_ours()
+        done |= run.each(to_do, lambda step: tally.counted(_take_back(run, keys, step, done[step.action_id])))
+        run.journal.put_batch(number, recorded, {**done, **_to_try_again(done)})
+    return done
+
+
+def _to_try_again(done: dict[str, Done]) -> dict[str, Done]:
+    """What could not be taken back is still to be: the record says so."""
+    failed = {action_id: each for action_id, each in done.items() if each.status == FAILED and each.undo}
+    return {action_id: replace(each, status=UNDOING) for action_id, each in failed.items()}
+
+
+def _decide(run: Run, keys: KeyReader, step: Step, before: Done) -> Done:
+    """`undoing` where it is to be taken back, else what became of it."""
+    action, state = ACTIONS[step.action], state_of(keys, step)
+    if isinstance(state, str):
+        return replace(before, error=state)
+    undo = before.undo
+    if before.status == STARTED:
+        undo = action.outcome(step, state, None)
+    if undo is None:
+        return Done(UNDONE, "it was not done", at=run.clock())
+    if action.is_undone(step, undo, state):
+        return Done(UNDONE, undo=undo, at=run.clock())
+    if not action.may_undo(step, undo, state):
+        return Done(KEPT, "the key is not as the step left it", undo, run.clock())
+    return Done(UNDOING, undo=undo)
+
+
+def _take_back(run: Run, keys: KeyReader, step: Step, before: Done) -> Done:
+    """Take it back, and read again: what the key says now is what was done, whatever the answer was."""
+    action, failed = ACTIONS[step.action], Done(FAILED, "the store did not do it", before.undo)
+    undo = before.undo or {}
+    try:
+        action.take_back(undo, run.target(step))
+    except REFUSALS as error:
+        failed = replace(refusal(error), undo=before.undo)
+    state = state_of(keys, step)
+    if isinstance(state, str):
+        return replace(before, error=state)
+    if action.is_undone(step, undo, state):
+        return Done(UNDONE, undo=before.undo, at=run.clock())
+    return failed if failed.status == FAILED else replace(failed, status=KEPT, at=run.clock())

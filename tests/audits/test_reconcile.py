@@ -1,0 +1,430 @@
+"""Break, audit, plan, apply, audit: what was mended is resolved; and undo leaves every key as it was."""
+
+import hashlib
+import io
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from botocore.awsrequest import AWSRequest
+
+from lakeaudit import cli
+from lakeaudit.errors import BadInput
+from lakeaudit.reconcile import apply, canary
+from lakeaudit.reconcile.actions.remove_delete_marker import RemoveDeleteMarker
+from lakeaudit.reconcile.actions.restore_version import RestoreVersion
+from lakeaudit.reconcile.journal import Journal
+from lakeaudit.runtime.aws import Endpoint
+from tests.builders.audits import audited
+from tests.builders.delta_lake import remove
+from tests.builders.mending import Mending, an_hour_old, found_set, keys_of, states
+from tests.builders.shop import Shop
+from tests.conftest import Aws
+
+
+@pytest.fixture
+def shop(aws: Aws, s3: Endpoint, bucket: str) -> Shop:
+    """One table, written an hour ago into a bucket that keeps versions."""
+    aws.s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
+    made = Shop(aws.s3, s3, bucket)
+    made.write("orders")
+    an_hour_old(made)
+    return made
+
+
+@pytest.fixture
+def broken(shop: Shop, tmp_path: Path) -> Mending:
+    """Lost: one file by a delete marker, one by two of them, one for good; one has other bytes; audited."""
+    marked, twice, gone, torn = shop.keys("orders")[:4]
+    for key in (marked, twice, twice):
+        shop.s3.delete_object(Bucket=shop.bucket, Key=key)
+    version = shop.s3.head_object(Bucket=shop.bucket, Key=gone)["VersionId"]
+    shop.s3.delete_object(Bucket=shop.bucket, Key=gone, VersionId=version)
+    shop.s3.put_object(Bucket=shop.bucket, Key=torn, Body=b"torn")
+    lake = shop.lake(tmp_path)
+    audited(lake, live=True)
+    return Mending(lake, tmp_path)
+
+
+def rows(mending: Mending) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in mending.file.read_text().splitlines()[1:]]
+
+
+def planned(mending: Mending) -> dict[str, str]:
+    return {row["key"]: row["action"] for row in rows(mending)}
+
+
+def test_from_break_to_resolved_and_back(
+    shop: Shop, broken: Mending, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lost = sorted(states(broken.lake))
+    lake_file, plan = str(tmp_path / "lake.yaml"), str(broken.file)
+    before, as_found = keys_of(shop), found_set(broken.lake)
+
+    assert cli.main(["reconcile", "plan", lake_file, "-o", plan]) == 0
+    assert keys_of(shop) == before, "a plan changes nothing"
+    told = capsys.readouterr()
+    assert sorted(planned(broken).values()) == [
+        "needs_person", "needs_person", "remove_delete_marker", "restore_version",
+    ]  # fmt: skip
+    assert "needs a person: 1 size_mismatch: no action is known for this kind" in told.out
+    assert f"next: lakeaudit reconcile apply {plan}" in told.err.splitlines()[-1]
+
+    assert cli.main(["reconcile", "apply", plan]) == 0
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last == f"lakeaudit: 2 applied; to verify: lakeaudit audit {lake_file}"
+    mended = {key for key, action in planned(broken).items() if action != "needs_person"}
+    assert [states(broken.lake)[key][0] for key in mended] == ["open", "open"], "only an audit resolves"
+    audited(broken.lake, live=True)
+    after = states(broken.lake)
+    assert {key: after[key] for key in mended} == dict.fromkeys(mended, ("resolved", "restored"))
+    assert {key for key in lost if after[key][0] == "open"} == set(lost) - mended
+
+    assert cli.main(["reconcile", "undo", plan]) == 0
+    assert keys_of(shop) == before
+    audited(broken.lake, live=True)
+    assert found_set(broken.lake) == as_found
+    assert cli.main(["reconcile", "undo", plan]) == 0, "undone is undone"
+    assert keys_of(shop) == before
+
+
+def test_a_bucket_without_versions_has_nothing_to_bring_back(
+    aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path
+) -> None:
+    shop = Shop(aws.s3, s3, bucket)
+    shop.write("orders")
+    an_hour_old(shop)
+    lost = shop.keys("orders")[0]
+    shop.s3.delete_object(Bucket=bucket, Key=lost)
+    mending = Mending(shop.lake(tmp_path), tmp_path)
+    audited(mending.lake, live=True)
+    mending.plan(io.StringIO())
+    (row,) = rows(mending)
+    assert (row["action"], row["evidence"]["why"]) == ("needs_person", "its bucket keeps no versions")
+    assert mending.apply().exit_code == 0
+
+
+def test_a_suspended_bucket_is_for_a_person(shop: Shop, broken: Mending) -> None:
+    shop.s3.put_bucket_versioning(Bucket=shop.bucket, VersioningConfiguration={"Status": "Suspended"})
+    broken.plan(io.StringIO())
+    assert set(planned(broken).values()) == {"needs_person"}
+
+
+def test_versioning_that_was_suspended_since_the_plan_stops_it(shop: Shop, broken: Mending) -> None:
+    broken.plan(io.StringIO())
+    before = keys_of(shop)
+    shop.s3.put_bucket_versioning(Bucket=shop.bucket, VersioningConfiguration={"Status": "Suspended"})
+    assert broken.apply().exit_code == 3
+    assert set(broken.statuses().values()) == {"changed"}
+    assert keys_of(shop) == before
+
+
+# --- conditions of the store ------------------------------------------------------------------------------
+
+
+def ignore_conditions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The store takes every condition and ignores it, as if none had been sent."""
+    prepare = AWSRequest.prepare
+
+    def without_conditions(self: AWSRequest) -> Any:
+        for name in ("If-Match", "If-None-Match"):
+            del self.headers[name]
+        return prepare(self)
+
+    monkeypatch.setattr(AWSRequest, "prepare", without_conditions)
+
+
+def test_a_store_that_ignores_conditions_gets_none_that_matter(
+    shop: Shop, broken: Mending, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The marker goes by its id; nothing is written, and no marker is put where it could hide something else."""
+    broken.plan(io.StringIO())
+    before = keys_of(shop)
+    ignore_conditions(monkeypatch)
+    assert broken.apply().exit_code == 3
+    assert sorted(broken.statuses().values()) == ["applied", "needs_person"]
+    changed = {key for key, versions in keys_of(shop).items() if before[key] != versions}
+    assert changed == {key for key, action in planned(broken).items() if action == "remove_delete_marker"}
+    assert broken.undo().exit_code == 3
+    assert sorted(broken.statuses().values()) == ["kept", "needs_person"]
+
+
+def test_canaries_are_removed_again(shop: Shop, broken: Mending) -> None:
+    broken.plan(io.StringIO())
+    before = set(keys_of(shop))
+    broken.apply()
+    assert set(keys_of(shop)) == before
+    assert shop.s3.list_objects_v2(Bucket=shop.bucket, Prefix=".lakeaudit").get("Contents") is None
+
+
+def test_copies_are_used_where_their_condition_is_honoured(
+    shop: Shop, broken: Mending, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """moto ignores it, so the canary is told what other stores answer."""
+    monkeypatch.setattr(
+        canary.Forms, "proved", lambda *_: frozenset({canary.COPY_IF_ABSENT, canary.DELETE_IF_MATCH})
+    )
+    broken.plan(io.StringIO())
+    before = keys_of(shop)
+    assert broken.apply().exit_code == 0
+    assert broken.undo().exit_code == 0
+    assert keys_of(shop) == before
+
+
+def test_what_a_version_bears_is_carried(shop: Shop, tmp_path: Path) -> None:
+    key = shop.keys("orders")[0]
+    body = shop.s3.get_object(Bucket=shop.bucket, Key=key)["Body"].read()
+    first = shop.s3.head_object(Bucket=shop.bucket, Key=key)["VersionId"]
+    put: Any = {"Metadata": {"job": "nightly"}, "ContentType": "x/parquet", "StorageClass": "STANDARD_IA"}
+    shop.s3.put_object(Bucket=shop.bucket, Key=key, Body=body, Tagging="team=a%20b", **put)
+    shop.s3.delete_object(Bucket=shop.bucket, Key=key, VersionId=first)
+    an_hour_old(shop)
+    for _ in range(2):
+        shop.s3.delete_object(Bucket=shop.bucket, Key=key)
+    mending = Mending(shop.lake(tmp_path), tmp_path)
+    audited(mending.lake, live=True)
+    mending.plan(io.StringIO())
+    assert planned(mending) == {key: "restore_version"}
+    assert mending.apply().exit_code == 0
+    got: Any = shop.s3.head_object(Bucket=shop.bucket, Key=key)
+    assert {name: got[name] for name in put} == put
+    assert shop.s3.get_object_tagging(Bucket=shop.bucket, Key=key)["TagSet"] == [
+        {"Key": "team", "Value": "a b"}
+    ]
+
+
+# --- what happens between plan and apply ---------------------------------------------------------------------
+
+
+def given_up(shop: Shop, *keys: str) -> None:
+    """A commit that removes these files from the table."""
+    names = [key.removeprefix("warehouse/orders/") for key in keys]
+    body = "".join(json.dumps(remove(name, removed=datetime.now(UTC))) + "\n" for name in names)
+    shop.s3.put_object(
+        Bucket=shop.bucket, Key=f"warehouse/orders/_delta_log/{2:020}.json", Body=body.encode()
+    )
+
+
+def test_what_the_table_gave_up_does_not_come_back(shop: Shop, broken: Mending) -> None:
+    broken.plan(io.StringIO())
+    mended = [key for key, action in planned(broken).items() if action != "needs_person"]
+    given_up(shop, *mended)
+    before = keys_of(shop)
+    assert broken.apply().exit_code == 0
+    assert broken.statuses() == dict.fromkeys(mended, "moved_on")
+    assert keys_of(shop) == before
+
+
+def test_what_the_table_gives_up_in_between_is_taken_back_at_once(
+    shop: Shop, broken: Mending, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken.plan(io.StringIO())
+    mended = [key for key, action in planned(broken).items() if action != "needs_person"]
+    before = keys_of(shop)
+    put_batch = Journal.put_batch
+
+    def and_a_commit(self: Journal, number: int, steps: Any, done: Any) -> None:
+        put_batch(self, number, steps, done)
+        given_up(shop, *mended)
+
+    monkeypatch.setattr(Journal, "put_batch", and_a_commit)
+    assert broken.apply().exit_code == 0
+    assert broken.statuses() == dict.fromkeys(mended, "moved_on")
+    after = keys_of(shop)
+    assert {key: after[key] for key in before} == before
+
+
+def test_what_somebody_wrote_meanwhile_stays(shop: Shop, broken: Mending) -> None:
+    broken.plan(io.StringIO())
+    mended = [key for key, action in planned(broken).items() if action != "needs_person"]
+    for key in mended:
+        shop.s3.put_object(Bucket=shop.bucket, Key=key, Body=b"by somebody else")
+    before = keys_of(shop)
+    assert broken.apply().exit_code == 3
+    assert broken.statuses() == dict.fromkeys(mended, "changed")
+    assert keys_of(shop) == before
+
+
+def test_what_somebody_wrote_since_the_apply_is_not_undone(shop: Shop, broken: Mending) -> None:
+    broken.plan(io.StringIO())
+    broken.apply()
+    mended = list(broken.statuses())
+    for key in mended:
+        shop.s3.put_object(Bucket=shop.bucket, Key=key, Body=b"by somebody else")
+    before = keys_of(shop)
+    assert broken.undo().exit_code == 3
+    assert broken.statuses() == dict.fromkeys(mended, "kept")
+    assert keys_of(shop) == before
+
+
+def test_the_only_copy_is_not_undone(shop: Shop, broken: Mending) -> None:
+    """The version that was written is the last one of those bytes once its source has expired."""
+    broken.plan(io.StringIO())
+    broken.apply()
+    (row,) = [row for row in rows(broken) if row["action"] == "restore_version"]
+    shop.s3.delete_object(Bucket=shop.bucket, Key=row["key"], VersionId=row["precondition"]["version_id"])
+    assert broken.undo().exit_code == 3
+    assert broken.statuses()[row["key"]] == "kept"
+    assert (
+        shop.s3.head_object(Bucket=shop.bucket, Key=row["key"])["ContentLength"]
+        == row["precondition"]["size"]
+    )
+
+
+# --- killed anywhere -----------------------------------------------------------------------------------------
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+@pytest.mark.parametrize("action", [RemoveDeleteMarker, RestoreVersion])
+@pytest.mark.parametrize("acted", [False, True])
+def test_killed_before_or_after_an_act(
+    shop: Shop, broken: Mending, monkeypatch: pytest.MonkeyPatch, action: Any, acted: bool
+) -> None:
+    """Between record and act, and between act and record: the second run does what is left, and nothing twice."""
+    broken.plan(io.StringIO())
+    before = keys_of(shop)
+    act, calls = action.act, []
+
+    def dying(self: Any, step: Any, target: Any) -> Any:
+        calls.append(step.key)
+        if acted:
+            act(self, step, target)
+        raise Killed
+
+    with monkeypatch.context() as once:
+        once.setattr(action, "act", dying)
+        with pytest.raises(Killed):
+            broken.apply()
+    assert set(broken.statuses().values()) == {"started"}
+    assert broken.apply().exit_code == 0
+    assert set(broken.statuses().values()) == {"applied"}
+    assert len(calls) == 1
+    assert all(len(versions) <= len(before[key]) + 1 for key, versions in keys_of(shop).items())
+    assert broken.undo().exit_code == 0
+    assert keys_of(shop) == before
+
+
+@pytest.mark.parametrize("acted", [False, True])
+def test_killed_in_an_undo(shop: Shop, broken: Mending, monkeypatch: pytest.MonkeyPatch, acted: bool) -> None:
+    broken.plan(io.StringIO())
+    before = keys_of(shop)
+    broken.apply()
+    take_back = RemoveDeleteMarker.take_back
+
+    def dying(self: Any, undo: Any, target: Any) -> None:
+        if acted:
+            take_back(self, undo, target)
+        raise Killed
+
+    with monkeypatch.context() as once:
+        once.setattr(RemoveDeleteMarker, "take_back", dying)
+        with pytest.raises(Killed):
+            broken.undo()
+    assert set(broken.statuses().values()) == {"undoing"}
+    assert broken.undo().exit_code == 0
+    assert keys_of(shop) == before
+
+
+def test_an_undo_of_a_run_that_was_killed(
+    shop: Shop, broken: Mending, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What says `started` is undone where it was done."""
+    broken.plan(io.StringIO())
+    before = keys_of(shop)
+    act_all = apply._act_unless_failing
+
+    def dying(*given: Any) -> Any:
+        act_all(*given)
+        raise Killed
+
+    with monkeypatch.context() as once:
+        once.setattr(apply, "_act_unless_failing", dying)
+        with pytest.raises(Killed):
+            broken.apply()
+    assert broken.undo().exit_code == 0
+    assert keys_of(shop) == before
+
+
+def test_a_limit_leaves_the_rest_for_the_next_run(shop: Shop, broken: Mending) -> None:
+    broken.plan(io.StringIO())
+    first = broken.apply(limit=1)
+    assert (first.exit_code, sorted(broken.statuses().values())) == (3, ["applied", "waiting"])
+    assert first.said.startswith("1 applied, 1 not begun; to verify: lakeaudit audit ")
+    assert broken.apply(limit=1).exit_code in (0, 3)
+    assert sorted(broken.statuses().values()) == ["applied", "applied"]
+    with pytest.raises(BadInput, match="is applied already"):
+        broken.apply()
+
+
+# --- plans that are refused ----------------------------------------------------------------------------------
+
+
+def edited(text: str) -> str:
+    return text.replace("remove_delete_marker", "restore_version", 1)
+
+
+def cut_off(text: str) -> str:
+    return "".join(text.splitlines(keepends=True)[:-1])
+
+
+def sealed_anew(text: str) -> str:
+    """Edited, with a digest that fits."""
+    head, *lines = edited(text).splitlines(keepends=True)
+    header = json.loads(head)
+    sealed = json.dumps(header | {"digest": ""}, sort_keys=True).encode() + b"\n" + "".join(lines).encode()
+    return json.dumps(header | {"digest": hashlib.sha256(sealed).hexdigest()}) + "\n" + "".join(lines)
+
+
+CHANGES: tuple[tuple[Callable[[str], str], str], ...] = (
+    (edited, "was edited or cut off"),
+    (cut_off, "was edited or cut off"),
+    (lambda text: text + text.splitlines()[-1] + "\n", "was edited or cut off"),
+    (sealed_anew, "is not the file that was made"),
+    (lambda _: '{"lake": 1}\n', "is no plan"),
+    (lambda _: "", "is no plan"),
+    (lambda text: text.replace('"lakeaudit_plan": 1', '"lakeaudit_plan": 2', 1), "another version"),
+)
+
+
+def test_a_file_that_is_not_the_plan_is_refused(shop: Shop, broken: Mending) -> None:
+    broken.plan(io.StringIO())
+    before, text = keys_of(shop), broken.file.read_text()
+    for change, told in CHANGES:
+        broken.file.write_text(change(text))
+        for run in (broken.apply, broken.undo):
+            with pytest.raises(BadInput, match=told):
+                run()
+    assert keys_of(shop) == before
+
+
+def test_a_plan_is_good_for_a_day(broken: Mending) -> None:
+    broken.plan(io.StringIO())
+    later = Mending(broken.lake, broken.folder, lambda: datetime.now(UTC) + timedelta(hours=25))
+    with pytest.raises(BadInput, match="has expired at"):
+        later.apply()
+
+
+def test_a_plan_of_another_lake_file_is_refused(shop: Shop, broken: Mending, tmp_path: Path) -> None:
+    broken.plan(io.StringIO())
+    changed = shop.lake(tmp_path, defaults="grace: 1s, leftover_age: 0s, max_upload: 0s")
+    with pytest.raises(BadInput, match="another lake file"):
+        Mending(changed, tmp_path).apply()
+
+
+def test_a_plan_of_another_version_is_refused(broken: Mending, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken.plan(io.StringIO())
+    monkeypatch.setattr("lakeaudit.commands.reconcile.__version__", "99.0")
+    with pytest.raises(BadInput, match=r"was made by version .* and this is 99\.0"):
+        broken.apply()
+
+
+def test_nothing_is_undone_that_was_not_applied(broken: Mending) -> None:
+    broken.plan(io.StringIO())
+    with pytest.raises(BadInput, match="was never applied"):
+        broken.undo()

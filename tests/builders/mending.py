@@ -1,0 +1,94 @@
+"""A shop whose files are lost in every way, and plans that mend it: as commands run them, in this process."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from lakeaudit.commands import reconcile as command
+from lakeaudit.commands.reconcile import Ended
+from lakeaudit.config import Lake
+from lakeaudit.reconcile.plan_file import opened
+from lakeaudit.reconcile.run import Bounds
+from lakeaudit.results.read import ALL, Wanted
+from lakeaudit.runtime.progress import SilentProgress
+from tests.builders.audits import results_of
+from tests.builders.backdate import backdate
+from tests.builders.shop import Shop
+
+Keys = dict[str, list[tuple[Any, ...]]]
+
+
+def an_hour_old(shop: Shop) -> None:
+    """Data files of an hour and nine seconds, logs of an hour."""
+    then = datetime.now(UTC) - timedelta(hours=1)
+    for entry in shop.s3.list_objects_v2(Bucket=shop.bucket, Prefix="warehouse/")["Contents"]:
+        is_log = "_delta_log" in entry["Key"]
+        backdate(shop.bucket, entry["Key"], then - timedelta(seconds=0 if is_log else 9))
+
+
+def keys_of(shop: Shop) -> Keys:
+    """Every key with its versions and markers, newest first; of markers only that there is one."""
+    page: Any = shop.s3.list_object_versions(Bucket=shop.bucket)
+    found: dict[str, list[tuple[Any, ...]]] = {}
+    each: list[tuple[Any, tuple[Any, ...]]]
+    each = [(v, (v["VersionId"], v["ETag"], v["Size"])) for v in page.get("Versions", [])]
+    each += [(m, ("marker",)) for m in page.get("DeleteMarkers", [])]
+    for entry, told in sorted(
+        each, key=lambda one: (one[0]["IsLatest"], one[0]["LastModified"]), reverse=True
+    ):
+        found.setdefault(entry["Key"], []).append(told)
+    return found
+
+
+def found_set(lake: Lake) -> set[tuple[Any, ...]]:
+    """(axis, subject, kind) of the last run's findings."""
+    results = results_of(lake)
+    batches = results.findings(results.published(None)["run_id"])
+    return {(row["axis"], row["subject"], row["kind"]) for b in batches for row in b.to_pylist()}
+
+
+def states(lake: Lake) -> dict[str, tuple[str, str | None]]:
+    """By key what the ledger says: (state, resolution)."""
+    rows = [row for batch in results_of(lake).discrepancies() for row in batch.to_pylist()]
+    return {row["key"]: (row["state"], row["resolution"]) for row in rows}
+
+
+@dataclass
+class Mending:
+    """Plans of a lake below a folder."""
+
+    lake: Lake
+    folder: Path
+    clock: Callable[[], datetime] = field(default=lambda: datetime.now(UTC))
+
+    @property
+    def file(self) -> Path:
+        return self.folder / "plan.jsonl"
+
+    def plan(self, out: Any, *, allow: Sequence[str] = (), wanted: Wanted = ALL) -> Ended:
+        return command.plan(
+            self.lake, str(self.folder / "lake.yaml"), results_of(self.lake), out, to=self.file, wanted=wanted,
+            allow=allow, now=self.clock(), progress=SilentProgress(),
+        )  # fmt: skip
+
+    def apply(self, **bounds: Any) -> Ended:
+        return self._run(command.apply, bounds)
+
+    def undo(self) -> Ended:
+        return self._run(command.undo, {})
+
+    def _run(self, what: Callable[..., Ended], bounds: dict[str, Any]) -> Ended:
+        with opened(self.file) as file:
+            return what(
+                file, self.lake, str(self.folder / "lake.yaml"), results_of(self.lake), bounds=Bounds(**bounds),
+                clock=self.clock, progress=SilentProgress(),
+            )  # fmt: skip
+
+    def statuses(self) -> dict[str, str]:
+        """By key what became of its step."""
+        import pyarrow.compute as pc
+
+        batches = results_of(self.lake).batches("actions", pc.scalar(True))
+        return {row["key"]: row["status"] for batch in batches for row in batch.to_pylist()}

@@ -1,0 +1,218 @@
+"""What may be planned for one discrepancy, and when a version is the file that a table lists. No storage is asked."""
+
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakeaudit import cli
+from lakeaudit.config import load_lake
+from lakeaudit.errors import BadInput
+from lakeaudit.evidence.storage.object_versions import Claimed, History, ObjectVersion
+from lakeaudit.kinds import KINDS
+from lakeaudit.reconcile.key_state import ENABLED, KeyState, Unclear
+from lakeaudit.reconcile.matching import matching_version
+from lakeaudit.reconcile.planning import Planner
+from lakeaudit.reconcile.protocol import Wanted
+from lakeaudit.reconcile.registry import ACTIONS, WAYS
+from lakeaudit.reconcile.steps import COMPENSABLE, FINAL, NEEDS_PERSON, REVERSIBLE, Step
+from lakeaudit.schemas import DISCREPANCIES
+
+NOON = datetime(2026, 11, 21, 12, tzinfo=UTC).replace(tzinfo=None)
+LAKE = """
+version: 1
+lake: shop
+results: /tmp/results
+inventories: [{kind: listing, location: s3://lake/warehouse}]
+buckets: [{match: weak, consistency: weak}]
+tables:
+- {name: orders, location: s3://lake/warehouse/orders, manifests: [{kind: delta}]}
+- {name: slow, location: s3://weak/slow, manifests: [{kind: delta}]}
+"""
+
+
+def version(
+    name: str, minutes: float, size: int = 7, etag: str = "e", *, latest: bool = False
+) -> ObjectVersion:
+    """A version of so many minutes after noon."""
+    return ObjectVersion(name, NOON + timedelta(minutes=minutes), latest, size=size, etag=etag)
+
+
+def marker(name: str, minutes: float, *, latest: bool = True) -> ObjectVersion:
+    return ObjectVersion(name, NOON + timedelta(minutes=minutes), latest, is_marker=True)
+
+
+def state(*newest_first: ObjectVersion, versioning: str = ENABLED, whole: bool = True) -> KeyState:
+    return KeyState(versioning, History(newest_first, whole))
+
+
+LOST = state(marker("m", 60), version("v", 0))
+CLAIM = NOON + timedelta(minutes=1)
+
+
+def wanted(*, size: int | None = 7, etag: str | None = None, version_id: str | None = None) -> Wanted:
+    return Wanted(Claimed(CLAIM, CLAIM + timedelta(minutes=5), size, etag), version_id)
+
+
+@pytest.mark.parametrize(
+    ("asked", "found", "answer"),
+    [
+        (wanted(), LOST, "v"),
+        (wanted(etag="e"), LOST, "v"),
+        (wanted(version_id="v"), LOST, "v"),
+        (wanted(size=8), LOST, "no version of it has what was recorded"),
+        (wanted(size=8, version_id="v"), LOST, "no version of it has what was recorded"),
+        (wanted(etag="other"), LOST, "no version of it has what was recorded"),
+        (wanted(size=None), LOST, "no version of it has what was recorded"),
+        (wanted(), state(version("v", 0, latest=True)), "the file is there again"),
+        (wanted(), state(), "no version of it has what was recorded"),
+        (wanted(), state(versioning=""), "its bucket keeps no versions"),
+        (wanted(), state(marker("m", 60), version("v", 0), versioning="Suspended"), "versioning of its bucket is"),
+        (wanted(), state(marker("m", 60), version("w", 3), version("v", 0)), "several versions may be the one"),
+        (wanted(etag="e"), state(marker("m", 60), version("w", 3, etag="x"), version("v", 0)), "v"),
+        (wanted(), state(marker("m", 60), version("v", 30)), "no version of it has what was recorded"),
+        (wanted(), state(marker("m", 60), version("v", 0), whole=False), "several versions may be the one"),
+    ],
+)  # fmt: skip
+def test_which_version_is_the_file(asked: Wanted, found: KeyState, answer: str) -> None:
+    said = matching_version(asked, found)
+    assert (said if isinstance(said, str) else said[0].version_id).startswith(answer)
+
+
+@pytest.mark.parametrize(
+    ("found", "action"),
+    [
+        (LOST, "remove_delete_marker"),
+        (state(marker("m2", 61), marker("m", 60, latest=False), version("v", 0)), "restore_version"),
+        (state(marker("null", 60), version("v", 0)), "restore_version"),
+        (state(marker("m", 60), version("w", 30, size=9), version("v", 0)), "restore_version"),
+        (state(marker("m", 60), version("v", 0, size=(5 << 30) + 1)), NEEDS_PERSON),
+    ],
+    ids=["one marker", "two markers", "a marker without id", "another version between", "too large to match"],
+)
+def test_the_way_that_loses_nothing_comes_first(found: KeyState, action: str, tmp_path: Path) -> None:
+    assert planner(tmp_path, found).step(row()).action == action
+
+
+@dataclass
+class Answers:
+    """Stands for storage."""
+
+    answer: KeyState | None
+
+    def read(self, bucket: str, _key: str) -> KeyState:
+        if self.answer is None:
+            raise Unclear(f"versions of s3://{bucket} cannot be listed: access denied")
+        return self.answer
+
+
+def planner(folder: Path, answer: KeyState | None = LOST, allow: tuple[str, ...] = ()) -> Planner:
+    file = folder / "lake.yaml"
+    file.write_text(LAKE)
+    keys: Any = Answers(answer)
+    return Planner(load_lake(file, {}), "plan-1", allow, NOON.replace(tzinfo=UTC), keys)
+
+
+def row(**given: Any) -> dict[str, Any]:
+    """A discrepancy: a lost file of `orders`."""
+    usual = {
+        "discrepancy_id": "d1", "state": "open", "kind": "dropped", "table_name": "orders", "bucket": "lake",
+        "key": "warehouse/orders/a.parquet", "manifest_size": 7, "manifest_time": CLAIM.replace(tzinfo=UTC),
+        "rows_at_stake": 3, "bytes_at_stake": 7,
+    }  # fmt: skip
+    return dict.fromkeys(DISCREPANCIES.names) | usual | given
+
+
+BY_RULE = "expired by a lifecycle rule (S3.EXPIRE.OBJECT)"
+BY_SOMEBODY = "deleted (REST.DELETE.OBJECT)"
+LATER = (NOON + timedelta(days=1)).replace(tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("given", "allow", "why"),
+    [
+        ({}, (), None),
+        ({"cause": BY_RULE}, (), None),
+        ({"cause": BY_SOMEBODY}, (), "perhaps on purpose: `--allow restore`"),
+        ({"cause": BY_SOMEBODY}, ("restore",), None),
+        ({"cause": "a cause of next year"}, (), "perhaps on purpose"),
+        (
+            {"ack_by": "ann", "ack_reason": "erased", "ack_until": LATER},
+            ("restore",),
+            "accepted by ann: erased",
+        ),
+        ({"ack_by": "ann", "ack_reason": "erased", "ack_until": NOON.replace(tzinfo=UTC)}, (), None),
+        ({"table_name": "others"}, (), "its table is not named in the lake file"),
+        ({"key": "warehouse/orders_2/a.parquet"}, (), "outside every table"),
+        ({"bucket": ""}, (), "no object of a bucket"),
+        ({"bucket": "weak", "table_name": "slow", "key": "slow/a"}, (), "may lag behind writes"),
+        ({"kind": "size_mismatch"}, (), "no action is known for this kind"),
+        ({"kind": "a_kind_of_next_year"}, (), "no action is known for this kind"),
+    ],
+)
+def test_what_a_program_leaves_to_a_person(
+    given: dict[str, Any], allow: tuple[str, ...], why: str | None, tmp_path: Path
+) -> None:
+    step = planner(tmp_path, LOST, allow).step(row(**given))
+    assert step.needs_person is (why is not None)
+    assert (why or "") in step.evidence.get("why", "").replace("it is not an object", "no object")
+
+
+def test_a_refusal_is_no_absence(tmp_path: Path) -> None:
+    step = planner(tmp_path, None).step(row())
+    assert (step.action, step.evidence["why"]) == (
+        NEEDS_PERSON,
+        "versions of s3://lake cannot be listed: access denied",
+    )
+
+
+def test_a_step_says_all_that_it_was_decided_on(tmp_path: Path) -> None:
+    step = planner(tmp_path).step(row(cause=BY_RULE, cause_principal="AmazonS3"))
+    assert step.precondition == {
+        "state": "absent", "delete_marker": "m", "version_id": "v", "size": 7, "etag": "e", "listed_by": "orders",
+    }  # fmt: skip
+    assert (step.evidence["cause"], step.evidence["cause_principal"]) == (BY_RULE, "AmazonS3")
+    assert (step.reversibility, step.rows_at_stake, step.bytes_at_stake) == (COMPENSABLE, 3, 7)
+    again = Step.of_line(step.as_line())
+    assert json.loads(again.as_line()) == json.loads(step.as_line())
+
+
+@pytest.mark.parametrize("line", ["", "[]", "{}", '{"plan_id": 1}', "null"])
+def test_a_line_that_is_no_step_is_refused(line: str) -> None:
+    with pytest.raises(BadInput, match="a row of it is no step"):
+        Step.of_line(line)
+
+
+def test_the_registry_names_actions_and_kinds_that_there_are() -> None:
+    assert set(WAYS) <= set(KINDS)
+    assert {name for ways in WAYS.values() for name in ways} == set(ACTIONS)
+    assert {action.reversibility for action in ACTIONS.values()} <= {REVERSIBLE, COMPENSABLE, FINAL}
+    assert FINAL not in {ACTIONS[name].reversibility for ways in WAYS.values() for name in ways}
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["plan", "lake.yaml"], "Missing option '-o' / '--output'. See lakeaudit reconcile plan --help."),
+        (["plan", "lake.yaml", "-o", "x", "--kind", "nonsense"], "--kind: no kind nonsense"),
+        (["plan", "lake.yaml", "-o", "x"], "lake.yaml: no such lake file"),
+        (["apply", "no-such-plan"], "no-such-plan: cannot be read"),
+        (["undo", "no-such-plan"], "no-such-plan: cannot be read"),
+        (["apply", "x", "--limit", "0"], "--limit"),
+        ([], "Missing command. See lakeaudit reconcile --help."),
+    ],
+)
+def test_what_is_mistyped_is_told_in_one_line(
+    words: list[str],
+    told: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["reconcile", *words]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert told in line
