@@ -1,6 +1,7 @@
 """Hadoop's own committers, on the tests' S3 server and on disk: what their records say, and whole audits by them."""
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,10 @@ from lakeaudit.config import Lake, load_lake
 from lakeaudit.emit.spark import event_log
 from lakeaudit.evidence.manifest.point import told_of
 from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.runtime.cache import cache_dir
 from lakeaudit.runtime.endpoints import clients_of
+from lakeaudit.runtime.jars import Pin, fetched
+from lakeaudit.runtime.java import find_java
 from tests.builders.audits import audited, results_of
 from tests.builders.committers import JOB, Committed
 from tests.builders.late_list import LateList, listing_late
@@ -171,7 +175,12 @@ def test_what_a_large_job_lacks_is_counted(
     assert f"the marker s3://{bucket}/wh/t/_SUCCESS calls it whole, which misleads" in row["explanation"]
 
 
-CLOUD = Path(__file__).parent.parent / "data" / "spark-hadoop-cloud_2.13-4.1.2.jar"
+CLOUD = Pin(
+    "org.apache.spark",
+    "spark-hadoop-cloud_2.13",
+    "4.1.2",
+    "672d7d872f434cb7fe1c90f7edcd19b1e8c67a335a578288426fbd4db5096915",
+)
 """By which Spark's SQL writes with S3A's committers; Spark would unasked, were it among the product's own jars."""
 PROTOCOL = "spark.sql.sources.commitProtocolClass"
 SPLITS = 20
@@ -179,7 +188,9 @@ SPLITS = 20
 
 @pytest.fixture
 def by_magic(spark: SparkSession) -> Iterator[SparkSession]:
-    spark.sql(f"ADD JAR '{CLOUD}'")
+    folder = cache_dir(os.environ) / f"jars-of-tests-{CLOUD.sha256[:16]}"
+    (jar,) = fetched(find_java(os.environ).executable, os.environ, [CLOUD], folder)
+    spark.sql(f"ADD JAR '{jar}'")
     spark.conf.set(PROTOCOL, "org.apache.spark.internal.io.cloud.PathOutputCommitProtocol")
     yield spark
     spark.conf.unset(PROTOCOL)

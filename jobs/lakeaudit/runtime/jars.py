@@ -45,10 +45,14 @@ def ready_jars(java: Path, env: Mapping[str, str]) -> list[Path]:
     Raises:
         CannotAudit: Maven Central cannot be reached, or a jar is not the one that was pinned.
     """
-    folder = jar_folder(env)
-    jars = [folder / pin.file_name for pin in pins()]
+    return fetched(java, env, pins(), jar_folder(env))
+
+
+def fetched(java: Path, env: Mapping[str, str], wanted: list[Pin], folder: Path) -> list[Path]:
+    """Pinned jars in a folder of the cache, fetched first where it lacks them. Raises as `ready_jars`."""
+    jars = [folder / pin.file_name for pin in wanted]
     if not all(jar.is_file() for jar in jars):
-        _fetch(java, env, folder)
+        _fetch(java, env, wanted, folder)
     return jars
 
 
@@ -109,7 +113,7 @@ def _lock_text() -> str:
     return resources.files("lakeaudit.runtime").joinpath(_LOCK).read_text(encoding="utf-8")
 
 
-def _fetch(java: Path, env: Mapping[str, str], folder: Path) -> None:
+def _fetch(java: Path, env: Mapping[str, str], wanted: list[Pin], folder: Path) -> None:
     """Fill a folder beside the final one, check it, and only then give it its name."""
     with (
         writable(folder.parent),
@@ -118,13 +122,13 @@ def _fetch(java: Path, env: Mapping[str, str], folder: Path) -> None:
         ) as name,
     ):
         work = Path(name)
-        _run_ivy(java, env, work, folder)
-        verify(work / "jars", pins())
-        _publish(work / "jars", folder)
+        _run_ivy(java, env, wanted, work, folder)
+        verify(work / "jars", wanted)
+        _publish(work / "jars", wanted, folder)
 
 
-def _run_ivy(java: Path, env: Mapping[str, str], work: Path, folder: Path) -> None:
-    (work / "ivy.xml").write_text(ivy_module(pins()), encoding="utf-8")
+def _run_ivy(java: Path, env: Mapping[str, str], wanted: list[Pin], work: Path, folder: Path) -> None:
+    (work / "ivy.xml").write_text(ivy_module(wanted), encoding="utf-8")
     (work / "ivysettings.xml").write_text(ivy_settings(env.get("LAKEAUDIT_MAVEN")), encoding="utf-8")
     options = [*trust_options(env), *_network_options(env)]
     command: list[str | Path] = [java, *options, "-cp", _ivy_jar(), "org.apache.ivy.Main"]
@@ -152,11 +156,11 @@ def _ivy_jar() -> Path:
     return next((Path(pyspark.__file__).parent / "jars").glob("ivy-*.jar"))
 
 
-def _publish(filled: Path, folder: Path) -> None:
+def _publish(filled: Path, wanted: list[Pin], folder: Path) -> None:
     """Rename. A folder that is there already is another process's, as good as ours, or is damaged."""
     if folder.exists():
         try:
-            return verify(folder, pins())
+            return verify(folder, wanted)
         except CannotAudit:
             shutil.rmtree(folder)
     filled.rename(folder)
