@@ -10,13 +10,16 @@ from typing import Any
 
 import pytest
 from botocore.awsrequest import AWSRequest
+from botocore.client import BaseClient
+from botocore.exceptions import ClientError
 
 from lakeaudit import cli
 from lakeaudit.errors import BadInput
-from lakeaudit.reconcile import apply, canary
+from lakeaudit.reconcile import apply, canary, plan_file, undo
 from lakeaudit.reconcile.actions.remove_delete_marker import RemoveDeleteMarker
 from lakeaudit.reconcile.actions.restore_version import RestoreVersion
 from lakeaudit.reconcile.journal import Journal
+from lakeaudit.reconcile.run import Run
 from lakeaudit.runtime.aws import Endpoint
 from tests.builders.audits import audited
 from tests.builders.delta_lake import remove
@@ -196,6 +199,52 @@ def test_what_a_version_bears_is_carried(shop: Shop, tmp_path: Path) -> None:
     ]
 
 
+VERSIONED = {
+    "GetObject": "s3:GetObject", "HeadObject": "s3:GetObject", "DeleteObject": "s3:DeleteObject",
+    "GetObjectTagging": "s3:GetObjectTagging",
+}  # fmt: skip
+PLAIN = {
+    "GetBucketVersioning": "s3:GetBucketVersioning", "ListObjectVersions": "s3:ListBucketVersions",
+    "ListObjectsV2": "s3:ListBucket", "PutObject": "s3:PutObject",
+}  # fmt: skip
+
+
+def rights_of(operation: str, given: dict[str, Any]) -> set[str]:
+    """The rights that a request needs (Service Authorization Reference, Amazon S3)."""
+    if operation == "CopyObject":
+        return {
+            "s3:PutObject",
+            "s3:GetObjectVersion" if "VersionId" in given["CopySource"] else "s3:GetObject",
+        }
+    if operation in VERSIONED:
+        name = VERSIONED[operation]
+        return {name.replace("Object", "ObjectVersion") if "VersionId" in given else name}
+    return {PLAIN[operation]} | ({"s3:PutObjectTagging"} if "Tagging" in given else set())
+
+
+def test_the_policy_allows_what_is_asked_for_and_nothing_else(
+    shop: Shop, broken: Mending, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the lake's bucket; the results are a folder here."""
+    lost = next(key for key, found in keys_of(shop).items() if found[:2] == [("marker",)] * 2)
+    version = keys_of(shop)[lost][2][0]
+    tags: Any = {"TagSet": [{"Key": "team", "Value": "a"}]}
+    shop.s3.put_object_tagging(Bucket=shop.bucket, Key=lost, VersionId=version, Tagging=tags)
+    asked: set[str] = set()
+    call: Any = vars(BaseClient)["_make_api_call"]
+
+    def noted(self: Any, operation: str, given: dict[str, Any]) -> Any:
+        asked.update(rights_of(operation, given))
+        return call(self, operation, given)
+
+    monkeypatch.setattr(BaseClient, "_make_api_call", noted)
+    broken.plan(io.StringIO())
+    assert (broken.apply().exit_code, broken.undo().exit_code) == (0, 0)
+    policy = json.loads((Path(__file__).parents[2] / "conf" / "iam" / "reconcile-policy.json").read_text())
+    of_lake = [each for each in policy["Statement"] if "LAKE-BUCKET" in str(each["Resource"])]
+    assert asked == {name for each in of_lake for name in each["Action"]}
+
+
 # --- what happens between plan and apply ---------------------------------------------------------------------
 
 
@@ -360,6 +409,74 @@ def test_a_limit_leaves_the_rest_for_the_next_run(shop: Shop, broken: Mending) -
     assert sorted(broken.statuses().values()) == ["applied", "applied"]
     with pytest.raises(BadInput, match="is applied already"):
         broken.apply()
+
+
+def test_many_batches_are_applied_and_undone_in_reverse(
+    shop: Shop, broken: Mending, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plan_file, "BATCH", 1)
+    broken.plan(io.StringIO())
+    before = keys_of(shop)
+    done: list[Any] = []
+    undone: list[Any] = []
+    each, take_back = Run.each, undo._take_back
+
+    def watched(run: Run, steps: Any, what: Any) -> Any:
+        done.extend(step.key for step in steps)
+        return each(run, steps, what)
+
+    monkeypatch.setattr(Run, "each", watched)
+    assert broken.apply().exit_code == 0
+    assert sorted(broken.statuses().values()) == ["applied", "applied"]
+
+    def noted(run: Any, keys: Any, step: Any, was: Any) -> Any:
+        undone.append(step.key)
+        return take_back(run, keys, step, was)
+
+    monkeypatch.setattr(undo, "_take_back", noted)
+    order = list(dict.fromkeys(done))
+    assert broken.undo().exit_code == 0
+    assert (undone, keys_of(shop)) == (order[::-1], before)
+
+
+def test_what_the_store_refuses_is_tried_again_by_the_next_run(
+    shop: Shop, broken: Mending, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken.plan(io.StringIO())
+    before = keys_of(shop)
+    answer: Any = {"Error": {"Code": "AccessDenied"}, "ResponseMetadata": {"HTTPStatusCode": 403}}
+
+    def refused(*_: Any) -> None:
+        raise ClientError(answer, "any")
+
+    with monkeypatch.context() as once:
+        for action in (RemoveDeleteMarker, RestoreVersion):
+            once.setattr(action, "act", refused)
+        ended = broken.apply(failures=5)
+    assert (ended.exit_code, ended.said.partition(";")[0]) == (3, "2 refused by the store")
+    assert keys_of(shop) == before
+    assert broken.apply().exit_code == 0
+    with monkeypatch.context() as once:
+        for action in (RemoveDeleteMarker, RestoreVersion):
+            once.setattr(action, "take_back", refused)
+        assert broken.undo().exit_code == 3
+    assert set(broken.statuses().values()) == {"undoing"}
+    assert broken.undo().exit_code == 0
+    assert keys_of(shop) == before
+
+
+def test_no_step_is_begun_after_too_many_refusals(broken: Mending, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan_file, "BATCH", 1)
+    broken.plan(io.StringIO())
+    answer: Any = {"Error": {"Code": "SlowDown"}, "ResponseMetadata": {"HTTPStatusCode": 503}}
+
+    def refused(*_: Any) -> None:
+        raise ClientError(answer, "any")
+
+    for action in (RemoveDeleteMarker, RestoreVersion):
+        monkeypatch.setattr(action, "act", refused)
+    ended = broken.apply(failures=1)
+    assert (ended.exit_code, ended.said.partition(";")[0]) == (3, "1 refused by the store, 1 not begun")
 
 
 # --- plans that are refused ----------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """What may be planned for one discrepancy, and when a version is the file that a table lists. No storage is asked."""
 
 import json
+import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -216,3 +217,13 @@ def test_what_is_mistyped_is_told_in_one_line(
     assert cli.main(["reconcile", *words]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert told in line
+
+
+def test_the_document_names_tests_that_there_are() -> None:
+    root = Path(__file__).parents[2]
+    named = set(re.findall(r"`(test_[a-z_]+)`", (root / "docs" / "reconcile.md").read_text()))
+    there = re.findall(
+        r"^def (test_\w+)", (root / "tests" / "audits" / "test_reconcile.py").read_text(), re.MULTILINE
+    )
+    assert len(named) > 10
+    assert named <= set(there)

@@ -243,7 +243,7 @@ _WORDS = {
     record.FAILED: "refused by the store",
     record.STARTED: "begun and not known to be done",
     record.UNDOING: "begun to be undone",
-    record.KEPT: "kept as they are, since somebody has changed them",
+    record.KEPT: "kept as they are, see the table `actions`",
 }
 
 
