@@ -14,6 +14,7 @@ from botocore.client import BaseClient
 from botocore.exceptions import ClientError
 
 from lakeaudit import cli
+from lakeaudit.config import load_lake
 from lakeaudit.errors import BadInput
 from lakeaudit.reconcile import apply, canary, plan_file, undo
 from lakeaudit.reconcile.actions.remove_delete_marker import RemoveDeleteMarker
@@ -161,6 +162,22 @@ def test_canaries_are_removed_again(shop: Shop, broken: Mending) -> None:
     broken.apply()
     assert set(keys_of(shop)) == before
     assert shop.s3.list_objects_v2(Bucket=shop.bucket, Prefix=".lakeaudit").get("Contents") is None
+
+
+def test_results_in_the_same_bucket_hold_record_and_canaries(shop: Shop, tmp_path: Path) -> None:
+    shop.lake(tmp_path)
+    file = tmp_path / "lake.yaml"
+    file.write_text(file.read_text().replace(f"{tmp_path / 'results'}", f"s3://{shop.bucket}/results"))
+    lost = shop.keys("orders")[0]
+    for _ in range(2):
+        shop.s3.delete_object(Bucket=shop.bucket, Key=lost)
+    mending = Mending(load_lake(file, {}), tmp_path)
+    audited(mending.lake, live=True)
+    before = keys_of(shop)[lost]
+    mending.plan(io.StringIO())
+    assert (mending.apply().exit_code, mending.statuses()) == (0, {lost: "applied"})
+    assert (mending.undo().exit_code, keys_of(shop)[lost]) == (0, before)
+    assert not [key for key in keys_of(shop) if "canary" in key]
 
 
 def test_copies_are_used_where_their_condition_is_honoured(
