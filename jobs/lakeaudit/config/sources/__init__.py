@@ -1,0 +1,118 @@
+"""The evidence a lake file names: inventories, metastores, manifests and events, each with a way to its store."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import GetCoreSchemaHandler
+from pydantic_core import CoreSchema, core_schema
+
+from lakeaudit.config.sources.base import Block, DynamoOptions, S3Options, Source, is_of_aws
+from lakeaudit.config.sources.events import CloudTrail, EventsSource, S3AccessLog, S3Journal
+from lakeaudit.config.sources.manifests import (
+    CommitterManifest,
+    DatabricksCommitsManifest,
+    DeltaManifest,
+    FileListManifest,
+    ManifestCommitterManifest,
+    ManifestSource,
+    PreviousManifest,
+    RedshiftUnloadManifest,
+    S3ACommitterManifest,
+    SparkEventLogManifest,
+    SparkSinkManifest,
+    SymlinkManifest,
+)
+from lakeaudit.config.sources.metastores import DeltaLogStore, DynamoTable, MetastoreSource, S3Guard
+from lakeaudit.config.sources.storage import Listing, S3Inventory, StorageSource
+
+__all__ = [
+    "EVENTS",
+    "INVENTORIES",
+    "MANIFESTS",
+    "METASTORES",
+    "Block",
+    "CloudTrail",
+    "CommitterManifest",
+    "DatabricksCommitsManifest",
+    "DeltaLogStore",
+    "DeltaManifest",
+    "DynamoOptions",
+    "DynamoTable",
+    "EventsSource",
+    "FileListManifest",
+    "Inventory",
+    "Listing",
+    "Manifest",
+    "ManifestCommitterManifest",
+    "ManifestSource",
+    "Metastore",
+    "MetastoreSource",
+    "OneOf",
+    "PreviousManifest",
+    "RedshiftUnloadManifest",
+    "Requests",
+    "S3ACommitterManifest",
+    "S3AccessLog",
+    "S3Guard",
+    "S3Inventory",
+    "S3Journal",
+    "S3Options",
+    "Source",
+    "SparkEventLogManifest",
+    "SparkSinkManifest",
+    "StorageSource",
+    "SymlinkManifest",
+    "is_of_aws",
+    "kind_of",
+    "state_kinds",
+]
+
+INVENTORIES: dict[str, type[StorageSource]] = {"s3_inventory": S3Inventory, "listing": Listing}
+METASTORES: dict[str, type[MetastoreSource]] = {"s3guard": S3Guard, "delta_log_store": DeltaLogStore}
+EVENTS: dict[str, type[EventsSource]] = {
+    "s3_access_log": S3AccessLog,
+    "cloudtrail": CloudTrail,
+    "s3_journal": S3Journal,
+}
+MANIFESTS: dict[str, type[ManifestSource]] = {
+    "delta": DeltaManifest,
+    "file_list": FileListManifest,
+    "spark_event_log": SparkEventLogManifest,
+    "previous": PreviousManifest,
+    "s3a_committer": S3ACommitterManifest,
+    "manifest_committer": ManifestCommitterManifest,
+    "spark_sink": SparkSinkManifest,
+    "symlink": SymlinkManifest,
+    "redshift_unload": RedshiftUnloadManifest,
+    "databricks_commits": DatabricksCommitsManifest,
+}
+"""By role the kinds of evidence there are, and what the lake file says of each; `evidence.registry` has the rest."""
+
+
+def state_kinds() -> tuple[str, ...]:
+    """Manifests that say what a table is; the others say what was written once."""
+    return tuple(kind for kind, model in MANIFESTS.items() if model.is_state)
+
+
+def kind_of(entry: object) -> object:
+    """The tag of an entry, written or already built."""
+    return entry.get("kind") if isinstance(entry, dict) else getattr(entry, "kind", None)
+
+
+class OneOf:
+    """A field that holds a source of any kind among some."""
+
+    def __init__(self, models: Mapping[str, type[Source]]) -> None:
+        self.models = models
+
+    def __get_pydantic_core_schema__(self, _: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        choices = {kind: handler.generate_schema(model) for kind, model in self.models.items()}
+        if len(choices) == 1:
+            return next(iter(choices.values()))
+        return core_schema.tagged_union_schema(choices, discriminator=kind_of)
+
+
+Inventory = Annotated[StorageSource, OneOf(INVENTORIES)]
+Metastore = Annotated[MetastoreSource, OneOf(METASTORES)]
+Manifest = Annotated[ManifestSource, OneOf(MANIFESTS)]
+Requests = Annotated[EventsSource, OneOf(EVENTS)]

@@ -1,0 +1,108 @@
+"""Metadata stores."""
+
+from datetime import timedelta
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Discriminator, Field, Tag
+
+from lakeaudit.config.field_types import (
+    Duration,
+    DynamoName,
+    Place,
+    Ttl,
+)
+from lakeaudit.config.sources.base import DynamoOptions, Source
+from lakeaudit.keys import Location
+
+
+def _word_or_prefixes(value: object) -> str:
+    return "prefixes" if isinstance(value, list | tuple) else "word"
+
+
+Authoritative = Annotated[
+    Annotated[Literal["none", "all"], Tag("word")] | Annotated[tuple[Place, ...], Tag("prefixes")],
+    Discriminator(_word_or_prefixes),
+]
+
+
+class MetastoreSource(Source):
+    """What a metadata store says there is; `location` None: in every bucket that it knows."""
+
+    knows_files: ClassVar[bool] = True
+    """Whether it says of files that they are there; if not, it says something of tables' logs."""
+
+    location: Place | None = None
+    margin: Duration | None = None
+
+    @property
+    def trusted(self) -> Authoritative:
+        """Where readers trust it alone."""
+        return "none"
+
+    @property
+    def name(self) -> str:
+        """What people know this metastore by."""
+        raise NotImplementedError
+
+    @property
+    def has_point_reads(self) -> bool:
+        """Whether it can be asked for one key now."""
+        return True
+
+
+class DynamoTable(MetastoreSource):
+    """A table of DynamoDB: scanned live, or read from `export` if given (`table` then only names it)."""
+
+    table: DynamoName | None = None
+    export: Place | None = None
+    """An `AWSDynamoDB/<id>/` folder, or one above it."""
+    location: Place | None = None
+    """None: every bucket in the table."""
+    margin: Duration | None = None
+    """None: no margin for a scan, one minute for an export."""
+    dynamodb: DynamoOptions = DynamoOptions()
+    """In a `Lake` merged over the lake's own; see `way`."""
+
+    @property
+    def name(self) -> str:
+        """Its table, else its export."""
+        return self.table or (self.export.uri if self.export else "")
+
+    @property
+    def way(self) -> DynamoOptions:
+        """How its table is reached."""
+        return self.dynamodb.beside(self.s3)
+
+    @property
+    def has_point_reads(self) -> bool:
+        return self.export is None and self.table is not None
+
+    @property
+    def places(self) -> tuple[Location, ...]:
+        return (self.export,) if self.export else ()
+
+
+_TABLE_OR_EXPORT: dict[str, Any] = {"anyOf": [{"required": ["table"]}, {"required": ["export"]}]}
+
+
+class S3Guard(DynamoTable, json_schema_extra=_TABLE_OR_EXPORT):
+    """An S3Guard table."""
+
+    kind: Literal["s3guard"]
+    authoritative: Authoritative = "none"
+    ttl: Ttl = Field(default=timedelta(minutes=15), json_schema_extra={"default": "15m"})
+    """None (written `none`): entries do not expire, as with Hadoop 3.0 to 3.2."""
+
+    @property
+    def trusted(self) -> Authoritative:
+        return self.authoritative
+
+
+class DeltaLogStore(DynamoTable, json_schema_extra=_TABLE_OR_EXPORT):
+    """The table by which Delta writers keep their commits apart (`S3DynamoDBLogStore`)."""
+
+    knows_files = False
+
+    kind: Literal["delta_log_store"]
+    ttl: Duration = Field(default=timedelta(days=1), json_schema_extra={"default": "1d"})
+    """How long after its completion an entry expires: the writers' `ddb.ttl`."""

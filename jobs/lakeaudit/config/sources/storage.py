@@ -1,0 +1,48 @@
+"""What says what storage holds."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from lakeaudit.config.field_types import (
+    Duration,
+    Flag,
+    Place,
+)
+from lakeaudit.config.sources.base import Source
+from lakeaudit.keys import Location
+
+
+class StorageSource(Source):
+    """What storage holds."""
+
+    location: Place
+    margin: Duration | None = None
+
+    @property
+    def places(self) -> tuple[Location, ...]:
+        return (self.location,)
+
+
+class S3Inventory(StorageSource):
+    """A folder of dated S3 Inventory reports, or one manifest.json."""
+
+    kind: Literal["s3_inventory"]
+    location: Place
+    covers: tuple[Place, ...] | None = Field(default=None, min_length=1)
+    """None: the whole source bucket that the report names."""
+    expand: Flag = False
+    """Every folder `<source bucket>/<configuration>/` below the location is an inventory of its own."""
+    max_age: Duration | None = None
+    """None: 3d, and 10d where the folders of dated reports show that they are made weekly."""
+    margin: Duration | None = None
+    """None: the time rule's own margin."""
+
+
+class Listing(StorageSource):
+    """A place that is listed while the audit runs."""
+
+    kind: Literal["listing"]
+    location: Place
+    margin: Duration | None = None
+    """None: no margin, since the time of a listing is known."""
