@@ -16,7 +16,7 @@ demo: install ## break a small lake and audit it; leaves demo-lake/report.html
 	@$(BIN)/lakeaudit demo
 
 test: install ## all tests but the long ones
-	@$(BIN)/pytest -m "not soak and not airflow" -n 3 --dist loadgroup --no-loadscope-reorder
+	@$(BIN)/pytest -m "not soak and not airflow" -n 3 --dist loadfile --no-loadscope-reorder
 
 soak: install ## the long tests
 	@$(BIN)/pytest -m soak

@@ -5,11 +5,12 @@ import os
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 from hypothesis import HealthCheck, settings
 from pyspark.sql import SparkSession
+from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
 
 from lakeaudit.demo.server import moto
 from lakeaudit.runtime import aws as aws_module
@@ -61,20 +62,31 @@ def pytest_unconfigure() -> None:
     gc.callbacks.clear()
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whatever asks for the session is a Spark test: `-m "not spark"` is the quick loop.
-
-    Files with such tests share one process and its session, and begin first, since they take longest together.
-    """
-    on_session = set()
+    """Whatever asks for the session is a Spark test: `-m "not spark"` is the quick loop."""
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker("spark")
-            on_session.add(item.path)
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group("session" if item.path in on_session else str(item.path)))
-    items.sort(key=lambda item: item.path not in on_session)
+
+
+ON_SESSION = "tests/spark/"
+OF_THEIR_OWN = ("test_cluster.py", "test_kill.py")
+"""Files there that start Spark in processes of their own."""
+
+
+class ByFileAndSession(LoadFileScheduling):  # type: ignore[misc]
+    """Every file is run by one process, and those that share the session by the same one."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = super()._split_scope(nodeid)
+        shared = file.startswith(ON_SESSION) and not file.endswith(OF_THEIR_OWN)
+        return ON_SESSION if shared else file
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFileAndSession | None:
+    """`--dist loadfile` as `ByFileAndSession`."""
+    return ByFileAndSession(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 @pytest.fixture(scope="session")

@@ -68,7 +68,7 @@ def test_from_break_to_resolved_and_back(
     lake_file, plan = str(tmp_path / "lake.yaml"), str(broken.file)
     before, as_found = keys_of(shop), found_set(broken.lake)
 
-    assert cli.main(["reconcile", "plan", lake_file, "-o", plan]) == 0
+    assert cli.main(["reconcile", "plan", lake_file, "-o", plan, "--allow", "restore"]) == 0
     assert keys_of(shop) == before, "a plan changes nothing"
     told = capsys.readouterr()
     assert sorted(planned(broken).values()) == [

@@ -67,7 +67,7 @@ class Mending:
     def file(self) -> Path:
         return self.folder / "plan.jsonl"
 
-    def plan(self, out: Any, *, allow: Sequence[str] = (), wanted: Wanted = ALL) -> Ended:
+    def plan(self, out: Any, *, allow: Sequence[str] = ("restore",), wanted: Wanted = ALL) -> Ended:
         return command.plan(
             self.lake, str(self.folder / "lake.yaml"), results_of(self.lake), out, to=self.file, wanted=wanted,
             allow=allow, now=self.clock(), progress=SilentProgress(),

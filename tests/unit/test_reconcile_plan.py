@@ -110,7 +110,7 @@ class Answers:
         return self.answer
 
 
-def planner(folder: Path, answer: KeyState | None = LOST, allow: tuple[str, ...] = ()) -> Planner:
+def planner(folder: Path, answer: KeyState | None = LOST, allow: tuple[str, ...] = ("restore",)) -> Planner:
     file = folder / "lake.yaml"
     file.write_text(LAKE)
     keys: Any = Answers(answer)
@@ -135,7 +135,8 @@ LATER = (NOON + timedelta(days=1)).replace(tzinfo=UTC)
 @pytest.mark.parametrize(
     ("given", "allow", "why"),
     [
-        ({}, (), None),
+        ({}, (), "nobody knows who removed it, perhaps on purpose: `--allow restore`"),
+        ({}, ("restore",), None),
         ({"cause": BY_RULE}, (), None),
         ({"cause": BY_SOMEBODY}, (), "perhaps on purpose: `--allow restore`"),
         ({"cause": BY_SOMEBODY}, ("restore",), None),
@@ -145,7 +146,11 @@ LATER = (NOON + timedelta(days=1)).replace(tzinfo=UTC)
             ("restore",),
             "accepted by ann: erased",
         ),
-        ({"ack_by": "ann", "ack_reason": "erased", "ack_until": NOON.replace(tzinfo=UTC)}, (), None),
+        (
+            {"ack_by": "ann", "ack_reason": "erased", "ack_until": NOON.replace(tzinfo=UTC)},
+            ("restore",),
+            None,
+        ),
         ({"table_name": "others"}, (), "its table is not named in the lake file"),
         ({"key": "warehouse/orders_2/a.parquet"}, (), "outside every table"),
         ({"bucket": ""}, (), "no object of a bucket"),

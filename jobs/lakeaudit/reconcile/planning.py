@@ -103,10 +103,11 @@ class Planner:
         return self._on_purpose(row["cause"])
 
     def _on_purpose(self, cause: str | None) -> str | None:
-        """What somebody removed does not come back unless that is allowed."""
-        if cause is None or cause.startswith(EXPIRED) or RESTORE in self.allow:
+        """What may have been erased on purpose does not come back unless that is allowed."""
+        if RESTORE in self.allow or (cause is not None and cause.startswith(EXPIRED)):
             return None
-        return f"somebody did it ({cause}), perhaps on purpose: `--allow restore` plans it all the same"
+        who = "nobody knows who removed it" if cause is None else f"somebody did it ({cause})"
+        return f"{who}, perhaps on purpose: `--allow restore` plans it all the same"
 
     def _table(self, row: Row) -> Table | None:
         return next((table for table in self.lake.tables if table.name == row["table_name"]), None)
