@@ -134,7 +134,11 @@ def test_what_changed_since_is_told(site: Site) -> None:
         assert changed_rows(kind.changes(claims, tables, context)) == []
         site.put(site.told.files(site.home, NAMES[1:]))
         rows = changed_rows(kind.changes(claims, tables, context))
-        assert [(row["key"], row["state"]) for row in rows] == [(site.home.join(NAMES[0]).key, "gone")]
+        told = {row["key"]: row["state"] for row in rows}
+        assert told.pop(site.home.join(NAMES[0]).key) == "gone"
+        assert set(told.values()) <= {"live"}, (
+            "where the record is younger by a second, what it still says is said again"
+        )
 
 
 TORN: dict[str, Callable[[bytes], bytes]] = {

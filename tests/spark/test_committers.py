@@ -149,7 +149,7 @@ def test_what_the_manifest_committer_committed_is_claimed(
     assert [each for each in found(again) if each[0] != "temporary"] == [("dropped", AWKWARD), *sizes]
 
 
-@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.parametrize("named", [pytest.param(True, marks=pytest.mark.soak), False])
 def test_what_a_large_job_lacks_is_counted(
     spark: SparkSession, tmp_path: Path, s3: Endpoint, aws: Aws, bucket: str, named: bool
 ) -> None:
