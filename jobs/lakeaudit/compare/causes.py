@@ -48,12 +48,11 @@ DEEDS = {
 
 def effects(con: Connection, found: Rows) -> Relation:
     """EFFECT rows, the worst first, of verdict rows that are findings: one per key and effect, MOST at most."""
-    cases = " ".join(f"WHEN {duck.literal(kind)} THEN {duck.literal(e)}" for kind, e in EFFECTS.items())
     claimed = "coalesce(c_claimed_at, e_claimed_at, m_last_updated, m_mod_time)"
     sql = f"""
         SELECT bucket, key, effect, max({claimed}) AS claimed_at, max(s_from + s_margin) AS until,
             max(s_modified_at) AS written_at, max(c_version_id) AS version_id
-        FROM (SELECT *, CASE kind {cases} END AS effect FROM input)
+        FROM (SELECT *, {_case("kind", EFFECTS)} AS effect FROM input)
         WHERE effect IS NOT NULL AND {claimed} IS NOT NULL
         GROUP BY bucket, key, effect
         ORDER BY min({severity_rank()}), max(c_size) DESC NULLS LAST, bucket, key LIMIT {MOST}
@@ -120,20 +119,24 @@ _FITS = f"""(CASE effect
 
 def with_causes(con: Connection, findings: Rows, causes: Rows) -> Relation:
     """FINDINGS rows about single files with what is known to have caused them; the others as they are."""
-    kinds = " ".join(f"WHEN {duck.literal(kind)} THEN {duck.literal(e)}" for kind, e in EFFECTS.items())
-    deeds = " ".join(f"WHEN {duck.literal(name)} THEN {duck.literal(deed)}" for name, deed in DEEDS.items())
     sql = f"""
         SELECT findings.* REPLACE (
             CASE WHEN c.action IS NULL THEN findings.cause
-                ELSE (CASE c.action {deeds} END) || ' (' || c.operation || ')' END AS cause,
+                ELSE {_case("c.action", DEEDS)} || ' (' || c.operation || ')' END AS cause,
             coalesce(c.cause_at, findings.cause_at) AS cause_at,
             coalesce(c.cause_principal, findings.cause_principal) AS cause_principal,
             findings.explanation || coalesce(
                 '; by request ' || c.request_id || coalesce(', in its words ' || c.job, ''), '') AS explanation)
         FROM findings LEFT JOIN causes c ON findings.bucket = c.bucket AND findings.key = c.key
-            AND findings.subject_type = 'file' AND c.effect = CASE findings.kind {kinds} END
+            AND findings.subject_type = 'file' AND c.effect = {_case("findings.kind", EFFECTS)}
     """
     return duck.query(con, sql, findings=findings, causes=causes)
+
+
+def _case(of: str, words: Mapping[str, str]) -> str:
+    """SQL of the word for a value; null where there is none."""
+    cases = " ".join(f"WHEN {duck.literal(value)} THEN {duck.literal(word)}" for value, word in words.items())
+    return f"(CASE {of} {cases} END)"
 
 
 def most_common(change: Mapping[str, Any]) -> dict[str, Any]:

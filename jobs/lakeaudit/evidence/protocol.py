@@ -135,6 +135,10 @@ class Context:
     def parallelism(self) -> int:
         return self.engine.parallelism
 
+    def stored_rows(self) -> "list[Part | Kept]":
+        """The rows of storage, as an engine takes them."""
+        return [*pieces(*(source.rows for source in self.storage))]
+
 
 @dataclass(frozen=True)
 class Cut:

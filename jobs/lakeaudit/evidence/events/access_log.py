@@ -15,14 +15,14 @@ import pyarrow as pa
 from lakeaudit.config import S3AccessLog
 from lakeaudit.evidence.aliases import true_columns
 from lakeaudit.evidence.events import event_files
-from lakeaudit.evidence.events.event_files import EventFile, contents, events_of, grouped, weight_of
+from lakeaudit.evidence.events.event_files import Window, contents, events_of
 from lakeaudit.evidence.files import File
-from lakeaudit.evidence.protocol import Batches, Context, Events, Part, Probed, note_row
+from lakeaudit.evidence.protocol import Batches, Context, Events, Probed, note_row
 from lakeaudit.keys import Aliases
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.duck import Connection, Relation
-from lakeaudit.schemas import REQUEST, plain_time
+from lakeaudit.schemas import REQUEST
 
 NAME = re.compile(
     r"(?P<year>20\d\d)-(?P<month>\d\d)-(?P<day>\d\d)-(?P<hour>\d\d)-(?P<minute>\d\d)-\d\d-[0-9A-Za-z]+(\.gz)?\Z"
@@ -59,7 +59,7 @@ _FIELDS = (
 
 def read(source: S3AccessLog, ctx: Context, source_id: str) -> Events:
     """The logs of the window; which of them are read is known once something is to be explained."""
-    return events_of(source, ctx, source_id, NAME, partial(_parts, ctx, source_id))
+    return events_of(source, ctx, source_id, NAME, partial(_read, clients=ctx.clients, source_id=source_id))
 
 
 def probe(source: S3AccessLog, clients: Clients, now: datetime) -> Probed:
@@ -67,32 +67,19 @@ def probe(source: S3AccessLog, clients: Clients, now: datetime) -> Probed:
     return event_files.probe(source, clients, now, NAME)
 
 
-def _parts(
-    ctx: Context, source_id: str, files: Sequence[EventFile], since: datetime, reads: bool
-) -> tuple[Part, ...]:
-    return tuple(
-        Part(
-            source_id,
-            partial(_read, ctx.clients, source_id, group, since, ctx.as_of, reads),
-            sum(map(weight_of, group)),
-        )
-        for group in grouped(files)
-    )
-
-
 def _read(
+    con: Connection,
+    *,
     clients: Clients,
     source_id: str,
     files: Sequence[File],
-    since: datetime,
-    until: datetime,
+    window: Window,
     reads: bool,
-    con: Connection,
 ) -> Batches:
     for texts, notes in _together(clients, source_id, files):
         lines = pa.table({"line": pa.array(_lines(texts), pa.string())})
         rows = requests(con, lines, source_id, clients.aliases, reads=reads)
-        times = f"{_second(since)} AND {duck.literal(plain_time(until))}"
+        times = f"{duck.literal(_second(window[0]))} AND {duck.literal(window[1])}"
         within = f'reject IS NOT NULL OR "at" BETWEEN {times}'
         yield "requests", duck.table(duck.query(con, f"SELECT * FROM input WHERE {within}", input=rows))
         for note in notes:
@@ -103,9 +90,9 @@ def _lines(texts: Sequence[str]) -> list[str]:
     return [line.removesuffix("\r") for text in texts for line in text.split("\n") if line.strip()]
 
 
-def _second(since: datetime) -> str:
+def _second(at: datetime) -> datetime:
     """Lines say no part of a second."""
-    return duck.literal(plain_time(since).replace(microsecond=0))
+    return at.replace(microsecond=0)
 
 
 def _together(

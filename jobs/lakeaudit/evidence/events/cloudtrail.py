@@ -15,9 +15,9 @@ import pyarrow as pa
 
 from lakeaudit.config import CloudTrail
 from lakeaudit.evidence.events import event_files
-from lakeaudit.evidence.events.event_files import EventFile, events_of, grouped, weight_of, wholes
+from lakeaudit.evidence.events.event_files import Window, events_of, wholes
 from lakeaudit.evidence.files import File
-from lakeaudit.evidence.protocol import Batches, Context, Events, Part, Probed, note_row
+from lakeaudit.evidence.protocol import Batches, Context, Events, Probed, note_row
 from lakeaudit.keys import Aliases, true_place
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.duck import Connection
@@ -44,7 +44,7 @@ Record = Mapping[str, Any]
 
 def read(source: CloudTrail, ctx: Context, source_id: str) -> Events:
     """The files of the window; which of them are read is known once something is to be explained."""
-    return events_of(source, ctx, source_id, NAME, partial(_parts, ctx, source_id))
+    return events_of(source, ctx, source_id, NAME, partial(_read, clients=ctx.clients, source_id=source_id))
 
 
 def probe(source: CloudTrail, clients: Clients, now: datetime) -> Probed:
@@ -52,29 +52,17 @@ def probe(source: CloudTrail, clients: Clients, now: datetime) -> Probed:
     return event_files.probe(source, clients, now, NAME)
 
 
-def _parts(
-    ctx: Context, source_id: str, files: Sequence[EventFile], since: datetime, reads: bool
-) -> tuple[Part, ...]:
-    window = (plain_time(since).replace(microsecond=0), plain_time(ctx.as_of))
-    return tuple(
-        Part(
-            source_id,
-            partial(_read, ctx.clients, source_id, group, window, reads),
-            sum(map(weight_of, group)),
-        )
-        for group in grouped(files)
-    )
-
-
 def _read(
+    con: Connection,  # noqa: ARG001 - a part is given one
+    *,
     clients: Clients,
     source_id: str,
     files: Sequence[File],
-    window: tuple[datetime, datetime],
+    window: Window,
     reads: bool,
-    con: Connection,  # noqa: ARG001 - a part is given one
 ) -> Batches:
     actions = CHANGES | (READS if reads else {})
+    first, last = window[0].replace(microsecond=0), window[1]
     for content in wholes(clients, files):
         try:
             records = [] if content.lacks else json.loads(content.text)["Records"]
@@ -85,7 +73,7 @@ def _read(
             continue
         if content.lacks:
             yield "notes", note_row(source_id, content.file.place.uri, content.lacks, count=1)
-        within = [row for row in rows if row["reject"] or window[0] <= row["at"] <= window[1]]
+        within = [row for row in rows if row["reject"] or first <= row["at"] <= last]
         yield "requests", pa.Table.from_pylist(within, REQUEST)
 
 

@@ -8,23 +8,26 @@ import gzip
 import hashlib
 import re
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import groupby
-from typing import IO, cast
+from typing import IO, Protocol, cast
 
 from botocore.exceptions import BotoCoreError, ClientError
 
 from lakeaudit.config import EventsSource
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import File, folders, list_files, opened
-from lakeaudit.evidence.protocol import Context, Cut, Events, Hole, Part, Probed, SourceInfo
+from lakeaudit.evidence.protocol import Batches, Context, Cut, Events, Hole, Part, Probed, SourceInfo
 from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.aws_failures import explain
+from lakeaudit.runtime.duck import Connection
 from lakeaudit.runtime.threads import beside
+from lakeaudit.schemas import plain_time
 
 SLACK = timedelta(days=1)
 """A name by the day of its events says nothing of the hour."""
@@ -131,14 +134,31 @@ def _days(since: datetime, until: datetime) -> Iterator[str]:
         day += timedelta(days=1)
 
 
-Parts = Callable[[Sequence[EventFile], datetime, bool], tuple[Part, ...]]
-"""(files, since, with reads) -> the parts that read them."""
+Window = tuple[datetime, datetime]
+"""The first and the last moment, in UTC without a zone."""
+
+
+class Read(Protocol):
+    """Reads files in a task: rows of kind `requests` of a window, of changes alone unless `reads`, and notes."""
+
+    def __call__(self, con: Connection, *, files: Sequence[File], window: Window, reads: bool) -> Batches: ...
 
 
 def events_of(
-    source: EventsSource, ctx: Context, source_id: str, name: re.Pattern[str], parts: Parts
+    source: EventsSource, ctx: Context, source_id: str, name: re.Pattern[str], read: Read
 ) -> Events:
     """Events that lie in dated files; of a folder without any it is said."""
+
+    def parts(wanted: datetime, reads: bool) -> tuple[Part, ...]:
+        begin = max(since, wanted)
+        window = plain_time(begin), plain_time(ctx.as_of)
+        return tuple(
+            Part(
+                source_id, partial(read, files=group, window=window, reads=reads), sum(map(weight_of, group))
+            )
+            for group in grouped(found.since(begin))
+        )
+
     since = ctx.as_of - source.window
     found = find(ctx.clients, source.location, name, since, ctx.as_of)
     place = source.location.uri
@@ -149,7 +169,7 @@ def events_of(
     return Events(
         SourceInfo(source_id, "events", source.kind, place, found.identity, Cut(since, ctx.as_of)),
         since,
-        lambda wanted, reads: parts(found.since(max(since, wanted)), max(since, wanted), reads),
+        parts,
         () if found.files else (Hole(source_id, nothing, place),),
         (strange,) if found.strangers else (),
     )

@@ -19,14 +19,14 @@ from lakeaudit.config import S3Journal
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.aliases import true_columns
 from lakeaudit.evidence.events import event_files
-from lakeaudit.evidence.events.event_files import EventFile, blocks, events_of, grouped, weight_of
+from lakeaudit.evidence.events.event_files import Window, blocks, events_of
 from lakeaudit.evidence.files import File, copied
-from lakeaudit.evidence.protocol import Batches, Context, Events, Part, Probed, note_row
+from lakeaudit.evidence.protocol import Batches, Context, Events, Probed, note_row
 from lakeaudit.keys import Aliases
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.duck import Connection, Relation, Rows
-from lakeaudit.schemas import REQUEST, plain_time
+from lakeaudit.schemas import REQUEST
 
 NAME = re.compile(r"\.(parquet|jsonl|json)(\.gz)?\Z")
 NEEDED = ("bucket", "key", "record_type", "record_timestamp")
@@ -39,7 +39,7 @@ SAMPLE = 200
 
 def read(source: S3Journal, ctx: Context, source_id: str) -> Events:
     """The exports that were written in the window, or since."""
-    return events_of(source, ctx, source_id, NAME, partial(_parts, ctx, source_id))
+    return events_of(source, ctx, source_id, NAME, partial(_read, clients=ctx.clients, source_id=source_id))
 
 
 def probe(source: S3Journal, clients: Clients, now: datetime) -> Probed:
@@ -47,26 +47,14 @@ def probe(source: S3Journal, clients: Clients, now: datetime) -> Probed:
     return event_files.probe(source, clients, now, NAME)
 
 
-def _parts(
-    ctx: Context,
-    source_id: str,
-    files: Sequence[EventFile],
-    since: datetime,
-    reads: bool,  # noqa: ARG001 - a journal has none
-) -> tuple[Part, ...]:
-    window = (plain_time(since), plain_time(ctx.as_of))
-    return tuple(
-        Part(source_id, partial(_read, ctx.clients, source_id, group, window), sum(map(weight_of, group)))
-        for group in grouped(files)
-    )
-
-
 def _read(
+    con: Connection,
+    *,
     clients: Clients,
     source_id: str,
     files: Sequence[File],
-    window: tuple[datetime, datetime],
-    con: Connection,
+    window: Window,
+    reads: bool,  # noqa: ARG001 - a journal has none
 ) -> Batches:
     for file in files:
         try:

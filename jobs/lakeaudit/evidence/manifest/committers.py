@@ -15,7 +15,7 @@ nothing: it may have failed, and another have done its work.
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 from typing import Any
 from urllib.parse import unquote
@@ -24,7 +24,7 @@ from lakeaudit.config import CommitterManifest, ManifestCommitterManifest, S3ACo
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import File, list_files
 from lakeaudit.evidence.manifest.file_list.read_lines import Fault, Row
-from lakeaudit.evidence.manifest.records.find import above, each, listed, stored
+from lakeaudit.evidence.manifest.records.find import MARKER, above, each, listed, stored
 from lakeaudit.evidence.manifest.records.read_records import content
 from lakeaudit.evidence.manifest.records.reader import RecordKind
 from lakeaudit.evidence.manifest.records.record import (
@@ -37,13 +37,13 @@ from lakeaudit.evidence.manifest.records.record import (
     objects_of,
     text_of,
     texts_of,
+    time_of,
 )
 from lakeaudit.evidence.manifest.records.totals import tag_of
 from lakeaudit.evidence.protocol import Context
 from lakeaudit.keys import END, Location
 from lakeaudit.runtime.aws import Clients
 
-SUCCESS = "_SUCCESS"
 SUCCESS_DATA = "org.apache.hadoop.fs.s3a.commit.files.SuccessData/1"
 TASK_MANIFEST = "org.apache.hadoop.mapreduce.lib.output.committer.manifest.files.TaskManifest/1"
 MOST_NAMES = 100
@@ -75,7 +75,7 @@ def _records(table: Table, files: Sequence[File]) -> Iterator[Record]:
             folder = re.split(r"(?:^|/)(?:__magic|_temporary/)", file.place.key, maxsplit=1)[0]
             of_tasks.setdefault(folder, []).append(file)
     for file in files:
-        if file.name == SUCCESS:
+        if file.name == MARKER:
             others = tuple(of_tasks.get(file.place.key.rpartition("/")[0], ()))
             yield Record(file, table.location, table.name, others)
 
@@ -113,7 +113,7 @@ def _find_near(
     """The `_SUCCESS` files of the folders around a key, with the records of their jobs, and the reports."""
     if not table.location.holds(bucket, key):
         return Found(table)
-    files = list(above(clients, table.location, key, SUCCESS))
+    files = list(above(clients, table.location, key, MARKER))
     for marker in list(files):
         folder = Location(bucket, marker.place.key.rpartition("/")[0])
         for job in _jobs(clients, marker):
@@ -218,10 +218,7 @@ def _decoded(uri: str) -> str:
 def _time(millis: object) -> datetime:
     if not isinstance(millis, int) or isinstance(millis, bool):
         raise Fault("has no time as timestamp")
-    try:
-        return datetime.fromtimestamp(millis / 1000, UTC)
-    except (ValueError, OverflowError, OSError):
-        raise Fault("has no time as timestamp") from None
+    return time_of(millis, "timestamp")
 
 
 def _kind(kind: str, model: type[CommitterManifest], committers: str) -> RecordKind:

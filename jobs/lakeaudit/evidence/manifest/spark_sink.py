@@ -9,7 +9,7 @@ line a file (`SinkFileStatus`: path as a URI, size, modificationTime, action).
 import json
 import re
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from urllib.parse import unquote
 
 from lakeaudit.config import SparkSinkManifest, Table
@@ -18,7 +18,7 @@ from lakeaudit.evidence.files import File
 from lakeaudit.evidence.manifest.file_list.read_lines import Fault, Row
 from lakeaudit.evidence.manifest.records.find import each, listed
 from lakeaudit.evidence.manifest.records.reader import RecordKind
-from lakeaudit.evidence.manifest.records.record import Content, Found, Record, Search, text_of
+from lakeaudit.evidence.manifest.records.record import Content, Found, Record, Search, text_of, time_of
 from lakeaudit.evidence.protocol import Context, Hole
 from lakeaudit.keys import END, Location
 from lakeaudit.runtime.aws import Clients
@@ -115,10 +115,7 @@ def _row(line: bytes, logged_at: datetime) -> Row:
 def _time(millis: object) -> datetime | None:
     if not isinstance(millis, int) or isinstance(millis, bool) or millis <= 0:
         return None
-    try:
-        return datetime.fromtimestamp(millis / 1000, UTC)
-    except (ValueError, OverflowError, OSError):
-        raise Fault("has no time as modificationTime") from None
+    return time_of(millis, "modificationTime")
 
 
 SPARK_SINK = RecordKind("spark_sink", SparkSinkManifest, _find, _find_near, _understand)

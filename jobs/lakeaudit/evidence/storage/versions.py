@@ -4,11 +4,11 @@ Most keys have exactly one version: their rows are projected. Only keys with sev
 aggregate holds one row of a key, so millions of versions of one key need no memory.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
 
-from lakeaudit.keys import NULL_VERSION
+from lakeaudit.keys import NULL_VERSION, Location
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
 from lakeaudit.schemas import STORED
@@ -24,7 +24,17 @@ _LATEST = (
     "encryption",
 )
 _VERSION = f"coalesce(version_id, {duck.literal(NULL_VERSION)})"
+CURRENT = "reject IS NULL AND coalesce(is_latest, true) AND NOT coalesce(is_delete_marker, false)"
+"""SQL of VERSION rows of what is there; an object whose newest version the source does not tell counts as there."""
+BELOW = "objects SEMI JOIN homes ON objects.bucket = homes.bucket AND starts_with(key, prefix)"
+"""SQL of the VERSION rows `objects` below any of the places `homes`, see `prefixes_of`."""
 _IS_OLDER = "NOT is_latest AND NOT is_delete_marker"
+
+
+def prefixes_of(places: Iterable[Location]) -> pa.Table:
+    """Places as rows (bucket, prefix), which travel to the tasks."""
+    columns = pa.schema([("bucket", pa.string()), ("prefix", pa.string())])
+    return duck.small(columns, [(place.bucket, place.prefix) for place in places])
 
 
 def one_row_per_key(con: Connection, versions: Rows, repeats: Sequence[str] = ()) -> Relation:

@@ -63,17 +63,7 @@ def read_lists(
     """The rows of some lists: `events` as fold.EVENTS, `acts` as fold.ACTS, and one row of schemas.NOTE a list."""
     summaries = Summaries({listed.number: listed for listed in lists}, source)
     for rows in event_tables(con, lists, clients):
-        timely = (
-            rows if until is None else rows.filter((pc.field("at") <= until) | ~pc.field("fault").is_null())
-        )
-        summaries.add(timely)
-        keyed = timely.filter(pc.field("key").is_valid())
-        yield (
-            "events",
-            keyed.add_column(
-                0, EVENTS.field("source"), pa.repeat(pa.scalar(source, pa.string()), keyed.num_rows)
-            ),
-        )
+        yield "events", summaries.taken(rows, until)
         if len(summaries.acts) > MOST_ACTS:
             yield "acts", summaries.take_acts()
     yield "acts", summaries.take_acts()
@@ -93,13 +83,14 @@ def event_tables(con: Connection, lists: Iterable[ListFile], clients: Clients) -
             else:
                 held.append(event(piece, listed))
             if len(held) >= ROWS_A_BATCH:
-                yield _table(held)
+                yield event_table(held)
                 held = []
     if held:
-        yield _table(held)
+        yield event_table(held)
 
 
-def _table(rows: Sequence[Event]) -> pa.Table:
+def event_table(rows: Sequence[Event]) -> pa.Table:
+    """Events in the columns of fold.EVENT."""
     columns = zip(zip(*rows, strict=True), EVENT.values(), strict=True)
     return pa.table([pa.array(values, kind) for values, kind in columns], list(EVENT))
 
@@ -138,6 +129,15 @@ class Summaries:
     source: str
     by_list: dict[int, Summary] = field(default_factory=dict)
     acts: dict[tuple[Any, ...], int] = field(default_factory=dict)
+
+    def taken(self, events: pa.Table, until: datetime | None) -> pa.Table:
+        """fold.EVENTS rows of rows of fold.EVENT, which are counted; those after `until` (None: none) are left out."""
+        in_time = (pc.field("at") <= until) | ~pc.field("fault").is_null() if until is not None else None
+        timely = events if in_time is None else events.filter(in_time)
+        self.add(timely)
+        keyed = timely.filter(pc.field("key").is_valid())
+        named = pa.repeat(pa.scalar(self.source, pa.string()), keyed.num_rows)
+        return keyed.add_column(0, EVENTS.field("source"), named)
 
     def add(self, events: pa.Table) -> None:
         """Count rows of fold.EVENT, of any lists."""

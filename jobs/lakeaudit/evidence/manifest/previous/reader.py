@@ -33,7 +33,6 @@ from lakeaudit.evidence.protocol import (
     Stored,
     TableState,
     note_row,
-    pieces,
     utc_now,
 )
 from lakeaudit.keys import Location
@@ -177,10 +176,9 @@ def _met(
         source=source_id,
         as_of=ctx.as_of,
     )
-    storage = [each for stored in ctx.storage for each in pieces(stored.rows)]
     target = folder if pictures.writes else None
     stage = partial(_compare, comparison, ctx.clients, target, source_id)
-    return ctx.engine.meet([*last, *storage], partial(_project, comparison), stage)
+    return ctx.engine.meet([*last, *ctx.stored_rows()], partial(_project, comparison), stage)
 
 
 def _edge(stored: Stored) -> datetime | None:

@@ -14,7 +14,8 @@ import pyarrow as pa
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import File, list_files, stat
 from lakeaudit.evidence.manifest.records.totals import summed, tagged
-from lakeaudit.evidence.protocol import Batches, Context, Kept, pieces
+from lakeaudit.evidence.protocol import Batches, Context, Kept
+from lakeaudit.evidence.storage.versions import BELOW, CURRENT, prefixes_of
 from lakeaudit.keys import Location, owner_of
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients
@@ -67,8 +68,9 @@ def stored(ctx: Context, homes: Mapping[Location, str], pattern: str, *, with_ta
     """
     if not ctx.storage:
         return Stored({})
-    rows = [piece for source in ctx.storage for piece in pieces(source.rows)]
-    found = ctx.engine.meet(rows, partial(_named, _prefixes(homes), pattern, with_tags), _current)
+    found = ctx.engine.meet(
+        ctx.stored_rows(), partial(_named, prefixes_of(homes), pattern, with_tags), _current
+    )
     if found.counts.get("records", 0) > MOST:
         what = f"storage has {found.counts['records']} objects that are named as records of writers are"
         raise SourceError("manifests", what, "give the tables another kind of manifest")
@@ -111,17 +113,11 @@ def with_markers(short: pa.Table, clients: Clients) -> pa.Table:
     return pa.Table.from_pylist(rows, short.schema)
 
 
-def _prefixes(homes: Mapping[Location, str]) -> pa.Table:
-    columns = {"bucket": [home.bucket for home in homes], "prefix": [home.prefix for home in homes]}
-    return pa.table(columns, schema=pa.schema([("bucket", pa.string()), ("prefix", pa.string())]))
-
-
 def _named(homes: pa.Table, pattern: str, with_tags: bool, con: Connection, kind: str, rows: Rows) -> Batches:
     """Of storage the versions of objects that are named so, and what there is of each job."""
     if kind == "versions":
         sql = f"""
-            SELECT objects.* FROM objects SEMI JOIN homes
-                ON objects.bucket = homes.bucket AND starts_with(key, prefix)
+            SELECT objects.* FROM {BELOW}
             WHERE reject IS NULL AND regexp_matches(key, {duck.pattern(pattern)})
         """
         held = duck.hold(con, rows) if with_tags else rows
@@ -132,9 +128,9 @@ def _named(homes: pa.Table, pattern: str, with_tags: bool, con: Connection, kind
 
 def _current(con: Connection, rows: Mapping[str, Rows]) -> Batches:
     """The current object of each key, once."""
-    sql = """
+    sql = f"""
         SELECT bucket, key, max(size) AS size, max(modified_at) AS modified_at, max(etag) AS etag
-        FROM versions WHERE coalesce(is_latest, true) AND NOT coalesce(is_delete_marker, false)
+        FROM versions WHERE {CURRENT}
         GROUP BY bucket, key
     """
     if "versions" in rows:

@@ -6,13 +6,12 @@ from datetime import datetime
 from functools import partial
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from botocore.exceptions import BotoCoreError, ClientError
 
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import File, read_bytes
-from lakeaudit.evidence.manifest.file_list.fold import EVENT, EVENTS
-from lakeaudit.evidence.manifest.file_list.list_part import Summaries, Summary
+from lakeaudit.evidence.manifest.file_list.fold import EVENT
+from lakeaudit.evidence.manifest.file_list.list_part import Summaries, Summary, event_table
 from lakeaudit.evidence.manifest.file_list.parse_rows import Event, event
 from lakeaudit.evidence.manifest.file_list.read_lines import Fault, Line, ListFile, Row
 from lakeaudit.evidence.manifest.records.record import LARGEST, Declared, Record, Understand
@@ -62,13 +61,7 @@ def _read(
     summaries = Summaries(lists, source, {number: Summary() for number in lists})
     jobs: list[tuple[Record, Declared]] = []
     for rows in _tables(records, first, understand, clients, jobs):
-        timely = (
-            rows if until is None else rows.filter((pc.field("at") <= until) | ~pc.field("fault").is_null())
-        )
-        summaries.add(timely)
-        keyed = timely.filter(pc.field("key").is_valid())
-        named = pa.repeat(pa.scalar(source, pa.string()), keyed.num_rows)
-        yield "events", keyed.add_column(0, EVENTS.field("source"), named)
+        yield "events", summaries.taken(rows, until)
     yield "jobs", _jobs(jobs, until)
     # a record adds files and retires none, so that one which is not understood casts no doubt on what others say
     yield "notes", summaries.notes()
@@ -107,15 +100,10 @@ def _tables(
                 continue
             held.append(each)
             if len(held) >= _ROWS:
-                yield _table(held)
+                yield event_table(held)
                 held = []
     if held:
-        yield _table(held)
-
-
-def _table(rows: Sequence[Event]) -> pa.Table:
-    columns = zip(zip(*rows, strict=True), EVENT.values(), strict=True)
-    return pa.table([pa.array(values, kind) for values, kind in columns], list(EVENT))
+        yield event_table(held)
 
 
 def events_of(

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from lakeaudit.config import Table
@@ -131,3 +131,15 @@ def texts_of(row: Mapping[str, Any], name: str) -> list[str]:
     if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
         raise Fault(f"has no list of texts as {name}")
     return value
+
+
+def time_of(millis: int, name: str) -> datetime:
+    """A time in milliseconds since 1970.
+
+    Raises:
+        Fault: it is none that a calendar has.
+    """
+    try:
+        return datetime.fromtimestamp(millis / 1000, UTC)
+    except (ValueError, OverflowError, OSError):
+        raise Fault(f"has no time as {name}") from None

@@ -13,7 +13,8 @@ from functools import partial
 import pyarrow as pa
 
 from lakeaudit.evidence.manifest.file_list.fold import EVENTS
-from lakeaudit.evidence.protocol import Batches, Context, Kept, Totals, pieces
+from lakeaudit.evidence.protocol import Batches, Context, Kept, Totals
+from lakeaudit.evidence.storage.versions import BELOW, CURRENT
 from lakeaudit.keys import TEMPORARY
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Rows
@@ -57,14 +58,13 @@ def tag_of(names: Sequence[str]) -> str | None:
 
 
 VISIBLE = f"NOT regexp_matches(key, {duck.pattern(TEMPORARY)}) AND NOT regexp_matches(key, '(^|/)[._][^/]*$')"
-CURRENT = "reject IS NULL AND coalesce(is_latest, true) AND NOT coalesce(is_delete_marker, false)"
 
 
 def tagged(con: Connection, objects: Rows, homes: pa.Table) -> Rows:
     """TAGGED rows of some rows of storage below any of `homes` (bucket, prefix)."""
     sql = f"""
         SELECT source, objects.bucket, {TAG} AS tag, count(*) AS files, CAST(sum(size) AS BIGINT) AS bytes
-        FROM objects SEMI JOIN homes ON objects.bucket = homes.bucket AND starts_with(key, prefix)
+        FROM {BELOW}
         WHERE {CURRENT} AND {VISIBLE} AND {TAG} <> '' GROUP BY ALL
     """
     return duck.conform(con, duck.query(con, sql, objects=objects, homes=homes), TAGGED)
@@ -175,9 +175,8 @@ def _named(ctx: Context, claimed: Kept, short: Sequence[Mapping[str, object]]) -
     """By job how many files that its records name storage has not; asked only where a job lacks any."""
     if not short:
         return {}
-    storage = [piece for source in ctx.storage for piece in pieces(source.rows)]
     jobs, tags = ({str(job[name]) for job in short} for name in ("commit_id", "tag"))
-    met = ctx.engine.meet([claimed, *storage], partial(_of_short, tuple(jobs), tuple(tags)), _unmet)
+    met = ctx.engine.meet([claimed, *ctx.stored_rows()], partial(_of_short, tuple(jobs), tuple(tags)), _unmet)
     missing: Counter[str] = Counter()
     for batch in met.batches("named"):
         for row in batch.to_pylist():

@@ -37,9 +37,9 @@ from lakeaudit.evidence.protocol import (
     TableState,
     Totals,
     note_row,
-    pieces,
     utc_now,
 )
+from lakeaudit.evidence.storage.versions import prefixes_of
 from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.duck import Connection, Rows
@@ -89,10 +89,9 @@ def _claims(found: Sequence[Logs], ctx: Context, source_id: str, start: datetime
     """The claims of logs that were found from `start` on."""
     kept = ctx.engine.keep([_part(each, log, ctx, source_id) for each in found for log in each.logs])
     homes = {home: name for each in found for home, name in each.homes().items()}
-    named_by = ctx.storage if kept.counts.get("writes") else ()
-    storage = [each for stored in named_by for each in pieces(stored.rows)]
+    storage = ctx.stored_rows() if kept.counts.get("writes") else ()
     claimed = ctx.engine.meet(
-        [kept, *storage], partial(_projected, _prefixes(homes)), partial(names.resolved, source_id)
+        [kept, *storage], partial(_projected, prefixes_of(homes)), partial(names.resolved, source_id)
     )
     lacking = pa.Table.from_batches(claimed.batches("short"), DECLARED)
     short = with_markers(lacking, ctx.clients) if ctx.live else lacking
@@ -185,13 +184,6 @@ def _committed(writes: pa.Table) -> dict[str, int]:
     """By table how many writes of this log were committed."""
     rows = writes.select(["table_name", "outcome"]).to_pylist()
     return dict(Counter(row["table_name"] for row in rows if row["outcome"] == SUCCEEDED))
-
-
-def _prefixes(homes: Mapping[Location, str]) -> pa.Table:
-    return pa.table(
-        {"bucket": [home.bucket for home in homes], "prefix": [home.prefix for home in homes]},
-        schema=pa.schema([("bucket", pa.string()), ("prefix", pa.string())]),
-    )
 
 
 def _projected(homes: pa.Table, con: Connection, kind: str, rows: Rows) -> Batches:

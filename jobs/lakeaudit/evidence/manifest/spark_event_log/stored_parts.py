@@ -3,6 +3,7 @@
 import pyarrow as pa
 
 from lakeaudit import keys
+from lakeaudit.evidence.storage.versions import BELOW, CURRENT
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
 
@@ -47,8 +48,8 @@ def parts(con: Connection, objects: Rows, homes: pa.Table) -> Relation:
                 CASE WHEN contains(key, '/') THEN regexp_extract(key, '^(.*)/', 1) ELSE '' END AS folder,
                 regexp_extract(regexp_extract(key, '[^/]*$'), {duck.literal(_NAME)},
                     ['split', 'uuid', 'joint', 'number', 'suffix']) AS name
-            FROM objects SEMI JOIN homes ON objects.bucket = homes.bucket AND starts_with(key, prefix)
-            WHERE reject IS NULL AND coalesce(is_latest, true) AND NOT coalesce(is_delete_marker, false))
+            FROM {BELOW}
+            WHERE {CURRENT})
         SELECT bucket, {base_of("folder")} AS base, key, folder, TRY_CAST(name.split AS BIGINT) AS split,
             nullif(name.uuid, '') AS uuid, TRY_CAST(name.number AS BIGINT) AS number, name.joint AS joint,
             name.suffix AS suffix, size, modified_at
