@@ -110,7 +110,8 @@ def freeze(
 def _age(results: Path) -> None:
     """Let what the ledger knows rest on an older picture, so that the next run confirms it."""
     ledger = DeltaTable(str(results / "discrepancies"))
-    ledger.update({"last_evidence_at": "last_evidence_at - interval '1 day'"})
+    times = ("first_seen_at", "last_evidence_at")  # both of a picture: never the first after the last
+    ledger.update({name: f"{name} - interval '1 day'" for name in times})
 
 
 def tables_at(results: Path, names: Iterable[str] = RESULTS) -> Tables:
