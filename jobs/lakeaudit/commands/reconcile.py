@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from getpass import getuser
@@ -16,16 +16,21 @@ from lakeaudit.commands.findings import require_tables
 from lakeaudit.config import Lake
 from lakeaudit.digests import digest
 from lakeaudit.errors import BadInput
+from lakeaudit.evidence.protocol import Context
+from lakeaudit.evidence.references import Key
 from lakeaudit.formatting import count, number, shell_word, size, visible
 from lakeaudit.keys import uri_of
 from lakeaudit.ledger.lease import leased
+from lakeaudit.pipeline.engine import InProcessEngine
+from lakeaudit.pipeline.newest_claims import NewestClaims
 from lakeaudit.reconcile import journal as record
 from lakeaudit.reconcile.apply import apply_plan
 from lakeaudit.reconcile.canary import Forms
 from lakeaudit.reconcile.journal import Journal
 from lakeaudit.reconcile.key_state import KeyReader
 from lakeaudit.reconcile.plan_file import Header, PlanFile, header_of, lake_digest, write_plan
-from lakeaudit.reconcile.planning import ALLOWED, Planner
+from lakeaudit.reconcile.planning import Planner
+from lakeaudit.reconcile.protocol import ALLOWED, Sight
 from lakeaudit.reconcile.run import Bounds, Run, Tally
 from lakeaudit.reconcile.steps import Step
 from lakeaudit.reconcile.undo import undo_plan
@@ -111,13 +116,14 @@ def plan(
     require_tables(lake, results, results.published(None), wanted.tables)
     by = getuser()
     plan_id = f"{now:%Y%m%dT%H%M%SZ}-{digest(lake.name, now.isoformat(), by, str(to))[:8]}"
-    keys = KeyReader(clients_of(lake), Pacer(lake.settings.confirm.rate))
-    planner, summary = Planner(lake, plan_id, allow, now, keys), Summary()
+    clients = clients_of(lake)
+    sight = Sight(lake, clients, KeyReader(clients, Pacer(lake.settings.confirm.rate)))
+    planner, summary = Planner(lake, plan_id, allow, now, sight), Summary()
     header = header_of(lake, Path(lake_file), plan_id, allow, by, now, __version__)
     with progress.stage("plan what to do") as log:
         sealed = write_plan(to, header, summary.watch(planner.steps(results, wanted)))
         log.note(steps=sealed.steps, needs_person=sealed.for_person)
-    with leased(lake.results, clients_of(lake), plan_id, progress):
+    with leased(lake.results, clients, plan_id, progress):
         Journal(results, plan_id).put_plan(sealed, record.PLANNED)
     summary.write(out)
     return Ended(_planned(sealed, summary, to), 0)
@@ -207,10 +213,19 @@ def _running(
         what = "was made for another lake, or with another lake file than there is now"
         raise BadInput(header.plan_id, what, "make a new plan")
     clients = clients_of(lake)
-    with leased(lake.results, clients, header.plan_id, progress) as still_ours:
+    with (
+        leased(lake.results, clients, header.plan_id, progress) as still_ours,
+        closing(InProcessEngine()) as engine,
+    ):
         journal = Journal(results, header.plan_id)
         forms = Forms(clients, lake.results, header.plan_id)
-        yield Run(lake, clients, journal, forms, bounds, still_ours, clock)
+
+        def references(keys: Collection[Key], tables: Collection[str] | None) -> NewestClaims:
+            named = [table for table in lake.tables if tables is None or table.name in tables]
+            context = Context(engine, clients, clock(), clock(), live=True)
+            return NewestClaims(lake.model_copy(update={"tables": tuple(named)}), engine, context, keys)
+
+        yield Run(lake, clients, journal, forms, references, bounds, still_ours, clock)
 
 
 def _status(header: Header, journal: Journal) -> str:

@@ -92,12 +92,16 @@ class EventsKind:
 
 @dataclass(frozen=True)
 class ManifestKind:
-    """What writers say: `read` and `changes` take all tables that have such a manifest."""
+    """What writers say: `read` and `changes` take all tables that have such a manifest.
+
+    `by_storage`: what it claims is known only beside a picture of storage; single files can be looked up without.
+    """
 
     model: type[ManifestSource]
     read: Callable[..., Claims]
     changes: Callable[..., Changes]
     look_up: LookUp
+    by_storage: bool = False
 
 
 def _of_records(kind: RecordKind) -> ManifestKind:
@@ -107,6 +111,7 @@ def _of_records(kind: RecordKind) -> ManifestKind:
         partial(records.read, kind),
         partial(records.changes, kind),
         partial(records.look_up, kind),
+        by_storage=kind.by_storage,
     )
 
 
@@ -132,8 +137,14 @@ MANIFESTS: dict[str, ManifestKind] = {
     "delta": ManifestKind(DeltaManifest, delta.read, delta.changes, delta_lookup.read),
     "file_list": ManifestKind(FileListManifest, file_list.read, file_list.changes, file_list_lookup.read),
     "spark_event_log": ManifestKind(
-        SparkEventLogManifest, spark_event_log.read, spark_event_log.changes, spark_event_log_lookup.read
+        SparkEventLogManifest,
+        spark_event_log.read,
+        spark_event_log.changes,
+        spark_event_log_lookup.read,
+        by_storage=True,
     ),
-    "previous": ManifestKind(PreviousManifest, previous.read, previous.changes, previous_lookup.read),
+    "previous": ManifestKind(
+        PreviousManifest, previous.read, previous.changes, previous_lookup.read, by_storage=True
+    ),
     **{kind.kind: _of_records(kind) for kind in RECORDS},
 }

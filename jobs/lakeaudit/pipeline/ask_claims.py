@@ -5,6 +5,7 @@ For what the first reading does not sum up, and what only a few tables or keys a
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import pyarrow as pa
 
@@ -41,7 +42,23 @@ def ask_claims(
     return [batch for kind, batch in engine.run(parts, [stage], reading) if kind == _ANSWER]
 
 
+def claims_of(
+    engine: AuditEngine, claims: Claims, tables: Collection[str], keys: pa.Table
+) -> tuple[list[pa.RecordBatch], list[Mapping[str, Any]]]:
+    """The CLAIM rows of some keys, and the NOTE rows of what could not be read of them."""
+    stage = partial(_answer, (claims.fold,), _as_they_are)
+    answers = [
+        *engine.run([*_parts(claims, tables)], [stage], Reading(partial(_only, tuple(sorted(tables)), keys)))
+    ]
+    notes = [row for kind, batch in answers if kind == "notes" for row in batch.to_pylist()]
+    return [batch for kind, batch in answers if kind == _ANSWER], notes
+
+
 _ANSWER = "answer about claims"
+
+
+def _as_they_are(con: Connection, rows: Rows) -> Relation:
+    return duck.relation(con, rows)
 
 
 def _parts(read: Claims, tables: Collection[str]) -> Iterator[Part | Kept]:

@@ -4,7 +4,7 @@ Storage and metadata stores come before the tables' own states, so that a state 
 storage it is held against. Sources of one side are read beside each other: most of the time goes into waiting.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -124,11 +124,14 @@ def read_sources(lake: Lake, context: Context, live: Sequence[Location]) -> Obse
     return Observed(evidence, infos, holes, warnings, bool(live), events, log_entries)
 
 
-def read_manifests(lake: Lake, context: Context) -> tuple[list[Claims], list[Hole]]:
-    """What the tables' manifests say, without storage and metadata stores, and which could not be read."""
+def read_manifests(
+    lake: Lake, context: Context, kinds: Collection[str] | None = None
+) -> tuple[list[Claims], list[Hole]]:
+    """What the tables' manifests say, without storage and metadata stores, and which could not be read; None: all."""
     reading = _Reading()
     with beside(AT_ONCE) as pool:
-        claims = reading.taken(_begun(pool, _manifests(lake, context)))
+        wanted = [each for each in _manifests(lake, context) if kinds is None or each[0].kind in kinds]
+        claims = reading.taken(_begun(pool, wanted))
     return claims, reading.holes
 
 

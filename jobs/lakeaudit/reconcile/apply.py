@@ -4,8 +4,10 @@ Killed anywhere it goes on where it stopped: of a batch that says `started` the 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 
+from lakeaudit.evidence.references import References, Said
 from lakeaudit.reconcile.journal import (
     APPLIED,
     CHANGED,
@@ -17,12 +19,12 @@ from lakeaudit.reconcile.journal import (
     WAITING,
     Done,
 )
-from lakeaudit.reconcile.key_state import KeyReader
+from lakeaudit.reconcile.need import NOT_WANTED, WANTED
 from lakeaudit.reconcile.plan_file import PlanFile
+from lakeaudit.reconcile.protocol import Sight
 from lakeaudit.reconcile.registry import ACTIONS
-from lakeaudit.reconcile.run import REFUSALS, Run, Tally, refusal, state_of
+from lakeaudit.reconcile.run import REFUSALS, NotSeen, Run, Tally, place_of, refusal, state_of
 from lakeaudit.reconcile.steps import Step
-from lakeaudit.reconcile.still_listed import LISTED, NOT_LISTED, listing_of
 from lakeaudit.runtime.progress import Progress
 
 _TO_DO = Done(STARTED)
@@ -39,34 +41,73 @@ def apply_plan(plan: PlanFile, run: Run, progress: Progress) -> Tally:
     tally = Tally(run.bounds)
     recorded = run.journal.counts()
     with progress.stage("apply the plan") as log:
-        for number, steps in plan.batches():
-            if tally.is_over:
-                break
-            of_batch = recorded.get(number, {})
-            if sum(n for status, n in of_batch.items() if status in SETTLED) == len(steps):
-                tally.counts.update(of_batch)
-            else:
-                tally.add(_apply_batch(run, number, steps, tally))
-            log.note(**{status.replace("_", " "): n for status, n in tally.counts.items()})
+        for window in plan.windows():
+            left = {
+                number: steps for number, steps in window if not _is_settled(recorded.get(number, {}), steps)
+            }
+            references = run.references_of([step for steps in left.values() for step in steps])
+            for number, steps in window:
+                if tally.is_over:
+                    return tally
+                if number in left:
+                    tally.add(_Batch(run, references, number, steps).apply(tally))
+                else:
+                    tally.counts.update(recorded.get(number, {}))
+                log.note(**{status.replace("_", " "): n for status, n in tally.counts.items()})
     return tally
 
 
-def _apply_batch(run: Run, number: int, steps: Sequence[Step], tally: Tally) -> dict[str, Done]:
-    run.still_ours()
-    before = run.journal.batch(number)
-    done = {step.action_id: before.get(step.action_id, _WAITING) for step in steps}
-    begun = [step for step in steps if done[step.action_id].status not in SETTLED]
-    keys = run.reader()
-    decided = run.each(begun, lambda step: _decide(run, keys, step, done[step.action_id]))
-    done |= _within_limit(decided, tally)
-    to_do = [step for step in begun if done[step.action_id].status == STARTED]
-    tally.begun += len(to_do)
-    run.journal.put_batch(number, steps, done)
-    if to_do:
-        run.still_ours()
-        done |= run.each(to_do, lambda step: _act_unless_failing(run, keys, step, tally))
-        run.journal.put_batch(number, steps, done)
-    return done
+def _is_settled(recorded: Mapping[str, int], steps: Sequence[Step]) -> bool:
+    return sum(n for status, n in recorded.items() if status in SETTLED) == len(steps)
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """Steps that are decided on, recorded and done together."""
+
+    run: Run
+    references: References
+    number: int
+    steps: Sequence[Step]
+
+    def apply(self, tally: Tally) -> dict[str, Done]:
+        """What became of each step."""
+        self.run.still_ours()
+        before = self.run.journal.batch(self.number)
+        done = {step.action_id: before.get(step.action_id, _WAITING) for step in self.steps}
+        sight = self.run.sight()
+        begun = [step for step in self.steps if done[step.action_id].status not in SETTLED]
+        said = self._said(begun)
+        decide = partial(_decide, self.run, sight, said=said)
+        done |= _within_limit(self.run.each(begun, lambda step: decide(step, done[step.action_id])), tally)
+        to_do = [step for step in begun if done[step.action_id].status == STARTED]
+        tally.begun += len(to_do)
+        self.run.journal.put_batch(self.number, self.steps, done)
+        if to_do:
+            self.run.still_ours()
+            done |= self.run.each(to_do, lambda step: _act_unless_failing(self.run, sight, step, tally))
+        applied = [step for step in begun if done[step.action_id].status == APPLIED]
+        if applied:
+            done |= self._put_back(sight, applied, done)
+            self.run.journal.put_batch(self.number, self.steps, done)
+        elif to_do:
+            self.run.journal.put_batch(self.number, self.steps, done)
+        return done
+
+    def _said(self, steps: Sequence[Step]) -> Said:
+        return self.references.of([place_of(step) for step in steps]) if steps else {}
+
+    def _put_back(self, sight: Sight, applied: Sequence[Step], done: Mapping[str, Done]) -> dict[str, Done]:
+        """Read the tables again: what may not stay done by what they say now is taken back at once."""
+        said = self._said(applied)
+        unwanted = [step for step in applied if _need(step, said)[0] == NOT_WANTED]
+        return self.run.each(
+            unwanted, lambda step: _taken_back(self.run, sight, step, done[step.action_id], said)
+        )
+
+
+def _need(step: Step, said: Said) -> tuple[str, str]:
+    return ACTIONS[step.action].need(step).met(step, said.get(place_of(step), ()))
 
 
 def _within_limit(decided: Mapping[str, Done], tally: Tally) -> dict[str, Done]:
@@ -78,30 +119,30 @@ def _within_limit(decided: Mapping[str, Done], tally: Tally) -> dict[str, Done]:
     return {**decided, **dict.fromkeys(begun[left:], _WAITING)}
 
 
-def _act_unless_failing(run: Run, keys: KeyReader, step: Step, tally: Tally) -> Done:
-    return _WAITING if tally.has_failed_too_often else tally.counted(_act(run, keys, step))
+def _act_unless_failing(run: Run, sight: Sight, step: Step, tally: Tally) -> Done:
+    return _WAITING if tally.has_failed_too_often else tally.counted(_act(run, sight, step))
 
 
-def _decide(run: Run, keys: KeyReader, step: Step, before: Done) -> Done:
-    """By the table's newest state and the key's: `started` where it is to be done, else what became of it."""
+def _decide(run: Run, sight: Sight, step: Step, before: Done, said: Said) -> Done:
+    """By what manifests say now, and by what is there: `started` where it is to be done, else what became of it."""
     action = ACTIONS[step.action]
-    state = state_of(keys, step)
-    if isinstance(state, str):
-        return before if before.status == STARTED else Done(UNKNOWN, state)
+    state = state_of(sight, step)
+    if isinstance(state, NotSeen):
+        return before if before.status == STARTED else Done(UNKNOWN, state.why)
     if before.status == STARTED and (undo := action.outcome(step, state, None)) is not None:
-        return _still_wanted(run, keys, step, Done(APPLIED, undo=undo, at=run.clock()))
-    listed, why = listing_of(run.lake, run.clients, step)
-    if listed == NOT_LISTED:
-        return Done(MOVED_ON, "the table does not list the file any more")
-    if listed != LISTED:
+        return Done(APPLIED, undo=undo, at=run.clock())
+    need, why = _need(step, said)
+    if need == NOT_WANTED:
+        return Done(MOVED_ON, why)
+    if need != WANTED:
         return Done(UNKNOWN, why)
     if not action.still_holds(step, state):
-        return Done(CHANGED, "the key is not as it was when the plan was made")
+        return Done(CHANGED, "it is not as it was when the plan was made")
     return _TO_DO
 
 
-def _act(run: Run, keys: KeyReader, step: Step) -> Done:
-    """Act, and read again: what the key says now is what was done, whatever the answer was."""
+def _act(run: Run, sight: Sight, step: Step) -> Done:
+    """Act, and look again: what is there now is what was done, whatever the answer was."""
     action, written, failed = ACTIONS[step.action], None, None
     try:
         written = action.act(step, run.target(step))
@@ -109,24 +150,27 @@ def _act(run: Run, keys: KeyReader, step: Step) -> Done:
         failed = refusal(error)
     if failed is not None and failed.status in (NOT_SAFE, CHANGED):
         return replace(failed, at=run.clock())
-    state = state_of(keys, step)
-    if isinstance(state, str):
-        return Done(STARTED, state)
+    state = state_of(sight, step)
+    if isinstance(state, NotSeen):
+        return Done(STARTED, state.why)
     undo = action.outcome(step, state, written)
     if undo is None:
-        return replace(failed or Done(CHANGED, "something else was done to the key"), at=run.clock())
-    return _still_wanted(run, keys, step, Done(APPLIED, undo=undo, at=run.clock()))
+        return replace(failed or Done(CHANGED, "something else was done to it"), at=run.clock())
+    return Done(APPLIED, undo=undo, at=run.clock())
 
 
-def _still_wanted(run: Run, keys: KeyReader, step: Step, done: Done) -> Done:
-    """A file that its table gave up in between does not come back: it is taken back at once, where that is safe."""
-    if listing_of(run.lake, run.clients, step)[0] != NOT_LISTED or done.undo is None:
-        return done
-    action, state = ACTIONS[step.action], state_of(keys, step)
+def _taken_back(run: Run, sight: Sight, step: Step, done: Done, said: Said) -> Done:
+    """What a step did, and may not stay so, is taken back where that is safe."""
+    action, state = ACTIONS[step.action], state_of(sight, step)
+    why = _need(step, said)[1]
     try:
-        if not isinstance(state, str) and action.may_undo(step, done.undo, state):
+        if (
+            done.undo is not None
+            and not isinstance(state, NotSeen)
+            and action.may_undo(step, done.undo, state)
+        ):
             action.take_back(done.undo, run.target(step))
-            return Done(MOVED_ON, "the table gave the file up meanwhile: it was taken back", at=run.clock())
+            return Done(MOVED_ON, f"{why}: it was taken back", done.undo, run.clock())
     except REFUSALS:
         pass
-    return replace(done, error="the table gave the file up meanwhile: `reconcile undo` takes it back")
+    return replace(done, error=f"{why}: `reconcile undo` takes it back")

@@ -9,11 +9,31 @@ from typing import Any
 
 from lakeaudit.evidence.storage.object_versions import ObjectVersion
 from lakeaudit.reconcile.key_state import ENABLED, KeyState
-from lakeaudit.reconcile.protocol import Proposal, Wanted
+from lakeaudit.reconcile.need import LISTED, PROMISED, Need
+from lakeaudit.reconcile.protocol import RESTORE, Case, Proposal
+from lakeaudit.reconcile.steps import Step
+
+EXPIRED = "expired by a lifecycle rule"
+"""How a cause begins that nobody decided for the very file (`compare.causes.DEEDS`)."""
 
 
-def matching_version(wanted: Wanted, state: KeyState) -> tuple[ObjectVersion, str] | str:
+def on_purpose(case: Case) -> str | None:
+    """Why what was removed may not come back: perhaps it was erased on purpose, and nobody allows it."""
+    cause = case.row["cause"]
+    if RESTORE in case.allow or (cause is not None and cause.startswith(EXPIRED)):
+        return None
+    who = "nobody knows who removed it" if cause is None else f"somebody did it ({cause})"
+    return f"{who}, perhaps on purpose: `--allow {RESTORE}` plans it all the same"
+
+
+def listed_for(step: Step) -> Need:
+    """Of a file that was lost: that its table lists it now, or for a lost older state, that readers may ask for it."""
+    return PROMISED if step.kind == "dropped_history" else LISTED
+
+
+def matching_version(case: Case, state: KeyState) -> tuple[ObjectVersion, str] | str:
     """The version, and what proves it; a text says why there is none."""
+    wanted = case.wanted
     if state.current is not None:
         return "the file is there again"
     if state.versioning != ENABLED:

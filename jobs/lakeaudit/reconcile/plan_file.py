@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import datetime, timedelta
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any, Self
 
@@ -25,6 +26,8 @@ FORMAT = 1
 VALID_FOR = timedelta(hours=24)
 BATCH = 200
 """Steps that are decided on, recorded and done together."""
+WINDOW = 100
+"""Batches for which the tables' manifests are read whole once, and then only what commits did since."""
 _NEW = "make a new plan with `lakeaudit reconcile plan`"
 
 
@@ -152,6 +155,12 @@ class PlanFile:
             file.close()
             raise BadInput(str(path), "was edited or cut off since it was made", _NEW)
         return cls(file, header, places)
+
+    def windows(self) -> Iterator[list[tuple[int, list[Step]]]]:
+        """The batches, as many together as the tables are read for at once."""
+        batches = self.batches()
+        while window := [*islice(batches, WINDOW)]:
+            yield window
 
     def batches(self, *, backwards: bool = False) -> Iterator[tuple[int, list[Step]]]:
         """(number, steps to do) of every batch; backwards, the last step comes first."""

@@ -9,24 +9,16 @@ import pyarrow as pa
 
 from lakeaudit.config import Lake, Table
 from lakeaudit.digests import digest
-from lakeaudit.evidence.storage.object_versions import STEP, Claimed
 from lakeaudit.kinds import KINDS
-from lakeaudit.reconcile.key_state import KeyReader, KeyState, Unclear
-from lakeaudit.reconcile.protocol import Wanted
+from lakeaudit.reconcile.key_state import Unclear
+from lakeaudit.reconcile.protocol import Action, Case, Look, Proposal, Sight, State
 from lakeaudit.reconcile.registry import ACTIONS, WAYS
 from lakeaudit.reconcile.steps import NEEDS_PERSON, Step
-from lakeaudit.results.read import Results
-from lakeaudit.results.read import Wanted as Narrowed
+from lakeaudit.results.read import Results, Wanted
 from lakeaudit.runtime.threads import beside
-from lakeaudit.schemas import plain_time
 
 Row = Mapping[str, Any]
 
-RESTORE = "restore"
-ALLOWED = (RESTORE,)
-"""What `--allow` may name."""
-EXPIRED = "expired by a lifecycle rule"
-"""How a cause begins that nobody decided for the very file (`compare.causes.DEEDS`)."""
 THREADS = 16
 
 _EVIDENCE = (
@@ -44,16 +36,16 @@ class Planner:
         plan_id: of the plan that the steps are of.
         allow: what the user allows beside the default, of ALLOWED.
         now: the clock reading of the plan.
-        keys: asks storage.
+        sight: looks at things as they are now.
     """
 
     lake: Lake
     plan_id: str
     allow: Collection[str]
     now: datetime
-    keys: KeyReader
+    sight: Sight
 
-    def steps(self, results: Results, wanted: Narrowed) -> Iterator[Step]:
+    def steps(self, results: Results, wanted: Wanted) -> Iterator[Step]:
         """A step for every open discrepancy, worst severity first; a batch of them in memory at a time.
 
         Raises:
@@ -65,19 +57,18 @@ class Planner:
 
     def step(self, row: Row) -> Step:
         """The step of one row of the ledger: the first way that is one, else what keeps a program from it."""
-        why = self._why_not(row)
-        if why is not None:
-            return self._for_person(row, [why])
-        try:
-            state = self.keys.read(row["bucket"], row["key"])
-        except Unclear as error:
-            return self._for_person(row, [str(error)])
-        return self._first_way(row, wanted_of(row, self._table(row)), state)
+        table = self._table(row)
+        why = self._why_not(row, table)
+        if why is not None or table is None:
+            return self._for_person(row, [why or ""])
+        return self._first_way(Case(row, self.lake, table, self.allow, self.now))
 
-    def _first_way(self, row: Row, wanted: Wanted, state: KeyState) -> Step:
-        refused = []
+    def _first_way(self, case: Case) -> Step:
+        row, refused = case.row, []
+        seen: dict[Look, State] = {}
         for name in WAYS[row["kind"]]:
-            proposal, action = ACTIONS[name].propose(wanted, state), ACTIONS[name]
+            action = ACTIONS[name]
+            proposal = action.refuses(case) or self._proposed(action, case, seen)
             if not isinstance(proposal, str):
                 told = {"matched_by": proposal.matched_by}
                 return self._step(
@@ -86,7 +77,15 @@ class Planner:
             refused.append(proposal)
         return self._for_person(row, refused)
 
-    def _why_not(self, row: Row) -> str | None:
+    def _proposed(self, action: Action, case: Case, seen: dict[Look, State]) -> Proposal | str:
+        try:
+            if action.look not in seen:
+                seen[action.look] = action.look(self.sight, case.row["bucket"], case.row["key"])
+        except Unclear as error:
+            return str(error)
+        return action.propose(case, seen[action.look])
+
+    def _why_not(self, row: Row, table: Table | None) -> str | None:
         """Why nothing is even asked of storage."""
         if row["kind"] not in WAYS:
             return "no action is known for this kind"
@@ -96,18 +95,11 @@ class Planner:
             return "it is not an object of a bucket"
         if self.lake.is_weak(row["bucket"]):
             return "answers of its bucket may lag behind writes (consistency: weak)"
-        if self._table(row) is None:
+        if table is None:
             return "its table is not named in the lake file"
         if not any(table.location.holds(row["bucket"], row["key"]) for table in self.lake.tables):
             return "it lies outside every table that the lake file names"
-        return self._on_purpose(row["cause"])
-
-    def _on_purpose(self, cause: str | None) -> str | None:
-        """What may have been erased on purpose does not come back unless that is allowed."""
-        if RESTORE in self.allow or (cause is not None and cause.startswith(EXPIRED)):
-            return None
-        who = "nobody knows who removed it" if cause is None else f"somebody did it ({cause})"
-        return f"{who}, perhaps on purpose: `--allow restore` plans it all the same"
+        return None
 
     def _table(self, row: Row) -> Table | None:
         return next((table for table in self.lake.tables if table.name == row["table_name"]), None)
@@ -143,13 +135,3 @@ class Planner:
 def _rows(batch: pa.RecordBatch) -> list[Row]:
     rows: list[Row] = batch.to_pylist()
     return rows
-
-
-def wanted_of(row: Row, table: Table | None) -> Wanted:
-    """What the manifest says of the file, as the ledger has it; a writer's clock may be late by the table's grace."""
-    at: datetime | None = row["manifest_time"]
-    since = plain_time(at)
-    slack = STEP if table is None else max(table.settings.grace, STEP)
-    until = None if since is None else since + slack
-    claimed = Claimed(since, until, row["manifest_size"], row["manifest_etag"])
-    return Wanted(claimed, row["manifest_version_id"])

@@ -4,20 +4,49 @@ It never trusts what was answered before: `still_holds`, `outcome`, `may_undo` a
 was read just then, so that a run that was killed anywhere can go on.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
-from lakeaudit.evidence.storage.object_versions import Claimed
+from lakeaudit.config import Lake, Table
+from lakeaudit.evidence.storage.object_versions import STEP, Claimed
 from lakeaudit.reconcile.canary import Forms
-from lakeaudit.reconcile.key_state import KeyState
+from lakeaudit.reconcile.key_state import KeyReader
+from lakeaudit.reconcile.need import Need
 from lakeaudit.reconcile.steps import Step
+from lakeaudit.runtime.aws import Clients
+from lakeaudit.schemas import plain_time
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
+RESTORE = "restore"
+ALLOWED = (RESTORE,)
+"""What `--allow` may name."""
+
 Undo = Mapping[str, Any]
 """What an undo has to know, as plain data."""
+State = Any
+"""What an action's `look` gives: of an object its versions (`key_state.KeyState`), of an entry the entry."""
+
+
+@dataclass(frozen=True)
+class Sight:
+    """What looks at things as they are now. `keys` asks storage for objects, at a bounded rate."""
+
+    lake: Lake
+    clients: Clients
+    keys: KeyReader
+
+
+Look = Callable[[Sight, str, str], State]
+"""(sight, bucket, key) -> what there is now; raises `Unclear`. Of one function a plan asks once a row."""
+
+
+def versions_of(sight: Sight, bucket: str, key: str) -> State:
+    """All versions of the object, for actions upon objects. Raises Unclear."""
+    return sight.keys.read(bucket, key)
 
 
 @dataclass(frozen=True)
@@ -29,8 +58,33 @@ class Wanted:
 
 
 @dataclass(frozen=True)
+class Case:
+    """One open discrepancy, and what a plan knows beside it.
+
+    Attributes:
+        row: of the ledger.
+        table: that it is about, as the lake file has it.
+        allow: what the user allows beside the default.
+    """
+
+    row: Mapping[str, Any]
+    lake: Lake
+    table: Table
+    allow: Collection[str]
+    now: datetime
+
+    @property
+    def wanted(self) -> Wanted:
+        """What the manifest says of the file; a writer's clock may be late by the table's grace."""
+        since = plain_time(self.row["manifest_time"])
+        until = None if since is None else since + max(self.table.settings.grace, STEP)
+        claimed = Claimed(since, until, self.row["manifest_size"], self.row["manifest_etag"])
+        return Wanted(claimed, self.row["manifest_version_id"])
+
+
+@dataclass(frozen=True)
 class Proposal:
-    """What an action would do about a key, and the state that this was decided on."""
+    """What an action would do, the state that this was decided on, and what shows that it is right."""
 
     precondition: Mapping[str, Any]
     matched_by: str
@@ -40,10 +94,16 @@ class Proposal:
 class Target:
     """Where a step acts. `forms` are the conditional forms that the bucket's store was shown to honour."""
 
-    s3: "S3Client"
+    lake: Lake
+    clients: Clients
     bucket: str
     key: str
     forms: Forms
+
+    @property
+    def s3(self) -> "S3Client":
+        """The client for the key."""
+        return self.clients.s3(self.bucket, self.key)
 
 
 class NotProved(Exception):
@@ -58,12 +118,25 @@ class Action(Protocol):
     undo: str
     risk: str
 
-    def propose(self, wanted: Wanted, state: KeyState) -> Proposal | str:
+    @property
+    def look(self) -> Look:
+        """What it looks at."""
+        ...
+
+    def need(self, step: Step) -> Need:
+        """What manifests must say for it to be done, and to stay done."""
+        ...
+
+    def refuses(self, case: Case) -> str | None:
+        """Why it is none of its cases, by what is known already: nothing is looked at then."""
+        ...
+
+    def propose(self, case: Case, state: State) -> Proposal | str:
         """What would be done; a text says why this way is none."""
         ...
 
-    def still_holds(self, step: Step, state: KeyState) -> bool:
-        """Whether the key is as it was when the step was decided on."""
+    def still_holds(self, step: Step, state: State) -> bool:
+        """Whether all is as it was when the step was decided on."""
         ...
 
     def act(self, step: Step, target: Target) -> str | None:
@@ -75,11 +148,11 @@ class Action(Protocol):
         """
         ...
 
-    def outcome(self, step: Step, state: KeyState, written: str | None) -> Undo | None:
+    def outcome(self, step: Step, state: State, written: str | None) -> Undo | None:
         """What its undo has to know where the key is as the step leaves it; None: it is not."""
         ...
 
-    def may_undo(self, step: Step, undo: Undo, state: KeyState) -> bool:
+    def may_undo(self, step: Step, undo: Undo, state: State) -> bool:
         """Whether the key is still as the step left it, and nothing is lost by taking that back."""
         ...
 
@@ -87,6 +160,6 @@ class Action(Protocol):
         """Undo it. Raises as `act`."""
         ...
 
-    def is_undone(self, step: Step, undo: Undo, state: KeyState) -> bool:
+    def is_undone(self, step: Step, undo: Undo, state: State) -> bool:
         """Whether the key is as it was before the step."""
         ...

@@ -1,7 +1,7 @@
 """What apply and undo share: how they reach the lake, how they keep to a rate, and when they stop."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -10,10 +10,12 @@ from threading import Lock
 from botocore.exceptions import BotoCoreError, ClientError
 
 from lakeaudit.config import Lake
+from lakeaudit.evidence.references import Key, References
 from lakeaudit.reconcile.canary import REFUSED, Forms
 from lakeaudit.reconcile.journal import CHANGED, FAILED, NOT_SAFE, Done, Journal
-from lakeaudit.reconcile.key_state import KeyReader, KeyState, Unclear
-from lakeaudit.reconcile.protocol import NotProved, Target
+from lakeaudit.reconcile.key_state import KeyReader, Unclear
+from lakeaudit.reconcile.protocol import NotProved, Sight, State, Target
+from lakeaudit.reconcile.registry import ACTIONS
 from lakeaudit.reconcile.steps import Step
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.aws_failures import code_of, explain
@@ -73,6 +75,7 @@ class Run:
     """One apply or undo.
 
     Attributes:
+        references: makes, of files and of tables (None: of all), what says whenever it is asked which files they list.
         still_ours: raises when another may write to the results now; asked before every batch.
         clock: for `done_at` alone.
     """
@@ -81,18 +84,24 @@ class Run:
     clients: Clients
     journal: Journal
     forms: Forms
+    references: Callable[[Collection[Key], Collection[str] | None], References]
     bounds: Bounds
     still_ours: Callable[[], None]
     clock: Callable[[], datetime]
 
-    def reader(self) -> KeyReader:
-        """For the keys of one batch."""
-        return KeyReader(self.clients, Pacer(self.bounds.rate))
+    def sight(self) -> Sight:
+        """For one batch."""
+        return Sight(self.lake, self.clients, KeyReader(self.clients, Pacer(self.bounds.rate)))
+
+    def references_of(self, steps: Sequence[Step]) -> References:
+        """What manifests say of the files of these steps: those of all tables where any of them might have a say."""
+        own = all(ACTIONS[step.action].need(step).own_table for step in steps)
+        tables = {str(step.table_name) for step in steps} if own else None
+        return self.references({place_of(step) for step in steps}, tables)
 
     def target(self, step: Step) -> Target:
         """Where a step acts."""
-        bucket, key = str(step.bucket), str(step.key)
-        return Target(self.clients.s3(bucket, key), bucket, key, self.forms)
+        return Target(self.lake, self.clients, *place_of(step), self.forms)
 
     def each(self, steps: Sequence[Step], what: Callable[[Step], Done]) -> dict[str, Done]:
         """What became of some steps, by action_id, a few at a time.
@@ -107,12 +116,24 @@ class Run:
         return {step.action_id: each for step, each in zip(steps, done, strict=True)}
 
 
-def state_of(keys: KeyReader, step: Step) -> KeyState | str:
-    """The state of a step's key; a text says why it is not known."""
+def place_of(step: Step) -> Key:
+    """The bucket and key that a step is about."""
+    return str(step.bucket), str(step.key)
+
+
+@dataclass(frozen=True)
+class NotSeen:
+    """Nobody could look: `why`."""
+
+    why: str
+
+
+def state_of(sight: Sight, step: Step) -> State | NotSeen:
+    """What a step's action looks at, as it is now."""
     try:
-        return keys.read(str(step.bucket), str(step.key))
+        return ACTIONS[step.action].look(sight, *place_of(step))
     except Unclear as error:
-        return str(error)
+        return NotSeen(str(error))
 
 
 def refusal(error: Exception) -> Done:

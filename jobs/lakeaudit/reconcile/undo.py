@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from lakeaudit.reconcile.journal import FAILED, KEPT, STARTED, TO_UNDO, UNDOING, UNDONE, Done
-from lakeaudit.reconcile.key_state import KeyReader
 from lakeaudit.reconcile.plan_file import PlanFile
+from lakeaudit.reconcile.protocol import Sight
 from lakeaudit.reconcile.registry import ACTIONS
-from lakeaudit.reconcile.run import REFUSALS, Run, Tally, refusal, state_of
+from lakeaudit.reconcile.run import REFUSALS, NotSeen, Run, Tally, refusal, state_of
 from lakeaudit.reconcile.steps import Step
 from lakeaudit.runtime.progress import Progress
 
@@ -38,14 +38,16 @@ def _undo_batch(run: Run, number: int, steps: Sequence[Step], tally: Tally) -> d
     run.still_ours()
     done = run.journal.batch(number)
     recorded = [step for step in steps if step.action_id in done]
-    keys = run.reader()
+    sight = run.sight()
     begun = [step for step in recorded if done[step.action_id].status in TO_UNDO]
-    done |= run.each(begun, lambda step: _decide(run, keys, step, done[step.action_id]))
+    done |= run.each(begun, lambda step: _decide(run, sight, step, done[step.action_id]))
     to_do = [step for step in begun if done[step.action_id].status == UNDOING]
     run.journal.put_batch(number, recorded, done)
     if to_do:
         run.still_ours()
-        done |= run.each(to_do, lambda step: tally.counted(_take_back(run, keys, step, done[step.action_id])))
+        done |= run.each(
+            to_do, lambda step: tally.counted(_take_back(run, sight, step, done[step.action_id]))
+        )
         run.journal.put_batch(number, recorded, {**done, **_to_try_again(done)})
     return done
 
@@ -56,11 +58,11 @@ def _to_try_again(done: dict[str, Done]) -> dict[str, Done]:
     return {action_id: replace(each, status=UNDOING) for action_id, each in failed.items()}
 
 
-def _decide(run: Run, keys: KeyReader, step: Step, before: Done) -> Done:
+def _decide(run: Run, sight: Sight, step: Step, before: Done) -> Done:
     """`undoing` where it is to be taken back, else what became of it."""
-    action, state = ACTIONS[step.action], state_of(keys, step)
-    if isinstance(state, str):
-        return replace(before, error=state)
+    action, state = ACTIONS[step.action], state_of(sight, step)
+    if isinstance(state, NotSeen):
+        return replace(before, error=state.why)
     undo = before.undo
     if before.status == STARTED:
         undo = action.outcome(step, state, None)
@@ -73,7 +75,7 @@ def _decide(run: Run, keys: KeyReader, step: Step, before: Done) -> Done:
     return Done(UNDOING, undo=undo)
 
 
-def _take_back(run: Run, keys: KeyReader, step: Step, before: Done) -> Done:
+def _take_back(run: Run, sight: Sight, step: Step, before: Done) -> Done:
     """Take it back, and read again: what the key says now is what was done, whatever the answer was."""
     action, failed = ACTIONS[step.action], Done(FAILED, "the store did not do it", before.undo)
     undo = before.undo or {}
@@ -81,9 +83,9 @@ def _take_back(run: Run, keys: KeyReader, step: Step, before: Done) -> Done:
         action.take_back(undo, run.target(step))
     except REFUSALS as error:
         failed = replace(refusal(error), undo=before.undo)
-    state = state_of(keys, step)
-    if isinstance(state, str):
-        return replace(before, error=state)
+    state = state_of(sight, step)
+    if isinstance(state, NotSeen):
+        return replace(before, error=state.why)
     if action.is_undone(step, undo, state):
         return Done(UNDONE, undo=before.undo, at=run.clock())
     return failed if failed.status == FAILED else replace(failed, status=KEPT, at=run.clock())

@@ -5,8 +5,16 @@ The marker is named by its version id: where something else came on top of it, n
 
 from lakeaudit.reconcile.canary import DELETE_IF_MATCH
 from lakeaudit.reconcile.key_state import KeyState
-from lakeaudit.reconcile.matching import absent_over, is_absent_over, is_there, matching_version
-from lakeaudit.reconcile.protocol import NotProved, Proposal, Target, Undo, Wanted
+from lakeaudit.reconcile.matching import (
+    absent_over,
+    is_absent_over,
+    is_there,
+    listed_for,
+    matching_version,
+    on_purpose,
+)
+from lakeaudit.reconcile.need import Need
+from lakeaudit.reconcile.protocol import Case, NotProved, Proposal, Target, Undo, versions_of
 from lakeaudit.reconcile.steps import COMPENSABLE, Step
 
 
@@ -18,9 +26,19 @@ class RemoveDeleteMarker:
     undo = "write a delete marker again, only while the same version is current"
     risk = "none: no object is written or removed"
 
-    def propose(self, wanted: Wanted, state: KeyState) -> Proposal | str:
+    look = staticmethod(versions_of)
+
+    def need(self, step: Step) -> Need:
+        """The table lists the file."""
+        return listed_for(step)
+
+    def refuses(self, case: Case) -> str | None:
+        """Where it may have been erased on purpose."""
+        return on_purpose(case)
+
+    def propose(self, case: Case, state: KeyState) -> Proposal | str:
         """Where exactly one marker, with an id of its own, lies over the version."""
-        found = matching_version(wanted, state)
+        found = matching_version(case, state)
         if isinstance(found, str):
             return found
         version, matched_by = found

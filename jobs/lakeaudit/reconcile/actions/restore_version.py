@@ -10,8 +10,16 @@ from urllib.parse import urlencode
 from lakeaudit.keys import ARCHIVE_CLASSES
 from lakeaudit.reconcile.canary import COPY_IF_ABSENT, PUT_IF_ABSENT
 from lakeaudit.reconcile.key_state import ENABLED, KeyState
-from lakeaudit.reconcile.matching import absent_over, is_absent_over, is_there, matching_version
-from lakeaudit.reconcile.protocol import NotProved, Proposal, Target, Undo, Wanted
+from lakeaudit.reconcile.matching import (
+    absent_over,
+    is_absent_over,
+    is_there,
+    listed_for,
+    matching_version,
+    on_purpose,
+)
+from lakeaudit.reconcile.need import Need
+from lakeaudit.reconcile.protocol import Case, NotProved, Proposal, Target, Undo, versions_of
 from lakeaudit.reconcile.steps import REVERSIBLE, Step
 
 MOST_COPIED = 5 << 30
@@ -35,9 +43,19 @@ class RestoreVersion:
     undo = "delete the version that was written, by its id, only while the older one is there"
     risk = "low: a new version is written, only where there is no object"
 
-    def propose(self, wanted: Wanted, state: KeyState) -> Proposal | str:
+    look = staticmethod(versions_of)
+
+    def need(self, step: Step) -> Need:
+        """The table lists the file."""
+        return listed_for(step)
+
+    def refuses(self, case: Case) -> str | None:
+        """Where it may have been erased on purpose."""
+        return on_purpose(case)
+
+    def propose(self, case: Case, state: KeyState) -> Proposal | str:
         """Where a version matches and one request can copy it."""
-        found = matching_version(wanted, state)
+        found = matching_version(case, state)
         if isinstance(found, str):
             return found
         version, matched_by = found

@@ -1,0 +1,32 @@
+"""What the newest states of tables say of some files: which tables list them now."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+Key = tuple[str, str]
+"""Bucket and key."""
+
+LIVE, HISTORY, FREE, UNKNOWN = "live", "history", "free", "unknown"
+"""Listed by the newest state; by an older one that is still promised to readers; by none; nobody can tell."""
+
+
+@dataclass(frozen=True)
+class Reference:
+    """What one manifest of one table says of one file. `decides`: in an audit it is this manifest that does."""
+
+    table: str
+    manifest: str
+    answer: str
+    why: str = ""
+    decides: bool = True
+
+
+Said = Mapping[Key, Sequence[Reference]]
+"""By file what manifests say of it: all that are FREE of it may be left out, those that are UNKNOWN not."""
+
+
+class References(Protocol):
+    """Reads the newest state of every table that could list a file."""
+
+    def of(self, keys: Collection[Key]) -> Said: ...

@@ -1,0 +1,143 @@
+"""What the newest states of tables say of some files: read whole once, and from then on what commits did since.
+
+Manifests that can only be read beside a picture of storage are asked for each file.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from botocore.exceptions import BotoCoreError, ClientError
+
+from lakeaudit.config import Lake, Table
+from lakeaudit.errors import AuditError
+from lakeaudit.evidence.protocol import Changes, Claims, Context, Hole
+from lakeaudit.evidence.references import FREE, HISTORY, LIVE, UNKNOWN, Key, Reference, Said
+from lakeaudit.evidence.registry import MANIFESTS
+from lakeaudit.pipeline.ask_claims import claims_of
+from lakeaudit.pipeline.engine import AuditEngine
+from lakeaudit.pipeline.read_sources import read_manifests
+from lakeaudit.runtime import duck
+from lakeaudit.runtime.aws_failures import explain
+from lakeaudit.runtime.threads import beside
+
+THREADS = 8
+_KEYS = pa.schema([("bucket", pa.string()), ("key", pa.string())])
+_ANSWERS = {"live": LIVE, "history": HISTORY, "gone": FREE}
+_TOLD = {"present": LIVE, "deleted": FREE, "absent": FREE}
+
+
+@dataclass(frozen=True)
+class _Read:
+    """One kind of manifest as it was read first: what it claims of each file by table; tables that it cannot tell."""
+
+    claims: Claims
+    tables: Mapping[str, Table]
+    states: Mapping[Key, Mapping[str, tuple[str, bool]]]
+    broken: Mapping[str, str]
+
+
+class NewestClaims:
+    """See `evidence.references.References`, of the tables of a lake; files that are asked for later are given first.
+
+    Raises, from both methods, nothing for a table that cannot be read: what nobody can tell of it is UNKNOWN.
+    """
+
+    def __init__(self, lake: Lake, engine: AuditEngine, context: Context, keys: Collection[Key]) -> None:
+        self._context = context
+        self._single = {name: each for name, each in _tables_of(lake) if MANIFESTS[name].by_storage}
+        wanted = duck.small(_KEYS, sorted(keys))
+        bulk = {kind for kind, _ in _tables_of(lake)} - self._single.keys()
+        claims, holes = read_manifests(lake, context, bulk)
+        self._read = [_read(engine, each, holes, lake, wanted) for each in claims]
+        told = {each.claims.info.kind for each in self._read}
+        self._lost = [(k, tables) for k, tables in _tables_of(lake) if k in bulk - told]
+        self._why = {hole.source: hole.reason for hole in holes}
+
+    def of(self, keys: Collection[Key]) -> Said:
+        """What manifests say now of some of the files."""
+        said: dict[Key, list[Reference]] = defaultdict(list)
+        for read in self._read:
+            self._since(read, keys, said)
+        for kind, tables in self._lost:
+            why = self._why.get(f"manifest:{kind}", "its manifests cannot be read")
+            for key in keys:
+                said[key] += [_reference(table, kind, UNKNOWN, why) for table in tables]
+        with beside(THREADS) as pool:
+            for key, told in zip(keys, pool.map(self._look_up, keys), strict=True):
+                said[key] += told
+        return said
+
+    def _since(self, read: _Read, keys: Collection[Key], said: dict[Key, list[Reference]]) -> None:
+        kind = read.claims.info.kind
+        newer = MANIFESTS[kind].changes(read.claims, [*read.tables.values()], self._context)
+        unsure, touched = {**read.broken, **newer.unsure}, _touched(newer, keys)
+        for key in keys:
+            known = {**read.states.get(key, {}), **touched.get(key, {})}
+            of_key = {name: (UNKNOWN, why) for name, why in unsure.items()}
+            for name, (state, certain) in known.items():
+                answer = _ANSWERS[state]
+                if answer != FREE and (certain or name not in unsure):
+                    of_key[name] = (answer, "")
+            said[key] += [
+                _reference(read.tables[n], kind, *told) for n, told in of_key.items() if n in read.tables
+            ]
+
+    def _look_up(self, place: Key) -> list[Reference]:
+        """What manifests say that are asked for single files: those of the tables that it lies in."""
+        return [
+            _asked(kind, table, self._context, place)
+            for kind, tables in self._single.items()
+            for table in tables
+            if table.location.holds(*place)
+        ]
+
+
+def _tables_of(lake: Lake) -> Iterator[tuple[str, list[Table]]]:
+    for kind in MANIFESTS:
+        if tables := [t for t in lake.tables if any(each.kind == kind for each in t.manifests)]:
+            yield kind, tables
+
+
+def _read(engine: AuditEngine, claims: Claims, holes: Sequence[Hole], lake: Lake, keys: pa.Table) -> _Read:
+    tables = {table.name: table for table in lake.tables if table.name in claims.states}
+    rows, notes = claims_of(engine, claims, [*tables], keys)
+    states: dict[Key, dict[str, tuple[str, bool]]] = defaultdict(dict)
+    for batch in rows:
+        for row in batch.select(["bucket", "key", "table_name", "state", "certain"]).to_pylist():
+            states[row["bucket"], row["key"]][row["table_name"]] = row["state"], bool(row["certain"])
+    lost = [hole for note in notes if claims.hole_of and (hole := claims.hole_of(note))]
+    of_source = [hole for hole in (*holes, *claims.holes, *lost) if hole.source == claims.info.id]
+    broken = {name: hole.reason for hole in of_source for name in ([hole.table] if hole.table else tables)}
+    for name, state in claims.states.items():
+        if state.refused or not state.complete:
+            broken[name] = state.refused or broken.get(name, "its log is not whole")
+    return _Read(claims, tables, states, broken)
+
+
+def _touched(newer: Changes, keys: Collection[Key]) -> dict[Key, dict[str, tuple[str, bool]]]:
+    with duck.task_connection() as con:
+        wanted = duck.small(_KEYS, sorted(keys))
+        sql = "SELECT bucket, key, table_name, state FROM rows SEMI JOIN wanted USING (bucket, key)"
+        found = duck.rows_of(duck.query(con, sql, rows=newer.rows, wanted=wanted))
+    touched: dict[Key, dict[str, tuple[str, bool]]] = defaultdict(dict)
+    for row in found:
+        touched[row["bucket"], row["key"]][row["table_name"]] = row["state"], True
+    return touched
+
+
+def _asked(kind: str, table: Table, context: Context, place: Key) -> Reference:
+    """A manifest that cannot be read says nothing."""
+    try:
+        answer, _, reason = MANIFESTS[kind].look_up(table, context.clients, *place)
+    except AuditError as error:
+        answer, reason = UNKNOWN, str(error)
+    except (ClientError, BotoCoreError) as error:
+        answer, reason = UNKNOWN, explain(error).what
+    return _reference(table, kind, _TOLD.get(answer, UNKNOWN), reason)
+
+
+def _reference(table: Table, kind: str, answer: str, why: str = "") -> Reference:
+    deciding = table.state_manifests or table.event_manifests
+    return Reference(table.name, kind, answer, why, any(each.kind == kind for each in deciding))

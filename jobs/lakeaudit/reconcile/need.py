@@ -1,0 +1,48 @@
+"""What manifests must say of a file for a step to be done. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lakeaudit.evidence.references import HISTORY, LIVE, UNKNOWN, Reference
+from lakeaudit.reconcile.steps import Step
+
+WANTED, NOT_WANTED = "wanted", "not wanted"
+
+
+@dataclass(frozen=True)
+class Need:
+    """What manifests must say for a step to be done: WANTED while that is so, NOT_WANTED when it is not, or UNKNOWN."""
+
+    states: frozenset[str]
+    own_table: bool
+
+    def met(self, step: Step, said: Sequence[Reference]) -> tuple[str, str]:
+        """(WANTED, NOT_WANTED or UNKNOWN, and why it is not WANTED)."""
+        return self._listed(step, said) if self.own_table else _unlisted(said)
+
+    def _listed(self, step: Step, said: Sequence[Reference]) -> tuple[str, str]:
+        told = [each for each in said if each.table == step.table_name and each.decides]
+        if any(each.answer in self.states for each in told):
+            return WANTED, ""
+        unknown = [each.why for each in told if each.answer == UNKNOWN]
+        if unknown:
+            return UNKNOWN, "; ".join(dict.fromkeys(unknown))
+        return NOT_WANTED, "the table does not list the file any more"
+
+
+def _unlisted(said: Sequence[Reference]) -> tuple[str, str]:
+    listed = sorted({each.table for each in said if each.answer in (LIVE, HISTORY)})
+    if listed:
+        return NOT_WANTED, f"{listed[0]} lists the file"
+    unknown = [f"{each.table}: {each.why}" for each in said if each.answer == UNKNOWN]
+    return (UNKNOWN, "; ".join(dict.fromkeys(unknown))) if unknown else (WANTED, "")
+
+
+LISTED = Need(frozenset({LIVE}), own_table=True)
+"""The newest state of the step's own table lists the file."""
+PROMISED = Need(frozenset({LIVE, HISTORY}), own_table=True)
+"""The same, or a state of it that readers may still ask for."""
+UNLISTED = Need(frozenset(), own_table=False)
+"""No state of any table of the lake that readers may ask for lists the file, and all of them could be read whole."""
+NO_NEED = Need(frozenset(), own_table=True)
+"""Manifests have no say: storage and the metadata store alone do."""
