@@ -10,7 +10,7 @@ from typing import Any
 from lakeaudit.evidence.storage.object_versions import ObjectVersion
 from lakeaudit.reconcile.key_state import ENABLED, KeyState
 from lakeaudit.reconcile.need import LISTED, PROMISED, Need
-from lakeaudit.reconcile.protocol import RESTORE, Case, Proposal
+from lakeaudit.reconcile.protocol import RESTORE, Case, Proposal, Wanted
 from lakeaudit.reconcile.steps import Step
 
 EXPIRED = "expired by a lifecycle rule"
@@ -31,9 +31,8 @@ def listed_for(step: Step) -> Need:
     return PROMISED if step.kind == "dropped_history" else LISTED
 
 
-def matching_version(case: Case, state: KeyState) -> tuple[ObjectVersion, str] | str:
+def matching_version(wanted: Wanted, state: KeyState) -> tuple[ObjectVersion, str] | str:
     """The version, and what proves it; a text says why there is none."""
-    wanted = case.wanted
     if state.current is not None:
         return "the file is there again"
     if state.versioning != ENABLED:

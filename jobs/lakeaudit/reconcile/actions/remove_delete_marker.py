@@ -38,7 +38,7 @@ class RemoveDeleteMarker:
 
     def propose(self, case: Case, state: KeyState) -> Proposal | str:
         """Where exactly one marker, with an id of its own, lies over the version."""
-        found = matching_version(case, state)
+        found = matching_version(case.wanted, state)
         if isinstance(found, str):
             return found
         version, matched_by = found

@@ -55,7 +55,7 @@ class RestoreVersion:
 
     def propose(self, case: Case, state: KeyState) -> Proposal | str:
         """Where a version matches and one request can copy it."""
-        found = matching_version(case, state)
+        found = matching_version(case.wanted, state)
         if isinstance(found, str):
             return found
         version, matched_by = found
