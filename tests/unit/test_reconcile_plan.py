@@ -5,7 +5,7 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -14,12 +14,13 @@ from lakeaudit.config import load_lake
 from lakeaudit.errors import BadInput
 from lakeaudit.evidence.storage.object_versions import Claimed, History, ObjectVersion
 from lakeaudit.kinds import KINDS
-from lakeaudit.reconcile.key_state import ENABLED, KeyState, Unclear
+from lakeaudit.reconcile.key_state import ENABLED, KeyReader, KeyState, Unclear
 from lakeaudit.reconcile.matching import matching_version
 from lakeaudit.reconcile.planning import Planner
-from lakeaudit.reconcile.protocol import Wanted
+from lakeaudit.reconcile.protocol import Sight, Wanted
 from lakeaudit.reconcile.registry import ACTIONS, WAYS
 from lakeaudit.reconcile.steps import COMPENSABLE, FINAL, NEEDS_PERSON, REVERSIBLE, Step
+from lakeaudit.runtime.aws import Clients
 from lakeaudit.schemas import DISCREPANCIES
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC).replace(tzinfo=None)
@@ -113,8 +114,8 @@ class Answers:
 def planner(folder: Path, answer: KeyState | None = LOST, allow: tuple[str, ...] = ("restore",)) -> Planner:
     file = folder / "lake.yaml"
     file.write_text(LAKE)
-    keys: Any = Answers(answer)
-    return Planner(load_lake(file, {}), "plan-1", allow, NOON.replace(tzinfo=UTC), keys)
+    lake, keys = load_lake(file, {}), cast("KeyReader", Answers(answer))
+    return Planner(lake, "plan-1", allow, NOON.replace(tzinfo=UTC), Sight(lake, Clients(), keys))
 
 
 def row(**given: Any) -> dict[str, Any]:
