@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 
 from lakeaudit.commands.doctor_checks import examine
 from lakeaudit.evidence.metastore.delta_log_store import get_entry, probe
-from lakeaudit.evidence.metastore.delta_log_store.items import entered, exported, items_of
+from lakeaudit.evidence.metastore.delta_log_store.items import ITEM, entered
+from lakeaudit.evidence.metastore.dynamodb.export_files import export_items
+from lakeaudit.evidence.metastore.dynamodb.pages import item_batch
 from lakeaudit.keys import Location
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients, Endpoint
@@ -42,8 +44,14 @@ def item(
 
 def rows(items: Iterable[Item], scope: Location | None = None) -> tuple[list[dict[str, Any]], int]:
     with task_connection() as con:
-        found, odd = entered(con, items_of(items), DAY, scope, ((Location("ap", ""), Location("lake", "")),))
-    return found.to_pylist(), odd
+        found, tally = entered(
+            con,
+            item_batch(list(items), ITEM),
+            ttl=DAY,
+            scope=scope,
+            aliases=((Location("ap", ""), Location("lake", "")),),
+        )
+    return found.to_pylist(), tally.items - tally.paths
 
 
 class TestItems:
@@ -104,9 +112,13 @@ class TestItems:
         lines = [json.dumps({"Item": dict(reversed(each.items()))}) for each in items]
         path.write_bytes(("\r\n" if crlf else "\n").join(lines).encode() + b"\n")
         with task_connection() as con:
-            found, odd = entered(con, duck.table(exported(con, str(path), zipped=False)), DAY, None, ())
+            read = duck.table(export_items(con, path, ITEM, zipped=False))
+            found, tally = entered(con, read, ttl=DAY, scope=None, aliases=())
         plain, none = rows(items)
-        assert (sorted(found.to_pylist(), key=str), odd) == (sorted(plain, key=str), none)
+        assert (sorted(found.to_pylist(), key=str), tally.items - tally.paths) == (
+            sorted(plain, key=str),
+            none,
+        )
 
 
 class Site:

@@ -238,6 +238,19 @@ def test_every_item_is_a_row_or_a_reject(exported: Any, drawn: list[Item]) -> No
     assert all("reject" in row or (row["bucket"] and row["key"]) for row in rows)
 
 
+@pytest.mark.parametrize("number", ["1000.0000000E29", "1e40", "9223372036854775808", "0.5"])
+def test_a_number_that_is_none_of_bytes_is_a_reject(exported: Any, number: str) -> None:
+    """The first is more than a DECIMAL of DuckDB holds, and yet no null of TRY_CAST."""
+    items = [
+        {**built.file("b", "odd", mod_time=OLD), "file_length": {"N": number}},
+        built.file("b", "sound", mod_time=OLD),
+    ]
+    assert [row.get("reject") for row in rows_of(exported(items))] == [
+        "file_length is no number of bytes in the item of /b/odd",
+        None,
+    ]
+
+
 def test_broken_items_of_other_places_do_not_count_here(exported: Any) -> None:
     items = [
         {**built.file("b", "t/f", mod_time=OLD), "file_length": {"N": "x"}},

@@ -14,16 +14,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakeaudit.evidence.metastore.s3guard.dynamodb_scan import item_batch
-from lakeaudit.evidence.metastore.s3guard.export_files import export_items
+from lakeaudit.evidence.metastore.dynamodb.export_files import export_items
+from lakeaudit.evidence.metastore.dynamodb.pages import item_batch
+from lakeaudit.evidence.metastore.dynamodb.tally import Tally
 from lakeaudit.evidence.metastore.s3guard.items import (
+    ITEM,
     LARGEST,
     LAST_MILLISECOND,
     EntryRules,
     counted_entries,
     entry_rows,
 )
-from lakeaudit.evidence.metastore.s3guard.layout import Tally
 from lakeaudit.keys import Location
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, task_connection
@@ -202,8 +203,8 @@ def test_items_are_what_the_rules_say(
     path = tmp_path / "data"
     path.write_bytes(gzip.compress("".join(json.dumps({"Item": item}) + "\n" for item in items).encode(), 1))
     wanted = in_order([row for item in items for row in expected(item, rules)])
-    by_export, exported = read_as(con, export_items(con, path, zipped=True), rules)
-    by_scan, scanned = read_as(con, item_batch(items), rules)
+    by_export, exported = read_as(con, export_items(con, path, ITEM, zipped=True), rules)
+    by_scan, scanned = read_as(con, item_batch(items, ITEM), rules)
     assert in_order(by_export) == wanted
     assert in_order(by_scan) == wanted
     assert exported == scanned
@@ -215,7 +216,7 @@ RULE = EntryRules("m", None, False, None)
 
 def sizes(con: Connection, *numbers: str) -> list[int | None]:
     items = [{**built.place("b", f"{n:02d}"), "file_length": {"N": text}} for n, text in enumerate(numbers)]
-    rows = duck.rows_of(entry_rows(con, item_batch(items), RULE))
+    rows = duck.rows_of(entry_rows(con, item_batch(items, ITEM), RULE))
     return [row["size"] for row in sorted(rows, key=lambda row: row["key"])]
 
 
@@ -230,7 +231,7 @@ def test_numbers_are_whole_however_they_are_written(con: Connection) -> None:
 def test_prefixes_however_many_end_at_path_boundaries(con: Connection, many: int) -> None:
     places = (Location("b", "wh/auth"), *(Location("b", f"other/{n}") for n in range(many - 1)))
     keys = ["wh/auth", "wh/auth/x/y", "wh/auth-2", "wh", "x/wh/auth"]
-    items = item_batch([built.file("b", key, mod_time=OLD) for key in keys])
+    items = item_batch([built.file("b", key, mod_time=OLD) for key in keys], ITEM)
     rows = duck.rows_of(entry_rows(con, items, EntryRules("m", None, places, None)))
     assert {row["key"] for row in rows if row["honoured"]} == {"wh/auth", "wh/auth/x/y"}
 
@@ -248,7 +249,7 @@ def test_one_line_that_is_no_item_spoils_no_other(con: Connection, tmp_path: Pat
     good = json.dumps({"Item": built.file("b", "x", mod_time=OLD)}).encode()
     path = tmp_path / "data"
     path.write_bytes(b"\n\n".join([good, *(line for each in odd for line in (each, good))]) + b"\n")
-    rows, tally = read_as(con, export_items(con, path, zipped=False), RULE)
+    rows, tally = read_as(con, export_items(con, path, ITEM, zipped=False), RULE)
     assert [row["key"] for row in rows if isinstance(row, dict)] == ["x"] * (len(odd) + 1)
     assert tally.items == 2 * len(odd) + 1
 
@@ -261,4 +262,4 @@ def test_what_items_show_of_the_layout(con: Connection) -> None:
         ([built.without(built.marker(), "table_version")], Tally(1, 0, "none")),
         ([sound, built.without(sound, "child")], Tally(2, 1, None)),
     ):
-        assert read_as(con, item_batch(items), RULE)[1] == tally
+        assert read_as(con, item_batch(items, ITEM), RULE)[1] == tally

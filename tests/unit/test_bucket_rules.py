@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from lakeaudit.config import Lake, S3Guard, load_lake
 from lakeaudit.errors import LakeFileError
 from lakeaudit.evidence.aliases import true_columns
-from lakeaudit.evidence.metastore.dynamodb_pages import FIRST_PAGE, ReadCapacity, scan_pages
+from lakeaudit.evidence.metastore.dynamodb.pages import FIRST_PAGE, ReadCapacity, scan_pages
 from lakeaudit.keys import Aliases, Location, true_place
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import task_connection

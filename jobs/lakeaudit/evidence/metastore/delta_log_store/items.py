@@ -1,15 +1,14 @@
 """Items of the log store's table as rows, in DuckDB's SQL."""
 
-from collections.abc import Iterable, Mapping
 from datetime import timedelta
-from typing import Any
 
 import pyarrow as pa
 
 from lakeaudit.evidence.aliases import true_columns
+from lakeaudit.evidence.metastore.dynamodb.tally import Tally
 from lakeaudit.keys import Aliases, Location
 from lakeaudit.runtime import duck
-from lakeaudit.runtime.duck import Connection, Relation, Rows
+from lakeaudit.runtime.duck import Connection, Rows
 
 TYPES = {"tablePath": "S", "fileName": "S", "tempPath": "S", "complete": "S", "expireTime": "N"}
 """By attribute the type that it must have, as DynamoDB's JSON names types."""
@@ -32,27 +31,10 @@ ENTERED = pa.schema(
 _NOTHING_OF_A_COMMIT = "version IS NULL OR bucket IS NULL"
 
 
-def items_of(page: Iterable[Mapping[str, Any]]) -> pa.Table:
-    """Items as the SDK gives them."""
-    rows = [
-        [{kind: item.get(name, {}).get(kind)} if name in item else None for name, kind in TYPES.items()]
-        for item in page
-    ]
-    return duck.small(ITEM, rows)
-
-
-def exported(con: Connection, path: str, *, zipped: bool) -> Relation:
-    """Items of a local file of an export."""
-    line = f"{{Item: '{duck.type_of(pa.struct(list(ITEM)))}'}}"
-    options = f"format='newline_delimited', records=true, ignore_errors=true, columns={line}"
-    packed = f"compression={duck.literal('gzip' if zipped else 'none')}"
-    return duck.query(con, f"SELECT Item.* FROM read_json({duck.literal(path)}, {options}, {packed})")
-
-
 def entered(
-    con: Connection, items: Rows, ttl: timedelta, scope: Location | None, aliases: Aliases
-) -> tuple[pa.Table, int]:
-    """ENTERED rows of items below `scope` (None: everywhere), and how many items are none of a commit."""
+    con: Connection, items: Rows, *, ttl: timedelta, scope: Location | None, aliases: Aliases
+) -> tuple[pa.Table, Tally]:
+    """ENTERED rows of items below `scope` (None: everywhere), and the tally of all: `paths` are those of a commit."""
     bucket, key = true_columns(aliases, "place.bucket", "place.key")
     inside = "true" if scope is None else f"{duck.literal(scope.bucket)} = bucket"
     inside += "" if scope is None else f" AND starts_with(base || '/', {duck.literal(scope.prefix)})"
@@ -74,4 +56,5 @@ def entered(
     rows = duck.table(duck.conform(con, duck.query(con, sql, items=items), ENTERED))
     odd = duck.query(con, f"SELECT * FROM input WHERE {_NOTHING_OF_A_COMMIT}", input=rows)
     kept = f"SELECT * FROM input WHERE NOT ({_NOTHING_OF_A_COMMIT}) AND {inside}"
-    return duck.table(duck.query(con, kept, input=rows)), duck.count_of(odd)
+    tally = Tally(rows.num_rows, rows.num_rows - duck.count_of(odd))
+    return duck.table(duck.query(con, kept, input=rows)), tally

@@ -1,6 +1,6 @@
 """The log store's table, read live or from an export; and whether it can be read."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
@@ -9,30 +9,25 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from lakeaudit.config import DeltaLogStore
 from lakeaudit.errors import SourceError
-from lakeaudit.evidence.files import fetched
 from lakeaudit.evidence.metastore.delta_log_store.compared import stores
-from lakeaudit.evidence.metastore.delta_log_store.items import TYPES, entered, exported, items_of
-from lakeaudit.evidence.metastore.dynamodb_pages import SEGMENTS_PER_CORE, ReadCapacity, only_page, scan_pages
-from lakeaudit.evidence.metastore.s3guard.dynamodb_export import find_export, read_export
-from lakeaudit.evidence.metastore.s3guard.export_files import DataFile
+from lakeaudit.evidence.metastore.delta_log_store.items import ITEM, TYPES, entered
+from lakeaudit.evidence.metastore.dynamodb.export import find_export, read_export
+from lakeaudit.evidence.metastore.dynamodb.parts import ItemRows, export_part, failures, table_parts
+from lakeaudit.evidence.metastore.dynamodb.tally import tally_of
 from lakeaudit.evidence.protocol import (
-    Batches,
     Clock,
     Context,
     Cut,
     Hole,
     Kept,
     LogEntries,
-    Part,
     Probed,
     SourceInfo,
-    note_row,
     utc_now,
 )
 from lakeaudit.formatting import age, count
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.aws_failures import explain
-from lakeaudit.runtime.duck import Connection, DuckError, Rows
 from lakeaudit.runtime.endpoints import dynamodb_endpoint
 
 KIND = "delta_log_store"
@@ -49,7 +44,8 @@ def read(source: DeltaLogStore, ctx: Context, source_id: str, clock: Clock = utc
     """
     if source.export is not None:
         export = read_export(source.export, source.table, ctx, source_id, source.margin)
-        parts = [_file_part(source, file, ctx.clients, source_id) for file in export.files if file.items]
+        rows = _rows_of(source, ctx, source_id)
+        parts = [export_part(file, ctx.clients, rows) for file in export.files if file.items]
         return _entries(
             source, ctx, source_id, ctx.engine.keep(parts), export.cut, export.identity, export.holes
         )
@@ -59,7 +55,7 @@ def read(source: DeltaLogStore, ctx: Context, source_id: str, clock: Clock = utc
         )
     _require_keys(source, ctx.clients)
     start = clock()
-    kept = ctx.engine.keep(_segments(source, ctx, source_id))
+    kept = ctx.engine.keep(table_parts(source, ctx, _rows_of(source, ctx, source_id)))
     cut = Cut(start, clock(), source.margin or timedelta(0))
     return _entries(source, ctx, source_id, kept, cut, f"scan of {source.table}", ())
 
@@ -73,12 +69,13 @@ def _entries(
     identity: str,
     holes: Sequence[Hole],
 ) -> LogEntries:
-    faults = [note for note in kept.notes if note["reason"]]
+    faults = list(failures(kept.notes))
     if faults and source.export is None:
         raise SourceError(
             f"DynamoDB table {source.table}", str(faults[0]["reason"]), str(faults[0]["data"] or "")
         )
-    odd = sum(int(str(note["count"])) for note in kept.notes if not note["reason"])
+    tally = tally_of(kept.notes)
+    odd = tally.items - tally.paths
     rows = kept.counts.get("entered", 0)
     if odd and not rows:
         raise SourceError(source.name, f"none of its {count(odd)} items is of a commit", _WAY_OUT)
@@ -94,83 +91,9 @@ def _entries(
     )
 
 
-def _segments(source: DeltaLogStore, ctx: Context, source_id: str) -> list[Part]:
-    units = source.way.read_capacity
-    client = ctx.clients.dynamodb(dynamodb_endpoint(source.way))
-    small = None if units else only_page(client, source.table or "")
-    if small is not None:
-        return [Part(source_id, partial(_read_items, source, ctx.clients, source_id, small))]
-    total = max(ctx.parallelism, 1) * SEGMENTS_PER_CORE
-    share = None if units is None else units / max(ctx.parallelism, 1)
-    return [
-        Part(source_id, partial(_read_segment, source, ctx.clients, source_id, segment, total, share))
-        for segment in range(total)
-    ]
-
-
-def _read_items(
-    source: DeltaLogStore, clients: Clients, source_id: str, items: Sequence[dict[str, Any]], con: Connection
-) -> Batches:
-    """Of a table of one page, which was read already."""
-    yield from _rows(source, clients, source_id, source.name, iter([partial(items_of, items)]), con)
-
-
-def _read_segment(
-    source: DeltaLogStore,
-    clients: Clients,
-    source_id: str,
-    segment: int,
-    total: int,
-    units: float | None,
-    con: Connection,
-) -> Batches:
-    subject, pace = f"segment {segment} of {source.table}", None if units is None else ReadCapacity(units)
-    client = clients.dynamodb(dynamodb_endpoint(source.way))
-    try:
-        pages = scan_pages(client, source.table or "", segment, total, pace)
-        yield from _rows(
-            source, clients, source_id, subject, (partial(items_of, page) for page in pages), con
-        )
-    except (ClientError, BotoCoreError) as error:
-        what, way_out = explain(error)[:2]
-        yield "notes", note_row(source_id, subject, what, data=way_out)
-
-
-def _file_part(source: DeltaLogStore, file: DataFile, clients: Clients, source_id: str) -> Part:
-    return Part(source_id, partial(_read_file, source, file, clients, source_id), file.size)
-
-
-def _read_file(
-    source: DeltaLogStore, file: DataFile, clients: Clients, source_id: str, con: Connection
-) -> Batches:
-    try:
-        with fetched(clients, file.place) as path:
-            if path is None:
-                yield "notes", note_row(source_id, file.uri, "does not exist")
-                return
-            items = partial(exported, con, str(path), zipped=file.zipped)
-            yield from _rows(source, clients, source_id, file.uri, iter([items]), con)
-    except SourceError as error:
-        yield "notes", note_row(source_id, file.uri, error.what)
-    except (DuckError, OSError) as error:
-        yield "notes", note_row(source_id, file.uri, f"cannot be read: {type(error).__name__}")
-
-
-def _rows(
-    source: DeltaLogStore,
-    clients: Clients,
-    source_id: str,
-    subject: str,
-    pages: Iterator[Callable[[], Rows]],
-    con: Connection,
-) -> Batches:
-    """The entries, then a NOTE row with the number of items that are none."""
-    odd = 0
-    for page in pages:
-        rows, others = entered(con, page(), source.ttl, source.location, clients.aliases)
-        odd += others
-        yield "entered", rows
-    yield "notes", note_row(source_id, subject, count=odd)
+def _rows_of(source: DeltaLogStore, ctx: Context, source_id: str) -> ItemRows:
+    rows = partial(entered, ttl=source.ttl, scope=source.location, aliases=ctx.clients.aliases)
+    return ItemRows(source_id, "entered", ITEM, rows)
 
 
 def _require_keys(source: DeltaLogStore, clients: Clients) -> int:

@@ -17,7 +17,8 @@ import pyarrow.compute as pc
 
 from lakeaudit.config import S3Guard
 from lakeaudit.evidence.aliases import whole_buckets
-from lakeaudit.evidence.metastore.s3guard.layout import MARKER, Tally
+from lakeaudit.evidence.metastore.dynamodb.tally import Tally
+from lakeaudit.evidence.metastore.s3guard.layout import MARKER
 from lakeaudit.keys import NULL_VERSION, Aliases, Location
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows, literal
@@ -97,7 +98,8 @@ def _number(name: str, largest: int) -> str:
     text, whole = f"{name}.N", f"TRY_CAST({name}.N AS BIGINT)"
     decimal = f"TRY_CAST({text} AS DECIMAL(38, 6))"
     plain = f"{whole} BETWEEN 0 AND {largest} AND CAST({whole} AS VARCHAR) = {text}"
-    odd = f"{decimal} = floor({decimal}) AND {decimal} BETWEEN 0 AND {largest} AND NOT contains({text}, '_')"
+    # a decimal that is larger than its type is kept as it is by TRY_CAST, and no other function takes it
+    odd = f"TRY_CAST({decimal} AS BIGINT) = {decimal} AND {decimal} BETWEEN 0 AND {largest} AND NOT contains({text}, '_')"
     return f"CASE WHEN {plain} THEN {whole} WHEN {odd} THEN CAST({decimal} AS BIGINT) END"
 
 

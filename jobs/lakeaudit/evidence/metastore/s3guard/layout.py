@@ -4,49 +4,16 @@ S3Guard marks its tables by an item `../VERSION` with a `table_version` of 100 (
 DynamoDBMetadataStoreTableManager). Hadoop does not open a table that has items and no marker, or another version.
 """
 
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from typing import Any
 
 from lakeaudit.config import S3Guard
 from lakeaudit.errors import SourceError
+from lakeaudit.evidence.metastore.dynamodb.tally import ItemLayout, Tally, tally_of
 
 MARKER = "../VERSION"
 """Both keys of the marker: a relative path, so no file can have it."""
 LAYOUT = "100"
-
-
-@dataclass
-class Tally:
-    """What items of a table show of its layout.
-
-    `items` is how many they are; `paths` those with a parent that begins with a slash and with a child (where only
-    one matters, no more than one); `marker` the version of the marker ("none": it has none), null without a marker.
-    """
-
-    items: int = 0
-    paths: int = 0
-    marker: str | None = None
-
-    def add(self, other: "Tally") -> None:
-        """Count items of another part of the same table."""
-        self.items += other.items
-        self.paths += other.paths
-        self.marker = max((each for each in (self.marker, other.marker) if each is not None), default=None)
-
-    @property
-    def data(self) -> str:
-        """The tally as `data` of a NOTE row."""
-        return json.dumps(asdict(self))
-
-
-def tally_of(notes: Sequence[Mapping[str, object]]) -> Tally:
-    """The tally of all items that the parts of one source read, from their NOTE rows."""
-    whole = Tally()
-    for row in notes:
-        if row["data"] is not None:
-            whole.add(Tally(**json.loads(str(row["data"]))))
-    return whole
 
 
 def layout_fault(notes: Sequence[Mapping[str, object]], *, has_holes: bool) -> str | None:
@@ -84,3 +51,22 @@ def layout_error(source: S3Guard, fault: str) -> SourceError:
 def name_of(source: S3Guard) -> str:
     """The source in messages."""
     return source.export.uri if source.export is not None else f"DynamoDB table {source.table}"
+
+
+def _tally_of_item(item: Any) -> Tally:
+    """The tally of one item as DynamoDB renders it; LookupError or TypeError of what is none."""
+    parent, child = item["parent"]["S"], item["child"]["S"]
+    if (parent, child) == (MARKER, MARKER):
+        return Tally(1, 0, _version(item))
+    return Tally(1, int(isinstance(parent, str) and parent.startswith("/") and child is not None))
+
+
+def _version(item: Any) -> str:
+    try:
+        return str(item["table_version"]["N"])
+    except (LookupError, TypeError):
+        return "none"
+
+
+ITEMS = ItemLayout(b"VERSION", _tally_of_item)
+"""How items are tallied."""

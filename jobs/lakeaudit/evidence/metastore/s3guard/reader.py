@@ -13,11 +13,11 @@ from botocore.exceptions import BotoCoreError, ClientError
 from lakeaudit.config import S3Guard
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.aliases import whole_buckets
-from lakeaudit.evidence.metastore.s3guard.dynamodb_export import read_export
-from lakeaudit.evidence.metastore.s3guard.dynamodb_scan import scan
-from lakeaudit.evidence.metastore.s3guard.export_files import read_file
+from lakeaudit.evidence.metastore.dynamodb.export import read_export
+from lakeaudit.evidence.metastore.s3guard.export_rows import read_file
 from lakeaudit.evidence.metastore.s3guard.items import entry_rules
 from lakeaudit.evidence.metastore.s3guard.layout import (
+    ITEMS,
     LAYOUT,
     MARKER,
     fault_of,
@@ -25,6 +25,7 @@ from lakeaudit.evidence.metastore.s3guard.layout import (
     layout_fault,
     name_of,
 )
+from lakeaudit.evidence.metastore.s3guard.scan import scan
 from lakeaudit.evidence.protocol import Clock, Context, Cut, Entries, Part, SourceInfo, identity_of, utc_now
 from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients
@@ -63,7 +64,7 @@ def get_entry(source: S3Guard, clients: Clients, bucket: str, key: str) -> dict[
 
 
 def _exported(source: S3Guard, place: Location, ctx: Context, source_id: str) -> Entries:
-    export = read_export(place, source.table, ctx, source_id, source.margin)
+    export = read_export(place, source.table, ctx, source_id, source.margin, ITEMS)
     fault = fault_of(export.tally, complete=export.tallied_whole and not export.holes)
     if fault is not None:
         raise layout_error(source, fault)

@@ -17,14 +17,14 @@ from pydantic.alias_generators import to_camel
 
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import File, folders, list_files, read_bytes, stat
-from lakeaudit.evidence.metastore.s3guard.export_files import (
+from lakeaudit.evidence.metastore.dynamodb.export_files import (
     DataFile,
     check_digest,
     check_whole,
     head_tally,
     same_md5,
 )
-from lakeaudit.evidence.metastore.s3guard.layout import Tally
+from lakeaudit.evidence.metastore.dynamodb.tally import ANY, ItemLayout, Tally
 from lakeaudit.evidence.protocol import Context, Cut, Hole
 from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients
@@ -98,7 +98,12 @@ class ExportedTable:
 
 
 def read_export(
-    place: Location, table: str | None, ctx: Context, source_id: str, margin: timedelta | None = None
+    place: Location,
+    table: str | None,
+    ctx: Context,
+    source_id: str,
+    margin: timedelta | None = None,
+    layout: ItemLayout = ANY,
 ) -> ExportedTable:
     """The newest complete export at or below `place`, of `table`, of a time not after the run's as_of.
 
@@ -110,7 +115,7 @@ def read_export(
     holes += _count_holes(export, summary, files, source_id) if not holes else []
     holes += _checksum_holes(ctx.clients, export, source_id)
     whole = sum(file.items for file in files) < SMALL
-    good, faulty, tally = _checked(files, ctx, whole=whole)
+    good, faulty, tally = _checked(files, ctx, layout, whole=whole)
     holes += [Hole(source_id, faulty[f], f.uri, count=max(f.items, 1)) for f in files if f in faulty]
     if holes and not good:
         raise SourceError(
@@ -122,23 +127,24 @@ def read_export(
 
 
 def _checked(
-    files: Sequence[DataFile], ctx: Context, *, whole: bool
+    files: Sequence[DataFile], ctx: Context, layout: ItemLayout, *, whole: bool
 ) -> tuple[tuple[DataFile, ...], Mapping[DataFile, str], Tally]:
     """The good files, what is wrong with the others, and a tally of the good ones' items."""
-    check = partial(check_whole if whole else check_digest, clients=ctx.clients)
+    digest = partial(check_digest, clients=ctx.clients)
+    check = partial(check_whole, clients=ctx.clients, layout=layout) if whole else digest
     checked = dict(zip(files, ctx.engine.map(check, files, sum(file.size for file in files)), strict=True))
     faulty = {file: each.fault for file, each in checked.items() if each.fault is not None}
     good = tuple(file for file in files if file not in faulty)
-    tallies = [checked[file].tally for file in good] if whole else _head_tallies(good, ctx)
+    tallies = [checked[file].tally for file in good] if whole else _head_tallies(good, ctx, layout)
     tally = Tally()
     for each in tallies:
         tally.add(each)
     return good, faulty, tally
 
 
-def _head_tallies(files: Sequence[DataFile], ctx: Context) -> list[Tally]:
+def _head_tallies(files: Sequence[DataFile], ctx: Context, layout: ItemLayout) -> list[Tally]:
     first = [file for file in files if file.items][:HEAD_FILES]
-    return ctx.engine.map(partial(head_tally, clients=ctx.clients), first)
+    return ctx.engine.map(partial(head_tally, clients=ctx.clients, layout=layout), first)
 
 
 def find_export(

@@ -8,13 +8,18 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-import pyarrow as pa
 from botocore.exceptions import BotoCoreError, ClientError
 
 from lakeaudit.errors import SourceError
-from lakeaudit.evidence.metastore.dynamodb_pages import SEGMENTS_PER_CORE, ReadCapacity, only_page, scan_pages
+from lakeaudit.evidence.metastore.dynamodb.pages import (
+    SEGMENTS_PER_CORE,
+    ReadCapacity,
+    item_batch,
+    only_page,
+    scan_pages,
+)
+from lakeaudit.evidence.metastore.dynamodb.tally import Tally, tally_of
 from lakeaudit.evidence.metastore.s3guard.items import ITEM, EntryRules, counted_entries, entry_rows
-from lakeaudit.evidence.metastore.s3guard.layout import Tally, tally_of
 from lakeaudit.evidence.protocol import Batches, Context, Kept, Part, note_row
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients, Endpoint
@@ -63,7 +68,7 @@ def read_items(con: Connection, *, items: Sequence[dict[str, Any]], table: str, 
 
 
 def _entries(con: Connection, page: Sequence[dict[str, Any]], rules: EntryRules, tally: Tally) -> Batches:
-    for batch in duck.table(entry_rows(con, item_batch(page), rules)).to_batches():
+    for batch in duck.table(entry_rows(con, item_batch(page, ITEM), rules)).to_batches():
         yield "entries", counted_entries(batch, tally)
 
 
@@ -92,9 +97,3 @@ def read_segment(
         yield "notes", note_row(rules.source, subject, what, count=1, data=way_out)
         return
     yield "notes", note_row(rules.source, subject, data=tally.data)
-
-
-def item_batch(items: Sequence[dict[str, Any]]) -> pa.RecordBatch:
-    """Items as the SDK gives them, with the columns of `ITEM`."""
-    columns = [pa.array([item.get(field.name) for item in items], field.type) for field in ITEM]
-    return pa.RecordBatch.from_arrays(columns, schema=ITEM)

@@ -1,10 +1,11 @@
 """A table of DynamoDB page by page: how a Scan is asked, held to read units, and known to be at its end."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
 from botocore.exceptions import BotoCoreError, ClientError
 
 from lakeaudit.errors import SourceError
@@ -71,3 +72,9 @@ def scan_pages(
         if not page.get("LastEvaluatedKey"):
             return
         request["ExclusiveStartKey"] = page["LastEvaluatedKey"]
+
+
+def item_batch(items: Sequence[dict[str, Any]], schema: pa.Schema) -> pa.RecordBatch:
+    """Items as the SDK gives them, with the columns of a schema: each attribute a struct of its DynamoDB type."""
+    columns = [pa.array([item.get(field.name) for item in items], field.type) for field in schema]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)

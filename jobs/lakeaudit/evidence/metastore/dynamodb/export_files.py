@@ -1,4 +1,4 @@
-"""The data files of a DynamoDB export, in tasks: MD5, gzip and number of items are checked, lines become rows."""
+"""The data files of a DynamoDB export, in tasks: MD5, gzip and number of items are checked, lines become items."""
 
 import base64
 import gzip
@@ -6,7 +6,7 @@ import hashlib
 import io
 import json
 import zlib
-from collections.abc import Generator, Iterable
+from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import islice
@@ -16,11 +16,8 @@ from typing import Any
 import pyarrow as pa
 from botocore.exceptions import BotoCoreError, ClientError
 
-from lakeaudit.errors import SourceError
-from lakeaudit.evidence.files import fetched, opened
-from lakeaudit.evidence.metastore.s3guard.items import ITEM, EntryRules, counted_entries, entry_rows
-from lakeaudit.evidence.metastore.s3guard.layout import MARKER, Tally
-from lakeaudit.evidence.protocol import Batches, note_row
+from lakeaudit.evidence.files import opened
+from lakeaudit.evidence.metastore.dynamodb.tally import ItemLayout, Tally
 from lakeaudit.keys import Location
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients
@@ -31,8 +28,7 @@ CHUNK = 1 << 20
 HEAD_LINES = 1000
 
 _BROKEN_GZIP = (gzip.BadGzipFile, EOFError, zlib.error)
-_LINE = f"{{Item: '{duck.type_of(pa.struct(list(ITEM)))}'}}"
-_NO_GZIP = "is no whole gzip file"
+NO_GZIP = "is no whole gzip file"
 _OTHER_MD5 = "its MD5 is not the one in the manifest"
 
 
@@ -86,81 +82,52 @@ def check_digest(file: DataFile, clients: Clients) -> Checked:
     return Checked(None if same_md5(hashing.md5.digest(), file.md5) else _OTHER_MD5)
 
 
-def check_whole(file: DataFile, clients: Clients) -> Checked:
+def check_whole(file: DataFile, clients: Clients, layout: ItemLayout) -> Checked:
     """The same, and whether the file can be unpacked and holds as many items as the manifest says."""
     try:
         with closing(opened(clients, file.place)) as raw:
             hashing = _Hashing(raw)
-            tally = _whole_tally(io.BufferedReader(hashing, CHUNK), zipped=file.zipped)
+            tally = _whole_tally(io.BufferedReader(hashing, CHUNK), layout, zipped=file.zipped)
     except (ClientError, BotoCoreError, OSError) as error:
         return Checked(f"cannot be read: {explain(error)[0]}")
     if not same_md5(hashing.md5.digest(), file.md5):
         return Checked(_OTHER_MD5)
     if tally is None:
-        return Checked(_NO_GZIP)
-    return Checked(_count_fault(file, tally), tally)
+        return Checked(NO_GZIP)
+    return Checked(count_fault(file, tally), tally)
 
 
-def head_tally(file: DataFile, clients: Clients) -> Tally:
+def head_tally(file: DataFile, clients: Clients, layout: ItemLayout) -> Tally:
     """The tally of the first lines of a file; of nothing where it cannot be read, which is judged elsewhere."""
     tally = Tally()
     try:
         with closing(opened(clients, file.place)) as raw:
             stored = io.BufferedReader(_Hashing(raw), CHUNK)
-            _tally_lines(islice(_unpacked(stored, zipped=file.zipped), HEAD_LINES), tally)
+            lines = islice(_unpacked(stored, zipped=file.zipped), HEAD_LINES)
+            _tally_lines(lines, tally, layout)
     except (ClientError, BotoCoreError, OSError, *_BROKEN_GZIP):
         pass
     return tally
 
 
-def read_file(con: Connection, *, file: DataFile, clients: Clients, rules: EntryRules) -> Batches:
-    """The entries of one data file, then a NOTE row: the tally of its items, and what is wrong with the file.
-
-    Rows of a file that turns out to be broken were given already; `count` of the note is how many items are missing.
-    """
-    tally, fault = Tally(), None
-    try:
-        with fetched(clients, file.place) as path:
-            fault = "cannot be read: does not exist"
-            if path is not None:
-                fault = yield from _read_local(con, path, file, rules, tally)
-    except SourceError as error:
-        fault = f"cannot be read: {error.what}"
-    missing = max(file.items - tally.items, 1) if fault else 0
-    yield "notes", note_row(rules.source, file.uri, fault, count=missing, data=tally.data)
-
-
-def export_items(con: Connection, path: Path, *, zipped: bool) -> Relation:
-    """Every line of a local file as an item; a line that is none lacks every attribute. Lazy: unused ones cost little.
+def export_items(con: Connection, path: Path, items: pa.Schema, *, zipped: bool) -> Relation:
+    """Every line of a local file as an item of a schema; a line that is none lacks every attribute. Lazy.
 
     Without `records`, DuckDB takes one line that is no object for a sign that no line near it is one.
     """
-    options = f"format='newline_delimited', records=true, ignore_errors=true, columns={_LINE}"
+    line = f"{{Item: '{duck.type_of(pa.struct(list(items)))}'}}"
+    options = f"format='newline_delimited', records=true, ignore_errors=true, columns={line}"
     packed = f"compression={duck.literal('gzip' if zipped else 'none')}"
     return duck.query(con, f"SELECT Item.* FROM read_json({duck.literal(path)}, {options}, {packed})")
 
 
-def _read_local(
-    con: Connection, path: Path, file: DataFile, rules: EntryRules, tally: Tally
-) -> Generator[tuple[str, pa.RecordBatch], None, str | None]:
-    """What is wrong with the file, after its rows. They stream on a connection of their own, so `con` stays usable."""
-    try:
-        with closing(con.cursor()) as stream:
-            rows = entry_rows(stream, export_items(stream, path, zipped=file.zipped), rules)
-            for batch in rows.to_arrow_reader(duck.BATCH_ROWS):
-                yield "entries", counted_entries(batch, tally)
-    except (duck.DuckError, pa.ArrowException, OSError) as error:
-        return _NO_GZIP if _is_torn(path, file) else f"cannot be read: {type(error).__name__}"
-    fault = _count_fault(file, tally)
-    return _NO_GZIP if fault and _is_torn(path, file) else fault
-
-
-def _count_fault(file: DataFile, tally: Tally) -> str | None:
+def count_fault(file: DataFile, tally: Tally) -> str | None:
+    """What is wrong where a file holds another number of items than its manifest says."""
     same = tally.items == file.items
     return None if same else f"holds {tally.items} items, the manifest says {file.items}"
 
 
-def _is_torn(path: Path, file: DataFile) -> bool:
+def is_torn(path: Path, file: DataFile) -> bool:
     """Whether a file that is to be gzip cannot be unpacked to its end."""
     try:
         with path.open("rb") as raw:
@@ -196,39 +163,28 @@ def _drain(stored: Any) -> None:
         pass
 
 
-def _whole_tally(stored: Any, *, zipped: bool) -> Tally | None:
+def _whole_tally(stored: Any, layout: ItemLayout, *, zipped: bool) -> Tally | None:
     """The tally of all lines (None: broken gzip); in any case the bytes as stored are read to their end."""
     tally, torn = Tally(), False
     try:
-        _tally_lines(_unpacked(stored, zipped=zipped), tally)
+        _tally_lines(_unpacked(stored, zipped=zipped), tally, layout)
     except _BROKEN_GZIP:
         torn = True
     _drain(stored)
     return None if torn else tally
 
 
-def _tally_lines(lines: Iterable[bytes], tally: Tally) -> None:
+def _tally_lines(lines: Iterable[bytes], tally: Tally, layout: ItemLayout) -> None:
     """Count lines; only those are parsed that may be the marker, or the first path."""
     for line in lines:
-        if tally.paths and b"VERSION" not in line:
+        if tally.paths and (layout.marker is None or layout.marker not in line):
             tally.items += bool(line.strip())
         elif line.strip():
-            tally.add(_tally_of_line(line))
+            tally.add(_tally_of_line(line, layout))
 
 
-def _tally_of_line(line: bytes) -> Tally:
+def _tally_of_line(line: bytes, layout: ItemLayout) -> Tally:
     try:
-        item = json.loads(line)["Item"]
-        parent, child = item["parent"]["S"], item["child"]["S"]
+        return layout.tally_of(json.loads(line)["Item"])
     except (ValueError, RecursionError, LookupError, TypeError):
         return Tally(items=1)
-    if (parent, child) == (MARKER, MARKER):
-        return Tally(1, 0, _version(item))
-    return Tally(1, int(isinstance(parent, str) and parent.startswith("/") and child is not None))
-
-
-def _version(item: Any) -> str:
-    try:
-        return str(item["table_version"]["N"])
-    except (LookupError, TypeError):
-        return "none"

@@ -1,0 +1,115 @@
+"""The items of a DynamoDB table as parts: of one page or of segments of a Scan, or of the data files of an export."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+from botocore.exceptions import BotoCoreError, ClientError
+
+from lakeaudit.config import DynamoTable
+from lakeaudit.errors import SourceError
+from lakeaudit.evidence.files import fetched
+from lakeaudit.evidence.metastore.dynamodb.export_files import DataFile, export_items
+from lakeaudit.evidence.metastore.dynamodb.pages import (
+    SEGMENTS_PER_CORE,
+    ReadCapacity,
+    item_batch,
+    only_page,
+    scan_pages,
+)
+from lakeaudit.evidence.metastore.dynamodb.tally import Tally
+from lakeaudit.evidence.protocol import Batches, Context, Part, note_row
+from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.aws_failures import explain
+from lakeaudit.runtime.duck import Connection, DuckError, Rows
+from lakeaudit.runtime.endpoints import dynamodb_endpoint
+
+
+@dataclass(frozen=True)
+class ItemRows:
+    """What the items of a source become: plain data that travels to the tasks.
+
+    `items` are the attributes that are read, each a struct of its DynamoDB type; `rows` makes rows of `kind` of a
+    relation of them, with their tally.
+    """
+
+    source: str
+    kind: str
+    items: pa.Schema
+    rows: Callable[[Connection, Rows], tuple[pa.Table, Tally]]
+
+
+def table_parts(source: DynamoTable, ctx: Context, of: ItemRows) -> list[Part]:
+    """The items of a table as it is now: by one request where one page holds them all, else by segments of a Scan.
+
+    Raises:
+        SourceError: the table cannot be read.
+    """
+    units, table = source.way.read_capacity, source.table or ""
+    small = None if units else only_page(ctx.clients.dynamodb(dynamodb_endpoint(source.way)), table)
+    if small is not None:
+        return [Part(of.source, partial(_read_page, of, table, small))]
+    total = max(ctx.parallelism, 1) * SEGMENTS_PER_CORE
+    share = None if units is None else units / max(ctx.parallelism, 1)
+    read = partial(_read_segment, source, ctx.clients, of, total, share)
+    return [Part(of.source, partial(read, segment)) for segment in range(total)]
+
+
+def export_part(file: DataFile, clients: Clients, of: ItemRows, identity: str = "") -> Part:
+    """The items of one data file of an export."""
+    return Part(of.source, partial(_read_file, file, clients, of), file.size, identity)
+
+
+def _read_page(of: ItemRows, table: str, items: Sequence[dict[str, Any]], con: Connection) -> Batches:
+    yield from _rows(of, table, [partial(item_batch, items, of.items)], con)
+
+
+def _read_segment(
+    source: DynamoTable,
+    clients: Clients,
+    of: ItemRows,
+    total: int,
+    units: float | None,
+    segment: int,
+    con: Connection,
+) -> Batches:
+    table, pace = source.table or "", None if units is None else ReadCapacity(units)
+    try:
+        pages = scan_pages(clients.dynamodb(dynamodb_endpoint(source.way)), table, segment, total, pace)
+        batches = (partial(item_batch, page, of.items) for page in pages)
+        yield from _rows(of, f"segment {segment} of {table}", batches, con)
+    except (ClientError, BotoCoreError) as error:
+        what, way_out = explain(error)[:2]
+        yield "notes", note_row(of.source, f"segment {segment} of {table}", what, data=way_out)
+
+
+def _read_file(file: DataFile, clients: Clients, of: ItemRows, con: Connection) -> Batches:
+    try:
+        with fetched(clients, file.place) as path:
+            if path is None:
+                yield "notes", note_row(of.source, file.uri, "does not exist", count=file.items)
+                return
+            items = partial(export_items, con, path, of.items, zipped=file.zipped)
+            yield from _rows(of, file.uri, [items], con)
+    except SourceError as error:
+        yield "notes", note_row(of.source, file.uri, error.what, count=file.items)
+    except (DuckError, OSError) as error:
+        reason = f"cannot be read: {type(error).__name__}"
+        yield "notes", note_row(of.source, file.uri, reason, count=file.items)
+
+
+def _rows(of: ItemRows, subject: str, pages: Iterable[Callable[[], Rows]], con: Connection) -> Batches:
+    """The rows, then a NOTE row with the tally of the items."""
+    tally = Tally()
+    for page in pages:
+        rows, counted = of.rows(con, page())
+        tally.add(counted)
+        yield of.kind, rows
+    yield "notes", note_row(of.source, subject, data=tally.data)
+
+
+def failures(notes: Iterable[Any]) -> Iterator[Any]:
+    """NOTE rows of parts that could not be read whole."""
+    return (note for note in notes if note["reason"] is not None)
