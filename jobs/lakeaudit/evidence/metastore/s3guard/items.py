@@ -99,8 +99,9 @@ def _number(name: str, largest: int) -> str:
     decimal = f"TRY_CAST({text} AS DECIMAL(38, 6))"
     plain = f"{whole} BETWEEN 0 AND {largest} AND CAST({whole} AS VARCHAR) = {text}"
     # a decimal that is larger than its type is kept as it is by TRY_CAST, and no other function takes it
-    odd = f"TRY_CAST({decimal} AS BIGINT) = {decimal} AND {decimal} BETWEEN 0 AND {largest} AND NOT contains({text}, '_')"
-    return f"CASE WHEN {plain} THEN {whole} WHEN {odd} THEN CAST({decimal} AS BIGINT) END"
+    rounded = f"TRY_CAST({decimal} AS BIGINT)"
+    odd = f"{rounded} = {decimal} AND {rounded} BETWEEN 0 AND {largest} AND NOT contains({text}, '_')"
+    return f"CASE WHEN {plain} THEN {whole} WHEN {odd} THEN {rounded} END"
 
 
 _NAMED = {"parent": "path", "child": "name"}
