@@ -9,12 +9,14 @@ import pytest
 
 from lakeaudit.config import (
     FileListManifest,
+    IcebergManifest,
     RedshiftUnloadManifest,
     SparkEventLogManifest,
     SparkSinkManifest,
 )
 from lakeaudit.keys import Location
 from tests.builders.event_logs import App, millis
+from tests.builders.iceberg_files import Entry, Snapshot, written
 from tests.sources.manifest_contract import FILES, WRITTEN, ManifestContract, World, world_of
 
 
@@ -79,6 +81,20 @@ class TestStreamingSinks(ManifestContract):
         ]  # fmt: skip
         (log / "0").write_text("\n".join(["v1", *map(json.dumps, files)]))
         return world_of(site, SparkSinkManifest(kind="spark_sink"), SparkSinkManifest(kind="spark_sink"))
+
+
+class TestIceberg(ManifestContract):
+    @pytest.fixture(scope="class")
+    @classmethod
+    def world(cls, site: Path) -> World:
+        home = site / "events"
+        entries = [Entry(f"file://{home / name}", size, rows) for name, (rows, size) in FILES.items()]
+        written(home, {1: Snapshot({"m0": entries}, WRITTEN)})
+        return world_of(
+            site,
+            IcebergManifest(kind="iceberg"),
+            IcebergManifest(kind="iceberg"),
+        )
 
 
 class TestUnloads(ManifestContract):

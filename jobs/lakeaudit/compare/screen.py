@@ -50,7 +50,7 @@ def bucket_of(hashed: str) -> str:
 
 BUCKET = bucket_of("h")
 
-KEYED = ("versions", "entries", "steps", "events", "claims", "known")
+KEYED = ("versions", "entries", "steps", "iceberg_files", "events", "claims", "known")
 """Kinds of rows that are about one key each."""
 
 Trace = Callable[[Connection, Rows], Relation]

@@ -9,7 +9,7 @@ NOT_BUILT: Mapping[str, tuple[str, ...]] = {
     "inventories": ("s3_metadata", "gcs_inventory", "azure_inventory"),
     "metastores": ("emrfs", "s3mper", "hive", "glue", "iceberg_rest", "unity"),
     "events": (),
-    "manifests": ("iceberg", "hudi", "listing", "s3_inventory"),
+    "manifests": ("hudi", "listing", "s3_inventory"),
     "alerts": (),
     "mode": ("footer",),
 }

@@ -14,6 +14,7 @@ from lakeaudit.config import (
     DeltaManifest,
     EventsSource,
     FileListManifest,
+    IcebergManifest,
     Listing,
     ManifestSource,
     MetastoreSource,
@@ -27,10 +28,11 @@ from lakeaudit.config import (
     Table,
 )
 from lakeaudit.evidence.events import access_log, cloudtrail, journal
-from lakeaudit.evidence.manifest import committers, delta, file_list, previous, spark_event_log
+from lakeaudit.evidence.manifest import committers, delta, file_list, iceberg, previous, spark_event_log
 from lakeaudit.evidence.manifest.databricks_commits import DATABRICKS
 from lakeaudit.evidence.manifest.delta import point_lookup as delta_lookup
 from lakeaudit.evidence.manifest.file_list import point_lookup as file_list_lookup
+from lakeaudit.evidence.manifest.iceberg import point_lookup as iceberg_lookup
 from lakeaudit.evidence.manifest.previous import point_lookup as previous_lookup
 from lakeaudit.evidence.manifest.records import reader as records
 from lakeaudit.evidence.manifest.records.reader import RecordKind
@@ -135,6 +137,7 @@ EVENTS: dict[str, EventsKind] = {
 }
 MANIFESTS: dict[str, ManifestKind] = {
     "delta": ManifestKind(DeltaManifest, delta.read, delta.changes, delta_lookup.read),
+    "iceberg": ManifestKind(IcebergManifest, iceberg.read, iceberg.changes, iceberg_lookup.read),
     "file_list": ManifestKind(FileListManifest, file_list.read, file_list.changes, file_list_lookup.read),
     "spark_event_log": ManifestKind(
         SparkEventLogManifest,

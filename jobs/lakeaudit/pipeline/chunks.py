@@ -23,6 +23,7 @@ ROUTES: Mapping[str, str] = {
     "versions": KEY,
     "entries": KEY,
     "steps": KEY,
+    "iceberg_files": KEY,
     "events": KEY,
     "requests": KEY,
     "accesses": KEY,

@@ -13,6 +13,7 @@ from lakeaudit.config.sources.manifests import (
     DatabricksCommitsManifest,
     DeltaManifest,
     FileListManifest,
+    IcebergManifest,
     ManifestCommitterManifest,
     ManifestSource,
     PreviousManifest,
@@ -40,6 +41,7 @@ __all__ = [
     "DynamoTable",
     "EventsSource",
     "FileListManifest",
+    "IcebergManifest",
     "Inventory",
     "Listing",
     "Manifest",
@@ -76,6 +78,7 @@ EVENTS: dict[str, type[EventsSource]] = {
 }
 MANIFESTS: dict[str, type[ManifestSource]] = {
     "delta": DeltaManifest,
+    "iceberg": IcebergManifest,
     "file_list": FileListManifest,
     "spark_event_log": SparkEventLogManifest,
     "previous": PreviousManifest,

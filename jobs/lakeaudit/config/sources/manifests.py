@@ -35,6 +35,26 @@ class DeltaManifest(ManifestSource):
     complete: Flag = True
 
 
+class IcebergManifest(ManifestSource):
+    """The table's own Iceberg metadata: what the table is.
+
+    `metadata`: one metadata.json, or the folder that has them; None: the newest one in `metadata` below the table's
+    location.
+    """
+
+    is_state = True
+    folder = "metadata"
+
+    kind: Literal["iceberg"]
+    metadata: Place | None = None
+    """One metadata.json, or a folder of them; None: the folder `metadata` below the table's location."""
+    complete: Flag = True
+
+    @property
+    def places(self) -> tuple[Location, ...]:
+        return (self.metadata,) if self.metadata else ()
+
+
 class FileListManifest(ManifestSource):
     """Lists of files written once, in a folder or one file."""
 

@@ -1,0 +1,133 @@
+"""Which metadata.json says what a table is now: the one that the lake file names, else the newest of its folder.
+
+Without a catalog nobody but the names, the times and the contents of these files tells which one is current.
+"""
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+
+from lakeaudit.config import IcebergManifest, Table
+from lakeaudit.errors import SourceError
+from lakeaudit.evidence.files import File, list_files, read_bytes, stat
+from lakeaudit.evidence.manifest.iceberg.metadata import NAME, Metadata, NotReadable, number_of, parsed
+from lakeaudit.evidence.protocol import Clock
+from lakeaudit.keys import Location
+from lakeaudit.runtime.aws import Clients
+
+FOLDER = "metadata"
+LOOKED_INTO = 4
+"""Files that are read to tell which one is the newest."""
+_THREADS = 16
+
+
+@dataclass(frozen=True)
+class Found:
+    """One table's metadata as it was found at `read_at`; it is None where `refused` says why.
+
+    `named`: the lake file says which file it is. `doubt` says why another file may be current.
+    """
+
+    table: Table
+    read_at: datetime
+    file: File | None = None
+    metadata: Metadata | None = None
+    refused: str | None = None
+    named: bool = False
+    doubt: str | None = None
+
+    @property
+    def identity(self) -> str:
+        """Pins exactly which file it is."""
+        return "" if self.file is None else f"{self.file.place.uri} {self.file.etag or self.file.size}"
+
+
+def manifest_of(table: Table) -> IcebergManifest:
+    """What the lake file says of the table's metadata."""
+    return next(manifest for manifest in table.manifests if isinstance(manifest, IcebergManifest))
+
+
+def find(tables: Sequence[Table], clients: Clients, until: datetime | None, clock: Clock) -> list[Found]:
+    """Every table's metadata, in its newest state up to `until` (None: now); a refused one stops no other."""
+    with ThreadPoolExecutor(_THREADS) as pool:
+        return list(pool.map(partial(_find, clients, until, clock), tables))
+
+
+def _find(clients: Clients, until: datetime | None, clock: Clock, table: Table) -> Found:
+    place = manifest_of(table).metadata or table.location.join(FOLDER)
+    read_at = until or clock()
+    try:
+        if NAME.fullmatch(place.key.rpartition("/")[2]):
+            return _named(clients, until, table, read_at, place)
+        files = [
+            file
+            for file in list_files(clients, place, flat=True)
+            if number_of(file.name) is not None and (until is None or file.modified_at <= until)
+        ]
+        return _newest(clients, table, read_at, place, files)
+    except SourceError as error:
+        return Found(table, read_at, refused=str(error))
+
+
+def _named(
+    clients: Clients, until: datetime | None, table: Table, read_at: datetime, place: Location
+) -> Found:
+    file = stat(clients, place)
+    if file is None:
+        return Found(table, read_at, refused=f"{place.uri} is not there", named=True)
+    metadata = _read(clients, file)
+    if isinstance(metadata, str):
+        return Found(table, read_at, file, refused=metadata, named=True)
+    if until is not None and metadata.updated_at > until:
+        later = f"{place.uri} is of {metadata.updated_at.isoformat()}, which is later than was asked for"
+        return Found(table, read_at, file, refused=later, named=True)
+    return Found(table, read_at, file, metadata, named=True)
+
+
+def _newest(
+    clients: Clients, table: Table, read_at: datetime, folder: Location, files: Sequence[File]
+) -> Found:
+    """Of the files that may be the newest the one that says so itself."""
+    if not files:
+        return Found(table, read_at, refused=f"not an Iceberg table: no metadata.json in {folder.uri}")
+    read = [(file, _read(clients, file)) for file in _candidates(files)]
+    sound = [(file, metadata) for file, metadata in read if isinstance(metadata, Metadata)]
+    if not sound:
+        return Found(table, read_at, read[0][0], refused=str(read[0][1]))
+    file, metadata = max(sound, key=lambda each: (each[1].updated_at, number_of(each[0].name), each[0].name))
+    return Found(table, read_at, file, metadata, doubt=_doubt(file, metadata, read))
+
+
+def _candidates(files: Sequence[File]) -> list[File]:
+    """The newest by number, those of the same number, and the newest by time, which copies do not keep."""
+    by_number = sorted(files, key=lambda file: (number_of(file.name) or 0, file.modified_at), reverse=True)
+    same = [file for file in by_number if number_of(file.name) == number_of(by_number[0].name)]
+    youngest = max(files, key=lambda file: (file.modified_at, number_of(file.name) or 0))
+    return list(dict.fromkeys([by_number[0], youngest, *same]))[:LOOKED_INTO]
+
+
+def _doubt(file: File, metadata: Metadata, read: Sequence[tuple[File, Metadata | str]]) -> str | None:
+    return next(_doubts(file, metadata, read), None)
+
+
+def _doubts(file: File, metadata: Metadata, read: Sequence[tuple[File, Metadata | str]]) -> Iterator[str]:
+    for other, told in read:
+        if other == file:
+            continue
+        if isinstance(told, str):
+            yield f"{told}; {file.name} was taken for the newest"
+        elif told.uuid == metadata.uuid and number_of(other.name) == number_of(file.name):
+            yield f"{other.name} and {file.name} claim to be the same step; the later one was taken for committed"
+
+
+def _read(clients: Clients, file: File) -> Metadata | str:
+    """The content, or why it cannot be used."""
+    content = read_bytes(clients, file.place)
+    if content is None:
+        return f"{file.place.uri}: it is gone"
+    try:
+        return parsed(content)
+    except NotReadable as error:
+        return f"{file.place.uri}: {error}"

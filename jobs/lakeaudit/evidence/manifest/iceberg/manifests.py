@@ -1,0 +1,189 @@
+"""Manifests as parts: FILE rows of the files that they name, and NOTE rows of what of them cannot be read."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+
+from lakeaudit.errors import SourceError
+from lakeaudit.evidence.files import read_bytes
+from lakeaudit.evidence.manifest.iceberg.avro import Torn, opened
+from lakeaudit.evidence.manifest.iceberg.lists import GONE, place_of
+from lakeaudit.evidence.manifest.iceberg.metadata import VERSIONS
+from lakeaudit.evidence.manifest.iceberg.partitions import Words, words_of
+from lakeaudit.evidence.manifest.iceberg.rows import FILE, KIND, Manifest
+from lakeaudit.evidence.protocol import Batches, Part, note_row
+from lakeaudit.keys import Aliases
+from lakeaudit.runtime import duck
+from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.duck import Connection
+from lakeaudit.schemas import plain_time
+
+_ROWS = 32_768
+_THREADS = 16
+_LEAST, _MOST = 4 << 20, 64 << 20
+"""Bytes of manifests in a part."""
+_UNKNOWN_LENGTH = 1 << 20
+_DELETED = 2
+_CATEGORIES = {0: "data", 1: "deletes", 2: "deletes"}
+
+
+@dataclass(frozen=True)
+class OfTable:
+    """What the manifests of one table are read with: its name, which reading it is, when its snapshots were made."""
+
+    name: str
+    reading: int
+    times: Mapping[int, datetime]
+
+
+def parts(
+    manifests: Sequence[Manifest], tables: Sequence[OfTable], source: str, clients: Clients, tasks: int
+) -> list[Part]:
+    """The manifests, some to a part; `tables` by their places."""
+    total = sum(map(_weight, manifests))
+    size = min(max(total // max(tasks, 1), _LEAST), _MOST)
+    found: list[Part] = []
+    held: list[Manifest] = []
+    for manifest in manifests:
+        held.append(manifest)
+        if sum(map(_weight, held)) >= size:
+            found.append(_part(held, tables, source, clients))
+            held = []
+    return [*found, *([_part(held, tables, source, clients)] if held else [])]
+
+
+def _weight(manifest: Manifest) -> int:
+    return max(manifest.length or _UNKNOWN_LENGTH, 1)
+
+
+def _part(manifests: Sequence[Manifest], tables: Sequence[OfTable], source: str, clients: Clients) -> Part:
+    about = {number: tables[number] for number in {manifest.table for manifest in manifests}}
+    read = partial(read_manifests, manifests=tuple(manifests), tables=about, source=source, clients=clients)
+    return Part(source, read, sum(map(_weight, manifests)))
+
+
+def read_manifests(
+    con: Connection,  # noqa: ARG001 - a part is given one
+    manifests: Sequence[Manifest],
+    tables: Mapping[int, OfTable],
+    source: str,
+    clients: Clients,
+) -> Batches:
+    """FILE rows of all that these manifests name, of each manifest that could be read, and NOTE rows of the others."""
+    held: list[tuple[Any, ...]] = []
+    with ThreadPoolExecutor(_THREADS) as pool:
+        for manifest, content in zip(manifests, pool.map(partial(_content, clients), manifests), strict=True):
+            about = tables[manifest.table]
+            reading = _Reading(manifest, about, clients.aliases)
+            for row in reading.rows(content):
+                held.append(row)
+                if len(held) >= _ROWS:
+                    yield KIND, duck.small(FILE, held)
+                    held = []
+            if reading.fault is not None:
+                yield "notes", _note(source, reading)
+    if held:
+        yield KIND, duck.small(FILE, held)
+
+
+def _content(clients: Clients, manifest: Manifest) -> bytes | Torn:
+    try:
+        return read_bytes(clients, manifest.place) or Torn(GONE)
+    except SourceError as error:
+        return Torn(error.what)
+
+
+def _note(source: str, reading: "_Reading") -> pa.Table:
+    known = {"manifest": reading.manifest.number, "unread": reading.unread, "table": reading.about.name}
+    subject = reading.manifest.place.uri.encode(errors="replace").decode()
+    return note_row(source, subject, reading.fault, count=reading.faults, data=json.dumps(known))
+
+
+class _Reading:
+    """One manifest: its rows, and what of it could not be understood, which is known once they were taken."""
+
+    def __init__(self, manifest: Manifest, about: OfTable, aliases: Aliases) -> None:
+        self.manifest, self.about, self.aliases = manifest, about, aliases
+        self.fault: str | None = None
+        self.faults = 0
+        self.unread = False
+        heads = list(manifest.heads)
+        self._listed = ("live", heads) if heads else ("history", heads)
+
+    def rows(self, content: bytes | Torn) -> Iterator[tuple[Any, ...]]:
+        """FILE rows of the files that it names, and of itself if it can be read."""
+        try:
+            if isinstance(content, Torn):
+                raise content
+            file = opened(content)
+            _check(file.header)
+            yield self._itself()
+            words = words_of(file.header)
+            for entry in file.records:
+                row = self._row(entry, words)
+                if row is not None:
+                    yield row
+        except Torn as torn:
+            self.unread = True
+            self._wrong(str(torn))
+
+    def _wrong(self, why: str) -> None:
+        self.faults += 1
+        self.fault = self.fault or why
+
+    def _itself(self) -> tuple[Any, ...]:
+        manifest, (state, heads) = self.manifest, self._listed
+        at = self._time(manifest.added_by)
+        common = (self.about.name, self.about.reading, -1, *manifest.place, state, False, heads, "log")
+        return (*common, at, manifest.length, None, "", None)
+
+    def _time(self, snapshot: int | None) -> datetime:
+        """When a snapshot was made; of an expired one the oldest state that still lists the manifest."""
+        known = None if snapshot is None else self.about.times.get(snapshot)
+        return plain_time(known or self.manifest.oldest)
+
+    def _row(self, entry: Mapping[str, Any], words: Words) -> tuple[Any, ...] | None:
+        try:
+            return self._understood(entry, entry["data_file"], words)
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            self._wrong(f"an entry cannot be understood ({str(error)[:100]})")
+            return None
+
+    def _understood(self, entry: Mapping[str, Any], file: Mapping[str, Any], words: Words) -> tuple[Any, ...]:
+        place = place_of(file["file_path"], self.aliases)
+        if place is None:
+            raise ValueError(f"{file['file_path'][:80]!r} lies in no store that is known")
+        removed = _status(entry["status"]) == _DELETED
+        snapshot = entry.get("snapshot_id")
+        snapshot = self.manifest.added_by if snapshot is None else snapshot
+        state, heads = ("gone", []) if removed else self._listed
+        return (
+            *(self.about.name, self.about.reading, self.manifest.number, *place, state, False, heads),
+            *(_CATEGORIES[file.get("content") or 0], self._time(snapshot)),
+            *(_count(file["file_size_in_bytes"]), _count(file["record_count"])),
+            *(words(file.get("partition") or {}), None if snapshot is None else str(snapshot)),
+        )
+
+
+def _check(header: Mapping[str, str]) -> None:
+    version = header.get("format-version", "1")
+    if version not in map(str, VERSIONS):
+        raise Torn(f"its format version {version[:20]} is not known; 1, 2 and 3 are")
+
+
+def _status(value: object) -> int:
+    if value not in (0, 1, _DELETED):
+        raise ValueError(f"status {value!r}")
+    return int(str(value))
+
+
+def _count(value: object) -> int:
+    if not isinstance(value, int) or not 0 <= value < 1 << 63:
+        raise ValueError(f"a count of {value!r}")
+    return value

@@ -1,0 +1,179 @@
+"""What a metadata.json says of a table: snapshots, their lists of manifests, branches and tags. Pure.
+
+Format: "Table Metadata Fields" and "Snapshots" of the Iceberg specification, versions 1 to 3.
+"""
+
+import json
+import re
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+VERSIONS = (1, 2, 3)
+LARGEST = 1 << 29
+"""Bytes of a metadata.json, unpacked; thousands of snapshots need a few million."""
+NAME = re.compile(r"v?(\d{1,18})(?:-[^/]*)?(?:\.gz)?\.metadata\.json(?:\.gz)?")
+"""`00007-<uuid>.metadata.json` of catalogs, `v7.metadata.json` of tables that live in a file system alone."""
+_GZIP = b"\x1f\x8b"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class NotReadable(Exception):
+    """Why a table cannot be read, in words."""
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """One retained state of a table.
+
+    `manifests` are those that old writers of version 1 name here instead of in a list. `heads` are the branches and
+    tags that point to it.
+    """
+
+    id: int
+    parent: int | None
+    at: datetime
+    list_path: str | None
+    manifests: tuple[str, ...] = ()
+    summary: Mapping[str, str] = field(default_factory=dict)
+    heads: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Metadata:
+    """A table as one metadata.json has it; `old_files` are the metadata.json files that it names before itself."""
+
+    version: int
+    uuid: str
+    location: str
+    updated_at: datetime
+    current: int | None
+    snapshots: tuple[Snapshot, ...]
+    old_files: tuple[tuple[str, datetime], ...] = ()
+    statistics: tuple[tuple[str, int | None, int], ...] = ()
+    """Files with statistics: path, size, snapshot."""
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def times(self) -> dict[int, datetime]:
+        """When each retained snapshot was committed."""
+        return {snapshot.id: snapshot.at for snapshot in self.snapshots}
+
+    @property
+    def horizon(self) -> datetime | None:
+        """Since when every state of every branch and tag can still be read; None: there is no state.
+
+        Behind each head its ancestors are followed as long as they are retained.
+        """
+        heads = [snapshot for snapshot in self.snapshots if snapshot.heads]
+        return max((self._oldest_of(head) for head in heads), default=None)
+
+    def _oldest_of(self, head: Snapshot) -> datetime:
+        known = {snapshot.id: snapshot for snapshot in self.snapshots}
+        oldest, seen = head, {head.id}
+        while oldest.parent in known and oldest.parent not in seen:
+            oldest = known[oldest.parent]
+            seen.add(oldest.id)
+        made = [at for _, at in self.old_files] if oldest.parent is None else []
+        return min([oldest.at, *made])
+
+
+def number_of(name: str) -> int | None:
+    """The number in the name of a metadata.json, by which they follow each other; None: it is none."""
+    found = NAME.fullmatch(name)
+    return int(found[1]) if found else None
+
+
+def parsed(content: bytes) -> Metadata:
+    """A metadata.json, gzipped or not.
+
+    Raises:
+        NotReadable: it cannot be understood, or has a version that nobody knows.
+    """
+    try:
+        found = json.loads(_unpacked(content))
+        version = found["format-version"]
+    except (ValueError, RecursionError, LookupError, TypeError) as error:
+        raise NotReadable("its content is no Iceberg metadata") from error
+    if version not in VERSIONS:
+        raise NotReadable(f"format version {str(version)[:20]} is not known; 1, 2 and 3 are")
+    try:
+        return _metadata(found)
+    except (ValueError, LookupError, TypeError, AttributeError, OverflowError) as error:
+        raise NotReadable(f"its content cannot be understood ({str(error)[:100]})") from error
+
+
+def _unpacked(content: bytes) -> bytes:
+    if not content.startswith(_GZIP):
+        return content
+    unpacking = zlib.decompressobj(wbits=31)
+    try:
+        plain = unpacking.decompress(content, LARGEST)
+    except zlib.error as error:
+        raise ValueError("no gzip") from error
+    if unpacking.unconsumed_tail:
+        raise ValueError("too large")
+    return plain
+
+
+def _metadata(found: Mapping[str, Any]) -> Metadata:
+    current = found.get("current-snapshot-id")
+    current = None if current in (None, -1) else int(current)
+    heads = _heads(found.get("refs") or {}, current)
+    return Metadata(
+        version=found["format-version"],
+        uuid=str(found.get("table-uuid") or ""),
+        location=str(found["location"]),
+        updated_at=_time(found["last-updated-ms"]),
+        current=current,
+        snapshots=tuple(_snapshot(each, heads) for each in found.get("snapshots") or ()),
+        old_files=tuple(
+            (str(each["metadata-file"]), _time(each["timestamp-ms"]))
+            for each in found.get("metadata-log") or ()
+        ),
+        statistics=tuple(_statistics(found)),
+        properties={str(key): str(value) for key, value in (found.get("properties") or {}).items()},
+    )
+
+
+def _heads(refs: Mapping[str, Mapping[str, Any]], current: int | None) -> dict[int, tuple[str, ...]]:
+    """The branches and tags of each snapshot that has any; version 1 may have no word of main."""
+    named: dict[int, list[str]] = {} if current is None else {current: ["main"]}
+    for name, ref in refs.items():
+        names = named.setdefault(int(ref["snapshot-id"]), [])
+        if name not in names:
+            names.append(name)
+    return {id_: tuple(names) for id_, names in named.items()}
+
+
+def _snapshot(found: Mapping[str, Any], heads: Mapping[int, tuple[str, ...]]) -> Snapshot:
+    id_, parent, listed = (
+        int(found["snapshot-id"]),
+        found.get("parent-snapshot-id"),
+        found.get("manifest-list"),
+    )
+    manifests: Sequence[object] = found.get("manifests") or ()
+    if listed is None and found.get("manifests") is None:
+        raise ValueError(f"snapshot {id_} names no list of manifests")
+    return Snapshot(
+        id_,
+        None if parent is None else int(parent),
+        _time(found["timestamp-ms"]),
+        None if listed is None else str(listed),
+        tuple(map(str, manifests)) if listed is None else (),
+        {str(key): str(value) for key, value in (found.get("summary") or {}).items()},
+        heads.get(id_, ()),
+    )
+
+
+def _statistics(found: Mapping[str, Any]) -> Iterator[tuple[str, int | None, int]]:
+    for block in ("statistics", "partition-statistics"):
+        for each in found.get(block) or ():
+            size = each.get("file-size-in-bytes")
+            yield str(each["statistics-path"]), None if size is None else int(size), int(each["snapshot-id"])
+
+
+def _time(epoch_ms: Any) -> datetime:
+    return _EPOCH + timedelta(milliseconds=int(epoch_ms))

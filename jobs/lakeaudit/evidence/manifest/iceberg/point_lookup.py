@@ -1,0 +1,72 @@
+"""What an Iceberg table says of one file: its manifests are read now, on this machine, without an engine."""
+
+from collections.abc import Iterator
+from typing import Any, TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakeaudit.config import Table
+from lakeaudit.evidence.manifest.iceberg.discover import find
+from lakeaudit.evidence.manifest.iceberg.lists import read_lists
+from lakeaudit.evidence.manifest.iceberg.manifests import OfTable, read_manifests
+from lakeaudit.evidence.manifest.iceberg.metadata import Metadata
+from lakeaudit.evidence.manifest.iceberg.reader import own_files
+from lakeaudit.evidence.manifest.iceberg.rows import FILE, KIND, Manifest
+from lakeaudit.evidence.protocol import utc_now
+from lakeaudit.runtime import duck
+from lakeaudit.runtime.aws import Clients
+
+Row = dict[str, Any]
+Answer = tuple[str, list[Row], str]
+T = TypeVar("T")
+_AT_ONCE = 16
+_DID = {"live": "listed", "history": "listed by an older snapshot", "gone": "removed"}
+
+
+def read(table: Table, clients: Clients, bucket: str, key: str) -> Answer:
+    """(answer, history, reason) as `point.Told` has them."""
+    (found,) = find([table], clients, None, utc_now)
+    if found.metadata is None:
+        return "unknown", [], str(found.refused)
+    manifests, unread = read_lists([found.metadata], clients)
+    reasons = [f"{each.path} {each.reason}" for each in unread]
+    rows = [pa_rows(own_files(found, set(), 0, clients.aliases))]
+    for kind, batch in _batches(table, found.metadata, manifests, clients):
+        if kind == KIND:
+            rows.append(batch)
+        else:
+            reasons += [f"{note['subject']} {note['reason']}" for note in batch.to_pylist()]
+    named = pa.concat_tables(
+        [each.filter((pc.field("bucket") == bucket) & (pc.field("key") == key)) for each in rows]
+    )
+    return _answer(named.to_pylist(), reasons)
+
+
+def pa_rows(rows: Iterator[tuple[Any, ...]]) -> pa.Table:
+    """FILE rows as a table."""
+    return duck.small(FILE, list(rows))
+
+
+def _batches(
+    table: Table, metadata: Metadata, manifests: list[Manifest], clients: Clients
+) -> Iterator[tuple[str, pa.Table]]:
+    about = {0: OfTable(table.name, 0, metadata.times)}
+    for start in range(0, len(manifests), _AT_ONCE):
+        some = tuple(manifests[start : start + _AT_ONCE])
+        for kind, rows in read_manifests(duck.connect(), some, about, "", clients):
+            if isinstance(rows, pa.Table):
+                yield kind, rows
+
+
+def _answer(named: list[Row], reasons: list[str]) -> Answer:
+    states = {row["state"] for row in named}
+    history = [
+        {"at": row["at"], "file": _DID[row["state"]], "size": row["size"], "snapshot": row["commit_id"]}
+        for row in sorted(named, key=lambda row: (row["at"], row["state"]))
+    ]
+    if "live" in states:
+        return "present", history, ""
+    if reasons:
+        return "unknown", history, "; ".join(reasons[:3])
+    return ("deleted" if states else "absent"), history, ""

@@ -1,0 +1,107 @@
+"""Iceberg tables on the tests' S3 server, written by PyIceberg, and how their lake is audited."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyiceberg.catalog.memory import InMemoryCatalog
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table
+from pyiceberg.transforms import IdentityTransform
+from pyiceberg.types import DateType, LongType, NestedField, StringType
+
+from lakeaudit.config import Lake, load_lake
+from lakeaudit.runtime.aws import Endpoint
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+SCHEMA = Schema(
+    NestedField(1, "day", StringType(), required=False),
+    NestedField(2, "amount", LongType(), required=False),
+    NestedField(3, "on", DateType(), required=False),
+)
+BY_DAY = PartitionSpec(PartitionField(1, 1000, IdentityTransform(), "day"))
+NO_WAIT = "grace: 0s, leftover_age: 0s, max_upload: 0s, min_duplicate_size: 1MiB"
+
+
+def rows(first: int = 0, days: Sequence[str] = ("2026-11-01", "2026-11-02"), each: int = 10) -> pa.Table:
+    """Some rows of SCHEMA, `each` a day."""
+    amounts = list(range(first, first + len(days) * each))
+    return pa.table(
+        {
+            "day": [day for day in days for _ in range(each)],
+            "amount": pa.array(amounts, pa.int64()),
+            "on": pa.array([None] * len(amounts), pa.date32()),
+        }
+    )
+
+
+@dataclass
+class IcebergLake:
+    """One bucket with Iceberg tables below `warehouse/`, and a listing of it as the picture of storage."""
+
+    s3: "S3Client"
+    endpoint: Endpoint
+    bucket: str
+    tables: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.catalog = InMemoryCatalog(
+            "tests",
+            **{
+                "warehouse": f"s3://{self.bucket}/warehouse",
+                "s3.endpoint": str(self.endpoint.endpoint),
+                "s3.access-key-id": "test",
+                "s3.secret-access-key": "test",
+                "s3.region": "us-east-1",
+            },
+        )
+        self.catalog.create_namespace("shop")
+
+    def table(self, name: str = "orders", *, version: int = 2, appends: int = 2, **properties: str) -> Table:
+        """A table by day, with a file a day and append."""
+        made = self.catalog.create_table(
+            f"shop.{name}", SCHEMA, location=f"s3://{self.bucket}/warehouse/{name}", partition_spec=BY_DAY,
+            properties={"format-version": str(version), **properties},
+        )  # fmt: skip
+        self.tables.append(name)
+        for number in range(appends):
+            made.append(rows(number * 1000))
+        return made
+
+    def keys(self, part: str = "/data/") -> list[str]:
+        """Keys that have `part` somewhere, in order."""
+        pages = self.s3.get_paginator("list_objects_v2").paginate(Bucket=self.bucket, Prefix="warehouse/")
+        return sorted(
+            each["Key"] for page in pages for each in page.get("Contents", []) if part in each["Key"]
+        )
+
+    def drop(self, key: str) -> None:
+        """Delete an object behind the table's back."""
+        self.s3.delete_object(Bucket=self.bucket, Key=key)
+
+    def lake(
+        self, folder: Path, *, defaults: str = NO_WAIT, entries: Sequence[str] | None = None, extra: str = ""
+    ) -> Lake:
+        """The lake file, loaded."""
+        listed = entries or [
+            f"{{name: {name}, location: 's3://{self.bucket}/warehouse/{name}', manifests: [{{kind: iceberg}}]}}"
+            for name in self.tables
+        ]
+        path = folder / "lake.yaml"
+        path.write_text(
+            f"version: 1\nlake: shop\nresults: {folder / 'results'}\n"
+            f"s3: {{endpoint: '{self.endpoint.endpoint}', region: us-east-1, path_style: true}}\n"
+            f"inventories: [{{kind: listing, location: 's3://{self.bucket}/warehouse/'}}]\n"
+            f"tables: [{', '.join(listed)}]\ndefaults: {{{defaults}}}\n{extra}"
+        )
+        return load_lake(path, {})
+
+
+def path_of(file: Any) -> str:
+    """A data file's path in PyIceberg's words."""
+    return str(file.file_path)
