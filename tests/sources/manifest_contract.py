@@ -6,13 +6,16 @@ A world lays the writing of FILES into the table `events` somewhere, in its own 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 import pyarrow as pa
 
+from lakeaudit.compare.prefix_match import attach_label
 from lakeaudit.config import ManifestSource, Settings, Table
-from lakeaudit.evidence.protocol import Claims, Context
+from lakeaudit.evidence.manifest.previous.compared import ACCEPTED
+from lakeaudit.evidence.protocol import Claims, Context, Pictures
 from lakeaudit.evidence.registry import MANIFESTS
 from lakeaudit.evidence.storage import listing
 from lakeaudit.keys import Location
@@ -30,31 +33,49 @@ FILES = {part(n, UUIDS[0]): (100 + n, 1000 + n) for n in range(3)}
 
 @dataclass(frozen=True)
 class World:
-    """What a reader made of the records of `events`, and of a place where there are none."""
+    """What a reader made of the records of `events`, and of a place where there are none.
+
+    `sized`: its records say sizes. `unrecorded` is what it says of a table without records: that it is refused, that
+    nothing is known of it yet, or nothing, where records are sought among the objects of storage.
+    """
 
     kind: str
     tables: Sequence[Table]
     context: Context
     claims: Claims
+    sized: bool = True
+    unrecorded: Literal["refused", "not yet", "nothing"] = "refused"
 
 
-def world_of(folder: Path, recorded: ManifestSource, nowhere: ManifestSource) -> World:
-    """What the reader of these manifests says; the files themselves lie below `folder`."""
+def world_of(
+    folder: Path, recorded: ManifestSource, nowhere: ManifestSource | None = None, **world: Any
+) -> World:
+    """What the reader of these manifests says; the files themselves lie below `folder`, pictures in `pictures`."""
     home = Location.parse(str(folder / "events"))
+    pictures = Location.parse(str(folder / "pictures"))
     tables = (
-        Table(name="events", location=home, manifests=(recorded,), settings=Settings()),
+        Table(name="events", location=home, manifests=(recorded,), settings=Settings(), pictures=pictures),
         Table(
             name="unknown",
             location=Location.parse(str(folder / "unknown")),
-            manifests=(nowhere,),
+            manifests=(nowhere or recorded,),
             settings=Settings(),
+            pictures=pictures,
         ),
     )
     context = Context(InProcessEngine(2), Clients(), as_of=NOW, now=NOW, live=True)
     stored = listing.read_place(home, context, "storage:0")
-    seen = replace(context, storage=(stored,), oldest_cut=NOW)
+    owned = partial(
+        attach_label, places={table.location: table.name for table in tables}, column="table_name"
+    )
+    seen = replace(
+        context,
+        storage=(stored,),
+        oldest_cut=NOW,
+        pictures=Pictures(owned, ACCEPTED.empty_table(), writes=False),
+    )
     claims = MANIFESTS[recorded.kind].read(tables, seen, f"manifest:{recorded.kind}")
-    return World(recorded.kind, tables, seen, claims)
+    return World(recorded.kind, tables, seen, claims, **world)
 
 
 def folded(claims: Claims) -> pa.Table:
@@ -70,7 +91,9 @@ def folded(claims: Claims) -> pa.Table:
 
 
 class ManifestContract:
-    """Subclasses give a class-scoped fixture `world`."""
+    """Subclasses say which kind they read, and give a class-scoped fixture `world`."""
+
+    kind: ClassVar[str]
 
     def _rows(self, world: World) -> list[dict[str, Any]]:
         return list(folded(world.claims).to_pylist())
@@ -82,7 +105,9 @@ class ManifestContract:
             for r in self._rows(world)
             if (r["state"], r["category"]) == ("live", "data")
         ]
-        assert sorted(live) == sorted((name, size) for name, (_, size) in FILES.items())
+        assert sorted(live) == sorted(
+            (name, size if world.sized else None) for name, (_, size) in FILES.items()
+        )
 
     def test_every_claim_says_whose_it_is_and_since_when(self, world: World) -> None:
         told = {
@@ -93,13 +118,16 @@ class ManifestContract:
     def test_knows_every_table_and_refuses_the_one_without_records_alone(self, world: World) -> None:
         states = world.claims.states
         assert set(states) == {table.name for table in world.tables}
-        assert [name for name, state in states.items() if state.refused] == ["unknown"]
+        told = {
+            n: "refused" if s.refused else "not yet" if s.not_yet else "nothing" for n, s in states.items()
+        }
+        assert told == {"events": "nothing", "unknown": world.unrecorded}
 
     def test_says_what_it_is(self, world: World) -> None:
         info = world.claims.info
         assert (info.role, info.kind, info.cut is not None, bool(info.identity)) == (
             "manifest",
-            world.kind,
+            self.kind,
             True,
             True,
         )

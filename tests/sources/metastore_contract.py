@@ -1,10 +1,11 @@
 """What every metadata store's reader promises, whatever it reads. A new reader is one more world below these tests.
 
 A world holds the files and folders of `FILES` and `FOLDERS` in its own way, in the two buckets of one store, and
-reads them once.
+reads them once. A store of tables' logs holds the commits of `COMMITS` instead, and those of one table on this machine.
 """
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -12,12 +13,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lakeaudit.evidence.protocol import Entries, Part
-from lakeaudit.keys import NOT_HADOOP
-from lakeaudit.pipeline.engine import KeptHere
+from lakeaudit.errors import SourceError
+from lakeaudit.evidence.protocol import Entries, LogEntries, Part, Probed
+from lakeaudit.keys import NOT_HADOOP, Location
+from lakeaudit.pipeline.engine import InProcessEngine, KeptHere
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import task_connection
-from lakeaudit.schemas import ENTRY, NOTE
+from lakeaudit.schemas import ENTRY, LOG_ENTRY, NOTE
 
 AT = datetime(2026, 11, 21, 12, tzinfo=UTC)
 """When the store's picture is taken, or an hour no later."""
@@ -139,3 +141,86 @@ class MetastoreContract:
     def test_keys_that_hadoop_cannot_put_together_are_named_all_the_same(self, world: World) -> None:
         odd = [row["key"] for row in world.rows if re.search(NOT_HADOOP, row["key"])]
         assert odd == ["wh/orders/dt=2026-11-01/10:30.parquet"] * len(BUCKETS)
+
+
+COMMITS = {
+    ("lake", "wh/orders"): (0, 1, 10**15),
+    ("lake", "wh/orders_2"): (0,),
+    ("lake", "wh/né🎉 '%20+"): (3,),
+    ("lake-2", "wh/orders"): (0, 1),
+}
+"""By table the commits that the store knows."""
+LOGGED, LOST = (0, 1, 2), 3
+"""Of the table on this machine: the commits of its log, and one that the store alone knows."""
+
+
+@dataclass(frozen=True)
+class LogWorld:
+    """What a reader made of a store of commits, read whole and below `lake/wh/orders`.
+
+    `home` is the table on this machine. `get` and `probe` are the kind's own, of the whole store.
+    """
+
+    entries: LogEntries
+    below_orders: LogEntries
+    home: Location
+    get: Callable[[str, str], dict[str, Any] | None]
+    probe: Callable[[], Probed]
+    has_point_reads: bool = True
+
+    @property
+    def all(self) -> set[tuple[str, str, int]]:
+        own = {(*self.home, version) for version in (*LOGGED, LOST)}
+        return own | {(*place, version) for place, versions in COMMITS.items() for version in versions}
+
+
+def commits_of(entries: LogEntries) -> list[tuple[str, str, int]]:
+    """Place of the table and version of each entry, in order."""
+    rows = [row for batch in entries.rows.batches("entered") for row in batch.to_pylist()]
+    return sorted((row["bucket"], row["base"], row["version"]) for row in rows)
+
+
+class LogStoreContract:
+    """Subclasses give a class-scoped fixture `world`."""
+
+    def test_names_every_commit_once_by_its_tables_raw_place(self, world: LogWorld) -> None:
+        assert commits_of(world.entries) == sorted(world.all)
+
+    def test_a_location_is_a_path_boundary_in_one_bucket(self, world: LogWorld) -> None:
+        expected = [("lake", "wh/orders", version) for version in COMMITS["lake", "wh/orders"]]
+        assert commits_of(world.below_orders) == expected
+
+    def test_has_no_hole(self, world: LogWorld) -> None:
+        assert (world.entries.holes, world.entries.warnings) == ((), ())
+
+    def test_says_what_it_read_and_when(self, world: LogWorld) -> None:
+        info = world.entries.info
+        assert (info.role, info.rows, info.rejected) == ("metastore", len(world.all), 0)
+        assert info.identity
+        assert info.cut is not None
+        assert info.cut.end is not None
+        assert info.cut.start <= info.cut.end
+
+    def test_names_what_the_log_of_a_table_lacks_and_nothing_of_tables_that_nobody_asks_for(
+        self, world: LogWorld
+    ) -> None:
+        for tables, expected in (({world.home: "t"}, [("t", LOST)]), ({Location("lake", "wh"): "wh"}, [])):
+            compared = world.entries.compare(tables)
+            met = InProcessEngine(2).meet([world.entries.rows], compared.project, compared.compare)
+            batches = list(met.batches("log_suspects"))
+            assert all(batch.schema.equals(LOG_ENTRY) for batch in batches)
+            found = [row for batch in batches for row in batch.to_pylist()]
+            assert [(row["judged_table"], row["version"]) for row in found] == expected
+            assert met.notes == []
+
+    def test_can_be_tried_before_an_audit(self, world: LogWorld) -> None:
+        assert str(len(world.all)) in world.probe().told
+
+    def test_can_be_asked_for_one_commit_unless_it_is_an_export(self, world: LogWorld) -> None:
+        known, unknown = (f"wh/orders/_delta_log/{version:020}.json" for version in (1, 9))
+        if not world.has_point_reads:
+            with pytest.raises(SourceError, match="no point reads"):
+                world.get("lake", known)
+            return
+        assert world.get("lake", known)
+        assert world.get("lake", unknown) is None

@@ -2,17 +2,22 @@
 
 import json
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from lakeaudit.config import S3ACommitterManifest, Settings, Table
 from lakeaudit.evidence.files import File
 from lakeaudit.evidence.manifest import committers
 from lakeaudit.evidence.manifest.file_list.read_lines import Fault
 from lakeaudit.evidence.manifest.records.reader import RecordKind
 from lakeaudit.evidence.manifest.records.record import Declared, Record
 from lakeaudit.evidence.manifest.records.totals import tag_of
+from lakeaudit.evidence.protocol import Context
 from lakeaudit.keys import Location
+from lakeaudit.pipeline.engine import InProcessEngine
+from lakeaudit.runtime.aws import Clients
 from tests.builders.records import JOB, MILLIS, NAMES, pending, pending_set, success, task_manifest
 
 HOME = Location("lake", "wh/t")
@@ -169,3 +174,21 @@ def test_totals(given: dict[str, Any], expected: tuple[int | None, int | None] |
 )
 def test_files_that_cannot_be_told_by_their_names(names: tuple[str, ...]) -> None:
     assert tag_of(names) is None
+
+
+def test_reports_of_every_folder_that_a_table_names_are_read_and_an_empty_one_is_told(tmp_path: Path) -> None:
+    folders = {name: tmp_path / name for name in ("old", "new", "nothing")}
+    for name, folder in folders.items():
+        folder.mkdir()
+        (folder / f"{'other' if name == 'nothing' else 'summary'}-{name}.json").write_text("{}")
+    manifests = tuple(
+        S3ACommitterManifest(kind="s3a_committer", reports=Location.parse(str(folder)))
+        for folder in folders.values()
+    )
+    table = Table(name="t", location=HOME, manifests=manifests, settings=Settings())
+    context = Context(InProcessEngine(), Clients(), as_of=AT, now=AT, live=True)
+    (found,) = committers.S3A.find([table], context).found
+    assert [record.file.name for record in found.records] == ["summary-old.json", "summary-new.json"]
+    (told,) = found.warnings
+    assert "nothing holds no report of a job" in told
+    assert found.refused is None

@@ -1,10 +1,12 @@
 """The DynamoDB table of a Delta log store: its items, live and exported, beside logs; and whole audits by it."""
 
 import json
+import os
 import time
 import uuid
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,18 +15,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakeaudit.commands.doctor_checks import examine
-from lakeaudit.evidence.metastore.delta_log_store import get_entry, probe
+from lakeaudit.config import DeltaLogStore, S3Options
+from lakeaudit.evidence.metastore.delta_log_store import get_entry, probe, read
 from lakeaudit.evidence.metastore.delta_log_store.items import ITEM, entered
 from lakeaudit.evidence.metastore.dynamodb.export_files import export_items
 from lakeaudit.evidence.metastore.dynamodb.pages import item_batch
+from lakeaudit.evidence.protocol import Context
 from lakeaudit.keys import Location
+from lakeaudit.pipeline.engine import InProcessEngine
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients, Endpoint
 from lakeaudit.runtime.duck import task_connection
+from lakeaudit.schemas import plain_time
 from tests.builders import s3guard
 from tests.builders.audits import audited, results_of
 from tests.builders.shop import Shop
 from tests.conftest import Aws
+from tests.sources.metastore_contract import AT, COMMITS, LOGGED, LOST, LogStoreContract, LogWorld
 
 DAY = timedelta(days=1)
 Item = dict[str, Any]
@@ -54,6 +61,12 @@ def rows(items: Iterable[Item], scope: Location | None = None) -> tuple[list[dic
     return found.to_pylist(), tally.items - tally.paths
 
 
+OF_DELTA_RS = """\
+{"tempPath": {"S": "_commit_fed1b77f-c64b-41e5-980a-428c5ea82a94.json.tmp"}, "tablePath": {"S": "s3://lake/warehouse/orders%20%C3%A9"}, "fileName": {"S": "00000000000000000000.json"}, "complete": {"S": "true"}, "expireTime": {"N": "1795521762"}}
+{"tempPath": {"S": "_commit_8bc3725a-592a-4007-a1bc-83e083c6b1aa.json.tmp"}, "complete": {"S": "true"}, "tablePath": {"S": "s3://lake/warehouse/orders%20%C3%A9"}, "fileName": {"S": "00000000000000000001.json"}, "expireTime": {"N": "1795521762"}}
+"""  # noqa: E501
+
+
 class TestItems:
     def test_what_an_item_says(self) -> None:
         done = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -63,6 +76,30 @@ class TestItems:
              "entered_at": done.replace(tzinfo=None)}
         ]  # fmt: skip
         assert odd == 0
+
+    def test_items_that_delta_rs_has_written(self) -> None:
+        """Version 0.25.5, of a table `orders é`, whose key is as encoded as its path."""
+        found, odd = rows([json.loads(line) for line in OF_DELTA_RS.splitlines()])
+        path, done = "warehouse/orders%20%C3%A9", datetime.fromtimestamp(1795521762 - 86_400, UTC)
+        assert odd == 0
+        assert [tuple(row.values()) for row in found] == [
+            (
+                "lake",
+                path,
+                0,
+                "_commit_fed1b77f-c64b-41e5-980a-428c5ea82a94.json.tmp",
+                True,
+                plain_time(done),
+            ),
+            (
+                "lake",
+                path,
+                1,
+                "_commit_8bc3725a-592a-4007-a1bc-83e083c6b1aa.json.tmp",
+                True,
+                plain_time(done),
+            ),
+        ]
 
     @pytest.mark.parametrize(
         ("path", "place"),
@@ -112,13 +149,72 @@ class TestItems:
         lines = [json.dumps({"Item": dict(reversed(each.items()))}) for each in items]
         path.write_bytes(("\r\n" if crlf else "\n").join(lines).encode() + b"\n")
         with task_connection() as con:
-            read = duck.table(export_items(con, path, ITEM, zipped=False))
-            found, tally = entered(con, read, ttl=DAY, scope=None, aliases=())
+            held = duck.table(export_items(con, path, ITEM, zipped=False))
+            found, tally = entered(con, held, ttl=DAY, scope=None, aliases=())
         plain, none = rows(items)
         assert (sorted(found.to_pylist(), key=str), tally.items - tally.paths) == (
             sorted(plain, key=str),
             none,
         )
+
+
+def world_items(home: Location) -> list[Item]:
+    done = AT - timedelta(hours=2)
+    places = [(f"s3a://{bucket}/{base}", versions) for (bucket, base), versions in COMMITS.items()]
+    return [
+        item(path, version, temp=f".tmp/{version}", done=done)
+        for path, versions in [*places, (f"file:/{home.key}", (*LOGGED, LOST))]
+        for version in versions
+    ]
+
+
+def world_of(clients: Clients, home: Location, **given: Any) -> LogWorld:
+    """The whole store and a part of it, read once each, beside the log of the table on this machine."""
+    log = Path(home.spark_path, "_delta_log")
+    log.mkdir(parents=True)
+    for version in LOGGED:
+        (log / f"{version:020}.json").write_text("{}")
+        os.utime(log / f"{version:020}.json", (AT.timestamp() - 7200, AT.timestamp() - 7200))
+    ctx = Context(InProcessEngine(2), clients, as_of=AT, now=AT, live=True)
+    whole, orders = (
+        DeltaLogStore(kind="delta_log_store", location=place, **given)
+        for place in (None, Location("lake", "wh/orders"))
+    )
+    return LogWorld(
+        read(whole, ctx, "metastore:0", lambda: AT), read(orders, ctx, "metastore:0", lambda: AT), home,
+        partial(get_entry, whole, clients), partial(probe, whole, clients, AT), whole.has_point_reads,
+    )  # fmt: skip
+
+
+class TestLiveTable(LogStoreContract):
+    @pytest.fixture(scope="class")
+    @classmethod
+    def world(cls, clients: Clients, aws: Aws, tmp_path_factory: pytest.TempPathFactory) -> LogWorld:
+        home = Location.parse(str(tmp_path_factory.mktemp("live") / "t"))
+        create(aws, "contract-log")
+        for each in world_items(home):
+            aws.dynamodb.put_item(TableName="contract-log", Item=each)
+        at = clients.default
+        options = S3Options(endpoint=at.endpoint, region=at.region, path_style=True)
+        return world_of(clients, home, table="contract-log", s3=options)
+
+
+class TestExport(LogStoreContract):
+    @pytest.fixture(scope="class")
+    @classmethod
+    def world(cls, clients: Clients, tmp_path_factory: pytest.TempPathFactory) -> LogWorld:
+        folder = tmp_path_factory.mktemp("export [odd] {name}* %20 é")
+        home = Location.parse(str(folder / "t"))
+        s3guard.export(s3guard.into(folder / "export"), world_items(home), at=AT)
+        return world_of(clients, home, export=Location.parse(str(folder / "export")))
+
+
+def create(aws: Aws, name: str, keys: tuple[str, str] = ("tablePath", "fileName")) -> None:
+    aws.dynamodb.create_table(
+        TableName=name, BillingMode="PAY_PER_REQUEST",
+        KeySchema=[{"AttributeName": k, "KeyType": t} for k, t in zip(keys, ("HASH", "RANGE"), strict=True)],  # type: ignore[typeddict-item]
+        AttributeDefinitions=[{"AttributeName": k, "AttributeType": "S"} for k in keys],
+    )  # fmt: skip
 
 
 class Site:
@@ -127,16 +223,9 @@ class Site:
     def __init__(self, aws: Aws, s3: Endpoint, bucket: str, folder: Path) -> None:
         self.shop, self.aws, self.bucket, self.folder = Shop(aws.s3, s3, bucket), aws, bucket, folder
         self.store = f"log-{uuid.uuid4().hex[:8]}"
-        self.create(self.store)
+        create(aws, self.store)
         self.root = "warehouse/orders"
         self.path = f"s3a://{bucket}/{self.root}"
-
-    def create(self, name: str, keys: tuple[str, str] = ("tablePath", "fileName")) -> None:
-        self.aws.dynamodb.create_table(
-            TableName=name, BillingMode="PAY_PER_REQUEST",
-            KeySchema=[{"AttributeName": k, "KeyType": t} for k, t in zip(keys, ("HASH", "RANGE"), strict=True)],  # type: ignore[typeddict-item]
-            AttributeDefinitions=[{"AttributeName": k, "AttributeType": "S"} for k in keys],
-        )  # fmt: skip
 
     def write(self, commits: int) -> None:
         """As S3DynamoDBLogStore does: temporary file, entry, log, completed entry."""
@@ -274,7 +363,7 @@ def test_what_was_lost_is_closed_once_its_entry_has_expired_and_not_as_restored(
 
 def test_a_table_of_another_kind_is_refused(site: Site, clients: Clients) -> None:
     site.write(1)
-    site.create("not-a-log", ("parent", "child"))
+    create(site.aws, "not-a-log", ("parent", "child"))
     lake = site.lake(store="table: not-a-log")
     outcome = audited(lake)
     assert outcome.status == "partial"

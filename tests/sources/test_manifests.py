@@ -4,20 +4,36 @@ import json
 import os
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from lakeaudit.config import (
+    DatabricksCommitsManifest,
+    DeltaManifest,
     FileListManifest,
     IcebergManifest,
+    ManifestCommitterManifest,
+    PreviousManifest,
     RedshiftUnloadManifest,
+    S3ACommitterManifest,
     SparkEventLogManifest,
     SparkSinkManifest,
+    SymlinkManifest,
 )
+from lakeaudit.evidence.manifest.previous.kept_picture import FILE, Picture, publish, write_rows
+from lakeaudit.evidence.registry import MANIFESTS
 from lakeaudit.keys import Location
+from lakeaudit.runtime import duck
+from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.duck import task_connection
+from lakeaudit.schemas import plain_time
 from tests.builders.event_logs import App, millis
 from tests.builders.iceberg_files import Entry, Snapshot, written
-from tests.sources.manifest_contract import FILES, WRITTEN, ManifestContract, World, world_of
+from tests.builders.records import JOB, success, task_manifest
+from tests.sources.manifest_contract import FILES, NOW, WRITTEN, ManifestContract, World, world_of
+
+BY_MANIFESTS = "org.apache.hadoop.mapreduce.lib.output.committer.manifest.ManifestCommitter"
 
 
 @pytest.fixture(scope="class")
@@ -36,7 +52,16 @@ def place(folder: Path, name: str) -> Location:
     return Location.parse(str(folder / name))
 
 
+def record(path: Path, content: str) -> None:
+    """What a writer left when the job ended."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(content)
+    os.utime(path, (WRITTEN.timestamp(), WRITTEN.timestamp()))
+
+
 class TestEventLogs(ManifestContract):
+    kind = "spark_event_log"
+
     @pytest.fixture(scope="class")
     @classmethod
     def world(cls, site: Path) -> World:
@@ -50,7 +75,28 @@ class TestEventLogs(ManifestContract):
         )
 
 
+class TestDeltaLogs(ManifestContract):
+    kind = "delta"
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def world(cls, site: Path) -> World:
+        actions = [
+            {"commitInfo": {"timestamp": millis(WRITTEN), "operation": "WRITE"}},
+            {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}},
+            {"metaData": {"id": "1", "format": {"provider": "parquet", "options": {}}, "schemaString": "{}",
+                          "partitionColumns": [], "configuration": {}, "createdTime": millis(WRITTEN)}},
+            *({"add": {"path": name, "partitionValues": {}, "size": size, "dataChange": True,
+                       "modificationTime": millis(WRITTEN)}} for name, (_, size) in FILES.items()),
+        ]  # fmt: skip
+        commit = "".join(json.dumps(action) + "\n" for action in actions)
+        record(site / "events" / "_delta_log" / f"{0:020}.json", commit)
+        return world_of(site, DeltaManifest(kind="delta"))
+
+
 class TestFileLists(ManifestContract):
+    kind = "file_list"
+
     @pytest.fixture(scope="class")
     @classmethod
     def world(cls, site: Path) -> World:
@@ -69,6 +115,8 @@ class TestFileLists(ManifestContract):
 
 
 class TestStreamingSinks(ManifestContract):
+    kind = "spark_sink"
+
     @pytest.fixture(scope="class")
     @classmethod
     def world(cls, site: Path) -> World:
@@ -80,24 +128,111 @@ class TestStreamingSinks(ManifestContract):
             for name, (_, size) in FILES.items()
         ]  # fmt: skip
         (log / "0").write_text("\n".join(["v1", *map(json.dumps, files)]))
-        return world_of(site, SparkSinkManifest(kind="spark_sink"), SparkSinkManifest(kind="spark_sink"))
+        return world_of(site, SparkSinkManifest(kind="spark_sink"))
+
+
+class TestSymlinks(ManifestContract):
+    kind = "symlink"
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def world(cls, site: Path) -> World:
+        paths = [f"file:{site / 'events' / name}" for name in FILES]
+        record(site / "events" / "_symlink_format_manifest" / "manifest", "\n".join(paths))
+        return world_of(site, SymlinkManifest(kind="symlink"), sized=False)
+
+
+class TestS3ACommitters(ManifestContract):
+    kind = "s3a_committer"
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def world(cls, site: Path) -> World:
+        home = place(site, "events")
+        ended: dict[str, Any] = {
+            "timestamp": millis(WRITTEN),
+            "iostatistics": {"counters": {"committer_commits_completed": 3}},
+        }
+        record(site / "events" / "_SUCCESS", json.dumps(success(home, tuple(FILES), **ended)))
+        return world_of(site, S3ACommitterManifest(kind="s3a_committer"), sized=False, unrecorded="nothing")
+
+
+class TestManifestCommitters(ManifestContract):
+    kind = "manifest_committer"
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def world(cls, site: Path) -> World:
+        """As a job leaves it whose clean-up failed: the manifest of its task is still there."""
+        home = place(site, "events")
+        counters = {"committer_files_committed": 3, "committer_bytes_committed": 3003}
+        ended: dict[str, Any] = {"timestamp": millis(WRITTEN), "iostatistics": {"counters": counters}}
+        marker = success(home, tuple(FILES), BY_MANIFESTS, **ended)
+        marker["filenames"] = [f"file:{site / 'events' / name}" for name in FILES]
+        record(site / "events" / "_SUCCESS", json.dumps(marker))
+        files = [
+            {"s": "file:/tmp/x", "d": f"file:{site / 'events' / name}", "z": size}
+            for name, (_, size) in FILES.items()
+        ]
+        task = site / "events" / "_temporary" / JOB / "00" / "manifests" / "task_1-manifest.json"
+        record(task, json.dumps(task_manifest(home, (), files=files)))
+        return world_of(site, ManifestCommitterManifest(kind="manifest_committer"), unrecorded="nothing")
+
+
+class TestDatabricksCommits(ManifestContract):
+    kind = "databricks_commits"
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def world(cls, site: Path) -> World:
+        record(site / "events" / "_started_8617", "")
+        record(site / "events" / "_committed_8617", json.dumps({"added": [*FILES], "removed": []}))
+        return world_of(
+            site, DatabricksCommitsManifest(kind="databricks_commits"), sized=False, unrecorded="nothing"
+        )
+
+
+class TestPictures(ManifestContract):
+    kind = "previous"
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def world(cls, site: Path) -> World:
+        """The picture of a day later, half a day before it is asked for."""
+        home, folder, seen = place(site, "events"), place(site, "pictures"), NOW - timedelta(hours=12)
+        rows = [
+            (
+                "events",
+                home.bucket,
+                home.join(name).key,
+                size,
+                None,
+                *map(plain_time, (WRITTEN, WRITTEN, seen)),
+                False,
+            )
+            for name, (_, size) in FILES.items()
+        ]
+        with task_connection() as con:
+            file = write_rows(Clients(), folder, duck.relation(con, duck.small(FILE, rows)))
+        publish(Clients(), folder, Picture("r1", seen, True, {"events": home.uri}, (file,)))
+        return world_of(site, PreviousManifest(kind="previous", settled=timedelta(0)), unrecorded="not yet")
 
 
 class TestIceberg(ManifestContract):
+    kind = "iceberg"
+
     @pytest.fixture(scope="class")
     @classmethod
     def world(cls, site: Path) -> World:
         home = site / "events"
         entries = [Entry(f"file://{home / name}", size, rows) for name, (rows, size) in FILES.items()]
         written(home, {1: Snapshot({"m0": entries}, WRITTEN)})
-        return world_of(
-            site,
-            IcebergManifest(kind="iceberg"),
-            IcebergManifest(kind="iceberg"),
-        )
+        return world_of(site, IcebergManifest(kind="iceberg"))
 
 
 class TestUnloads(ManifestContract):
+    kind = "redshift_unload"
+
     @pytest.fixture(scope="class")
     @classmethod
     def world(cls, site: Path) -> World:
@@ -105,11 +240,13 @@ class TestUnloads(ManifestContract):
             {"url": str(site / "events" / name), "meta": {"content_length": size, "record_count": rows}}
             for name, (rows, size) in FILES.items()
         ]
-        manifest = site / "records" / "events_manifest"
-        manifest.write_text(json.dumps({"entries": entries}))
-        os.utime(manifest, (WRITTEN.timestamp(), WRITTEN.timestamp()))
+        record(site / "records" / "events_manifest", json.dumps({"entries": entries}))
         return world_of(
             site,
             RedshiftUnloadManifest(kind="redshift_unload", location=place(site, "records")),
             RedshiftUnloadManifest(kind="redshift_unload", location=place(site, "nothing")),
         )
+
+
+def test_every_kind_is_held_to_the_contract() -> None:
+    assert {suite.kind for suite in ManifestContract.__subclasses__()} == set(MANIFESTS)

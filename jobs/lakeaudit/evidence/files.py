@@ -1,9 +1,10 @@
 """Files of evidence (manifests, logs, checksums, data files), read alike from S3 and from a local folder."""
 
+import hashlib
 import io
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -36,6 +37,15 @@ class File:
     @property
     def name(self) -> str:
         return self.place.key.rpartition("/")[2]
+
+
+def pinned(files: Iterable[File], what: str) -> str:
+    """Pins exactly which files were read, so that a later look can tell whether they are the same; `what` they are."""
+    pins = sorted(
+        f"{file.place.uri}\0{file.etag or file.size}\0{file.modified_at.isoformat()}" for file in files
+    )
+    text = "\n".join(pins).encode(errors="replace")
+    return f"{len(pins)} {what}, sha256:{hashlib.sha256(text).hexdigest()}"
 
 
 def list_files(

@@ -5,7 +5,6 @@ or of the delivery, mostly within hours and some of them days late (facts: S3 se
 """
 
 import gzip
-import hashlib
 import re
 import zlib
 from collections.abc import Iterator, Sequence
@@ -20,7 +19,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from lakeaudit.config import EventsSource
 from lakeaudit.errors import SourceError
-from lakeaudit.evidence.files import File, folders, list_files, opened
+from lakeaudit.evidence.files import File, folders, list_files, opened, pinned
 from lakeaudit.evidence.protocol import Batches, Context, Cut, Events, Hole, Part, Probed, SourceInfo
 from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients
@@ -59,9 +58,7 @@ class Found:
     @property
     def identity(self) -> str:
         """Pins exactly which files there are."""
-        names = sorted(f"{each.file.place.uri}\0{each.file.size}" for each in self.files)
-        digest = hashlib.sha256("\n".join(names).encode(errors="replace")).hexdigest()
-        return f"{len(names)} files, sha256:{digest}"
+        return pinned((each.file for each in self.files), "files")
 
     def since(self, since: datetime) -> tuple[EventFile, ...]:
         """Those that may hold events from then on."""

@@ -84,6 +84,7 @@ def _with_reports(model: type[CommitterManifest], found: Sequence[Found], client
     """Each report stands with the first of the tables that name its place, and speaks of all of them."""
     told: dict[str, list[Record]] = {}
     refused: dict[str, str] = {}
+    warnings: dict[str, list[str]] = {}
     named: dict[Location, list[Table]] = {}
     for table in (one.table for one in found):
         for manifest in _of_kind(model, table):
@@ -94,14 +95,21 @@ def _with_reports(model: type[CommitterManifest], found: Sequence[Found], client
             refused |= {table.name: str(files) for table in named[place]}
             continue
         homes = tuple((table.location, table.name) for table in named[place])
-        told[named[place][0].name] = [
-            Record(file, named[place][0].location, "", homes=homes)
-            for file in files
-            if _REPORT.match(file.name)
+        first = named[place][0]
+        reports = [
+            Record(file, first.location, "", homes=homes) for file in files if _REPORT.match(file.name)
         ]
+        told.setdefault(first.name, []).extend(reports)
+        if not reports:
+            warnings.setdefault(first.name, []).append(
+                f"{place.uri} holds no report of a job (summary-*.json)"
+            )
     return [
         replace(
-            one, records=(*one.records, *told.get(one.table.name, ())), refused=refused.get(one.table.name)
+            one,
+            records=(*one.records, *told.get(one.table.name, ())),
+            warnings=tuple(warnings.get(one.table.name, ())),
+            refused=refused.get(one.table.name),
         )
         for one in found
     ]

@@ -10,45 +10,35 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from lakeaudit.config import RedshiftUnloadManifest, Table
-from lakeaudit.errors import SourceError
+from lakeaudit.evidence.files import File
 from lakeaudit.evidence.manifest.file_list.read_lines import Fault, Row
-from lakeaudit.evidence.manifest.records.find import each, listed
+from lakeaudit.evidence.manifest.records.find import InFolders
 from lakeaudit.evidence.manifest.records.reader import RecordKind
 from lakeaudit.evidence.manifest.records.record import (
     Content,
     Found,
     Record,
-    Search,
     json_object,
     objects_of,
     text_of,
 )
-from lakeaudit.evidence.protocol import Context
-from lakeaudit.keys import END
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.keys import END, Location
 
 _NAME = re.compile(rf"manifest{END}")
 
 
-def _find(tables: Sequence[Table], ctx: Context) -> Search:
-    return Search([_found(table, ctx.clients) for table in tables])
+def _places(table: Table) -> list[Location]:
+    return [place for m in table.manifests if isinstance(m, RedshiftUnloadManifest) for place in m.places]
 
 
-def _found(table: Table, clients: Clients) -> Found:
-    places = [place for m in table.manifests if isinstance(m, RedshiftUnloadManifest) for place in m.places]
+def _found(table: Table, there: Mapping[Location, Sequence[File]]) -> Found:
     records: list[Record] = []
-    for place, files in each(listed, clients, places).items():
-        if isinstance(files, SourceError):
-            return Found(table, refused=str(files))
+    for place, files in there.items():
         held = [file for file in files if _NAME.search(file.name)]
         if not held:
             return Found(table, refused=f"{place.uri} holds no manifest of an UNLOAD")
         records += [Record(file, table.location, table.name) for file in held]
     return Found(table, tuple(records))
-
-
-def _find_near(table: Table, clients: Clients, _bucket: str, _key: str) -> Found:
-    return _found(table, clients)
 
 
 def _understand(record: Record, content: Content) -> Iterator[Row]:
@@ -78,4 +68,7 @@ def _meta(entry: Mapping[str, Any]) -> Mapping[str, Any]:
     return meta if isinstance(meta, dict) else {}
 
 
-REDSHIFT = RecordKind("redshift_unload", RedshiftUnloadManifest, _find, _find_near, _understand)
+_IN_FOLDERS = InFolders(_places, _found)
+REDSHIFT = RecordKind(
+    "redshift_unload", RedshiftUnloadManifest, _IN_FOLDERS.find, _IN_FOLDERS.find_near, _understand
+)

@@ -8,20 +8,18 @@ line a file (`SinkFileStatus`: path as a URI, size, modificationTime, action).
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from urllib.parse import unquote
 
 from lakeaudit.config import SparkSinkManifest, Table
-from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import File
 from lakeaudit.evidence.manifest.file_list.read_lines import Fault, Row
-from lakeaudit.evidence.manifest.records.find import each, listed
+from lakeaudit.evidence.manifest.records.find import InFolders
 from lakeaudit.evidence.manifest.records.reader import RecordKind
-from lakeaudit.evidence.manifest.records.record import Content, Found, Record, Search, text_of, time_of
-from lakeaudit.evidence.protocol import Context, Hole
+from lakeaudit.evidence.manifest.records.record import Content, Found, Record, text_of, time_of
+from lakeaudit.evidence.protocol import Hole
 from lakeaudit.keys import END, Location
-from lakeaudit.runtime.aws import Clients
 
 FOLDER = str(SparkSinkManifest.folder)
 VERSION = b"v1"
@@ -29,30 +27,18 @@ _BATCH = re.compile(rf"^(\d{{1,18}})(\.compact)?{END}")
 _ACTIONS = {"add": "add", "delete": "remove"}
 
 
-def _find(tables: Sequence[Table], ctx: Context) -> Search:
-    return Search(_found(tables, ctx.clients))
+def _places(table: Table) -> list[Location]:
+    return [table.location.join(FOLDER)]
 
 
-def _found(tables: Sequence[Table], clients: Clients) -> list[Found]:
-    logs = {table.location.join(FOLDER): table for table in tables}
-    return [_log(logs[place], files) for place, files in each(listed, clients, list(logs)).items()]
-
-
-def _find_near(table: Table, clients: Clients, _bucket: str, _key: str) -> Found:
-    (found,) = _found([table], clients)
-    return found
-
-
-def _log(table: Table, files: tuple[File, ...] | SourceError) -> Found:
+def _log(table: Table, there: Mapping[Location, Sequence[File]]) -> Found:
     """What of a log holds today: its newest compaction and what came after; a batch that is not there is a hole."""
-    if isinstance(files, SourceError):
-        return Found(table, refused=str(files))
+    ((place, files),) = there.items()
     batches = {
         int(named[1]): (file, named[2] is not None)
         for file in sorted(files, key=lambda file: file.name)
         if (named := _BATCH.match(file.name))
     }
-    place = table.location.join(FOLDER)
     if not batches:
         return Found(table, refused=f"{place.uri} holds no batch of Spark's streaming sink")
     first = max((number for number, (_, compacted) in batches.items() if compacted), default=0)
@@ -118,4 +104,5 @@ def _time(millis: object) -> datetime | None:
     return time_of(millis, "modificationTime")
 
 
-SPARK_SINK = RecordKind("spark_sink", SparkSinkManifest, _find, _find_near, _understand)
+_IN_LOG = InFolders(_places, _log)
+SPARK_SINK = RecordKind("spark_sink", SparkSinkManifest, _IN_LOG.find, _IN_LOG.find_near, _understand)

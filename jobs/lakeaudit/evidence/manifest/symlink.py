@@ -4,43 +4,30 @@ A file `_symlink_format_manifest/[partition/]manifest` for each partition, a dat
 readers see is what these list; Delta's `GENERATE symlink_format_manifest` writes them, and each is replaced by itself.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from lakeaudit.config import SymlinkManifest, Table
-from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import File
 from lakeaudit.evidence.manifest.file_list.read_lines import Fault, Row
-from lakeaudit.evidence.manifest.records.find import each, listed
+from lakeaudit.evidence.manifest.records.find import InFolders
 from lakeaudit.evidence.manifest.records.reader import RecordKind
-from lakeaudit.evidence.manifest.records.record import Content, Found, Record, Search
-from lakeaudit.evidence.protocol import Context
-from lakeaudit.runtime.aws import Clients
+from lakeaudit.evidence.manifest.records.record import Content, Found, Record
+from lakeaudit.keys import Location
 
 FOLDER = str(SymlinkManifest.folder)
 LONGEST = 4096
 """Bytes of a line beyond which it is no path."""
 
 
-def _find(tables: Sequence[Table], ctx: Context) -> Search:
-    return Search(_found(tables, ctx.clients))
+def _places(table: Table) -> list[Location]:
+    return [table.location.join(FOLDER)]
 
 
-def _found(tables: Sequence[Table], clients: Clients) -> list[Found]:
-    places = {table.location.join(FOLDER): table for table in tables}
-    return [_of(places[place], files) for place, files in each(listed, clients, list(places)).items()]
-
-
-def _of(table: Table, files: tuple[File, ...] | SourceError) -> Found:
-    if isinstance(files, SourceError):
-        return Found(table, refused=str(files))
+def _found(table: Table, there: Mapping[Location, Sequence[File]]) -> Found:
+    ((place, files),) = there.items()
     records = tuple(Record(file, table.location, table.name) for file in files if file.name == "manifest")
-    missing = f"{table.location.join(FOLDER).uri} holds no file `manifest`"
+    missing = f"{place.uri} holds no file `manifest`"
     return Found(table, records, refused=None if records else missing)
-
-
-def _find_near(table: Table, clients: Clients, _bucket: str, _key: str) -> Found:
-    (found,) = _found([table], clients)
-    return found
 
 
 def _understand(record: Record, content: Content) -> Iterator[Row]:
@@ -56,4 +43,5 @@ def _understand(record: Record, content: Content) -> Iterator[Row]:
             yield {"path": path}
 
 
-SYMLINK = RecordKind("symlink", SymlinkManifest, _find, _find_near, _understand)
+_IN_FOLDERS = InFolders(_places, _found)
+SYMLINK = RecordKind("symlink", SymlinkManifest, _IN_FOLDERS.find, _IN_FOLDERS.find_near, _understand)

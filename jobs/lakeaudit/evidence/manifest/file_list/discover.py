@@ -1,6 +1,5 @@
 """Where the lists of plain writer manifests lie: found on the driver, one small record a list, none of its rows."""
 
-import hashlib
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -10,7 +9,7 @@ from pathlib import Path
 
 from lakeaudit.config import FileListManifest, Table
 from lakeaudit.errors import SourceError
-from lakeaudit.evidence.files import File, list_files, stat
+from lakeaudit.evidence.files import File, list_files, pinned, stat
 from lakeaudit.evidence.manifest.file_list.read_lines import SUFFIX, ListFile
 from lakeaudit.keys import HIDDEN, Aliases, Location
 from lakeaudit.runtime.aws import Clients
@@ -61,15 +60,8 @@ def numbered(table_lists: Iterable[TableLists], aliases: Aliases = ()) -> list[L
 
 
 def digest(table_lists: Sequence[TableLists]) -> str:
-    """Pins exactly which lists were read: their places, ETags (local: sizes) and times."""
-    pins = sorted(
-        f"{lists.table.name}\0{file.place.uri}\0{file.etag or file.size}\0{file.modified_at.isoformat()}"
-        for lists in table_lists
-        for _, file in lists.files
-    )
-    return (
-        f"{len(pins)} lists, sha256:{hashlib.sha256(chr(10).join(pins).encode(errors='replace')).hexdigest()}"
-    )
+    """Pins exactly which lists were read."""
+    return pinned((file for lists in table_lists for _, file in lists.files), "lists")
 
 
 def _find(clients: Clients, table: Table) -> TableLists:

@@ -8,11 +8,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from itertools import chain
 
 import pyarrow as pa
 
+from lakeaudit.config import Table
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import File, list_files, stat
+from lakeaudit.evidence.manifest.records.record import Found, Search
 from lakeaudit.evidence.manifest.records.totals import summed, tagged
 from lakeaudit.evidence.protocol import Batches, Context, Kept
 from lakeaudit.evidence.storage.versions import BELOW, CURRENT, prefixes_of
@@ -50,6 +53,36 @@ def listed(clients: Clients, place: Location) -> tuple[File, ...]:
     """All files below a folder, or the one that the place names."""
     single = stat(clients, place) if place.key else None
     return (single,) if single is not None else tuple(list_files(clients, place))
+
+
+@dataclass(frozen=True)
+class InFolders:
+    """Records in folders of their own, which are listed whole.
+
+    `places` says where those of a table lie, `found` which of the files there are its records.
+    """
+
+    places: Callable[[Table], Sequence[Location]]
+    found: Callable[[Table, Mapping[Location, Sequence[File]]], Found]
+
+    def find(self, tables: Sequence[Table], ctx: Context) -> Search:
+        """See `reader.RecordKind`: the folders of all tables are listed beside each other."""
+        return Search(self._found(tables, ctx.clients))
+
+    def find_near(self, table: Table, clients: Clients, _bucket: str, _key: str) -> Found:
+        """See `reader.RecordKind`."""
+        (found,) = self._found([table], clients)
+        return found
+
+    def _found(self, tables: Sequence[Table], clients: Clients) -> list[Found]:
+        places = {table.name: self.places(table) for table in tables}
+        there = each(listed, clients, [*dict.fromkeys(chain.from_iterable(places.values()))])
+        return [self._of(table, {place: there[place] for place in places[table.name]}) for table in tables]
+
+    def _of(self, table: Table, there: Mapping[Location, tuple[File, ...] | SourceError]) -> Found:
+        files = {place: held for place, held in there.items() if not isinstance(held, SourceError)}
+        errors = [str(held) for held in there.values() if isinstance(held, SourceError)]
+        return Found(table, refused=errors[0]) if errors else self.found(table, files)
 
 
 @dataclass(frozen=True)

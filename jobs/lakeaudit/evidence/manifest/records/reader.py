@@ -4,7 +4,6 @@ A record that cannot be understood is a hole of its table. A kind of records is 
 registry needs of it.
 """
 
-import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +14,7 @@ from typing import Any, cast
 
 from lakeaudit.config import ManifestSource, Table
 from lakeaudit.errors import SourceError
-from lakeaudit.evidence.files import File, stat
+from lakeaudit.evidence.files import pinned, stat
 from lakeaudit.evidence.manifest.file_list import fold
 from lakeaudit.evidence.manifest.file_list.fold import EVENT
 from lakeaudit.evidence.manifest.file_list.point_lookup import Answer, fold_one
@@ -40,6 +39,7 @@ from lakeaudit.keys import Location, identify
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.schemas import plain_time
 
+RECORDS = "records"
 _HIDES = "files that it names"
 
 
@@ -81,9 +81,8 @@ def read(
     unread = list(_unread(summaries, records, source_id))
     doubts = {hole.table: hole.reason for hole in unread if hole.table}
     named = [each.table.name for each in found]
-    info = SourceInfo(
-        source_id, "manifest", kind.kind, _place(found), digest([r.file for r in records]), cut, rows, None
-    )
+    identity = pinned((record.file for record in records), RECORDS)
+    info = SourceInfo(source_id, "manifest", kind.kind, _place(found), identity, cut, rows, None)
     return Claims(
         info,
         rows=(kept,),
@@ -108,13 +107,14 @@ def changes(
 def _as_read(kind: RecordKind, claims: Claims, tables: Sequence[Table], ctx: Context) -> bool:
     if not kind.by_storage:
         found = kind.find(tables, ctx).found
-        return digest([record.file for each in found for record in each.records]) == claims.info.identity
+        files = [record.file for each in found for record in each.records]
+        return pinned(files, RECORDS) == claims.info.identity
     (kept,) = claims.rows
     subjects = [str(note["subject"]) for note in cast("Kept", kept).notes]
     places = [Location(*named) for subject in subjects if (named := identify(subject)) is not None]
     with ThreadPoolExecutor(LISTERS) as pool:
-        files = list(pool.map(partial(stat, ctx.clients), places))
-    return digest([file for file in files if file is not None]) == claims.info.identity
+        there = [file for file in pool.map(partial(stat, ctx.clients), places) if file is not None]
+    return pinned(there, RECORDS) == claims.info.identity
 
 
 def look_up(kind: RecordKind, table: Table, clients: Clients, bucket: str, key: str) -> Answer:
@@ -133,15 +133,6 @@ def _rows(kind: RecordKind, records: Sequence[Record], clients: Clients) -> Iter
         for each in events_of(record, number, kind.understand, clients):
             if not isinstance(each, Declared):
                 yield dict(zip(EVENT, each, strict=True)) | {"list": record.file.place.uri}
-
-
-def digest(files: Sequence[File]) -> str:
-    """Pins exactly which records were read: their places and ETags, of local ones sizes and times."""
-    pins = sorted(
-        f"{file.place.uri}\0{file.etag or f'{file.size} {file.modified_at.isoformat()}'}" for file in files
-    )
-    text = "\n".join(pins).encode(errors="replace")
-    return f"{len(pins)} records, sha256:{hashlib.sha256(text).hexdigest()}"
 
 
 def _with_source(holes: Sequence[Hole], source_id: str) -> Iterator[Hole]:

@@ -4,7 +4,6 @@ A log that cannot be read whole is a hole of every table that it is asked about:
 them. So is a write whose files cannot be told from others. What a write lacks that has no name is among its totals.
 """
 
-import hashlib
 import json
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
@@ -17,6 +16,7 @@ import pyarrow as pa
 
 from lakeaudit.config import SparkEventLogManifest, Table
 from lakeaudit.errors import SourceError
+from lakeaudit.evidence.files import pinned
 from lakeaudit.evidence.manifest.file_list import fold
 from lakeaudit.evidence.manifest.file_list.reader import changes_between
 from lakeaudit.evidence.manifest.records.find import with_markers
@@ -258,15 +258,8 @@ def _warnings(found: Sequence[Logs]) -> list[str]:
 
 
 def digest(found: Sequence[Logs]) -> str:
-    """Pins exactly which logs were read: their files' places, sizes and times."""
-    pins = sorted(
-        f"{file.file.place.uri}\0{file.file.size}\0{file.file.modified_at.isoformat()}"
-        for each in found
-        for log in each.logs
-        for file in log.files
-    )
-    text = "\n".join(pins).encode(errors="replace")
-    return f"{sum(len(each.logs) for each in found)} logs, sha256:{hashlib.sha256(text).hexdigest()}"
+    """Pins exactly which logs were read."""
+    return pinned((file.file for each in found for log in each.logs for file in log.files), "files of logs")
 
 
 def _places(found: Sequence[Logs]) -> str:

@@ -1,0 +1,61 @@
+"""docs/evidence.md and README against the registry: every kind is told, shown, and said how it was tried."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+import yaml
+
+from lakeaudit.evidence.registry import EVENTS, MANIFESTS, METASTORES, STORAGE
+
+ROOT = Path(__file__).parents[2]
+EVIDENCE = (ROOT / "docs" / "evidence.md").read_text(encoding="utf-8")
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+BLOCKS: dict[str, Mapping[str, object]] = {
+    "inventories": STORAGE,
+    "metastores": METASTORES,
+    "events": EVENTS,
+    "manifests": MANIFESTS,
+}
+KINDS = [pytest.param(block, kind, id=kind) for block, kinds in BLOCKS.items() for kind in kinds]
+
+
+def kinds_in(text: str) -> set[str]:
+    return set(re.findall(r"`(\w+)`", text))
+
+
+def section(title: str, of: str) -> str:
+    return of.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+
+
+def shown() -> set[tuple[str, str]]:
+    """(block, kind) of the sources in the document's examples."""
+    found = set()
+    for text in re.findall(r"^```yaml\n(.*?)^```", EVIDENCE, re.MULTILINE | re.DOTALL):
+        lake = yaml.safe_load(text)
+        given = [(block, each) for block in BLOCKS for each in lake.get(block, ())]
+        given += [
+            ("manifests", each) for table in lake.get("tables", ()) for each in table.get("manifests", ())
+        ]
+        found |= {(block, each["kind"]) for block, each in given}
+    return found
+
+
+@pytest.mark.parametrize(("block", "kind"), KINDS)
+def test_every_kind_has_a_section_an_example_and_a_line_in_the_readme(block: str, kind: str) -> None:
+    assert kind in kinds_in("".join(re.findall(r"^##+ .*$", EVIDENCE, re.MULTILINE)))
+    assert (block, kind) in shown()
+    assert kind in kinds_in(section("What it reads", README))
+
+
+def test_of_every_kind_it_is_said_what_it_was_tried_on() -> None:
+    rows = [
+        line
+        for line in section("What each reader was tried on", EVIDENCE).splitlines()
+        if line.startswith("| `")
+    ]
+    cells = [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
+    told = [kind for kinds, *_ in cells for kind in re.findall(r"`(\w+)`", kinds)]
+    assert sorted(told) == sorted(kind for kinds in BLOCKS.values() for kind in kinds)
+    assert all(by_itself or by_documents for _, by_itself, by_documents in cells)
