@@ -1,15 +1,21 @@
 """Whole audits of Iceberg tables that PyIceberg wrote: what is found, and that healthy tables are quiet."""
 
 import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pyiceberg.expressions import AlwaysTrue
+from pyiceberg.table import Table
+from pyiceberg.transforms import IdentityTransform
+from pyiceberg.types import StringType
 
 from lakeaudit.config import Lake
 from lakeaudit.runtime.aws import Endpoint
 from tests.builders.audits import audited, results_of
-from tests.builders.iceberg import IcebergLake
+from tests.builders.iceberg import IcebergLake, rows
 from tests.conftest import Aws
 
 
@@ -25,8 +31,8 @@ def found(lake: Lake, run_id: str = "r") -> list[dict[str, Any]]:
     return [row for batch in results_of(lake).findings(run_id) for row in batch.to_pylist()]
 
 
-def told(rows: list[dict[str, Any]]) -> list[tuple[str, str, str]]:
-    return sorted((row["kind"], row["severity"], row["key"] or row["subject"]) for row in rows)
+def told(findings: list[dict[str, Any]]) -> list[tuple[str, str, str]]:
+    return sorted((row["kind"], row["severity"], row["key"] or row["subject"]) for row in findings)
 
 
 def test_a_deleted_data_file_is_dropped_with_its_rows_and_partition(
@@ -36,9 +42,10 @@ def test_a_deleted_data_file_is_dropped_with_its_rows_and_partition(
     (lost, *_) = shop.keys()
     shop.drop(lost)
     lake = shop.lake(tmp_path)
-    rows = found(lake)
-    assert told(rows) == [("dropped", "critical", lost)]
-    assert (rows[0]["rows_at_stake"], rows[0]["partition_path"], rows[0]["confirmation"]) == (
+    findings = found(lake)
+    assert told(findings) == [("dropped", "critical", lost)]
+    (row,) = findings
+    assert (row["rows_at_stake"], row["partition_path"], row["confirmation"]) == (
         10, "day=2026-11-01", "live",
     )  # fmt: skip
 
@@ -52,3 +59,104 @@ def test_a_healthy_table_is_quiet_and_fully_decided(shop: IcebergLake, tmp_path:
         "content": "complete", "leftover": "complete", "duplicate": "complete",
     }  # fmt: skip
     assert axes["content"]["decided_share"] == 1.0
+
+
+def overwritten(table: Table, shop: IcebergLake) -> None:
+    table.overwrite(rows(5000))
+
+
+def dynamic_overwrite(table: Table, shop: IcebergLake) -> None:
+    table.dynamic_partition_overwrite(rows(5000, days=("2026-11-02",)))
+
+
+def rows_deleted(table: Table, shop: IcebergLake) -> None:
+    table.delete("amount = 3")
+
+
+def partition_deleted(table: Table, shop: IcebergLake) -> None:
+    table.delete("day = '2026-11-01'")
+
+
+def everything_deleted(table: Table, shop: IcebergLake) -> None:
+    table.delete(AlwaysTrue())
+
+
+def tag_and_branch(table: Table, shop: IcebergLake) -> None:
+    """The tag and the branch alone list what main gave up."""
+    table.manage_snapshots().create_tag(table.metadata.snapshots[-1].snapshot_id, "v1").commit()
+    table.manage_snapshots().create_branch(table.metadata.snapshots[-1].snapshot_id, "dev").commit()
+    table.append(rows(7000), branch="dev")
+    table.overwrite(rows(8000))
+
+
+def rolled_back(table: Table, shop: IcebergLake) -> None:
+    first = table.metadata.snapshots[0].snapshot_id
+    table.manage_snapshots().set_current_snapshot(first).commit()
+
+
+def rolled_back_and_on(table: Table, shop: IcebergLake) -> None:
+    rolled_back(table, shop)
+    table.append(rows(9000))
+
+
+def expired(table: Table, shop: IcebergLake) -> None:
+    """With the files that only expired snapshots had, as maintenance deletes them."""
+    table.overwrite(rows(5000))
+    before = set(shop.keys()) | set(shop.keys(".avro"))
+    table.maintenance.expire_snapshots().older_than(datetime.now(UTC)).commit()
+    for key in before - shop.needed(table):
+        shop.drop(key)
+
+
+def merged(table: Table, shop: IcebergLake) -> None:
+    """Manifests are rewritten with every commit."""
+    merging = {"commit.manifest-merge.enabled": "true", "commit.manifest.min-count-to-merge": "2"}
+    with table.transaction() as change:
+        change.set_properties(merging)
+    table.append(rows(5000))
+    table.append(rows(6000))
+
+
+def spec_evolved(table: Table, shop: IcebergLake) -> None:
+    with table.update_spec() as change:
+        change.add_field("on", IdentityTransform(), "on_day")
+    table.append(rows(5000))
+
+
+def schema_evolved(table: Table, shop: IcebergLake) -> None:
+    with table.update_schema() as change:
+        change.add_column("note", StringType())
+    table.append(rows(5000))
+
+
+def upserted(table: Table, shop: IcebergLake) -> None:
+    table.upsert(rows(5, days=("2026-11-01",)), join_cols=["day", "amount"])
+
+
+def registered(table: Table, shop: IcebergLake) -> None:
+    """A file that another job wrote, outside the location."""
+    first = shop.keys("/registered/data/")[0]
+    there = first.replace("warehouse/registered/data", "warehouse/elsewhere")
+    shop.s3.copy_object(Bucket=shop.bucket, Key=there, CopySource=f"{shop.bucket}/{first}")
+    table.add_files([f"s3://{shop.bucket}/{there}"])
+
+
+HEALTHY = (
+    *(overwritten, dynamic_overwrite, rows_deleted, partition_deleted, everything_deleted, tag_and_branch),
+    *(rolled_back, rolled_back_and_on, expired, merged, spec_evolved, schema_evolved, upserted, registered),
+)
+
+
+@pytest.mark.parametrize(
+    ("version", "changes"), [(1, (overwritten, rows_deleted, merged)), (2, HEALTHY)], ids=["v1", "v2"]
+)
+def test_what_writers_do_is_quiet(
+    shop: IcebergLake, tmp_path: Path, version: int, changes: Sequence[Callable[..., None]]
+) -> None:
+    for change in changes:
+        table = shop.table(change.__name__, version=version)
+        change(table, shop)
+    lake = shop.lake(tmp_path)
+    assert told(found(lake)) == []
+    shares = {(r["table_name"], r["axis"]): r["decided_share"] for r in results_of(lake).coverage("r")}
+    assert {at: share for at, share in shares.items() if share is not None and share < 1} == {}

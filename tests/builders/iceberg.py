@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyiceberg.catalog.memory import InMemoryCatalog
@@ -35,7 +35,7 @@ def rows(first: int = 0, days: Sequence[str] = ("2026-11-01", "2026-11-02"), eac
         {
             "day": [day for day in days for _ in range(each)],
             "amount": pa.array(amounts, pa.int64()),
-            "on": pa.array([None] * len(amounts), pa.date32()),
+            "on": pa.array([20_000] * len(amounts), pa.date32()),
         }
     )
 
@@ -80,6 +80,15 @@ class IcebergLake:
             each["Key"] for page in pages for each in page.get("Contents", []) if part in each["Key"]
         )
 
+    def needed(self, table: Table) -> set[str]:
+        """Keys of what retained snapshots list, by PyIceberg."""
+        files = {entry.data_file.file_path for one in table.metadata.snapshots for m in one.manifests(table.io)
+                 for entry in m.fetch_manifest_entry(table.io, discard_deleted=True)}  # fmt: skip
+        lists = {one.manifest_list for one in table.metadata.snapshots}
+        manifests = {m.manifest_path for one in table.metadata.snapshots for m in one.manifests(table.io)}
+        others = {key for key in self.keys() + self.keys(".avro") if f"/{table.name()[-1]}/" not in key}
+        return {path.removeprefix(f"s3://{self.bucket}/") for path in files | lists | manifests} | others
+
     def drop(self, key: str) -> None:
         """Delete an object behind the table's back."""
         self.s3.delete_object(Bucket=self.bucket, Key=key)
@@ -100,8 +109,3 @@ class IcebergLake:
             f"tables: [{', '.join(listed)}]\ndefaults: {{{defaults}}}\n{extra}"
         )
         return load_lake(path, {})
-
-
-def path_of(file: Any) -> str:
-    """A data file's path in PyIceberg's words."""
-    return str(file.file_path)

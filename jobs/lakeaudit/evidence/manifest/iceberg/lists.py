@@ -129,9 +129,10 @@ def _content(clients: Clients, snapshot: ListedSnapshot) -> bytes | Torn:
     if place is None:
         return Torn(f"{snapshot.path[:200]} lies in a store that is not known")
     try:
-        return read_bytes(clients, place) or Torn(GONE)
+        content = read_bytes(clients, place)
     except SourceError as error:
         return Torn(error.what)
+    return Torn(GONE) if content is None else content
 
 
 def _named(snapshot: ListedSnapshot, content: bytes | Torn) -> Iterable[Mapping[str, Any]]:

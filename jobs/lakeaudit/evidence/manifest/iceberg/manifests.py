@@ -1,7 +1,7 @@
 """Manifests as parts: FILE rows of the files that they name, and NOTE rows of what of them cannot be read."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
@@ -40,6 +40,34 @@ class OfTable:
     name: str
     reading: int
     times: Mapping[int, datetime]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What of a manifest (by its number) cannot be read: `count` entries of it, or all of it from somewhere on."""
+
+    table: str
+    manifest: int
+    subject: str
+    reason: str
+    count: int
+    unread: bool
+
+
+def problems(notes: Iterable[Mapping[str, object]]) -> list[Problem]:
+    """What NOTE rows of manifests tell."""
+    found = [(note, json.loads(str(note["data"]))) for note in notes]
+    return [
+        Problem(
+            data["table"],
+            data["manifest"],
+            str(note["subject"]),
+            str(note["reason"]),
+            int(str(note["count"])),
+            data["unread"],
+        )
+        for note, data in found
+    ]
 
 
 def parts(
@@ -94,9 +122,10 @@ def read_manifests(
 
 def _content(clients: Clients, manifest: Manifest) -> bytes | Torn:
     try:
-        return read_bytes(clients, manifest.place) or Torn(GONE)
+        content = read_bytes(clients, manifest.place)
     except SourceError as error:
         return Torn(error.what)
+    return Torn(GONE) if content is None else content
 
 
 def _note(source: str, reading: "_Reading") -> pa.Table:

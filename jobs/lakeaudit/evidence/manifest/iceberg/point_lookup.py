@@ -1,7 +1,7 @@
 """What an Iceberg table says of one file: its manifests are read now, on this machine, without an engine."""
 
 from collections.abc import Iterator
-from typing import Any, TypeVar
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,7 +11,7 @@ from lakeaudit.evidence.manifest.iceberg.discover import find
 from lakeaudit.evidence.manifest.iceberg.lists import read_lists
 from lakeaudit.evidence.manifest.iceberg.manifests import OfTable, read_manifests
 from lakeaudit.evidence.manifest.iceberg.metadata import Metadata
-from lakeaudit.evidence.manifest.iceberg.reader import own_files
+from lakeaudit.evidence.manifest.iceberg.readings import TableReading, own_files
 from lakeaudit.evidence.manifest.iceberg.rows import FILE, KIND, Manifest
 from lakeaudit.evidence.protocol import utc_now
 from lakeaudit.runtime import duck
@@ -19,7 +19,6 @@ from lakeaudit.runtime.aws import Clients
 
 Row = dict[str, Any]
 Answer = tuple[str, list[Row], str]
-T = TypeVar("T")
 _AT_ONCE = 16
 _DID = {"live": "listed", "history": "listed by an older snapshot", "gone": "removed"}
 
@@ -31,7 +30,7 @@ def read(table: Table, clients: Clients, bucket: str, key: str) -> Answer:
         return "unknown", [], str(found.refused)
     manifests, unread = read_lists([found.metadata], clients)
     reasons = [f"{each.path} {each.reason}" for each in unread]
-    rows = [pa_rows(own_files(found, set(), 0, clients.aliases))]
+    rows = [duck.small(FILE, list(own_files(TableReading(found, 0), set(), clients.aliases)))]
     for kind, batch in _batches(table, found.metadata, manifests, clients):
         if kind == KIND:
             rows.append(batch)
@@ -41,11 +40,6 @@ def read(table: Table, clients: Clients, bucket: str, key: str) -> Answer:
         [each.filter((pc.field("bucket") == bucket) & (pc.field("key") == key)) for each in rows]
     )
     return _answer(named.to_pylist(), reasons)
-
-
-def pa_rows(rows: Iterator[tuple[Any, ...]]) -> pa.Table:
-    """FILE rows as a table."""
-    return duck.small(FILE, list(rows))
 
 
 def _batches(

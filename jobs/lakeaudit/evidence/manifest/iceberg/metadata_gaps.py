@@ -1,0 +1,56 @@
+"""What of a table's own metadata is gone or broken, and what that hides. Pure."""
+
+from collections.abc import Iterator, Sequence
+
+from lakeaudit.evidence.manifest.iceberg.lists import GONE, Unread
+from lakeaudit.evidence.manifest.iceberg.manifests import Problem
+from lakeaudit.evidence.manifest.iceberg.readings import TableReading
+from lakeaudit.evidence.protocol import Hole
+
+NAMED = 5
+
+
+def holes(read: TableReading, source: str) -> Iterator[Hole]:
+    """The lists and manifests of a table that could not be read, or not whole."""
+    for unread in read.unread:
+        yield _of_list(unread, read, source)
+    for problem in read.problems:
+        yield _of_manifest(problem, read, source)
+
+
+def _of_list(unread: Unread, read: TableReading, source: str) -> Hole:
+    snapshot = next(each for each in read.metadata.snapshots if each.id == unread.snapshot)
+    counted = snapshot.summary.get("total-data-files", "")
+    files = f"{counted} data files" if counted.isdecimal() else "every file"
+    hides = f"{files} of {_states(snapshot.heads, f'snapshot {snapshot.id}')}"
+    kind = _kind(unread.reason, needed=bool(snapshot.heads))
+    return Hole(source, unread.reason, unread.path, read.name, hides, kind=kind)
+
+
+def _of_manifest(problem: Problem, read: TableReading, source: str) -> Hole:
+    manifest = next(each for each in read.manifests if each.number == problem.manifest)
+    if not problem.unread:
+        hides = f"{problem.count} of the files that it names"
+        return Hole(source, problem.reason, problem.subject, read.name, hides, problem.count)
+    heads = [each.heads for each in read.metadata.snapshots if each.heads]
+    names = [name for number in manifest.heads for name in heads[number]]
+    files = "files" if manifest.files is None else f"{manifest.files} files"
+    hides = f"{files} of {_states(names, 'older snapshots')}"
+    kind = _kind(problem.reason, needed=bool(names))
+    return Hole(source, problem.reason, problem.subject, read.name, hides, kind=kind)
+
+
+def _states(heads: Sequence[str], otherwise: str) -> str:
+    more = f" and {len(heads) - NAMED} more" if len(heads) > NAMED else ""
+    return f"{', '.join(heads[:NAMED])}{more}" if heads else otherwise
+
+
+def _kind(reason: str, *, needed: bool) -> str:
+    """What is gone or broken is lost to readers as well; what only this audit may not read is not."""
+    if reason != GONE and not reason.startswith(BROKEN):
+        return "unreadable_evidence"
+    return "missing_metadata" if needed else "dropped_history"
+
+
+BROKEN = "it is "
+"""How reasons begin by which nobody can read a file."""

@@ -1,0 +1,167 @@
+"""Reads lists and manifests of many tables, and again those of tables that moved on while they were read."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import partial
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from lakeaudit.evidence.manifest.iceberg.discover import Found, find
+from lakeaudit.evidence.manifest.iceberg.lists import GONE, Unread, place_of, read_lists
+from lakeaudit.evidence.manifest.iceberg.manifests import OfTable, Problem, parts, problems
+from lakeaudit.evidence.manifest.iceberg.metadata import Metadata
+from lakeaudit.evidence.manifest.iceberg.rows import FILE, KIND, Manifest
+from lakeaudit.evidence.protocol import Batches, Clock, Context, Kept, Part
+from lakeaudit.keys import Aliases
+from lakeaudit.runtime import duck
+from lakeaudit.runtime.duck import Connection
+from lakeaudit.schemas import plain_time
+
+ATTEMPTS = 4
+NUMBERS = 1 << 32
+"""From each reading to the next the numbers of manifests go up by so many."""
+
+
+@dataclass(frozen=True)
+class TableReading:
+    """One table as it was read, for the `number`th time: its manifests by their numbers, and what cannot be read."""
+
+    found: Found
+    number: int
+    manifests: tuple[Manifest, ...] = ()
+    unread: tuple[Unread, ...] = ()
+    problems: tuple[Problem, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return self.found.table.name
+
+    @property
+    def metadata(self) -> Metadata:
+        """What it was read by."""
+        if self.found.metadata is None:
+            raise ValueError(f"{self.name} has no metadata")
+        return self.found.metadata
+
+    @property
+    def lacks_any(self) -> bool:
+        """Whether a list or a manifest was gone, as after its snapshot has expired."""
+        return GONE in [each.reason for each in self.unread] + [each.reason for each in self.problems]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Tables, each in its last reading, and the FILE rows of all readings."""
+
+    tables: tuple[TableReading, ...]
+    kept: tuple[Kept, ...]
+
+
+def read_tables(found: Sequence[Found], ctx: Context, source: str, clock: Clock) -> Reading:
+    """Everything that tables with metadata name; what vanishes because a table moved on is asked of its newer state."""
+    done: dict[str, TableReading] = {}
+    kept: list[Kept] = []
+    pending = list(found)
+    for number in range(ATTEMPTS):
+        read = read_once(pending, number, ctx, source)
+        kept += read.kept
+        done |= {each.name: each for each in read.tables}
+        pending = [] if number == ATTEMPTS - 1 else _moved_on(read.tables, ctx, clock)
+        if not pending:
+            break
+    return Reading(tuple(done[each.table.name] for each in found), tuple(kept))
+
+
+def _moved_on(tables: Sequence[TableReading], ctx: Context, clock: Clock) -> list[Found]:
+    """Of tables that lack something the newer metadata, where there is any."""
+    lacking = {each.name: each.found for each in tables if each.lacks_any}
+    if not lacking or not ctx.live:
+        return []
+    newest = find([found.table for found in lacking.values()], ctx.clients, None, clock)
+    return [each for each in newest if each.metadata and each.identity != lacking[each.table.name].identity]
+
+
+def read_once(
+    found: Sequence[Found], number: int, ctx: Context, source: str, known: frozenset[Any] = frozenset()
+) -> Reading:
+    """The lists of these tables now, and what their manifests name but the `known` ones (`as_known`)."""
+    if not found:
+        return Reading((), ())
+    tables = [TableReading(each, number) for each in found]
+    manifests, unread = read_lists([each.metadata for each in tables], ctx.clients, ctx.engine)
+    manifests = [replace(each, number=each.number + number * NUMBERS) for each in manifests]
+    about = [OfTable(each.name, number, each.metadata.times) for each in tables]
+    wanted = [each for each in manifests if as_known(each, tables[each.table].name) not in known]
+    rows = [
+        row
+        for at, each in enumerate(tables)
+        for row in own_files(each, _unread_of(unread, at), ctx.clients.aliases)
+    ]
+    own = Part(source, partial(_rows, duck.small(FILE, rows)), 1)
+    tasks = max(ctx.parallelism, 1) * 4
+    kept = ctx.engine.keep([own, *parts(wanted, about, source, ctx.clients, tasks)])
+    told = problems(kept.notes)
+    read = [
+        replace(
+            each,
+            manifests=tuple(one for one in manifests if one.table == at),
+            unread=tuple(one for one in unread if one.table == at),
+            problems=tuple(one for one in told if one.table == each.name),
+        )
+        for at, each in enumerate(tables)
+    ]
+    return Reading(tuple(read), (kept,))
+
+
+def as_known(manifest: Manifest, table: str) -> tuple[Any, ...]:
+    """A manifest as one that plays the same part before and after: it never changes, but states come and go."""
+    return table, manifest.place, bool(manifest.heads)
+
+
+def _unread_of(unread: Sequence[Unread], table: int) -> set[int]:
+    return {each.snapshot for each in unread if each.table == table}
+
+
+def _rows(rows: pa.Table, con: Connection) -> Batches:  # noqa: ARG001 - a part is given one
+    yield KIND, rows
+
+
+class _Own(NamedTuple):
+    """A file that the metadata names itself."""
+
+    path: str
+    state: str
+    explained: bool
+    category: str
+    at: datetime
+    size: int | None = None
+
+
+def own_files(read: TableReading, unread: set[int], aliases: Aliases) -> Iterator[tuple[Any, ...]]:
+    """FILE rows of what the metadata itself names: the metadata.json files, lists of manifests, statistics.
+
+    Lists of `unread` snapshots are told by themselves, and no claims.
+    """
+    named = dict.fromkeys(_named(read.metadata, unread))
+    places = [(place_of(each.path, aliases), each) for each in named]
+    if read.found.file is not None:
+        file = read.found.file
+        places.append((file.place, _Own("", "live", False, "log", file.modified_at)))
+    for place, each in places:
+        if place is not None:
+            yield (
+                *(read.name, read.number, -1, *place, each.state, each.explained, []),
+                *(each.category, plain_time(each.at), each.size, None, "", None),
+            )
+
+
+def _named(metadata: Metadata, unread: set[int]) -> Iterator[_Own]:
+    for path, at in metadata.old_files:
+        yield _Own(path, "history", True, "log", at)
+    for snapshot in metadata.snapshots:
+        if snapshot.list_path is not None and snapshot.id not in unread:
+            yield _Own(snapshot.list_path, "live" if snapshot.heads else "history", False, "log", snapshot.at)
+    for path, size, of in metadata.statistics:
+        yield _Own(path, "history", False, "statistics", metadata.times.get(of, metadata.updated_at), size)
