@@ -376,6 +376,31 @@ def test_killed_before_or_after_an_act(
     assert keys_of(shop) == before
 
 
+def test_what_a_killed_run_recorded_is_folded_by_the_next(
+    shop: Shop, broken: Mending, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The table knows nothing of a batch whose files alone were written."""
+    broken.plan(io.StringIO())
+    files = broken.folder / "results" / "_reconcile"
+    act_all = apply._act_unless_failing
+
+    def dying(*given: Any) -> Any:
+        act_all(*given)
+        raise Killed
+
+    with monkeypatch.context() as once:
+        once.setattr(apply, "_act_unless_failing", dying)
+        once.setattr(Journal, "fold", lambda _: None)
+        with pytest.raises(Killed):
+            broken.apply()
+    assert [file.name for file in files.rglob("*.json")] == ["0.json"]
+    acted = keys_of(shop)
+    assert broken.apply().exit_code == 0
+    assert set(broken.statuses().values()) == {"applied"}
+    assert keys_of(shop) == acted, "nothing is done twice"
+    assert not [*files.rglob("*.json")]
+
+
 @pytest.mark.parametrize("acted", [False, True])
 def test_killed_in_an_undo(shop: Shop, broken: Mending, monkeypatch: pytest.MonkeyPatch, acted: bool) -> None:
     broken.plan(io.StringIO())

@@ -31,6 +31,12 @@ def _row(lake: Lake, found: Mapping[str, Any], at: datetime) -> dict[str, Any]:
     kind = KINDS[found["kind"]]
     subject = f"s3://{found['bucket']}/{found['key']}"
     of_ledger = {"state": "open", "first_seen_at": at, "last_evidence_at": at, "opened_at": at, "reopened": 0}
-    told = {"lake": lake.name, "axis": kind.axis, "severity": kind.severity, "subject": subject, "subject_type": "file"}
+    told = {
+        "lake": lake.name,
+        "axis": kind.axis,
+        "severity": kind.severity,
+        "subject": subject,
+        "subject_type": "file",
+    }
     runs = {"first_run_id": RUN, "last_run_id": RUN, "confirmation": "live", "explanation": kind.words}
     return {"discrepancy_id": digest(lake.name, kind.axis, subject)} | of_ledger | told | runs | dict(found)

@@ -1,5 +1,6 @@
 """A hundred thousand restores on the embedded server: at a bounded rate, with progress, and in flat memory."""
 
+import io
 import json
 import os
 import resource
@@ -97,7 +98,9 @@ def peak_of(command: list[str], folder: Path) -> tuple[float, float, int, str]:
         process = subprocess.Popen(command, cwd=folder, stdout=said, stderr=said)
         while process.poll() is None:
             status = Path(f"/proc/{process.pid}/status").read_text()
-            peak = max([peak, *(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM"))])
+            peak = max(
+                [peak, *(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM"))]
+            )
             time.sleep(0.2)
     assert process.returncode == 0, (folder / "said").read_text()[-3000:]
     cpu = sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2]) - spent
@@ -111,9 +114,9 @@ def test_many_restores(lake: Lake, tmp_path: Path, capsys: pytest.CaptureFixture
     tool = [sys.executable, "-m", "lakeaudit", "reconcile"]
     for step in (["plan", "lake.yaml", "-o", "plan.jsonl", "--allow", "restore"], ["apply", "plan.jsonl"]):
         seconds, cpu, peak, said = peak_of([*tool, *step], tmp_path)
+        cost = f"{seconds:.0f} s, {cpu:.0f} s of CPU, {STEPS / seconds:.0f} a second, peak {peak} MB"
         with capsys.disabled():
-            print(f"{step[0]}: {STEPS} steps, {seconds:.0f} s, {cpu:.0f} s of CPU, {STEPS / seconds:.0f} a second, peak {peak} MB")
-            print("  " + said.strip().splitlines()[-1])
+            sys.stdout.write(f"{step[0]}: {STEPS} steps, {cost}\n  {said.strip().splitlines()[-1]}\n")
         assert peak < 1024
     assert set(Mending(lake, tmp_path).statuses().values()) == {"applied"}
 
@@ -135,7 +138,7 @@ def test_requests_of_a_step(
         return call(self, operation, given)
 
     monkeypatch.setattr(BaseClient, "_make_api_call", noted)
-    mending.plan(open(os.devnull, "w"))  # noqa: SIM115
+    mending.plan(io.StringIO())
     of_plan = asked.copy()
     assert mending.apply().exit_code == 0
     of_apply = asked - of_plan

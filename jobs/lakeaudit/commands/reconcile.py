@@ -215,9 +215,9 @@ def _running(
     clients = clients_of(lake)
     with (
         leased(lake.results, clients, header.plan_id, progress) as still_ours,
+        Journal(results, header.plan_id).kept() as journal,
         closing(InProcessEngine()) as engine,
     ):
-        journal = Journal(results, header.plan_id)
         forms = Forms(clients, lake.results, header.plan_id)
 
         def references(keys: Collection[Key], tables: Collection[str] | None) -> NewestClaims:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, cast
+from uuid import uuid4
 
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -193,6 +194,26 @@ class Ranged(io.RawIOBase):
         view[: len(content)] = content
         self._at += len(content)
         return len(content)
+
+
+def put_bytes(clients: Clients, place: Location, content: bytes) -> None:
+    """Write a small file, which nobody ever sees a part of. Raises OSError, ClientError, BotoCoreError."""
+    if not place.is_local:
+        clients.s3(*place).put_object(Bucket=place.bucket, Key=place.key, Body=content)
+        return
+    path = Path(place.spark_path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = path.with_name(f"{path.name}.{uuid4().hex}.new")
+    new.write_bytes(content)
+    new.replace(path)
+
+
+def remove_file(clients: Clients, place: Location) -> None:
+    """Remove a file, if there is one. Raises as `put_bytes`."""
+    if place.is_local:
+        Path(place.spark_path).unlink(missing_ok=True)
+    else:
+        clients.s3(*place).delete_object(Bucket=place.bucket, Key=place.key)
 
 
 def stat(clients: Clients, place: Location) -> File | None:

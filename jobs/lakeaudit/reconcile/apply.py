@@ -50,7 +50,7 @@ def apply_plan(plan: PlanFile, run: Run, progress: Progress) -> Tally:
                 if tally.is_over:
                     return tally
                 if number in left:
-                    tally.add(_Batch(run, references, number, steps).apply(tally))
+                    tally.add(_Batch(run, references, number, steps, number in recorded).apply(tally))
                 else:
                     tally.counts.update(recorded.get(number, {}))
                 log.note(**{status.replace("_", " "): n for status, n in tally.counts.items()})
@@ -69,11 +69,12 @@ class _Batch:
     references: References
     number: int
     steps: Sequence[Step]
+    is_recorded: bool
 
     def apply(self, tally: Tally) -> dict[str, Done]:
         """What became of each step."""
         self.run.still_ours()
-        before = self.run.journal.batch(self.number)
+        before = self.run.journal.batch(self.number) if self.is_recorded else {}
         done = {step.action_id: before.get(step.action_id, _WAITING) for step in self.steps}
         sight = self.run.sight()
         begun = [step for step in self.steps if done[step.action_id].status not in SETTLED]

@@ -1,7 +1,8 @@
 """What became of plans and their steps: the tables `plans` and `actions`. Whoever writes here holds the results' lease.
 
-`actions` is the write-ahead record: the rows of a batch say `started` before anything of it is done, and what became of
-it after. A batch is replaced by one commit, so a run that is killed leaves either.
+A batch is recorded before anything of it is done (its rows say `started`), and what became of it after: first in a
+small file of its own (`write_ahead`), and those of many batches then in `actions`, by one commit. A run that is killed
+leaves its files, and the next one folds them before it does anything else.
 
 status of a step: started, applied; moved_on (the table does not list the file any more); changed (the key is not as it
 was when the step was decided on); unknown (nobody could tell); needs_person (the store honours no form that is safe);
@@ -10,16 +11,19 @@ failed (the store refused); waiting (not begun: beyond `--limit`, or after too m
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakeaudit.errors import AuditError
 from lakeaudit.reconcile.plan_file import Header
 from lakeaudit.reconcile.steps import Step
+from lakeaudit.reconcile.write_ahead import WriteAhead
 from lakeaudit.results import delta_writer, sql
 from lakeaudit.results.read import Results, Row
 from lakeaudit.schemas import RECONCILE_RESULTS
@@ -30,6 +34,8 @@ NOT_SAFE, WAITING, KEPT = "needs_person", "waiting", "kept"
 
 SETTLED = (APPLIED, MOVED_ON, CHANGED, NOT_SAFE, UNDOING, UNDONE, KEPT)
 """What no other try of `apply` does again."""
+FOLDED_AT_ONCE = 100
+"""Batches whose rows are held in memory until one commit takes them all."""
 TO_UNDO = (STARTED, APPLIED, UNDOING)
 """What may have been done."""
 
@@ -47,12 +53,27 @@ class Done:
 class Journal:
     """The records of one plan.
 
-    Raises, from what writes, `CannotPublish`; from what reads, `CannotAudit`.
+    Raises, from what writes, `CannotPublish`; from what reads, `CannotAudit` or `SourceError`.
     """
 
     def __init__(self, results: Results, plan_id: str) -> None:
         self._results = results
         self._plan_id = plan_id
+        self._files = WriteAhead(results, plan_id)
+        self._ahead: dict[int, list[Row]] = {}
+
+    @contextmanager
+    def kept(self) -> Iterator[Self]:
+        """The same, with what a killed run left; however the block ends, all of it is in the table then."""
+        self._ahead |= self._files.left()
+        self.fold()
+        try:
+            yield self
+        except BaseException:
+            with suppress(AuditError):
+                self.fold()
+            raise
+        self.fold()
 
     def plan(self) -> Row | None:
         """The plan's row; None: it was never made here."""
@@ -88,8 +109,10 @@ class Journal:
 
     def batch(self, number: int) -> dict[str, Done]:
         """What became of the steps of a batch, by action_id."""
-        wanted = (pc.field("plan_id") == self._plan_id) & (pc.field("batch") == number)
-        rows = [row for batch in self._fresh().batches("actions", wanted) for row in batch.to_pylist()]
+        rows = self._ahead.get(number)
+        if rows is None:
+            wanted = (pc.field("plan_id") == self._plan_id) & (pc.field("batch") == number)
+            rows = [row for batch in self._fresh().batches("actions", wanted) for row in batch.to_pylist()]
         return {
             row["action_id"]: Done(
                 row["status"], row["error"], row["undo"] and json.loads(row["undo"]), row["done_at"]
@@ -98,9 +121,21 @@ class Journal:
         }
 
     def put_batch(self, number: int, steps: Sequence[Step], done: Mapping[str, Done]) -> None:
-        """Replace the rows of a batch, in one commit."""
+        """Replace the rows of a batch."""
+        if number not in self._ahead and len(self._ahead) >= FOLDED_AT_ONCE:
+            self.fold()
         rows = [self._row(number, step, done[step.action_id]) for step in steps]
-        self._replace("actions", rows, f" AND batch = {number}")
+        self._files.put(number, rows)
+        self._ahead[number] = rows
+
+    def fold(self) -> None:
+        """Bring what was recorded into the table, in one commit."""
+        if not self._ahead:
+            return
+        rows = [row for of_batch in self._ahead.values() for row in of_batch]
+        self._replace("actions", rows, f" AND batch IN ({', '.join(map(str, self._ahead))})")
+        self._files.forget(self._ahead)
+        self._ahead.clear()
 
     def _row(self, number: int, step: Step, done: Done) -> Row:
         same = ("plan_id", "action_id", "discrepancy_id", "table_name", "action", "bucket", "key")

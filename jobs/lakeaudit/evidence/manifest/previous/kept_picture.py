@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from botocore.exceptions import BotoCoreError, ClientError
 
 from lakeaudit.errors import SourceError
-from lakeaudit.evidence.files import list_files, read_bytes
+from lakeaudit.evidence.files import list_files, put_bytes, read_bytes, remove_file
 from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.aws_failures import explain
@@ -131,7 +131,7 @@ def write_rows(clients: Clients, folder: Location, rows: Relation) -> PictureFil
                 out.write_batch(batch.cast(FILE))
                 count += batch.num_rows
         content = path.read_bytes()
-    _put(clients, folder.join(name), content)
+    put_bytes(clients, folder.join(name), content)
     return PictureFile(name, hashlib.sha256(content).hexdigest(), len(content), count)
 
 
@@ -145,7 +145,7 @@ def publish(clients: Clients, folder: Location, picture: Picture) -> None:
     text = json.dumps(written, sort_keys=True)
     place = folder.join(POINTER)
     try:
-        _put(clients, place, f"{text}\n{hashlib.sha256(text.encode()).hexdigest()}".encode())
+        put_bytes(clients, place, f"{text}\n{hashlib.sha256(text.encode()).hexdigest()}".encode())
     except OSError as error:
         raise SourceError(
             place.uri, error.strerror or type(error).__name__, "grant the right to write there"
@@ -162,21 +162,7 @@ def _tidy(clients: Clients, folder: Location, kept: Iterable[str]) -> None:
         for file in list_files(clients, folder, flat=True):
             if file.name in named:
                 continue
-            if file.place.is_local:
-                Path(file.place.spark_path).unlink(missing_ok=True)
-            else:
-                clients.s3(*file.place).delete_object(Bucket=file.place.bucket, Key=file.place.key)
-
-
-def _put(clients: Clients, place: Location, content: bytes) -> None:
-    if not place.is_local:
-        clients.s3(*place).put_object(Bucket=place.bucket, Key=place.key, Body=content)
-        return
-    path = Path(place.spark_path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    new = path.with_name(f"{path.name}.{uuid4().hex}.new")
-    new.write_bytes(content)
-    new.replace(path)
+            remove_file(clients, file.place)
 
 
 def rows_in(files: Sequence[PictureFile]) -> int:
