@@ -24,7 +24,8 @@ from lakeaudit.reconcile.run import Run
 from lakeaudit.runtime.aws import Endpoint
 from tests.builders.audits import audited
 from tests.builders.delta_lake import remove
-from tests.builders.mending import Mending, an_hour_old, found_set, keys_of, states
+from tests.builders.ledger import opened
+from tests.builders.mending import Mending, an_hour_old, found, found_set, keys_of, known, states
 from tests.builders.shop import Shop
 from tests.conftest import Aws
 
@@ -41,16 +42,22 @@ def shop(aws: Aws, s3: Endpoint, bucket: str) -> Shop:
 
 @pytest.fixture
 def broken(shop: Shop, tmp_path: Path) -> Mending:
-    """Lost: one file by a delete marker, one by two of them, one for good; one has other bytes; audited."""
+    """Lost: one file by a delete marker, one by two of them, one for good; one has other bytes; the ledger says so."""
+    kinds = lose(shop)
+    lake = shop.lake(tmp_path)
+    opened(lake, found(shop, kinds))
+    return Mending(lake, tmp_path)
+
+
+def lose(shop: Shop) -> dict[str, str]:
+    """By key the kind that an audit finds."""
     marked, twice, gone, torn = shop.keys("orders")[:4]
     for key in (marked, twice, twice):
         shop.s3.delete_object(Bucket=shop.bucket, Key=key)
     version = shop.s3.head_object(Bucket=shop.bucket, Key=gone)["VersionId"]
     shop.s3.delete_object(Bucket=shop.bucket, Key=gone, VersionId=version)
     shop.s3.put_object(Bucket=shop.bucket, Key=torn, Body=b"torn")
-    lake = shop.lake(tmp_path)
-    audited(lake, live=True)
-    return Mending(lake, tmp_path)
+    return dict.fromkeys((marked, twice, gone), "dropped") | {torn: "size_mismatch"}
 
 
 def rows(mending: Mending) -> list[dict[str, Any]]:
@@ -62,9 +69,18 @@ def planned(mending: Mending) -> dict[str, str]:
 
 
 def test_from_break_to_resolved_and_back(
-    shop: Shop, broken: Mending, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    shop: Shop, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    kinds = lose(shop)
+    broken = Mending(shop.lake(tmp_path), tmp_path)
+    audited(broken.lake, live=True)
     lost = sorted(states(broken.lake))
+    by_hand = [{**each} for each in found(shop, kinds)]
+    for each in by_hand:
+        del each["manifest_time"]
+    assert known(broken.lake) == sorted(by_hand, key=lambda each: each["key"]), (
+        "the other tests write this into the ledger by hand"
+    )
     lake_file, plan = str(tmp_path / "lake.yaml"), str(broken.file)
     before, as_found = keys_of(shop), found_set(broken.lake)
 
@@ -104,7 +120,7 @@ def test_a_bucket_without_versions_has_nothing_to_bring_back(
     lost = shop.keys("orders")[0]
     shop.s3.delete_object(Bucket=bucket, Key=lost)
     mending = Mending(shop.lake(tmp_path), tmp_path)
-    audited(mending.lake, live=True)
+    opened(mending.lake, found(shop, {lost: "dropped"}))
     mending.plan(io.StringIO())
     (row,) = rows(mending)
     assert (row["action"], row["evidence"]["why"]) == ("needs_person", "its bucket keeps no versions")
@@ -172,7 +188,7 @@ def test_results_in_the_same_bucket_hold_record_and_canaries(shop: Shop, tmp_pat
     for _ in range(2):
         shop.s3.delete_object(Bucket=shop.bucket, Key=lost)
     mending = Mending(load_lake(file, {}), tmp_path)
-    audited(mending.lake, live=True)
+    opened(mending.lake, found(shop, {lost: "dropped"}))
     before = keys_of(shop)[lost]
     mending.plan(io.StringIO())
     assert (mending.apply().exit_code, mending.statuses()) == (0, {lost: "applied"})
@@ -205,7 +221,7 @@ def test_what_a_version_bears_is_carried(shop: Shop, tmp_path: Path) -> None:
     for _ in range(2):
         shop.s3.delete_object(Bucket=shop.bucket, Key=key)
     mending = Mending(shop.lake(tmp_path), tmp_path)
-    audited(mending.lake, live=True)
+    opened(mending.lake, found(shop, {key: "dropped"}))
     mending.plan(io.StringIO())
     assert planned(mending) == {key: "restore_version"}
     assert mending.apply().exit_code == 0

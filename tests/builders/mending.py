@@ -1,10 +1,13 @@
 """A shop whose files are lost in every way, and plans that mend it: as commands run them, in this process."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+
+import pyarrow as pa
+from deltalake import DeltaTable
 
 from lakeaudit.commands import reconcile as command
 from lakeaudit.commands.reconcile import Ended
@@ -28,6 +31,28 @@ def an_hour_old(shop: Shop) -> None:
         backdate(shop.bucket, entry["Key"], then - timedelta(seconds=0 if is_log else 9))
 
 
+_KNOWN = (
+    *("kind", "table_name", "bucket", "key", "manifest_kind"),
+    *("manifest_size", "bytes_at_stake", "rows_at_stake"),
+)
+
+
+def found(shop: Shop, kinds: Mapping[str, str]) -> list[dict[str, Any]]:
+    """What an audit finds of these files of `orders` (by key a kind), in words that `ledger.opened` takes."""
+    table = f"s3://{shop.bucket}/warehouse/orders"
+    adds = pa.table(DeltaTable(table, storage_options=shop.options).get_add_actions()).to_pylist()
+    sizes = {f"warehouse/orders/{each['path']}": each["size_bytes"] for each in adds}
+    log = shop.s3.head_object(Bucket=shop.bucket, Key=f"warehouse/orders/_delta_log/{0:020}.json")
+    return [
+        {
+            "kind": kind, "table_name": "orders", "bucket": shop.bucket, "key": key, "manifest_kind": "delta",
+            "manifest_size": sizes[key], "bytes_at_stake": sizes[key], "rows_at_stake": 50,
+            "manifest_time": log["LastModified"],
+        }
+        for key, kind in kinds.items()
+    ]  # fmt: skip
+
+
 def keys_of(shop: Shop) -> Keys:
     """Every key with its versions and markers, newest first; of markers only that there is one."""
     page: Any = shop.s3.list_object_versions(Bucket=shop.bucket)
@@ -47,6 +72,13 @@ def found_set(lake: Lake) -> set[tuple[Any, ...]]:
     results = results_of(lake)
     batches = results.findings(results.published(None)["run_id"])
     return {(row["axis"], row["subject"], row["kind"]) for b in batches for row in b.to_pylist()}
+
+
+def known(lake: Lake) -> list[dict[str, Any]]:
+    """What the ledger says of each file that is open, as `found` says it, but for the milliseconds of its commit."""
+    batches = results_of(lake).discrepancies(("open",))
+    rows = [row for batch in batches for row in batch.to_pylist()]
+    return [{name: row[name] for name in _KNOWN} for row in sorted(rows, key=lambda row: str(row["key"]))]
 
 
 def states(lake: Lake) -> dict[str, tuple[str, str | None]]:
