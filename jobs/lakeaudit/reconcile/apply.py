@@ -96,7 +96,8 @@ class _Batch:
         return done
 
     def _said(self, steps: Sequence[Step]) -> Said:
-        return self.references.of([place_of(step) for step in steps]) if steps else {}
+        asking = [place_of(step) for step in steps if ACTIONS[step.action].need(step).asks_manifests]
+        return self.references.of(asking) if asking else {}
 
     def _put_back(self, sight: Sight, applied: Sequence[Step], done: Mapping[str, Done]) -> dict[str, Done]:
         """Read the tables again: what may not stay done by what they say now is taken back at once."""

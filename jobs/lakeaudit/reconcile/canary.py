@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
 COPY_IF_ABSENT, PUT_IF_ABSENT, DELETE_IF_MATCH = "copy_if_absent", "put_if_absent", "delete_if_match"
-REFUSED = {"PreconditionFailed", "ConditionalRequestConflict", "412", "409"}
+REFUSED = {
+    *("PreconditionFailed", "ConditionalRequestConflict", "412", "409"),
+    "ConditionalCheckFailedException",  # DynamoDB
+}
 """What a store answers where a condition does not hold, or another was faster."""
 
 _FOLDER = ".lakeaudit-canary"
@@ -38,7 +41,15 @@ class Forms:
         self._results = results
         self._plan_id = plan_id
         self._proved: dict[str, frozenset[str]] = {}
+        self._others: dict[str, bool] = {}
         self._asking = Lock()
+
+    def holds(self, name: str, prove: Callable[[], bool]) -> bool:
+        """Whether another kind of store, by its name, was shown to honour its conditions; asked once."""
+        with self._asking:
+            if name not in self._others:
+                self._others[name] = prove()
+            return self._others[name]
 
     def proved(self, bucket: str) -> frozenset[str]:
         """The forms that failed on a wrong condition; none where no canary can be written."""
@@ -55,7 +66,7 @@ class Forms:
         )
         try:
             canary.write()
-            return frozenset(name for name, form in canary.forms.items() if _fails(form))
+            return frozenset(name for name, form in canary.forms.items() if fails(form))
         except (ClientError, BotoCoreError):
             return frozenset()
         finally:
@@ -93,7 +104,7 @@ class _Canary:
                 self._s3.delete_object(Bucket=self._bucket, Key=each["Key"], VersionId=each["VersionId"])
 
 
-def _fails(form: Callable[[], Any]) -> bool:
+def fails(form: Callable[[], Any]) -> bool:
     """Whether a condition that does not hold is told as such; any other refusal proves nothing."""
     try:
         form()

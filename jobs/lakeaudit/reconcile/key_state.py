@@ -75,6 +75,10 @@ class KeyReader:
         except (ClientError, BotoCoreError) as error:
             raise Unclear(f"versions of s3://{bucket} cannot be listed: {explain(error).what}") from error
 
+    def pace(self) -> None:
+        """Wait for the next free slot, for requests to another store."""
+        self._pacer.wait()
+
     def _versioning_of(self, s3: "S3Client", bucket: str) -> str:
         with self._asking:
             if bucket not in self._versioning:

@@ -16,8 +16,15 @@ class Need:
     states: frozenset[str]
     own_table: bool
 
+    @property
+    def asks_manifests(self) -> bool:
+        """Whether manifests have a say at all."""
+        return bool(self.states) or not self.own_table
+
     def met(self, step: Step, said: Sequence[Reference]) -> tuple[str, str]:
         """(WANTED, NOT_WANTED or UNKNOWN, and why it is not WANTED)."""
+        if not self.asks_manifests:
+            return WANTED, ""
         return self._listed(step, said) if self.own_table else _unlisted(said)
 
     def _listed(self, step: Step, said: Sequence[Reference]) -> tuple[str, str]:

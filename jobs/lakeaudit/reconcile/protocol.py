@@ -92,13 +92,14 @@ class Proposal:
 
 @dataclass(frozen=True)
 class Target:
-    """Where a step acts. `forms` are the conditional forms that the bucket's store was shown to honour."""
+    """Where a step acts, and when. `forms` are the conditional forms that the bucket's store was shown to honour."""
 
     lake: Lake
     clients: Clients
     bucket: str
     key: str
     forms: Forms
+    now: datetime
 
     @property
     def s3(self) -> "S3Client":

@@ -5,15 +5,29 @@ A new action is a module of `reconcile.actions` and a line here.
 
 from collections.abc import Mapping
 
+from lakeaudit.reconcile.actions.put_entry import PutEntry
+from lakeaudit.reconcile.actions.put_folder import PutFolder
 from lakeaudit.reconcile.actions.remove_delete_marker import RemoveDeleteMarker
+from lakeaudit.reconcile.actions.remove_entry import RemoveEntry
 from lakeaudit.reconcile.actions.restore_version import RestoreVersion
 from lakeaudit.reconcile.protocol import Action
 
-_ALL: tuple[Action, ...] = (RemoveDeleteMarker(), RestoreVersion())
+_ALL: tuple[Action, ...] = (
+    RemoveDeleteMarker(),
+    RestoreVersion(),
+    PutEntry(),
+    PutFolder(),
+    RemoveEntry(),
+)
 
 ACTIONS: Mapping[str, Action] = {action.name: action for action in _ALL}
 
 WAYS: Mapping[str, tuple[str, ...]] = {
     "dropped": ("remove_delete_marker", "restore_version"),
+    "hidden": ("put_entry",),
+    "tombstoned": ("put_entry",),
+    "metastore_stale": ("put_entry",),
+    "metastore_broken": ("put_entry", "put_folder", "remove_entry"),
+    "phantom": ("remove_entry",),
 }
 """What loses nothing comes first. A kind that is not here needs a person."""

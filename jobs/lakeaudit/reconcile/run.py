@@ -77,7 +77,7 @@ class Run:
     Attributes:
         references: makes, of files and of tables (None: of all), what says whenever it is asked which files they list.
         still_ours: raises when another may write to the results now; asked before every batch.
-        clock: for `done_at` alone.
+        clock: for `done_at`, and for times that an action writes.
     """
 
     lake: Lake
@@ -95,13 +95,14 @@ class Run:
 
     def references_of(self, steps: Sequence[Step]) -> References:
         """What manifests say of the files of these steps: those of all tables where any of them might have a say."""
-        own = all(ACTIONS[step.action].need(step).own_table for step in steps)
-        tables = {str(step.table_name) for step in steps} if own else None
-        return self.references({place_of(step) for step in steps}, tables)
+        asking = [step for step in steps if ACTIONS[step.action].need(step).asks_manifests]
+        own = all(ACTIONS[step.action].need(step).own_table for step in asking)
+        tables = {str(step.table_name) for step in asking} if own else None
+        return self.references({place_of(step) for step in asking}, tables)
 
     def target(self, step: Step) -> Target:
         """Where a step acts."""
-        return Target(self.lake, self.clients, *place_of(step), self.forms)
+        return Target(self.lake, self.clients, *place_of(step), self.forms, self.clock())
 
     def each(self, steps: Sequence[Step], what: Callable[[Step], Done]) -> dict[str, Done]:
         """What became of some steps, by action_id, a few at a time.

@@ -1,0 +1,514 @@
+"""Entries of a live S3Guard table: broken, planned, mended, found well by the next audit, and put back as they were."""
+
+import io
+import json
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from botocore.client import BaseClient
+
+from lakeaudit.config import load_lake
+from lakeaudit.reconcile.entry_action import EntryAction
+from lakeaudit.reconcile.entry_store import EntryStore
+from lakeaudit.reconcile.journal import Journal
+from lakeaudit.runtime.aws import Endpoint
+from tests.builders import s3guard
+from tests.builders.audits import audited
+from tests.builders.mending import Mending, found_set, states
+from tests.builders.mending_rows import ledger_row, planned
+from tests.builders.s3guard import Item
+from tests.builders.shop import Shop
+from tests.conftest import Aws
+
+OLD = datetime.now(UTC).replace(microsecond=0) - timedelta(hours=2)
+ROOT = "warehouse/orders"
+
+
+class Guarded:
+    """A bucket with a table `orders`, and a metadata store that has all of it."""
+
+    def __init__(self, aws: Aws, endpoint: Endpoint, bucket: str, folder: Path) -> None:
+        self.aws, self.endpoint, self.bucket, self.table = aws, endpoint, bucket, f"{bucket}-guard"
+        self.mending = Mending(self._lake(folder, f"table: {self.table}"), folder)
+
+    def _lake(self, folder: Path, how: str) -> Any:
+        shop = Shop(self.aws.s3, self.endpoint, self.bucket, ["orders"])
+        stores = f"metastores: [{{kind: s3guard, {how}, location: 's3://{self.bucket}/{ROOT}'}}]\n"
+        listing = f"[{{kind: listing, location: 's3://{self.bucket}/warehouse'}}]"
+        return shop.lake(folder, inventories=listing, extra=stores)
+
+    def lake_of_export(self, folder: Path) -> Any:
+        return self._lake(folder, f"export: {folder}")
+
+    def create(self, items: Sequence[Item] = ()) -> None:
+        s3guard.create_table(self.aws.dynamodb, self.table, items)
+
+    def entered(self) -> list[Item]:
+        """What a client of Hadoop 3.3 would have entered for what is there; renamed, so that nothing expires."""
+        listed = self.aws.s3.list_objects_v2(Bucket=self.bucket, Prefix="warehouse/")["Contents"]
+        keys = [each["Key"] for each in listed]
+        folders = {key.rsplit("/", depth)[0] for key in keys for depth in range(1, key.count("/") + 1)}
+        files = [
+            s3guard.file(
+                self.bucket, each["Key"], each["Size"], mod_time=OLD, last_updated=None, etag=each["ETag"].strip('"')
+            )
+            for each in listed
+        ]  # fmt: skip
+        return [*files, *(s3guard.folder(self.bucket, name) for name in sorted(folders))]
+
+    def put(self, key: str, body: bytes = b"rows") -> str:
+        self.aws.s3.put_object(Bucket=self.bucket, Key=key, Body=body)
+        return key
+
+    def items(self) -> dict[str, Item]:
+        """By path all that is entered, but for the marker."""
+        found: Any = self.aws.dynamodb.scan(TableName=self.table, ConsistentRead=True)["Items"]
+        by_path = {f"{item['parent']['S']}/{item['child']['S']}": item for item in found}
+        return {path: item for path, item in by_path.items() if not path.startswith("..")}
+
+    def item(self, key: str) -> Item | None:
+        return self.items().get(f"/{self.bucket}/{key}")
+
+    def enter(self, *items: Item) -> None:
+        s3guard.put_items(self.aws.dynamodb, self.table, items)
+
+    def forget(self, *keys: str) -> None:
+        for key in keys:
+            self.aws.dynamodb.delete_item(TableName=self.table, Key=s3guard.place(self.bucket, key))
+
+    def row(self, kind: str, key: str, **given: Any) -> dict[str, Any]:
+        return ledger_row(kind, self.bucket, key, **given)
+
+
+@pytest.fixture
+def guarded(aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path) -> Guarded:
+    """An empty store, and no object."""
+    made = Guarded(aws, s3, bucket, tmp_path)
+    made.create()
+    return made
+
+
+def plain(items: dict[str, Item]) -> dict[str, dict[str, Any]]:
+    """Without the plan that wrote them, and when."""
+    return {path: s3guard.without(item, "lakeaudit_plan", "last_updated") for path, item in items.items()}
+
+
+def test_from_break_to_mended_and_back(aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path) -> None:
+    """Every kind at once: what the plan mends is resolved by the next audit; the undo leaves every item as it was."""
+    shop = Shop(aws.s3, s3, bucket)
+    shop.write("orders")
+    guarded = Guarded(aws, s3, bucket, tmp_path)
+    sound = guarded.entered()
+    guarded.create(sound)
+    hidden, tombstoned, stale, *_ = keys = shop.keys("orders")
+    in_lost_folder = keys[-1]
+    ghost = f"{ROOT}/day=2026-11-01/ghost.parquet"
+    guarded.forget(hidden, in_lost_folder.rpartition("/")[0])
+    guarded.enter(
+        s3guard.tombstone(bucket, tombstoned, at=datetime.now(UTC) - timedelta(minutes=1)),
+        s3guard.file(bucket, stale, 1, mod_time=OLD),
+        s3guard.file(bucket, ghost, 9, mod_time=OLD),
+    )
+    mending = guarded.mending
+    audited(mending.lake, live=True)
+    before, as_found = guarded.items(), found_set(mending.lake)
+    kinds = {kind for _, _, kind in as_found}
+    assert kinds == {"hidden", "tombstoned", "metastore_stale", "phantom", "metastore_broken"}
+
+    mending.plan(io.StringIO(), allow=())
+    assert guarded.items() == before, "a plan changes nothing"
+    assert mending.apply().exit_code == 0
+    assert set(mending.statuses().values()) == {"applied"}
+    wanted = {f"{item['parent']['S']}/{item['child']['S']}": item for item in sound}
+    after = guarded.items()
+    assert after.keys() == wanted.keys()
+    audited(mending.lake, live=True)
+    assert {state for state, _ in states(mending.lake).values()} == {"resolved"}
+    assert found_set(mending.lake) == set()
+
+    assert mending.undo().exit_code == 0
+    assert guarded.items() == before
+    audited(mending.lake, live=True)
+    assert found_set(mending.lake) == as_found
+
+
+def test_an_entry_is_what_s3guard_would_have_written(guarded: Guarded) -> None:
+    """Parents first, no listing that is trusted, sizes and times as numbers, the ETag without quotes."""
+    key = guarded.put(f"{ROOT}/day=1/a.parquet", b"some rows")
+    head = guarded.aws.s3.head_object(Bucket=guarded.bucket, Key=key)
+    (step,) = planned(guarded.mending, [guarded.row("hidden", key)], allow=())
+    assert (step.action, step.reversibility) == ("put_entry", "reversible")
+    assert guarded.mending.apply().exit_code == 0
+    etag = head["ETag"].strip('"')
+    file = s3guard.file(guarded.bucket, key, 9, mod_time=head["LastModified"], etag=etag)
+    folders = [s3guard.folder(guarded.bucket, name) for name in ("warehouse", ROOT, f"{ROOT}/day=1")]
+    assert plain(guarded.items()) == plain(
+        {f"{item['parent']['S']}/{item['child']['S']}": item for item in [*folders, file]}
+    )
+    now = datetime.now(UTC).timestamp() * 1000
+    assert all(now - 60_000 < int(item["last_updated"]["N"]) <= now + 1 for item in guarded.items().values())
+    assert guarded.mending.undo().exit_code == 0
+    assert guarded.items() == {}
+
+
+def test_the_version_that_is_served_is_entered(guarded: Guarded) -> None:
+    versioning: Any = {"Status": "Enabled"}
+    guarded.aws.s3.put_bucket_versioning(Bucket=guarded.bucket, VersioningConfiguration=versioning)
+    key = guarded.put(f"{ROOT}/a.parquet")
+    head = guarded.aws.s3.head_object(Bucket=guarded.bucket, Key=key)
+    planned(guarded.mending, [guarded.row("hidden", key)], allow=())
+    guarded.mending.apply()
+    assert (guarded.item(key) or {})["version_id"] == {"S": head["VersionId"]}
+
+
+def test_files_of_one_missing_folder_enter_it_once_and_take_it_out_together(guarded: Guarded) -> None:
+    keys = [guarded.put(f"{ROOT}/day=1/{n}.parquet") for n in range(8)]
+    guarded.enter(s3guard.tombstone(guarded.bucket, ROOT, at=OLD))
+    before = guarded.items()
+    planned(guarded.mending, [guarded.row("hidden", key) for key in keys], allow=())
+    assert guarded.mending.apply().exit_code == 0
+    assert len(guarded.items()) == 8 + 3
+    assert guarded.mending.undo().exit_code == 0
+    assert guarded.items() == before
+
+
+def test_a_folder_that_others_use_since_stays(guarded: Guarded) -> None:
+    keys = [guarded.put(f"{ROOT}/day=1/{n}.parquet") for n in range(2)]
+    planned(guarded.mending, [guarded.row("hidden", keys[0])], allow=())
+    guarded.mending.apply()
+    guarded.enter(s3guard.file(guarded.bucket, keys[1], 4, mod_time=OLD))
+    assert guarded.mending.undo().exit_code == 0
+    assert [path.rpartition("/")[2] for path in sorted(guarded.items())] == [
+        "warehouse",
+        "orders",
+        "day=1",
+        "1.parquet",
+    ]
+
+
+FOLDERS: dict[str, Callable[[str], list[Item]]] = {
+    "missing": lambda _: [],
+    "a tombstone": lambda bucket: [s3guard.tombstone(bucket, f"{ROOT}/day=1", at=OLD)],
+    "a file": lambda bucket: [s3guard.file(bucket, f"{ROOT}/day=1", 3, mod_time=OLD)],
+    "trusted, and not complete": lambda bucket: [s3guard.folder(bucket, f"{ROOT}/day=1", authoritative=True)],
+}
+
+
+@pytest.mark.parametrize("fault", FOLDERS)
+def test_a_folder_whose_entry_is_wrong(fault: str, guarded: Guarded) -> None:
+    """Live entries below it are left as they are; the old state comes back although they lie there."""
+    key = guarded.put(f"{ROOT}/day=1/a.parquet")
+    above = [s3guard.folder(guarded.bucket, name) for name in ("warehouse", ROOT)]
+    guarded.enter(*above, s3guard.file(guarded.bucket, key, 4, mod_time=OLD), *FOLDERS[fault](guarded.bucket))
+    before = guarded.items()
+    (step,) = planned(guarded.mending, [guarded.row("metastore_broken", f"{ROOT}/day=1/")], allow=())
+    assert step.action == "put_folder"
+    assert guarded.mending.apply().exit_code == 0
+    entry = guarded.item(f"{ROOT}/day=1") or {}
+    assert plain({"": entry}) == plain({"": s3guard.folder(guarded.bucket, f"{ROOT}/day=1")})
+    assert {p: i for p, i in guarded.items().items() if not p.endswith("day=1")} == {
+        p: i for p, i in before.items() if not p.endswith("day=1")
+    }
+    assert guarded.mending.undo().exit_code == 0
+    assert guarded.items() == before
+
+
+def test_a_folder_in_the_place_of_an_object_becomes_a_file(guarded: Guarded) -> None:
+    key = guarded.put(f"{ROOT}/a.parquet")
+    guarded.enter(s3guard.folder(guarded.bucket, key))
+    before = guarded.items()
+    (step,) = planned(guarded.mending, [guarded.row("metastore_broken", f"{key}/")], allow=())
+    assert (step.action, guarded.mending.apply().exit_code) == ("put_entry", 0)
+    assert "is_dir" not in (guarded.item(key) or {})
+    assert guarded.mending.undo().exit_code == 0
+    assert guarded.items() == before
+
+
+def test_a_sound_entry_below_missing_folders_is_not_touched(guarded: Guarded) -> None:
+    key = guarded.put(f"{ROOT}/a.parquet")
+    listed = guarded.entered()[0]
+    guarded.enter(listed)
+    rows = [guarded.row("metastore_broken", each) for each in (key, f"{ROOT}/")]
+    assert [step.action for step in planned(guarded.mending, rows, allow=())] == ["put_entry", "put_folder"]
+    assert guarded.mending.apply().exit_code == 0
+    assert (guarded.item(key), len(guarded.items())) == (listed, 3)
+    assert guarded.mending.undo().exit_code == 0
+    assert list(guarded.items().values()) == [listed]
+
+
+# --- what a program leaves to a person --------------------------------------------------------------------------
+
+
+def why(guarded: Guarded, *rows: dict[str, Any], mending: Mending | None = None) -> list[str]:
+    steps = planned(mending or guarded.mending, rows, allow=())
+    assert {step.action for step in steps} == {"needs_person"}
+    return [step.evidence["why"] for step in steps]
+
+
+def test_what_an_export_alone_knows_is_for_a_person(guarded: Guarded, tmp_path: Path) -> None:
+    mending = Mending(guarded.lake_of_export(tmp_path), tmp_path)
+    (told,) = why(guarded, guarded.row("hidden", guarded.put(f"{ROOT}/a.parquet")), mending=mending)
+    assert told.startswith("its metadata store is known by an export only")
+
+
+@pytest.mark.parametrize(
+    ("stores", "told"),
+    [
+        ("metastores: [{kind: s3guard, table: one}, {kind: s3guard, table: two}]", "2 metadata stores of the"),
+        ("", "0 metadata stores of the lake file hold its key"),
+        ("metastores: [{kind: s3guard, table: GUARD}]\nbuckets: [{match: BUCKET, aliases: [other]}]", "its bucket has"),
+        ("metastores: [{kind: s3guard, table: no-such-table}]", "metadata store no-such-table cannot be read"),
+    ],
+)  # fmt: skip
+def test_which_store_readers_go_by_has_to_be_plain(
+    stores: str, told: str, guarded: Guarded, tmp_path: Path
+) -> None:
+    file = tmp_path / "lake.yaml"
+    head = file.read_text().partition("metastores:")[0]
+    file.write_text(head + stores.replace("GUARD", guarded.table).replace("BUCKET", guarded.bucket))
+    mending = Mending(load_lake(file, {}), tmp_path)
+    assert why(guarded, guarded.row("hidden", guarded.put(f"{ROOT}/a.parquet")), mending=mending)[
+        0
+    ].startswith(told)
+
+
+def test_an_entry_that_may_be_the_last_witness_stays(guarded: Guarded) -> None:
+    """The object is the wrong one, by what its table lists, or it was written again since."""
+    key = guarded.put(f"{ROOT}/a.parquet", b"torn")
+    guarded.enter(s3guard.file(guarded.bucket, key, 9, mod_time=OLD))
+    listed = {"manifest_time": OLD, "manifest_size": 9}
+    of_size, of_etag, since = (
+        guarded.row("metastore_stale", key, **listed),
+        guarded.row("metastore_stale", key, **listed | {"manifest_size": 4, "manifest_etag": "e"}),
+        guarded.row("metastore_stale", key, **listed | {"manifest_size": 4}),
+    )
+    told = why(guarded, of_size, of_etag, since)
+    assert told[:2] == ["the object is not what its writer recorded: mend the object first"] * 2
+    assert told[2].startswith("the object was written again since its table lists it")
+
+
+def test_what_contradicts_itself_in_storage_is_for_a_person(guarded: Guarded) -> None:
+    key = guarded.put(f"{ROOT}/a")
+    guarded.put(f"{ROOT}/a/b.parquet")
+    guarded.enter(
+        s3guard.folder(guarded.bucket, key), s3guard.file(guarded.bucket, f"{ROOT}/c", mod_time=OLD)
+    )
+    there = "storage has an object there"
+    assert why(
+        guarded,
+        guarded.row("hidden", f"{ROOT}/gone.parquet"),
+        guarded.row("metastore_broken", f"{key}/"),
+        guarded.row("phantom", key),
+        guarded.row("hidden", f"{ROOT}/a:b"),
+        guarded.row("hidden", guarded.put(f"{ROOT}/c/d.parquet")),
+    ) == [
+        "storage has no object there",
+        "; ".join([f"{there} and keys below it", there, "the store has no entry of a file there"]),
+        "the store has no entry of a file there",
+        "Hadoop has no path for its key",
+        f"/{guarded.bucket}/{ROOT}/c above it is entered as a file: mend that first",
+    ]  # fmt: skip
+
+
+def test_an_item_that_no_condition_can_name_is_for_a_person(guarded: Guarded) -> None:
+    key = guarded.put(f"{ROOT}/a.parquet")
+    odd: Item = s3guard.tombstone(guarded.bucket, key, at=OLD) | {"blob": {"L": []}}
+    guarded.enter(odd)
+    assert "attributes that Hadoop does not write" in why(guarded, guarded.row("tombstoned", key))[0]
+
+
+# --- what happens between plan and apply ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def broken(guarded: Guarded) -> dict[str, str]:
+    """By action the key of a step that is planned."""
+    hidden, tombstoned = guarded.put(f"{ROOT}/day=1/a.parquet"), guarded.put(f"{ROOT}/day=1/b.parquet")
+    ghost = f"{ROOT}/day=1/ghost.parquet"
+    guarded.enter(
+        *(s3guard.folder(guarded.bucket, name) for name in ("warehouse", ROOT)),
+        s3guard.tombstone(guarded.bucket, tombstoned, at=OLD),
+        s3guard.file(guarded.bucket, ghost, 9, mod_time=OLD),
+    )
+    Shop(guarded.aws.s3, guarded.endpoint, guarded.bucket).write("orders", commits=1)
+    rows = [
+        guarded.row("hidden", hidden), guarded.row("tombstoned", tombstoned), guarded.row("phantom", ghost),
+        guarded.row("metastore_broken", f"{ROOT}/day=1/"),
+    ]  # fmt: skip
+    steps = planned(guarded.mending, rows, allow=())
+    assert [step.action for step in steps] == ["put_entry", "put_entry", "remove_entry", "put_folder"]
+    return {"hidden": hidden, "tombstoned": tombstoned, "phantom": ghost, "folder": f"{ROOT}/day=1"}
+
+
+def test_a_store_that_ignores_conditions_is_not_written_to(
+    guarded: Guarded, broken: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And the requests that prove it leave the table as it is."""
+    before, seen = guarded.items(), "lakeaudit.reconcile.entry_store.as_seen"
+    monkeypatch.setattr(seen, lambda _: {})
+    assert guarded.mending.apply().exit_code == 3
+    assert set(guarded.mending.statuses().values()) == {"needs_person"}
+    assert (guarded.items(), len(broken)) == (before, 4)
+    marker: Any = guarded.aws.dynamodb.get_item(TableName=guarded.table, Key={
+        name: {"S": "../VERSION"} for name in ("parent", "child")})  # fmt: skip
+    assert marker["Item"] == s3guard.marker()
+
+
+def test_items_that_somebody_changed_since_the_plan_stay(guarded: Guarded, broken: dict[str, str]) -> None:
+    now = datetime.now(UTC)
+    guarded.enter(
+        s3guard.tombstone(guarded.bucket, broken["hidden"], at=now),
+        s3guard.tombstone(guarded.bucket, broken["tombstoned"], at=now),
+        s3guard.file(guarded.bucket, broken["phantom"], 8, mod_time=now),
+    )
+    before = guarded.items()
+    assert guarded.mending.apply().exit_code == 3
+    after = guarded.items()
+    assert {path: after[path] for path in before} == before
+    assert sorted(guarded.mending.statuses().values()) == ["applied", "changed", "changed", "changed"]
+
+
+def test_items_that_change_between_look_and_write_stay(
+    guarded: Guarded, broken: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    act = EntryAction.act
+
+    def after_another(self: Any, step: Any, target: Any) -> Any:
+        name = step.key.rstrip("/")
+        guarded.enter(s3guard.tombstone(guarded.bucket, name, at=datetime.now(UTC)))
+        return act(self, step, target)
+
+    monkeypatch.setattr(EntryAction, "act", after_another)
+    assert guarded.mending.apply().exit_code == 3
+    assert set(guarded.mending.statuses().values()) == {"changed"}
+    assert all((guarded.item(key) or {})["is_deleted"] == {"BOOL": True} for key in broken.values())
+
+
+def test_an_object_that_changes_meanwhile_leaves_no_entry_of_the_old_one(
+    guarded: Guarded, broken: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = guarded.items()
+    put = EntryStore.put
+
+    def after_another(self: Any, item: Any, seen: Any) -> None:
+        put(self, item, seen)
+        if item["child"]["S"] == "a.parquet":
+            guarded.put(broken["hidden"], b"others")
+        if item["child"]["S"] == "b.parquet":
+            guarded.aws.s3.delete_object(Bucket=guarded.bucket, Key=broken["tombstoned"])
+
+    monkeypatch.setattr(EntryStore, "put", after_another)
+    assert guarded.mending.apply().exit_code == 3
+    statuses = guarded.mending.statuses()
+    assert (statuses[broken["hidden"]], statuses[broken["tombstoned"]]) == ("changed", "changed")
+    assert guarded.item(broken["hidden"]) is None
+    assert guarded.item(broken["tombstoned"]) == before[f"/{guarded.bucket}/{broken['tombstoned']}"]
+
+
+def test_what_somebody_entered_since_the_apply_is_not_undone(
+    guarded: Guarded, broken: dict[str, str]
+) -> None:
+    assert guarded.mending.apply().exit_code == 0
+    now = datetime.now(UTC)
+    guarded.enter(*(s3guard.file(guarded.bucket, key, 5, mod_time=now) for key in broken.values()))
+    before = guarded.items()
+    assert guarded.mending.undo().exit_code == 3
+    assert set(guarded.mending.statuses().values()) == {"kept"}
+    assert guarded.items() == before
+
+
+def test_an_entry_of_a_file_that_a_table_lists_stays(guarded: Guarded, broken: dict[str, str]) -> None:
+    """It may be all that is known of a lost file."""
+    listed = Shop(guarded.aws.s3, guarded.endpoint, guarded.bucket).keys("orders")
+    lost = next(key for key in listed if "day=2026" in key)
+    guarded.aws.s3.delete_object(Bucket=guarded.bucket, Key=lost)
+    guarded.enter(s3guard.file(guarded.bucket, lost, 9, mod_time=OLD))
+    planned(guarded.mending, [guarded.row("phantom", lost)], allow=())
+    before = guarded.items()
+    assert (guarded.mending.apply().exit_code, len(broken)) == (0, 4)
+    assert guarded.mending.statuses()[lost] == "moved_on"
+    assert guarded.items() == before
+
+
+def test_the_policy_allows_what_is_asked_of_the_store_and_nothing_else(
+    guarded: Guarded, broken: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: set[str] = set()
+    call: Any = vars(BaseClient)["_make_api_call"]
+
+    def noted(self: Any, operation: str, given: dict[str, Any]) -> Any:
+        if "TableName" in given or "RequestItems" in given:
+            asked.add(f"dynamodb:{operation}")
+        return call(self, operation, given)
+
+    monkeypatch.setattr(BaseClient, "_make_api_call", noted)
+    planned(guarded.mending, [guarded.row("hidden", broken["hidden"])], allow=())
+    assert (guarded.mending.apply().exit_code, guarded.mending.undo().exit_code) == (0, 0)
+    policy = json.loads((Path(__file__).parents[2] / "conf" / "iam" / "reconcile-policy.json").read_text())
+    of_store = [each for each in policy["Statement"] if "S3GUARD-TABLE" in str(each["Resource"])]
+    assert asked == {name for each in of_store for name in each["Action"]}
+
+
+# --- killed anywhere --------------------------------------------------------------------------------------------
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+def dying_after(writes: int, write: Any) -> Any:
+    """The process ends before the next write of an item, once so many were written."""
+    left = [writes]
+
+    def dying(self: Any, item: Any, *seen: Any) -> None:
+        if item["parent"]["S"] != "../VERSION":
+            if not left[0]:
+                raise Killed
+            left[0] -= 1
+        write(self, item, *seen)
+
+    return dying
+
+
+@pytest.mark.parametrize("writes", range(4))
+def test_killed_at_any_write(
+    writes: int, guarded: Guarded, broken: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same command goes on; then an undo is killed in the same way."""
+    before = guarded.items()
+    with monkeypatch.context() as once:
+        once.setattr(EntryStore, "put", dying_after(writes, EntryStore.put))
+        with pytest.raises(Killed):
+            guarded.mending.apply()
+    assert guarded.mending.apply().exit_code == 0
+    assert set(guarded.mending.statuses().values()) == {"applied"}
+    assert guarded.item(broken["phantom"]) is None
+    with monkeypatch.context() as once:
+        once.setattr(EntryStore, "remove", dying_after(writes % 2, EntryStore.remove))
+        with pytest.raises(Killed):
+            guarded.mending.undo()
+    assert guarded.mending.undo().exit_code == 0
+    assert guarded.items() == before
+
+
+def test_an_undo_of_a_run_that_was_killed(
+    guarded: Guarded, broken: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What says `started` is undone where it was done."""
+    before, put_batch, calls = guarded.items(), Journal.put_batch, []
+
+    def dying(self: Any, *given: Any) -> None:
+        calls.append(given)
+        if len(calls) > 1:
+            raise Killed
+        put_batch(self, *given)
+
+    with monkeypatch.context() as once:
+        once.setattr(Journal, "put_batch", dying)
+        with pytest.raises(Killed):
+            guarded.mending.apply()
+    assert (guarded.item(broken["hidden"]) is not None, guarded.mending.undo().exit_code) == (True, 0)
+    assert guarded.items() == before

@@ -1,0 +1,41 @@
+"""Plans of single rows of a ledger that no audit wrote, for tests of what is planned, done and taken back."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from lakeaudit import __version__
+from lakeaudit.reconcile import journal
+from lakeaudit.reconcile.journal import Journal
+from lakeaudit.reconcile.key_state import KeyReader
+from lakeaudit.reconcile.plan_file import header_of, write_plan
+from lakeaudit.reconcile.planning import Planner
+from lakeaudit.reconcile.protocol import Sight
+from lakeaudit.reconcile.steps import Step
+from lakeaudit.runtime.endpoints import clients_of
+from lakeaudit.runtime.threads import Pacer
+from lakeaudit.schemas import DISCREPANCIES
+from tests.builders.audits import results_of
+from tests.builders.mending import Mending
+
+Row = dict[str, Any]
+
+
+def ledger_row(kind: str, bucket: str, key: str, **given: Any) -> Row:
+    """An open discrepancy of the table `orders`."""
+    usual = {
+        "discrepancy_id": f"{kind}-{key}", "state": "open", "kind": kind, "table_name": "orders", "bucket": bucket,
+        "key": key,
+    }  # fmt: skip
+    return dict.fromkeys(DISCREPANCIES.names) | usual | given
+
+
+def planned(mending: Mending, rows: Sequence[Row], allow: Sequence[str] = ("restore",)) -> list[Step]:
+    """The steps of a plan for these rows, which lies in the mending's file."""
+    clients, now = clients_of(mending.lake), mending.clock()
+    sight = Sight(mending.lake, clients, KeyReader(clients, Pacer(10_000)))
+    plan_id = f"plan-{now:%H%M%S%f}"
+    steps = [*map(Planner(mending.lake, plan_id, allow, now, sight).step, rows)]
+    header = header_of(mending.lake, mending.folder / "lake.yaml", plan_id, allow, "ann", now, __version__)
+    sealed = write_plan(mending.file, header, steps)
+    Journal(results_of(mending.lake), plan_id).put_plan(sealed, journal.PLANNED)
+    return steps
