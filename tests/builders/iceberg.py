@@ -1,7 +1,9 @@
 """Iceberg tables on the tests' S3 server, written by PyIceberg, and how their lake is audited."""
 
+import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +17,8 @@ from pyiceberg.types import DateType, LongType, NestedField, StringType
 
 from lakeaudit.config import Lake, load_lake
 from lakeaudit.runtime.aws import Endpoint
+from tests.builders.backdate import backdate
+from tests.data.iceberg.make import STATEMENTS
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -109,3 +113,17 @@ class IcebergLake:
             f"tables: [{', '.join(listed)}]\ndefaults: {{{defaults}}}\n{extra}"
         )
         return load_lake(path, {})
+
+
+def tables_of_spark(s3: "S3Client") -> tuple[str, ...]:
+    """Lay the tables of tests/data/iceberg into their bucket, each object as old as it was; gives their names."""
+    s3.create_bucket(Bucket=BY_SPARK)
+    with zipfile.ZipFile(PACKED) as packed:
+        for info in packed.infolist():
+            s3.put_object(Bucket=BY_SPARK, Key=info.filename, Body=packed.read(info))
+            backdate(BY_SPARK, info.filename, datetime.fromisoformat(info.comment.decode()))
+    return tuple(STATEMENTS)
+
+
+BY_SPARK = "by-spark"
+PACKED = Path(__file__).parents[1] / "data" / "iceberg" / "by_spark.zip"
