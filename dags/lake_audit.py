@@ -9,14 +9,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from airflow.sdk import DAG, Asset, Param, get_parsing_context, task
+from airflow.sdk import DAG, Param, get_parsing_context, task
 from airflow.sdk.exceptions import AirflowFailException
 
 sys.path.append(str(Path(__file__).parent))  # a bundle may hold this folder at any depth
 
 from lake_files import PREFIX, BrokenFile, LakeFile, gone, lake_files
 from lake_outcomes import ALERT, AUDIT, DOCTOR, REPORT
-from lake_steps import CHECKOUT, LakeStep
+from lake_steps import CHECKOUT, LakeStep, discrepancies
 
 CONF = Path(os.environ.get("LAKEAUDIT_CONF") or CHECKOUT / "conf").resolve()
 WHEN_BROKEN = "@daily"
@@ -45,16 +45,6 @@ def audit_dag(lake: LakeFile) -> DAG:
         report = LakeStep(lake=lake, step=REPORT)
         doctor >> audit >> [alert, report]
     return dag
-
-
-def discrepancies(lake: LakeFile) -> Asset:
-    """What other DAGs wait for: the ledger has changed."""
-    name = f"{lake.dag_id}.discrepancies"
-    if lake.results is None:
-        return Asset(name)
-    return Asset(
-        name, uri=f"{lake.results}/discrepancies?lake={lake.lake}"
-    )  # several lakes may share a place
 
 
 def broken_dag(file: BrokenFile, steps: tuple[str, ...] = ("lake_file",)) -> DAG:

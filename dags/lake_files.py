@@ -17,11 +17,18 @@ SUFFIXES = (".yaml", ".yml")
 NOT_LAKES = ("example.yaml",)
 """Explains every key, and describes no lake."""
 
-KEYS = ("schedule", "owner", "tags", "connection", "retries", "retry_delay", "status", "spark_conf")
+KEYS = (
+    *("schedule", "owner", "tags", "connection", "retries", "retry_delay", "status", "spark_conf"),
+    "reconcile",
+)
 """What the block `airflow` may hold (conf/example.yaml)."""
 
 PREFIX = "lake_audit_"
-"""What the id of every DAG begins with."""
+"""What the id of every DAG that audits begins with."""
+
+MANUAL, ON_DISCREPANCIES = "manual", "on_discrepancies"
+RECONCILE = (MANUAL, ON_DISCREPANCIES)
+"""When a plan is made of what is open: by hand, or also whenever an audit has changed the ledger."""
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -48,6 +55,8 @@ class LakeFile:
     retry_delay: timedelta = timedelta(minutes=5)
     status: str | None = None
     spark_conf: Mapping[str, str] = field(default_factory=dict)
+    reconcile: str | None = None
+    """When its reconcile DAG plans: `manual`, `on_discrepancies`; None: it has none."""
 
 
 @dataclass(frozen=True)
@@ -133,6 +142,8 @@ def _block(block: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         yield "retries", _whole(block["retries"])
     if (delay := _text(block, "retry_delay", "airflow.")) is not None:
         yield "retry_delay", _duration(delay)
+    if (when := _text(block, "reconcile", "airflow.")) is not None:
+        yield "reconcile", _one_of(RECONCILE, when, "airflow.reconcile")
     if block.get("spark_conf") is not None:
         settings = _mapping(block["spark_conf"], "airflow.spark_conf")
         yield "spark_conf", {str(name): _setting(value) for name, value in settings.items()}
@@ -159,6 +170,12 @@ def _texts(values: object, name: str) -> Sequence[str]:
     if not isinstance(values, list) or not all(isinstance(value, str) and value.strip() for value in values):
         raise ValueError(f"{name} must be a list of texts")
     return values
+
+
+def _one_of(known: Sequence[str], value: str, name: str) -> str:
+    if value not in known:
+        raise ValueError(f"{name} must be one of {', '.join(known)}")
+    return value
 
 
 def _whole(value: object) -> int:

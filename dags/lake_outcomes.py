@@ -6,22 +6,28 @@ from typing import Any, Literal
 
 from lake_files import LakeFile
 
-Action = Literal["go on", "retry", "fail"]
+Action = Literal["go on", "skip", "retry", "fail"]
 
 
 @dataclass(frozen=True)
 class Step:
-    """One command of lakeaudit; `fine` are the exit codes after which the DAG goes on."""
+    """One command of lakeaudit; `fine` are the exit codes after which the DAG goes on.
+
+    `job` is its application in jobs/, where that has another name.
+    """
 
     name: str
     does: str
     fine: tuple[int, ...]
+    job: str = ""
 
 
 DOCTOR = Step("doctor", "looks at everything the audit will need", (0, 3))
 AUDIT = Step("audit", "audits, publishes, and tells whom it concerns", (0, 1, 3))
 ALERT = Step("alert", "tells again what could not be told", (0,))
 REPORT = Step("report", "writes report.html beside the results", (0,))
+PLAN = Step("plan", "plans what mends open discrepancies, and changes nothing", (0,), "reconcile")
+APPLY = Step("apply", "does what the approved plan says", (0, 3), "reconcile")
 
 
 @dataclass(frozen=True)
@@ -44,7 +50,21 @@ def arguments(step: Step, lake: LakeFile, params: Mapping[str, Any], status: str
         asked += _repeated("--partition", params.get("partitions"))
     if step is REPORT:
         asked = ["--in-results"]
+    if step is PLAN:
+        asked = ["--in-results", *_repeated("--table", params.get("tables"))]
+        asked += [*_repeated("--kind", params.get("kinds")), *_repeated("--allow", params.get("allow"))]
     return [str(lake.path), *asked, "--status-file", status]
+
+
+def apply_arguments(
+    lake: LakeFile, plan: Mapping[str, Any], approved: Mapping[str, Any], status: str
+) -> list[str]:
+    """The words behind `lakeaudit reconcile apply`: of the plan that the task before left, and of its approval."""
+    user = approved.get("responded_by_user") or {}
+    by = user.get("name") or user.get("id")
+    named = ["--approved-by", str(by)] if by else []
+    plan_is = [str(plan["plan"]), "--digest", str(plan["digest"])]
+    return [str(lake.path), *plan_is, *named, "--status-file", status]
 
 
 def _repeated(option: str, values: Sequence[str] | None) -> list[str]:
@@ -63,6 +83,8 @@ def judge(step: Step, said: Mapping[str, Any] | None, failure: str | None) -> Ve
     if said is None or code is None:
         return _unsaid(step, said, failure)
     words = f"{step.name} ended with exit code {code}: {_told(said)}"
+    if step is PLAN and code in step.fine and not said.get("steps"):
+        return Verdict("skip", words)
     if code in step.fine:
         return Verdict("go on", words)
     return Verdict("retry" if said.get("retry") else "fail", words)

@@ -14,16 +14,34 @@ from typing import Any
 from urllib.parse import quote
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
-from airflow.sdk import BaseHook
-from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowNotFoundException
+from airflow.sdk import Asset, BaseHook
+from airflow.sdk.exceptions import (
+    AirflowException,
+    AirflowFailException,
+    AirflowNotFoundException,
+    AirflowSkipException,
+)
 
 from lake_files import LakeFile
-from lake_outcomes import AUDIT, Step, arguments, judge
+from lake_outcomes import APPLY, AUDIT, PLAN, Step, apply_arguments, arguments, judge
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 PREPARED = CHECKOUT / ".venv" / "spark-conf" / "spark-submit"
 """What `make install` leaves: Spark with the jars and settings of this checkout."""
 
+APPROVAL = "approve"
+"""The task in which a person says yes or no to a plan."""
+TOLD_OF_PLANS = (
+    "plan",
+    "plan_id",
+    "digest",
+    "steps",
+    "for_person",
+    "actions",
+    "counts",
+    "exit_code",
+    "verdict",
+)
 TOLD = ("run_id", "status", "exit_code", "findings", "severities", "states")
 
 
@@ -35,7 +53,7 @@ class LakeStep(SparkSubmitOperator):
         super().__init__(
             task_id=step.name,
             doc=f"lakeaudit {step.name} {step.does}",
-            application=str(CHECKOUT / "jobs" / f"{step.name}.py"),
+            application=str(CHECKOUT / "jobs" / f"{step.job or step.name}.py"),
             name=f"lakeaudit {step.name} {lake.lake}",
             conn_id=lake.connection,
             conf=dict(lake.spark_conf),
@@ -52,8 +70,8 @@ class LakeStep(SparkSubmitOperator):
         if on_cluster:
             self.files = str(self.lake.path)
         with _status_place(self.lake, context) as place:
-            words = arguments(self.step, self.lake, context["params"], place)
-            self.application_args = [self.lake.path.name, *words[1:]] if on_cluster else words
+            file, *words = self._words(context, place)
+            self.application_args = self._before(self.lake.path.name if on_cluster else file) + words
             failure = self._submitted(context)
             said = _read(place, self.lake)
         verdict = judge(self.step, said, failure)
@@ -61,8 +79,22 @@ class LakeStep(SparkSubmitOperator):
             raise AirflowFailException(verdict.words)
         if verdict.action == "retry":
             raise AirflowException(verdict.words)
+        if verdict.action == "skip":
+            raise AirflowSkipException(verdict.words)
         self.log.info("%s", verdict.words)
         return self._told(said or {}, context)
+
+    def _words(self, context: Any, status: str) -> list[str]:
+        if self.step is not APPLY:
+            return arguments(self.step, self.lake, context["params"], status)
+        plan, approved = (context["ti"].xcom_pull(task_ids=name) or {} for name in (PLAN.name, APPROVAL))
+        return apply_arguments(self.lake, plan, approved, status)
+
+    def _before(self, lake_file: str) -> list[str]:
+        """The words up to the lake file, with it."""
+        if self.step is APPLY:
+            return ["apply", "--lake", lake_file]
+        return ["plan", lake_file] if self.step is PLAN else [lake_file]
 
     def _submitted(self, context: Any) -> str | None:
         """How the submission failed, None where it did not."""
@@ -92,12 +124,24 @@ class LakeStep(SparkSubmitOperator):
         return bool(mode == "cluster")
 
     def _told(self, said: dict[str, Any], context: Any) -> dict[str, Any] | None:
-        if self.step is not AUDIT:
+        if self.step not in (AUDIT, PLAN, APPLY):
             return None
+        if self.step is not AUDIT:
+            return {name: said.get(name) for name in TOLD_OF_PLANS}
         told = {name: said.get(name) for name in TOLD}
         for asset in self.outlets:
             context["outlet_events"][asset].extra = told
         return told
+
+
+def discrepancies(lake: LakeFile) -> Asset:
+    """What other DAGs wait for: the ledger has changed."""
+    name = f"{lake.dag_id}.discrepancies"
+    if lake.results is None:
+        return Asset(name)
+    return Asset(
+        name, uri=f"{lake.results}/discrepancies?lake={lake.lake}"
+    )  # several lakes may share a place
 
 
 @contextmanager

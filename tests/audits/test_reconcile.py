@@ -22,7 +22,7 @@ from lakeaudit.reconcile.actions.restore_version import RestoreVersion
 from lakeaudit.reconcile.journal import Journal
 from lakeaudit.reconcile.run import Run
 from lakeaudit.runtime.aws import Endpoint
-from tests.builders.audits import audited
+from tests.builders.audits import audited, results_of
 from tests.builders.delta_lake import remove
 from tests.builders.ledger import opened
 from tests.builders.mending import Mending, an_hour_old, found, found_set, keys_of, known, states
@@ -535,6 +535,52 @@ def test_no_step_is_begun_after_too_many_refusals(broken: Mending, monkeypatch: 
         monkeypatch.setattr(action, "act", refused)
     ended = broken.apply(failures=1)
     assert (ended.exit_code, ended.said.partition(";")[0]) == (3, "1 refused by the store, 1 not begun")
+
+
+# --- plans that lie elsewhere, and approvals --------------------------------------------------------------------
+
+
+def test_a_plan_on_s3_is_approved_applied_and_undone(
+    shop: Shop, broken: Mending, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As the DAG does it: what the status file says of the plan is what apply is given."""
+    lake_file, plan, status = str(tmp_path / "lake.yaml"), f"s3://{shop.bucket}/plans/p", tmp_path / "s.json"
+    before = keys_of(shop)
+    asked = ["reconcile", "plan", lake_file, "-o", plan, "--allow", "restore", "--status-file", str(status)]
+    assert cli.main(asked) == 0
+    told = json.loads(status.read_text())
+    assert (told["plan"], told["steps"], told["for_person"], told["exit_code"]) == (plan, 2, 2, 0)
+    apply_it = ["reconcile", "apply", "--lake", lake_file, plan, "--status-file", str(status)]
+    assert cli.main([*apply_it, "--digest", "0" * 64]) == 2
+    assert "is not the plan that was approved" in capsys.readouterr().err
+    assert cli.main([*apply_it, "--digest", told["digest"], "--approved-by", "eve"]) == 0
+    done = json.loads(status.read_text())
+    assert (done["command"], done["counts"], done["exit_code"]) == ("reconcile apply", {"applied": 2}, 0)
+    row = Journal(results_of(broken.lake), told["plan_id"]).plan()
+    assert row is not None
+    assert (row["approved_by"], row["status"]) == ("eve", "applied")
+    assert cli.main(["reconcile", "undo", "--lake", lake_file, plan]) == 0
+    after = keys_of(shop)
+    assert {key: after[key] for key in before} == before
+
+
+def test_a_plan_beside_the_results_has_a_name_of_its_own(
+    broken: Mending, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lake_file = str(tmp_path / "lake.yaml")
+    assert cli.main(["reconcile", "plan", lake_file, "--in-results", "--allow", "restore"]) == 0
+    (plan,) = (tmp_path / "results" / "_reconcile" / "plans").iterdir()
+    assert f"next: lakeaudit reconcile apply {plan}" in capsys.readouterr().err
+    assert cli.main(["reconcile", "apply", str(plan)]) == 0
+
+
+@pytest.mark.parametrize("place", ["s3://{bucket}/no-such-plan", "s3://no-such-bucket/plan"])
+def test_a_plan_that_is_not_there(
+    shop: Shop, broken: Mending, tmp_path: Path, place: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = place.format(bucket=shop.bucket)
+    assert cli.main(["reconcile", "apply", "--lake", str(tmp_path / "lake.yaml"), plan]) == 2
+    assert capsys.readouterr().err.startswith(f"lakeaudit: {plan}: ")
 
 
 # --- plans that are refused ----------------------------------------------------------------------------------

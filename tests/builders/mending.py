@@ -15,6 +15,7 @@ from lakeaudit.config import Lake
 from lakeaudit.reconcile.plan_file import opened
 from lakeaudit.reconcile.run import Bounds
 from lakeaudit.results.read import ALL, Wanted
+from lakeaudit.runtime.endpoints import clients_of
 from lakeaudit.runtime.progress import SilentProgress
 from tests.builders.audits import results_of
 from tests.builders.backdate import backdate
@@ -101,7 +102,7 @@ class Mending:
 
     def plan(self, out: Any, *, allow: Sequence[str] = ("restore",), wanted: Wanted = ALL) -> Ended:
         return command.plan(
-            self.lake, str(self.folder / "lake.yaml"), results_of(self.lake), out, to=self.file, wanted=wanted,
+            self.lake, str(self.folder / "lake.yaml"), results_of(self.lake), out, to=str(self.file), wanted=wanted,
             allow=allow, now=self.clock(), progress=SilentProgress(),
         )  # fmt: skip
 
@@ -112,7 +113,7 @@ class Mending:
         return self._run(command.undo, {})
 
     def _run(self, what: Callable[..., Ended], bounds: dict[str, Any]) -> Ended:
-        with opened(self.file) as file:
+        with opened(str(self.file), clients_of(self.lake)) as file:
             return what(
                 file, self.lake, str(self.folder / "lake.yaml"), results_of(self.lake), bounds=Bounds(**bounds),
                 clock=self.clock, progress=SilentProgress(),

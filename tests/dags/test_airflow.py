@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import pyarrow.compute as pc
 import pytest
 import requests
 from playwright.sync_api import Page, expect, sync_playwright
@@ -317,3 +318,50 @@ def test_what_a_retry_cannot_cure_is_not(service: Service, scheduled: str, lake:
     states = tries(service, run_id)
     assert states["audit"] == ("failed", 1)
     assert (states["alert"][0], states["report"][0]) == ("success", "upstream_failed")
+
+
+RECONCILE = "lake_reconcile_demo"
+
+
+@pytest.fixture(scope="module")
+def asking(service: Service, scheduled: str, folder: Path) -> str:
+    """The demo lake has a reconcile DAG, which waits for a person; the id of its run."""
+    ended(service, scheduled)
+    file = folder / CONF / "demo.yaml"
+    file.write_text(file.read_text().replace("airflow: {", "airflow: {reconcile: manual, "))
+    until(lambda: RECONCILE in {dag["dag_id"] for dag in asked(service, "dags")["dags"]}, 180)
+    asked(service, f"dags/{RECONCILE}", "PATCH", is_paused=False)
+    given = {"allow": ["restore"], "kinds": ["dropped"]}
+    run: str = asked(service, f"dags/{RECONCILE}/dagRuns", "POST", logical_date=None, conf=given)[
+        "dag_run_id"
+    ]
+    return run
+
+
+def test_nothing_is_done_before_a_person_says_yes(service: Service, asking: str, lake: Lake) -> None:
+    place = f"dags/{RECONCILE}/dagRuns/{quote(asking)}"
+
+    def waiting() -> Any:
+        details = asked(service, f"{place}/hitlDetails")["hitl_details"]
+        return details[0] if details else None
+
+    question = until(waiting)
+    assert question["subject"].startswith("Mend the lake demo: ")
+    assert "| `restore_version` |" in question["body"] or "| `remove_delete_marker` |" in question["body"]
+    assert plans(lake)[-1]["status"] == "planned"
+    answer = {"chosen_options": ["Approve"], "params_input": {}}
+    asked(service, f"{place}/taskInstances/approve/-1/hitlDetails", "PATCH", **answer)
+    until(lambda: asked(service, place)["state"] in ("success", "failed"))
+    rows = asked(service, f"{place}/taskInstances")["task_instances"]
+    assert {row["task_id"]: row["state"] for row in rows} == dict.fromkeys(
+        ("plan", "approve", "apply", "audit"), "success"
+    )
+    plan = plans(lake)[-1]
+    assert plan["status"] == "applied"
+    assert plan["approved_by"]
+
+
+def plans(lake: Lake) -> list[dict[str, Any]]:
+    results = Results(lake.results, clients_of(lake), lake.name)
+    rows = [row for batch in results.batches("plans", pc.scalar(True)) for row in batch.to_pylist()]
+    return sorted(rows, key=lambda row: str(row["created_at"]))

@@ -189,7 +189,11 @@ def test_the_demo_is_known_only_to_the_command_line() -> None:
 def test_nothing_that_audits_knows_what_mends() -> None:
     """Whoever acts never marks its own work: only the command line leads there."""
     users = {user for user in users_of("lakeaudit.reconcile") if not below(user, "lakeaudit.reconcile")}
-    assert users == {"lakeaudit.commands.reconcile", "lakeaudit.cli.reconcile"}
+    assert users == {
+        "lakeaudit.commands.reconcile",
+        "lakeaudit.commands.plan_summary",
+        "lakeaudit.cli.reconcile",
+    }
 
 
 def test_the_dashboard_is_started_by_its_command_alone() -> None:
@@ -353,6 +357,7 @@ MAY_IMPORT = {
     "lake_outcomes": {"lake_files"},
     "lake_steps": {"airflow", "boto3", "botocore", "lake_files", "lake_outcomes"},
     "lake_audit": {"airflow", "lake_files", "lake_outcomes", "lake_steps"},
+    "lake_reconcile": {"airflow", "lake_files", "lake_outcomes", "lake_steps"},
 }
 """Besides Python's own: Airflow has an environment of its own, and reads these files all day."""
 

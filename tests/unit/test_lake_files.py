@@ -83,6 +83,10 @@ def test_the_example_is_read_as_it_is_explained() -> None:
         ("lake: x\nairflow: {retries: true}", "airflow.retries must be a whole number from 0 on"),
         ("lake: x\nairflow: {retry_delay: soon}", "airflow.retry_delay must be a duration such as 5m"),
         ("lake: x\nairflow: {spark_conf: [x]}", "airflow.spark_conf must be a mapping"),
+        (
+            "lake: x\nairflow: {reconcile: always}",
+            "airflow.reconcile must be one of manual, on_discrepancies",
+        ),
         ("lake: x\ns3: x", "s3 must be a mapping"),
     ],
 )

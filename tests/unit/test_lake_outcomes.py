@@ -6,7 +6,18 @@ from typing import Any
 import pytest
 
 from lake_files import LakeFile
-from lake_outcomes import ALERT, AUDIT, DOCTOR, REPORT, Step, arguments, judge
+from lake_outcomes import (
+    ALERT,
+    APPLY,
+    AUDIT,
+    DOCTOR,
+    PLAN,
+    REPORT,
+    Step,
+    apply_arguments,
+    arguments,
+    judge,
+)
 
 LAKE = LakeFile(Path("/conf/shop.yaml"), "lake_audit_shop", "shop", ("a", "b"), None)
 NOTHING = {"tables": [], "live": False, "partitions": []}
@@ -26,11 +37,33 @@ NOTHING = {"tables": [], "live": False, "partitions": []}
         ),
         (ALERT, {"tables": ["a"], "live": True}, []),
         (REPORT, {"tables": ["a"]}, ["--in-results"]),
+        (PLAN, NOTHING, ["--in-results"]),
+        (
+            PLAN,
+            {"tables": ["a"], "kinds": ["dropped"], "allow": ["restore"]},
+            ["--in-results", "--table", "a", "--kind", "dropped", "--allow", "restore"],
+        ),
     ],
 )
 def test_what_is_typed(step: Step, params: dict[str, Any], typed: list[str]) -> None:
     words = ["/conf/shop.yaml", *typed, "--status-file", "/s.json"]
     assert arguments(step, LAKE, params, "/s.json") == words
+
+
+@pytest.mark.parametrize(
+    ("user", "named"),
+    [
+        ({"id": "1", "name": "eve"}, ["--approved-by", "eve"]),
+        ({"id": "1"}, ["--approved-by", "1"]),
+        (None, []),
+    ],
+)
+def test_the_plan_that_was_approved_is_applied_and_no_other(
+    user: dict[str, str] | None, named: list[str]
+) -> None:
+    plan = {"plan": "s3://r/plan.jsonl", "digest": "ab12", "steps": 3}
+    words = ["/conf/shop.yaml", "s3://r/plan.jsonl", "--digest", "ab12", *named, "--status-file", "/s.json"]
+    assert apply_arguments(LAKE, plan, {"responded_by_user": user}, "/s.json") == words
 
 
 def said(code: int | None, *, retry: bool = False, **more: Any) -> dict[str, Any]:
@@ -58,6 +91,14 @@ def said(code: int | None, *, retry: bool = False, **more: Any) -> dict[str, Any
         (ALERT, said(3, retry=True), "exit 3", "retry"),
         (ALERT, said(13, retry=True), "exit 13", "retry"),
         (REPORT, said(0), None, "go on"),
+        # nothing to do: nobody is asked
+        (PLAN, said(0, steps=3), None, "go on"),
+        (PLAN, said(0, steps=0), None, "skip"),
+        # what could not be done in part is told by the audit after; an audit that holds the lease is waited for
+        (APPLY, said(0), None, "go on"),
+        (APPLY, said(3), "exit 3", "go on"),
+        (APPLY, said(2), "exit 2", "fail"),
+        (APPLY, said(13, retry=True), "exit 13", "retry"),
         (REPORT, said(10), "exit 10", "fail"),
         # killed, or never begun
         (AUDIT, said(None), "killed", "retry"),

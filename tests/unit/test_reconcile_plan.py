@@ -203,7 +203,7 @@ def test_the_registry_names_actions_and_kinds_that_there_are() -> None:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["plan", "lake.yaml"], "Missing option '-o' / '--output'. See lakeaudit reconcile plan --help."),
+        (["plan"], "Missing argument 'LAKE'. See lakeaudit reconcile plan --help."),
         (["plan", "lake.yaml", "-o", "x", "--kind", "nonsense"], "--kind: no kind nonsense"),
         (["plan", "lake.yaml", "-o", "x"], "lake.yaml: no such lake file"),
         (["apply", "no-such-plan"], "no-such-plan: cannot be read"),

@@ -1,16 +1,19 @@
 """Commands that mend what audits found."""
 
 import sys
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lakeaudit.cli.frame import app, load, now, results_of, say
-from lakeaudit.cli.options import Kinds, LakeFile, Tables, wanted_of
+from lakeaudit.cli.frame import app, loaded_with, now, results_of, say
+from lakeaudit.cli.options import Kinds, LakeFile, Status, Tables, wanted_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from lakeaudit.commands.reconcile import Ended
+    from lakeaudit.commands.status import StatusFile
 
 reconcile = typer.Typer(
     rich_markup_mode=None,
@@ -18,7 +21,9 @@ reconcile = typer.Typer(
 )
 app.add_typer(reconcile, name="reconcile")
 
-PlanPath = Annotated[Path, typer.Argument(metavar="FILE", help="The plan's file.", show_default=False)]
+PlanPath = Annotated[
+    str, typer.Argument(metavar="FILE", help="The plan's file, a path or s3://.", show_default=False)
+]
 OtherLake = Annotated[
     str | None,
     typer.Option("--lake", metavar="LAKE", help="Where the plan's lake file is now, if it was moved."),
@@ -32,7 +37,12 @@ Failures = Annotated[
 @reconcile.command()
 def plan(
     lake: LakeFile,
-    output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="The plan's file.")],
+    output: Annotated[
+        str, typer.Option("-o", "--output", metavar="FILE", help="The plan's file, a path or s3://.")
+    ] = "plan.jsonl",
+    in_results: Annotated[
+        bool, typer.Option("--in-results", help="Write the plan beside the result tables instead.")
+    ] = False,
     kind: Kinds = None,
     table: Tables = None,
     allow: Annotated[
@@ -43,56 +53,87 @@ def plan(
             help="`restore`: also what somebody removed, perhaps on purpose; repeatable.",
         ),
     ] = None,
+    status_file: Status = None,
 ) -> int:
     """Write a plan of what may be done about open discrepancies. It changes nothing, and is good for 24 hours."""
     from lakeaudit.commands import reconcile as command
+    from lakeaudit.commands.status import kept
     from lakeaudit.runtime.progress import progress_on
 
     wanted = wanted_of(kind, table, None, None)
-    loaded = load(lake)
-    return _ended(
-        command.plan(
+    with kept(status_file, "reconcile plan") as status:
+        loaded = loaded_with(lake, status)
+        done = command.plan(
             loaded,
             lake,
             results_of(loaded),
             sys.stdout,
-            to=output,
+            to=None if in_results else output,
             wanted=wanted,
             allow=allow or (),
             now=now(),
             progress=progress_on(sys.stderr),
         )
-    )
+        return _ended("reconcile plan", done, status)
 
 
 @reconcile.command()
-def apply(file: PlanPath, lake: OtherLake = None, limit: Limit = None, stop_after: Failures = 20) -> int:
+def apply(
+    file: PlanPath,
+    lake: OtherLake = None,
+    limit: Limit = None,
+    stop_after: Failures = 20,
+    digest: Annotated[
+        str | None, typer.Option("--digest", metavar="D", help="Refuse any plan but the one of this digest.")
+    ] = None,
+    approved_by: Annotated[
+        str | None, typer.Option("--approved-by", metavar="NAME", help="Who approved it, for the record.")
+    ] = None,
+    status_file: Status = None,
+) -> int:
     """Do what a plan says, or go on where a run of it stopped."""
-    return _on_plan("apply", file, lake, limit, stop_after)
+    from lakeaudit.commands import reconcile as command
+
+    approved = partial(command.apply, digest=digest, approved_by=approved_by)
+    return _on_plan("reconcile apply", approved, file, lake, (limit, stop_after), status_file)
 
 
 @reconcile.command()
-def undo(file: PlanPath, lake: OtherLake = None, stop_after: Failures = 20) -> int:
+def undo(
+    file: PlanPath, lake: OtherLake = None, stop_after: Failures = 20, status_file: Status = None
+) -> int:
     """Take back what was done of a plan, the last step first."""
-    return _on_plan("undo", file, lake, None, stop_after)
-
-
-def _on_plan(what: str, path: Path, other: str | None, limit: int | None, stop_after: int) -> int:
     from lakeaudit.commands import reconcile as command
+
+    return _on_plan("reconcile undo", command.undo, file, lake, (None, stop_after), status_file)
+
+
+def _on_plan(
+    name: str,
+    run: "Callable[..., Ended]",
+    path: str,
+    other: str | None,
+    bounded: tuple[int | None, int],
+    status_file: str | None,
+) -> int:
+    from lakeaudit.commands.status import kept
     from lakeaudit.reconcile.plan_file import opened
     from lakeaudit.reconcile.run import Bounds
     from lakeaudit.runtime.progress import progress_on
 
-    with opened(path) as file:
-        lake = command.lake_file_of(file, other)
-        loaded = load(lake)
-        bounds = Bounds(limit, stop_after, loaded.settings.confirm.rate)
-        run = {"apply": command.apply, "undo": command.undo}[what]
-        progress = progress_on(sys.stderr)
-        return _ended(
-            run(file, loaded, lake, results_of(loaded), bounds=bounds, clock=now, progress=progress)
-        )
+    with kept(status_file, name) as status:
+        if other is not None:
+            loaded_with(other, status, quiet=True)
+        with opened(path, status.clients) as file:
+            lake = other or file.header.lake_file
+            loaded = loaded_with(lake, status)
+            bounds = Bounds(*bounded, loaded.settings.confirm.rate)
+            progress = progress_on(sys.stderr)
+            done = run(file, loaded, lake, results_of(loaded), bounds=bounds, clock=now, progress=progress)
+        return _ended(name, done, status)
 
 
-def _ended(ended: "Ended") -> int:
-    return say(ended.said, ended.exit_code)
+def _ended(name: str, done: "Ended", status: "StatusFile") -> int:
+    said = {"command": name, "exit_code": done.exit_code, "verdict": done.said, "retry": False}
+    status.write({**done.more, **said})
+    return say(done.said, done.exit_code)

@@ -1,25 +1,23 @@
 """`lakeaudit reconcile`: plan, apply and undo; what they say, and what they refuse."""
 
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from getpass import getuser
 from pathlib import Path
-from typing import TextIO
-
-from rich.console import Console
+from typing import Any, TextIO
 
 from lakeaudit import __version__
 from lakeaudit.commands.findings import require_tables
+from lakeaudit.commands.plan_summary import Summary
 from lakeaudit.config import Lake
 from lakeaudit.digests import digest
 from lakeaudit.errors import BadInput
 from lakeaudit.evidence.protocol import Context
 from lakeaudit.evidence.references import Key
-from lakeaudit.formatting import count, number, shell_word, size, visible
-from lakeaudit.keys import uri_of
+from lakeaudit.formatting import count, number, shell_word, size
+from lakeaudit.keys import Location
 from lakeaudit.ledger.lease import leased
 from lakeaudit.pipeline.engine import InProcessEngine
 from lakeaudit.pipeline.newest_claims import NewestClaims
@@ -28,70 +26,24 @@ from lakeaudit.reconcile.apply import apply_plan
 from lakeaudit.reconcile.canary import Forms
 from lakeaudit.reconcile.journal import Journal
 from lakeaudit.reconcile.key_state import KeyReader
-from lakeaudit.reconcile.plan_file import Header, PlanFile, header_of, lake_digest, write_plan
+from lakeaudit.reconcile.plan_file import Header, PlanFile, header_of, lake_digest, write_plan, written
 from lakeaudit.reconcile.planning import Planner
 from lakeaudit.reconcile.protocol import ALLOWED, Sight
 from lakeaudit.reconcile.run import Bounds, Run, Tally
-from lakeaudit.reconcile.steps import Step
 from lakeaudit.reconcile.undo import undo_plan
 from lakeaudit.results.read import Results, Wanted
 from lakeaudit.runtime.endpoints import clients_of
 from lakeaudit.runtime.progress import Progress
 from lakeaudit.runtime.threads import Pacer
 
-SHOWN = 20
-"""Steps that a summary names, and as many that need a person."""
-
 
 @dataclass(frozen=True)
 class Ended:
-    """What is said last, and the exit code."""
+    """What is said last, the exit code, and what programs are told beside."""
 
     said: str
     exit_code: int
-
-
-@dataclass
-class Summary:
-    """What a plan holds, while its steps pass: counts, and the first of them."""
-
-    counts: Counter[str] = field(default_factory=Counter)
-    bytes: int = 0
-    rows: int = 0
-    why: Counter[tuple[str, str]] = field(default_factory=Counter)
-    first: list[Step] = field(default_factory=list)
-
-    def watch(self, steps: Iterable[Step]) -> Iterator[Step]:
-        """The same steps."""
-        for step in steps:
-            self.counts[step.action] += 1
-            if step.needs_person:
-                self.why[step.kind, step.evidence["why"]] += 1
-            else:
-                self.bytes += step.bytes_at_stake or 0
-                self.rows += step.rows_at_stake or 0
-                self.first += [step] if len(self.first) < SHOWN else []
-            yield step
-
-    def write(self, out: TextIO) -> None:
-        """For people: what is to be done, then what needs a person and why."""
-        console = Console(file=out, highlight=False, markup=False, soft_wrap=True)
-        for step in self.first:
-            console.print(f"{step.action}  {visible(uri_of(step.bucket or '', step.key or ''))}")
-            proof = step.evidence["matched_by"]
-            told = f"{step.kind} of {step.table_name}, {size(step.bytes_at_stake)}; proved by {proof}"
-            console.print(f"  {visible(told)}")
-            console.print(f"  cause: {visible(_cause(step))}; {step.reversibility}: {step.undo}")
-        planned = sum(n for action, n in self.counts.items() if action != record.NOT_SAFE)
-        if planned > len(self.first):
-            console.print(f"... and {count(planned - len(self.first))} more, see the plan")
-        for (kind, why), n in self.why.most_common(SHOWN):
-            console.print(f"needs a person: {count(n)} {kind}: {visible(why)}")
-
-
-def _cause(step: Step) -> str:
-    cause, by = step.evidence.get("cause"), step.evidence.get("cause_principal")
-    return "not known" if cause is None else f"{cause} by {by}" if by else str(cause)
+    more: Mapping[str, Any] = field(default_factory=dict)
 
 
 def plan(
@@ -100,13 +52,15 @@ def plan(
     results: Results,
     out: TextIO,
     *,
-    to: Path,
+    to: str | None,
     wanted: Wanted,
     allow: Collection[str],
     now: datetime,
     progress: Progress,
 ) -> Ended:
     """Write a plan for what is open, and print its summary. Nothing of the lake changes.
+
+    `to` is the file or s3:// object of the plan; None: one of its own beside the results.
 
     Raises:
         BadInput: no such table or `--allow`, or the file cannot be written.
@@ -117,36 +71,39 @@ def plan(
     by = getuser()
     plan_id = f"{now:%Y%m%dT%H%M%SZ}-{digest(lake.name, now.isoformat(), by, str(to))[:8]}"
     clients = clients_of(lake)
+    place = to or _beside(lake.results, plan_id)
     sight = Sight(lake, clients, KeyReader(clients, Pacer(lake.settings.confirm.rate)))
     planner, summary = Planner(lake, plan_id, allow, now, sight), Summary()
     header = header_of(lake, Path(lake_file), plan_id, allow, by, now, __version__)
-    with progress.stage("plan what to do") as log:
-        sealed = write_plan(to, header, summary.watch(planner.steps(results, wanted)))
+    with progress.stage("plan what to do") as log, written(place, clients) as path:
+        sealed = write_plan(path, header, summary.watch(planner.steps(results, wanted)))
         log.note(steps=sealed.steps, needs_person=sealed.for_person)
     with leased(lake.results, clients, plan_id, progress):
         Journal(results, plan_id).put_plan(sealed, record.PLANNED)
     summary.write(out)
-    return Ended(_planned(sealed, summary, to), 0)
+    told = {"plan": place, "plan_id": plan_id, "digest": sealed.digest, "steps": sealed.steps,
+            "for_person": sealed.for_person, "actions": dict(summary.counts)}  # fmt: skip
+    return Ended(_planned(sealed, summary, place), 0, told)
 
 
-def _planned(header: Header, summary: Summary, to: Path) -> str:
+def _beside(results: Location, plan_id: str) -> str:
+    place = results.join("_reconcile", "plans", f"{plan_id}.jsonl")
+    return place.spark_path if place.is_local else place.uri
+
+
+def _planned(header: Header, summary: Summary, to: str) -> str:
     stake = f" ({size(summary.bytes)}, {count(summary.rows)} rows)" if header.steps else ""
     told = (
         f"{number(header.steps, 'step')}{stake}, {count(header.for_person)} for a person; nothing was changed"
     )
     if not header.steps:
         return told
-    return f"{told}; next: lakeaudit reconcile apply {shell_word(str(to))}"
+    return f"{told}; next: lakeaudit reconcile apply {shell_word(to)}"
 
 
 def _require_known(allow: Collection[str]) -> None:
     if unknown := set(allow) - set(ALLOWED):
         raise BadInput("--allow", f"no {', '.join(sorted(unknown))}", f"one of {', '.join(ALLOWED)}")
-
-
-def lake_file_of(file: PlanFile, other: str | None) -> str:
-    """The lake file that a plan was made with, or where it lies now."""
-    return other or file.header.lake_file
 
 
 def apply(
@@ -158,16 +115,23 @@ def apply(
     bounds: Bounds,
     clock: Callable[[], datetime],
     progress: Progress,
+    digest: str | None = None,
+    approved_by: str | None = None,
 ) -> Ended:
     """Do what is left to do of a plan.
 
+    `digest` is that of the plan that was approved, where it is known, and `approved_by` is for the record.
+
     Raises:
-        BadInput: the plan is not one of this lake, or is over.
+        BadInput: the plan is not one of this lake, is not the one that was approved, or is over.
         Busy: an audit is at work here.
         CannotPublish: the record cannot be written.
     """
+    if digest is not None and digest != file.header.digest:
+        raise BadInput(file.header.plan_id, "is not the plan that was approved", "approve a new plan")
     with _running(file, lake, results, bounds, clock, progress) as run:
         _require_open(file.header, run.journal, clock())
+        run.journal.approved_by = approved_by
         run.journal.put_plan(file.header, record.APPLYING)
         tally = apply_plan(file, run, progress)
         settled = sum(tally.counts[status] for status in record.SETTLED)
@@ -271,4 +235,5 @@ def _told(tally: Tally, header: Header, lake_file: str, quiet: Sequence[str], un
     loud = sum(n for status, n in tally.counts.items() if status not in quiet)
     partly = bool(loud or tally.is_over or (waiting and not undone))
     verify = f"to verify: lakeaudit audit {shell_word(lake_file)}"
-    return Ended(f"{', '.join(told) or 'nothing to do'}; {verify}", 3 if partly else 0)
+    said = f"{', '.join(told) or 'nothing to do'}; {verify}"
+    return Ended(said, 3 if partly else 0, {"plan_id": header.plan_id, "counts": dict(tally.counts)})

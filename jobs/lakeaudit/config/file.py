@@ -275,6 +275,8 @@ class Airflow(Block):
     status: Place | None = None
     """A folder that both Airflow and the driver reach; needed where drivers run on a cluster."""
     spark_conf: dict[Text, Text] = Field(default_factory=dict)
+    reconcile: Literal["manual", "on_discrepancies"] | None = None
+    """Makes a DAG that plans what mends the lake, asks a person, and applies; None: there is none."""
 
 
 def _exactly_one(value: object) -> object:

@@ -61,6 +61,7 @@ class Journal:
         self._plan_id = plan_id
         self._files = WriteAhead(results, plan_id)
         self._ahead: dict[int, list[Row]] = {}
+        self.approved_by: str | None = None
 
     @contextmanager
     def kept(self) -> Iterator[Self]:
@@ -82,8 +83,10 @@ class Journal:
         return rows[0] if rows else None
 
     def put_plan(self, header: Header, status: str) -> None:
-        """Put the plan's row in the place of the one before."""
+        """Put the plan's row in the place of the one before, and keep who approved it."""
+        before = self.plan() or {}
         row = {
+            "approved_by": self.approved_by or before.get("approved_by"),
             "plan_id": header.plan_id,
             "lake": self._results.lake,
             "digest": header.digest,

@@ -10,17 +10,23 @@ import shutil
 import tempfile
 from array import array
 from collections.abc import Iterable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import datetime, timedelta
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any, Self
 
+from botocore.exceptions import BotoCoreError, ClientError
+
 from lakeaudit.config import Lake
-from lakeaudit.errors import BadInput
+from lakeaudit.errors import BadInput, SourceError
+from lakeaudit.evidence.files import copied
+from lakeaudit.keys import S3_SCHEMES, Location
 from lakeaudit.reconcile.steps import Step
 from lakeaudit.row_formats import iso
+from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.aws_failures import explain
 
 FORMAT = 1
 VALID_FOR = timedelta(hours=24)
@@ -191,6 +197,43 @@ def _header(path: Path, line: bytes) -> Header:
     return header
 
 
-def opened(path: Path) -> "closing[PlanFile]":
-    """The plan, closed at the end of the block. Raises as `PlanFile.open`."""
-    return closing(PlanFile.open(path))
+@contextmanager
+def opened(name: str, clients: Clients) -> Iterator[PlanFile]:
+    """The plan of that name, a path or s3://; closed at the end of the block. Raises as `PlanFile.open`."""
+    if not name.startswith(S3_SCHEMES):
+        with closing(PlanFile.open(Path(name))) as plan:
+            yield plan
+        return
+    with tempfile.TemporaryDirectory(prefix="lakeaudit-") as folder:
+        local = Path(folder, "plan")
+        try:
+            with copied(clients, Location.parse(name), local) as found:
+                is_there = found is not None
+        except SourceError as error:
+            raise BadInput(name, error.what, error.way_out) from error
+        if not is_there:
+            raise BadInput(name, "is not there", "give the file of a plan")
+        with closing(PlanFile.open(local)) as plan:
+            yield plan
+
+
+@contextmanager
+def written(name: str, clients: Clients) -> Iterator[Path]:
+    """A path to write the plan of that name to, which lies there whole at the end of the block.
+
+    Raises:
+        BadInput: it cannot be written there.
+    """
+    if not name.startswith(S3_SCHEMES):
+        with suppress(OSError):  # what is written next tells of it
+            Path(name).parent.mkdir(parents=True, exist_ok=True)
+        yield Path(name)
+        return
+    with tempfile.TemporaryDirectory(prefix="lakeaudit-") as folder:
+        local, place = Path(folder, "plan"), Location.parse(name)
+        yield local
+        try:
+            with local.open("rb") as content:
+                clients.s3(*place).put_object(Bucket=place.bucket, Key=place.key, Body=content)
+        except (ClientError, BotoCoreError) as error:
+            raise BadInput(name, explain(error).what, "give another place to -o") from error
