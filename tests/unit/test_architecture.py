@@ -191,6 +191,7 @@ def test_nothing_that_audits_knows_what_mends() -> None:
     users = {user for user in users_of("lakeaudit.reconcile") if not below(user, "lakeaudit.reconcile")}
     assert users == {
         "lakeaudit.commands.reconcile",
+        "lakeaudit.commands.hand_over",
         "lakeaudit.commands.plan_summary",
         "lakeaudit.cli.reconcile",
     }

@@ -30,6 +30,12 @@ Partitions = Annotated[
     ),
 ]
 RunId = Annotated[str | None, typer.Option("--run-id", metavar="ID", help="The run's id.")]
+Allow = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--allow", metavar="X", help="`restore`: also what somebody removed, perhaps on purpose; repeatable."
+    ),
+]
 Ids = Annotated[
     list[str], typer.Argument(metavar="ID...", help="Ids of discrepancies, or their first characters.")
 ]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lakeaudit.cli.frame import app, loaded_with, now, results_of, say
-from lakeaudit.cli.options import Kinds, LakeFile, Status, Tables, wanted_of
+from lakeaudit.cli.options import Allow, Kinds, LakeFile, Status, Tables, wanted_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,14 +45,7 @@ def plan(
     ] = False,
     kind: Kinds = None,
     table: Tables = None,
-    allow: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--allow",
-            metavar="X",
-            help="`restore`: also what somebody removed, perhaps on purpose; repeatable.",
-        ),
-    ] = None,
+    allow: Allow = None,
     status_file: Status = None,
 ) -> int:
     """Write a plan of what may be done about open discrepancies. It changes nothing, and is good for 24 hours."""

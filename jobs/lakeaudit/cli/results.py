@@ -1,12 +1,15 @@
 """Commands that read results, and say what is accepted."""
 
 import sys
-from typing import Annotated, Literal
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from lakeaudit.cli.frame import app, ended_well, load, now, results_of, say
 from lakeaudit.cli.options import (
+    Allow,
     By,
     Ids,
     Kinds,
@@ -20,6 +23,10 @@ from lakeaudit.cli.options import (
     run_id_of,
     wanted_of,
 )
+from lakeaudit.errors import BadInput
+
+if TYPE_CHECKING:
+    from lakeaudit.results.read import Wanted
 
 
 @app.command()
@@ -34,14 +41,30 @@ def findings(
         bool, typer.Option("--files", help="A row per file instead of a group; last run only.")
     ] = False,
     format: Annotated[Literal["table", "csv", "jsonl"], typer.Option()] = "table",  # noqa: A002
+    form: Annotated[
+        Literal["delta-inventory", "iceberg-file-list", "s3-batch", "rclone"] | None,
+        typer.Option("--as", help="Write what is open as a list for another tool; see docs/reconcile.md."),
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Where the list of --as is written.")
+    ] = None,
+    allow: Allow = None,
 ) -> int:
     """Print the findings of a run, by default the last published one, worst first.
 
-    jsonl is exact. csv is for spreadsheets: a text that begins like a formula gets a leading apostrophe.
+    jsonl is exact. csv is for spreadsheets: a text that begins like a formula gets a leading apostrophe. --as writes
+    what is open now, of the files that `reconcile` might act on.
     """
     from lakeaudit.commands import findings as command
 
     wanted = wanted_of(kind, table, severity, partition)
+    if form or output or allow:
+        if form is None or output is None or run_id or files or format != "table":
+            what = "a list has a form (--as) and a file (-o), and neither --run-id, --files nor --format"
+            raise BadInput(
+                "--as", what, "write `lakeaudit findings LAKE --as delta-inventory --table T -o FILE`"
+            )
+        return _hand_over(lake, form, output, wanted, allow or ())
     loaded = load(lake)
     verdict = command.write(
         loaded,
@@ -54,6 +77,14 @@ def findings(
         format=format,
     )
     return ended_well(verdict)
+
+
+def _hand_over(lake: str, form: str, output: Path, wanted: "Wanted", allow: Sequence[str]) -> int:
+    from lakeaudit.commands import hand_over as command
+
+    loaded = load(lake)
+    asked = command.Asked(form, output, wanted, now(), allow)
+    return ended_well(command.write(loaded, results_of(loaded), sys.stdout, asked))
 
 
 @app.command()

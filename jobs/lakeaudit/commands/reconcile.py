@@ -66,14 +66,12 @@ def plan(
         BadInput: no such table or `--allow`, or the file cannot be written.
         CannotAudit: nothing was published yet, or the results cannot be read.
     """
-    _require_known(allow)
     require_tables(lake, results, results.published(None), wanted.tables)
     by = getuser()
     plan_id = f"{now:%Y%m%dT%H%M%SZ}-{digest(lake.name, now.isoformat(), by, str(to))[:8]}"
-    clients = clients_of(lake)
+    planner, summary = planner_of(lake, plan_id, allow, now), Summary()
     place = to or _beside(lake.results, plan_id)
-    sight = Sight(lake, clients, KeyReader(clients, Pacer(lake.settings.confirm.rate)))
-    planner, summary = Planner(lake, plan_id, allow, now, sight), Summary()
+    clients = planner.sight.clients
     header = header_of(lake, Path(lake_file), plan_id, allow, by, now, __version__)
     with progress.stage("plan what to do") as log, written(place, clients) as path:
         sealed = write_plan(path, header, summary.watch(planner.steps(results, wanted)))
@@ -101,9 +99,17 @@ def _planned(header: Header, summary: Summary, to: str) -> str:
     return f"{told}; next: lakeaudit reconcile apply {shell_word(to)}"
 
 
-def _require_known(allow: Collection[str]) -> None:
+def planner_of(lake: Lake, plan_id: str, allow: Collection[str], now: datetime) -> Planner:
+    """A planner that asks storage at the lake's rate.
+
+    Raises:
+        BadInput: nothing of that name can be allowed.
+    """
     if unknown := set(allow) - set(ALLOWED):
         raise BadInput("--allow", f"no {', '.join(sorted(unknown))}", f"one of {', '.join(ALLOWED)}")
+    clients = clients_of(lake)
+    sight = Sight(lake, clients, KeyReader(clients, Pacer(lake.settings.confirm.rate)))
+    return Planner(lake, plan_id, allow, now, sight)
 
 
 def apply(

@@ -56,6 +56,7 @@ from lakeaudit.schemas.results import (
     COVERAGE,
     DISCREPANCIES,
     FINDINGS,
+    ICEBERG_FILE_LIST,
     LEDGER,
     LEFTOVER_FILES,
     NOTICES,
@@ -66,6 +67,7 @@ from lakeaudit.schemas.results import (
     RUNS,
     SOURCE_OF_RUN,
     TRANSITIONS,
+    VACUUM_INVENTORY,
 )
 
 __all__ = [
@@ -90,6 +92,7 @@ __all__ = [
     "EXPIRING",
     "FINDINGS",
     "FOLDER_PAIR",
+    "ICEBERG_FILE_LIST",
     "KNOWN",
     "LEDGER",
     "LEFTOVERS",
@@ -119,6 +122,7 @@ __all__ = [
     "TREE",
     "TREE_VERDICT",
     "UPLOAD",
+    "VACUUM_INVENTORY",
     "VERDICT",
     "VERSION",
     "VERSION_RULES",

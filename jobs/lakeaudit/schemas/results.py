@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-from lakeaudit.schemas.columns import result
+from lakeaudit.schemas.columns import result, row
 
 SOURCE_OF_RUN = result(
     role="string",
@@ -228,3 +228,12 @@ RESULTS: dict[str, pa.Schema] = {
 
 RECONCILE_RESULTS: dict[str, pa.Schema] = {"plans": PLANS, "actions": ACTIONS}
 """What `reconcile` writes; no audit opens them."""
+
+VACUUM_INVENTORY = row(path="string", length="long", isDir="bool", modificationTime="long")
+"""What Delta's `VACUUM ... USING INVENTORY` takes: raw paths as Hadoop writes them, bytes, epoch milliseconds.
+
+The names, types and order are compared as a whole (delta-io/delta, VacuumCommand.INVENTORY_SCHEMA).
+"""
+
+ICEBERG_FILE_LIST = result(file_path="string", last_modified="time")
+"""What Iceberg's `remove_orphan_files` takes as `file_list_view` (Iceberg documentation, Spark procedures)."""

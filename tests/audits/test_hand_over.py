@@ -1,0 +1,300 @@
+"""`lakeaudit findings --as`: lists for other tools hold what is open and nothing that an action would refuse."""
+
+import csv
+import os
+import re
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake import write_deltalake
+
+from lakeaudit import cli
+from lakeaudit.config import load_lake
+from lakeaudit.reconcile import list_forms
+from lakeaudit.results.acknowledgements import Ack, put_ack
+from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.schemas import ICEBERG_FILE_LIST, VACUUM_INVENTORY
+from tests.builders.audits import audited, results_of
+from tests.builders.backdate import backdate
+from tests.builders.iceberg import IcebergLake
+from tests.builders.mending import an_hour_old
+from tests.builders.shop import Shop
+from tests.conftest import Aws
+
+OLD = datetime.now(UTC).replace(microsecond=0) - timedelta(days=30)
+AWKWARD = ("d=a b%2F+ü/left.parquet", "left,over.parquet", "per%20cent.parquet")
+
+
+class Site:
+    """A local Delta table with another one inside, leftovers of many sorts beside its files, and its audits."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.home, self.list = folder, folder / "wh/orders", folder / "list"
+        for path in (self.home, self.home / "inner"):
+            write_deltalake(str(path), pa.table({"n": [1, 2]}))
+        for path in self.home.rglob("*"):
+            self.age(path)
+
+    def age(self, path: Path, days: float = 30) -> None:
+        at = OLD.timestamp() + 86_400 * (30 - days)
+        os.utime(path, (at, at))
+
+    def put(self, name: str, size: int = 7, days: float = 30) -> str:
+        path = self.home / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"x" * size)
+        self.age(path, days)
+        return name
+
+    @property
+    def lake_file(self) -> str:
+        return str(self.folder / "lake.yaml")
+
+    def lake(self, age: str = "3d", more: str = "") -> Any:
+        (self.folder / "lake.yaml").write_text(
+            f"version: 1\nlake: x\nresults: {self.folder / 'out'}\n"
+            f"inventories: [{{kind: listing, location: {self.folder / 'wh'}}}]\n"
+            f"defaults: {{grace: 0s, leftover_age: {age}, max_upload: 0s}}\nwatch: [{self.folder / 'wh'}]\ntables:\n"
+            f"- {{name: orders, location: {self.home}, manifests: [{{kind: delta}}]}}\n"
+            f"- {{name: inner, location: {self.home / 'inner'}, manifests: [{{kind: delta}}]}}\n{more}"
+        )
+        return load_lake(Path(self.lake_file), {})
+
+    def hand_over(self, form: str, *given: str) -> int:
+        options = ["--as", form, "-o", str(self.list), "--table", "orders", *given]
+        return cli.main(["findings", self.lake_file, *options])
+
+    def rows(self) -> list[dict[str, Any]]:
+        rows: list[dict[str, Any]] = pq.read_table(self.list).to_pylist()
+        return sorted(rows, key=lambda row: next(iter(row.values())))
+
+    def lines(self) -> list[str]:
+        return sorted(self.list.read_text().splitlines())
+
+    def paths(self) -> list[str]:
+        """Below the table, of an inventory."""
+        return [row["path"].removeprefix(f"file:{self.home}/") for row in self.rows()]
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return Site(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory: pytest.TempPathFactory) -> Site:
+    """An audited site, of which lists are asked for in vain."""
+    made = Site(tmp_path_factory.mktemp("asked"))
+    audited(made.lake())
+    return made
+
+
+def test_an_inventory_for_vacuum_names_leftovers_with_their_raw_paths_sizes_and_times(site: Site) -> None:
+    for name in AWKWARD:
+        site.put(name)
+    audited(site.lake())
+    assert site.hand_over("delta-inventory") == 0
+    assert pq.read_schema(site.list).equals(VACUUM_INVENTORY)
+    millis = int(OLD.timestamp() * 1000)
+    assert site.rows() == [
+        {"path": f"file:{site.home}/{name}", "length": 7, "isDir": False, "modificationTime": millis}
+        for name in sorted(AWKWARD)
+    ]
+
+
+def test_what_an_action_would_refuse_is_left_out(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
+    """Live files, those of an inner table, of the log, temporary ones, and what is young by the lake file of now."""
+    site.put("old.parquet", days=20)
+    site.put("younger.parquet", days=10)
+    site.put("inner/left.parquet")
+    site.put("_temporary/0/part-0.parquet")
+    site.put("_delta_log/.tmp/00000000000000000001.json.x")
+    site.put("notes.txt.unknown")
+    (site.folder / "wh/elsewhere.parquet").write_bytes(b"x")
+    audited(site.lake())
+    site.lake(age="15d")
+    assert site.hand_over("delta-inventory") == 0
+    assert "old.parquet" in site.paths()
+    assert not {
+        path for path in site.paths() if re.search("younger|inner|_temporary|_delta_log|elsewhere", path)
+    }
+    assert "younger than leftover_age" in capsys.readouterr().err
+
+
+def test_a_table_that_came_to_lie_inside_since_keeps_its_files(
+    site: Site, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("a.parquet", "new/b.parquet"):
+        site.put(name)
+    audited(site.lake())
+    site.lake(more=f"- {{name: new, location: {site.home / 'new'}, manifests: [{{kind: delta}}]}}\n")
+    site.hand_over("delta-inventory")
+    assert site.paths() == ["a.parquet"]
+    assert "of another table by the lake file" in capsys.readouterr().err
+
+
+def test_what_is_accepted_is_left_out(site: Site) -> None:
+    site.put("a.parquet")
+    lake = site.lake()
+    audited(lake)
+    rows = [row for batch in results_of(lake).discrepancies(("open",)) for row in batch.to_pylist()]
+    until = datetime.now(UTC) + timedelta(days=9)
+    put_ack(results_of(lake), [row["discrepancy_id"] for row in rows], Ack("ann", "kept", until))
+    assert site.hand_over("delta-inventory") == 0
+    assert site.rows() == []
+
+
+def test_leftovers_of_an_audit_that_could_not_read_all_are_left_out(
+    site: Site, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The inner table's log has a hole since: nobody knows what it lists."""
+    site.put("inner/a.parquet")
+    (site.home / "inner/_delta_log" / f"{0:020}.json").write_text("{")
+    audited(site.lake())
+    options = ["--as", "delta-inventory", "-o", str(site.list), "--table", "inner"]
+    assert cli.main(["findings", site.lake_file, *options]) == 0
+    assert (site.rows(), capsys.readouterr().out) == ([], "")
+
+
+def test_rclones_list_says_what_is_lost_another_and_left_over(site: Site) -> None:
+    site.put("left over.parquet")
+    site.put("_temporary/0/part-0.parquet")
+    site.put("line\nbreak.parquet")
+    write_deltalake(str(site.home), pa.table({"n": [3]}), mode="append")
+    lost, torn = sorted(path.name for path in site.home.glob("part-*.parquet"))
+    for path in site.home.rglob("*"):
+        site.age(path)
+    (site.home / lost).unlink()
+    site.put(torn, 5)
+    audited(site.lake())
+    assert site.hand_over("rclone") == 0
+    assert site.lines() == sorted(
+        [f"+ {lost}", f"* {torn}", "- left over.parquet", "- _temporary/0/part-0.parquet"]
+    )
+    assert site.hand_over("rclone", "--kind", "dropped") == 0
+    assert site.lines() == [f"+ {lost}"]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (["--as", "delta-inventory", "-o", "x"], "of one table"),
+        (["--as", "delta-inventory", "-o", "x", "--table", "orders", "--table", "inner"], "of one table"),
+        (["--as", "iceberg-file-list", "-o", "x", "--table", "orders"], "no manifest of the kind iceberg"),
+        (["--as", "rclone", "--table", "orders"], "a list has a form"),
+        (["-o", "x"], "a list has a form"),
+        (["--as", "rclone", "-o", "x", "--table", "orders", "--files"], "a list has a form"),
+        (["--as", "delta-inventory", "-o", "x", "--table", "orders", "--kind", "dropped"], "has no dropped"),
+        (["--as", "rclone", "-o", "x", "--table", "orders", "--allow", "restore"], "brings nothing back"),
+        (["--as", "s3-batch", "-o", "x", "--allow", "everything"], "no everything"),
+        (["--as", "rclone", "-o", "/nowhere/x", "--table", "orders"], "cannot be written"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused_in_one_line(
+    asked: Site,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    given: list[str],
+    said: str,
+) -> None:
+    monkeypatch.chdir(asked.folder)
+    assert cli.main(["findings", asked.lake_file, *given]) == 2
+    assert said in capsys.readouterr().err.splitlines()[-1]
+    assert not Path("x").exists()
+
+
+def test_a_list_that_cannot_be_made_leaves_the_last_one(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    site.put("a.parquet")
+    audited(site.lake())
+    assert site.hand_over("delta-inventory") == 0
+    before = site.list.read_bytes()
+
+    def full(*_: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(list_forms, "_millis", full)
+    assert site.hand_over("delta-inventory") == 2
+    assert site.list.read_bytes() == before
+    assert [path.name for path in site.folder.iterdir() if path.name.startswith(".list")] == []
+
+
+def test_large_lists_are_written_in_batches(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(list_forms, "BATCH_ROWS", 2)
+    for number in range(5):
+        site.put(f"{number}.parquet")
+    audited(site.lake())
+    site.hand_over("delta-inventory")
+    assert site.paths() == [f"{number}.parquet" for number in range(5)]
+    assert pq.read_metadata(site.list).num_row_groups == 3
+
+
+class TestRestores:
+    """Manifests of S3 Batch Operations."""
+
+    @pytest.fixture
+    def shop(self, aws: Aws, s3: Endpoint, bucket: str) -> Shop:
+        aws.s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
+        made = Shop(aws.s3, s3, bucket)
+        made.write("orders", days=["a b%2F+ü,o"], commits=3)
+        an_hour_old(made)
+        return made
+
+    def test_the_version_of_each_lost_file_that_a_plan_would_bring_back(
+        self, shop: Shop, tmp_path: Path
+    ) -> None:
+        marked, gone, torn = shop.keys()[:3]
+        version = shop.s3.head_object(Bucket=shop.bucket, Key=marked)["VersionId"]
+        shop.s3.delete_object(Bucket=shop.bucket, Key=marked)
+        shop.s3.delete_object(
+            Bucket=shop.bucket,
+            Key=gone,
+            VersionId=shop.s3.head_object(Bucket=shop.bucket, Key=gone)["VersionId"],
+        )
+        shop.s3.put_object(Bucket=shop.bucket, Key=torn, Body=b"torn")
+        audited(shop.lake(tmp_path), live=True)
+        asked = [
+            "findings",
+            str(tmp_path / "lake.yaml"),
+            "--as",
+            "s3-batch",
+            "-o",
+            str(tmp_path / "list.csv"),
+        ]
+        assert cli.main(asked) == 0
+        assert (tmp_path / "list.csv").read_text() == ""  # perhaps somebody removed it on purpose
+        assert cli.main([*asked, "--allow", "restore"]) == 0
+        (row,) = csv.reader((tmp_path / "list.csv").read_text().splitlines())
+        assert [row[0], unquote(row[1]), row[2]] == [shop.bucket, marked, version]
+        assert re.fullmatch(r"[\w/.%~-]+", row[1])
+
+
+def test_a_file_list_for_iceberg(aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path) -> None:
+    made = IcebergLake(aws.s3, s3, bucket)
+    made.table()
+    for name in ("data/a b%2F+ü.parquet", "metadata/left-m0.avro"):
+        aws.s3.put_object(Bucket=bucket, Key=f"warehouse/orders/{name}", Body=b"left")
+        backdate(bucket, f"warehouse/orders/{name}", OLD)
+    time.sleep(1.1)  # times of storage have whole seconds
+    audited(made.lake(tmp_path))
+    to = str(tmp_path / "list")
+    asked = [
+        "findings",
+        str(tmp_path / "lake.yaml"),
+        "--as",
+        "iceberg-file-list",
+        "--table",
+        "orders",
+        "-o",
+        to,
+    ]
+    assert cli.main(asked) == 0
+    assert pq.read_schema(to).equals(ICEBERG_FILE_LIST)
+    assert pq.read_table(to).to_pylist() == [
+        {"file_path": f"s3://{bucket}/warehouse/orders/data/a b%2F+ü.parquet", "last_modified": OLD}
+    ]
