@@ -19,6 +19,7 @@ from lakeaudit.runtime.endpoints import clients_of
 from lakeaudit.runtime.progress import SilentProgress
 from tests.builders.audits import results_of
 from tests.builders.backdate import backdate
+from tests.builders.results import covered, discrepancy, group, leftover, publish, run
 from tests.builders.shop import Shop
 
 Keys = dict[str, list[tuple[Any, ...]]]
@@ -86,6 +87,34 @@ def states(lake: Lake) -> dict[str, tuple[str, str | None]]:
     """By key what the ledger says: (state, resolution)."""
     rows = [row for batch in results_of(lake).discrepancies() for row in batch.to_pylist()]
     return {row["key"]: (row["state"], row["resolution"]) for row in rows}
+
+
+def publish_leftovers(
+    shop: Shop,
+    lake: Lake,
+    kind: str,
+    *keys: str,
+    first_audit: datetime | None = None,
+    category: str = "data",
+    status: str = "complete",
+) -> None:
+    """What an audit leaves that found these files of `orders`; its first one looked then, by default now."""
+    found = {each["Key"]: each for each in shop.s3.list_objects_v2(Bucket=shop.bucket)["Contents"]}
+    one = group(kind, "day=2026-11-01", len(keys), bucket=shop.bucket)
+    told = [{"size": found[key]["Size"], "etag": found[key]["ETag"].strip('"')} for key in keys]
+    files = [
+        leftover(one, key, bucket=shop.bucket, category=category, **each)
+        for key, each in zip(keys, told, strict=True)
+    ]
+    cut = first_audit or datetime.now(UTC)
+    coverage = covered(axis="leftover", storage_cut_from=cut, status=status)
+    publish(
+        lake.results,
+        runs=[run()],
+        coverage=[coverage],
+        leftover_files=files,
+        discrepancies=[discrepancy(one)],
+    )
 
 
 @dataclass

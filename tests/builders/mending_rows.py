@@ -32,8 +32,8 @@ def ledger_row(kind: str, bucket: str, key: str, **given: Any) -> Row:
 def planned(mending: Mending, rows: Sequence[Row], allow: Sequence[str] = ("restore",)) -> list[Step]:
     """The steps of a plan for these rows, which lies in the mending's file."""
     clients, now = clients_of(mending.lake), mending.clock()
-    sight = Sight(mending.lake, clients, KeyReader(clients, Pacer(10_000)))
     plan_id = f"plan-{now:%H%M%S%f}"
+    sight = Sight(mending.lake, clients, KeyReader(clients, Pacer(10_000)), plan_id)
     steps = [*map(Planner(mending.lake, plan_id, allow, now, sight).step, rows)]
     header = header_of(mending.lake, mending.folder / "lake.yaml", plan_id, allow, "ann", now, __version__)
     sealed = write_plan(mending.file, header, steps)

@@ -156,6 +156,22 @@ BAD = [
     ("tables:\n- {name: a, location: s3://out/shop}", 3, "results: the results lie inside the table 'a'"),
     ("tables:\n- {name: a, location: s3://out/shop/x}", 5, "location: the table lies inside results"),
     ("watch:\n- s3://other\n- s3://out/", 6, "watch[1]: the results lie inside this place"),
+    *(
+        (f"quarantine: {{location: '{place}'}}\n{more}", 4, f"quarantine.location: {told}")
+        for place, more, told in (
+            ("s3://l/a/old", "tables: [{name: a, location: s3://l/a}]", "lies inside the table 'a'"),
+            ("s3://l", "tables: [{name: a, location: s3://l/a}]", "holds the table 'a'"),
+            ("s3://out/shop/q", "", "lies inside the results"),
+            ("s3://w/q", "watch: [s3://w]", "lies inside a watched place"),
+            ("s3://i/q", "inventories: [{kind: listing, location: s3://i}]", "lies inside a source's place"),
+            (
+                "s3://i/q",
+                "inventories: [{kind: s3_inventory, location: s3://r, covers: [s3://i]}]",
+                "lies inside what a source covers",
+            ),
+            ("/data/q", "", "is no place in a bucket"),
+        )
+    ),
     (
         "tables:\n- {name: a, location: s3://l/a}\n- discover: {from: inventory, under: [s3://l]}",
         6,

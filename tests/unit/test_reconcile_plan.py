@@ -115,7 +115,7 @@ def planner(folder: Path, answer: KeyState | None = LOST, allow: tuple[str, ...]
     file = folder / "lake.yaml"
     file.write_text(LAKE)
     lake, keys = load_lake(file, {}), cast("KeyReader", Answers(answer))
-    return Planner(lake, "plan-1", allow, NOON.replace(tzinfo=UTC), Sight(lake, Clients(), keys))
+    return Planner(lake, "plan-1", allow, NOON.replace(tzinfo=UTC), Sight(lake, Clients(), keys, "plan-1"))
 
 
 def row(**given: Any) -> dict[str, Any]:
@@ -228,7 +228,8 @@ def test_what_is_mistyped_is_told_in_one_line(
 def test_the_document_names_tests_that_there_are() -> None:
     root = Path(__file__).parents[2]
     named = set(re.findall(r"`(test_[a-z_]+)`", (root / "docs" / "reconcile.md").read_text()))
-    files = (root / "tests" / "audits").glob("test_reconcile*.py")
+    audits = root / "tests" / "audits"
+    files = [*audits.glob("test_reconcile*.py"), audits / "test_quarantine.py"]
     there = re.findall(r"^def (test_\w+)", "\n".join(file.read_text() for file in files), re.MULTILINE)
     assert len(named) > 10
     assert named <= set(there)

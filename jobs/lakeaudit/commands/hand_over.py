@@ -126,7 +126,7 @@ def write(lake: Lake, results: Results, out: TextIO, asked: Asked) -> str:
 def _restores(handed: HandOver, asked: Asked) -> tuple[int, str]:
     """How many older versions are listed, and what is to be done with the list."""
     _require_kinds(asked, RESTORED)
-    planner = planner_of(handed.lake, "", asked.allow, asked.now)
+    planner = planner_of(handed.lake, "", asked.allow, asked.now, {})
     listed = written(batch_manifest, handed.restores(planner), asked.to)
     return listed, _COPY_JOB
 

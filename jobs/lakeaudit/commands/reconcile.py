@@ -31,6 +31,7 @@ from lakeaudit.reconcile.planning import Planner
 from lakeaudit.reconcile.protocol import ALLOWED, Sight
 from lakeaudit.reconcile.run import Bounds, Run, Tally
 from lakeaudit.reconcile.undo import undo_plan
+from lakeaudit.results.first_audits import first_audits
 from lakeaudit.results.read import Results, Wanted
 from lakeaudit.runtime.endpoints import clients_of
 from lakeaudit.runtime.progress import Progress
@@ -69,7 +70,7 @@ def plan(
     require_tables(lake, results, results.published(None), wanted.tables)
     by = getuser()
     plan_id = f"{now:%Y%m%dT%H%M%SZ}-{digest(lake.name, now.isoformat(), by, str(to))[:8]}"
-    planner, summary = planner_of(lake, plan_id, allow, now), Summary()
+    planner, summary = planner_of(lake, plan_id, allow, now, first_audits(results)), Summary()
     place = to or _beside(lake.results, plan_id)
     clients = planner.sight.clients
     header = header_of(lake, Path(lake_file), plan_id, allow, by, now, __version__)
@@ -99,8 +100,14 @@ def _planned(header: Header, summary: Summary, to: str) -> str:
     return f"{told}; next: lakeaudit reconcile apply {shell_word(to)}"
 
 
-def planner_of(lake: Lake, plan_id: str, allow: Collection[str], now: datetime) -> Planner:
-    """A planner that asks storage at the lake's rate.
+def planner_of(
+    lake: Lake,
+    plan_id: str,
+    allow: Collection[str],
+    now: datetime,
+    audited_since: Mapping[str, datetime],
+) -> Planner:
+    """A planner that asks storage at the lake's rate; see `Planner`.
 
     Raises:
         BadInput: nothing of that name can be allowed.
@@ -108,8 +115,8 @@ def planner_of(lake: Lake, plan_id: str, allow: Collection[str], now: datetime) 
     if unknown := set(allow) - set(ALLOWED):
         raise BadInput("--allow", f"no {', '.join(sorted(unknown))}", f"one of {', '.join(ALLOWED)}")
     clients = clients_of(lake)
-    sight = Sight(lake, clients, KeyReader(clients, Pacer(lake.settings.confirm.rate)))
-    return Planner(lake, plan_id, allow, now, sight)
+    sight = Sight(lake, clients, KeyReader(clients, Pacer(lake.settings.confirm.rate)), plan_id)
+    return Planner(lake, plan_id, allow, now, sight, audited_since)
 
 
 def apply(
@@ -195,7 +202,7 @@ def _running(
             context = Context(engine, clients, clock(), clock(), live=True)
             return NewestClaims(lake.model_copy(update={"tables": tuple(named)}), engine, context, keys)
 
-        yield Run(lake, clients, journal, forms, references, bounds, still_ours, clock)
+        yield Run(header.plan_id, lake, clients, journal, forms, references, bounds, still_ours, clock)
 
 
 def _status(header: Header, journal: Journal) -> str:

@@ -11,6 +11,7 @@ from lakeaudit.config.file import (
     Expected,
     Ignore,
     Owner,
+    Quarantine,
     SnsAlert,
 )
 from lakeaudit.config.globs import glob_to_regex
@@ -78,6 +79,7 @@ __all__ = [
     "Owner",
     "PreviousManifest",
     "Problem",
+    "Quarantine",
     "RedshiftUnloadManifest",
     "S3ACommitterManifest",
     "S3AccessLog",

@@ -160,6 +160,40 @@ def results(data: Data) -> Iterator[Found]:
             yield Found(("watch", index), "the results lie inside this place", "write results elsewhere")
 
 
+def quarantine(data: Data) -> Iterator[Found]:
+    """A quarantine among what is read, or around it: what lies there is no part of the lake any more."""
+    block = data.get("quarantine")
+    place = _place(block) if isinstance(block, dict) else None
+    if place is None:
+        return
+    if place.is_local:
+        yield Found(("quarantine", "location"), "is no place in a bucket", "write s3://bucket/prefix")
+    for what, own in _watched(data):
+        if own.contains(place) or place.contains(own):
+            told = f"lies inside {what}" if own.contains(place) else f"holds {what}"
+            yield Found(("quarantine", "location"), told, "name a place that nothing else uses")
+            return
+
+
+def _watched(data: Data) -> Iterator[tuple[str, Location]]:
+    """(what it is, where): all that an audit reads or writes. Of a metadata store `location` says what it knows of."""
+    written = data.get("results")
+    named = [("the results", written if isinstance(written, dict) else {"location": written})]
+    for _, table in _entries(data, "tables"):
+        found = table.get("discover")
+        under = found.get("under") if isinstance(found, dict) else None
+        named += [(f"the table {quoted(table.get('name'))}", table)] if "location" in table else []
+        named += [("a place of discover", {"location": each}) for each in _listed(under)]
+        named += [("a source's place", entry) for _, entry in _entries(table, "manifests")]
+    for block in ("inventories", "metastores", "events"):
+        for _, entry in _entries(data, block):
+            keys = ("export",) if block == "metastores" else ("location", "export")
+            named += [("a source's place", {"location": entry.get(key)}) for key in keys]
+            named += [("what a source covers", {"location": each}) for each in _listed(entry.get("covers"))]
+    named += [("a watched place", {"location": each}) for each in _listed(data.get("watch"))]
+    yield from ((what, own) for what, entry in named if (own := _place(entry)) is not None)
+
+
 def states(data: Data) -> Iterator[Found]:
     """Tables with several kinds of manifests that each say what the table is."""
     for path, table in _entries(data, "tables"):
@@ -231,6 +265,7 @@ CHECKS: tuple[Callable[[Data], Iterator[Found]], ...] = (
         locations,
         states,
         results,
+        quarantine,
         shares,
         ignore,
         dynamo_tables,

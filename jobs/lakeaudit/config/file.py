@@ -253,6 +253,14 @@ class ResultsBlock(Block):
     """Rows of runs older than this are removed; None: never."""
 
 
+class Quarantine(Block):
+    """Where `reconcile` puts leftovers, and for how long."""
+
+    location: Place
+    keep: Duration = Field(default=timedelta(days=30), json_schema_extra={"default": "30d"})
+    """After so long `reconcile purge` removes them for good."""
+
+
 def _block_or_place(value: object) -> str:
     return "block" if isinstance(value, dict | ResultsBlock) else "place"
 
@@ -290,6 +298,7 @@ class LakeFile(Block):
     version: Annotated[Literal[1], BeforeValidator(_exactly_one)]
     lake: LakeName
     results: AnyResults
+    quarantine: Quarantine | None = None
     s3: S3Options = S3Options()
     buckets: tuple[BucketRule, ...] = ()
     dynamodb: DynamoOptions = DynamoOptions()

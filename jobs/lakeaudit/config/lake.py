@@ -21,6 +21,7 @@ from lakeaudit.config.file import (
     LakeFile,
     Overrides,
     Owner,
+    Quarantine,
     Readers,
     ResultsBlock,
     TableEntry,
@@ -182,6 +183,8 @@ class Lake(Block):
     results: Location
     keep: timedelta | None = None
     """How long the result tables keep the rows of a run; None: for ever."""
+    quarantine: Quarantine | None = None
+    """None: leftovers are left to people."""
     s3: S3Options = S3Options()
     buckets: tuple[BucketRule, ...] = ()
     """In order: the first that matches a bucket's name holds for it."""
@@ -250,6 +253,7 @@ def resolve(file: LakeFile, warnings: tuple[str, ...] = (), aliases: Aliases = (
         name=file.lake,
         results=results.location,
         keep=results.keep,
+        quarantine=file.quarantine,
         s3=file.s3,
         buckets=file.buckets,
         aliases=aliases,

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
 COPY_IF_ABSENT, PUT_IF_ABSENT, DELETE_IF_MATCH = "copy_if_absent", "put_if_absent", "delete_if_match"
+COMPLETE_IF_ABSENT = "complete_if_absent"
 REFUSED = {
     *("PreconditionFailed", "ConditionalRequestConflict", "412", "409"),
     "ConditionalCheckFailedException",  # DynamoDB
@@ -94,7 +95,22 @@ class _Canary:
             COPY_IF_ABSENT: lambda: s3.copy_object(**at, CopySource=source, IfNoneMatch="*"),
             PUT_IF_ABSENT: lambda: s3.put_object(**at, Body=b"other", IfNoneMatch="*"),
             DELETE_IF_MATCH: lambda: s3.delete_object(**at, IfMatch=_NO_ONES),
+            COMPLETE_IF_ABSENT: lambda: self._complete(at),
         }
+
+    def _complete(self, at: Any) -> None:
+        """An upload in parts over what is there; what it began is given up, whatever the answer."""
+        upload: Any = {**at, "UploadId": self._s3.create_multipart_upload(**at)["UploadId"]}
+        try:
+            part: Any = {
+                "PartNumber": 1,
+                "ETag": self._s3.upload_part(**upload, PartNumber=1, Body=b"other")["ETag"],
+            }
+            self._s3.complete_multipart_upload(**upload, MultipartUpload={"Parts": [part]}, IfNoneMatch="*")
+        except (ClientError, BotoCoreError):
+            with suppress(ClientError, BotoCoreError):
+                self._s3.abort_multipart_upload(**upload)
+            raise
 
     def remove(self) -> None:
         """Every version and marker of both."""

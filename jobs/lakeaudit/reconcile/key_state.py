@@ -1,15 +1,19 @@
 """What storage answers of one key now: all its versions and delete markers, and whether its bucket keeps versions."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from threading import Lock
 from typing import TYPE_CHECKING
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from lakeaudit.evidence.storage.head import ObjectHead, head_of
 from lakeaudit.evidence.storage.object_versions import History, ObjectVersion, history_of
 from lakeaudit.keys import NULL_VERSION
 from lakeaudit.runtime.aws import Clients
-from lakeaudit.runtime.aws_failures import explain
+from lakeaudit.runtime.aws_failures import explain, is_missing
 from lakeaudit.runtime.threads import Pacer
 
 if TYPE_CHECKING:
@@ -48,6 +52,15 @@ class KeyState:
         return None if found == NULL_VERSION else found
 
 
+@dataclass(frozen=True)
+class Current:
+    """The current object of a key, and its object lock, where whoever asks may know of it."""
+
+    head: ObjectHead
+    locked_until: datetime | None = None
+    legal_hold: bool = False
+
+
 class Unclear(Exception):
     """Storage gave no answer that anything can be concluded from; its text says why."""
 
@@ -59,6 +72,7 @@ class KeyReader:
         self._clients = clients
         self._pacer = pacer
         self._versioning: dict[str, str] = {}
+        self._below: dict[tuple[str, str], bool] = {}
         self._asking = Lock()
 
     def read(self, bucket: str, key: str) -> KeyState:
@@ -79,9 +93,46 @@ class KeyReader:
         """Wait for the next free slot, for requests to another store."""
         self._pacer.wait()
 
+    def versioning(self, bucket: str, key: str) -> str:
+        """As in `KeyState`. Raises Unclear."""
+        with _answered(f"the versioning of s3://{bucket}"):
+            return self._versioning_of(self._clients.s3(bucket, key), bucket)
+
+    def current(self, bucket: str, key: str) -> Current | None:
+        """The current object; None: there is none. Raises Unclear."""
+        with _answered(f"s3://{bucket}/{key}"):
+            s3 = self._clients.s3(bucket, key)
+            self._pacer.wait()
+            try:
+                answer = s3.head_object(Bucket=bucket, Key=key, ChecksumMode="ENABLED")
+            except ClientError as error:
+                if is_missing(error):
+                    return None
+                raise
+            until = answer.get("ObjectLockRetainUntilDate")
+            return Current(head_of(answer), until, answer.get("ObjectLockLegalHoldStatus") == "ON")
+
+    def holds_any(self, bucket: str, prefix: str) -> bool:
+        """Whether any object lies below a prefix; each is asked for once. Raises Unclear."""
+        with _answered(f"s3://{bucket}/{prefix}"), self._asking:
+            if (bucket, prefix) not in self._below:
+                self._pacer.wait()
+                s3 = self._clients.s3(bucket, prefix)
+                page = s3.list_objects_v2(Bucket=bucket, Prefix=prefix, MaxKeys=1)
+                self._below[bucket, prefix] = bool(page.get("KeyCount"))
+            return self._below[bucket, prefix]
+
     def _versioning_of(self, s3: "S3Client", bucket: str) -> str:
         with self._asking:
             if bucket not in self._versioning:
                 self._pacer.wait()
                 self._versioning[bucket] = s3.get_bucket_versioning(Bucket=bucket).get("Status", "")
             return self._versioning[bucket]
+
+
+@contextmanager
+def _answered(what: str) -> Iterator[None]:
+    try:
+        yield
+    except (ClientError, BotoCoreError) as error:
+        raise Unclear(f"{what} cannot be asked for: {explain(error).what}") from error

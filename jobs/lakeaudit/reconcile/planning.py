@@ -1,19 +1,22 @@
 """From open discrepancies to steps: what storage answers now decides what may be done. It changes nothing."""
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakeaudit.config import Lake, Table
 from lakeaudit.digests import digest
 from lakeaudit.kinds import KINDS
+from lakeaudit.reconcile.four_yeses import LEFTOVERS
 from lakeaudit.reconcile.key_state import Unclear
 from lakeaudit.reconcile.protocol import Action, Case, Look, Proposal, Sight, State
 from lakeaudit.reconcile.registry import ACTIONS, WAYS
 from lakeaudit.reconcile.steps import NEEDS_PERSON, Step
+from lakeaudit.results.expand_groups import as_finding
 from lakeaudit.results.read import Results, Wanted
 from lakeaudit.runtime.threads import beside
 
@@ -37,6 +40,7 @@ class Planner:
         allow: what the user allows beside the default, of ALLOWED.
         now: the clock reading of the plan.
         sight: looks at things as they are now.
+        first_audits: by table when the first complete audit of its leftovers looked at storage.
     """
 
     lake: Lake
@@ -44,6 +48,7 @@ class Planner:
     allow: Collection[str]
     now: datetime
     sight: Sight
+    first_audits: Mapping[str, datetime] = field(default_factory=dict)
 
     def steps(self, results: Results, wanted: Wanted) -> Iterator[Step]:
         """A step for every open discrepancy, worst severity first; a batch of them in memory at a time.
@@ -53,7 +58,17 @@ class Planner:
         """
         with beside(THREADS) as pool:
             for batch in results.discrepancies(("open",), wanted=wanted):
-                yield from pool.map(self.step, _rows(batch))
+                rows = _rows(batch)
+                groups = {row["discrepancy_id"]: row for row in rows if self._is_by_file(row)}
+                yield from pool.map(self.step, [row for row in rows if row["discrepancy_id"] not in groups])
+                for files in _files_of(results, groups):
+                    yield from pool.map(self.step, files)
+
+    def _is_by_file(self, row: Row) -> bool:
+        """Whether a row stands for many files, of which each may have a step."""
+        if row["subject_type"] == "file" or self.lake.quarantine is None:
+            return False
+        return row["kind"] in LEFTOVERS and self._of_row(row, self._table(row)) is None
 
     def step(self, row: Row) -> Step:
         """The step of one row of the ledger: the first way that is one, else what keeps a program from it."""
@@ -61,7 +76,8 @@ class Planner:
         why = self._why_not(row, table)
         if why is not None or table is None:
             return self._for_person(row, [why or ""])
-        return self._first_way(Case(row, self.lake, table, self.allow, self.now))
+        first_audit = self.first_audits.get(table.name)
+        return self._first_way(Case(row, self.lake, table, self.allow, self.now, first_audit))
 
     def _first_way(self, case: Case) -> Step:
         row, refused = case.row, []
@@ -87,19 +103,25 @@ class Planner:
 
     def _why_not(self, row: Row, table: Table | None) -> str | None:
         """Why nothing is even asked of storage."""
-        if row["kind"] not in WAYS:
-            return "no action is known for this kind"
-        if row["ack_until"] is not None and row["ack_until"] > self.now:
-            return f"accepted by {row['ack_by']}: {row['ack_reason']}"
+        if why := self._of_row(row, table):
+            return why
+        if row["kind"] in LEFTOVERS and self.lake.quarantine is None:
+            return "no quarantine place is named"
         if not row["bucket"] or not row["key"]:
             return "it is not an object of a bucket"
         if self.lake.is_weak(row["bucket"]):
             return "answers of its bucket may lag behind writes (consistency: weak)"
-        if table is None:
-            return "its table is not named in the lake file"
         if not any(table.location.holds(row["bucket"], row["key"]) for table in self.lake.tables):
             return "it lies outside every table that the lake file names"
         return None
+
+    def _of_row(self, row: Row, table: Table | None) -> str | None:
+        """The same of what the ledger says of all files of a row."""
+        if row["kind"] not in WAYS:
+            return "no action is known for this kind"
+        if row["ack_until"] is not None and row["ack_until"] > self.now:
+            return f"accepted by {row['ack_by']}: {row['ack_reason']}"
+        return "its table is not named in the lake file" if table is None else None
 
     def _table(self, row: Row) -> Table | None:
         return next((table for table in self.lake.tables if table.name == row["table_name"]), None)
@@ -115,14 +137,16 @@ class Planner:
         known = {name: row[name] for name in _EVIDENCE if row[name] is not None}
         return Step(
             plan_id=self.plan_id,
-            action_id=digest(self.plan_id, row["discrepancy_id"], action),
+            action_id=digest(
+                self.plan_id, row["discrepancy_id"], action, row["bucket"] or "", row["key"] or ""
+            ),
             discrepancy_id=row["discrepancy_id"],
             table_name=row["table_name"],
             kind=row["kind"],
             action=action,
             bucket=row["bucket"],
             key=row["key"],
-            precondition=precondition and {**precondition, "listed_by": row["table_name"]},
+            precondition=precondition and {**precondition, **_lister(row)},
             evidence={**told, **known},
             undo=undo,
             reversibility=reversibility,
@@ -135,3 +159,16 @@ class Planner:
 def _rows(batch: pa.RecordBatch) -> list[Row]:
     rows: list[Row] = batch.to_pylist()
     return rows
+
+
+def _files_of(results: Results, groups: Mapping[str, Row]) -> Iterator[list[Row]]:
+    """The files of rows that stand for many: each as a row of its own, a batch of them in memory at a time."""
+    if not groups:
+        return
+    for batch in results.batches("leftover_files", pc.field("discrepancy_id").isin(sorted(groups))):
+        yield [as_finding(groups[file["discrepancy_id"]], file) for file in batch.to_pylist()]
+
+
+def _lister(row: Row) -> Row:
+    """The table that lists the file, which nothing does of a leftover."""
+    return {} if row["kind"] in LEFTOVERS else {"listed_by": row["table_name"]}

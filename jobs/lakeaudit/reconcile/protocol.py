@@ -21,8 +21,8 @@ from lakeaudit.schemas import plain_time
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
-RESTORE = "restore"
-ALLOWED = (RESTORE,)
+RESTORE, OLDER = "restore", "older_than_onboarding"
+ALLOWED = (RESTORE, OLDER)
 """What `--allow` may name."""
 
 Undo = Mapping[str, Any]
@@ -33,11 +33,12 @@ State = Any
 
 @dataclass(frozen=True)
 class Sight:
-    """What looks at things as they are now. `keys` asks storage for objects, at a bounded rate."""
+    """What looks at things as they are now, for one plan. `keys` asks storage for objects, at a bounded rate."""
 
     lake: Lake
     clients: Clients
     keys: KeyReader
+    plan_id: str
 
 
 Look = Callable[[Sight, str, str], State]
@@ -65,6 +66,7 @@ class Case:
         row: of the ledger.
         table: that it is about, as the lake file has it.
         allow: what the user allows beside the default.
+        first_audit: when the first complete audit of the table's leftovers looked at storage; None: there was none.
     """
 
     row: Mapping[str, Any]
@@ -72,6 +74,7 @@ class Case:
     table: Table
     allow: Collection[str]
     now: datetime
+    first_audit: datetime | None = None
 
     @property
     def wanted(self) -> Wanted:

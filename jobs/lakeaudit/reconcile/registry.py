@@ -5,11 +5,14 @@ A new action is a module of `reconcile.actions` and a line here.
 
 from collections.abc import Mapping
 
+from lakeaudit.reconcile.actions.hide_leftover import HideLeftover
 from lakeaudit.reconcile.actions.put_entry import PutEntry
 from lakeaudit.reconcile.actions.put_folder import PutFolder
+from lakeaudit.reconcile.actions.quarantine import Quarantine
 from lakeaudit.reconcile.actions.remove_delete_marker import RemoveDeleteMarker
 from lakeaudit.reconcile.actions.remove_entry import RemoveEntry
 from lakeaudit.reconcile.actions.restore_version import RestoreVersion
+from lakeaudit.reconcile.four_yeses import LEFTOVERS
 from lakeaudit.reconcile.protocol import Action
 
 _ALL: tuple[Action, ...] = (
@@ -18,6 +21,8 @@ _ALL: tuple[Action, ...] = (
     PutEntry(),
     PutFolder(),
     RemoveEntry(),
+    HideLeftover(),
+    Quarantine(),
 )
 
 ACTIONS: Mapping[str, Action] = {action.name: action for action in _ALL}
@@ -29,5 +34,6 @@ WAYS: Mapping[str, tuple[str, ...]] = {
     "metastore_stale": ("put_entry",),
     "metastore_broken": ("put_entry", "put_folder", "remove_entry"),
     "phantom": ("remove_entry",),
+    **dict.fromkeys(LEFTOVERS, ("hide_leftover", "quarantine")),
 }
 """What loses nothing comes first. A kind that is not here needs a person."""

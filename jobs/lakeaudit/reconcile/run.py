@@ -80,6 +80,7 @@ class Run:
         clock: for `done_at`, and for times that an action writes.
     """
 
+    plan_id: str
     lake: Lake
     clients: Clients
     journal: Journal
@@ -91,7 +92,7 @@ class Run:
 
     def sight(self) -> Sight:
         """For one batch."""
-        return Sight(self.lake, self.clients, KeyReader(self.clients, Pacer(self.bounds.rate)))
+        return Sight(self.lake, self.clients, KeyReader(self.clients, Pacer(self.bounds.rate)), self.plan_id)
 
     def references_of(self, steps: Sequence[Step]) -> References:
         """What manifests say of the files of these steps: those of all tables where any of them might have a say."""

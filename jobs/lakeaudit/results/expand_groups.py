@@ -1,7 +1,8 @@
 """Findings with every grouped leftover replaced by its files."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from lakeaudit.errors import BadInput
 from lakeaudit.keys import uri_of
@@ -22,7 +23,7 @@ def expanded(results: Results, run_id: str, wanted: Wanted = ALL) -> Iterator[Ro
             yield row
     for file in rows_of(results.leftover_files(run_id)):
         if file["discrepancy_id"] in groups:
-            yield _as_finding(groups[file["discrepancy_id"]], file)
+            yield as_finding(groups[file["discrepancy_id"]], file)
 
 
 def _require_all(results: Results, run_id: str, groups: dict[str, Row]) -> None:
@@ -35,7 +36,7 @@ def _require_all(results: Results, run_id: str, groups: dict[str, Row]) -> None:
             raise BadInput("--files", what, "ask of the last run")
 
 
-def _as_finding(group: Row, file: Row) -> Row:
+def as_finding(group: Mapping[str, Any], file: Mapping[str, Any]) -> Row:
     """The group's row with subject, key, sizes and times of one of its files."""
     about = {name: file[name] for name in ("bucket", "key", "partition_path", "category")}
     storage = {f"storage_{name}": file[name] for name in ("size", "etag", "version_id")}

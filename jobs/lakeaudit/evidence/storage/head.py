@@ -76,15 +76,16 @@ def head_object(
     asked: Any = {"Bucket": bucket, "Key": key} | ({"VersionId": version_id} if version_id else {})
     before_request()
     try:
-        return _of_answer(s3.head_object(**asked, ChecksumMode="ENABLED"))
+        return head_of(s3.head_object(**asked, ChecksumMode="ENABLED"))
     except ClientError as error:
         if not is_denied(error):
             raise
     before_request()
-    return _of_answer(s3.head_object(**asked))
+    return head_of(s3.head_object(**asked))
 
 
-def _of_answer(answer: Mapping[str, Any]) -> ObjectHead:
+def head_of(answer: Mapping[str, Any]) -> ObjectHead:
+    """What an answer of HeadObject says."""
     etag = answer["ETag"].strip('"')
     storage_class = answer.get("StorageClass", "STANDARD")
     in_archive = storage_class in ARCHIVE_CLASSES or answer.get("ArchiveStatus") is not None

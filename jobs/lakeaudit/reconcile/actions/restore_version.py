@@ -5,10 +5,9 @@ PutObject on the condition that there is none. Metadata, tags, storage class and
 """
 
 from typing import Any
-from urllib.parse import urlencode
 
-from lakeaudit.keys import ARCHIVE_CLASSES
 from lakeaudit.reconcile.canary import COPY_IF_ABSENT, PUT_IF_ABSENT
+from lakeaudit.reconcile.copying import CARRIED, MOST_COPIED, MOST_READ, OF_COPY, carried, tagging
 from lakeaudit.reconcile.key_state import ENABLED, KeyState
 from lakeaudit.reconcile.matching import (
     absent_over,
@@ -21,18 +20,6 @@ from lakeaudit.reconcile.matching import (
 from lakeaudit.reconcile.need import Need
 from lakeaudit.reconcile.protocol import Case, NotProved, Proposal, Target, Undo, versions_of
 from lakeaudit.reconcile.steps import REVERSIBLE, Step
-
-MOST_COPIED = 5 << 30
-"""Bytes that one CopyObject takes (S3 API reference)."""
-MOST_READ = 64 << 20
-"""Bytes that are held in memory, by each of a few threads, where the store's copies have no conditions."""
-
-_CARRIED = (
-    *("ContentType", "ContentEncoding", "ContentDisposition", "ContentLanguage", "CacheControl", "Metadata"),
-    *("StorageClass", "ServerSideEncryption", "SSEKMSKeyId", "BucketKeyEnabled"),
-)
-_OF_COPY = ("StorageClass", "ServerSideEncryption", "SSEKMSKeyId", "BucketKeyEnabled")
-"""What a copy does not take from its source by itself."""
 
 
 class RestoreVersion:
@@ -112,9 +99,8 @@ class RestoreVersion:
 def _copied(target: Target, version_id: str) -> str | None:
     head: Any = target.s3.head_object(Bucket=target.bucket, Key=target.key, VersionId=version_id)
     source: Any = {"Bucket": target.bucket, "Key": target.key, "VersionId": version_id}
-    carried = _carried(head, _OF_COPY)
     copied = target.s3.copy_object(
-        Bucket=target.bucket, Key=target.key, CopySource=source, IfNoneMatch="*", **carried
+        Bucket=target.bucket, Key=target.key, CopySource=source, IfNoneMatch="*", **carried(head, OF_COPY)
     )
     return copied.get("VersionId")
 
@@ -123,16 +109,5 @@ def _written(target: Target, version_id: str) -> str | None:
     """Read, then written on the condition that there is no object."""
     at: Any = {"Bucket": target.bucket, "Key": target.key}
     got: Any = target.s3.get_object(**at, VersionId=version_id)
-    carried = _carried(got, _CARRIED)
-    if got.get("TagCount"):
-        tags = target.s3.get_object_tagging(**at, VersionId=version_id)["TagSet"]
-        carried["Tagging"] = urlencode([(tag["Key"], tag["Value"]) for tag in tags])
-    return target.s3.put_object(**at, Body=got["Body"].read(), IfNoneMatch="*", **carried).get("VersionId")
-
-
-def _carried(source: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
-    """Of a version's attributes those that a new object takes; an archive class is not one that is written to."""
-    found = {name: source[name] for name in names if source.get(name)}
-    if found.get("StorageClass") in ARCHIVE_CLASSES:
-        del found["StorageClass"]
-    return found
+    given = carried(got, CARRIED) | tagging(target.s3, {**at, "VersionId": version_id}, got)
+    return target.s3.put_object(**at, Body=got["Body"].read(), IfNoneMatch="*", **given).get("VersionId")

@@ -1,0 +1,75 @@
+"""Remove a leftover from a bucket that keeps versions: a delete marker hides it, and nothing is copied or lost.
+
+The marker is written by If-Match, so that it can hide nothing but the very object. `reconcile purge` removes the
+version.
+"""
+
+from lakeaudit.reconcile import leftovers
+from lakeaudit.reconcile.canary import DELETE_IF_MATCH
+from lakeaudit.reconcile.four_yeses import is_unlisted
+from lakeaudit.reconcile.leftovers import Seen
+from lakeaudit.reconcile.need import Need
+from lakeaudit.reconcile.protocol import Case, NotProved, Proposal, Target, Undo
+from lakeaudit.reconcile.steps import REVERSIBLE, Step
+
+
+class HideLeftover:
+    """See the module."""
+
+    name = "hide_leftover"
+    reversibility = REVERSIBLE
+    undo = "remove the delete marker, by its id, only while nothing was written on top of it"
+    risk = "low: the object stays as an older version until it is purged"
+
+    look = staticmethod(leftovers.look)
+
+    def need(self, step: Step) -> Need:  # noqa: ARG002 - the protocol's
+        """No table lists it."""
+        return is_unlisted()
+
+    def refuses(self, case: Case) -> str | None:
+        """See `leftovers.why_not`."""
+        return leftovers.why_not(case)
+
+    def propose(self, case: Case, state: Seen) -> Proposal | str:
+        """Where the bucket keeps versions."""
+        why = leftovers.why_not_now(case, state)
+        if why is not None or state.current is None:
+            return why or ""
+        if not leftovers.keeps_versions(state):
+            return f"versioning of its bucket is {state.versioning.lower() or 'off'}"
+        return Proposal(leftovers.recorded(state.current.head), leftovers.PROOF)
+
+    def still_holds(self, step: Step, state: Seen) -> bool:
+        """The same object, in a bucket that still keeps versions."""
+        return leftovers.keeps_versions(state) and leftovers.is_as_planned(step, state)
+
+    def act(self, step: Step, target: Target) -> str | None:
+        """Delete it without a version id, which writes a marker."""
+        if DELETE_IF_MATCH not in target.forms.proved(target.bucket):
+            raise NotProved("the store does not honour If-Match of DeleteObject")
+        etag = f'"{step.precondition["etag"]}"'
+        return target.s3.delete_object(Bucket=target.bucket, Key=target.key, IfMatch=etag).get("VersionId")
+
+    def outcome(self, step: Step, state: Seen, written: str | None) -> Undo | None:  # noqa: ARG002 - the protocol's
+        """One marker lies over the version."""
+        versions = state.versions
+        if versions is None or versions.marker_id is None:
+            return None
+        version = versions.version(step.precondition["version_id"])
+        if version is None or not versions.history.is_beneath_marker(version):
+            return None
+        return {"delete_marker": versions.marker_id, "version_id": version.version_id}
+
+    def may_undo(self, step: Step, undo: Undo, state: Seen) -> bool:
+        """The very marker lies over the version."""
+        return self.outcome(step, state, None) == undo
+
+    def take_back(self, undo: Undo, target: Target) -> None:
+        """Remove the marker."""
+        marker = undo["delete_marker"]
+        target.s3.delete_object(Bucket=target.bucket, Key=target.key, VersionId=marker)
+
+    def is_undone(self, step: Step, undo: Undo, state: Seen) -> bool:  # noqa: ARG002 - the protocol's
+        """The version is current."""
+        return state.current is not None and state.current.head.version_id == step.precondition["version_id"]

@@ -1,0 +1,165 @@
+"""What the actions upon leftovers share: what they look at, when a file may be one of theirs, and what they record."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from lakeaudit.evidence.storage.head import MD5_ENCRYPTIONS, ObjectHead, is_md5
+from lakeaudit.keys import Location
+from lakeaudit.reconcile import four_yeses
+from lakeaudit.reconcile.key_state import ENABLED, Current, KeyState
+from lakeaudit.reconcile.protocol import OLDER, Case, Sight
+from lakeaudit.reconcile.steps import Step
+from lakeaudit.row_formats import iso
+
+PROOF = "the audit, and four yeses"
+"""What a plan says: the third is asked again when it is applied."""
+LONGEST = 1024
+"""Bytes of a key (S3 User Guide, "Naming Amazon S3 objects")."""
+_ROOTS = ("_delta_log/", ".hoodie/", "metadata/")
+"""Folders that only a table has, of Delta, Hudi and Iceberg."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A leftover as it is now.
+
+    Attributes:
+        versioning: of its bucket, as in `KeyState`.
+        current: what readers are given; None: nothing.
+        versions: of the key, where its bucket keeps them.
+        place: where its copy lies in the quarantine: nobody else's, since no other plan has that id; None: the bucket
+            keeps versions, or no copy on the server's side goes from there to the quarantine.
+        copy: what lies at that place.
+        inside: the folder of a table that the lake file does not name, and that holds it.
+    """
+
+    versioning: str
+    current: Current | None
+    versions: KeyState | None = None
+    place: Location | None = None
+    copy: Current | None = None
+    inside: str | None = None
+
+
+def look(sight: Sight, bucket: str, key: str) -> Seen:
+    """The key, its copy and the folders about it. Raises Unclear."""
+    versioning = sight.keys.versioning(bucket, key)
+    current, inside = sight.keys.current(bucket, key), _unnamed_root(sight, bucket, key)
+    if versioning:
+        return Seen(versioning, current, sight.keys.read(bucket, key), inside=inside)
+    place = _place(sight, bucket, key)
+    copy = None if place is None else sight.keys.current(*place)
+    return Seen(versioning, current, place=place, copy=copy, inside=inside)
+
+
+def _unnamed_root(sight: Sight, bucket: str, key: str) -> str | None:
+    """The first folder between a table's and the key in which another table's metadata lies."""
+    tables = [table.location for table in sight.lake.tables if table.location.holds(bucket, key)]
+    own = max(tables, key=lambda place: place.depth, default=None)
+    if own is None:
+        return None
+    folder = own.prefix
+    for part in key[len(own.prefix) :].split("/")[:-1]:
+        folder += f"{part}/"
+        if any(sight.keys.holds_any(bucket, folder + root) for root in _ROOTS):
+            return folder
+    return None
+
+
+def _place(sight: Sight, bucket: str, key: str) -> Location | None:
+    if sight.lake.quarantine is None:
+        return None
+    place, clients = sight.lake.quarantine.location.join(sight.plan_id, bucket, key), sight.clients
+    return place if clients.endpoint(*place).endpoint == clients.endpoint(bucket, key).endpoint else None
+
+
+def why_not(case: Case) -> str | None:
+    """What is known without looking: the first yes, and whether there is a quarantine and tables can be asked."""
+    lake, place = case.lake, (case.row["bucket"], case.row["key"])
+    if lake.quarantine is None:
+        return "no quarantine place is named"
+    knowing = [each.location for each in lake.metastores if each.knows_files]
+    if any(location is None or location.holds(*place) for location in knowing):
+        return "a metadata store knows of files there: what removes the file has to tell it"
+    unsure = [t.name for t in lake.tables if t.location.holds(*place) and not t.complete]
+    if unsure:
+        return f"not every claim on files of {unsure[0]} is known"
+    return four_yeses.kind_allows(case.row)
+
+
+def why_not_now(case: Case, seen: Seen) -> str | None:
+    """What the object itself says: the second and fourth yes among it."""
+    current = seen.current
+    if current is None:
+        return "it is gone already"
+    head = current.head
+    if not _is_as_audited(case.row, head):
+        return "it was written again since the audit"
+    return (
+        _held(current, case.now)
+        or (seen.inside and f"a table that the lake file does not name lies about it ({seen.inside})")
+        or four_yeses.is_old_enough(case.table, head, case.now)
+        or four_yeses.is_since_first_audit(head, case.first_audit, allowed=OLDER in case.allow)
+    )
+
+
+def _held(current: Current, now: datetime) -> str | None:
+    if current.legal_hold:
+        return "it is under a legal hold"
+    if current.locked_until is not None and current.locked_until > now:
+        return f"it is locked until {current.locked_until:%Y-%m-%d}"
+    if current.head.archived:
+        return f"it is archived ({current.head.storage_class})"
+    return None
+
+
+def _is_as_audited(row: Mapping[str, Any], head: ObjectHead) -> bool:
+    told = {"storage_size": head.size, "storage_etag": head.etag}
+    return all(row[name] in (None, value) for name, value in told.items())
+
+
+def recorded(head: ObjectHead) -> dict[str, Any]:
+    """What is written down of an object."""
+    return {
+        "version_id": head.version_id,
+        "size": head.size,
+        "etag": head.etag,
+        "checksum": head.checksum,
+        "encryption": head.encryption,
+        "storage_class": head.storage_class,
+        "modified_at": iso(head.modified_at),
+    }
+
+
+def is_as_planned(step: Step, seen: Seen) -> bool:
+    """The very object that was decided on: its age and all else that was asked of it hold still."""
+    current = seen.current
+    if current is None or seen.inside is not None or current.legal_hold:
+        return False
+    return recorded(current.head).items() <= step.precondition.items()
+
+
+def same_bytes(known: Mapping[str, Any], head: ObjectHead) -> bool | None:
+    """Whether an object holds the bytes of what was recorded; None: nobody can tell."""
+    if known["size"] != head.size:
+        return False
+    algorithm = (known["checksum"] or "").partition(":")[0]
+    if algorithm and algorithm == head.checksum_algorithm:
+        return bool(known["checksum"] == head.checksum)
+    if not (tells_bytes(known["etag"], known["encryption"]) and tells_bytes(head.etag, head.encryption)):
+        return None
+    if known["etag"] == head.etag:
+        return True
+    return False if is_md5(known["etag"]) and is_md5(head.etag) else None
+
+
+def tells_bytes(etag: str, encryption: str) -> bool:
+    """Whether an ETag is a digest of the bytes: an MD5, or one of the MD5s of parts."""
+    return encryption in MD5_ENCRYPTIONS and is_md5(etag.partition("-")[0])
+
+
+def keeps_versions(seen: Seen) -> bool:
+    """Whether what is deleted stays there as an older version."""
+    return seen.versioning == ENABLED

@@ -1,0 +1,447 @@
+"""Leftovers go to quarantine and come back: plan, apply, undo and purge, and what each of the four yeses prevents."""
+
+import io
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from botocore.awsrequest import AWSRequest
+from botocore.client import BaseClient
+
+from lakeaudit.reconcile import four_yeses
+from lakeaudit.reconcile.actions import hide_leftover, quarantine
+from lakeaudit.reconcile.journal import Journal
+from lakeaudit.reconcile.need import WANTED, Need
+from lakeaudit.runtime.aws import Endpoint
+from tests.builders.audits import audited
+from tests.builders.backdate import backdate
+from tests.builders.delta_lake import add
+from tests.builders.mending import Mending, an_hour_old, found_set, keys_of, publish_leftovers
+from tests.builders.rights import granted, rights_asked_for
+from tests.builders.shop import Shop
+from tests.conftest import Aws
+
+DEBRIS = "warehouse/orders/day=2026-11-01/part-00000-debris.parquet"
+OLDER = ("older_than_onboarding",)
+
+
+def shop_of(aws: Aws, s3: Endpoint, bucket: str, *, versions: bool) -> Shop:
+    """One table, written an hour ago, and a file that no commit lists."""
+    if versions:
+        aws.s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
+    made = Shop(aws.s3, s3, bucket)
+    made.write("orders", commits=1)
+    aws.s3.put_object(
+        Bucket=bucket, Key=DEBRIS, Body=b"x" * 5000, Metadata={"job": "nightly"}, Tagging="team=a%20b",
+        ContentType="x/parquet",
+    )  # fmt: skip
+    settled(made)
+    return made
+
+
+def settled(shop: Shop) -> None:
+    """The table is an hour old, its debris half of that."""
+    an_hour_old(shop)
+    backdate(shop.bucket, DEBRIS, datetime.now(UTC) - timedelta(minutes=30))
+
+
+def mending_of(shop: Shop, folder: Path, place: str = "", age: str = "0s", extra: str = "") -> Mending:
+    where = f"quarantine: {{location: 's3://{place or shop.bucket}/quarantine', keep: 30d}}\n{extra}"
+    report = f"[{{kind: listing, location: 's3://{shop.bucket}/warehouse/'}}]"
+    defaults = f"grace: 0s, leftover_age: {age}, max_upload: 0s"
+    return Mending(shop.lake(folder, extra=where, inventories=report, defaults=defaults), folder)
+
+
+def rows(mending: Mending) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in mending.file.read_text().splitlines()[1:]]
+
+
+def planned(mending: Mending) -> dict[str, str]:
+    return {row["key"]: row["action"] for row in rows(mending)}
+
+
+@pytest.fixture(params=[False, True], ids=["unversioned", "versioned"])
+def shop(request: pytest.FixtureRequest, aws: Aws, s3: Endpoint, bucket: str) -> Shop:
+    return shop_of(aws, s3, bucket, versions=request.param)
+
+
+@pytest.fixture
+def plain(aws: Aws, s3: Endpoint, bucket: str) -> Shop:
+    """In a bucket that keeps no versions."""
+    return shop_of(aws, s3, bucket, versions=False)
+
+
+def found(shop: Shop, folder: Path, *, first_audit: timedelta = timedelta(hours=1), **lake: Any) -> Mending:
+    """The debris stands in the ledger; its table is watched for so long."""
+    mending = mending_of(shop, folder, **lake)
+    watched = datetime.now(UTC) - first_audit
+    publish_leftovers(shop, mending.lake, "uncommitted", DEBRIS, first_audit=watched)
+    return mending
+
+
+def listed(shop: Shop, *keys: str) -> None:
+    """A commit that adds these files to the table."""
+    adds = [add(key.removeprefix("warehouse/orders/"), size=5000) for key in keys]
+    body = "".join(json.dumps(each) + "\n" for each in adds)
+    log = f"warehouse/orders/_delta_log/{1:020}.json"
+    shop.s3.put_object(Bucket=shop.bucket, Key=log, Body=body.encode())
+
+
+def is_there(shop: Shop) -> bool:
+    return DEBRIS in shop.keys("orders")
+
+
+@pytest.mark.parametrize("versions", [False, True], ids=["unversioned", "versioned"])
+def test_from_debris_to_resolved_and_back(
+    aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path, *, versions: bool
+) -> None:
+    shop = shop_of(aws, s3, bucket, versions=versions)
+    mending = mending_of(shop, tmp_path)
+    for _ in range(2):
+        audited(mending.lake, live=True)
+    as_found, before = found_set(mending.lake), keys_of(shop)
+    assert [kind for _, _, kind in as_found] == ["uncommitted"]
+
+    mending.plan(io.StringIO(), allow=OLDER)
+    assert planned(mending) == {DEBRIS: "hide_leftover" if versions else "quarantine"}
+    assert keys_of(shop) == before, "a plan changes nothing"
+    assert mending.apply().exit_code == 0
+    assert mending.statuses() == {DEBRIS: "applied"}
+    assert DEBRIS not in shop.keys("orders")
+    audited(mending.lake, live=True)
+    assert found_set(mending.lake) == set()
+
+    assert mending.undo().exit_code == 0
+    after = keys_of(shop)
+    assert shop.s3.get_object(Bucket=bucket, Key=DEBRIS)["Body"].read() == b"x" * 5000
+    head = shop.s3.head_object(Bucket=bucket, Key=DEBRIS)
+    assert (head["Metadata"], head["ContentType"]) == ({"job": "nightly"}, "x/parquet")
+    tags = shop.s3.get_object_tagging(Bucket=bucket, Key=DEBRIS)["TagSet"]
+    assert tags == [{"Key": "team", "Value": "a b"}]
+    kept = {key for key in after if key.startswith("quarantine/")}
+    assert len(kept) == (not versions)
+    if versions:
+        assert after == before
+    settled(shop)
+    audited(mending.lake, live=True)
+    assert found_set(mending.lake) == as_found
+
+
+# --- the four yeses ------------------------------------------------------------------------------------------
+
+
+def of_another_category(shop: Shop, folder: Path) -> Mending:
+    mending = mending_of(shop, folder)
+    publish_leftovers(shop, mending.lake, "uncommitted", DEBRIS, first_audit=LONG_AGO, category="other")
+    return mending
+
+
+LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
+YESES: dict[str, tuple[Callable[[Shop, Path], Mending], Callable[[Shop], None]]] = {
+    "kind_allows": (of_another_category, lambda _: None),
+    "is_old_enough": (lambda shop, folder: found(shop, folder, age="31m"), lambda _: None),
+    "is_unlisted": (found, lambda shop: listed(shop, DEBRIS)),
+    "is_since_first_audit": (
+        lambda shop, folder: found(shop, folder, first_audit=timedelta(minutes=29)),
+        lambda _: None,
+    ),
+}
+"""By yes a lake of which it alone says no, and what happens between plan and apply."""
+
+
+class Anything(Need):
+    """Manifests may say what they like."""
+
+    def met(self, *_: Any) -> tuple[str, str]:
+        return WANTED, ""
+
+
+ALWAYS: dict[str, Any] = dict.fromkeys(YESES, lambda *_, **__: None) | {
+    "is_unlisted": lambda: Anything(frozenset(), own_table=False)
+}
+
+
+@pytest.mark.parametrize("yes", YESES)
+@pytest.mark.parametrize("removed", [False, True], ids=["asked", "removed"])
+def test_each_of_the_four_yeses_is_needed(
+    shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, yes: str, *, removed: bool
+) -> None:
+    """With all four the file stays; where one of them is not asked it is lost."""
+    if removed:
+        for module in (four_yeses, quarantine, hide_leftover):
+            if hasattr(module, yes):
+                monkeypatch.setattr(module, yes, ALWAYS[yes])
+    make, meanwhile = YESES[yes]
+    mending = make(shop, tmp_path)
+    mending.plan(io.StringIO(), allow=())
+    meanwhile(shop)
+    assert mending.apply().exit_code == 0
+    assert is_there(shop) is not removed
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"age": "31m"}, "its table's leftover_age is not over"),
+        ({"first_audit": timedelta(minutes=29)}, "older than the first complete audit of its table"),
+    ],
+)
+def test_what_is_no_yes_is_told(plain: Shop, tmp_path: Path, given: Any, told: str) -> None:
+    mending = found(plain, tmp_path, **given)
+    mending.plan(io.StringIO(), allow=())
+    (row,) = rows(mending)
+    assert (row["action"], row["key"]) == ("needs_person", DEBRIS)
+    assert told in row["evidence"]["why"]
+
+
+def test_a_table_that_was_never_audited_whole_has_nothing_that_is_younger(
+    plain: Shop, tmp_path: Path
+) -> None:
+    mending = mending_of(plain, tmp_path)
+    publish_leftovers(plain, mending.lake, "uncommitted", DEBRIS, first_audit=LONG_AGO, status="partial")
+    mending.plan(io.StringIO(), allow=())
+    assert planned(mending) == {DEBRIS: "needs_person"}
+    mending.plan(io.StringIO(), allow=OLDER)
+    assert planned(mending) == {DEBRIS: "quarantine"}
+
+
+def test_without_a_quarantine_a_person_is_needed(plain: Shop, tmp_path: Path) -> None:
+    report = f"[{{kind: listing, location: 's3://{plain.bucket}/warehouse/'}}]"
+    mending = Mending(plain.lake(tmp_path, inventories=report), tmp_path)
+    publish_leftovers(plain, mending.lake, "uncommitted", DEBRIS)
+    mending.plan(io.StringIO(), allow=OLDER)
+    (row,) = rows(mending)
+    assert (row["key"], row["evidence"]["why"]) == (None, "no quarantine place is named")
+
+
+# --- what happens between plan and apply, and meanwhile ------------------------------------------------------
+
+
+def test_what_a_table_lists_since_is_let_be(shop: Shop, tmp_path: Path) -> None:
+    mending = found(shop, tmp_path)
+    mending.plan(io.StringIO(), allow=())
+    listed(shop, DEBRIS)
+    before = keys_of(shop)
+    assert mending.apply().exit_code == 0
+    assert (mending.statuses(), keys_of(shop)) == ({DEBRIS: "moved_on"}, before)
+
+
+def test_what_a_table_lists_between_reading_and_acting_is_put_back_at_once(
+    shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mending = found(shop, tmp_path)
+    mending.plan(io.StringIO(), allow=())
+    before = shop.s3.head_object(Bucket=shop.bucket, Key=DEBRIS)
+    put_batch = Journal.put_batch
+
+    def and_a_commit(self: Journal, number: int, steps: Any, done: Any) -> None:
+        put_batch(self, number, steps, done)
+        listed(shop, DEBRIS)
+
+    monkeypatch.setattr(Journal, "put_batch", and_a_commit)
+    assert mending.apply().exit_code == 0
+    assert mending.statuses() == {DEBRIS: "moved_on"}
+    after = shop.s3.head_object(Bucket=shop.bucket, Key=DEBRIS)
+    assert all(after[name] == before[name] for name in ("ETag", "ContentLength", "Metadata", "ContentType"))
+
+
+def test_what_is_written_again_since_the_plan_stays(shop: Shop, tmp_path: Path) -> None:
+    """The very same bytes, too: only its time says that a job wrote it again."""
+    for body in (b"x" * 5000, b"other"):
+        mending = found(shop, tmp_path)
+        mending.plan(io.StringIO(), allow=())
+        shop.s3.put_object(Bucket=shop.bucket, Key=DEBRIS, Body=body)
+        before = keys_of(shop)
+        assert mending.apply().exit_code == 3
+        assert (mending.statuses()[DEBRIS], keys_of(shop)) == ("changed", before)
+
+
+def test_what_is_written_again_in_the_act_stays(
+    shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After it was decided on and copied, before it is deleted."""
+    mending = found(shop, tmp_path)
+    mending.plan(io.StringIO(), allow=())
+    send = AWSRequest.prepare
+
+    def and_a_writer(self: AWSRequest) -> Any:
+        if self.method == "DELETE" and "debris" in str(self.url):
+            with monkeypatch.context() as once:
+                once.setattr(AWSRequest, "prepare", send)
+                shop.s3.put_object(Bucket=shop.bucket, Key=DEBRIS, Body=b"by a job")
+        return send(self)
+
+    monkeypatch.setattr(AWSRequest, "prepare", and_a_writer)
+    assert mending.apply().exit_code == 3
+    assert mending.statuses() == {DEBRIS: "changed"}
+    assert shop.s3.get_object(Bucket=shop.bucket, Key=DEBRIS)["Body"].read() == b"by a job"
+
+
+def test_what_is_written_since_the_apply_is_not_overwritten_by_an_undo(shop: Shop, tmp_path: Path) -> None:
+    mending = found(shop, tmp_path)
+    mending.plan(io.StringIO(), allow=())
+    mending.apply()
+    shop.s3.put_object(Bucket=shop.bucket, Key=DEBRIS, Body=b"by a job")
+    assert mending.undo().exit_code == 3
+    assert mending.statuses() == {DEBRIS: "kept"}
+    assert shop.s3.get_object(Bucket=shop.bucket, Key=DEBRIS)["Body"].read() == b"by a job"
+
+
+# --- conditions of the store, and what proves a copy ---------------------------------------------------------
+
+
+def ignore(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
+    """The store takes these conditions and ignores them, as if they had not been sent."""
+    prepare = AWSRequest.prepare
+
+    def without_conditions(self: AWSRequest) -> Any:
+        for name in names:
+            if self.method != "HEAD":
+                del self.headers[name]
+        return prepare(self)
+
+    monkeypatch.setattr(AWSRequest, "prepare", without_conditions)
+
+
+@pytest.mark.parametrize("ignored", ["If-Match", "If-None-Match"])
+def test_a_store_that_ignores_conditions_keeps_the_file(
+    shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ignored: str
+) -> None:
+    """A marker needs no way back but its id; a file that is moved needs both conditions."""
+    mending = found(shop, tmp_path)
+    mending.plan(io.StringIO(), allow=())
+    before = keys_of(shop)
+    ignore(monkeypatch, ignored)
+    by_marker = planned(mending)[DEBRIS] == "hide_leftover" and ignored == "If-None-Match"
+    assert mending.apply().exit_code == (0 if by_marker else 3)
+    assert mending.statuses() == {DEBRIS: "applied" if by_marker else "needs_person"}
+    assert by_marker or keys_of(shop) == before
+
+
+@pytest.mark.parametrize("same", [False, None], ids=["different", "could not tell"])
+def test_a_copy_that_is_not_proved_removes_nothing(
+    plain: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, same: bool | None
+) -> None:
+    mending = found(plain, tmp_path)
+    mending.plan(io.StringIO(), allow=())
+    monkeypatch.setattr(quarantine, "same_bytes", lambda *_: same)
+    assert mending.apply().exit_code == 3
+    assert (mending.statuses(), is_there(plain)) == ({DEBRIS: "needs_person"}, True)
+
+
+def test_what_was_uploaded_in_parts_is_moved_in_the_same_parts(plain: Shop, tmp_path: Path) -> None:
+    """So that its copy has the same ETag; metadata, tags and class are carried there and back."""
+    at: Any = {"Bucket": plain.bucket, "Key": DEBRIS}
+    put: Any = {"Metadata": {"job": "nightly"}, "ContentType": "x/parquet", "StorageClass": "STANDARD_IA"}
+    upload = {
+        **at,
+        "UploadId": plain.s3.create_multipart_upload(**at, **put, Tagging="team=a%20b")["UploadId"],
+    }
+    bodies = [b"a" * (5 << 20), b"b" * (5 << 20), b"c" * 100]
+    parts: Any = [
+        {"PartNumber": n, "ETag": plain.s3.upload_part(**upload, PartNumber=n, Body=body)["ETag"]}
+        for n, body in enumerate(bodies, 1)
+    ]
+    etag = plain.s3.complete_multipart_upload(**upload, MultipartUpload={"Parts": parts})["ETag"]
+    backdate(plain.bucket, DEBRIS, datetime.now(UTC) - timedelta(minutes=30))
+    mending = found(plain, tmp_path)
+    mending.plan(io.StringIO(), allow=())
+    assert planned(mending) == {DEBRIS: "quarantine"}
+    assert (mending.apply().exit_code, is_there(plain)) == (0, False)
+    (copy,) = [key for key in keys_of(plain) if key.startswith("quarantine/")]
+    assert plain.s3.head_object(Bucket=plain.bucket, Key=copy)["ETag"] == etag
+    assert mending.undo().exit_code == 0
+    got: Any = plain.s3.head_object(**at)
+    assert {name: got[name] for name in (*put, "ETag")} == {**put, "ETag": etag}
+    assert plain.s3.get_object_tagging(**at)["TagSet"] == [{"Key": "team", "Value": "a b"}]
+    assert plain.s3.get_object(**at)["Body"].read() == b"".join(bodies)
+
+
+def test_the_policy_allows_what_is_asked_for_and_nothing_else(
+    plain: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the lake's bucket what it grants for leftovers alone, of the quarantine's all."""
+    place = f"{plain.bucket}-quarantine"
+    plain.s3.create_bucket(Bucket=place)
+    mending = found(plain, tmp_path, place=place)
+    asked = rights_asked_for(monkeypatch)
+    mending.plan(io.StringIO(), allow=())
+    assert (mending.apply().exit_code, mending.undo().exit_code) == (0, 0)
+    of_leftovers = granted("LAKE-BUCKET", leftovers=True) - granted("LAKE-BUCKET")
+    assert of_leftovers <= asked[plain.bucket] <= granted("LAKE-BUCKET", leftovers=True)
+    assert asked[place] == granted("QUARANTINE-BUCKET", leftovers=True)
+
+
+# --- killed anywhere -----------------------------------------------------------------------------------------
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+REQUESTS = [
+    (versions, operation, answered)
+    for versions, operation in ((False, "CopyObject"), (False, "DeleteObject"), (True, "DeleteObject"))
+    for answered in (False, True)
+]
+
+
+def dying_about(monkeypatch: pytest.MonkeyPatch, *operations: str, answered: bool) -> None:
+    """The process ends before or after the first such request about the file."""
+    call: Any = vars(BaseClient)["_make_api_call"]
+
+    def dying(self: Any, operation: str, given: Any) -> Any:
+        if operation not in operations or "debris" not in given["Key"]:
+            return call(self, operation, given)
+        if answered:
+            call(self, operation, given)
+        raise Killed
+
+    monkeypatch.setattr(BaseClient, "_make_api_call", dying)
+
+
+@pytest.mark.parametrize(("versions", "operation", "answered"), REQUESTS)
+def test_killed_about_a_request(
+    aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    *, versions: bool, operation: str, answered: bool,
+) -> None:  # fmt: skip
+    """The second run does what is left, and the undo takes it back; at any time the file is in one place at least."""
+    shop = shop_of(aws, s3, bucket, versions=versions)
+    mending = found(shop, tmp_path)
+    mending.plan(io.StringIO(), allow=())
+    before = keys_of(shop)
+    with monkeypatch.context() as once:
+        dying_about(once, operation, answered=answered)
+        with pytest.raises(Killed):
+            mending.apply()
+    assert mending.statuses() == {DEBRIS: "started"}
+    assert is_there(shop) is not (answered and operation == "DeleteObject")
+    assert mending.apply().exit_code == 0
+    assert (mending.statuses(), is_there(shop)) == ({DEBRIS: "applied"}, False)
+    with monkeypatch.context() as once:
+        dying_about(once, "PutObject", "DeleteObject", answered=answered)
+        with pytest.raises(Killed):
+            mending.undo()
+    assert mending.statuses() == {DEBRIS: "undoing"}
+    assert mending.undo().exit_code == 0
+    assert keys_of(shop)[DEBRIS][0][1:] == before[DEBRIS][0][1:]
+
+
+@pytest.mark.parametrize(("versions", "operation", "answered"), REQUESTS)
+def test_an_undo_of_a_run_that_was_killed(
+    aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    *, versions: bool, operation: str, answered: bool,
+) -> None:  # fmt: skip
+    shop = shop_of(aws, s3, bucket, versions=versions)
+    mending = found(shop, tmp_path)
+    mending.plan(io.StringIO(), allow=())
+    before = keys_of(shop)
+    with monkeypatch.context() as once:
+        dying_about(once, operation, answered=answered)
+        with pytest.raises(Killed):
+            mending.apply()
+    assert mending.undo().exit_code == 0
+    assert keys_of(shop)[DEBRIS][0][1:] == before[DEBRIS][0][1:]
