@@ -61,22 +61,28 @@ def _changed(judged: Reading, before: Sequence[TableReading], newest: Reading, c
 def _touched(
     went: frozenset[int], last: tuple[tuple[str, int], ...], con: Connection, kind: str, rows: Rows
 ) -> Iterator[tuple[str, Rows]]:
-    """Of the judged rows those of manifests that play another part now, and of the tables' own files; all new ones."""
+    """Rows of the tables that moved on: `was` is what they said before, `now` what they say after it.
+
+    What the rows of manifests say that play the same part still holds.
+    """
     if kind == KIND:
-        own = " OR ".join(
+        judged = " OR ".join(
             f"(table_name = {duck.literal(name)} AND reading = {number})" for name, number in last
         )
-        sql = f"""SELECT * FROM input WHERE reading = {NEWEST} OR manifest IN ({duck.literals(sorted(went))})
-            OR (manifest = -1 AND ({own}))"""
+        over = f"manifest = -1 OR manifest IN ({duck.literals(sorted(went))})"
+        sql = f"""SELECT table_name, bucket, key, CASE WHEN reading < {NEWEST} THEN {_RANK} END AS was,
+                CASE WHEN reading = {NEWEST} OR NOT coalesce({over}, false) THEN {_RANK} END AS now
+            FROM input WHERE reading = {NEWEST} OR {judged}"""
         yield kind, duck.query(con, sql, input=rows)
 
 
+_RANK = "CASE state WHEN 'live' THEN 2 WHEN 'history' THEN 1 ELSE 0 END"
+
+
 def _compared(con: Connection, rows: Mapping[str, Rows]) -> Iterator[tuple[str, Rows]]:
-    rank = "CASE state WHEN 'live' THEN 2 WHEN 'history' THEN 1 ELSE 0 END"
-    sql = f"""SELECT table_name, bucket, key, coalesce(state, 'gone') AS state FROM (
-            SELECT table_name, bucket, key, arg_max(state, {rank}) FILTER (reading = {NEWEST}) AS state,
-                arg_max(state, {rank}) FILTER (reading < {NEWEST}) AS judged
+    sql = """SELECT table_name, bucket, key, ['gone', 'history', 'live'][now + 1] AS state FROM (
+            SELECT table_name, bucket, key, coalesce(max(was), 0) AS was, coalesce(max(now), 0) AS now
             FROM input GROUP BY table_name, bucket, key)
-        WHERE coalesce(state, 'gone') <> coalesce(judged, 'gone')"""
+        WHERE was <> now"""
     if KIND in rows:
         yield "iceberg_changed", duck.query(con, sql, input=rows[KIND])
