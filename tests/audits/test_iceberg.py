@@ -27,7 +27,7 @@ def shop(aws: Aws, s3: Endpoint, bucket: str) -> IcebergLake:
 def found(lake: Lake, run_id: str = "r") -> list[dict[str, Any]]:
     """What an audit of the lake finds; times of storage have whole seconds, so it waits for the next one."""
     time.sleep(1.1)
-    audited(lake, run_id=run_id)
+    assert audited(lake, run_id=run_id).warnings == ()
     return [row for batch in results_of(lake).findings(run_id) for row in batch.to_pylist()]
 
 
@@ -160,3 +160,18 @@ def test_what_writers_do_is_quiet(
     assert told(found(lake)) == []
     shares = {(r["table_name"], r["axis"]): r["decided_share"] for r in results_of(lake).coverage("r")}
     assert {at: share for at, share in shares.items() if share is not None and share < 1} == {}
+
+
+def test_metadata_and_data_may_lie_apart(shop: IcebergLake, tmp_path: Path) -> None:
+    place = f"s3://{shop.bucket}/warehouse"
+    apart = {"write.metadata.path": f"{place}/apart/meta", "write.data.path": f"{place}/files_of_apart"}
+    shop.table("apart", **apart)
+    entry = (
+        f"{{name: apart, location: '{place}/apart',"
+        f" manifests: [{{kind: iceberg, metadata: '{place}/apart/meta'}}]}}"
+    )
+    lake = shop.lake(tmp_path, entries=[entry])
+    assert told(found(lake)) == []
+    (lost, *_) = shop.keys("/files_of_apart/")
+    shop.drop(lost)
+    assert told(found(lake, "again")) == [("dropped", "critical", lost)]

@@ -53,7 +53,8 @@ def test_every_healthy_table_is_quiet_and_fully_decided(
     names: tuple[str, ...], s3: Endpoint, tmp_path: Path
 ) -> None:
     lake = lake_of(tmp_path, s3, names)
-    audited(lake, run_id="r")
+    outcome = audited(lake, run_id="r")
+    assert (outcome.exit_code, outcome.warnings) == (0, ())
     assert [(r["table_name"], r["kind"], r["key"], r["explanation"]) for r in findings(lake)] == []
     rows = results_of(lake).coverage("r")
     assert {

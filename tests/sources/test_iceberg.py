@@ -378,6 +378,35 @@ def test_a_table_that_was_made_anew_in_the_same_place_is_the_younger_one(tmp_pat
     written(tmp_path, {1: ONE}, number=57, uuid="the-dropped-one")
     written(tmp_path, {3: Snapshot({"new": [C]}, LAST)}, number=1, uuid="the-new-one")
     assert states_of(tmp_path) == {"c": "live"}
+    (warning,) = read(tmp_path).warnings
+    assert "is of another table (the-dropped-one)" in warning
+
+
+COUNTED = {
+    "as many": ({"total-data-files": "2", "total-delete-files": "0"}, []),
+    "more": ({"total-data-files": "3"}, ["t: its newest snapshot counts 3 data files, and its manifests have 2"]),
+    "deletes": (
+        {"total-delete-files": "1"}, ["t: its newest snapshot counts 1 delete files, and its manifests have 0"]
+    ),
+    "nothing": ({}, []),
+    "no number": ({"total-data-files": "-"}, []),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", COUNTED)
+def test_totals_that_are_not_met_by_the_manifests_are_told(tmp_path: Path, case: str) -> None:
+    summary, warnings = COUNTED[case]
+    written(tmp_path, {1: replace(ONE, summary=summary)})
+    assert list(read(tmp_path).warnings) == warnings
+
+
+def test_a_manifest_that_lists_less_than_its_list_says_is_told(tmp_path: Path) -> None:
+    written(tmp_path, {1: ONE})
+    (tmp_path / "metadata" / "m1.avro").write_bytes(manifest([entry()]))
+    (hole,) = read(tmp_path).holes
+    assert (hole.kind, hole.reason) == (
+        "unreadable_evidence", "it lists 1 files, and 2 by the list that names it",
+    )  # fmt: skip
 
 
 def test_two_files_of_one_step_are_told_and_the_later_is_taken(tmp_path: Path) -> None:

@@ -118,7 +118,9 @@ def _doubts(file: File, metadata: Metadata, read: Sequence[tuple[File, Metadata 
             continue
         if isinstance(told, str):
             yield f"{told}; {file.name} was taken for the newest"
-        elif told.uuid == metadata.uuid and number_of(other.name) == number_of(file.name):
+        elif told.uuid and metadata.uuid and told.uuid != metadata.uuid:
+            yield f"{other.name} is of another table ({told.uuid}), whose files may lie here too"
+        elif number_of(other.name) == number_of(file.name):
             yield f"{other.name} and {file.name} claim to be the same step; the later one was taken for committed"
 
 

@@ -100,6 +100,7 @@ class _Known:
     added_by: int | None
     files: int | None
     oldest: datetime
+    deletes: bool
     heads: set[int] = field(default_factory=set)
 
 
@@ -116,7 +117,16 @@ def _read(clients: Clients, item: tuple[int, tuple[ListedSnapshot, ...]]) -> Lis
             except Torn as torn:
                 unread.append(Unread(table, snapshot.id, snapshot.path or "", str(torn)))
     rows = [
-        (table, *place, one.length, one.added_by, sorted(one.heads), plain_time(one.oldest), one.files)
+        (
+            table,
+            *place,
+            one.length,
+            one.added_by,
+            sorted(one.heads),
+            plain_time(one.oldest),
+            one.files,
+            one.deletes,
+        )
         for place, one in known.items()
     ]
     return Listed(duck.small(MANIFEST, rows), tuple(unread))
@@ -162,7 +172,11 @@ def _add(
 
 def _known(record: Mapping[str, Any], at: datetime) -> _Known:
     return _Known(
-        _whole(record.get("manifest_length")), _whole(record.get("added_snapshot_id")), _files(record), at
+        _whole(record.get("manifest_length")),
+        _whole(record.get("added_snapshot_id")),
+        _files(record),
+        at,
+        record.get("content") == 1,
     )
 
 
@@ -180,7 +194,8 @@ def _whole(value: object) -> int | None:
 
 
 _TOGETHER = """SELECT "table", bucket, key, any_value(length) AS length, any_value(added_by) AS added_by,
-        list_sort(list_distinct(flatten(list(heads)))) AS heads, min(oldest) AS oldest, any_value(files) AS files
+        list_sort(list_distinct(flatten(list(heads)))) AS heads, min(oldest) AS oldest, any_value(files) AS files,
+        bool_or(deletes) AS deletes
     FROM input GROUP BY "table", bucket, key ORDER BY "table", bucket, key"""
 
 

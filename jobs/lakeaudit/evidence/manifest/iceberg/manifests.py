@@ -140,10 +140,10 @@ class _Reading:
     def __init__(self, manifest: Manifest, about: OfTable, aliases: Aliases) -> None:
         self.manifest, self.about, self.aliases = manifest, about, aliases
         self.fault: str | None = None
-        self.faults = 0
+        self.faults = self.listed = 0
         self.unread = False
         heads = list(manifest.heads)
-        self._listed = ("live", heads) if heads else ("history", heads)
+        self._state = ("live", heads) if heads else ("history", heads)
 
     def rows(self, content: bytes | Torn) -> Iterator[tuple[Any, ...]]:
         """FILE rows of the files that it names, and of itself if it can be read."""
@@ -158,16 +158,25 @@ class _Reading:
                 row = self._row(entry, words)
                 if row is not None:
                     yield row
+            self._compare_counts()
         except Torn as torn:
             self.unread = True
             self._wrong(str(torn))
 
-    def _wrong(self, why: str) -> None:
-        self.faults += 1
+    def _wrong(self, why: str, count: int = 1) -> None:
+        self.faults += count
         self.fault = self.fault or why
 
+    def _compare_counts(self) -> None:
+        """Whether it lists as many files as its list says, where all of it was understood."""
+        said = self.manifest.files
+        if said is not None and not self.faults and said != self.listed:
+            self._wrong(
+                f"it lists {self.listed} files, and {said} by the list that names it", abs(said - self.listed)
+            )
+
     def _itself(self) -> tuple[Any, ...]:
-        manifest, (state, heads) = self.manifest, self._listed
+        manifest, (state, heads) = self.manifest, self._state
         at = self._time(manifest.added_by)
         common = (self.about.name, self.about.reading, -1, *manifest.place, state, False, heads, "log")
         return (*common, at, manifest.length, None, "", None)
@@ -191,7 +200,8 @@ class _Reading:
         removed = _status(entry["status"]) == _DELETED
         snapshot = entry.get("snapshot_id")
         snapshot = self.manifest.added_by if snapshot is None else snapshot
-        state, heads = ("gone", []) if removed else self._listed
+        self.listed += not removed
+        state, heads = ("gone", []) if removed else self._state
         return (
             *(self.about.name, self.about.reading, self.manifest.number, *place, state, False, heads),
             *(_CATEGORIES[file.get("content") or 0], self._time(snapshot)),

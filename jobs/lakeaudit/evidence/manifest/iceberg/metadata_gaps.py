@@ -18,6 +18,30 @@ def holes(read: TableReading, source: str) -> Iterator[Hole]:
         yield _of_manifest(problem, read, source)
 
 
+def warnings(read: TableReading) -> Iterator[str]:
+    """What is odd about a table's metadata, and hides nothing."""
+    if read.found.doubt:
+        yield f"{read.name}: {read.found.doubt}"
+    yield from (f"{read.name}: {told}" for told in _totals(read))
+
+
+_TOTALS = (("total-data-files", "data files", False), ("total-delete-files", "delete files", True))
+
+
+def _totals(read: TableReading) -> Iterator[str]:
+    """Where main counts other files than the lists of its manifests do."""
+    heads = [each for each in read.metadata.snapshots if each.heads]
+    main = next((number for number, each in enumerate(heads) if each.id == read.metadata.current), None)
+    if main is None or read.unread:
+        return
+    for key, what, deletes in _TOTALS:
+        said = heads[main].summary.get(key, "")
+        counts = [each.files for each in read.manifests if main in each.heads and each.deletes == deletes]
+        known = [count for count in counts if count is not None]
+        if said.isdecimal() and len(known) == len(counts) and int(said) != sum(known):
+            yield f"its newest snapshot counts {said} {what}, and its manifests have {sum(known)}"
+
+
 def _of_list(unread: Unread, read: TableReading, source: str) -> Hole:
     snapshot = next(each for each in read.metadata.snapshots if each.id == unread.snapshot)
     counted = snapshot.summary.get("total-data-files", "")

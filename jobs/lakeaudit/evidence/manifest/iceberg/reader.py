@@ -14,7 +14,7 @@ from typing import Any
 from lakeaudit.config import Table
 from lakeaudit.evidence.manifest.iceberg import fold
 from lakeaudit.evidence.manifest.iceberg.discover import Found, find
-from lakeaudit.evidence.manifest.iceberg.metadata_gaps import holes
+from lakeaudit.evidence.manifest.iceberg.metadata_gaps import holes, warnings
 from lakeaudit.evidence.manifest.iceberg.readings import Reading, TableReading, read_tables
 from lakeaudit.evidence.manifest.iceberg.rows import KIND
 from lakeaudit.evidence.protocol import (
@@ -56,7 +56,7 @@ def read(tables: Sequence[Table], ctx: Context, source_id: str, clock: Clock = u
         fold=partial(fold.claims, constants, source_id),
         states={state.table: state for state in (*_states(reading, named), *map(_refused, refused))},
         holes=named,
-        warnings=tuple(f"{each.table.name}: {each.doubt}" for each in all_found if each.doubt),
+        warnings=tuple(line for each in reading.tables for line in warnings(each)),
         traces={KIND: partial(fold.traces, constants)},
         reading=reading,
     )

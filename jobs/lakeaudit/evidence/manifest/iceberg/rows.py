@@ -40,6 +40,7 @@ MANIFEST = pa.schema(
         ("heads", pa.list_(pa.int32())),  # branches and tags whose lists name it
         ("oldest", pa.timestamp("us")),  # the oldest retained snapshot whose list names it
         ("files", pa.int64()),  # how many files it lists; null: its list does not say
+        ("deletes", pa.bool_()),  # they are delete files
     ]
 )
 """A manifest that lists of one table name: one row for each."""
@@ -57,3 +58,4 @@ class Manifest:
     heads: tuple[int, ...]
     oldest: datetime
     files: int | None
+    deletes: bool = False
