@@ -164,8 +164,8 @@ def test_what_writers_do_is_quiet(
 
 def test_metadata_and_data_may_lie_apart(shop: IcebergLake, tmp_path: Path) -> None:
     place = f"s3://{shop.bucket}/warehouse"
-    apart = {"write.metadata.path": f"{place}/apart/meta", "write.data.path": f"{place}/files_of_apart"}
-    shop.table("apart", **apart)
+    places = {"write.metadata.path": f"{place}/apart/meta", "write.data.path": f"{place}/files_of_apart"}
+    shop.table("apart", properties=places)
     entry = (
         f"{{name: apart, location: '{place}/apart',"
         f" manifests: [{{kind: iceberg, metadata: '{place}/apart/meta'}}]}}"

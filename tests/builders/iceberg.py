@@ -1,10 +1,11 @@
 """Iceberg tables on the tests' S3 server, written by PyIceberg, and how their lake is audited."""
 
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -66,14 +67,16 @@ class IcebergLake:
         )
         self.catalog.create_namespace("shop")
 
-    def table(self, name: str = "orders", *, version: int = 2, appends: int = 2, **properties: str) -> Table:
+    def table(
+        self, name: str = "orders", *, version: int = 2, properties: Mapping[str, str] = MappingProxyType({})
+    ) -> Table:
         """A table by day, with a file a day and append."""
         made = self.catalog.create_table(
             f"shop.{name}", SCHEMA, location=f"s3://{self.bucket}/warehouse/{name}", partition_spec=BY_DAY,
             properties={"format-version": str(version), **properties},
         )  # fmt: skip
         self.tables.append(name)
-        for number in range(appends):
+        for number in range(2):
             made.append(rows(number * 1000))
         return made
 
