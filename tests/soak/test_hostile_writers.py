@@ -1,0 +1,87 @@
+"""Plans that are applied while writers commit, vacuum, compact, overwrite and delete on the same table."""
+
+import os
+import uuid
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakeaudit.reconcile.actions.restore_version import RestoreVersion
+from lakeaudit.reconcile.apply import _Batch
+from lakeaudit.reconcile.protocol import Target
+from lakeaudit.reconcile.steps import Step
+from lakeaudit.runtime.aws import Endpoint
+from tests.builders.interleaved import interleaved
+from tests.builders.shop import Shop
+from tests.conftest import Aws
+
+SEEDS = int(os.environ.get("LAKEAUDIT_INTERLEAVINGS", "300"))
+FEW = 12
+
+
+def run(aws: Aws, s3: Endpoint, folder: Path, seeds: range) -> str:
+    """All of them; what is told of them."""
+    steps, held, applied, acts = 0, 0, 0, 0
+    statuses: Counter[str] = Counter()
+    for seed in seeds:
+        bucket = f"hostile-{seed}-{uuid.uuid4().hex[:8]}"
+        aws.s3.create_bucket(Bucket=bucket)
+        place = folder / str(seed)
+        place.mkdir()
+        ended = interleaved(Shop(aws.s3, s3, bucket, ["orders"]), place, seed)
+        steps, held, applied, acts = (
+            steps + ended.steps,
+            held + ended.held,
+            applied + ended.applied,
+            acts + ended.acts,
+        )
+        statuses.update(ended.statuses.values())
+    assert applied >= 0.95 * held, f"{applied} of {held} steps that nothing stood against were applied"
+    assert acts > len(seeds), "writers were at work"
+    told = f"{len(seeds)} interleavings, {acts} acts of writers, {steps} steps: {dict(statuses)}"
+    return f"{told}; of {held} that nothing stood against {applied} were applied"
+
+
+def test_a_few_interleavings(aws: Aws, s3: Endpoint, tmp_path: Path) -> None:
+    print(run(aws, s3, tmp_path, range(FEW)))  # noqa: T201 - shown with a failure
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(7200)
+def test_many_interleavings(
+    aws: Aws, s3: Endpoint, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = run(aws, s3, tmp_path, range(SEEDS))
+    with capsys.disabled():
+        print(told)  # noqa: T201 - the figures are the point
+
+
+def unconditional(_: Any, step: Step, target: Target) -> str | None:
+    """A restore that overwrites whatever is there by now."""
+    at: Any = {"Bucket": target.bucket, "Key": target.key}
+    got: Any = target.s3.get_object(**at, VersionId=step.precondition["version_id"])
+    return target.s3.put_object(**at, Body=got["Body"].read()).get("VersionId")
+
+
+@pytest.mark.parametrize(
+    ("where", "name", "unsafe", "told"),
+    [
+        (RestoreVersion, "act", unconditional, "lost"),
+        (_Batch, "_put_back", lambda *_: {}, "came back"),
+    ],
+)
+def test_what_is_unsafe_is_found(
+    aws: Aws,
+    s3: Endpoint,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    where: Any,
+    name: str,
+    unsafe: Any,
+    told: str,
+) -> None:
+    monkeypatch.setattr(where, name, unsafe)
+    with pytest.raises(AssertionError, match=told):
+        run(aws, s3, tmp_path, range(60))
