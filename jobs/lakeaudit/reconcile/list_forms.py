@@ -38,11 +38,7 @@ def written(write: Write, files: Iterable[Handed], to: Path) -> int:
 
 
 def vacuum_inventory(files: Iterable[Handed], to: Path) -> int:
-    """The inventory of Delta's VACUUM: schemas.VACUUM_INVENTORY, in Parquet.
-
-    VACUUM takes what begins with the path by which it opened the table, and leaves the rest in silence. So a file of S3
-    stands there as `s3a://` and as `s3://`; it removes the one that is a file to it.
-    """
+    """The inventory of Delta's VACUUM: schemas.VACUUM_INVENTORY, in Parquet."""
 
     def rows(each: Handed) -> Iterator[dict[str, object]]:
         known = {"length": each.size, "isDir": False, "modificationTime": _millis(each)}
@@ -56,7 +52,8 @@ def iceberg_file_list(files: Iterable[Handed], to: Path) -> int:
     """The `file_list_view` of Iceberg's remove_orphan_files: schemas.ICEBERG_FILE_LIST, in Parquet."""
 
     def rows(each: Handed) -> Iterator[dict[str, object]]:
-        yield {"file_path": _paths(each)[-1], "last_modified": each.modified_at}
+        for path in _paths(each):
+            yield {"file_path": path, "last_modified": each.modified_at}
 
     return _parquet(files, rows, ICEBERG_FILE_LIST, to)
 
@@ -93,7 +90,10 @@ def combined(prefix: str) -> Write:
 
 
 def _paths(each: Handed) -> tuple[str, ...]:
-    """The raw path, as Hadoop writes it: with one slash where it is local."""
+    """The raw path as Hadoop writes it, with one slash where it is local; of a file of S3 as `s3a://` and as `s3://`.
+
+    Delta and Iceberg take what begins with the path by which they know the table, and leave the rest in silence.
+    """
     if not each.bucket:
         return (f"file:/{each.key}",)
     uri = uri_of(each.bucket, each.key)

@@ -1,0 +1,182 @@
+"""Which files are handed over to other tools, and which are left out and why, by results that are given."""
+
+from collections import Counter
+from datetime import timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from lakeaudit.config import load_lake
+from lakeaudit.keys import Location
+from lakeaudit.reconcile.hand_over import FILES, LEFTOVERS, HandOver
+from lakeaudit.results.read import ALL, Results, Wanted
+from lakeaudit.runtime.aws import Clients
+from tests.builders import results
+from tests.builders.results import NOON, covered, discrepancy, finding, group, lake_file, leftover, publish
+
+if TYPE_CHECKING:
+    from lakeaudit.reconcile.planning import Planner
+
+NOW = NOON + timedelta(days=10)
+LAKE: dict[str, Any] = {
+    "inventories": [{"kind": "listing", "location": "s3://lake/"}],
+    "buckets": [{"match": "weak", "consistency": "weak"}],
+    "tables": [
+        {"name": "orders", "location": "s3://lake/orders", "manifests": [{"kind": "delta"}]},
+        {"name": "inner", "location": "s3://lake/orders/inner", "manifests": [{"kind": "delta"}]},
+        {"name": "slow", "location": "s3://weak/slow", "manifests": [{"kind": "delta"}]},
+    ],
+}
+UNFINISHED = "found by an audit that has not finished, or not read all that could list it"
+
+
+class Told:
+    """Results at a place, and what is handed over of a table by them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.place = Location.parse(str(folder / "results"))
+        self.lake = load_lake(lake_file(folder, self.place, **LAKE), {})
+
+    def given(
+        self, ledger: list[Any], files: list[Any], run: str = "complete", axis: str = "complete"
+    ) -> None:
+        publish(self.place, runs=[results.run(status=run)], coverage=[covered(axis="leftover", status=axis)])
+        publish(self.place, discrepancies=ledger, leftover_files=files)
+
+    def hand_over(self, wanted: Wanted = ALL) -> HandOver:
+        return HandOver(self.lake, Results(self.place, Clients(), self.lake.name), wanted, NOW)
+
+    def leftovers(self, wanted: Wanted = ALL, table: str = "orders") -> tuple[list[str], Counter[str]]:
+        handed = self.hand_over(wanted)
+        named = next(each for each in self.lake.tables if each.name == table)
+        return [each.key for each in handed.leftovers(named, LEFTOVERS, FILES)], handed.left_out
+
+
+@pytest.fixture
+def told(tmp_path: Path) -> Told:
+    return Told(tmp_path)
+
+
+GROUP = group("unreferenced", "d=1", 1)
+YOUNG = {"modified_at": NOW - timedelta(days=2)}
+
+
+@pytest.mark.parametrize(
+    ("file", "why"),
+    [
+        ({}, None),
+        ({"category": "deletes"}, None),
+        ({"category": "changes"}, None),
+        ({"category": "log"}, "of the category log"),
+        ({"category": "other"}, "of the category other"),
+        ({"category": None}, "of the category None"),
+        ({"category": "marker"}, "of the category marker"),
+        ({"modified_at": NOW - timedelta(days=3)}, None),
+        (YOUNG, "younger than leftover_age"),
+        ({"modified_at": None}, "younger than leftover_age"),
+        ({"key": "orders/inner/x"}, "of another table by the lake file"),
+        ({"key": "orders_2/x"}, "outside the table's location"),
+        ({"bucket": "other"}, "outside the table's location"),
+        ({"bucket": "weak"}, "answers of its bucket may lag behind writes (consistency: weak)"),
+        ({"run_id": "r0"}, UNFINISHED),
+    ],
+)
+def test_a_leftover_is_handed_over_unless_an_action_would_refuse_it(
+    told: Told, file: dict[str, Any], why: str | None
+) -> None:
+    told.given([discrepancy(GROUP)], [leftover(GROUP, "orders/d=1/x") | file])
+    assert told.leftovers() == (([], {why: 1}) if why else (["orders/d=1/x"], {}))
+
+
+@pytest.mark.parametrize(("run", "axis"), [("running", "complete"), ("failed", "complete"), ("partial", "partial"),
+                                           ("complete", "overtaken"), ("complete", "off")])  # fmt: skip
+def test_an_audit_that_did_not_finish_or_not_read_all_is_no_ground(told: Told, run: str, axis: str) -> None:
+    told.given([discrepancy(GROUP)], [leftover(GROUP, "orders/x")], run, axis)
+    assert told.leftovers() == ([], {UNFINISHED: 1})
+
+
+@pytest.mark.parametrize(
+    ("held", "expected"),
+    [
+        ({}, (["orders/x"], {})),
+        ({"state": "pending"}, ([], {})),
+        ({"state": "resolved"}, ([], {})),
+        ({"ack_until": NOW + timedelta(days=1)}, ([], {"accepted by `lakeaudit ack`": 1})),
+        ({"ack_until": NOW - timedelta(days=1)}, (["orders/x"], {})),
+        ({"kind": "unowned"}, ([], {})),
+        ({"kind": "stale_visible"}, ([], {})),
+        ({"kind": "temporary"}, ([], {})),
+    ],
+)
+def test_only_what_is_open_of_kinds_that_may_go(told: Told, held: dict[str, Any], expected: Any) -> None:
+    told.given([discrepancy(GROUP, **held)], [leftover(GROUP, "orders/x")])
+    assert told.leftovers() == expected
+
+
+def test_a_list_is_narrowed_down(told: Told) -> None:
+    groups = [group("unreferenced", "d=1", 1), group("uncommitted", "d=2", 1)]
+    told.given(
+        [discrepancy(each) for each in groups], [leftover(each, f"orders/{each['kind']}") for each in groups]
+    )
+    for wanted, expected in (
+        (Wanted(kinds=["uncommitted"]), ["orders/uncommitted"]),
+        (Wanted(partitions=["d=1"]), ["orders/unreferenced"]),
+        (Wanted(severities=["critical"]), []),
+        (Wanted(tables=["orders"]), ["orders/uncommitted", "orders/unreferenced"]),
+    ):
+        assert sorted(told.leftovers(wanted)[0]) == expected
+    assert told.leftovers(table="inner") == ([], {})
+
+
+def test_differences_are_those_of_single_files_of_the_table(told: Told) -> None:
+    lost = [
+        finding("dropped", "orders/lost"), finding("dropped_history", "orders/of history"),
+        finding("missing_metadata", "orders/_delta_log/1.json"), finding("content_mismatch", "orders/torn"),
+        finding("dropped", "orders/inner/x"), finding("dropped", "elsewhere/x"),
+        finding("dropped", "orders/line\nbreak"),
+        finding("dropped", "orders/accepted"), finding("archived", "orders/cold"),
+        group("overwritten", "d=1", 500), finding("dropped", "orders/z", table_name="inner"),
+    ]  # fmt: skip
+    until: dict[str, Any] = {"ack_until": NOW + timedelta(days=1)}
+    told.given([discrepancy(each, **(until if "accepted" in str(each["key"]) else {})) for each in lost], [])
+    handed = told.hand_over(Wanted(tables=["orders"]))
+    assert sorted((each.mark, each.key) for each in handed.differences(told.lake.tables[0])) == [
+        ("*", "orders/torn"),
+        ("+", "orders/_delta_log/1.json"),
+        ("+", "orders/lost"),
+        ("+", "orders/of history"),
+    ]
+    assert handed.left_out == {
+        "of another table by the lake file": 1,
+        "outside the table's location": 1,
+        "a line break is in its name": 1,
+        "accepted by `lakeaudit ack`": 1,
+        "a finding about many files at once, which names none of them": 1,
+    }
+
+
+def step(action: str, size: int = 7, why: str | None = None) -> Any:
+    found = {"size": size, "version_id": "v"} if why is None else {}
+    return SimpleNamespace(
+        action=action, bucket="lake", key=action, precondition=found, evidence={"why": why}
+    )
+
+
+def test_only_versions_that_a_plan_would_bring_back_are_listed(told: Told) -> None:
+    planned = [
+        step("remove_delete_marker"), step("restore_version", 5 << 30), step("restore_version", (5 << 30) + 1),
+        step("needs_person", why="somebody did it"), step("another_action"),
+    ]  # fmt: skip
+    planner = cast("Planner", SimpleNamespace(steps=lambda _results, _wanted: iter(planned)))
+    handed = told.hand_over()
+    found = [(each.key, each.size, each.version_id) for each in handed.restores(planner)]
+    assert found == [("remove_delete_marker", 7, "v"), ("restore_version", 5 << 30, "v")]
+    assert handed.left_out == {
+        "above 5 GiB, which no such job copies": 1,
+        "somebody did it": 1,
+        "a plan would do otherwise: another_action": 1,
+    }
+    handed = told.hand_over(Wanted(kinds=["uncommitted"]))
+    assert list(handed.restores(planner)) == []
