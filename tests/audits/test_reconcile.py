@@ -56,7 +56,9 @@ def lose(shop: Shop) -> dict[str, str]:
         shop.s3.delete_object(Bucket=shop.bucket, Key=key)
     version = shop.s3.head_object(Bucket=shop.bucket, Key=gone)["VersionId"]
     shop.s3.delete_object(Bucket=shop.bucket, Key=gone, VersionId=version)
+    first = shop.s3.head_object(Bucket=shop.bucket, Key=torn)["VersionId"]
     shop.s3.put_object(Bucket=shop.bucket, Key=torn, Body=b"torn")
+    shop.s3.delete_object(Bucket=shop.bucket, Key=torn, VersionId=first)
     return dict.fromkeys((marked, twice, gone), "dropped") | {torn: "size_mismatch"}
 
 
@@ -90,7 +92,7 @@ def test_from_break_to_resolved_and_back(
     assert sorted(planned(broken).values()) == [
         "needs_person", "needs_person", "remove_delete_marker", "restore_version",
     ]  # fmt: skip
-    assert "needs a person: 1 size_mismatch: no action is known for this kind" in told.out
+    assert "needs a person: 1 size_mismatch: no version of it has what was recorded" in told.out
     assert f"next: lakeaudit reconcile apply {plan}" in told.err.splitlines()[-1]
 
     assert cli.main(["reconcile", "apply", plan]) == 0
@@ -123,7 +125,8 @@ def test_a_bucket_without_versions_has_nothing_to_bring_back(
     opened(mending.lake, found(shop, {lost: "dropped"}))
     mending.plan(io.StringIO())
     (row,) = rows(mending)
-    assert (row["action"], row["evidence"]["why"]) == ("needs_person", "its bucket keeps no versions")
+    assert row["action"] == "needs_person"
+    assert row["evidence"]["why"].startswith("its bucket keeps no versions")
     assert mending.apply().exit_code == 0
 
 

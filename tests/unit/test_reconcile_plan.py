@@ -156,7 +156,7 @@ LATER = (NOON + timedelta(days=1)).replace(tzinfo=UTC)
         ({"key": "warehouse/orders_2/a.parquet"}, (), "outside every table"),
         ({"bucket": ""}, (), "no object of a bucket"),
         ({"bucket": "weak", "table_name": "slow", "key": "slow/a"}, (), "may lag behind writes"),
-        ({"kind": "size_mismatch"}, (), "no action is known for this kind"),
+        ({"kind": "archived"}, (), "no action is known for this kind"),
         ({"kind": "a_kind_of_next_year"}, (), "no action is known for this kind"),
     ],
 )
@@ -170,10 +170,8 @@ def test_what_a_program_leaves_to_a_person(
 
 def test_a_refusal_is_no_absence(tmp_path: Path) -> None:
     step = planner(tmp_path, None).step(row())
-    assert (step.action, step.evidence["why"]) == (
-        NEEDS_PERSON,
-        "versions of s3://lake cannot be listed: access denied",
-    )
+    assert step.action == NEEDS_PERSON
+    assert step.evidence["why"].startswith("versions of s3://lake cannot be listed: access denied")
 
 
 def test_a_step_says_all_that_it_was_decided_on(tmp_path: Path) -> None:

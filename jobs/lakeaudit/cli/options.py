@@ -33,7 +33,10 @@ RunId = Annotated[str | None, typer.Option("--run-id", metavar="ID", help="The r
 Allow = Annotated[
     list[str] | None,
     typer.Option(
-        "--allow", metavar="X", help="`restore`: also what somebody removed, perhaps on purpose; repeatable."
+        "--allow",
+        metavar="X",
+        help="`restore`: also what somebody removed, perhaps on purpose; `probable`: also what size, time and rows "
+        "alone speak for; `older_than_onboarding`: also leftovers from before the first complete audit; repeatable.",
     ),
 ]
 Ids = Annotated[

@@ -178,6 +178,13 @@ class Renaming(Block):
     target: Place = Field(alias="to")
 
 
+class Replica(Block):
+    """A copy of a place: what lies below `of` lies below `at` by the same names. Lost files are copied from it."""
+
+    of: Place
+    at: Place
+
+
 class Ceiling(Block):
     """The share of unconfirmed absence claims that makes evidence suspect, and the sample then looked at."""
 
@@ -316,6 +323,7 @@ class LakeFile(Block):
     ignore: tuple[Ignore, ...] = ()
     watch: tuple[Place, ...] = ()
     maps: tuple[Renaming, ...] = ()
+    replicas: tuple[Replica, ...] = ()
     ceiling: Ceiling | None = None
     alerts: tuple[AnyAlert, ...] = ()
     heartbeat_url_env: EnvName | None = None

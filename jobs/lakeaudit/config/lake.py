@@ -23,6 +23,7 @@ from lakeaudit.config.file import (
     Owner,
     Quarantine,
     Readers,
+    Replica,
     ResultsBlock,
     TableEntry,
 )
@@ -203,6 +204,8 @@ class Lake(Block):
     severities: Mapping[str, SeverityOrOff] = Field(default_factory=dict)
     ignores: tuple[Ignore, ...] = ()
     ceiling: Ceiling = Ceiling()
+    replicas: tuple[Replica, ...] = ()
+    """Where copies of the lake's files lie."""
     alerts: tuple[AnyAlert, ...] = ()
     heartbeat_url_env: str | None = None
     openlineage_url_env: str | None = None
@@ -270,6 +273,7 @@ def resolve(file: LakeFile, warnings: tuple[str, ...] = (), aliases: Aliases = (
         severities=file.severity,
         ignores=file.ignore,
         ceiling=file.ceiling or Ceiling(),
+        replicas=file.replicas,
         alerts=(*file.alerts, *_routes(file.owners)),
         heartbeat_url_env=file.heartbeat_url_env,
         openlineage_url_env=file.openlineage_url_env,

@@ -28,6 +28,7 @@ TOP_BLOCKS = (
         "ignore",
         "watch",
         "maps",
+        "replicas",
     ),
     *("ceiling", "alerts", "airflow", "profiles", "include", "expect", "owners"),
 )

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 COPY_IF_ABSENT, PUT_IF_ABSENT, DELETE_IF_MATCH = "copy_if_absent", "put_if_absent", "delete_if_match"
 COMPLETE_IF_ABSENT = "complete_if_absent"
+COPY_IF_MATCH, PUT_IF_MATCH = "copy_if_match", "put_if_match"
 REFUSED = {
     *("PreconditionFailed", "ConditionalRequestConflict", "412", "409"),
     "ConditionalCheckFailedException",  # DynamoDB
@@ -94,6 +95,8 @@ class _Canary:
         return {
             COPY_IF_ABSENT: lambda: s3.copy_object(**at, CopySource=source, IfNoneMatch="*"),
             PUT_IF_ABSENT: lambda: s3.put_object(**at, Body=b"other", IfNoneMatch="*"),
+            COPY_IF_MATCH: lambda: s3.copy_object(**at, CopySource=source, IfMatch=_NO_ONES),
+            PUT_IF_MATCH: lambda: s3.put_object(**at, Body=b"other", IfMatch=_NO_ONES),
             DELETE_IF_MATCH: lambda: s3.delete_object(**at, IfMatch=_NO_ONES),
             COMPLETE_IF_ABSENT: lambda: self._complete(at),
         }

@@ -1,6 +1,6 @@
 """What storage answers of one key now: all its versions and delete markers, and whether its bucket keeps versions."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -50,6 +50,13 @@ class KeyState:
         """
         found = self.history.marker_id
         return None if found == NULL_VERSION else found
+
+
+@dataclass(frozen=True)
+class Counted(KeyState):
+    """The same; `rows_of` is how many rows a version of some size has by its Parquet footer, read when it is asked."""
+
+    rows_of: Callable[[str, int], int | None]
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from lakeaudit.reconcile.steps import Step
 
 EXPIRED = "expired by a lifecycle rule"
 """How a cause begins that nobody decided for the very file (`compare.causes.DEEDS`)."""
+SEVERAL = "several versions may be the one that the table listed, and no ETag was recorded"
 
 
 def on_purpose(case: Case) -> str | None:
@@ -35,6 +36,30 @@ def matching_version(wanted: Wanted, state: KeyState) -> tuple[ObjectVersion, st
     """The version, and what proves it; a text says why there is none."""
     if state.current is not None:
         return "the file is there again"
+    return _among_versions(wanted, state)
+
+
+def version_to_replace_with(wanted: Wanted, state: KeyState) -> tuple[ObjectVersion, str] | str:
+    """The older version that the table lists where another one is current, and what proves it; a text says why not."""
+    current = state.current
+    if current is None:
+        return "storage has no object there"
+    is_recorded = wanted.version_id is not None and current.version_id == wanted.version_id
+    if is_recorded or (wanted.claimed.fits(current.size) and wanted.claimed.etag in (None, current.etag)):
+        return "nothing that was recorded tells the object from what its table lists"
+    return _among_versions(wanted, state)
+
+
+def probable_version(wanted: Wanted, state: KeyState) -> ObjectVersion | str:
+    """The newest version that may be the file by its size and time alone; a text says why none may."""
+    certain = matching_version(wanted, state)
+    found = state.history.match(wanted.claimed)
+    if certain != SEVERAL or found is None:
+        return certain if isinstance(certain, str) else "a version matches for certain"
+    return found
+
+
+def _among_versions(wanted: Wanted, state: KeyState) -> tuple[ObjectVersion, str] | str:
     if state.versioning != ENABLED:
         return (
             "its bucket keeps no versions"
@@ -52,7 +77,7 @@ def matching_version(wanted: Wanted, state: KeyState) -> tuple[ObjectVersion, st
     then = state.history.at_claim(wanted.claimed)
     if len(then) == 1 and state.history.whole:
         return found, "the only version that was current when the table listed it, and its size"
-    return "several versions may be the one that the table listed, and no ETag was recorded"
+    return SEVERAL
 
 
 def absent_over(version: ObjectVersion, matched_by: str, state: KeyState) -> Proposal:

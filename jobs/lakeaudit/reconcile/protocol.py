@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from lakeaudit.config import Lake, Table
 from lakeaudit.evidence.storage.object_versions import STEP, Claimed
 from lakeaudit.reconcile.canary import Forms
-from lakeaudit.reconcile.key_state import KeyReader
+from lakeaudit.reconcile.footers import rows_of
+from lakeaudit.reconcile.key_state import Counted, KeyReader
 from lakeaudit.reconcile.need import Need
 from lakeaudit.reconcile.steps import Step
 from lakeaudit.runtime.aws import Clients
@@ -21,8 +22,8 @@ from lakeaudit.schemas import plain_time
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
-RESTORE, OLDER = "restore", "older_than_onboarding"
-ALLOWED = (RESTORE, OLDER)
+RESTORE, OLDER, PROBABLE = "restore", "older_than_onboarding", "probable"
+ALLOWED = (RESTORE, OLDER, PROBABLE)
 """What `--allow` may name."""
 
 Undo = Mapping[str, Any]
@@ -47,7 +48,13 @@ Look = Callable[[Sight, str, str], State]
 
 def versions_of(sight: Sight, bucket: str, key: str) -> State:
     """All versions of the object, for actions upon objects. Raises Unclear."""
-    return sight.keys.read(bucket, key)
+    state = sight.keys.read(bucket, key)
+
+    def rows(version_id: str, size: int) -> int | None:
+        sight.keys.pace()
+        return rows_of(sight.clients, bucket, key, size, version_id)
+
+    return Counted(state.versioning, state.history, rows)
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,15 @@ A new action is a module of `reconcile.actions` and a line here.
 
 from collections.abc import Mapping
 
+from lakeaudit.reconcile.actions.copy_replica import CopyReplica
 from lakeaudit.reconcile.actions.hide_leftover import HideLeftover
 from lakeaudit.reconcile.actions.put_entry import PutEntry
 from lakeaudit.reconcile.actions.put_folder import PutFolder
 from lakeaudit.reconcile.actions.quarantine import Quarantine
 from lakeaudit.reconcile.actions.remove_delete_marker import RemoveDeleteMarker
 from lakeaudit.reconcile.actions.remove_entry import RemoveEntry
+from lakeaudit.reconcile.actions.replace_version import ReplaceVersion
+from lakeaudit.reconcile.actions.restore_probable import RestoreProbable
 from lakeaudit.reconcile.actions.restore_version import RestoreVersion
 from lakeaudit.reconcile.four_yeses import LEFTOVERS
 from lakeaudit.reconcile.protocol import Action
@@ -18,6 +21,9 @@ from lakeaudit.reconcile.protocol import Action
 _ALL: tuple[Action, ...] = (
     RemoveDeleteMarker(),
     RestoreVersion(),
+    CopyReplica(),
+    RestoreProbable(),
+    ReplaceVersion(),
     PutEntry(),
     PutFolder(),
     RemoveEntry(),
@@ -27,8 +33,13 @@ _ALL: tuple[Action, ...] = (
 
 ACTIONS: Mapping[str, Action] = {action.name: action for action in _ALL}
 
+_BRING_BACK = ("remove_delete_marker", "restore_version", "copy_replica", "restore_probable")
+
 WAYS: Mapping[str, tuple[str, ...]] = {
-    "dropped": ("remove_delete_marker", "restore_version"),
+    "dropped": _BRING_BACK,
+    "dropped_history": _BRING_BACK,
+    "size_mismatch": ("replace_version",),
+    "content_mismatch": ("replace_version",),
     "hidden": ("put_entry",),
     "tombstoned": ("put_entry",),
     "metastore_stale": ("put_entry",),

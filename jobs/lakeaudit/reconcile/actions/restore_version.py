@@ -1,13 +1,7 @@
-"""Write the older version that is the file the table lists back as a new one, only where the key is still absent.
+"""Write the older version that is the file the table lists back as a new one, only where the key is still absent."""
 
-By CopyObject where the store honours its condition; else, for objects of bounded size, by reading the version and
-PutObject on the condition that there is none. Metadata, tags, storage class and encryption are carried.
-"""
-
-from typing import Any
-
-from lakeaudit.reconcile.canary import COPY_IF_ABSENT, PUT_IF_ABSENT
-from lakeaudit.reconcile.copying import CARRIED, MOST_COPIED, MOST_READ, OF_COPY, carried, tagging
+from lakeaudit.reconcile.conditional_copies import TOO_LARGE, Source, write_where_absent
+from lakeaudit.reconcile.copying import MOST_COPIED
 from lakeaudit.reconcile.key_state import ENABLED, KeyState
 from lakeaudit.reconcile.matching import (
     absent_over,
@@ -18,7 +12,7 @@ from lakeaudit.reconcile.matching import (
     on_purpose,
 )
 from lakeaudit.reconcile.need import Need
-from lakeaudit.reconcile.protocol import Case, NotProved, Proposal, Target, Undo, versions_of
+from lakeaudit.reconcile.protocol import Case, Proposal, Target, Undo, versions_of
 from lakeaudit.reconcile.steps import REVERSIBLE, Step
 
 
@@ -47,7 +41,7 @@ class RestoreVersion:
             return found
         version, matched_by = found
         if version.size > MOST_COPIED:
-            return "the version is above 5 GiB: it has to be copied in parts"
+            return TOO_LARGE
         return absent_over(version, matched_by, state)
 
     def still_holds(self, step: Step, state: KeyState) -> bool:
@@ -55,16 +49,10 @@ class RestoreVersion:
         return is_absent_over(step.precondition, state)
 
     def act(self, step: Step, target: Target) -> str | None:
-        """By the first form that the store was shown to honour."""
+        """As a new version, on the condition that there is no object."""
         wanted = step.precondition
-        forms = target.forms.proved(target.bucket)
-        if COPY_IF_ABSENT in forms:
-            return _copied(target, wanted["version_id"])
-        if PUT_IF_ABSENT not in forms:
-            raise NotProved("the store honours If-None-Match neither of CopyObject nor of PutObject")
-        if wanted["size"] > MOST_READ:
-            raise NotProved(f"the store's copies have no conditions, and it is above {MOST_READ >> 20} MiB")
-        return _written(target, wanted["version_id"])
+        source = Source(target.bucket, target.key, wanted["size"], wanted["version_id"])
+        return write_where_absent(target, source)
 
     def outcome(self, step: Step, state: KeyState, written: str | None) -> Undo | None:
         """There is a new object: the one that was written, or one of the same size and ETag."""
@@ -94,20 +82,3 @@ class RestoreVersion:
     def is_undone(self, step: Step, undo: Undo, state: KeyState) -> bool:
         """The same marker is on top, and what was written is gone."""
         return is_absent_over(step.precondition, state) and state.version(undo["version_id"]) is None
-
-
-def _copied(target: Target, version_id: str) -> str | None:
-    head: Any = target.s3.head_object(Bucket=target.bucket, Key=target.key, VersionId=version_id)
-    source: Any = {"Bucket": target.bucket, "Key": target.key, "VersionId": version_id}
-    copied = target.s3.copy_object(
-        Bucket=target.bucket, Key=target.key, CopySource=source, IfNoneMatch="*", **carried(head, OF_COPY)
-    )
-    return copied.get("VersionId")
-
-
-def _written(target: Target, version_id: str) -> str | None:
-    """Read, then written on the condition that there is no object."""
-    at: Any = {"Bucket": target.bucket, "Key": target.key}
-    got: Any = target.s3.get_object(**at, VersionId=version_id)
-    given = carried(got, CARRIED) | tagging(target.s3, {**at, "VersionId": version_id}, got)
-    return target.s3.put_object(**at, Body=got["Body"].read(), IfNoneMatch="*", **given).get("VersionId")

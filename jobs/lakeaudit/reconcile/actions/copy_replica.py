@@ -1,0 +1,179 @@
+"""Copy a lost file from a replica or backup that the lake file names, only where there is no object.
+
+The copy has to have the recorded size, and the ETag that the table or the metadata store recorded, or the very version
+id; without any of these its rows decide, by its Parquet footer, where `--allow probable` says that this is enough.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from lakeaudit.reconcile.actions.restore_probable import why_not_these_rows
+from lakeaudit.reconcile.canary import DELETE_IF_MATCH
+from lakeaudit.reconcile.conditional_copies import TOO_LARGE, Source, write_where_absent
+from lakeaudit.reconcile.copying import MOST_COPIED
+from lakeaudit.reconcile.footers import rows_of
+from lakeaudit.reconcile.key_state import ENABLED, KeyState, Unclear
+from lakeaudit.reconcile.matching import is_there, listed_for, on_purpose
+from lakeaudit.reconcile.need import Need
+from lakeaudit.reconcile.protocol import PROBABLE, Case, NotProved, Proposal, Sight, Target, Undo
+from lakeaudit.reconcile.steps import REVERSIBLE, Step
+from lakeaudit.runtime.aws_failures import code_of, explain
+
+
+@dataclass(frozen=True)
+class Copy:
+    """What a replica has of a file."""
+
+    bucket: str
+    key: str
+    size: int
+    etag: str
+    version_id: str | None
+
+
+@dataclass(frozen=True)
+class ReplicaState(KeyState):
+    """The versions of a key, what the replicas have of it, and how many rows one has by its footer."""
+
+    copies: tuple[Copy, ...]
+    rows_of: Callable[[Copy], int | None]
+
+    def copy_of(self, seen: Mapping[str, Any]) -> Copy | None:
+        """The copy that a step was decided on, as it is now."""
+        return next((each for each in self.copies if asdict(each) == seen), None)
+
+
+def copies_of(sight: Sight, bucket: str, key: str) -> ReplicaState:
+    """What `look` gives. Raises Unclear."""
+    state, copies = sight.keys.read(bucket, key), []
+    for replica in sight.lake.replicas:
+        if replica.of.holds(bucket, key):
+            at = f"{replica.at.prefix}{key[len(replica.of.prefix) :]}"
+            copies += [copy] if (copy := _head(sight, replica.at.bucket, at)) else []
+
+    def rows(copy: Copy) -> int | None:
+        sight.keys.pace()
+        return rows_of(sight.clients, copy.bucket, copy.key, copy.size)
+
+    return ReplicaState(state.versioning, state.history, tuple(copies), rows)
+
+
+def _head(sight: Sight, bucket: str, key: str) -> Copy | None:
+    try:
+        sight.keys.pace()
+        head = sight.clients.s3(bucket, key).head_object(Bucket=bucket, Key=key)
+    except ClientError as error:
+        if code_of(error) in ("404", "NoSuchKey"):
+            return None
+        raise Unclear(f"replica s3://{bucket} cannot be read: {explain(error).what}") from error
+    except BotoCoreError as error:
+        raise Unclear(f"replica s3://{bucket} cannot be read: {explain(error).what}") from error
+    return Copy(bucket, key, head["ContentLength"], head["ETag"].strip('"'), head.get("VersionId"))
+
+
+class CopyReplica:
+    """See the module."""
+
+    name = "copy_replica"
+    reversibility = REVERSIBLE
+    undo = "delete what was written, by its id or on the condition of its ETag, only while the replica has it"
+    risk = "low: an object is written, only where there is none"
+
+    look = staticmethod(copies_of)
+
+    def need(self, step: Step) -> Need:
+        """The table lists the file."""
+        return listed_for(step)
+
+    def refuses(self, case: Case) -> str | None:
+        """Where no replica is named, or it may have been erased on purpose."""
+        place = case.row["bucket"], case.row["key"]
+        if not any(replica.of.holds(*place) for replica in case.lake.replicas):
+            return "the lake file names no replica of it"
+        return on_purpose(case)
+
+    def propose(self, case: Case, state: ReplicaState) -> Proposal | str:
+        """The first copy that has what was recorded."""
+        if state.current is not None:
+            return "the file is there again"
+        if state.versioning not in (ENABLED, ""):
+            return "versioning of its bucket is suspended"
+        if not state.copies:
+            return "no replica has it"
+        refused = []
+        for copy in state.copies:
+            proof = _proof(case, copy, state)
+            if proof.startswith("by "):
+                told = {"size": copy.size, "etag": copy.etag, "delete_marker": state.history.marker_id}
+                return Proposal({"state": "absent", "copy": asdict(copy), **told}, proof.removeprefix("by "))
+            refused.append(proof)
+        return "; ".join(dict.fromkeys(refused))
+
+    def still_holds(self, step: Step, state: ReplicaState) -> bool:
+        """Still absent, and the copy as it was."""
+        return _is_absent(step, state) and state.copy_of(step.precondition["copy"]) is not None
+
+    def act(self, step: Step, target: Target) -> str | None:
+        """On the condition that there is no object, from the copy while it has its ETag."""
+        copy = step.precondition["copy"]
+        source = Source(copy["bucket"], copy["key"], copy["size"], etag=copy["etag"])
+        return write_where_absent(target, source)
+
+    def outcome(self, step: Step, state: ReplicaState, written: str | None) -> Undo | None:
+        """There is an object: what was written, or one of the same size and ETag."""
+        current = state.current
+        if current is None:
+            return None
+        is_ours = written in (current.version_id, current.etag) and current.size == step.precondition["size"]
+        if not is_ours and not is_there(step.precondition, current):
+            return None
+        return {"version_id": current.version_id, "size": current.size, "etag": current.etag}
+
+    def may_undo(self, step: Step, undo: Undo, state: ReplicaState) -> bool:
+        """What was written is current, and the replica has it still."""
+        current = state.current
+        return (
+            current is not None
+            and current.version_id == undo["version_id"]
+            and is_there(undo, current)
+            and state.copy_of(step.precondition["copy"]) is not None
+        )
+
+    def take_back(self, undo: Undo, target: Target) -> None:
+        """Delete what was written: by its id; in a bucket without versions on the condition of its ETag."""
+        at: Any = {"Bucket": target.bucket, "Key": target.key}
+        if undo["version_id"] != "null":
+            target.s3.delete_object(**at, VersionId=undo["version_id"])
+            return
+        if DELETE_IF_MATCH not in target.forms.proved(target.bucket):
+            raise NotProved("the store does not honour If-Match of DeleteObject")
+        target.s3.delete_object(**at, IfMatch=f'"{undo["etag"]}"')
+
+    def is_undone(self, step: Step, undo: Undo, state: ReplicaState) -> bool:
+        """The same marker, if any, is on top, and what was written is gone."""
+        return _is_absent(step, state) and state.version(undo["version_id"]) is None
+
+
+def _is_absent(step: Step, state: KeyState) -> bool:
+    return state.current is None and state.history.marker_id == step.precondition["delete_marker"]
+
+
+def _proof(case: Case, copy: Copy, state: ReplicaState) -> str:
+    """What proves a copy, which begins with `by`; else why nothing does."""
+    wanted, where = case.wanted, f"the copy in s3://{copy.bucket}"
+    if wanted.claimed.size is None or not wanted.claimed.fits(copy.size):
+        return f"{where} has not the size that was recorded"
+    if copy.size > MOST_COPIED:
+        return TOO_LARGE
+    if wanted.version_id is not None and copy.version_id == wanted.version_id:
+        return "by the version id that was recorded"
+    etag = wanted.claimed.etag or case.row["metastore_etag"]
+    if etag is not None:
+        return "by size and ETag" if etag == copy.etag else f"{where} has not the ETag that was recorded"
+    if PROBABLE not in case.allow:
+        return f"no ETag was recorded to hold {where} against: `--allow {PROBABLE}` goes by its size and rows"
+    rows = state.rows_of(copy)
+    return why_not_these_rows(case, rows) or f"by size, and {rows} rows by its Parquet footer"

@@ -1,0 +1,374 @@
+"""Files that come back over a wrong object, from replicas, and by what is only probable."""
+
+import io
+import json
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from botocore.awsrequest import AWSRequest
+from botocore.client import BaseClient
+
+from lakeaudit.config import load_lake
+from lakeaudit.reconcile import canary
+from lakeaudit.reconcile.actions.copy_replica import CopyReplica
+from lakeaudit.reconcile.actions.replace_version import ReplaceVersion
+from lakeaudit.reconcile.steps import Step
+from lakeaudit.runtime.aws import Endpoint
+from tests.builders.audits import audited
+from tests.builders.backdate import backdate
+from tests.builders.mending import Mending, an_hour_old, found, found_set, keys_of, states
+from tests.builders.mending_rows import ledger_row, planned
+from tests.builders.shop import Shop
+from tests.conftest import Aws
+
+ALLOW = ("restore",)
+PROBABLY = ("restore", "probable")
+
+
+@pytest.fixture
+def shop(aws: Aws, s3: Endpoint, bucket: str) -> Shop:
+    """One table, written an hour ago, in a bucket without versions."""
+    made = Shop(aws.s3, s3, bucket)
+    made.write("orders", commits=1)
+    an_hour_old(made)
+    return made
+
+
+def versioned(shop: Shop) -> Shop:
+    """From now on; what is there has the id `null`."""
+    shop.s3.put_bucket_versioning(Bucket=shop.bucket, VersioningConfiguration={"Status": "Enabled"})
+    return shop
+
+
+@pytest.fixture
+def mending(shop: Shop, tmp_path: Path) -> Mending:
+    """Of a lake whose replica lies in a bucket of its own."""
+    shop.s3.create_bucket(Bucket=backup(shop))
+    replicas = f"replicas: [{{of: 's3://{shop.bucket}/warehouse', at: 's3://{backup(shop)}/copies'}}]\n"
+    listing = f"[{{kind: listing, location: 's3://{shop.bucket}/warehouse'}}]"
+    return Mending(shop.lake(tmp_path, inventories=listing, extra=replicas), tmp_path)
+
+
+def backup(shop: Shop) -> str:
+    return f"{shop.bucket}-backup"
+
+
+def copied(shop: Shop, key: str, body: bytes | None = None) -> str:
+    """The file in the replica, with other bytes where some are given; its ETag."""
+    held = shop.s3.get_object(Bucket=shop.bucket, Key=key)["Body"].read() if body is None else body
+    at = key.replace("warehouse/", "copies/", 1)
+    put = shop.s3.put_object(Bucket=backup(shop), Key=at, Body=held, Metadata={"job": "nightly"})
+    return put["ETag"].strip('"')
+
+
+def steps(
+    shop: Shop, mending: Mending, kinds: Mapping[str, str], allow: Sequence[str] = ALLOW, **given: Any
+) -> list[Step]:
+    """The steps of a plan for these files of `orders`, by key a kind."""
+    rows = [ledger_row(**(row | given)) for row in found(shop, kinds)]
+    return planned(mending, rows, allow)
+
+
+def step(shop: Shop, mending: Mending, key: str, kind: str = "dropped", **given: Any) -> Step:
+    (only,) = steps(shop, mending, {key: kind}, **given)
+    return only
+
+
+def read(shop: Shop, key: str) -> bytes:
+    return shop.s3.get_object(Bucket=shop.bucket, Key=key)["Body"].read()
+
+
+def lose(shop: Shop, key: str) -> None:
+    shop.s3.delete_object(Bucket=shop.bucket, Key=key)
+
+
+def test_from_break_to_resolved_and_back(shop: Shop, mending: Mending) -> None:
+    """A file that was written over, and one that only the replica has; every byte is as it was after the undo."""
+    torn, lost = versioned(shop).keys("orders")[:2]
+    bodies = {key: read(shop, key) for key in (torn, lost)}
+    copied(shop, lost)
+    shop.s3.put_object(Bucket=shop.bucket, Key=torn, Body=b"torn")
+    shop.s3.delete_object(Bucket=shop.bucket, Key=lost, VersionId="null")
+    audited(mending.lake, live=True)
+    before, as_found = keys_of(shop), found_set(mending.lake)
+    assert {kind for _, _, kind in as_found} == {"size_mismatch", "dropped"}
+
+    mending.plan(io.StringIO(), allow=PROBABLY)
+    rows = [json.loads(line) for line in mending.file.read_text().splitlines()[1:]]
+    assert {row["key"]: row["action"] for row in rows} == {torn: "replace_version", lost: "copy_replica"}
+    assert keys_of(shop) == before, "a plan changes nothing"
+    assert mending.apply().exit_code == 0
+    assert {key: read(shop, key) for key in bodies} == bodies
+    audited(mending.lake, live=True)
+    assert states(mending.lake) == dict.fromkeys((torn, lost), ("resolved", "restored"))
+    assert mending.undo().exit_code == 0
+    assert keys_of(shop) == before
+    audited(mending.lake, live=True)
+    assert found_set(mending.lake) == as_found
+
+
+# --- over a wrong object ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def torn(shop: Shop) -> str:
+    """A file of a bucket that keeps versions, whose newest one has other bytes."""
+    key = versioned(shop).keys("orders")[0]
+    shop.s3.put_object(Bucket=shop.bucket, Key=key, Body=b"torn")
+    return key
+
+
+def test_a_recorded_etag_tells_which_version_is_right(shop: Shop, mending: Mending) -> None:
+    key = versioned(shop).keys("orders")[0]
+    body = read(shop, key)
+    etag = shop.s3.head_object(Bucket=shop.bucket, Key=key)["ETag"].strip('"')
+    shop.s3.put_object(Bucket=shop.bucket, Key=key, Body=b"x" * len(body))
+    done = step(shop, mending, key, "content_mismatch", manifest_etag=etag)
+    assert (done.action, done.evidence["matched_by"]) == ("replace_version", "size and ETag")
+    assert (mending.apply().exit_code, read(shop, key)) == (0, body)
+
+
+def test_what_nothing_tells_from_the_object_is_for_a_person(shop: Shop, torn: str, mending: Mending) -> None:
+    shop.s3.put_object(
+        Bucket=shop.bucket, Key=torn, Body=b"x" * found(shop, {torn: "dropped"})[0]["manifest_size"]
+    )
+    why = step(shop, mending, torn, "content_mismatch").evidence["why"]
+    assert why == "nothing that was recorded tells the object from what its table lists"
+    lose(shop, torn)
+    assert step(shop, mending, torn, "size_mismatch").evidence["why"] == "storage has no object there"
+    why = step(shop, mending, torn, "size_mismatch", allow=()).evidence["why"]
+    assert why.startswith("nobody knows who removed it, perhaps on purpose")
+
+
+def test_an_object_that_somebody_wrote_in_between_stays(
+    shop: Shop, torn: str, mending: Mending, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert step(shop, mending, torn, "size_mismatch").action == "replace_version"
+    act = ReplaceVersion.act
+
+    def after_another(self: Any, step: Any, target: Any) -> Any:
+        shop.s3.put_object(Bucket=shop.bucket, Key=torn, Body=b"by somebody else")
+        return act(self, step, target)
+
+    monkeypatch.setattr(ReplaceVersion, "act", after_another)
+    assert mending.apply().exit_code == 3
+    assert (mending.statuses(), read(shop, torn)) == ({torn: "changed"}, b"by somebody else")
+
+
+def test_an_object_that_somebody_wrote_since_is_not_undone(shop: Shop, torn: str, mending: Mending) -> None:
+    step(shop, mending, torn, "size_mismatch")
+    assert mending.apply().exit_code == 0
+    shop.s3.put_object(Bucket=shop.bucket, Key=torn, Body=b"by somebody else")
+    assert mending.undo().exit_code == 3
+    assert (mending.statuses(), read(shop, torn)) == ({torn: "kept"}, b"by somebody else")
+
+
+def test_copies_over_an_object_are_used_where_their_condition_is_honoured(
+    shop: Shop, torn: str, mending: Mending, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """moto ignores it, so the canary is told what other stores answer."""
+    monkeypatch.setattr(canary.Forms, "proved", lambda *_: frozenset({canary.COPY_IF_MATCH}))
+    step(shop, mending, torn, "size_mismatch")
+    before = keys_of(shop)
+    assert (mending.apply().exit_code, mending.undo().exit_code) == (0, 0)
+    assert keys_of(shop) == before
+
+
+def test_nothing_is_written_where_conditions_are_ignored(
+    shop: Shop, torn: str, mending: Mending, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost = shop.keys("orders")[1]
+    copied(shop, lost)
+    shop.s3.delete_object(Bucket=shop.bucket, Key=lost, VersionId="null")
+    planned_steps = steps(shop, mending, {torn: "size_mismatch", lost: "dropped"}, PROBABLY)
+    assert [each.action for each in planned_steps] == ["replace_version", "copy_replica"]
+    before, prepare = keys_of(shop), AWSRequest.prepare
+
+    def without_conditions(self: AWSRequest) -> Any:
+        for name in ("If-Match", "If-None-Match"):
+            del self.headers[name]
+        return prepare(self)
+
+    monkeypatch.setattr(AWSRequest, "prepare", without_conditions)
+    assert mending.apply().exit_code == 3
+    assert set(mending.statuses().values()) == {"needs_person"}
+    assert keys_of(shop) == before
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+@pytest.mark.parametrize("acted", [False, True])
+def test_killed_before_or_after_a_write(
+    shop: Shop, torn: str, mending: Mending, monkeypatch: pytest.MonkeyPatch, acted: bool
+) -> None:
+    lost = shop.keys("orders")[1]
+    copied(shop, lost)
+    shop.s3.delete_object(Bucket=shop.bucket, Key=lost, VersionId="null")
+    steps(shop, mending, {torn: "size_mismatch", lost: "dropped"}, PROBABLY)
+    before = keys_of(shop)
+    with monkeypatch.context() as once:
+        for action in (ReplaceVersion, CopyReplica):
+            act: Any = action.act
+
+            def dying(self: Any, step: Any, target: Any, act: Any = act) -> Any:
+                if acted:
+                    act(self, step, target)
+                raise Killed
+
+            once.setattr(action, "act", dying)
+        with pytest.raises(Killed):
+            mending.apply()
+    assert mending.apply().exit_code == 0
+    assert set(mending.statuses().values()) == {"applied"}
+    assert all(len(versions) == len(before.get(key, [])) + 1 for key, versions in keys_of(shop).items()
+               if key in (torn, lost))  # fmt: skip
+    assert mending.undo().exit_code == 0
+    assert keys_of(shop) == before
+
+
+# --- from a replica ---------------------------------------------------------------------------------------------
+
+
+def test_a_copy_is_held_against_the_etag_that_the_metadata_store_recorded(
+    shop: Shop, mending: Mending
+) -> None:
+    """In a bucket without versions, too: there the undo is conditional."""
+    key = shop.keys("orders")[0]
+    body, etag = read(shop, key), copied(shop, key)
+    lose(shop, key)
+    done = step(shop, mending, key, metastore_etag=etag)
+    assert (done.action, done.evidence["matched_by"]) == ("copy_replica", "size and ETag")
+    assert (mending.apply().exit_code, read(shop, key)) == (0, body)
+    assert shop.s3.head_object(Bucket=shop.bucket, Key=key)["Metadata"] == {"job": "nightly"}
+    assert mending.undo().exit_code == 0
+    assert key not in keys_of(shop)
+
+
+@pytest.mark.parametrize(
+    ("body", "allow", "given", "told"),
+    [
+        (None, ALLOW, {}, "no ETag was recorded to hold the copy"),
+        (None, PROBABLY, {}, "size, and 50 rows by its Parquet footer"),
+        (None, PROBABLY, {"rows_at_stake": 51}, "its footer counts 50 rows, the table 51"),
+        (None, PROBABLY, {"rows_at_stake": None}, "the table did not record how many rows"),
+        (b"x", PROBABLY, {}, "has not the size that was recorded"),
+        (b"x", PROBABLY, {"manifest_size": None}, "has not the size that was recorded"),
+        (b"x", PROBABLY, {"manifest_size": 1}, "no Parquet footer of it can be read"),
+        (None, PROBABLY, {"manifest_etag": "other"}, "has not the ETag that was recorded"),
+        (None, (), {}, "nobody knows who removed it"),
+    ],
+)
+def test_which_copy_is_the_file(
+    body: bytes | None,
+    allow: Sequence[str],
+    given: dict[str, Any],
+    told: str,
+    shop: Shop,
+    mending: Mending,
+) -> None:
+    key = shop.keys("orders")[0]
+    copied(shop, key, body)
+    lose(shop, key)
+    done = step(shop, mending, key, allow=allow, **given)
+    assert told in (done.evidence["why"] if done.needs_person else done.evidence["matched_by"])
+
+
+def test_a_file_that_no_replica_has_is_for_a_person(shop: Shop, mending: Mending, tmp_path: Path) -> None:
+    key = shop.keys("orders")[0]
+    lose(shop, key)
+    assert "no replica has it" in step(shop, mending, key).evidence["why"]
+    file = tmp_path / "lake.yaml"
+    file.write_text(file.read_text().partition("replicas:")[0])
+    unnamed = Mending(load_lake(file, {}), tmp_path)
+    assert "the lake file names no replica of it" in step(shop, unnamed, key).evidence["why"]
+    file.write_text(
+        file.read_text() + f"replicas: [{{of: 's3://{shop.bucket}', at: 's3://no-such-bucket/x'}}]"
+    )
+    lacking = Mending(load_lake(file, {}), tmp_path)
+    assert step(shop, lacking, key).needs_person
+
+
+def test_a_copy_or_a_key_that_changed_since_the_plan_stops_it(shop: Shop, mending: Mending) -> None:
+    kept, written = shop.keys("orders")[:2]
+    for key in (kept, written):
+        copied(shop, key)
+        lose(shop, key)
+    steps(shop, mending, dict.fromkeys((kept, written), "dropped"), PROBABLY)
+    copied(shop, kept, b"another backup")
+    shop.s3.put_object(Bucket=shop.bucket, Key=written, Body=b"by somebody else")
+    before = keys_of(shop)
+    assert mending.apply().exit_code == 3
+    assert set(mending.statuses().values()) == {"changed"}
+    assert keys_of(shop) == before
+
+
+def test_the_policy_allows_what_is_asked_of_a_replica_and_nothing_else(
+    shop: Shop, mending: Mending, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = shop.keys("orders")[0]
+    copied(shop, key)
+    at = key.replace("warehouse/", "copies/", 1)
+    tags: Any = {"TagSet": [{"Key": "team", "Value": "a"}]}
+    shop.s3.put_object_tagging(Bucket=backup(shop), Key=at, Tagging=tags)
+    lose(shop, key)
+    asked: set[str] = set()
+    call: Any = vars(BaseClient)["_make_api_call"]
+
+    def noted(self: Any, operation: str, given: dict[str, Any]) -> Any:
+        if given.get("Bucket") == backup(shop):
+            asked.add("s3:GetObjectTagging" if operation == "GetObjectTagging" else "s3:GetObject")
+            assert operation in ("GetObject", "HeadObject", "GetObjectTagging")
+        return call(self, operation, given)
+
+    monkeypatch.setattr(BaseClient, "_make_api_call", noted)
+    assert step(shop, mending, key, allow=PROBABLY).action == "copy_replica"
+    assert (mending.apply().exit_code, mending.undo().exit_code) == (0, 0)
+    policy = json.loads((Path(__file__).parents[2] / "conf" / "iam" / "reconcile-policy.json").read_text())
+    of_replica = [each for each in policy["Statement"] if "REPLICA-BUCKET" in str(each["Resource"])]
+    assert asked == {name for each in of_replica for name in each["Action"]}
+
+
+# --- by what is only probable -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def twice(shop: Shop, mending: Mending) -> str:
+    """A lost file of which two versions of one size were there about the time of the commit."""
+    key = versioned(shop).keys("orders")[0]
+    body = read(shop, key)
+    shop.s3.put_object(Bucket=shop.bucket, Key=key, Body=b"x" * len(body))
+    lose(shop, key)
+    lose(shop, key)
+    then = datetime.now(UTC) - timedelta(hours=1)
+    commit = shop.s3.head_object(Bucket=shop.bucket, Key=f"warehouse/orders/_delta_log/{0:020}.json")[
+        "LastModified"
+    ]
+    backdate(
+        shop.bucket,
+        key,
+        then - timedelta(seconds=9),
+        commit + timedelta(seconds=1),
+        datetime.now(UTC),
+        datetime.now(UTC),
+    )
+    return key
+
+
+def test_a_version_by_size_time_and_rows(shop: Shop, mending: Mending, twice: str) -> None:
+    assert "--allow probable" in step(shop, mending, twice).evidence["why"]
+    other = step(shop, mending, twice, allow=PROBABLY, rows_at_stake=49)
+    assert "its footer counts 50 rows, the table 49" in other.evidence["why"]
+    done = step(shop, mending, twice, allow=PROBABLY)
+    assert (done.action, done.evidence["matched_by"]) == (
+        "restore_probable", "size, time, and 50 rows by its Parquet footer",
+    )  # fmt: skip
+    before = keys_of(shop)
+    assert mending.apply().exit_code == 0
+    assert read(shop, twice)[:4] == b"PAR1"
+    assert mending.undo().exit_code == 0
+    assert keys_of(shop) == before
