@@ -1,19 +1,15 @@
-"""Avro container files, as Iceberg's manifest lists and manifests are: the one module that knows fastavro."""
+"""Records of Avro container files, as Iceberg's lists and manifests are: the one module that knows fastavro."""
 
-import io
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import fastavro
 
-MAGIC = b"Obj\x01"
+from lakeaudit.evidence.manifest.iceberg.avro_blocks import Torn, header_of, plain_chunks
+
 LARGEST = 1 << 30
 """Bytes of a file; writers begin a new manifest after a few million."""
-
-
-class Torn(Exception):
-    """What of a file cannot be understood, in words."""
 
 
 @dataclass(frozen=True)
@@ -33,15 +29,28 @@ def opened(content: bytes) -> AvroFile:
     Raises:
         Torn: it is none, or its header cannot be understood.
     """
-    if not content.startswith(MAGIC):
-        raise Torn("it is no Avro file" if content else "it is empty")
     if len(content) > LARGEST:
         raise Torn(f"it has {len(content)} bytes, which no such file has")
+    header = header_of(content)
     try:
-        reader = fastavro.reader(io.BytesIO(content))
-        return AvroFile(dict(reader.metadata), _records(reader))
+        stream: Any = _Stream(plain_chunks(content, header))
+        reader = fastavro.reader(stream)
     except Exception as error:
         raise Torn("its Avro header cannot be understood") from error
+    return AvroFile(header.text, _records(reader))
+
+
+class _Stream:
+    """Chunks as a file that is read once."""
+
+    def __init__(self, chunks: Iterator[bytes]) -> None:
+        self._chunks, self._held = chunks, b""
+
+    def read(self, size: int = -1) -> bytes:
+        while len(self._held) < size and (more := next(self._chunks, b"")):
+            self._held += more
+        taken, self._held = self._held[:size], self._held[size:]
+        return taken
 
 
 def _records(reader: Any) -> Iterator[dict[str, Any]]:
@@ -51,6 +60,8 @@ def _records(reader: Any) -> Iterator[dict[str, Any]]:
             record = next(reader)
         except StopIteration:
             return
+        except Torn:
+            raise
         except Exception as error:
             raise Torn(f"it is torn or damaged after {number} entries") from error
         if not isinstance(record, dict):

@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import read_bytes
-from lakeaudit.evidence.manifest.iceberg.avro import Torn, opened
+from lakeaudit.evidence.manifest.iceberg.avro import opened
+from lakeaudit.evidence.manifest.iceberg.avro_blocks import Torn
 from lakeaudit.evidence.manifest.iceberg.metadata import Metadata, Snapshot
 from lakeaudit.evidence.manifest.iceberg.rows import MANIFEST, Manifest
 from lakeaudit.evidence.protocol import Engine

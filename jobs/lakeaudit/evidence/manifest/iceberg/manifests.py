@@ -12,7 +12,8 @@ import pyarrow as pa
 
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import read_bytes
-from lakeaudit.evidence.manifest.iceberg.avro import Torn, opened
+from lakeaudit.evidence.manifest.iceberg.avro import opened
+from lakeaudit.evidence.manifest.iceberg.avro_blocks import Torn
 from lakeaudit.evidence.manifest.iceberg.lists import GONE, place_of
 from lakeaudit.evidence.manifest.iceberg.metadata import VERSIONS
 from lakeaudit.evidence.manifest.iceberg.partitions import Words, words_of

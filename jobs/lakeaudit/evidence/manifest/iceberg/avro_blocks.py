@@ -1,0 +1,207 @@
+"""The blocks of an Avro container file, unpacked within limits: a small file must not become an endless one.
+
+Format: "Object Container Files" of the Avro specification, with the codecs null, deflate, snappy and zstandard.
+"""
+
+import json
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+MAGIC = b"Obj\x01"
+LARGEST_BLOCK = 1 << 26
+"""Bytes of an unpacked block; writers begin a new one after some thousands."""
+_SYNC = 16
+_MOST_NAMES = 1000
+
+
+class Torn(Exception):
+    """What of a file cannot be understood, in words."""
+
+
+@dataclass(frozen=True)
+class Header:
+    """What stands before the blocks, and where they begin."""
+
+    values: Mapping[str, bytes]
+    sync: bytes
+    end: int
+
+    @property
+    def text(self) -> dict[str, str]:
+        """Its values; what is no text has marks in its place."""
+        return {name: value.decode("utf-8", "replace") for name, value in self.values.items()}
+
+
+def header_of(content: bytes) -> Header:
+    """The header of a file.
+
+    Raises:
+        Torn: it is no such file, or its header cannot be understood.
+    """
+    if not content.startswith(MAGIC):
+        raise Torn("it is no Avro file" if content else "it is empty")
+    try:
+        values, at = _header_values(content, len(MAGIC))
+        sync = _taken(content, at, _SYNC)
+        _sized(json.loads(values["avro.schema"]))
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise Torn("its Avro header cannot be understood") from error
+    codec = values.get("avro.codec", b"null")
+    if codec not in _UNPACK:
+        raise Torn(f"its codec {codec[:20]!r} is not known")
+    return Header(values, sync, at + _SYNC)
+
+
+def plain_chunks(content: bytes, header: Header) -> Iterator[bytes]:
+    """The same file with the codec null, piece by piece.
+
+    Raises:
+        Torn: a block is torn, or larger than any writer makes it.
+    """
+    yield MAGIC + _packed_values({**header.values, "avro.codec": b"null"}) + header.sync
+    unpack, at, number = _UNPACK[header.values.get("avro.codec", b"null")], header.end, 0
+    while at < len(content):
+        try:
+            count, at = _long(content, at)
+            size, at = _long(content, at)
+            block = unpack(_taken(content, at, size))
+            at += size
+            at = _after_mark(content, at, header.sync)
+        except (ValueError, OverflowError, zlib.error, pa.ArrowException, OSError) as error:
+            raise Torn(f"it is torn or damaged after {number} entries") from error
+        if not 0 <= count <= len(block):
+            raise Torn(f"it is damaged after {number} entries: a block has {count} in {len(block)} bytes")
+        number += count
+        yield _varint(count)
+        yield _varint(len(block))
+        yield block
+        yield header.sync
+
+
+def _header_values(content: bytes, at: int) -> tuple[dict[str, bytes], int]:
+    values: dict[str, bytes] = {}
+    while True:
+        count, at = _long(content, at)
+        if count == 0:
+            return values, at
+        if count < 0:
+            _, at = _long(content, at)
+        if abs(count) > _MOST_NAMES:
+            raise ValueError("too many values")
+        for _ in range(abs(count)):
+            name, at = _bytes(content, at)
+            values[name.decode()], at = _bytes(content, at)
+
+
+def _packed_values(values: Mapping[str, bytes]) -> bytes:
+    named = b"".join(
+        _varint(len(part)) + part for name, value in values.items() for part in (name.encode(), value)
+    )
+    return _varint(len(values)) + named + b"\x00"
+
+
+def _taken(content: bytes, at: int, size: int) -> bytes:
+    if size < 0 or at + size > len(content):
+        raise ValueError("it ends before")
+    return content[at : at + size]
+
+
+def _after_mark(content: bytes, at: int, sync: bytes) -> int:
+    if _taken(content, at, _SYNC) != sync:
+        raise ValueError("no mark after the block")
+    return at + _SYNC
+
+
+def _bytes(content: bytes, at: int) -> tuple[bytes, int]:
+    size, at = _long(content, at)
+    return _taken(content, at, size), at + size
+
+
+def _long(content: bytes, at: int) -> tuple[int, int]:
+    """A number in zigzag, seven bits a byte, and where it ends."""
+    value = shift = 0
+    while True:
+        (byte,) = _taken(content, at, 1)
+        at += 1
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            return (value >> 1) ^ -(value & 1), at
+        if shift > 63:
+            raise ValueError("no number")
+
+
+def _varint(number: int) -> bytes:
+    """A number of zero or more in the same form."""
+    rest, written = number << 1, bytearray()
+    while rest >= 0x80:
+        written.append(rest & 0x7F | 0x80)
+        rest >>= 7
+    return bytes([*written, rest])
+
+
+def _plain(block: bytes) -> bytes:
+    return block
+
+
+def _deflate(block: bytes) -> bytes:
+    unpacking = zlib.decompressobj(-15)
+    plain = unpacking.decompress(block, LARGEST_BLOCK)
+    if unpacking.unconsumed_tail or not unpacking.eof:
+        raise ValueError("too large, or not whole")
+    return plain
+
+
+def _snappy(block: bytes) -> bytes:
+    """With a checksum of the unpacked bytes behind; before stands how many these are."""
+    size = shift = 0
+    for byte in block[:5]:
+        size |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            break
+    if size > LARGEST_BLOCK or len(block) < 5:
+        raise ValueError("too large, or not whole")
+    plain: bytes = pa.decompress(block[:-4], decompressed_size=size, codec="snappy", asbytes=True)
+    if zlib.crc32(plain) != int.from_bytes(block[-4:], "big"):
+        raise ValueError("another checksum")
+    return plain
+
+
+def _zstandard(block: bytes) -> bytes:
+    with pa.CompressedInputStream(pa.BufferReader(block), "zstd") as stream:
+        plain: bytes = stream.read(LARGEST_BLOCK + 1)
+    if len(plain) > LARGEST_BLOCK:
+        raise ValueError("too large")
+    return plain
+
+
+_UNPACK: Mapping[bytes, Callable[[bytes], bytes]] = {
+    b"null": _plain,
+    b"deflate": _deflate,
+    b"snappy": _snappy,
+    b"zstandard": _zstandard,
+}
+
+
+def _sized(schema: Any) -> bool:
+    """Whether every value of a schema takes a byte at least.
+
+    ValueError where values of a list need not: then a few bytes could claim any number of them.
+    """
+    if isinstance(schema, list):
+        return all(_sized(each) for each in schema) or True
+    if not isinstance(schema, dict):
+        return bool(schema != "null")
+    kind = schema["type"]
+    if kind in ("array", "map"):
+        if not _sized(schema["items" if kind == "array" else "values"]):
+            raise ValueError("values without a size")
+        return True
+    if kind in ("record", "error"):
+        return any(_sized(each["type"]) for each in schema["fields"])
+    return _sized(kind) if isinstance(kind, dict | list) else kind != "null"
