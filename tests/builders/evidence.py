@@ -104,6 +104,17 @@ def folder(key: str, **given: Any) -> dict[str, Any]:
     return entry(key, **{"is_dir": True, "size": None, "etag": None, "mod_time": None} | given)
 
 
+def named(key: str, **given: Any) -> dict[str, Any]:
+    """A live file's entry in a store that knows names alone; it was made just after the object of `stored`."""
+    bare = {"bare": True, "size": None, "etag": None, "mod_time": None, "last_updated": ago(72)}
+    return entry(key, **bare | given)
+
+
+def opaque(key: str, **given: Any) -> dict[str, Any]:
+    """The same of a store where only its writer can read what an entry is about."""
+    return named(key, **{"opaque": True} | given)
+
+
 def claims_of(
     rows: Iterable[Mapping[str, Any]], states: Iterable[TableState], kind: str = "delta",
     holes: tuple[Hole, ...] = (),

@@ -46,7 +46,7 @@ def _with(table: Table, at: int, rule: Rule) -> Table:
 EXCLUSIVE: tuple[frozenset[str], ...] = (
     frozenset({"live", "history"}),  # one state of one claim
     frozenset({"present", "absent", "!covered"}),  # one word for presence
-    frozenset({"tombstone", "file_entry", "no_entry"}),  # one kind of entry
+    frozenset({"tombstone", "file_entry", "opaque_entry", "no_entry"}),  # one kind of entry
     frozenset({"parent_tombstone", "parent_file"}),  # one parent
     frozenset({"write_replaced", "write_partly_replaced"}),  # one word for what became of it
     frozenset({"commit_differs", "commit_unfinished"}),  # the log has it, or lacks it
@@ -61,6 +61,7 @@ IMPLIED: tuple[tuple[str, str], ...] = (
     ("removed", "removed_or_history"), ("promised", "removed_or_history"),
     ("read_as_data", "data_or_deletes"),
     *((name, "!read_as_data") for name in ("temporary_name", "marker_name", "live_log_name")),
+    ("named_entry", "file_entry"),
     ("expired", "!no_entry"),  # only an entry expires
     ("entry_differs", "!no_entry"),  # only an entry differs
     *((fact, "present") for fact in (  # only a present object has a size, a content and a class

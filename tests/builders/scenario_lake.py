@@ -260,7 +260,8 @@ def _alike(lake: Lake, world: pa.Table) -> Relation:
 
 def _tree(lake: Lake, world: pa.Table) -> Relation:
     """The tree's verdicts once gaps are known, for the habit that each store has."""
-    con, entries = lake.con, lake.rows()["entries"]
+    con, every = lake.con, lake.rows()["entries"]
+    entries = metastore_tree.of_trees(con, every)
     tree = metastore_tree.tree_rows(con, entries, world, lake.sources)
     children = metastore_tree.with_folders(con, tree, metastore_tree.folder_rows(con, world))
     parents = metastore_tree.parent_rows(con, entries)

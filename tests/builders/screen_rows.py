@@ -45,6 +45,8 @@ VERSIONS: Named = {
 }  # fmt: skip
 """What storage says of a key; one that is plain was written six minutes before its claim."""
 
+OPAQUE: Mapping[str, Any] = {"bare": True, "opaque": True, "size": None, "etag": None, "mod_time": None}
+
 ENTRIES: Named = {
     "plain": [{}],
     "none": [],
@@ -65,6 +67,18 @@ ENTRIES: Named = {
     "updated late": [{"last_updated": ago(0.5)}],
     "never updated": [{"last_updated": None}],
     "update not given": [{"last_updated": None, "last_updated_given": False}],
+    "named": [{"bare": True, "size": None, "etag": None, "mod_time": None}],
+    "named without a time": [{"bare": True, "size": None, "etag": None, "mod_time": None, "last_updated": None}],
+    "named folder": [{"bare": True, "is_dir": True, "size": None, "etag": None}],
+    "named tombstone": [{"bare": True, "tombstone": True, "size": None, "etag": None}],
+    "named, update not given": [
+        {"bare": True, "size": None, "etag": None, "last_updated": None, "last_updated_given": False}
+    ],
+    "opaque": [OPAQUE],
+    "opaque, as old as may be": [{**OPAQUE, "last_updated": ago(72.1) - timedelta(seconds=2)}],
+    "opaque and older": [{**OPAQUE, "last_updated": ago(72.1) - timedelta(seconds=3)}],
+    "opaque, with a time of the object": [{**OPAQUE, "last_updated": None, "mod_time": ago(72)}],
+    "opaque and expired": [{**OPAQUE, "expired": True}],
 }  # fmt: skip
 
 STEPS: Named = {

@@ -160,7 +160,8 @@ class Truth:
     @cached_property
     def _tree(self) -> dict[Key, list[Row]]:
         """Entries whose store mostly has ETags, as the lake's stores do."""
-        con, sources, entries = self.con, self.audit.sources, self.rows["entries"]
+        con, sources = self.con, self.audit.sources
+        entries = duck.table(metastore_tree.of_trees(con, self.rows["entries"]))
         tree = metastore_tree.tree_rows(con, entries, self._pair_rows, sources)
         children = metastore_tree.with_folders(con, tree, metastore_tree.folder_rows(con, self._pair_rows))
         parents = metastore_tree.parent_rows(con, entries)

@@ -130,7 +130,8 @@ def _of_store(s: Scenario, bucket: str, key: str) -> Row:
     cut = {"m_source": "metastore:0", "m_from": s.store.cut, "m_margin": s.store.margin, "m_ttl": s.store.ttl}
     if entry is None:
         return cut | {"m_state": "none", "m_expired": False, "m_honoured": trusted}
-    state = "tombstone" if entry["tombstone"] else "dir" if entry["is_dir"] else "file"
+    named = "opaque" if entry.get("opaque") else "named" if entry.get("bare") else "file"
+    state = "tombstone" if entry["tombstone"] else "dir" if entry["is_dir"] else named
     return (
         cut | {"m_state": state} | {f"m_{name}": value for name, value in entry.items() if name != "source"}
     )

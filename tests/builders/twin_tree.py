@@ -15,7 +15,7 @@ def tree_rows(s: Scenario, pairs: Sequence[Row]) -> Iterator[Row]:
     places = {fact.table.location: fact.table.name for fact in s.tables}
     graces = {fact.table.name: fact.table.settings.grace for fact in s.tables}
     there = [row for row in pairs if row["s_presence"] == "present" and row["first"]]
-    for row in s.entries if s.store else ():
+    for row in _of_trees(s) if s.store else ():
         owner = owner_of(places, row["bucket"], row["key"])
         if owner is not None and s.store is not None:
             yield (
@@ -31,6 +31,11 @@ def tree_rows(s: Scenario, pairs: Sequence[Row]) -> Iterator[Row]:
                     "field_absent": _lacks(s, s.store, row),
                 }
             )
+
+
+def _of_trees(s: Scenario) -> Sequence[Row]:
+    """What knows names alone has no tree."""
+    return [row for row in s.entries if not row.get("bare")]
 
 
 def _touched(row: Row) -> datetime | None:

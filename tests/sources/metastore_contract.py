@@ -42,11 +42,16 @@ BUCKETS = ("lake", "lake-2")
 
 @dataclass(frozen=True)
 class World:
-    """What was laid and what a reader made of it, read whole and below `lake/wh/orders`."""
+    """What was laid and what a reader made of it, read whole and below `lake/wh/orders`.
+
+    `sized`: the store knows sizes. `opaque`: nobody can tell its entries of files from those of folders.
+    """
 
     entries: Entries
     rows: list[dict[str, Any]]
     below_orders: list[dict[str, Any]]
+    sized: bool = True
+    opaque: bool = False
 
     def keys(self, bucket: str, *, tombstone: bool = False, is_dir: bool = False) -> list[str]:
         found = [row for row in self.rows if row["bucket"] == bucket]
@@ -105,8 +110,9 @@ class MetastoreContract:
     def test_names_every_file_folder_and_tombstone_once_with_its_raw_key(
         self, world: World, bucket: str
     ) -> None:
-        assert world.keys(bucket) == sorted(FILES)
-        assert world.keys(bucket, is_dir=True) == sorted(FOLDERS)
+        files, folders = ((*FILES, *FOLDERS), ()) if world.opaque else (FILES, FOLDERS)
+        assert world.keys(bucket) == sorted(files)
+        assert world.keys(bucket, is_dir=True) == sorted(folders)
         assert world.keys(bucket, tombstone=True) == sorted(DELETED)
 
     def test_a_location_is_a_path_boundary_in_one_bucket(self, world: World) -> None:
@@ -117,7 +123,14 @@ class MetastoreContract:
 
     def test_knows_sizes_of_files_and_none_of_folders(self, world: World) -> None:
         sizes = {row["key"]: row.get("size") for row in world.rows if not row["tombstone"]}
-        assert sizes == FILES | dict.fromkeys(FOLDERS)
+        known = FILES if world.sized else dict.fromkeys(FILES)
+        assert sizes == {**known, **dict.fromkeys(FOLDERS)}
+
+    def test_says_of_every_entry_whether_its_store_knows_more_than_names(self, world: World) -> None:
+        assert {row.get("bare", False) for row in world.rows} == {not world.sized}
+        assert world.entries.tree == world.sized
+        alive = [row for row in world.rows if not row["tombstone"]]
+        assert {row.get("opaque", False) for row in alive} == {world.opaque}
 
     def test_parent_and_key_fit(self, world: World) -> None:
         for row in world.rows:

@@ -17,10 +17,9 @@ from hypothesis import strategies as st
 from lakeaudit.evidence.metastore.dynamodb.export_files import export_items
 from lakeaudit.evidence.metastore.dynamodb.pages import item_batch
 from lakeaudit.evidence.metastore.dynamodb.tally import Tally
+from lakeaudit.evidence.metastore.dynamodb.values import LARGEST, LAST_MILLISECOND
 from lakeaudit.evidence.metastore.s3guard.items import (
     ITEM,
-    LARGEST,
-    LAST_MILLISECOND,
     EntryRules,
     counted_entries,
     entry_rows,

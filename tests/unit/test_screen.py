@@ -30,7 +30,9 @@ from tests.builders.screen_worlds import BARE, ROOT, agreeing, everything
 PLAINEST = {
     ("lake", "shop/vs/plain,plain,plain"), ("lake", "shop/inner/plain,plain,deletion_vector"),
     ("lake", "twice/plain,plain,plain"), ("lake", "second/plain,expired,plain"), (ROOT, "top/x"),
-    (BARE, "bare/as_late_as_may_be,none,plain"),
+    (BARE, "bare/as_late_as_may_be,none,plain"), ("lake", "shop/inner/pruned"), ("lake", "shop/ve/plain,named,plain"),
+    ("lake", "shop/inner/plain,opaque,_as_old_as_may_be,plain"), ("lake", "shop/inner/plain,opaque,plain"),
+    ("lake", "shop/inner/plain,named,_update_not_given,plain"),
 }  # fmt: skip
 """Files that a screen worth its cost lets go of."""
 

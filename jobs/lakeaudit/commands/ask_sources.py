@@ -144,15 +144,21 @@ def ask_metastores(lake: Lake, clients: Clients, bucket: str, key: str) -> Itera
 
 def _entry(store: MetastoreSource, name: str, clients: Clients, bucket: str, key: str) -> Said:
     said = _asked(name, lambda: METASTORES[store.kind].get(store, clients, bucket, key))
-    if said.answer == "present" and said.facts.get("is_deleted"):
+    if said.answer == "present" and _is_deleted(said.facts):
         return Said(name, "deleted", _readable(said.facts))
     return Said(name, said.answer, _readable(said.facts), said.reason)
+
+
+def _is_deleted(facts: dict[str, Any]) -> bool:
+    """Whether an item is a deletion, by the words of S3Guard, s3mper and EMRFS."""
+    marked = bool(facts.get("is_deleted")) or facts.get("deleted") == "true"
+    return marked or facts.get("deletionTTL", "0") != "0"
 
 
 def _readable(facts: dict[str, Any]) -> dict[str, Any]:
     """Epoch milliseconds as times; an item is hostile, so what is no time stays as it is."""
     told = dict(facts)
-    for name in ("mod_time", "last_updated"):
+    for name in ("mod_time", "last_updated", "lastModified", "epoch"):
         with suppress(KeyError, ValueError, OverflowError, TypeError, OSError):
             told[name] = datetime.fromtimestamp(int(facts[name]) / 1000, UTC) if int(facts[name]) else 0
     return told

@@ -113,7 +113,8 @@ class AxisState:
 class Means:
     """What there is to judge with: the deciding cuts of storage and of metadata stores, by table.
 
-    `metastores_wanted` are the tables of which a metadata store should speak, whether or not it could be read;
+    `metastores_wanted` are the tables of which a metadata store should speak, whether or not it could be read, and
+    `treeless` those of which only stores of names alone do;
     `overtaken` names the newer run that has settled a table; `trials` are those of sources that lack too much;
     `narrowed` says of which parts of a table the run was asked, where it was not asked of the whole; `fresh` how many
     files too young for the evidence a live look has answered for; `remarks` by (table, axis) why something is undecided
@@ -131,6 +132,7 @@ class Means:
     fresh: Mapping[str, int] = field(default_factory=dict)
     remarks: Mapping[tuple[str, str], str] = field(default_factory=dict)
     declared: frozenset[str] = frozenset()
+    treeless: frozenset[str] = frozenset()
 
 
 def axis_state(axis: str, facts: TableFacts, means: Means, tally: Tally) -> AxisState:
@@ -180,6 +182,8 @@ def _unasked(axis: str, facts: TableFacts, means: Means) -> str | None:
         return "no manifest that keeps a log, or says what each write committed, is configured"
     if axis in METASTORE_AXES and facts.table.name not in means.metastores_wanted:
         return "no metastore covers the table"
+    if axis == "metastore_tree" and facts.table.name in means.treeless:
+        return "the metastore of the table knows names alone, and no tree of folders"
     return None
 
 

@@ -92,14 +92,18 @@ def means(
     decides = deciding_places(evidence.storage)
     places = {fact.table.name: fact.table.location for fact in tables}
     of_storage = {name: _cut_for(place, decides, cuts) for name, place in places.items()}
-    configured = [[store.location] if store.location else [] for store in metastores]
+    asked = {
+        name: [s for s in metastores if _meets(place, [s.location] if s.location else [])]
+        for name, place in places.items()
+    }
     return Means(
         storage_cuts={name: cut for name, cut in of_storage.items() if cut is not None},
         metastore_cuts={
             name: cuts_of for name, place in places.items() if (cuts_of := _metastore_cuts(place, evidence))
         },
-        metastores_wanted=frozenset(
-            name for name, place in places.items() if any(_meets(place, scope) for scope in configured)
+        metastores_wanted=frozenset(name for name, stores in asked.items() if stores),
+        treeless=frozenset(
+            n for n, stores in asked.items() if stores and not any(s.has_tree for s in stores)
         ),
         holed_sources=tuple(sorted(holed)),
         reasons={} if evidence.storage else {"storage": "no storage source could be read"},

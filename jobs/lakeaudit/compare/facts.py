@@ -59,6 +59,12 @@ TIME_RULE: dict[str, Expr] = {
     "within_horizon": col("s_modified_at") > col("o_horizon"),
     # an entry against storage: neither side touched within the grace before either cut; no time: long ago
     "entry_in_window": first_known(entry_touched + col("o_grace") <= earliest(edge, metastore_edge), True),
+    # an entry of a name alone was made when the file was opened, and storage has it once it is closed
+    "closed_in_window": first_known(
+        col("m_last_updated") + col("o_grace") + col("o_max_upload") <= earliest(edge, metastore_edge), True
+    ),
+    # an entry that was made after the object is no deletion of it, nor about an older one
+    "entered_since": first_known(col("s_modified_at") <= col("m_last_updated") + CLOCK_STEP, False),
     # whatever entry its write made would have expired since, and expired entries are pruned
     "outlived_ttl": col("s_modified_at") + col("m_ttl") <= metastore_edge,
     # a writer's own record against the table's states
@@ -122,7 +128,9 @@ FACTS: dict[str, Expr] = {
     "metastore_hole": col("h_metastore"),
     "expired": col("m_expired"),
     "tombstone": col("m_state").is_("tombstone"),
-    "file_entry": col("m_state").is_("file"),
+    "file_entry": col("m_state").among("file", "named"),
+    "named_entry": col("m_state").is_("named"),
+    "opaque_entry": col("m_state").is_("opaque"),
     "no_entry": col("m_state").is_("none"),
     "entry_differs": col("m_size").differs(col("s_size"))
     | col("m_etag").differs(col("s_etag"))

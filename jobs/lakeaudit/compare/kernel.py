@@ -31,7 +31,8 @@ Stage = Iterator[tuple[str, Rows]]
 class Kernel:
     """What the stages are given beside rows: plain data that travels to the tasks.
 
-    `partitions` are the places that were asked for, with their URIs; empty: whole tables were. `fresh` says how many
+    `partitions` are the places that were asked for, with their URIs; empty: whole tables were. `metastores`: there is
+    a metadata store with a tree of folders. `fresh` says how many
     files may be looked at that are too young for the evidence; None: none.
     """
 
@@ -91,6 +92,7 @@ def judge_keys(kernel: Kernel, con: Connection, rows: Kinds) -> Stage:
         entries = duck.relation(con, rows.get("entries", ENTRY.empty_table()))
         if "settled_keys" in rows:
             entries = _unsettled(con, entries, rows["settled_keys"])
+        entries = metastore_tree.of_trees(con, entries)
         yield "etag_habits", metastore_tree.etag_habits(con, entries)
         yield "tree", metastore_tree.tree_rows(con, entries, matched, kernel.sources)
         yield "parents", metastore_tree.parent_rows(con, entries)
@@ -196,7 +198,7 @@ def claimed_of_sources(con: Connection, matched: Rows) -> Relation:
     sql = """
         WITH each AS (
             SELECT s_source, m_source, s_presence = 'present' AS stored, s_presence = 'absent' AS absent,
-                coalesce(m_state = 'file', false) AS entered, m_state = 'none' AS unentered,
+                coalesce(m_state IN ('file', 'named', 'opaque'), false) AS entered, m_state = 'none' AS unentered,
                 coalesce(c_state IN ('live', 'history'), false) AS listed,
                 unnest(list_distinct([table_name, owner])) AS judged_table
             FROM input),

@@ -209,7 +209,8 @@ def _entered(con: Connection, rows: Kinds, sources: SourceFacts) -> Relation:
     renamed = ", ".join(f"{name} AS m_{name}" for name in wanted)
     sql = f"""
         SELECT bucket, key, true AS m_row,
-            CASE WHEN tombstone THEN 'tombstone' WHEN is_dir THEN 'dir' ELSE 'file' END AS m_state, {renamed}
+            CASE WHEN tombstone THEN 'tombstone' WHEN is_dir THEN 'dir' WHEN opaque THEN 'opaque'
+                WHEN bare THEN 'named' ELSE 'file' END AS m_state, {renamed}
         FROM input WHERE coalesce(scope, {duck.literal(sources.everywhere)}) = source
     """
     return duck.query(con, sql, input=entries)

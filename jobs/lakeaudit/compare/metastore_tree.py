@@ -29,6 +29,11 @@ _PARENT = "regexp_replace({}, '/?[^/]*$', '')"
 _TOUCHED = "CASE WHEN last_updated_given THEN last_updated ELSE mod_time END"
 
 
+def of_trees(con: Connection, entries: Rows) -> Relation:
+    """Entries of stores that have folders: what knows names alone has no tree."""
+    return duck.query(con, "SELECT * FROM input WHERE bare IS NOT TRUE", input=entries)
+
+
 def tree_rows(con: Connection, entries: Rows, pairs: Rows, sources: SourceFacts) -> Relation:
     """Entries that a table owns, with what storage has at their key; ENTRY rows and PAIR rows of the same keys."""
     owned = attach_label(con, entries, sources.roots, "owner")

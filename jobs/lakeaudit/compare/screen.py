@@ -65,6 +65,10 @@ TABLE = pa.schema(
         ("slack", pa.duration("us")),  # by which an object may be younger than its claim
         ("storage", pa.string()),  # the source that decides presence
         ("store", pa.string()),  # the metadata store that answers, if one does
+        (
+            "pruned_limit",
+            pa.timestamp("us"),
+        ),  # an object written by then needs no entry; null: every one does
     ]
 )
 
@@ -101,12 +105,22 @@ def _table(number: int, fact: TableFacts, sources: SourceFacts, in_scope: bool) 
     store = _one_label(table.location, sources.scopes, sources.everywhere)
     state_alone = len(table.manifests) == 1 and table.manifests[0].is_state
     if not (in_scope and state_alone) or fact.holed or storage in (None, NOBODY, _MIXED) or store == _MIXED:
-        return table.name, number, 0, None, slack, None, None
+        return table.name, number, 0, None, slack, None, None, None
     limit = _edges(sources.storage_cuts)[str(storage)]
     if store is None:
-        return table.name, number, CLAIM + OBJECT, limit, slack, storage, None
-    limit = min(limit, _edges(sources.metastore_cuts)[store]) - grace
-    return table.name, number, CLAIM + OBJECT + ENTRY, limit, slack, storage, store
+        return table.name, number, CLAIM + OBJECT, limit, slack, storage, None, None
+    store_edge = _edges(sources.metastore_cuts)[store]
+    pruned = _pruned_limit(table.location, store, store_edge, sources)
+    limit = min(limit, store_edge) - grace
+    return table.name, number, CLAIM + OBJECT + ENTRY, limit, slack, storage, store, pruned
+
+
+def _pruned_limit(location: Location, store: str, edge: datetime, sources: SourceFacts) -> datetime | None:
+    """Up to when an object was written whose entry may have been pruned, where no reader trusts the store alone."""
+    trusted = any(place.contains(location) or location.contains(place) for place in sources.trusted)
+    if trusted or store in sources.trusted_stores or store not in sources.ttls:
+        return None
+    return edge - sources.ttls[store]
 
 
 _MIXED = "mixed"
@@ -163,7 +177,8 @@ def _keys(con: Connection, traces: Rows, tables: pa.Table) -> Relation:
                 min(owner) AS owner, max(owner) AS other_owner, min(size) AS size, max(size) AS other_size,
                 min(etag) AS etag, max(etag) AS other_etag,
                 min(version) AS version, max(version) AS other_version,
-                max(time) FILTER (side = {OBJECT}) AS modified, max(time) FILTER (side = {CLAIM}) AS claimed
+                max(time) FILTER (side = {OBJECT}) AS modified, max(time) FILTER (side = {CLAIM}) AS claimed,
+                max(time) FILTER (side = {ENTRY}) AS entered
             FROM traces GROUP BY h)
         SELECT h, name, size, coalesce({" AND ".join(AGREEMENT)}, false) AS agree
         FROM met LEFT JOIN tables t ON owner = number
@@ -172,13 +187,14 @@ def _keys(con: Connection, traces: Rows, tables: pa.Table) -> Relation:
 
 
 AGREEMENT = (
-    "met.sides = t.sides",
-    "traces = bit_count(t.sides)",
+    f"(met.sides = t.sides OR (met.sides = t.sides - {ENTRY} AND modified <= pruned_limit))",
+    "traces = bit_count(met.sides)",
     "owner = other_owner",
     "size = other_size",
     "(etag IS NULL OR etag = other_etag)",
     "(version IS NULL OR version = other_version)",
     "modified <= object_limit",
     "modified <= claimed + slack",
+    f"(entered IS NULL OR modified <= entered + {duck.literal(CLOCK_STEP)})",
 )
 """What has to hold for a key to be let go, each a condition that a rule could ask."""

@@ -84,13 +84,25 @@ def read_again(
         if rest.num_rows and kind == "versions":
             yield "folders", metastore_tree.folders_of(con, deciding_rows(of, con, rest))
         elif rest.num_rows:
-            yield "siblings", metastore_tree.siblings(con, rest, of.sources)
-            yield "etag_habits", metastore_tree.etag_habits(con, rest)
+            of_trees = duck.hold(con, metastore_tree.of_trees(con, rest))
+            yield "siblings", metastore_tree.siblings(con, of_trees, of.sources)
+            yield "etag_habits", metastore_tree.etag_habits(con, of_trees)
 
 
 _OF_THE_REST = {
     "versions": ["source", "bucket", "key"],
-    "entries": ["source", "bucket", "key", "parent", "size", "etag", "tombstone", "is_dir", "expired"],
+    "entries": [
+        "source",
+        "bucket",
+        "key",
+        "parent",
+        "size",
+        "etag",
+        "tombstone",
+        "is_dir",
+        "expired",
+        "bare",
+    ],
 }
 """What folders, siblings and habits are made of."""
 
@@ -102,5 +114,6 @@ def read_siblings(
     if kind != "entries":
         return
     again, _ = wanted.marks(con, batch)
-    yield "parents", metastore_tree.lost_folders(con, batch, lost)
-    yield "children", metastore_tree.lost_siblings(con, batch.filter(pa.array(~again)), lost, of.sources)
+    rest = metastore_tree.of_trees(con, batch.filter(pa.array(~again)))
+    yield "parents", metastore_tree.lost_folders(con, metastore_tree.of_trees(con, batch), lost)
+    yield "children", metastore_tree.lost_siblings(con, rest, lost, of.sources)

@@ -36,10 +36,11 @@ ENTRY_PLAIN = (
     "answers",
     "NOT tombstone",
     "NOT is_dir",
-    "size IS NOT NULL",
-    "etag IS NOT NULL",
+    "(bare OR size IS NOT NULL)",
+    "(bare OR etag IS NOT NULL)",
+    "(opaque IS NOT TRUE OR last_updated IS NOT NULL)",
     "(mod_time IS NOT NULL OR last_updated IS NOT NULL)",
-    "last_updated_given",
+    "(bare OR last_updated_given)",
     "coalesce(greatest(last_updated, mod_time), TIMESTAMP '1970-01-01') <= {limit}",
 )
 """All of these: the row is a file's entry that lacks nothing, in the store that `answers` for its place.
@@ -127,7 +128,11 @@ def _entries(screen: Screen, con: Connection, rows: Rows) -> Relation:
         f"WHEN {duck.literal(s)} THEN {duck.literal(at)}" for s, at in screen.entry_limits.items()
     )
     plain = _all(ENTRY_PLAIN).format(limit=f"CASE source {limits} END" if limits else "NULL")
-    attributes = _trace(ENTRY, plain, size="size", etag=_hash("etag"), version=_hash("version_id"))
+    # of an opaque entry it counts whether it is younger than the object
+    since = "CASE WHEN opaque THEN last_updated END"
+    attributes = _trace(
+        ENTRY, plain, size="size", etag=_hash("etag"), version=_hash("version_id"), time=since
+    )
     read = duck.query(con, "SELECT * FROM input WHERE reject IS NULL", input=rows)
     placed = attach_label(con, read, screen.sources.scopes, "scope")
     everywhere = duck.literal(screen.sources.everywhere)

@@ -8,7 +8,7 @@ from itertools import chain
 
 from lakeaudit.config.parsers import parse_location
 from lakeaudit.config.problems import Found, Path, quoted, suggest
-from lakeaudit.config.sources import EVENTS, INVENTORIES, MANIFESTS, METASTORES
+from lakeaudit.config.sources import EVENTS, INVENTORIES, MANIFESTS, METASTORES, DynamoTable
 from lakeaudit.config.vocabulary import FOUND_FORMATS, NOT_BUILT
 from lakeaudit.keys import Location
 
@@ -224,10 +224,13 @@ def ignore(data: Data) -> Iterator[Found]:
             yield Found(path, "says nothing of what to ignore", "give at least one of paths, tables, kinds")
 
 
+_DYNAMO_TABLES = tuple(kind for kind, model in METASTORES.items() if issubclass(model, DynamoTable))
+
+
 def dynamo_tables(data: Data) -> Iterator[Found]:
     """A store with neither a table nor an export."""
     for path, entry in _entries(data, "metastores"):
-        if entry.get("kind") in ("s3guard", "delta_log_store") and not {"table", "export"} & entry.keys():
+        if entry.get("kind") in _DYNAMO_TABLES and not {"table", "export"} & entry.keys():
             yield Found(path, "neither table nor export", "table: its name in DynamoDB, or export: a folder")
 
 

@@ -240,6 +240,8 @@ class Entries:
     holes: tuple[Hole, ...] = ()
     warnings: tuple[str, ...] = ()
     check: Callable[[Sequence[Mapping[str, object]]], str | None] | None = None
+    tree: bool = True
+    """Whether entries need the folders above them; a store of names alone has no tree."""
 
 
 @dataclass(frozen=True)

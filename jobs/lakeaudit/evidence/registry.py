@@ -12,6 +12,7 @@ from lakeaudit.config import (
     CloudTrail,
     DeltaLogStore,
     DeltaManifest,
+    Emrfs,
     EventsSource,
     FileListManifest,
     IcebergManifest,
@@ -23,6 +24,7 @@ from lakeaudit.config import (
     S3Guard,
     S3Inventory,
     S3Journal,
+    S3mper,
     SparkEventLogManifest,
     StorageSource,
     Table,
@@ -40,7 +42,7 @@ from lakeaudit.evidence.manifest.redshift_unload import REDSHIFT
 from lakeaudit.evidence.manifest.spark_event_log import point_lookup as spark_event_log_lookup
 from lakeaudit.evidence.manifest.spark_sink import SPARK_SINK
 from lakeaudit.evidence.manifest.symlink import SYMLINK
-from lakeaudit.evidence.metastore import delta_log_store, s3guard
+from lakeaudit.evidence.metastore import delta_log_store, emrfs, s3guard, s3mper
 from lakeaudit.evidence.metastore.s3guard.probe import probe as probe_s3guard
 from lakeaudit.evidence.protocol import Changes, Claims, Entries, Events, LogEntries, Probed, Stored
 from lakeaudit.evidence.storage import inventory, listing
@@ -129,6 +131,8 @@ METASTORES: dict[str, MetastoreKind] = {
     "delta_log_store": MetastoreKind(
         DeltaLogStore, delta_log_store.read, delta_log_store.probe, delta_log_store.get_entry
     ),
+    "emrfs": MetastoreKind(Emrfs, emrfs.read, emrfs.probe, emrfs.get_entry),
+    "s3mper": MetastoreKind(S3mper, s3mper.read, s3mper.probe, s3mper.get_entry),
 }
 EVENTS: dict[str, EventsKind] = {
     "s3_access_log": EventsKind(S3AccessLog, access_log.read, access_log.probe),

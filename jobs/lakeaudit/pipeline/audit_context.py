@@ -72,8 +72,8 @@ class AuditContext:
 
     @cached_property
     def kernel(self) -> Kernel:
-        metastores = bool(self.observed.evidence.metastores)
-        return Kernel(self.sources, self.words, uris(self.partitions), metastores, self._fresh_look())
+        trees = any(store.tree for store in self.observed.evidence.metastores)
+        return Kernel(self.sources, self.words, uris(self.partitions), trees, self._fresh_look())
 
     def _fresh_look(self) -> FreshLook | None:
         """How many files may be looked at that are too young for the evidence; None: none."""

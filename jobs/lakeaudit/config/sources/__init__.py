@@ -23,7 +23,14 @@ from lakeaudit.config.sources.manifests import (
     SparkSinkManifest,
     SymlinkManifest,
 )
-from lakeaudit.config.sources.metastores import DeltaLogStore, DynamoTable, MetastoreSource, S3Guard
+from lakeaudit.config.sources.metastores import (
+    DeltaLogStore,
+    DynamoTable,
+    Emrfs,
+    MetastoreSource,
+    S3Guard,
+    S3mper,
+)
 from lakeaudit.config.sources.storage import Listing, S3Inventory, StorageSource
 
 __all__ = [
@@ -39,6 +46,7 @@ __all__ = [
     "DeltaManifest",
     "DynamoOptions",
     "DynamoTable",
+    "Emrfs",
     "EventsSource",
     "FileListManifest",
     "IcebergManifest",
@@ -59,6 +67,7 @@ __all__ = [
     "S3Inventory",
     "S3Journal",
     "S3Options",
+    "S3mper",
     "Source",
     "SparkEventLogManifest",
     "SparkSinkManifest",
@@ -70,7 +79,12 @@ __all__ = [
 ]
 
 INVENTORIES: dict[str, type[StorageSource]] = {"s3_inventory": S3Inventory, "listing": Listing}
-METASTORES: dict[str, type[MetastoreSource]] = {"s3guard": S3Guard, "delta_log_store": DeltaLogStore}
+METASTORES: dict[str, type[MetastoreSource]] = {
+    "s3guard": S3Guard,
+    "delta_log_store": DeltaLogStore,
+    "emrfs": Emrfs,
+    "s3mper": S3mper,
+}
 EVENTS: dict[str, type[EventsSource]] = {
     "s3_access_log": S3AccessLog,
     "cloudtrail": CloudTrail,

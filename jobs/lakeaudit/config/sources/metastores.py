@@ -31,6 +31,9 @@ class MetastoreSource(Source):
     knows_files: ClassVar[bool] = True
     """Whether it says of files that they are there; if not, it says something of tables' logs."""
 
+    has_tree: ClassVar[bool] = True
+    """Whether its entries need those of the folders above them; what knows names alone has no tree."""
+
     location: Place | None = None
     margin: Duration | None = None
 
@@ -106,3 +109,23 @@ class DeltaLogStore(DynamoTable, json_schema_extra=_TABLE_OR_EXPORT):
     kind: Literal["delta_log_store"]
     ttl: Duration = Field(default=timedelta(days=1), json_schema_extra={"default": "1d"})
     """How long after its completion an entry expires: the writers' `ddb.ttl`."""
+
+
+class Emrfs(DynamoTable, json_schema_extra=_TABLE_OR_EXPORT):
+    """The table of EMRFS's consistent view."""
+
+    has_tree = False
+
+    kind: Literal["emrfs"]
+    keep: Ttl = Field(default=None, json_schema_extra={"default": "none"})
+    """How long items are kept at least (`emrfs delete --time`); None (written `none`): none is ever purged."""
+
+
+class S3mper(DynamoTable, json_schema_extra=_TABLE_OR_EXPORT):
+    """The table of Netflix's s3mper."""
+
+    has_tree = False
+
+    kind: Literal["s3mper"]
+    keep: Ttl = Field(default=timedelta(0), json_schema_extra={"default": "0s"})
+    """How long rows are kept at least (`s3mper meta delete_ts`); None (written `none`): none is ever purged."""

@@ -1,6 +1,6 @@
 """The items of a DynamoDB table as parts: of one page or of segments of a Scan, or of the data files of an export."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -11,7 +11,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from lakeaudit.config import DynamoTable
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import fetched
-from lakeaudit.evidence.metastore.dynamodb.export_files import DataFile, export_items
+from lakeaudit.evidence.metastore.dynamodb.export_files import DataFile, count_fault, export_items
 from lakeaudit.evidence.metastore.dynamodb.pages import (
     SEGMENTS_PER_CORE,
     ReadCapacity,
@@ -63,7 +63,8 @@ def export_part(file: DataFile, clients: Clients, of: ItemRows, identity: str = 
 
 
 def _read_page(of: ItemRows, table: str, items: Sequence[dict[str, Any]], con: Connection) -> Batches:
-    yield from _rows(of, table, [partial(item_batch, items, of.items)], con)
+    tally = yield from _rows(of, [partial(item_batch, items, of.items)], con)
+    yield "notes", note_row(of.source, table, data=tally.data)
 
 
 def _read_segment(
@@ -76,13 +77,14 @@ def _read_segment(
     con: Connection,
 ) -> Batches:
     table, pace = source.table or "", None if units is None else ReadCapacity(units)
+    subject = f"segment {segment} of {table}"
     try:
         pages = scan_pages(clients.dynamodb(dynamodb_endpoint(source.way)), table, segment, total, pace)
-        batches = (partial(item_batch, page, of.items) for page in pages)
-        yield from _rows(of, f"segment {segment} of {table}", batches, con)
+        tally = yield from _rows(of, (partial(item_batch, page, of.items) for page in pages), con)
+        yield "notes", note_row(of.source, subject, data=tally.data)
     except (ClientError, BotoCoreError) as error:
         what, way_out = explain(error)[:2]
-        yield "notes", note_row(of.source, f"segment {segment} of {table}", what, data=way_out)
+        yield "notes", note_row(of.source, subject, what, data=way_out)
 
 
 def _read_file(file: DataFile, clients: Clients, of: ItemRows, con: Connection) -> Batches:
@@ -92,7 +94,10 @@ def _read_file(file: DataFile, clients: Clients, of: ItemRows, con: Connection) 
                 yield "notes", note_row(of.source, file.uri, "does not exist", count=file.items)
                 return
             items = partial(export_items, con, path, of.items, zipped=file.zipped)
-            yield from _rows(of, file.uri, [items], con)
+            tally = yield from _rows(of, [items], con)
+            missing = abs(file.items - tally.items)
+            fault = count_fault(file, tally)
+            yield "notes", note_row(of.source, file.uri, fault, count=missing, data=tally.data)
     except SourceError as error:
         yield "notes", note_row(of.source, file.uri, error.what, count=file.items)
     except (DuckError, OSError) as error:
@@ -100,14 +105,16 @@ def _read_file(file: DataFile, clients: Clients, of: ItemRows, con: Connection) 
         yield "notes", note_row(of.source, file.uri, reason, count=file.items)
 
 
-def _rows(of: ItemRows, subject: str, pages: Iterable[Callable[[], Rows]], con: Connection) -> Batches:
-    """The rows, then a NOTE row with the tally of the items."""
+def _rows(
+    of: ItemRows, pages: Iterable[Callable[[], Rows]], con: Connection
+) -> Generator[tuple[str, Rows], None, Tally]:
+    """The tally of the items, after their rows."""
     tally = Tally()
     for page in pages:
         rows, counted = of.rows(con, page())
         tally.add(counted)
         yield of.kind, rows
-    yield "notes", note_row(of.source, subject, data=tally.data)
+    return tally
 
 
 def failures(notes: Iterable[Any]) -> Iterator[Any]:

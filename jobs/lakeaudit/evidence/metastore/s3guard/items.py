@@ -17,7 +17,9 @@ import pyarrow.compute as pc
 
 from lakeaudit.config import S3Guard
 from lakeaudit.evidence.aliases import whole_buckets
+from lakeaudit.evidence.metastore.dynamodb.places import placed
 from lakeaudit.evidence.metastore.dynamodb.tally import Tally
+from lakeaudit.evidence.metastore.dynamodb.values import LARGEST, LAST_MILLISECOND, whole_number
 from lakeaudit.evidence.metastore.s3guard.layout import MARKER
 from lakeaudit.keys import NULL_VERSION, Aliases, Location
 from lakeaudit.runtime import duck
@@ -35,10 +37,6 @@ ATTRIBUTES = tuple(TYPES)
 _ARROW = {"S": pa.string(), "N": pa.string(), "BOOL": pa.bool_()}
 ITEM = pa.schema([(name, pa.struct([(kind, _ARROW[kind])])) for name, kind in TYPES.items()])
 """Columns of a relation of items: null where the item lacks the attribute, an empty struct where the type is wrong."""
-
-LAST_MILLISECOND = 253_402_300_799_999
-"""The end of the year 9999: what a later time would be, Python and Arrow cannot represent."""
-LARGEST = (1 << 63) - 1
 
 _TALLIED = pa.schema([("inside", pa.bool_()), ("marker", pa.string()), ("is_path", pa.bool_())])
 
@@ -74,8 +72,8 @@ def entry_rows(con: Connection, items: Rows, rules: EntryRules) -> Relation:
     that the layout's marker names. `is_path`: the item has a parent below the root and a child.
     """
     values = duck.query(con, _VALUES, items=items)
-    places = duck.query(con, _PLACES.format(bucket=_bucket(rules.buckets)), item_values=values)
-    honoured = f"SELECT *, {_honoured(rules.honoured)} AS honoured FROM places"
+    places = placed(con, values, rules.buckets)
+    honoured = f"SELECT *, {_IS_MARKER} AS is_marker, {_honoured(rules.honoured)} AS honoured FROM places"
     rows = duck.query(con, honoured, places=places)
     given = _ENTRY | {
         "source": literal(rules.source),
@@ -93,21 +91,10 @@ def counted_entries(batch: pa.RecordBatch, tally: Tally) -> pa.RecordBatch:
     return rows if pc.all(inside).as_py() else rows.filter(inside)
 
 
-def _number(name: str, largest: int) -> str:
-    """A whole number from 0 to `largest`, else null. Nearly all are plain digits, which need no decimal."""
-    text, whole = f"{name}.N", f"TRY_CAST({name}.N AS BIGINT)"
-    decimal = f"TRY_CAST({text} AS DECIMAL(38, 6))"
-    plain = f"{whole} BETWEEN 0 AND {largest} AND CAST({whole} AS VARCHAR) = {text}"
-    # a decimal that is larger than its type is kept as it is by TRY_CAST, and no other function takes it
-    rounded = f"TRY_CAST({decimal} AS BIGINT)"
-    odd = f"{rounded} = {decimal} AND {rounded} BETWEEN 0 AND {largest} AND NOT contains({text}, '_')"
-    return f"CASE WHEN {plain} THEN {whole} WHEN {odd} THEN {rounded} END"
-
-
 _NAMED = {"parent": "path", "child": "name"}
 _UNDERSTOOD = {name: f"{name}.{kind}" for name, kind in TYPES.items()} | {
-    "file_length": _number("file_length", LARGEST),
-    **{name: _number(name, LAST_MILLISECOND) for name in TIMES},
+    "file_length": whole_number("file_length", LARGEST),
+    **{name: whole_number(name, LAST_MILLISECOND) for name in TIMES},
 }
 _VALUES = f"""
     SELECT {", ".join(f"{value} AS {_NAMED.get(name, name)}" for name, value in _UNDERSTOOD.items())},
@@ -115,17 +102,7 @@ _VALUES = f"""
     FROM items"""
 """Attributes as plain values, null where they cannot be understood, and whether the item has them."""
 
-_PLACES = f"""
-    SELECT *,
-        coalesce(starts_with(path, '/') AND NOT ends_with(path, '/') AND NOT contains(path, '//'), false) AS in_bucket,
-        coalesce(name <> '' AND NOT contains(name, '/'), false) AS is_name,
-        coalesce(path = {literal(MARKER)} AND name = {literal(MARKER)}, false) AS is_marker,
-        split_part(path, '/', 2) AS named_bucket,
-        {{bucket}} AS bucket,
-        substr(path, length(named_bucket) + 3) AS parent,
-        CASE WHEN parent = '' THEN name ELSE parent || '/' || name END AS key
-    FROM item_values"""
-"""The place each item is about: `path` is `/bucket` or `/bucket/parent`."""
+_IS_MARKER = f"coalesce(path = {literal(MARKER)} AND name = {literal(MARKER)}, false)"
 
 _MISPLACED = {"NOT in_bucket": "parent is no path below a bucket", "NOT is_name": "child is no name"}
 _WORDS = {
@@ -155,11 +132,6 @@ _ENTRY = {
     "is_path": "coalesce(starts_with(path, '/') AND name IS NOT NULL, false)",
 }
 """By column of ENTRY what it is of an item's values; columns of the same name are not repeated."""
-
-
-def _bucket(names: Mapping[str, str]) -> str:
-    renamed = "".join(f" WHEN {literal(name)} THEN {literal(bucket)}" for name, bucket in names.items())
-    return f"CASE named_bucket{renamed} ELSE named_bucket END" if names else "named_bucket"
 
 
 def _honoured(places: bool | tuple[Location, ...]) -> str:

@@ -1,0 +1,69 @@
+"""EMRFS's consistent view: the DynamoDB table (`EmrFSMetadata`) in which EMR kept what it wrote to S3.
+
+An item is one file or folder: hashKey `/bucket/folder`, rangeKey its name, lastModified (epoch milliseconds of its
+last update; some tools write seconds), deletionTTL (epoch seconds at which DynamoDB takes a deleted item away; 0 or
+absent: none was set), counter and payload. Size, ETag and whether the item stands for a file, a folder or a deletion
+are in the payload, whose format nobody has published; it is not read. So an item without a deletionTTL is opaque: it
+says that there is something, and when it was last written. One with a deletionTTL is a deletion. Control items have
+the hashKey `MultiKeyStoreTag` (EMR Release Guide, "EMRFS CLI reference"; terraform-aws-emr, module aws-emr-emrfs).
+"""
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
+
+from lakeaudit.config import Emrfs
+from lakeaudit.evidence.metastore.dynamodb import entries_of_names
+from lakeaudit.evidence.metastore.dynamodb.entries_of_names import NameLayout
+from lakeaudit.evidence.metastore.dynamodb.values import time_of
+from lakeaudit.evidence.protocol import Clock, Context, Entries, Probed, utc_now
+from lakeaudit.runtime.aws import Clients
+
+CONTROL = "MultiKeyStoreTag"
+
+_DELETED = f"coalesce({time_of('deletionTTL')} IS NOT NULL, false)"
+_TIMED = f"{time_of('lastModified')} IS NOT NULL"
+
+
+def _paths(bucket: str, folder: str) -> Iterator[str]:
+    yield f"/{bucket}/{folder}".rstrip("/")
+
+
+def _no_time(name: str) -> str:
+    """SQL of an attribute that is there and is no time; 0 is none."""
+    return f"({name} IS NOT NULL AND {time_of(name)} IS NULL AND coalesce(TRY_CAST({name}.N AS DOUBLE) <> 0, true))"
+
+
+LAYOUT = NameLayout(
+    keys=("hashKey", "rangeKey"),
+    types={"hashKey": "S", "rangeKey": "S", "lastModified": "N", "deletionTTL": "N"},
+    path="hashKey.S",
+    name="rangeKey.S",
+    others=f"hashKey.S = '{CONTROL}'",
+    given={
+        # a deletion whose time nobody knows may be younger than the picture of storage: then nothing is known of it
+        "tombstone": f"{_DELETED} AND {_TIMED}",
+        "opaque": f"NOT ({_DELETED} AND {_TIMED})",
+        "expired": f"coalesce({time_of('deletionTTL')} <= {{at}}, false)",
+        "last_updated": time_of("lastModified"),
+        "last_updated_given": _TIMED,
+    },
+    faults={_no_time(name): f"{name} is no time" for name in ("lastModified", "deletionTTL")},
+    path_of=_paths,
+    writer="EMRFS",
+)
+
+
+def read(source: Emrfs, ctx: Context, source_id: str, clock: Clock = utc_now) -> Entries:
+    """The entries below the source's location, see `entries_of_names.read`."""
+    return entries_of_names.read(LAYOUT, source, ctx, source_id, clock, keep=source.keep)
+
+
+def probe(source: Emrfs, clients: Clients, now: datetime) -> Probed:
+    """See `registry.MetastoreKind`."""
+    return entries_of_names.probe(LAYOUT, source, clients, now)
+
+
+def get_entry(source: Emrfs, clients: Clients, bucket: str, key: str) -> dict[str, Any] | None:
+    """The item of one key, see `entries_of_names.get_entry`."""
+    return entries_of_names.get_entry(LAYOUT, source, clients, bucket, key)

@@ -1,0 +1,58 @@
+"""Netflix's s3mper: the DynamoDB table (`ConsistentListingMetastore`) of the files that Hadoop has opened for writing.
+
+An item is one file: path `//bucket/folder` (Netflix/s3mper, DynamoDBMetastore), file its name, epoch when it was
+entered (milliseconds; s3mper's own scripts write seconds), deleted "true" once it was marked as deleted, dir "true" of
+a folder where those are tracked. Items with the path `epoch` are its index by time. No size or ETag is kept. Listings
+are checked for what the table has and S3 lacks, never the other way round; items are purged by age.
+"""
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
+
+from lakeaudit.config import S3mper
+from lakeaudit.evidence.metastore.dynamodb import entries_of_names
+from lakeaudit.evidence.metastore.dynamodb.entries_of_names import NameLayout
+from lakeaudit.evidence.metastore.dynamodb.values import time_of
+from lakeaudit.evidence.protocol import Clock, Context, Entries, Probed, utc_now
+from lakeaudit.runtime.aws import Clients
+
+INDEX = "epoch"
+"""The path of the index's items."""
+
+
+def _paths(bucket: str, folder: str) -> Iterator[str]:
+    yield f"//{bucket}/{folder}".rstrip("/")
+
+
+LAYOUT = NameLayout(
+    keys=("path", "file"),
+    types={"path": "S", "file": "S", "epoch": "N", "deleted": "S", "dir": "S"},
+    path="CASE WHEN starts_with(path.S, '//') THEN substr(path.S, 2) END",
+    name="file.S",
+    others=f"path.S = '{INDEX}'",
+    given={
+        "tombstone": "coalesce(deleted.S = 'true', false)",
+        "is_dir": "coalesce(dir.S = 'true', false)",
+        "last_updated": time_of("epoch"),
+        "last_updated_given": "true",
+    },
+    faults={f"{time_of('epoch')} IS NULL": "epoch is no time"},
+    path_of=_paths,
+    writer="s3mper",
+)
+
+
+def read(source: S3mper, ctx: Context, source_id: str, clock: Clock = utc_now) -> Entries:
+    """The entries below the source's location, see `entries_of_names.read`."""
+    return entries_of_names.read(LAYOUT, source, ctx, source_id, clock, keep=source.keep)
+
+
+def probe(source: S3mper, clients: Clients, now: datetime) -> Probed:
+    """See `registry.MetastoreKind`."""
+    return entries_of_names.probe(LAYOUT, source, clients, now)
+
+
+def get_entry(source: S3mper, clients: Clients, bucket: str, key: str) -> dict[str, Any] | None:
+    """The item of one key, see `entries_of_names.get_entry`."""
+    return entries_of_names.get_entry(LAYOUT, source, clients, bucket, key)
