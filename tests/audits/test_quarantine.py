@@ -11,12 +11,14 @@ import pytest
 from botocore.awsrequest import AWSRequest
 from botocore.client import BaseClient
 
+from lakeaudit.commands import purge as command
 from lakeaudit.reconcile import four_yeses
 from lakeaudit.reconcile.actions import hide_leftover, quarantine
 from lakeaudit.reconcile.journal import Journal
 from lakeaudit.reconcile.need import WANTED, Need
 from lakeaudit.runtime.aws import Endpoint
-from tests.builders.audits import audited
+from lakeaudit.runtime.progress import SilentProgress
+from tests.builders.audits import audited, results_of
 from tests.builders.backdate import backdate
 from tests.builders.delta_lake import add
 from tests.builders.mending import Mending, an_hour_old, found_set, keys_of, publish_leftovers
@@ -361,17 +363,25 @@ def test_what_was_uploaded_in_parts_is_moved_in_the_same_parts(plain: Shop, tmp_
 
 
 def test_the_policy_allows_what_is_asked_for_and_nothing_else(
-    plain: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of the lake's bucket what it grants for leftovers alone, of the quarantine's all."""
-    place = f"{plain.bucket}-quarantine"
-    plain.s3.create_bucket(Bucket=place)
-    mending = found(plain, tmp_path, place=place)
+    """Of the lake's buckets what it grants for leftovers alone, of the quarantine's all."""
+    place, kept = f"{bucket}-quarantine", f"{bucket}-versions"
+    for name in (place, kept):
+        aws.s3.create_bucket(Bucket=name)
+    shops = [shop_of(aws, s3, name, versions=name == kept) for name in (bucket, kept)]
+    mendings = []
+    for shop in shops:
+        (tmp_path / shop.bucket).mkdir()
+        mendings.append(found(shop, tmp_path / shop.bucket, place=place))
     asked = rights_asked_for(monkeypatch)
-    mending.plan(io.StringIO(), allow=())
-    assert (mending.apply().exit_code, mending.undo().exit_code) == (0, 0)
+    for mending in mendings:
+        mending.plan(io.StringIO(), allow=())
+        assert (mending.apply().exit_code, mending.undo().exit_code) == (0, 0)
+        assert purged(mending)[0] == 0
+    of_lake = asked[bucket] | asked[kept]
     of_leftovers = granted("LAKE-BUCKET", leftovers=True) - granted("LAKE-BUCKET")
-    assert of_leftovers <= asked[plain.bucket] <= granted("LAKE-BUCKET", leftovers=True)
+    assert of_leftovers <= of_lake <= granted("LAKE-BUCKET", leftovers=True)
     assert asked[place] == granted("QUARANTINE-BUCKET", leftovers=True)
 
 
@@ -445,3 +455,126 @@ def test_an_undo_of_a_run_that_was_killed(
             mending.apply()
     assert mending.undo().exit_code == 0
     assert keys_of(shop)[DEBRIS][0][1:] == before[DEBRIS][0][1:]
+
+
+# --- purge ---------------------------------------------------------------------------------------------------
+
+LATER = timedelta(days=31, hours=1)
+
+
+def purged(mending: Mending, after: timedelta = LATER, *, yes: bool = True) -> tuple[int, str, str]:
+    """(exit code, what was said last, what was printed)."""
+    out, results = io.StringIO(), results_of(mending.lake)
+    at = datetime.now(UTC) + after
+    ended = command.purge(mending.lake, results, out, yes=yes, now=at, progress=SilentProgress())
+    return ended.exit_code, ended.said, out.getvalue()
+
+
+def of_debris(shop: Shop) -> list[str]:
+    return [key for key in keys_of(shop) if "debris" in key]
+
+
+def removed(shop: Shop, folder: Path) -> Mending:
+    """The debris is in the quarantine, or hidden."""
+    mending = found(shop, folder)
+    mending.plan(io.StringIO(), allow=())
+    assert mending.apply().exit_code == 0
+    return mending
+
+
+def test_purge_removes_what_was_kept_long_enough(shop: Shop, tmp_path: Path) -> None:
+    mending = removed(shop, tmp_path)
+    before = keys_of(shop)
+    assert purged(mending, timedelta(days=29)) == (0, "0 objects (0 B) removed for good", "")
+    code, said, printed = purged(mending, yes=False)
+    assert (code, said.partition(";")[0]) == (0, "1 object (4.9 KiB) would be removed for good")
+    assert (len(printed.splitlines()), keys_of(shop)) == (1, before)
+    assert purged(mending)[:2] == (0, "1 object (4.9 KiB) removed for good")
+    assert (of_debris(shop), mending.statuses()) == ([], {DEBRIS: "purged"})
+    assert purged(mending)[:2] == (0, "0 objects (0 B) removed for good")
+    assert mending.undo().exit_code == 3
+    assert of_debris(shop) == []
+
+
+def test_purge_goes_by_the_record_alone(plain: Shop, tmp_path: Path) -> None:
+    """What nobody recorded is no concern of it, wherever it lies."""
+    mending = removed(plain, tmp_path)
+    plain.s3.put_object(Bucket=plain.bucket, Key="quarantine/debris-of-others", Body=b"x")
+    assert purged(mending)[0] == 0
+    assert of_debris(plain) == ["quarantine/debris-of-others"]
+
+
+def test_purge_keeps_what_a_table_lists_by_now(shop: Shop, tmp_path: Path) -> None:
+    mending = removed(shop, tmp_path)
+    before = keys_of(shop)
+    listed(shop, DEBRIS)
+    code, said, printed = purged(mending)
+    assert (code, said) == (3, "0 objects (0 B) removed for good, 1 left")
+    assert "orders lists the file" in printed
+    assert {key: keys_of(shop)[key] for key in before} == before
+
+
+def test_purge_of_what_was_undone_removes_the_copy_alone(shop: Shop, tmp_path: Path) -> None:
+    mending = removed(shop, tmp_path)
+    mending.undo()
+    assert purged(mending)[0] == 0
+    assert (is_there(shop), of_debris(shop)) == (True, [DEBRIS])
+
+
+def test_purge_of_a_hidden_file_that_is_there_again_leaves_it(
+    aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path
+) -> None:
+    shop = shop_of(aws, s3, bucket, versions=True)
+    mending = removed(shop, tmp_path)
+    marker = shop.s3.list_object_versions(Bucket=bucket, Prefix=DEBRIS)["DeleteMarkers"][0]["VersionId"]
+    shop.s3.delete_object(Bucket=bucket, Key=DEBRIS, VersionId=marker)
+    code, _, printed = purged(mending)
+    assert (code, is_there(shop), "the file is there again" in printed) == (3, True, True)
+
+
+def test_purge_of_a_copy_that_is_another_leaves_it(plain: Shop, tmp_path: Path) -> None:
+    mending = removed(plain, tmp_path)
+    (copy,) = of_debris(plain)
+    plain.s3.put_object(Bucket=plain.bucket, Key=copy, Body=b"by somebody")
+    code, _, printed = purged(mending)
+    assert (code, of_debris(plain), "is not what was put there" in printed) == (3, [copy], True)
+
+
+def test_purge_at_a_store_that_ignores_conditions_leaves_copies(
+    plain: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mending = removed(plain, tmp_path)
+    ignore(monkeypatch, "If-Match")
+    code, _, printed = purged(mending)
+    assert (code, len(of_debris(plain)), "does not honour If-Match" in printed) == (3, 1, True)
+
+
+@pytest.mark.parametrize("answered", [False, True], ids=["before", "after"])
+def test_killed_in_a_purge(
+    shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, answered: bool
+) -> None:
+    mending = removed(shop, tmp_path)
+    with monkeypatch.context() as once:
+        dying_about(once, "DeleteObject", answered=answered)
+        with pytest.raises(Killed):
+            purged(mending)
+    assert mending.statuses() == {DEBRIS: "applied"}
+    assert purged(mending)[0] == 0
+    assert (of_debris(shop), mending.statuses()) == ([], {DEBRIS: "purged"})
+
+
+def test_a_rule_that_ends_the_quarantine_early_is_told(shop: Shop, tmp_path: Path) -> None:
+    """Of copies in their bucket, of hidden versions in the table's."""
+    rule: Any = {"ID": "tidy", "Status": "Enabled", "Filter": {"Prefix": ""}}
+    mending = found(shop, tmp_path)
+    for days, told in ((7, True), (90, False)):
+        ends: Any = {
+            "Expiration": {"Days": days},
+            "NoncurrentVersionExpiration": {"NoncurrentDays": days},
+        }
+        shop.s3.put_bucket_lifecycle_configuration(
+            Bucket=shop.bucket, LifecycleConfiguration={"Rules": [rule | ends]}
+        )
+        out = io.StringIO()
+        mending.plan(out, allow=())
+        assert ("warning: rule tidy" in out.getvalue()) is told

@@ -193,6 +193,7 @@ def test_nothing_that_audits_knows_what_mends() -> None:
         "lakeaudit.commands.reconcile",
         "lakeaudit.commands.hand_over",
         "lakeaudit.commands.plan_summary",
+        "lakeaudit.commands.purge",
         "lakeaudit.cli.reconcile",
     }
 

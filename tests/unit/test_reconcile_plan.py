@@ -207,6 +207,7 @@ def test_the_registry_names_actions_and_kinds_that_there_are() -> None:
         (["apply", "no-such-plan"], "no-such-plan: cannot be read"),
         (["undo", "no-such-plan"], "no-such-plan: cannot be read"),
         (["apply", "x", "--limit", "0"], "--limit"),
+        (["purge", "lake.yaml", "--yes"], "lake.yaml: no such lake file"),
         ([], "Missing command. See lakeaudit reconcile --help."),
     ],
 )

@@ -101,6 +101,24 @@ def undo(
     return _on_plan("reconcile undo", command.undo, file, lake, (None, stop_after), status_file)
 
 
+@reconcile.command()
+def purge(
+    lake: LakeFile,
+    yes: Annotated[bool, typer.Option("--yes", help="Remove it; without this it is only named.")] = False,
+    status_file: Status = None,
+) -> int:
+    """Remove for good what lies in the quarantine for longer than the lake file keeps it. There is no undo."""
+    from lakeaudit.commands import purge as command
+    from lakeaudit.commands.status import kept
+    from lakeaudit.runtime.progress import progress_on
+
+    with kept(status_file, "reconcile purge") as status:
+        loaded = loaded_with(lake, status)
+        progress = progress_on(sys.stderr)
+        done = command.purge(loaded, results_of(loaded), sys.stdout, yes=yes, now=now(), progress=progress)
+        return _ended("reconcile purge", done, status)
+
+
 def _on_plan(
     name: str,
     run: "Callable[..., Ended]",

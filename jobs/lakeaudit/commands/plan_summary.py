@@ -9,6 +9,8 @@ from rich.console import Console
 
 from lakeaudit.formatting import count, size, visible
 from lakeaudit.keys import uri_of
+from lakeaudit.reconcile.actions.hide_leftover import HideLeftover
+from lakeaudit.reconcile.actions.quarantine import Quarantine
 from lakeaudit.reconcile.steps import NEEDS_PERSON, Step
 
 SHOWN = 20
@@ -24,6 +26,8 @@ class Summary:
     rows: int = 0
     why: Counter[tuple[str, str]] = field(default_factory=Counter)
     first: list[Step] = field(default_factory=list)
+    hidden_in: set[str] = field(default_factory=set)
+    """Buckets in which leftovers are hidden by delete markers."""
 
     def watch(self, steps: Iterable[Step]) -> Iterator[Step]:
         """The same steps."""
@@ -32,10 +36,16 @@ class Summary:
             if step.needs_person:
                 self.why[step.kind, step.evidence["why"]] += 1
             else:
+                self.hidden_in |= {step.bucket or ""} if step.action == HideLeftover.name else set()
                 self.bytes += step.bytes_at_stake or 0
                 self.rows += step.rows_at_stake or 0
                 self.first += [step] if len(self.first) < SHOWN else []
             yield step
+
+    @property
+    def copied(self) -> bool:
+        """Whether anything is copied into the quarantine."""
+        return self.counts[Quarantine.name] > 0
 
     def write(self, out: TextIO) -> None:
         """For people: what is to be done, then what needs a person and why."""

@@ -16,7 +16,7 @@ from lakeaudit.digests import digest
 from lakeaudit.errors import BadInput
 from lakeaudit.evidence.protocol import Context
 from lakeaudit.evidence.references import Key
-from lakeaudit.formatting import count, number, shell_word, size
+from lakeaudit.formatting import count, number, shell_word, size, visible
 from lakeaudit.keys import Location
 from lakeaudit.ledger.lease import leased
 from lakeaudit.pipeline.engine import InProcessEngine
@@ -24,6 +24,7 @@ from lakeaudit.pipeline.newest_claims import NewestClaims
 from lakeaudit.reconcile import journal as record
 from lakeaudit.reconcile.apply import apply_plan
 from lakeaudit.reconcile.canary import Forms
+from lakeaudit.reconcile.early_ends import early_ends
 from lakeaudit.reconcile.journal import Journal
 from lakeaudit.reconcile.key_state import KeyReader
 from lakeaudit.reconcile.plan_file import Header, PlanFile, header_of, lake_digest, write_plan, written
@@ -33,6 +34,7 @@ from lakeaudit.reconcile.run import Bounds, Run, Tally
 from lakeaudit.reconcile.undo import undo_plan
 from lakeaudit.results.first_audits import first_audits
 from lakeaudit.results.read import Results, Wanted
+from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.endpoints import clients_of
 from lakeaudit.runtime.progress import Progress
 from lakeaudit.runtime.threads import Pacer
@@ -80,6 +82,8 @@ def plan(
     with leased(lake.results, clients, plan_id, progress):
         Journal(results, plan_id).put_plan(sealed, record.PLANNED)
     summary.write(out)
+    early = early_ends(lake, clients, copied=summary.copied, hidden_in=summary.hidden_in)
+    out.writelines(f"warning: {visible(each)}\n" for each in early)
     told = {"plan": place, "plan_id": plan_id, "digest": sealed.digest, "steps": sealed.steps,
             "for_person": sealed.for_person, "actions": dict(summary.counts)}  # fmt: skip
     return Ended(_planned(sealed, summary, place), 0, told)
@@ -197,12 +201,21 @@ def _running(
     ):
         forms = Forms(clients, lake.results, header.plan_id)
 
-        def references(keys: Collection[Key], tables: Collection[str] | None) -> NewestClaims:
-            named = [table for table in lake.tables if tables is None or table.name in tables]
-            context = Context(engine, clients, clock(), clock(), live=True)
-            return NewestClaims(lake.model_copy(update={"tables": tuple(named)}), engine, context, keys)
-
+        references = references_of(lake, engine, clients, clock)
         yield Run(header.plan_id, lake, clients, journal, forms, references, bounds, still_ours, clock)
+
+
+def references_of(
+    lake: Lake, engine: InProcessEngine, clients: Clients, clock: Callable[[], datetime]
+) -> Callable[[Collection[Key], Collection[str] | None], NewestClaims]:
+    """See `Run.references`."""
+
+    def references(keys: Collection[Key], tables: Collection[str] | None) -> NewestClaims:
+        named = [table for table in lake.tables if tables is None or table.name in tables]
+        context = Context(engine, clients, clock(), clock(), live=True)
+        return NewestClaims(lake.model_copy(update={"tables": tuple(named)}), engine, context, keys)
+
+    return references
 
 
 def _status(header: Header, journal: Journal) -> str:
@@ -236,6 +249,7 @@ _WORDS = {
     record.STARTED: "begun and not known to be done",
     record.UNDOING: "begun to be undone",
     record.KEPT: "kept as they are, see the table `actions`",
+    record.PURGED: "purged",
 }
 
 

@@ -7,7 +7,7 @@ leaves its files, and the next one folds them before it does anything else.
 status of a step: started, applied; moved_on (the table does not list the file any more); changed (the key is not as it
 was when the step was decided on); unknown (nobody could tell); needs_person (the store honours no form that is safe);
 failed (the store refused); waiting (not begun: beyond `--limit`, or after too many failures); undoing, undone; kept
-(the key is not as the step left it, so it was not taken back).
+(the key is not as the step left it, so it was not taken back); purged (what lay in the quarantine is gone for good).
 """
 
 import json
@@ -30,9 +30,9 @@ from lakeaudit.schemas import RECONCILE_RESULTS
 
 PLANNED, APPLYING, APPLIED, UNDOING, UNDONE = "planned", "applying", "applied", "undoing", "undone"
 STARTED, MOVED_ON, CHANGED, UNKNOWN, FAILED = "started", "moved_on", "changed", "unknown", "failed"
-NOT_SAFE, WAITING, KEPT = "needs_person", "waiting", "kept"
+NOT_SAFE, WAITING, KEPT, PURGED = "needs_person", "waiting", "kept", "purged"
 
-SETTLED = (APPLIED, MOVED_ON, CHANGED, NOT_SAFE, UNDOING, UNDONE, KEPT)
+SETTLED = (APPLIED, MOVED_ON, CHANGED, NOT_SAFE, UNDOING, UNDONE, KEPT, PURGED)
 """What no other try of `apply` does again."""
 FOLDED_AT_ONCE = 100
 """Batches whose rows are held in memory until one commit takes them all."""

@@ -25,7 +25,7 @@ class Need:
         """(WANTED, NOT_WANTED or UNKNOWN, and why it is not WANTED)."""
         if not self.asks_manifests:
             return WANTED, ""
-        return self._listed(step, said) if self.own_table else _unlisted(said)
+        return self._listed(step, said) if self.own_table else unlisted(said)
 
     def _listed(self, step: Step, said: Sequence[Reference]) -> tuple[str, str]:
         told = [each for each in said if each.table == step.table_name and each.decides]
@@ -37,7 +37,8 @@ class Need:
         return NOT_WANTED, "the table does not list the file any more"
 
 
-def _unlisted(said: Sequence[Reference]) -> tuple[str, str]:
+def unlisted(said: Sequence[Reference]) -> tuple[str, str]:
+    """Whether no table lists a file: as `Need.met`."""
     listed = sorted({each.table for each in said if each.answer in (LIVE, HISTORY)})
     if listed:
         return NOT_WANTED, f"{listed[0]} lists the file"

@@ -1,0 +1,105 @@
+"""`lakeaudit reconcile purge`: what would be removed from the quarantine for good, and its removal."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TextIO
+
+import pyarrow.compute as pc
+
+from lakeaudit.commands.reconcile import Ended, references_of
+from lakeaudit.config import Lake, Quarantine
+from lakeaudit.digests import digest
+from lakeaudit.errors import BadInput
+from lakeaudit.formatting import count, number, size, visible
+from lakeaudit.ledger.lease import leased
+from lakeaudit.pipeline.engine import InProcessEngine
+from lakeaudit.reconcile.canary import Forms
+from lakeaudit.reconcile.journal import Journal
+from lakeaudit.reconcile.purge import Kept, Purge, due
+from lakeaudit.results.read import Results
+from lakeaudit.runtime.endpoints import clients_of
+from lakeaudit.runtime.progress import Progress
+from lakeaudit.runtime.threads import Pacer
+
+SHOWN = 20
+"""Objects that are named."""
+
+
+def purge(
+    lake: Lake, results: Results, out: TextIO, *, yes: bool, now: datetime, progress: Progress
+) -> Ended:
+    """Name what lies in the quarantine for longer than `keep`; with `yes` remove it. There is no undo.
+
+    Raises:
+        BadInput: the lake file names no quarantine.
+        Busy: an audit is at work here.
+        CannotAudit, CannotPublish: the record cannot be read or written.
+    """
+    if lake.quarantine is None:
+        raise BadInput("quarantine", "is not in the lake file", "nothing was ever put there by it")
+    tally = Tally(out)
+    if yes:
+        _remove(lake, lake.quarantine, results, tally, now, progress)
+        out.writelines(
+            f"left: {count(n)}: {visible(reason)}\n" for reason, n in tally.left.most_common(SHOWN)
+        )
+        stay = f", {count(tally.left.total())} left" if tally.left else ""
+        return Ended(f"{tally.said} removed for good{stay}", 3 if tally.left else 0)
+    for kept in due(results, lake.quarantine.keep, now):
+        tally.add(kept, {})
+    told = f"{tally.said} would be removed for good; nothing was changed"
+    return Ended(f"{told}; with --yes they are" if tally.objects else told, 0)
+
+
+@dataclass
+class Tally:
+    """What goes, of which the first are named on `out`, and how many stay by why."""
+
+    out: TextIO
+    objects: int = 0
+    bytes: int = 0
+    left: Counter[str] = field(default_factory=Counter)
+
+    def add(self, kept: Sequence[Kept], why: Mapping[str, str]) -> None:
+        """Count some, of which those with a reason stay."""
+        for each in kept:
+            if reason := why.get(each.row["action_id"]):
+                self.left[reason] += 1
+                continue
+            if self.objects < SHOWN:
+                self.out.write(f"{visible(each.place.uri)}  {size(each.size)}\n")
+            self.objects, self.bytes = self.objects + 1, self.bytes + each.size
+
+    @property
+    def said(self) -> str:
+        return f"{number(self.objects, 'object')} ({size(self.bytes)})"
+
+
+def _remove(
+    lake: Lake, quarantine: Quarantine, results: Results, tally: Tally, now: datetime, progress: Progress
+) -> None:
+    clients, run_id = clients_of(lake), f"purge-{now:%Y%m%dT%H%M%SZ}-{digest(lake.name, now.isoformat())[:8]}"
+    forms, pacer = Forms(clients, lake.results, run_id), Pacer(lake.settings.confirm.rate)
+    purge = Purge(results, clients, forms, pacer)
+    with (
+        leased(lake.results, clients, run_id, progress) as still_ours,
+        closing(InProcessEngine()) as engine,
+        progress.stage("purge the quarantine") as log,
+    ):
+        _fold(results)
+        references = references_of(lake, engine, clients, lambda: now)
+        for kept in due(results.again(), quarantine.keep, now):
+            still_ours()
+            tally.add(kept, purge.remove(kept, references({each.file for each in kept}, None), now))
+            log.note(removed=tally.objects, left=tally.left.total())
+
+
+def _fold(results: Results) -> None:
+    """What a killed run of a plan recorded is brought into the table first."""
+    for batch in results.batches("plans", pc.scalar(True), ["plan_id"]):
+        for row in batch.to_pylist():
+            with Journal(results, row["plan_id"]).kept():
+                pass
