@@ -21,6 +21,7 @@ from lakeaudit.runtime.progress import SilentProgress
 from tests.builders.audits import audited, results_of
 from tests.builders.backdate import backdate
 from tests.builders.delta_lake import add
+from tests.builders.ledger import opened
 from tests.builders.mending import Mending, an_hour_old, found_set, keys_of, publish_leftovers
 from tests.builders.rights import granted, rights_asked_for
 from tests.builders.shop import Shop
@@ -219,6 +220,57 @@ def test_without_a_quarantine_a_person_is_needed(plain: Shop, tmp_path: Path) ->
     assert (row["key"], row["evidence"]["why"]) == (None, "no quarantine place is named")
 
 
+# --- doubles -------------------------------------------------------------------------------------------------
+
+TWIN = DEBRIS.replace("debris", "twin")
+
+
+def doubled(shop: Shop, folder: Path, kind: str, twin: bytes = b"x" * 5000) -> Mending:
+    """The debris is the double of a file that the table lists."""
+    shop.s3.put_object(Bucket=shop.bucket, Key=TWIN, Body=twin)
+    listed(shop, TWIN)
+    mending = mending_of(shop, folder)
+    row = {"kind": kind, "table_name": "orders", "bucket": shop.bucket, "key": DEBRIS, "related_key": TWIN}
+    opened(mending.lake, [row])
+    mending.plan(io.StringIO(), allow=OLDER)
+    return mending
+
+
+@pytest.mark.parametrize("kind", four_yeses.DOUBLES)
+def test_an_unlisted_double_is_moved_and_comes_back(shop: Shop, tmp_path: Path, kind: str) -> None:
+    mending = doubled(shop, tmp_path, kind)
+    assert (mending.apply().exit_code, is_there(shop)) == (0, False)
+    assert (mending.undo().exit_code, is_there(shop)) == (0, True)
+
+
+def gone(shop: Shop) -> None:
+    shop.s3.delete_object(Bucket=shop.bucket, Key=TWIN)
+
+
+def other_bytes(shop: Shop) -> None:
+    shop.s3.put_object(Bucket=shop.bucket, Key=TWIN, Body=b"y" * 5000)
+
+
+@pytest.mark.parametrize(
+    ("kind", "meanwhile"),
+    [("duplicate_attempt", gone), ("duplicate_content", gone), ("duplicate_content", other_bytes)],
+)
+def test_a_double_whose_twin_is_gone_or_another_stays(
+    shop: Shop, tmp_path: Path, kind: str, meanwhile: Callable[[Shop], None]
+) -> None:
+    mending = doubled(shop, tmp_path, kind)
+    meanwhile(shop)
+    assert mending.apply().exit_code == 3
+    assert (mending.statuses(), is_there(shop)) == ({DEBRIS: "needs_person"}, True)
+
+
+def test_a_double_that_is_listed_stays(shop: Shop, tmp_path: Path) -> None:
+    mending = doubled(shop, tmp_path, "duplicate_content")
+    listed(shop, TWIN, DEBRIS)
+    assert mending.apply().exit_code == 0
+    assert (mending.statuses(), is_there(shop)) == ({DEBRIS: "moved_on"}, True)
+
+
 # --- what happens between plan and apply, and meanwhile ------------------------------------------------------
 
 
@@ -248,6 +300,20 @@ def test_what_a_table_lists_between_reading_and_acting_is_put_back_at_once(
     assert mending.statuses() == {DEBRIS: "moved_on"}
     after = shop.s3.head_object(Bucket=shop.bucket, Key=DEBRIS)
     assert all(after[name] == before[name] for name in ("ETag", "ContentLength", "Metadata", "ContentType"))
+
+
+def test_what_another_table_was_laid_about_since_stays(shop: Shop, tmp_path: Path) -> None:
+    """Files below a table's root that are of a table that nobody named."""
+    mending = found(shop, tmp_path)
+    mending.plan(io.StringIO(), allow=())
+    assert "needs_person" not in planned(mending).values()
+    log = f"{DEBRIS.rpartition('/')[0]}/_delta_log/{0:020}.json"
+    shop.s3.put_object(Bucket=shop.bucket, Key=log, Body=b"{}")
+    assert mending.apply().exit_code == 3
+    assert (mending.statuses(), is_there(shop)) == ({DEBRIS: "changed"}, True)
+    mending.plan(io.StringIO(), allow=())
+    (row,) = rows(mending)
+    assert "a table that the lake file does not name lies about it" in row["evidence"]["why"]
 
 
 def test_what_is_written_again_since_the_plan_stays(shop: Shop, tmp_path: Path) -> None:

@@ -20,11 +20,14 @@ CATEGORIES = ("data", "deletes", "changes", "temporary")
 
 
 def kind_allows(row: Mapping[str, Any]) -> str | None:
-    """The first: debris of writers, and data that another file holds as well."""
+    """The first: debris of writers, and data that another file holds as well (doubles are always data)."""
     if row["kind"] not in (*LEFTOVERS, *DOUBLES):
         return f"files of kind {row['kind']} are not removed"
-    if row["category"] not in CATEGORIES:
-        return f"files of category {row['category']} are not removed"
+    category = row["category"] or ("data" if row["kind"] in DOUBLES else None)
+    if category not in CATEGORIES:
+        return f"files of category {category} are not removed"
+    if row["kind"] in DOUBLES and not row["related_key"]:
+        return "the file that stays is not named"
     return None
 
 

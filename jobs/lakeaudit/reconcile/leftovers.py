@@ -8,8 +8,9 @@ from typing import Any
 from lakeaudit.evidence.storage.head import MD5_ENCRYPTIONS, ObjectHead, is_md5
 from lakeaudit.keys import Location
 from lakeaudit.reconcile import four_yeses
+from lakeaudit.reconcile.copying import found
 from lakeaudit.reconcile.key_state import ENABLED, Current, KeyState
-from lakeaudit.reconcile.protocol import OLDER, Case, Sight
+from lakeaudit.reconcile.protocol import OLDER, Case, NotProved, Sight, Target
 from lakeaudit.reconcile.steps import Step
 from lakeaudit.row_formats import iso
 
@@ -131,6 +132,27 @@ def recorded(head: ObjectHead) -> dict[str, Any]:
         "storage_class": head.storage_class,
         "modified_at": iso(head.modified_at),
     }
+
+
+def twin_of(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Of a double, what is recorded of the file that stays."""
+    return {"twin": row["related_key"]} if row["kind"] in four_yeses.DOUBLES else {}
+
+
+def require_twin(step: Step, target: Target) -> None:
+    """A double is removed only while the file that stays is there, with the same bytes where that made it a double.
+
+    Raises:
+        NotProved: it is not, or nobody can tell.
+        ClientError, BotoCoreError: no answer.
+    """
+    if step.kind not in four_yeses.DOUBLES:
+        return
+    twin = found(target.s3, Location(target.bucket, step.precondition["twin"]))
+    if twin is None:
+        raise NotProved("the file that stays is gone")
+    if step.kind == "duplicate_content" and not same_bytes(step.precondition, twin):
+        raise NotProved("the file that stays is not known to hold the same bytes")
 
 
 def is_as_planned(step: Step, seen: Seen) -> bool:

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from lakeaudit.config import Lake, Table
 from lakeaudit.digests import digest
 from lakeaudit.kinds import KINDS
-from lakeaudit.reconcile.four_yeses import LEFTOVERS
+from lakeaudit.reconcile.four_yeses import DOUBLES, LEFTOVERS
 from lakeaudit.reconcile.key_state import Unclear
 from lakeaudit.reconcile.protocol import Action, Case, Look, Proposal, Sight, State
 from lakeaudit.reconcile.registry import ACTIONS, WAYS
@@ -170,5 +170,5 @@ def _files_of(results: Results, groups: Mapping[str, Row]) -> Iterator[list[Row]
 
 
 def _lister(row: Row) -> Row:
-    """The table that lists the file, which nothing does of a leftover."""
-    return {} if row["kind"] in LEFTOVERS else {"listed_by": row["table_name"]}
+    """The table that lists the file, which none does of what is removed."""
+    return {} if row["kind"] in (*LEFTOVERS, *DOUBLES) else {"listed_by": row["table_name"]}

@@ -15,7 +15,7 @@ from lakeaudit.reconcile.actions.remove_entry import RemoveEntry
 from lakeaudit.reconcile.actions.replace_version import ReplaceVersion
 from lakeaudit.reconcile.actions.restore_probable import RestoreProbable
 from lakeaudit.reconcile.actions.restore_version import RestoreVersion
-from lakeaudit.reconcile.four_yeses import LEFTOVERS
+from lakeaudit.reconcile.four_yeses import DOUBLES, LEFTOVERS
 from lakeaudit.reconcile.protocol import Action
 
 _ALL: tuple[Action, ...] = (
@@ -45,6 +45,6 @@ WAYS: Mapping[str, tuple[str, ...]] = {
     "metastore_stale": ("put_entry",),
     "metastore_broken": ("put_entry", "put_folder", "remove_entry"),
     "phantom": ("remove_entry",),
-    **dict.fromkeys(LEFTOVERS, ("hide_leftover", "quarantine")),
+    **dict.fromkeys((*LEFTOVERS, *DOUBLES), ("hide_leftover", "quarantine")),
 }
 """What loses nothing comes first. A kind that is not here needs a person."""

@@ -38,7 +38,8 @@ class HideLeftover:
             return why or ""
         if not leftovers.keeps_versions(state):
             return f"versioning of its bucket is {state.versioning.lower() or 'off'}"
-        return Proposal(leftovers.recorded(state.current.head), leftovers.PROOF)
+        known = leftovers.recorded(state.current.head) | leftovers.twin_of(case.row)
+        return Proposal(known, leftovers.PROOF)
 
     def still_holds(self, step: Step, state: Seen) -> bool:
         """The same object, in a bucket that still keeps versions."""
@@ -48,6 +49,7 @@ class HideLeftover:
         """Delete it without a version id, which writes a marker."""
         if DELETE_IF_MATCH not in target.forms.proved(target.bucket):
             raise NotProved("the store does not honour If-Match of DeleteObject")
+        leftovers.require_twin(step, target)
         etag = f'"{step.precondition["etag"]}"'
         return target.s3.delete_object(Bucket=target.bucket, Key=target.key, IfMatch=etag).get("VersionId")
 

@@ -51,7 +51,8 @@ class Quarantine:
             return "the quarantine is at another endpoint: no copy on the server's side goes there"
         if len(state.place.key.encode()) > leftovers.LONGEST:
             return "its key is too long for the quarantine"
-        return Proposal({**leftovers.recorded(head), "copy": state.place.uri}, leftovers.PROOF)
+        known = leftovers.recorded(head) | leftovers.twin_of(case.row)
+        return Proposal({**known, "copy": state.place.uri}, leftovers.PROOF)
 
     def still_holds(self, step: Step, state: Seen) -> bool:
         """The same object, in a bucket that still keeps no versions."""
@@ -74,6 +75,7 @@ class Quarantine:
         if not same:
             told = "nobody can tell whether its copy holds" if same is None else "its copy does not hold"
             raise NotProved(f"{told} the same bytes: it stays where it is")
+        leftovers.require_twin(step, target)
         target.s3.delete_object(Bucket=target.bucket, Key=target.key, IfMatch=f'"{known["etag"]}"')
         return None
 
