@@ -15,6 +15,7 @@ from lakeaudit.runtime.aws import Endpoint
 from tests.builders.audits import audited, results_of
 from tests.builders.backdate import backdate
 from tests.builders.iceberg import BY_SPARK, NO_WAIT, tables_of_spark
+from tests.builders.inventory import Version, csv, lay
 from tests.conftest import Aws
 
 if TYPE_CHECKING:
@@ -66,6 +67,39 @@ def test_every_healthy_table_is_quiet_and_fully_decided(
 def keys_of(s3: "S3Client", part: str) -> list[str]:
     pages = s3.get_paginator("list_objects_v2").paginate(Bucket=BY_SPARK)
     return [each["Key"] for page in pages for each in page.get("Contents", []) if part in each["Key"]]
+
+
+def test_tables_are_found_in_an_inventory(
+    names: tuple[str, ...], aws: Aws, s3: Endpoint, tmp_path: Path
+) -> None:
+    pages = aws.s3.get_paginator("list_objects_v2").paginate(Bucket=BY_SPARK)
+    rows = [
+        Version(e["Key"], None, Size=e["Size"], LastModifiedDate=e["LastModified"], ETag=e["ETag"].strip('"'),
+                Bucket=BY_SPARK)
+        for page in pages for e in page.get("Contents", [])
+    ]  # fmt: skip
+
+    def put(key: str, body: bytes) -> Any:
+        return aws.s3.put_object(Bucket=BY_SPARK, Key=key, Body=body)
+
+    lay(put, [csv(rows)], at=datetime.now(UTC), under="inv", source=BY_SPARK)
+    path = tmp_path / "lake.yaml"
+    path.write_text(
+        f"version: 1\nlake: spark\nresults: {tmp_path / 'results'}\n"
+        f"s3: {{endpoint: '{s3.endpoint}', region: us-east-1, path_style: true}}\n"
+        f"inventories: [{{kind: s3_inventory, location: 's3://{BY_SPARK}/inv/', margin: 0s}}]\n"
+        f"tables: [{{discover: {{from: inventory, under: ['s3://{BY_SPARK}/wh/s/'], formats: [delta, iceberg]}}}}]\n"
+        f"defaults: {{{NO_WAIT}}}\n"
+    )
+    lake = load_lake(path, {})
+    outcome = audited(lake, run_id="r")
+    assert {table.name: table.manifests[0].kind for table in outcome.tables} == dict.fromkeys(
+        names, "iceberg"
+    )
+    assert [(r["kind"], r["key"]) for r in findings(lake)] == []
+    (row,) = [r for r in results_of(lake).runs() if r["run_id"] == "r"]
+    (source,) = [each for each in row["sources"] if each["role"] == "manifest"]
+    assert source["location"] == f"{len(names)} tables, by their newest metadata.json"
 
 
 def by_task(s3: "S3Client", part: str) -> list[list[str]]:

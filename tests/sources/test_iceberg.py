@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from lakeaudit.config import IcebergManifest, Settings, Table
+from lakeaudit.errors import SourceError
 from lakeaudit.evidence.manifest import iceberg
 from lakeaudit.evidence.manifest.iceberg import lists, readings
 from lakeaudit.evidence.manifest.iceberg.metadata import Metadata, NotReadable, number_of, parsed
@@ -525,3 +526,12 @@ def test_holes_are_of_the_table(tmp_path: Path) -> None:
     written(tmp_path, {1: ONE})
     drop(tmp_path, "m1.avro")
     assert {(type(hole), hole.table) for hole in read(tmp_path).holes} == {(Hole, "t")}
+
+
+def test_a_probe_says_what_an_audit_would_be_refused_for(tmp_path: Path) -> None:
+    written(tmp_path, {1: ONE})
+    iceberg.probe(table_at(tmp_path), Clients())
+    with pytest.raises(
+        SourceError, match=r"not an Iceberg table: no metadata.json in .*; check the table's location"
+    ):
+        iceberg.probe(table_at(tmp_path / "none"), Clients())

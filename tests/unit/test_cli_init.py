@@ -13,6 +13,7 @@ from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Endpoint
 from tests.builders.audits import audited
 from tests.builders.delta_lake import Log, add
+from tests.builders.iceberg_files import Entry, Snapshot, written
 from tests.builders.shop import Shop
 from tests.conftest import Aws
 
@@ -28,15 +29,25 @@ def test_a_local_folder_becomes_a_lake_that_audits(
     capsys: Captured, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    written(tmp_path / "data" / "returns", {1: Snapshot({"m": [Entry("a", 4)]})})
+    (tmp_path / "data" / "returns" / "data").mkdir()
+    (tmp_path / "data" / "returns" / "data" / "a").write_bytes(b"data")
+    (tmp_path / "data" / "notes" / "metadata").mkdir(parents=True)
     for name in ("sales/orders", "sales/ord${er}s 2", "crm"):
         Log(tmp_path / "data" / name).commits([add("part-0.parquet", size=4)])
         (tmp_path / "data" / name / "part-0.parquet").write_bytes(b"data")
     (tmp_path / "data" / "crm" / "nested" / "_delta_log").mkdir(parents=True)
     (tmp_path / "data" / "_hidden" / "x" / "_delta_log").mkdir(parents=True)
     code, verdict = init(capsys, "./data")
-    assert (code, verdict) == (0, "OK: 3 tables, a listing: lake.yaml; next: lakeaudit doctor lake.yaml")
+    assert (code, verdict) == (0, "OK: 4 tables, a listing: lake.yaml; next: lakeaudit doctor lake.yaml")
     lake = load_lake("lake.yaml", {})
-    assert [table.name for table in lake.tables] == ["crm", "sales.ord${er}s 2", "sales.orders"]
+    assert [table.name for table in lake.tables] == ["crm", "returns", "sales.ord${er}s 2", "sales.orders"]
+    assert [each.kind for table in lake.tables for each in table.manifests] == [
+        "delta",
+        "iceberg",
+        "delta",
+        "delta",
+    ]
     assert lake.results == Location.parse(str(tmp_path / "lakeaudit-results"))
     outcome = audited(lake)
     assert (outcome.status, outcome.exit_code) == ("complete", 0)
@@ -82,7 +93,7 @@ def test_a_bucket_with_an_inventory_becomes_a_lake_that_audits(
 
 
 def test_a_place_without_tables_is_one_table_of_plain_files(tmp_path: Path) -> None:
-    found = Surroundings(Location("lake", "raw/events"), (), True, (), ())
+    found = Surroundings(Location("lake", "raw/events"), {}, True, (), ())
     file = tmp_path / "lake.yaml"
     file.write_text(lake_text(found, "/results", {}))
     lake = load_lake(file, {})
@@ -92,16 +103,21 @@ def test_a_place_without_tables_is_one_table_of_plain_files(tmp_path: Path) -> N
 
 def test_hostile_names_and_very_many_tables_make_a_lake_file_all_the_same(tmp_path: Path) -> None:
     names = ['a"b', "a: b", "#x", "line\nbreak", "${HOME}", "日本", "'q'", "- x", "{1}"]
-    roots = tuple(Location("lake", f"w/{name}") for name in names)
+    roots = dict.fromkeys([Location("lake", f"w/{name}") for name in names], "delta")
     notes = ("versioning is\noff",)
     file = tmp_path / "lake.yaml"
     file.write_text(lake_text(Surroundings(Location("lake", "w"), roots, False, (), notes), "/results", {}))
     assert [table.location for table in load_lake(file, {}).tables] == list(roots)
-    many = tuple(Location("lake", f"w/t{n}") for n in range(5000))
+    many = {Location("lake", f"w/t{n}"): ("delta", "iceberg")[n % 2] for n in range(5000)}
     reports = ((Location("inv", "lake/all"), "w/", "2 h old"),)
     file.write_text(lake_text(Surroundings(Location("lake", "w"), many, True, reports, ()), "/results", {}))
     lake = load_lake(file, {})
-    assert (lake.tables, [each.under for each in lake.discoveries]) == ((), [(Location("lake", "w"),)])
+    (discovery,) = lake.discoveries
+    assert (lake.tables, discovery.under, discovery.formats) == (
+        (),
+        (Location("lake", "w"),),
+        ("delta", "iceberg"),
+    )
     assert len(file.read_text().splitlines()) < 20
 
 

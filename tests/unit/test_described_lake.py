@@ -126,6 +126,7 @@ REFUSED = [
     ("profiles: {cold: {location: s3://x}}\ntables: [{name: a, location: s3://lake/a}]", "unknown key"),
     ("expect: [{tables: [x], refused: y}]\ntables: [{name: a, location: s3://lake/a}]", "reason: is missing"),
 ]
+DELTA = ("delta",)
 INV = "inventories: [{kind: s3_inventory, location: s3://inv/}]\n"
 REFUSED_DISCOVERIES = [
     ("{from: listing, under: [s3://lake/]}", "must not be 'listing'"),
@@ -134,8 +135,8 @@ REFUSED_DISCOVERIES = [
     ("{from: inventory, under: [s3://lake/], name: 'fixed'}", "not a template of names"),
     ("{from: inventory, under: [s3://lake/], profile: cold}", "no profile is called 'cold'"),
     (
-        "{from: inventory, under: [s3://lake/], formats: [iceberg]}",
-        "this version finds tables of delta alone",
+        "{from: inventory, under: [s3://lake/], formats: [hudi]}",
+        "this version finds tables of delta, iceberg alone",
     ),
     ("{from: inventory, under: [s3://lake/], formats: [parquet]}", "formats"),
     ("{from: inventory, under: [s3://lake/], formats: []}", "formats"),
@@ -192,7 +193,7 @@ def test_tables_that_are_found_are_named_by_their_folders(tmp_path: Path) -> Non
     """One name of two tables becomes the whole path of both; results and declared tables are none."""
     lake = load(tmp_path, DISCOVER)
     roots = [Location(*_place(uri)) for uri, _ in ROOTS]
-    tables, doubts = tables_at(lake, roots)
+    tables, doubts = tables_at(lake, dict.fromkeys(roots, DELTA))
     assert {table.location.uri: table.name for table in tables} == {
         Location(*_place(uri)).uri: name for uri, name in ROOTS if name
     }
@@ -227,7 +228,7 @@ def test_a_pattern_of_buckets_stands_for_those_that_there_are(tmp_path: Path) ->
     assert second.under == ()
     assert lake.among(buckets).among(buckets) == lake.among(buckets)
     roots = ["s3://lake-eu/wh/a", "s3://lake-us/other/b", "s3://raw-b/c", "s3://raw-c/d", "s3://own/x/e"]
-    tables, _ = tables_at(lake, [Location(*_place(uri)) for uri in roots])
+    tables, _ = tables_at(lake, dict.fromkeys([Location(*_place(uri)) for uri in roots], DELTA))
     assert {table.location.uri: table.name for table in tables} == {
         "s3://lake-eu/wh/a": "a", "s3://raw-b/c": "c", "s3://own/x/e": "e",
     }  # fmt: skip
@@ -235,14 +236,32 @@ def test_a_pattern_of_buckets_stands_for_those_that_there_are(tmp_path: Path) ->
 
 
 def test_formats_that_are_not_found_yet_are_said(tmp_path: Path) -> None:
-    text = "tables: [{discover: {from: inventory, under: [s3://lake/], formats: [delta, iceberg]}}]\n"
+    text = "tables: [{discover: {from: inventory, under: [s3://lake/], formats: [delta, hudi]}}]\n"
     (told,) = load(tmp_path, INV + text).warnings
-    assert told == f"{tmp_path}/lake.yaml:5: tables of format iceberg are not found yet, and left alone"
+    assert told == f"{tmp_path}/lake.yaml:5: tables of format hudi are not found yet, and left alone"
 
 
 def _place(uri: str) -> tuple[str, str]:
     bucket, _, key = uri.removeprefix("s3://").partition("/")
     return bucket, key
+
+
+def test_a_table_of_two_formats_is_one_of_the_first_that_is_looked_for(tmp_path: Path) -> None:
+    roots = {
+        Location("lake", "d"): {"delta"},
+        Location("lake", "i"): {"iceberg"},
+        Location("lake", "uniform"): {"iceberg", "delta"},
+    }
+    found = {}
+    for formats in ("[delta]", "[iceberg]", "[iceberg, delta]"):
+        text = f"tables: [{{discover: {{from: inventory, under: [s3://lake/], formats: {formats}}}}}]\n"
+        tables, _ = tables_at(load(tmp_path, INV + text), roots)
+        found[formats] = {table.name: table.manifests[0].kind for table in tables}
+    assert found == {
+        "[delta]": {"d": "delta", "uniform": "delta"},
+        "[iceberg]": {"i": "iceberg", "uniform": "iceberg"},
+        "[iceberg, delta]": {"d": "delta", "i": "iceberg", "uniform": "delta"},
+    }
 
 
 def test_a_root_found_twice_is_one_table_and_names_stay_distinct(tmp_path: Path) -> None:
@@ -262,7 +281,7 @@ tables:
         Location("b", "y/2"),
         Location("b", "x"),
     ]
-    tables, doubts = tables_at(lake, roots)
+    tables, doubts = tables_at(lake, dict.fromkeys(roots, DELTA))
     assert sorted(table.name for table in tables) == ["s3://a/x", "s3://b/x", "y.1", "y.2"]
     assert doubts == ["several tables would be called x, y: they go by their whole path"]
 
@@ -271,7 +290,7 @@ def test_fifty_thousand_tables_are_described_in_seconds(tmp_path: Path) -> None:
     lake = load(tmp_path, DISCOVER)
     roots = [Location("lake", f"wh/db{n % 40}/table{n}") for n in range(50_000)]
     begun = time.process_time()
-    tables, doubts = tables_at(lake, roots)
+    tables, doubts = tables_at(lake, dict.fromkeys(roots, DELTA))
     assert (len(tables), len({table.name for table in tables}), doubts) == (50_000, 50_000, [])
     assert time.process_time() - begun < 30
 

@@ -187,8 +187,7 @@ def _identity(uri: str, aliases: Aliases) -> tuple[str, str]:
 
 def _with_table_around(lake: Lake, clients: Clients, bucket: str, key: str) -> Lake:
     """The lake with the table that holds the key, where it is one of those that audits find."""
-    root = root_around(lake, clients, bucket, key) if lake.discoveries else None
-    found = tables_at(lake, [root] if root else [])[0]
+    found = tables_at(lake, root_around(lake, clients, bucket, key) if lake.discoveries else {})[0]
     return lake.model_copy(update={"tables": (*lake.tables, *found)})
 
 

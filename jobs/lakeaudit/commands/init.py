@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -11,7 +11,9 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from lakeaudit.config import load_lake
 from lakeaudit.config.parsers import parse_location
+from lakeaudit.config.vocabulary import FOUND_FORMATS
 from lakeaudit.errors import BadInput, SourceError
+from lakeaudit.evidence.discovery import formats_of
 from lakeaudit.evidence.files import folders
 from lakeaudit.evidence.storage.inventory.configuration import configurations, destination, lacks
 from lakeaudit.evidence.storage.inventory.report import find_report
@@ -32,13 +34,13 @@ class Surroundings:
     """What was found about a place.
 
     Attributes:
-        roots: folders with a Delta log; `all_seen`: no folder was left out.
+        roots: folders with a Delta log or Iceberg metadata, and which of the two; `all_seen`: no folder was left out.
         inventories: (where its reports lie, the key prefix that it is filtered by, what is to be said of it).
         notes: of the bucket, one line each: versioning, lifecycle, what could not be read.
     """
 
     place: Location
-    roots: tuple[Location, ...]
+    roots: Mapping[Location, str]
     all_seen: bool
     inventories: tuple[tuple[Location, str, str], ...]
     notes: tuple[str, ...]
@@ -75,23 +77,23 @@ def look_around(place: Location, clients: Clients, now: datetime) -> Surrounding
     return Surroundings(place, roots, all_seen, inventories, tuple(notes))
 
 
-def _roots(place: Location, clients: Clients) -> tuple[tuple[Location, ...], bool]:
+def _roots(place: Location, clients: Clients) -> tuple[Mapping[Location, str], bool]:
     """Level by level; nothing below a table, a partition or a hidden folder is looked into."""
-    found: list[Location] = []
+    found: dict[Location, str] = {}
     level, asked = [place], 0
     for _ in range(DEEPEST + 1):
         below: list[Location] = []
         for folder in level:
             if asked == MOST_LISTINGS:
-                return tuple(found), False
+                return found, False
             asked += 1
             names = folders(clients, folder)
-            if "_delta_log" in names:
-                found.append(folder)
+            if formats := formats_of(clients, folder, names):
+                found[folder] = formats[0]
             else:
                 below += [folder.join(name) for name in names if name and not re.match(r"[._]|.*=", name)]
         level = below
-    return tuple(found), not level
+    return found, not level
 
 
 def _inventories(
@@ -180,7 +182,12 @@ def lake_text(found: Surroundings, results: str, s3: dict[str, str]) -> str:
         lines.append(f"s3: {{{', '.join(f'{key}: {value}' for key, value in s3.items())}}}")
     lines += ["", "# What storage holds.", *(f"# {_comment(note)}" for note in found.notes), "inventories:"]
     lines += _inventory_lines(found)
-    lines += ["", "# Folders with a Delta log." if found.roots else "# No Delta log was found."]
+    lines += [
+        "",
+        "# Folders with a log of their own."
+        if found.roots
+        else "# No Delta log and no Iceberg metadata was found.",
+    ]
     if not found.all_seen:
         lines.append(f"# There may be more: {DEEPEST} levels and {MOST_LISTINGS} folders were looked into.")
     return "\n".join([*lines, "tables:", *_table_lines(found), ""])
@@ -199,11 +206,13 @@ def _inventory_lines(found: Surroundings) -> Iterator[str]:
 def _table_lines(found: Surroundings) -> Iterator[str]:
     if len(found.roots) > MOST_NAMED and found.inventories:
         yield f"  # {count(len(found.roots))} tables were seen; each audit finds them anew."
-        yield f"  - discover: {{from: inventory, under: [{_text(found.place.uri)}]}}"
+        formats = [each for each in FOUND_FORMATS if each in found.roots.values()]
+        named = "" if formats == ["delta"] else f", formats: [{', '.join(formats)}]"
+        yield f"  - discover: {{from: inventory, under: [{_text(found.place.uri)}]{named}}}"
         return
-    for root in found.roots:
+    for root, kind in found.roots.items():
         name = _text(_name(found.place, root))
-        yield f"  - {{name: {name}, location: {_text(root.uri)}, manifests: [{{kind: delta}}]}}"
+        yield f"  - {{name: {name}, location: {_text(root.uri)}, manifests: [{{kind: {kind}}}]}}"
     if not found.roots:
         yield f"  - {{name: {_text(_name(found.place, found.place))}, location: {_text(found.place.uri)}}}"
         yield "    # Without a list of what writers wrote nothing is called dropped:"

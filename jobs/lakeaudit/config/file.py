@@ -95,7 +95,7 @@ class TableEntry(Overrides):
 
 
 class Discover(Block):
-    """Tables that are found in the evidence itself: the folders that the inventories hold a Delta log of."""
+    """Tables that are found in the evidence: folders of which inventories hold a Delta log or Iceberg metadata."""
 
     source: Literal["inventory"] = Field(alias="from")
     under: Annotated[tuple[Places, ...], Field(min_length=1)]

@@ -33,6 +33,7 @@ from lakeaudit.config.sources import (
     DeltaManifest,
     DynamoOptions,
     DynamoTable,
+    IcebergManifest,
     Inventory,
     Manifest,
     Metastore,
@@ -151,6 +152,7 @@ class Discovery(Block):
     """
 
     under: tuple[Location, ...]
+    formats: tuple[str, ...] = ("delta",)
     exclude: tuple[str, ...] = ()
     name: str | None = None
     owner: str | None = None
@@ -219,13 +221,18 @@ class Lake(Block):
         """The table of that name; KeyError where there is none."""
         return {table.name: table for table in self.tables}[name]
 
-    def found_table(self, name: str, location: Location, by: Discovery) -> Table:
+    def found_table(self, name: str, location: Location, by: Discovery, format_: str = "delta") -> Table:
         """A table that a discovery has found."""
         way = _way_to(location, self)
+        own = (
+            IcebergManifest(kind="iceberg", s3=way)
+            if format_ == "iceberg"
+            else DeltaManifest(kind="delta", s3=way)
+        )
         return Table(
             name=name,
             location=location,
-            manifests=(DeltaManifest(kind="delta", s3=way),),
+            manifests=(own,),
             owner=by.owner or _owner(name, self.owners),
             settings=by.settings,
             severities=self.severities,
@@ -321,6 +328,7 @@ def _tables(file: LakeFile) -> tuple[Table, ...]:
 def _discovery(entry: Discover, file: LakeFile) -> Discovery:
     return Discovery(
         under=entry.under,
+        formats=entry.formats,
         exclude=entry.exclude,
         name=entry.name,
         owner=entry.owner,

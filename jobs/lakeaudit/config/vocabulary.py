@@ -14,8 +14,11 @@ NOT_BUILT: Mapping[str, tuple[str, ...]] = {
     "mode": ("footer",),
 }
 
-FOUND_FORMATS = ("delta",)
-"""Formats of which tables are found; of others that `formats` names it is said that none are, in a warning."""
+FOUND_FORMATS = ("delta", "iceberg")
+"""Formats of which tables are found; a table of both is one of the first.
+
+Of others that `formats` names it is said that none are found, in a warning.
+"""
 
 BLOCKS_NOT_BUILT = ("watch", "maps")
 """Read and checked whole, then without effect: one warning each."""

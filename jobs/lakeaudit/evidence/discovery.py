@@ -1,18 +1,21 @@
 """Finds what a lake file only describes: inventories below one place, and tables in the evidence itself.
 
-A table is a folder whose Delta log an inventory holds a commit or checkpoint of. Only the columns of an inventory that
-name keys are read for it, and no bucket is listed.
+A table is a folder of which an inventory holds a commit or checkpoint of a Delta log, or a metadata.json of Iceberg.
+Only the columns of an inventory that name keys are read for it, and no bucket is listed.
 """
 
 import re
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 
 from lakeaudit.config import Discovery, Lake, S3Inventory, StorageSource, Table, glob_to_regex
+from lakeaudit.config.vocabulary import FOUND_FORMATS
 from lakeaudit.errors import SourceError
-from lakeaudit.evidence.files import folders
+from lakeaudit.evidence.files import folders, list_files
+from lakeaudit.evidence.manifest.iceberg.metadata import number_of
 from lakeaudit.evidence.protocol import Context, Part, Stored, in_places
 from lakeaudit.evidence.storage import inventory
 from lakeaudit.evidence.storage.inventory.read_file import DataFileReader
@@ -21,7 +24,13 @@ from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.duck import task_connection
 
-_LOG_FILE = r"(?s)\A(?:(.*)/)?_delta_log/[0-9]{20}\.(?:json|checkpoint[^/]*)\z"
+_OWN_FILES = {
+    "delta": ("_delta_log/", r"(?s)\A(?:(.*)/)?_delta_log/[0-9]{20}\.(?:json|checkpoint[^/]*)\z"),
+    "iceberg": ("metadata/", r"(?s)\A(?:(.*)/)?metadata/[^/]*\.metadata\.json(?:\.gz)?\z"),
+}
+"""By format what keys of a table's own files hold, and how the whole key looks; its group is the table's folder."""
+Roots = Mapping[Location, Collection[str]]
+"""Folders that are tables, and by what formats."""
 _DATED = re.compile(r"\d{4}-\d\d-\d\dT\d\d-\d\dZ")
 NAMED = 10
 
@@ -77,8 +86,8 @@ def _configurations(source: S3Inventory, clients: Clients) -> Iterator[S3Invento
                 yield source.model_copy(update={"location": place, "covers": covers, "expand": False})
 
 
-def table_roots(lake: Lake, ctx: Context) -> tuple[Lake, set[Location], tuple[str, ...]]:
-    """(the lake, folders with a Delta log, what could not be read) of all inventories that may hold one looked for.
+def table_roots(lake: Lake, ctx: Context) -> tuple[Lake, Roots, tuple[str, ...]]:
+    """(the lake, folders that are tables, what could not be read) of all inventories that may hold one looked for.
 
     In the lake that is given back every pattern of `under` is the buckets that it stands for.
     """
@@ -87,7 +96,8 @@ def table_roots(lake: Lake, ctx: Context) -> tuple[Lake, set[Location], tuple[st
     gaps += unmatched(lake, buckets)
     lake = lake.among(buckets)
     wanted = tuple(place for each in lake.discoveries for place in each.under)
-    roots: set[Location] = set()
+    formats = [each for each in FOUND_FORMATS if any(each in by.formats for by in lake.discoveries)]
+    roots: dict[Location, set[str]] = defaultdict(set)
     covers: list[Location] = []
     parts: list[Part] = []
     for stored in read:
@@ -97,9 +107,10 @@ def table_roots(lake: Lake, ctx: Context) -> tuple[Lake, set[Location], tuple[st
             parts += stored.rows if isinstance(stored.rows, tuple) else ()
     gaps += [f"no inventory covers {each.uri}" for each in wanted if not _covered(each, covers)]
     for found, unread in ctx.engine.map(
-        partial(_roots_in, wanted), parts, sum(part.weight for part in parts)
+        partial(_roots_in, wanted, formats), parts, sum(part.weight for part in parts)
     ):
-        roots |= {Location(*each) for each in found}
+        for bucket, key, format_ in found:
+            roots[Location(bucket, key)].add(format_)
         gaps += unread
     return lake, roots, tuple(gaps)
 
@@ -131,12 +142,15 @@ def _covered(place: Location, covers: Sequence[Location]) -> bool:
     return any(cover.contains(place) for cover in covers)
 
 
-def _roots_in(places: Sequence[Location], part: Part) -> tuple[list[tuple[str, str]], list[str]]:
-    """(bucket, key) of the folders that one data file knows as tables, and why it could not be read. Runs in tasks."""
+def _roots_in(
+    places: Sequence[Location], wanted: Sequence[str], part: Part
+) -> tuple[list[tuple[str, str, str]], list[str]]:
+    """(bucket, key, format) of folders that one data file knows as tables, and why it could not be read. In tasks."""
     read = part.read
     if isinstance(read, DataFileReader):
         read = replace(read, layout=read.layout.names_only)
-    found: set[tuple[str, str]] = set()
+    found: set[tuple[str, str, str]] = set()
+    roots = _roots_sql(wanted)
     unread: list[str] = []
     with task_connection() as con:
         for kind, rows in read(con):
@@ -144,35 +158,51 @@ def _roots_in(places: Sequence[Location], part: Part) -> tuple[list[tuple[str, s
                 unread += [f"{n['subject']}: {n['reason']}" for n in duck.rows_of(rows) if n["reason"]]
             elif kind == "versions":
                 found |= {
-                    (row["bucket"], row["root"] or "")
-                    for row in duck.rows_of(duck.query(con, _ROOTS, rows=rows))
+                    (row["bucket"], row["root"] or "", row["format"])
+                    for row in duck.rows_of(duck.query(con, roots, rows=rows))
                 }
     return [each for each in found if in_places(places, each[0], f"{each[1]}/")], unread
 
 
-_ROOTS = f"""
-    SELECT DISTINCT bucket, regexp_extract(key, {duck.literal(_LOG_FILE)}, 1) AS root FROM rows
-    WHERE contains(key, '_delta_log/') AND is_latest AND NOT is_delete_marker
-        AND regexp_matches(key, {duck.literal(_LOG_FILE)})
-"""
+def _roots_sql(wanted: Sequence[str]) -> str:
+    """The folders of current files that are a table's own, by format."""
+    formats, roots = "", ""
+    for format_ in wanted:
+        part, regex = _OWN_FILES[format_]
+        matches = f"contains(key, {duck.literal(part)}) AND regexp_matches(key, {duck.literal(regex)})"
+        formats += f" WHEN {matches} THEN {duck.literal(format_)}"
+        roots += f" WHEN {duck.literal(format_)} THEN regexp_extract(key, {duck.literal(regex)}, 1)"
+    named = (
+        f"SELECT bucket, key, CASE{formats} END AS format FROM rows WHERE is_latest AND NOT is_delete_marker"
+    )
+    return f"SELECT DISTINCT bucket, format, CASE format{roots} END AS root FROM ({named}) WHERE format IS NOT NULL"
 
 
-def tables_at(lake: Lake, roots: Iterable[Location]) -> tuple[list[Table], list[str]]:
+def tables_at(lake: Lake, roots: Roots) -> tuple[list[Table], list[str]]:
     """(the tables at these roots that the lake file does not name, what is to be said of their names)."""
-    roots = list(roots)
     lake = lake.among({root.bucket for root in roots})
     named = {table.location for table in lake.tables}
     found: dict[Location, tuple[str, str, Discovery]] = {}
+    formats: dict[Location, str] = {}
     for root in sorted(set(roots) - named):
         if lake.results.contains(root) or "_delta_log" in root.key.split("/"):
             continue
         for by in lake.discoveries:
             under = max((p for p in by.under if p.contains(root)), key=lambda p: p.depth, default=None)
-            if under is not None and not _excluded(by, under, root):
+            format_ = _format(by, roots[root])
+            if format_ and under is not None and not _excluded(by, under, root):
+                formats[root] = format_
                 found[root] = (_name(by.name, under, root), _name(None, under, root), by)
                 break
     names, doubts = _distinct(found, {name for table in lake.tables for name in (table.name, *table.also)})
-    return [lake.found_table(names[root], root, by) for root, (_, _, by) in found.items()], doubts
+    return [
+        lake.found_table(names[root], root, by, formats[root]) for root, (_, _, by) in found.items()
+    ], doubts
+
+
+def _format(by: Discovery, known: Collection[str]) -> str | None:
+    """As what a root is taken: a Delta table that has Iceberg metadata beside its log (UniForm) as what writes it."""
+    return next((each for each in FOUND_FORMATS if each in by.formats and each in known), None)
 
 
 def _name(template: str | None, under: Location, root: Location) -> str:
@@ -216,14 +246,30 @@ def _shared(names: dict[Location, str], taken: Collection[str]) -> set[str]:
     return {name for name, times in counted.items() if times > 1 or name in taken}
 
 
-def root_around(lake: Lake, clients: Clients, bucket: str, key: str) -> Location | None:
-    """The nearest folder around a key, below what is discovered, that has a Delta log now: a request a folder."""
+def root_around(lake: Lake, clients: Clients, bucket: str, key: str) -> Roots:
+    """The nearest folder around a key, below what is discovered, that is a table now: a request a folder, or two."""
     place = Location(bucket, key.rpartition("/")[0])
     lake = lake.among([bucket])
     while any(under.contains(place) for each in lake.discoveries for under in each.under):
-        if "_delta_log" in folders(clients, place):
-            return place
+        if formats := formats_of(clients, place):
+            return {place: formats}
         if not place.key:
-            return None
+            return {}
         place = Location(bucket, place.key.rpartition("/")[0])
-    return None
+    return {}
+
+
+def formats_of(clients: Clients, place: Location, names: Collection[str] | None = None) -> tuple[str, ...]:
+    """By what formats a folder is a table now; `names` are those of the folders in it, where they are known."""
+    below = folders(clients, place) if names is None else names
+    delta = ("delta",) if "_delta_log" in below else ()
+    return delta + (("iceberg",) if "metadata" in below and _has_metadata(clients, place) else ())
+
+
+def _has_metadata(clients: Clients, place: Location) -> bool:
+    files = list_files(clients, place.join("metadata"), flat=True)
+    return any(number_of(file.name) is not None for file in islice(files, _MOST_NAMES))
+
+
+_MOST_NAMES = 10_000
+"""Of a folder called `metadata` so many names are looked at."""

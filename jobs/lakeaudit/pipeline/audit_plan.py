@@ -129,7 +129,9 @@ def _described(lake: Lake, context: Context, progress: Progress) -> Described:
         found = described(lake, context)
         log.note(inventories=len(found.lake.inventories), tables=len(found.lake.tables))
     if not found.lake.tables:
-        gap = found.gaps[0] if found.gaps else "the inventories name no Delta log below what is discovered"
+        gap = (
+            found.gaps[0] if found.gaps else "the inventories name no log of a table below what is discovered"
+        )
         raise CannotAudit(lake.name, f"no table was found: {gap}", "see lakeaudit doctor")
     return found
 

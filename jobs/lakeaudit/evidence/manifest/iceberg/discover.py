@@ -13,7 +13,7 @@ from lakeaudit.config import IcebergManifest, Table
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import File, list_files, read_bytes, stat
 from lakeaudit.evidence.manifest.iceberg.metadata import NAME, Metadata, NotReadable, number_of, parsed
-from lakeaudit.evidence.protocol import Clock
+from lakeaudit.evidence.protocol import Clock, utc_now
 from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients
 
@@ -53,6 +53,17 @@ def find(tables: Sequence[Table], clients: Clients, until: datetime | None, cloc
     """Every table's metadata, in its newest state up to `until` (None: now); a refused one stops no other."""
     with ThreadPoolExecutor(_THREADS) as pool:
         return list(pool.map(partial(_find, clients, until, clock), tables))
+
+
+def probe(table: Table, clients: Clients) -> None:
+    """The table's metadata can be found and understood.
+
+    Raises:
+        SourceError: it cannot.
+    """
+    found = _find(clients, None, utc_now, table)
+    if found.refused:
+        raise SourceError(table.name, found.refused, "check the table's location, or name its `metadata`")
 
 
 def _find(clients: Clients, until: datetime | None, clock: Clock, table: Table) -> Found:
