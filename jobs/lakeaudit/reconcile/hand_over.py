@@ -38,6 +38,8 @@ MOST_COPIED = 5 << 30
 """Bytes of an object that a job of S3 Batch Operations copies (S3 User Guide, "Copy objects")."""
 
 FILES = ("data", "deletes", "changes")
+COLUMNS = ("run_id", "discrepancy_id", "bucket", "key", "size", "modified_at", "category")
+"""Of `leftover_files`, all that a list is made of."""
 NEVER = ("other", "log")
 """Categories that no action touches."""
 
@@ -78,7 +80,7 @@ class HandOver:
         groups = self._groups(kinds)
         refusal = Refusal(self.lake, table, self._whole_runs(table), categories, in_utc(self.now))
         ours = (pc.field("table_name") == table.name) & pc.field("kind").isin(list(kinds))
-        for row in rows_of(self.results.batches("leftover_files", ours)):
+        for row in rows_of(self.results.batches("leftover_files", ours, COLUMNS)):
             known = row["discrepancy_id"] in groups
             if known and self._may(groups[row["discrepancy_id"]] or refusal.of_leftover(row)):
                 at = in_utc(row["modified_at"])
