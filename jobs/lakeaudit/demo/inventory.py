@@ -10,6 +10,7 @@ import gzip
 import hashlib
 import io
 import json
+import time
 import uuid
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -59,6 +60,12 @@ def lay_inventory(clients: Clients, rng: Random, at: datetime) -> tuple[str, int
     for name, named in reports.items():
         _lay_report(s3, f"nightly/{LAKE}/{name}", kind, named, at)
     return kind, sum(map(len, reports.values()))
+
+
+def next_second() -> datetime:
+    """The next whole second, once it has come: what was done so far is not younger, what follows is not older."""
+    time.sleep(1.01 - datetime.now(UTC).microsecond / 1_000_000)
+    return datetime.now(UTC).replace(microsecond=0)
 
 
 def _configured(s3: "S3Client") -> dict[str, str]:

@@ -23,7 +23,8 @@ from lakeaudit.demo import MARK, MOST_FAULTS, USUAL_FAULTS
 from lakeaudit.demo.breaker import Fault, Site, break_lake
 from lakeaudit.demo.compare import Comparison, compare, read_run
 from lakeaudit.demo.delta import written_by_delta_rs, written_by_spark
-from lakeaudit.demo.inventory import lay_inventory
+from lakeaudit.demo.inventory import lay_inventory, next_second
+from lakeaudit.demo.mending import PLAN, Mended, mend
 from lakeaudit.demo.plain_tables import build_plain, events
 from lakeaudit.demo.s3guard_tables import build_stores
 from lakeaudit.demo.server import LAKE, Server, serving
@@ -82,9 +83,25 @@ def tell(
         with built(server, progress) as spark:
             verdict = play(spark, server, folder, draw, progress)
         code = leave(verdict, folder, draw, progress)
+        file = folder / LAKE_FILE
+        rng = random.Random(draw.seed)  # noqa: S311 - formats of reports
+        mended = mend(load_lake(file, {}), file, server.clients, rng, progress)
+        tell_mended(Console(), mended, folder)
         if keep:
             stay(Console(), verdict.page)
-    return code
+    return code or (0 if mended.well else 1)
+
+
+def tell_mended(console: Console, mended: Mended, folder: Path) -> None:
+    """The second half in a few lines."""
+    console.print()
+    console.print(
+        text_output.plain(mended.words, "bold green" if mended.well else "bold red"), soft_wrap=True
+    )
+    plan = shell_word(str(folder / PLAN))
+    console.print(
+        text_output.plain(f"The plan: {plan}   What came of its steps: the table `actions`"), soft_wrap=True
+    )
 
 
 def stay(console: Console, page: PageData) -> None:
@@ -183,15 +200,9 @@ def damage(clients: Clients, draw: Draw, progress: Progress) -> list[Fault]:
         made = break_lake(Site(clients.s3(LAKE), clients.dynamodb(), LAKE, rng), draw.faults)
         log.note(faults=len(made))
     with progress.stage("lay the S3 Inventory report") as log:
-        kind, rows = lay_inventory(clients, rng, _next_second())
+        kind, rows = lay_inventory(clients, rng, next_second())
         log.note(format=kind, rows=rows)
     return made
-
-
-def _next_second() -> datetime:
-    """The next whole second, once it has come: what was done so far is not younger, what follows is not older."""
-    time.sleep(1.01 - datetime.now(UTC).microsecond / 1_000_000)
-    return datetime.now(UTC).replace(microsecond=0)
 
 
 def write_lake_file(file: Path, results: Path, server: Server) -> Path:

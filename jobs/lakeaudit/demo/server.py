@@ -10,7 +10,7 @@ from typing import Any, cast
 from lakeaudit.errors import CannotAudit
 from lakeaudit.runtime.aws import Clients, Endpoint
 
-LAKE, INVENTORIES = "lake", "inventories"
+LAKE, INVENTORIES, QUARANTINE = "lake", "inventories", "quarantine"
 _OWN = {
     "AWS_ACCESS_KEY_ID": "demo",
     "AWS_SECRET_ACCESS_KEY": "demo",
@@ -38,7 +38,7 @@ class Server:
     def create_buckets(self) -> None:
         """Both buckets, empty."""
         s3 = self.clients.s3(LAKE)
-        for bucket in (LAKE, INVENTORIES):
+        for bucket in (LAKE, INVENTORIES, QUARANTINE):
             s3.create_bucket(Bucket=bucket)
         s3.put_bucket_versioning(Bucket=LAKE, VersioningConfiguration={"Status": "Enabled"})
 
@@ -111,7 +111,7 @@ def forget() -> None:
     from moto.s3.models import s3_backends
 
     for s3 in s3_backends.values():
-        for bucket in (LAKE, INVENTORIES):
+        for bucket in (LAKE, INVENTORIES, QUARANTINE):
             s3["aws"].buckets.pop(bucket, None)
     for dynamodb in dynamodb_backends.values():
         tables = dynamodb["us-east-1"].tables
