@@ -10,15 +10,17 @@ from typing import Any
 
 import pytest
 
-from lakeaudit.config import IcebergManifest, Settings, Table
+from lakeaudit.config import IcebergManifest, Settings, Table, load_lake
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.manifest import iceberg
 from lakeaudit.evidence.manifest.iceberg import lists, readings
 from lakeaudit.evidence.manifest.iceberg.metadata import Metadata, NotReadable, number_of, parsed
 from lakeaudit.evidence.manifest.iceberg.point_lookup import read as look_up
 from lakeaudit.evidence.protocol import Claims, Context, Hole
+from lakeaudit.evidence.references import FREE, LIVE, UNKNOWN
 from lakeaudit.keys import Location
 from lakeaudit.pipeline.engine import InProcessEngine
+from lakeaudit.pipeline.newest_claims import NewestClaims
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.schemas import plain_time
@@ -535,3 +537,28 @@ def test_a_probe_says_what_an_audit_would_be_refused_for(tmp_path: Path) -> None
         SourceError, match=r"not an Iceberg table: no metadata.json in .*; check the table's location"
     ):
         iceberg.probe(table_at(tmp_path / "none"), Clients())
+
+
+KEPT: Mapping[str, tuple[Mapping[str, Any], str]] = {
+    "garbage collection is off": ({"properties": {"gc.enabled": "false"}}, UNKNOWN),
+    "it is on": ({"properties": {"gc.enabled": "true"}}, FREE),
+    "nothing is said": ({}, FREE),
+}
+
+
+@pytest.mark.parametrize("case", KEPT)
+def test_what_a_table_may_share_is_nobody_s_to_remove(tmp_path: Path, case: str) -> None:
+    more, answer = KEPT[case]
+    home = tmp_path / "t"
+    written(home, {1: ONE}, **more)
+    path = tmp_path / "lake.yaml"
+    path.write_text(
+        f"version: 1\nlake: l\nresults: {tmp_path / 'results'}\n"
+        f"tables: [{{name: t, location: {home}, manifests: [{{kind: iceberg}}]}}]\n"
+    )
+    stray, listed = (("", f"{home}/data/{name}"[1:]) for name in ("stray", "a"))
+    outside = ("", f"{tmp_path}/other"[1:])
+    keys = [stray, listed, outside]
+    said = NewestClaims(load_lake(path, {}), InProcessEngine(), CONTEXT, keys).of(keys)
+    told = {key: [each.answer for each in said[key]] for key in keys}
+    assert told == {stray: [] if answer == FREE else [UNKNOWN], listed: [LIVE], outside: []}

@@ -304,6 +304,8 @@ class TableState:
     log_since: datetime | None = None
     not_yet: str | None = None
     """Why nothing can be claimed of it yet, which is no fault."""
+    leftovers_kept: str | None = None
+    """Why nothing below its location may be removed, though no state of it lists that."""
     archived_after: timedelta | None = None
     """The table's own word for when its files go to an archive class on purpose."""
 

@@ -6,6 +6,7 @@ Manifests that can only be read beside a picture of storage are asked for each f
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import pyarrow as pa
 from botocore.exceptions import BotoCoreError, ClientError
@@ -15,6 +16,7 @@ from lakeaudit.errors import AuditError
 from lakeaudit.evidence.protocol import Changes, Claims, Context, Hole
 from lakeaudit.evidence.references import FREE, HISTORY, LIVE, UNKNOWN, Key, Reference, Said
 from lakeaudit.evidence.registry import MANIFESTS
+from lakeaudit.keys import Location
 from lakeaudit.pipeline.ask_claims import claims_of
 from lakeaudit.pipeline.engine import AuditEngine
 from lakeaudit.pipeline.read_sources import read_manifests
@@ -36,6 +38,18 @@ class _Read:
     tables: Mapping[str, Table]
     states: Mapping[Key, Mapping[str, tuple[str, bool]]]
     broken: Mapping[str, str]
+
+    @cached_property
+    def _kept(self) -> list[tuple[Location, str, str]]:
+        """Places, tables and reasons of which nothing may be removed."""
+        states = [self.claims.states[name] for name in self.tables]
+        return [
+            (self.tables[s.table].location, s.table, s.leftovers_kept) for s in states if s.leftovers_kept
+        ]
+
+    def kept_at(self, key: Key) -> dict[str, str]:
+        """The tables that a file lies in, of which nothing may be removed, and why."""
+        return {name: why for place, name, why in self._kept if place.holds(*key)}
 
 
 class NewestClaims:
@@ -75,7 +89,7 @@ class NewestClaims:
         unsure, touched = {**read.broken, **newer.unsure}, _touched(newer, keys)
         for key in keys:
             known = {**read.states.get(key, {}), **touched.get(key, {})}
-            of_key = {name: (UNKNOWN, why) for name, why in unsure.items()}
+            of_key = {name: (UNKNOWN, why) for name, why in {**read.kept_at(key), **unsure}.items()}
             for name, (state, certain) in known.items():
                 answer = _ANSWERS[state]
                 if answer != FREE and (certain or name not in unsure):

@@ -25,6 +25,13 @@ def warnings(read: TableReading) -> Iterator[str]:
     yield from (f"{read.name}: {told}" for told in _totals(read))
 
 
+def leftovers_kept(read: TableReading) -> str | None:
+    """Why what the table does not list may be somebody's all the same."""
+    if read.metadata.properties.get("gc.enabled", "true").lower() == "false":
+        return "its property gc.enabled is false: other tables may have its files"
+    return read.found.doubt
+
+
 _TOTALS = (("total-data-files", "data files", False), ("total-delete-files", "delete files", True))
 
 

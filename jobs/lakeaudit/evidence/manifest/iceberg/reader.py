@@ -14,7 +14,7 @@ from typing import Any
 from lakeaudit.config import Table
 from lakeaudit.evidence.manifest.iceberg import fold
 from lakeaudit.evidence.manifest.iceberg.discover import Found, find
-from lakeaudit.evidence.manifest.iceberg.metadata_gaps import holes, warnings
+from lakeaudit.evidence.manifest.iceberg.metadata_gaps import holes, leftovers_kept, warnings
 from lakeaudit.evidence.manifest.iceberg.readings import Reading, TableReading, read_tables
 from lakeaudit.evidence.manifest.iceberg.rows import KIND
 from lakeaudit.evidence.protocol import (
@@ -76,6 +76,7 @@ def _states(reading: Reading, named: Iterable[Hole]) -> Iterator[TableState]:
             each.metadata.horizon,
             each.metadata.current,
             complete=each.name not in holed,
+            leftovers_kept=leftovers_kept(each),
         )
 
 
