@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 from botocore.awsrequest import AWSRequest
 from botocore.client import BaseClient
+from botocore.exceptions import ClientError
 
+from lakeaudit import cli
 from lakeaudit.commands import purge as command
 from lakeaudit.reconcile import four_yeses
 from lakeaudit.reconcile.actions import hide_leftover, quarantine
@@ -20,7 +22,7 @@ from lakeaudit.runtime.aws import Endpoint
 from lakeaudit.runtime.progress import SilentProgress
 from tests.builders.audits import audited, results_of
 from tests.builders.backdate import backdate
-from tests.builders.delta_lake import add
+from tests.builders.delta_lake import add, remove
 from tests.builders.ledger import opened
 from tests.builders.mending import Mending, an_hour_old, found_set, keys_of, publish_leftovers
 from tests.builders.rights import granted, rights_asked_for
@@ -302,6 +304,67 @@ def test_what_a_table_lists_between_reading_and_acting_is_put_back_at_once(
     assert all(after[name] == before[name] for name in ("ETag", "ContentLength", "Metadata", "ContentType"))
 
 
+def torn(shop: Shop) -> str:
+    """A commit that nobody can read; its key."""
+    log = f"warehouse/orders/_delta_log/{1:020}.json"
+    shop.s3.put_object(Bucket=shop.bucket, Key=log, Body=b"{torn")
+    return log
+
+
+def test_a_table_that_cannot_be_read_stops_it(shop: Shop, tmp_path: Path) -> None:
+    mending = found(shop, tmp_path)
+    mending.plan(io.StringIO(), allow=())
+    torn(shop)
+    before = keys_of(shop)
+    assert mending.apply().exit_code == 3
+    assert (mending.statuses(), keys_of(shop)) == ({DEBRIS: "unknown"}, before)
+
+
+def test_what_nobody_can_tell_of_after_the_act_is_put_back_and_tried_again(
+    shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mending = found(shop, tmp_path)
+    mending.plan(io.StringIO(), allow=())
+    put_batch = Journal.put_batch
+
+    def and_a_torn_commit(self: Journal, number: int, steps: Any, done: Any) -> None:
+        put_batch(self, number, steps, done)
+        torn(shop)
+
+    with monkeypatch.context() as once:
+        once.setattr(Journal, "put_batch", and_a_torn_commit)
+        assert mending.apply().exit_code == 3
+    assert (mending.statuses(), is_there(shop)) == ({DEBRIS: "unknown"}, True)
+
+
+@pytest.mark.parametrize(
+    ("days", "status"), [(30, "applied"), (1, "moved_on")], ids=["past retention", "promised to readers"]
+)
+def test_what_the_table_removed_is_moved_once_no_reader_may_ask_for_it(
+    shop: Shop, tmp_path: Path, days: int, status: str
+) -> None:
+    old = datetime.now(UTC) - timedelta(days=days)
+    name = DEBRIS.removeprefix("warehouse/orders/")
+    for version, action in enumerate((add(name, size=5000), remove(name, removed=old)), 1):
+        log = f"warehouse/orders/_delta_log/{version:020}.json"
+        shop.s3.put_object(Bucket=shop.bucket, Key=log, Body=json.dumps(action).encode())
+        backdate(shop.bucket, log, old)
+    mending = mending_of(shop, tmp_path)
+    publish_leftovers(shop, mending.lake, "unvacuumed", DEBRIS)
+    mending.plan(io.StringIO(), allow=OLDER)
+    mending.apply()
+    assert mending.statuses() == {DEBRIS: status}
+
+
+def test_a_group_without_files_is_told(plain: Shop, tmp_path: Path) -> None:
+    """A later run has replaced them."""
+    mending = mending_of(plain, tmp_path)
+    publish_leftovers(plain, mending.lake, "temporary")
+    mending.plan(io.StringIO(), allow=OLDER)
+    (row,) = rows(mending)
+    assert (row["action"], "audit again" in row["evidence"]["why"]) == ("needs_person", True)
+
+
 def test_what_another_table_was_laid_about_since_stays(shop: Shop, tmp_path: Path) -> None:
     """Files below a table's root that are of a table that nobody named."""
     mending = found(shop, tmp_path)
@@ -451,6 +514,28 @@ def test_the_policy_allows_what_is_asked_for_and_nothing_else(
     assert asked[place] == granted("QUARANTINE-BUCKET", leftovers=True)
 
 
+def test_an_answer_that_was_lost_is_no_refusal(
+    shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The client sends the delete again, and its condition meets what the first one did."""
+    mending = found(shop, tmp_path)
+    mending.plan(io.StringIO(), allow=())
+    call: Any = vars(BaseClient)["_make_api_call"]
+    refused: Any = {"Error": {"Code": "PreconditionFailed"}, "ResponseMetadata": {"HTTPStatusCode": 412}}
+
+    def sent_twice(self: Any, operation: str, given: Any) -> Any:
+        answer = call(self, operation, given)
+        if operation == "DeleteObject" and "debris" in given["Key"]:
+            raise ClientError(refused, operation)
+        return answer
+
+    with monkeypatch.context() as once:
+        once.setattr(BaseClient, "_make_api_call", sent_twice)
+        assert mending.apply().exit_code == 0
+    assert (mending.statuses(), is_there(shop)) == ({DEBRIS: "applied"}, False)
+    assert (mending.undo().exit_code, is_there(shop)) == (0, True)
+
+
 # --- killed anywhere -----------------------------------------------------------------------------------------
 
 
@@ -560,6 +645,17 @@ def test_purge_removes_what_was_kept_long_enough(shop: Shop, tmp_path: Path) -> 
     assert purged(mending)[:2] == (0, "0 objects (0 B) removed for good")
     assert mending.undo().exit_code == 3
     assert of_debris(shop) == []
+
+
+def test_purge_by_the_command_line(plain: Shop, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    mending = removed(plain, tmp_path)
+    lake_file = tmp_path / "lake.yaml"
+    assert cli.main(["reconcile", "purge", str(lake_file), "--yes"]) == 0
+    assert capsys.readouterr().err.splitlines()[-1] == "lakeaudit: 0 objects (0 B) removed for good"
+    assert mending.statuses() == {DEBRIS: "applied"}
+    lake_file.write_text(lake_file.read_text().replace("quarantine:", "#"))
+    assert cli.main(["reconcile", "purge", str(lake_file)]) == 2
+    assert "is not in the lake file" in capsys.readouterr().err
 
 
 def test_purge_goes_by_the_record_alone(plain: Shop, tmp_path: Path) -> None:

@@ -102,7 +102,7 @@ class _Batch:
     def _put_back(self, sight: Sight, applied: Sequence[Step], done: Mapping[str, Done]) -> dict[str, Done]:
         """Read the tables again: what may not stay done by what they say now is taken back at once."""
         said = self._said(applied)
-        unwanted = [step for step in applied if _need(step, said)[0] == NOT_WANTED]
+        unwanted = [step for step in applied if not _may_stay(step, said)]
         return self.run.each(
             unwanted, lambda step: _taken_back(self.run, sight, step, done[step.action_id], said)
         )
@@ -110,6 +110,12 @@ class _Batch:
 
 def _need(step: Step, said: Said) -> tuple[str, str]:
     return ACTIONS[step.action].need(step).met(step, said.get(place_of(step), ()))
+
+
+def _may_stay(step: Step, said: Said) -> bool:
+    """Where nobody can tell, only what the step's own table wanted: what no table may list has to be known so."""
+    need = _need(step, said)[0]
+    return need == WANTED or (need != NOT_WANTED and ACTIONS[step.action].need(step).own_table)
 
 
 def _within_limit(decided: Mapping[str, Done], tally: Tally) -> dict[str, Done]:
@@ -144,13 +150,17 @@ def _decide(run: Run, sight: Sight, step: Step, before: Done, said: Said) -> Don
 
 
 def _act(run: Run, sight: Sight, step: Step) -> Done:
-    """Act, and look again: what is there now is what was done, whatever the answer was."""
+    """Act, and look again: what is there now is what was done, whatever the answer was.
+
+    A request that was sent again after its answer was lost meets what it did itself, and is told that its condition
+    does not hold.
+    """
     action, written, failed = ACTIONS[step.action], None, None
     try:
         written = action.act(step, run.target(step))
     except REFUSALS as error:
         failed = refusal(error)
-    if failed is not None and failed.status in (NOT_SAFE, CHANGED):
+    if failed is not None and failed.status == NOT_SAFE:
         return replace(failed, at=run.clock())
     state = state_of(sight, step)
     if isinstance(state, NotSeen):
@@ -164,7 +174,7 @@ def _act(run: Run, sight: Sight, step: Step) -> Done:
 def _taken_back(run: Run, sight: Sight, step: Step, done: Done, said: Said) -> Done:
     """What a step did, and may not stay so, is taken back where that is safe."""
     action, state = ACTIONS[step.action], state_of(sight, step)
-    why = _need(step, said)[1]
+    need, why = _need(step, said)
     try:
         if (
             done.undo is not None
@@ -172,7 +182,8 @@ def _taken_back(run: Run, sight: Sight, step: Step, done: Done, said: Said) -> D
             and action.may_undo(step, done.undo, state)
         ):
             action.take_back(done.undo, run.target(step))
-            return Done(MOVED_ON, f"{why}: it was taken back", done.undo, run.clock())
+            status = MOVED_ON if need == NOT_WANTED else UNKNOWN
+            return Done(status, f"{why}: it was taken back", done.undo, run.clock())
     except REFUSALS:
         pass
     return replace(done, error=f"{why}: `reconcile undo` takes it back")

@@ -6,7 +6,7 @@ lake's first complete audit of its table, so that nothing that was there before 
 """
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from lakeaudit.config import Table
@@ -33,7 +33,7 @@ def kind_allows(row: Mapping[str, Any]) -> str | None:
 
 def is_old_enough(table: Table, head: ObjectHead, now: datetime) -> str | None:
     """The second, by the object's own time: of an upload in parts that is when it was begun."""
-    may_last = table.settings.max_upload if head.multipart else table.settings.max_upload * 0
+    may_last = table.settings.max_upload if head.multipart else timedelta(0)
     if head.modified_at + table.settings.leftover_age + may_last <= now:
         return None
     return f"it was written on {head.modified_at:%Y-%m-%d %H:%M}, its table's leftover_age is not over"

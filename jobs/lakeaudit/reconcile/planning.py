@@ -58,11 +58,15 @@ class Planner:
         """
         with beside(THREADS) as pool:
             for batch in results.discrepancies(("open",), wanted=wanted):
-                rows = _rows(batch)
+                rows, told = _rows(batch), set[str]()
                 groups = {row["discrepancy_id"]: row for row in rows if self._is_by_file(row)}
                 yield from pool.map(self.step, [row for row in rows if row["discrepancy_id"] not in groups])
                 for files in _files_of(results, groups):
                     yield from pool.map(self.step, files)
+                    told |= {file["discrepancy_id"] for file in files}
+                for group in groups.keys() - told:
+                    why = "its files are not in the results any more: audit again"
+                    yield self._for_person(groups[group], [why])
 
     def _is_by_file(self, row: Row) -> bool:
         """Whether a row stands for many files, of which each may have a step."""
