@@ -1,66 +1,63 @@
-"""Which rights requests need, and which the policy of reconcile grants."""
+"""What rights a server was asked for: every request that reached it, whoever made it, in the words of IAM policies.
 
-import json
+Which right a request needs: Service Authorization Reference, Amazon S3 and DynamoDB.
+"""
+
 from collections import defaultdict
-from pathlib import Path
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
+from urllib.parse import parse_qs, unquote
 
 import pytest
-from botocore.client import BaseClient
 
-POLICY = Path(__file__).parents[2] / "conf" / "iam" / "reconcile-policy.json"
-OF_LEFTOVERS = "Quarantine"
-"""How the names of statements begin that only steps upon leftovers need."""
+OF_BUCKET = {
+    "versions": "s3:ListBucketVersions",
+    "uploads": "s3:ListBucketMultipartUploads",
+    "lifecycle": "s3:GetLifecycleConfiguration",
+    "versioning": "s3:GetBucketVersioning",
+    "inventory": "s3:GetInventoryConfiguration",
+    "delete": "s3:DeleteObject",
+}
+OF_OBJECT = {"GET": "s3:GetObject", "HEAD": "s3:GetObject", "PUT": "s3:PutObject", "POST": "s3:PutObject"}
 
-VERSIONED = {
-    "GetObject": "s3:GetObject", "HeadObject": "s3:GetObject", "DeleteObject": "s3:DeleteObject",
-    "GetObjectTagging": "s3:GetObjectTagging",
-}  # fmt: skip
-PLAIN = {
-    "GetBucketVersioning": "s3:GetBucketVersioning", "ListObjectVersions": "s3:ListBucketVersions",
-    "GetBucketLifecycleConfiguration": "s3:GetLifecycleConfiguration",
-    "ListObjectsV2": "s3:ListBucket", "PutObject": "s3:PutObject", "CreateMultipartUpload": "s3:PutObject",
-    "UploadPart": "s3:PutObject", "CompleteMultipartUpload": "s3:PutObject",
-    "AbortMultipartUpload": "s3:AbortMultipartUpload",
-}  # fmt: skip
+Rights = dict[str, set[str]]
+"""By bucket or DynamoDB table the rights that were needed."""
 
 
-def rights_of(operation: str, given: dict[str, Any]) -> set[tuple[str, str]]:
-    """(bucket, right) of all that a request needs (Service Authorization Reference, Amazon S3).
+@contextmanager
+def watched() -> Iterator[Rights]:
+    """What every request to any server of this process needs, while the block runs."""
+    from moto.moto_server.werkzeug_app import DomainDispatcherApplication as Application
 
-    A copy of what has tags reads and writes them, which canaries have not; a HEAD answers 404 to who may list.
-    """
-    bucket = given["Bucket"]
-    if operation in ("CopyObject", "UploadPartCopy"):
-        source = given["CopySource"]
-        read = "s3:GetObjectVersion" if "VersionId" in source else "s3:GetObject"
-        plain = {(bucket, "s3:PutObject"), (source["Bucket"], read)}
-        tags = {(bucket, "s3:PutObjectTagging"), (source["Bucket"], f"{read}Tagging")}
-        return plain if "canary" in given["Key"] else plain | tags
-    if operation in VERSIONED:
-        name = VERSIONED[operation].replace("Object", "ObjectVersion" if "VersionId" in given else "Object")
-        absent = {(bucket, "s3:ListBucket")} if operation == "HeadObject" else set()
-        return {(bucket, name)} | absent
-    return {(bucket, PLAIN[operation])} | ({(bucket, "s3:PutObjectTagging")} if "Tagging" in given else set())
+    asked: Rights = defaultdict(set)
+    answered: Any = Application.__call__
 
+    def noted(self: Any, environ: dict[str, Any], start: Any) -> Any:
+        where, right = _needed(environ)
+        asked[where].add(right)
+        return answered(self, environ, start)
 
-def rights_asked_for(monkeypatch: pytest.MonkeyPatch) -> dict[str, set[str]]:
-    """By bucket the rights that requests need from now on."""
-    asked: dict[str, set[str]] = defaultdict(set)
-    call: Any = vars(BaseClient)["_make_api_call"]
-
-    def noted(self: Any, operation: str, given: dict[str, Any]) -> Any:
-        for bucket, right in rights_of(operation, given):
-            asked[bucket].add(right)
-        return call(self, operation, given)
-
-    monkeypatch.setattr(BaseClient, "_make_api_call", noted)
-    return asked
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Application, "__call__", noted)
+        yield asked
 
 
-def granted(bucket: str, *, leftovers: bool = False) -> set[str]:
-    """What the policy grants of the bucket of that name; of what only leftovers need, if that is wanted."""
-    statements = json.loads(POLICY.read_text())["Statement"]
-    of_bucket = [each for each in statements if bucket in str(each["Resource"])]
-    wanted = [each for each in of_bucket if leftovers or not each["Sid"].startswith(OF_LEFTOVERS)]
-    return {name for each in wanted for name in each["Action"]}
+def _needed(environ: dict[str, Any]) -> tuple[str, str]:
+    target = environ.get("HTTP_X_AMZ_TARGET", "")
+    if target.startswith("DynamoDB"):
+        return "dynamodb", f"dynamodb:{target.rpartition('.')[2]}"
+    bucket, _, key = unquote(environ["PATH_INFO"]).lstrip("/").partition("/")
+    asked = parse_qs(environ.get("QUERY_STRING", ""), keep_blank_values=True)
+    if not key:
+        return bucket, next((right for name, right in OF_BUCKET.items() if name in asked), "s3:ListBucket")
+    return bucket, _of_object(environ["REQUEST_METHOD"], asked)
+
+
+def _of_object(method: str, asked: dict[str, list[str]]) -> str:
+    if method == "DELETE":
+        return "s3:AbortMultipartUpload" if "uploadId" in asked else "s3:DeleteObject"
+    right = OF_OBJECT[method]
+    if "versionId" in asked:
+        right = right.replace("Object", "ObjectVersion")
+    return f"{right}Tagging" if "tagging" in asked else right

@@ -119,6 +119,8 @@ _ITEM_OF = "' in the item of ' || coalesce(path, '?') || '/' || coalesce(name, '
 _LAST_UPDATED = "epoch_ms(nullif(last_updated, 0))"
 _QUOTED = """starts_with(etag, '"') OR ends_with(etag, '"')"""
 _ENTRY = {
+    "bare": "NULL",
+    "opaque": "NULL",
     "is_dir": "coalesce(is_dir, false)",
     "tombstone": "coalesce(is_deleted, false)",
     "authoritative": "coalesce(is_authoritative, false)",

@@ -1,0 +1,95 @@
+"""What an audit may do, by the policy that is shipped: all that it asks for, and nothing else. It writes results alone."""
+
+import io
+import json
+import os
+import uuid
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from lakeaudit.commands import doctor, hazards
+from lakeaudit.config import Lake, load_lake
+from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.runtime.endpoints import clients_of
+from tests.builders import access_logs, inventory, s3guard
+from tests.builders.audits import audited
+from tests.builders.mending import an_hour_old
+from tests.builders.rights import Rights, watched
+from tests.builders.shop import Shop
+from tests.conftest import Aws
+
+POLICY = Path(__file__).parents[2] / "conf" / "iam" / "audit-policy.json"
+
+
+def allowed(stands_for: dict[str, str]) -> Rights:
+    """By bucket, and for DynamoDB, what the policy allows."""
+    rights: Rights = {}
+    for statement in json.loads(POLICY.read_text())["Statement"]:
+        name = statement["Resource"].rpartition(":")[2].removeprefix("table/").removesuffix("/*")
+        rights.setdefault(stands_for[name], set()).update(statement["Action"])
+    return rights
+
+
+def test_an_audit_asks_for_what_the_policy_allows(
+    aws: Aws, s3: Endpoint, spark: SparkSession, tmp_path: Path
+) -> None:
+    unique = uuid.uuid4().hex[:8]
+    stands_for = {
+        name: f"{name.lower()}-{unique}" for name in ("LAKE-BUCKET", "EVIDENCE-BUCKET", "RESULTS-BUCKET")
+    }
+    lake = _broken(aws, s3, tmp_path, *stands_for.values(), table=f"guard-{unique}")
+    clients, now = clients_of(lake), datetime.now(UTC)
+    with watched() as asked:
+        doctor.run(lake, clients, os.environ, now, io.StringIO())
+        audited(lake)
+        audited(lake, spark)
+        hazards.find(lake, clients, now)
+    assert {where: asked[where] for where in sorted(asked)} == allowed(
+        {**stands_for, "METADATA-TABLE": "dynamodb"}
+    )
+
+
+def _broken(
+    aws: Aws, s3: Endpoint, folder: Path, bucket: str, evidence: str, results: str, *, table: str
+) -> Lake:
+    """A file is lost, one was written again, one is a stray, a commit was written over; all evidence is there."""
+    for name in (bucket, evidence, results):
+        aws.s3.create_bucket(Bucket=name)
+    aws.s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
+    shop = Shop(aws.s3, s3, bucket)
+    shop.write("orders")
+    an_hour_old(shop)
+    lost, torn, *others = shop.keys("orders")
+    entries = [
+        s3guard.file(bucket, key, mod_time=datetime.now(UTC) - timedelta(hours=1))
+        for key in (lost, torn, *others)
+    ]
+    s3guard.create_table(aws.dynamodb, table, entries)
+    aws.s3.delete_object(Bucket=bucket, Key=lost)
+    aws.s3.put_object(Bucket=bucket, Key=torn, Body=b"torn")
+    aws.s3.put_object(Bucket=bucket, Key="warehouse/orders/stray.parquet", Body=b"stray")
+    first = f"warehouse/orders/_delta_log/{0:020}.json"
+    aws.s3.put_object(
+        Bucket=bucket, Key=first, Body=aws.s3.get_object(Bucket=bucket, Key=first)["Body"].read()
+    )
+    log = access_logs.content(
+        [access_logs.Line("REST.DELETE.OBJECT", lost, datetime.now(UTC), bucket=bucket)]
+    )
+    aws.s3.put_object(Bucket=evidence, Key=f"logs/{access_logs.name(datetime.now(UTC), 'F')}", Body=log)
+    elsewhere = Shop(aws.s3, s3, bucket)
+    inventory.lay(
+        lambda key, body: aws.s3.put_object(Bucket=evidence, Key=key, Body=body),
+        [inventory.csv(elsewhere.versions())], at=datetime.now(UTC), under="inventories", source=bucket, destination=evidence,
+    )  # fmt: skip
+    extra = f"""metastores: [{{kind: s3guard, table: {table}, location: 's3://{bucket}/warehouse'}}]
+events: [{{kind: s3_access_log, location: 's3://{evidence}/logs/'}}]
+"""
+    reports = f"[{{kind: s3_inventory, location: 's3://{evidence}/inventories/', margin: 0s}}]"
+    shop.lake(folder, extra=extra, inventories=reports)
+    file = folder / "lake.yaml"
+    file.write_text(
+        file.read_text().replace(f"results: {folder / 'results'}", f"results: s3://{results}/shop")
+    )
+    return load_lake(file, {})
