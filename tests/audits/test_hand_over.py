@@ -67,7 +67,17 @@ class Site:
         return load_lake(Path(self.lake_file), {})
 
     def hand_over(self, form: str, *given: str) -> int:
-        options = ["--as", form, "-o", str(self.list), "--table", "orders", *given]
+        options = [
+            "--as",
+            form,
+            "-o",
+            str(self.list),
+            "--table",
+            "orders",
+            "--allow",
+            "older_than_onboarding",
+            *given,
+        ]
         return cli.main(["findings", self.lake_file, *options])
 
     def rows(self) -> list[dict[str, Any]]:
@@ -158,7 +168,7 @@ def test_leftovers_of_an_audit_that_could_not_read_all_are_left_out(
     (site.home / "inner/_delta_log" / f"{0:020}.json").write_text("{")
     audited(site.lake())
     options = ["--as", "delta-inventory", "-o", str(site.list), "--table", "inner"]
-    assert cli.main(["findings", site.lake_file, *options]) == 0
+    assert cli.main(["findings", site.lake_file, *options, "--allow", "older_than_onboarding"]) == 0
     assert (site.rows(), capsys.readouterr().out) == ([], "")
 
 
@@ -191,7 +201,7 @@ def test_rclones_list_says_what_is_lost_another_and_left_over(site: Site) -> Non
         (["-o", "x"], "a list has a form"),
         (["--as", "rclone", "-o", "x", "--table", "orders", "--files"], "a list has a form"),
         (["--as", "delta-inventory", "-o", "x", "--table", "orders", "--kind", "dropped"], "has no dropped"),
-        (["--as", "rclone", "-o", "x", "--table", "orders", "--allow", "restore"], "brings nothing back"),
+        (["--as", "rclone", "-o", "x", "--table", "orders", "--allow", "restore"], "knows no restore"),
         (["--as", "s3-batch", "-o", "x", "--allow", "everything"], "no everything"),
         (["--as", "rclone", "-o", "/nowhere/x", "--table", "orders"], "cannot be written"),
     ],
@@ -293,7 +303,7 @@ def test_a_file_list_for_iceberg(aws: Aws, s3: Endpoint, bucket: str, tmp_path: 
         "-o",
         to,
     ]
-    assert cli.main(asked) == 0
+    assert cli.main([*asked, "--allow", "older_than_onboarding"]) == 0
     assert pq.read_schema(to).equals(ICEBERG_FILE_LIST)
     assert pq.read_table(to).to_pylist() == [
         {"file_path": f"{scheme}://{bucket}/warehouse/orders/data/a b%2F+ü.parquet", "last_modified": OLD}

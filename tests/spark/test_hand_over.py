@@ -34,6 +34,7 @@ def test_vacuum_removes_what_the_inventory_names_and_nothing_else(
     audited(shop.lake(tmp_path))
     leave(shop, "later.parquet")
     command = ["findings", str(tmp_path / "lake.yaml"), "--as", "delta-inventory", "--table", "orders"]
+    command += ["--allow", "older_than_onboarding"]
     assert cli.main([*command, "-o", str(tmp_path / "inventory `of` orders.parquet")]) == 0
     statement = capsys.readouterr().out.strip()
     root = f"s3a://{bucket}/warehouse/orders"

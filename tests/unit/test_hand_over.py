@@ -29,6 +29,7 @@ LAKE: dict[str, Any] = {
         {"name": "slow", "location": "s3://weak/slow", "manifests": [{"kind": "delta"}]},
     ],
 }
+OLD = "older than the first complete audit of its table: see --allow older_than_onboarding"
 UNFINISHED = "found by an audit that has not finished, or not read all that could list it"
 
 
@@ -36,13 +37,18 @@ class Told:
     """Results at a place, and what is handed over of a table by them."""
 
     def __init__(self, folder: Path) -> None:
-        self.place = Location.parse(str(folder / "results"))
-        self.lake = load_lake(lake_file(folder, self.place, **LAKE), {})
+        self.folder, self.place = folder, Location.parse(str(folder / "results"))
+        self.reload()
+
+    def reload(self, **changes: Any) -> None:
+        self.lake = load_lake(lake_file(self.folder, self.place, **(LAKE | changes)), {})
 
     def given(
         self, ledger: list[Any], files: list[Any], run: str = "complete", axis: str = "complete"
     ) -> None:
-        publish(self.place, runs=[results.run(status=run)], coverage=[covered(axis="leftover", status=axis)])
+        audits = [results.run(status=run), results.run("first")]
+        first = covered(axis="leftover", run_id="first", storage_cut_from=NOON - timedelta(days=9))
+        publish(self.place, runs=audits, coverage=[covered(axis="leftover", status=axis), first])
         publish(self.place, discrepancies=ledger, leftover_files=files)
 
     def hand_over(self, wanted: Wanted = ALL) -> HandOver:
@@ -75,7 +81,10 @@ YOUNG = {"modified_at": NOW - timedelta(days=2)}
         ({"category": "marker"}, "of the category marker"),
         ({"modified_at": NOW - timedelta(days=3)}, None),
         (YOUNG, "younger than leftover_age"),
-        ({"modified_at": None}, "younger than leftover_age"),
+        ({"modified_at": NOW - timedelta(days=3, hours=9), "etag": "e-2"}, "younger than leftover_age"),
+        ({"modified_at": NOW - timedelta(days=4), "etag": "e-2"}, None),
+        ({"modified_at": None}, "nobody knows when it was written"),
+        ({"modified_at": NOON - timedelta(days=10)}, OLD),
         ({"key": "orders/inner/x"}, "of another table by the lake file"),
         ({"key": "orders_2/x"}, "outside the table's location"),
         ({"bucket": "other"}, "outside the table's location"),
@@ -88,6 +97,30 @@ def test_a_leftover_is_handed_over_unless_an_action_would_refuse_it(
 ) -> None:
     told.given([discrepancy(GROUP)], [leftover(GROUP, "orders/d=1/x") | file])
     assert told.leftovers() == (([], {why: 1}) if why else (["orders/d=1/x"], {}))
+
+
+def test_what_was_there_before_anybody_watched_is_listed_where_it_is_meant(told: Told) -> None:
+    told.given([discrepancy(GROUP)], [leftover(GROUP, "orders/x", modified_at=NOON - timedelta(days=99))])
+    assert told.leftovers() == ([], {OLD: 1})
+    handed = told.hand_over()
+    handed.allow = ("older_than_onboarding",)
+    assert [each.key for each in handed.leftovers(told.lake.tables[0], LEFTOVERS, FILES)] == ["orders/x"]
+
+
+def test_nothing_is_listed_where_not_every_claim_is_known_or_a_metadata_store_knows_files(told: Told) -> None:
+    told.given([discrepancy(GROUP)], [leftover(GROUP, "orders/x")])
+    stores = [
+        {"kind": "s3guard", "table": "guard", "location": "s3://lake/orders/"},
+        {"kind": "s3guard", "table": "guard", "location": "s3://lake/other/"},
+        {"kind": "s3guard", "table": "guard"},
+        {"kind": "delta_log_store", "table": "log"},
+    ]
+    for store, listed in zip(stores, (False, True, False, True), strict=True):
+        told.reload(metastores=[store])
+        assert bool(told.leftovers()[0]) == listed
+    outer = {"name": "outer", "location": "s3://lake/", "manifests": [{"kind": "s3a_committer"}]}
+    told.reload(tables=[*LAKE["tables"], outer])
+    assert told.leftovers() == ([], {"not every claim on files of outer is known": 1})
 
 
 @pytest.mark.parametrize(("run", "axis"), [("running", "complete"), ("failed", "complete"), ("partial", "partial"),

@@ -21,6 +21,7 @@ from lakeaudit.reconcile.list_forms import (
     vacuum_inventory,
     written,
 )
+from lakeaudit.reconcile.protocol import OLDER
 from lakeaudit.results.read import Results, Wanted
 
 SHOWN = 5
@@ -111,7 +112,7 @@ def write(lake: Lake, results: Results, out: TextIO, asked: Asked) -> str:
     """
     run = results.published(None)
     require_tables(lake, results, run, asked.wanted.tables)
-    handed = HandOver(lake, results, asked.wanted, asked.now)
+    handed = HandOver(lake, results, asked.wanted, asked.now, asked.allow)
     if asked.form == S3_BATCH:
         listed, use = _restores(handed, asked)
     else:
@@ -135,10 +136,9 @@ def _of_table(handed: HandOver, asked: Asked) -> tuple[int, str]:
     """How many files of a table are listed, and how the tool is asked."""
     form = FORMS[asked.form]
     _require_kinds(asked, form.kinds)
-    if asked.allow:
-        raise BadInput(
-            "--allow", f"{asked.form} brings nothing back", f"leave it out, or use --as {S3_BATCH}"
-        )
+    if others := set(asked.allow) - {OLDER}:
+        what = f"a list for {asked.form} knows no {', '.join(sorted(others))}"
+        raise BadInput("--allow", what, f"only {OLDER}")
     table = _one_table(handed.lake, asked, form)
     is_of_all = TEMPORARY in form.kinds
     files = handed.differences(table) if is_of_all else handed.leftovers(table, form.kinds, FILES)

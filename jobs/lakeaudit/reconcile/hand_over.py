@@ -14,9 +14,13 @@ from typing import Any
 import pyarrow.compute as pc
 
 from lakeaudit.config import Lake, Table
+from lakeaudit.evidence.storage.head import ObjectHead
 from lakeaudit.keys import Location
+from lakeaudit.reconcile import four_yeses
 from lakeaudit.reconcile.planning import Planner
+from lakeaudit.reconcile.protocol import OLDER
 from lakeaudit.reconcile.registry import WAYS
+from lakeaudit.results.first_audits import first_audits
 from lakeaudit.results.read import PUBLISHED, Results, Wanted
 from lakeaudit.row_formats import in_utc, rows_of
 
@@ -38,10 +42,10 @@ MOST_COPIED = 5 << 30
 """Bytes of an object that a job of S3 Batch Operations copies (S3 User Guide, "Copy objects")."""
 
 FILES = ("data", "deletes", "changes")
-COLUMNS = ("run_id", "discrepancy_id", "bucket", "key", "size", "modified_at", "category")
+COLUMNS = ("run_id", "discrepancy_id", "kind", "bucket", "key", "size", "etag", "modified_at", "category")
 """Of `leftover_files`, all that a list is made of."""
-NEVER = ("other", "log")
-"""Categories that no action touches."""
+_TWIN = {"related_key": None}
+"""What a leftover lacks that a double has."""
 
 
 @dataclass(frozen=True)
@@ -65,12 +69,14 @@ class HandOver:
         results: what was found.
         wanted: what it is narrowed down to.
         now: the clock reading.
+        allow: what the user allows beside the default.
     """
 
     lake: Lake
     results: Results
     wanted: Wanted
     now: datetime
+    allow: Collection[str] = ()
     left_out: Counter[str] = field(default_factory=Counter)
 
     def leftovers(
@@ -78,7 +84,16 @@ class HandOver:
     ) -> Iterator[Handed]:
         """Files of a table's leftovers; none of a category that is not named."""
         groups = self._groups(kinds)
-        refusal = Refusal(self.lake, table, self._whole_runs(table), categories, in_utc(self.now))
+        first = None if OLDER in self.allow else first_audits(self.results).get(table.name)
+        refusal = Refusal(
+            self.lake,
+            table,
+            in_utc(self.now),
+            self._whole_runs(table),
+            categories,
+            first,
+            OLDER in self.allow,
+        )
         ours = (pc.field("table_name") == table.name) & pc.field("kind").isin(list(kinds))
         for row in rows_of(self.results.batches("leftover_files", ours, COLUMNS)):
             known = row["discrepancy_id"] in groups
@@ -93,13 +108,13 @@ class HandOver:
                 yield each
 
     def _differences(self, table: Table) -> Iterator[Handed]:
-        kinds, refusal = self._kinds(DIFFERENCES), Refusal(self.lake, table, (), (), in_utc(self.now))
+        kinds, refusal = self._kinds(DIFFERENCES), Refusal(self.lake, table, in_utc(self.now))
         for row in self._open([kind for kind in kinds if DIFFERENCES[kind] != ONLY_STORED]):
             if self._may(refusal.of_difference(row) or self._accepted(row)):
                 yield Handed(row["bucket"], row["key"], row["manifest_size"], mark=DIFFERENCES[row["kind"]])
         left = [kind for kind in kinds if DIFFERENCES[kind] == ONLY_STORED]
         if left:
-            yield from self.leftovers(table, left, (*FILES, "statistics", "marker", "temporary"))
+            yield from self.leftovers(table, left, four_yeses.CATEGORIES)
 
     def restores(self, planner: Planner) -> Iterator[Handed]:
         """The older version of each lost file that a plan would bring back, by what storage answers now."""
@@ -157,16 +172,31 @@ class Refusal:
     Attributes:
         lake: says what is whose.
         table: of which files are handed over.
+        now: the clock reading, in UTC.
         runs: those whose leftovers are known to be listed by nothing.
         categories: that may be handed over.
-        now: the clock reading, in UTC.
+        first_audit: when the first complete audit of the table looked at storage; None: there was none.
+        older: older leftovers are meant as well.
     """
 
     lake: Lake
     table: Table
-    runs: Collection[str]
-    categories: Collection[str]
     now: datetime
+    runs: Collection[str] = ()
+    categories: Collection[str] = ()
+    first_audit: datetime | None = None
+    older: bool = False
+
+    @cached_property
+    def incomplete(self) -> str | None:
+        """The first table about this one of which not every claim is known."""
+        about = [each for each in self.lake.tables if each.location.contains(self.table.location)]
+        return next((each.name for each in about if not each.complete), None)
+
+    @cached_property
+    def knowing(self) -> list[Location | None]:
+        """Where metadata stores know of files; None: everywhere."""
+        return [each.location for each in self.lake.metastores if each.knows_files]
 
     @cached_property
     def inner(self) -> list[Location]:
@@ -176,14 +206,26 @@ class Refusal:
 
     def of_leftover(self, row: Row) -> str | None:
         """Of a row of `leftover_files`; None: it is handed over."""
-        at = row["modified_at"]
         if row["run_id"] not in self.runs:
             return "found by an audit that has not finished, or not read all that could list it"
-        if row["category"] in NEVER or row["category"] not in self.categories:
+        if row["category"] not in self.categories or four_yeses.kind_allows({**row, **_TWIN}):
             return f"of the category {row['category']}"
-        if at is None or in_utc(at) + self.table.settings.leftover_age > self.now:
+        if self.incomplete:
+            return f"not every claim on files of {self.incomplete} is known"
+        place = row["bucket"], row["key"]
+        if any(location is None or location.holds(*place) for location in self.knowing):
+            return "a metadata store knows of files there: what removes the file has to tell it"
+        return self._too_young_or_old(row) or self.of_place(row)
+
+    def _too_young_or_old(self, row: Row) -> str | None:
+        if row["modified_at"] is None:
+            return "nobody knows when it was written"
+        head = _head(row)
+        if four_yeses.is_old_enough(self.table, head, self.now):
             return "younger than leftover_age"
-        return self.of_place(row)
+        if four_yeses.is_since_first_audit(head, self.first_audit, allowed=self.older):
+            return f"older than the first complete audit of its table: see --allow {OLDER}"
+        return None
 
     def of_difference(self, row: Row) -> str | None:
         """Of a discrepancy; None: it is handed over."""
@@ -199,3 +241,12 @@ class Refusal:
         if any(place.holds(*at) for place in self.inner):
             return "of another table by the lake file"
         return None if self.table.location.holds(*at) else "outside the table's location"
+
+
+def _head(row: Row) -> ObjectHead:
+    """What an audit has seen of a leftover, as far as its age is concerned."""
+    etag = row["etag"] or ""
+    return ObjectHead(
+        size=row["size"] or 0, etag=etag, version_id=None, modified_at=in_utc(row["modified_at"]), storage_class="",
+        archived=False, multipart="-" in etag, encryption="", checksum=None, expiration=None,
+    )  # fmt: skip
