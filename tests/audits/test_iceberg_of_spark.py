@@ -11,39 +11,29 @@ import fastavro
 import pytest
 
 from lakeaudit.config import Lake, load_lake
+from lakeaudit.pipeline import narrow_reading
 from lakeaudit.runtime.aws import Endpoint
 from tests.builders.audits import audited, results_of
 from tests.builders.backdate import backdate
-from tests.builders.iceberg import BY_SPARK, NO_WAIT, tables_of_spark
+from tests.builders.iceberg import BY_SPARK, NO_WAIT, lake_by_spark, tables_of_spark
 from tests.builders.inventory import Version, csv, lay
 from tests.conftest import Aws
+from tests.data.iceberg.make import STATEMENTS
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
 
 @pytest.fixture
-def names(aws: Aws) -> Iterator[tuple[str, ...]]:
-    yield tables_of_spark(aws.s3)
-    for page in aws.s3.get_paginator("list_objects_v2").paginate(Bucket=BY_SPARK):
-        for each in page.get("Contents", []):
-            aws.s3.delete_object(Bucket=BY_SPARK, Key=each["Key"])
-    aws.s3.delete_bucket(Bucket=BY_SPARK)
+def names(request: pytest.FixtureRequest, aws: Aws) -> Iterator[tuple[str, ...]]:
+    """The tables that a test is marked with, else all."""
+    chosen = getattr(request, "param", tuple(STATEMENTS))
+    with tables_of_spark(aws.s3, chosen):
+        yield chosen
 
 
-def lake_of(folder: Path, s3: Endpoint, names: tuple[str, ...]) -> Lake:
-    entries = ", ".join(
-        f"{{name: {name}, location: 's3://{BY_SPARK}/wh/s/{name}', manifests: [{{kind: iceberg}}]}}"
-        for name in names
-    )
-    path = folder / "lake.yaml"
-    path.write_text(
-        f"version: 1\nlake: spark\nresults: {folder / 'results'}\n"
-        f"s3: {{endpoint: '{s3.endpoint}', region: us-east-1, path_style: true}}\n"
-        f"inventories: [{{kind: listing, location: 's3://{BY_SPARK}/wh/'}}]\n"
-        f"tables: [{entries}]\ndefaults: {{{NO_WAIT}}}\n"
-    )
-    return load_lake(path, {})
+def only(*names: str) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("names", [names], indirect=True, ids=[""])
 
 
 def findings(lake: Lake) -> list[dict[str, Any]]:
@@ -53,7 +43,7 @@ def findings(lake: Lake) -> list[dict[str, Any]]:
 def test_every_healthy_table_is_quiet_and_fully_decided(
     names: tuple[str, ...], s3: Endpoint, tmp_path: Path
 ) -> None:
-    lake = lake_of(tmp_path, s3, names)
+    lake = lake_by_spark(tmp_path, s3, names)
     outcome = audited(lake, run_id="r")
     assert (outcome.exit_code, outcome.warnings) == (0, ())
     assert [(r["table_name"], r["kind"], r["key"], r["explanation"]) for r in findings(lake)] == []
@@ -69,6 +59,7 @@ def keys_of(s3: "S3Client", part: str) -> list[str]:
     return [each["Key"] for page in pages for each in page.get("Contents", []) if part in each["Key"]]
 
 
+@only("vectors", "merged")
 def test_tables_are_found_in_an_inventory(
     names: tuple[str, ...], aws: Aws, s3: Endpoint, tmp_path: Path
 ) -> None:
@@ -110,9 +101,18 @@ def by_task(s3: "S3Client", part: str) -> list[list[str]]:
     return [tasks[number] for number in sorted(tasks)]
 
 
+@only("vectors", "branches", "elsewhere", "staged", "compacted", "merged")
+@pytest.mark.parametrize("screened", [False, True])
 def test_every_loss_is_named_by_what_it_is(
-    names: tuple[str, ...], aws: Aws, s3: Endpoint, tmp_path: Path
+    names: tuple[str, ...],
+    aws: Aws,
+    s3: Endpoint,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    screened: bool,
 ) -> None:
+    if screened:
+        monkeypatch.setattr(narrow_reading, "SCREEN_FROM", 0)
     lost = {
         "dropped": [
             by_task(aws.s3, "/vectors/data/")[-1][-1],  # deletion vectors
@@ -132,7 +132,7 @@ def test_every_loss_is_named_by_what_it_is(
     for key in (torn, stray):
         aws.s3.put_object(Bucket=BY_SPARK, Key=key, Body=b"torn")
         backdate(BY_SPARK, key, datetime.now(UTC) - timedelta(minutes=1))
-    lake = lake_of(tmp_path, s3, names)
+    lake = lake_by_spark(tmp_path, s3, names)
     audited(lake, run_id="r")
     rows = findings(lake)
     expected = [(kind, key) for kind, keys in lost.items() for key in keys] + [("size_mismatch", torn)]
@@ -159,6 +159,7 @@ def first_manifest(s3: "S3Client", table: str) -> str:
     return str(records[0]["manifest_path"]).removeprefix(f"s3a://{BY_SPARK}/")
 
 
+@only("vectors", "compacted", "merged")
 def test_lost_metadata_is_told_with_what_it_hides_and_the_other_tables_are_judged(
     names: tuple[str, ...], aws: Aws, s3: Endpoint, tmp_path: Path
 ) -> None:
@@ -166,7 +167,7 @@ def test_lost_metadata_is_told_with_what_it_hides_and_the_other_tables_are_judge
     gone = by_task(aws.s3, "/vectors/data/")[0][0]
     for key in (*lost.values(), gone):
         aws.s3.delete_object(Bucket=BY_SPARK, Key=key)
-    lake = lake_of(tmp_path, s3, names)
+    lake = lake_by_spark(tmp_path, s3, names)
     assert audited(lake, run_id="r").exit_code == 3
     rows = {(r["table_name"], r["kind"], r["key"]): r["explanation"] for r in findings(lake)}
     assert rows.keys() == {

@@ -1,7 +1,8 @@
 """Iceberg tables on the tests' S3 server, written by PyIceberg, and how their lake is audited."""
 
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -19,7 +20,6 @@ from pyiceberg.types import DateType, LongType, NestedField, StringType
 from lakeaudit.config import Lake, load_lake
 from lakeaudit.runtime.aws import Endpoint
 from tests.builders.backdate import backdate
-from tests.data.iceberg.make import STATEMENTS
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -118,15 +118,38 @@ class IcebergLake:
         return load_lake(path, {})
 
 
-def tables_of_spark(s3: "S3Client") -> tuple[str, ...]:
-    """Lay the tables of tests/data/iceberg into their bucket, each object as old as it was; gives their names."""
+BY_SPARK = "by-spark"
+PACKED = Path(__file__).parents[1] / "data" / "iceberg" / "by_spark.zip"
+
+
+@contextmanager
+def tables_of_spark(s3: "S3Client", names: Sequence[str]) -> Iterator[None]:
+    """Some tables of tests/data/iceberg in their bucket, each object as old as it was, until they are taken away."""
     s3.create_bucket(Bucket=BY_SPARK)
     with zipfile.ZipFile(PACKED) as packed:
         for info in packed.infolist():
+            if not any(f"/{name}/" in info.filename or f"_of_{name}/" in info.filename for name in names):
+                continue
             s3.put_object(Bucket=BY_SPARK, Key=info.filename, Body=packed.read(info))
             backdate(BY_SPARK, info.filename, datetime.fromisoformat(info.comment.decode()))
-    return tuple(STATEMENTS)
+    yield
+    for page in s3.get_paginator("list_objects_v2").paginate(Bucket=BY_SPARK):
+        for each in page.get("Contents", []):
+            s3.delete_object(Bucket=BY_SPARK, Key=each["Key"])
+    s3.delete_bucket(Bucket=BY_SPARK)
 
 
-BY_SPARK = "by-spark"
-PACKED = Path(__file__).parents[1] / "data" / "iceberg" / "by_spark.zip"
+def lake_by_spark(folder: Path, s3: Endpoint, names: Sequence[str]) -> Lake:
+    """The lake file of some of them, loaded."""
+    entries = ", ".join(
+        f"{{name: {name}, location: 's3://{BY_SPARK}/wh/s/{name}', manifests: [{{kind: iceberg}}]}}"
+        for name in names
+    )
+    path = folder / "lake.yaml"
+    path.write_text(
+        f"version: 1\nlake: spark\nresults: {folder / 'results'}\n"
+        f"s3: {{endpoint: '{s3.endpoint}', region: us-east-1, path_style: true}}\n"
+        f"inventories: [{{kind: listing, location: 's3://{BY_SPARK}/wh/'}}]\n"
+        f"tables: [{entries}]\ndefaults: {{{NO_WAIT}}}\n"
+    )
+    return load_lake(path, {})

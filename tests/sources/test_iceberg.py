@@ -1,6 +1,7 @@
 """What the Iceberg reader makes of metadata, lists and manifests: tables laid by hand, in all states they can have."""
 
 import gzip
+import json
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -183,6 +184,15 @@ def test_the_metadata_of_every_retained_state_is_claimed(tmp_path: Path) -> None
         "snap-2-1": ("live", False), "m1.avro": ("history", False), "m1x.avro": ("live", False),
         "m2.avro": ("live", False), "s.puffin": ("history", False),
     }  # fmt: skip
+
+
+def test_old_writers_name_manifests_in_the_metadata_itself(tmp_path: Path) -> None:
+    path = written(tmp_path, {1: ONE}, version=1)
+    told = json.loads(path.read_text())
+    del told["snapshots"][0]["manifest-list"], told["refs"]
+    told["snapshots"][0]["manifests"] = [f"file://{tmp_path}/metadata/m1.avro"]
+    path.write_text(json.dumps(told))
+    assert states_of(tmp_path) == {"a": "live", "b": "live"}
 
 
 def test_a_table_without_snapshots_lists_nothing(tmp_path: Path) -> None:
