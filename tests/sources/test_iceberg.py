@@ -549,6 +549,13 @@ def test_a_probe_says_what_an_audit_would_be_refused_for(tmp_path: Path) -> None
         iceberg.probe(table_at(tmp_path / "none"), Clients())
 
 
+def test_places_of_its_own_outside_the_location_are_the_table_s_too(tmp_path: Path) -> None:
+    places = {"write.data.path": "s3a://lake/files/", "write.metadata.path": f"file://{tmp_path}/metadata",
+              "write.object-storage.path": "gopher://x"}  # fmt: skip
+    written(tmp_path, {1: ONE}, properties=places)
+    assert read(tmp_path).states["t"].roots == (Location("lake", "files"),)
+
+
 KEPT: Mapping[str, tuple[Mapping[str, Any], str]] = {
     "garbage collection is off": ({"properties": {"gc.enabled": "false"}}, UNKNOWN),
     "it is on": ({"properties": {"gc.enabled": "true"}}, FREE),

@@ -14,6 +14,7 @@ from typing import Any
 from lakeaudit.config import Table
 from lakeaudit.evidence.manifest.iceberg import fold
 from lakeaudit.evidence.manifest.iceberg.discover import Found, find
+from lakeaudit.evidence.manifest.iceberg.lists import place_of
 from lakeaudit.evidence.manifest.iceberg.metadata_gaps import holes, leftovers_kept, warnings
 from lakeaudit.evidence.manifest.iceberg.readings import Reading, TableReading, read_tables
 from lakeaudit.evidence.manifest.iceberg.rows import KIND
@@ -27,6 +28,7 @@ from lakeaudit.evidence.protocol import (
     TableState,
     utc_now,
 )
+from lakeaudit.keys import Aliases, Location
 from lakeaudit.runtime import duck
 
 
@@ -54,7 +56,10 @@ def read(tables: Sequence[Table], ctx: Context, source_id: str, clock: Clock = u
         info=_info(source_id, all_found, cut),
         rows=reading.kept,
         fold=partial(fold.claims, constants, source_id),
-        states={state.table: state for state in (*_states(reading, named), *map(_refused, refused))},
+        states={
+            state.table: state
+            for state in (*_states(reading, named, ctx.clients.aliases), *map(_refused, refused))
+        },
         holes=named,
         warnings=tuple(line for each in reading.tables for line in warnings(each)),
         traces={KIND: partial(fold.traces, constants)},
@@ -67,7 +72,7 @@ def _table_row(read: TableReading) -> tuple[Any, ...]:
     return read.name, read.number, read.metadata.current, location.bucket, location.prefix
 
 
-def _states(reading: Reading, named: Iterable[Hole]) -> Iterator[TableState]:
+def _states(reading: Reading, named: Iterable[Hole], aliases: Aliases) -> Iterator[TableState]:
     holed = {hole.table for hole in named}
     for each in reading.tables:
         yield TableState(
@@ -76,8 +81,22 @@ def _states(reading: Reading, named: Iterable[Hole]) -> Iterator[TableState]:
             each.metadata.horizon,
             each.metadata.current,
             complete=each.name not in holed,
+            roots=tuple(_roots(each, aliases)),
             leftovers_kept=leftovers_kept(each),
         )
+
+
+_PLACES = ("write.data.path", "write.folder-storage.path", "write.object-storage.path", "write.metadata.path")
+"""Properties that name where else files of a table lie."""
+
+
+def _roots(read: TableReading, aliases: Aliases) -> Iterator[Location]:
+    """Where files of the table lie outside of its location, by its properties."""
+    for name in _PLACES:
+        place = place_of(read.metadata.properties.get(name, ""), aliases)
+        root = None if place is None else Location(place.bucket, place.key.rstrip("/"))
+        if root is not None and not read.found.table.location.contains(root):
+            yield root
 
 
 def _refused(found: Found) -> TableState:
