@@ -22,10 +22,10 @@ from lakeaudit.runtime.aws import Endpoint
 from lakeaudit.runtime.progress import SilentProgress
 from tests.builders.audits import audited, results_of
 from tests.builders.backdate import backdate
-from tests.builders.delta_lake import add, remove
+from tests.builders.delta_lake import add, change, remove, vector, vector_file
 from tests.builders.ledger import opened
 from tests.builders.mending import Mending, an_hour_old, found_set, keys_of, publish_leftovers
-from tests.builders.rights import granted, rights_asked_for
+from tests.builders.request_rights import granted, rights_asked_for
 from tests.builders.shop import Shop
 from tests.conftest import Aws
 
@@ -302,6 +302,31 @@ def test_what_a_table_lists_between_reading_and_acting_is_put_back_at_once(
     assert mending.statuses() == {DEBRIS: "moved_on"}
     after = shop.s3.head_object(Bucket=shop.bucket, Key=DEBRIS)
     assert all(after[name] == before[name] for name in ("ETag", "ContentLength", "Metadata", "ContentType"))
+
+
+@pytest.mark.parametrize(
+    ("name", "action"),
+    [
+        ("_change_data/cdc-0.parquet", change("_change_data/cdc-0.parquet")),
+        (vector_file(1), add("day=2026-11-01/other.parquet", vector(1))),
+    ],
+    ids=["change data", "deletion vector"],
+)
+def test_what_a_commit_names_in_another_way_is_let_be(
+    plain: Shop, tmp_path: Path, name: str, action: dict[str, Any]
+) -> None:
+    """Between plan and apply a commit names a file that is no data file."""
+    key = f"warehouse/orders/{name}"
+    plain.s3.put_object(Bucket=plain.bucket, Key=key, Body=b"x")
+    mending = mending_of(plain, tmp_path)
+    category = "changes" if name.startswith("_change_data") else "deletes"
+    publish_leftovers(plain, mending.lake, "uncommitted", key, category=category)
+    mending.plan(io.StringIO(), allow=OLDER)
+    assert planned(mending) == {key: "quarantine"}
+    log = f"warehouse/orders/_delta_log/{1:020}.json"
+    plain.s3.put_object(Bucket=plain.bucket, Key=log, Body=json.dumps(action).encode())
+    assert mending.apply().exit_code == 0
+    assert mending.statuses() == {key: "moved_on"}
 
 
 def torn(shop: Shop) -> str:

@@ -25,7 +25,7 @@ from tests.builders.audits import audited, results_of
 from tests.builders.delta_lake import remove
 from tests.builders.ledger import opened
 from tests.builders.mending import Mending, an_hour_old, found, found_set, keys_of, known, states
-from tests.builders.rights import granted, rights_asked_for
+from tests.builders.request_rights import granted, rights_asked_for
 from tests.builders.shop import Shop
 from tests.conftest import Aws
 
