@@ -36,7 +36,8 @@ Allow = Annotated[
         "--allow",
         metavar="X",
         help="`restore`: also what somebody removed, perhaps on purpose; `probable`: also what size, time and rows "
-        "alone speak for; `older_than_onboarding`: also leftovers from before the first complete audit; repeatable.",
+        "alone speak for; `older_than_onboarding`: also leftovers from before the first complete audit; "
+        "`remove_reference`: take what is lost for good out of its Delta table; repeatable.",
     ),
 ]
 Ids = Annotated[

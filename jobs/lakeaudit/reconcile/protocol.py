@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
 RESTORE, OLDER, PROBABLE = "restore", "older_than_onboarding", "probable"
-ALLOWED = (RESTORE, OLDER, PROBABLE)
+REMOVE_REFERENCE = "remove_reference"
+ALLOWED = (RESTORE, OLDER, PROBABLE, REMOVE_REFERENCE)
 """What `--allow` may name."""
 
 Undo = Mapping[str, Any]

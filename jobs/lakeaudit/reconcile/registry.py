@@ -12,6 +12,7 @@ from lakeaudit.reconcile.actions.put_folder import PutFolder
 from lakeaudit.reconcile.actions.quarantine import Quarantine
 from lakeaudit.reconcile.actions.remove_delete_marker import RemoveDeleteMarker
 from lakeaudit.reconcile.actions.remove_entry import RemoveEntry
+from lakeaudit.reconcile.actions.remove_reference import RemoveReference
 from lakeaudit.reconcile.actions.replace_version import ReplaceVersion
 from lakeaudit.reconcile.actions.restore_probable import RestoreProbable
 from lakeaudit.reconcile.actions.restore_version import RestoreVersion
@@ -24,6 +25,7 @@ _ALL: tuple[Action, ...] = (
     CopyReplica(),
     RestoreProbable(),
     ReplaceVersion(),
+    RemoveReference(),
     PutEntry(),
     PutFolder(),
     RemoveEntry(),
@@ -36,7 +38,7 @@ ACTIONS: Mapping[str, Action] = {action.name: action for action in _ALL}
 _BRING_BACK = ("remove_delete_marker", "restore_version", "copy_replica", "restore_probable")
 
 WAYS: Mapping[str, tuple[str, ...]] = {
-    "dropped": _BRING_BACK,
+    "dropped": (*_BRING_BACK, "remove_reference"),
     "dropped_history": _BRING_BACK,
     "size_mismatch": ("replace_version",),
     "content_mismatch": ("replace_version",),

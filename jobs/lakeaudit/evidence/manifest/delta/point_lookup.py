@@ -58,7 +58,7 @@ def read(table: Table, clients: Clients, bucket: str, key: str) -> Answer:
         if chosen is None:
             return "unknown", [], f"no state can be rebuilt from {folder.uri}"
         return _answer(
-            *_Reading(clients, log, chosen, Sought(table.location, bucket, key, clients.aliases)).acts()
+            *FileReading(clients, log, chosen, Sought(table.location, bucket, key, clients.aliases)).acts()
         )
     except (SourceError, NotReadable) as error:
         return "unknown", [], str(error)
@@ -66,15 +66,15 @@ def read(table: Table, clients: Clients, bucket: str, key: str) -> Answer:
 
 def _answer(acts: list[Row], unread: list[str], newest: Row) -> Answer:
     if not unread:
-        _understood(newest)
-    listed = _listed(acts)
+        require_understood(newest)
+    listed = listed_entries(acts)
     history = [{name: value for name, value in act.items() if name != "entry"} for act in acts]
     if unread:
         return "unknown", history, "; ".join(unread[:3])
     return ("present" if listed else "deleted" if acts else "absent"), history, ""
 
 
-def _understood(newest: Row) -> None:
+def require_understood(newest: Row) -> None:
     """NotReadable where the audit could not read the table either."""
     try:
         understand(*(json.dumps(newest[name], default=str) if name in newest else None for name in _STATE))
@@ -82,7 +82,7 @@ def _understood(newest: Row) -> None:
         raise NotReadable("its protocol and metaData cannot be understood") from error
 
 
-def _listed(acts: list[Row]) -> set[Any]:
+def listed_entries(acts: list[Row]) -> set[Any]:
     """The entries that are left when removals of one version count before its additions, as Delta has it."""
     listed: set[Any] = set()
     for _, of_version in groupby(acts, key=lambda act: act["version"]):
@@ -136,6 +136,18 @@ class Sought:
         found += [pc.is_valid(flat[name]) for name in flat.column_names if name in _WHOLE]
         return reduce(pc.or_, [pc.fill_null(each, False) for each in found]).combine_chunks()
 
+    def rows_of(self, file: pq.ParquetFile) -> Iterator[Row]:
+        """The rows of a checkpoint that may be about the file, with the columns that tell it."""
+        there = file.schema_arrow.names
+        named = [
+            f"{name}.{leaf}" for name in ("add", "remove", "sidecar") for leaf in _LEAVES if name in there
+        ]
+        return self._rows_with(file, [*named, *(name for name in _STATE if name in there)])
+
+    def _rows_with(self, file: pq.ParquetFile, columns: list[str]) -> Iterator[Row]:
+        for batch in file.iter_batches(8192, columns=columns):
+            yield from batch.filter(self.may_be_in(batch)).to_pylist()
+
     def _place(self, path: str) -> tuple[str, str] | None:
         """As `paths.bucket` and `paths.key` have it."""
         if found := _S3.fullmatch(path):
@@ -164,7 +176,7 @@ class Sought:
 
 
 @dataclass(frozen=True)
-class _Reading:
+class FileReading:
     """A listed log, what is to be read of it, and for which file."""
 
     clients: Clients
@@ -223,7 +235,7 @@ class _Reading:
             return actions, bool(actions) and not torn
         with copied(self.clients, place) as body:
             try:
-                return (list(_rows(pq.ParquetFile(body), self.sought)), True) if body else ([], False)
+                return (list(self.sought.rows_of(pq.ParquetFile(body))), True) if body else ([], False)
             except (pa.ArrowException, OSError, ValueError, OverflowError):
                 return [], False
 
@@ -249,13 +261,6 @@ def _state(actions: list[Row]) -> Row:
 def _sidecar(action: Row) -> str | None:
     named = action.get("sidecar")
     return str(named.get("path")) if isinstance(named, dict) else None
-
-
-def _rows(file: pq.ParquetFile, sought: Sought) -> Iterator[Row]:
-    there = file.schema_arrow.names
-    wanted = [f"{name}.{leaf}" for name in ("add", "remove", "sidecar") for leaf in _LEAVES if name in there]
-    for batch in file.iter_batches(8192, columns=[*wanted, *(name for name in _STATE if name in there)]):
-        yield from batch.filter(sought.may_be_in(batch)).to_pylist()
 
 
 def _actions(body: bytes) -> tuple[list[Row], bool]:

@@ -1,0 +1,319 @@
+"""Files that are lost for good are taken out of their Delta table by a commit, and put back into it by another."""
+
+import io
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+
+from lakeaudit.config import load_lake
+from lakeaudit.evidence.manifest.delta.listed_file import ListedFile
+from lakeaudit.reconcile import delta_commits
+from lakeaudit.reconcile.actions.remove_reference import RemoveReference
+from lakeaudit.reconcile.canary import Forms
+from lakeaudit.reconcile.delta_commits import why_not_committed_to
+from lakeaudit.reconcile.steps import Step
+from lakeaudit.runtime.aws import Endpoint
+from tests.builders.audits import audited
+from tests.builders.delta_lake import add, features, metadata, protocol, remove, vector
+from tests.builders.mending import Mending, an_hour_old, found, found_set, states
+from tests.builders.mending_rows import ledger_row, planned
+from tests.builders.shop import Shop
+from tests.conftest import Aws
+
+ALLOW = ("remove_reference",)
+LOG = "warehouse/orders/_delta_log"
+
+
+@pytest.fixture
+def shop(aws: Aws, s3: Endpoint, bucket: str) -> Shop:
+    """One table of two commits and six files, written an hour ago."""
+    made = Shop(aws.s3, s3, bucket)
+    made.write("orders")
+    an_hour_old(made)
+    return made
+
+
+@pytest.fixture
+def mending(shop: Shop, tmp_path: Path) -> Mending:
+    listing = f"[{{kind: listing, location: 's3://{shop.bucket}/warehouse'}}]"
+    return Mending(shop.lake(tmp_path, inventories=listing), tmp_path)
+
+
+def lost(shop: Shop, number: int = 1) -> list[str]:
+    """So many files of the table, which are gone now."""
+    keys = shop.keys("orders")[:number]
+    for key in keys:
+        shop.s3.delete_object(Bucket=shop.bucket, Key=key)
+    return keys
+
+
+def steps(shop: Shop, mending: Mending, keys: list[str], allow: tuple[str, ...] = ALLOW) -> list[Step]:
+    rows = [ledger_row(**row) for row in found(shop, dict.fromkeys(keys, "dropped"))]
+    return planned(mending, rows, allow)
+
+
+def table(shop: Shop) -> DeltaTable:
+    return DeltaTable(f"s3://{shop.bucket}/warehouse/orders", storage_options=shop.options)
+
+
+def adds(shop: Shop) -> list[dict[str, Any]]:
+    """What readers of Delta take the table to be."""
+    rows = pa.table(table(shop).get_add_actions()).to_pylist()
+    return sorted(rows, key=lambda row: str(row["path"]))
+
+
+def line(shop: Shop, version: int, name: str) -> dict[str, Any]:
+    """An action of a commit."""
+    body = shop.s3.get_object(Bucket=shop.bucket, Key=f"{LOG}/{version:020}.json")["Body"].read()
+    found: dict[str, Any] = next(
+        json.loads(each)[name] for each in body.splitlines() if name in json.loads(each)
+    )
+    return found
+
+
+def committed(shop: Shop, version: int, *actions: Any) -> None:
+    body = "".join(json.dumps(action) + "\n" for action in actions)
+    shop.s3.put_object(Bucket=shop.bucket, Key=f"{LOG}/{version:020}.json", Body=body.encode())
+
+
+def test_from_break_to_removed_and_back(shop: Shop, mending: Mending) -> None:
+    keys, before = lost(shop, 2), adds(shop)
+    audited(mending.lake, live=True)
+    as_found = found_set(mending.lake)
+    mending.plan(io.StringIO(), allow=ALLOW)
+    rows = [json.loads(text) for text in mending.file.read_text().splitlines()[1:]]
+    assert {row["key"]: row["action"] for row in rows} == dict.fromkeys(keys, "remove_reference")
+    assert rows[0]["evidence"]["matched_by"] == "storage, which has no version of it: 50 rows are given up"
+    assert (rows[0]["reversibility"], rows[0]["rows_at_stake"]) == ("compensable", 50)
+
+    assert mending.apply().exit_code == 0
+    assert mending.statuses() == dict.fromkeys(keys, "applied")
+    assert len(adds(shop)) == len(before) - 2
+    assert table(shop).to_pyarrow_table().num_rows == 50 * (len(before) - 2)
+    audited(mending.lake, live=True)
+    after = states(mending.lake)
+    assert {key: after[key] for key in keys} == dict.fromkeys(keys, ("resolved", "reference_removed"))
+
+    assert mending.undo().exit_code == 0
+    assert adds(shop) == before
+    audited(mending.lake, live=True)
+    assert found_set(mending.lake) == as_found
+
+
+def test_a_removal_is_what_the_protocol_asks_for(shop: Shop, mending: Mending) -> None:
+    """The entry's own path and deletion vector, in a commit that says who made it and upon what."""
+    (key,) = lost(shop)
+    path = key.removeprefix("warehouse/orders/")
+    dv = vector(1)
+    entry = add(path, dv, partitionValues={"day": "2026-11-01"})
+    committed(shop, 2, features("deletionVectors"), remove(path, removed=datetime.now(UTC)), entry)
+    (step,) = steps_by_hand(shop, mending, key)
+    assert (step.action, mending.apply().exit_code) == ("remove_reference", 0)
+    removal, info = line(shop, 3, "remove"), line(shop, 3, "commitInfo")
+    assert {name: removal[name] for name in ("path", "deletionVector", "partitionValues", "size", "dataChange")} == {
+        "path": path, "deletionVector": dv, "partitionValues": {"day": "2026-11-01"}, "size": 100, "dataChange": True,
+    }  # fmt: skip
+    assert (removal["tags"], info["readVersion"], info["isBlindAppend"]) == (
+        {"lakeaudit": step.action_id}, 2, False,
+    )  # fmt: skip
+    assert mending.undo().exit_code == 0
+    assert line(shop, 4, "add") == line(shop, 2, "add")
+
+
+def steps_by_hand(shop: Shop, mending: Mending, *keys: str) -> list[Step]:
+    """The same for a table that delta-rs does not read."""
+    rows = [ledger_row("dropped", shop.bucket, key, rows_at_stake=50, manifest_size=100) for key in keys]
+    return planned(mending, rows, ALLOW)
+
+
+def test_an_entry_of_a_checkpoint_is_taken_out_and_put_back_whole(shop: Shop, mending: Mending) -> None:
+    """Its own commits are gone, as they are once the log was cleaned up."""
+    table(shop).create_checkpoint()
+    (key,) = lost(shop)
+    before, rows = adds(shop), found(shop, {key: "dropped"})
+    for version in range(2):
+        shop.s3.delete_object(Bucket=shop.bucket, Key=f"{LOG}/{version:020}.json")
+    planned(mending, [ledger_row(**row) for row in rows], ALLOW)
+    assert mending.apply().exit_code == 0
+    assert line(shop, 2, "remove")["partitionValues"] == {"day": "2026-11-01"}
+    assert mending.undo().exit_code == 0
+    assert adds(shop) == before
+    assert json.loads(line(shop, 3, "add")["stats"])["numRecords"] == 50
+
+
+def test_it_is_the_last_of_all_ways(shop: Shop, mending: Mending) -> None:
+    keys = lost(shop)
+    assert "`--allow remove_reference` gives its rows up" in steps(shop, mending, keys, ())[0].evidence["why"]
+    versioning: Any = {"Status": "Enabled"}
+    shop.s3.put_bucket_versioning(Bucket=shop.bucket, VersioningConfiguration=versioning)
+    shop.s3.put_object(Bucket=shop.bucket, Key=keys[0], Body=b"other bytes")
+    assert "the file is there again" in steps(shop, mending, keys)[0].evidence["why"]
+    shop.s3.delete_object(Bucket=shop.bucket, Key=keys[0])
+    assert "versions of it are left" in steps(shop, mending, keys)[0].evidence["why"]
+
+
+@pytest.mark.parametrize(
+    ("told", "settings", "why"),
+    [
+        (protocol(), {}, None),
+        (features("deletionVectors", "columnMapping", "v2Checkpoint"), {}, None),
+        (protocol(1, 7, writerFeatures=["appendOnly", "changeDataFeed"]), {"appendOnly": "false"}, None),
+        (protocol(1, 8), {}, "its protocol is newer"),
+        (
+            features("rowTracking", "domainMetadata"),
+            {},
+            "its writers need what is not done here: rowTracking",
+        ),
+        (features("inCommitTimestamp"), {}, "inCommitTimestamp"),
+        (features("icebergCompatV2"), {}, "icebergCompatV2"),
+        (features("a_feature_of_next_year"), {}, "a_feature_of_next_year"),
+        (protocol(), {"appendOnly": "true"}, "append-only"),
+        (protocol(1, 4), {"enableChangeDataFeed": "TRUE"}, "change data feed"),
+        (protocol(), {"enableRowTracking": "true"}, "tracks rows"),
+        (protocol(), {"enableInCommitTimestamps": "true"}, "times of their own"),
+        (protocol(), {"universalFormat.enabledFormats": "iceberg"}, "other formats"),
+        (protocol(), {"enableIcebergCompatV1": "true"}, "other formats"),
+        (protocol(), {"compatibility.symlinkFormatManifest.enabled": "true"}, "manifests beside"),
+    ],
+)
+def test_which_tables_are_committed_to(
+    told: dict[str, Any], settings: dict[str, str], why: str | None, mending: Mending
+) -> None:
+    meta = metadata()["metaData"] | {
+        "configuration": {f"delta.{name}": value for name, value in settings.items()}
+    }
+    listed = ListedFile(1, (), None, told["protocol"], meta)
+    found = why_not_committed_to(mending.lake, mending.lake.tables[0], listed)
+    assert (found is None) is (why is None)
+    assert (why or "") in (found or "")
+
+
+def test_writers_that_go_by_dynamodb_are_not_overtaken(shop: Shop, mending: Mending, tmp_path: Path) -> None:
+    file = tmp_path / "lake.yaml"
+    file.write_text(file.read_text() + "metastores: [{kind: delta_log_store, table: delta-log}]\n")
+    (step,) = steps(shop, Mending(load_lake(file, {}), tmp_path), lost(shop))
+    assert "writers keep their commits apart by DynamoDB" in step.evidence["why"]
+
+
+# --- what happens meanwhile --------------------------------------------------------------------------------------
+
+
+def test_commits_of_others_come_first(shop: Shop, mending: Mending, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The step's own commit is written upon theirs, and none of theirs is lost."""
+    keys = lost(shop, 3)
+    steps(shop, mending, keys)
+    commit, first = delta_commits.commit, [3]
+
+    def after_another(*given: Any) -> None:
+        if first[0]:
+            first[0] -= 1
+            shop.write("orders", commits=1)
+        commit(*given)
+
+    monkeypatch.setattr("lakeaudit.reconcile.actions.remove_reference.commit", after_another)
+    assert mending.apply().exit_code == 0
+    assert mending.statuses() == dict.fromkeys(keys, "applied")
+    assert len(adds(shop)) == 6 - 3 + 3 * 3
+    assert mending.undo().exit_code == 0
+    assert len(adds(shop)) == 6 + 3 * 3
+
+
+def given_up(shop: Shop, key: str) -> Callable[[], None]:
+    path = key.removeprefix("warehouse/orders/")
+    return lambda: committed(shop, 2, remove(path, removed=datetime.now(UTC)))
+
+
+def listed_anew(shop: Shop, key: str) -> Callable[[], None]:
+    path = key.removeprefix("warehouse/orders/")
+    return lambda: committed(shop, 2, remove(path, removed=datetime.now(UTC)), add(path))
+
+
+@pytest.mark.parametrize("change", [given_up, listed_anew])
+@pytest.mark.parametrize("late", [False, True])
+def test_what_changes_since_the_plan_stops_it(
+    shop: Shop, mending: Mending, monkeypatch: pytest.MonkeyPatch, change: Any, late: bool
+) -> None:
+    """Before the apply, or between its look and its commit."""
+    (key,) = lost(shop)
+    steps(shop, mending, [key])
+    act, changed = RemoveReference.act, change(shop, key)
+
+    def after_another(self: Any, step: Any, target: Any) -> Any:
+        changed()
+        return act(self, step, target)
+
+    if late:
+        monkeypatch.setattr(RemoveReference, "act", after_another)
+    else:
+        changed()
+    commits = len(shop.s3.list_objects_v2(Bucket=shop.bucket, Prefix=LOG)["Contents"])
+    assert mending.apply().exit_code == 3
+    assert mending.statuses() == {key: "changed"}
+    assert len(shop.s3.list_objects_v2(Bucket=shop.bucket, Prefix=LOG)["Contents"]) == commits + late
+
+
+def test_a_file_that_came_back_stays_in_its_table(shop: Shop, mending: Mending) -> None:
+    (key,) = lost(shop)
+    steps(shop, mending, [key])
+    shop.s3.put_object(Bucket=shop.bucket, Key=key, Body=b"rows")
+    assert mending.apply().exit_code == 3
+    assert (mending.statuses(), len(adds(shop))) == ({key: "changed"}, 6)
+
+
+def test_an_entry_that_another_removed_too_is_not_put_back(shop: Shop, mending: Mending) -> None:
+    (key,) = lost(shop)
+    path = key.removeprefix("warehouse/orders/")
+    steps(shop, mending, [key])
+    mending.apply()
+    committed(shop, 3, add(path))
+    committed(shop, 4, remove(path, removed=datetime.now(UTC)))
+    assert mending.undo().exit_code == 3
+    assert mending.statuses() == {key: "kept"}
+
+
+def test_no_commit_is_written_where_it_could_be_written_over_another(
+    shop: Shop, mending: Mending, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys = lost(shop)
+    steps(shop, mending, keys)
+    monkeypatch.setattr(Forms, "proved", lambda *_: frozenset())
+    assert mending.apply().exit_code == 3
+    assert set(mending.statuses().values()) == {"needs_person"}
+    assert len(adds(shop)) == 6
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+@pytest.mark.parametrize("acted", [False, True])
+@pytest.mark.parametrize("method", ["act", "take_back"])
+def test_killed_before_or_after_a_commit(
+    shop: Shop, mending: Mending, monkeypatch: pytest.MonkeyPatch, acted: bool, method: str
+) -> None:
+    keys, before = lost(shop), adds(shop)
+    steps(shop, mending, keys)
+    real = getattr(RemoveReference, method)
+
+    def dying(*given: Any) -> None:
+        if acted:
+            real(*given)
+        raise Killed
+
+    if method == "take_back":
+        mending.apply()
+    with monkeypatch.context() as once:
+        once.setattr(RemoveReference, method, dying)
+        with pytest.raises(Killed):
+            (mending.apply if method == "act" else mending.undo)()
+    if method == "act":
+        assert mending.apply().exit_code == 0
+        assert (mending.statuses(), len(adds(shop))) == (dict.fromkeys(keys, "applied"), 5)
+    assert mending.undo().exit_code == 0
+    assert (adds(shop), table(shop).version()) == (before, 3)
