@@ -1,6 +1,6 @@
 """What key a row is about, and who owns it.
 
-An object is identified by (bucket, key): `s3://` and `s3a://` are one, a local file has the bucket "" and its
+An object is identified by (bucket, key): `s3://`, `s3a://` and `gs://` are one, a local file has the bucket "" and its
 absolute path without the leading slash. Keys are raw: nothing here decodes, normalises or folds case, so double
 slashes, dots and text that looks like a percent-escape are kept. A location is a path boundary: `orders` never
 holds `orders_2`.
@@ -9,7 +9,8 @@ holds `orders_2`.
 from collections.abc import Mapping
 from typing import NamedTuple
 
-S3_SCHEMES = ("s3://", "s3a://", "s3n://")
+S3_SCHEMES = ("s3://", "s3a://", "s3n://", "gs://")
+"""Schemes of one name: `gs://` is what others call a bucket of Google's, which is asked by the API of S3."""
 
 
 class Location(NamedTuple):

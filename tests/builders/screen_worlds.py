@@ -235,6 +235,14 @@ def _copies(lake: ScreenLake) -> None:
     parts = {"size": 1005, "etag": f"{MD5}-2"}
     for name in ("copies/parts1", "copies/parts2"):
         lake.add(name, [parts | {"multipart": True}], [parts], [{"size": 1005}], table_name="copies")
+    for name, checksum in {
+        "other_sum": "md5:aa",
+        "sum": "md5:aa",
+        "crc": "crc32c:aa",
+        "other_crc": "crc32c:aa",
+    }.items():
+        summed = {"size": 1006, "etag": None, "checksum": checksum}
+        lake.add(f"copies/{name}", [summed], [{"size": 1006}], [{"size": 1006}], table_name="copies")
     places = ("day=1", "day=2", "_hidden")
     lake.rows["entries"] += [folder(f"copies/{place}") for place in places]
 

@@ -149,7 +149,8 @@ NO_COLUMN = (
          claims=[claim(A, checksum=CHECKSUM)], objects=[stored(A, encryption=None)]),
     case("a checksum of another sort needs neither", WELL,
          claims=[claim(A, checksum="sha256:aa")], objects=[stored(A, etag=None, encryption=None)]),
-    case("an MD5 against a checksum of another sort, without an ETag", WELL,
+    case("an MD5 against a checksum of another sort, without an ETag",
+         "content undecided, duplicate ok, leftover ok",
          claims=[claim(A, checksum=CHECKSUM)], objects=[stored(A, etag=None, checksum="sha256:aa")]),
     case("an inventory without times", "content undecided, duplicate undecided, leftover ok",
          claims=[claim(A)], objects=[stored(A, modified_at=None)]),
@@ -208,4 +209,25 @@ ALIKE = (
                   stored("orders/z/a", size=5000, etag=f"{OTHER_MD5}-3", multipart=True)]),
 )  # fmt: skip
 
-SCENARIOS = (*NO_COLUMN, *ALIKE, *UNTOLD, *UNSURE)
+SUMMED = {"etag": None, "checksum": f"md5:{MD5}"}
+"""An object of a store whose report has checksums and no ETags that others see."""
+
+OF_CHECKSUMS = (
+    case("the writer recorded as ETag what storage reports as MD5", WELL,
+         claims=[claim(A, etag=MD5)], objects=[stored(A, **SUMMED)]),
+    case("an ETag that is not the MD5 that storage reports need be none",
+         "content undecided, duplicate ok, leftover ok",
+         claims=[claim(A, etag=OTHER_MD5)], objects=[stored(A, **SUMMED)]),
+    case("an ETag of another kind beside an MD5", "content undecided, duplicate ok, leftover ok",
+         claims=[claim(A, etag="CKC1hpGJycICEAE=")], objects=[stored(A, **SUMMED)]),
+    case("an MD5 beside a CRC", "content undecided, duplicate ok, leftover ok",
+         claims=[claim(A, checksum=f"md5:{MD5}")],
+         objects=[stored(A, etag=None, encryption=None, checksum="crc32c:9a71bb4c")]),
+    case("a CRC that is the writer's", WELL,
+         claims=[claim(A, checksum="crc32c:9a71bb4c")], objects=[stored(A, etag=None, checksum="crc32c:9a71bb4c")]),
+    case("a CRC that is not the writer's", "content content_mismatch, duplicate ok, leftover ok",
+         claims=[claim(A, checksum="crc32c:00000000")],
+         objects=[stored(A, etag=None, checksum="crc32c:9a71bb4c")]),
+)  # fmt: skip
+
+SCENARIOS = (*OF_CHECKSUMS, *NO_COLUMN, *ALIKE, *UNTOLD, *UNSURE)

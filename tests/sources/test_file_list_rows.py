@@ -136,7 +136,7 @@ PATHS: list[tuple[str, Location, tuple[str, str, bool] | None]] = [
     ("s3://", HOME, None),
     ("any", ROOT, ("lake", "any", True)),
     ("/any", ROOT, ("lake", "/any", True)),
-    ("gs://x/y", ROOT, None),
+    ("hdfs://x/y", ROOT, None),
     ("data/events/f", LOCAL, ("", "data/events/f", True)),
     ("/data/events/f", LOCAL, ("", "data/events/f", True)),
     ("/data/other/f", LOCAL, ("", "data/other/f", False)),
@@ -163,7 +163,7 @@ SCOPES: list[tuple[str | None, Location, tuple[str, str] | None]] = [
     ("s3://other/", HOME, ("other", "")),
     ("wh", HOME, None),
     ("wh/events_2", HOME, None),
-    ("gs://x/y", HOME, None),
+    ("hdfs://x/y", HOME, None),
     ("/data/events/dt=1", LOCAL, ("", "data/events/dt=1")),
     ("data/events/dt=1", LOCAL, ("", "data/events/dt=1")),
 ]

@@ -297,7 +297,7 @@ THERE = {"add": {"path": "a", "size": 5}}
         ([{"commitInfo": ["x"]}, *HERE, THERE, {"add": [1]}, {"remove": {"path": 7}}], "present", ""),
         ([*HERE, {"add": {"path": "s3://%BUCKET%/orders/a"}}], "present", ""),
         ([*HERE, {"add": {"path": "S3A://%BUCKET%/orders/%61"}}], "present", ""),
-        ([*HERE, {"add": {"path": "gs://%BUCKET%/orders/a"}}], "absent", ""),
+        ([*HERE, {"add": {"path": "hdfs://%BUCKET%/orders/a"}}], "absent", ""),
     ],
 )  # fmt: skip
 def test_deep_answers_where_the_audit_would_and_breaks_at_nothing(

@@ -132,7 +132,7 @@ def test_results_never_lie_inside_the_place(tmp_path: Path) -> None:
     [
         ("s3://no-such-bucket-at-all/x", 3, "the bucket does not exist"),
         ("/no/such/folder", 2, "is no folder"),
-        ("gs://bucket/x", 2, "is no place"),
+        ("hdfs://bucket/x", 2, "is no place"),
     ],
 )
 def test_a_place_that_is_none_is_refused(

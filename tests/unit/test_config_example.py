@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_args
 
+import pytest
 import yaml
 from pydantic import BaseModel
 
@@ -45,6 +46,14 @@ def test_the_example_loads_with_a_warning_for_each_block_without_effect() -> Non
     assert {each.kind for each in lake.inventories} == set(BUILT["inventories"])
     assert {each.kind for each in lake.metastores} == set(BUILT["metastores"])
     assert {each.kind for table in lake.tables for each in table.manifests} == set(BUILT["manifests"])
+
+
+@pytest.mark.parametrize(
+    "path", sorted(EXAMPLE.parents[1].glob("docs/lakes/*.yaml")), ids=lambda path: path.stem
+)
+def test_the_lake_file_of_another_store_loads_without_a_warning(path: Path) -> None:
+    assert load_lake(path, {}).warnings == ()
+    assert path.stem in (EXAMPLE.parents[1] / "docs" / "evidence.md").read_text(encoding="utf-8")
 
 
 def test_the_defaults_of_the_example_are_the_defaults() -> None:

@@ -101,7 +101,7 @@ def test_location_is_read_raw(text: str, place: Location) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "lake/wh", "./wh", "gs://lake", "s3://", "s3:///wh", "s3://la ke/x", "s3://u:p/x@lake"]
+    "text", ["", "lake/wh", "./wh", "hdfs://lake", "s3://", "s3:///wh", "s3://la ke/x", "s3://u:p/x@lake"]
 )
 def test_location_is_refused(text: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - the reason differs

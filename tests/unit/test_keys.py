@@ -24,7 +24,8 @@ URIS = [
     ("s3://", None),
     ("s3:///a", None),
     ("S3://lake/a", None),
-    ("gs://lake/a", None),
+    ("gs://lake/a", ("lake", "a")),
+    ("abfss://c@a.dfs.core.windows.net/a", None),
     ("file:data", None),
     ("data/a", None),
     ("", None),
@@ -52,8 +53,8 @@ def test_a_location_loses_its_last_slashes_only(uri: str, location: Location) ->
 
 
 def test_what_is_no_location_is_refused() -> None:
-    with pytest.raises(ValueError, match="not an s3:// or local location: 'gs://lake/a'"):
-        Location.parse("gs://lake/a")
+    with pytest.raises(ValueError, match="not an s3:// or local location: 'hdfs://lake/a'"):
+        Location.parse("hdfs://lake/a")
 
 
 ORDERS = Location("lake", "wh/orders")

@@ -83,6 +83,7 @@ def test_the_lake_has_what_a_screen_could_get_wrong(full: FirstAnswers) -> None:
     assert sorted(key.removeprefix("copies/") for key in copies) == [
         "day=1/three",
         "parts2",
+        "sum",
         "two",
         "unclaimed-1",
         "unclaimed-3",

@@ -78,9 +78,12 @@ def content_etag(etag: str, multipart: str, encryption: str) -> str:
 CONTENT = f"""
     coalesce(
         CASE WHEN {content_etag("s_etag", "s_multipart", "s_encryption")} THEN 'etag:' || s_etag END,
-        s_checksum)
+        CASE WHEN NOT starts_with(s_checksum, 'crc32') THEN s_checksum END)
 """
-"""What identifies an object's bytes: its ETag where that may be an MD5, else its full checksum."""
+"""What identifies an object's bytes: its ETag where that may be an MD5, else its full checksum.
+
+A CRC of 32 bits is equal by chance too often.
+"""
 
 
 def same_content(con: Connection, candidates: Rows) -> Relation:

@@ -34,7 +34,7 @@ _size_told = ~col("c_size").known() | col("s_size").known()
 # a recorded ETag or MD5 is held against the object's ETag, an MD5 only where encryption lets the ETag be one
 _content_told = (~col("c_etag").known() | col("s_etag").known()) & (
     ~first_known(algorithm(col("c_checksum")).is_("md5"), False)
-    | col("s_checksum").known()
+    | first_known(_same_algorithm, False)
     | (col("s_etag").known() & col("s_encryption").known())
 )
 
@@ -89,6 +89,7 @@ FACTS: dict[str, Expr] = {
     "content_same": col("c_checksum").is_(col("s_checksum"))
     | col("c_checksum").is_(concat("md5:", col("s_etag")))
     | col("c_etag").is_(col("s_etag"))
+    | concat("md5:", col("c_etag")).is_(col("s_checksum"))
     | col("c_version_id").is_(col("s_version_id"))
     | col("s_versus_claimed").is_("same"),
     "content_differs": (_same_algorithm & col("c_checksum").differs(col("s_checksum")))

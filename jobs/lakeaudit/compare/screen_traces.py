@@ -98,9 +98,13 @@ def _objects(screen: Screen, con: Connection, rows: Rows) -> Relation:
     """Of the source that decides presence: traces with `content`, and `bucket` and `folder` where those are needed."""
     plain = _all(OBJECT_PLAIN).format(odd=" OR ".join(ODD))
     tells = f"etag IS NOT NULL AND {content_etag('etag', 'multipart', 'encryption')}"
-    content = f"CASE WHEN is_latest AND {tells} THEN hash(etag, size) END"
+    summed = "is_latest AND checksum IS NOT NULL AND NOT starts_with(checksum, 'crc32')"
+    content = (
+        f"CASE WHEN is_latest AND {tells} THEN hash(etag, size) WHEN {summed} THEN hash(checksum, size) END"
+    )
     # what is not comparable with all others is known by its name too: where another file has it, nobody can tell
-    unsure = f"is_latest AND NOT is_delete_marker AND size IS NOT NULL AND NOT ({tells} AND NOT contains(etag, '-'))"
+    unsure = f"""is_latest AND NOT is_delete_marker AND size IS NOT NULL
+        AND NOT (({tells} AND NOT contains(etag, '-')) OR coalesce({summed}, false))"""
     alike = f"CASE WHEN {unsure} THEN hash(regexp_extract(key, '[^/]*$'), size, 'name') END"
     bucket, folder = ("bucket", metastore_tree.FOLDER) if screen.entry_limits else ("NULL", "NULL")
     attributes = _trace(

@@ -145,7 +145,7 @@ NAME_TEMPLATE = r"^[^{}\s\x00-\x1f\x7f]*(\{[1-9][0-9]?\}[^{}\s\x00-\x1f\x7f]*)+$
 SCHEDULE = r"^(@[a-z]+|[^\s@]+([ \t]+[^\s]+){4,6})$"
 """A preset of Airflow's, or the five to seven fields of a cron expression; Airflow checks what stands in them."""
 FREE_TEXT = r"^[\s\S]*\S[\s\S]*$"
-LOCATION = r"^(s3a?://|s3n://|file:/|/|dbfs:/)"
+LOCATION = r"^(s3a?://|s3n://|gs://|file:/|/|dbfs:/)"
 BUCKET_GLOB = r"^[A-Za-z0-9*?\[\]!._-]+$"
 BUCKET_ALIAS = r"^([A-Za-z0-9][A-Za-z0-9._-]*|dbfs:/+[^/].*)$"
 

@@ -9,7 +9,7 @@ VARIABLE = re.compile(r"\$\$\{|\$\{([^}]*)(\})?")
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 QUERY = re.compile(r"(://[^?]*)\?[\s\S]*")
 SECRET_WORDS = ("password", "passwd", "secret", "token", "accesskey")
-USER_INFO = re.compile(r"://[^/?#\s]*@|\bs3[an]?://[^/\s]*:", re.IGNORECASE)
+USER_INFO = re.compile(r"://[^/?#\s]*@|\b(?:s3[an]?|gs)://[^/\s]*:", re.IGNORECASE)
 """A bucket's name holds no colon: `s3://id:secret` is user info even where a slash hides the @."""
 
 

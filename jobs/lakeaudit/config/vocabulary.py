@@ -6,7 +6,7 @@ from lakeaudit.kinds import KINDS
 
 MODES = ("head", "none")
 NOT_BUILT: Mapping[str, tuple[str, ...]] = {
-    "inventories": ("s3_metadata", "gcs_inventory", "azure_inventory"),
+    "inventories": ("s3_metadata", "azure_inventory"),
     "metastores": ("hive", "glue", "iceberg_rest", "unity"),
     "events": (),
     "manifests": ("hudi", "listing", "s3_inventory"),

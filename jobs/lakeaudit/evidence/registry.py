@@ -15,6 +15,7 @@ from lakeaudit.config import (
     Emrfs,
     EventsSource,
     FileListManifest,
+    GcsInventory,
     IcebergManifest,
     Listing,
     ManifestSource,
@@ -45,7 +46,7 @@ from lakeaudit.evidence.manifest.symlink import SYMLINK
 from lakeaudit.evidence.metastore import delta_log_store, emrfs, s3guard, s3mper
 from lakeaudit.evidence.metastore.s3guard.probe import probe as probe_s3guard
 from lakeaudit.evidence.protocol import Changes, Claims, Entries, Events, LogEntries, Probed, Stored
-from lakeaudit.evidence.storage import inventory, listing
+from lakeaudit.evidence.storage import gcs_inventory, inventory, listing
 from lakeaudit.evidence.storage.inventory.probe import probe as probe_inventory
 from lakeaudit.evidence.storage.listing.probe import probe as probe_listing
 from lakeaudit.runtime.aws import Clients
@@ -124,6 +125,7 @@ RECORDS = (committers.S3A, committers.MANIFEST, SPARK_SINK, SYMLINK, REDSHIFT, D
 
 STORAGE: dict[str, StorageKind] = {
     "s3_inventory": StorageKind(S3Inventory, inventory.read, probe_inventory),
+    "gcs_inventory": StorageKind(GcsInventory, gcs_inventory.read, gcs_inventory.probe),
     "listing": StorageKind(Listing, listing.read, probe_listing),
 }
 METASTORES: dict[str, MetastoreKind] = {

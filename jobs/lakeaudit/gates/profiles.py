@@ -9,7 +9,7 @@ from datetime import datetime
 from statistics import median
 from typing import Any
 
-from lakeaudit.config import Lake, S3Inventory
+from lakeaudit.config import GcsInventory, Lake, S3Inventory
 from lakeaudit.evidence.protocol import SourceInfo
 from lakeaudit.kinds import KINDS
 from lakeaudit.results.read import PUBLISHED, Row
@@ -33,7 +33,9 @@ def of_sources(
 ) -> list[Row]:
     """A row per source (readable, age_of_max, unreadable_share, share_of_before), and one per table (covered)."""
     ages = {
-        source.location.uri: source.max_age for source in lake.inventories if isinstance(source, S3Inventory)
+        source.location.uri: source.max_age
+        for source in lake.inventories
+        if isinstance(source, S3Inventory | GcsInventory)
     }
     before = _of_the_whole_lake(lake, coverage, runs)
     sources = [_source(info, counts.get(info.id, {}), ages, before, as_of) for info in infos]

@@ -42,6 +42,7 @@ VERSION = row(
     archived="bool",
     multipart="bool",
     encryption="string",
+    checksum="string",  # of the whole object, "<algorithm>:<hex>"; null where the store's report has none
     reject="string",  # null, or why this row could not be understood (then nothing else but source is filled)
 )
 """One version of one object, as storage readers see it before they reduce it to a STORED row."""

@@ -31,7 +31,7 @@ from lakeaudit.config.sources.metastores import (
     S3Guard,
     S3mper,
 )
-from lakeaudit.config.sources.storage import Listing, S3Inventory, StorageSource
+from lakeaudit.config.sources.storage import GcsInventory, Listing, S3Inventory, StorageSource
 
 __all__ = [
     "EVENTS",
@@ -49,6 +49,7 @@ __all__ = [
     "Emrfs",
     "EventsSource",
     "FileListManifest",
+    "GcsInventory",
     "IcebergManifest",
     "Inventory",
     "Listing",
@@ -78,7 +79,11 @@ __all__ = [
     "state_kinds",
 ]
 
-INVENTORIES: dict[str, type[StorageSource]] = {"s3_inventory": S3Inventory, "listing": Listing}
+INVENTORIES: dict[str, type[StorageSource]] = {
+    "s3_inventory": S3Inventory,
+    "gcs_inventory": GcsInventory,
+    "listing": Listing,
+}
 METASTORES: dict[str, type[MetastoreSource]] = {
     "s3guard": S3Guard,
     "delta_log_store": DeltaLogStore,

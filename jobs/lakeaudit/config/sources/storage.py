@@ -39,6 +39,19 @@ class S3Inventory(StorageSource):
     """None: the time rule's own margin."""
 
 
+class GcsInventory(StorageSource):
+    """A folder of inventory reports of Google's Storage Insights, or one manifest."""
+
+    kind: Literal["gcs_inventory"]
+    location: Place
+    covers: tuple[Place, ...] | None = Field(default=None, min_length=1)
+    """None: the whole bucket that the report is of."""
+    max_age: Duration | None = None
+    """None: 3d."""
+    margin: Duration | None = None
+    """None: no margin, since a report is of one instant."""
+
+
 class Listing(StorageSource):
     """A place that is listed while the audit runs."""
 

@@ -22,6 +22,7 @@ _LATEST = (
     "archived",
     "multipart",
     "encryption",
+    "checksum",
 )
 _VERSION = f"coalesce(version_id, {duck.literal(NULL_VERSION)})"
 CURRENT = "reject IS NULL AND coalesce(is_latest, true) AND NOT coalesce(is_delete_marker, false)"
@@ -113,7 +114,7 @@ def _stored(versions: str) -> str:
     """The columns of STORED; of a latest version that is not clear nothing is given."""
     latest = ", ".join(f"CASE WHEN is_clear THEN {name} END AS {name}" for name in _LATEST)
     return f"""
-        SELECT source, bucket, key, {latest}, NULL AS checksum,
+        SELECT source, bucket, key, {latest},
             CASE
                 WHEN is_clear IS NOT TRUE THEN 'unclear'
                 WHEN delete_marker THEN 'absent'

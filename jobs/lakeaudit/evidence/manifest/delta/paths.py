@@ -45,7 +45,7 @@ Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&
 UUID_CHARS = 20
 
 _OLDEST_MS, _NEWEST_MS = -62_135_596_800_000, 253_402_300_799_999
-_S3 = r"(?s)^(?i:s3|s3a|s3n)://([^/]+)/?(.*)$"
+_S3 = r"(?s)^(?i:s3|s3a|s3n|gs)://([^/]+)/?(.*)$"
 _FILE = r"(?s)^(?i:file):(?://[^/]*)?/(.*)$"
 _SCHEME = r"^[A-Za-z][A-Za-z0-9+.\-]*:"
 _OTHER = r"(?s)^([A-Za-z][A-Za-z0-9+.\-]*:(?://[^/]*)?)/?(.*)$"

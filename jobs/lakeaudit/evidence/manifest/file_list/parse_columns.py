@@ -21,7 +21,7 @@ from lakeaudit.schemas import plain_time
 
 _EVENTS = pa.schema(EVENT.items())
 
-_S3_URI = r"^s3[an]?://([^/]+)/((?s).+)\Z"
+_S3_URI = r"^(?:s3[an]?|gs)://([^/]+)/((?s).+)\Z"
 _SCHEME = r"^([A-Za-z][A-Za-z0-9+.-]*://|file:/|dbfs:/)"
 _CHECKSUM = r"^[A-Za-z0-9-]+:[0-9A-Fa-f]+\Z"
 

@@ -40,7 +40,7 @@ def entered(
     inside += "" if scope is None else f" AND starts_with(base || '/', {duck.literal(scope.prefix)})"
     sql = f"""
         WITH named AS (
-            SELECT regexp_extract(tablePath.S, '^s3[an]?://([^/]+)/*(.*?)/*$', ['bucket', 'key']) AS remote,
+            SELECT regexp_extract(tablePath.S, '^(?:s3[an]?|gs)://([^/]+)/*(.*?)/*$', ['bucket', 'key']) AS remote,
                 regexp_extract(tablePath.S, '^file:/*(.+?)/*$', 1) AS local,
                 TRY_CAST(nullif(regexp_extract(fileName.S, '^(\\d{{20}})\\.json$', 1), '') AS BIGINT) AS version,
                 tempPath.S AS temp, complete.S = 'true' AS complete,

@@ -101,6 +101,7 @@ class VersionMapper:
             "storage_class": column["storage_class"],
             "archived": _archived(column["storage_class"], column["intelligent_tiering_access_tier"]),
             "multipart": column["is_multipart_uploaded"],
+            "checksum": "NULL",
             "encryption": f"CASE WHEN {encryption} = 'NOT-SSE' THEN 'NONE' ELSE {encryption} END",
         }
 

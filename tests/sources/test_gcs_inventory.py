@@ -1,0 +1,346 @@
+"""Reports of Google's Storage Insights: the contract, what rows mean, what is told of broken ones, and audits."""
+
+import base64
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lakeaudit.config import GcsInventory
+from lakeaudit.errors import SourceError
+from lakeaudit.evidence.protocol import Cut, Stored
+from lakeaudit.evidence.storage import gcs_inventory
+from lakeaudit.keys import Location
+from lakeaudit.runtime.aws import Clients, Endpoint
+from tests.builders import gcs_reports as built
+from tests.builders.audits import audited, results_of
+from tests.builders.gcs_reports import TAKEN, Record
+from tests.builders.inventory import into
+from tests.builders.shop import Shop
+from tests.conftest import Aws
+from tests.sources.storage_contract import (
+    OBJECTS,
+    S3_ONLY,
+    StorageContract,
+    World,
+    context,
+    notes_of,
+    stored_rows,
+)
+
+DAY_AFTER = TAKEN + timedelta(days=1)
+HOUR = timedelta(hours=1)
+
+
+def read(
+    where: str | Path, as_of: datetime = DAY_AFTER, clients: Clients | None = None, **options: Any
+) -> Stored:
+    source = GcsInventory(kind="gcs_inventory", location=Location.parse(str(where)), **options)
+    return gcs_inventory.read(source, context(clients or Clients(), as_of), "storage:0")
+
+
+class TestContract(StorageContract):
+    @pytest.fixture(scope="class", params=["csv", "parquet"])
+    @classmethod
+    def world(cls, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> World:
+        folder = tmp_path_factory.mktemp("report")
+        objects = OBJECTS | S3_ONLY
+        rows = [Record(key, len(content), md5Hash=built.md5(content)) for key, content in objects.items()]
+        built.lay(into(folder), [rows[::2], rows[1::2]], form=request.param)
+        stored = read(folder / "insights")
+        return World(
+            stored, Location("lake", ""), objects, TAKEN - 13 * HOUR, etags=False, rows=stored_rows(stored)
+        )
+
+
+def one(tmp_path: Path, record: Record, form: str = "csv") -> dict[str, Any]:
+    built.lay(into(tmp_path), [[record]], form=form)
+    (row,) = stored_rows(read(tmp_path / "insights"))
+    return row
+
+
+PLAIN = Record("t/a")
+NOON = datetime(2026, 11, 19, 12)  # noqa: DTZ001 - times inside an audit are UTC without a zone
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_what_a_row_means(tmp_path: Path, form: str) -> None:
+    assert one(tmp_path, PLAIN, form) == {
+        "source": "storage:0", "bucket": "lake", "key": "t/a", "presence": "present", "size": 5, "modified_at": NOON,
+        "version_id": "1669802400000000", "storage_class": "STANDARD", "archived": False, "delete_marker": False,
+        "checksum": "md5:5d41402abc4b2a76b9719d911017c592",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_content_that_was_composed_is_known_by_its_crc(tmp_path: Path, form: str) -> None:
+    assert one(tmp_path, built.composed(PLAIN), form)["checksum"] == "crc32c:9a71bb4c"
+    assert "checksum" not in one(tmp_path, replace(built.composed(PLAIN), crc32c=None), form)
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_of_several_generations_the_one_that_was_not_deleted_is_current(tmp_path: Path, form: str) -> None:
+    old = replace(PLAIN, generation=7, size=3, timeDeleted=TAKEN - HOUR, timeCreated=TAKEN - 2 * HOUR)
+    gone = replace(old, name="t/gone")
+    built.lay(into(tmp_path), [[PLAIN, old, gone]], form=form)
+    rows = {row["key"]: row for row in stored_rows(read(tmp_path / "insights"))}
+    assert (rows["t/a"]["presence"], rows["t/a"]["size"], rows["t/a"]["older_version_id"]) == (
+        "present",
+        5,
+        "7",
+    )
+    assert rows["t/gone"]["presence"] != "present"
+
+
+def test_a_name_is_raw_and_metadata_is_no_writing(tmp_path: Path) -> None:
+    row = one(tmp_path, replace(PLAIN, name='t/a+b%20,"c"', updated=TAKEN - timedelta(minutes=1)))
+    assert (row["key"], row["modified_at"]) == ('t/a+b%20,"c"', NOON)
+
+
+@pytest.mark.parametrize("name", ["STANDARD", "NEARLINE", "COLDLINE", "ARCHIVE"])
+def test_every_class_is_read_at_once(tmp_path: Path, name: str) -> None:
+    assert one(tmp_path, replace(PLAIN, storageClass=name))["archived"] is False
+
+
+def test_the_newest_report_up_to_as_of_is_one_instant(tmp_path: Path) -> None:
+    for days, key in ((2, "older"), (0, "newer")):
+        built.lay(into(tmp_path), [[Record(key)]], at=TAKEN - timedelta(days=days))
+    newest = read(tmp_path / "insights")
+    assert [row["key"] for row in stored_rows(newest)] == ["newer"]
+    assert newest.info.cut == Cut(TAKEN, TAKEN, timedelta(0))
+    assert newest.covers == (Location("lake", ""),)
+    assert newest.holes == ()
+    older = read(tmp_path / "insights", TAKEN - HOUR)
+    assert [row["key"] for row in stored_rows(older)] == ["older"]
+
+
+def test_the_manifest_comes_last_so_shards_alone_are_no_report(tmp_path: Path) -> None:
+    (tmp_path / built.lay(into(tmp_path), [[PLAIN]])).unlink()
+    with pytest.raises(SourceError, match="no inventory report"):
+        read(tmp_path / "insights")
+
+
+BENIGN: list[dict[str, Any]] = [
+    {},
+    {"columns": (*reversed(built.COLUMNS),)},
+    {"options": {"delimiter": "|"}},
+    {"options": {"names": False}},
+    {"columns": tuple(name for name in built.COLUMNS if name not in ("etag", "updated", "project"))},
+    {"unknown": {"later": [1]}, "report_shards_file_names": None},
+]
+
+
+@pytest.mark.parametrize("how", BENIGN, ids=str)
+def test_benign_changes_change_nothing(tmp_path: Path, how: dict[str, Any]) -> None:
+    records = [replace(PLAIN, name=f"t/{n}", size=n) for n in range(9)]
+    built.lay(into(tmp_path / "plain"), [records])
+    names = how.pop("report_shards_file_names", "none")
+    if names is None:  # as some reports name them: by their whole place
+        how["report_shards_file_names"] = [
+            f"gs://reports/insights/{built.CONFIGURATION}_{TAKEN:%Y-%m-%dT%H:%M}_{n}.csv" for n in range(2)
+        ]
+    built.lay(into(tmp_path / "other"), [records[4:], records[:4]], **how)
+    plain, other = (read(tmp_path / name / "insights") for name in ("plain", "other"))
+    assert stored_rows(other) == stored_rows(plain)
+    assert other.holes == ()
+
+
+HARMFUL: list[tuple[str, dict[str, Any], str]] = [
+    (
+        "a shard is missing",
+        {"shard_count": 2, "report_shards_file_names": ["gone.csv", "gone_too.csv"]},
+        "missing",
+    ),
+    ("records are missing", {"records_processed": 10}, "its shards have 9 records, its manifest says 10"),
+]
+
+
+@pytest.mark.parametrize(("name", "how", "reason"), HARMFUL, ids=lambda value: str(value)[:20])
+def test_what_is_missing_is_a_hole(tmp_path: Path, name: str, how: dict[str, Any], reason: str) -> None:
+    built.lay(into(tmp_path), [[replace(PLAIN, name=f"t/{n}") for n in range(9)]], **how)
+    stored = read(tmp_path / "insights")
+    assert stored.holes, name
+    assert all(reason in hole.reason for hole in stored.holes)
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+@pytest.mark.parametrize("cut", [0, 10, 300])
+def test_a_torn_shard_is_a_hole(tmp_path: Path, form: str, cut: int) -> None:
+    built.lay(into(tmp_path), [[replace(PLAIN, name=f"t/{n}") for n in range(9)]], form=form)
+    (shard,) = (tmp_path / "insights").glob(f"*.{form}")
+    shard.write_bytes(shard.read_bytes()[:cut])
+    assert len(read(tmp_path / "insights").holes) == 1
+
+
+UNUSABLE: list[dict[str, Any]] = [
+    {"snapshot_time": "yesterday"},
+    {"snapshot_time": "2026-11-20T01:00:00"},
+    {"report_shards_file_names": "x"},
+    {"report_shards_file_names": ["a/"]},
+    {"shard_count": 7},
+    {"records_processed": -1},
+    {"report_config": {"csvOptions": {"delimiter": "ab"}}},
+    {"report_config": {}},
+]
+
+
+@pytest.mark.parametrize("how", UNUSABLE, ids=str)
+def test_a_manifest_that_is_none_is_refused(tmp_path: Path, how: dict[str, Any]) -> None:
+    built.lay(into(tmp_path), [[PLAIN]], **how)
+    with pytest.raises(SourceError):
+        read(tmp_path / "insights")
+
+
+def test_reports_of_several_configurations_are_refused(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        built.lay(into(tmp_path), [[PLAIN]], configuration=name)
+    with pytest.raises(SourceError, match="2 configurations"):
+        read(tmp_path / "insights")
+
+
+def test_covers_are_of_the_reports_bucket_and_old_reports_are_stale(tmp_path: Path) -> None:
+    place = built.lay(into(tmp_path), [[PLAIN]])
+    with pytest.raises(SourceError, match="cannot cover"):
+        read(tmp_path / place, covers=(Location("other", ""),))
+    below = read(tmp_path / place, TAKEN + timedelta(days=4), covers=(Location("lake", "t"),))
+    assert below.covers == (Location("lake", "t"),)
+    assert "stale" in below.holes[0].reason
+    assert read(tmp_path / place, TAKEN + timedelta(days=4), max_age=timedelta(days=9)).holes == ()
+
+
+REJECTS: list[tuple[dict[str, Any], str]] = [
+    ({"name": ""}, "row without name"),
+    ({"bucket": "other"}, "row of another bucket: other"),
+    ({"size": "many"}, "size is no number: many"),
+    ({"timeCreated": "yesterday"}, "timeCreated is no time: yesterday"),
+    ({"md5Hash": "AAAA"}, "md5Hash is no MD5"),
+    ({"md5Hash": "!"}, "md5Hash is no MD5"),
+    ({"crc32c": "AAAAAAAAAAA="}, "crc32c is no CRC32C"),
+]
+
+
+@pytest.mark.parametrize(("odd", "reason"), REJECTS, ids=str)
+def test_a_value_that_cannot_be_understood_rejects_its_row_alone(
+    tmp_path: Path, odd: dict[str, Any], reason: str
+) -> None:
+    built.lay(into(tmp_path), [[replace(PLAIN, **odd), replace(PLAIN, name="sound")]])
+    rows = stored_rows(read(tmp_path / "insights"))
+    assert [row["key"] for row in rows if "key" in row] == ["sound"]
+    assert [row["reject"].partition(": ")[2] for row in rows if "reject" in row] == [reason]
+
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\r\n"), max_size=9)
+
+
+def test_whatever_stands_in_a_row_it_is_one(tmp_path: Path) -> None:
+    @settings(max_examples=5)
+    @given(
+        st.lists(st.dictionaries(st.sampled_from(built.COLUMNS), TEXT, max_size=3), min_size=30, max_size=30)
+    )
+    def check(drawn: Sequence[dict[str, Any]]) -> None:
+        records = [replace(PLAIN, **{"name": f"t/{n}", **given}) for n, given in enumerate(drawn)]
+        place = built.lay(into(tmp_path), [records])
+        stored = read(tmp_path / place)
+        assert stored.holes == ()
+        assert notes_of(stored) == []
+        told = stored_rows(stored)
+        names = {record.name for record in records}
+        assert {row["key"] for row in told if "key" in row} <= names
+        assert (
+            len({row["key"] for row in told if "key" in row}) + sum("reject" in row for row in told)
+            >= len(names) - 1
+        )
+
+    check()
+
+
+def test_names_of_google_are_places(tmp_path: Path) -> None:
+    assert Location.parse("gs://lake/wh/orders/") == Location("lake", "wh/orders")
+
+
+# --- whole audits ----------------------------------------------------------------------------------------------------
+
+
+class Site:
+    """A Delta table in a bucket that is asked by the API of S3, and a report of the bucket as Google makes it."""
+
+    def __init__(self, aws: Aws, s3: Endpoint, bucket: str, folder: Path) -> None:
+        self.shop, self.aws, self.bucket, self.folder = Shop(aws.s3, s3, bucket), aws, bucket, folder
+        self.shop.write("orders")
+
+    def report(self, form: str, **how: Any) -> None:
+        time.sleep(1.1)
+        records = [
+            Record(
+                version.Key,
+                version.Size,
+                version.LastModifiedDate,
+                base64.b64encode(bytes.fromhex(str(version.ETag))).decode(),
+                bucket=self.bucket,
+            )
+            for version in self.shop.objects()
+        ]
+        put = lambda key, body: self.aws.s3.put_object(Bucket=self.bucket, Key=key, Body=body)  # noqa: E731
+        built.lay(
+            put, [records[::2], records[1::2]], form=form, at=datetime.now(UTC), bucket=self.bucket, **how
+        )
+
+    def lake(self) -> Any:
+        return self.shop.lake(
+            self.folder,
+            inventories=f"[{{kind: gcs_inventory, location: 'gs://{self.bucket}/insights/'}}]",
+            tables=[
+                f"- {{name: orders, location: 'gs://{self.bucket}/warehouse/orders', manifests: [{{kind: delta}}]}}"
+            ],
+        )
+
+    def audit(self) -> tuple[list[tuple[str, str]], dict[str, Any]]:
+        lake = self.lake()
+        outcome = audited(lake)
+        found = [row for batch in results_of(lake).findings(outcome.run_id) for row in batch.to_pylist()]
+        covered = {row["axis"]: row for row in results_of(lake).coverage(outcome.run_id)}
+        return sorted((row["kind"], row["key"]) for row in found), covered
+
+
+@pytest.fixture
+def site(aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path) -> Site:
+    return Site(aws, s3, bucket, tmp_path)
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_a_healthy_lake_is_quiet(site: Site, form: str) -> None:
+    site.report(form)
+    found, covered = site.audit()
+    assert found == []
+    assert {covered[axis]["status"] for axis in ("content", "leftover", "duplicate")} == {"complete"}
+    assert covered["content"]["decided_share"] == 1.0
+
+
+def test_each_fault_is_found(site: Site) -> None:
+    lost, cut, copied = site.shop.keys("orders/")[:3]
+    site.aws.s3.delete_object(Bucket=site.bucket, Key=lost)
+    body = site.aws.s3.get_object(Bucket=site.bucket, Key=cut)["Body"].read()
+    site.aws.s3.put_object(Bucket=site.bucket, Key=cut, Body=body[:-7])
+    stray = copied.replace(".parquet", "-stray.parquet")
+    site.aws.s3.copy_object(Bucket=site.bucket, Key=stray, CopySource={"Bucket": site.bucket, "Key": copied})
+    site.report("csv")
+    found, _ = site.audit()
+    assert [kind for kind, _ in found][:2] == ["dropped", "size_mismatch"]
+    assert [kind in ("uncommitted", "unreferenced") for kind, _ in found[2:]] == [
+        True
+    ]  # by the second it was made
+    assert {key for _, key in found} >= {lost, cut}
+
+
+def test_a_report_with_a_hole_drops_nothing(site: Site) -> None:
+    site.report("csv", records_processed=10**6)
+    found, covered = site.audit()
+    assert [kind for kind, _ in found] == ["unreadable_evidence"]
+    assert json.dumps(covered["content"]["reason"])
