@@ -100,6 +100,8 @@ def entry(item: Item, rules: EntryRules) -> Row:
         "expired": late and not honoured,
         "honoured": honoured,
         "authoritative": item.get("is_authoritative", {}).get("BOOL", False),
+        "bare": None,
+        "opaque": None,
         "size": number(item.get("file_length", {}).get("N"), LARGEST),
         "etag": item.get("etag", {}).get("S", "").strip('"') or None,
         "version_id": version if version not in ("", "null") else None,
