@@ -74,7 +74,11 @@ BAD = [
     ("s3: {endpoint: }", 4, "s3.endpoint: has no value"),
     ("inventories: {kind: listing}", 4, "inventories: must be a list"),
     ("inventories:\n  - s3://lake", 5, "inventories[0]: must be a mapping with a kind"),
-    ("inventories:\n  - {location: s3://lake}", 5, "'kind' is missing (one of: s3_inventory, gcs_inventory, listing)"),
+    (
+        "inventories:\n  - {location: s3://lake}",
+        5,
+        "'kind' is missing (one of: s3_inventory, gcs_inventory, listing)",
+    ),
     ("inventories: [{kind: lsting, location: s3://l}]", 4, "unknown kind 'lsting' (did you mean listing?)"),
     ("inventories: [{kind: [a], location: s3://l}]", 4, "unknown kind \"['a']\""),
     (
