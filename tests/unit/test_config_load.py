@@ -173,6 +173,7 @@ BAD = [
                 "inventories: [{kind: s3_inventory, location: s3://r, covers: [s3://i]}]",
                 "lies inside what a source covers",
             ),
+            ("s3://r/q", "replicas: [{of: 's3://l/a', at: 's3://r'}]", "lies inside a replica"),
             ("/data/q", "", "is no place in a bucket"),
         )
     ),

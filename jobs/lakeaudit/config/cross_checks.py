@@ -190,6 +190,8 @@ def _watched(data: Data) -> Iterator[tuple[str, Location]]:
             keys = ("export",) if block == "metastores" else ("location", "export")
             named += [("a source's place", {"location": entry.get(key)}) for key in keys]
             named += [("what a source covers", {"location": each}) for each in _listed(entry.get("covers"))]
+    for _, entry in _entries(data, "replicas"):
+        named += [("a replica", {"location": entry.get("at")})]
     named += [("a watched place", {"location": each}) for each in _listed(data.get("watch"))]
     yield from ((what, own) for what, entry in named if (own := _place(entry)) is not None)
 
