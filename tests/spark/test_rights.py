@@ -6,6 +6,7 @@ import os
 import uuid
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -78,8 +79,9 @@ def _broken(
         [access_logs.Line("REST.DELETE.OBJECT", lost, datetime.now(UTC), bucket=bucket)]
     )
     aws.s3.put_object(Bucket=evidence, Key=f"logs/{access_logs.name(datetime.now(UTC), 'F')}", Body=log)
+    put: Any = lambda key, body: aws.s3.put_object(Bucket=evidence, Key=key, Body=body)  # noqa: E731
     inventory.lay(
-        lambda key, body: aws.s3.put_object(Bucket=evidence, Key=key, Body=body),
+        put,
         [inventory.csv(shop.versions())], at=datetime.now(UTC), under="inventories", source=bucket,
         destination=evidence,
     )  # fmt: skip
