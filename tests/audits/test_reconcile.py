@@ -24,7 +24,7 @@ from lakeaudit.runtime.aws import Endpoint
 from tests.builders.audits import audited, results_of
 from tests.builders.delta_lake import remove
 from tests.builders.ledger import opened
-from tests.builders.mending import Mending, an_hour_old, found, found_set, keys_of, known, states
+from tests.builders.mending import Mending, actions_of, an_hour_old, found, found_set, keys_of, known, states
 from tests.builders.request_rights import granted, rights_asked_for
 from tests.builders.shop import Shop
 from tests.conftest import Aws
@@ -288,6 +288,10 @@ def test_what_the_table_gives_up_in_between_is_taken_back_at_once(
     assert broken.statuses() == dict.fromkeys(mended, "moved_on")
     after = keys_of(shop)
     assert {key: after[key] for key in before} == before
+    backs = [row for row in actions_of(broken.lake) if row["action"] == "put_back"]
+    assert {row["key"] for row in backs} == set(mended)
+    assert {(row["status"], bool(row["done_at"])) for row in backs} == {("applied", True)}
+    assert broken.undo().exit_code == 0, "what was put back is not undone again"
 
 
 def test_what_somebody_wrote_meanwhile_stays(shop: Shop, broken: Mending) -> None:

@@ -3,14 +3,23 @@
 import io
 import random
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
-from tests.builders.hostile import Writers
+from tests.builders.hostile import OLD, Writers
 from tests.builders.ledger import opened
 from tests.builders.mending import Mending, found
 from tests.builders.shop import Shop
 
 FILES = 8
+
+
+def _leftover(bucket: str, key: str, size: int) -> dict[str, Any]:
+    return {
+        "kind": "uncommitted", "table_name": "orders", "bucket": bucket, "key": key, "category": "data",
+        "storage_size": size, "bytes_at_stake": size, "storage_time": datetime.now(UTC) - OLD, "files": 1,
+    }  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -38,9 +47,15 @@ def interleaved(shop: Shop, folder: Path, seed: int, how_often: float = 0.12) ->
     for name in chance.sample(sorted(writers.live), 4):
         writers.lose(name, markers=chance.choice((1, 2)))
         kinds[writers.key(name)] = "dropped"
-    mending = Mending(shop.lake(folder), folder)
-    opened(mending.lake, found(shop, kinds))
-    mending.plan(io.StringIO())
+    known = found(shop, kinds)
+    for number in range(3):
+        left = f"left-{number}.parquet"
+        writers.leave(left)
+        known.append(_leftover(shop.bucket, writers.key(left), len(writers.stored[left])))
+    quarantine = f"quarantine: {{location: 's3://{shop.bucket}-quarantine/q', keep: 30d}}\n"
+    mending = Mending(shop.lake(folder, extra=quarantine), folder)
+    opened(mending.lake, known)
+    mending.plan(io.StringIO(), allow=("restore", "older_than_onboarding"))
     writers.touched.clear()
     with writers.at_work(how_often):
         mending.apply()

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from deltalake import DeltaTable
 
 from lakeaudit.commands import reconcile as command
@@ -117,6 +118,12 @@ def publish_leftovers(
     )
 
 
+def actions_of(lake: Lake) -> list[dict[str, Any]]:
+    """Every row of the record."""
+    batches = results_of(lake).batches("actions", pc.scalar(True))
+    return [row for batch in batches for row in batch.to_pylist()]
+
+
 @dataclass
 class Mending:
     """Plans of a lake below a folder."""
@@ -150,7 +157,4 @@ class Mending:
 
     def statuses(self) -> dict[str, str]:
         """By key what became of its step."""
-        import pyarrow.compute as pc
-
-        batches = results_of(self.lake).batches("actions", pc.scalar(True))
-        return {row["key"]: row["status"] for batch in batches for row in batch.to_pylist()}
+        return {row["key"]: row["status"] for row in actions_of(self.lake) if row["action"] != "put_back"}

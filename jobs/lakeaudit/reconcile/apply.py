@@ -183,7 +183,7 @@ def _taken_back(run: Run, sight: Sight, step: Step, done: Done, said: Said) -> D
         ):
             action.take_back(done.undo, run.target(step))
             status = MOVED_ON if need == NOT_WANTED else UNKNOWN
-            return Done(status, f"{why}: it was taken back", done.undo, run.clock())
+            return Done(status, f"{why}: it was taken back", done.undo, run.clock(), put_back=run.clock())
     except REFUSALS:
         pass
     return replace(done, error=f"{why}: `reconcile undo` takes it back")

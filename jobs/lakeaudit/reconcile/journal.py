@@ -20,6 +20,7 @@ from typing import Any, Self
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakeaudit.digests import digest
 from lakeaudit.errors import AuditError
 from lakeaudit.reconcile.plan_file import Header
 from lakeaudit.reconcile.steps import Step
@@ -36,6 +37,8 @@ SETTLED = (APPLIED, MOVED_ON, CHANGED, NOT_SAFE, UNDOING, UNDONE, KEPT, PURGED)
 """What no other try of `apply` does again."""
 FOLDED_AT_ONCE = 100
 """Batches whose rows are held in memory until one commit takes them all."""
+PUT_BACK = "put_back"
+"""The action by which apply takes back at once what may not stay done."""
 TO_UNDO = (STARTED, APPLIED, UNDOING)
 """What may have been done."""
 
@@ -48,6 +51,8 @@ class Done:
     error: str | None = None
     undo: Mapping[str, Any] | None = None
     at: datetime | None = None
+    put_back: datetime | None = None
+    """When apply itself took back what the step had done."""
 
 
 class Journal:
@@ -61,6 +66,7 @@ class Journal:
         self._plan_id = plan_id
         self._files = WriteAhead(results, plan_id)
         self._ahead: dict[int, list[Row]] = {}
+        self._put_backs: dict[str, Row] = {}
         self.approved_by: str | None = None
 
     @contextmanager
@@ -102,7 +108,8 @@ class Journal:
 
     def counts(self) -> dict[int, dict[str, int]]:
         """By batch how many of its steps have which status."""
-        mine = f"WHERE plan_id = {sql.text(self._plan_id)} GROUP BY batch, status"
+        steps = f"WHERE plan_id = {sql.text(self._plan_id)} AND action <> '{PUT_BACK}'"
+        mine = f"{steps} GROUP BY batch, status"
         found: dict[int, dict[str, int]] = {}
         for row in sql.ask(
             self._fresh(), f"SELECT batch, status, count(*) AS n FROM actions {mine}", "actions"
@@ -116,11 +123,13 @@ class Journal:
         if rows is None:
             wanted = (pc.field("plan_id") == self._plan_id) & (pc.field("batch") == number)
             rows = [row for batch in self._fresh().batches("actions", wanted) for row in batch.to_pylist()]
+        self._put_backs |= {row["undo"]: row for row in rows if row["action"] == PUT_BACK}
         return {
             row["action_id"]: Done(
                 row["status"], row["error"], row["undo"] and json.loads(row["undo"]), row["done_at"]
             )
             for row in rows
+            if row["action"] != PUT_BACK
         }
 
     def put_batch(self, number: int, steps: Sequence[Step], done: Mapping[str, Done]) -> None:
@@ -128,6 +137,10 @@ class Journal:
         if number not in self._ahead and len(self._ahead) >= FOLDED_AT_ONCE:
             self.fold()
         rows = [self._row(number, step, done[step.action_id]) for step in steps]
+        for row in rows:
+            if (at := done[row["action_id"]].put_back) is not None:
+                self._put_backs[row["action_id"]] = _of_put_back(row, at)
+        rows += [self._put_backs[row["action_id"]] for row in rows if row["action_id"] in self._put_backs]
         self._files.put(number, rows)
         self._ahead[number] = rows
 
@@ -160,6 +173,19 @@ class Journal:
     def _fresh(self) -> Results:
         """The tables as they lie there now."""
         return self._results.again()
+
+
+def _of_put_back(row: Row, at: datetime) -> Row:
+    """An action of its own: what a step did was taken back by apply; `undo` names that step."""
+    of = row["action_id"]
+    return {
+        **row,
+        "action_id": digest(of, PUT_BACK),
+        "action": PUT_BACK,
+        "status": APPLIED,
+        "undo": of,
+        "done_at": at,
+    }
 
 
 def with_status(done: Done, status: str, error: str | None = None) -> Done:
