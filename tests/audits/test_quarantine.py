@@ -20,11 +20,13 @@ from lakeaudit.reconcile.journal import Journal
 from lakeaudit.reconcile.need import WANTED, Need
 from lakeaudit.runtime.aws import Endpoint
 from lakeaudit.runtime.progress import SilentProgress
+from tests.builders import access_logs
+from tests.builders.access_logs import PERSON, Line, content
 from tests.builders.audits import audited, results_of
 from tests.builders.backdate import backdate
 from tests.builders.delta_lake import add, change, remove, vector, vector_file
 from tests.builders.ledger import opened
-from tests.builders.mending import Mending, an_hour_old, found_set, keys_of, publish_leftovers
+from tests.builders.mending import Mending, actions_of, an_hour_old, found_set, keys_of, publish_leftovers
 from tests.builders.request_rights import granted, rights_asked_for
 from tests.builders.shop import Shop
 from tests.conftest import Aws
@@ -133,6 +135,36 @@ def test_from_debris_to_resolved_and_back(
     settled(shop)
     audited(mending.lake, live=True)
     assert found_set(mending.lake) == as_found
+
+
+# --- what somebody reads ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("operation", "minutes", "http", "status"),
+    [
+        ("REST.GET.OBJECT", 10, "200", "moved_on"),
+        ("REST.GET.OBJECT", 10, "403", "applied"),
+        ("REST.GET.OBJECT", 25, "200", "applied"),
+        ("REST.HEAD.OBJECT", 10, "200", "applied"),
+    ],
+    ids=["read", "refused", "read before its leftover_age", "looked at"],
+)
+def test_what_somebody_reads_is_no_leftover(
+    plain: Shop, tmp_path: Path, operation: str, minutes: int, http: str, status: str
+) -> None:
+    """Of a table whose leftover_age is 20 minutes, by the bucket's access log."""
+    at = datetime.now(UTC) - timedelta(minutes=minutes)
+    line = Line(operation, DEBRIS, at, principal=PERSON, bucket=plain.bucket, status=http)
+    log = f"logs/{access_logs.name(datetime.now(UTC), 'F')}"
+    plain.s3.put_object(Bucket=plain.bucket, Key=log, Body=content([line]))
+    events = f"events: [{{kind: s3_access_log, location: 's3://{plain.bucket}/logs/'}}]\n"
+    mending = found(plain, tmp_path, age="20m", extra=events)
+    mending.plan(io.StringIO(), allow=OLDER)
+    mending.apply()
+    assert mending.statuses() == {DEBRIS: status}
+    (row,) = actions_of(mending.lake)
+    assert (f"it was read on {at:%Y-%m-%d %H:%M} by {PERSON}" in str(row["error"])) == (status == "moved_on")
 
 
 # --- the four yeses ------------------------------------------------------------------------------------------

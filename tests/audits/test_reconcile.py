@@ -15,7 +15,7 @@ from botocore.exceptions import ClientError
 from lakeaudit import cli
 from lakeaudit.config import load_lake
 from lakeaudit.errors import BadInput
-from lakeaudit.reconcile import apply, canary, plan_file, undo
+from lakeaudit.reconcile import apply, canary, conditional_copies, plan_file, undo
 from lakeaudit.reconcile.actions.remove_delete_marker import RemoveDeleteMarker
 from lakeaudit.reconcile.actions.restore_version import RestoreVersion
 from lakeaudit.reconcile.journal import Journal
@@ -247,6 +247,51 @@ def test_the_policy_allows_what_is_asked_for_and_nothing_else(
     broken.plan(io.StringIO())
     assert (broken.apply().exit_code, broken.undo().exit_code) == (0, 0)
     assert set().union(*asked.values()) == granted("LAKE-BUCKET")
+
+
+@pytest.mark.parametrize(("honoured", "status"), [(True, "applied"), (False, "needs_person")])
+def test_what_one_request_cannot_copy_is_copied_in_its_own_parts(
+    shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, honoured: bool, status: str
+) -> None:
+    """As above 5 GiB: the version that is written has the ETag that was recorded."""
+    monkeypatch.setattr(conditional_copies, "MOST_COPIED", 1 << 20)
+    monkeypatch.setattr(conditional_copies, "MOST_READ", 1 << 10)
+    key = shop.keys("orders")[0]
+    at: Any = {"Bucket": shop.bucket, "Key": key}
+    upload = {
+        **at,
+        "UploadId": shop.s3.create_multipart_upload(**at, Metadata={"job": "nightly"})["UploadId"],
+    }
+    bodies = [b"a" * (5 << 20), b"b" * 100]
+    parts: Any = [
+        {"PartNumber": n, "ETag": shop.s3.upload_part(**upload, PartNumber=n, Body=body)["ETag"]}
+        for n, body in enumerate(bodies, 1)
+    ]
+    etag = shop.s3.complete_multipart_upload(**upload, MultipartUpload={"Parts": parts})["ETag"]
+    for _ in range(2):
+        shop.s3.delete_object(**at)
+    mending = Mending(shop.lake(tmp_path), tmp_path)
+    (row,) = found(shop, {key: "dropped"})
+    opened(mending.lake, [{**row, "manifest_size": row_size(bodies), "manifest_etag": etag.strip('"')}])
+    mending.plan(io.StringIO())
+    before = keys_of(shop)
+    if not honoured:
+        ignore_conditions(monkeypatch)
+    mending.apply()
+    assert mending.statuses() == {key: status}
+    if honoured:
+        got: Any = shop.s3.head_object(**at)
+        assert (got["ETag"], got["Metadata"], got["ContentLength"]) == (
+            etag,
+            {"job": "nightly"},
+            row_size(bodies),
+        )
+        assert mending.undo().exit_code == 0
+    assert keys_of(shop) == before
+
+
+def row_size(bodies: list[bytes]) -> int:
+    return sum(map(len, bodies))
 
 
 # --- what happens between plan and apply ---------------------------------------------------------------------

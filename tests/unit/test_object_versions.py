@@ -79,6 +79,8 @@ def test_only_the_newest_marker_may_hide_what_its_removal_brings_back() -> None:
     assert not History([GONE, older, RIGHT]).is_beneath_marker(RIGHT)
     assert not History([GONE, BAD, RIGHT]).is_beneath_marker(RIGHT)
     assert not History([version("v3", 20, is_latest=True), RIGHT]).is_beneath_marker(RIGHT)
+    same_second = marker("m0", -0.1, latest=False)
+    assert not History([GONE, RIGHT, same_second]).is_beneath_marker(RIGHT), "which came first nobody knows"
 
 
 def test_when_a_version_was_replaced_and_how_many_newer_ones_are_not_current() -> None:

@@ -213,7 +213,8 @@ def references_of(
     def references(keys: Collection[Key], tables: Collection[str] | None) -> NewestClaims:
         named = [table for table in lake.tables if tables is None or table.name in tables]
         context = Context(engine, clients, clock(), clock(), live=True)
-        return NewestClaims(lake.model_copy(update={"tables": tuple(named)}), engine, context, keys)
+        of_named = lake.model_copy(update={"tables": tuple(named)})
+        return NewestClaims(of_named, engine, context, keys, reads=tables is None)
 
     return references
 

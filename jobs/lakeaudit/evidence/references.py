@@ -9,11 +9,16 @@ Key = tuple[str, str]
 
 LIVE, HISTORY, FREE, UNKNOWN = "live", "history", "free", "unknown"
 """Listed by the newest state; by an older one that is still promised to readers; by none; nobody can tell."""
+READ = "read"
+"""Listed by none, perhaps, but somebody reads it."""
 
 
 @dataclass(frozen=True)
 class Reference:
-    """What one manifest of one table says of one file. `decides`: in an audit it is this manifest that does."""
+    """What one manifest of one table says of one file. `decides`: in an audit it is this manifest that does.
+
+    Of READ `manifest` is `events`, and `table` is empty.
+    """
 
     table: str
     manifest: str

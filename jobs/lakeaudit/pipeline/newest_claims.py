@@ -14,11 +14,12 @@ from botocore.exceptions import BotoCoreError, ClientError
 from lakeaudit.config import Lake, Table
 from lakeaudit.errors import AuditError
 from lakeaudit.evidence.protocol import Changes, Claims, Context, Hole
-from lakeaudit.evidence.references import FREE, HISTORY, LIVE, UNKNOWN, Key, Reference, Said
+from lakeaudit.evidence.references import FREE, HISTORY, LIVE, READ, UNKNOWN, Key, Reference, Said
 from lakeaudit.evidence.registry import MANIFESTS
 from lakeaudit.keys import Location
 from lakeaudit.pipeline.ask_claims import claims_of
 from lakeaudit.pipeline.engine import AuditEngine
+from lakeaudit.pipeline.last_reads import LastRead, last_reads
 from lakeaudit.pipeline.read_sources import read_manifests
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws_failures import explain
@@ -58,7 +59,10 @@ class NewestClaims:
     Raises, from both methods, nothing for a table that cannot be read: what nobody can tell of it is UNKNOWN.
     """
 
-    def __init__(self, lake: Lake, engine: AuditEngine, context: Context, keys: Collection[Key]) -> None:
+    def __init__(
+        self, lake: Lake, engine: AuditEngine, context: Context, keys: Collection[Key], *, reads: bool = False
+    ) -> None:
+        """With `reads` it is said, too, of which files the records of requests tell that somebody reads them."""
         self._context = context
         self._single = {name: each for name, each in _tables_of(lake) if MANIFESTS[name].by_storage}
         wanted = duck.small(_KEYS, sorted(keys))
@@ -68,6 +72,7 @@ class NewestClaims:
         told = {each.claims.info.kind for each in self._read}
         self._lost = [(k, tables) for k, tables in _tables_of(lake) if k in bulk - told]
         self._why = {hole.source: hole.reason for hole in holes}
+        self._reads = last_reads(lake, engine, context, wanted) if reads and lake.events else {}
 
     def of(self, keys: Collection[Key]) -> Said:
         """What manifests say now of some of the files."""
@@ -81,6 +86,8 @@ class NewestClaims:
         with beside(THREADS) as pool:
             for key, told in zip(keys, pool.map(self._look_up, keys), strict=True):
                 said[key] += told
+        for key in self._reads.keys() & set(keys):
+            said[key].append(_read_by(self._reads[key]))
         return said
 
     def _since(self, read: _Read, keys: Collection[Key], said: dict[Key, list[Reference]]) -> None:
@@ -150,6 +157,12 @@ def _asked(kind: str, table: Table, context: Context, place: Key) -> Reference:
     except (ClientError, BotoCoreError) as error:
         answer, reason = UNKNOWN, explain(error).what
     return _reference(table, kind, _TOLD.get(answer, UNKNOWN), reason)
+
+
+def _read_by(last: LastRead) -> Reference:
+    return Reference(
+        "", "events", READ, f"it was read on {last.at:%Y-%m-%d %H:%M} by {last.by or 'somebody'}"
+    )
 
 
 def _reference(table: Table, kind: str, answer: str, why: str = "") -> Reference:

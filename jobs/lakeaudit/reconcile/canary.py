@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
 COPY_IF_ABSENT, PUT_IF_ABSENT, DELETE_IF_MATCH = "copy_if_absent", "put_if_absent", "delete_if_match"
-COMPLETE_IF_ABSENT = "complete_if_absent"
+COMPLETE_IF_ABSENT, COMPLETE_IF_MATCH = "complete_if_absent", "complete_if_match"
 COPY_IF_MATCH, PUT_IF_MATCH = "copy_if_match", "put_if_match"
 REFUSED = {
     *("PreconditionFailed", "ConditionalRequestConflict", "412", "409"),
@@ -98,10 +98,11 @@ class _Canary:
             COPY_IF_MATCH: lambda: s3.copy_object(**at, CopySource=source, IfMatch=_NO_ONES),
             PUT_IF_MATCH: lambda: s3.put_object(**at, Body=b"other", IfMatch=_NO_ONES),
             DELETE_IF_MATCH: lambda: s3.delete_object(**at, IfMatch=_NO_ONES),
-            COMPLETE_IF_ABSENT: lambda: self._complete(at),
+            COMPLETE_IF_ABSENT: lambda: self._complete(at, {"IfNoneMatch": "*"}),
+            COMPLETE_IF_MATCH: lambda: self._complete(at, {"IfMatch": _NO_ONES}),
         }
 
-    def _complete(self, at: Any) -> None:
+    def _complete(self, at: Any, condition: Any) -> None:
         """An upload in parts over what is there; what it began is given up, whatever the answer."""
         upload: Any = {**at, "UploadId": self._s3.create_multipart_upload(**at)["UploadId"]}
         try:
@@ -109,7 +110,7 @@ class _Canary:
                 "PartNumber": 1,
                 "ETag": self._s3.upload_part(**upload, PartNumber=1, Body=b"other")["ETag"],
             }
-            self._s3.complete_multipart_upload(**upload, MultipartUpload={"Parts": [part]}, IfNoneMatch="*")
+            self._s3.complete_multipart_upload(**upload, MultipartUpload={"Parts": [part]}, **condition)
         except (ClientError, BotoCoreError):
             with suppress(ClientError, BotoCoreError):
                 self._s3.abort_multipart_upload(**upload)

@@ -38,12 +38,13 @@ CARRIED = (
 
 @dataclass(frozen=True)
 class Copying:
-    """A copy of the object `source` of an ETag to `to`; one client reaches both."""
+    """A copy of the object `source` of an ETag, or of one of its versions, to `to`; one client reaches both."""
 
     s3: "S3Client"
     source: Location
     etag: str
     to: Location
+    version_id: str | None = None
 
     @cached_property
     def head(self) -> Any:
@@ -55,13 +56,13 @@ class Copying:
         """Whether it has to be made in parts."""
         return "-" in self.etag
 
-    def copy(self, condition: Mapping[str, Any]) -> None:
-        """Copy it whole, or in parts; `condition` is `{}` or that there is nothing at its place."""
+    def copy(self, condition: Mapping[str, Any]) -> str | None:
+        """Copy it whole, or in parts, on a condition of its place, or none; the id of its version, if it has one."""
         if self.needs_parts:
-            self._in_parts(condition)
-            return
+            return self._in_parts(condition)
         given = carried(self.head, OF_COPY) | dict(condition)
-        self.s3.copy_object(**self._to, CopySource=self._from, CopySourceIfMatch=self.etag, **given)
+        done = self.s3.copy_object(**self._to, CopySource=self._from, CopySourceIfMatch=self.etag, **given)
+        return done.get("VersionId")
 
     def is_conditional(self, forms: frozenset[str]) -> bool:
         """Whether the store honours that a copy is made only where nothing is."""
@@ -94,7 +95,8 @@ class Copying:
 
     @property
     def _from(self) -> Any:
-        return {"Bucket": self.source.bucket, "Key": self.source.key}
+        version = {} if self.version_id is None else {"VersionId": self.version_id}
+        return {"Bucket": self.source.bucket, "Key": self.source.key, **version}
 
     @property
     def _to(self) -> Any:
@@ -108,7 +110,7 @@ class Copying:
         given = carried(got, CARRIED) | tagging(self.s3, self._from, got)
         self.s3.put_object(**self._to, Body=got["Body"].read(), IfNoneMatch="*", **given)
 
-    def _in_parts(self, condition: Mapping[str, Any]) -> None:
+    def _in_parts(self, condition: Mapping[str, Any]) -> str | None:
         head = self.head
         tags = tagging(self.s3, self._from, head | {"TagCount": head.get("TagCount", 1)})
         begun = self.s3.create_multipart_upload(**self._to, **(carried(head, CARRIED) | tags))
@@ -118,7 +120,10 @@ class Copying:
                 {"PartNumber": number, "ETag": self._part(upload, number, first, last)}
                 for number, (first, last) in enumerate(self._ranges(head["ContentLength"]), 1)
             ]
-            self.s3.complete_multipart_upload(**upload, MultipartUpload={"Parts": done}, **condition)
+            parts: Any = {"Parts": done}
+            return self.s3.complete_multipart_upload(**upload, MultipartUpload=parts, **condition).get(
+                "VersionId"
+            )
         except (ClientError, BotoCoreError):
             with suppress(ClientError, BotoCoreError):
                 self.s3.abort_multipart_upload(**upload)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lakeaudit.evidence.references import HISTORY, LIVE, UNKNOWN, Reference
+from lakeaudit.evidence.references import HISTORY, LIVE, READ, UNKNOWN, Reference
 from lakeaudit.reconcile.steps import Step
 
 WANTED, NOT_WANTED = "wanted", "not wanted"
@@ -42,6 +42,9 @@ def unlisted(said: Sequence[Reference]) -> tuple[str, str]:
     listed = sorted({each.table for each in said if each.answer in (LIVE, HISTORY)})
     if listed:
         return NOT_WANTED, f"{listed[0]} lists the file"
+    read = [each.why for each in said if each.answer == READ]
+    if read:
+        return NOT_WANTED, read[0]
     unknown = [f"{each.table}: {each.why}" for each in said if each.answer == UNKNOWN]
     return (UNKNOWN, "; ".join(dict.fromkeys(unknown))) if unknown else (WANTED, "")
 
@@ -51,6 +54,7 @@ LISTED = Need(frozenset({LIVE}), own_table=True)
 PROMISED = Need(frozenset({LIVE, HISTORY}), own_table=True)
 """The same, or a state of it that readers may still ask for."""
 UNLISTED = Need(frozenset(), own_table=False)
-"""No state of any table of the lake that readers may ask for lists the file, and all of them could be read whole."""
+"""No state of any table of the lake that readers may ask for lists the file, all could be read whole, and nobody reads
+it, as far as requests are recorded."""
 NO_NEED = Need(frozenset(), own_table=True)
 """Manifests have no say: storage and the metadata store alone do."""

@@ -81,8 +81,13 @@ class History:
         return sum(not each.is_latest for each in self._newer(version))
 
     def is_beneath_marker(self, version: ObjectVersion) -> bool:
-        """Whether the object is that version again once the newest delete marker is removed."""
-        return self.is_marked and len(self.versions) > 1 and self.versions[1] == version
+        """Whether the object is that version again once the newest delete marker is removed.
+
+        Stores tell whole seconds: of what was written in the same one nobody knows which came first.
+        """
+        beneath = self.versions[1:] if self.is_marked else ()
+        same_second = [each for each in beneath if each.modified_at == version.modified_at]
+        return bool(beneath) and beneath[0] == version and len(same_second) == 1
 
     def at_claim(self, claimed: Claimed) -> list[ObjectVersion]:
         """The versions of the claimed size that may have been current when the object was claimed."""

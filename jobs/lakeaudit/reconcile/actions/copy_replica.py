@@ -12,8 +12,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from lakeaudit.reconcile.actions.restore_probable import why_not_these_rows
 from lakeaudit.reconcile.canary import DELETE_IF_MATCH
-from lakeaudit.reconcile.conditional_copies import TOO_LARGE, Source, write_where_absent
-from lakeaudit.reconcile.copying import MOST_COPIED
+from lakeaudit.reconcile.conditional_copies import Source, cannot_be_copied, write_where_absent
 from lakeaudit.reconcile.footers import rows_of
 from lakeaudit.reconcile.key_state import ENABLED, KeyState, Unclear
 from lakeaudit.reconcile.matching import is_there, listed_for, on_purpose
@@ -166,8 +165,8 @@ def _proof(case: Case, copy: Copy, state: ReplicaState) -> str:
     wanted, where = case.wanted, f"the copy in s3://{copy.bucket}"
     if wanted.claimed.size is None or not wanted.claimed.fits(copy.size):
         return f"{where} has not the size that was recorded"
-    if copy.size > MOST_COPIED:
-        return TOO_LARGE
+    if why := cannot_be_copied(copy.size, copy.etag):
+        return why
     if wanted.version_id is not None and copy.version_id == wanted.version_id:
         return "by the version id that was recorded"
     etag = wanted.claimed.etag or case.row["metastore_etag"]

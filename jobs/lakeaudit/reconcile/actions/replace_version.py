@@ -3,8 +3,7 @@
 The wrong object stays as an older version, so that nothing is lost and the undo is to delete what was written.
 """
 
-from lakeaudit.reconcile.conditional_copies import TOO_LARGE, Source, write_over
-from lakeaudit.reconcile.copying import MOST_COPIED
+from lakeaudit.reconcile.conditional_copies import Source, cannot_be_copied, write_over
 from lakeaudit.reconcile.key_state import ENABLED, KeyState
 from lakeaudit.reconcile.matching import is_there, listed_for, on_purpose, version_to_replace_with
 from lakeaudit.reconcile.need import Need
@@ -36,8 +35,8 @@ class ReplaceVersion:
         if isinstance(found, str) or state.current is None:
             return str(found)
         version, matched_by = found
-        if version.size > MOST_COPIED:
-            return TOO_LARGE
+        if why := cannot_be_copied(version.size, version.etag):
+            return why
         wrong = state.current
         replaced = {"version_id": wrong.version_id, "size": wrong.size, "etag": wrong.etag}
         told = {"version_id": version.version_id, "size": version.size, "etag": version.etag}
@@ -57,7 +56,7 @@ class ReplaceVersion:
     def act(self, step: Step, target: Target) -> str | None:
         """As a new version, on the condition that the object has the wrong one's ETag."""
         wanted = step.precondition
-        source = Source(target.bucket, target.key, wanted["size"], wanted["version_id"])
+        source = Source(target.bucket, target.key, wanted["size"], wanted["version_id"], wanted["etag"])
         return write_over(target, source, wanted["replaced"]["etag"])
 
     def outcome(self, step: Step, state: KeyState, written: str | None) -> Undo | None:

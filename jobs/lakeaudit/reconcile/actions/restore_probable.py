@@ -4,8 +4,7 @@ Nothing proves that its bytes are those that the table lists: `--allow probable`
 """
 
 from lakeaudit.reconcile.actions.restore_version import RestoreVersion
-from lakeaudit.reconcile.conditional_copies import TOO_LARGE
-from lakeaudit.reconcile.copying import MOST_COPIED
+from lakeaudit.reconcile.conditional_copies import cannot_be_copied
 from lakeaudit.reconcile.key_state import Counted, KeyState
 from lakeaudit.reconcile.matching import absent_over, probable_version
 from lakeaudit.reconcile.protocol import PROBABLE, Case, Proposal
@@ -24,8 +23,8 @@ class RestoreProbable(RestoreVersion):
             return found
         if PROBABLE not in case.allow:
             return f"nothing proves which version it is: `--allow {PROBABLE}` goes by size, time and rows"
-        if found.size > MOST_COPIED:
-            return TOO_LARGE
+        if why := cannot_be_copied(found.size, found.etag):
+            return why
         rows = state.rows_of(found.version_id, found.size) if isinstance(state, Counted) else None
         why = why_not_these_rows(case, rows)
         return why or absent_over(found, f"size, time, and {rows} rows by its Parquet footer", state)

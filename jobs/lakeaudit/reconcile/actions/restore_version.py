@@ -1,7 +1,6 @@
 """Write the older version that is the file the table lists back as a new one, only where the key is still absent."""
 
-from lakeaudit.reconcile.conditional_copies import TOO_LARGE, Source, write_where_absent
-from lakeaudit.reconcile.copying import MOST_COPIED
+from lakeaudit.reconcile.conditional_copies import Source, cannot_be_copied, write_where_absent
 from lakeaudit.reconcile.key_state import ENABLED, KeyState
 from lakeaudit.reconcile.matching import (
     absent_over,
@@ -40,8 +39,8 @@ class RestoreVersion:
         if isinstance(found, str):
             return found
         version, matched_by = found
-        if version.size > MOST_COPIED:
-            return TOO_LARGE
+        if why := cannot_be_copied(version.size, version.etag):
+            return why
         return absent_over(version, matched_by, state)
 
     def still_holds(self, step: Step, state: KeyState) -> bool:
@@ -51,7 +50,7 @@ class RestoreVersion:
     def act(self, step: Step, target: Target) -> str | None:
         """As a new version, on the condition that there is no object."""
         wanted = step.precondition
-        source = Source(target.bucket, target.key, wanted["size"], wanted["version_id"])
+        source = Source(target.bucket, target.key, wanted["size"], wanted["version_id"], wanted["etag"])
         return write_where_absent(target, source)
 
     def outcome(self, step: Step, state: KeyState, written: str | None) -> Undo | None:
