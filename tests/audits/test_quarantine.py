@@ -137,6 +137,59 @@ def test_from_debris_to_resolved_and_back(
     assert found_set(mending.lake) == as_found
 
 
+# --- uploads ---------------------------------------------------------------------------------------------------
+
+
+def begun(shop: Shop, folder: Path, age: str = "0s") -> tuple[Mending, str]:
+    """An upload to a key of the table that was begun in 2010 (as moto says of every one), and its id."""
+    upload = shop.s3.create_multipart_upload(Bucket=shop.bucket, Key=DEBRIS)["UploadId"]
+    mending = mending_of(shop, folder, age=age)
+    row = {"kind": "unfinished_upload", "table_name": "orders", "bucket": shop.bucket, "key": DEBRIS}
+    opened(mending.lake, [row])
+    return mending, upload
+
+
+def uploads(shop: Shop) -> set[str]:
+    return {
+        each["UploadId"] for each in shop.s3.list_multipart_uploads(Bucket=shop.bucket).get("Uploads", [])
+    }
+
+
+def test_uploads_are_aborted_when_that_is_allowed(
+    plain: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mending, upload = begun(plain, tmp_path)
+    mending.plan(io.StringIO(), allow=OLDER)
+    assert planned(mending) == {DEBRIS: "needs_person"}, "what is final is in no default plan"
+    mending.plan(io.StringIO(), allow=("abort_upload",))
+    (row,) = rows(mending)
+    assert (row["action"], row["reversibility"], uploads(plain)) == ("abort_upload", "final", {upload})
+    with monkeypatch.context() as watched:
+        asked = rights_asked_for(watched)
+        assert mending.apply().exit_code == 0
+    assert (mending.statuses(), uploads(plain), is_there(plain)) == ({DEBRIS: "applied"}, set(), True)
+    assert asked[plain.bucket] == granted("LAKE-BUCKET", uploads=True)
+    assert mending.undo().exit_code == 3
+    assert mending.statuses() == {DEBRIS: "kept"}
+
+
+def test_an_upload_that_may_still_be_at_work_is_left_alone(plain: Shop, tmp_path: Path) -> None:
+    mending, upload = begun(plain, tmp_path, age="9999d")
+    mending.plan(io.StringIO(), allow=("abort_upload",))
+    (row,) = rows(mending)
+    assert (row["action"], row["evidence"]["why"]) == ("needs_person", "no upload of that age is open")
+    assert uploads(plain) == {upload}
+
+
+def test_an_upload_that_ended_meanwhile_is_left_alone(plain: Shop, tmp_path: Path) -> None:
+    mending, upload = begun(plain, tmp_path)
+    mending.plan(io.StringIO(), allow=("abort_upload",))
+    plain.s3.abort_multipart_upload(Bucket=plain.bucket, Key=DEBRIS, UploadId=upload)
+    other = plain.s3.create_multipart_upload(Bucket=plain.bucket, Key=DEBRIS)["UploadId"]
+    assert mending.apply().exit_code == 3
+    assert (mending.statuses(), uploads(plain)) == ({DEBRIS: "changed"}, {other})
+
+
 # --- what somebody reads ---------------------------------------------------------------------------------------
 
 

@@ -21,7 +21,7 @@ PLAIN = {
     "GetBucketLifecycleConfiguration": "s3:GetLifecycleConfiguration",
     "ListObjectsV2": "s3:ListBucket", "PutObject": "s3:PutObject", "CreateMultipartUpload": "s3:PutObject",
     "UploadPart": "s3:PutObject", "CompleteMultipartUpload": "s3:PutObject",
-    "AbortMultipartUpload": "s3:AbortMultipartUpload",
+    "AbortMultipartUpload": "s3:AbortMultipartUpload", "ListMultipartUploads": "s3:ListBucketMultipartUploads",
 }  # fmt: skip
 
 
@@ -58,9 +58,12 @@ def rights_asked_for(monkeypatch: pytest.MonkeyPatch) -> dict[str, set[str]]:
     return asked
 
 
-def granted(bucket: str, *, leftovers: bool = False) -> set[str]:
-    """What the policy grants of the bucket of that name; of what only leftovers need, if that is wanted."""
+def granted(bucket: str, *, leftovers: bool = False, uploads: bool = False) -> set[str]:
+    """What the policy grants of the bucket of that name; of what only leftovers need, or uploads, if that is wanted."""
     statements = json.loads(POLICY.read_text())["Statement"]
     of_bucket = [each for each in statements if bucket in str(each["Resource"])]
+    if uploads:
+        return {name for each in of_bucket if each["Sid"].startswith("Abort") for name in each["Action"]}
+    of_bucket = [each for each in of_bucket if not each["Sid"].startswith("Abort")]
     wanted = [each for each in of_bucket if leftovers or not each["Sid"].startswith(OF_LEFTOVERS)]
     return {name for each in wanted for name in each["Action"]}

@@ -22,6 +22,7 @@ from lakeaudit.runtime.threads import beside
 
 Row = Mapping[str, Any]
 
+UPLOADS = ("unfinished_upload",)
 THREADS = 16
 
 _EVIDENCE = (
@@ -70,9 +71,10 @@ class Planner:
 
     def _is_by_file(self, row: Row) -> bool:
         """Whether a row stands for many files, of which each may have a step."""
-        if row["subject_type"] == "file" or self.lake.quarantine is None:
+        by_file = UPLOADS if self.lake.quarantine is None else (*LEFTOVERS, *UPLOADS)
+        if row["subject_type"] == "file":
             return False
-        return row["kind"] in LEFTOVERS and self._of_row(row, self._table(row)) is None
+        return row["kind"] in by_file and self._of_row(row, self._table(row)) is None
 
     def step(self, row: Row) -> Step:
         """The step of one row of the ledger: the first way that is one, else what keeps a program from it."""

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 RESTORE, OLDER, PROBABLE = "restore", "older_than_onboarding", "probable"
 REMOVE_REFERENCE = "remove_reference"
-ALLOWED = (RESTORE, OLDER, PROBABLE, REMOVE_REFERENCE)
+ABORT = "abort_upload"
+ALLOWED = (RESTORE, OLDER, PROBABLE, REMOVE_REFERENCE, ABORT)
 """What `--allow` may name."""
 
 Undo = Mapping[str, Any]

@@ -5,6 +5,7 @@ A new action is a module of `reconcile.actions` and a line here.
 
 from collections.abc import Mapping
 
+from lakeaudit.reconcile.actions.abort_upload import AbortUpload
 from lakeaudit.reconcile.actions.copy_replica import CopyReplica
 from lakeaudit.reconcile.actions.hide_leftover import HideLeftover
 from lakeaudit.reconcile.actions.put_entry import PutEntry
@@ -31,6 +32,7 @@ _ALL: tuple[Action, ...] = (
     RemoveEntry(),
     HideLeftover(),
     Quarantine(),
+    AbortUpload(),
 )
 
 ACTIONS: Mapping[str, Action] = {action.name: action for action in _ALL}
@@ -47,6 +49,7 @@ WAYS: Mapping[str, tuple[str, ...]] = {
     "metastore_stale": ("put_entry",),
     "metastore_broken": ("put_entry", "put_folder", "remove_entry"),
     "phantom": ("remove_entry",),
+    "unfinished_upload": ("abort_upload",),
     **dict.fromkeys((*LEFTOVERS, *DOUBLES), ("hide_leftover", "quarantine")),
 }
 """What loses nothing comes first. A kind that is not here needs a person."""
