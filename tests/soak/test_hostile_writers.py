@@ -69,7 +69,7 @@ def unconditional(_: Any, step: Step, target: Target) -> str | None:
     ("where", "name", "unsafe", "told"),
     [
         (RestoreVersion, "act", unconditional, "lost"),
-        (_Batch, "_put_back", lambda *_: {}, "came back"),
+        (_Batch, "_put_back", lambda *_: {}, "came back|lost"),
     ],
 )
 def test_what_is_unsafe_is_found(

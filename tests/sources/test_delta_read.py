@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -316,7 +316,7 @@ class TestLargeCheckpoints:
         log = Log(tmp_path / "t").sidecar_checkpoint(
             3, *BORN, add("p=a%2520b/x", vector(1)), add("y"), form="parquet"
         )
-        put(aws, bucket, "w/t", log.commit(4, remove("y")))
+        put(aws, bucket, "w/t", log.commit(4, remove("y", removed=datetime.now(UTC))))
         claims = delta.read([table("t", f"s3://{bucket}/w/t")], context(clients), "manifest:delta")
         assert states(claims) == {"x": "live", "y": "history", vector_file(1): "live"}
         assert claims.states["t"].refused is None
