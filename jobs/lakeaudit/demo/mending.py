@@ -3,7 +3,7 @@
 import io
 import random
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -100,12 +100,11 @@ def mend(lake: Lake, file: Path, clients: Clients, rng: random.Random, progress:
     open_still = [
         f"{after[of]['kind']} {after[of]['subject']}" for of in applied if after[of]["state"] == "open"
     ]
+    mended = {(row["bucket"], row["key"]) for row in _actions(results) if row["discrepancy_id"] in applied}
     new = [
         f"new {row['kind']} {row['subject']}"
         for of, row in after.items()
-        if row["state"] == "open"
-        and of not in before
-        and row["axis"] != "hazard"  # what is back can be lost again
+        if row["state"] == "open" and of not in before and not _follows(row, mended)
     ]
     resolved = len(applied) - len(open_still)
     planned = {action: n for action, n in made.more["actions"].items() if action != NEEDS_PERSON}
@@ -114,6 +113,11 @@ def mend(lake: Lake, file: Path, clients: Clients, rng: random.Random, progress:
         planned, others, len(applied), resolved, made.more["for_person"], (*open_still, *new),
         differs=_found(results).keys() != before.keys(),
     )  # fmt: skip
+
+
+def _follows(row: Row, mended: Collection[tuple[str, str]]) -> bool:
+    """What is back can be lost again, and a tombstone of it in the metadata store is wrong only now."""
+    return row["axis"] == "hazard" or (row["axis"] == "metastore" and (row["bucket"], row["key"]) in mended)
 
 
 def _now() -> datetime:
