@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from lakeaudit.evidence.references import References, Said
+from lakeaudit.evidence.references import LIVE, References, Said
+from lakeaudit.evidence.references import UNKNOWN as UNKNOWN_STATE
 from lakeaudit.reconcile.journal import (
     APPLIED,
     CHANGED,
@@ -102,7 +103,7 @@ class _Batch:
     def _put_back(self, sight: Sight, applied: Sequence[Step], done: Mapping[str, Done]) -> dict[str, Done]:
         """Read the tables again: what may not stay done by what they say now is taken back at once."""
         said = self._said(applied)
-        unwanted = [step for step in applied if not _may_stay(step, said)]
+        unwanted = [step for step in applied if not _may_stay(step, said, done[step.action_id])]
         return self.run.each(
             unwanted, lambda step: _taken_back(self.run, sight, step, done[step.action_id], said)
         )
@@ -112,10 +113,17 @@ def _need(step: Step, said: Said) -> tuple[str, str]:
     return ACTIONS[step.action].need(step).met(step, said.get(place_of(step), ()))
 
 
-def _may_stay(step: Step, said: Said) -> bool:
-    """Where nobody can tell, only what the step's own table wanted: what no table may list has to be known so."""
+def _may_stay(step: Step, said: Said, done: Done) -> bool:
+    """Where nobody can tell, only what the step's own table wanted: what no table may list has to be known so.
+
+    What somebody else may have done is theirs, unless a table may lack the file for it now.
+    """
+    own_table = ACTIONS[step.action].need(step).own_table
+    if not done.is_ours:
+        answers = {each.answer for each in said.get(place_of(step), ())}
+        return own_table or not answers & {LIVE, UNKNOWN_STATE}
     need = _need(step, said)[0]
-    return need == WANTED or (need != NOT_WANTED and ACTIONS[step.action].need(step).own_table)
+    return need == WANTED or (need != NOT_WANTED and own_table)
 
 
 def _within_limit(decided: Mapping[str, Done], tally: Tally) -> dict[str, Done]:
@@ -138,7 +146,7 @@ def _decide(run: Run, sight: Sight, step: Step, before: Done, said: Said) -> Don
     if isinstance(state, NotSeen):
         return before if before.status == STARTED else Done(UNKNOWN, state.why)
     if before.status == STARTED and (undo := action.outcome(step, state, None)) is not None:
-        return Done(APPLIED, undo=undo, at=run.clock())
+        return Done(APPLIED, undo=undo, at=run.clock(), is_ours=False)
     need, why = _need(step, said)
     if need == NOT_WANTED:
         return Done(MOVED_ON, why)
@@ -168,7 +176,7 @@ def _act(run: Run, sight: Sight, step: Step) -> Done:
     undo = action.outcome(step, state, written)
     if undo is None:
         return replace(failed or Done(CHANGED, "something else was done to it"), at=run.clock())
-    return Done(APPLIED, undo=undo, at=run.clock())
+    return Done(APPLIED, undo=undo, at=run.clock(), is_ours=failed is None)
 
 
 def _taken_back(run: Run, sight: Sight, step: Step, done: Done, said: Said) -> Done:

@@ -53,6 +53,8 @@ class Done:
     at: datetime | None = None
     put_back: datetime | None = None
     """When apply itself took back what the step had done."""
+    is_ours: bool = True
+    """Whether it is known that this run did it: a request that was refused may have met what somebody else did."""
 
 
 class Journal:
