@@ -674,6 +674,19 @@ def dying_about(monkeypatch: pytest.MonkeyPatch, *operations: str, answered: boo
     monkeypatch.setattr(BaseClient, "_make_api_call", dying)
 
 
+def killed_in_apply(
+    shop: Shop, folder: Path, monkeypatch: pytest.MonkeyPatch, operation: str, *, answered: bool
+) -> Mending:
+    """A plan whose apply ended about a request."""
+    mending = found(shop, folder)
+    mending.plan(io.StringIO(), allow=())
+    with monkeypatch.context() as once:
+        dying_about(once, operation, answered=answered)
+        with pytest.raises(Killed):
+            mending.apply()
+    return mending
+
+
 @pytest.mark.parametrize(("versions", "operation", "answered"), REQUESTS)
 def test_killed_about_a_request(
     aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
@@ -681,13 +694,8 @@ def test_killed_about_a_request(
 ) -> None:  # fmt: skip
     """The second run does what is left, and the undo takes it back; at any time the file is in one place at least."""
     shop = shop_of(aws, s3, bucket, versions=versions)
-    mending = found(shop, tmp_path)
-    mending.plan(io.StringIO(), allow=())
     before = keys_of(shop)
-    with monkeypatch.context() as once:
-        dying_about(once, operation, answered=answered)
-        with pytest.raises(Killed):
-            mending.apply()
+    mending = killed_in_apply(shop, tmp_path, monkeypatch, operation, answered=answered)
     assert mending.statuses() == {DEBRIS: "started"}
     assert is_there(shop) is not (answered and operation == "DeleteObject")
     assert mending.apply().exit_code == 0
@@ -707,13 +715,8 @@ def test_an_undo_of_a_run_that_was_killed(
     *, versions: bool, operation: str, answered: bool,
 ) -> None:  # fmt: skip
     shop = shop_of(aws, s3, bucket, versions=versions)
-    mending = found(shop, tmp_path)
-    mending.plan(io.StringIO(), allow=())
     before = keys_of(shop)
-    with monkeypatch.context() as once:
-        dying_about(once, operation, answered=answered)
-        with pytest.raises(Killed):
-            mending.apply()
+    mending = killed_in_apply(shop, tmp_path, monkeypatch, operation, answered=answered)
     assert mending.undo().exit_code == 0
     assert keys_of(shop)[DEBRIS][0][1:] == before[DEBRIS][0][1:]
 

@@ -412,23 +412,28 @@ def test_killed_before_or_after_an_act(
     assert keys_of(shop) == before
 
 
-def test_what_a_killed_run_recorded_is_folded_by_the_next(
-    shop: Shop, broken: Mending, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The table knows nothing of a batch whose files alone were written."""
-    broken.plan(io.StringIO())
-    files = broken.folder / "results" / "_reconcile"
+def killed_after_acting(once: pytest.MonkeyPatch, mending: Mending) -> None:
+    """The process ends when a batch was acted on, before that is recorded."""
     act_all = apply._act_unless_failing
 
     def dying(*given: Any) -> Any:
         act_all(*given)
         raise Killed
 
+    once.setattr(apply, "_act_unless_failing", dying)
+    with pytest.raises(Killed):
+        mending.apply()
+
+
+def test_what_a_killed_run_recorded_is_folded_by_the_next(
+    shop: Shop, broken: Mending, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The table knows nothing of a batch whose files alone were written."""
+    broken.plan(io.StringIO())
+    files = broken.folder / "results" / "_reconcile"
     with monkeypatch.context() as once:
-        once.setattr(apply, "_act_unless_failing", dying)
         once.setattr(Journal, "fold", lambda _: None)
-        with pytest.raises(Killed):
-            broken.apply()
+        killed_after_acting(once, broken)
     assert [file.name for file in files.rglob("*.json")] == ["0.json"]
     acted = keys_of(shop)
     assert broken.apply().exit_code == 0
@@ -464,16 +469,8 @@ def test_an_undo_of_a_run_that_was_killed(
     """What says `started` is undone where it was done."""
     broken.plan(io.StringIO())
     before = keys_of(shop)
-    act_all = apply._act_unless_failing
-
-    def dying(*given: Any) -> Any:
-        act_all(*given)
-        raise Killed
-
     with monkeypatch.context() as once:
-        once.setattr(apply, "_act_unless_failing", dying)
-        with pytest.raises(Killed):
-            broken.apply()
+        killed_after_acting(once, broken)
     assert broken.undo().exit_code == 0
     assert keys_of(shop) == before
 

@@ -17,7 +17,9 @@ from lakeaudit.commands.doctor_checks import examine
 from lakeaudit.config import Emrfs, S3mper, S3Options
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.metastore import emrfs, s3mper
+from lakeaudit.evidence.metastore.dynamodb import entries_of_names
 from lakeaudit.evidence.protocol import Context, Entries
+from lakeaudit.evidence.registry import METASTORES
 from lakeaudit.keys import Location
 from lakeaudit.pipeline.engine import InProcessEngine
 from lakeaudit.runtime.aws import Clients, Endpoint
@@ -54,16 +56,18 @@ def options(clients: Clients) -> S3Options:
 
 
 def emrfs_of(clients: Clients, **source: Any) -> Entries:
-    return emrfs.read(Emrfs(kind="emrfs", **source), context(clients), "metastore:0")
+    return entries_of_names.read(emrfs.LAYOUT, Emrfs(kind="emrfs", **source), context(clients), "metastore:0")
 
 
 def s3mper_of(clients: Clients, **source: Any) -> Entries:
-    return s3mper.read(S3mper(kind="s3mper", **source), context(clients), "metastore:0")
+    return entries_of_names.read(
+        s3mper.LAYOUT, S3mper(kind="s3mper", **source), context(clients), "metastore:0"
+    )
 
 
 READ: dict[str, Callable[..., Entries]] = {"emrfs": emrfs_of, "s3mper": s3mper_of}
 MAKE: dict[str, Callable[..., Item]] = {"emrfs": built.emrfs, "s3mper": built.s3mper}
-GET: dict[str, Callable[..., Item | None]] = {"emrfs": emrfs.get_entry, "s3mper": s3mper.get_entry}
+GET: dict[str, Callable[..., Item | None]] = {name: METASTORES[name].get for name in ("emrfs", "s3mper")}
 
 
 def items_of(kind: str) -> list[Item]:

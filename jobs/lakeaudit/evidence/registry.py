@@ -44,6 +44,8 @@ from lakeaudit.evidence.manifest.spark_event_log import point_lookup as spark_ev
 from lakeaudit.evidence.manifest.spark_sink import SPARK_SINK
 from lakeaudit.evidence.manifest.symlink import SYMLINK
 from lakeaudit.evidence.metastore import delta_log_store, emrfs, s3guard, s3mper
+from lakeaudit.evidence.metastore.dynamodb import entries_of_names
+from lakeaudit.evidence.metastore.dynamodb.entries_of_names import NameLayout
 from lakeaudit.evidence.metastore.s3guard.probe import probe as probe_s3guard
 from lakeaudit.evidence.protocol import Changes, Claims, Entries, Events, LogEntries, Probed, Stored
 from lakeaudit.evidence.storage import gcs_inventory, inventory, listing
@@ -109,6 +111,16 @@ class ManifestKind:
     by_storage: bool = False
 
 
+def _of_names(model: type[MetastoreSource], layout: NameLayout) -> MetastoreKind:
+    """A store that knows names alone."""
+    return MetastoreKind(
+        model,
+        partial(entries_of_names.read, layout),
+        partial(entries_of_names.probe, layout),
+        partial(entries_of_names.get_entry, layout),
+    )
+
+
 def _of_records(kind: RecordKind) -> ManifestKind:
     """A kind of which writers leave records in small files."""
     return ManifestKind(
@@ -133,8 +145,8 @@ METASTORES: dict[str, MetastoreKind] = {
     "delta_log_store": MetastoreKind(
         DeltaLogStore, delta_log_store.read, delta_log_store.probe, delta_log_store.get_entry
     ),
-    "emrfs": MetastoreKind(Emrfs, emrfs.read, emrfs.probe, emrfs.get_entry),
-    "s3mper": MetastoreKind(S3mper, s3mper.read, s3mper.probe, s3mper.get_entry),
+    "emrfs": _of_names(Emrfs, emrfs.LAYOUT),
+    "s3mper": _of_names(S3mper, s3mper.LAYOUT),
 }
 EVENTS: dict[str, EventsKind] = {
     "s3_access_log": EventsKind(S3AccessLog, access_log.read, access_log.probe),

@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import ClientError
 
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws_failures import code_of, is_missing
+from lakeaudit.runtime.aws_failures import is_condition_refused, is_missing
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
-_REFUSED = {"PreconditionFailed", "ConditionalRequestConflict", "412", "409"}
 _NO_ONES = '"00000000000000000000000000000000"'
 
 Words = dict[str, str | int | None]
@@ -83,7 +82,7 @@ class LeaseObject:
                 Bucket=self.place.bucket, Key=self.place.key, Body=body, ContentType="application/json", **condition
             )  # fmt: skip
         except ClientError as error:
-            if code_of(error) in _REFUSED or is_missing(error):
+            if is_condition_refused(error) or is_missing(error):
                 return None
             raise
         return put["ETag"]

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any
 
 import pyarrow as pa
 
@@ -16,6 +15,7 @@ from lakeaudit.pipeline.engine import AuditEngine
 from lakeaudit.pipeline.read_sources import read_events
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Rows
+from lakeaudit.schemas import plain_time
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,9 @@ def last_reads(lake: Lake, engine: AuditEngine, context: Context, keys: pa.Table
         for row in rows
         for place in [(row["bucket"], row["key"])]
         if any(
-            row["last_at"] >= _plain(context.now) - age for each, age in ages.items() if each.holds(*place)
+            row["last_at"] >= plain_time(context.now) - age
+            for each, age in ages.items()
+            if each.holds(*place)
         )
     }
 
@@ -63,7 +65,3 @@ def _last(con: Connection, rows: Mapping[str, Rows]) -> Iterator[tuple[str, Rows
         newest = 'max("at") AS last_at, arg_max(principal, "at") AS principal'
         sql = f"SELECT bucket, key, {newest} FROM rows GROUP BY bucket, key"
         yield _ANSWER, duck.query(con, sql, rows=rows["requests"])
-
-
-def _plain(time: datetime) -> Any:
-    return time.replace(tzinfo=None)

@@ -64,13 +64,14 @@ class NewestClaims:
     ) -> None:
         """With `reads` it is said, too, of which files the records of requests tell that somebody reads them."""
         self._context = context
-        self._single = {name: each for name, each in _tables_of(lake) if MANIFESTS[name].by_storage}
+        by_kind = dict(_tables_of(lake))
+        self._single = {kind: tables for kind, tables in by_kind.items() if MANIFESTS[kind].by_storage}
+        bulk = by_kind.keys() - self._single.keys()
         wanted = duck.small(_KEYS, sorted(keys))
-        bulk = {kind for kind, _ in _tables_of(lake)} - self._single.keys()
         claims, holes = read_manifests(lake, context, bulk)
         self._read = [_read(engine, each, holes, lake, wanted) for each in claims]
         told = {each.claims.info.kind for each in self._read}
-        self._lost = [(k, tables) for k, tables in _tables_of(lake) if k in bulk - told]
+        self._lost = [(kind, by_kind[kind]) for kind in by_kind if kind in bulk - told]
         self._why = {hole.source: hole.reason for hole in holes}
         self._reads = last_reads(lake, engine, context, wanted) if reads and lake.events else {}
 

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from lakeaudit.evidence.references import LIVE, References, Said
-from lakeaudit.evidence.references import UNKNOWN as UNKNOWN_STATE
+from lakeaudit.evidence.references import References, Said
 from lakeaudit.reconcile.journal import (
     APPLIED,
     CHANGED,
@@ -91,8 +90,7 @@ class _Batch:
         applied = [step for step in begun if done[step.action_id].status == APPLIED]
         if applied:
             done |= self._put_back(sight, applied, done)
-            self.run.journal.put_batch(self.number, self.steps, done)
-        elif to_do:
+        if applied or to_do:
             self.run.journal.put_batch(self.number, self.steps, done)
         return done
 
@@ -114,16 +112,8 @@ def _need(step: Step, said: Said) -> tuple[str, str]:
 
 
 def _may_stay(step: Step, said: Said, done: Done) -> bool:
-    """Where nobody can tell, only what the step's own table wanted: what no table may list has to be known so.
-
-    What somebody else may have done is theirs, unless a table may lack the file for it now.
-    """
-    own_table = ACTIONS[step.action].need(step).own_table
-    if not done.is_ours:
-        answers = {each.answer for each in said.get(place_of(step), ())}
-        return own_table or not answers & {LIVE, UNKNOWN_STATE}
-    need = _need(step, said)[0]
-    return need == WANTED or (need != NOT_WANTED and own_table)
+    need = ACTIONS[step.action].need(step)
+    return need.may_stay(step, said.get(place_of(step), ()), is_ours=done.is_ours)
 
 
 def _within_limit(decided: Mapping[str, Done], tally: Tally) -> dict[str, Done]:

@@ -13,7 +13,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients
-from lakeaudit.runtime.aws_failures import code_of
+from lakeaudit.runtime.aws_failures import is_condition_refused
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -21,12 +21,6 @@ if TYPE_CHECKING:
 COPY_IF_ABSENT, PUT_IF_ABSENT, DELETE_IF_MATCH = "copy_if_absent", "put_if_absent", "delete_if_match"
 COMPLETE_IF_ABSENT, COMPLETE_IF_MATCH = "complete_if_absent", "complete_if_match"
 COPY_IF_MATCH, PUT_IF_MATCH = "copy_if_match", "put_if_match"
-REFUSED = {
-    *("PreconditionFailed", "ConditionalRequestConflict", "412", "409"),
-    "ConditionalCheckFailedException",  # DynamoDB
-}
-"""What a store answers where a condition does not hold, or another was faster."""
-
 _FOLDER = ".lakeaudit-canary"
 _NO_ONES = '"00000000000000000000000000000000"'
 
@@ -129,5 +123,5 @@ def fails(form: Callable[[], Any]) -> bool:
     try:
         form()
     except ClientError as error:
-        return code_of(error) in REFUSED
+        return is_condition_refused(error)
     return False

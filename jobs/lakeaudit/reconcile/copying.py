@@ -36,33 +36,75 @@ CARRIED = (
 """What an object that is written anew is given."""
 
 
+def cannot_be_copied(size: int, etag: str | None) -> str | None:
+    """Why no request copies an object of that size: above 5 GiB its own parts have to be known."""
+    if size <= MOST_COPIED or "-" in (etag or ""):
+        return None
+    return "it is above 5 GiB and was not uploaded in parts: no copy would have its ETag"
+
+
 @dataclass(frozen=True)
 class Copying:
-    """A copy of the object `source` of an ETag, or of one of its versions, to `to`; one client reaches both."""
+    """A copy of the object `source` of an ETag, or of one of its versions, to `to`.
+
+    `s3` reaches `to`, and `source` as well, unless `of` does. What copies gives the id of the version that was written,
+    else its ETag. A condition is of what lies at `to`; `{}`: none.
+    """
 
     s3: "S3Client"
     source: Location
     etag: str
     to: Location
     version_id: str | None = None
+    of: "S3Client | None" = None
 
     @cached_property
     def head(self) -> Any:
         """What the store answers of the source."""
-        return self.s3.head_object(**self._from, IfMatch=f'"{self.etag}"')
+        return self._reader.head_object(**self._from, **self._unchanged)
 
     @property
     def needs_parts(self) -> bool:
         """Whether it has to be made in parts."""
         return "-" in self.etag
 
-    def copy(self, condition: Mapping[str, Any]) -> str | None:
-        """Copy it whole, or in parts, on a condition of its place, or none; the id of its version, if it has one."""
-        if self.needs_parts:
-            return self._in_parts(condition)
+    def copy(self, condition: Mapping[str, Any]) -> str:
+        """Copy it as it was uploaded, on the server's side."""
+        return self.in_parts(condition) if self.needs_parts else self.whole(condition)
+
+    def whole(self, condition: Mapping[str, Any]) -> str:
+        """Copy it by one request, on the server's side."""
         given = carried(self.head, OF_COPY) | dict(condition)
-        done = self.s3.copy_object(**self._to, CopySource=self._from, CopySourceIfMatch=self.etag, **given)
-        return done.get("VersionId")
+        done: Any = self.s3.copy_object(
+            **self._to, CopySource=self._from, CopySourceIfMatch=f'"{self.etag}"', **given
+        )
+        return str(done.get("VersionId") or done["CopyObjectResult"]["ETag"].strip('"'))
+
+    def read_and_put(self, condition: Mapping[str, Any]) -> str:
+        """Read it into memory, and write it."""
+        got: Any = self._reader.get_object(**self._from, **self._unchanged)
+        given = carried(got, CARRIED) | tagging(self._reader, self._from, got)
+        put = self.s3.put_object(**self._to, Body=got["Body"].read(), **given, **condition)
+        return put.get("VersionId") or put["ETag"].strip('"')
+
+    def in_parts(self, condition: Mapping[str, Any]) -> str:
+        """Copy it in the parts that it was uploaded in, on the server's side."""
+        head = self.head
+        tags = tagging(self.s3, self._from, head | {"TagCount": head.get("TagCount", 1)})
+        begun = self.s3.create_multipart_upload(**self._to, **(carried(head, CARRIED) | tags))
+        upload: Any = {**self._to, "UploadId": begun["UploadId"]}
+        try:
+            done: Any = [
+                {"PartNumber": number, "ETag": self._part(upload, number, first, last)}
+                for number, (first, last) in enumerate(self._ranges(head["ContentLength"]), 1)
+            ]
+            parts: Any = {"Parts": done}
+            written = self.s3.complete_multipart_upload(**upload, MultipartUpload=parts, **condition)
+        except (ClientError, BotoCoreError):
+            with suppress(ClientError, BotoCoreError):
+                self.s3.abort_multipart_upload(**upload)
+            raise
+        return written.get("VersionId") or written["ETag"].strip('"')
 
     def is_conditional(self, forms: frozenset[str]) -> bool:
         """Whether the store honours that a copy is made only where nothing is."""
@@ -91,7 +133,15 @@ class Copying:
         if self.is_conditional(forms):
             self.copy({"IfNoneMatch": "*"})
         else:
-            self._read_and_put()
+            self.read_and_put({"IfNoneMatch": "*"})
+
+    @property
+    def _reader(self) -> "S3Client":
+        return self.of or self.s3
+
+    @property
+    def _unchanged(self) -> Any:
+        return {"IfMatch": f'"{self.etag}"'}
 
     @property
     def _from(self) -> Any:
@@ -104,30 +154,6 @@ class Copying:
 
     def _size_of_part(self, number: int) -> int:
         return int(self.s3.head_object(**self._from, PartNumber=number)["ContentLength"])
-
-    def _read_and_put(self) -> None:
-        got: Any = self.s3.get_object(**self._from, IfMatch=f'"{self.etag}"')
-        given = carried(got, CARRIED) | tagging(self.s3, self._from, got)
-        self.s3.put_object(**self._to, Body=got["Body"].read(), IfNoneMatch="*", **given)
-
-    def _in_parts(self, condition: Mapping[str, Any]) -> str | None:
-        head = self.head
-        tags = tagging(self.s3, self._from, head | {"TagCount": head.get("TagCount", 1)})
-        begun = self.s3.create_multipart_upload(**self._to, **(carried(head, CARRIED) | tags))
-        upload: Any = {**self._to, "UploadId": begun["UploadId"]}
-        try:
-            done: Any = [
-                {"PartNumber": number, "ETag": self._part(upload, number, first, last)}
-                for number, (first, last) in enumerate(self._ranges(head["ContentLength"]), 1)
-            ]
-            parts: Any = {"Parts": done}
-            return self.s3.complete_multipart_upload(**upload, MultipartUpload=parts, **condition).get(
-                "VersionId"
-            )
-        except (ClientError, BotoCoreError):
-            with suppress(ClientError, BotoCoreError):
-                self.s3.abort_multipart_upload(**upload)
-            raise
 
     def _part(self, upload: Any, number: int, first: int, last: int) -> str:
         copied: Any = self.s3.upload_part_copy(

@@ -11,7 +11,6 @@ from typing import Any
 from botocore.exceptions import BotoCoreError, ClientError
 
 from lakeaudit.keys import NOT_HADOOP
-from lakeaudit.reconcile.canary import REFUSED
 from lakeaudit.reconcile.entries import (
     Above,
     EntryState,
@@ -27,7 +26,7 @@ from lakeaudit.reconcile.key_state import Unclear
 from lakeaudit.reconcile.need import NO_NEED, Need
 from lakeaudit.reconcile.protocol import Case, NotProved, Sight, Target, Undo
 from lakeaudit.reconcile.steps import REVERSIBLE, Step
-from lakeaudit.runtime.aws_failures import code_of
+from lakeaudit.runtime.aws_failures import code_of, is_condition_refused
 
 
 def entry_of(sight: Sight, bucket: str, key: str) -> EntryState:
@@ -155,7 +154,7 @@ def _enter(store: EntryStore, folder: Item, seen: Item | None) -> None:
     try:
         store.put(folder, seen)
     except ClientError as error:
-        if code_of(error) not in REFUSED or not is_live_folder(_found(store, folder)):
+        if not is_condition_refused(error) or not is_live_folder(_found(store, folder)):
             raise
 
 
@@ -165,7 +164,7 @@ def _write(store: EntryStore, wanted: Item | None, seen: Item | None, plan: str)
         store.replace(seen, wanted)
     except ClientError as error:
         found = _found(store, wanted or seen)
-        if code_of(error) not in REFUSED or not (is_ours(found, plan) if wanted else found is None):
+        if not is_condition_refused(error) or not (is_ours(found, plan) if wanted else found is None):
             raise
 
 
@@ -187,7 +186,7 @@ def _restore(store: EntryStore, before: Item | None, after: Item | None) -> None
     try:
         store.replace(after, before)
     except ClientError as error:
-        if code_of(error) not in REFUSED or _found(store, after or before) != before:
+        if not is_condition_refused(error) or _found(store, after or before) != before:
             raise
 
 
@@ -201,7 +200,7 @@ def _restore_above(store: EntryStore, undo: Undo) -> None:
             try:
                 store.replace(now, folder.item)
             except ClientError as error:
-                if code_of(error) not in REFUSED:
+                if not is_condition_refused(error):
                     raise
 
 

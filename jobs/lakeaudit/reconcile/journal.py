@@ -13,7 +13,7 @@ failed (the store refused); waiting (not begun: beyond `--limit`, or after too m
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Self
 
@@ -188,8 +188,3 @@ def _of_put_back(row: Row, at: datetime) -> Row:
         "undo": of,
         "done_at": at,
     }
-
-
-def with_status(done: Done, status: str, error: str | None = None) -> Done:
-    """The same with another status."""
-    return replace(done, status=status, error=error)

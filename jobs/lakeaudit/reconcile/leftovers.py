@@ -9,8 +9,9 @@ from lakeaudit.evidence.storage.head import MD5_ENCRYPTIONS, ObjectHead, is_md5
 from lakeaudit.keys import Location
 from lakeaudit.reconcile import four_yeses
 from lakeaudit.reconcile.copying import found
-from lakeaudit.reconcile.key_state import ENABLED, Current, KeyState
-from lakeaudit.reconcile.protocol import OLDER, Case, NotProved, Sight, Target
+from lakeaudit.reconcile.key_state import Current, KeyState
+from lakeaudit.reconcile.need import Need
+from lakeaudit.reconcile.protocol import OLDER, Case, Look, NotProved, Sight, Target
 from lakeaudit.reconcile.steps import Step
 from lakeaudit.row_formats import iso
 
@@ -182,6 +183,15 @@ def tells_bytes(etag: str, encryption: str) -> bool:
     return encryption in MD5_ENCRYPTIONS and is_md5(etag.partition("-")[0])
 
 
-def keeps_versions(seen: Seen) -> bool:
-    """Whether what is deleted stays there as an older version."""
-    return seen.versioning == ENABLED
+class LeftoverAction:
+    """The base of the actions upon leftovers."""
+
+    look: Look = staticmethod(look)
+
+    def need(self, step: Step) -> Need:  # noqa: ARG002 - the protocol's
+        """No table lists it."""
+        return four_yeses.is_unlisted()
+
+    def refuses(self, case: Case) -> str | None:
+        """See `why_not`."""
+        return why_not(case)

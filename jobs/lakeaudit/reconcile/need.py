@@ -27,6 +27,17 @@ class Need:
             return WANTED, ""
         return self._listed(step, said) if self.own_table else unlisted(said)
 
+    def may_stay(self, step: Step, said: Sequence[Reference], *, is_ours: bool) -> bool:
+        """Whether what a step did may stay done, now that it is.
+
+        Where nobody can tell, only what the step's own table wanted: what no table may list has to be known so. What
+        somebody else may have done is theirs, unless a table may lack the file for it now.
+        """
+        if not is_ours:
+            return self.own_table or not {each.answer for each in said} & {LIVE, UNKNOWN}
+        met, _ = self.met(step, said)
+        return met == WANTED or (met != NOT_WANTED and self.own_table)
+
     def _listed(self, step: Step, said: Sequence[Reference]) -> tuple[str, str]:
         told = [each for each in said if each.table == step.table_name and each.decides]
         if any(each.answer in self.states for each in told):

@@ -11,14 +11,14 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from lakeaudit.config import Lake
 from lakeaudit.evidence.references import Key, References
-from lakeaudit.reconcile.canary import REFUSED, Forms
+from lakeaudit.reconcile.canary import Forms
 from lakeaudit.reconcile.journal import CHANGED, FAILED, NOT_SAFE, Done, Journal
 from lakeaudit.reconcile.key_state import KeyReader, Unclear
 from lakeaudit.reconcile.protocol import NotProved, Sight, State, Target
 from lakeaudit.reconcile.registry import ACTIONS
 from lakeaudit.reconcile.steps import Step
 from lakeaudit.runtime.aws import Clients
-from lakeaudit.runtime.aws_failures import code_of, explain
+from lakeaudit.runtime.aws_failures import explain, is_condition_refused
 from lakeaudit.runtime.threads import Pacer
 
 THREADS = 8
@@ -142,7 +142,7 @@ def refusal(error: Exception) -> Done:
     """What a request's failure means, once it is known that it had no effect."""
     if isinstance(error, NotProved):
         return Done(NOT_SAFE, str(error))
-    if isinstance(error, ClientError) and code_of(error) in REFUSED:
+    if isinstance(error, ClientError) and is_condition_refused(error):
         return Done(CHANGED, "something else was written there at the same time")
     return Done(FAILED, explain(error).what)
 

@@ -33,6 +33,11 @@ _CODES = {
     "ExpiredTokenException": ("the credentials have expired", "renew them and run again"),
 }
 
+_CONDITION_REFUSED = {
+    *("PreconditionFailed", "ConditionalRequestConflict", "412", "409"),
+    "ConditionalCheckFailedException",  # DynamoDB
+}
+
 _PASSING = {
     *("SlowDown", "Throttling", "ThrottlingException", "ThrottledException", "RequestLimitExceeded"),
     *("ProvisionedThroughputExceededException", "RequestTimeout", "ExpiredToken", "ExpiredTokenException"),
@@ -90,6 +95,11 @@ def _status(error: ClientError) -> int:
 def code_of(error: ClientError) -> str:
     """The store's own word for what went wrong; "" where it gave none."""
     return str(error.response.get("Error", {}).get("Code", ""))
+
+
+def is_condition_refused(error: ClientError) -> bool:
+    """Whether the condition of a request did not hold, or another was faster."""
+    return code_of(error) in _CONDITION_REFUSED
 
 
 def is_denied(error: ClientError) -> bool:

@@ -9,15 +9,9 @@ the hashKey `MultiKeyStoreTag` (EMR Release Guide, "EMRFS CLI reference"; terraf
 """
 
 from collections.abc import Iterator
-from datetime import datetime
-from typing import Any
 
-from lakeaudit.config import Emrfs
-from lakeaudit.evidence.metastore.dynamodb import entries_of_names
 from lakeaudit.evidence.metastore.dynamodb.entries_of_names import NameLayout
 from lakeaudit.evidence.metastore.dynamodb.values import time_of
-from lakeaudit.evidence.protocol import Clock, Context, Entries, Probed, utc_now
-from lakeaudit.runtime.aws import Clients
 
 CONTROL = "MultiKeyStoreTag"
 
@@ -52,18 +46,3 @@ LAYOUT = NameLayout(
     path_of=_paths,
     writer="EMRFS",
 )
-
-
-def read(source: Emrfs, ctx: Context, source_id: str, clock: Clock = utc_now) -> Entries:
-    """The entries below the source's location, see `entries_of_names.read`."""
-    return entries_of_names.read(LAYOUT, source, ctx, source_id, clock, keep=source.keep)
-
-
-def probe(source: Emrfs, clients: Clients, now: datetime) -> Probed:
-    """See `registry.MetastoreKind`."""
-    return entries_of_names.probe(LAYOUT, source, clients, now)
-
-
-def get_entry(source: Emrfs, clients: Clients, bucket: str, key: str) -> dict[str, Any] | None:
-    """The item of one key, see `entries_of_names.get_entry`."""
-    return entries_of_names.get_entry(LAYOUT, source, clients, bucket, key)

@@ -12,14 +12,15 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from lakeaudit.reconcile.actions.restore_probable import why_not_these_rows
 from lakeaudit.reconcile.canary import DELETE_IF_MATCH
-from lakeaudit.reconcile.conditional_copies import Source, cannot_be_copied, write_where_absent
+from lakeaudit.reconcile.conditional_copies import Source, write_where_absent
+from lakeaudit.reconcile.copying import cannot_be_copied
 from lakeaudit.reconcile.footers import rows_of
 from lakeaudit.reconcile.key_state import ENABLED, KeyState, Unclear
-from lakeaudit.reconcile.matching import is_there, listed_for, on_purpose
-from lakeaudit.reconcile.need import Need
+from lakeaudit.reconcile.matching import is_there
 from lakeaudit.reconcile.protocol import PROBABLE, Case, NotProved, Proposal, Sight, Target, Undo
+from lakeaudit.reconcile.restoring import Restoring, written_object
 from lakeaudit.reconcile.steps import REVERSIBLE, Step
-from lakeaudit.runtime.aws_failures import code_of, explain
+from lakeaudit.runtime.aws_failures import explain, is_missing
 
 
 @dataclass(frozen=True)
@@ -64,16 +65,14 @@ def _head(sight: Sight, bucket: str, key: str) -> Copy | None:
     try:
         sight.keys.pace()
         head = sight.clients.s3(bucket, key).head_object(Bucket=bucket, Key=key)
-    except ClientError as error:
-        if code_of(error) in ("404", "NoSuchKey"):
+    except (ClientError, BotoCoreError) as error:
+        if isinstance(error, ClientError) and is_missing(error):
             return None
-        raise Unclear(f"replica s3://{bucket} cannot be read: {explain(error).what}") from error
-    except BotoCoreError as error:
         raise Unclear(f"replica s3://{bucket} cannot be read: {explain(error).what}") from error
     return Copy(bucket, key, head["ContentLength"], head["ETag"].strip('"'), head.get("VersionId"))
 
 
-class CopyReplica:
+class CopyReplica(Restoring):
     """See the module."""
 
     name = "copy_replica"
@@ -83,16 +82,12 @@ class CopyReplica:
 
     look = staticmethod(copies_of)
 
-    def need(self, step: Step) -> Need:
-        """The table lists the file."""
-        return listed_for(step)
-
     def refuses(self, case: Case) -> str | None:
         """Where no replica is named, or it may have been erased on purpose."""
         place = case.row["bucket"], case.row["key"]
         if not any(replica.of.holds(*place) for replica in case.lake.replicas):
             return "the lake file names no replica of it"
-        return on_purpose(case)
+        return super().refuses(case)
 
     def propose(self, case: Case, state: ReplicaState) -> Proposal | str:
         """The first copy that has what was recorded."""
@@ -118,18 +113,12 @@ class CopyReplica:
     def act(self, step: Step, target: Target) -> str | None:
         """On the condition that there is no object, from the copy while it has its ETag."""
         copy = step.precondition["copy"]
-        source = Source(copy["bucket"], copy["key"], copy["size"], etag=copy["etag"])
+        source = Source(copy["bucket"], copy["key"], copy["size"], copy["etag"])
         return write_where_absent(target, source)
 
     def outcome(self, step: Step, state: ReplicaState, written: str | None) -> Undo | None:
         """There is an object: what was written, or one of the same size and ETag."""
-        current = state.current
-        if current is None:
-            return None
-        is_ours = written in (current.version_id, current.etag) and current.size == step.precondition["size"]
-        if not is_ours and not is_there(step.precondition, current):
-            return None
-        return {"version_id": current.version_id, "size": current.size, "etag": current.etag}
+        return None if state.current is None else written_object(step, state.current, written)
 
     def may_undo(self, step: Step, undo: Undo, state: ReplicaState) -> bool:
         """What was written is current, and the replica has it still."""

@@ -6,14 +6,13 @@ version.
 
 from lakeaudit.reconcile import leftovers
 from lakeaudit.reconcile.canary import DELETE_IF_MATCH
-from lakeaudit.reconcile.four_yeses import is_unlisted
-from lakeaudit.reconcile.leftovers import Seen
-from lakeaudit.reconcile.need import Need
+from lakeaudit.reconcile.key_state import ENABLED
+from lakeaudit.reconcile.leftovers import LeftoverAction, Seen
 from lakeaudit.reconcile.protocol import Case, NotProved, Proposal, Target, Undo
 from lakeaudit.reconcile.steps import REVERSIBLE, Step
 
 
-class HideLeftover:
+class HideLeftover(LeftoverAction):
     """See the module."""
 
     name = "hide_leftover"
@@ -21,29 +20,19 @@ class HideLeftover:
     undo = "remove the delete marker, by its id, only while nothing was written on top of it"
     risk = "low: the object stays as an older version until it is purged"
 
-    look = staticmethod(leftovers.look)
-
-    def need(self, step: Step) -> Need:  # noqa: ARG002 - the protocol's
-        """No table lists it."""
-        return is_unlisted()
-
-    def refuses(self, case: Case) -> str | None:
-        """See `leftovers.why_not`."""
-        return leftovers.why_not(case)
-
     def propose(self, case: Case, state: Seen) -> Proposal | str:
         """Where the bucket keeps versions."""
         why = leftovers.why_not_now(case, state)
         if why is not None or state.current is None:
             return why or ""
-        if not leftovers.keeps_versions(state):
+        if state.versioning != ENABLED:
             return f"versioning of its bucket is {state.versioning.lower() or 'off'}"
         known = leftovers.recorded(state.current.head) | leftovers.twin_of(case.row)
         return Proposal(known, leftovers.PROOF)
 
     def still_holds(self, step: Step, state: Seen) -> bool:
         """The same object, in a bucket that still keeps versions."""
-        return leftovers.keeps_versions(state) and leftovers.is_as_planned(step, state)
+        return state.versioning == ENABLED and leftovers.is_as_planned(step, state)
 
     def act(self, step: Step, target: Target) -> str | None:
         """Delete it without a version id, which writes a marker."""

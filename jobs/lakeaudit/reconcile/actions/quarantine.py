@@ -7,31 +7,19 @@ only where the store honours the conditions of the delete and of the way back, a
 from lakeaudit.keys import Location
 from lakeaudit.reconcile import leftovers
 from lakeaudit.reconcile.canary import DELETE_IF_MATCH
-from lakeaudit.reconcile.copying import MOST_COPIED, Copying, found
-from lakeaudit.reconcile.four_yeses import is_unlisted
-from lakeaudit.reconcile.leftovers import Seen, same_bytes
-from lakeaudit.reconcile.need import Need
+from lakeaudit.reconcile.copying import Copying, cannot_be_copied, found
+from lakeaudit.reconcile.leftovers import LeftoverAction, Seen, same_bytes
 from lakeaudit.reconcile.protocol import Case, NotProved, Proposal, Target, Undo
 from lakeaudit.reconcile.steps import COMPENSABLE, Step
 
 
-class Quarantine:
+class Quarantine(LeftoverAction):
     """See the module."""
 
     name = "quarantine"
     reversibility = COMPENSABLE
     undo = "copy it back from the quarantine, only where nothing is"
     risk = "low: a verified copy stays in the quarantine until it is purged"
-
-    look = staticmethod(leftovers.look)
-
-    def need(self, step: Step) -> Need:  # noqa: ARG002 - the protocol's
-        """No table lists it."""
-        return is_unlisted()
-
-    def refuses(self, case: Case) -> str | None:
-        """See `leftovers.why_not`."""
-        return leftovers.why_not(case)
 
     def propose(self, case: Case, state: Seen) -> Proposal | str:
         """Where the bucket keeps no versions, and something tells whether a copy is one."""
@@ -45,8 +33,8 @@ class Quarantine:
             return (
                 "nothing would tell whether its copy holds the same bytes: no checksum, and its ETag is none"
             )
-        if head.size > MOST_COPIED and not head.multipart:
-            return "it is above 5 GiB and was not uploaded in parts: no copy would have its ETag"
+        if why := cannot_be_copied(head.size, head.etag):
+            return why
         if state.place is None:
             return "the quarantine is at another endpoint: no copy on the server's side goes there"
         if len(state.place.key.encode()) > leftovers.LONGEST:

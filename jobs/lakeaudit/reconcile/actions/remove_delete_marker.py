@@ -9,32 +9,20 @@ from lakeaudit.reconcile.matching import (
     absent_over,
     is_absent_over,
     is_there,
-    listed_for,
     matching_version,
-    on_purpose,
 )
-from lakeaudit.reconcile.need import Need
-from lakeaudit.reconcile.protocol import Case, NotProved, Proposal, Target, Undo, versions_of
+from lakeaudit.reconcile.protocol import Case, NotProved, Proposal, Target, Undo
+from lakeaudit.reconcile.restoring import Restoring
 from lakeaudit.reconcile.steps import COMPENSABLE, Step
 
 
-class RemoveDeleteMarker:
+class RemoveDeleteMarker(Restoring):
     """See the module."""
 
     name = "remove_delete_marker"
     reversibility = COMPENSABLE
     undo = "write a delete marker again, only while the same version is current"
     risk = "none: no object is written or removed"
-
-    look = staticmethod(versions_of)
-
-    def need(self, step: Step) -> Need:
-        """The table lists the file."""
-        return listed_for(step)
-
-    def refuses(self, case: Case) -> str | None:
-        """Where it may have been erased on purpose."""
-        return on_purpose(case)
 
     def propose(self, case: Case, state: KeyState) -> Proposal | str:
         """Where exactly one marker, with an id of its own, lies over the version."""

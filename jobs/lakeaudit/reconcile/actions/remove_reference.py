@@ -17,7 +17,6 @@ from lakeaudit.evidence.manifest.delta import listed_file
 from lakeaudit.evidence.manifest.delta.listed_file import ListedFile
 from lakeaudit.evidence.manifest.delta.metadata import NotReadable
 from lakeaudit.formatting import count
-from lakeaudit.reconcile.canary import REFUSED
 from lakeaudit.reconcile.delta_commits import (
     MARK,
     Action,
@@ -30,7 +29,7 @@ from lakeaudit.reconcile.key_state import KeyState, Unclear
 from lakeaudit.reconcile.need import NO_NEED, Need
 from lakeaudit.reconcile.protocol import REMOVE_REFERENCE, Case, NotProved, Proposal, Sight, Target, Undo
 from lakeaudit.reconcile.steps import COMPENSABLE, Step
-from lakeaudit.runtime.aws_failures import code_of
+from lakeaudit.runtime.aws_failures import is_condition_refused
 
 _ATTEMPTS = 20
 """Commits of others that may come first."""
@@ -146,7 +145,7 @@ class RemoveReference:
                 try:
                     commit(target, table, listed, action, operation)
                 except ClientError as error:
-                    if code_of(error) not in REFUSED or attempt == _ATTEMPTS - 1:
+                    if not is_condition_refused(error) or attempt == _ATTEMPTS - 1:
                         raise
                 else:
                     return

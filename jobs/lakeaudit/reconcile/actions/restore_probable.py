@@ -4,7 +4,7 @@ Nothing proves that its bytes are those that the table lists: `--allow probable`
 """
 
 from lakeaudit.reconcile.actions.restore_version import RestoreVersion
-from lakeaudit.reconcile.conditional_copies import cannot_be_copied
+from lakeaudit.reconcile.copying import cannot_be_copied
 from lakeaudit.reconcile.key_state import Counted, KeyState
 from lakeaudit.reconcile.matching import absent_over, probable_version
 from lakeaudit.reconcile.protocol import PROBABLE, Case, Proposal

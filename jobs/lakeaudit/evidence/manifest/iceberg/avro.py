@@ -4,8 +4,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import fastavro
-
 from lakeaudit.evidence.manifest.iceberg.avro_blocks import Torn, header_of, plain_chunks
 
 LARGEST = 1 << 30
@@ -29,6 +27,8 @@ def opened(content: bytes) -> AvroFile:
     Raises:
         Torn: it is none, or its header cannot be understood.
     """
+    import fastavro  # most commands read no Iceberg table
+
     if len(content) > LARGEST:
         raise Torn(f"it has {len(content)} bytes, which no such file has")
     header = header_of(content)

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 from botocore.exceptions import BotoCoreError, ClientError
 
-from lakeaudit.config import DynamoTable
+from lakeaudit.config import DynamoTable, Emrfs, S3mper
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.aliases import whole_buckets
 from lakeaudit.evidence.metastore.dynamodb.export import find_export, read_export
@@ -124,24 +124,26 @@ def _inside(location: Location | None) -> str:
     return f"NOT in_bucket OR NOT is_name OR coalesce({below}, false)"
 
 
+NameStore = Emrfs | S3mper
+"""Stores that know names alone."""
+
+
 def read(
     layout: NameLayout,
-    source: DynamoTable,
+    source: NameStore,
     ctx: Context,
     source_id: str,
     clock: Clock = utc_now,
-    *,
-    keep: timedelta | None,
 ) -> Entries:
     """The entries below the source's location: a live Scan, or the newest fitting export where one is named.
 
-    `keep` is how long the store keeps its items at least; None: for ever.
+    Its `keep` is how long the store keeps its items at least; None: for ever.
 
     Raises:
         SourceError: the table or export cannot be read or is of another kind, or a live table is asked for its past.
     """
     if source.export is not None:
-        return _exported(layout, source, source.export, ctx, source_id, keep)
+        return _exported(layout, source, source.export, ctx, source_id)
     if not ctx.live:
         raise SourceError(
             name_of(source), "a live table cannot show its past", "name an export, or leave --as-of out"
@@ -156,16 +158,15 @@ def read(
     cut = Cut(start, clock(), source.margin or timedelta(0))
     items = tally_of(kept.notes).items
     info = _info(source, source_id, f"scan of {source.table}: {count(items)} items", cut, items)
-    return Entries(info, kept, _scope(source), keep, tree=False)
+    return Entries(info, kept, _scope(source), source.keep, tree=False)
 
 
 def _exported(
     layout: NameLayout,
-    source: DynamoTable,
+    source: NameStore,
     place: Location,
     ctx: Context,
     source_id: str,
-    keep: timedelta | None,
 ) -> Entries:
     export = read_export(place, source.table, ctx, source_id, source.margin)
     rows = _item_rows(layout, source, ctx, source_id, export.cut.start)
@@ -177,7 +178,7 @@ def _exported(
     )
     info = _info(source, source_id, export.identity, export.cut, sum(file.items for file in export.files))
     check = partial(layout_fault, layout=layout)
-    return Entries(info, parts, _scope(source), keep, export.holes, check=check, tree=False)
+    return Entries(info, parts, _scope(source), source.keep, export.holes, check=check, tree=False)
 
 
 def _item_rows(
