@@ -1,16 +1,23 @@
 """What key a row is about, and who owns it.
 
 An object is identified by (bucket, key): `s3://`, `s3a://` and `gs://` are one, a local file has the bucket "" and its
-absolute path without the leading slash. Keys are raw: nothing here decodes, normalises or folds case, so double
+absolute path without the leading slash, and of Azure the bucket is `container@account`, whether it is called by its
+`abfss` or its `wasbs` name. Keys are raw: nothing here decodes, normalises or folds case, so double
 slashes, dots and text that looks like a percent-escape are kept. A location is a path boundary: `orders` never
 holds `orders_2`.
 """
 
+import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
 S3_SCHEMES = ("s3://", "s3a://", "s3n://", "gs://")
 """Schemes of one name: `gs://` is what others call a bucket of Google's, which is asked by the API of S3."""
+
+AZURE_NAME = r"(?:abfss?|wasbs?)://([a-z0-9$][a-z0-9-]*)@([a-z0-9]{3,24})\.(?:dfs|blob)\.core\.windows\.net"
+"""How Hadoop's two file systems call a container (group 1) of an account (group 2) of Azure's public cloud."""
+_AZURE = re.compile(rf"{AZURE_NAME}(?:/(.*))?", re.DOTALL)
+AZURE_BUCKET = r"[a-z0-9$][a-z0-9-]*@[a-z0-9]{3,24}"
 
 
 class Location(NamedTuple):
@@ -21,7 +28,7 @@ class Location(NamedTuple):
 
     @classmethod
     def parse(cls, uri: str) -> "Location":
-        """Read `s3://bucket/key`, `file:///path` or `/path`; ValueError for anything else. Trailing slashes go."""
+        """Read `s3://bucket/key`, an Azure name, `file:///path` or `/path`; else ValueError. Trailing slashes go."""
         identity = identify(uri)
         if identity is None or identity[0] == MOUNTS:
             raise ValueError(f"not an s3:// or local location: {uri!r}")
@@ -32,13 +39,28 @@ class Location(NamedTuple):
         return self.bucket == ""
 
     @property
+    def is_azure(self) -> bool:
+        """Whether it lies in a container of Azure: no other bucket's name has an @."""
+        return is_azure(self.bucket)
+
+    @property
+    def is_in_s3(self) -> bool:
+        """Whether it is asked by the API of S3."""
+        return not self.is_local and not self.is_azure
+
+    @property
     def uri(self) -> str:
         return uri_of(self.bucket, self.key)
 
     @property
     def spark_path(self) -> str:
         """The location as Hadoop's file systems name it."""
-        return f"/{self.key}" if self.is_local else f"s3a://{self.bucket}/{self.key}"
+        return self.uri if self.is_local or self.is_azure else f"s3a://{self.bucket}/{self.key}"
+
+    @property
+    def path_or_uri(self) -> str:
+        """The location as people type it and libraries open it: a local one by its path."""
+        return self.spark_path if self.is_local else self.uri
 
     @property
     def prefix(self) -> str:
@@ -77,12 +99,37 @@ def true_place(aliases: Aliases, bucket: str, key: str) -> tuple[str, str]:
     return bucket, key
 
 
+def moved(aliases: Aliases, maps: Aliases) -> Aliases:
+    """Both as one: what `maps` say of places holds, too, for other names of what they move."""
+    through = [(alias, Location(*true_place(maps, *place))) for alias, place in aliases]
+    inside = [
+        (alias.join(old.key[len(place.prefix) :]) if place != old else alias, new)
+        for alias, place in aliases
+        for old, new in maps
+        if place.contains(old)
+    ]
+    named = {**dict(through), **dict(maps), **dict(inside)}
+    return tuple(sorted(named.items(), key=lambda pair: (-len(pair[0].key), pair)))
+
+
+def origins(maps: Aliases, place: Location) -> tuple[Location, ...]:
+    """The places of which `maps` say that what lies there belongs to `place`."""
+    whole = [
+        old.join(place.key[len(new.prefix) :]) if new != place else old
+        for old, new in maps
+        if new.contains(place)
+    ]
+    return (*whole, *(old for old, new in maps if new != place and place.contains(new)))
+
+
 def identify(uri: str) -> tuple[str, str] | None:
-    """(bucket, key) of a raw, not percent-encoded URI; None when it is neither S3 nor local nor mounted."""
+    """(bucket, key) of a raw, not percent-encoded URI; None when it is in no store that is known, local or mounted."""
     for scheme in S3_SCHEMES:
         if uri.startswith(scheme):
             bucket, _, key = uri[len(scheme) :].partition("/")
-            return (bucket, key) if bucket else None
+            return (bucket, key) if bucket and "@" not in bucket else None
+    if azure := _AZURE.fullmatch(uri):
+        return f"{azure[1]}@{azure[2]}", azure[3] or ""
     if uri.startswith(f"{MOUNTS}/"):
         return MOUNTS, uri[len(MOUNTS) :].lstrip("/")
     if uri.startswith("file:"):
@@ -92,8 +139,15 @@ def identify(uri: str) -> tuple[str, str] | None:
     return ("", uri[1:]) if uri.startswith("/") else None
 
 
+def is_azure(bucket: str) -> bool:
+    """Whether a bucket is a container of Azure. What other stores' names stand for a bucket has a scheme in it."""
+    return "@" in bucket and "/" not in bucket
+
+
 def uri_of(bucket: str, key: str) -> str:
-    """The one way a key is shown to people: `s3://bucket/key`, or the local path."""
+    """The one way a key is shown to people: `s3://bucket/key`, Azure's `abfss` name, or the local path."""
+    if is_azure(bucket):
+        return f"abfss://{bucket}.dfs.core.windows.net/{key}"
     return f"s3://{bucket}/{key}" if bucket else f"/{key}"
 
 
@@ -117,12 +171,13 @@ OTHERS = (
     r"(^|/)(_symlink_format_manifest|_spark_metadata|\.hoodie|_checkpoints)/|(^|/)_?checkpoints?/([^/]+/)*"
     rf"(offsets|commits|sources|state|metadata)(/|{END})"
     rf"|^metadata/([^/]+\.(avro|stats|puffin)|[^/]*\.metadata\.json(\.gz)?|version-hint\.text){END}"
+    rf"|(^|/)\.hoodie_partition_metadata(\.[^/]*)?{END}"
     rf"|(^|/)(_SUCCESS|_metadata|_common_metadata|_(started|committed)_[0-9]+|\.[^/]+\.crc){END}"
 )
 """Names of what others keep in a table's folder: manifests for Presto and Hive, the log of Spark's streaming sink,
-Hudi's timeline, the checkpoints of streams that write it, the Iceberg metadata that UniForm lays beside a Delta log,
-and what jobs leave beside their files: the marks of committers (Hadoop's, Databricks'), summaries of Parquet
-footers, and the checksums that Hadoop keeps on local disks."""
+Hudi's timeline and its marks of partitions, the checkpoints of streams that write it, the Iceberg metadata that UniForm
+lays beside a Delta log, and what jobs leave beside their files: the marks of committers (Hadoop's, Databricks'),
+summaries of Parquet footers, and the checksums that Hadoop keeps on local disks."""
 
 HIDDEN = rf"(^|/)[._][^/=]*(/|{END})|\._COPYING_{END}"
 """Names that readers of plain tables skip: a path part that begins with `.` or `_`, save `_x=` partitions."""

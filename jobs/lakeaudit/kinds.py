@@ -13,7 +13,7 @@ MASS_LOSS = "mass loss: "
 
 FILE_AXES = ("content", "metastore", "metastore_tree", "leftover", "duplicate")
 AXES = (*FILE_AXES, "commit", "pointer", "source", "hazard")
-COVERED_AXES = (*FILE_AXES, "commit", "hazard")
+COVERED_AXES = (*FILE_AXES, "commit", "pointer", "hazard")
 """Axes that have a row of coverage for every table."""
 
 _AXIS_WORDS = {
@@ -23,6 +23,7 @@ _AXIS_WORDS = {
     "leftover": "leftovers",
     "duplicate": "doubles",
     "commit": "commits and whole writes",
+    "pointer": "what catalogs point at",
     "hazard": "what will be lost",
 }
 
@@ -181,6 +182,24 @@ _ALL = (
         "does not have.",
     ),
     Kind(
+        "stale_pointer", "pointer", "error",
+        "a catalog points at a state of the table that is gone or left behind",
+        "Point the catalog at the table's newest state (`register_table`, ALTER TABLE ... SET LOCATION), or drop the "
+        "table from it; find the writer or the move that did not tell the catalog.",
+    ),
+    Kind(
+        "unregistered_partition", "pointer", "error",
+        "a plain Hive table's folder has data files, and no registered partition holds it",
+        "Register the partition (ALTER TABLE ... ADD PARTITION, MSCK REPAIR TABLE), or remove the folder if its rows "
+        "are not meant to be read.",
+    ),
+    Kind(
+        "empty_partition", "pointer", "info",
+        "a plain Hive table's registered partition holds no file",
+        "Drop the partition (ALTER TABLE ... DROP PARTITION) if its data was removed on purpose; else look for who "
+        "removed or moved the files.",
+    ),
+    Kind(
         "duplicate_entry", "duplicate", "error",
         "one state of the table lists the same file twice",
         "Remove one entry through the format's own API; find the writer that does not deduplicate its "
@@ -218,19 +237,19 @@ _ALL = (
     Kind(
         "uncommitted", "leftover", "warning",
         "no readable state ever listed it, though its commit would be visible",
-        "Look for `lost_commit` and failed jobs of that time; VACUUM (FULL, not LITE) takes it if nobody "
-        "wants it.",
+        "Look for `lost_commit` and failed jobs of that time. If nobody wants it, Delta's VACUUM takes it "
+        "(FULL, not LITE), or Iceberg's remove_orphan_files.",
     ),
     Kind(
         "unvacuumed", "leftover", "info",
         "removed longer ago than the table's retention, still in storage",
-        "Run VACUUM.",
+        "Run Delta's VACUUM, Iceberg's expire_snapshots or Hudi's cleaner.",
     ),
     Kind(
         "unreferenced", "leftover", "info",
         "older than the log can tell: removed long ago or never committed",
-        "Run VACUUM (FULL, not LITE); it is safe once the table's readers are younger than the file's "
-        "removal.",
+        "Run Delta's VACUUM (FULL, not LITE) or Iceberg's remove_orphan_files; it is safe once the table's "
+        "readers are younger than the file's removal.",
     ),
     Kind(
         "temporary", "leftover", "info",

@@ -22,6 +22,16 @@ Row = Mapping[str, Any]
 THINK_FIRST = ("overwritten",)
 """Kinds whose file may be right as it is: what to do comes before the command."""
 
+PLANNED = frozenset(
+    {
+        *("dropped", "dropped_history", "missing_metadata", "size_mismatch", "content_mismatch"),
+        *("hidden", "tombstoned", "phantom", "metastore_stale", "metastore_broken"),
+        *("uncommitted", "unvacuumed", "unreferenced", "temporary", "unfinished_upload"),
+        *("duplicate_attempt", "duplicate_content"),
+    }
+)
+"""Kinds of which `reconcile plan` mends some; the others need a person."""
+
 MOST_COPIED = 5 << 30
 """Bytes that one CopyObject takes (S3 API reference, CopyObject: 5 GB)."""
 
@@ -84,6 +94,12 @@ def _s3api(operation: str, arguments: str, at: "Endpoint | None") -> str:
     if at is not None and at.requester_pays:
         told += " --request-payer requester"
     return told + (f" --endpoint-url {shell_word(at.endpoint)}" if at is not None and at.endpoint else "")
+
+
+def mend(lake: str, table: str, kind: str) -> str:
+    """The command that plans what mends a kind in a table, or names its files for a person; it changes nothing."""
+    about = f"{shell_word(lake)} --table {shell_word(table)} --kind {shell_word(kind)}"
+    return f"lakeaudit reconcile plan {about}" if kind in PLANNED else f"lakeaudit findings {about} --files"
 
 
 def look_at_versions(finding: Row, at: "Endpoint | None" = None) -> str | None:

@@ -22,11 +22,13 @@ if TYPE_CHECKING:
 Row = Mapping[str, Any]
 
 STYLES = {"critical": "bold red", "error": "red", "warning": "yellow", "info": "dim"}
-WORST = 5
+KINDS = 8
+WORST = 3
 """Findings written out."""
-TABLES = 15
-"""Tables with a line of their own under coverage, the least judged first."""
-REASONS = 8
+TABLES = 4
+"""Tables with a line of their own under coverage, the least judged first: those that were judged whole are a number."""
+REASONS = 3
+SOURCES = 6
 
 _LEVELS = {"unjudged": "UNDECIDED", "fine": "OK"}
 _CELLS = {"off": ("\u2013", "dim"), "empty": ("no files", "dim"), "nothing": ("nothing", "bold red")}
@@ -44,31 +46,43 @@ def verdict_line(page: PageData) -> str:
 
 
 def audit(console: Console, page: PageData) -> None:
-    """The run, its findings by kind, the worst of them, what was judged, and the evidence used."""
+    """What fits a screen: the run, its findings by kind, the worst, what was not judged, the evidence, what is next."""
     line(console, _headline(page.run))
     if page.totals:
         title(console, "Findings")
         console.print(_kinds(page))
         title(console, "Worst")
         _worst(console, page)
-    title(console, "Coverage: how many of the files could be judged, by what was asked of them")
+    _judged(console, page)
+    title(console, "Evidence")
+    sources = page.run["sources"] or ()
+    for source in sources[:SOURCES]:
+        _source(console, source)
+    if len(sources) > SOURCES:
+        line(console, plain(f"and {formatting.count(len(sources) - SOURCES)} more", "dim"), indent=1)
+    for words_of_gate in page.run.get("gates") or ():
+        line(console, plain(words_of_gate, STYLES["warning"]), indent=1)
+    _end(console, page)
+
+
+def _judged(console: Console, page: PageData) -> None:
+    """How many tables were judged whole, and of the others what was judged of them and why no more."""
     tables = coverage_view.judged(page.coverage)
-    axes, whole = coverage_view.axes_to_show(tables)
-    console.print(_coverage(tables, axes))
-    if whole:
-        line(console, plain(f"and all of: {', '.join(map(axis_words, whole))}", "dim"), indent=1)
+    apart = [table for table in tables if table.standing != "whole"]
+    title(console, "Coverage")
+    whole = len(tables) - len(apart)
+    words = f"{formatting.count(whole)} of {formatting.number(len(tables), 'table')} fully judged"
+    line(console, plain(words, "green" if tables and not apart else ""), indent=1)
+    if not apart:
+        return
+    axes, _ = coverage_view.axes_to_show(apart)
+    console.print(_coverage(apart, axes))
     if any(
-        table.cells[axis].state == "off" for table in tables[:TABLES] for axis in axes if axis in table.cells
+        table.cells[axis].state == "off" for table in apart[:TABLES] for axis in axes if axis in table.cells
     ):
         line(console, plain(_OFF, "dim"), indent=1)
     for reason in _reasons(page):
         line(console, reason, indent=1)
-    title(console, "Evidence")
-    for source in page.run["sources"] or ():
-        _source(console, source)
-    for words_of_gate in page.run.get("gates") or ():
-        line(console, plain(words_of_gate, STYLES["warning"]), indent=1)
-    _end(console, page)
 
 
 def _end(console: Console, page: PageData) -> None:
@@ -175,7 +189,8 @@ def _kinds(page: PageData) -> Table:
         ("kind", "left"),
         *((title, "right") for title in ("findings", "files", "rows", "bytes", "tables")),
     )
-    for kind in summary.by_kind(page.totals):
+    kinds = summary.by_kind(page.totals)
+    for kind in kinds[:KINDS]:
         stake = kind.stake
         amounts = [_amount(stake.files, formatting.count), _amount(stake.rows, formatting.count)]
         cells = [
@@ -186,6 +201,13 @@ def _kinds(page: PageData) -> Table:
         ]
         style = STYLES.get(kind.worst, "")
         table.add_row(plain(kind.worst, style), plain(kind.name), *map(plain, cells))
+    if rest := kinds[KINDS:]:
+        found = formatting.count(sum(kind.stake.findings for kind in rest))
+        table.add_row(
+            plain("", "dim"),
+            plain(f"{formatting.number(len(rest), 'more kind')}", "dim"),
+            plain(found, "dim"),
+        )
     return table
 
 
@@ -198,9 +220,8 @@ def _amount(value: summary.Amount, put: Any) -> str:
 def _worst(console: Console, page: PageData) -> None:
     for row in page.findings[:WORST]:
         finding(console, row, page.place(row))
-        for told in (row["explanation"], formatting.comeback(row)):
-            if told:
-                line(console, plain(told, "dim"), indent=3)
+        if told := formatting.comeback(row):
+            line(console, plain(told, "dim"), indent=3)
         next_step(console, row, page.reach.get(row["bucket"] or ""))
     rest = page.found - len(page.findings[:WORST])
     if rest:
@@ -261,8 +282,8 @@ def _source(console: Console, source: Row) -> None:
     )
     if source["rejected"]:
         head.append(f", {formatting.count(source['rejected'])} rejected", STYLES["warning"])
-    line(console, head.append(f", {_cut(source)}", "dim"), indent=1)
-    line(console, plain(source["location"]), indent=3)
+    head.append(f", {_cut(source)}  ", "dim").append_text(plain(source["location"]))
+    line(console, head, indent=1)
 
 
 def _cut(source: Row) -> str:

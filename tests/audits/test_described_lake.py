@@ -104,5 +104,7 @@ def test_buckets_may_be_named_by_a_pattern(
 
 def test_where_no_table_is_found_nothing_is_audited(aws: Aws, s3: Endpoint, tmp_path: Path) -> None:
     made = DescribedLake(aws.s3, s3, fresh_name(), 0, 1).build()
-    with pytest.raises(CannotAudit, match="no table was found: the inventories name no log of a table"):
+    with pytest.raises(
+        CannotAudit, match="no table was found: nothing names a table where they are discovered"
+    ):
         audited(made.lake(tmp_path))

@@ -24,7 +24,7 @@ def no_session(monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(*_: object) -> NoReturn:
         raise SPARK
 
-    monkeypatch.setattr(command, "_session", refused)
+    monkeypatch.setattr("lakeaudit.commands.on_spark._session", refused)
 
 
 @pytest.fixture

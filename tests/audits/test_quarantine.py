@@ -14,7 +14,9 @@ from botocore.exceptions import ClientError
 
 from lakeaudit import cli
 from lakeaudit.commands import purge as command
-from lakeaudit.reconcile import four_yeses
+from lakeaudit.config import HudiManifest
+from lakeaudit.pipeline.newest_claims import NewestClaims
+from lakeaudit.reconcile import deleting_together, four_yeses, purge
 from lakeaudit.reconcile.actions import hide_leftover, quarantine
 from lakeaudit.reconcile.journal import Journal
 from lakeaudit.reconcile.need import WANTED, Need
@@ -305,6 +307,16 @@ def test_without_a_quarantine_a_person_is_needed(plain: Shop, tmp_path: Path) ->
     mending.plan(io.StringIO(), allow=OLDER)
     (row,) = rows(mending)
     assert (row["key"], row["evidence"]["why"]) == (None, "no quarantine place is named")
+
+
+def test_what_lies_in_a_hudi_table_is_left_to_its_own_cleaner(plain: Shop, tmp_path: Path) -> None:
+    lake = mending_of(plain, tmp_path).lake
+    tables = tuple(t.model_copy(update={"manifests": (HudiManifest(kind="hudi"),)}) for t in lake.tables)
+    mending = Mending(lake.model_copy(update={"tables": tables}), tmp_path)
+    publish_leftovers(plain, mending.lake, "uncommitted", DEBRIS)
+    mending.plan(io.StringIO(), allow=OLDER)
+    (row,) = rows(mending)
+    assert "is a Hudi table, whose own cleaner" in row["evidence"]["why"]
 
 
 # --- doubles -------------------------------------------------------------------------------------------------
@@ -721,6 +733,64 @@ def test_an_undo_of_a_run_that_was_killed(
     assert keys_of(shop)[DEBRIS][0][1:] == before[DEBRIS][0][1:]
 
 
+# --- many by one request -----------------------------------------------------------------------------------------
+
+
+def each_by_its_etag(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """Stands for S3: DeleteObjects refuses entries whose ETag is not their object's. The keys of each request."""
+    call: Any = vars(BaseClient)["_make_api_call"]
+    asked: list[list[str]] = []
+
+    def honouring(self: Any, operation: str, given: dict[str, Any]) -> Any:
+        if operation != "DeleteObjects":
+            return call(self, operation, given)
+        at, keep, refused = given["Bucket"], list[dict[str, str]](), list[dict[str, str]]()
+        asked.append([each["Key"] for each in given["Delete"]["Objects"]])
+        for each in given["Delete"]["Objects"]:
+            head = call(self, "HeadObject", {"Bucket": at, "Key": each["Key"]})
+            (keep if head["ETag"] == each["ETag"] else refused).append({"Key": each["Key"]})
+        answer = call(self, operation, {"Bucket": at, "Delete": {"Objects": keep}}) if keep else {}
+        return {**answer, "Errors": [{**each, "Code": "PreconditionFailed"} for each in refused]}
+
+    monkeypatch.setattr(BaseClient, "_make_api_call", honouring)
+    return asked
+
+
+def many(aws: Aws, s3: Endpoint, bucket: str, folder: Path) -> tuple[Shop, Mending, list[str]]:
+    """Three leftovers are planned; the last one is written again after apply has looked."""
+    shop = shop_of(aws, s3, bucket, versions=True)
+    keys = [DEBRIS.replace("debris", f"debris-{n}") for n in range(3)]
+    for key in keys:
+        shop.s3.put_object(Bucket=bucket, Key=key, Body=b"x" * 5000)
+        backdate(bucket, key, datetime.now(UTC) - timedelta(minutes=30))
+    mending = mending_of(shop, folder)
+    publish_leftovers(shop, mending.lake, "uncommitted", *keys)
+    mending.plan(io.StringIO(), allow=OLDER)
+    return shop, mending, keys
+
+
+@pytest.mark.parametrize("honoured", [True, False])
+def test_many_are_hidden_by_one_request_where_each_has_its_condition(
+    aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, honoured: bool
+) -> None:
+    """moto ignores these conditions, and is asked one by one; what is written again in the act stays either way."""
+    shop, mending, keys = many(aws, s3, bucket, tmp_path)
+    requests = each_by_its_etag(monkeypatch) if honoured else []
+    together = deleting_together.deleted_together
+
+    def after_another(*given: Any) -> Any:
+        shop.s3.put_object(Bucket=bucket, Key=keys[2], Body=b"again")
+        return together(*given)
+
+    monkeypatch.setattr("lakeaudit.reconcile.apply.deleted_together", after_another)
+    assert mending.apply().exit_code == 3
+    assert mending.statuses() == {keys[0]: "applied", keys[1]: "applied", keys[2]: "changed"}
+    assert [key for key in shop.keys("orders") if key in keys] == keys[2:]
+    assert [sorted(each) for each in requests if "canary" not in each[0]] == [keys] * honoured
+    assert mending.undo().exit_code == 0
+    assert [key for key in shop.keys("orders") if key in keys] == keys
+
+
 # --- purge ---------------------------------------------------------------------------------------------------
 
 LATER = timedelta(days=31, hours=1)
@@ -769,6 +839,41 @@ def test_purge_by_the_command_line(plain: Shop, tmp_path: Path, capsys: pytest.C
     lake_file.write_text(lake_file.read_text().replace("quarantine:", "#"))
     assert cli.main(["reconcile", "purge", str(lake_file)]) == 2
     assert "is not in the lake file" in capsys.readouterr().err
+
+
+def test_purge_reads_the_tables_once_and_then_what_commits_did_since(
+    plain: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three batches: a commit lists the last file while the first ones are removed."""
+    keys = [DEBRIS, *(DEBRIS.replace("debris", f"debris-{n}") for n in range(2))]
+    for key in keys:
+        plain.s3.put_object(Bucket=plain.bucket, Key=key, Body=b"x" * 5000)
+        backdate(plain.bucket, key, datetime.now(UTC) - timedelta(minutes=30))
+    mending = mending_of(plain, tmp_path)
+    publish_leftovers(plain, mending.lake, "uncommitted", *keys)
+    mending.plan(io.StringIO(), allow=OLDER)
+    assert mending.apply().exit_code == 0
+    wholly, remove = [], purge.Purge.remove
+
+    def read(self: NewestClaims, *given: Any, **more: Any) -> None:
+        wholly.append(self)
+        made(self, *given, **more)
+
+    def one(self: purge.Purge, kept: list[purge.Kept], *given: Any) -> dict[str, str]:
+        left = remove(self, kept, *given)
+        gone.update(each.file[1] for each in kept)
+        if len(gone) == 2:
+            listed(plain, *(set(keys) - gone))
+        return left
+
+    gone, made = set[str](), NewestClaims.__init__
+    monkeypatch.setattr(NewestClaims, "__init__", read)
+    monkeypatch.setattr(purge.Purge, "remove", one)
+    monkeypatch.setattr(purge, "TOGETHER", 1)
+    code, _, printed = purged(mending)
+    assert (code, len(wholly)) == (3, 1)
+    assert "orders lists the file" in printed
+    assert sorted(mending.statuses().values()) == ["applied", "purged", "purged"]
 
 
 def test_purge_goes_by_the_record_alone(plain: Shop, tmp_path: Path) -> None:

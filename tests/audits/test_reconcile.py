@@ -15,7 +15,7 @@ from botocore.exceptions import ClientError
 from lakeaudit import cli
 from lakeaudit.config import load_lake
 from lakeaudit.errors import BadInput
-from lakeaudit.reconcile import apply, canary, conditional_copies, plan_file, undo
+from lakeaudit.reconcile import apply, canary, ceiling, conditional_copies, plan_file, undo
 from lakeaudit.reconcile.actions.remove_delete_marker import RemoveDeleteMarker
 from lakeaudit.reconcile.actions.restore_version import RestoreVersion
 from lakeaudit.reconcile.journal import Journal
@@ -26,6 +26,8 @@ from tests.builders.delta_lake import remove
 from tests.builders.ledger import opened
 from tests.builders.mending import Mending, actions_of, an_hour_old, found, found_set, keys_of, known, states
 from tests.builders.request_rights import granted, rights_asked_for
+from tests.builders.results import covered, publish
+from tests.builders.results import run as run_row
 from tests.builders.shop import Shop
 from tests.conftest import Aws
 
@@ -143,6 +145,24 @@ def test_versioning_that_was_suspended_since_the_plan_stops_it(shop: Shop, broke
     assert broken.apply().exit_code == 3
     assert set(broken.statuses().values()) == {"changed"}
     assert keys_of(shop) == before
+
+
+def test_what_touches_too_much_of_a_table_is_refused_before_anything_is_done(
+    shop: Shop, broken: Mending, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two of its six files; a hundred are the least by default. Nothing is written of a plan that is refused."""
+    monkeypatch.setattr(ceiling, "LEAST", 2)
+    coverage = [covered(table_name="orders", files=n) for n in (3, 6)]
+    publish(broken.lake.results, runs=[run_row()], coverage=coverage)
+    with pytest.raises(BadInput, match="would touch 2 of its 6 files, more than the ceiling of 20%"):
+        broken.plan(io.StringIO())
+    assert not broken.file.exists()
+    broken.plan(io.StringIO(), max_share=0.5)
+    with pytest.raises(BadInput, match="--max-share 1 goes on"):
+        broken.apply()
+    assert actions_of(broken.lake) == []
+    assert broken.apply(limit=1).exit_code == 3
+    assert broken.apply(max_share=0.5).exit_code == 0
 
 
 # --- conditions of the store ------------------------------------------------------------------------------

@@ -6,7 +6,19 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakeaudit.schemas import ACCESS, ATTEMPT, CLONE_FILE, COMMIT, EXPIRING, FOLDER_PAIR, LOG_ENTRY, WRITE
+from lakeaudit.schemas import (
+    ACCESS,
+    ATTEMPT,
+    CLONE_FILE,
+    COMMIT,
+    EXPIRING,
+    FOLDER_PAIR,
+    LOG_ENTRY,
+    PARTITION_FOLDER,
+    PARTITION_POINTER,
+    TABLE_POINTER,
+    WRITE,
+)
 from tests.builders.scenario import WORDS, Row
 
 SCHEMAS: dict[str, pa.Schema] = {
@@ -19,6 +31,9 @@ SCHEMAS: dict[str, pa.Schema] = {
     "attempts": ATTEMPT,
     "log_entries": LOG_ENTRY,
     "lost_entries": LOG_ENTRY,
+    "partitions": PARTITION_POINTER,
+    "partition_folders": PARTITION_FOLDER,
+    "table_pointers": TABLE_POINTER,
 }
 """What the rows of each table of rules look like."""
 
@@ -153,3 +168,31 @@ def unentered(written: float = -300, **given: Any) -> Row:
 def access(deed: str, found: str, *, weak: bool = False) -> Row:
     """A pattern of access by one principal: what was done, and how the key was before; `weak`: its listings lag."""
     return {"deed": deed, "found": found, "weak": weak, "principal": "etl", "files": 3, "requests": 5}
+
+
+COVERED: Row = {"edge": NOON, "cut": NOON, "grace": timedelta(hours=1), "storage_holed": False}
+"""Storage's picture of the place is of noon."""
+NOW_FILLED: Row = {"look": "live", "look_there": True}
+NOW_EMPTY: Row = {"look": "live", "look_there": False}
+
+
+def registered(visible: int = 0, at: float | None = -3000, **given: Any) -> Row:
+    """A partition registered so many minutes before or after noon, and how many objects readers see at its place."""
+    return COVERED | {"visible": visible, "registered_at": None if at is None else minutes(at)} | given
+
+
+def folder(newest: float = -3000, oldest: float | None = None, **given: Any) -> Row:
+    """A folder with files that no partition holds, written from and up to so many minutes before or after noon.
+
+    The catalog was read at noon as well.
+    """
+    times = {"newest": minutes(newest), "oldest": minutes(newest if oldest is None else oldest)}
+    waits = {"catalog_edge": NOON, "leftover_age": timedelta(days=3)}
+    told = {"named": True, "alike": False, "registered": False, "registered_filled": False, "untold": False}
+    return COVERED | times | waits | told | given
+
+
+def pointed(objects: int = 0, at: float | None = -3000, format: str = "hive", **given: Any) -> Row:  # noqa: A002
+    """A table that the catalog last changed so many minutes before or after noon, and how many objects lie there."""
+    known = {"objects": objects, "changed_at": None if at is None else minutes(at), "format": format}
+    return COVERED | known | {"partitions_filled": 0, "filled_said": False, "aim": "location"} | given

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -136,14 +137,21 @@ class Mending:
     def file(self) -> Path:
         return self.folder / "plan.jsonl"
 
-    def plan(self, out: Any, *, allow: Sequence[str] = ("restore",), wanted: Wanted = ALL) -> Ended:
+    def plan(
+        self,
+        out: Any,
+        *,
+        allow: Sequence[str] = ("restore",),
+        wanted: Wanted = ALL,
+        max_share: float | None = None,
+    ) -> Ended:
         return command.plan(
             self.lake, str(self.folder / "lake.yaml"), results_of(self.lake), out, to=str(self.file), wanted=wanted,
-            allow=allow, now=self.clock(), progress=SilentProgress(),
+            allow=allow, now=self.clock(), progress=SilentProgress(), max_share=max_share,
         )  # fmt: skip
 
-    def apply(self, **bounds: Any) -> Ended:
-        return self._run(command.apply, bounds)
+    def apply(self, *, max_share: float | None = None, **bounds: Any) -> Ended:
+        return self._run(partial(command.apply, max_share=max_share), bounds)
 
     def undo(self) -> Ended:
         return self._run(command.undo, {})

@@ -7,7 +7,7 @@ from lakeaudit import __version__
 from lakeaudit.reconcile import journal
 from lakeaudit.reconcile.journal import Journal
 from lakeaudit.reconcile.key_state import KeyReader
-from lakeaudit.reconcile.plan_file import header_of, write_plan
+from lakeaudit.reconcile.plan_file import Lines, header_of, write_plan
 from lakeaudit.reconcile.planning import Planner
 from lakeaudit.reconcile.protocol import Sight
 from lakeaudit.reconcile.steps import Step
@@ -34,8 +34,9 @@ def planned(mending: Mending, rows: Sequence[Row], allow: Sequence[str] = ("rest
     clients, now = clients_of(mending.lake), mending.clock()
     plan_id = f"plan-{now:%H%M%S%f}"
     sight = Sight(mending.lake, clients, KeyReader(clients, Pacer(10_000)), plan_id)
-    steps = [*map(Planner(mending.lake, plan_id, allow, now, sight).step, rows)]
+    planner = Planner(mending.lake, plan_id, allow, now, sight)
+    steps = [step for row in rows for step in planner.steps_for(row)]
     header = header_of(mending.lake, mending.folder / "lake.yaml", plan_id, allow, "ann", now, __version__)
-    sealed = write_plan(mending.file, header, steps)
+    sealed, _ = write_plan(mending.file, header, [Lines.of(steps)])
     Journal(results_of(mending.lake), plan_id).put_plan(sealed, journal.PLANNED)
     return steps

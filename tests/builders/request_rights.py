@@ -14,7 +14,7 @@ OF_LEFTOVERS = "Quarantine"
 
 VERSIONED = {
     "GetObject": "s3:GetObject", "HeadObject": "s3:GetObject", "DeleteObject": "s3:DeleteObject",
-    "GetObjectTagging": "s3:GetObjectTagging",
+    "GetObjectTagging": "s3:GetObjectTagging", "DeleteObjects": "s3:DeleteObject",
 }  # fmt: skip
 PLAIN = {
     "GetBucketVersioning": "s3:GetBucketVersioning", "ListObjectVersions": "s3:ListBucketVersions",

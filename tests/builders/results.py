@@ -12,7 +12,7 @@ from deltalake import write_deltalake
 from lakeaudit.keys import Location, uri_of
 from lakeaudit.kinds import KINDS
 from lakeaudit.runtime.aws import Clients, delta_rs_options
-from lakeaudit.schemas import RESULTS
+from lakeaudit.schemas import RECONCILE_RESULTS, RESULTS
 
 Row = dict[str, Any]
 
@@ -26,7 +26,7 @@ def publish(place: Location, clients: Clients | None = None, **tables: Sequence[
         delta_rs_options((clients or Clients()).endpoint(place.bucket), place.bucket) if place.bucket else {}
     )
     for name, rows in tables.items():
-        schema = RESULTS[name]
+        schema = (RESULTS | RECONCILE_RESULTS)[name]
         whole = [{column: row.get(column) for column in schema.names} for row in rows]
         at = place.join(name)
         uri = at.spark_path if at.is_local else at.uri

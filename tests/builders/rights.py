@@ -1,6 +1,6 @@
 """What rights a server was asked for: every request that reached it, whoever made it, in the words of IAM policies.
 
-Which right a request needs: Service Authorization Reference, Amazon S3 and DynamoDB.
+Which right a request needs: Service Authorization Reference, Amazon S3, DynamoDB and Glue.
 """
 
 from collections import defaultdict
@@ -47,6 +47,8 @@ def _needed(environ: dict[str, Any]) -> tuple[str, str]:
     target = environ.get("HTTP_X_AMZ_TARGET", "")
     if target.startswith("DynamoDB"):
         return "dynamodb", f"dynamodb:{target.rpartition('.')[2]}"
+    if target.startswith("AWSGlue"):
+        return "glue", f"glue:{target.rpartition('.')[2]}"
     bucket, _, key = unquote(environ["PATH_INFO"]).lstrip("/").partition("/")
     asked = parse_qs(environ.get("QUERY_STRING", ""), keep_blank_values=True)
     if not key:

@@ -7,13 +7,21 @@ from typing import Any
 
 from lakeaudit.compare import rules
 from lakeaudit.compare.table_facts import TableFacts
-from lakeaudit.config import DeltaManifest, FileListManifest, ManifestSource, Settings, Table
+from lakeaudit.config import (
+    DeltaManifest,
+    FileListManifest,
+    InventoryManifest,
+    ManifestSource,
+    Settings,
+    Table,
+)
 from lakeaudit.evidence.protocol import Hole
 from lakeaudit.keys import Location
 from tests.builders.evidence import BUCKET, CUT, folder, state_of, stored
 
 Row = dict[str, Any]
 ZERO = timedelta(0)
+ORIGINAL = InventoryManifest(kind="s3_inventory", location=Location("inventories", "old"))
 DELTA = DeltaManifest(kind="delta")
 LISTS = FileListManifest(kind="file_list", location=Location("lists", "orders"), complete=True)
 PARTIAL_LISTS = FileListManifest(kind="file_list", location=Location("lists", "orders"), complete=False)
@@ -37,13 +45,15 @@ def table(
     holed: bool = False,
     state: Mapping[str, Any] | None = None,
     at: str | None = None,
+    moved: bool = False,
     **settings: Any,
 ) -> TableFacts:
     """A table in the folder `at`, else of its own name, with the lake file's defaults; `state` is what it says."""
     place = Location(BUCKET, name if at is None else at)
     entry = Table(
-        name=name, location=place, manifests=tuple(manifests), shares=shares, settings=Settings(**settings)
-    )
+        name=name, location=place, manifests=tuple(manifests), shares=shares, settings=Settings(**settings),
+        moved=moved,
+    )  # fmt: skip
     holes = (Hole("manifest:delta", "commit 4 is missing", table=name),) if holed else ()
     return TableFacts(entry, (state_of(name, **(state or {})),) if manifests else (), holes)
 

@@ -16,6 +16,7 @@ from lakeaudit.compare.findings import Stamp
 from lakeaudit.compare.screen import Screen, screen_of
 from lakeaudit.compare.table_facts import TableFacts
 from lakeaudit.config import Lake, S3Guard
+from lakeaudit.evidence.manifest.another_place import originals
 from lakeaudit.evidence.manifest.delta import paths, replay
 from lakeaudit.evidence.manifest.file_list import fold
 from lakeaudit.evidence.protocol import (
@@ -47,6 +48,7 @@ KINDS: Mapping[str, pa.Schema] = {
     "steps": paths.STEP,
     "events": fold.EVENTS,
     "acts": fold.ACTS,
+    "originals": originals.ORIGINAL,
     "uploads": UPLOAD,
 }
 HERE = Location(BUCKET, "")
@@ -121,7 +123,12 @@ class ScreenLake:
         scope = [each for each in configured if self.scope is None or each.name in self.scope]
         open_files = rows_table(KNOWN, self.known) if self.known else None
         audit = AuditContext(
-            cast("Lake", SimpleNamespace(tables=configured, ignores=(), results=self.results, name="lake")),
+            cast(
+                "Lake",
+                SimpleNamespace(
+                    tables=configured, ignores=(), metastores=(), results=self.results, name="lake"
+                ),
+            ),
             scope, {}, self._observed(), cast("Any", SimpleNamespace(live=False, clients=Clients())),
             Stamp("run", "lake", CUT), Memory(open_files), duck.connect(),
         )  # fmt: skip
@@ -141,7 +148,9 @@ class ScreenLake:
             f"metastore:{n}": S3Guard(kind="s3guard", table="guard", authoritative=source.authoritative)
             for n, source in enumerate(self.metastores)
         }
-        return Observed(Evidence([*self._logs(), *self._lists()], storage, stores, guards), (), (), ())
+        return Observed(
+            Evidence([*self._logs(), *self._lists(), *self._originals()], storage, stores, guards), (), (), ()
+        )
 
     def _stored(self, number: int, source: Source) -> Stored:
         info = _info(f"storage:{number}", source)
@@ -171,6 +180,13 @@ class ScreenLake:
             info = SourceInfo("manifest:file_list", "manifest", "file_list", "", "", None)
             kept = InProcessEngine(1).keep((*self._parts("events"), *self._parts("acts")))
             yield Claims(info, (kept,), partial(fold.claims, source=info.id), {})
+
+    def _originals(self) -> Iterator[Claims]:
+        if "originals" in self.arrow:
+            info = SourceInfo("manifest:s3_inventory", "manifest", "s3_inventory", "", "", None)
+            traces = {originals.KIND: originals.traces}
+            fold_of = partial(originals.claims, source=info.id)
+            yield Claims(info, (self._parts("originals"),), fold_of, {}, traces=traces)
 
     def _parts(self, kind: str, source: str | None = None) -> tuple[Part, ...]:
         """The rows of a kind, or of one source of them, in two parts."""

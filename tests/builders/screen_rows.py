@@ -134,6 +134,33 @@ def entry(key: str, **given: Any) -> Row:
     } | given  # fmt: skip
 
 
+ORIGINALS: Named = {
+    "plain": [{}],
+    "none": [],
+    "no size": [{"size": None}],
+    "other size": [{"size": 101}],
+    "no etag": [{"etag": None, "checksum": None}],
+    "other etag": [{"etag": OTHER_MD5, "checksum": None}],
+    "other md5": [{"etag": OTHER_MD5, "checksum": f"md5:{OTHER_MD5}"}],
+    "another checksum": [{"checksum": "sha256:aa"}],
+    "a checksum alone": [{"etag": None, "checksum": f"md5:{OTHER_MD5}"}],
+    "unsure": [{"certain": False}],
+    "now": [{"claimed_at": CUT}],
+    "twice": [{}, {}],
+    "of two places": [{}, {"size": 101}],
+}
+
+
+def original(key: str, table_name: str = "copied", **given: Any) -> Row:
+    """An object of another place that agrees with `version`."""
+    etag = etag_of(key)
+    return {
+        "source": "manifest:s3_inventory", "manifest_kind": "s3_inventory", "table_name": table_name, "bucket": BUCKET,
+        "key": key, "state": "live", "certain": True, "category": "data", "size": 100, "etag": etag,
+        "checksum": f"md5:{etag}", "claimed_at": ago(90), "explained": False, "listed": 1, "own_root": True,
+    } | given  # fmt: skip
+
+
 def folder(key: str, **given: Any) -> Row:
     """A folder's entry."""
     return entry(key, **{"is_dir": True, "size": None, "etag": None} | given)

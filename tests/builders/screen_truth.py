@@ -12,6 +12,7 @@ import pyarrow as pa
 from lakeaudit.compare import metastore_tree, rules, screen, screen_traces
 from lakeaudit.compare.facts import ALL_FACTS
 from lakeaudit.compare.match import pairs
+from lakeaudit.evidence.manifest.another_place import originals
 from lakeaudit.evidence.manifest.delta import replay
 from lakeaudit.runtime import duck
 from lakeaudit.schemas import KNOWN
@@ -71,7 +72,7 @@ class Truth:
     @cached_property
     def _buckets(self) -> list[tuple[Key, int]]:
         """Every key that has a row, and its bucket."""
-        kinds = ("versions", "entries", "steps", "events")
+        kinds = ("versions", "entries", "steps", "events", "originals")
         keys = pa.concat_tables([self.rows[k].select(["bucket", "key"]) for k in kinds if k in self.rows])
         sql = f"SELECT DISTINCT bucket, key, {screen.BUCKET} AS at FROM (SELECT *, hash(bucket, key) AS h FROM input)"
         rows = duck.rows_of(duck.query(self.con, sql, input=keys))
@@ -91,6 +92,7 @@ class Truth:
             "versions": (screen_traces.OBJECT_PLAIN, screen_traces.ODD),
             "entries": screen_traces.ENTRY_PLAIN,
             "steps": replay.PLAIN,
+            "originals": originals.PLAIN,
         }
         conditions = (kind, about.get(kind))
         if conditions not in self._made:

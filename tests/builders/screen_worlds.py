@@ -7,11 +7,12 @@ from typing import Any
 from lakeaudit.compare.table_facts import TableFacts
 from lakeaudit.keys import Location
 from tests.builders.evidence import BUCKET, CUT, ago
-from tests.builders.scenario import DELTA, LISTS, table
+from tests.builders.scenario import DELTA, LISTS, ORIGINAL, table
 from tests.builders.screen_lake import ScreenLake, Source, moved
 from tests.builders.screen_rows import (
     ENTRIES,
     MD5,
+    ORIGINALS,
     OTHER_MD5,
     STEPS,
     VERSIONS,
@@ -19,13 +20,14 @@ from tests.builders.screen_rows import (
     event,
     folder,
     known,
+    original,
     step,
     version,
 )
 
 PLAIN: Any = {"plain": [{}]}
 FEW: Any = {"plain": [{}], "none": []}
-ROOT, BARE, STRANGE, HABIT = "root", "bare", "strange", "habit"
+ROOT, BARE, STRANGE, HABIT, COPIED = "root", "bare", "strange", "habit", "copied"
 """Buckets beside BUCKET: one table owns all of it; no store speaks of it; no table lies in it; has its own store."""
 
 ODD_KEYS = (
@@ -47,17 +49,27 @@ def tables() -> list[TableFacts]:
     """Tables of every standing towards the screen."""
     return [
         *(table("shop"), table("clone"), table("inner", at="shop/inner"), table("second"), table("split")),
-        *(table("twice"), table("holed", holed=True), table("unjudged"), table("loose", ())),
+        *(
+            table("twice"),
+            table("holed", holed=True),
+            table("unjudged"),
+            table("loose", ()),
+            table("moved", moved=True),
+        ),
         *(table("lists", (LISTS,)), table("both", (DELTA, LISTS)), table("patient", grace=timedelta(days=2))),
         *(table("copies", min_duplicate_size=50, readers="folder"), moved(table("top"), ROOT)),
-        *(moved(table("bare"), BARE), moved(table("habit"), HABIT)),
+        *(
+            moved(table("bare"), BARE),
+            moved(table("habit"), HABIT),
+            moved(table("copied", (ORIGINAL,)), COPIED),
+        ),
     ]
 
 
 def everything() -> ScreenLake:
     """All situations in one lake."""
     storage = (
-        Source(tuple(Location(bucket, "") for bucket in (BUCKET, ROOT, BARE, STRANGE, HABIT))),
+        Source(tuple(Location(bucket, "") for bucket in (BUCKET, ROOT, BARE, STRANGE, HABIT, COPIED))),
         Source((Location(BUCKET, "twice"), Location(BUCKET, "split/part")), start=CUT + timedelta(hours=1)),
     )
     stores = (
@@ -82,6 +94,7 @@ def everything() -> ScreenLake:
         _folders,
         _copies,
         _ledger,
+        _originals,
     ):
         part(lake)
     for key in ODD_KEYS:
@@ -118,7 +131,18 @@ def _products(lake: ScreenLake) -> None:
 
 
 def _every_table(lake: ScreenLake) -> None:
-    for name in ("second", "split", "twice", "holed", "unjudged", "loose", "both", "patient", "inner"):
+    for name in (
+        "second",
+        "moved",
+        "split",
+        "twice",
+        "holed",
+        "unjudged",
+        "loose",
+        "both",
+        "patient",
+        "inner",
+    ):
         where = {"inner": "shop/inner/"}.get(name, f"{name}/")
         lake.star(where, table_name=name)
     for row in lake.rows["versions"]:
@@ -130,6 +154,7 @@ def _every_table(lake: ScreenLake) -> None:
     below = ("vs", "ve", "es", "inner")
     tops = [
         "shop",
+        "moved",
         "split",
         "twice",
         "holed",
@@ -201,6 +226,15 @@ PARENTS: Mapping[str, Mapping[str, Any] | None] = {
     "no field": {"last_updated": None, "last_updated_given": False},
 }
 """What a folder's own entry may be."""
+
+
+def _originals(lake: ScreenLake) -> None:
+    """A table that should be a copy of another place."""
+    for v, of_version in VERSIONS.items():
+        for o, of_original in ORIGINALS.items():
+            key = f"{v},{o}".replace(" ", "_")
+            lake.add(key, of_version, [], [], bucket=COPIED)
+            lake.rows["originals"] += [original(key, bucket=COPIED, **given) for given in of_original]
 
 
 def _folders(lake: ScreenLake) -> None:

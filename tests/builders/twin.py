@@ -115,6 +115,7 @@ def _answered(row: Row, answer: Row | None) -> Row:
         "encryption",
         "checksum",
         "versus_claimed",
+        "footer_fault",
     )
     at = answer["l_at"]
     return {f"s_{name}": answer.get(f"l_{name}") for name in seen} | {

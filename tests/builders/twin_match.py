@@ -72,7 +72,7 @@ def _beside_state(s: Scenario, row: Row) -> bool:
 
 def _of_claim(here: Sequence[Row], fact: TableFacts | None, speaker: str | None, first: bool) -> Row:
     if fact is None:
-        return {"first": True, "r_conflict": False, "t_holed": False}
+        return {"first": True, "r_conflict": False, "t_holed": False, "t_moved": False}
     mine = [row for row in here if row["table_name"] == fact.table.name]
     events = [row for row in mine if row["manifest_kind"] in EVENT_KINDS and fact.stateful]
     event: Row = next(iter(events), {})
@@ -85,6 +85,7 @@ def _of_claim(here: Sequence[Row], fact: TableFacts | None, speaker: str | None,
         "category": state.get("category") or event.get("category"),
         "partition_path": state.get("partition_path", event.get("partition_path")),
         **{f"c_{name}": value for name, value in state.items()},
+        "c_kind": state.get("manifest_kind"),
         **{
             f"c_{name}": state[name] if state.get(name) is not None else value for name, value in told.items()
         },
@@ -96,6 +97,7 @@ def _of_claim(here: Sequence[Row], fact: TableFacts | None, speaker: str | None,
         "t_read_at": fact.read_at,
         "t_horizon": fact.horizon,
         "t_holed": fact.holed,
+        "t_moved": fact.table.moved,
     }
 
 

@@ -18,9 +18,11 @@ from urllib.parse import quote, urlsplit
 import pytest
 from playwright.sync_api import Browser, Page, ViewportSize, expect, sync_playwright
 
+from lakeaudit.dashboard.table_page import NAME
 from lakeaudit.dashboard.widgets import shortened
 from lakeaudit.formatting import visible
 from lakeaudit.keys import Location
+from lakeaudit.kinds import KINDS
 from tests.builders.drawn import Drawn, draw, told_number
 from tests.builders.pagedata import HOSTILE
 from tests.builders.results import lake_file
@@ -113,9 +115,16 @@ def test_what_is_broken_in_a_table_since_when_why_and_can_it_come_back(
         timeout=PATIENCE
     )
     main = page.get_by_test_id("stMain")
+    broken = page.get_by_role("table").first
     for loss in drawn.losses:
-        head = page.get_by_text(re.compile(f"^{re.escape(told_number(loss))} "))
-        expect(head, f"seed {SEED}").to_be_visible(timeout=PATIENCE)
+        row = broken.get_by_role("row").filter(has_text=told_number(loss))
+        expect(row, f"seed {SEED}").to_be_visible(timeout=PATIENCE)
+        expect(row, f"seed {SEED}").to_contain_text(" ago")
+        expect(row, f"seed {SEED}").to_contain_text(KINDS[loss.kind].severity)
+        typed = f"--table {drawn.table} --kind {loss.kind}"
+        expect(page.get_by_test_id("stCode").first, f"seed {SEED}").to_contain_text(typed)
+    page.get_by_text("In words: why, and what to do").click()
+    for loss in drawn.losses:
         for words in (loss.since, loss.why, loss.answers):
             expect(main, f"seed {SEED}").to_contain_text(words, ignore_case=True)
 
@@ -153,7 +162,7 @@ def test_hostile_keys_are_read_as_they_are(page: Page, served: Served) -> None:
     settled(page, f"{served.url}/table?table={quote(served.drawn.hostile)}")
     links = page.get_by_test_id("stPageLink")
     expect(links, f"seed {SEED}").to_have_count(len(HOSTILE), timeout=PATIENCE)
-    shown = {shortened(visible(f"s3://lake/{text}")) for text in HOSTILE}
+    shown = {shortened(visible(f"s3://lake/{text}"), NAME) for text in HOSTILE}
     assert {text.strip() for text in links.all_inner_texts()} == shown, f"seed {SEED}"
 
 

@@ -7,6 +7,7 @@ from tests.scenarios import (
     clones,
     commits,
     content,
+    copies,
     duplicates,
     folders,
     gaps,
@@ -15,6 +16,7 @@ from tests.scenarios import (
     log_entries,
     metastore,
     names_alone,
+    pointers,
     read_by_folder,
     time_rule,
     tree,
@@ -25,6 +27,7 @@ from tests.scenarios import (
 SCENARIOS = (
     *changed.SCENARIOS,
     *content.SCENARIOS,
+    *copies.SCENARIOS,
     *duplicates.SCENARIOS,
     *gaps.SCENARIOS,
     *leftovers.SCENARIOS,
@@ -46,5 +49,6 @@ GROUP_SCENARIOS = (
     *access.SCENARIOS,
     *writes.SCENARIOS,
     *attempts.SCENARIOS,
+    *pointers.SCENARIOS,
 )
 """About what is no single file."""

@@ -85,6 +85,8 @@ SCENARIOS = (
          objects=[stored("orders/_symlink_format_manifest/d=1/manifest", modified_at=OLD)]),
     case("Hudi's timeline in a table that has a log as well", "duplicate ok, leftover ok",
          objects=[stored("orders/.hoodie/20260101.commit", modified_at=OLD)]),
+    case("Hudi's mark of a partition", "duplicate ok, leftover ok",
+         objects=[stored("orders/d=1/.hoodie_partition_metadata", modified_at=OLD)]),
     case("the checkpoint of a stream that writes the table", "duplicate ok, leftover ok",
          objects=[stored("orders/_checkpoints/q/offsets/17", modified_at=OLD)]),
     case("a stream's checkpoint without an underscore", "duplicate ok, leftover ok",

@@ -113,7 +113,7 @@ def peak_of(command: list[str], folder: Path) -> tuple[float, float, int, str]:
 def test_many_restores(lake: Lake, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     tool = [sys.executable, "-m", "lakeaudit", "reconcile"]
     for step in (["plan", "lake.yaml", "-o", "plan.jsonl", "--allow", "restore"], ["apply", "plan.jsonl"]):
-        seconds, cpu, peak, said = peak_of([*tool, *step], tmp_path)
+        seconds, cpu, peak, said = peak_of([*tool, *step, "--max-share", "1"], tmp_path)
         cost = f"{seconds:.0f} s, {cpu:.0f} s of CPU, {STEPS / seconds:.0f} a second, peak {peak} MB"
         with capsys.disabled():
             sys.stdout.write(f"{step[0]}: {STEPS} steps, {cost}\n  {said.strip().splitlines()[-1]}\n")
@@ -138,9 +138,9 @@ def test_requests_of_a_step(
         return call(self, operation, given)
 
     monkeypatch.setattr(BaseClient, "_make_api_call", noted)
-    mending.plan(io.StringIO())
+    mending.plan(io.StringIO(), max_share=1)
     of_plan = asked.copy()
-    assert mending.apply().exit_code == 0
+    assert mending.apply(max_share=1).exit_code == 0
     of_apply = asked - of_plan
     assert of_plan == {"GetBucketVersioning": 1, "ListObjectVersions": 400}
     each_step = {"ListObjectVersions": 800, "GetObject": 400, "PutObject": 400}

@@ -48,7 +48,11 @@ class World:
 
 
 def world_of(
-    folder: Path, recorded: ManifestSource, nowhere: ManifestSource | None = None, **world: Any
+    folder: Path,
+    recorded: ManifestSource,
+    nowhere: ManifestSource | None = None,
+    clients: Clients | None = None,
+    **world: Any,
 ) -> World:
     """What the reader of these manifests says; the files themselves lie below `folder`, pictures in `pictures`."""
     home = Location.parse(str(folder / "events"))
@@ -63,7 +67,7 @@ def world_of(
             pictures=pictures,
         ),
     )
-    context = Context(InProcessEngine(2), Clients(), as_of=NOW, now=NOW, live=True)
+    context = Context(InProcessEngine(2), clients or Clients(), as_of=NOW, now=NOW, live=True)
     stored = listing.read_place(home, context, "storage:0")
     owned = partial(
         attach_label, places={table.location: table.name for table in tables}, column="table_name"
@@ -72,6 +76,7 @@ def world_of(
         context,
         storage=(stored,),
         oldest_cut=NOW,
+        owned=owned,
         pictures=Pictures(owned, ACCEPTED.empty_table(), writes=False),
     )
     claims = MANIFESTS[recorded.kind].read(tables, seen, f"manifest:{recorded.kind}")

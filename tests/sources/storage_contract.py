@@ -73,10 +73,11 @@ def stored_rows(stored: Stored) -> list[dict[str, Any]]:
 def stored_table(stored: Stored) -> pa.Table:
     """The STORED rows that an audit makes of the source."""
     repeats = [stored.info.id] if stored.repeats else []
+    older_alone = [stored.info.id] if stored.older_alone else []
 
     def fold(con: Connection, tables: Mapping[str, pa.Table]) -> Any:
         versions = tables.get("versions", VERSION.empty_table())
-        yield "stored", duck.table(one_row_per_key(con, versions, repeats))
+        yield "stored", duck.table(one_row_per_key(con, versions, repeats, older_alone))
 
     return _table(_answers(stored, fold).get("stored", []), STORED)
 

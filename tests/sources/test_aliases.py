@@ -4,11 +4,13 @@ import json
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 
 from lakeaudit.config import FileListManifest, S3Guard, Table
 from lakeaudit.evidence.manifest import delta, file_list
 from lakeaudit.evidence.manifest.delta import point_lookup
 from lakeaudit.evidence.manifest.file_list import point_lookup as list_lookup
+from lakeaudit.evidence.manifest.iceberg.lists import place_of
 from lakeaudit.evidence.metastore import s3guard
 from lakeaudit.evidence.metastore.s3guard.items import ITEM, EntryRules, entry_rows
 from lakeaudit.keys import Aliases, Location
@@ -27,10 +29,21 @@ ALIASES: Aliases = (
     (Location("prod-s3alias", ""), Location("prod", "")),
 )
 CLIENTS = Clients(Endpoint(), aliases=ALIASES)
+MOVED = Clients(
+    Endpoint(),
+    aliases=((Location("dbfs:", "mnt/prod"), Location("old", "")),),
+    maps=(
+        (Location("old", ""), Location("prod", "root")),
+        (Location("prod-s3alias", ""), Location("prod", "")),
+    ),
+)
+"""The same names of a lake that was moved since: the mount was of another bucket."""
+NAMED = pytest.mark.parametrize("clients", [CLIENTS, MOVED], ids=["other names", "names before a migration"])
 KEYS = {("prod", "root/t/a b"), ("prod", "root/t/c"), ("prod", "other/d"), ("elsewhere", "e")}
 
 
-def test_a_delta_log_names_files_by_mounts_and_access_points(tmp_path: Path) -> None:
+@NAMED
+def test_a_delta_log_names_files_by_mounts_and_access_points(tmp_path: Path, clients: Clients) -> None:
     paths = [
         "dbfs:/mnt/prod/t/a%20b",
         "dbfs:///mnt/prod/t/c",
@@ -42,10 +55,10 @@ def test_a_delta_log_names_files_by_mounts_and_access_points(tmp_path: Path) -> 
     actions = [delta_lake.protocol(), delta_lake.metadata(), *(delta_lake.add(path) for path in paths)]
     (log / f"{0:020}.json").write_text("\n".join(json.dumps(action) for action in actions))
     table = delta_lake.table("t", tmp_path / "t")
-    claims = delta.read([table], delta_lake.context(CLIENTS), "m", delta_lake.frozen)
+    claims = delta.read([table], delta_lake.context(clients), "m", delta_lake.frozen)
     assert {(row["bucket"], row["key"]) for row in delta_lake.claim_rows(claims)} == KEYS
     assert {
-        key for key in [*KEYS, ("prod", "root/t/b")] if _present(point_lookup.read(table, CLIENTS, *key))
+        key for key in [*KEYS, ("prod", "root/t/b")] if _present(point_lookup.read(table, clients, *key))
     } == KEYS
 
 
@@ -53,7 +66,10 @@ def _present(answer: tuple[str, object, str]) -> bool:
     return answer[0] == "present"
 
 
-def test_a_plain_writer_manifest_names_files_by_mounts_and_access_points(tmp_path: Path) -> None:
+@NAMED
+def test_a_plain_writer_manifest_names_files_by_mounts_and_access_points(
+    tmp_path: Path, clients: Clients
+) -> None:
     paths = ["dbfs:/mnt/prod/t/a b", "dbfs:///mnt/prod/t/c", "s3a://prod-s3alias/other/d", "s3://elsewhere/e"]
     rows = [{"path": path, "size": 1, "committed_at": "2026-11-20T00:00:00Z"} for path in paths]
     for suffix in ("jsonl", "csv"):
@@ -68,10 +84,16 @@ def test_a_plain_writer_manifest_names_files_by_mounts_and_access_points(tmp_pat
         place = Location.parse(str(written.parent))
         manifest = FileListManifest(kind="file_list", location=place, complete=True)
         table = Table(name="t", location=Location("prod", "root/t"), manifests=(manifest,))
-        claims = file_list.read([table], context(CLIENTS), "m")
+        claims = file_list.read([table], context(clients), "m")
         assert {(row["bucket"], row["key"]) for row in rows_of(claims)} == KEYS
         assert not claims.holes
-        assert {key for key in KEYS if _present(list_lookup.read(table, CLIENTS, *key))} == KEYS
+        assert {key for key in KEYS if _present(list_lookup.read(table, clients, *key))} == KEYS
+
+
+@NAMED
+def test_iceberg_metadata_names_files_by_mounts_and_access_points(clients: Clients) -> None:
+    paths = ["dbfs:/mnt/prod/t/a b", "dbfs:///mnt/prod/t/c", "s3a://prod-s3alias/other/d", "s3://elsewhere/e"]
+    assert {place_of(path, clients.names) for path in paths} == {Location(*key) for key in KEYS}
 
 
 def test_a_mount_that_is_nobody_s_is_a_hole(tmp_path: Path) -> None:

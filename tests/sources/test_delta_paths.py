@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from lakeaudit.evidence.manifest.delta import paths
 from lakeaudit.evidence.manifest.delta.paths import Z85
+from lakeaudit.keys import identify
 from lakeaudit.runtime import duck
 
 _B85 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
@@ -42,6 +43,11 @@ PATHS: dict[str, tuple[str, str | None]] = {
     "hdfs://name:8020/w/a": ("hdfs://name:8020", "w/a"),
     "dbfs:/w/a": ("dbfs:", "w/a"),
     "abfss://c@x.example/w": ("abfss://c@x.example", "w"),
+    "abfss://wh@acme.dfs.core.windows.net/a%20b": ("wh@acme", "a b"),
+    "wasbs://wh@acme.blob.core.windows.net//a%2540": ("wh@acme", "/a%40"),
+    "abfss://wh@acme.dfs.core.windows.net": ("wh@acme", ""),
+    "abfss://wh:x@acme.dfs.core.windows.net/a": ("abfss://wh:x@acme.dfs.core.windows.net", "a"),
+    "s3://wh@acme/a": ("s3://wh@acme", "a"),
     "bad%zz": ("lake", None),
     "bad%2": ("lake", None),
     "bad%": ("lake", None),
@@ -65,6 +71,24 @@ def test_a_path_is_decoded_once(path: str) -> None:
 )
 def test_absolute_paths(path: str, absolute: bool) -> None:
     assert _each(paths.is_absolute("text"), [path]) == [absolute]
+
+
+STORES = st.sampled_from(
+    [
+        *("s3://lake", "s3a://la.ke", "gs://lake", "s3://wh@acme", "abfss://w@a.dfs.core.windows.net"),
+        *("abfss://wh@acme.dfs.core.windows.net", "wasb://$web@acme1.blob.core.windows.net"),
+        *("abfss://u:p@acme.dfs.core.windows.net", "abfss://wh@acme.dfs.core.windows.netx"),
+    ]
+)
+
+
+@given(st.lists(st.tuples(STORES, st.text("ab/@:.-", max_size=6)), min_size=1, max_size=30))
+def test_names_of_stores_are_told_apart_as_everywhere_else(named: list[tuple[str, str]]) -> None:
+    uris = [f"{store}/{key}" for store, key in named]
+    sql = f"[{paths.bucket('text', chr(39) + chr(39))}, {paths.key('text', chr(39) + chr(39))}]"
+    known = [identify(uri) for uri in uris]
+    found = [(bucket, key) if "://" not in bucket else None for bucket, key in _each(sql, uris)]
+    assert found == known
 
 
 @given(st.lists(st.text(min_size=1, max_size=8), min_size=1, max_size=40))

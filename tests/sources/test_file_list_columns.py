@@ -85,6 +85,10 @@ PLAIN: dict[str, Any] = {
 ODD: list[Mapping[str, Any]] = [
     {"path": "s3a://other/x/a=%3D/y"},
     {"path": "s3://other/"},
+    {"path": "abfss://wh@acme.dfs.core.windows.net/x/a b@c"},
+    {"path": "wasbs://wh@acme.blob.core.windows.net/"},
+    {"path": "s3://wh@acme/x"},
+    {"path": "abfss://wh:x@acme.dfs.core.windows.net/x"},
     {"path": "S3://lake/x"},
     {"path": "file:///data/events/x"},
     {"path": "/data/events/x"},

@@ -125,6 +125,7 @@ PATHS: list[tuple[str, Location, tuple[str, str, bool] | None]] = [
     ("s3://lake/wh/events/f", HOME, ("lake", "wh/events/f", True)),
     ("s3a://lake/wh/events/f", HOME, ("lake", "wh/events/f", True)),
     ("s3://other/x", HOME, ("other", "x", False)),
+    ("abfss://wh@acme.dfs.core.windows.net/x", HOME, ("wh@acme", "x", False)),
     ("file:///data/x", HOME, ("", "data/x", False)),
     ("wh/events_2/f", HOME, None),
     ("wh/events", HOME, None),

@@ -96,7 +96,9 @@ def test_of_several_generations_the_one_that_was_not_deleted_is_current(tmp_path
         5,
         "7",
     )
-    assert rows["t/gone"]["presence"] != "present"
+    only_older = rows["t/gone"]
+    found = (only_older["presence"], only_older["older_version_id"], only_older["older_size"])
+    assert found == ("absent", "7", 3)
 
 
 def test_a_name_is_raw_and_metadata_is_no_writing(tmp_path: Path) -> None:

@@ -2,6 +2,9 @@
 
 import json
 import os
+import pickle
+import shutil
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -12,7 +15,10 @@ from lakeaudit.config import (
     DatabricksCommitsManifest,
     DeltaManifest,
     FileListManifest,
+    HudiManifest,
     IcebergManifest,
+    InventoryManifest,
+    ListingManifest,
     ManifestCommitterManifest,
     PreviousManifest,
     RedshiftUnloadManifest,
@@ -29,9 +35,11 @@ from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.duck import task_connection
 from lakeaudit.schemas import plain_time
 from tests.builders.event_logs import App, millis
+from tests.builders.hudi import commit, instant_text, laid, stat
 from tests.builders.iceberg_files import Entry, Snapshot, written
+from tests.builders.inventory import Version, csv, into, lay
 from tests.builders.records import JOB, success, task_manifest
-from tests.sources.manifest_contract import FILES, NOW, WRITTEN, ManifestContract, World, world_of
+from tests.sources.manifest_contract import FILES, NOW, WRITTEN, ManifestContract, World, folded, world_of
 
 BY_MANIFESTS = "org.apache.hadoop.mapreduce.lib.output.committer.manifest.ManifestCommitter"
 
@@ -192,6 +200,47 @@ class TestDatabricksCommits(ManifestContract):
         )
 
 
+class TestOtherPlaces(ManifestContract):
+    kind = "listing"
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def world(cls, site: Path) -> World:
+        there = site / "there" / "events"
+        shutil.copytree(site / "events", there)
+        for name in FILES:
+            os.utime(there / name, (WRITTEN.timestamp(), WRITTEN.timestamp()))
+        maps = ((place(site, "there"), place(site, "")),)
+        original = ListingManifest(kind="listing", location=place(site, "there/events"))
+        return world_of(site, original, clients=Clients(maps=maps))
+
+
+class TestReportsOfOtherPlaces(ManifestContract):
+    kind = "s3_inventory"
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def world(cls, site: Path) -> World:
+        held = [
+            Version(f"wh/events/{name}", Size=size, LastModifiedDate=WRITTEN)
+            for name, (_, size) in FILES.items()
+        ]
+        lay(into(site), [csv(held)])
+        report = InventoryManifest(kind="s3_inventory", location=place(site, "inv"))
+        return world_of(
+            site,
+            report,
+            clients=Clients(maps=((Location("lake", "wh"), place(site, "")),)),
+            unrecorded="nothing",
+        )
+
+    def test_its_parts_travel_to_other_processes(self, world: World) -> None:
+        (parts,) = world.claims.rows
+        assert isinstance(parts, tuple)
+        sent = replace(world.claims, rows=(pickle.loads(pickle.dumps(parts)),))
+        assert folded(sent).num_rows == len(FILES)
+
+
 class TestPictures(ManifestContract):
     kind = "previous"
 
@@ -228,6 +277,17 @@ class TestIceberg(ManifestContract):
         entries = [Entry(f"file://{home / name}", size, rows) for name, (rows, size) in FILES.items()]
         written(home, {1: Snapshot({"m0": entries}, WRITTEN)})
         return world_of(site, IcebergManifest(kind="iceberg"))
+
+
+class TestHudi(ManifestContract):
+    kind = "hudi"
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def world(cls, site: Path) -> World:
+        stats = [stat(name, size, rows) for name, (rows, size) in FILES.items()]
+        laid(site / "events", {f"{instant_text(WRITTEN)}.commit": commit(*stats)})
+        return world_of(site, HudiManifest(kind="hudi"))
 
 
 class TestUnloads(ManifestContract):

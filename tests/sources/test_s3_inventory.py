@@ -1,5 +1,7 @@
 """S3 Inventory: genuine reports to the exact row, the storage contract, versions, columns and time."""
 
+import gzip
+import hashlib
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -8,6 +10,7 @@ from typing import Any
 import pytest
 
 from lakeaudit.config import S3Inventory
+from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import folders
 from lakeaudit.evidence.protocol import Cut, Stored
 from lakeaudit.evidence.storage.inventory import reader, report
@@ -272,6 +275,76 @@ NEWEST: Sequence[tuple[timedelta, int]] = [
     (timedelta(days=2, hours=23), 2),
     (timedelta(days=3, hours=1), 2),
 ]
+
+
+def seconds(at: datetime) -> str:
+    return str(int(at.timestamp()))
+
+
+S3_LIKE: dict[str, tuple[tuple[str, ...], dict[str, Any], bool]] = {
+    # (columns that the store writes, fields of its manifest that differ, whether it knows multipart uploads)
+    "Alibaba OSS": (
+        ("Bucket", "Key", "VersionId", "IsLatest", "IsDeleteMarker", "Size", "StorageClass", "LastModifiedDate", "ETag",
+         "IsMultipartUploaded", "EncryptionStatus", "ObjectAcl", "TaggingCount", "ObjectType", "Crc64"),
+        {"creationTimestamp": seconds(SCAN), "destinationBucket": "reports", "version": "2019-09-01"},
+        True,
+    ),
+    "Tencent COS": (
+        ("Bucket", "Key", "Size", "StorageClass", "ETag", "ReplicationStatus", "MultipartUploaded", "LastModifiedDate",
+         "VersionId", "IsLatest", "IsDeleteMarker"),
+        {"destinationBucket": "reports"},
+        True,
+    ),
+    "Huawei OBS": (("Bucket", "Key", "Size", "LastModifiedDate", "ETag", "StorageClass"), {"recordCount": 2}, False),
+}  # fmt: skip
+"""As their documentation has them; manifests of Huawei and Tencent count the records of each file beside its MD5."""
+
+
+@pytest.mark.parametrize("store", S3_LIKE)
+def test_reports_of_stores_that_are_like_s3(tmp_path: Path, store: str) -> None:
+    columns, differs, knows_parts = S3_LIKE[store]
+    lines = [
+        ",".join(f'"{LIKE_S3.get(name, "")}"'.replace("KEY", f"t/a+{n}") for name in columns) + "\n"
+        for n in range(2)
+    ]
+    content = gzip.compress("".join(lines).encode())
+    entry = {"key": "inv/data/0701-0.csv.gz", "size": len(content), "inventoriedRecord": 2}
+    md5 = hashlib.md5(content).hexdigest().upper()
+    lay(into(tmp_path), [content], columns=columns, files=[entry | {"MD5checksum": md5}], **differs)
+    stored = read(tmp_path / "inv")
+    found = stored_rows(stored)
+    assert [(row["key"], row["size"], row["presence"]) for row in found] == [
+        ("t/a 0", 5, "present"),
+        ("t/a 1", 5, "present"),
+    ]
+    assert {row.get("multipart") for row in found} == {False if knows_parts else None}
+    assert (stored.holes, stored.info.cut and stored.info.cut.start) == ((), SCAN)
+
+
+LIKE_S3 = {
+    "Bucket": "lake", "Key": "KEY", "Size": "5", "LastModifiedDate": "2024-05-06T12:00:00Z", "IsLatest": "true",
+    "IsDeleteMarker": "false", "ETag": "D8E8FCA2DC0F896FD7CB4CB0031BA249", "StorageClass": "Standard",
+    "IsMultipartUploaded": "false", "MultipartUploaded": "false", "EncryptionStatus": "false", "TaggingCount": "0",
+    "ObjectType": "Normal", "Crc64": "4053", "ObjectAcl": "private",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("differs", "told"),
+    [
+        ({"fileFormat": "JSON"}, "has data files of format JSON"),  # MinIO's AIStor, CoreWeave
+        ({"fileFormat": "TSV"}, "has data files of format TSV"),  # CoreWeave
+        ({"creationTimestamp": None}, "creationTimestamp"),  # Tencent's newer manifests
+        ({"files": [{"key": "x", "size": 1}]}, "files.0.MD5checksum"),
+        ({"fileSchema": "Appid, Bucket, Name"}, "has no column Key"),
+        ({"checksum": False}, "no complete inventory report"),
+    ],
+    ids=str,
+)
+def test_what_is_not_like_s3_is_refused_by_name(tmp_path: Path, differs: dict[str, Any], told: str) -> None:
+    lay(into(tmp_path), [WRITERS["CSV"]([Version("a")])], **differs)
+    with pytest.raises(SourceError, match=told):
+        read(tmp_path / "inv")
 
 
 def test_the_newest_complete_report_at_the_time_asked_for_is_taken(tmp_path: Path) -> None:

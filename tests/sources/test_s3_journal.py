@@ -15,11 +15,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakeaudit.config import S3Journal
+from lakeaudit.errors import SourceError
 from lakeaudit.evidence.events import journal
 from lakeaudit.evidence.protocol import Events
 from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients
 from tests.builders.backdate import backdate
+from tests.builders.s3_metadata import JOURNAL, dated, lay
 from tests.conftest import Aws
 from tests.sources.events_contract import (
     NOW,
@@ -90,7 +92,7 @@ def laid(folder: Path, name: str, content: bytes) -> Events:
 
 
 class TestContract(EventsContract):
-    @pytest.fixture(scope="class", params=["parquet", "jsonl", "s3"])
+    @pytest.fixture(scope="class", params=["parquet", "jsonl", "s3", "table"])
     @classmethod
     def world(
         cls,
@@ -100,7 +102,11 @@ class TestContract(EventsContract):
         tmp_path_factory: pytest.TempPathFactory,
     ) -> World:
         rows = [*CHANGES, UPDATED]
-        if request.param == "s3":
+        if request.param == "table":
+            folder = tmp_path_factory.mktemp("journal")
+            halves = [pa.Table.from_pylist(half, JOURNAL) for half in (rows[::2], rows[1::2])]
+            events = read(clients, dated(lay(folder, halves), NOW))
+        elif request.param == "s3":
             aws.s3.create_bucket(Bucket="journals")
             aws.s3.put_object(Bucket="journals", Key="j/part-0.parquet", Body=as_parquet(rows))
             backdate("journals", "j/part-0.parquet", NOW)
@@ -130,6 +136,18 @@ def test_versions_markers_and_parts_are_told_apart(tmp_path: Path) -> None:
         ("delete", "DELETE", "v3", None),
         ("delete", "DELETE", None, "123456789012"),
     ]
+
+
+def test_of_the_table_itself_the_state_of_then_is_read(tmp_path: Path) -> None:
+    table = lay(tmp_path, [pa.Table.from_pylist([change(made)], JOURNAL) for made in REQUESTS[:2]])
+    dated(table, NOW)
+    events = read(Clients(), tmp_path / "inventory")
+    assert len(rows_of(events.parts(events.since, True))) == 2
+    assert events.info.identity.endswith(f"snapshot {table.history()[-1].snapshot_id}")
+    assert rows_of(events.parts(NOW - timedelta(hours=1), True)) == []
+    dated(table, NOW + timedelta(hours=1))
+    with pytest.raises(SourceError, match="has no state of"):
+        read(Clients(), tmp_path / "inventory")
 
 
 NO_EXPORTS: dict[str, tuple[str, bytes, str]] = {

@@ -29,7 +29,7 @@ def test_spark_takes_over_what_is_too_much(
     aws.s3.delete_object(Bucket=bucket, Key=shop.keys("orders")[0])
     lake = shop.lake(tmp_path)
     monkeypatch.setattr(command, "ROWS_IN_PROCESS", 10)
-    monkeypatch.setattr(command, "_session", lambda *_: spark)
+    monkeypatch.setattr("lakeaudit.commands.on_spark._session", lambda *_: spark)
     monkeypatch.setattr(SparkSession, "stop", lambda _: None)
     status = tmp_path / "status.json"
     line = ["audit", str(tmp_path / "lake.yaml"), "--live", "--run-id", "now", "--status-file", str(status)]

@@ -12,10 +12,11 @@ from pyspark.sql import SparkSession
 
 from lakeaudit.commands import doctor, hazards
 from lakeaudit.config import Lake, load_lake
-from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.runtime.aws import Clients, Endpoint
 from lakeaudit.runtime.endpoints import clients_of
 from tests.builders import access_logs, inventory, s3guard
 from tests.builders.audits import audited
+from tests.builders.glue import GlueCatalog
 from tests.builders.mending import an_hour_old
 from tests.builders.rights import Rights, watched
 from tests.builders.shop import Shop
@@ -47,7 +48,7 @@ def test_an_audit_asks_for_what_the_policy_allows(
         audited(lake)
         audited(lake, spark)
         hazards.find(lake, clients, now)
-    expected = allowed({**stands_for, "METADATA-TABLE": "dynamodb"})
+    expected = allowed({**stands_for, "METADATA-TABLE": "dynamodb", "*": "glue"})
     assert asked.keys() == expected.keys()
     assert {where: asked[where] ^ expected[where] for where in expected} == {key: set() for key in expected}
 
@@ -85,14 +86,23 @@ def _broken(
         [inventory.csv(shop.versions())], at=datetime.now(UTC), under="inventories", source=bucket,
         destination=evidence,
     )  # fmt: skip
-    extra = f"""metastores: [{{kind: s3guard, table: {table}, location: 's3://{bucket}/warehouse'}}]
+    catalog = GlueCatalog(Clients(s3), table.replace("-", "_"))
+    catalog.table("landing", f"s3://{bucket}/landing", ["day"])
+    catalog.partition("landing", ["1"], f"s3://{bucket}/landing/day=1")
+    extra = f"""metastores:
+- {{kind: s3guard, table: {table}, location: 's3://{bucket}/warehouse'}}
+- {{kind: glue, databases: [{catalog.database}]}}
 events: [{{kind: s3_access_log, location: 's3://{evidence}/logs/'}}]
 """
     reports = (
         f"[{{kind: s3_inventory, location: 's3://{evidence}/inventories/', margin: 0s}}, "
         f"{{kind: listing, location: 's3://{bucket}/landing/'}}]"
     )
-    shop.lake(folder, extra=extra, inventories=reports)
+    tables = [
+        f"- {{name: orders, location: 's3://{bucket}/warehouse/orders', manifests: [{{kind: delta}}]}}",
+        f"- {{name: landing, location: 's3://{bucket}/landing'}}",
+    ]
+    shop.lake(folder, extra=extra, inventories=reports, tables=tables)
     file = folder / "lake.yaml"
     file.write_text(
         file.read_text().replace(f"results: {folder / 'results'}", f"results: s3://{results}/shop")

@@ -102,7 +102,7 @@ def test_a_bad_command_line_is_one_line_and_exit_2(capsys: Captured, typed: list
 def test_an_audit_that_makes_no_sense_starts_no_spark(
     capsys: Captured, lake: str, options: list[str], told: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lakeaudit.commands.audit._session", pytest.fail)
+    monkeypatch.setattr("lakeaudit.commands.on_spark._session", pytest.fail)
     assert cli.main(["audit", lake, *options]) == 2
     assert told in last_line(capsys)
 

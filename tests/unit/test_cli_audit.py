@@ -38,7 +38,7 @@ def begun(_: object, start: Callable[[], object]) -> SimpleNamespace:
 @pytest.fixture
 def audited(monkeypatch: pytest.MonkeyPatch, place: Location) -> Audit:
     """Stands in for Spark and the audit: publishes rows of the given kinds, or raises."""
-    monkeypatch.setattr("lakeaudit.commands.audit._session", lambda *_: SESSION)
+    monkeypatch.setattr("lakeaudit.commands.on_spark._session", lambda *_: SESSION)
     monkeypatch.setattr("lakeaudit.pipeline.spark_engine.SparkEngine", begun)
 
     def set_up(
@@ -189,7 +189,7 @@ def test_the_status_file_says_running_while_it_runs(
         seen.append(json.loads(status.read_text())["status"])
         return SESSION
 
-    monkeypatch.setattr("lakeaudit.commands.audit._session", session)
+    monkeypatch.setattr("lakeaudit.commands.on_spark._session", session)
     assert cli.main(["audit", lake, "--status-file", str(status)]) == 0
     assert seen == ["running"]
 

@@ -13,6 +13,7 @@ from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Endpoint
 from tests.builders.audits import audited
 from tests.builders.delta_lake import Log, add
+from tests.builders.hudi import commit, laid, stat
 from tests.builders.iceberg_files import Entry, Snapshot, written
 from tests.builders.shop import Shop
 from tests.conftest import Aws
@@ -33,18 +34,23 @@ def test_a_local_folder_becomes_a_lake_that_audits(
     (tmp_path / "data" / "returns" / "data").mkdir()
     (tmp_path / "data" / "returns" / "data" / "a").write_bytes(b"data")
     (tmp_path / "data" / "notes" / "metadata").mkdir(parents=True)
+    laid(tmp_path / "data" / "trips", {"20261101100000000.commit": commit(stat("a", 4))})
+    (tmp_path / "data" / "trips" / "a").write_bytes(b"data")
     for name in ("sales/orders", "sales/ord${er}s 2", "crm"):
         Log(tmp_path / "data" / name).commits([add("part-0.parquet", size=4)])
         (tmp_path / "data" / name / "part-0.parquet").write_bytes(b"data")
     (tmp_path / "data" / "crm" / "nested" / "_delta_log").mkdir(parents=True)
     (tmp_path / "data" / "_hidden" / "x" / "_delta_log").mkdir(parents=True)
     code, verdict = init(capsys, "./data")
-    assert (code, verdict) == (0, "OK: 4 tables, a listing: lake.yaml; next: lakeaudit doctor lake.yaml")
+    assert (code, verdict) == (0, "OK: 5 tables, a listing: lake.yaml; next: lakeaudit doctor lake.yaml")
     lake = load_lake("lake.yaml", {})
-    assert [table.name for table in lake.tables] == ["crm", "returns", "sales.ord${er}s 2", "sales.orders"]
+    assert [table.name for table in lake.tables] == [
+        "crm", "returns", "trips", "sales.ord${er}s 2", "sales.orders",
+    ]  # fmt: skip
     assert [each.kind for table in lake.tables for each in table.manifests] == [
         "delta",
         "iceberg",
+        "hudi",
         "delta",
         "delta",
     ]

@@ -31,6 +31,11 @@ LEAKS = [
     f"inventories: [{{kind: listing, location: 's3://AKIA:{HUSH}@b/x'}}]",
     f"inventories: [{{kind: listing, location: 's3a://AKIA:{HUSH}/more@b/x'}}]",
     f"watch: ['https://me:{HUSH}@h']",
+    f"watch: ['abfss://me:{HUSH}@acme.dfs.core.windows.net/a']",
+    f"watch: ['abfss://{HUSH.upper()}@acme.dfs.core.windows.net/a']",
+    f"watch: ['abfss://wh@acme.dfs.core.windows.net@{HUSH}/a']",
+    f"watch: ['https://abfss://wh@acme.dfs.core.windows.net/{HUSH}@h']",
+    f"watch: ['https://{HUSH}@acme.dfs.core.windows.net/a']",
     f"heartbeat_url_env: 'https://u:{HUSH}@h/ping'",
     f"'http://me:{HUSH}@h': 1",
     f"s3: {{'http://me:{HUSH}@h': 1}}",
@@ -80,7 +85,18 @@ def test_plain_keys_name_no_secret(key: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["s3://b/a@b", "s3a://b/x:y", "/data/a@b", "me@host", "http://h:1/@me", "a://b c@d"]
+    "text",
+    [
+        "s3://b/a@b",
+        "s3a://b/x:y",
+        "/data/a@b",
+        "me@host",
+        "http://h:1/@me",
+        "a://b c@d",
+        "abfss://wh@acme.dfs.core.windows.net/a@b",
+        "wasbs://$web@acme.blob.core.windows.net",
+        "see abfs://wh@acme.dfs.core.windows.net",
+    ],
 )
 def test_plain_places_hold_no_user_info(text: str) -> None:
     assert not has_user_info(text)

@@ -10,8 +10,10 @@ from lakeaudit.config import (
     Confirm,
     DeltaManifest,
     FileListManifest,
+    IcebergRest,
     Lake,
     Listing,
+    PointedIceberg,
     Problem,
     S3Guard,
     S3Inventory,
@@ -77,14 +79,19 @@ BAD = [
     (
         "inventories:\n  - {location: s3://lake}",
         5,
-        "'kind' is missing (one of: s3_inventory, gcs_inventory, listing)",
+        "'kind' is missing (one of: s3_inventory, gcs_inventory, azure_inventory, s3_metadata, listing)",
     ),
     ("inventories: [{kind: lsting, location: s3://l}]", 4, "unknown kind 'lsting' (did you mean listing?)"),
     ("inventories: [{kind: [a], location: s3://l}]", 4, "unknown kind \"['a']\""),
     (
-        "inventories: [{kind: azure_inventory}]",
+        "inventories: [{kind: listing, location: 'abfss://lake@acme.dfs.core.windows.net/x'}]",
         4,
-        "kind azure_inventory is not built yet (this version reads s3_inventory",
+        "containers of Azure are not listed (have the account make a blob inventory",
+    ),
+    (
+        "inventories: [{kind: listing, location: 'abfss://lake@acme.example/x'}]",
+        4,
+        "a URL with user info holds a secret",
     ),
     ("inventories: [{kind: listing}]", 4, "inventories[0].location: is missing"),
     ("inventories: [{kind: listing, location: l}]", 4, "not a location: 'l' (write s3://bucket/prefix"),
@@ -129,7 +136,8 @@ BAD = [
         4,
         "authoritative[0]: not a location: 'wh'",
     ),
-    ("metastores: [{kind: glue}]", 4, "kind glue is not built yet"),
+    ("metastores: [{kind: hive}]", 4, "kind hive is not built yet"),
+    ("metastores: [{kind: glue, catalog_id: 12}]", 4, "catalog_id: not an account"),
     ("events: [{kind: s3_access_log}]", 4, "events[0].location: is missing"),
     ("events: [{kind: s3_access_log, location: s3://l, window: 7}]", 4, "window: not a duration: '7'"),
     ("events: [{kind: cloudtrial}]", 4, "unknown kind 'cloudtrial' (did you mean cloudtrail?)"),
@@ -187,8 +195,6 @@ BAD = [
     (in_table("owner: 5"), 7, "owner: no text: '5'"),
     (in_table("shares: [a]"), 7, "shares[0]: the table itself"),
     (in_table("shares: [b]"), 7, "shares[0]: no table is called 'b'"),
-    (in_table("manifests: [{kind: hudi}]"), 7, "manifests[0]: kind hudi is not built yet"),
-    (in_table("manifests: [{kind: listing, location: s3://b}]"), 7, "kind listing is not built yet"),
     (in_table("manifests: [{kind: detla}]"), 7, "unknown kind 'detla' (did you mean delta?)"),
     (in_table("manifests: [{kind: file_list}]"), 7, "manifests[0].location: is missing"),
     (
@@ -213,11 +219,6 @@ BAD = [
         "manifests[0].settled: not a duration: 'soon'",
     ),
     (in_table("manifests: [{kind: delta, complete: maybe}]"), 7, "complete: neither true nor false: 'maybe'"),
-    (
-        in_table("confirm: {mode: footer}"),
-        7,
-        "confirm.mode: confirm mode footer is not built yet (one of: head, none)",
-    ),
     (in_table("confirm: {mode: heed}"), 7, "confirm.mode: must not be 'heed' (did you mean head?)"),
     (in_table("confirm: {limit: -1}"), 7, "confirm.limit: out of bounds: '-1' (at least 0)"),
     (in_table("confirm: {rate: 0}"), 7, "confirm.rate: out of bounds: '0' (at least 1)"),
@@ -512,7 +513,6 @@ severity: {unowned: error}"""
     file = tmp_path / "lake.yaml"
     assert load(tmp_path, of(text)).warnings == (
         f"{file}:4: watch is not built yet and has no effect",
-        f"{file}:5: maps is not built yet and has no effect",
         f"{file}:9: findings of kind unowned are not built yet: no effect",
     )
     assert load(tmp_path, of("watch: []\nmaps:\nalerts: []\nceiling:\nevents: []")).warnings == ()
@@ -595,3 +595,45 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
 def test_two_thousand_tables(tmp_path: Path) -> None:
     rows = "".join(f"  - {{name: t{i}, location: s3://l/t{i}}}\n" for i in range(2000))
     assert len(load(tmp_path, f"{HEAD}tables:\n{rows}").tables) == 2000
+
+
+CATALOG = "metastores: [{kind: iceberg_rest, name: prod, uri: 'https://c.example.com/api/'}]\n"
+BY_CATALOG = "tables: [{name: a.b, location: s3://lake/b, manifests: [{kind: iceberg, %s}]}]\n"
+
+
+def test_a_catalog_is_reached_by_the_word_that_a_table_says(tmp_path: Path) -> None:
+    file = tmp_path / "lake.yaml"
+    head = "version: 1\nlake: shop\nresults: s3://out/shop\n"
+    for said, name in (("catalog: prod", "a.b"), ("catalog: prod, table: x.y", "x.y")):
+        file.write_text(head + CATALOG + BY_CATALOG % said)
+        (manifest,) = load_lake(file, {}).tables[0].manifests
+        assert isinstance(manifest, PointedIceberg)
+        (pointer,) = manifest.pointers
+        assert (pointer.name, pointer.source_id, pointer.store.name) == (name, "metastore:0", "prod")
+        assert isinstance(pointer.store, IcebergRest)
+        assert pointer.store.uri == "https://c.example.com/api"
+
+
+@pytest.mark.parametrize(
+    ("catalogs", "said", "told"),
+    [
+        (CATALOG, "catalog: prdo", "no catalog is called 'prdo' (did you mean prod?)"),
+        ("", "catalog: prod", "no catalog is called 'prod' (add it to metastores)"),
+        (CATALOG, "catalog: prod, metadata: s3://lake/b/metadata/", "says already which metadata is current"),
+        (CATALOG, "table: x.y", "no catalog is named that calls it so"),
+        (CATALOG.replace("]\n", ", {kind: iceberg_rest, name: prod, uri: 'http://d'}]\n"), "catalog: prod",
+         "several catalogs are called 'prod'"),
+        (CATALOG.replace("https://", "https://me:pw@"), "catalog: prod", "secret"),
+        (CATALOG.replace("/api/", "/api?x=1"), "catalog: prod", "not a URL"),
+        (CATALOG.replace("}]", ", bearer_env: A, credential_env: B}]"), "catalog: prod", "a second way"),
+        (CATALOG.replace("}]", ", token: abc}]"), "catalog: prod", "a secret does not belong"),
+    ],
+)  # fmt: skip
+def test_catalogs_that_nobody_could_ask_are_refused(
+    tmp_path: Path, catalogs: str, said: str, told: str
+) -> None:
+    file = tmp_path / "lake.yaml"
+    file.write_text("version: 1\nlake: shop\nresults: s3://out/shop\n" + catalogs + BY_CATALOG % said)
+    with pytest.raises(LakeFileError) as caught:
+        load_lake(file, {})
+    assert told in str(caught.value)

@@ -1,6 +1,7 @@
 """Coverage in plain rows: what could be judged, and what could not and why."""
 
 from contextlib import closing
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -152,6 +153,8 @@ FINE = Tally({"consistent": 1})
 UNSURE = Tally({"consistent": 1, "undecided": 1})
 APART = Tally({"consistent": 1, "uncovered": 1})
 
+POINTED = replace(WHOLE, catalogs=True, catalog_cuts=READ)
+
 STATES = [
     ("content", SOUND, WHOLE, FINE, "complete", ""),
     ("content", PLAIN, WHOLE, FINE, "off", "no manifest is configured"),
@@ -209,6 +212,16 @@ STATES = [
     ("commit", SOUND, ELSEWHERE, FINE, "partial", "no storage source covers the table"),
     ("commit", SOUND, REMARKED, UNSURE, "complete", "two versions cannot be compared"),
     ("hazard", SOUND, REMARKED, FINE, "complete", ""),
+    ("pointer", SOUND, WHOLE, FINE, "off", "no catalog is configured"),
+    ("pointer", SOUND, replace(WHOLE, catalogs=True), FINE, "off", "no catalog names the table"),
+    ("pointer", SOUND, replace(WHOLE, catalogs=True, catalog_gap="unread"), FINE, "partial", "unread"),
+    ("pointer", SOUND, POINTED, FINE, "complete", ""),
+    ("pointer", PLAIN, POINTED, FINE, "complete", ""),
+    ("pointer", REFUSED, POINTED, FINE, "complete", ""),
+    ("pointer", GAP, POINTED, FINE, "complete", ""),
+    ("pointer", GAP, replace(POINTED, catalog_gap="unread"), FINE, "complete", ""),
+    ("pointer", SOUND, replace(POINTED, catalog_holes={"orders": "throttled"}), FINE, "partial", "throttled"),
+    ("pointer", SOUND, POINTED, APART, "partial", "some files lie where no storage source covers"),
 ]
 
 

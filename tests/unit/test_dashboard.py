@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from subprocess import PIPE, Popen
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import streamlit as st
@@ -17,8 +18,10 @@ from streamlit.testing.v1 import AppTest
 from lakeaudit import cli
 from lakeaudit.commands import dashboard as command
 from lakeaudit.commands.ask_sources import Said
+from lakeaudit.config import load_lake
 from lakeaudit.dashboard import session, widgets
-from lakeaudit.dashboard.serve import options
+from lakeaudit.dashboard.serve import Where, options
+from lakeaudit.dashboard.source_query import is_own
 from lakeaudit.errors import BadInput
 from lakeaudit.keys import Location
 from lakeaudit.kinds import KINDS
@@ -28,6 +31,7 @@ from tests.builders.results import (
     discrepancy,
     finding,
     group,
+    lake_file,
     leftover,
     publish,
     run,
@@ -40,7 +44,7 @@ NOW = datetime.now(UTC).replace(microsecond=0)
 """Pages ask the clock; what is published here is an hour old."""
 HOUR = timedelta(hours=1)
 TIMES: Row = {"as_of": NOW - HOUR, "started_at": NOW - HOUR, "finished_at": NOW - HOUR}
-PAGES = ("lake", "table", "file", "runs")
+PAGES = ("lake", "table", "file", "runs", "plans")
 
 
 @pytest.fixture(autouse=True)
@@ -84,7 +88,7 @@ def words(driver: AppTest) -> str:
     for kind in SHOWN:
         for each in getattr(driver, kind, []):
             told += [str(getattr(each, "label", "")), str(getattr(each, "value", ""))]
-    told += [each.value.to_string() for each in driver.table]
+    told += [each.value.to_string() for each in [*driver.table, *driver.dataframe]]
     return "\n".join(told)
 
 
@@ -129,17 +133,37 @@ def test_the_first_page(lake: str, published: None) -> None:
     told = words(driver)
     assert [each.value for each in driver.title] == ["1 dropped in 1 table"]
     assert {each.label: each.value for each in driver.metric} == {
-        "critical": "1",
-        "error": "0",
-        "warning": "0",
-        "info": "1",
+        "\u25c6 critical": "1",
+        "\u25b2 error": "0",
+        "\u25a0 warning": "0",
+        "\u25cf info": "1",
     }
     assert "1 accepted by somebody" in told
-    assert [(label, address) for label, address in links(driver)] == [
+    (last, run_shown), *tables = links(driver)
+    assert (last.startswith("the last one: complete, 1 h"), run_shown) == (True, "run=r1")
+    assert tables == [
         ("**orders**", "table=orders"), ("**blind**", "table=blind"),
     ]  # fmt: skip
     assert "1 critical, 1 info open" in told
     assert not driver.exception
+
+
+def test_the_grid_has_a_row_a_table(lake: str, published: None) -> None:
+    (grid,) = page(lake, "lake").dataframe
+    rows = grid.value.set_index("state")
+    assert [*rows.index] == ["\u25c6 critical", "? cannot tell"]
+    first = rows.iloc[0]
+    assert (first["table"], first["critical"], first["rows at stake"]) == ("table?table=orders", 1, 1200)
+    assert [*first["open"]] == [1, 0, 0, 1]
+    assert first["30 days"][-1] == 2
+    assert first["since"] < NOW - HOUR
+    assert (first["judged"], rows.iloc[1]["why not all"]) == (1.0, "nothing could be judged")
+
+
+def test_stored_names_in_the_grid_are_no_address_of_their_own(lake: str, place: Location) -> None:
+    publish(place, runs=[run(**TIMES)], coverage=[covered(name) for name in HOSTILE])
+    (grid,) = page(lake, "lake").dataframe
+    assert all(re.fullmatch(r"table\?table=[A-Za-z0-9%._~-]+", address) for address in grid.value["table"])
 
 
 def test_a_table_with_nothing_decided_is_never_green(lake: str, place: Location) -> None:
@@ -153,8 +177,8 @@ def test_a_table_with_nothing_decided_is_never_green(lake: str, place: Location)
 
 def test_a_healthy_table_is_green(lake: str, place: Location) -> None:
     publish(place, runs=[run(**TIMES)], coverage=[covered()])
-    assert ":green-badge[quiet]" in words(page(lake, "lake"))
-    assert ":green-badge[quiet]" in words(page(lake, "table", table="orders"))
+    assert ":green-badge[\u2713 quiet]" in words(page(lake, "lake"))
+    assert ":green-badge[\u2713 quiet]" in words(page(lake, "table", table="orders"))
 
 
 def test_a_table_says_what_is_broken_since_when_why_and_whether_it_can_come_back(
@@ -163,7 +187,9 @@ def test_a_table_says_what_is_broken_since_when_why_and_whether_it_can_come_back
     driver = page(lake, "table", table="orders")
     told = words(driver)
     for sentence in (
-        "**1 dropped** :red-badge[critical]",
+        "**1 dropped** :red-badge[\u25c6 critical]",
+        f"lakeaudit reconcile plan {lake} --table orders --kind dropped",
+        "yes, for 8 h ",
         "1 file, 1,200 rows and 4.0 KiB at stake.",
         f"Since {(NOW - 3 * HOUR):%Y-%m-%d %H:%M:%S}Z (3 h",
         "Cause: lifecycle rule.",
@@ -251,10 +277,24 @@ def test_a_file(lake: str, published: None) -> None:
             assert sentence in told, sentence
         claims = driver.table[0].value
         assert claims.values.tolist() == [
-            ["size", "4,096 B (4.0 KiB)", "—", "—", ""],
-            ["ETag", "`abc`", "—", "—", ""],
+            ["size", "4,096 B (4.0 KiB)", "—", "—"],
+            ["ETag", "`abc`", "—", "—"],
         ]
         assert not driver.exception
+
+
+def test_what_differs_is_set_apart_and_only_that(lake: str, place: Location) -> None:
+    row = finding(
+        "size_mismatch", "orders/s", manifest_size=5, storage_size=4, manifest_etag="e", storage_etag="e"
+    )
+    publish(
+        place, runs=[run(**TIMES)], coverage=[covered()], findings=[row], discrepancies=[discrepancy(row)]
+    )
+    claims = page(lake, "file", id=row["discrepancy_id"]).table[0].value
+    assert claims.values.tolist() == [
+        ["size", ":red[\u2260] 5 B", "—", ":red[\u2260] 4 B"],
+        ["ETag", "`e`", "—", "`e`"],
+    ]
 
 
 def test_a_group_names_its_files_and_makes_no_claims(lake: str, published: None) -> None:
@@ -292,6 +332,34 @@ def test_the_lake_is_not_touched_without_a_click(
     assert ":red-badge[absent]" in told
     assert "access <b>denied" in [each.value for each in driver.text]
     assert "size 4" in told
+
+
+@pytest.mark.parametrize(
+    ("bucket", "key", "own"),
+    [
+        ("lake", "orders/x", True),
+        ("lake", "ordersx", False),
+        ("lake", "other/x", False),
+        ("prod-eu", "wh/t/x", True),
+        ("dev-eu", "wh/t/x", False),
+        ("seen", "in/x", True),
+        ("", "etc/passwd", False),
+    ],
+)
+def test_only_files_of_the_lakes_own_places_are_asked_for(
+    tmp_path: Path, place: Location, bucket: str, key: str, own: bool
+) -> None:
+    found = {"discover": {"from": "inventory", "under": ["s3://prod-*/wh/"]}}
+    table = {"name": "orders", "location": "s3://lake/orders", "manifests": [{"kind": "delta"}]}
+    seen = {"kind": "s3_inventory", "location": "s3://inv/", "covers": ["s3://seen/in/"]}
+    file = lake_file(tmp_path, place, tables=[table, found], inventories=[seen])
+    assert is_own(load_lake(file, {}), bucket, key) is own
+
+
+def test_a_page_does_not_ask_for_files_elsewhere(lake: str, published: None) -> None:
+    driver = page(lake, "file", uri="/etc/passwd")
+    assert "It lies in no place of this lake" in words(driver)
+    assert [each.label for each in driver.button] == []
 
 
 def test_the_runs(lake: str, place: Location) -> None:
@@ -580,42 +648,104 @@ def test_a_host_that_is_not_ours() -> None:
 
 
 def test_nothing_of_streamlit_reports_home_or_is_reached_by_other_names() -> None:
-    given = options("127.0.0.1", 1)
+    given = options(Where("127.0.0.1", 1))
     assert (given["browser.gatherUsageStats"], given["client.showErrorDetails"]) == (False, "none")
     assert given["server.allowedHosts"] == ["127.0.0.1", "localhost"]
+    behind = options(Where("127.0.0.1", 1, ("data.example.com",), "lakeaudit"))
+    assert behind["server.allowedHosts"] == ["127.0.0.1", "localhost", "data.example.com"]
+    assert behind["server.baseUrlPath"] == "lakeaudit"
 
 
-def _websocket(port: int, host: str) -> int:
+@pytest.mark.parametrize(("written", "path"), [("", ""), ("/", ""), ("/data/lake/", "data/lake"), ("x", "x")])
+def test_a_base_path(written: str, path: str) -> None:
+    assert command.path_of(written) == path
+
+
+@pytest.mark.parametrize("written", ["/a//b", "/a b", "/../etc/?x", "https://evil.example/"])
+def test_a_base_path_that_is_none(written: str) -> None:
+    with pytest.raises(BadInput, match="is no path of plain names"):
+        command.path_of(written)
+
+
+def _websocket(port: int, host: str, path: str) -> int:
     """How the server answers a browser that knows it by a name."""
     asked = {
         "Host": f"{host}:{port}", "Origin": f"http://{host}:{port}", "Upgrade": "websocket", "Connection": "Upgrade",
         "Sec-WebSocket-Key": "MDAwMDAwMDAwMDAwMDAwMA==", "Sec-WebSocket-Version": "13",
         "Sec-WebSocket-Protocol": "streamlit",
     }  # fmt: skip
-    lines = ["GET /_stcore/stream HTTP/1.1", *(f"{name}: {value}" for name, value in asked.items()), "", ""]
+    lines = [
+        f"GET {path}/_stcore/stream HTTP/1.1",
+        *(f"{name}: {value}" for name, value in asked.items()),
+        "",
+        "",
+    ]
     with socket.create_connection(("127.0.0.1", port), timeout=20) as line:
         line.sendall("\r\n".join(lines).encode())
         return int(line.recv(100).split()[1])
 
 
 def test_it_serves_and_ends_with_ctrl_c(lake: str) -> None:
-    process = Popen(
-        [sys.executable, "-m", "lakeaudit", "dashboard", lake], stdout=PIPE, stderr=PIPE, text=True
-    )
+    behind = ["--base-path", "/data/lake", "--allow-host", "data.example"]
+    line = [sys.executable, "-m", "lakeaudit", "dashboard", lake, *behind]
+    process = Popen(line, stdout=PIPE, stderr=PIPE, text=True)
     try:
         assert process.stdout is not None
         address = process.stdout.readline().strip()
-        assert re.fullmatch(r"http://127\.0\.0\.1:\d+", address)
+        assert re.fullmatch(r"http://127\.0\.0\.1:\d+/data/lake", address)
         with urllib.request.urlopen(f"{address}/_stcore/health", timeout=20) as answer:
             assert answer.read() == b"ok"
-        port = int(address.rpartition(":")[2])
-        assert [_websocket(port, host) for host in ("127.0.0.1", "localhost", "evil.example")] == [
-            101,
-            101,
-            403,
-        ]
+        port = urlsplit(address).port or 0
+        hosts = {"127.0.0.1": 101, "localhost": 101, "data.example": 101, "evil.example": 403}
+        assert {host: _websocket(port, host, "/data/lake") for host in hosts} == hosts
         process.send_signal(2)
         rest, told = process.communicate(timeout=30)
     finally:
         process.kill()
     assert (process.returncode, rest, told.strip()) == (0, "", "Stopping...")
+
+
+# --- plans and notices -------------------------------------------------------------------------------------
+
+
+def test_plans_say_who_made_and_approved_them_and_what_became_of_their_steps(
+    lake: str, place: Location
+) -> None:
+    times = {"created_at": NOW - HOUR, "expires_at": NOW + 9 * HOUR}
+    plan = {"plan_id": "p1", "lake": "shop", "created_by": "ann", "approved_by": "bob", "status": "applied", "steps": 2,
+            "for_person": 1, **times}  # fmt: skip
+    step = {"plan_id": "p1", "lake": "shop", "batch": 0, "discrepancy_id": "d", "action": "restore_version",
+            "table_name": "orders", "bucket": "lake", "key": "orders/a"}  # fmt: skip
+    steps = [
+        {**step, "action_id": "1", "status": "applied"},
+        {**step, "action_id": "2", "status": "failed", "error": "denied [x](y)"},
+    ]
+    notice = {"notice_id": "n", "lake": "shop", "made_at": NOW - HOUR, "status": "failed", "receiver": "slack",
+              "severity": "critical", "message": "1 dropped in orders", "error": "timed out"}  # fmt: skip
+    publish(place, runs=[run(**TIMES)], plans=[plan], actions=steps, notices=[notice])
+    all_of_them = page(lake, "plans")
+    told = words(all_of_them)
+    for sentence in (
+        "`p1`",
+        "`ann`",
+        "`bob`",
+        "applied",
+        "1 failed",
+        "`slack`",
+        "timed out",
+        "1 dropped in orders",
+    ):
+        assert sentence in told, sentence
+    one = page(lake, "plans", plan="p1")
+    told = words(one)
+    assert "Applied; made" in told
+    assert ":red-badge[failed] **restore version**" in told
+    assert any("denied [x](y)" in each.value for each in one.text), "by the door that interprets nothing"
+    assert ("`s3://lake/orders/a`", "id=d") in links(one)
+    assert not one.exception
+
+
+def test_a_lake_without_plans_says_how_to_make_one(lake: str, published: None) -> None:
+    told = words(page(lake, "plans", plan="nobody"))
+    assert "no plan nobody among the newest" in told
+    assert "lakeaudit reconcile plan" in told

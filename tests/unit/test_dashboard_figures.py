@@ -1,6 +1,7 @@
 """What the dashboard's pages show: rows in the result tables, one call, the figures. No Streamlit, no JVM."""
 
 import json
+from collections.abc import Iterable
 from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -8,17 +9,20 @@ from typing import Any
 import pytest
 
 from lakeaudit.config import Lake, load_lake
+from lakeaudit.dashboard.queries import plans as of_plans
 from lakeaudit.dashboard.queries import runs as of_runs
 from lakeaudit.dashboard.queries import subject as of_subject
 from lakeaudit.dashboard.queries import table as of_table
 from lakeaudit.dashboard.queries.lake import lake_figures
 from lakeaudit.dashboard.queries.table import PAGE_ROWS, Wanted
+from lakeaudit.dashboard.queries.trends import SPAN, OpenByDay
 from lakeaudit.errors import CannotAudit
 from lakeaudit.keys import Location
 from lakeaudit.report.summary import NO_TABLE, Amount
 from lakeaudit.results.read import Results
 from lakeaudit.results.sql import ask
 from lakeaudit.runtime.aws import Clients
+from lakeaudit.schemas import RESULTS
 from tests.builders.results import (
     LAKE,
     NOON,
@@ -157,7 +161,8 @@ def test_another_lake_in_the_same_place_does_not_show(place: Location, results: 
 
 def test_nothing_was_ever_published(results: Results, lake: Lake, place: Location) -> None:
     empty = lake_figures(results, lake, NOON)
-    assert (empty.run, empty.verdict, empty.tables, empty.days, empty.troubles) == (None, None, (), (), ())
+    assert (empty.run, empty.verdict, empty.tables, empty.runs, empty.troubles) == (None, None, (), (), ())
+    assert dict(empty.open_by_day.numbers) == {}
     publish(place, runs=[run("r1", "failed", error="no evidence")])
     failed = lake_figures(results.again(), lake, NOON)
     assert (failed.run, failed.tables) == (None, ())
@@ -224,8 +229,87 @@ def test_what_changed_by_day(place: Location, results: Results, lake: Lake) -> N
     figures = lake_figures(results, lake, LATER)
     seen = [(d.day, d.opened, d.reopened, d.resolved, d.open) for d in of_table.table_days(results, "orders")]
     assert seen == [(day(yesterday), 2, 0, 0, 2), (day(NOON), 0, 0, 1, 1)]
-    assert [(d.day, d.opened, d.reopened, d.resolved, d.open) for d in figures.days] == [
-        (day(yesterday), 2, 0, 0, 2), (day(NOON), 1, 0, 1, 2),
+    assert figures_by_day(figures.open_by_day) == {
+        ("other", "critical"): {day(NOON): 1},
+        ("orders", "critical"): {day(yesterday): 1},
+    }
+
+
+def figures_by_day(found: OpenByDay) -> dict[tuple[str, str], dict[date, int]]:
+    """Without the days on which nothing was open."""
+    return {
+        key: kept
+        for key, numbers in found.numbers.items()
+        if (kept := {at: number for at, number in zip(found.days, numbers, strict=True) if number})
+    }
+
+
+@pytest.mark.parametrize(
+    ("told", "state", "open_days"),
+    [
+        ([("opened", 5)], "open", [5, 4, 3, 2, 1, 0]),
+        ([("opened", 5), ("resolved", 3)], "resolved", [5, 4]),
+        ([("opened", 5), ("resolved", 3), ("reopened", 1)], "open", [5, 4, 1, 0]),
+        ([("opened", 90)], "open", range(SPAN)),
+        ([("opened", 90), ("resolved", 40)], "resolved", []),
+        ([], "pending", []),
+    ],
+)
+def test_what_was_open_at_the_end_of_each_day(
+    place: Location,
+    results: Results,
+    lake: Lake,
+    told: list[tuple[str, int]],
+    state: str,
+    open_days: Iterable[int],
+) -> None:
+    """Given what happened how many days ago, on which days it was open."""
+    lost = dropped("a")
+    rows = [
+        transition(lost, word, at=NOON - timedelta(days=ago), transition_id=f"{n}", from_severity="critical",
+                   to_severity="critical")
+        for n, (word, ago) in enumerate(told)
+    ]  # fmt: skip
+    publish(place, runs=[run()], discrepancies=[discrepancy(lost, state)], transitions=rows)
+    found = figures_by_day(lake_figures(results, lake, LATER).open_by_day)
+    expected = {day(NOON - timedelta(days=ago)): 1 for ago in open_days}
+    assert found == ({("orders", "critical"): expected} if expected else {})
+
+
+def test_a_day_has_the_severity_that_was_open_then(place: Location, results: Results, lake: Lake) -> None:
+    lost = dropped("a")
+    rows = [
+        transition(lost, "opened", at=NOON - timedelta(days=2), transition_id="1", to_severity="info"),
+        transition(lost, "escalated", transition_id="2", from_severity="info", to_severity="critical"),
+    ]
+    publish(place, runs=[run()], discrepancies=[discrepancy(lost)], transitions=rows)
+    found = lake_figures(results, lake, LATER).open_by_day
+    assert figures_by_day(found) == {
+        ("orders", "critical"): {day(NOON): 1},
+        ("orders", "info"): {day(NOON - timedelta(days=ago)): 1 for ago in (2, 1)},
+    }
+    assert found.of_severity("critical")[-1] == found.of_table("orders")[-1] == 1
+    assert found.audited == {day(NOON)}
+
+
+def test_how_old_the_evidence_is(place: Location, results: Results, tmp_path: Path) -> None:
+    inventory = {"kind": "s3_inventory", "location": "s3://inv/daily", "max_age": "2d"}
+    lake = load_lake(lake_file(tmp_path, place, inventories=[inventory]), {})
+
+    def source(role: str, kind: str, location: str, hours: int | None) -> Row:
+        cut = NOON - timedelta(hours=hours) if hours is not None else None
+        return {"role": role, "kind": kind, "location": location, "identity": "x", "cut_from": cut}
+
+    sources = [
+        source("manifest", "delta", "s3://lake/", 1),
+        source("metastore", "s3guard", "dynamodb://guard", 3),
+        source("storage", "s3_inventory", "s3://inv/daily/", 24),
+        source("storage", "listing", "s3://lake/", None),
+    ]
+    publish(place, runs=[run(sources=sources)], coverage=WHOLE)
+    found = lake_figures(results, lake, NOON).evidence
+    assert [(each.kind, each.age, each.limit) for each in found] == [
+        ("s3_inventory", timedelta(days=1), timedelta(days=2)), ("s3guard", timedelta(hours=3), None),
     ]  # fmt: skip
 
 
@@ -381,6 +465,30 @@ def test_the_files_behind_a_group(place: Location, results: Results, monkeypatch
     assert found.findings == []
 
 
+def test_the_life_of_a_file() -> None:
+    """What is known of it in the order of time, whoever says so."""
+    hour = timedelta(hours=1)
+    lost = discrepancy(dropped(
+        "a", manifest_time=NOON - 9 * hour, manifest_kind="delta", table_version=7, metastore_time=NOON - 8 * hour,
+        storage_time=NOON - 2 * hour, cause="deleted", cause_at=NOON - 2 * hour, cause_principal="ops",
+        recoverable="yes", recoverable_until=NOON + WEEK,
+    ))  # fmt: skip
+    held = {name: lost.get(name) for name in RESULTS["discrepancies"].names}
+    events = of_subject.life(
+        [held], [transition(lost, "opened"), transition(lost, "resolved", at=LATER, run_id=None)]
+    )
+    assert [(event.what, event.by) for event in events] == [
+        ("listed, table version 7", "delta"),
+        ("entered", "the metadata store"),
+        ("deleted", "ops"),
+        ("replaced by a delete marker", "storage"),
+        ("opened", "run r1"),
+        ("resolved", "a person"),
+        ("it can no longer come back", "the bucket's lifecycle rules"),
+    ]
+    assert of_subject.life([dict.fromkeys(held)], []) == ()
+
+
 def test_what_each_side_claims() -> None:
     sides = [f"{side}_{what}" for side in of_subject.SIDES for what in of_subject.CLAIMS]
     row = dict.fromkeys(sides) | {"manifest_size": 7, "storage_size": 0}
@@ -464,3 +572,51 @@ def test_results_on_s3(clients: Clients, bucket: str, aws: Aws, tmp_path: Path) 
     lake = load_lake(lake_file(tmp_path, place), {})
     figures = lake_figures(Results(place, clients, LAKE), lake, LATER)
     assert [(each.table, each.level) for each in figures.tables] == [("orders", "critical")]
+
+
+# --- plans and notices -------------------------------------------------------------------------------------
+
+
+def planned(plan_id: str, **given: Any) -> Row:
+    made: Row = {
+        "created_at": NOON,
+        "expires_at": NOON + timedelta(days=1),
+        "created_by": "ann",
+        "status": "planned",
+    }
+    return {"plan_id": plan_id, "lake": LAKE, "steps": 2, "for_person": 1, **made, **given}
+
+
+def step(plan_id: str, number: int, status: str, **given: Any) -> Row:
+    about: Row = {
+        "action": "restore_version",
+        "table_name": "orders",
+        "reversibility": "reversible",
+        "bucket": "lake",
+    }
+    return {"plan_id": plan_id, "lake": LAKE, "action_id": f"{plan_id}-{number}", "batch": 0, "key": f"orders/{number}",
+            "status": status, **about, **given}  # fmt: skip
+
+
+def test_what_became_of_plans(place: Location, results: Results) -> None:
+    assert of_plans.newest_plans(results).shown == []
+    steps = [step("p1", 1, "applied"), step("p1", 2, "failed", error="denied"), step("p1", 3, "applied")]
+    publish(
+        place,
+        plans=[planned("p1"), planned("p2", created_at=LATER), planned("x", lake="other")],
+        actions=steps,
+    )
+    found = of_plans.newest_plans(results.again())
+    assert [plan["plan_id"] for plan in found.shown] == ["p2", "p1"]
+    assert found.steps == {"p1": {"applied": 2, "failed": 1}}
+    one = of_plans.plan_steps(results.again(), "p1")
+    assert one is not None
+    assert [(row["status"], row["number"]) for row in one.summed] == [("applied", 2), ("failed", 1)]
+    assert [row["key"] for row in one.steps] == ["orders/2", "orders/1", "orders/3"]
+    assert of_plans.plan_steps(results.again(), "' OR ''='") is None
+
+
+def test_who_was_told(place: Location, results: Results) -> None:
+    told = [{"notice_id": name, "lake": LAKE, "made_at": at} for name, at in (("a", NOON), ("b", LATER))]
+    publish(place, notices=told)
+    assert [row["notice_id"] for row in of_plans.newest_notices(results)] == ["b", "a"]

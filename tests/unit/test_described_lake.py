@@ -134,10 +134,6 @@ REFUSED_DISCOVERIES = [
     ("{from: inventory, under: [s3://lake/], name: '{0}'}", "not a template of names"),
     ("{from: inventory, under: [s3://lake/], name: 'fixed'}", "not a template of names"),
     ("{from: inventory, under: [s3://lake/], profile: cold}", "no profile is called 'cold'"),
-    (
-        "{from: inventory, under: [s3://lake/], formats: [hudi]}",
-        "this version finds tables of delta, iceberg alone",
-    ),
     ("{from: inventory, under: [s3://lake/], formats: [parquet]}", "formats"),
     ("{from: inventory, under: [s3://lake/], formats: []}", "formats"),
     ("{from: inventory, under: ['s3://lake-[z-a]/']}", "not a location: 's3://lake-[z-a]/'"),
@@ -235,12 +231,6 @@ def test_a_pattern_of_buckets_stands_for_those_that_there_are(tmp_path: Path) ->
     assert [table.s3.region for table in tables if table.name == "a"] == ["eu-west-1"]
 
 
-def test_formats_that_are_not_found_yet_are_said(tmp_path: Path) -> None:
-    text = "tables: [{discover: {from: inventory, under: [s3://lake/], formats: [delta, hudi]}}]\n"
-    (told,) = load(tmp_path, INV + text).warnings
-    assert told == f"{tmp_path}/lake.yaml:5: tables of format hudi are not found yet, and left alone"
-
-
 def _place(uri: str) -> tuple[str, str]:
     bucket, _, key = uri.removeprefix("s3://").partition("/")
     return bucket, key
@@ -251,9 +241,11 @@ def test_a_table_of_two_formats_is_one_of_the_first_that_is_looked_for(tmp_path:
         Location("lake", "d"): {"delta"},
         Location("lake", "i"): {"iceberg"},
         Location("lake", "uniform"): {"iceberg", "delta"},
+        Location("lake", "h"): {"hudi"},
+        Location("lake", "h/.hoodie/metadata"): {"hudi"},
     }
     found = {}
-    for formats in ("[delta]", "[iceberg]", "[iceberg, delta]"):
+    for formats in ("[delta]", "[iceberg]", "[iceberg, delta]", "[hudi]"):
         text = f"tables: [{{discover: {{from: inventory, under: [s3://lake/], formats: {formats}}}}}]\n"
         tables, _ = tables_at(load(tmp_path, INV + text), roots)
         found[formats] = {table.name: table.manifests[0].kind for table in tables}
@@ -261,6 +253,7 @@ def test_a_table_of_two_formats_is_one_of_the_first_that_is_looked_for(tmp_path:
         "[delta]": {"d": "delta", "uniform": "delta"},
         "[iceberg]": {"i": "iceberg", "uniform": "iceberg"},
         "[iceberg, delta]": {"d": "delta", "i": "iceberg", "uniform": "delta"},
+        "[hudi]": {"h": "hudi"},
     }
 
 

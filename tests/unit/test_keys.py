@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakeaudit.keys import Location, identify, owner_of, uri_of
+from lakeaudit.keys import Location, identify, moved, origins, owner_of, true_place, uri_of
 
 URIS = [
     ("s3://lake/a/b", ("lake", "a/b")),
@@ -25,7 +25,19 @@ URIS = [
     ("s3:///a", None),
     ("S3://lake/a", None),
     ("gs://lake/a", ("lake", "a")),
+    ("abfss://wh@acme.dfs.core.windows.net/a/b", ("wh@acme", "a/b")),
+    ("abfs://wh@acme.dfs.core.windows.net/a/b", ("wh@acme", "a/b")),
+    ("wasbs://wh@acme.blob.core.windows.net/a/b", ("wh@acme", "a/b")),
+    ("wasb://wh@acme.blob.core.windows.net//a", ("wh@acme", "/a")),
+    ("abfss://$web@acme.dfs.core.windows.net", ("$web@acme", "")),
+    ("abfss://wh@acme.dfs.core.windows.net/a%20@b\n", ("wh@acme", "a%20@b\n")),
     ("abfss://c@a.dfs.core.windows.net/a", None),
+    ("abfss://wh@acme.dfs.core.chinacloudapi.cn/a", None),
+    ("abfss://wh@acme.dfs.core.windows.net.evil.example/a", None),
+    ("abfss://user:word@acme.dfs.core.windows.net/a", None),
+    ("abfss://wh@onelake.dfs.fabric.microsoft.com/a", None),
+    ("https://acme.blob.core.windows.net/wh/a", None),
+    ("s3://wh@acme/a", None),
     ("file:data", None),
     ("data/a", None),
     ("", None),
@@ -44,6 +56,7 @@ LOCATIONS = [
     ("s3://lake//", Location("lake", "")),
     ("s3://lake/a//b//", Location("lake", "a//b")),
     ("/data/orders/", Location("", "data/orders")),
+    ("wasbs://wh@acme.blob.core.windows.net/orders/", Location("wh@acme", "orders")),
 ]
 
 
@@ -115,6 +128,7 @@ KEYS = st.text(min_size=1)
 def test_a_key_is_found_again_under_its_uri(key: str) -> None:
     assert identify(uri_of("lake", key)) == ("lake", key)
     assert identify(uri_of("", key)) == ("", key)
+    assert identify(uri_of("wh@acme", key)) == ("wh@acme", key)
 
 
 @given(KEYS, KEYS)
@@ -143,4 +157,47 @@ def test_a_location_is_shown_and_opened_by_its_scheme() -> None:
         "s3a://lake/wh/orders",
         False,
     )
+    blob = Location("wh@acme", "orders")
+    assert (blob.uri, blob.is_azure, blob.is_in_s3) == (blob.spark_path, True, False)
+    assert blob.uri == "abfss://wh@acme.dfs.core.windows.net/orders"
     assert (local.uri, local.spark_path, local.is_local) == ("/data/orders", "/data/orders", True)
+
+
+OLD, NEW = Location("old", "wh"), Location("lake", "warehouse")
+MAPS = ((OLD.join("big"), Location("big", "")), (OLD, NEW))
+
+
+@pytest.mark.parametrize(
+    ("written", "true"),
+    [
+        (("old", "wh/a"), ("lake", "warehouse/a")),
+        (("old", "wh/big/a"), ("big", "a")),
+        (("old", "wh_2/a"), ("old", "wh_2/a")),
+        (("dbfs:", "mnt/prod/wh/a"), ("lake", "warehouse/a")),
+        (("dbfs:", "mnt/prod/wh/big/a"), ("big", "a")),
+        (("dbfs:", "mnt/prod/logs/a"), ("old", "logs/a")),
+        (("big-x-s3alias", "a"), ("big", "a")),
+    ],
+)
+def test_what_was_moved_goes_by_its_new_name_whatever_it_was_called(
+    written: tuple[str, str], true: tuple[str, str]
+) -> None:
+    aliases = (
+        (Location("dbfs:", "mnt/prod"), Location("old", "")),
+        (Location("big-x-s3alias", ""), Location("big", "")),
+    )
+    assert true_place(moved(aliases, MAPS), *written) == true
+
+
+@pytest.mark.parametrize(
+    ("place", "from_"),
+    [
+        (NEW.join("orders"), (OLD.join("orders"),)),
+        (NEW, (OLD,)),
+        (Location("lake", ""), (OLD,)),
+        (Location("big", "x"), (OLD.join("big", "x"),)),
+        (Location("elsewhere", ""), ()),
+    ],
+)
+def test_where_a_place_was_moved_from(place: Location, from_: tuple[Location, ...]) -> None:
+    assert origins(MAPS, place) == from_

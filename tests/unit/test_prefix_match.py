@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lakeaudit.compare import findings
 from lakeaudit.compare.prefix_match import FEW, attach_label, holds, label_of
-from lakeaudit.keys import Location, owner_of
+from lakeaudit.keys import Location, owner_of, uri_of
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection
 
@@ -16,7 +17,7 @@ PARTS = st.sampled_from(["orders", "orders_2", "orders%2F", "", "d=1", "a b", "\
                          "_temporary", "%", "+", "a\nb", "\u2028", "'", "[*]"])  # fmt: skip
 ODD = st.sampled_from(["\x00", "a\x00b"])
 """In keys alone: no lake file can hold a NUL."""
-BUCKETS = st.sampled_from(["lake", "lake2", ""])
+BUCKETS = st.sampled_from(["lake", "wh@lake", ""])
 PLACE = st.builds(
     Location, BUCKETS, st.lists(PARTS, max_size=4).map(lambda parts: "/".join(parts).rstrip("/"))
 )
@@ -107,3 +108,14 @@ def test_a_place_as_a_condition(con: Connection) -> None:
         (False, False),
     ]
     assert label_of({}) == "CAST(NULL AS VARCHAR)"
+
+
+@given(objects=st.lists(KEYS, min_size=1, max_size=20))
+@settings(max_examples=10)
+def test_a_key_is_shown_in_findings_as_everywhere_else(
+    con: Connection, objects: list[tuple[str, str]]
+) -> None:
+    shown = duck.query(
+        con, f"SELECT *, {findings.uri('bucket', 'key')} AS uri FROM rows", rows=duck.small(SCHEMA, objects)
+    )
+    assert [row["uri"] for row in duck.rows_of(shown)] == [uri_of(*each) for each in objects]

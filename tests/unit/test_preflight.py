@@ -42,7 +42,7 @@ def no_spark(*_: object) -> None:
 def test_a_dead_endpoint_ends_the_audit_at_once_and_is_told_once(
     tmp_path: Path, place: Location, dead: str, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lakeaudit.commands.audit._session", no_spark)
+    monkeypatch.setattr("lakeaudit.commands.on_spark._session", no_spark)
     inventories = [
         {"kind": "s3_inventory", "location": "s3://inv/daily/"},
         {"kind": "listing", "location": "s3://lake/"},
@@ -63,7 +63,7 @@ def test_a_dead_endpoint_ends_the_audit_at_once_and_is_told_once(
 def test_results_that_cannot_be_reached_are_told_before_the_lease(
     tmp_path: Path, dead: str, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lakeaudit.commands.audit._session", no_spark)
+    monkeypatch.setattr("lakeaudit.commands.on_spark._session", no_spark)
     file = lake_at(tmp_path, Location("results", "shop"), dead)
     assert cli.main(["audit", file]) == 14
     assert f"s3://results/shop: the endpoint {dead} cannot be reached" in capsys.readouterr().err
@@ -75,7 +75,7 @@ def test_a_lease_that_is_held_ends_the_audit_before_spark(
     from lakeaudit.ledger.lease import leased
     from lakeaudit.runtime.progress import SilentProgress
 
-    monkeypatch.setattr("lakeaudit.commands.audit._session", no_spark)
+    monkeypatch.setattr("lakeaudit.commands.on_spark._session", no_spark)
     file = lake_at(tmp_path, place, str(s3.endpoint))
     with leased(place, Clients(), "other", SilentProgress()):
         assert cli.main(["audit", file]) == 13

@@ -2,6 +2,7 @@
 
 import json
 import re
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -14,11 +15,13 @@ from lakeaudit.config import load_lake
 from lakeaudit.errors import BadInput
 from lakeaudit.evidence.storage.object_versions import Claimed, History, ObjectVersion
 from lakeaudit.kinds import KINDS
+from lakeaudit.next_steps import PLANNED
+from lakeaudit.reconcile.ceiling import require_below
 from lakeaudit.reconcile.key_state import ENABLED, KeyReader, KeyState, Unclear
 from lakeaudit.reconcile.matching import matching_version
 from lakeaudit.reconcile.planning import Planner
 from lakeaudit.reconcile.protocol import Sight, Wanted
-from lakeaudit.reconcile.registry import ACTIONS, WAYS
+from lakeaudit.reconcile.registry import ACTIONS, FOLLOWED_BY, WAYS
 from lakeaudit.reconcile.steps import COMPENSABLE, FINAL, NEEDS_PERSON, REVERSIBLE, Step
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.schemas import DISCREPANCIES
@@ -193,7 +196,8 @@ def test_a_line_that_is_no_step_is_refused(line: str) -> None:
 
 def test_the_registry_names_actions_and_kinds_that_there_are() -> None:
     assert set(WAYS) <= set(KINDS)
-    assert {name for ways in WAYS.values() for name in ways} == set(ACTIONS)
+    assert {name for ways in WAYS.values() for name in ways} | {*FOLLOWED_BY.values()} == set(ACTIONS)
+    assert set(WAYS) == PLANNED, "pages say what to type by the second"
     assert {action.reversibility for action in ACTIONS.values()} <= {REVERSIBLE, COMPENSABLE, FINAL}
     final = [name for name, action in ACTIONS.items() if action.reversibility == FINAL]
     assert final == ["abort_upload"], "each such asks for a word of its own: no default plan has one"
@@ -233,3 +237,31 @@ def test_the_document_names_tests_that_there_are() -> None:
     there = re.findall(r"^def (test_\w+)", "\n".join(file.read_text() for file in files), re.MULTILINE)
     assert len(named) > 10
     assert named <= set(there)
+
+
+@pytest.mark.parametrize(
+    ("touched", "files", "share", "refused"),
+    [
+        ({"orders": 99}, {"orders": 99}, 0.2, None),
+        ({"orders": 100}, {"orders": 500}, 0.2, None),
+        (
+            {"orders": 101},
+            {"orders": 500},
+            0.2,
+            "would touch 101 of its 500 files, more than the ceiling of 20%",
+        ),
+        ({"orders": 101}, {"orders": 500}, 0.3, None),
+        ({"orders": 100}, {}, 0.9, "would touch 100 files, and no audit counted how many it has"),
+        (
+            {"a": 100, "b": 200},
+            {"a": 100, "b": 100},
+            0.2,
+            "table b: the plan would touch 200 of its 100 files",
+        ),
+    ],
+)
+def test_too_much_at_once_is_refused(
+    touched: dict[str, int], files: dict[str, int], share: float, refused: str | None
+) -> None:
+    with pytest.raises(BadInput, match=refused) if refused else nullcontext():
+        require_below("the plan", touched, files, share)

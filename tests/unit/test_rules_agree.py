@@ -152,6 +152,7 @@ TEXTS: dict[str, list[str]] = {
     "m_state": ["file", "dir", "tombstone", "none", "unscoped"],
     "s_encryption": ["NONE", "SSE-S3", "SSE-KMS", "DSSE-KMS", "SSE-C"],
     "s_versus_claimed": ["same", "differs"],
+    "s_footer_fault": ["it does not end as a Parquet file does"],
     "category": ["data", "deletes", "changes", "log", "marker", "temporary", "other"],
     "l_confirmation": ["live", "none", "denied", "error", "limit"],
     "x_state": ["live", "history", "gone"],

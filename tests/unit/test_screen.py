@@ -15,6 +15,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from lakeaudit.compare import metastore_tree, screen, screen_traces
+from lakeaudit.evidence.manifest.another_place import originals
 from lakeaudit.evidence.manifest.delta import replay
 from lakeaudit.keys import Location
 from lakeaudit.pipeline.engine import InProcessEngine
@@ -25,14 +26,15 @@ from tests.builders.scenario import table
 from tests.builders.screen_lake import ScreenLake, Source, moved
 from tests.builders.screen_rows import ENTRIES, MARGIN, STEPS, VERSIONS, etag_of, folder, version
 from tests.builders.screen_truth import Truth, bucket_of, hash_of
-from tests.builders.screen_worlds import BARE, ROOT, agreeing, everything
+from tests.builders.screen_worlds import BARE, COPIED, ROOT, agreeing, everything
 
 PLAINEST = {
     ("lake", "shop/vs/plain,plain,plain"), ("lake", "shop/inner/plain,plain,deletion_vector"),
     ("lake", "twice/plain,plain,plain"), ("lake", "second/plain,expired,plain"), (ROOT, "top/x"),
     (BARE, "bare/as_late_as_may_be,none,plain"), ("lake", "shop/inner/pruned"), ("lake", "shop/ve/plain,named,plain"),
     ("lake", "shop/inner/plain,opaque,_as_old_as_may_be,plain"), ("lake", "shop/inner/plain,opaque,plain"),
-    ("lake", "shop/inner/plain,named,_update_not_given,plain"),
+    ("lake", "shop/inner/plain,named,_update_not_given,plain"), (COPIED, "plain,plain"),
+    (COPIED, "plain,no_etag"), ("lake", "moved/written_again,plain,plain"),
 }  # fmt: skip
 """Files that a screen worth its cost lets go of."""
 
@@ -204,7 +206,19 @@ def test_files_that_the_ledger_holds_open_are_not_let_go(truth: Truth) -> None:
 
 def test_tables_of_lists_and_those_out_of_scope_are_not_let_go(truth: Truth) -> None:
     names = set(truth.let_go().sums)
-    assert names == {"shop", "inner", "second", "twice", "patient", "copies", "top", "bare", "habit"}
+    assert names == {
+        "shop",
+        "inner",
+        "second",
+        "twice",
+        "patient",
+        "copies",
+        "top",
+        "bare",
+        "habit",
+        "copied",
+        "moved",
+    }
 
 
 def without(conditions: Sequence[str], at: int) -> tuple[str, ...]:
@@ -221,6 +235,7 @@ MUTABLE = [
     (screen_traces, "ENTRY_PLAIN"),
     (screen_traces, "ODD"),
     (replay, "PLAIN"),
+    (originals, "PLAIN"),
 ]
 
 

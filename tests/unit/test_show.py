@@ -9,6 +9,7 @@ import pytest
 from rich.console import Console
 
 from lakeaudit import text_output
+from lakeaudit.kinds import KINDS
 from lakeaudit.report.page import PageData, render
 from lakeaudit.runtime.progress import JsonProgress, LiveProgress, Progress, SilentProgress, progress_on
 from tests.builders import pagedata
@@ -33,7 +34,7 @@ def test_the_broken_lake_has_everything_a_person_needs() -> None:
         "critical   dropped",
         "1,001 MiB",
         "cannot come back",
-        "and 14 more: lakeaudit findings conf/shop.yaml",
+        "and 16 more: lakeaudit findings conf/shop.yaml",
         "metadata store, sales.orders: 3 rows of s3guard:shop-s3guard were rejected",
         "1,201,007 rows, 3 rejected",
         "gate sources: few rows cannot be read (not so: <script>",
@@ -80,7 +81,8 @@ def test_a_share_just_below_all_is_not_all() -> None:
     assert GREEN not in text
 
 
-def test_what_others_wrote_cannot_act_on_the_terminal() -> None:
+def test_what_others_wrote_cannot_act_on_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text_output, "WORST", len(pagedata.HOSTILE))
     text = printed(pagedata.hostile()) + text_output.verdict_line(pagedata.hostile())
     for bad in ("\x1b", "\x00", "\u202e", "\r", "\t", "\u200b"):
         assert bad not in text
@@ -92,9 +94,24 @@ def test_many_tables_are_counted_not_listed() -> None:
     coverage = [pagedata.covered(f"t{n:04}") for n in range(2000)]
     coverage[7] = pagedata.covered("t0007", status="partial", undecided=1000, reason="no log")
     lines = printed(pagedata.page([], coverage)).splitlines()
-    assert len(lines) < 40
+    assert len(lines) < 20
     assert any(line.startswith("t0007") and "nothing" in line for line in lines)
-    assert any("1,985 more fully judged" in line for line in lines)
+    assert any("1,999 of 2,000 tables fully judged" in line for line in lines)
+
+
+def test_it_fits_a_screen_whatever_was_found() -> None:
+    """Twenty kinds, a hundred tables half judged for reasons of their own, forty sources."""
+    kinds = [name for name, kind in KINDS.items() if kind.axis != "source"][:20]
+    found = [pagedata.finding(kind, f"orders/{n}", discrepancy_id=f"d{n}") for n, kind in enumerate(kinds)]
+    coverage = [
+        pagedata.covered(f"t{n}", status="partial", undecided=9, reason=f"reason {n}") for n in range(100)
+    ]
+    sources = [pagedata.source("storage", "listing", f"s3://lake/{n}/", 9) for n in range(40)]
+    page = pagedata.page(found, coverage)
+    lines = printed(replace(page, run={**page.run, "sources": sources})).splitlines()
+    assert len(lines) <= 55
+    rest = ("12 more kinds", "and 17 more:", "96 more partly judged", "and 97 more reasons", "and 34 more")
+    assert [words for words in rest if not any(words in line for line in lines)] == []
 
 
 def test_a_reason_is_told_once_whatever_it_hides_and_wherever() -> None:

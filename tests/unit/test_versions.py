@@ -1,7 +1,7 @@
 """The fold of object versions to one row per key, against a plain twin that reads one key at a time."""
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -52,25 +52,29 @@ def con() -> Iterator[Connection]:
     connection.close()
 
 
-def twin(versions: list[Row], repeats: list[str]) -> list[Row]:
+def twin(versions: list[Row], repeats: list[str], older_alone: list[str]) -> list[Row]:
     """What `one_row_per_key` gives, key by key."""
     keys: dict[tuple[str, str, str], list[Row]] = defaultdict(list)
     for row in versions:
         keys[row["source"], row["bucket"], row["key"]].append(row)
-    return [one(rows, repeated=source in repeats) for (source, _, _), rows in keys.items()]
+    return [
+        one(rows, repeated=source in repeats, may_be_gone=source in older_alone)
+        for (source, _, _), rows in keys.items()
+    ]
 
 
-def one(rows: list[Row], *, repeated: bool) -> Row:
+def one(rows: list[Row], *, repeated: bool, may_be_gone: bool) -> Row:
     latest = [row for row in rows if row["is_latest"]]
     names = {version(row) for row in latest}
     newest: Row = max(latest, key=order("is_delete_marker", *LATEST), default={})
     clear = (len(names) if repeated else len(latest)) == 1 and newest["is_delete_marker"] is not None
     marker = newest["is_delete_marker"] if clear else None
     older = [row for row in rows if row["is_latest"] is False and row["is_delete_marker"] is False]
+    gone = may_be_gone and len(older) == len(rows)
     recoverable: Row = max(older, key=order("size"), default={})
     return {
         **{name: rows[0][name] for name in ("source", "bucket", "key")},
-        "presence": {None: "unclear", True: "absent", False: "present"}[marker],
+        "presence": "absent" if gone else {None: "unclear", True: "absent", False: "present"}[marker],
         **{name: newest[name] if clear else None for name in LATEST},
         "checksum": None,
         "delete_marker": marker,
@@ -103,8 +107,10 @@ def order(*columns: str) -> Any:
     ]
 
 
-def folded(con: Connection, versions: list[Row], repeats: list[str]) -> list[Row]:
-    rows = one_row_per_key(con, pa.Table.from_pylist(versions, VERSION), repeats)
+def folded(
+    con: Connection, versions: list[Row], repeats: list[str], older_alone: Sequence[str] = ()
+) -> list[Row]:
+    rows = one_row_per_key(con, pa.Table.from_pylist(versions, VERSION), repeats, older_alone)
     return duck.rows_of(rows)
 
 
@@ -112,18 +118,25 @@ def by_key(rows: list[Row]) -> list[Row]:
     return sorted(rows, key=lambda row: (row["source"], row["bucket"], row["key"]))
 
 
-@given(versions=st.lists(VERSIONS, max_size=16), repeats=st.sampled_from([[], [LIVE]]))
+NAMED = st.sampled_from([[], [LIVE]])
+
+
+@given(versions=st.lists(VERSIONS, max_size=16), repeats=NAMED, older_alone=NAMED)
 def test_one_row_per_key_agrees_with_its_plain_twin(
-    con: Connection, versions: list[Row], repeats: list[str]
+    con: Connection, versions: list[Row], repeats: list[str], older_alone: list[str]
 ) -> None:
-    assert by_key(folded(con, versions, repeats)) == by_key(twin(versions, repeats))
+    found = folded(con, versions, repeats, older_alone)
+    assert by_key(found) == by_key(twin(versions, repeats, older_alone))
 
 
 @given(
-    versions=st.lists(VERSIONS, max_size=8, unique_by=lambda row: (row["source"], row["bucket"], row["key"]))
+    versions=st.lists(VERSIONS, max_size=8, unique_by=lambda row: (row["source"], row["bucket"], row["key"])),
+    older_alone=NAMED,
 )
-def test_keys_with_one_version_agree_with_the_plain_twin(con: Connection, versions: list[Row]) -> None:
-    assert by_key(folded(con, versions, [])) == by_key(twin(versions, []))
+def test_keys_with_one_version_agree_with_the_plain_twin(
+    con: Connection, versions: list[Row], older_alone: list[str]
+) -> None:
+    assert by_key(folded(con, versions, [], older_alone)) == by_key(twin(versions, [], older_alone))
 
 
 def row(**given: Any) -> Row:

@@ -56,7 +56,7 @@ def _dataset(name: str, place: Location, coverage: Sequence[Row], found: Sequenc
             wrong[axis] = wrong.get(axis, 0) + row["findings"]
     asserted = [said for row in rows for said in _assertions(row, wrong.get(row["axis"], 0))]
     return {
-        "namespace": f"s3://{place.bucket}" if place.bucket else "file",
+        "namespace": "file" if place.is_local else Location(place.bucket, "").uri.rstrip("/"),
         "name": place.key if place.bucket else f"/{place.key}",
         "facets": {},
         "inputFacets": {

@@ -4,13 +4,16 @@ import sys
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from lakeaudit.cli.frame import app, ended_well, load, loaded_with, now, results_of, say, warn
 from lakeaudit.cli.options import FailOn, LakeFile, RunId, Status, Tables, run_id_of
 from lakeaudit.errors import CannotAudit
+
+if TYPE_CHECKING:
+    from lakeaudit.config import Lake
 
 
 @app.command()
@@ -70,14 +73,24 @@ def alert(lake: LakeFile, status_file: Status = None) -> int:
 def report(
     lake: LakeFile,
     output: Annotated[
-        str, typer.Option("-o", "--output", metavar="FILE", help="A path or s3://.")
-    ] = "report.html",
+        str | None,
+        typer.Option("-o", "--output", metavar="FILE", help="A path or s3://, by default report.html here."),
+    ] = None,
     in_results: Annotated[
-        bool, typer.Option("--in-results", help="Write report.html beside the result tables instead.")
+        bool, typer.Option("--in-results", help="Write it beside the result tables instead.")
+    ] = False,
+    certificate: Annotated[
+        bool,
+        typer.Option(
+            "--certificate",
+            help="State as JSON (certificate.json) that all is decided and nothing lost, or say why not.",
+        ),
     ] = False,
     status_file: Status = None,
 ) -> int:
-    """Write the last published run as one self-contained page."""
+    """Write the last published run as one self-contained page, or a certificate of it."""
+    if certificate:
+        return _certificate(lake, output, in_results, status_file)
     from lakeaudit import text_output
     from lakeaudit.commands.status import kept, write_whole
     from lakeaudit.report.page import MAX_FINDINGS, render
@@ -88,13 +101,38 @@ def report(
         results = results_of(loaded)
         names = [table.name for table in loaded.tables]
         page = gather(results, results.published(None), lake, now(), MAX_FINDINGS, names)
-        place = loaded.results.join("report.html")
-        name = (place.spark_path if place.is_local else place.uri) if in_results else output
+        name = _goes_to(loaded, "report.html", output, in_results)
         write_whole(name, render(page).encode(), status.clients, f"the report {name}")
         typer.echo(name)
         said = text_output.verdict_line(page)
         status.end("report", 0, said)
     return ended_well(said)
+
+
+def _goes_to(lake: "Lake", name: str, output: str | None, in_results: bool) -> str:
+    return lake.results.join(name).path_or_uri if in_results else output or name
+
+
+def _certificate(lake: str, output: str | None, in_results: bool, status_file: str | None) -> int:
+    from lakeaudit.commands.certificate import made
+    from lakeaudit.commands.status import kept, write_whole
+
+    with kept(status_file, "certificate") as status:
+        loaded = loaded_with(lake, status)
+        content, said = made(loaded, results_of(loaded), now())
+        if content is None:
+            verdict = (
+                f"CRITICAL: no certificate: {len(said)} reasons"
+                if len(said) > 1
+                else "CRITICAL: no certificate"
+            )
+            status.end("certificate", 1, verdict)
+            return say("\n".join([*said, verdict]), 1)
+        name = _goes_to(loaded, "certificate.json", output, in_results)
+        write_whole(name, content, status.clients, f"the certificate {name}")
+        typer.echo(name)
+        status.end("certificate", 0, said[0])
+    return ended_well(said[0])
 
 
 @app.command()
@@ -106,6 +144,13 @@ def dashboard(
     port: Annotated[
         int | None, typer.Option(metavar="N", min=1, max=65535, help="By default 8501, or a free one.")
     ] = None,
+    base_path: Annotated[
+        str, typer.Option(metavar="PATH", help="What a proxy puts before every page, like /lakeaudit.")
+    ] = "",
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="A host name that is answered too; may be repeated."),
+    ] = None,
 ) -> int:
     """Serve pages over the results until Ctrl-C: the lake, its tables, files and runs. No Spark, no JVM.
 
@@ -115,7 +160,8 @@ def dashboard(
 
     load(lake)
     with suppress(KeyboardInterrupt):
-        command.run(lake, host, port, partial(typer.echo, file=sys.stdout))
+        told = partial(typer.echo, file=sys.stdout)
+        command.run(lake, host, port, told, names=allow_host or (), base_path=base_path)
     return 0
 
 

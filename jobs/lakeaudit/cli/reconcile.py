@@ -32,6 +32,17 @@ Limit = Annotated[int | None, typer.Option("--limit", metavar="N", min=1, help="
 Failures = Annotated[
     int, typer.Option("--stop-after", metavar="N", min=1, help="Stop when the store refused N steps.")
 ]
+MaxShare = Annotated[
+    float | None,
+    typer.Option(
+        "--max-share",
+        metavar="S",
+        min=0,
+        max=1,
+        help="Refuse what touches more than this share of a table's files and a hundred of them; "
+        "by default the lake file's `ceiling.share`.",
+    ),
+]
 
 
 @reconcile.command()
@@ -46,6 +57,7 @@ def plan(
     kind: Kinds = None,
     table: Tables = None,
     allow: Allow = None,
+    max_share: MaxShare = None,
     status_file: Status = None,
 ) -> int:
     """Write a plan of what may be done about open discrepancies. It changes nothing, and is good for 24 hours."""
@@ -66,6 +78,7 @@ def plan(
             allow=allow or (),
             now=now(),
             progress=progress_on(sys.stderr),
+            max_share=max_share,
         )
         return _ended("reconcile plan", done, status)
 
@@ -76,6 +89,7 @@ def apply(
     lake: OtherLake = None,
     limit: Limit = None,
     stop_after: Failures = 20,
+    max_share: MaxShare = None,
     digest: Annotated[
         str | None, typer.Option("--digest", metavar="D", help="Refuse any plan but the one of this digest.")
     ] = None,
@@ -87,7 +101,7 @@ def apply(
     """Do what a plan says, or go on where a run of it stopped."""
     from lakeaudit.commands import reconcile as command
 
-    approved = partial(command.apply, digest=digest, approved_by=approved_by)
+    approved = partial(command.apply, digest=digest, approved_by=approved_by, max_share=max_share)
     return _on_plan("reconcile apply", approved, file, lake, (limit, stop_after), status_file)
 
 

@@ -43,7 +43,7 @@ def _measured(lake: Lake, results: Results, now: datetime) -> tuple[str, ...]:
 
 def _table_names(lake: Lake, results: Results) -> list[str]:
     """Those that the lake file names, and those that the last audit found."""
-    last = results.last_published() if lake.discoveries else None
+    last = results.last_published() if lake.finds_tables else None
     found = [row["table_name"] for row in results.coverage(last["run_id"])] if last else []
     return list(dict.fromkeys([*(table.name for table in lake.tables), *found]))
 

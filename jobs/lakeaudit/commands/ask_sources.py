@@ -18,7 +18,7 @@ from lakeaudit.evidence.files import stat
 from lakeaudit.evidence.protocol import in_places
 from lakeaudit.evidence.registry import METASTORES
 from lakeaudit.evidence.storage.head import head_object
-from lakeaudit.keys import Location
+from lakeaudit.keys import Location, is_azure, uri_of
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.aws_failures import explain, is_missing
 
@@ -68,7 +68,10 @@ def _manifest(kind: str, table: Table) -> str:
 def ask_storage(clients: Clients, bucket: str, key: str) -> Iterator[Said]:
     """The current object, and the key's versions where they may be listed."""
     if not bucket:
-        yield _asked(STORED, lambda: _local(key))
+        yield _asked(STORED, lambda: _stat(Clients(), Location("", key)))
+        return
+    if is_azure(bucket):
+        yield _asked(f"{STORED} {uri_of(bucket, '')}", lambda: _stat(clients, Location(bucket, key)))
         return
     yield _asked(f"{STORED} s3://{bucket}", lambda: _head(clients, bucket, key))
     with suppress(ClientError, BotoCoreError):  # the right to list versions is optional
@@ -88,8 +91,8 @@ def _asked(source: str, ask: Callable[[], dict[str, Any] | None]) -> Said:
     return Said(source, "absent") if facts is None else Said(source, "present", facts)
 
 
-def _local(key: str) -> dict[str, Any] | None:
-    found = stat(Clients(), Location("", key))
+def _stat(clients: Clients, place: Location) -> dict[str, Any] | None:
+    found = stat(clients, place)
     return None if found is None else {"size": found.size, "modified_at": found.modified_at}
 
 
@@ -132,12 +135,17 @@ def ask_metastores(lake: Lake, clients: Clients, bucket: str, key: str) -> Itera
     """The entry of every metadata store that may have one."""
     for store in lake.metastores:
         name = f"metastore {store.kind} {store.name}"
-        if not (store.knows_files or "/_delta_log/" in key):
+        if not (store.knows_files or store.knows_tables or "/_delta_log/" in key):
             yield Said(name, "not_asked", reason="it knows commits of logs alone")
         elif not in_places((store.location,) if store.location else (), bucket, key):
             yield Said(name, "not_asked", reason="it does not hold this place")
         elif not store.has_point_reads:
-            yield Said(name, "not_asked", reason="an export has no point reads; see the findings")
+            why = (
+                "it knows tables alone"
+                if store.knows_tables
+                else "an export has no point reads; see the findings"
+            )
+            yield Said(name, "not_asked", reason=why)
         else:
             yield _entry(store, name, clients, bucket, key)
 

@@ -1,15 +1,14 @@
 """`lakeaudit audit`: one audit with its session, its status file, what is printed and the exit code."""
 
 import json
-import warnings
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, TextIO
 
+from lakeaudit.commands.on_spark import spark_engine
 from lakeaudit.commands.status import StatusFile, failure
 from lakeaudit.config import Lake
 from lakeaudit.errors import BadInput, CannotAudit
@@ -21,8 +20,6 @@ from lakeaudit.runtime.java import under_submit
 from lakeaudit.runtime.progress import Progress
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from lakeaudit.pipeline.audit_plan import Options
     from lakeaudit.pipeline.run_outcome import Outcome
 
@@ -64,7 +61,7 @@ def run(
     """
     from lakeaudit.pipeline.audit_plan import in_partitions, in_scope
 
-    if not lake.discoveries:
+    if not lake.finds_tables:
         in_partitions(in_scope(lake, request.options), request.options)
     clients = clients_of(lake)
     begun = _unfinished(request, lake, clock())
@@ -130,54 +127,13 @@ def _audited(
         if options.live and not request.spark and not under_submit():
             with suppress(TooMuchError):
                 return run(engine=InProcessEngine(limit=ROWS_IN_PROCESS))
-        return _on_spark(run, lake)
+        # Spark starts once the lease is held and all can be reached: whatever ends an audit before ends it at once
+        with spark_engine(lake) as engine:
+            return run(engine=engine)
 
 
 ROWS_IN_PROCESS = 300_000
 """Rows of evidence that a live audit takes without Spark: about 100,000 claimed files."""
-
-
-def _on_spark(run: "Callable[..., Outcome]", lake: Lake) -> "Outcome":
-    """Spark starts in a thread of its own, while evidence is found: most of that is waiting for stores.
-
-    It does so once the lease is held and anything can be reached: whatever ends an audit before that ends it at once.
-    """
-    from lakeaudit.pipeline.spark_engine import SparkEngine
-    from lakeaudit.runtime.job_errors import job_errors
-    from lakeaudit.runtime.session import check_java, use_utc
-
-    use_utc()
-    check_java()
-    with ThreadPoolExecutor(1, "start-spark") as beside:
-        starting = _Starting(lambda: beside.submit(_session, lake))
-        try:
-            with job_errors(), closing(SparkEngine(starting.session, start=starting.begin)) as engine:
-                return run(engine=engine)
-        finally:
-            with suppress(Exception), warnings.catch_warnings(action="ignore"):  # py4j hangs up on Ctrl-C
-                starting.stop()
-
-
-class _Starting:
-    """A session that is built beside other work, once that is asked for."""
-
-    def __init__(self, submit: "Callable[[], Future[SparkSession]]") -> None:
-        self._submit = submit
-        self._begun: Future[SparkSession] | None = None
-
-    def begin(self) -> "Future[SparkSession]":
-        """Begin, unless that was done."""
-        self._begun = self._begun or self._submit()
-        return self._begun
-
-    def session(self) -> "SparkSession":
-        """Wait for it."""
-        return self.begin().result()
-
-    def stop(self) -> None:
-        """Stop it, where it was begun."""
-        if self._begun is not None:
-            self._begun.result().stop()
 
 
 def _told(
@@ -190,12 +146,6 @@ def _told(
 
     with progress.stage("alert"):
         return after_audit(lake, request.lake_file, clients, now, published=published)
-
-
-def _session(lake: Lake) -> "SparkSession":
-    from lakeaudit.runtime.session import build_session
-
-    return build_session(f"lakeaudit {lake.name}", brief=True, delta=False)
 
 
 def _printed(

@@ -1,25 +1,46 @@
 """`lakeaudit dashboard`: a live page over the results, on this machine alone unless told otherwise."""
 
+import re
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from lakeaudit.errors import BadInput, CannotAudit
 
 WELL_KNOWN = 8501
 
 
-def run(lake_file: str, host: str, port: int | None, ready: Callable[[str], None]) -> None:
-    """Serve until interrupted; `ready` is told the address.
+def run(
+    lake_file: str,
+    host: str,
+    port: int | None,
+    ready: Callable[[str], None],
+    *,
+    names: Sequence[str] = (),
+    base_path: str = "",
+) -> None:
+    """Serve until interrupted; `ready` is told the address. `names` and `base_path`: see `dashboard.serve.Where`.
 
     Raises:
         CannotAudit: Streamlit is not installed.
         BadInput: the address cannot be used.
     """
     try:
-        from lakeaudit.dashboard.serve import serve
+        from lakeaudit.dashboard.serve import Where, serve
     except ModuleNotFoundError as error:
         raise CannotAudit("dashboard", f"needs {error.name}", "pip install 'lakeaudit[dashboard]'") from error
-    serve(lake_file, host, free_port(host, port), ready)
+    serve(lake_file, Where(host, free_port(host, port), tuple(names), path_of(base_path)), ready)
+
+
+def path_of(written: str) -> str:
+    """`/data/lake/` as Streamlit wants it, `data/lake`.
+
+    Raises:
+        BadInput: it is no path of plain names.
+    """
+    path = written.strip("/")
+    if path and not re.fullmatch(r"[A-Za-z0-9._~-]+(/[A-Za-z0-9._~-]+)*", path):
+        raise BadInput(written, "is no path of plain names", "write --base-path /lakeaudit")
+    return path
 
 
 def free_port(host: str, port: int | None) -> int:

@@ -76,6 +76,7 @@ def examine(lake: Lake, clients: Clients, env: Environment, now: datetime) -> It
     yield from _tables(lake, clients)
     yield from _uncovered(lake, covered)
     yield from _to_be_found(lake, covered, nowhere)
+    yield from _in_catalogs(lake)
     yield estimate(lake)
     yield from _live_looks(lake)
     yield _attempt("results", partial(probes.results, lake.results, clients), broken="fatal")
@@ -119,7 +120,7 @@ def _credentials(lake: Lake, clients: Clients) -> Iterator[Check]:
         *(t.location for t in lake.tables),
         *(place for each in lake.discoveries for place in each.named),
     ]
-    buckets = sorted({place.bucket for place in places if place.bucket})
+    buckets = sorted({place.bucket for place in places if place.is_in_s3})
     endpoints = {clients.endpoint(bucket): bucket for bucket in buckets}
     if not endpoints and lake.metastores:
         endpoints = {clients.default: "DynamoDB"}
@@ -140,7 +141,7 @@ def _data_files(lake: Lake, clients: Clients) -> Iterator[Check]:
     """One look for each bucket and each way to it, however many tables lie there."""
     places = [table.location for table in lake.tables]
     places += [place for each in lake.discoveries for place in each.under]
-    ways = {(place.bucket, clients.endpoint(*place)): place for place in places if not place.is_local}
+    ways = {(place.bucket, clients.endpoint(*place)): place for place in places if place.is_in_s3}
     looks = [
         (
             f"bucket {bucket}" + (f" as {at.role_arn}" if at.role_arn else ""),
@@ -167,6 +168,13 @@ def _to_be_found(lake: Lake, covered: Sequence[Location], nowhere: Sequence[str]
         )
 
 
+def _in_catalogs(lake: Lake) -> Iterator[Check]:
+    """Which catalogs each audit asks for tables; whether they answer is looked at as of any metadata store."""
+    stores = {id_: store.name for each in lake.catalog_discoveries for id_, store in each.stores}
+    if stores:
+        yield Check("discovery", "ok", f"each audit finds the tables of {', '.join(stores.values())}")
+
+
 def estimate(lake: Lake) -> Check:
     """What an audit asks at most beside reading evidence: requests, the time and the list price of them."""
     confirm, tables = lake.settings.confirm, len(lake.tables)
@@ -176,7 +184,7 @@ def estimate(lake: Lake) -> Check:
     dollars = (lists * A_LIST + (reads + looks) * A_READ) / 1000
     asked = f"{count(lists)} LIST and {count(reads)} GET of logs, up to {count(looks)} live looks"
     price = f"up to {count(round(seconds))} s, {dollars:.2f} dollars by AWS's list price"
-    more = "; of tables to be found, as much for each" if lake.discoveries else ""
+    more = "; of tables to be found, as much for each" if lake.finds_tables else ""
     told = f"{count(tables)} named tables: {asked}: {price}{more}; reading evidence is reckoned in docs/deploy.md"
     return Check("estimate", "ok", told)
 

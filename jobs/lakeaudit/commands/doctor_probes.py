@@ -8,10 +8,10 @@ from pathlib import Path
 
 from botocore.exceptions import ClientError
 
-from lakeaudit.config import IcebergManifest, PreviousManifest, Table
+from lakeaudit.config import HudiManifest, IcebergManifest, PreviousManifest, Table
 from lakeaudit.errors import CannotPublish, SourceError
 from lakeaudit.evidence.files import list_files, stat
-from lakeaudit.evidence.manifest import iceberg, previous
+from lakeaudit.evidence.manifest import hudi, iceberg, previous
 from lakeaudit.evidence.protocol import Probed
 from lakeaudit.keys import Location
 from lakeaudit.ledger.lease import probe_conditions
@@ -29,6 +29,8 @@ def table(table: Table, clients: Clients) -> str:
             previous.probe(table, clients)
         if isinstance(manifest, IcebergManifest):
             iceberg.probe(table, clients)
+        if isinstance(manifest, HudiManifest):
+            hudi.probe(table, clients)
         own = (table.location.join(manifest.folder),) if manifest.folder else ()
         for place in manifest.places or own:
             _first(clients, place, manifest.kind)

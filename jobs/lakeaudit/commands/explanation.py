@@ -21,7 +21,8 @@ from lakeaudit.commands.ask_sources import (
 from lakeaudit.commands.explain_subject import named
 from lakeaudit.config import Lake, Table
 from lakeaudit.errors import BadInput
-from lakeaudit.evidence.discovery import root_around, tables_at
+from lakeaudit.evidence.catalog.find_tables import find_tables
+from lakeaudit.evidence.discovery import root_around, tables_at, with_tables
 from lakeaudit.keys import Aliases, identify, owner_of, true_place, uri_of
 from lakeaudit.kinds import SEVERITIES, axis_words
 from lakeaudit.results.group_samples import group_samples
@@ -127,7 +128,7 @@ def explain_file(
         BadInput: the URI names no file.
         CannotAudit: the results cannot be read.
     """
-    bucket, key = _identity(uri, clients.aliases)
+    bucket, key = _identity(uri, clients.names)
     lake = _with_table_around(lake, clients, bucket, key)
     table = owner_of({each.location: each.name for each in lake.tables}, bucket, key)
     run = results.last_published()
@@ -187,6 +188,8 @@ def _identity(uri: str, aliases: Aliases) -> tuple[str, str]:
 
 def _with_table_around(lake: Lake, clients: Clients, bucket: str, key: str) -> Lake:
     """The lake with the table that holds the key, where it is one of those that audits find."""
+    if lake.catalog_discoveries:
+        lake = with_tables(lake, find_tables(lake, clients))
     found = tables_at(lake, root_around(lake, clients, bucket, key) if lake.discoveries else {})[0]
     return lake.model_copy(update={"tables": (*lake.tables, *found)})
 

@@ -64,7 +64,7 @@ def _rclone(table: Table, to: Path) -> str:
 
 
 def _hadoop(place: Location) -> str:
-    return f"file:/{place.key}" if place.is_local else f"s3a://{place.bucket}/{place.key}"
+    return f"file:{place.spark_path}" if place.is_local else place.spark_path
 
 
 def _name(text: str) -> str:

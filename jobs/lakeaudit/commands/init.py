@@ -34,7 +34,7 @@ class Surroundings:
     """What was found about a place.
 
     Attributes:
-        roots: folders with a Delta log or Iceberg metadata, and which of the two; `all_seen`: no folder was left out.
+        roots: folders with a Delta log, Iceberg metadata or a Hudi timeline; `all_seen`: no folder was left out.
         inventories: (where its reports lie, the key prefix that it is filtered by, what is to be said of it).
         notes: of the bucket, one line each: versioning, lifecycle, what could not be read.
     """
@@ -186,7 +186,7 @@ def lake_text(found: Surroundings, results: str, s3: dict[str, str]) -> str:
         "",
         "# Folders with a log of their own."
         if found.roots
-        else "# No Delta log and no Iceberg metadata was found.",
+        else "# No Delta log, no Iceberg metadata and no Hudi timeline was found.",
     ]
     if not found.all_seen:
         lines.append(f"# There may be more: {DEEPEST} levels and {MOST_LISTINGS} folders were looked into.")

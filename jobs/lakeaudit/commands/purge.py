@@ -18,7 +18,7 @@ from lakeaudit.ledger.lease import leased
 from lakeaudit.pipeline.engine import InProcessEngine
 from lakeaudit.reconcile.canary import Forms
 from lakeaudit.reconcile.journal import Journal
-from lakeaudit.reconcile.purge import Kept, Purge, due
+from lakeaudit.reconcile.purge import Kept, Purge, due, windows
 from lakeaudit.results.read import Results
 from lakeaudit.runtime.endpoints import clients_of
 from lakeaudit.runtime.progress import Progress
@@ -91,10 +91,12 @@ def _remove(
     ):
         _fold(results)
         references = references_of(lake, engine, clients, lambda: now)
-        for kept in due(results.again(), quarantine.keep, now):
-            still_ours()
-            tally.add(kept, purge.remove(kept, references({each.file for each in kept}, None), now))
-            log.note(removed=tally.objects, left=tally.left.total())
+        for window in windows(due(results.again(), quarantine.keep, now)):
+            newest = references({each.file for kept in window for each in kept}, None)
+            for kept in window:
+                still_ours()
+                tally.add(kept, purge.remove(kept, newest, now))
+                log.note(removed=tally.objects, left=tally.left.total())
 
 
 def _fold(results: Results) -> None:

@@ -1,6 +1,7 @@
 """`lakeaudit reconcile`: plan, apply and undo; what they say, and what they refuse."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -9,31 +10,44 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from lakeaudit import __version__
+from lakeaudit.commands import plan_summary
 from lakeaudit.commands.findings import require_tables
-from lakeaudit.commands.plan_summary import Summary
+from lakeaudit.commands.on_spark import spark_engine
 from lakeaudit.config import Lake
 from lakeaudit.digests import digest
 from lakeaudit.errors import BadInput
-from lakeaudit.evidence.protocol import Context
+from lakeaudit.evidence.protocol import Context, Engine
 from lakeaudit.evidence.references import Key
 from lakeaudit.formatting import count, number, shell_word, size, visible
 from lakeaudit.keys import Location
 from lakeaudit.ledger.lease import leased
 from lakeaudit.pipeline.engine import InProcessEngine
 from lakeaudit.pipeline.newest_claims import NewestClaims
+from lakeaudit.reconcile import ceiling
 from lakeaudit.reconcile import journal as record
 from lakeaudit.reconcile.apply import apply_plan
 from lakeaudit.reconcile.canary import Forms
 from lakeaudit.reconcile.early_ends import early_ends
 from lakeaudit.reconcile.journal import Journal
 from lakeaudit.reconcile.key_state import KeyReader
-from lakeaudit.reconcile.plan_file import Header, PlanFile, header_of, lake_digest, write_plan, written
+from lakeaudit.reconcile.plan_file import (
+    Header,
+    Lines,
+    PlanFile,
+    header_of,
+    lake_digest,
+    write_plan,
+    written,
+)
+from lakeaudit.reconcile.plan_tasks import STEPS, planned_by_tasks
 from lakeaudit.reconcile.planning import Planner
 from lakeaudit.reconcile.protocol import ALLOWED, Sight
 from lakeaudit.reconcile.run import Bounds, Run, Tally
+from lakeaudit.reconcile.totals import Totals
 from lakeaudit.reconcile.undo import undo_plan
 from lakeaudit.results.first_audits import first_audits
 from lakeaudit.results.read import Results, Wanted
+from lakeaudit.results.table_files import table_files
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.endpoints import clients_of
 from lakeaudit.runtime.progress import Progress
@@ -60,42 +74,83 @@ def plan(
     allow: Collection[str],
     now: datetime,
     progress: Progress,
+    max_share: float | None = None,
 ) -> Ended:
     """Write a plan for what is open, and print its summary. Nothing of the lake changes.
 
-    `to` is the file or s3:// object of the plan; None: one of its own beside the results.
+    `to` is the file or s3:// object of the plan; None: one of its own beside the results. `max_share` is the largest
+    share of a table's files that it may touch; None: the lake file's ceiling.
 
     Raises:
-        BadInput: no such table or `--allow`, or the file cannot be written.
+        BadInput: no such table or `--allow`, the file cannot be written, or too much would be touched.
         CannotAudit: nothing was published yet, or the results cannot be read.
     """
     require_tables(lake, results, results.published(None), wanted.tables)
     by = getuser()
     plan_id = f"{now:%Y%m%dT%H%M%SZ}-{digest(lake.name, now.isoformat(), by, str(to))[:8]}"
-    planner, summary = planner_of(lake, plan_id, allow, now, first_audits(results)), Summary()
+    planner = planner_of(lake, plan_id, allow, now, first_audits(results))
     place = to or _beside(lake.results, plan_id)
     clients = planner.sight.clients
     header = header_of(lake, Path(lake_file), plan_id, allow, by, now, __version__)
     with progress.stage("plan what to do") as log, written(place, clients) as path:
-        sealed = write_plan(path, header, summary.watch(planner.steps(results, wanted)))
+        with engine_for(lake, results, wanted) as engine:
+            rows = _rows(planner, results, wanted, engine)
+            below = _below_ceiling(rows, lake, results, max_share)
+            sealed, totals = write_plan(path, header, below)
         log.note(steps=sealed.steps, needs_person=sealed.for_person)
     with leased(lake.results, clients, plan_id, progress):
         Journal(results, plan_id).put_plan(sealed, record.PLANNED)
-    summary.write(out)
-    early = early_ends(lake, clients, copied=summary.copied, hidden_in=summary.hidden_in)
+    plan_summary.write(totals, out)
+    early = early_ends(lake, clients, copied=totals.copied, hidden_in=totals.hidden_in)
     out.writelines(f"warning: {visible(each)}\n" for each in early)
     told = {"plan": place, "plan_id": plan_id, "digest": sealed.digest, "steps": sealed.steps,
-            "for_person": sealed.for_person, "actions": dict(summary.counts)}  # fmt: skip
-    return Ended(_planned(sealed, summary, place), 0, told)
+            "for_person": sealed.for_person, "actions": dict(totals.counts)}  # fmt: skip
+    return Ended(_planned(sealed, totals, place), 0, told)
+
+
+@contextmanager
+def engine_for(lake: Lake, results: Results, wanted: Wanted) -> Iterator[Engine | None]:
+    """What runs the tasks of a plan that is large; None: it is made in this process, and needs no Java."""
+    if results.open_files(wanted) < STEPS:
+        yield None
+        return
+    with spark_engine(lake) as engine:
+        yield engine
+
+
+def _rows(planner: Planner, results: Results, wanted: Wanted, engine: Engine | None) -> Iterator[Lines]:
+    if engine is not None:
+        yield from planned_by_tasks(planner, results, wanted, engine)
+        return
+    for share in planner.shares(results, wanted):
+        yield Lines.of(planner.steps_of([share]))
+
+
+def _below_ceiling(
+    rows: Iterable[Lines], lake: Lake, results: Results, max_share: float | None
+) -> Iterator[Lines]:
+    """The same rows; what writes them is stopped at their end where there are too many."""
+    touched = Counter[str]()
+    for lines in rows:
+        touched += lines.totals.by_table
+        yield lines
+    _require_below_ceiling("the plan", touched, lake, results, max_share)
+
+
+def _require_below_ceiling(
+    what: str, touched: Counter[str], lake: Lake, results: Results, max_share: float | None
+) -> None:
+    share = lake.ceiling.share if max_share is None else max_share
+    if share < 1 and any(n >= ceiling.LEAST for n in touched.values()):
+        ceiling.require_below(what, touched, table_files(results), share)
 
 
 def _beside(results: Location, plan_id: str) -> str:
-    place = results.join("_reconcile", "plans", f"{plan_id}.jsonl")
-    return place.spark_path if place.is_local else place.uri
+    return results.join("_reconcile", "plans", f"{plan_id}.jsonl").path_or_uri
 
 
-def _planned(header: Header, summary: Summary, to: str) -> str:
-    stake = f" ({size(summary.bytes)}, {count(summary.rows)} rows)" if header.steps else ""
+def _planned(header: Header, totals: Totals, to: str) -> str:
+    stake = f" ({size(totals.bytes)}, {count(totals.rows)} rows)" if header.steps else ""
     told = (
         f"{number(header.steps, 'step')}{stake}, {count(header.for_person)} for a person; nothing was changed"
     )
@@ -134,13 +189,15 @@ def apply(
     progress: Progress,
     digest: str | None = None,
     approved_by: str | None = None,
+    max_share: float | None = None,
 ) -> Ended:
     """Do what is left to do of a plan.
 
-    `digest` is that of the plan that was approved, where it is known, and `approved_by` is for the record.
+    `digest` is that of the plan that was approved, where it is known, and `approved_by` is for the record. `max_share`
+    is as in `plan`, of what the tables hold by now.
 
     Raises:
-        BadInput: the plan is not one of this lake, is not the one that was approved, or is over.
+        BadInput: the plan is not one of this lake, is not the one that was approved, is over, or touches too much.
         Busy: an audit is at work here.
         CannotPublish: the record cannot be written.
     """
@@ -148,6 +205,8 @@ def apply(
         raise BadInput(file.header.plan_id, "is not the plan that was approved", "approve a new plan")
     with _running(file, lake, results, bounds, clock, progress) as run:
         _require_open(file.header, run.journal, clock())
+        touched = Counter({table: min(n, bounds.limit or n) for table, n in file.by_table().items()})
+        _require_below_ceiling("the plan", touched, lake, results, max_share)
         run.journal.approved_by = approved_by
         run.journal.put_plan(file.header, record.APPLYING)
         tally = apply_plan(file, run, progress)

@@ -14,6 +14,9 @@ from lakeaudit.runtime.duck import Connection, Relation, Rows
 
 OUTCOMES = ("consistent", "finding", "ignored", "out_of_window", "undecided", "moved_on", "uncovered")
 METASTORE_AXES = ("metastore", "metastore_tree")
+POINTER = "pointer"
+NOT_OF_MANIFESTS = (*METASTORE_AXES, POINTER)
+"""Axes that can be asked of a table whatever its manifests say."""
 AXES = COVERED_AXES
 
 
@@ -119,6 +122,8 @@ class Means:
     `narrowed` says of which parts of a table the run was asked, where it was not asked of the whole; `fresh` how many
     files too young for the evidence a live look has answered for; `remarks` by (table, axis) why something is undecided
     that nothing configured stands in the way of; `declared` are tables whose writes are held against storage as wholes.
+    `catalogs`: there are any; `catalog_cuts` are those of the catalogs that name a table, `catalog_gap` says why not
+    all could be read, and `catalog_holes` by table why its partitions are not known.
     """
 
     storage_cuts: Mapping[str, Cut]
@@ -133,6 +138,10 @@ class Means:
     remarks: Mapping[tuple[str, str], str] = field(default_factory=dict)
     declared: frozenset[str] = frozenset()
     treeless: frozenset[str] = frozenset()
+    catalogs: bool = False
+    catalog_cuts: Mapping[str, Sequence[Cut]] = field(default_factory=dict)
+    catalog_gap: str = ""
+    catalog_holes: Mapping[str, str] = field(default_factory=dict)
 
 
 def axis_state(axis: str, facts: TableFacts, means: Means, tally: Tally) -> AxisState:
@@ -182,6 +191,10 @@ def _unasked(axis: str, facts: TableFacts, means: Means) -> str | None:
         return "no manifest that keeps a log, or says what each write committed, is configured"
     if axis in METASTORE_AXES and facts.table.name not in means.metastores_wanted:
         return "no metastore covers the table"
+    if axis == POINTER and not means.catalogs:
+        return "no catalog is configured"
+    if axis == POINTER and facts.table.name not in means.catalog_cuts and not means.catalog_gap:
+        return "no catalog names the table"
     if axis == "metastore_tree" and facts.table.name in means.treeless:
         return "the metastore of the table knows names alone, and no tree of folders"
     return None
@@ -190,7 +203,9 @@ def _unasked(axis: str, facts: TableFacts, means: Means) -> str | None:
 def _unreadable(axis: str, facts: TableFacts, means: Means) -> str | None:
     if axis in METASTORE_AXES and facts.table.name not in means.metastore_cuts:
         return "no metastore that covers the table could be read"
-    if facts.refused and axis not in METASTORE_AXES:
+    if axis == POINTER and facts.table.name not in means.catalog_cuts:
+        return means.catalog_gap
+    if facts.refused and axis not in NOT_OF_MANIFESTS:
         return facts.refused
     if facts.unseen:
         lacks = (
@@ -205,8 +220,10 @@ def _unreadable(axis: str, facts: TableFacts, means: Means) -> str | None:
 
 
 def _gap(axis: str, facts: TableFacts, means: Means, tally: Tally) -> str | None:
-    if facts.holes and axis not in METASTORE_AXES:
+    if facts.holes and axis not in NOT_OF_MANIFESTS:
         return facts.holes[0].reason
+    if axis == POINTER and facts.table.name in means.catalog_holes:
+        return means.catalog_holes[facts.table.name]
     if means.holed_sources and tally.outcomes.get("undecided", 0):
         return f"holes in {', '.join(means.holed_sources)}"
     if tally.outcomes.get("uncovered", 0):

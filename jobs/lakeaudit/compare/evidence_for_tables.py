@@ -31,6 +31,7 @@ class Evidence:
 def source_facts(evidence: Evidence, tables: Sequence[Table], facts: Sequence[TableFacts]) -> SourceFacts:
     """What holds for the sources of a run as wholes."""
     repeats = tuple(source.info.id for source in evidence.storage if source.repeats)
+    older_alone = tuple(source.info.id for source in evidence.storage if source.older_alone)
     authoritative = {id_: source.trusted for id_, source in evidence.metastore_sources.items()}
     return SourceFacts(
         tables=facts_table(facts),
@@ -40,7 +41,7 @@ def source_facts(evidence: Evidence, tables: Sequence[Table], facts: Sequence[Ta
         event_kinds=sum(read.info.kind not in state_kinds() for read in evidence.claims),
         deciding=_but_unseen(deciding_places(evidence.storage), facts),
         storage_cuts=_cut_table(source.info for source in evidence.storage),
-        objects=partial(one_row_per_key, repeats=repeats),
+        objects=partial(one_row_per_key, repeats=repeats, older_alone=older_alone),
         scopes={place: store.info.id for store in evidence.metastores for place in store.scope},
         everywhere=next((store.info.id for store in evidence.metastores if not store.scope), None),
         metastore_cuts=_cut_table(store.info for store in evidence.metastores),

@@ -8,6 +8,7 @@ from datetime import timedelta
 
 from lakeaudit import keys
 from lakeaudit.compare.expr import Expr, algorithm, col, concat, earliest, first_known, latest, lit
+from lakeaudit.config import original_kinds
 
 MD5_TEXT = rf"^[0-9a-f]{{32}}{keys.END}"
 PARTS_TEXT = rf"^[0-9a-f]{{32}}-[0-9]+{keys.END}"
@@ -38,13 +39,24 @@ _content_told = (~col("c_etag").known() | col("s_etag").known()) & (
     | (col("s_etag").known() & col("s_encryption").known())
 )
 
+# a copy is always younger than its original, and another version; its ETag is the same, unless one is no MD5
+_copy = col("c_kind").among(*original_kinds()) | col("t_moved")
+_copy_untold = first_known(
+    col("c_etag").matches(MD5_TEXT)
+    & col("s_etag").matches(MD5_TEXT)
+    & ~first_known(col("s_multipart"), False)
+    & (~col("s_encryption").known() | col("s_encryption").among("NONE", "SSE-S3")),
+    False,
+)
+
 TIME_RULE: dict[str, Expr] = {
     # absence, and difference from the claim: the claim is older than the cut by its grace
     "claim_in_window": col("c_claimed_at") + col("t_grace") <= edge,
     # difference: the object itself was not touched after the cut began
     "object_settled": col("s_modified_at") <= edge,
     # written again after the claim, by more than the grace and the clocks' step
-    "modified_after_claim": (col("s_modified_at") > col("c_claimed_at") + col("t_grace"))
+    "modified_after_claim": ~_copy
+    & (col("s_modified_at") > col("c_claimed_at") + col("t_grace"))
     & (col("s_modified_at") > col("c_claimed_at") + CLOCK_STEP),
     # present and unreferenced: old enough, a multipart object counted from the longest possible upload
     "leftover_in_window": (
@@ -94,16 +106,21 @@ FACTS: dict[str, Expr] = {
     | col("s_versus_claimed").is_("same"),
     "content_differs": (_same_algorithm & col("c_checksum").differs(col("s_checksum")))
     | (_md5_against_etag & col("c_checksum").differs(concat("md5:", col("s_etag"))))
-    | (_etags_comparable & col("c_etag").differs(col("s_etag")))
-    | col("s_versus_claimed").is_("differs"),
+    | (~_copy & _etags_comparable & col("c_etag").differs(col("s_etag")))
+    | col("s_versus_claimed").is_("differs")
+    | col("s_footer_fault").known(),
     # on purpose it is as old as that when storage says so, which its picture's margin does not change
     "archived": col("s_archived")
     & ~first_known(col("s_modified_at") + col("t_archived_after") <= col("s_from"), False),
     "class_told": _class_told,
     "time_told": col("s_modified_at").known(),
-    "told": _class_told & _size_told & _content_told & col("s_modified_at").known(),
+    "told": _class_told
+    & _size_told
+    & ((_copy & ~_copy_untold) | (~_copy & _content_told))
+    & col("s_modified_at").known(),
     "entry_told": ~col("m_size").known() | col("s_size").known(),
-    "other_object": col("c_version_id").differs(col("s_version_id")) | col("c_etag").differs(col("s_etag")),
+    "other_object": ~_copy
+    & (col("c_version_id").differs(col("s_version_id")) | col("c_etag").differs(col("s_etag"))),
     "event_live": col("e_state").is_("live"),
     "ever_listed": col("c_state").known(),
     "log_holed": col("t_holed"),

@@ -137,9 +137,9 @@ _PLACE = """left(key, length(key) - length(relative))
 
 
 _DEBRIS = duck.literal(
-    "; readers go by the log, so it costs storage only, and VACUUM (FULL, not LITE) takes it away"
+    "; readers go by the table's metadata, so it costs storage only, and the format's own clean-up takes it away"
 )
-"""VACUUM LITE goes by the log, which never named these files (Delta Lake documentation, "Remove old files")."""
+"""Of Delta VACUUM, but not LITE, which goes by the log (Delta Lake documentation, "Remove old files")."""
 
 
 def leftover_findings(con: Connection, files: Rows, stamp: Stamp) -> Relation:
@@ -199,7 +199,12 @@ def finished(con: Connection, rows: Rows, given: Mapping[str, str], stamp: Stamp
 
 def uri(bucket: str, key: str) -> str:
     """How a key is shown to people, as SQL; the twin of `keys.uri_of`."""
-    return f"CASE WHEN {bucket} = '' THEN '/' || {key} ELSE 's3://' || {bucket} || '/' || {key} END"
+    azure = f"contains({bucket}, '@') AND NOT contains({bucket}, '/')"
+    return (
+        f"CASE WHEN {bucket} = '' THEN '/' || {key} "
+        f"WHEN {azure} THEN 'abfss://' || {bucket} || '.dfs.core.windows.net/' || {key} "
+        f"ELSE 's3://' || {bucket} || '/' || {key} END"
+    )
 
 
 def digest(*parts: str) -> str:
@@ -253,6 +258,7 @@ _DETAILS = (
     "CASE WHEN c_size <> s_size THEN 'recorded ' || c_size || ' bytes, stored ' || s_size END",
     """CASE WHEN s_size < c_least_size
         THEN 'deletion vectors need ' || c_least_size || ' bytes of it, stored ' || s_size END""",
+    "s_footer_fault",
     f"'stored object of ' || {_time('s_modified_at')}",
     f"'storage as of ' || {_time('s_from')}",
     f"""CASE WHEN {_LOST} AND NOT {_MATCHES} THEN 'the newest older version, ' || s_older_version_id || ', has '

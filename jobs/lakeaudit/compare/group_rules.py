@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 
 from lakeaudit.compare.expr import Expr, col, first_known, lit
+from lakeaudit.compare.pointer_rules import POINTER_FACTS, POINTER_TABLES
 from lakeaudit.compare.rule import CONSISTENT, NONE, OUT, UNCOVERED, UNDECIDED, Rule, ordered
 
 RACE = timedelta(hours=1)
@@ -277,6 +278,7 @@ GROUPS: Mapping[str, tuple[Rule, ...]] = {
     "folders": FOLDERS,
     "lifecycle": LIFECYCLE,
     "access": ACCESS,
+    **POINTER_TABLES,
 }
 GROUP_FACTS: Mapping[str, Mapping[str, Expr]] = {
     "commit": COMMIT_FACTS,
@@ -288,4 +290,5 @@ GROUP_FACTS: Mapping[str, Mapping[str, Expr]] = {
     "folders": FOLDER_FACTS,
     "lifecycle": LIFECYCLE_FACTS,
     "access": ACCESS_FACTS,
+    **POINTER_FACTS,
 }

@@ -23,7 +23,7 @@ write the object that is lost.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import pyarrow as pa
 
@@ -50,7 +50,17 @@ def bucket_of(hashed: str) -> str:
 
 BUCKET = bucket_of("h")
 
-KEYED = ("versions", "entries", "steps", "iceberg_files", "events", "claims", "known")
+KEYED = (
+    "versions",
+    "entries",
+    "steps",
+    "iceberg_files",
+    "hudi_files",
+    "originals",
+    "events",
+    "claims",
+    "known",
+)
 """Kinds of rows that are about one key each."""
 
 Trace = Callable[[Connection, Rows], Relation]
@@ -100,11 +110,11 @@ def screen_of(
 
 def _table(number: int, fact: TableFacts, sources: SourceFacts, in_scope: bool) -> tuple[object, ...]:
     table, grace = fact.table, fact.table.settings.grace
-    slack = max(grace, CLOCK_STEP)
+    slack = _ANY_TIME if table.moved else max(grace, CLOCK_STEP)
     storage = _one_label(table.location, sources.deciding, None)
     store = _one_label(table.location, sources.scopes, sources.everywhere)
-    state_alone = len(table.manifests) == 1 and table.manifests[0].is_state
-    if not (in_scope and state_alone) or fact.holed or storage in (None, NOBODY, _MIXED) or store == _MIXED:
+    alone = len(table.manifests) == 1 and (table.manifests[0].is_state or table.manifests[0].is_original)
+    if not (in_scope and alone) or fact.holed or storage in (None, NOBODY, _MIXED) or store == _MIXED:
         return table.name, number, 0, None, slack, None, None, None
     limit = _edges(sources.storage_cuts)[str(storage)]
     if store is None:
@@ -124,6 +134,8 @@ def _pruned_limit(location: Location, store: str, edge: datetime, sources: Sourc
 
 
 _MIXED = "mixed"
+_ANY_TIME = timedelta(days=36500)
+"""By which a copy may be younger than what it is a copy of."""
 
 
 def _one_label(location: Location, places: Places, everywhere: str | None) -> str | None:

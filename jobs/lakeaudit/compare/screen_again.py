@@ -57,7 +57,7 @@ def _bits(bits: bytes, numbers: Any) -> Any:
 
 def ask_again(wanted: Wanted, con: Connection, kind: str, rows: Rows) -> Iterator[tuple[str, Rows]]:
     """Of rows that stand for nothing beside themselves only those that `read_again` would take: fewer are decoded."""
-    if kind in ("steps", "iceberg_files", "events", "claims"):
+    if kind in ("steps", "iceberg_files", "hudi_files", "events", "claims"):
         sql = f"SELECT * FROM input SEMI JOIN buckets ON {bucket_of('hash(bucket, key)')} = wanted"
         rows = duck.query(con, sql, input=rows, buckets=wanted.buckets)
     yield kind, rows

@@ -153,7 +153,8 @@ def _folders(con: Connection, rows: Rows) -> Relation:
 
 
 def _claims(screen: Screen, con: Connection, claims: Rows) -> Relation:
-    attributes = _trace(CLAIM, "plain", owner="number", size="input.size", time="claimed_at")
+    etag = {"etag": _hash("etag")} if "etag" in duck.relation(con, claims).types else {}
+    attributes = _trace(CLAIM, "plain", owner="number", size="input.size", time="claimed_at", **etag)
     tables = screen.tables.select(["name", "number"])
     return duck.query(
         con, f"SELECT {attributes} FROM input JOIN tables ON table_name = name", input=claims, tables=tables

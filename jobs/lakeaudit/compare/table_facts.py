@@ -120,6 +120,7 @@ def _row(fact: TableFacts, shares: list[str]) -> tuple[object, ...]:
         shares,
         settings.min_duplicate_size,
         fact.archived_after,
+        table.moved,
     )
 
 

@@ -8,8 +8,8 @@ from itertools import chain
 
 from lakeaudit.config.parsers import parse_location
 from lakeaudit.config.problems import Found, Path, quoted, suggest
-from lakeaudit.config.sources import EVENTS, INVENTORIES, MANIFESTS, METASTORES, DynamoTable
-from lakeaudit.config.vocabulary import FOUND_FORMATS, NOT_BUILT
+from lakeaudit.config.sources import EVENTS, INVENTORIES, MANIFESTS, METASTORES, DynamoTable, original_kinds
+from lakeaudit.config.vocabulary import NOT_BUILT
 from lakeaudit.keys import Location
 
 Data = dict[str, object]
@@ -86,14 +86,27 @@ def discover(data: Data) -> Iterator[Found]:
     """Tables that are to be found in inventories, without an inventory."""
     kinds = [entry.get("kind") for _, entry in _entries(data, "inventories")]
     for path, table in _entries(data, "tables"):
+        found = table.get("discover")
+        source = str(found.get("from")) if isinstance(found, dict) else ""
+        if source in NOT_BUILT["metastores"]:
+            yield Found((*path, "discover", "from"), f"kind {source} is not built yet", "name each table")
+            continue
+        if isinstance(found, dict) and source in METASTORES:
+            yield from _catalogs_of(data, (*path, "discover"), found)
+            continue
         if "discover" in table and "s3_inventory" not in kinds:
             what = "tables are found in an s3_inventory, and none is named"
             yield Found((*path, "discover"), what, "add one to inventories, or name each table")
-        found = table.get("discover")
-        formats = found.get("formats") if isinstance(found, dict) else None
-        if isinstance(formats, list) and formats and not {*FOUND_FORMATS} & {*map(str, formats)}:
-            what = f"this version finds tables of {', '.join(FOUND_FORMATS)} alone"
-            yield Found((*path, "discover", "formats"), what, "add it, or leave the key out")
+
+
+def _catalogs_of(data: Data, path: Path, found: Data) -> Iterator[Found]:
+    """Whether there is a catalog that tables are to be found in."""
+    kind, word = found.get("from"), found.get("catalog")
+    words = [_word(entry) for _, entry in _entries(data, "metastores") if entry.get("kind") == kind]
+    if not words:
+        yield Found((*path, "from"), f"no metastore of kind {kind} is named", "add one to metastores")
+    elif word is not None:
+        yield from _unclear((*path, "catalog"), word, words)
 
 
 def profiles(data: Data) -> Iterator[Found]:
@@ -115,6 +128,15 @@ def expanded(data: Data) -> Iterator[Found]:
         place = _place(entry)
         if entry.get("expand") is True and place is not None and place.key.endswith(".json"):
             yield Found((*path, "expand"), "one manifest holds no other inventories", "name the folder above")
+
+
+def listed(data: Data) -> Iterator[Found]:
+    """A listing of what this version cannot list file by file."""
+    for path, entry in _entries(data, "inventories"):
+        place = _place(entry)
+        if entry.get("kind") == "listing" and place is not None and place.is_azure:
+            hint = "have the account make a blob inventory and name its folder as azure_inventory"
+            yield Found((*path, "location"), "containers of Azure are not listed", hint)
 
 
 def names(data: Data) -> Iterator[Found]:
@@ -147,6 +169,10 @@ def results(data: Data) -> Iterator[Found]:
     place = _place(written if isinstance(written, dict) else {"location": written})
     if place is None:
         return
+    if place.is_azure:
+        yield Found(
+            ("results",), "Azure is read, and never written to", "write s3://bucket/prefix or a local path"
+        )
     for path, table in _entries(data, "tables"):
         own = _place(table)
         if own and (own == place or own.holds(*place)):
@@ -166,8 +192,8 @@ def quarantine(data: Data) -> Iterator[Found]:
     place = _place(block) if isinstance(block, dict) else None
     if place is None:
         return
-    if place.is_local:
-        yield Found(("quarantine", "location"), "is no place in a bucket", "write s3://bucket/prefix")
+    if not place.is_in_s3:
+        yield Found(("quarantine", "location"), "is no place in a bucket of S3", "write s3://bucket/prefix")
     for what, own in _watched(data):
         if own.contains(place) or place.contains(own):
             told = f"lies inside {what}" if own.contains(place) else f"holds {what}"
@@ -236,6 +262,50 @@ def dynamo_tables(data: Data) -> Iterator[Found]:
             yield Found(path, "neither table nor export", "table: its name in DynamoDB, or export: a folder")
 
 
+def catalogs(data: Data) -> Iterator[Found]:
+    """Iceberg tables whose state a catalog says that is not there, or that several could be."""
+    words = [_word(entry) for _, entry in _entries(data, "metastores") if _is_catalog(entry)]
+    for path, table in _entries(data, "tables"):
+        for here, entry in _entries(table, "manifests", path):
+            if entry.get("kind") == "iceberg" and "catalog" in entry:
+                yield from _unclear((*here, "catalog"), entry["catalog"], words)
+                if "metadata" in entry:
+                    what = "the catalog says already which metadata is current"
+                    yield Found((*here, "metadata"), what, "leave one of the two out")
+            elif entry.get("kind") == "iceberg" and "table" in entry:
+                yield Found((*here, "table"), "no catalog is named that calls it so", "name its `catalog`")
+
+
+def _is_catalog(entry: Data) -> bool:
+    model = METASTORES.get(str(entry.get("kind")))
+    return model is not None and model.knows_tables
+
+
+def _word(entry: Data) -> str:
+    """What tables and discoveries call a catalog."""
+    return str(entry.get("name") or entry.get("kind"))
+
+
+def _unclear(path: Path, word: object, words: list[str]) -> Iterator[Found]:
+    if not isinstance(word, str) or words.count(word) == 1:
+        return
+    if words.count(word) > 1:
+        yield Found(path, f"several catalogs are called {quoted(word)}", "give each a `name` of its own")
+    else:
+        hint = suggest(word, words) if words else "add it to metastores"
+        yield Found(path, f"no catalog is called {quoted(word)}", hint)
+
+
+def secrets(data: Data) -> Iterator[Found]:
+    """Catalogs with two secrets, or with one that nothing says where to exchange."""
+    for path, entry in _entries(data, "metastores"):
+        if "bearer_env" in entry and "credential_env" in entry:
+            yield Found((*path, "bearer_env"), "a second way to be let in", "keep one of the two")
+        if entry.get("kind") == "unity" and "credential_env" in entry and "oauth2_uri" not in entry:
+            hint = "name the workspace's token endpoint, such as https://host/oidc/v1/token"
+            yield Found((*path, "credential_env"), "nothing says where it is exchanged: oauth2_uri", hint)
+
+
 def previous(data: Data) -> Iterator[Found]:
     """The last picture as a claim of a table that has a writer's record."""
     for path, table in _entries(data, "tables"):
@@ -246,6 +316,44 @@ def previous(data: Data) -> Iterator[Found]:
                 yield Found(here, what, "leave it out: the other says more")
 
 
+def maps(data: Data) -> Iterator[Found]:
+    """Places that are moved twice, into themselves, or though a table of the file lies there."""
+    first: set[Location] = set()
+    for path, entry in _entries(data, "maps"):
+        source, target = _place(entry, "from"), _place(entry, "to")
+        if source is None or target is None:
+            continue
+        if source in first:
+            yield Found((*path, "from"), "a second map of this place", "keep one")
+        first.add(source)
+        if source.contains(target):
+            yield Found((*path, "to"), "lies inside the place it is moved from", "map the folders one by one")
+        for at, table in _entries(data, "tables"):
+            own = _place(table)
+            if own is not None and source.contains(own):
+                what = f"maps move all that is said of this place to {target.uri}"
+                yield Found((*at, "location"), what, "audit this table by a lake file of its own")
+
+
+def originals(data: Data) -> Iterator[Found]:
+    """Another place as a manifest beside records of this one, or from which no map leads here."""
+    targets = [place for _, entry in _entries(data, "maps") if (place := _place(entry, "to"))]
+    for path, table in _entries(data, "tables"):
+        entries = list(_entries(table, "manifests", path))
+        of_another = [here for here, entry in entries if entry.get("kind") in original_kinds()]
+        own = _place(table)
+        if of_another and len(of_another) < len(entries):
+            what = "another place is a manifest for tables without any other"
+            yield Found(of_another[0], what, "audit the copy by a lake file of its own")
+        elif of_another and own and not any(to.contains(own) or own.contains(to) for to in targets):
+            what = f"no entry of maps leads to {own.uri}"
+            yield Found(of_another[0], what, f'add maps: [{{from: "s3://...", to: "{own.uri}"}}]')
+
+
+_TELLS_APART = ("table", "export", "uri", "warehouse", "catalog_id", "region", "endpoint", "databases")
+"""What sources of one kind and place may differ in."""
+
+
 def repeats(data: Data) -> Iterator[Found]:
     """One source named twice in a block."""
     tables = (_entries(table, "manifests", path) for path, table in _entries(data, "tables"))
@@ -253,7 +361,7 @@ def repeats(data: Data) -> Iterator[Found]:
     for block in (*sources, *tables):
         first: set[tuple[object, ...]] = set()
         for path, entry in block:
-            kind, names = entry.get("kind"), (entry.get("table"), entry.get("export"))
+            kind, names = entry.get("kind"), [entry.get(name) for name in _TELLS_APART]
             same = (str(kind), _place(entry), *map(str, names))
             if same in first:
                 yield Found(path, "the same source a second time", "keep one of them")
@@ -266,6 +374,7 @@ CHECKS: tuple[Callable[[Data], Iterator[Found]], ...] = (
         discover,
         profiles,
         expanded,
+        listed,
         names,
         locations,
         states,
@@ -274,7 +383,11 @@ CHECKS: tuple[Callable[[Data], Iterator[Found]], ...] = (
         shares,
         ignore,
         dynamo_tables,
+        catalogs,
+        secrets,
         previous,
+        maps,
+        originals,
         repeats,
     ),
 )

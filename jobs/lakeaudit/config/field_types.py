@@ -30,6 +30,7 @@ from lakeaudit.config.parsers import (
     parse_matching,
     parse_places,
     parse_size,
+    parse_url,
 )
 from lakeaudit.config.vocabulary import FINDINGS
 from lakeaudit.keys import Location
@@ -139,14 +140,15 @@ TEXTFILE = r"^/.+\.prom$"
 ENV_NAME = r"^[A-Za-z_][A-Za-z0-9_]*$"
 REGION = r"^[a-z0-9-]+$"
 ARN = r"^arn:[!-~]+$"
+CATALOG_ID = r"^[0-9]{12}$"
 DYNAMODB_NAME = r"^[A-Za-z0-9_.-]{3,255}$"
 TABLE_NAME = r"^[^\s\x00-\x1f\x7f]([^\x00-\x1f\x7f]*[^\s\x00-\x1f\x7f])?$"
 NAME_TEMPLATE = r"^[^{}\s\x00-\x1f\x7f]*(\{[1-9][0-9]?\}[^{}\s\x00-\x1f\x7f]*)+$"
 SCHEDULE = r"^(@[a-z]+|[^\s@]+([ \t]+[^\s]+){4,6})$"
 """A preset of Airflow's, or the five to seven fields of a cron expression; Airflow checks what stands in them."""
 FREE_TEXT = r"^[\s\S]*\S[\s\S]*$"
-LOCATION = r"^(s3a?://|s3n://|gs://|file:/|/|dbfs:/)"
-BUCKET_GLOB = r"^[A-Za-z0-9*?\[\]!._-]+$"
+LOCATION = r"^(s3a?://|s3n://|gs://|abfss?://|wasbs?://|file:/|/|dbfs:/)"
+BUCKET_GLOB = r"^[A-Za-z0-9*?\[\]!._@-]+$"
 BUCKET_ALIAS = r"^([A-Za-z0-9][A-Za-z0-9._-]*|dbfs:/+[^/].*)$"
 
 DURATION_HINT = "write 0s, 30m, 24h or 7d"
@@ -193,6 +195,11 @@ Endpoint = Annotated[
     written(parse_endpoint, "not an endpoint", "write http://host:port and nothing after it", quiet=True),
     shown("^https?://"),
 ]
+Url = Annotated[
+    str,
+    written(parse_url, "not a URL", "write https://host:port/path, without a query", quiet=True),
+    shown("^https?://"),
+]
 BucketGlob = Annotated[
     str, Matching(BUCKET_GLOB, "not a pattern of bucket names", "write a name or a pattern such as prod-*")
 ]
@@ -207,6 +214,7 @@ TableName = Annotated[str, Matching(TABLE_NAME, "not a name for a table", "one l
 Region = Annotated[str, Matching(REGION, "not a region", "write us-east-1")]
 RoleArn = Annotated[str, Matching(ARN, "not a role", "write arn:aws:iam::123456789012:role/name")]
 TopicArn = Annotated[str, Matching(ARN, "not a topic", "write arn:aws:sns:us-east-1:123456789012:name")]
+CatalogId = Annotated[str, Matching(CATALOG_ID, "not an account", "write its twelve digits, quoted")]
 DynamoName = Annotated[
     str, Matching(DYNAMODB_NAME, "not the name of a DynamoDB table", "3 to 255 letters, digits, . _ -")
 ]

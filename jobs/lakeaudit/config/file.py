@@ -1,7 +1,7 @@
 """The lake file as it is written: every block of the contract, before defaults and overrides are merged."""
 
 from datetime import date, timedelta
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag
 
@@ -41,10 +41,13 @@ from lakeaudit.config.sources import (
     kind_of,
 )
 
-ConfirmMode = Literal["head", "none"]
+ConfirmMode = Literal["head", "footer", "none"]
 Readers = Literal["state", "folder"]
-TableFormat = Literal["delta", "iceberg", "hudi"]
 """What readers of a table go by: its state manifest, or whatever lies visible in its folders."""
+TableFormat = Literal["delta", "iceberg", "hudi"]
+CatalogKind = Literal["hive", "glue", "iceberg_rest", "unity"]
+CatalogFormat = Literal["delta", "iceberg", "hudi", "hive"]
+"""`hive`: plain files in folders."""
 Severities = dict[FindingKind, WrittenSeverity]
 
 
@@ -110,10 +113,39 @@ class Discover(Block):
     owner: Text | None = None
 
 
+class CatalogDiscover(Block):
+    """Tables that catalogs name."""
+
+    source: CatalogKind = Field(alias="from")
+    catalog: Text | None = None
+    """The one of that kind that is asked, by its name; None: each of them."""
+    include: tuple[Glob, ...] = ()
+    """Patterns of names in the catalog of the tables that are meant; empty: all."""
+    exclude: tuple[Glob, ...] = ()
+    """Patterns of names that are left out."""
+    formats: Annotated[tuple[CatalogFormat, ...], Field(min_length=1)] = ("delta", "iceberg", "hudi", "hive")
+    """Of which formats tables are audited."""
+    name: NameTemplate | None = None
+    """What they are called: parts of the catalog's name, counted from 1; None: that name."""
+    profile: Text | None = None
+    owner: Text | None = None
+
+
+def _where_from(value: object) -> str:
+    source = value.get("from") if isinstance(value, dict) else getattr(value, "source", None)
+    return "catalog" if source in get_args(CatalogKind) else "inventory"
+
+
+AnyDiscover = Annotated[
+    Annotated[Discover, Tag("inventory")] | Annotated[CatalogDiscover, Tag("catalog")],
+    Discriminator(_where_from),
+]
+
+
 class DiscoverEntry(Block):
     """An entry of `tables` that stands for all tables that are found."""
 
-    discover: Discover
+    discover: AnyDiscover
 
 
 def _table_or_discover(value: object) -> str:

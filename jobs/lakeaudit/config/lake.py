@@ -1,17 +1,18 @@
 """The lake as the audit uses it: defaults, overrides and store options worked into every table and source."""
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, TypeVar
 
-from pydantic import Field
+from pydantic import Field, SerializeAsAny
 
 from lakeaudit.config.buckets import BucketRule
 from lakeaudit.config.field_types import Severity, SeverityOrOff
 from lakeaudit.config.file import (
     AnyAlert,
     AppriseAlert,
+    CatalogDiscover,
     Ceiling,
     ConfirmMode,
     Discover,
@@ -23,6 +24,7 @@ from lakeaudit.config.file import (
     Owner,
     Quarantine,
     Readers,
+    Renaming,
     Replica,
     ResultsBlock,
     TableEntry,
@@ -30,14 +32,19 @@ from lakeaudit.config.file import (
 from lakeaudit.config.globs import glob_to_regex, is_pattern
 from lakeaudit.config.sources import (
     Block,
+    CatalogSource,
     DeltaManifest,
     DynamoOptions,
     DynamoTable,
+    HudiManifest,
     IcebergManifest,
     Inventory,
     Manifest,
+    ManifestSource,
     Metastore,
     MetastoreSource,
+    PointedIceberg,
+    Pointer,
     Requests,
     S3Options,
     Source,
@@ -111,6 +118,8 @@ class Table(Block):
     """What the file says of kinds of finding, the table's word over the lake's; the rest is `kinds.KINDS`."""
     s3: S3Options = S3Options()
     """The way to the table's files: its state manifest's, else the lake's."""
+    moved: bool = False
+    """`maps` lead here: its files may be younger than their commits, since they are copies."""
     pictures: Location | None = None
     """Where audits keep their picture of storage, for manifests of kind `previous`."""
 
@@ -179,6 +188,26 @@ class Discovery(Block):
         return self.model_copy(update={"under": tuple(dict.fromkeys([*self.named, *found]))})
 
 
+class CatalogDiscovery(Block):
+    """Tables that catalogs name, and what holds for each."""
+
+    stores: tuple[tuple[str, SerializeAsAny[CatalogSource]], ...]
+    """Source id and catalog, of those that are asked."""
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    formats: tuple[str, ...] = ("delta", "iceberg", "hudi", "hive")
+    name: str | None = None
+    owner: str | None = None
+    settings: Settings = Settings()
+
+    def wants(self, name: str) -> bool:
+        """Whether a table of that name is meant."""
+        if any(re.fullmatch(glob_to_regex(pattern), name) for pattern in self.exclude):
+            return False
+        patterns = self.include
+        return not patterns or any(re.fullmatch(glob_to_regex(pattern), name) for pattern in patterns)
+
+
 class Lake(Block):
     """One lake file, checked whole."""
 
@@ -193,12 +222,16 @@ class Lake(Block):
     """In order: the first that matches a bucket's name holds for it."""
     aliases: Aliases = ()
     """Other names of places, as claims may write them; no location here goes by one."""
+    maps: Aliases = ()
+    """(place before a migration, place since), the longest name first: claims on the first are about the second."""
     inventories: tuple[Inventory, ...] = ()
     metastores: tuple[Metastore, ...] = ()
     events: tuple[Requests, ...] = ()
     tables: tuple[Table, ...]
     """Those that the file names, and those that were found by `discoveries` once they were looked for."""
     discoveries: tuple[Discovery, ...] = ()
+    """By inventories."""
+    catalog_discoveries: tuple[CatalogDiscovery, ...] = ()
     owners: tuple[Owner, ...] = ()
     expected: tuple[Expected, ...] = ()
     settings: Settings = Settings()
@@ -217,6 +250,11 @@ class Lake(Block):
     warnings: tuple[str, ...] = ()
     """One line each: blocks that are read and have no effect yet."""
 
+    @property
+    def finds_tables(self) -> bool:
+        """Whether the file describes tables that each audit has to find first."""
+        return bool(self.discoveries or self.catalog_discoveries)
+
     def table(self, name: str) -> Table:
         """The table of that name; KeyError where there is none."""
         return {table.name: table for table in self.tables}[name]
@@ -224,19 +262,42 @@ class Lake(Block):
     def found_table(self, name: str, location: Location, by: Discovery, format_: str = "delta") -> Table:
         """A table that a discovery has found."""
         way = _way_to(location, self)
-        own = (
-            IcebergManifest(kind="iceberg", s3=way)
-            if format_ == "iceberg"
-            else DeltaManifest(kind="delta", s3=way)
-        )
+        return self._table_of(name, location, by, way, (_own_manifest(format_, way),))
+
+    def catalog_table(
+        self,
+        name: str,
+        location: Location,
+        by: CatalogDiscovery,
+        format_: str,
+        pointers: tuple[Pointer, ...] = (),
+        also: tuple[str, ...] = (),
+    ) -> Table:
+        """A table that catalogs name; `pointers` say the state of an Iceberg table, `also` are its other names."""
+        way = _way_to(location, self)
+        own = None if format_ == "hive" else _own_manifest(format_, way)
+        if isinstance(own, IcebergManifest):
+            own = pointed(own, pointers)
+        table = self._table_of(name, location, by, way, () if own is None else (own,))
+        return table.model_copy(update={"also": also})
+
+    def _table_of(
+        self,
+        name: str,
+        location: Location,
+        by: Discovery | CatalogDiscovery,
+        way: S3Options,
+        manifests: tuple[Manifest, ...],
+    ) -> Table:
         return Table(
             name=name,
             location=location,
-            manifests=(own,),
+            manifests=manifests,
             owner=by.owner or _owner(name, self.owners),
             settings=by.settings,
             severities=self.severities,
             s3=way,
+            moved=_is_moved(location, (new for _, new in self.maps)),
         )
 
     def among(self, buckets: Collection[str]) -> "Lake":
@@ -255,9 +316,18 @@ class Lake(Block):
         return WEAK_MARGIN if self.is_weak(bucket) else timedelta(0)
 
 
+def _own_manifest(format_: str, way: S3Options) -> IcebergManifest | DeltaManifest | HudiManifest:
+    if format_ == "iceberg":
+        return IcebergManifest(kind="iceberg", s3=way)
+    if format_ == "hudi":
+        return HudiManifest(kind="hudi", s3=way)
+    return DeltaManifest(kind="delta", s3=way)
+
+
 def resolve(file: LakeFile, warnings: tuple[str, ...] = (), aliases: Aliases = ()) -> Lake:
     """The lake that a checked file describes, in which every place goes by its own name."""
     written = file.results
+    found = [each.discover for each in file.tables if isinstance(each, DiscoverEntry)]
     results = written if isinstance(written, ResultsBlock) else ResultsBlock(location=written)
     return Lake(
         name=file.lake,
@@ -267,12 +337,14 @@ def resolve(file: LakeFile, warnings: tuple[str, ...] = (), aliases: Aliases = (
         s3=file.s3,
         buckets=file.buckets,
         aliases=aliases,
+        maps=_maps(file.maps),
         inventories=tuple(_reached(source, file) for source in file.inventories),
         metastores=tuple(_asked(source, file) for source in file.metastores),
         events=tuple(_reached(source, file) for source in file.events),
         tables=_tables(file),
-        discoveries=tuple(
-            _discovery(each.discover, file) for each in file.tables if isinstance(each, DiscoverEntry)
+        discoveries=tuple(_discovery(each, file) for each in found if isinstance(each, Discover)),
+        catalog_discoveries=tuple(
+            _catalog_discovery(each, file) for each in found if isinstance(each, CatalogDiscover)
         ),
         owners=file.owners,
         expected=file.expect,
@@ -288,6 +360,11 @@ def resolve(file: LakeFile, warnings: tuple[str, ...] = (), aliases: Aliases = (
         overdue=file.overdue,
         warnings=warnings,
     )
+
+
+def _maps(written: Sequence[Renaming]) -> Aliases:
+    pairs = ((each.source, each.target) for each in written)
+    return tuple(sorted(pairs, key=lambda pair: (-len(pair[0].key), pair)))
 
 
 def settings(*layers: Overrides) -> Settings:
@@ -336,6 +413,23 @@ def _discovery(entry: Discover, file: LakeFile) -> Discovery:
     )
 
 
+def _catalog_discovery(entry: CatalogDiscover, file: LakeFile) -> CatalogDiscovery:
+    stores = [
+        (metastore_id(at), _asked(store, file))
+        for at, store in enumerate(file.metastores)
+        if store.kind == entry.source and _is_called(store, entry.catalog)
+    ]
+    return CatalogDiscovery(
+        stores=tuple(stores),
+        include=entry.include,
+        exclude=entry.exclude,
+        formats=entry.formats,
+        name=entry.name,
+        owner=entry.owner,
+        settings=settings(file.defaults, *_profile(entry.profile, file)),
+    )
+
+
 def _profile(name: str | None, file: LakeFile) -> tuple[Overrides, ...]:
     return (file.profiles[name],) if name else ()
 
@@ -356,7 +450,8 @@ def _routes(owners: Sequence[Owner]) -> Iterator[AnyAlert]:
 
 
 def _table(entry: TableEntry, file: LakeFile) -> Table:
-    manifests = tuple(_reached(manifest, file, entry.location) for manifest in entry.manifests)
+    reached = (_reached(manifest, file, entry.location) for manifest in entry.manifests)
+    manifests = tuple(_pointed(manifest, entry.name, file) for manifest in reached)
     return Table(
         name=entry.name,
         location=entry.location,
@@ -366,8 +461,38 @@ def _table(entry: TableEntry, file: LakeFile) -> Table:
         settings=settings(file.defaults, *_profile(entry.profile, file), entry),
         severities={**file.severity, **entry.severity},
         s3=next((manifest.s3 for manifest in manifests if manifest.is_state), _way_to(entry.location, file)),
+        moved=_is_moved(entry.location, (each.target for each in file.maps)),
         pictures=_pictures(file),
     )
+
+
+def _pointed(manifest: ManifestSource, name: str, file: LakeFile) -> ManifestSource:
+    """With the catalog itself in place of its word."""
+    if not isinstance(manifest, IcebergManifest) or manifest.catalog is None:
+        return manifest
+    stores = enumerate(file.metastores)
+    at, store = next(each for each in stores if _is_called(each[1], manifest.catalog))
+    asked = Pointer(store=_asked(store, file), source_id=metastore_id(at), name=manifest.table or name)
+    return pointed(manifest, (asked,))
+
+
+def pointed(manifest: IcebergManifest, pointers: tuple[Pointer, ...]) -> PointedIceberg:
+    """The manifest of a table whose state these say."""
+    return PointedIceberg(**dict(manifest), pointers=pointers)
+
+
+def _is_called(store: MetastoreSource, word: str | None) -> bool:
+    """Whether it is a catalog of that name; None: of any."""
+    return isinstance(store, CatalogSource) and word in (None, store.word)
+
+
+def metastore_id(number: int) -> str:
+    """The source id of a metadata store, by its place in the lake file."""
+    return f"metastore:{number}"
+
+
+def _is_moved(location: Location, targets: Iterable[Location]) -> bool:
+    return any(target.contains(location) or location.contains(target) for target in targets)
 
 
 def _pictures(file: LakeFile) -> Location:
@@ -388,7 +513,7 @@ def _way_to(place: Location | None, file: LakeFile | Lake) -> S3Options:
     return rule.options.over(file.s3) if rule else file.s3
 
 
-def _asked(store: MetastoreSource, file: LakeFile) -> MetastoreSource:
+def _asked(store: MetastoreSource, file: LakeFile) -> Any:
     reached = _reached(store, file)
     if not isinstance(store, DynamoTable):
         return reached

@@ -8,12 +8,12 @@ from pydantic import ValidationError
 
 from lakeaudit.config.buckets import aliases_of, by_true_names
 from lakeaudit.config.cross_checks import check
-from lakeaudit.config.file import DiscoverEntry, LakeFile, TableEntry
+from lakeaudit.config.file import LakeFile, TableEntry
 from lakeaudit.config.include import include_tables
 from lakeaudit.config.lake import Lake, resolve
 from lakeaudit.config.problems import Found, Path, Problem, one_line
 from lakeaudit.config.validation_errors import refusals
-from lakeaudit.config.vocabulary import BLOCKS_NOT_BUILT, FINDINGS_NOT_BUILT, FOUND_FORMATS
+from lakeaudit.config.vocabulary import BLOCKS_NOT_BUILT, FINDINGS_NOT_BUILT
 from lakeaudit.config.yaml_document import Document, Unreadable, read_document
 from lakeaudit.errors import LakeFileError
 
@@ -71,25 +71,12 @@ def _warnings(file: str, document: Document, written: LakeFile) -> Iterator[str]
         if getattr(written, block):
             line = document.line((block,))
             yield one_line(f"{file}:{line}: {block} is not built yet and has no effect")
-    for path, format_ in _formats_not_found(written):
-        line = document.line(path)
-        yield one_line(
-            f"{document.file(path, file)}:{line}: tables of format {format_} are not found yet, and left alone"
-        )
     for path, kind in chain.from_iterable(_kinds_named(written)):
         if kind in FINDINGS_NOT_BUILT:
             line = document.line(path)
             yield one_line(
                 f"{document.file(path, file)}:{line}: findings of kind {kind} are not built yet: no effect"
             )
-
-
-def _formats_not_found(written: LakeFile) -> Iterator[tuple[Path, str]]:
-    for index, entry in enumerate(written.tables):
-        if isinstance(entry, DiscoverEntry):
-            for at, format_ in enumerate(entry.discover.formats):
-                if format_ not in FOUND_FORMATS:
-                    yield ("tables", index, "discover", "formats", at), format_
 
 
 def _kinds_named(written: LakeFile) -> Iterator[list[tuple[Path, str]]]:

@@ -5,7 +5,7 @@ from datetime import date, timedelta
 from urllib.parse import urlsplit
 
 from lakeaudit.config.globs import glob_to_regex, is_pattern
-from lakeaudit.keys import Location
+from lakeaudit.keys import AZURE_BUCKET, Location
 
 SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 BYTES = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
@@ -54,7 +54,7 @@ def parse_day(text: str) -> date:
 def parse_location(text: str) -> Location:
     """A location whose bucket could be a bucket's name; keys are kept raw."""
     location = Location.parse(text)
-    if location.bucket and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", location.bucket):
+    if location.bucket and not re.fullmatch(rf"[A-Za-z0-9][A-Za-z0-9._-]*|{AZURE_BUCKET}", location.bucket):
         raise ValueError("not a bucket name")
     return location
 
@@ -79,6 +79,15 @@ def parse_endpoint(text: str) -> str:
         raise ValueError("not an endpoint")
     if text.rstrip("/") != f"{parts.scheme}://{parts.netloc}":
         raise ValueError("not an endpoint")
+    return text.rstrip("/")
+
+
+def parse_url(text: str) -> str:
+    """`http(s)://host[:port][/path]`, without a slash at its end."""
+    parts = urlsplit(text)
+    parse_endpoint(f"{parts.scheme}://{parts.netloc}")
+    if parts.query or parts.fragment or not re.fullmatch(r"(/[A-Za-z0-9._~%:@!+,=-]+)*/?", parts.path):
+        raise ValueError("not a URL of a catalog")
     return text.rstrip("/")
 
 

@@ -3,6 +3,8 @@
 import re
 from collections.abc import Mapping
 
+from lakeaudit.keys import AZURE_NAME
+
 NO_SECRETS = "credentials come from the AWS chain only"
 
 VARIABLE = re.compile(r"\$\$\{|\$\{([^}]*)(\})?")
@@ -11,6 +13,8 @@ QUERY = re.compile(r"(://[^?]*)\?[\s\S]*")
 SECRET_WORDS = ("password", "passwd", "secret", "token", "accesskey")
 USER_INFO = re.compile(r"://[^/?#\s]*@|\b(?:s3[an]?|gs)://[^/\s]*:", re.IGNORECASE)
 """A bucket's name holds no colon: `s3://id:secret` is user info even where a slash hides the @."""
+AZURE_PLACE = re.compile(rf"(?<![^\s]){AZURE_NAME}(?=[/\s]|\Z)")
+"""What stands before the @ is a container: no container's name holds a colon, nor any sign of a key's but letters."""
 
 
 class Unexpanded(Exception):
@@ -44,5 +48,5 @@ def without_query(text: str) -> str:
 
 
 def has_user_info(text: str) -> bool:
-    """Whether a URL in the text carries a user, and with it perhaps a password."""
-    return USER_INFO.search(text) is not None
+    """Whether a URL in the text carries a user, and with it perhaps a password; a container of Azure is none."""
+    return USER_INFO.search(AZURE_PLACE.sub(" ", text)) is not None

@@ -4,23 +4,20 @@ from collections.abc import Mapping
 
 from lakeaudit.kinds import KINDS
 
-MODES = ("head", "none")
+MODES = ("head", "footer", "none")
 NOT_BUILT: Mapping[str, tuple[str, ...]] = {
-    "inventories": ("s3_metadata", "azure_inventory"),
-    "metastores": ("hive", "glue", "iceberg_rest", "unity"),
+    "inventories": (),
+    "metastores": ("hive",),
     "events": (),
-    "manifests": ("hudi", "listing", "s3_inventory"),
+    "manifests": (),
     "alerts": (),
-    "mode": ("footer",),
+    "mode": (),
 }
 
-FOUND_FORMATS = ("delta", "iceberg")
-"""Formats of which tables are found; a table of both is one of the first.
+FOUND_FORMATS = ("delta", "iceberg", "hudi")
+"""Formats of which tables are found; a table of several is one of the first."""
 
-Of others that `formats` names it is said that none are found, in a warning.
-"""
-
-BLOCKS_NOT_BUILT = ("watch", "maps")
+BLOCKS_NOT_BUILT = ("watch",)
 """Read and checked whole, then without effect: one warning each."""
 
 CONTRACT_FINDINGS = (

@@ -7,7 +7,7 @@ from functools import partial
 
 import streamlit as st
 
-from lakeaudit.dashboard import file_page, lake_page, runs_page, table_page, widgets
+from lakeaudit.dashboard import file_page, lake_page, looks, plans_page, runs_page, table_page, widgets
 from lakeaudit.dashboard.session import Desk, desk
 
 PAGES: dict[str, tuple[str, Callable[[Desk], None]]] = {
@@ -15,12 +15,14 @@ PAGES: dict[str, tuple[str, Callable[[Desk], None]]] = {
     "table": ("A table", table_page.show),
     "file": ("A file", file_page.show),
     "runs": ("Runs", runs_page.show),
+    "plans": ("Plans and notices", plans_page.show),
 }
 
 
 def main(lake_file: str, first: str = "lake") -> None:
     """One run of the page that the browser asks for; `first` is the one without a name in its address."""
     st.set_page_config(page_title="lakeaudit", layout="wide")
+    st.html(looks.STYLE)
     pages = {
         name: st.Page(partial(_show, show, lake_file), title=title, url_path=name, default=name == first)
         for name, (title, show) in PAGES.items()

@@ -3,7 +3,8 @@
 Nothing here touches the lake, but for the button that says so.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
+from datetime import datetime
 
 import streamlit as st
 
@@ -75,9 +76,9 @@ def _file(desk: Desk, name: str, found: Subject, *, is_file: bool = True) -> Non
         _row(desk, row, is_file=is_file)
     _rest(desk, found)
     _behind(found)
-    _history(found.history)
+    _life(desk, found)
     if is_file:
-        ask_now(desk, name)
+        ask_now(desk, name, known=bool(found.rows or found.findings))
 
 
 def _kicker(first: Row | None, *, is_file: bool) -> str:
@@ -104,13 +105,16 @@ def _row(desk: Desk, row: Row, *, is_file: bool) -> None:
     kind = widgets.prose((row["kind"] or "").replace("_", " "))
     st.header(f"{kind[:1].upper()}{kind[1:]}", anchor=False)
     st.markdown(f"{widgets.badge(row['severity'])} {_state(desk, row)}")
-    with st.container(gap="xsmall"):
+    left, right = st.columns([3, 4], gap="medium") if is_file else (st.container(), st.container())
+    with left, st.container(gap="xsmall"):
         for line in _sentences(desk, row):
             widgets.plain(line)
-    _back(desk, row)
     if is_file:
-        _claims(row)
-    widgets.facts(_facts(row), alt="What else is known")
+        with right:
+            _claims(row)
+    _back(desk, row)
+    with st.expander("What else is known"):
+        widgets.facts(_facts(row), alt="What else is known")
 
 
 _ENDS = {
@@ -171,16 +175,20 @@ _PUT = {"size": formatting.exact_size, "time": formatting.moment}
 
 
 def _claims(row: Row) -> None:
+    """What is claimed beside each other; only what differs is set apart."""
     told = figures.claims(row)
     if not told:
         st.caption("No source claims a size, ETag, version or time.")
         return
-    st.subheader("What each source claims", anchor=False)
-    rows = [
-        (CALLED.get(what, what), *(_claim(what, said[side]) for side in SIDES), _differs(what, said))
-        for what, said in told.items()
-    ]
-    widgets.grid(("what", *SIDES, ""), rows, alt="What each source claims")
+    rows = [(CALLED.get(what, what), *_beside_each_other(what, said)) for what, said in told.items()]
+    widgets.grid(("", *SIDES), rows, alt="What each source claims")
+
+
+def _beside_each_other(what: str, said: Mapping[str, object]) -> Iterator[str]:
+    apart = _differs(what, said)
+    for side in SIDES:
+        cell = _claim(what, said[side])
+        yield f":red[\u2260] {cell}" if apart and said[side] is not None else cell
 
 
 def _claim(what: str, value: object) -> str:
@@ -188,9 +196,8 @@ def _claim(what: str, value: object) -> str:
     return formatting.UNKNOWN if value is None else str(put(value)) if put else widgets.literal(value)  # type: ignore[operator]
 
 
-def _differs(what: str, said: dict[str, object]) -> str:
-    told = {value for value in said.values() if value is not None}
-    return "they differ" if what != "time" and len(told) > 1 else ""
+def _differs(what: str, said: Mapping[str, object]) -> bool:
+    return what != "time" and len({value for value in said.values() if value is not None}) > 1
 
 
 _KNOWN = ("recovery_version_id", "related_key", "storage_class", "category", "manifest_kind", "table_version",
@@ -222,12 +229,32 @@ def _behind(found: Subject) -> None:
     widgets.grid(("file", "size", "written"), rows, alt="The files behind it")
 
 
-def _history(history: Sequence[Row]) -> None:
-    if not history:
+def _life(desk: Desk, found: Subject) -> None:
+    """What happened to it and when, each in a row: what the results know, without a word about why they know it."""
+    events = figures.life(found.rows, found.history)
+    if not events:
         return
-    widgets.section("History")
-    for change in history:
-        kinds = " to ".join(dict.fromkeys(filter(None, (change["from_kind"], change["to_kind"]))))
-        widgets.plain(
-            f"{formatting.second(change['at'])} {change['transition']} ({kinds}): {change['reason']}"
+    widgets.section("What happened")
+    rows = [
+        (
+            formatting.second(event.at),
+            _from_now(desk, event.at),
+            widgets.prose(event.what),
+            widgets.prose(event.by),
         )
+        for event in events
+    ]
+    widgets.grid(("when", "", "what", "by or as told by"), rows, alt="What happened to it, the oldest first")
+    told = [change for change in found.history if change["reason"]]
+    if told:
+        with st.expander("What audits said"):
+            for change in told:
+                kinds = " to ".join(dict.fromkeys(filter(None, (change["from_kind"], change["to_kind"]))))
+                widgets.plain(
+                    f"{formatting.second(change['at'])} {change['transition']} ({kinds}): {change['reason']}"
+                )
+
+
+def _from_now(desk: Desk, at: datetime) -> str:
+    ahead = at > desk.now
+    return f"in {formatting.age(desk.now, at)}" if ahead else f"{formatting.age(at, desk.now)} ago"

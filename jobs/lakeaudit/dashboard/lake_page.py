@@ -1,25 +1,28 @@
-"""The first page: how the lake stands, and each of its tables."""
+"""The first page: on one screen how the lake stands, what comes first, how the audits went, and every table."""
 
 from collections.abc import Sequence
+from datetime import datetime
 
 import streamlit as st
 
-from lakeaudit.dashboard import plots, widgets
-from lakeaudit.dashboard.queries.lake import Health, Held, lake_figures
+from lakeaudit.dashboard import lake_grid, lake_plots, widgets
+from lakeaudit.dashboard.queries.audit_health import EvidenceAge
+from lakeaudit.dashboard.queries.lake import Health, Held, LakeFigures, lake_figures
+from lakeaudit.dashboard.queries.trends import SPAN
 from lakeaudit.dashboard.session import Desk
-from lakeaudit.formatting import age, count, second, share, visible
-from lakeaudit.kinds import SEVERITIES, axis_words
-from lakeaudit.report import coverage_view
+from lakeaudit.formatting import age, count, duration, second, visible
+from lakeaudit.kinds import SEVERITIES
 from lakeaudit.report.verdict import Verdict
 from lakeaudit.results.read import Row
 
-SHOWN = 100
-"""Tables on a page of the list."""
-LEVELS = (*widgets.COLOURS,)
+FIRST = 4
+"""Tables that are written out because something is wrong with them."""
+SOURCES = 6
+"""Sources whose age is drawn, those nearest to their limit."""
 
 
 def show(desk: Desk) -> None:
-    """The verdict of the last run, what is open, the audit's own troubles, and the tables, worst first."""
+    """The verdict, what is open and how it came about, the age of the evidence, the runs, and the tables."""
     figures = desk.ask(("lake",), lambda: lake_figures(desk.results, desk.lake, desk.now))
     if figures.run is None or figures.verdict is None:
         widgets.title("unjudged", f"{desk.lake.name}: nothing could be judged")
@@ -28,18 +31,24 @@ def show(desk: Desk) -> None:
         return
     _head(desk, figures.run, figures.verdict)
     _troubles(figures.troubles)
-    _open(figures.totals)
-    _tables(desk, figures.tables)
-    plots.trend(figures.days, "the lake")
+    _strip(desk, figures)
+    _first(desk, figures.tables)
+    _tables(desk, figures)
 
 
 def _head(desk: Desk, run: Row, verdict: Verdict) -> None:
-    audited = f"{second(run['as_of'])} ({age(run['as_of'], desk.now)} ago)"
-    kicker = f"{widgets.prose(desk.lake.name)}, audited as of {audited}"
-    widgets.title(verdict.level, verdict.headline, kicker)
-    with st.container(gap="xsmall"):
+    widgets.title(
+        verdict.level,
+        verdict.headline,
+        kicker=f"{visible(desk.lake.name)}, audited {_ago(desk, run['as_of'])}",
+    )
+    with st.container(gap="xxsmall"):
         for note in verdict.notes:
             widgets.plain(note)
+
+
+def _ago(desk: Desk, then: datetime) -> str:
+    return f"{age(then, desk.now)} ago ({second(then)})"
 
 
 def _troubles(troubles: Sequence[str]) -> None:
@@ -51,72 +60,90 @@ def _troubles(troubles: Sequence[str]) -> None:
             widgets.plain(trouble)
 
 
-def _open(totals: Held) -> None:
-    widgets.section("Open now")
-    by = totals.by_severity("open")
-    with st.container(horizontal=True):
+def _strip(desk: Desk, figures: LakeFigures) -> None:
+    """Beside each other: the open by severity with the last days, the evidence, the runs."""
+    left, middle, right = st.columns([4, 2, 2], gap="medium")
+    with left:
+        _open(figures)
+    with middle:
+        _evidence(figures.evidence)
+    with right:
+        _runs(desk, figures)
+
+
+def _open(figures: LakeFigures) -> None:
+    by = figures.totals.by_severity("open")
+    with st.container(horizontal=True, gap="small"):
         for severity in [*SEVERITIES, *(name for name in by if name not in SEVERITIES)]:
-            st.metric(widgets.prose(severity), count(by.get(severity, 0)), width=150, border=True)
-    rest = [f"{count(totals.number(of))} {words}" for of, words in _APART.items() if totals.number(of)]
-    since = f"The oldest was first seen {second(totals.since)}. " if totals.since else ""
-    st.caption(f"{since}{'Apart from these: ' + ', '.join(rest) + '.' if rest else ''}")
+            numbers = figures.open_by_day.of_severity(severity)
+            st.metric(
+                f"{widgets.shape(severity)} {widgets.prose(severity)}", count(by.get(severity, 0)),
+                width=118, border=True, chart_data=numbers if any(numbers) else None, chart_type="area",
+            )  # fmt: skip
+    st.caption(_apart(figures.totals))
 
 
 _APART = {"accepted": "accepted by somebody", "pending": "found once and not yet confirmed"}
 
 
-def _tables(desk: Desk, tables: Sequence[Health]) -> None:
-    widgets.section("Tables")
-    address = widgets.Address("lake")
-    with st.container(horizontal=True):
-        levels = address.several(
-            "health", "Health", [name for name in LEVELS if any(t.level == name for t in tables)]
-        )
-        like = address.typed("q", "Name contains")
-    found = [t for t in tables if (not levels or t.level in levels) and like.lower() in t.table.lower()]
-    st.caption(f"{count(len(found))} of {count(len(tables))} tables, the worst first")
-    page = address.pages("page", len(found), SHOWN)
-    for health in found[SHOWN * (page - 1) : SHOWN * page]:
-        _table(desk, health)
+def _apart(totals: Held) -> str:
+    rest = [f"{count(totals.number(of))} {words}" for of, words in _APART.items() if totals.number(of)]
+    told = [f"The oldest was first seen {second(totals.since)}." if totals.since else "Nothing is open."]
+    told += [f"Apart from these: {', '.join(rest)}."] if rest else []
+    return " ".join([*told, f"Lines: open at the end of each of {SPAN} days."])
 
 
-def _table(desk: Desk, health: Health) -> None:
-    with st.container(border=True, gap="xsmall"):
-        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-            widgets.link("table", f"**{widgets.prose(widgets.shortened(health.table))}**", table=health.table)
-            st.markdown(marks(health), width="content")
-        st.text(visible(_words(desk, health)))
+def _evidence(evidence: Sequence[EvidenceAge]) -> None:
+    st.markdown("**Age of the evidence**")
+    if not evidence:
+        st.caption("The last audit says no time of any.")
+    for source in evidence[:SOURCES]:
+        part = source.age / source.limit if source.limit else 0.0
+        of = f" of {duration(source.limit)}" if source.limit else ""
+        words = f"{source.kind} {widgets.shortened(source.location, 30)}, {duration(source.age)}{of}"
+        st.progress(min(part, 1.0), text=widgets.prose(words))
+    if len(evidence) > SOURCES:
+        st.caption(f"{count(len(evidence) - SOURCES)} more are further from their limit.")
 
 
-def marks(health: Health) -> str:
-    """The worst first; what could not be decided always has its own mark, and never a green one."""
-    doubt = [widgets.badge("unjudged", health.doubt)] if health.doubt else []
-    return " ".join([widgets.badge(health.level), *doubt] if health.level != "unjudged" else doubt)
+def _runs(desk: Desk, figures: LakeFigures) -> None:
+    st.markdown(f"**Last {widgets.number(len(figures.runs), 'run')}**")
+    lake_plots.ticks(figures.runs)
+    last = figures.runs[-1]
+    widgets.link("runs", f"the last one: {widgets.prose(last['status'])}, {age(last['started_at'], desk.now)} ago",
+                 run=last["run_id"])  # fmt: skip
+
+
+def _first(desk: Desk, tables: Sequence[Health]) -> None:
+    """The worst tables in words, each a link: what a reader does next."""
+    wrong = [health for health in tables if health.level not in ("fine", "info")]
+    with st.container(gap="xxsmall"):
+        for health in wrong[:FIRST]:
+            with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+                st.markdown(widgets.marks(health.level, health.doubt), width="content")
+                widgets.link(
+                    "table", f"**{widgets.prose(widgets.shortened(health.table))}**", table=health.table
+                )
+                widgets.plain(_words(desk, health))
+        if len(wrong) > FIRST:
+            st.caption(f"{count(len(wrong) - FIRST)} more tables with something wrong stand in the grid.")
 
 
 def _words(desk: Desk, health: Health) -> str:
-    held, looked = health.held, health.looked
+    """What differs from a quiet table."""
+    held = health.held
     numbers = [f"{count(number)} {severity}" for severity, number in held.by_severity("open").items()]
-    parts = [f"{', '.join(numbers)} open" if numbers else "nothing open"]
-    parts += [f"since {second(held.since)}"] if held.since else []
-    parts += [f"{count(held.number(of))} {of}" for of in ("accepted", "pending") if held.number(of)]
-    parts.append(health.reason or "fully judged")
-    if looked is None:
-        return " · ".join(parts)
-    decided = _shares(looked.judged)
-    parts += [decided] if decided else []
-    reaches = looked.judged.evidence_up_to
-    parts += [f"evidence up to {second(reaches)}"] if reaches else []
-    return " · ".join([*parts, f"last looked at {second(looked.as_of)} ({age(looked.as_of, desk.now)} ago)"])
+    parts = [f"{', '.join(numbers)} open"] if numbers else []
+    parts += [f"since {age(held.since, desk.now)}"] if held.since else []
+    parts += [f"{widgets.amount(held.rows)} rows at stake"] if numbers and held.rows.known else []
+    parts += [f"can come back until {second(held.until)}"] if held.until else []
+    parts += [health.reason] if health.reason else []
+    return " · ".join(parts)
 
 
-def _shares(table: coverage_view.Judged) -> str:
-    """How much of each axis was decided where it was not all; where nothing was, why."""
-    if table.standing in ("nothing", "idle"):
-        return next((cell.reason for cell in table.cells.values() if cell.reason), "")
-    told = [
-        f"{axis_words(axis)} {share(cell.share) if cell.share is not None else 'nothing'}"
-        for axis, cell in table.cells.items()
-        if cell.state in ("part", "nothing")
-    ]
-    return f"judged of {', '.join(told)}" if told else ""
+def _tables(desk: Desk, figures: LakeFigures) -> None:
+    left, right = st.columns([5, 3], gap="medium")
+    with left:
+        lake_grid.show(desk, figures)
+    with right:
+        lake_plots.by_table_and_day(figures.open_by_day, [health.table for health in figures.tables])

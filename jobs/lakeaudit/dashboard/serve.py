@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import closing, redirect_stdout, suppress
+from dataclasses import dataclass
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
 from importlib import resources
@@ -16,23 +17,43 @@ from streamlit.web import bootstrap
 _LOCAL = {"127.0.0.1": ["127.0.0.1", "localhost"], "localhost": ["127.0.0.1", "localhost"]}
 
 
-def options(host: str, port: int) -> dict[str, object]:
+@dataclass(frozen=True)
+class Where:
+    """Where pages are served: the address that is bound, and as what browsers know them.
+
+    `names` are the host names that are answered, besides the machine's own where only that is bound; none with an
+    address of one's own: any. `base_path` comes before every page's path, as behind a proxy that serves other things.
+    """
+
+    host: str
+    port: int
+    names: tuple[str, ...] = ()
+    base_path: str = ""
+
+
+def options(where: Where) -> dict[str, object]:
     """Streamlit's settings: nothing leaves this machine, nothing of the machine's own set-up comes in."""
     return {
-        "server.address": host,
-        "server.port": port,
+        "server.address": where.host,
+        "server.port": where.port,
+        "server.baseUrlPath": where.base_path,
         "server.headless": True,
         "server.showEmailPrompt": False,
         "server.fileWatcherType": "none",
         "server.enableStaticServing": False,
         "server.enableAgentApi": False,
-        "server.allowedHosts": _LOCAL.get(host, []),  # another site must not reach it by a name of its own
+        "server.allowedHosts": [
+            *_LOCAL.get(where.host, ()),
+            *where.names,
+        ],  # another site must not reach it by a name of its own
         "theme.light.primaryColor": "#3b6ea5",  # Streamlit's own is the red of what is critical
         "theme.dark.primaryColor": "#3b6ea5",
         "theme.light.codeTextColor": "#2b2c33",  # and the green of what is fine
         "theme.dark.codeTextColor": "#e8e8ea",
+        "theme.headingFontSizes": ["1.55rem", "1.2rem", "1.05rem"],
+        "theme.baseFontSize": 15,
         "browser.gatherUsageStats": False,
-        "browser.serverAddress": host,
+        "browser.serverAddress": where.host,
         "client.toolbarMode": "minimal",
         "client.showErrorDetails": "none",
         "client.showErrorLinks": False,
@@ -43,30 +64,31 @@ def options(host: str, port: int) -> dict[str, object]:
     }
 
 
-def serve(lake_file: str, host: str, port: int, ready: Callable[[str], None]) -> None:
+def serve(lake_file: str, where: Where, ready: Callable[[str], None]) -> None:
     """Serve the dashboard of a lake until it is interrupted; `ready` is told the address once it answers."""
-    given = options(host, port)
+    given = options(where)
     flags = {name.replace(".", "_"): value for name, value in given.items()}
     bootstrap.load_config_options(flags)
     logging.getLogger("streamlit").setLevel(logging.ERROR)
-    threading.Thread(target=_wait, args=(host, port, ready), daemon=True).start()
+    threading.Thread(target=_wait, args=(where, ready), daemon=True).start()
     app = resources.as_file(resources.files("lakeaudit.dashboard").joinpath("app.py"))
     with app as path, redirect_stdout(sys.stderr):  # what Streamlit says is no result
         bootstrap.run(str(path), False, [lake_file], flags)
 
 
-def _wait(host: str, port: int, ready: Callable[[str], None]) -> None:
+def _wait(where: Where, ready: Callable[[str], None]) -> None:
     """It listens before it can answer."""
+    host, path = where.host, f"/{where.base_path}" if where.base_path else ""
     there = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - compared, not bound
     for _ in range(600):
-        if _answers(there, port):
-            ready(f"http://{f'[{host}]' if ':' in host else host}:{port}")
+        if _answers(there, where.port, path):
+            ready(f"http://{f'[{host}]' if ':' in host else host}:{where.port}{path}")
             return
         time.sleep(0.1)
 
 
-def _answers(host: str, port: int) -> bool:
+def _answers(host: str, port: int, path: str) -> bool:
     with suppress(OSError, HTTPException), closing(HTTPConnection(host, port, timeout=1)) as probe:
-        probe.request("GET", "/_stcore/health")
+        probe.request("GET", f"{path}/_stcore/health")
         return probe.getresponse().status == HTTPStatus.OK
     return False

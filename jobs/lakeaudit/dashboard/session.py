@@ -19,7 +19,7 @@ FRESH = 5
 """Seconds for which it is not asked again whether the results have changed."""
 REMEMBERED = 600
 """Seconds for which a figure is remembered while the results stay the same: what is accepted runs out by the clock."""
-VERSIONED = ("runs", "discrepancies", "transitions")
+VERSIONED = ("runs", "discrepancies", "transitions", "plans", "actions", "notices")
 """Result tables of which one changes with everything that pages show."""
 
 

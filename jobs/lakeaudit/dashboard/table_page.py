@@ -4,43 +4,44 @@ from collections.abc import Iterator, Sequence
 
 import streamlit as st
 
-from lakeaudit.dashboard import plots, widgets
-from lakeaudit.dashboard.lake_page import marks
+from lakeaudit import next_steps
+from lakeaudit.dashboard import partition_plots, plots, widgets
 from lakeaudit.dashboard.queries import table as figures
-from lakeaudit.dashboard.queries.lake import Health, lake_figures
+from lakeaudit.dashboard.queries.lake import Health, table_healths
 from lakeaudit.dashboard.queries.sql_fragments import STANDINGS
 from lakeaudit.dashboard.queries.table import PAGE_ROWS, Broken, Commit, Listed, Partitions, Wanted
 from lakeaudit.dashboard.session import Desk
-from lakeaudit.formatting import OUTCOMES, age, comeback, count, second, share, size, visible
+from lakeaudit.formatting import OUTCOMES, UNKNOWN, age, comeback, count, second, share, size, visible
 from lakeaudit.kinds import KINDS, SEVERITIES, axis_words
-from lakeaudit.next_steps import to_do
 from lakeaudit.report.coverage_view import STANDINGS as DECIDED
 from lakeaudit.report.coverage_view import Cell
 from lakeaudit.report.summary import WHOLE_TABLE
 from lakeaudit.results.read import Row
 
+NAME = 56
+"""Characters of a file's name in the list."""
 BROKEN = 40
 """Kinds written out; there are fewer, unless the rows come from elsewhere."""
 
 
 def show(desk: Desk) -> None:
     """The table that the address names."""
-    lake = desk.ask(("lake",), lambda: lake_figures(desk.results, desk.lake, desk.now))
+    tables = desk.ask(("tables",), lambda: table_healths(desk.results, desk.lake, desk.now))
     address = widgets.Address("table")
-    table = address.one("table", "Table", [health.table for health in lake.tables])
+    table = address.one("table", "Table", [health.table for health in tables])
     if table is None:
         _none(address.given("table"))
         return
-    health = next(each for each in lake.tables if each.table == table)
+    health = next(each for each in tables if each.table == table)
     found = desk.ask(("broken", table), lambda: figures.broken(desk.results, table, desk.now))
     _head(desk, health)
-    _broken(desk, found)
+    _broken(desk, table, found)
     parts = desk.ask(("partitions", table), lambda: figures.partitions(desk.results, table, desk.now))
     _where(parts)
-    _commits(desk.ask(("commits", table), lambda: figures.commits(desk.results, table, desk.now)))
-    plots.trend(desk.ask(("days", table), lambda: figures.table_days(desk.results, table)), "the table")
-    _coverage(health)
     _list(desk, address, table, found, parts)
+    plots.trend(desk.ask(("days", table), lambda: figures.table_days(desk.results, table)), "the table")
+    _commits(desk.ask(("commits", table), lambda: figures.commits(desk.results, table, desk.now)))
+    _coverage(health)
 
 
 def _none(given: str | None) -> None:
@@ -55,7 +56,7 @@ def _head(desk: Desk, health: Health) -> None:
     held = health.held.by_severity("open")
     numbers = ", ".join(f"{count(number)} {severity}" for severity, number in held.items())
     st.title(widgets.prose(widgets.shortened(health.table)), anchor=False)
-    st.markdown(marks(health))
+    st.markdown(widgets.marks(health.level, health.doubt))
     with st.container(gap="xsmall"):
         widgets.plain(f"Open: {numbers}." if numbers else "Nothing is open.")
         if health.reason:
@@ -69,19 +70,60 @@ def _head(desk: Desk, health: Health) -> None:
             )
 
 
-def _broken(desk: Desk, found: Sequence[Broken]) -> None:
+def _broken(desk: Desk, table: str, found: Sequence[Broken]) -> None:
     widgets.section("What is broken")
     pressing = [each for each in found if each.standing == "open"]
     apart = [each for each in found if each.standing != "open"]
     if not pressing:
         st.caption("Nothing is open.")
-    for each in pressing[:BROKEN]:
-        _kind(desk, each)
+    else:
+        rows = [_row(desk, each) for each in pressing[:BROKEN]]
+        widgets.grid(_COLUMNS, rows, alt="What is open by kind, the worst first")
+        lines = [next_steps.mend(desk.lake_file, table, each.kind) for each in pressing[:BROKEN]]
+        st.code("\n".join(map(visible, dict.fromkeys(lines))), language=None)
+        with st.expander("In words: why, and what to do"):
+            for each in pressing[:BROKEN]:
+                _kind(desk, each)
     if apart:
         number = count(sum(each.number for each in apart))
         with st.expander(f"Apart from these: {number} accepted by somebody, or not yet confirmed"):
             for each in apart[:BROKEN]:
                 _kind(desk, each)
+
+
+_COLUMNS = ("what", "severity", "files", "rows", "bytes", "since", "cause", "can come back")
+
+
+def _row(desk: Desk, each: Broken) -> tuple[str, ...]:
+    causes = "; ".join(each.causes[:2]) + (
+        f" and {count(len(each.causes) - 2)} more" if len(each.causes) > 2 else ""
+    )
+    return (
+        f"**{count(each.number)} {widgets.prose(each.kind.replace('_', ' '))}**",
+        widgets.badge(each.severity),
+        widgets.amount(each.files),
+        widgets.amount(each.rows),
+        widgets.prose(widgets.amount(each.bytes, of_bytes=True)),
+        f"{age(each.since, desk.now)} ago" if each.since else UNKNOWN,
+        widgets.prose(causes) if causes else "not known",
+        widgets.prose(_back(each, desk)),
+    )
+
+
+def _back(each: Broken, desk: Desk) -> str:
+    """Of how many, and until when; of a kind that is no loss of a file the question makes no sense."""
+    if not each.answers:
+        return UNKNOWN
+    able = each.answers.get("yes", 0)
+    if not able:
+        return "no" if each.answers.get("no", 0) == each.number else "not known"
+    of = "yes" if able == each.number else f"{count(able)} of {count(each.number)}"
+    if each.until is None:
+        return of
+    left = age(desk.now, each.until)
+    return (
+        f"{of}, for {left} more" if each.until > desk.now else f"{of}, but since {second(each.until)} not all"
+    )
 
 
 def _kind(desk: Desk, each: Broken) -> None:
@@ -104,7 +146,7 @@ def sentences(desk: Desk, each: Broken) -> Iterator[str]:
     if each.why and each.why.lower() != words.lower():
         yield f"Why: {each.why}" + (" (said of one of them)." if each.number > 1 else ".")
     yield can_come_back(each)
-    if do := to_do(each.kind):
+    if do := next_steps.to_do(each.kind):
         yield f"What to do: {do}"
 
 
@@ -136,16 +178,19 @@ def _where(parts: Partitions) -> None:
     if not parts.shown:
         st.caption("Nothing is open.")
         return
-    plots.heat_map(parts)
+    left, right = st.columns([3, 2], gap="medium")
+    with left:
+        partition_plots.draw(parts)
     rows = [
         (
-            widgets.prose(part.path or WHOLE_TABLE),
+            widgets.prose(widgets.shortened(part.path, 60) or WHOLE_TABLE),
             widgets.badge(part.worst),
             ", ".join(f"{count(n)} {widgets.prose(severity)}" for severity, n in part.by_severity.items()),
         )
-        for part in parts.shown[: plots.NAMED]
+        for part in parts.shown[: partition_plots.NAMED]
     ]
-    widgets.grid(("partition", "worst", "open"), rows, alt="The worst partitions")
+    with right:
+        widgets.grid(("partition", "worst", "open"), rows, alt="The worst partitions")
 
 
 def _commits(commits: Sequence[Commit]) -> None:
@@ -197,17 +242,15 @@ def _wanted(address: widgets.Address, found: Sequence[Broken], parts: Partitions
 
 
 def _rows(listed: Listed) -> None:
-    for row in listed.rows:
-        with st.container(border=True, gap="xsmall"):
-            widgets.link(
-                "file",
-                widgets.literal(widgets.shortened(visible(row["subject"] or ""))),
-                id=row["discrepancy_id"],
-            )
+    """A line a discrepancy: what it is, its file as a link, what it costs."""
+    with st.container(gap="xxsmall"):
+        for row in listed.rows:
             apart = f" :gray-badge[{row['standing']}]" if row["standing"] in STANDINGS[1:] else ""
             kind = widgets.prose((row["kind"] or "").replace("_", " "))
-            with st.container(horizontal=True, gap="small"):
+            with st.container(horizontal=True, vertical_alignment="center", gap="small"):
                 st.markdown(f"{widgets.badge(row['severity'])} **{kind}**{apart}", width="content")
+                name = widgets.literal(widgets.shortened(visible(row["subject"] or ""), NAME))
+                widgets.link("file", name, id=row["discrepancy_id"])
                 widgets.plain(_line(row))
 
 

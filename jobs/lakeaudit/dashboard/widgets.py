@@ -9,10 +9,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
+from urllib.parse import quote, urlencode
 
 import pandas as pd
 import streamlit as st
 
+from lakeaudit.dashboard import looks
 from lakeaudit.errors import AuditError, LakeFileError
 from lakeaudit.formatting import UNKNOWN, count, size, visible
 from lakeaudit.report.summary import Amount
@@ -71,7 +73,23 @@ def badge(level: str, words: str | None = None) -> str:
     """A severity, or other words of ours, as a coloured mark."""
     if level not in COLOURS:
         return literal(level)
-    return f":{COLOURS[level]}-badge[{words or CALLED.get(level, level)}]"
+    return f":{COLOURS[level]}-badge[{shape(level)} {words or called(level)}]"
+
+
+def shape(level: str) -> str:
+    """The sign of a severity, which says it without colour; nothing for what is none of ours."""
+    return looks.SHAPES.get(level, "")
+
+
+def called(level: str) -> str:
+    """A level in words of ours; another one as it is."""
+    return CALLED.get(level, visible(level))
+
+
+def marks(level: str, doubt: str) -> str:
+    """How a table stands; what could not be decided always has its own mark, and never a green one."""
+    doubts = [badge("unjudged", doubt)] if doubt else []
+    return " ".join([badge(level), *doubts] if level != "unjudged" else doubts)
 
 
 def link(page: str, label: str, **chosen: str) -> None:
@@ -79,13 +97,19 @@ def link(page: str, label: str, **chosen: str) -> None:
     st.page_link(st.session_state[PAGES][page], label=label, query_params=chosen)
 
 
+def address_of(page: str, **chosen: str) -> str:
+    """Where a page lies with what is chosen there, for what is no `link`: cells of grids and marks of charts."""
+    return f"{page}?{urlencode(chosen, quote_via=quote, safe='')}"
+
+
 def title(level: str | None, text: str, kicker: str = "") -> None:
     """The head of a page: what it is about, and how that stands."""
     if kicker:
         st.caption(kicker)
-    st.title(prose(text), anchor=False)
-    if level:
-        st.markdown(badge(level))
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        if level:
+            st.markdown(badge(level), width="content")
+        st.title(prose(text), anchor=False)
 
 
 def section(words: str) -> None:

@@ -1,7 +1,8 @@
-"""Finds what a lake file only describes: inventories below one place, and tables in the evidence itself.
+"""Finds what a lake file only describes: inventories below one place, and tables in catalogs and the evidence itself.
 
-A table is a folder of which an inventory holds a commit or checkpoint of a Delta log, or a metadata.json of Iceberg.
-Only the columns of an inventory that name keys are read for it, and no bucket is listed.
+In the evidence a table is a folder of which an inventory holds a commit or checkpoint of a Delta log, a metadata.json
+of Iceberg, or a hoodie.properties of Hudi. Only the columns of an inventory that name keys are read for it, and no
+bucket is listed.
 """
 
 import re
@@ -14,9 +15,10 @@ from itertools import islice
 from lakeaudit.config import Discovery, Lake, S3Inventory, StorageSource, Table, glob_to_regex
 from lakeaudit.config.vocabulary import FOUND_FORMATS
 from lakeaudit.errors import SourceError
+from lakeaudit.evidence.catalog.find_tables import FoundTables, find_tables, printable
 from lakeaudit.evidence.files import folders, list_files
 from lakeaudit.evidence.manifest.iceberg.metadata import number_of
-from lakeaudit.evidence.protocol import Context, Part, Stored, in_places
+from lakeaudit.evidence.protocol import Context, Hole, Part, SourceInfo, Stored, in_places
 from lakeaudit.evidence.storage import inventory
 from lakeaudit.evidence.storage.inventory.read_file import DataFileReader
 from lakeaudit.keys import Location
@@ -27,10 +29,13 @@ from lakeaudit.runtime.duck import task_connection
 _OWN_FILES = {
     "delta": ("_delta_log/", r"(?s)\A(?:(.*)/)?_delta_log/[0-9]{20}\.(?:json|checkpoint[^/]*)\z"),
     "iceberg": ("metadata/", r"(?s)\A(?:(.*)/)?metadata/[^/]*\.metadata\.json(?:\.gz)?\z"),
+    "hudi": (".hoodie/", r"(?s)\A(?:(.*)/)?\.hoodie/hoodie\.properties\z"),
 }
 """By format what keys of a table's own files hold, and how the whole key looks; its group is the table's folder."""
 Roots = Mapping[Location, Collection[str]]
 """Folders that are tables, and by what formats."""
+_INSIDE = {"_delta_log", ".hoodie"}
+"""Folders of tables' own, in which no table is looked for: Hudi keeps one in `.hoodie/metadata`, for itself."""
 _DATED = re.compile(r"\d{4}-\d\d-\d\dT\d\d-\d\dZ")
 NAMED = 10
 
@@ -39,23 +44,41 @@ NAMED = 10
 class Described:
     """A lake whose inventories and tables are all known.
 
-    `gaps` say why tables may have been missed; where there are none, a table that was not found is no more.
+    `gaps` say why tables may have been missed; where there are none, a table that was not found is no more. `infos` and
+    `holes` are of catalogs, which were read for it; inventories are read again by the audit.
     """
 
     lake: Lake
     warnings: tuple[str, ...] = ()
     gaps: tuple[str, ...] = ()
+    infos: tuple[SourceInfo, ...] = ()
+    holes: tuple[Hole, ...] = ()
 
 
 def described(lake: Lake, ctx: Context) -> Described:
     """The lake with every inventory that `expand` stands for and every table that `discover` does."""
     lake, warnings = expanded(lake, ctx.clients)
-    if not lake.discoveries:
-        return Described(lake, warnings)
-    lake, roots, gaps = table_roots(lake, ctx)
-    tables, doubts = tables_at(lake, roots)
-    found = lake.model_copy(update={"tables": (*lake.tables, *tables)})
-    return Described(found, (*warnings, *doubts, *(f"tables may be missed: {gap}" for gap in gaps)), gaps)
+    in_catalogs = find_tables(lake, ctx.clients)
+    lake = with_tables(lake, in_catalogs)
+    warnings, gaps = (*warnings, *in_catalogs.warnings), tuple(in_catalogs.gaps)
+    if lake.discoveries:
+        lake, roots, missed = table_roots(lake, ctx)
+        tables, doubts = tables_at(lake, roots)
+        lake = lake.model_copy(update={"tables": (*lake.tables, *tables)})
+        warnings, gaps = (*warnings, *doubts), (*gaps, *missed)
+    told = (*warnings, *(f"tables may be missed: {gap}" for gap in gaps))
+    return Described(lake, told, gaps, tuple(in_catalogs.infos.values()), tuple(in_catalogs.holes))
+
+
+def with_tables(lake: Lake, found: FoundTables) -> Lake:
+    """The lake with the tables that catalogs name, and their names of those that its file names."""
+    if not found.tables and not found.declared:
+        return lake
+    named = (
+        table.model_copy(update={"also": (*table.also, *found.declared.get(table.location, ()))})
+        for table in lake.tables
+    )
+    return lake.model_copy(update={"tables": (*named, *found.tables)})
 
 
 def expanded(lake: Lake, clients: Clients) -> tuple[Lake, tuple[str, ...]]:
@@ -185,7 +208,7 @@ def tables_at(lake: Lake, roots: Roots) -> tuple[list[Table], list[str]]:
     found: dict[Location, tuple[str, str, Discovery]] = {}
     formats: dict[Location, str] = {}
     for root in sorted(set(roots) - named):
-        if lake.results.contains(root) or "_delta_log" in root.key.split("/"):
+        if lake.results.contains(root) or _INSIDE & {*root.key.split("/")}:
             continue
         for by in lake.discoveries:
             under = max((p for p in by.under if p.contains(root)), key=lambda p: p.depth, default=None)
@@ -210,15 +233,11 @@ def _name(template: str | None, under: Location, root: Location) -> str:
     parts = [part for part in root.key[len(under.prefix) :].split("/") if part]
     whole = ".".join(parts) or root.key.rpartition("/")[2] or root.bucket
     if template is None or not parts:
-        return _printable(whole)
+        return printable(whole)
     wanted = [int(number) for number in re.findall(r"\{([0-9]+)\}", template)]
     if max(wanted) > len(parts):
-        return _printable(whole)
-    return _printable(re.sub(r"\{([0-9]+)\}", lambda at: parts[int(at[1]) - 1], template))
-
-
-def _printable(name: str) -> str:
-    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in name).strip() or "table"
+        return printable(whole)
+    return printable(re.sub(r"\{([0-9]+)\}", lambda at: parts[int(at[1]) - 1], template))
 
 
 def _excluded(by: Discovery, under: Location, root: Location) -> bool:
@@ -251,7 +270,7 @@ def root_around(lake: Lake, clients: Clients, bucket: str, key: str) -> Roots:
     place = Location(bucket, key.rpartition("/")[0])
     lake = lake.among([bucket])
     while any(under.contains(place) for each in lake.discoveries for under in each.under):
-        if formats := formats_of(clients, place):
+        if not _INSIDE & {*place.key.split("/")} and (formats := formats_of(clients, place)):
             return {place: formats}
         if not place.key:
             return {}
@@ -263,7 +282,8 @@ def formats_of(clients: Clients, place: Location, names: Collection[str] | None 
     """By what formats a folder is a table now; `names` are those of the folders in it, where they are known."""
     below = folders(clients, place) if names is None else names
     delta = ("delta",) if "_delta_log" in below else ()
-    return delta + (("iceberg",) if "metadata" in below and _has_metadata(clients, place) else ())
+    hudi = ("hudi",) if ".hoodie" in below else ()
+    return delta + (("iceberg",) if "metadata" in below and _has_metadata(clients, place) else ()) + hudi
 
 
 def _has_metadata(clients: Clients, place: Location) -> bool:

@@ -1,4 +1,4 @@
-"""Files of evidence (manifests, logs, checksums, data files), read alike from S3 and from a local folder."""
+"""Files of evidence (manifests, logs, checksums, data files), read alike from S3, Azure and local folders."""
 
 import hashlib
 import io
@@ -18,6 +18,7 @@ from lakeaudit.errors import SourceError
 from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.aws_failures import explain, is_missing
+from lakeaudit.runtime.azure import folders_of, list_blobs, open_blob, stat_blob
 from lakeaudit.runtime.scratch import scratch_root
 
 if TYPE_CHECKING:
@@ -59,6 +60,11 @@ def list_files(
     if folder.is_local:
         yield from _list_local(folder, start_after, flat)
         return
+    if folder.is_azure:
+        first = folder.prefix + start_after
+        named = (File(*each) for each in list_blobs(folder, clients.azure_endpoint(folder.bucket), flat=flat))
+        yield from (file for file in named if file.place.key > first)
+        return
     asked = {"Bucket": folder.bucket, "Prefix": folder.prefix}
     if start_after:
         asked["StartAfter"] = folder.prefix + start_after
@@ -79,6 +85,8 @@ def folders(clients: Clients, folder: Location) -> list[str]:
     """Names of the folders directly below."""
     if folder.is_local:
         return _local_folders(folder)
+    if folder.is_azure:
+        return folders_of(folder, clients.azure_endpoint(folder.bucket))
     asked = {"Bucket": folder.bucket, "Prefix": folder.prefix, "Delimiter": "/"}
     try:
         pages = clients.s3(*folder).get_paginator("list_objects_v2").paginate(**asked)  # type: ignore[arg-type]
@@ -95,6 +103,8 @@ def read_bytes(clients: Clients, place: Location, version_id: str | None = None)
     """
     if place.is_local:
         return _read_local(place)
+    if place.is_azure:
+        return _read_azure(clients, place)
     asked = {"Bucket": place.bucket, "Key": place.key} | ({"VersionId": version_id} if version_id else {})
     try:
         return clients.s3(*place).get_object(**asked)["Body"].read()  # type: ignore[arg-type]
@@ -132,6 +142,9 @@ def copied(clients: Clients, place: Location, target: Path | None = None) -> Ite
         try:
             if place.is_local:
                 copy.write(Path(place.spark_path).read_bytes())
+            elif place.is_azure:
+                with open_blob(place, clients.azure_endpoint(place.bucket)) as blob:
+                    shutil.copyfileobj(blob, copy, _CHUNK)
             else:
                 body: Any = clients.s3(*place).get_object(Bucket=place.bucket, Key=place.key)["Body"]
                 shutil.copyfileobj(body, copy, _CHUNK)
@@ -156,6 +169,11 @@ def opened(clients: Clients, place: Location) -> IO[bytes]:
     """The content as a stream, to be closed by the caller. What the store or the system raises is raised as it is."""
     if place.is_local:
         return Path(place.spark_path).open("rb")
+    if place.is_azure:
+        try:
+            return open_blob(place, clients.azure_endpoint(place.bucket))
+        except SourceError as error:
+            raise OSError(error.what) from error
     body: Any = clients.s3(*place).get_object(Bucket=place.bucket, Key=place.key)["Body"]
     return cast("IO[bytes]", body)
 
@@ -196,6 +214,11 @@ class Ranged(io.RawIOBase):
         return len(content)
 
 
+def seekable(clients: Clients, place: Location, size: int) -> IO[bytes]:
+    """An object that is not copied, readable from any position; raises as `opened`."""
+    return opened(clients, place) if place.is_azure else cast("IO[bytes]", Ranged(clients, place, size))
+
+
 def put_bytes(clients: Clients, place: Location, content: bytes) -> None:
     """Write a small file, which nobody ever sees a part of. Raises OSError, ClientError, BotoCoreError."""
     if not place.is_local:
@@ -220,6 +243,9 @@ def stat(clients: Clients, place: Location) -> File | None:
     """Size, time and ETag of one file; None where it does not exist."""
     if place.is_local:
         return next(_stat_local(Path(place.spark_path)), None)
+    if place.is_azure:
+        blob = stat_blob(place, clients.azure_endpoint(place.bucket))
+        return File(*blob) if blob else None
     try:
         head = clients.s3(*place).head_object(Bucket=place.bucket, Key=place.key)
     except ClientError as error:
@@ -237,6 +263,16 @@ def _local_folders(folder: Location) -> list[str]:
         return sorted(p.name for p in path.iterdir() if p.is_dir()) if path.is_dir() else []
     except OSError as error:
         raise _local_error(folder, error) from error
+
+
+def _read_azure(clients: Clients, place: Location) -> bytes | None:
+    try:
+        with open_blob(place, clients.azure_endpoint(place.bucket)) as blob:
+            return blob.read()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise SourceError(place.uri, "cannot be read to its end", "run it again") from error
 
 
 def _read_local(place: Location) -> bytes | None:

@@ -128,8 +128,14 @@ class Context:
     storage: "tuple[Stored, ...]" = ()
     """What storage holds; known to manifests that name their files by it."""
 
+    places: "Collection[Location]" = ()
+    """Where the audit's tables lie of which a catalog may know the partitions."""
+
     pictures: "Pictures | None" = None
     """What is needed to compare today's picture of storage with the last one; None: they are not compared."""
+
+    owned: "Callable[[Connection, Rows], Relation] | None" = None
+    """Rows (bucket, key) with `table_name`, the table that holds the key; known to manifests that name no table."""
 
     @property
     def parallelism(self) -> int:
@@ -211,7 +217,8 @@ class Stored:
     """A storage source: `rows` are of kind `versions` (schemas.VERSION) and `uploads` (schemas.UPLOAD).
 
     `covers` are the places for which absence of a row means absence of an object. `repeats` says that the source may
-    name one version of an object twice, as a live listing may. `lists_uploads`: open uploads are among its rows.
+    name one version of an object twice, as a live listing may. `older_alone`: a key of which it names older versions
+    alone is absent, since its store has no delete markers. `lists_uploads`: open uploads are among its rows.
     `assumed_covers`: nobody says what it covers, and `covers` is all that it could (see `storage.united`).
     """
 
@@ -219,6 +226,7 @@ class Stored:
     rows: Source
     covers: tuple[Location, ...]
     repeats: bool = False
+    older_alone: bool = False
     lists_uploads: bool = False
     assumed_covers: bool = False
     holes: tuple[Hole, ...] = ()

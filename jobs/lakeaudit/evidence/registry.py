@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from lakeaudit.config import (
+    AzureInventory,
     CloudTrail,
     DeltaLogStore,
     DeltaManifest,
@@ -16,8 +17,13 @@ from lakeaudit.config import (
     EventsSource,
     FileListManifest,
     GcsInventory,
+    Glue,
+    HudiManifest,
     IcebergManifest,
+    IcebergRest,
+    InventoryManifest,
     Listing,
+    ListingManifest,
     ManifestSource,
     MetastoreSource,
     PreviousManifest,
@@ -25,16 +31,32 @@ from lakeaudit.config import (
     S3Guard,
     S3Inventory,
     S3Journal,
+    S3Metadata,
     S3mper,
     SparkEventLogManifest,
     StorageSource,
     Table,
+    Unity,
 )
+from lakeaudit.errors import SourceError
+from lakeaudit.evidence.catalog import glue, iceberg_rest, reading, unity
+from lakeaudit.evidence.catalog.protocol import CatalogTable
 from lakeaudit.evidence.events import access_log, cloudtrail, journal
-from lakeaudit.evidence.manifest import committers, delta, file_list, iceberg, previous, spark_event_log
+from lakeaudit.evidence.manifest import (
+    another_place,
+    committers,
+    delta,
+    file_list,
+    hudi,
+    iceberg,
+    previous,
+    spark_event_log,
+)
+from lakeaudit.evidence.manifest.another_place import point_lookup as another_place_lookup
 from lakeaudit.evidence.manifest.databricks_commits import DATABRICKS
 from lakeaudit.evidence.manifest.delta import point_lookup as delta_lookup
 from lakeaudit.evidence.manifest.file_list import point_lookup as file_list_lookup
+from lakeaudit.evidence.manifest.hudi import point_lookup as hudi_lookup
 from lakeaudit.evidence.manifest.iceberg import point_lookup as iceberg_lookup
 from lakeaudit.evidence.manifest.previous import point_lookup as previous_lookup
 from lakeaudit.evidence.manifest.records import reader as records
@@ -47,8 +69,8 @@ from lakeaudit.evidence.metastore import delta_log_store, emrfs, s3guard, s3mper
 from lakeaudit.evidence.metastore.dynamodb import entries_of_names
 from lakeaudit.evidence.metastore.dynamodb.entries_of_names import NameLayout
 from lakeaudit.evidence.metastore.s3guard.probe import probe as probe_s3guard
-from lakeaudit.evidence.protocol import Changes, Claims, Entries, Events, LogEntries, Probed, Stored
-from lakeaudit.evidence.storage import gcs_inventory, inventory, listing
+from lakeaudit.evidence.protocol import Changes, Claims, Events, Probed, Stored
+from lakeaudit.evidence.storage import azure_inventory, gcs_inventory, inventory, listing, s3_metadata
 from lakeaudit.evidence.storage.inventory.probe import probe as probe_inventory
 from lakeaudit.evidence.storage.listing.probe import probe as probe_listing
 from lakeaudit.runtime.aws import Clients
@@ -77,15 +99,17 @@ class StorageKind:
 
 @dataclass(frozen=True)
 class MetastoreKind:
-    """What a metadata store says there is, of files or of tables' logs.
+    """What a metadata store says there is, of files, of tables' logs or of tables.
 
-    `get` looks one key up; SourceError where that cannot be asked.
+    `read` gives Entries, LogEntries or Pointers. `get` looks one key up; SourceError where that cannot be asked.
+    `current` gives a catalog's table as it is now, or None: (source, clients, name).
     """
 
     model: type[MetastoreSource]
-    read: Callable[..., Entries | LogEntries]
+    read: Callable[..., Any]
     probe: Callable[..., Probed]
     get: Get
+    current: Callable[..., CatalogTable | None] | None = None
 
 
 @dataclass(frozen=True)
@@ -111,6 +135,11 @@ class ManifestKind:
     by_storage: bool = False
 
 
+def _no_entry(source: MetastoreSource, *_: object) -> dict[str, Any] | None:
+    """Of stores that know no file."""
+    raise SourceError(source.name, "it knows tables alone", "ask for the table")
+
+
 def _of_names(model: type[MetastoreSource], layout: NameLayout) -> MetastoreKind:
     """A store that knows names alone."""
     return MetastoreKind(
@@ -132,12 +161,25 @@ def _of_records(kind: RecordKind) -> ManifestKind:
     )
 
 
+def _of_another_place(kind: str, model: type[ManifestSource]) -> ManifestKind:
+    """A picture of where a table was copied from."""
+    return ManifestKind(
+        model,
+        partial(another_place.read, kind),
+        another_place.changes,
+        another_place_lookup.read,
+        by_storage=True,
+    )
+
+
 RECORDS = (committers.S3A, committers.MANIFEST, SPARK_SINK, SYMLINK, REDSHIFT, DATABRICKS)
 """The kinds that `evidence.manifest.records` reads."""
 
 STORAGE: dict[str, StorageKind] = {
     "s3_inventory": StorageKind(S3Inventory, inventory.read, probe_inventory),
     "gcs_inventory": StorageKind(GcsInventory, gcs_inventory.read, gcs_inventory.probe),
+    "azure_inventory": StorageKind(AzureInventory, azure_inventory.read, azure_inventory.probe),
+    "s3_metadata": StorageKind(S3Metadata, s3_metadata.read, s3_metadata.probe),
     "listing": StorageKind(Listing, listing.read, probe_listing),
 }
 METASTORES: dict[str, MetastoreKind] = {
@@ -147,6 +189,17 @@ METASTORES: dict[str, MetastoreKind] = {
     ),
     "emrfs": _of_names(Emrfs, emrfs.LAYOUT),
     "s3mper": _of_names(S3mper, s3mper.LAYOUT),
+    "iceberg_rest": MetastoreKind(
+        IcebergRest, partial(reading.read, iceberg_rest.list_tables), iceberg_rest.probe, _no_entry
+    ),
+    "glue": MetastoreKind(
+        Glue,
+        partial(reading.read, glue.list_tables),
+        glue.probe,
+        partial(reading.get_entry, glue.list_tables),
+        glue.current,
+    ),
+    "unity": MetastoreKind(Unity, partial(reading.read, unity.list_tables), unity.probe, _no_entry),
 }
 EVENTS: dict[str, EventsKind] = {
     "s3_access_log": EventsKind(S3AccessLog, access_log.read, access_log.probe),
@@ -156,6 +209,7 @@ EVENTS: dict[str, EventsKind] = {
 MANIFESTS: dict[str, ManifestKind] = {
     "delta": ManifestKind(DeltaManifest, delta.read, delta.changes, delta_lookup.read),
     "iceberg": ManifestKind(IcebergManifest, iceberg.read, iceberg.changes, iceberg_lookup.read),
+    "hudi": ManifestKind(HudiManifest, hudi.read, hudi.changes, hudi_lookup.read),
     "file_list": ManifestKind(FileListManifest, file_list.read, file_list.changes, file_list_lookup.read),
     "spark_event_log": ManifestKind(
         SparkEventLogManifest,
@@ -168,4 +222,6 @@ MANIFESTS: dict[str, ManifestKind] = {
         PreviousManifest, previous.read, previous.changes, previous_lookup.read, by_storage=True
     ),
     **{kind.kind: _of_records(kind) for kind in RECORDS},
+    "listing": _of_another_place("listing", ListingManifest),
+    "s3_inventory": _of_another_place("s3_inventory", InventoryManifest),
 }

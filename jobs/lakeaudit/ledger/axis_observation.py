@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from lakeaudit.compare.ceiling import BAD, of_table
-from lakeaudit.compare.coverage import METASTORE_AXES, Means
+from lakeaudit.compare.coverage import METASTORE_AXES, POINTER, Means
 from lakeaudit.evidence.protocol import Cut
 from lakeaudit.kinds import LIVE_AXES
 from lakeaudit.runtime import duck
@@ -133,3 +133,5 @@ def _cuts(table: str, axis: str, means: Means) -> Iterator[Cut]:
         yield means.storage_cuts[table]
     if axis in METASTORE_AXES:
         yield from means.metastore_cuts.get(table, ())
+    if axis == POINTER:
+        yield from means.catalog_cuts.get(table, ())

@@ -13,12 +13,15 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from botocore.exceptions import BotoCoreError, ClientError
 
+from lakeaudit.errors import SourceError
+from lakeaudit.evidence.storage.footers import Counted, fault_of
 from lakeaudit.evidence.storage.head import MD5_ENCRYPTIONS, ObjectHead, head_object, is_md5
 from lakeaudit.evidence.storage.listing.s3_listing import never_versioned
 from lakeaudit.evidence.storage.object_versions import Claimed, History, ObjectVersion, history_of
-from lakeaudit.keys import NULL_VERSION
+from lakeaudit.keys import NULL_VERSION, Location, is_azure
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.aws_failures import explain, is_denied, is_missing
+from lakeaudit.runtime.azure import DENIED, open_blob, require_container
 from lakeaudit.runtime.threads import Pacer, beside
 from lakeaudit.schemas import LIVE
 
@@ -89,9 +92,39 @@ class _Questioner:
         bucket, key = asked["bucket"], asked["key"]
         row = {"bucket": bucket, "key": key, "l_at": datetime.now(UTC).replace(tzinfo=None)}
         claimed = Claimed(*(asked.get(name) for name in CLAIMED))
-        return row | (
-            self._ask_s3(bucket, key, claimed, bool(asked.get("fresh"))) if bucket else _ask_local(key)
-        )
+        if not bucket:
+            return row | self._with_footer(_ask_local(key), asked)
+        if is_azure(bucket):
+            return row | self._ask_azure(Location(bucket, key))
+        return row | self._with_footer(self._ask_s3(bucket, key, claimed, bool(asked.get("fresh"))), asked)
+
+    def _with_footer(self, answer: dict[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:
+        """The answer with what the object's ends say, where they are asked for and its size is what was recorded."""
+        size = answer.get("l_size")
+        known = asked.get("size") in (None, size) and answer.get("l_presence") == "present"
+        if not asked.get("footer") or not known or size is None or answer.get("l_archived"):
+            return answer
+        place = Location(asked["bucket"], asked["key"])
+        counted = Counted(asked.get("records"), hides_rows=bool(asked.get("hides_rows")))
+        fault = fault_of(self._clients, place, size, counted, self._pacer.wait)
+        return answer | {"l_footer_fault": fault}
+
+    def _ask_azure(self, place: Location) -> dict[str, Any]:
+        """A blob's properties; of its versions nothing. A 404 means absent only in a container that is there."""
+        endpoint = self._clients.azure_endpoint(place.bucket)
+        self._pacer.wait()
+        try:
+            with open_blob(place, endpoint) as blob:
+                return _of_blob(blob)
+        except FileNotFoundError:
+            pass
+        except SourceError as error:
+            return {"l_confirmation": "denied" if error.what == DENIED else "error"}
+        try:
+            require_container(place, endpoint)
+        except SourceError:
+            return {"l_confirmation": "denied"}
+        return {"l_confirmation": "live", "l_presence": "absent", "l_versions_known": False}
 
     def _ask_s3(self, bucket: str, key: str, claimed: Claimed, fresh: bool) -> dict[str, Any]:
         try:
@@ -272,6 +305,15 @@ def _older(history: History, claimed: Claimed) -> dict[str, Any]:
         "l_older_matches": match is not None,
         "l_older_beneath_marker": older is not None and history.is_beneath_marker(older),
     }
+
+
+def _of_blob(blob: Any) -> dict[str, Any]:
+    """What the properties of a blob say."""
+    told = {name: value.decode() for name, value in blob.metadata().items()}
+    tier = told.get("Access-Tier")
+    return {"l_confirmation": "live", "l_presence": "present", "l_size": blob.size(), "l_etag": told["ETag"].strip('"'),
+            "l_modified_at": datetime.fromisoformat(told["Last-Modified"]).astimezone(UTC).replace(tzinfo=None),
+            "l_storage_class": tier, "l_archived": tier == "Archive", "l_versions_known": False}  # fmt: skip
 
 
 def _ask_local(key: str) -> dict[str, Any]:

@@ -54,7 +54,7 @@ def audit(
         CannotAudit: no source can be reached.
     """
     started = clock()
-    if not lake.discoveries:
+    if not lake.finds_tables:
         in_partitions(in_scope(lake, options), options)
     context = context_of(options, engine, clients, started, lake.settings.confirm.rate)
     stamp = Stamp(options.run_id or new_run_id(started), lake.name, context.as_of)
@@ -67,6 +67,7 @@ def audit(
         with progress.stage("find evidence") as log:
             pictures = pictures_of(plan.lake, options, run.ledger, context)
             observed = read_sources(plan.lake, replace(context, pictures=pictures), plan.listed)
+            observed = observed.beside(plan.infos, plan.holes)
             log.note(sources=len(observed.infos))
         engine.ready(progress)
         judgement = judge(run.audit_context(observed, pause), engine, progress)

@@ -13,13 +13,15 @@ from lakeaudit.compare.findings import Stamp
 from lakeaudit.compare.fresh import FreshLook
 from lakeaudit.compare.kernel import Kernel
 from lakeaudit.compare.match import SourceFacts
+from lakeaudit.compare.pointer_folders import FolderCount
 from lakeaudit.compare.table_facts import TableFacts, table_facts
-from lakeaudit.config import Lake, Table
+from lakeaudit.config import CatalogSource, Lake, MetastoreSource, Table, metastore_id
 from lakeaudit.evidence.protocol import Context, Hole
 from lakeaudit.ledger.load_open import Memory
 from lakeaudit.pipeline.ask_storage import look, look_twice
 from lakeaudit.pipeline.lifecycles import Lifecycles
 from lakeaudit.pipeline.partitions import Partitions, uris
+from lakeaudit.pipeline.pointed_tables import PointedTables, pointed_tables
 from lakeaudit.pipeline.read_sources import Observed
 from lakeaudit.runtime.duck import Connection, Relation, Rows
 from lakeaudit.schemas import plain_time
@@ -83,6 +85,30 @@ class AuditContext:
             return None
         return FreshLook(plain_time(self.context.now), limits, self.lake.settings.confirm.fresh)
 
+    @cached_property
+    def catalog_sources(self) -> Mapping[str, MetastoreSource]:
+        """The catalogs of the lake file by the ids of their sources."""
+        named = {metastore_id(number): source for number, source in enumerate(self.lake.metastores)}
+        return {
+            id_: source
+            for id_, source in named.items()
+            if isinstance(source, CatalogSource) and source.knows_partitions
+        }
+
+    @cached_property
+    def pointed(self) -> PointedTables | None:
+        """What catalogs say of the tables in scope; None: there are no catalogs."""
+        if not self.catalog_sources:
+            return None
+        return pointed_tables(self.con, self.scope, self.observed.catalogs, self.catalog_sources)
+
+    @property
+    def folder_count(self) -> FolderCount | None:
+        """What is counted while storage is read, for what catalogs point at; None: nothing."""
+        if self.pointed is None or not self.pointed.places or self.partitions:
+            return None
+        return FolderCount(self.pointed.places, self.sources.deciding)
+
     @property
     def facts_in_scope(self) -> list[TableFacts]:
         names = {table.name for table in self.scope}
@@ -93,7 +119,7 @@ class AuditContext:
 
     def confirms(self, table: Table) -> bool:
         """Whether storage may be asked about this table's files now."""
-        return self.context.live and table.settings.confirm.mode == "head"
+        return self.context.live and table.settings.confirm.mode != "none"
 
     def look(self, keys: pa.Table) -> pa.Table:
         """LIVE rows: what storage says of (bucket, key) rows now."""

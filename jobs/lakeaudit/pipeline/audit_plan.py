@@ -7,7 +7,7 @@ from datetime import datetime
 from lakeaudit.config import Lake, Table
 from lakeaudit.errors import BadInput, CannotAudit
 from lakeaudit.evidence.discovery import NAMED, Described, described
-from lakeaudit.evidence.protocol import Context
+from lakeaudit.evidence.protocol import Context, Hole, SourceInfo
 from lakeaudit.keys import Location
 from lakeaudit.pipeline.engine import AuditEngine
 from lakeaudit.pipeline.partitions import Partitions, partitions_of
@@ -42,6 +42,9 @@ class AuditPlan:
     listed: tuple[Location, ...] = ()
     nothing: CannotAudit | None = None
     still_known: frozenset[str] = frozenset()
+    infos: tuple[SourceInfo, ...] = ()
+    """Of catalogs that were read for it."""
+    holes: tuple[Hole, ...] = ()
     warnings: tuple[str, ...] = ()
 
     @property
@@ -80,7 +83,7 @@ def planned(
         BadInput: tables or partitions that are not there.
         CannotAudit: no table was found.
     """
-    declared = list(lake.tables) if lake.discoveries else in_scope(lake, options)
+    declared = list(lake.tables) if lake.finds_tables else in_scope(lake, options)
     nothing = nothing_to_read(lake, declared, context.clients, live=options.live)
     if nothing is not None:
         return AuditPlan(lake, tuple(declared), in_partitions(declared, options), nothing=nothing)
@@ -94,6 +97,8 @@ def planned(
         partitions=partitions,
         listed=tuple(_listed(scope, partitions)) if options.live else (),
         still_known=frozenset(_unresolved(past)) if found.gaps else frozenset(),
+        infos=found.infos,
+        holes=found.holes,
         warnings=(*found.warnings, *_vanished(found, past)),
     )
 
@@ -123,27 +128,26 @@ def _listed(scope: Sequence[Table], partitions: Partitions) -> list[Location]:
 
 def _described(lake: Lake, context: Context, progress: Progress) -> Described:
     """The lake with what its file only describes; nothing is asked where it names everything."""
-    if not (lake.discoveries or any(getattr(source, "expand", False) for source in lake.inventories)):
+    if not (lake.finds_tables or any(getattr(source, "expand", False) for source in lake.inventories)):
         return Described(lake)
     with progress.stage("find tables") as log:
         found = described(lake, context)
         log.note(inventories=len(found.lake.inventories), tables=len(found.lake.tables))
     if not found.lake.tables:
-        gap = (
-            found.gaps[0] if found.gaps else "the inventories name no log of a table below what is discovered"
-        )
+        gap = found.gaps[0] if found.gaps else "nothing names a table where they are discovered"
         raise CannotAudit(lake.name, f"no table was found: {gap}", "see lakeaudit doctor")
     return found
 
 
 def _vanished(found: Described, past: Results) -> tuple[str, ...]:
     """Tables of the last audit that are no more: a table that was deleted whole looks like one that moved."""
-    last = past.last_published() if found.lake.discoveries and not found.gaps else None
+    last = past.last_published() if found.lake.finds_tables and not found.gaps else None
     if not last:
         return ()
     audited = {row["table_name"] for row in past.coverage(last["run_id"])} | _unresolved(past)
     names = sorted(audited - {table.name for table in found.lake.tables})
-    told = f"audited before, and no inventory has a log of it now: {first_of(names, NAMED)}"
+    knows = "no catalog names" if found.lake.catalog_discoveries else "no inventory has a log of"
+    told = f"audited before, and {knows} it now: {first_of(names, NAMED)}"
     return (told,) if names else ()
 
 

@@ -21,9 +21,13 @@ KEY = "hash(bucket, key) >> 32"
 BASE = "hash(bucket, base) >> 32"
 ROUTES: Mapping[str, str] = {
     "versions": KEY,
+    "inventoried": KEY,
     "entries": KEY,
     "steps": KEY,
     "iceberg_files": KEY,
+    "originals": KEY,
+    "hudi_steps": "hash(table_name, file_group) >> 32",
+    "hudi_files": KEY,
     "events": KEY,
     "requests": KEY,
     "accesses": KEY,
@@ -51,6 +55,7 @@ ROUTES: Mapping[str, str] = {
     "pictured": BASE,
     "entered": BASE,
     "placed": BASE,
+    "folder_files": "hash(bucket, folder) >> 32",
 }
 """By kind of row what it meets others on, as SQL; "": every share gets it. A kind that is not here is an answer."""
 

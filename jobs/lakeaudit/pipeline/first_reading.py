@@ -21,6 +21,7 @@ from lakeaudit.keys import Location
 from lakeaudit.pipeline.audit_context import AuditContext
 from lakeaudit.pipeline.engine import Answers, AuditEngine
 from lakeaudit.pipeline.evidence_gaps import all_holes
+from lakeaudit.pipeline.folder_counts import HELD, counting, summing
 from lakeaudit.pipeline.narrow_reading import LetGo, lost_siblings, narrow_reading
 from lakeaudit.pipeline.partitions import uris
 from lakeaudit.runtime import duck
@@ -51,6 +52,7 @@ class FirstReading:
     log_versions: Relation
     repeated: Relation
     cloned: Relation
+    folders: Relation
     nested: frozenset[Location]
     vacuums: list[dict[str, Any]]
     counts: Counts
@@ -65,7 +67,10 @@ def first_reading(audit: AuditContext, engine: AuditEngine) -> FirstReading:
     gone = narrow_reading(audit, engine, rows)
     if gone.screen is not None:
         audit.miss(_unseen(audit, gone.logs))
-    answers = gathered(con, engine.run(rows, audit.kernel.stages, gone.reading))
+    # where there was a narrow reading, folders were counted in it
+    count = audit.folder_count if gone.screen is None else None
+    stages = summing(count, audit.kernel.stages)
+    answers = gathered(con, engine.run(rows, stages, counting(count, gone.reading)))
     notes = _plain(answers, "notes")
     if lost := _lost_logs(audit, notes):
         audit.lose(lost)
@@ -96,6 +101,7 @@ def first_reading(audit: AuditContext, engine: AuditEngine) -> FirstReading:
         log_versions=answered(con, answers, "log_versions"),
         repeated=answered(con, answers, "repeated"),
         cloned=answered(con, answers, "cloned"),
+        folders=answered(con, answers, HELD) if gone.screen is None else gone.folders_held(con),
         nested=_places(answers, "nested"),
         vacuums=assumed_vacuums(con, answered(con, answers, "removals")),
         counts=counts,

@@ -16,6 +16,7 @@ from lakeaudit.pipeline.expiring_files import Hazards
 from lakeaudit.pipeline.first_reading import FirstReading, holed_sources, tallied
 from lakeaudit.pipeline.hazards import hazards, lifecycles_of
 from lakeaudit.pipeline.log_store_checks import LogStoreChecks, log_store_checks
+from lakeaudit.pipeline.pointer_checks import PointerChecks, pointer_checks
 from lakeaudit.pipeline.trace_requests import Traced
 from lakeaudit.pipeline.write_checks import AttemptChecks, WriteChecks, attempt_checks, write_checks
 from lakeaudit.runtime import duck
@@ -30,8 +31,8 @@ ROLE = "events:"
 class GroupChecks:
     """`moved` are pairs of folders, `writes` whole writes, `attempts` files of several attempts.
 
-    `log_entries` is what log stores know of commits, `rows` are plain rows for FINDINGS, `remarks` say by table and
-    axis why something is undecided.
+    `log_entries` is what log stores know of commits, `pointers` what catalogs point at, `rows` are plain rows for
+    FINDINGS, `remarks` say by table and axis why something is undecided.
     """
 
     moved: Relation
@@ -39,6 +40,7 @@ class GroupChecks:
     writes: WriteChecks
     attempts: AttemptChecks
     log_entries: LogStoreChecks
+    pointers: PointerChecks
     rows: tuple[dict[str, Any], ...]
     tallies: Tallies
     remarks: Mapping[tuple[str, str], str]
@@ -55,8 +57,9 @@ def group_checks(
     writes = write_checks(audit, holed_sources(first.holes))
     attempts = attempt_checks(audit, first.copies)
     stores = log_store_checks(audit, engine)
+    pointers = pointer_checks(audit, engine, first, holed_sources(first.holes))
     if audit.partitions:
-        return GroupChecks(moved, commits, writes, attempts, stores, (), of_moved, {}, ())
+        return GroupChecks(moved, commits, writes, attempts, stores, pointers, (), of_moved, {}, ())
     threats = _hazards(audit, engine, tallies)
     unsure = _unsure(audit, commits, writes, stores)
     blind = _unread_requests(audit, known)
@@ -67,6 +70,7 @@ def group_checks(
         writes,
         attempts,
         stores,
+        pointers,
         (*commits.rows, *clone_findings(audit.con, first.cloned), *threats.rows, *accesses),
         together(
             of_moved,
@@ -74,6 +78,7 @@ def group_checks(
             writes.tallies,
             attempts.tallies,
             stores.tallies,
+            pointers.tallies,
             _of_hazards(audit, first, threats, blind),
         ),
         unsure
@@ -82,7 +87,7 @@ def group_checks(
             for table, why in threats.reasons.items()
             if why or blind
         },
-        (*commits.warnings(), *(threats.untold if audit.context.live else ())),
+        (*commits.warnings(), *pointers.warnings, *(threats.untold if audit.context.live else ())),
     )
 
 

@@ -196,6 +196,7 @@ def _findings(
         *groups.writes.findings,
         groups.attempts.findings,
         *groups.log_entries.findings,
+        *groups.pointers.findings,
         explained(audit, findings.from_plain(con, [*apart(con, rows, about_files)], stamp), known),
     ]
     return duck.union(con, frames)
@@ -217,8 +218,13 @@ def _means(audit: AuditContext, read: _Read, groups: GroupChecks) -> Means:
     holed = holed_sources(read.first.holes)
     stores = [store for store in audit.lake.metastores if store.knows_files]
     able = means(audit.observed.evidence, audit.facts_in_scope, stores, holed)
+    pointed = audit.pointed
     return replace(
         able,
+        catalogs=pointed is not None,
+        catalog_cuts=pointed.cuts if pointed else {},
+        catalog_gap=pointed.gap if pointed else "",
+        catalog_holes=pointed.holes if pointed else {},
         overtaken=audit.memory.overtaken,
         trials=tuple(read.trials),
         narrowed=narrowed(audit.partitions, read.first.partitions),

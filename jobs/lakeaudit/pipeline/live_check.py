@@ -1,6 +1,6 @@
 """The live check: which suspects storage is asked about now, the worst first, and what its answers make of them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
@@ -53,12 +53,20 @@ def candidates(con: Connection, limited_rows: Rows, limit: int) -> pa.Table:
     return duck.table(duck.query(con, sql, rows=limited_rows))
 
 
-def with_claims(con: Connection, worst: Rows, fresh: Rows, rows: Rows) -> pa.Table:
+COUNTED = ("delta", "iceberg", "file_list")
+"""Manifests that record the rows of single files."""
+
+
+def with_claims(
+    con: Connection, worst: Rows, fresh: Rows, rows: Rows, footers: Sequence[str] = ()
+) -> pa.Table:
     """ASKED rows of both sorts of keys, the worst first; claims are those of verdict rows.
 
-    What a promised state lists is claimed as well, where no newest one does.
+    What a promised state lists is claimed as well, where no newest one does. Of data files of tables in `footers` the
+    ends are read too.
     """
     step = duck.literal(CLOCK_STEP)
+    of_footer = f"coalesce(judged_table IN ({duck.literals(footers)}) AND category = 'data', false)"
     sql = f"""
         WITH every AS (
             SELECT bucket, key, false AS fresh, row_number() OVER () AS turn FROM worst
@@ -68,7 +76,9 @@ def with_claims(con: Connection, worst: Rows, fresh: Rows, rows: Rows) -> pa.Tab
             SELECT bucket, key, min(manifest_claimed_at) AS claimed_at,
                 max(manifest_claimed_at + greatest(t_grace, {step})) AS claimed_until,
                 CASE WHEN min(c_size) = max(c_size) THEN min(c_size) END AS size,
-                CASE WHEN min(c_etag) = max(c_etag) THEN min(c_etag) END AS etag, max(c_least_size) AS least_size
+                CASE WHEN min(c_etag) = max(c_etag) THEN min(c_etag) END AS etag, max(c_least_size) AS least_size,
+                max(c_records) FILTER (c_kind IN ({duck.literals(COUNTED)})) AS records,
+                bool_or(c_kind = 'delta') AS hides_rows, bool_or({of_footer}) AS footer
             FROM rows SEMI JOIN keys USING (bucket, key)
             WHERE c_state = 'live' OR (c_state = 'history' AND NOT r_live) GROUP BY bucket, key)
         SELECT * FROM keys LEFT JOIN claims USING (bucket, key) ORDER BY turn NULLS LAST, bucket, key
@@ -97,7 +107,7 @@ def with_answers(con: Connection, suspects: Rows, live: pa.Table) -> Relation:
 
 _LIVE = "live.l_confirmation = 'live'"
 _VERSIONS = f"{_LIVE} AND live.l_versions_known"
-_ANSWERED = ("presence", "version_id", "versus_claimed", *FROM_HEAD)
+_ANSWERED = ("presence", "version_id", "versus_claimed", "footer_fault", *FROM_HEAD)
 _OF_VERSIONS = (
     "delete_marker",
     "older_version_id",

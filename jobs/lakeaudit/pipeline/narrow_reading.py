@@ -20,7 +20,11 @@ from lakeaudit.keys import Location
 from lakeaudit.pipeline.audit_context import AuditContext
 from lakeaudit.pipeline.chunks import WHOLE, Reading
 from lakeaudit.pipeline.engine import Answers, AuditEngine
+from lakeaudit.pipeline.folder_counts import counting_traces, held_folders, summing
 from lakeaudit.pipeline.kept_rows import kept_rows
+from lakeaudit.runtime import duck
+from lakeaudit.runtime.duck import Connection, Relation
+from lakeaudit.schemas import FOLDER_FILES
 
 SCREEN_FROM = 96 << 20
 """Bytes of evidence, as stored, from which on a narrow reading pays."""
@@ -37,6 +41,12 @@ class LetGo:
     wanted: Wanted | None = None
     logs: frozenset[Location] = frozenset()
     """Tables of whose logs storage has a file; known where there was a narrow reading."""
+    folders: Sequence[pa.RecordBatch] = ()
+    """What was counted of folders beside it."""
+
+    def folders_held(self, con: Connection) -> Relation:
+        """FOLDER_FILES rows, a folder each."""
+        return duck.hold_batches(con, FOLDER_FILES, self.folders)
 
     def tallies(self) -> Tallies:
         """Every axis that asks of these files is consistent."""
@@ -70,13 +80,14 @@ def narrow_reading(audit: AuditContext, engine: AuditEngine, rows: Sequence[Part
     kept = kept_rows(audit.lake.results, audit.lake.name, audit.context.clients)
     kept.prepare([each for each in rows if isinstance(each, Part)])
     narrow = Reading(project=partial(traces, screen), rows=kept.rows_to_keep)
-    answers = engine.run(rows, [partial(let_go, screen)], narrow)
-    settled, wanted, logs = _sorted_out(answers)
+    count, folders = audit.folder_count, list[pa.RecordBatch]()
+    answers = engine.run(rows, summing(count, [partial(let_go, screen)]), counting_traces(count, narrow))
+    settled, wanted, logs = _sorted_out(held_folders(answers, folders))
     again = partial(read_again, screen, wanted, audit.kernel.metastores)
     tables = {row["name"]: row for row in screen.tables.to_pylist()}
     left = wanted.count / max(wanted.count + sum(row["files"] for row in settled), 1)
     reading = Reading(partial(ask_again, wanted), again, left, kept.rows)
-    return LetGo(reading, settled, tables, screen, wanted, logs)
+    return LetGo(reading, settled, tables, screen, wanted, logs, folders)
 
 
 def lost_siblings(

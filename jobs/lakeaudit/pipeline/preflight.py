@@ -60,9 +60,9 @@ def first_of(names: Sequence[str], most: int) -> str:
 def _ways(
     lake: Lake, scope: Sequence[Table], clients: Clients, *, live: bool
 ) -> Iterator[tuple[Endpoint | None, str]]:
-    """How each place is reached, None for a local one, and what it is called."""
+    """How each place is reached, None for one that is local or on Azure, and what it is called."""
     for place in _places(lake, scope, live=live):
-        at = None if place.is_local else clients.endpoint(place.bucket, place.key)
+        at = clients.endpoint(place.bucket, place.key) if place.is_in_s3 else None
         yield at, f"bucket {place.bucket}"
     for store in lake.metastores:
         if isinstance(store, DynamoTable) and store.has_point_reads:

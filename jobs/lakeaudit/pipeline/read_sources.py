@@ -11,9 +11,12 @@ from functools import partial
 from typing import TypeVar
 
 from lakeaudit.compare.evidence_for_tables import Evidence
-from lakeaudit.config import Lake, Table
+from lakeaudit.compare.prefix_match import attach_label
+from lakeaudit.compare.table_facts import roots
+from lakeaudit.config import CatalogSource, Lake, MetastoreSource, Table, metastore_id
 from lakeaudit.config.sources import StorageSource
 from lakeaudit.errors import SourceError
+from lakeaudit.evidence.catalog.protocol import Pointers
 from lakeaudit.evidence.protocol import (
     Changes,
     Claims,
@@ -37,7 +40,7 @@ from lakeaudit.runtime.threads import beside
 AT_ONCE = 4
 """Sources read beside each other."""
 
-Read = TypeVar("Read", Stored, Entries | LogEntries, Claims, Events)
+Read = TypeVar("Read", Stored, Entries | LogEntries, Claims, Events, Pointers)
 Wanted = list[tuple[SourceInfo, Callable[[], Read]]]
 Begun = list[tuple[SourceInfo, Future[Read]]]
 
@@ -58,6 +61,14 @@ class Observed:
     """Read only where something is to be explained."""
     log_entries: tuple[LogEntries, ...] = ()
     """Of stores that say what tables' logs should hold."""
+    catalogs: tuple[Pointers, ...] = ()
+    """What catalogs say of tables; read after storage, as the tables' own states are."""
+
+    def beside(self, infos: Sequence[SourceInfo], holes: Sequence[Hole]) -> "Observed":
+        """The same, with sources that were read to find tables."""
+        known = {info.id for info in self.infos}
+        more = [info for info in infos if info.id not in known]
+        return replace(self, infos=(*self.infos, *more), holes=tuple(dict.fromkeys([*self.holes, *holes])))
 
     def rows(self) -> Iterator[Part | Kept]:
         """Everything that the engine has to bring together."""
@@ -115,13 +126,15 @@ def read_sources(lake: Lake, context: Context, live: Sequence[Location]) -> Obse
         cuts = [read.info.cut.start for read in taken if read.info.cut]
         after = replace(context, oldest_cut=min(cuts, default=None), storage=tuple(stored))
         told = _begun(pool, _events(lake, context))
+        pointed = _begun(pool, _catalogs(lake, after))
         claims = reading.taken(_begun(pool, _manifests(lake, after)))
+        catalogs = tuple(reading.taken(pointed))
         events = tuple(reading.taken(told))
-    sources = {_metastore_id(number): source for number, source in enumerate(lake.metastores)}
+    sources = {metastore_id(number): source for number, source in enumerate(lake.metastores)}
     evidence = Evidence(claims, stored, entries, {read.info.id: sources[read.info.id] for read in entries})
     infos, holes, warnings = tuple(reading.infos), tuple(reading.holes), tuple(reading.warnings)
     log_entries = tuple(read for read in of_stores if isinstance(read, LogEntries))
-    return Observed(evidence, infos, holes, warnings, bool(live), events, log_entries)
+    return Observed(evidence, infos, holes, warnings, bool(live), events, log_entries, catalogs)
 
 
 def read_manifests(
@@ -188,11 +201,28 @@ def _about(role: str, number: int, kind: str, location: str) -> SourceInfo:
 
 
 def _metastores(lake: Lake, context: Context) -> Wanted[Entries | LogEntries]:
-    wanted: Wanted[Entries | LogEntries] = []
+    """Stores that say what files there are, or what logs hold."""
+    return [
+        (about, partial(METASTORES[source.kind].read, source, context, about.id))
+        for about, source in _stores(lake)
+        if not source.knows_tables
+    ]
+
+
+def _catalogs(lake: Lake, context: Context) -> Wanted[Pointers]:
+    """Catalogs, which are asked for the partitions of tables without a state of their own."""
+    places = frozenset(table.location for table in lake.tables if not table.state_manifests)
+    asked = replace(context, places=places)
+    return [
+        (about, partial(METASTORES[source.kind].read, source, asked, about.id))
+        for about, source in _stores(lake)
+        if isinstance(source, CatalogSource) and source.knows_partitions
+    ]
+
+
+def _stores(lake: Lake) -> Iterator[tuple[SourceInfo, MetastoreSource]]:
     for number, source in enumerate(lake.metastores):
-        about = SourceInfo(_metastore_id(number), "metastore", source.kind, source.name, "", None)
-        wanted.append((about, partial(METASTORES[source.kind].read, source, context, about.id)))
-    return wanted
+        yield SourceInfo(metastore_id(number), "metastore", source.kind, source.name, "", None), source
 
 
 def _events(lake: Lake, context: Context) -> Wanted[Events]:
@@ -203,11 +233,9 @@ def _events(lake: Lake, context: Context) -> Wanted[Events]:
     return wanted
 
 
-def _metastore_id(number: int) -> str:
-    return f"metastore:{number}"
-
-
 def _manifests(lake: Lake, context: Context) -> Wanted[Claims]:
+    owned = partial(attach_label, places=roots(lake.tables), column="table_name")
+    context = replace(context, owned=owned)
     wanted: Wanted[Claims] = []
     for kind, manifest in MANIFESTS.items():
         tables = _with_manifest(lake, kind)

@@ -117,7 +117,8 @@ def _keys_to_look_at(audit: AuditContext, suspects: Rows, trials: Sequence[Trial
     worst = live_check.candidates(con, ranked, audit.lake.settings.confirm.limit)
     of_tables = f"{FRESH} AND judged_table IN ({duck.literals([*limits])})"
     fresh = duck.query(con, f"SELECT bucket, key FROM input WHERE {of_tables}", input=suspects)
-    return live_check.with_claims(con, worst, fresh, suspects)
+    footers = [table.name for table in audit.scope if table.settings.confirm.mode == "footer"]
+    return live_check.with_claims(con, worst, fresh, suspects, footers)
 
 
 def _let_go(audit: AuditContext, suspects: Relation) -> Relation:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from lakeaudit.evidence.references import References, Said
+from lakeaudit.reconcile.deleting_together import Acted, deleted_together
 from lakeaudit.reconcile.journal import (
     APPLIED,
     CHANGED,
@@ -23,7 +24,7 @@ from lakeaudit.reconcile.need import NOT_WANTED, WANTED
 from lakeaudit.reconcile.plan_file import PlanFile
 from lakeaudit.reconcile.protocol import Sight
 from lakeaudit.reconcile.registry import ACTIONS
-from lakeaudit.reconcile.run import REFUSALS, NotSeen, Run, Tally, place_of, refusal, state_of
+from lakeaudit.reconcile.run import REFUSALS, NotSeen, Run, Tally, in_order, place_of, refusal, state_of
 from lakeaudit.reconcile.steps import Step
 from lakeaudit.runtime.progress import Progress
 
@@ -72,27 +73,58 @@ class _Batch:
     is_recorded: bool
 
     def apply(self, tally: Tally) -> dict[str, Done]:
-        """What became of each step."""
+        """What became of each step; what follows another is done after it."""
         self.run.still_ours()
         before = self.run.journal.batch(self.number) if self.is_recorded else {}
         done = {step.action_id: before.get(step.action_id, _WAITING) for step in self.steps}
+        for steps in in_order(self.steps):
+            held = {step.action_id: each for step in steps if (each := self._not_tried(step, done))}
+            done |= held
+            left = [step for step in steps if done[step.action_id].status not in SETTLED]
+            done = self._together([step for step in left if step.action_id not in held], done, tally)
+        return done
+
+    def _not_tried(self, step: Step, done: Mapping[str, Done]) -> Done | None:
+        """What becomes of a step that follows one which did not do its part; None: it is to be tried."""
+        if step.follows is None or done[step.action_id].status in SETTLED:
+            return None
+        first = done.get(step.follows) or self.run.journal.batch(self.number - 1).get(step.follows, _WAITING)
+        if first.status == APPLIED:
+            return None
+        over = MOVED_ON if first.status == MOVED_ON else CHANGED
+        return Done(over if first.status in SETTLED else WAITING, "the step before it was not done")
+
+    def _together(self, begun: Sequence[Step], done: dict[str, Done], tally: Tally) -> dict[str, Done]:
+        """Decide, record, act, look again, and record, of steps of which none follows another."""
         sight = self.run.sight()
-        begun = [step for step in self.steps if done[step.action_id].status not in SETTLED]
         said = self._said(begun)
         decide = partial(_decide, self.run, sight, said=said)
-        done |= _within_limit(self.run.each(begun, lambda step: decide(step, done[step.action_id])), tally)
+        done = done | _within_limit(
+            self.run.each(begun, lambda step: decide(step, done[step.action_id])), tally
+        )
         to_do = [step for step in begun if done[step.action_id].status == STARTED]
         tally.begun += len(to_do)
         self.run.journal.put_batch(self.number, self.steps, done)
         if to_do:
             self.run.still_ours()
-            done |= self.run.each(to_do, lambda step: _act_unless_failing(self.run, sight, step, tally))
+            done |= self._acted(sight, to_do, tally)
         applied = [step for step in begun if done[step.action_id].status == APPLIED]
         if applied:
             done |= self._put_back(sight, applied, done)
         if applied or to_do:
             self.run.journal.put_batch(self.number, self.steps, done)
         return done
+
+    def _acted(self, sight: Sight, steps: Sequence[Step], tally: Tally) -> dict[str, Done]:
+        """Act: what one request may do for many together, and each of the others on its own."""
+        if tally.has_failed_too_often:
+            return dict.fromkeys((step.action_id for step in steps), _WAITING)
+        together = deleted_together([(step, self.run.target(step)) for step in steps], self.run.forms)
+        seen = partial(_seen, self.run, sight)
+        first = [step for step in steps if step.action_id in together]
+        done = self.run.each(first, lambda step: tally.counted(seen(step, together[step.action_id])))
+        rest = [step for step in steps if step.action_id not in together]
+        return done | self.run.each(rest, lambda step: _act_unless_failing(self.run, sight, step, tally))
 
     def _said(self, steps: Sequence[Step]) -> Said:
         asking = [place_of(step) for step in steps if ACTIONS[step.action].need(step).asks_manifests]
@@ -148,22 +180,26 @@ def _decide(run: Run, sight: Sight, step: Step, before: Done, said: Said) -> Don
 
 
 def _act(run: Run, sight: Sight, step: Step) -> Done:
-    """Act, and look again: what is there now is what was done, whatever the answer was.
+    try:
+        acted = Acted(ACTIONS[step.action].act(step, run.target(step)))
+    except REFUSALS as error:
+        acted = Acted(error=error)
+    return _seen(run, sight, step, acted)
+
+
+def _seen(run: Run, sight: Sight, step: Step, acted: Acted) -> Done:
+    """Look again: what is there now is what was done, whatever the answer was.
 
     A request that was sent again after its answer was lost meets what it did itself, and is told that its condition
     does not hold.
     """
-    action, written, failed = ACTIONS[step.action], None, None
-    try:
-        written = action.act(step, run.target(step))
-    except REFUSALS as error:
-        failed = refusal(error)
+    failed = None if acted.error is None else refusal(acted.error)
     if failed is not None and failed.status == NOT_SAFE:
         return replace(failed, at=run.clock())
     state = state_of(sight, step)
     if isinstance(state, NotSeen):
         return Done(STARTED, state.why)
-    undo = action.outcome(step, state, written)
+    undo = ACTIONS[step.action].outcome(step, state, acted.written)
     if undo is None:
         return replace(failed or Done(CHANGED, "something else was done to it"), at=run.clock())
     return Done(APPLIED, undo=undo, at=run.clock(), is_ours=failed is None)

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 COPY_IF_ABSENT, PUT_IF_ABSENT, DELETE_IF_MATCH = "copy_if_absent", "put_if_absent", "delete_if_match"
 COMPLETE_IF_ABSENT, COMPLETE_IF_MATCH = "complete_if_absent", "complete_if_match"
 COPY_IF_MATCH, PUT_IF_MATCH = "copy_if_match", "put_if_match"
+DELETE_MANY_IF_MATCH = "delete_many_if_match"
+"""DeleteObjects, of which each entry has the ETag of its object (S3 API reference, ObjectIdentifier)."""
 _FOLDER = ".lakeaudit-canary"
 _NO_ONES = '"00000000000000000000000000000000"'
 
@@ -94,7 +96,15 @@ class _Canary:
             DELETE_IF_MATCH: lambda: s3.delete_object(**at, IfMatch=_NO_ONES),
             COMPLETE_IF_ABSENT: lambda: self._complete(at, {"IfNoneMatch": "*"}),
             COMPLETE_IF_MATCH: lambda: self._complete(at, {"IfMatch": _NO_ONES}),
+            DELETE_MANY_IF_MATCH: self._delete_many,  # the last: a store that ignores it has nothing there any more
         }
+
+    def _delete_many(self) -> None:
+        """A batch tells of each entry in its answer."""
+        objects: Any = [{"Key": self._there, "ETag": _NO_ONES}]
+        answer: Any = self._s3.delete_objects(Bucket=self._bucket, Delete={"Objects": objects})
+        for entry in answer.get("Errors", []):
+            raise refused_entry(entry)
 
     def _complete(self, at: Any, condition: Any) -> None:
         """An upload in parts over what is there; what it began is given up, whatever the answer."""
@@ -116,6 +126,12 @@ class _Canary:
             page = self._s3.list_object_versions(Bucket=self._bucket, Prefix=key)
             for each in (*page.get("Versions", []), *page.get("DeleteMarkers", [])):
                 self._s3.delete_object(Bucket=self._bucket, Key=each["Key"], VersionId=each["VersionId"])
+
+
+def refused_entry(entry: Any) -> ClientError:
+    """The refusal of one entry of DeleteObjects, as that of a single request would be."""
+    told: Any = {"Error": {"Code": entry.get("Code", ""), "Message": entry.get("Message", "")}}
+    return ClientError(told, "DeleteObjects")
 
 
 def fails(form: Callable[[], Any]) -> bool:

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from lakeaudit.config import Lake, S3Guard
+from lakeaudit.config import Emrfs, Lake, S3Guard, S3mper
 from lakeaudit.evidence.metastore.s3guard.items import ATTRIBUTES
 from lakeaudit.evidence.metastore.s3guard.layout import MARKER
+from lakeaudit.formatting import shell_word
 from lakeaudit.reconcile.canary import fails
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.aws_failures import explain
@@ -145,6 +146,8 @@ def store_of(lake: Lake, bucket: str, key: str) -> S3Guard | str:
     if len(around) != 1:
         return f"{len(around)} metadata stores of the lake file hold its key"
     (store,) = around
+    if isinstance(store, Emrfs | S3mper):
+        return _by_its_own_tool(store, bucket, key)
     if not isinstance(store, S3Guard):
         return f"nothing here writes to a metadata store of kind {store.kind}"
     if store.export is not None or store.table is None:
@@ -152,6 +155,21 @@ def store_of(lake: Lake, bucket: str, key: str) -> S3Guard | str:
     if any(bucket in (alias.bucket, place.bucket) for alias, place in lake.aliases):
         return "its bucket has several names, and entries may lie under each"
     return store
+
+
+def _by_its_own_tool(store: Emrfs | S3mper, bucket: str, key: str) -> str:
+    """What mends a store whose items nobody else can write whole: EMRFS's payload has no published form."""
+    folder = shell_word(f"s3://{bucket}/{key.rpartition('/')[0]}")
+    if isinstance(store, S3mper):
+        return (
+            f"items of s3mper are left to its own tool: `s3mper meta resolve {folder}` marks what storage lacks; "
+            "what is marked wrongly goes once its rows are purged (`s3mper meta delete_path`)"
+        )
+    named = "" if store.table is None else f" -m {shell_word(store.table)}"
+    return (
+        f"only EMRFS can write its items: `emrfs import{named} {folder}` enters what storage has; "
+        "`emrfs sync` also forgets what storage has lost, so bring that back first"
+    )
 
 
 def opened(source: S3Guard, clients: Clients) -> EntryStore:

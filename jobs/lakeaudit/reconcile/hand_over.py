@@ -19,7 +19,7 @@ from lakeaudit.keys import Location
 from lakeaudit.reconcile import four_yeses
 from lakeaudit.reconcile.planning import Planner
 from lakeaudit.reconcile.protocol import OLDER
-from lakeaudit.reconcile.registry import WAYS
+from lakeaudit.reconcile.registry import FOLLOWED_BY, WAYS
 from lakeaudit.results.first_audits import first_audits
 from lakeaudit.results.read import PUBLISHED, Results, Wanted
 from lakeaudit.row_formats import in_utc, rows_of
@@ -120,6 +120,8 @@ class HandOver:
         """The older version of each lost file that a plan would bring back, by what storage answers now."""
         kinds = self._kinds(RESTORED)
         for step in planner.steps(self.results, self._narrowed(kinds)) if kinds else ():
+            if step.action in FOLLOWED_BY.values():
+                continue
             if step.action not in RESTORES:
                 self._may(step.evidence.get("why") or f"a plan would do otherwise: {step.action}")
                 continue

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from lakeaudit.config import Table
 from lakeaudit.evidence.storage.head import MD5_ENCRYPTIONS, ObjectHead, is_md5
 from lakeaudit.keys import Location
 from lakeaudit.reconcile import four_yeses
@@ -85,10 +86,18 @@ def why_not(case: Case) -> str | None:
     knowing = [each.location for each in lake.metastores if each.knows_files]
     if any(location is None or location.holds(*place) for location in knowing):
         return "a metadata store knows of files there: what removes the file has to tell it"
+    cleaned = [t.name for t in lake.tables if t.location.holds(*place) and _cleans_up(t)]
+    if cleaned:
+        return f"{cleaned[0]} is a Hudi table, whose own cleaner and timeline say what goes"
     unsure = [t.name for t in lake.tables if t.location.holds(*place) and not t.complete]
     if unsure:
         return f"not every claim on files of {unsure[0]} is known"
     return four_yeses.kind_allows(case.row)
+
+
+def _cleans_up(table: Table) -> bool:
+    """A Hudi timeline that lost its archive may name less than there is, and nothing shows it."""
+    return any(manifest.kind == "hudi" for manifest in table.manifests)
 
 
 def why_not_now(case: Case, seen: Seen) -> str | None:

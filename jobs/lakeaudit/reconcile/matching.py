@@ -9,8 +9,8 @@ from typing import Any
 
 from lakeaudit.evidence.storage.object_versions import ObjectVersion
 from lakeaudit.reconcile.key_state import ENABLED, KeyState
-from lakeaudit.reconcile.need import LISTED, PROMISED, Need
-from lakeaudit.reconcile.protocol import RESTORE, Case, Proposal, Wanted
+from lakeaudit.reconcile.need import LISTED, NO_NEED, PROMISED, Need
+from lakeaudit.reconcile.protocol import METADATA, RESTORE, Case, Proposal, Wanted
 from lakeaudit.reconcile.steps import Step
 
 EXPIRED = "expired by a lifecycle rule"
@@ -28,7 +28,12 @@ def on_purpose(case: Case) -> str | None:
 
 
 def listed_for(step: Step) -> Need:
-    """Of a file that was lost: that its table lists it now, or for a lost older state, that readers may ask for it."""
+    """Of a file that was lost: that its table lists it now, or for a lost older state, that readers may ask for it.
+
+    Of its own metadata a table says nothing that could be read without it.
+    """
+    if step.kind == METADATA:
+        return NO_NEED
     return PROMISED if step.kind == "dropped_history" else LISTED
 
 
@@ -69,6 +74,8 @@ def _among_versions(wanted: Wanted, state: KeyState) -> tuple[ObjectVersion, str
     by_id = state.version(wanted.version_id) if wanted.version_id else None
     if by_id is not None and wanted.claimed.fits(by_id.size):
         return by_id, "the version id that was recorded"
+    if wanted.once and (only := _only_version(wanted, state)) is not None:
+        return only, "the only version that there was of a file that is written once"
     found = state.history.match(wanted.claimed)
     if found is None:
         return "no version of it has what was recorded"
@@ -78,6 +85,15 @@ def _among_versions(wanted: Wanted, state: KeyState) -> tuple[ObjectVersion, str
     if len(then) == 1 and state.history.whole:
         return found, "the only version that was current when the table listed it, and its size"
     return SEVERAL
+
+
+def _only_version(wanted: Wanted, state: KeyState) -> ObjectVersion | None:
+    """Of a file that nobody writes over; None where storage has several, or perhaps has, or of another size."""
+    objects = [each for each in state.history.versions if not each.is_marker]
+    size = wanted.claimed.size
+    if len(objects) != 1 or not state.history.whole or size not in (None, objects[0].size):
+        return None
+    return objects[0]
 
 
 def absent_over(version: ObjectVersion, matched_by: str, state: KeyState) -> Proposal:

@@ -9,6 +9,7 @@ import json
 import shutil
 import tempfile
 from array import array
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass, fields, replace
@@ -24,6 +25,7 @@ from lakeaudit.errors import BadInput, SourceError
 from lakeaudit.evidence.files import copied
 from lakeaudit.keys import S3_SCHEMES, Location
 from lakeaudit.reconcile.steps import Step
+from lakeaudit.reconcile.totals import Totals
 from lakeaudit.row_formats import iso
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.aws_failures import explain
@@ -87,37 +89,58 @@ def header_of(
     )
 
 
-def write_plan(path: Path, header: Header, steps: Iterable[Step]) -> Header:
-    """Write a plan whole or not at all; its header with what is known of it now.
+@dataclass(frozen=True)
+class Lines:
+    """Some rows of a plan as they stand in its file, and what they add up to."""
+
+    text: bytes
+    totals: Totals
+
+    @classmethod
+    def of(cls, steps: Iterable[Step]) -> Self:
+        """Of steps."""
+        lines, totals = [], Totals()
+        for step in steps:
+            lines.append(step.as_line().encode() + b"\n")
+            totals.add(step)
+        return cls(b"".join(lines), totals)
+
+
+def write_plan(path: Path, header: Header, rows: Iterable[Lines]) -> tuple[Header, Totals]:
+    """Write a plan whole or not at all; its header with what is known of it now, and what its steps add up to.
 
     Raises:
         BadInput: the file cannot be written.
     """
+    with _writing(path), tempfile.TemporaryDirectory(dir=path.parent, prefix=".plan-") as folder:
+        lines, whole = Path(folder, "rows"), Path(folder, "whole")
+        totals = _write_rows(lines, rows)
+        counted = replace(header, steps=totals.steps, for_person=totals.for_person)
+        sealed = replace(counted, digest=_digest(counted, lines))
+        with whole.open("wb") as out, lines.open("rb") as content:
+            out.write(json.dumps(asdict(sealed)).encode() + b"\n")
+            shutil.copyfileobj(content, out)
+        whole.replace(path)
+        return sealed, totals
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
     try:
-        with tempfile.TemporaryDirectory(dir=path.parent, prefix=".plan-") as folder:
-            rows, whole = Path(folder, "rows"), Path(folder, "whole")
-            done, for_person = _write_rows(rows, steps)
-            counted = replace(header, steps=done, for_person=for_person)
-            sealed = replace(counted, digest=_digest(counted, rows))
-            with whole.open("wb") as out, rows.open("rb") as lines:
-                out.write(json.dumps(asdict(sealed)).encode() + b"\n")
-                shutil.copyfileobj(lines, out)
-            whole.replace(path)
-            return sealed
+        yield
     except OSError as error:
         raise BadInput(
             str(path), f"cannot be written ({error.strerror})", "give another file to -o"
         ) from error
 
 
-def _write_rows(path: Path, steps: Iterable[Step]) -> tuple[int, int]:
-    """How many steps there are to do, and how many need a person."""
-    counts = [0, 0]
+def _write_rows(path: Path, rows: Iterable[Lines]) -> Totals:
+    totals = Totals()
     with path.open("wb") as out:
-        for step in steps:
-            out.write(step.as_line().encode() + b"\n")
-            counts[step.needs_person] += 1
-    return counts[0], counts[1]
+        for lines in rows:
+            out.write(lines.text)
+            totals.include(lines.totals)
+    return totals
 
 
 def _digest(header: Header, rows: Path) -> str:
@@ -167,6 +190,10 @@ class PlanFile:
         batches = self.batches()
         while window := [*islice(batches, WINDOW)]:
             yield window
+
+    def by_table(self) -> Counter[str]:
+        """By table how many steps there are to do."""
+        return Counter(step.table_name or "" for _, steps in self.batches() for step in steps)
 
     def batches(self, *, backwards: bool = False) -> Iterator[tuple[int, list[Step]]]:
         """(number, steps to do) of every batch; backwards, the last step comes first."""

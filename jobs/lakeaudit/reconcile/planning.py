@@ -1,8 +1,9 @@
 """From open discrepancies to steps: what storage answers now decides what may be done. It changes nothing."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -13,8 +14,9 @@ from lakeaudit.digests import digest
 from lakeaudit.kinds import KINDS
 from lakeaudit.reconcile.four_yeses import DOUBLES, LEFTOVERS
 from lakeaudit.reconcile.key_state import Unclear
+from lakeaudit.reconcile.plan_shares import Share
 from lakeaudit.reconcile.protocol import Action, Case, Look, Proposal, Sight, State
-from lakeaudit.reconcile.registry import ACTIONS, WAYS
+from lakeaudit.reconcile.registry import ACTIONS, FOLLOWED_BY, WAYS
 from lakeaudit.reconcile.steps import NEEDS_PERSON, Step
 from lakeaudit.results.expand_groups import as_finding
 from lakeaudit.results.read import Results, Wanted
@@ -24,6 +26,7 @@ Row = Mapping[str, Any]
 
 UPLOADS = ("unfinished_upload",)
 THREADS = 16
+_NOT_NAMED = "its files are not in the results any more: audit again"
 
 _EVIDENCE = (
     *("severity", "explanation", "confirmation", "last_evidence_at", "manifest_kind", "manifest_time"),
@@ -57,24 +60,43 @@ class Planner:
         Raises:
             CannotAudit: the ledger cannot be read.
         """
-        with beside(THREADS) as pool:
-            for batch in results.discrepancies(("open",), wanted=wanted):
-                rows, told = _rows(batch), set[str]()
-                groups = {row["discrepancy_id"]: row for row in rows if self._is_by_file(row)}
-                yield from pool.map(self.step, [row for row in rows if row["discrepancy_id"] not in groups])
-                for files in _files_of(results, groups):
-                    yield from pool.map(self.step, files)
-                    told |= {file["discrepancy_id"] for file in files}
-                for group in groups.keys() - told:
-                    why = "its files are not in the results any more: audit again"
-                    yield self._for_person(groups[group], [why])
+        yield from self.steps_of(self.shares(results, wanted))
 
-    def _is_by_file(self, row: Row) -> bool:
-        """Whether a row stands for many files, of which each may have a step."""
+    def shares(self, results: Results, wanted: Wanted) -> Iterator[Share]:
+        """All that is to be planned, in the plan's order. Raises as `steps`."""
+        for batch in results.discrepancies(("open",), wanted=wanted):
+            groups = self._by_file(batch)
+            grouped = pc.is_in(batch["discrepancy_id"], value_set=groups)
+            yield Share(pa.table(batch.filter(pc.invert(grouped))))
+            if len(groups):
+                yield from _shares_of(results, pa.table(batch.filter(grouped)))
+
+    def steps_of(self, shares: Iterable[Share]) -> Iterator[Step]:
+        """The steps of some shares, in their order."""
+        with beside(THREADS) as pool:
+            for share in shares:
+                if share.lost:
+                    yield from (self._for_person(row, [_NOT_NAMED]) for row in share.rows.to_pylist())
+                else:
+                    yield from chain.from_iterable(pool.map(self.steps_for, _rows(share)))
+
+    def _by_file(self, batch: pa.RecordBatch) -> pa.Array:
+        """Ids of rows that stand for many files, of which each may have a step."""
         by_file = UPLOADS if self.lake.quarantine is None else (*LEFTOVERS, *UPLOADS)
-        if row["subject_type"] == "file":
-            return False
-        return row["kind"] in by_file and self._of_row(row, self._table(row)) is None
+        many = (pc.field("subject_type") != "file") | pc.field("subject_type").is_null()
+        rows = batch.filter(many & pc.field("kind").isin(list(by_file))).to_pylist()
+        ids = [row["discrepancy_id"] for row in rows if self._of_row(row, self._table(row)) is None]
+        return pa.array(ids, pa.string())
+
+    def steps_for(self, row: Row) -> list[Step]:
+        """The step of one row of the ledger, and what has to follow it."""
+        step, table = self.step(row), self._table(row)
+        if step.action not in FOLLOWED_BY or table is None:
+            return [step]
+        action = ACTIONS[FOLLOWED_BY[step.action]]
+        case = Case(row, self.lake, table, self.allow, self.now, after=step)
+        proposal = action.refuses(case) or self._proposed(action, case, {})
+        return [step] if isinstance(proposal, str) else [step, self._planned(row, action, proposal)]
 
     def step(self, row: Row) -> Step:
         """The step of one row of the ledger: the first way that is one, else what keeps a program from it."""
@@ -92,12 +114,15 @@ class Planner:
             action = ACTIONS[name]
             proposal = action.refuses(case) or self._proposed(action, case, seen)
             if not isinstance(proposal, str):
-                told = {"matched_by": proposal.matched_by}
-                return self._step(
-                    row, name, proposal.precondition, told, action.undo, action.reversibility, action.risk
-                )
+                return self._planned(row, action, proposal)
             refused.append(proposal)
         return self._for_person(row, refused)
+
+    def _planned(self, row: Row, action: Action, proposal: Proposal) -> Step:
+        told = {"matched_by": proposal.matched_by}
+        return self._step(
+            row, action.name, proposal.precondition, told, action.undo, action.reversibility, action.risk
+        )
 
     def _proposed(self, action: Action, case: Case, seen: dict[Look, State]) -> Proposal | str:
         try:
@@ -162,17 +187,24 @@ class Planner:
         )
 
 
-def _rows(batch: pa.RecordBatch) -> list[Row]:
-    rows: list[Row] = batch.to_pylist()
-    return rows
+def _rows(share: Share) -> list[Row]:
+    """A row for each step."""
+    rows: list[Row] = share.rows.to_pylist()
+    if share.files is None:
+        return rows
+    groups = {row["discrepancy_id"]: row for row in rows}
+    return [as_finding(groups[file["discrepancy_id"]], file) for file in share.files.to_pylist()]
 
 
-def _files_of(results: Results, groups: Mapping[str, Row]) -> Iterator[list[Row]]:
-    """The files of rows that stand for many: each as a row of its own, a batch of them in memory at a time."""
-    if not groups:
-        return
-    for batch in results.batches("leftover_files", pc.field("discrepancy_id").isin(sorted(groups))):
-        yield [as_finding(groups[file["discrepancy_id"]], file) for file in batch.to_pylist()]
+def _shares_of(results: Results, groups: pa.Table) -> Iterator[Share]:
+    """Of rows that stand for many the files, and those of which none is known."""
+    left, ids = groups, groups["discrepancy_id"].to_pylist()
+    for batch in results.batches("leftover_files", pc.field("discrepancy_id").isin(ids)):
+        named = batch["discrepancy_id"]
+        yield Share(groups.filter(pc.is_in(groups["discrepancy_id"], value_set=named)), pa.table(batch))
+        left = left.filter(pc.invert(pc.is_in(left["discrepancy_id"], value_set=named)))
+    if left.num_rows:
+        yield Share(left, lost=True)
 
 
 def _lister(row: Row) -> Row:

@@ -10,9 +10,9 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
 from lakeaudit.config import Lake, Table
+from lakeaudit.evidence.storage.footers import rows_of
 from lakeaudit.evidence.storage.object_versions import STEP, Claimed
 from lakeaudit.reconcile.canary import Forms
-from lakeaudit.reconcile.footers import rows_of
 from lakeaudit.reconcile.key_state import Counted, KeyReader
 from lakeaudit.reconcile.need import Need
 from lakeaudit.reconcile.steps import Step
@@ -27,6 +27,9 @@ REMOVE_REFERENCE = "remove_reference"
 ABORT = "abort_upload"
 ALLOWED = (RESTORE, OLDER, PROBABLE, REMOVE_REFERENCE, ABORT)
 """What `--allow` may name."""
+
+METADATA = "missing_metadata"
+"""The kind of a lost file of a table's own log or metadata."""
 
 Undo = Mapping[str, Any]
 """What an undo has to know, as plain data."""
@@ -61,10 +64,14 @@ def versions_of(sight: Sight, bucket: str, key: str) -> State:
 
 @dataclass(frozen=True)
 class Wanted:
-    """What the table's manifest says of a lost file: `version_id` where it recorded one."""
+    """What the table's manifest says of a lost file: `version_id` where it recorded one.
+
+    `once`: files of its kind are written once under their name, by the table's format.
+    """
 
     claimed: Claimed
     version_id: str | None = None
+    once: bool = False
 
 
 @dataclass(frozen=True)
@@ -76,6 +83,7 @@ class Case:
         table: that it is about, as the lake file has it.
         allow: what the user allows beside the default.
         first_audit: when the first complete audit of the table's leftovers looked at storage; None: there was none.
+        after: the step of the same discrepancy that comes before, of an action that follows another.
     """
 
     row: Mapping[str, Any]
@@ -84,6 +92,7 @@ class Case:
     allow: Collection[str]
     now: datetime
     first_audit: datetime | None = None
+    after: Step | None = None
 
     @property
     def wanted(self) -> Wanted:
@@ -91,7 +100,7 @@ class Case:
         since = plain_time(self.row["manifest_time"])
         until = None if since is None else since + max(self.table.settings.grace, STEP)
         claimed = Claimed(since, until, self.row["manifest_size"], self.row["manifest_etag"])
-        return Wanted(claimed, self.row["manifest_version_id"])
+        return Wanted(claimed, self.row["manifest_version_id"], self.row["kind"] == METADATA)
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,9 @@ from lakeaudit.schemas import RECONCILE_RESULTS
 
 THREADS = 8
 TOGETHER = 1000
-"""Objects whose files the tables are asked about, and which are recorded, together."""
+"""Objects that are removed and recorded together; before that the tables are asked what commits did since."""
+WINDOW = 20_000
+"""Objects for which the tables' manifests are read whole once."""
 
 _REMOVED = (journal.APPLIED, journal.KEPT)
 """The file is not at its place: what is purged is the last of it."""
@@ -92,6 +94,18 @@ def due(results: Results, keep: timedelta, now: datetime) -> Iterator[list[Kept]
         begun = [(row, [at for at in (row["done_at"], plans.get(row["plan_id"])) if at]) for row in rows]
         if over := [Kept(row) for row, times in begun if times and max(times) + keep <= now]:
             yield over
+
+
+def windows(found: Iterator[list[Kept]]) -> Iterator[list[list[Kept]]]:
+    """What is due, as much together as the tables are read for at once."""
+    held: list[list[Kept]] = []
+    for kept in found:
+        held.append(kept)
+        if sum(map(len, held)) >= WINDOW:
+            yield held
+            held = []
+    if held:
+        yield held
 
 
 @dataclass(frozen=True)

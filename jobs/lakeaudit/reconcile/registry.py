@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from lakeaudit.reconcile.actions.abort_upload import AbortUpload
 from lakeaudit.reconcile.actions.copy_replica import CopyReplica
+from lakeaudit.reconcile.actions.enter_restored import EnterRestored
 from lakeaudit.reconcile.actions.hide_leftover import HideLeftover
 from lakeaudit.reconcile.actions.put_entry import PutEntry
 from lakeaudit.reconcile.actions.put_folder import PutFolder
@@ -18,7 +19,7 @@ from lakeaudit.reconcile.actions.replace_version import ReplaceVersion
 from lakeaudit.reconcile.actions.restore_probable import RestoreProbable
 from lakeaudit.reconcile.actions.restore_version import RestoreVersion
 from lakeaudit.reconcile.four_yeses import DOUBLES, LEFTOVERS
-from lakeaudit.reconcile.protocol import Action
+from lakeaudit.reconcile.protocol import METADATA, Action
 
 _ALL: tuple[Action, ...] = (
     RemoveDeleteMarker(),
@@ -27,6 +28,7 @@ _ALL: tuple[Action, ...] = (
     RestoreProbable(),
     ReplaceVersion(),
     RemoveReference(),
+    EnterRestored(),
     PutEntry(),
     PutFolder(),
     RemoveEntry(),
@@ -42,6 +44,7 @@ _BRING_BACK = ("remove_delete_marker", "restore_version", "copy_replica", "resto
 WAYS: Mapping[str, tuple[str, ...]] = {
     "dropped": (*_BRING_BACK, "remove_reference"),
     "dropped_history": _BRING_BACK,
+    METADATA: ("remove_delete_marker", "restore_version", "copy_replica"),
     "size_mismatch": ("replace_version",),
     "content_mismatch": ("replace_version",),
     "hidden": ("put_entry",),
@@ -53,3 +56,6 @@ WAYS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys((*LEFTOVERS, *DOUBLES), ("hide_leftover", "quarantine")),
 }
 """What loses nothing comes first. A kind that is not here needs a person."""
+
+FOLLOWED_BY: Mapping[str, str] = dict.fromkeys((*_BRING_BACK, "replace_version"), EnterRestored.name)
+"""What a plan adds after a step of an action, where it is needed."""

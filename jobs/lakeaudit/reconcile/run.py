@@ -118,6 +118,13 @@ class Run:
         return {step.action_id: each for step, each in zip(steps, done, strict=True)}
 
 
+def in_order(steps: Sequence[Step]) -> list[list[Step]]:
+    """Steps that follow none, then those that follow one of them; none is empty but the first."""
+    first = [step for step in steps if step.follows is None]
+    then = [step for step in steps if step.follows is not None]
+    return [first, then] if first and then else [first or then]
+
+
 def place_of(step: Step) -> Key:
     """The bucket and key that a step is about."""
     return str(step.bucket), str(step.key)

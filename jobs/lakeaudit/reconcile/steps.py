@@ -50,6 +50,11 @@ class Step:
         """Whether the program does nothing about it."""
         return self.action == NEEDS_PERSON
 
+    @property
+    def follows(self) -> str | None:
+        """The action_id of the step before it in the plan that has to be done first."""
+        return self.precondition.get("follows")
+
     def as_line(self) -> str:
         """One line of JSON, in plain ASCII."""
         return json.dumps(asdict(self), default=_plain)

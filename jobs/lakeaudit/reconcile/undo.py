@@ -1,13 +1,13 @@
 """Undo a plan: the steps that were done, the last one first, each only while the key is as the step left it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from lakeaudit.reconcile.journal import FAILED, KEPT, STARTED, TO_UNDO, UNDOING, UNDONE, Done
 from lakeaudit.reconcile.plan_file import PlanFile
 from lakeaudit.reconcile.protocol import Sight
 from lakeaudit.reconcile.registry import ACTIONS
-from lakeaudit.reconcile.run import REFUSALS, NotSeen, Run, Tally, refusal, state_of
+from lakeaudit.reconcile.run import REFUSALS, NotSeen, Run, Tally, in_order, refusal, state_of
 from lakeaudit.reconcile.steps import Step
 from lakeaudit.runtime.progress import Progress
 
@@ -38,24 +38,38 @@ def _undo_batch(run: Run, number: int, steps: Sequence[Step], tally: Tally) -> d
     run.still_ours()
     done = run.journal.batch(number)
     recorded = [step for step in steps if step.action_id in done]
+    for together in reversed(in_order(recorded)):
+        begun = [step for step in together if done[step.action_id].status in TO_UNDO]
+        done = _undo_together(run, number, recorded, begun, done, tally)
+    return done
+
+
+def _undo_together(
+    run: Run,
+    number: int,
+    recorded: Sequence[Step],
+    begun: Sequence[Step],
+    done: dict[str, Done],
+    tally: Tally,
+) -> dict[str, Done]:
+    """Decide, record, take back, and record, of steps of which none follows another."""
     sight = run.sight()
-    begun = [step for step in recorded if done[step.action_id].status in TO_UNDO]
-    done |= run.each(begun, lambda step: _decide(run, sight, step, done[step.action_id]))
+    done = done | run.each(begun, lambda step: _decide(run, sight, step, done[step.action_id]))
     to_do = [step for step in begun if done[step.action_id].status == UNDOING]
-    run.journal.put_batch(number, recorded, done)
+    run.journal.put_batch(number, recorded, _to_try_again(done))
     if to_do:
         run.still_ours()
         done |= run.each(
             to_do, lambda step: tally.counted(_take_back(run, sight, step, done[step.action_id]))
         )
-        run.journal.put_batch(number, recorded, {**done, **_to_try_again(done)})
+        run.journal.put_batch(number, recorded, _to_try_again(done))
     return done
 
 
-def _to_try_again(done: dict[str, Done]) -> dict[str, Done]:
-    """What could not be taken back is still to be: the record says so."""
+def _to_try_again(done: Mapping[str, Done]) -> dict[str, Done]:
+    """The same; of what could not be taken back the record says that it is still to be."""
     failed = {action_id: each for action_id, each in done.items() if each.status == FAILED and each.undo}
-    return {action_id: replace(each, status=UNDOING) for action_id, each in failed.items()}
+    return {**done, **{action_id: replace(each, status=UNDOING) for action_id, each in failed.items()}}
 
 
 def _decide(run: Run, sight: Sight, step: Step, before: Done) -> Done:

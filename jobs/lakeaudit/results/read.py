@@ -114,6 +114,12 @@ class Results(ResultTables):
         held = begins & _among(("state", states)) & wanted.condition()
         yield from self._worst_first("discrepancies", held)
 
+    def open_files(self, wanted: Wanted = ALL) -> int:
+        """How many files open discrepancies are about; one of no file counts as one."""
+        held = _among(("state", ("open",))) & wanted.condition()
+        files = (batch["files"] for batch in self.batches("discrepancies", held, ["files"], rows=1 << 16))
+        return sum((pc.sum(pc.fill_null(each, 1)).as_py() or 0) for each in files)
+
     def holds_any(self, table: str, wanted: Expression) -> bool:
         """Whether a result table has such rows."""
         return any(True for _ in self.batches(table, wanted, ["run_id"]))

@@ -55,7 +55,7 @@ class ResultTables:
 
     def delta_table(self, name: str) -> tuple[str, dict[str, str]]:
         """Where a result table lies, and how delta-rs reaches it."""
-        return _uri(self._place.join(name)), self._options
+        return self._place.join(name).path_or_uri, self._options
 
     def batches(
         self, table: str, wanted: Expression, columns: Sequence[str] | None = None, rows: int = BATCH_ROWS
@@ -107,7 +107,7 @@ class ResultTables:
         with self.reading(table):
             if version is None and not self.has_table(table):
                 return _Opened(options, None)
-            uri = _uri(self._place.join(table))
+            uri = self._place.join(table).path_or_uri
             return _Opened(options, DeltaTable(uri, version, storage_options=options))
 
     def newest(self, table: str) -> DeltaTable | None:
@@ -177,7 +177,8 @@ def _filtered(
 ) -> Iterator[pa.RecordBatch]:
     """Files that delta-rs rewrote hold string views, which pyarrow filters only once they are cast."""
     if pa.string_view() not in file.physical_schema.types:
-        yield from file.to_batches(schema, columns=names, filter=wanted, batch_size=rows)
+        for group in file.split_by_row_group(wanted, schema):  # a scan of all reads far ahead, here too
+            yield from group.to_batches(schema, columns=names, filter=wanted, batch_size=rows)
         return
     for batch in file.to_batches(schema, batch_size=rows):
         kept = batch.filter(wanted)
@@ -189,7 +190,3 @@ _PATIENCE = {"connect_timeout": "5s", "timeout": "60s", "max_retries": "3", "ret
 
 _OF_ANOTHER_VERSION = ("No field named", "Unsupported", "is not supported")
 _UPDATE = "another version of lakeaudit wrote it: use the newer of the two, or audit once more with it"
-
-
-def _uri(place: Location) -> str:
-    return place.spark_path if place.is_local else place.uri

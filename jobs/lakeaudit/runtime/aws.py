@@ -27,12 +27,13 @@ from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
 from botocore.loaders import Loader, create_loader
 from botocore.utils import parse_timestamp
 
-from lakeaudit.keys import Aliases
-from lakeaudit.runtime.aws_failures import Failure, explain, no_credentials, unreachable
+from lakeaudit.keys import Aliases, is_azure, moved
+from lakeaudit.runtime.aws_failures import Failure, OnAzure, explain, no_credentials, unreachable
 from lakeaudit.runtime.reach import SECONDS, listens
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
+    from mypy_boto3_glue import GlueClient
     from mypy_boto3_s3 import S3Client
     from mypy_boto3_sns import SNSClient
 
@@ -59,12 +60,21 @@ class Clients:
         own: by bucket and folder the endpoints of sources with an `s3` block of their own, and of the others in the
             same buckets. A key in none of these folders goes the way of the one that has most of its path.
         aliases: other names of places, as claims write them.
+        maps: places by their names before a migration, as tables' manifests may write them.
+        azure: (pattern of containers' names, endpoint) where other servers stand in for Azure's own.
     """
 
     default: Endpoint = Endpoint()
     rules: tuple[tuple[str, Endpoint], ...] = ()
     own: Mapping[str, Mapping[str, Endpoint]] = field(default_factory=dict)
     aliases: Aliases = ()
+    maps: Aliases = ()
+    azure: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def names(self) -> Aliases:
+        """Other names of places, as tables' manifests write them."""
+        return moved(self.aliases, self.maps) if self.maps else self.aliases
 
     def endpoint(self, bucket: str, key: str = "") -> Endpoint:
         if bucket in self.own:
@@ -72,11 +82,24 @@ class Clients:
         return _by_rule(self.rules, bucket) or self.default
 
     def s3(self, bucket: str, key: str = "") -> "S3Client":
-        """A client for one bucket and what lies about `key`, with retries in the SDK's adaptive mode."""
+        """A client for one bucket and what lies about `key`, with retries in the SDK's adaptive mode.
+
+        Raises:
+            OnAzure: it is no bucket of a store that speaks the API of S3.
+        """
+        if is_azure(bucket):
+            raise OnAzure(bucket=bucket)
         return _client("s3", self.endpoint(bucket, key))  # type: ignore[no-any-return]
+
+    def azure_endpoint(self, bucket: str) -> str | None:
+        """Where a container is asked; None: at Azure itself."""
+        return next((at for pattern, at in self.azure if re.fullmatch(pattern, bucket)), None)
 
     def dynamodb(self, endpoint: Endpoint | None = None) -> "DynamoDBClient":
         return _client("dynamodb", endpoint or self.default)  # type: ignore[no-any-return]
+
+    def glue(self, endpoint: Endpoint | None = None) -> "GlueClient":
+        return _client("glue", endpoint or self.default)  # type: ignore[no-any-return]
 
     def sns(self, region: str) -> "SNSClient":
         """SNS is AWS's own: an endpoint of the lake's stores says nothing of it."""

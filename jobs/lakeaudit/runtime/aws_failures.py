@@ -5,6 +5,7 @@ from urllib.parse import urlsplit
 
 import botocore.session
 from botocore.exceptions import (
+    BotoCoreError,
     ClientError,
     ConnectionClosedError,
     ConnectTimeoutError,
@@ -45,6 +46,12 @@ _PASSING = {
 _SERVER_AT_FAULT = 500
 
 
+class OnAzure(BotoCoreError):
+    """A request of S3's was meant for a container of Azure."""
+
+    fmt = "{bucket} lies on Azure"
+
+
 class Failure(NamedTuple):
     """An AWS failure in words, without secrets and on one line; `may_pass`: another try may do."""
 
@@ -63,6 +70,8 @@ def explain(error: Exception) -> Failure:
         )
     if isinstance(error, EndpointConnectionError | ConnectTimeoutError | ConnectionClosedError):
         return unreachable(str(error.kwargs.get("endpoint_url") or ""))
+    if isinstance(error, OnAzure):
+        return Failure("lies on Azure, which is read, and asked nothing else", "see docs/lakes/azure.yaml")
     if isinstance(error, ReadTimeoutError):
         return Failure("the store did not answer in time", "run it again when it does", may_pass=True)
     if isinstance(error, ClientError):

@@ -7,7 +7,7 @@ import atexit
 import os
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
@@ -192,6 +192,15 @@ def hold(con: Connection, rows: Rows) -> Relation:
     """The relation computed now and held by its connection, which may spill it: for what is read more than once."""
     name = fresh_name()
     relation(con, rows).create(name)
+    return held(con, name)
+
+
+def hold_batches(con: Connection, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Relation:
+    """Rows that come batch by batch, held by the connection."""
+    name = fresh_name()
+    relation(con, schema.empty_table()).create(name)
+    for batch in batches:
+        relation(con, batch).insert_into(name)
     return held(con, name)
 
 

@@ -30,7 +30,12 @@ def dynamodb_endpoint(options: DynamoOptions) -> Endpoint:
 def clients_of(lake: Lake) -> Clients:
     """Clients for every bucket, by the lake's rules; places of sources with an `s3` block of their own get theirs."""
     rules = tuple((glob_to_regex(rule.match), endpoint(rule.options.over(lake.s3))) for rule in lake.buckets)
-    plain = Clients(endpoint(lake.s3), rules, aliases=lake.aliases)
+    azure = tuple(
+        (glob_to_regex(rule.match), rule.endpoint)
+        for rule in lake.buckets
+        if "@" in rule.match and rule.endpoint
+    )
+    plain = Clients(endpoint(lake.s3), rules, aliases=lake.aliases, maps=lake.maps, azure=azure)
     places = [(place, endpoint(options)) for place, options in _places(lake) if not place.is_local]
     places.append((lake.results, plain.endpoint(lake.results.bucket)))
     apart = {place.bucket for place, at in places if at != plain.endpoint(place.bucket)}
@@ -42,7 +47,7 @@ def clients_of(lake: Lake) -> Clients:
         if place.bucket in own:
             for folder in _around(place):
                 own[place.bucket].setdefault(folder, at)
-    return Clients(plain.default, rules, own, lake.aliases)
+    return Clients(plain.default, rules, own, lake.aliases, lake.maps, azure)
 
 
 def _around(place: Location) -> list[str]:

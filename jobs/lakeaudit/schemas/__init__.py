@@ -1,7 +1,7 @@
 """Every table that lakeaudit passes between its rooms or writes, in one package, as Arrow schemas.
 
 `evidence`: rows that readers give; `matching`: rows that rules are asked of; `answers`: rows that the kernel answers
-with; `results`: the result tables. All of them may be imported from here.
+with; `pointers`: what catalogs point at; `results`: the result tables. All of them may be imported from here.
 """
 
 from lakeaudit.schemas.answers import (
@@ -21,6 +21,7 @@ from lakeaudit.schemas.evidence import (
     DECLARED,
     ENTRY,
     NOTE,
+    PARTITION,
     REQUEST,
     SAME_SPLIT,
     STORED,
@@ -50,6 +51,13 @@ from lakeaudit.schemas.matching import (
     VERDICT,
     VERSION_RULES,
     WRITE,
+)
+from lakeaudit.schemas.pointers import (
+    FOLDER_FILES,
+    PARTITION_FOLDER,
+    PARTITION_POINTER,
+    POINTED_TABLE,
+    TABLE_POINTER,
 )
 from lakeaudit.schemas.results import (
     ACTIONS,
@@ -91,6 +99,7 @@ __all__ = [
     "ENTRY",
     "EXPIRING",
     "FINDINGS",
+    "FOLDER_FILES",
     "FOLDER_PAIR",
     "ICEBERG_FILE_LIST",
     "KNOWN",
@@ -106,7 +115,11 @@ __all__ = [
     "OF_FINDING",
     "OLDER_VERSIONS",
     "PAIR",
+    "PARTITION",
+    "PARTITION_FOLDER",
+    "PARTITION_POINTER",
     "PLANS",
+    "POINTED_TABLE",
     "RECONCILE_RESULTS",
     "REPEATED",
     "REQUEST",
@@ -117,6 +130,7 @@ __all__ = [
     "SOURCE_OF_RUN",
     "STORED",
     "TABLE_FACTS",
+    "TABLE_POINTER",
     "TALLY",
     "TRANSITIONS",
     "TREE",

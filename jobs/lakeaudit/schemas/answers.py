@@ -5,6 +5,7 @@ import pyarrow as pa
 from lakeaudit.schemas.columns import row
 from lakeaudit.schemas.evidence import UPLOAD
 from lakeaudit.schemas.matching import COPY, LEFTOVERS, TREE_VERDICT, VERDICT
+from lakeaudit.schemas.pointers import FOLDER_FILES
 
 TALLY = row(
     judged_table="string",
@@ -102,6 +103,7 @@ ANSWERS: dict[str, pa.Schema] = {
         ]
     ),
     "settled": row(name="string", files="long", bytes="long"),
+    "folders_held": FOLDER_FILES,
 }
 """What the kernel answers, by kind of row."""
 
@@ -113,6 +115,9 @@ ASKED = row(
     size="long",
     etag="string",
     least_size="long",
+    records="long",  # rows that readers of the table see of it; null: not known
+    hides_rows="bool",  # deletion vectors may hide more rows of it
+    footer="bool",  # its ends are read too
     fresh="bool",  # its versions matter only where it is not what was claimed
 )
 """A key that storage is asked about now."""
@@ -139,6 +144,7 @@ LIVE = row(
     l_older_matches="bool",
     l_older_beneath_marker="bool",
     l_versus_claimed="string",
+    l_footer_fault="string",  # see PAIR
     l_versions_known="bool",  # older versions were asked for and answered
     l_at="time",
 )

@@ -158,3 +158,13 @@ ENTRY = row(
     reject="string",
 )
 """One entry of a metadata store: one row per (source, bucket, key)."""
+
+PARTITION = row(
+    source="string",  # id of the catalog
+    table_name="string",  # as the catalog calls it: namespace.table
+    bucket="string",  # of its location; null with `key`: it is no place in a store
+    key="string",  # the folder with a slash at its end
+    values="strings",  # of the table's partition columns, as the catalog holds them, not escaped
+    registered_at="time",  # when it was entered or last changed; null: the catalog does not say
+)
+"""A partition of a plain Hive table as a catalog has it registered."""

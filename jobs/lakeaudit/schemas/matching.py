@@ -55,6 +55,7 @@ PAIR = row(
     s_older_matches="bool",  # it was current at the claim, with the claim's size and ETag; null: nobody looked
     s_older_beneath_marker="bool",  # only the newest delete marker hides it; null: nobody looked
     s_versus_claimed="string",  # content now against that current at the claim: same | differs; null: unknown
+    s_footer_fault="string",  # why its ends show that it is not what was recorded; null: they do not, or nobody looked
     s_from="time",
     s_to="time",
     s_margin="span",
@@ -75,6 +76,7 @@ PAIR = row(
     t_read_at="time",
     t_horizon="time",
     t_holed="bool",  # its own log has a hole
+    t_moved="bool",  # it was moved here: its files are copies
     o_grace="span",  # of owner
     o_leftover_age="span",
     o_max_upload="span",
@@ -110,6 +112,7 @@ TABLE_FACTS = row(
     shares="strings",  # tables that may list the same files
     min_duplicate_size="long",
     archived_after="span",
+    moved="bool",  # it was moved here: its files are copies
 )
 """What holds for one table of the lake as a whole."""
 

@@ -7,15 +7,22 @@ from pydantic import GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
 from lakeaudit.config.sources.base import Block, DynamoOptions, S3Options, Source, is_of_aws
+from lakeaudit.config.sources.catalogs import HttpCatalog, IcebergRest, Unity
 from lakeaudit.config.sources.events import CloudTrail, EventsSource, S3AccessLog, S3Journal
 from lakeaudit.config.sources.manifests import (
     CommitterManifest,
     DatabricksCommitsManifest,
     DeltaManifest,
+    ElsewhereManifest,
     FileListManifest,
+    HudiManifest,
     IcebergManifest,
+    InventoryManifest,
+    ListingManifest,
     ManifestCommitterManifest,
     ManifestSource,
+    PointedIceberg,
+    Pointer,
     PreviousManifest,
     RedshiftUnloadManifest,
     S3ACommitterManifest,
@@ -24,21 +31,32 @@ from lakeaudit.config.sources.manifests import (
     SymlinkManifest,
 )
 from lakeaudit.config.sources.metastores import (
+    CatalogSource,
     DeltaLogStore,
     DynamoTable,
     Emrfs,
+    Glue,
     MetastoreSource,
     S3Guard,
     S3mper,
 )
-from lakeaudit.config.sources.storage import GcsInventory, Listing, S3Inventory, StorageSource
+from lakeaudit.config.sources.storage import (
+    AzureInventory,
+    GcsInventory,
+    Listing,
+    S3Inventory,
+    S3Metadata,
+    StorageSource,
+)
 
 __all__ = [
     "EVENTS",
     "INVENTORIES",
     "MANIFESTS",
     "METASTORES",
+    "AzureInventory",
     "Block",
+    "CatalogSource",
     "CloudTrail",
     "CommitterManifest",
     "DatabricksCommitsManifest",
@@ -46,19 +64,28 @@ __all__ = [
     "DeltaManifest",
     "DynamoOptions",
     "DynamoTable",
+    "ElsewhereManifest",
     "Emrfs",
     "EventsSource",
     "FileListManifest",
     "GcsInventory",
+    "Glue",
+    "HttpCatalog",
+    "HudiManifest",
     "IcebergManifest",
+    "IcebergRest",
     "Inventory",
+    "InventoryManifest",
     "Listing",
+    "ListingManifest",
     "Manifest",
     "ManifestCommitterManifest",
     "ManifestSource",
     "Metastore",
     "MetastoreSource",
     "OneOf",
+    "PointedIceberg",
+    "Pointer",
     "PreviousManifest",
     "RedshiftUnloadManifest",
     "Requests",
@@ -67,6 +94,7 @@ __all__ = [
     "S3Guard",
     "S3Inventory",
     "S3Journal",
+    "S3Metadata",
     "S3Options",
     "S3mper",
     "Source",
@@ -74,14 +102,18 @@ __all__ = [
     "SparkSinkManifest",
     "StorageSource",
     "SymlinkManifest",
+    "Unity",
     "is_of_aws",
     "kind_of",
+    "original_kinds",
     "state_kinds",
 ]
 
 INVENTORIES: dict[str, type[StorageSource]] = {
     "s3_inventory": S3Inventory,
     "gcs_inventory": GcsInventory,
+    "azure_inventory": AzureInventory,
+    "s3_metadata": S3Metadata,
     "listing": Listing,
 }
 METASTORES: dict[str, type[MetastoreSource]] = {
@@ -89,6 +121,9 @@ METASTORES: dict[str, type[MetastoreSource]] = {
     "delta_log_store": DeltaLogStore,
     "emrfs": Emrfs,
     "s3mper": S3mper,
+    "iceberg_rest": IcebergRest,
+    "glue": Glue,
+    "unity": Unity,
 }
 EVENTS: dict[str, type[EventsSource]] = {
     "s3_access_log": S3AccessLog,
@@ -98,6 +133,7 @@ EVENTS: dict[str, type[EventsSource]] = {
 MANIFESTS: dict[str, type[ManifestSource]] = {
     "delta": DeltaManifest,
     "iceberg": IcebergManifest,
+    "hudi": HudiManifest,
     "file_list": FileListManifest,
     "spark_event_log": SparkEventLogManifest,
     "previous": PreviousManifest,
@@ -107,6 +143,8 @@ MANIFESTS: dict[str, type[ManifestSource]] = {
     "symlink": SymlinkManifest,
     "redshift_unload": RedshiftUnloadManifest,
     "databricks_commits": DatabricksCommitsManifest,
+    "listing": ListingManifest,
+    "s3_inventory": InventoryManifest,
 }
 """By role the kinds of evidence there are, and what the lake file says of each; `evidence.registry` has the rest."""
 
@@ -114,6 +152,11 @@ MANIFESTS: dict[str, type[ManifestSource]] = {
 def state_kinds() -> tuple[str, ...]:
     """Manifests that say what a table is; the others say what was written once."""
     return tuple(kind for kind, model in MANIFESTS.items() if model.is_state)
+
+
+def original_kinds() -> tuple[str, ...]:
+    """Manifests that are other places, of which a table should be a copy."""
+    return tuple(kind for kind, model in MANIFESTS.items() if model.is_original)
 
 
 def kind_of(entry: object) -> object:

@@ -41,7 +41,7 @@ class CloudTrail(EventsSource):
 
 
 class S3Journal(EventsSource):
-    """Exports of the journal table of S3 Metadata: Parquet or JSON Lines files with its columns."""
+    """The journal table of S3 Metadata, or exports of it: Parquet or JSON Lines files with its columns."""
 
     kind: Literal["s3_journal"]
     location: Place

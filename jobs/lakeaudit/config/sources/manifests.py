@@ -3,14 +3,16 @@
 from datetime import timedelta
 from typing import ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, SerializeAsAny
 
 from lakeaudit.config.field_types import (
     Duration,
     Flag,
     Place,
+    Text,
 )
-from lakeaudit.config.sources.base import Source
+from lakeaudit.config.sources.base import Block, Source
+from lakeaudit.config.sources.metastores import CatalogSource
 from lakeaudit.keys import Location
 
 
@@ -21,6 +23,9 @@ class ManifestSource(Source):
     """Whether it says what the table is, rather than what was written once."""
     folder: ClassVar[str | None] = None
     """Where it lies below the table's location, where it has no place of its own."""
+
+    is_original: ClassVar[bool] = False
+    """Whether it is another place that the table should be a copy of."""
 
     complete: Flag = False
 
@@ -38,21 +43,51 @@ class DeltaManifest(ManifestSource):
 class IcebergManifest(ManifestSource):
     """The table's own Iceberg metadata: what the table is.
 
-    `metadata`: one metadata.json, or the folder that has them; None: the newest one in `metadata` below the table's
-    location.
+    `metadata`: one metadata.json, or the folder that has them; `catalog`: what points at one. Neither: the newest
+    one in `metadata` below the table's location.
     """
 
     is_state = True
-    folder = "metadata"
+    folder: ClassVar[str | None] = "metadata"
 
     kind: Literal["iceberg"]
     metadata: Place | None = None
     """One metadata.json, or a folder of them; None: the folder `metadata` below the table's location."""
+    catalog: Text | None = None
+    """The metastore that says which metadata.json is current, by its name; None: the newest one is."""
+    table: Text | None = None
+    """What the catalog calls it, `namespace.table`; None: the same as here."""
     complete: Flag = True
 
     @property
     def places(self) -> tuple[Location, ...]:
         return (self.metadata,) if self.metadata else ()
+
+
+class Pointer(Block):
+    """What says which state a table is in: the table `name` of a catalog."""
+
+    store: SerializeAsAny[CatalogSource]
+    source_id: str
+    name: str
+
+
+class PointedIceberg(IcebergManifest):
+    """An Iceberg table whose state catalogs say, as it stands in a `Lake`: several must say the same."""
+
+    folder = None
+
+    pointers: tuple[Pointer, ...]
+
+
+class HudiManifest(ManifestSource):
+    """The table's own Hudi timeline: what the table is."""
+
+    is_state = True
+    folder = ".hoodie"
+
+    kind: Literal["hudi"]
+    complete: Flag = True
 
 
 class FileListManifest(ManifestSource):
@@ -93,6 +128,36 @@ class PreviousManifest(ManifestSource):
     """A file that was written that long before a picture stays."""
     keep: Duration | None = None
     """From that age on a partition, by the day in its folders' names, may be removed; None: never."""
+
+
+class ElsewhereManifest(ManifestSource):
+    """Another place, of whose objects the table should have a copy each; `maps` say which of them.
+
+    `complete`: it should have nothing else.
+    """
+
+    is_original = True
+
+    location: Place
+    complete: Flag = False
+
+    @property
+    def places(self) -> tuple[Location, ...]:
+        return (self.location,)
+
+
+class ListingManifest(ElsewhereManifest):
+    """All that lies at another place while the audit runs."""
+
+    kind: Literal["listing"]
+
+
+class InventoryManifest(ElsewhereManifest):
+    """All that an S3 Inventory report names of another place; it may be of any age."""
+
+    kind: Literal["s3_inventory"]
+    covers: tuple[Place, ...] | None = Field(default=None, min_length=1)
+    """None: the whole source bucket that the report names."""
 
 
 class CommitterManifest(ManifestSource):

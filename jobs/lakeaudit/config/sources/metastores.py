@@ -6,9 +6,15 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Discriminator, Field, Tag
 
 from lakeaudit.config.field_types import (
+    CatalogId,
     Duration,
     DynamoName,
+    Endpoint,
+    Glob,
     Place,
+    Region,
+    RoleArn,
+    Text,
     Ttl,
 )
 from lakeaudit.config.sources.base import DynamoOptions, Source
@@ -29,7 +35,10 @@ class MetastoreSource(Source):
     """What a metadata store says there is; `location` None: in every bucket that it knows."""
 
     knows_files: ClassVar[bool] = True
-    """Whether it says of files that they are there; if not, it says something of tables' logs."""
+    """Whether it says of files that they are there; if not, it says something of tables or of their logs."""
+
+    knows_tables: ClassVar[bool] = False
+    """Whether it is a catalog: it says where tables are, and which partitions they have."""
 
     has_tree: ClassVar[bool] = True
     """Whether its entries need those of the folders above them; what knows names alone has no tree."""
@@ -129,3 +138,63 @@ class S3mper(DynamoTable, json_schema_extra=_TABLE_OR_EXPORT):
     kind: Literal["s3mper"]
     keep: Ttl = Field(default=timedelta(0), json_schema_extra={"default": "0s"})
     """How long rows are kept at least (`s3mper meta delete_ts`); None (written `none`): none is ever purged."""
+
+
+class CatalogSource(MetastoreSource):
+    """A catalog of tables. `location` limits it to tables that lie there."""
+
+    knows_files = False
+    knows_tables = True
+    has_tree = False
+    knows_partitions: ClassVar[bool] = False
+    """Whether it says where plain tables and their partitions lie, which is held against storage."""
+
+    called: Text | None = Field(default=None, alias="name")
+    """What tables and discoveries call it; None: its kind."""
+
+    @property
+    def word(self) -> str:
+        """By which tables and discoveries mean it."""
+        return self.called or self.kind
+
+    @property
+    def has_point_reads(self) -> bool:
+        """It knows no file."""
+        return False
+
+
+class Glue(CatalogSource):
+    """The Glue Data Catalog of an account and region.
+
+    A key left out is the lake's `s3` block's, then the AWS chain's.
+    """
+
+    knows_partitions = True
+
+    kind: Literal["glue"]
+    catalog_id: CatalogId | None = None
+    """The account whose catalog it is; None: that of the credentials."""
+    databases: tuple[Glob, ...] = ()
+    """Names or patterns of the databases that are read; empty: all."""
+    endpoint: Endpoint | None = None
+    region: Region | None = None
+    role_arn: RoleArn | None = None
+    external_id: Text | None = None
+
+    @property
+    def name(self) -> str:
+        """What it is called, else its account and region, as far as they are written."""
+        return self.called or "/".join(filter(None, (self.catalog_id, self.region))) or "default"
+
+    @property
+    def has_point_reads(self) -> bool:
+        """It can be asked for the table of a key."""
+        return True
+
+    @property
+    def way(self) -> DynamoOptions:
+        """How it is reached: as DynamoDB is, it is no part of S3's endpoint unless that is not AWS's own."""
+        own = DynamoOptions(
+            endpoint=self.endpoint, region=self.region, role_arn=self.role_arn, external_id=self.external_id
+        )
+        return own.beside(self.s3)

@@ -1,10 +1,49 @@
-"""What is wrong with the audit itself: it failed, is suspect, is overdue, has not finished, or a gate does not hold."""
+"""The audit itself: what is wrong with it, and how old the evidence is that it went by."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from lakeaudit.config import Lake
 from lakeaudit.formatting import duration, second
 from lakeaudit.results.read import PUBLISHED, Row
+
+
+@dataclass(frozen=True)
+class EvidenceAge:
+    """How old the picture is that a source gave to the last published run; `limit` is its `max_age`, if it has one.
+
+    `role` is storage, metastore or events: tables' logs are read anew each time.
+    """
+
+    role: str
+    kind: str
+    location: str
+    age: timedelta
+    limit: timedelta | None
+
+
+def evidence_ages(run: Row, lake: Lake, now: datetime) -> tuple[EvidenceAge, ...]:
+    """The sources whose picture has a time, those nearest to their limit first."""
+    limits = {
+        source.location.uri.rstrip("/"): getattr(source, "max_age", None) for source in lake.inventories
+    }
+    found = [
+        EvidenceAge(
+            source["role"],
+            source["kind"],
+            source["location"],
+            now - source["cut_from"],
+            limits.get(source["location"].rstrip("/")),
+        )
+        for source in run["sources"] or ()
+        if source["cut_from"] is not None and source["role"] != "manifest"
+    ]
+    return tuple(sorted(found, key=_nearest_its_limit))
+
+
+def _nearest_its_limit(source: EvidenceAge) -> tuple[float, str, str]:
+    return -(source.age / source.limit if source.limit else 0.0), source.role, source.location
 
 
 def troubles(runs: Sequence[Row], overdue: timedelta, now: datetime) -> list[str]:

@@ -5,19 +5,22 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 
 from lakeaudit.config import Lake
-from lakeaudit.dashboard.queries.audit_health import troubles
+from lakeaudit.dashboard.queries.audit_health import EvidenceAge, evidence_ages, troubles
 from lakeaudit.dashboard.queries.sql_fragments import PUBLISHED_RUNS
+from lakeaudit.dashboard.queries.trends import OpenByDay, open_by_day
 from lakeaudit.formatting import count, duration
 from lakeaudit.kinds import SEVERITIES
 from lakeaudit.report.coverage_view import STANDINGS, Judged, judged
-from lakeaudit.report.summary import AT_STAKE, rank, table_label
+from lakeaudit.report.summary import AT_STAKE, Amount, rank, table_label
 from lakeaudit.report.verdict import Verdict, verdict
 from lakeaudit.results.lake_standing import UNKNOWN_PARTS, is_past, lake_standing, standing
 from lakeaudit.results.read import PUBLISHED, Results, Row
-from lakeaudit.results.sql import ask, text
+from lakeaudit.results.sql import ask, moment, text
 
-DAYS = 60
-"""Days of the trend, the last ones on which anything changed."""
+RUNS = 30
+
+
+NO_ROWS = Amount(0, whole=True)
 
 
 @dataclass(frozen=True)
@@ -26,6 +29,10 @@ class Held:
 
     numbers: Mapping[str, Mapping[str, int]]
     since: datetime | None
+    rows: Amount = NO_ROWS
+    """At stake in what is open above info."""
+    until: datetime | None = None
+    """The soonest end of what is open above info and can still come back."""
 
     def by_severity(self, of: str) -> Mapping[str, int]:
         return self.numbers.get(of, {})
@@ -81,13 +88,15 @@ class Day:
 
 @dataclass(frozen=True)
 class LakeFigures:
-    """Everything the first page shows."""
+    """Everything the first page shows; `runs` are the last ones, oldest first, `evidence` what the run went by."""
 
     run: Row | None
     verdict: Verdict | None
     tables: tuple[Health, ...]
     totals: Held
-    days: tuple[Day, ...]
+    open_by_day: OpenByDay
+    runs: tuple[Row, ...] = ()
+    evidence: tuple[EvidenceAge, ...] = ()
     troubles: tuple[str, ...] = field(default=())
 
 
@@ -99,22 +108,33 @@ def lake_figures(results: Results, lake: Lake, now: datetime) -> LakeFigures:
     runs = results.runs()
     run = next((run for run in reversed(runs) if run["status"] in PUBLISHED), None)
     held = held_by_table(results, now)
-    tables = healths(lake, held, looked_at(results), now) if run else ()
     totals = _summed(held.values())
     return LakeFigures(
         run=run,
         verdict=headline(results, run, lake, now) if run else None,
-        tables=tables,
+        tables=healths(lake, held, looked_at(results), now) if run else (),
         totals=totals,
-        days=days(results),
+        open_by_day=open_by_day(results, [run for run in runs if run["status"] in PUBLISHED], now),
+        runs=tuple(runs[-RUNS:]),
+        evidence=evidence_ages(run, lake, now) if run else (),
         troubles=tuple(troubles(runs, lake.overdue, now)),
     )
 
 
+def table_healths(results: Results, lake: Lake, now: datetime) -> tuple[Health, ...]:
+    """How each table stands, the worst first; none before a run was published."""
+    if results.last_published() is None:
+        return ()
+    return healths(lake, held_by_table(results, now), looked_at(results), now)
+
+
 def held_by_table(results: Results, now: datetime) -> dict[str, Held]:
     """By table what is open, accepted or pending."""
-    sql = f"""SELECT table_name, severity, {standing(now)} AS standing, count(*) AS number, min(first_seen_at) AS since
-        FROM discrepancies WHERE state <> 'resolved' GROUP BY table_name, severity, standing"""
+    sql = f"""SELECT table_name, severity, {standing(now)} AS standing, count(*) AS number, min(first_seen_at) AS since,
+            sum(rows_at_stake) AS rows_at_stake,
+            min(recoverable_until) FILTER (WHERE recoverable = 'yes' AND recoverable_until > {moment(now)}) AS until
+        FROM discrepancies WHERE state <> 'resolved'
+        GROUP BY table_name, severity, standing, rows_at_stake IS NULL"""
     found: dict[str, list[Row]] = {}
     for row in ask(results, sql, "discrepancies"):
         found.setdefault(table_label(row["table_name"]), []).append(row)
@@ -124,8 +144,16 @@ def held_by_table(results: Results, now: datetime) -> dict[str, Held]:
 def _held(rows: Sequence[Row]) -> Held:
     numbers: dict[str, dict[str, int]] = {}
     for row in sorted(rows, key=lambda row: rank(row["severity"])):
-        numbers.setdefault(row["standing"], {})[row["severity"]] = row["number"]
-    return Held(numbers, min((row["since"] for row in rows if row["standing"] == "open"), default=None))
+        by = numbers.setdefault(row["standing"], {})
+        by[row["severity"]] = by.get(row["severity"], 0) + row["number"]
+    opened = [row for row in rows if row["standing"] == "open"]
+    serious = [row for row in opened if row["severity"] in AT_STAKE]
+    return Held(
+        numbers,
+        since=min((row["since"] for row in opened), default=None),
+        rows=Amount.of(row["rows_at_stake"] for row in serious),
+        until=min((row["until"] for row in serious if row["until"]), default=None),
+    )
 
 
 def _summed(parts: Collection[Held]) -> Held:
@@ -218,22 +246,6 @@ def _totals(results: Results, run_id: str) -> list[Row]:
             min(recoverable_until) AS recoverable_until
         FROM findings WHERE run_id = {text(run_id)} GROUP BY kind, severity, table_name, {UNKNOWN_PARTS}"""
     return ask(results, sql, "findings")
-
-
-def days(results: Results) -> tuple[Day, ...]:
-    """The last days on which discrepancies opened or were resolved, oldest first.
-
-    What was open at the end of a day, accepted or not, is counted back from what is open now.
-    """
-    sql = "SELECT count(*) AS open FROM discrepancies WHERE state = 'open'"
-    open_now = sum(row["open"] for row in ask(results, sql, "discrepancies"))
-    sql = f"""SELECT CAST(at AS DATE) AS day, count(*) FILTER (WHERE transition = 'opened') AS opened,
-            count(*) FILTER (WHERE transition = 'reopened') AS reopened,
-            count(*) FILTER (WHERE transition = 'resolved') AS resolved
-        FROM transitions WHERE transition IN ('opened', 'reopened', 'resolved')
-            AND (run_id IS NULL OR run_id IN (SELECT run_id FROM runs WHERE {PUBLISHED_RUNS}))
-        GROUP BY 1 ORDER BY 1 DESC LIMIT {DAYS}"""
-    return counted_back(ask(results, sql, "transitions", "runs"), open_now)
 
 
 def counted_back(newest_first: Sequence[Row], open_now: int) -> tuple[Day, ...]:

@@ -1,7 +1,8 @@
 """One discrepancy, or one file: its claims, whether it can come back and how, its history, the files behind a group."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from lakeaudit.dashboard.queries.sql_fragments import PUBLISHED_RUNS
 from lakeaudit.results.read import Results, Row
@@ -87,3 +88,40 @@ def claims(row: Row) -> dict[str, dict[str, object]]:
     """By what is claimed (size, etag ...) what each side says; only what any of them says."""
     told = {what: {side: row[f"{side}_{what}"] for side in SIDES} for what in CLAIMS}
     return {what: said for what, said in told.items() if any(value is not None for value in said.values())}
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that happened to a file, or will; `by` is who says so."""
+
+    at: datetime
+    what: str
+    by: str
+
+
+def life(rows: Sequence[Row], history: Sequence[Row]) -> tuple[Event, ...]:
+    """What is known to have happened to one subject, the oldest first, and the end of its way back."""
+    told = [event for row in rows for event in _of_row(row)]
+    told += [
+        Event(
+            change["at"], change["transition"], f"run {change['run_id']}" if change["run_id"] else "a person"
+        )
+        for change in history
+        if change["at"]
+    ]
+    return tuple(sorted(dict.fromkeys(told), key=lambda event: (event.at, event.what)))
+
+
+def _of_row(row: Row) -> Iterator[Event]:
+    version = f", table version {row['table_version']}" if row["table_version"] is not None else ""
+    if row["manifest_time"]:
+        yield Event(row["manifest_time"], f"listed{version}", row["manifest_kind"] or "its manifest")
+    if row["metastore_time"]:
+        yield Event(row["metastore_time"], "entered", "the metadata store")
+    if row["storage_time"]:
+        what = "written" if row["storage_size"] is not None else "replaced by a delete marker"
+        yield Event(row["storage_time"], what, "storage")
+    if row["cause_at"] and row["cause"]:
+        yield Event(row["cause_at"], row["cause"], row["cause_principal"] or "a log of requests")
+    if row["recoverable_until"] and row["recoverable"] == "yes":
+        yield Event(row["recoverable_until"], "it can no longer come back", "the bucket's lifecycle rules")

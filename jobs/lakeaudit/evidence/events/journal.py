@@ -1,8 +1,8 @@
-"""The journal table of S3 Metadata, exported: Parquet or JSON Lines files with its columns, in any order.
+"""The journal table of S3 Metadata: the Iceberg table itself, or exports of it as Parquet or JSON Lines files.
 
-The table itself is Iceberg in a bucket of AWS's own, which nothing here reads; a query engine exports it (UNLOAD).
-A row is a change of an object: CREATE, UPDATE_METADATA or DELETE. A deletion of one version has hardly anything but its
-version; a delete marker is a DELETE of its own (Amazon S3 User Guide, "S3 Metadata journal tables schema").
+Columns are found by their names, in any order. A row is a change of an object: CREATE, UPDATE_METADATA or DELETE. A
+deletion of one version has hardly anything but its version; a delete marker is a DELETE of its own (Amazon S3 User
+Guide, "S3 Metadata journal tables schema").
 """
 
 import json
@@ -19,14 +19,26 @@ from lakeaudit.config import S3Journal
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.aliases import true_columns
 from lakeaudit.evidence.events import event_files
-from lakeaudit.evidence.events.event_files import Window, blocks, events_of
-from lakeaudit.evidence.files import File, copied
-from lakeaudit.evidence.protocol import Batches, Context, Events, Probed, note_row
-from lakeaudit.keys import Aliases
+from lakeaudit.evidence.events.event_files import EventFile, Window, blocks, events_of, grouped
+from lakeaudit.evidence.files import File, copied, folders
+from lakeaudit.evidence.manifest.iceberg.discover import FOLDER
+from lakeaudit.evidence.manifest.iceberg.metadata import NAME as NAME_OF_METADATA
+from lakeaudit.evidence.protocol import (
+    Batches,
+    Context,
+    Cut,
+    Events,
+    Part,
+    Probed,
+    SourceInfo,
+    note_row,
+)
+from lakeaudit.evidence.storage.live_table import data_files, find_state
+from lakeaudit.keys import Aliases, Location
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.duck import Connection, Relation, Rows
-from lakeaudit.schemas import REQUEST
+from lakeaudit.schemas import REQUEST, plain_time
 
 NAME = re.compile(r"\.(parquet|jsonl|json)(\.gz)?\Z")
 NEEDED = ("bucket", "key", "record_type", "record_timestamp")
@@ -38,13 +50,44 @@ SAMPLE = 200
 
 
 def read(source: S3Journal, ctx: Context, source_id: str) -> Events:
-    """The exports that were written in the window, or since."""
+    """The exports that were written in the window, or since; of the table itself the state of then."""
+    if _is_table(ctx.clients, source.location):
+        return _of_table(source, ctx, source_id)
     return events_of(source, ctx, source_id, NAME, partial(_read, clients=ctx.clients, source_id=source_id))
 
 
 def probe(source: S3Journal, clients: Clients, now: datetime) -> Probed:
     """See `registry.EventsKind`."""
+    if _is_table(clients, source.location):
+        state = find_state(clients, source.location, now)
+        return Probed(f"journal table, its state of {state.snapshot.at:%Y-%m-%dT%H:%MZ}")
     return event_files.probe(source, clients, now, NAME)
+
+
+def _is_table(clients: Clients, location: Location) -> bool:
+    return NAME_OF_METADATA.fullmatch(location.key.rpartition("/")[2]) is not None or FOLDER in folders(
+        clients, location
+    )
+
+
+def _of_table(source: S3Journal, ctx: Context, source_id: str) -> Events:
+    """Changes of the window in one state of the table, whichever data file they are in."""
+    state = find_state(ctx.clients, source.location, ctx.as_of)
+    listed = data_files(ctx.clients, state, ctx.engine)
+    files = [EventFile(File(each.place, each.size, state.snapshot.at), state.snapshot.at) for each in listed]
+    since = ctx.as_of - source.window
+
+    def parts(wanted: datetime, reads: bool) -> tuple[Part, ...]:
+        window = plain_time(max(since, wanted)), plain_time(ctx.as_of)
+        read = partial(_read, clients=ctx.clients, source_id=source_id, window=window, reads=reads)
+        return tuple(
+            Part(source_id, partial(read, files=group), sum(file.size for file in group))
+            for group in grouped(files)
+        )
+
+    place, cut = source.location.uri, Cut(since, state.snapshot.at)
+    info = SourceInfo(source_id, "events", source.kind, place, state.identity, cut)
+    return Events(info, since, parts)
 
 
 def _read(

@@ -41,7 +41,7 @@ from lakeaudit.evidence.manifest.records.record import (
 )
 from lakeaudit.evidence.manifest.records.totals import tag_of
 from lakeaudit.evidence.protocol import Context
-from lakeaudit.keys import END, Location
+from lakeaudit.keys import END, Location, uri_of
 from lakeaudit.runtime.aws import Clients
 
 SUCCESS_DATA = "org.apache.hadoop.fs.s3a.commit.files.SuccessData/1"
@@ -215,7 +215,7 @@ def _destination(commit: Mapping[str, Any]) -> str:
 
 def _uri(name: str, home: Location) -> str:
     """The S3A committers write keys with a slash before them, the other one URIs."""
-    return f"s3://{home.bucket}{name}" if name.startswith("/") and not home.is_local else _decoded(name)
+    return uri_of(home.bucket, name[1:]) if name.startswith("/") and not home.is_local else _decoded(name)
 
 
 def _decoded(uri: str) -> str:

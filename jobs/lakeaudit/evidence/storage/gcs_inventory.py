@@ -205,6 +205,7 @@ def read(source: GcsInventory, ctx: Context, source_id: str) -> Stored:
         ),
         rows=tuple(Part(source_id, file, weight=_size(file)) for file in files),
         covers=covers,
+        older_alone=True,
         assumed_covers=not source.covers,
         holes=tuple(holes),
         warnings=_warnings(report),

@@ -12,7 +12,7 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from lakeaudit.keys import ARCHIVE_CLASSES, Location
+from lakeaudit.keys import ARCHIVE_CLASSES, Location, is_azure
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.aws_failures import code_of, explain
 
@@ -93,7 +93,9 @@ class Lifecycle:
 
 
 def read_lifecycle(clients: Clients, bucket: str) -> Lifecycle:
-    """The rules of a bucket, by one request. A bucket without rules has none."""
+    """The rules of a bucket, by one request. A bucket without rules has none; Azure's policies are not read."""
+    if is_azure(bucket):
+        return Lifecycle(bucket)
     try:
         answer = clients.s3(bucket).get_bucket_lifecycle_configuration(Bucket=bucket)
     except ClientError as error:

@@ -30,6 +30,9 @@ from lakeaudit.runtime.duck import Connection, DuckError, Relation, literal, quo
 from lakeaudit.schemas import VERSION
 
 _LONGEST_LINE = 1 << 20
+_TYPES = {"number": "BIGINT", "time": "TIMESTAMP", "flag": "BOOLEAN"}
+ANY = "any"
+"""What a column of any type holds, whose text is looked into."""
 
 
 @dataclass(frozen=True)
@@ -37,14 +40,20 @@ class ReportForm:
     """What a kind of report has, as plain data.
 
     `known` are the columns that are used, `required` the names of those that must be there. `given` makes columns of
-    schemas.VERSION of their values, by name; what is not given is null. `faults` gives SQL of why a row cannot be
-    understood, of the values; null: it can.
+    `schema`, whose rows are of `kind`, of their values, by name; what is not given is null. `faults` gives SQL of why a
+    row cannot be understood, of the values; null: it can. `left_out` is SQL of rows that are about no object. All SQL
+    may ask whether there is a column at all: `has_name`. `millis`: of Parquet whole numbers may be times, in
+    milliseconds.
     """
 
     known: tuple[Known, ...]
     required: tuple[str, ...]
     given: Mapping[str, str]
     faults: tuple[str, ...] = ()
+    left_out: str = "false"
+    kind: str = "versions"
+    schema: pa.Schema = VERSION
+    millis: bool = False
 
 
 @dataclass(frozen=True)
@@ -57,12 +66,12 @@ class CsvWay:
 
 @dataclass(frozen=True)
 class ReportFile:
-    """What a part of the source runs: plain data, and callable. `bucket` is that of all rows."""
+    """What a part of the source runs: plain data, and callable. `bucket` is that of all rows; None: rows say it."""
 
     clients: Clients
     place: Location
     source: str
-    bucket: str
+    bucket: str | None
     form: ReportForm
     way: CsvWay = field(default_factory=CsvWay)
 
@@ -71,10 +80,10 @@ class ReportFile:
         return self.place.key.lower().endswith(".parquet")
 
     def __call__(self, con: Connection) -> Batches:
-        """Batches of kinds `versions` and `notes`."""
+        """Batches of the form's kind, and of `notes`."""
         try:
             with fetched(self.clients, self.place) as path:
-                yield "versions", duck.table(self._versions(con, path))
+                yield self.form.kind, duck.table(self._versions(con, path))
         except SourceError as error:
             yield "notes", self._note(error.what)
         except (OSError, ValueError, csv.Error, pa.ArrowException, DuckError):
@@ -98,18 +107,30 @@ class ReportFile:
             raise SourceError(self.place.uri, "is missing", "")
         raw, kinds = self._raw(con, path)
         values = {
-            k.name: value_sql(k, kinds[k.name]) if k.name in kinds else "CAST(NULL AS VARCHAR)"
+            k.name: value_sql(k, kinds[k.name])
+            if k.name in kinds
+            else f"CAST(NULL AS {_TYPES.get(k.holds, 'VARCHAR')})"
             for k in self.form.known
         }
-        named = ", ".join(f"{sql} AS {quoted(f'v_{name}')}" for name, sql in values.items())
+        there = {name: str(name in kinds).lower() for name in values}
+        named = ", ".join(
+            f"{sql} AS {quoted(f'v_{name}')}, {there[name]} AS {quoted(f'has_{name}')}"
+            for name, sql in values.items()
+        )
         faults = ", ".join(self._faults(kinds, values))
         name = literal(f"{self.place.key.rpartition('/')[2]}: ")
         read = duck.query(con, f"SELECT {named}, {name} || coalesce({faults}) AS reject FROM raw", raw=raw)
+        if self.form.left_out != "false":
+            objects = f"SELECT * FROM input WHERE reject IS NOT NULL OR ({self.form.left_out}) IS NOT TRUE"
+            read = duck.query(con, objects, input=read)
         given = {
             n: f"CASE WHEN reject IS NULL THEN {sql} END"
-            for n, sql in {**_NOTHING, **self.form.given}.items()
+            for n, sql in {**dict.fromkeys(self.form.schema.names, "NULL"), **self.form.given}.items()
+            if n not in ("source", "reject")
         }
-        return duck.conform(con, read, VERSION, given | {"source": literal(self.source), "reject": "reject"})
+        return duck.conform(
+            con, read, self.form.schema, given | {"source": literal(self.source), "reject": "reject"}
+        )
 
     def _faults(self, kinds: Mapping[str, str], values: Mapping[str, str]) -> Iterator[str]:
         for known in self.form.known:
@@ -118,9 +139,14 @@ class ReportFile:
                 yield fault
         for name in self.form.required:
             yield f"CASE WHEN coalesce(CAST({quoted(name)} AS VARCHAR), '') = '' THEN 'row without {name}' END"
-        stranger = f"'row of another bucket: ' || coalesce({shown_sql('bucket')}, 'none')"
-        yield f"CASE WHEN bucket IS DISTINCT FROM {literal(self.bucket)} THEN {stranger} END"
+        if self.bucket is not None:
+            yield self._stranger(self.bucket)
         yield from (fault.format(**{k: f"({v})" for k, v in values.items()}) for fault in self.form.faults)
+
+    @staticmethod
+    def _stranger(own: str) -> str:
+        stranger = f"'row of another bucket: ' || coalesce({shown_sql('bucket')}, 'none')"
+        return f"CASE WHEN bucket IS DISTINCT FROM {literal(own)} THEN {stranger} END"
 
     def _raw(self, con: Connection, path: Path) -> tuple[Relation, dict[str, str]]:
         """(columns by their lower-case names, the kind of each one's type)."""
@@ -131,14 +157,32 @@ class ReportFile:
         self._require(footer)
         used = {known.name: footer[known.name] for known in self.form.known if known.name in footer}
         for known in self.form.known:
-            fault = type_fault(known, used[known.name].type) if known.name in used else None
+            fault = self._type_fault(known, used[known.name].type) if known.name in used else None
             if fault:
                 raise SourceError(self.place.uri, f"cannot be used: {fault}", "")
-        columns = ", ".join(f"{quoted(each.name)} AS {quoted(name)}" for name, each in used.items())
+        held = {
+            known.name: self._of_type(known, used[known.name])
+            for known in self.form.known
+            if known.name in used
+        }
+        columns = ", ".join(f"{sql} AS {quoted(name)}" for name, (sql, _) in held.items())
         rows = duck.query(
             con, f"SELECT {columns} FROM read_parquet({literal(path)}, hive_partitioning = false)"
         )
-        return rows, {name: type_kind(each.type) or "" for name, each in used.items()}
+        return rows, {name: kind for name, (_, kind) in held.items()}
+
+    def _type_fault(self, known: Known, arrow: pa.DataType) -> str | None:
+        in_millis = self.form.millis and known.holds == "time" and type_kind(arrow) == "number"
+        return None if known.holds == ANY or in_millis else type_fault(known, arrow)
+
+    def _of_type(self, known: Known, column: pa.Field) -> tuple[str, str]:
+        """(SQL of a column, the kind of its values)."""
+        kind = type_kind(column.type) or ""
+        if known.holds == ANY:
+            return f"CAST({quoted(column.name)} AS VARCHAR)", "text"
+        if known.holds == "time" and kind == "number":
+            return f"make_timestamp({quoted(column.name)} * 1000)", "time"
+        return quoted(column.name), kind
 
     def _of_csv(self, con: Connection, path: Path) -> tuple[Relation, dict[str, str]]:
         first = _first_line(path, self.way.delimiter)
@@ -162,7 +206,6 @@ class ReportFile:
             raise SourceError(self.place.uri, f"has no column {' and '.join(missing)}", "")
 
 
-_NOTHING = dict.fromkeys((each.name for each in VERSION if each.name not in ("source", "reject")), "NULL")
 _GZIP = b"\x1f\x8b"
 
 

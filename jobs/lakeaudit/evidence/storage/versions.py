@@ -38,12 +38,15 @@ def prefixes_of(places: Iterable[Location]) -> pa.Table:
     return duck.small(columns, [(place.bucket, place.prefix) for place in places])
 
 
-def one_row_per_key(con: Connection, versions: Rows, repeats: Sequence[str] = ()) -> Relation:
+def one_row_per_key(
+    con: Connection, versions: Rows, repeats: Sequence[str] = (), older_alone: Sequence[str] = ()
+) -> Relation:
     """STORED rows of VERSION rows, whose `reject` is null: one per (source, bucket, key).
 
     `present` or `absent` needs exactly one latest row that says whether it is a delete marker; else the key is
     `unclear`, and nothing more is known of its latest version. `repeats` are ids of sources that may name one version
     twice (live listings): there, several latest rows count as one if they name one version, and the newest is taken.
+    `older_alone` are ids of sources of stores without delete markers: there, a key of older versions alone is absent.
     """
     held = versions if isinstance(versions, pa.Table) else duck.table(duck.relation(con, versions))
     folded = f"""
@@ -54,14 +57,14 @@ def one_row_per_key(con: Connection, versions: Rows, repeats: Sequence[str] = ()
         ), several_versions AS (
             SELECT v.* FROM versions v SEMI JOIN several USING (source, bucket, key)
         )
-        ({_stored(_SINGLE)}) UNION ALL ({_stored(_several(repeats))})
+        ({_stored(_SINGLE, older_alone)}) UNION ALL ({_stored(_several(repeats), older_alone)})
         """
     return duck.conform(con, duck.query(con, folded, versions=held), STORED)
 
 
 _SINGLE = f"""
     SELECT source, bucket, key, {", ".join(_LATEST)}, is_delete_marker AS delete_marker,
-        is_latest AND is_delete_marker IS NOT NULL AS is_clear,
+        is_latest AND is_delete_marker IS NOT NULL AS is_clear, {_IS_OLDER} AS all_older,
         CASE WHEN {_IS_OLDER} THEN {_VERSION} END AS older_version_id,
         CASE WHEN {_IS_OLDER} THEN size END AS older_size,
         NULL AS older_since
@@ -77,13 +80,14 @@ def _several(repeats: Sequence[str]) -> str:
     latest = ", ".join(f"latest.{name} AS {name}" for name in _LATEST)
     return f"""
         SELECT source, bucket, key, {latest}, latest.is_delete_marker AS delete_marker,
-            is_one AND latest.is_delete_marker IS NOT NULL AS is_clear,
+            is_one AND latest.is_delete_marker IS NOT NULL AS is_clear, all_older,
             older.version AS older_version_id,
             older.size AS older_size,
             CASE WHEN older IS NOT NULL AND (newest_marker IS NULL OR newest_marker < older.modified_at)
                 THEN latest.modified_at END AS older_since
         FROM (
             SELECT source, bucket, key, {_is_one(repeats)} AS is_one,
+                bool_and(coalesce({_IS_OLDER}, false)) AS all_older,
                 {_newest("is_delete_marker", *_LATEST)} FILTER (is_latest) AS latest,
                 {_newest("size", "modified_at", version=_VERSION)} FILTER ({_IS_OLDER}) AS older,
                 max(modified_at) FILTER (NOT is_latest AND is_delete_marker) AS newest_marker
@@ -110,12 +114,14 @@ def _newest(*columns: str, **computed: str) -> str:
     return f"arg_max(struct_pack({row}), create_sort_key({order}))"
 
 
-def _stored(versions: str) -> str:
+def _stored(versions: str, older_alone: Sequence[str]) -> str:
     """The columns of STORED; of a latest version that is not clear nothing is given."""
     latest = ", ".join(f"CASE WHEN is_clear THEN {name} END AS {name}" for name in _LATEST)
+    gone = f"all_older AND source IN ({duck.literals(older_alone)})" if older_alone else "false"
     return f"""
         SELECT source, bucket, key, {latest},
             CASE
+                WHEN {gone} THEN 'absent'
                 WHEN is_clear IS NOT TRUE THEN 'unclear'
                 WHEN delete_marker THEN 'absent'
                 ELSE 'present'

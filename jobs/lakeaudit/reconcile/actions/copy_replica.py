@@ -10,11 +10,11 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from lakeaudit.evidence.storage.footers import rows_of
 from lakeaudit.reconcile.actions.restore_probable import why_not_these_rows
 from lakeaudit.reconcile.canary import DELETE_IF_MATCH
 from lakeaudit.reconcile.conditional_copies import Source, write_where_absent
 from lakeaudit.reconcile.copying import cannot_be_copied
-from lakeaudit.reconcile.footers import rows_of
 from lakeaudit.reconcile.key_state import ENABLED, KeyState, Unclear
 from lakeaudit.reconcile.matching import is_there
 from lakeaudit.reconcile.protocol import PROBABLE, Case, NotProved, Proposal, Sight, Target, Undo

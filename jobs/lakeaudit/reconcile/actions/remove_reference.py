@@ -4,6 +4,7 @@ The last of all ways, and only where `--allow remove_reference` says so. Commits
 the newest state, which has to list the file by the very entry that the step was decided on.
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from threading import Lock
@@ -17,6 +18,7 @@ from lakeaudit.evidence.manifest.delta import listed_file
 from lakeaudit.evidence.manifest.delta.listed_file import ListedFile
 from lakeaudit.evidence.manifest.delta.metadata import NotReadable
 from lakeaudit.formatting import count
+from lakeaudit.keys import uri_of
 from lakeaudit.reconcile.delta_commits import (
     MARK,
     Action,
@@ -76,6 +78,8 @@ class RemoveReference:
         """Where nobody allows it, or the file is listed by another table than the one that it lies in."""
         if REMOVE_REFERENCE not in case.allow:
             return f"`--allow {REMOVE_REFERENCE}` gives its rows up, where nothing is left of it"
+        if any(each.kind == "iceberg" for each in case.table.manifests):
+            return _by_hand_of_iceberg(case.row["bucket"], case.row["key"])
         table = _table_around(case.lake, case.row["bucket"], case.row["key"])
         if table is None or table.name != case.table.name:
             return "it lies outside the Delta table that lists it"
@@ -149,6 +153,13 @@ class RemoveReference:
                         raise
                 else:
                     return
+
+
+def _by_hand_of_iceberg(bucket: str, key: str) -> str:
+    """What takes a file out of an Iceberg table by the catalog's own commit (Iceberg's Java API, DeleteFiles)."""
+    path = json.dumps(uri_of(bucket, key))
+    run = f'Spark3Util.loadIcebergTable(spark, "<table>").newDelete().deleteFile({path}).commit()'
+    return f"commits to Iceberg tables go through their catalog: in spark-shell, {run}"
 
 
 def _newest(table: Table, target: Target) -> ListedFile:

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from botocore.exceptions import BotoCoreError, ClientError
 
 from lakeaudit.errors import SourceError
-from lakeaudit.evidence.files import File, Ranged, list_files, read_bytes
+from lakeaudit.evidence.files import File, list_files, read_bytes, seekable
 from lakeaudit.evidence.manifest.delta.checkpoint_runs import Checkpoint
 from lakeaudit.evidence.manifest.delta.log import Log
 from lakeaudit.evidence.manifest.delta.notes import GONE, NO_PARQUET, TORN
@@ -119,7 +119,7 @@ def _opened(clients: Clients, file: File) -> Iterator[Any]:
         content = read_bytes(clients, file.place)
         yield None if content is None else pa.BufferReader(content)
     else:
-        yield pa.PythonFile(Ranged(clients, file.place, file.size), mode="r")
+        yield pa.PythonFile(seekable(clients, file.place, file.size), mode="r")
 
 
 def look(file: pq.ParquetFile) -> Look:

@@ -83,7 +83,7 @@ def read_commit_files(files: Sequence[CommitFile], clients: Clients) -> CommitCo
     ]
     with task_connection() as con:
         parsed = acts.parse_lines(con, duck.small(LINE, rows))
-        named = paths.said_of_files(con, acts.on_files(con, parsed), about_files(about, {}), clients.aliases)
+        named = paths.said_of_files(con, acts.on_files(con, parsed), about_files(about, {}), clients.names)
         return CommitContents(said, duck.table(duck.conform(con, named, _SAID, {"number": "reading"})))
 
 

@@ -91,7 +91,7 @@ def in_commit_time(first_line: str) -> int | None:
 
 def _bodies(files: Sequence[LineFile], clients: Clients) -> Iterator[_Body]:
     small = [file for file in files if not file.in_blocks]
-    for place in {file.place.bucket: file.place for file in files if not file.place.is_local}.values():
+    for place in {file.place.bucket: file.place for file in files if file.place.is_in_s3}.values():
         clients.s3(*place)  # built once, before the threads ask for it
     with ThreadPoolExecutor(_THREADS) as pool:
         for start in range(0, len(small), _THREADS):

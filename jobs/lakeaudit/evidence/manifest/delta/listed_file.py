@@ -61,7 +61,7 @@ def read(table: Table, clients: Clients, bucket: str, key: str) -> ListedFile:
     if chosen is None:
         raise SourceError(folder.uri, "no state can be rebuilt from it", "see `lakeaudit explain`")
     acts, unread, newest = FileReading(
-        clients, log, chosen, _Entries(table.location, bucket, key, clients.aliases)
+        clients, log, chosen, _Entries(table.location, bucket, key, clients.names)
     ).acts()
     if unread:
         raise NotReadable("; ".join(unread[:3]))

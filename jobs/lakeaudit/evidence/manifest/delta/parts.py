@@ -68,14 +68,14 @@ def read_run(pieces: Pieces, source: str, clients: Clients, con: Connection) -> 
         notes.of_lines(con, parsed)
         about = about_files(files, block.in_commit_ms)
         yield BATCHES, batches(con, parsed, about, in_blocks)
-        yield from _steps(con, acts.on_files(con, parsed), about, notes, clients.aliases)
+        yield from _steps(con, acts.on_files(con, parsed), about, notes, clients.names)
     if len(lines) < len(files):
         yield from _steps(
             con,
             _small_checkpoints(con, files, clients, notes),
             about_files(files, {}),
             notes,
-            clients.aliases,
+            clients.names,
         )
     yield "notes", notes.table()
 
@@ -174,9 +174,9 @@ def _large(con: Connection, number: int, file: LogFile, clients: Clients, notes:
             rows = acts.checkpoint_actions(con, schema, "0", f"read_parquet({duck.literal(path)})")
             survey = paths.survey(con, rows, about)
             notes.unknown(number, survey.undecodable)
-            yield paths.KIND, paths.file_steps(con, rows, about, clients.aliases)
+            yield paths.KIND, paths.file_steps(con, rows, about, clients.names)
             if survey.has_vectors:
-                yield paths.KIND, paths.vector_steps(con, rows, about, clients.aliases)
+                yield paths.KIND, paths.vector_steps(con, rows, about, clients.names)
     except SourceError as error:
         notes.hole(number, error.what)
     except (pa.ArrowException, duck.DuckError, OSError, ValueError):

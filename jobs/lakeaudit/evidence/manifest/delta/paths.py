@@ -11,7 +11,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from lakeaudit.evidence.aliases import true_columns
-from lakeaudit.keys import MOUNTS, Aliases
+from lakeaudit.keys import AZURE_NAME, MOUNTS, Aliases
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows, literal
 
@@ -45,7 +45,8 @@ Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&
 UUID_CHARS = 20
 
 _OLDEST_MS, _NEWEST_MS = -62_135_596_800_000, 253_402_300_799_999
-_S3 = r"(?s)^(?i:s3|s3a|s3n|gs)://([^/]+)/?(.*)$"
+_S3 = r"(?s)^(?i:s3|s3a|s3n|gs)://([^/@]+)(?:/(.*))?$"
+_AZURE = rf"(?s)^{AZURE_NAME}(?:/(.*))?$"
 _FILE = r"(?s)^(?i:file):(?://[^/]*)?/(.*)$"
 _SCHEME = r"^[A-Za-z][A-Za-z0-9+.\-]*:"
 _OTHER = r"(?s)^([A-Za-z][A-Za-z0-9+.\-]*:(?://[^/]*)?)/?(.*)$"
@@ -61,6 +62,7 @@ def bucket(path: str, root_bucket: str) -> str:
     """
     return (
         f"CASE WHEN {_is_relative(path)} THEN {root_bucket} WHEN {_matches(path, _S3)} THEN {_group(path, _S3, 1)} "
+        f"WHEN {_matches(path, _AZURE)} THEN {_group(path, _AZURE, 1)} || '@' || {_group(path, _AZURE, 2)} "
         f"WHEN {_matches(path, _FILE)} THEN '' WHEN {_matches(path, _SCHEME)} THEN {_group(path, _OTHER, 1)} "
         f"WHEN starts_with({path}, '/') THEN '' ELSE {root_bucket} END"
     )
@@ -72,6 +74,7 @@ def key(path: str, root_prefix: str) -> str:
     return (
         f"CASE WHEN {_is_relative(path)} THEN {relative} "
         f"WHEN {_matches(path, _S3)} THEN {decoded(_group(path, _S3, 2))} "
+        f"WHEN {_matches(path, _AZURE)} THEN {decoded(_group(path, _AZURE, 3))} "
         f"WHEN {_matches(path, _FILE)} THEN {decoded(_group(path, _FILE, 1))} "
         f"WHEN {_matches(path, _SCHEME)} THEN {decoded(_group(path, _OTHER, 2))} "
         f"WHEN starts_with({path}, '/') THEN {decoded(f'substr({path}, 2)')} ELSE {relative} END"

@@ -25,7 +25,7 @@ from lakeaudit.evidence.manifest.delta.listing import LOG_FOLDER
 from lakeaudit.evidence.manifest.delta.log import Log, Plan, parse, plan
 from lakeaudit.evidence.manifest.delta.metadata import NotReadable, understand
 from lakeaudit.evidence.manifest.delta.paths import UUID_CHARS, Z85
-from lakeaudit.keys import MOUNTS, Aliases, Location, true_place
+from lakeaudit.keys import AZURE_NAME, MOUNTS, Aliases, Location, true_place
 from lakeaudit.runtime.aws import Clients
 
 Row = dict[str, Any]
@@ -34,7 +34,8 @@ Answer = tuple[str, list[Row], str]
 _DID = {"add": "added", "remove": "removed", "cdc": "written as change data"}
 _WHOLE = ("sidecar.path", "protocol.minReaderVersion", "metaData.id")
 _PLAIN = re.compile(r"[A-Za-z0-9._-]+")
-_S3 = re.compile(r"(?is)(?:s3|s3a|s3n|gs)://([^/]+)/?(.*)")
+_S3 = re.compile(r"(?is)(?:s3|s3a|s3n|gs)://([^/@]+)(?:/(.*))?")
+_AZURE = re.compile(rf"(?s){AZURE_NAME}(?:/(.*))?")
 _FILE = re.compile(r"(?is)file:(?://[^/]*)?/(.*)")
 _MOUNTED = re.compile(rf"(?is){MOUNTS}/+(.*)")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:")
@@ -58,7 +59,7 @@ def read(table: Table, clients: Clients, bucket: str, key: str) -> Answer:
         if chosen is None:
             return "unknown", [], f"no state can be rebuilt from {folder.uri}"
         return _answer(
-            *FileReading(clients, log, chosen, Sought(table.location, bucket, key, clients.aliases)).acts()
+            *FileReading(clients, log, chosen, Sought(table.location, bucket, key, clients.names)).acts()
         )
     except (SourceError, NotReadable) as error:
         return "unknown", [], str(error)
@@ -151,7 +152,9 @@ class Sought:
     def _place(self, path: str) -> tuple[str, str] | None:
         """As `paths.bucket` and `paths.key` have it."""
         if found := _S3.fullmatch(path):
-            return true_place(self.aliases, unquote(found[1]), unquote(found[2]))
+            return true_place(self.aliases, unquote(found[1]), unquote(found[2] or ""))
+        if found := _AZURE.fullmatch(path):
+            return true_place(self.aliases, f"{found[1]}@{found[2]}", unquote(found[3] or ""))
         if found := _MOUNTED.fullmatch(path):
             return true_place(self.aliases, MOUNTS, unquote(found[1]))
         if found := _FILE.fullmatch(path):

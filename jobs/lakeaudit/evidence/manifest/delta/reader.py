@@ -5,7 +5,6 @@ checkpoints are read in the tasks that fold them. Only protocol, metadata and va
 to the driver. The reader knows nothing of storage: whether an unlogged VACUUM is assumed is decided elsewhere.
 """
 
-import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -30,6 +29,7 @@ from lakeaudit.evidence.manifest.delta.metadata import (
 from lakeaudit.evidence.manifest.delta.notes import hole_of
 from lakeaudit.evidence.manifest.delta.readings import Reading, before, read_commits, read_logs
 from lakeaudit.evidence.manifest.delta.troubles import Vacuum
+from lakeaudit.evidence.manifest.table_states import identity_of
 from lakeaudit.evidence.protocol import (
     Changes,
     Claims,
@@ -193,11 +193,6 @@ def _holes(reading: Reading, source: str, ctx: Context) -> list[Hole]:
 
 
 def _info(source: str, tables: Sequence[Table], states: Mapping[str, TableState], cut: Cut) -> SourceInfo:
-    pinned = sorted(f"{name}@{state.version}" for name, state in states.items())
-    identity = pinned[0] if len(pinned) == 1 else f"sha256:{_digest(pinned)}"
+    identity = identity_of(f"{name}@{state.version}" for name, state in states.items())
     location = tables[0].location.uri if len(tables) == 1 else f"{len(tables)} tables"
     return SourceInfo(source, "manifest", "delta", location, identity, cut)
-
-
-def _digest(lines: Iterable[str]) -> str:
-    return hashlib.sha256("\n".join(lines).encode()).hexdigest()

@@ -14,14 +14,15 @@ from lakeaudit.evidence.manifest.file_list.columns import Columns
 from lakeaudit.evidence.manifest.file_list.fold import EVENT, FOLDER
 from lakeaudit.evidence.manifest.file_list.parse_rows import parse_time, partition_path
 from lakeaudit.evidence.manifest.file_list.read_lines import Fault, Line, ListFile
-from lakeaudit.keys import NULL_VERSION
+from lakeaudit.keys import AZURE_NAME, NULL_VERSION
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection
 from lakeaudit.schemas import plain_time
 
 _EVENTS = pa.schema(EVENT.items())
 
-_S3_URI = r"^(?:s3[an]?|gs)://([^/]+)/((?s).+)\Z"
+_S3_URI = r"^(?:s3[an]?|gs)://([^/@]+)/((?s).+)\Z"
+_AZURE_URI = rf"^{AZURE_NAME}/((?s).+)\Z"
 _SCHEME = r"^([A-Za-z][A-Za-z0-9+.-]*://|file:/|dbfs:/)"
 _CHECKSUM = r"^[A-Za-z0-9-]+:[0-9A-Fa-f]+\Z"
 
@@ -75,7 +76,7 @@ def _constants(listed: ListFile) -> dict[str, str]:
         "below_home": len(listed.home.key) + 1,
         "null_version": NULL_VERSION,
     }
-    patterns = {"s3_uri": _S3_URI, "scheme": _SCHEME, "checksum_form": _CHECKSUM}
+    patterns = {"s3_uri": _S3_URI, "azure_uri": _AZURE_URI, "scheme": _SCHEME, "checksum_form": _CHECKSUM}
     true_bucket, true_key = true_columns(listed.aliases, "named_bucket", "named_key")
     return {
         "folder": FOLDER,
@@ -88,9 +89,13 @@ def _constants(listed: ListFile) -> dict[str, str]:
 
 _SQL = """
 WITH named AS (
-    SELECT *, regexp_matches(path, {s3_uri}) AS by_uri,
-        CASE WHEN by_uri THEN regexp_extract(path, {s3_uri}, 1) ELSE {home_bucket} END AS named_bucket,
-        CASE WHEN by_uri THEN regexp_extract(path, {s3_uri}, 2) ELSE path END AS named_key,
+    SELECT *, regexp_matches(path, {s3_uri}) AS in_s3, regexp_matches(path, {azure_uri}) AS in_azure,
+        in_s3 OR in_azure AS by_uri,
+        CASE WHEN in_s3 THEN regexp_extract(path, {s3_uri}, 1)
+            WHEN in_azure THEN regexp_extract(path, {azure_uri}, 1) || '@' || regexp_extract(path, {azure_uri}, 2)
+            ELSE {home_bucket} END AS named_bucket,
+        CASE WHEN in_s3 THEN regexp_extract(path, {s3_uri}, 2)
+            WHEN in_azure THEN regexp_extract(path, {azure_uri}, 3) ELSE path END AS named_key,
         {true_bucket} AS bucket,
         {true_key} AS key,
         NOT regexp_matches(path, {scheme}) AND NOT ({local} AND starts_with(path, '/'))

@@ -20,7 +20,7 @@ def read(table: Table, clients: Clients, bucket: str, key: str) -> Answer:
     table_lists = find([table], clients)
     if refused := next((lists.refused for lists in table_lists if lists.refused), None):
         return "unknown", [], refused
-    return fold_one(_rows(numbered(table_lists, clients.aliases), clients), bucket, key)
+    return fold_one(_rows(numbered(table_lists, clients.names), clients), bucket, key)
 
 
 def _rows(lists: Iterable[ListFile], clients: Clients) -> Iterator[Row]:

@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from botocore.exceptions import BotoCoreError, ClientError
 
+from lakeaudit.evidence.files import opened
 from lakeaudit.evidence.manifest.file_list.columns import COLUMNS, Columns, flat_json, plain_columns
 from lakeaudit.keys import Aliases, Location
 from lakeaudit.runtime.aws import Clients
@@ -117,6 +118,8 @@ def _opened(listed: ListFile, clients: Clients, stack: ExitStack) -> io.Buffered
     stored: Any
     if place.is_local:
         stored = stack.enter_context(io.BufferedReader(io.FileIO(place.spark_path), CHUNK))
+    elif place.is_azure:
+        stored = stack.enter_context(io.BufferedReader(cast("io.RawIOBase", opened(clients, place)), CHUNK))
     else:
         condition: dict[str, Any] = {"IfMatch": f'"{listed.etag}"'} if listed.etag else {}
         body: Any = clients.s3(*place).get_object(Bucket=place.bucket, Key=place.key, **condition)["Body"]

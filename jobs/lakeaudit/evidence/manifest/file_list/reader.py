@@ -61,7 +61,7 @@ def _claims(
     clock: Clock,
 ) -> Claims:
     """The claims of lists that were found from `start` on."""
-    lists = numbered(table_lists, ctx.clients.aliases)
+    lists = numbered(table_lists, ctx.clients.names)
     until = None if ctx.live else plain_time(ctx.as_of)
     kept = ctx.engine.keep(parts(lists, ctx.clients, source_id, until, max(ctx.parallelism, 1) * 4))
     summaries = [json.loads(str(note["data"])) for note in kept.notes]

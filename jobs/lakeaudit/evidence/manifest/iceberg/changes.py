@@ -6,17 +6,15 @@ from functools import partial
 import pyarrow as pa
 
 from lakeaudit.config import Table
+from lakeaudit.evidence.manifest.file_list.fold import CHANGED
 from lakeaudit.evidence.manifest.iceberg.discover import find
 from lakeaudit.evidence.manifest.iceberg.reader import IcebergClaims
-from lakeaudit.evidence.manifest.iceberg.readings import ATTEMPTS, Reading, TableReading, as_known, read_once
+from lakeaudit.evidence.manifest.iceberg.readings import Reading, TableReading, as_known, read_once
 from lakeaudit.evidence.manifest.iceberg.rows import KIND
+from lakeaudit.evidence.manifest.table_states import NEWEST, compared, touched
 from lakeaudit.evidence.protocol import Changes, Claims, Clock, Context, utc_now
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Rows
-
-NEWEST = ATTEMPTS
-"""The number of the reading that is held against the judged ones."""
-_CHANGED = pa.schema([(name, pa.string()) for name in ("table_name", "bucket", "key", "state")])
 
 
 def changes(claims: Claims, tables: Sequence[Table], ctx: Context, clock: Clock = utc_now) -> Changes:
@@ -34,7 +32,7 @@ def changes(claims: Claims, tables: Sequence[Table], ctx: Context, clock: Clock 
     readable = [each for each in moved if each.metadata is not None]
     before = [judged[each.table.name] for each in readable]
     if not before:
-        return Changes(_CHANGED.empty_table(), unsure)
+        return Changes(CHANGED.empty_table(), unsure)
     newest = read_once(readable, NEWEST, ctx, claims.info.id, _parts(before))
     unsure |= {each.name: why for each in newest.tables if (why := _why_unsure(each)) is not None}
     return Changes(_changed(claims.reading, before, newest, ctx), unsure)
@@ -50,39 +48,23 @@ def _why_unsure(read: TableReading) -> str | None:
 
 
 def _changed(judged: Reading, before: Sequence[TableReading], newest: Reading, ctx: Context) -> pa.Table:
-    """Rows of _CHANGED."""
+    """Rows of CHANGED."""
     now = _parts(newest.tables)
     went = [e.number for table in before for e in table.manifests if as_known(e, table.name) not in now]
     last = tuple((each.name, each.number) for each in before)
     kept = ctx.engine.meet([*judged.kept, *newest.kept], partial(_touched, frozenset(went), last), _compared)
-    return pa.Table.from_batches(kept.batches("iceberg_changed"), _CHANGED)
+    return pa.Table.from_batches(kept.batches("iceberg_changed"), CHANGED)
 
 
 def _touched(
     went: frozenset[int], last: tuple[tuple[str, int], ...], con: Connection, kind: str, rows: Rows
 ) -> Iterator[tuple[str, Rows]]:
-    """Rows of the tables that moved on: `was` is what they said before, `now` what they say after it.
-
-    What the rows of manifests say that play the same part still holds.
-    """
+    """What the rows of manifests say that play the same part still holds."""
     if kind == KIND:
-        judged = " OR ".join(
-            f"(table_name = {duck.literal(name)} AND reading = {number})" for name, number in last
-        )
         over = f"manifest = -1 OR manifest IN ({duck.literals(sorted(went))})"
-        sql = f"""SELECT table_name, bucket, key, CASE WHEN reading < {NEWEST} THEN {_RANK} END AS was,
-                CASE WHEN reading = {NEWEST} OR NOT coalesce({over}, false) THEN {_RANK} END AS now
-            FROM input WHERE reading = {NEWEST} OR {judged}"""
-        yield kind, duck.query(con, sql, input=rows)
-
-
-_RANK = "CASE state WHEN 'live' THEN 2 WHEN 'history' THEN 1 ELSE 0 END"
+        yield kind, touched(con, rows, last, still=f"NOT coalesce({over}, false)")
 
 
 def _compared(con: Connection, rows: Mapping[str, Rows]) -> Iterator[tuple[str, Rows]]:
-    sql = """SELECT table_name, bucket, key, ['gone', 'history', 'live'][now + 1] AS state FROM (
-            SELECT table_name, bucket, key, coalesce(max(was), 0) AS was, coalesce(max(now), 0) AS now
-            FROM input GROUP BY table_name, bucket, key)
-        WHERE was <> now"""
     if KIND in rows:
-        yield "iceberg_changed", duck.query(con, sql, input=rows[KIND])
+        yield "iceberg_changed", compared(con, rows[KIND])

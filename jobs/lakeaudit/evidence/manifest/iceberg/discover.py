@@ -1,18 +1,19 @@
-"""Which metadata.json says what a table is now: the one that the lake file names, else the newest of its folder.
+"""Which metadata.json says what a table is: the one a catalog or the lake file names, else the newest of its folder.
 
 Without a catalog nobody but the names, the times and the contents of these files tells which one is current.
 """
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 
-from lakeaudit.config import IcebergManifest, Table
+from lakeaudit.config import PointedIceberg, Table
 from lakeaudit.errors import SourceError
-from lakeaudit.evidence.files import File, list_files, read_bytes, stat
-from lakeaudit.evidence.manifest.iceberg.metadata import NAME, Metadata, NotReadable, number_of, parsed
+from lakeaudit.evidence.files import File, list_files, stat
+from lakeaudit.evidence.manifest.iceberg.catalogs import Catalogs
+from lakeaudit.evidence.manifest.iceberg.found import Found, manifest_of, read_metadata
+from lakeaudit.evidence.manifest.iceberg.metadata import NAME, Metadata, number_of
 from lakeaudit.evidence.protocol import Clock, utc_now
 from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients
@@ -23,36 +24,11 @@ LOOKED_INTO = 4
 _THREADS = 16
 
 
-@dataclass(frozen=True)
-class Found:
-    """One table's metadata as it was found at `read_at`; it is None where `refused` says why.
-
-    `named`: the lake file says which file it is. `doubt` says why another file may be current.
-    """
-
-    table: Table
-    read_at: datetime
-    file: File | None = None
-    metadata: Metadata | None = None
-    refused: str | None = None
-    named: bool = False
-    doubt: str | None = None
-
-    @property
-    def identity(self) -> str:
-        """Pins exactly which file it is."""
-        return "" if self.file is None else f"{self.file.place.uri} {self.file.etag or self.file.size}"
-
-
-def manifest_of(table: Table) -> IcebergManifest:
-    """What the lake file says of the table's metadata."""
-    return next(manifest for manifest in table.manifests if isinstance(manifest, IcebergManifest))
-
-
 def find(tables: Sequence[Table], clients: Clients, until: datetime | None, clock: Clock) -> list[Found]:
     """Every table's metadata, in its newest state up to `until` (None: now); a refused one stops no other."""
+    catalogs = Catalogs.asked(tables, clients, until or clock())
     with ThreadPoolExecutor(_THREADS) as pool:
-        return list(pool.map(partial(_find, clients, until, clock), tables))
+        return list(pool.map(partial(_find, clients, until, clock, catalogs), tables))
 
 
 def probe(table: Table, clients: Clients) -> None:
@@ -61,15 +37,18 @@ def probe(table: Table, clients: Clients) -> None:
     Raises:
         SourceError: it cannot.
     """
-    found = _find(clients, None, utc_now, table)
+    (found,) = find([table], clients, None, utc_now)
     if found.refused:
         raise SourceError(table.name, found.refused, "check the table's location, or name its `metadata`")
 
 
-def _find(clients: Clients, until: datetime | None, clock: Clock, table: Table) -> Found:
-    place = manifest_of(table).metadata or table.location.join(FOLDER)
+def _find(clients: Clients, until: datetime | None, clock: Clock, catalogs: Catalogs, table: Table) -> Found:
+    manifest = manifest_of(table)
+    place = manifest.metadata or table.location.join(FOLDER)
     read_at = until or clock()
     try:
+        if isinstance(manifest, PointedIceberg):
+            return catalogs.found(table, manifest.pointers, until)
         if NAME.fullmatch(place.key.rpartition("/")[2]):
             return _named(clients, until, table, read_at, place)
         files = [
@@ -88,7 +67,7 @@ def _named(
     file = stat(clients, place)
     if file is None:
         return Found(table, read_at, refused=f"{place.uri} is not there", named=True)
-    metadata = _read(clients, file)
+    metadata = read_metadata(clients, file)
     if isinstance(metadata, str):
         return Found(table, read_at, file, refused=metadata, named=True)
     if until is not None and metadata.updated_at > until:
@@ -103,7 +82,7 @@ def _newest(
     """Of the files that may be the newest the one that says so itself."""
     if not files:
         return Found(table, read_at, refused=f"not an Iceberg table: no metadata.json in {folder.uri}")
-    read = [(file, _read(clients, file)) for file in _candidates(files)]
+    read = [(file, read_metadata(clients, file)) for file in _candidates(files)]
     sound = [(file, metadata) for file, metadata in read if isinstance(metadata, Metadata)]
     if not sound:
         return Found(table, read_at, read[0][0], refused=str(read[0][1]))
@@ -133,14 +112,3 @@ def _doubts(file: File, metadata: Metadata, read: Sequence[tuple[File, Metadata 
             yield f"{other.name} is of another table ({told.uuid}), whose files may lie here too"
         elif number_of(other.name) == number_of(file.name):
             yield f"{other.name} and {file.name} claim to be the same step; the later one was taken for committed"
-
-
-def _read(clients: Clients, file: File) -> Metadata | str:
-    """The content, or why it cannot be used."""
-    content = read_bytes(clients, file.place)
-    if content is None:
-        return f"{file.place.uri}: it is gone"
-    try:
-        return parsed(content)
-    except NotReadable as error:
-        return f"{file.place.uri}: {error}"

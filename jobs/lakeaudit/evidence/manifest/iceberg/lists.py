@@ -114,7 +114,7 @@ def _read(clients: Clients, item: tuple[int, tuple[ListedSnapshot, ...]]) -> Lis
         contents = pool.map(partial(_content, clients), snapshots)
         for snapshot, content in zip(snapshots, contents, strict=True):
             try:
-                _add(known, snapshot, _named(snapshot, content), clients.aliases)
+                _add(known, snapshot, _named(snapshot, content), clients.names)
             except Torn as torn:
                 unread.append(Unread(table, snapshot.id, snapshot.path or "", str(torn)))
     rows = [
@@ -136,7 +136,7 @@ def _read(clients: Clients, item: tuple[int, tuple[ListedSnapshot, ...]]) -> Lis
 def _content(clients: Clients, snapshot: ListedSnapshot) -> bytes | Torn:
     if snapshot.path is None:
         return b""
-    place = place_of(snapshot.path, clients.aliases)
+    place = place_of(snapshot.path, clients.names)
     if place is None:
         return Torn(f"{snapshot.path[:200]} lies in a store that is not known")
     try:

@@ -109,7 +109,7 @@ def read_manifests(
     with ThreadPoolExecutor(_THREADS) as pool:
         for manifest, content in zip(manifests, pool.map(partial(_content, clients), manifests), strict=True):
             about = tables[manifest.table]
-            reading = _Reading(manifest, about, clients.aliases)
+            reading = _Reading(manifest, about, clients.names)
             for row in reading.rows(content):
                 held.append(row)
                 if len(held) >= _ROWS:

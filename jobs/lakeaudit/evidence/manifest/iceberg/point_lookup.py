@@ -30,7 +30,7 @@ def read(table: Table, clients: Clients, bucket: str, key: str) -> Answer:
         return "unknown", [], str(found.refused)
     manifests, unread = read_lists([found.metadata], clients)
     reasons = [f"{each.path} {each.reason}" for each in unread]
-    rows = [duck.small(FILE, list(own_files(TableReading(found, 0), set(), clients.aliases)))]
+    rows = [duck.small(FILE, list(own_files(TableReading(found, 0), set(), clients.names)))]
     for kind, batch in _batches(table, found.metadata, manifests, clients):
         if kind == KIND:
             rows.append(batch)

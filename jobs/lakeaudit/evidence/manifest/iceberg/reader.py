@@ -5,7 +5,6 @@ manifests in tasks as well, once, and their rows are held. The driver holds a ro
 a file.
 """
 
-import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -13,11 +12,13 @@ from typing import Any
 
 from lakeaudit.config import Table
 from lakeaudit.evidence.manifest.iceberg import fold
-from lakeaudit.evidence.manifest.iceberg.discover import Found, find
+from lakeaudit.evidence.manifest.iceberg.discover import find
+from lakeaudit.evidence.manifest.iceberg.found import Found
 from lakeaudit.evidence.manifest.iceberg.lists import place_of
 from lakeaudit.evidence.manifest.iceberg.metadata_gaps import holes, leftovers_kept, warnings
 from lakeaudit.evidence.manifest.iceberg.readings import Reading, TableReading, read_tables
 from lakeaudit.evidence.manifest.iceberg.rows import KIND
+from lakeaudit.evidence.manifest.table_states import identity_of
 from lakeaudit.evidence.protocol import (
     Claims,
     Clock,
@@ -58,7 +59,7 @@ def read(tables: Sequence[Table], ctx: Context, source_id: str, clock: Clock = u
         fold=partial(fold.claims, constants, source_id),
         states={
             state.table: state
-            for state in (*_states(reading, named, ctx.clients.aliases), *map(_refused, refused))
+            for state in (*_states(reading, named, ctx.clients.names), *map(_refused, refused))
         },
         holes=named,
         warnings=tuple(line for each in reading.tables for line in warnings(each)),
@@ -104,12 +105,12 @@ def _refused(found: Found) -> TableState:
 
 
 def _info(source: str, found: Sequence[Found], cut: Cut) -> SourceInfo:
-    pinned = sorted(f"{each.table.name}@{each.identity}" for each in found)
+    identity = identity_of(f"{each.table.name}@{each.identity}" for each in found)
+    return SourceInfo(source, "manifest", "iceberg", _told(found), identity, cut)
+
+
+def _told(found: Sequence[Found]) -> str:
     if len(found) == 1:
-        place = found[0].file.place if found[0].file else found[0].table.location
-        return SourceInfo(source, "manifest", "iceberg", place.uri, pinned[0], cut)
-    identity = hashlib.sha256("\n".join(pinned).encode(errors="replace")).hexdigest()
-    told = f"{len(found)} tables" + (
-        "" if all(each.named for each in found) else ", by their newest metadata.json"
-    )
-    return SourceInfo(source, "manifest", "iceberg", told, f"sha256:{identity}", cut)
+        return (found[0].file.place if found[0].file else found[0].table.location).uri
+    newest = "" if all(each.named for each in found) else ", by their newest metadata.json"
+    return f"{len(found)} tables{newest}"

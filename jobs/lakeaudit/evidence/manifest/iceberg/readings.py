@@ -8,18 +8,20 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from lakeaudit.evidence.manifest.iceberg.discover import Found, find
+from lakeaudit.evidence.manifest import table_states
+from lakeaudit.evidence.manifest.iceberg.discover import find
+from lakeaudit.evidence.manifest.iceberg.found import Found
 from lakeaudit.evidence.manifest.iceberg.lists import GONE, Unread, place_of, read_lists
 from lakeaudit.evidence.manifest.iceberg.manifests import OfTable, Problem, parts, problems
 from lakeaudit.evidence.manifest.iceberg.metadata import Metadata
 from lakeaudit.evidence.manifest.iceberg.rows import FILE, KIND, Manifest
-from lakeaudit.evidence.protocol import Batches, Clock, Context, Kept, Part
+from lakeaudit.evidence.manifest.table_states import read_until_whole
+from lakeaudit.evidence.protocol import Batches, Clock, Context, Part
 from lakeaudit.keys import Aliases
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection
 from lakeaudit.schemas import plain_time
 
-ATTEMPTS = 4
 NUMBERS = 1 << 32
 """From each reading to the next the numbers of manifests go up by so many."""
 
@@ -51,27 +53,13 @@ class TableReading:
         return GONE in [each.reason for each in self.unread] + [each.reason for each in self.problems]
 
 
-@dataclass(frozen=True)
-class Reading:
-    """Tables, each in its last reading, and the FILE rows of all readings."""
-
-    tables: tuple[TableReading, ...]
-    kept: tuple[Kept, ...]
+Reading = table_states.Reading[TableReading]
 
 
 def read_tables(found: Sequence[Found], ctx: Context, source: str, clock: Clock) -> Reading:
     """Everything that tables with metadata name; what vanishes because a table moved on is asked of its newer state."""
-    done: dict[str, TableReading] = {}
-    kept: list[Kept] = []
-    pending = list(found)
-    for number in range(ATTEMPTS):
-        read = read_once(pending, number, ctx, source)
-        kept += read.kept
-        done |= {each.name: each for each in read.tables}
-        pending = [] if number == ATTEMPTS - 1 else _moved_on(read.tables, ctx, clock)
-        if not pending:
-            break
-    return Reading(tuple(done[each.table.name] for each in found), tuple(kept))
+    once = partial(read_once, ctx=ctx, source=source)
+    return read_until_whole(found, once, partial(_moved_on, ctx=ctx, clock=clock))
 
 
 def _moved_on(tables: Sequence[TableReading], ctx: Context, clock: Clock) -> list[Found]:
@@ -97,7 +85,7 @@ def read_once(
     rows = [
         row
         for at, each in enumerate(tables)
-        for row in own_files(each, _unread_of(unread, at), ctx.clients.aliases)
+        for row in own_files(each, _unread_of(unread, at), ctx.clients.names)
     ]
     own = Part(source, partial(_rows, duck.small(FILE, rows)), 1)
     tasks = max(ctx.parallelism, 1) * 4

@@ -57,7 +57,7 @@ def _read(
     source: str,
     until: datetime | None,
 ) -> Batches:
-    lists = {n: record.listed(n, clients.aliases) for n, record in enumerate(records, first)}
+    lists = {n: record.listed(n, clients.names) for n, record in enumerate(records, first)}
     summaries = Summaries(lists, source, {number: Summary() for number in lists})
     jobs: list[tuple[Record, Declared]] = []
     for rows in _tables(records, first, understand, clients, jobs):
@@ -110,7 +110,7 @@ def events_of(
     record: Record, number: int, understand: Understand, clients: Clients
 ) -> Iterator[Event | Declared]:
     """The events of a record, in the order of fold.EVENT, and its totals; what is not understood has a fault."""
-    listed = record.listed(number, clients.aliases)
+    listed = record.listed(number, clients.names)
     line = 0
     try:
         for row in understand(record, partial(content, clients)):

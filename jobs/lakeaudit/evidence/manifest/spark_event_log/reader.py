@@ -148,7 +148,7 @@ def _found(place: Location, tables: tuple[Table, ...], clients: Clients) -> Logs
 
 def _part(each: Logs, log: EventLog, ctx: Context, source_id: str) -> Part:
     clients = ctx.clients
-    homes = Homes(each.homes(), clients.aliases, each.since(ctx.as_of))
+    homes = Homes(each.homes(), clients.names, each.since(ctx.as_of))
     until = None if ctx.live else ctx.as_of
     weight = log.size * (1 if log.files[0].codec == "plain" else PACKED)
     return Part(source_id, partial(_read, log, homes, clients, until, source_id), weight)

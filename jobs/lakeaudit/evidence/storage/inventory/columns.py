@@ -52,6 +52,8 @@ KNOWN = tuple(
 )
 BY_NAME = {known.name: known for known in KNOWN}
 BY_CSV_NAME = {known.csv.lower(): known for known in KNOWN}
+BY_CSV_NAME["multipartuploaded"] = BY_NAME["is_multipart_uploaded"]
+"""Tencent's COS calls it so."""
 USED = tuple(known for known in KNOWN if known.holds != "unused")
 REQUIRED = ("bucket", "key")
 QUESTIONS = {
@@ -99,7 +101,7 @@ _TYPE_NAMES = {
 def value_sql(known: Known, kind: str) -> str:
     """The column's value in its own type, of a column of this type; null if empty or not understood."""
     raw = quoted(known.name)
-    if known.holds == "text":
+    if known.holds in ("text", "any"):
         return f"nullif({raw}, '')"
     if known.holds == "flag":
         of_text = f"CASE lower({raw}) WHEN 'true' THEN true WHEN 'false' THEN false END"
@@ -122,7 +124,7 @@ def fault_sql(known: Known, kind: str, value: str) -> str | None:
     fault = f"{literal(f'{known.csv} is no {known.holds}: ')} || {shown_sql(raw)}"
     if kind == "number" and known.holds == "number":
         return f"CASE WHEN {raw} < 0 THEN {fault} END"
-    if known.name != "key" and (kind != "text" or known.holds == "text"):
+    if known.name != "key" and (kind != "text" or known.holds in ("text", "any")):
         return None
     return f"CASE WHEN {raw} <> '' AND {value} IS NULL THEN {fault} END"
 

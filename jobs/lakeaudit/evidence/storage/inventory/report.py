@@ -23,6 +23,8 @@ from lakeaudit.runtime.aws import Clients
 
 _DATED = re.compile(r"\d{4}-\d\d-\d\dT\d\d-\d\dZ")
 _YEAR_3000 = 32_503_680_000_000
+_IN_SECONDS = 100_000_000_000
+"""Below this a time is in seconds, as Alibaba's OSS writes it: in milliseconds it would be one before 1974."""
 _DAILY_MAX_AGE, _WEEKLY_MAX_AGE = timedelta(days=3), timedelta(days=10)
 _WEEKLY = timedelta(days=4)
 """S3 makes reports daily or weekly (S3 User Guide, "Amazon S3 Inventory"): so far apart they are no daily ones."""
@@ -41,7 +43,10 @@ class DataFile(BaseModel):
 
 
 class Manifest(BaseModel):
-    """manifest.json. `destination` is a bucket ARN, `created` the start of the scan in epoch milliseconds."""
+    """manifest.json. `destination` is a bucket ARN, `created` the start of the scan, in epoch milliseconds.
+
+    Other stores name the destination by its bucket, and their time may be in seconds.
+    """
 
     source_bucket: Annotated[str, Field(alias="sourceBucket", min_length=1)]
     destination: Annotated[str, Field(alias="destinationBucket", min_length=1)]
@@ -52,7 +57,8 @@ class Manifest(BaseModel):
 
     @property
     def created_at(self) -> datetime:
-        return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=self.created)
+        millis = self.created * 1000 if self.created < _IN_SECONDS else self.created
+        return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=millis)
 
     @property
     def destination_bucket(self) -> str:

@@ -55,6 +55,10 @@ class Source(Protocol):
     def margin(self) -> timedelta | None: ...
 
 
+def _as_it_is(part: Part) -> Part:
+    return part
+
+
 def read(source: Source, ctx: Context, source_id: str, *, clock: Clock = utc_now) -> Stored:
     """All objects at the source's location; see `read_place`."""
     margin = source.margin or timedelta(0)
@@ -68,8 +72,9 @@ def read_place(
     *,
     margin: timedelta = timedelta(0),
     clock: Clock = utc_now,
+    made_of: Callable[[Part], Part] = _as_it_is,
 ) -> Stored:
-    """All objects below `place`, listed now.
+    """All objects below `place`, listed now; `made_of` gives a part that makes other rows of the rows of one.
 
     The listing is done when this returns: the cut is the time it took, with the given margin. A split that failed is a
     hole.
@@ -82,7 +87,7 @@ def read_place(
         raise SourceError(place.uri, what, "leave --as-of out, or read an inventory")
     start = clock()
     lister, permissions = _open(place, ctx)
-    kept = ctx.engine.keep(_parts(lister, permissions, place, ctx, source_id))
+    kept = ctx.engine.keep([made_of(part) for part in _parts(lister, permissions, place, ctx, source_id)])
     gaps = _upload_warnings(kept)
     return Stored(
         info=SourceInfo(

@@ -1,0 +1,66 @@
+"""What commands run on Spark: a session that starts beside other work, and stops with it."""
+
+import warnings
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing, contextmanager, suppress
+from typing import TYPE_CHECKING
+
+from lakeaudit.config import Lake
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pyspark.sql import SparkSession
+
+    from lakeaudit.pipeline.spark_engine import SparkEngine
+
+
+@contextmanager
+def spark_engine(lake: Lake) -> "Iterator[SparkEngine]":
+    """An engine on Spark, which starts in a thread of its own once there is something to do.
+
+    Raises:
+        CannotAudit: no usable Java; Spark does not start; inside the block, a job failed.
+    """
+    from lakeaudit.pipeline.spark_engine import SparkEngine
+    from lakeaudit.runtime.job_errors import job_errors
+    from lakeaudit.runtime.session import check_java, use_utc
+
+    use_utc()
+    check_java()
+    with ThreadPoolExecutor(1, "start-spark") as beside:
+        starting = _Starting(lambda: beside.submit(_session, lake))
+        try:
+            with job_errors(), closing(SparkEngine(starting.session, start=starting.begin)) as engine:
+                yield engine
+        finally:
+            with suppress(Exception), warnings.catch_warnings(action="ignore"):  # py4j hangs up on Ctrl-C
+                starting.stop()
+
+
+class _Starting:
+    """A session that is built beside other work, once that is asked for."""
+
+    def __init__(self, submit: "Callable[[], Future[SparkSession]]") -> None:
+        self._submit = submit
+        self._begun: Future[SparkSession] | None = None
+
+    def begin(self) -> "Future[SparkSession]":
+        """Begin, unless that was done."""
+        self._begun = self._begun or self._submit()
+        return self._begun
+
+    def session(self) -> "SparkSession":
+        """Wait for it."""
+        return self.begin().result()
+
+    def stop(self) -> None:
+        """Stop it, where it was begun."""
+        if self._begun is not None:
+            self._begun.result().stop()
+
+
+def _session(lake: Lake) -> "SparkSession":
+    from lakeaudit.runtime.session import build_session
+
+    return build_session(f"lakeaudit {lake.name}", brief=True, delta=False)

@@ -1,0 +1,67 @@
+"""What storage has in each folder that catalogs may point at: counted in tasks, while rows of storage are read.
+
+A row a folder and never one a file comes together, so that no source is read a second time for catalogs.
+"""
+
+from dataclasses import dataclass
+
+from lakeaudit import keys
+from lakeaudit.compare.prefix_match import Places, attach_label
+from lakeaudit.evidence.storage.versions import CURRENT
+from lakeaudit.runtime import duck
+from lakeaudit.runtime.duck import Connection, Relation, Rows
+from lakeaudit.schemas import FOLDER_FILES
+
+FOLDER = "regexp_replace(key, '[^/]*$', '')"
+_SEEN = rf"(^|/)[^/._][^/]*{keys.END}|(^|/)[._][^/]*=[^/]*{keys.END}"
+_WORK = rf"(_\$folder\$|\._COPYING_){keys.END}"
+SEEN = f"(regexp_matches(key, {duck.pattern(_SEEN)}) AND NOT regexp_matches(key, {duck.pattern(_WORK)}))"
+"""Whether readers of its folder see a key, by its last part alone: see `keys.UNSEEN`."""
+HIDDEN_FOLDER = rf"{keys.HIDDEN}|{keys.TEMPORARY}"
+
+
+@dataclass(frozen=True)
+class FolderCount:
+    """What folders are counted by: plain data that travels to the tasks.
+
+    `places` are those below which folders are counted, `deciding` says which source's word counts where.
+    """
+
+    places: Places
+    deciding: Places
+
+
+def folder_files(count: FolderCount, con: Connection, versions: Rows) -> Relation:
+    """FOLDER_FILES rows of some VERSION rows below the places, of the source that decides there."""
+    placed = attach_label(con, versions, count.places, "place")
+    inside = duck.query(con, f"SELECT * FROM input WHERE place IS NOT NULL AND {CURRENT}", input=placed)
+    decided = attach_label(con, inside, count.deciding, "decides")
+    sql = f"""
+        SELECT source, bucket, {FOLDER} AS folder, count(*) AS objects,
+            count(*) FILTER (seen) AS visible, count(*) FILTER (data) AS files,
+            CAST(coalesce(sum(size) FILTER (data), 0) AS BIGINT) AS bytes,
+            min(modified_at) FILTER (data) AS oldest, max(modified_at) FILTER (data) AS newest
+        FROM (SELECT *, {SEEN} AS seen, {SEEN} AND size > 0 AS data FROM input WHERE decides = source)
+        GROUP BY ALL
+    """
+    return duck.conform(con, duck.query(con, sql, input=decided), FOLDER_FILES)
+
+
+def summed(con: Connection, rows: Rows) -> Relation:
+    """FOLDER_FILES rows of which there is one a folder."""
+    sql = """
+        SELECT source, bucket, folder, sum(objects) AS objects, sum(visible) AS visible, sum(files) AS files,
+            sum(bytes) AS bytes, min(oldest) AS oldest, max(newest) AS newest
+        FROM input GROUP BY source, bucket, folder
+    """
+    return duck.conform(con, duck.query(con, sql, input=rows), FOLDER_FILES)
+
+
+def folders_above(con: Connection, folders: Rows) -> Relation:
+    """FOLDER_FILES rows once for each folder `above` that holds them, and the folder itself."""
+    above = "list_transform(range(1, len(parts)), lambda n: array_to_string(parts[1:n], '/') || '/')"
+    sql = f"""
+        SELECT * EXCLUDE parts, unnest({above}) AS above
+        FROM (SELECT *, string_split(folder, '/') AS parts FROM input)
+    """
+    return duck.query(con, sql, input=folders)

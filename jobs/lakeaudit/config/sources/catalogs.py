@@ -1,0 +1,44 @@
+"""Catalogs that are asked over HTTP."""
+
+from typing import Literal
+
+from lakeaudit.config.field_types import EnvName, Glob, Text, Url
+from lakeaudit.config.sources.metastores import CatalogSource
+
+
+class HttpCatalog(CatalogSource):
+    """A catalog at a URL. Secrets stand in environment variables, which the lake file names.
+
+    `bearer_env`: a token, sent as it is. `credential_env`: `id:secret` of a client, exchanged for tokens at
+    `oauth2_uri` (OAuth2, client credentials), again whenever one is over.
+    """
+
+    uri: Url
+    bearer_env: EnvName | None = None
+    credential_env: EnvName | None = None
+    oauth2_uri: Url | None = None
+    scope: Text = "catalog"
+
+    @property
+    def name(self) -> str:
+        """What people know it by."""
+        return self.word
+
+
+class IcebergRest(HttpCatalog):
+    """A catalog that speaks Iceberg's REST protocol; `uri` is what comes before `/v1`."""
+
+    kind: Literal["iceberg_rest"]
+    warehouse: Text | None = None
+    """Which warehouse of the catalog, where it has several."""
+    prefix: Text | None = None
+    """What stands between `/v1/` and `namespaces`; None: what the catalog's own configuration says."""
+
+
+class Unity(HttpCatalog):
+    """A Unity Catalog: the open one, or that of a Databricks workspace; `uri` is what comes before `/api/2.1`."""
+
+    kind: Literal["unity"]
+    catalogs: tuple[Glob, ...] = ()
+    """Names or patterns of the catalogs that are read; empty: all."""
+    scope: Text = "all-apis"

@@ -1,0 +1,150 @@
+"""What was mended and who was told: the plans of reconcile, one of them in full, and the notices."""
+
+from collections.abc import Mapping, Sequence
+
+import streamlit as st
+
+from lakeaudit.dashboard import widgets
+from lakeaudit.dashboard.queries import plans as figures
+from lakeaudit.dashboard.queries.plans import PlanSteps
+from lakeaudit.dashboard.session import Desk
+from lakeaudit.formatting import UNKNOWN, age, count, duration, second, visible
+from lakeaudit.keys import uri_of
+from lakeaudit.report.summary import table_label
+from lakeaudit.results.read import Row
+
+_NAMES = 72
+"""Characters of a file's name."""
+_MARKS = {
+    "applied": "green",
+    "undone": "gray",
+    "failed": "red",
+    "started": "violet",
+    "sent": "blue",
+    "due": "gray",
+}
+
+
+def show(desk: Desk) -> None:
+    """The plans, or the one that the address names, and the notices."""
+    st.title("Plans and notices", anchor=False)
+    found = desk.ask(("plans",), lambda: figures.newest_plans(desk.results))
+    address = widgets.Address("plans")
+    chosen = address.one("plan", "Plan", [plan["plan_id"] for plan in found.shown]) if found.shown else None
+    given = address.given("plan")
+    if chosen is None and given:
+        widgets.failure(f"no plan {widgets.shortened(given, 150)} among the newest", "choose one above")
+    one = desk.ask(("plan", chosen), lambda: figures.plan_steps(desk.results, chosen)) if chosen else None
+    if one is not None:
+        _plan(desk, one)
+        return
+    widgets.section("Plans")
+    if not found.shown:
+        st.caption("Nothing was ever planned: `lakeaudit reconcile plan` writes a plan and changes nothing.")
+    else:
+        rows = [_line(desk, plan, found.steps.get(plan["plan_id"], {})) for plan in found.shown]
+        widgets.grid(_PLAN_COLUMNS, rows, alt="The newest plans")
+    if found.rest:
+        st.caption(f"{count(found.rest)} older plans are not shown.")
+    _notices(desk, desk.ask(("notices",), lambda: figures.newest_notices(desk.results)))
+
+
+_PLAN_COLUMNS = ("plan", "made", "by", "approved by", "steps", "for a person", "state", "what became of them")
+
+
+def _line(desk: Desk, plan: Row, steps: Mapping[str, int]) -> tuple[str, ...]:
+    return (
+        widgets.literal(plan["plan_id"]),
+        f"{age(plan['created_at'], desk.now)} ago",
+        _name(plan["created_by"]),
+        _name(plan["approved_by"]),
+        count(plan["steps"]),
+        count(plan["for_person"]),
+        widgets.prose(_state(desk, plan)),
+        ", ".join(
+            f"{count(number)} {widgets.prose(status.replace('_', ' '))}" for status, number in steps.items()
+        )
+        or "nothing done",
+    )
+
+
+def _name(value: str | None) -> str:
+    return widgets.literal(value) if value else UNKNOWN
+
+
+def _state(desk: Desk, plan: Row) -> str:
+    if plan["status"] != "planned" or plan["expires_at"] is None:
+        return str(plan["status"])
+    left = plan["expires_at"] - desk.now
+    return f"planned, for {duration(left)} more" if left.total_seconds() > 0 else "planned, expired"
+
+
+def _plan(desk: Desk, one: PlanSteps) -> None:
+    plan = one.plan
+    st.header(widgets.literal(plan["plan_id"]), anchor=False)
+    widgets.plain(
+        f"{_state(desk, plan).capitalize()}; made {second(plan['created_at'])} by {plan['created_by'] or 'somebody'}, "
+        f"approved by {plan['approved_by'] or 'nobody'}; {count(plan['steps'])} steps, "
+        f"{count(plan['for_person'])} for a person."
+    )
+    if not one.steps:
+        st.caption("None of its steps was begun.")
+        return
+    rows = [_sum(row) for row in one.summed]
+    columns = ("action", "table", "became of it", "can be taken back", "steps", "last")
+    widgets.grid(columns, rows, alt="What became of the plan's steps")
+    widgets.section("Steps, what did not go well first")
+    with st.container(gap="xxsmall"):
+        for row in one.steps:
+            _step(row)
+    if (total := sum(row["number"] for row in one.summed)) > len(one.steps):
+        st.caption(f"{count(total - len(one.steps))} more are not shown.")
+
+
+def _sum(row: Row) -> tuple[str, ...]:
+    return (
+        widgets.prose(row["action"].replace("_", " ")),
+        widgets.prose(table_label(row["table_name"])),
+        _mark(row["status"]),
+        widgets.prose(row["reversibility"] or UNKNOWN),
+        count(row["number"]),
+        second(row["last"]),
+    )
+
+
+def _step(row: Row) -> None:
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        st.markdown(
+            f"{_mark(row['status'])} **{widgets.prose(row['action'].replace('_', ' '))}**", width="content"
+        )
+        name = widgets.literal(
+            widgets.shortened(visible(uri_of(row["bucket"] or "", row["key"] or "")), _NAMES)
+        )
+        if row["discrepancy_id"]:
+            widgets.link("file", name, id=row["discrepancy_id"])
+        widgets.plain(" \u00b7 ".join(filter(None, (second(row["done_at"]), row["error"]))))
+
+
+def _mark(status: str) -> str:
+    words = status.replace("_", " ")
+    return (
+        f":{_MARKS.get(status, 'orange')}-badge[{words}]"
+        if words.replace(" ", "").isalpha()
+        else widgets.literal(status)
+    )
+
+
+def _notices(desk: Desk, notices: Sequence[Row]) -> None:
+    widgets.section("Notices")
+    if not notices:
+        st.caption(
+            "Nobody was told anything: `lakeaudit alert` sends what is due to those whom `alerts` names."
+        )
+        return
+    rows = [
+        (f"{age(row['made_at'], desk.now)} ago", _mark(row["status"]), widgets.literal(row["receiver"]),
+         widgets.badge(row["severity"]) if row["severity"] else UNKNOWN,
+         widgets.prose(widgets.shortened(row["message"] or row["kind"], 160)), widgets.prose(row["error"] or ""))
+        for row in notices
+    ]  # fmt: skip
+    widgets.grid(("made", "state", "to", "severity", "what", "why not"), rows, alt="The newest notices")

@@ -1,0 +1,94 @@
+"""What was open at the end of each of the last days, by table and severity, counted back from what is open now."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime, timedelta
+
+from lakeaudit.dashboard.queries.sql_fragments import PUBLISHED_RUNS
+from lakeaudit.kinds import SEVERITIES
+from lakeaudit.report.summary import table_label
+from lakeaudit.results.lake_standing import standing
+from lakeaudit.results.read import Results, Row
+from lakeaudit.results.sql import ask, moment
+
+SPAN = 30
+"""Days, today the last of them."""
+
+Numbers = tuple[int, ...]
+"""One number a day."""
+
+
+@dataclass(frozen=True)
+class OpenByDay:
+    """Numbers at the end of each day, oldest first; what somebody accepts today is left out of every day.
+
+    `audited` are the days on which a run was published: on the others nobody looked.
+    """
+
+    days: tuple[date, ...]
+    numbers: Mapping[tuple[str, str], Numbers] = field(default_factory=dict)
+    """By table and severity."""
+    audited: frozenset[date] = frozenset()
+
+    def of_severity(self, severity: str) -> Numbers:
+        """Of the whole lake."""
+        return self._summed(numbers for (_, each), numbers in self.numbers.items() if each == severity)
+
+    def of_table(self, table: str) -> Numbers:
+        """Of all severities."""
+        return self._summed(self.by_severity(table).values())
+
+    def by_severity(self, table: str) -> Mapping[str, Numbers]:
+        """Worst first."""
+        found = {name: self.numbers.get((table, name)) for name in SEVERITIES}
+        return {name: numbers for name, numbers in found.items() if numbers}
+
+    def _summed(self, of: Iterable[Numbers]) -> Numbers:
+        return tuple(map(sum, zip(*of, strict=True))) or (0,) * len(self.days)
+
+
+def open_by_day(results: Results, runs: Sequence[Row], now: datetime) -> OpenByDay:
+    """The last `SPAN` days of the whole lake; `runs` are those that were published."""
+    days = tuple(now.date() - timedelta(days=back) for back in reversed(range(SPAN)))
+    known = f"""held AS (SELECT discrepancy_id, table_name, severity, state FROM discrepancies
+        WHERE {standing(now)} <> 'accepted')"""
+    sql = f""", {known} SELECT table_name, severity, count(*) AS number FROM held WHERE state = 'open'
+        GROUP BY table_name, severity"""
+    open_now = ask(results, sql, "discrepancies")
+    since = moment(datetime(days[0].year, days[0].month, days[0].day, tzinfo=now.tzinfo))
+    sql = f""", {known}, told AS (SELECT * FROM transitions WHERE at >= {since}
+            AND (run_id IS NULL OR run_id IN (SELECT run_id FROM runs WHERE {PUBLISHED_RUNS}))),
+        changes AS (
+            SELECT discrepancy_id, at, to_severity AS severity, 1 AS change FROM told
+            WHERE transition IN ('opened', 'reopened', 'escalated', 'reclassified')
+            UNION ALL SELECT discrepancy_id, at, from_severity AS severity, -1 AS change FROM told
+            WHERE transition IN ('resolved', 'escalated', 'reclassified'))
+        SELECT held.table_name, coalesce(changes.severity, held.severity) AS severity,
+            CAST(changes.at AS DATE) AS day, sum(changes.change) AS number
+        FROM changes JOIN held ON changes.discrepancy_id = held.discrepancy_id GROUP BY 1, 2, 3"""
+    changes = ask(results, sql, "discrepancies", "transitions", "runs")
+    audited = frozenset(run["as_of"].date() for run in runs)
+    return OpenByDay(days, _counted_back(days, open_now, changes), audited)
+
+
+def _counted_back(
+    days: Sequence[date], open_now: Sequence[Row], changes: Sequence[Row]
+) -> dict[tuple[str, str], Numbers]:
+    last = {_of(row): row["number"] for row in open_now}
+    changed: dict[tuple[str, str], Counter[date]] = {}
+    for row in changes:
+        changed.setdefault(_of(row), Counter())[row["day"]] += row["number"]
+    return {key: _of_days(days, last.get(key, 0), changed.get(key, Counter())) for key in {**last, **changed}}
+
+
+def _of(row: Row) -> tuple[str, str]:
+    return table_label(row["table_name"]), row["severity"]
+
+
+def _of_days(days: Sequence[date], last: int, changed: Mapping[date, int]) -> Numbers:
+    found, left = [], last
+    for day in reversed(days):
+        found.append(max(left, 0))
+        left -= changed.get(day, 0)
+    return tuple(reversed(found))

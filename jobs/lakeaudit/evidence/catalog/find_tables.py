@@ -1,0 +1,169 @@
+"""Tables that catalogs name, as tables of the lake: one for each location, whatever names it has, and in how many."""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from lakeaudit.config import CatalogDiscovery, CatalogSource, Lake, Pointer, Table
+from lakeaudit.errors import SourceError
+from lakeaudit.evidence.catalog.kinds import list_tables
+from lakeaudit.evidence.catalog.names import parts_of
+from lakeaudit.evidence.catalog.protocol import CatalogTable
+from lakeaudit.evidence.protocol import Hole, SourceInfo
+from lakeaudit.formatting import number
+from lakeaudit.keys import Location
+from lakeaudit.runtime.aws import Clients
+
+NAMED = 10
+BY_WEIGHT = ("delta", "iceberg", "hudi", "hive")
+"""As what a location is taken of which catalogs say several formats: plain files are what any table also is to some."""
+
+
+@dataclass(frozen=True)
+class Named:
+    """One name of a table, by one catalog, and the discovery that asked for it."""
+
+    table: CatalogTable
+    store: CatalogSource
+    by: CatalogDiscovery
+
+    @property
+    def name(self) -> str:
+        """What the lake calls it: by the template, else as the catalog does."""
+        parts, template = parts_of(self.table.name), self.by.name
+        wanted = [int(at) for at in re.findall(r"\{([0-9]+)\}", template or "")]
+        if template is None or max(wanted) > len(parts):
+            return printable(self.table.name)
+        return printable(re.sub(r"\{([0-9]+)\}", lambda at: parts[int(at[1]) - 1], template))
+
+    @property
+    def full_name(self) -> str:
+        """With the catalog's own, where others have the same."""
+        return printable(f"{self.store.word}.{self.table.name}")
+
+
+@dataclass
+class FoundTables:
+    """Tables that the lake file does not name, and what is to be said of them.
+
+    `declared` are more names of tables that it does name. `gaps` say why tables may have been missed; those of them
+    that are plain failures are `holes` too. `infos` say what was read.
+    """
+
+    tables: list[Table] = field(default_factory=list)
+    declared: dict[Location, tuple[str, ...]] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+    gaps: list[str] = field(default_factory=list)
+    holes: list[Hole] = field(default_factory=list)
+    infos: dict[str, SourceInfo] = field(default_factory=dict)
+
+
+def find_tables(lake: Lake, clients: Clients) -> FoundTables:
+    """The tables of all catalogs that the lake file finds tables in; each catalog is asked once a discovery."""
+    found = FoundTables()
+    places: dict[Location, list[Named]] = defaultdict(list)
+    for by in lake.catalog_discoveries:
+        for source_id, store in by.stores:
+            for named in _named(by, source_id, store, clients, found):
+                place = named.table.location
+                if place is not None and not lake.results.contains(place):
+                    places[place].append(named)
+    declared = {table.location: table for table in lake.tables}
+    for place in places.keys() & declared.keys():
+        found.declared[place] = _others(places[place], declared[place].name)
+    _add(lake, {place: names for place, names in places.items() if place not in declared}, found)
+    return found
+
+
+def printable(name: str) -> str:
+    """A name as people can read it in one line."""
+    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in name).strip() or "table"
+
+
+def _named(
+    by: CatalogDiscovery, source_id: str, store: CatalogSource, clients: Clients, found: FoundTables
+) -> Iterator[Named]:
+    """The tables of one catalog that are meant, and why some may be missed."""
+    try:
+        said = list_tables(store, clients, source_id, by.wants)
+    except SourceError as error:
+        reason = f"{error.what}; {error.way_out}".rstrip("; ")
+        found.gaps.append(str(error))
+        found.holes.append(Hole(source_id, reason, store.name, may_pass=error.may_pass))
+        unread = SourceInfo(source_id, "metastore", store.kind, store.name, "unreadable", None)
+        found.infos.setdefault(source_id, unread)
+        return
+    found.infos[source_id] = said.info
+    found.holes += said.holes
+    tables = [table for table in said.tables if by.wants(table.name)]
+    found.gaps += [f"{store.name}: {hole.subject}: {hole.reason}" for hole in said.holes]
+    found.warnings += [f"{store.name}: {warning}" for warning in said.warnings]
+    if not tables and not said.holes:
+        found.gaps.append(f"{store.name} names no table that is asked for; it may let the audit see none")
+    without = [table.name for table in tables if table.location is None]
+    if without:
+        found.warnings.append(f"{store.name} names no place of a store for {_some(without)}")
+    yield from (Named(table, store, by) for table in tables if table.location is not None)
+
+
+def _add(lake: Lake, places: dict[Location, list[Named]], found: FoundTables) -> None:
+    audited: dict[Location, list[Named]] = {}
+    left: dict[str, list[str]] = defaultdict(list)
+    for place in sorted(places):
+        names = places[place]
+        format_ = _format(names)
+        if format_ in names[0].by.formats:
+            audited[place] = names
+        elif format_ not in ("delta", "iceberg", "hudi", "hive"):
+            left[format_] += [names[0].name]
+    taken = {name for table in lake.tables for name in (table.name, *table.also)}
+    called = _called(audited, taken, found)
+    for place, names in audited.items():
+        found.tables.append(_table(lake, called[place], place, names))
+    found.warnings += [
+        f"{number(len(names), 'table')} of format {format_} left alone: {_some(names)}"
+        for format_, names in left.items()
+    ]
+
+
+def _format(names: Sequence[Named]) -> str:
+    said = {each.table.format for each in names}
+    return next((format_ for format_ in BY_WEIGHT if format_ in said), "unknown")
+
+
+def _called(places: dict[Location, list[Named]], taken: set[str], found: FoundTables) -> dict[Location, str]:
+    """A name for each place; several that would have one name go by their catalog's as well, then by their URIs."""
+    called = {place: names[0].name for place, names in places.items()}
+    for longer in (lambda place: places[place][0].full_name, lambda place: place.uri):
+        times: dict[str, int] = defaultdict(int)
+        for name in called.values():
+            times[name] += 1
+        shared = {name for name, count in times.items() if count > 1 or name in taken}
+        called = {place: longer(place) if name in shared else name for place, name in called.items()}
+        if shared:
+            found.warnings.append(
+                f"several tables would be called {_some(sorted(shared))}: they go by longer names"
+            )
+    return called
+
+
+def _table(lake: Lake, name: str, place: Location, names: Sequence[Named]) -> Table:
+    """The table; all catalogs that say its state must say the same."""
+    format_ = _format(names)
+    of_format = [each for each in names if each.table.format == format_]
+    saying = [each for each in of_format if each.table.metadata_location] or of_format
+    pointers = (
+        Pointer(store=each.store, source_id=each.table.catalog, name=each.table.name) for each in saying
+    )
+    also = tuple(each for each in _others(names, name) if each != name)
+    return lake.catalog_table(name, place, names[0].by, format_, tuple(dict.fromkeys(pointers)), also)
+
+
+def _others(names: Sequence[Named], name: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(each.name for each in names if each.name != name))
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return ", ".join(names[:NAMED]) + more

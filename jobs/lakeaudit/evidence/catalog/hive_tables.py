@@ -1,0 +1,58 @@
+"""What the words of the Hive Metastore mean, which Glue has taken over: formats, places and habits of tables.
+
+Sources: Hive's `hive_metastore.thrift` and `StatsSetupConst`; Spark's `HiveExternalCatalog` (`spark.sql.*` properties,
+the placeholder of a data source table's path); Athena, "Partition projection" (`projection.enabled`); Iceberg's
+`HiveTableOperations` (`table_type`, `metadata_location`).
+"""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+
+from lakeaudit.evidence.catalog.protocol import HiveTable
+
+_PLACEHOLDER = "__PLACEHOLDER__"
+_STATISTICS = ("numRows", "numFiles", "totalSize", "recordCount", "objectCount", "sizeKey")
+"""What Hive and Spark count, and what Glue's crawlers do."""
+Words = Mapping[str, str]
+
+
+def format_of(parameters: Words, input_format: str) -> str:
+    """One of `protocol.FORMATS`."""
+    said = {parameters.get(name, "").lower() for name in _SAYS_FORMAT}
+    for name in ("iceberg", "delta", "hudi"):
+        if name in said or f".{name}." in input_format.lower():
+            return name
+    # a list of files of a Delta table, for readers that know no Delta: its partitions hold no data
+    if input_format.endswith("SymlinkTextInputFormat"):
+        return "unknown"
+    return "hive"
+
+
+_SAYS_FORMAT = ("table_type", "spark.sql.sources.provider", "classification")
+
+
+def location_of(location: str, serde: Words) -> str:
+    """Where a table lies: of a Spark data source table the path of its serde stands for the placeholder."""
+    return serde.get("path", "") if location.endswith(_PLACEHOLDER) else location
+
+
+def hive_table(parameters: Words) -> HiveTable:
+    """What the properties of a plain Hive table say of it."""
+    by_readers = parameters.get("projection.enabled", "").lower() == "true"
+    provider = parameters.get("spark.sql.sources.provider", "hive").lower()
+    listed = provider != "hive" and parameters.get("spark.sql.partitionProvider", "").lower() != "catalog"
+    counts = [
+        int(parameters[name])
+        for name in _STATISTICS
+        if parameters.get(name, "").isascii() and parameters.get(name, "").isdigit()
+    ]
+    return HiveTable(by_readers or listed, any(counts) if counts else None)
+
+
+def changed_at(parameters: Words, *times: datetime | None) -> datetime | None:
+    """The last of the known times, and of the last change that Hive, Spark and Athena note in `parameters`."""
+    known = [time for time in times if time is not None]
+    with suppress(KeyError, ValueError, OverflowError, OSError):
+        known.append(datetime.fromtimestamp(int(parameters["transient_lastDdlTime"]), UTC))
+    return max(known, default=None)

@@ -1,0 +1,264 @@
+"""How catalogs are asked over HTTP: with a token, patience that ends, and answers of bounded size.
+
+What a catalog answers is hostile input: of a refusal a short text is told, and never a secret.
+"""
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Any
+
+import requests
+from requests.adapters import HTTPAdapter
+from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_attempt
+
+from lakeaudit.config import HttpCatalog
+from lakeaudit.errors import SourceError
+
+THREADS = 16
+"""Requests at once."""
+CONNECT, READ, WHOLE = 10.0, 60.0, 300.0
+"""Seconds: to connect, between two pieces of an answer, and for all of it."""
+LARGEST = 1 << 28
+"""Bytes of an answer; the metadata of a table with thousands of snapshots has a few million."""
+TRIES = 4
+LONGEST_PAUSE = 10.0
+"""Seconds between two tries, whatever the catalog asks for."""
+_PASSING = (408, 429, 500, 502, 503, 504)
+_UNKNOWN = (400, 405, 406, 422, 501)
+_EXPIRED = (401, 419)
+"""419 is Iceberg's word for a token whose time is over."""
+_TOLD = 200
+"""Characters of a refusal's own words."""
+
+Json = dict[str, Any]
+
+
+class NotThere(SourceError):
+    """The catalog has no such table or namespace."""
+
+
+class Unsupported(SourceError):
+    """The catalog knows no such request."""
+
+
+class _Busy(Exception):
+    """An answer that may be another one later; `pause` is what the catalog asks for, in seconds."""
+
+    def __init__(self, error: SourceError, pause: float | None = None) -> None:
+        super().__init__(str(error))
+        self.error, self.pause = error, pause
+
+
+@dataclass
+class CatalogClient:
+    """Asks one catalog. Threads may share it.
+
+    `base` is the URL that paths are put behind. `env` holds the secrets that the lake file names.
+    """
+
+    source: HttpCatalog
+    base: str
+    env: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    clock: Callable[[], float] = time.monotonic
+
+    def __post_init__(self) -> None:
+        self._session = requests.Session()
+        self._session.mount("http://", HTTPAdapter(pool_maxsize=THREADS))
+        self._session.mount("https://", HTTPAdapter(pool_maxsize=THREADS))
+        self._session.auth = _as_it_is
+        self._lock = Lock()
+        self._token: str | None = None
+
+    def get(self, path: str, **params: str | None) -> Json:
+        """The JSON object at a path below `base`; parameters that are None are left out.
+
+        Raises:
+            NotThere: 404.
+            SourceError: it is refused, does not answer, or answers what is no JSON object.
+        """
+        asked = {name: value for name, value in params.items() if value is not None}
+        return self._patiently(lambda: self._with_token(f"{self.base}/{path}", asked))
+
+    def _patiently(self, ask: Callable[[], Json]) -> Json:
+        tries = Retrying(
+            retry=retry_if_exception(lambda error: isinstance(error, _Busy)),
+            stop=stop_after_attempt(TRIES),
+            wait=_wait,
+            sleep=wait_a_while,
+            reraise=True,
+        )
+        try:
+            return tries(ask)
+        except _Busy as busy:
+            raise busy.error from None
+
+    def _with_token(self, url: str, params: Mapping[str, str]) -> Json:
+        """One request; where its token is over, one more with a fresh one."""
+        token = self._current_token(None)
+        try:
+            return self._asked("GET", url, token, params=params)
+        except _TokenOver as over:
+            fresh = self._current_token(token) if self.source.credential_env else token
+            if fresh == token:
+                raise over.error from None
+        try:
+            return self._asked("GET", url, fresh, params=params)
+        except _TokenOver as over:
+            raise over.error from None
+
+    def _current_token(self, over: str | None) -> str | None:
+        """The token to ask with, another one than `over`; None where the lake file names no secret."""
+        if self.source.bearer_env:
+            return self._secret(self.source.bearer_env)
+        if not self.source.credential_env:
+            return None
+        with self._lock:
+            if self._token is None or self._token == over:
+                self._token = self._exchanged(self._secret(self.source.credential_env))
+            return self._token
+
+    def _exchanged(self, credential: str) -> str:
+        """A token for a client's `id:secret` (OAuth2, client credentials)."""
+        name, _, secret = credential.rpartition(":")
+        form = {"grant_type": "client_credentials", "client_secret": secret, "scope": self.source.scope}
+        form |= {"client_id": name} if name else {}
+        url = self.source.oauth2_uri or f"{self.base}/v1/oauth/tokens"
+        try:
+            answer = self._asked("POST", url, None, data=form)
+        except _TokenOver as over:
+            raise over.error from None
+        token = answer.get("access_token")
+        if not isinstance(token, str) or not token.isprintable() or not token.isascii():
+            raise self._error("gives no token for the credential", "check oauth2_uri and scope")
+        return token
+
+    def _secret(self, variable: str) -> str:
+        value = self.env.get(variable, "").strip()
+        if not value:
+            raise self._error(f"the variable {variable} is not set", "set it where audits run")
+        return value
+
+    def _asked(self, method: str, url: str, token: str | None, **more: Any) -> Json:
+        headers = {"Accept": "application/json", "User-Agent": "lakeaudit"}
+        headers |= {"Authorization": f"Bearer {token}"} if token else {}
+        try:
+            with self._session.request(
+                method, url, headers=headers, timeout=(CONNECT, READ), stream=True, **more
+            ) as answer:
+                body = self._body(answer)
+        except (requests.RequestException, UnicodeError) as error:
+            raise _Busy(
+                self._error(f"does not answer ({type(error).__name__})", _LOOK, passes=True)
+            ) from None
+        return self._understood(answer, body)
+
+    def _body(self, answer: requests.Response) -> bytes:
+        """The whole answer, as long as it comes soon and is not endless."""
+        until, body = self.clock() + WHOLE, bytearray()
+        for piece in answer.iter_content(1 << 16):
+            body += piece
+            if len(body) > LARGEST:
+                raise self._error(f"answers with more than {LARGEST >> 20} MiB", _LOOK)
+            if self.clock() > until:
+                raise self._error(f"was still answering after {WHOLE:.0f} s", _LOOK, passes=True)
+        return bytes(body)
+
+    def _understood(self, answer: requests.Response, body: bytes) -> Json:
+        status = answer.status_code
+        if status != requests.codes.ok:
+            raise self._refusal(status, body, answer.headers.get("Retry-After", ""))
+        try:
+            found = json.loads(body)
+        except (ValueError, RecursionError):
+            found = None
+        if not isinstance(found, dict):
+            raise self._error("answers what is no JSON object", "check uri: it is what comes before /v1")
+        return found
+
+    def _refusal(self, status: int, body: bytes, retry_after: str) -> Exception:
+        told = f"answers {status}{_words(body)}"
+        if status == requests.codes.not_found:
+            return NotThere(
+                self.source.name, f"the catalog {told}", "check uri, and the table's name in the catalog"
+            )
+        if status in _UNKNOWN:
+            return Unsupported(self.source.name, f"the catalog {told}", _LOOK)
+        if status in _EXPIRED:
+            return _TokenOver(self._error(told, "check what bearer_env or credential_env hold"))
+        if status in _PASSING:
+            pause = float(retry_after) if retry_after.isdecimal() else None
+            return _Busy(self._error(told, _LOOK, passes=True), pause)
+        way_out = (
+            "grant the catalog's rights to list and load" if status == requests.codes.forbidden else _LOOK
+        )
+        return self._error(told, way_out)
+
+    def _error(self, what: str, way_out: str, *, passes: bool = False) -> SourceError:
+        return SourceError(self.source.name, f"the catalog {what}", way_out, passes)
+
+
+def _as_it_is(request: requests.PreparedRequest) -> requests.PreparedRequest:
+    """Without any `auth` of its own, requests would put what ~/.netrc has in place of the token."""
+    return request
+
+
+_LOOK = "check uri and the catalog's own log"
+
+
+class _TokenOver(Exception):
+    def __init__(self, error: SourceError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+def wait_a_while(seconds: float) -> None:
+    """Between two tries; tests do not wait."""
+    time.sleep(seconds)
+
+
+def _wait(state: RetryCallState) -> float:
+    error = state.outcome.exception() if state.outcome else None
+    asked = error.pause if isinstance(error, _Busy) else None
+    return min(0.2 * 3 ** (state.attempt_number - 1) if asked is None else asked, LONGEST_PAUSE)
+
+
+def _words(body: bytes) -> str:
+    """What a refusal says in one of the usual places."""
+    return next((f": {text[:_TOLD]}" for text in _texts(body)), "")
+
+
+def _texts(body: bytes) -> Iterator[str]:
+    try:
+        found = json.loads(body)
+        said = found.get("error", found)
+        texts = [said.get("message"), found.get("error_description"), said.get("error_code")]
+    except (ValueError, RecursionError, AttributeError):
+        return
+    yield from (text for text in texts if isinstance(text, str) and text)
+
+
+def all_pages(
+    client: CatalogClient, path: str, words: tuple[str, str], **params: str | None
+) -> Iterator[Json]:
+    """Every page of a list; `words` are what a page's name is called in requests and in answers.
+
+    Raises:
+        SourceError: as `CatalogClient.get`; or a page is named a second time, and so they would never end.
+    """
+    asked, answered = words
+    seen: set[str] = set()
+    name: str | None = None
+    while True:
+        page = client.get(path, **{asked: name}, **params)
+        yield page
+        name = page.get(answered)
+        if not isinstance(name, str) or not name:
+            return
+        if name in seen:
+            told = "the catalog names a page of a list a second time"
+            raise SourceError(client.source.name, told, _LOOK)
+        seen.add(name)

@@ -1,0 +1,112 @@
+"""Iceberg tables as catalogs point at them: whether the metadata.json is there, and whether newer ones left it behind.
+
+A newer file in the folder alone proves nothing: a commit that lost its race leaves one too. Left behind is a state that
+another catalog's state came after, or that at least two newer ones were built on: nobody builds on what was never
+committed (Iceberg specification, "Optimistic Concurrency"; `metadata-log`).
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import islice
+
+from lakeaudit.errors import SourceError
+from lakeaudit.evidence.files import File, list_files, stat
+from lakeaudit.evidence.manifest.iceberg.found import read_metadata
+from lakeaudit.evidence.manifest.iceberg.metadata import Metadata, number_of
+from lakeaudit.keys import Location
+from lakeaudit.runtime.aws import Clients
+
+MOST_NAMES = 50_000
+"""Of a folder so many names are looked at."""
+LOOKED_INTO = 2
+"""So many of the newest files of a folder are read."""
+
+
+@dataclass(frozen=True)
+class Aim:
+    """The metadata.json that a catalog points at.
+
+    `there`: storage has it; None: it did not say, for the reason `why`. `metadata` None: it cannot be understood.
+    """
+
+    place: Location
+    there: bool | None
+    why: str = ""
+    metadata: Metadata | None = None
+
+
+def aim_at(clients: Clients, uri: str) -> Aim | None:
+    """What lies where a catalog points now; None: that is no place in a store."""
+    place = _place(uri)
+    if place is None:
+        return None
+    try:
+        file = stat(clients, place)
+        found = None if file is None else read_metadata(clients, file)
+    except SourceError as error:
+        return Aim(place, None, error.what)
+    return Aim(place, file is not None, metadata=found if isinstance(found, Metadata) else None)
+
+
+def left_behind(clients: Clients, aim: Aim, others: Sequence[Aim], before: datetime) -> str | None:
+    """The URI of a state that shows that this one is past; None: nothing does.
+
+    Args:
+        clients: how the folder is read.
+        aim: what a catalog points at.
+        others: what other catalogs point at for the same table.
+        before: files of the folder count that were written by then.
+    """
+    if aim.metadata is None:
+        return None
+    for other in others:
+        if other.metadata is not None and _came_after(other.metadata, aim, steps=1):
+            return other.place.uri
+    for file in _newer(clients, aim.place, before):
+        found = read_metadata(clients, file)
+        if isinstance(found, Metadata) and _came_after(found, aim, steps=2):
+            return file.place.uri
+    return None
+
+
+def _came_after(newer: Metadata, aim: Aim, steps: int) -> bool:
+    """Whether so many commits at least lie between the two, by what the newer one names before itself."""
+    if aim.metadata is None or not newer.uuid or newer.uuid != aim.metadata.uuid:
+        return False
+    before = [_place(path) for path, _ in newer.old_files]
+    if aim.place in before:
+        return len(before) - before.index(aim.place) >= steps
+    own = number_of(_name(aim.place))
+    numbers = [number_of(_name(place)) for place in before if place is not None]
+    return (
+        own is not None
+        and len(numbers) > 1
+        and all(number is not None and number > own for number in numbers)
+    )
+
+
+def _newer(clients: Clients, place: Location, before: datetime) -> Iterator[File]:
+    """Of the folder's files with a higher number the highest ones."""
+    own = number_of(_name(place))
+    folder = Location(place.bucket, place.key.rpartition("/")[0])
+    if own is None:
+        return
+    try:
+        listed = list(islice(list_files(clients, folder, flat=True), MOST_NAMES))
+    except SourceError:
+        return
+    numbered = [(number_of(file.name), file) for file in listed if file.modified_at <= before]
+    higher = [(number, file) for number, file in numbered if number is not None and number > own]
+    yield from (file for _, file in sorted(higher, key=lambda each: -each[0])[:LOOKED_INTO])
+
+
+def _name(place: Location) -> str:
+    return place.key.rpartition("/")[2]
+
+
+def _place(uri: str) -> Location | None:
+    try:
+        return Location.parse(uri)
+    except ValueError:
+        return None

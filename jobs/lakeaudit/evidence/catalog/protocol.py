@@ -1,0 +1,116 @@
+"""What catalogs of tables give: the tables they name, where these lie, and the partitions of plain Hive tables.
+
+A catalog kind is a module beside this one with `list_tables`. It asks for tables on the driver, page by page; what may
+be many (partitions) it gives as parts, which tasks read. What could not be read is a hole, and raises no error: only a
+catalog that cannot be asked at all raises `SourceError`.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+import pyarrow as pa
+
+from lakeaudit.evidence.protocol import Hole, Source, SourceInfo
+from lakeaudit.keys import MOUNTS, Aliases, Location, identify, true_place
+from lakeaudit.schemas import PARTITION, plain_time
+
+FORMATS = ("delta", "iceberg", "hudi", "hive", "unknown")
+"""What a catalog takes a table for."""
+
+
+@dataclass(frozen=True)
+class CatalogTable:
+    """One table as a catalog names it.
+
+    Attributes:
+        catalog: the id of the source.
+        name: `namespace.table`, the catalog's own words.
+        bucket: of its location; "" of a local one, and of one that is no place in a store.
+        key: the folder with a slash at its end; "" where the location is no place in a store, or a whole bucket.
+        format: one of `FORMATS`.
+        metadata_location: of an Iceberg table the URI of the metadata.json that the catalog points at, else "".
+        partition_keys: names of the columns that a plain Hive table is partitioned by.
+        updated_at: when the catalog last changed it; None: it does not say.
+    """
+
+    catalog: str
+    name: str
+    bucket: str
+    key: str
+    format: str
+    metadata_location: str = ""
+    partition_keys: tuple[str, ...] = ()
+    updated_at: datetime | None = None
+
+    @property
+    def location(self) -> Location | None:
+        """Where it lies; None: at no place in a store."""
+        return Location(self.bucket, self.key.rstrip("/")) if self.bucket or self.key else None
+
+
+@dataclass(frozen=True)
+class HiveTable:
+    """What a catalog says of a plain Hive table beside its place.
+
+    `projected`: readers work partitions out by themselves and do not ask the catalog for them. `filled`: its recorded
+    statistics say that it has rows or files; None: they say nothing.
+    """
+
+    projected: bool = False
+    filled: bool | None = None
+
+
+Wanted = Callable[[CatalogTable], bool]
+"""Whether the partitions of a table are asked for."""
+
+
+@dataclass(frozen=True)
+class Pointers:
+    """What one catalog says.
+
+    `info` has the cut: begin and end of reading. `partitions` are rows of kind `partitions` (schemas.PARTITION), of the
+    wanted plain Hive tables alone. A hole is a table (`subject` is its name) or a namespace (`subject` ends in `.*`)
+    that could not be read. `hive` says more of plain Hive tables, by name.
+    """
+
+    info: SourceInfo
+    tables: tuple[CatalogTable, ...]
+    partitions: Source = ()
+    holes: tuple[Hole, ...] = ()
+    warnings: tuple[str, ...] = ()
+    hive: Mapping[str, HiveTable] = field(default_factory=dict)
+
+
+GONE = "gone"
+"""`data` of the note of a table that was dropped while it was read."""
+
+
+def partition_batch(
+    source: str,
+    table: str,
+    partitions: Iterable[tuple[str, Sequence[str], datetime | None]],
+    aliases: Aliases = (),
+) -> pa.RecordBatch:
+    """Rows of PARTITION of one table, of (location as it is written, values, when it was entered or changed)."""
+    placed = [(folder_of(uri, aliases), list(values), plain_time(at)) for uri, values, at in partitions]
+    rows = [
+        {
+            "source": source, "table_name": table, "values": values, "registered_at": at,
+            "bucket": place[0] if any(place) else None, "key": place[1] if any(place) else None,
+        }
+        for place, values, at in placed
+    ]  # fmt: skip
+    return pa.RecordBatch.from_pylist(rows, PARTITION)
+
+
+def folder_of(uri: str, aliases: Aliases = ()) -> tuple[str, str]:
+    """(bucket, key of the folder with a slash at its end) of a location as catalogs write it; ("", ""): no such place.
+
+    Hive writes raw paths (`Path.toString`), so nothing is decoded here; what a partition's folder is called is escaped
+    already (`%3A` is part of the key). `aliases` are other names of places, as claims write them.
+    """
+    named = identify(uri.strip())
+    bucket, key = ("", "") if named is None else true_place(aliases, *named)
+    place = Location(bucket, key.rstrip("/"))
+    return ("", "") if bucket == MOUNTS else (place.bucket, place.prefix)

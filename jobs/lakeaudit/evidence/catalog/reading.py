@@ -1,0 +1,79 @@
+"""A catalog read now, whatever its kind: its tables, and the partitions of those that the audit is about, in tasks."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from lakeaudit.config import CatalogSource
+from lakeaudit.errors import SourceError
+from lakeaudit.evidence.catalog.protocol import GONE, CatalogTable, HiveTable, Pointers
+from lakeaudit.evidence.protocol import Clock, Context, Cut, Hole, Kept, utc_now
+from lakeaudit.runtime.aws import Clients
+
+ListTables = Callable[..., Pointers]
+"""(source, clients, source id, wanted, clock) -> what the catalog says."""
+
+
+def read(
+    list_tables: ListTables, source: CatalogSource, ctx: Context, source_id: str, clock: Clock = utc_now
+) -> Pointers:
+    """What the catalog says, with its partitions read and kept: those of plain Hive tables in the audit's places.
+
+    A table that was dropped meanwhile is left out. The cut ends when the last partition was read.
+
+    Raises:
+        SourceError: it cannot be asked at all, or a time of the past is asked for.
+    """
+    if not ctx.live:
+        what = "a catalog says what is now, and nothing of its past"
+        raise SourceError(f"{source.kind} {source.name}", what, "leave --as-of out")
+
+    def wanted(table: CatalogTable) -> bool:
+        return bool(table.partition_keys) and table.location in ctx.places
+
+    found = list_tables(source, ctx.clients, source_id, wanted, clock)
+    if not isinstance(found.partitions, tuple):
+        return found
+    kept = ctx.engine.keep(found.partitions)
+    return _without_the_dropped(found, kept, clock)
+
+
+def get_entry(
+    list_tables: ListTables, source: CatalogSource, clients: Clients, bucket: str, key: str
+) -> dict[str, Any] | None:
+    """What the catalog says now of the table in whose location a key lies; None: it has none there.
+
+    Raises:
+        SourceError: it cannot be asked.
+    """
+    found = list_tables(source, clients, "", lambda _: False)
+    holding = [t for t in found.tables if t.location is not None and t.location.holds(bucket, key)]
+    if not holding:
+        return None
+    table = max(holding, key=lambda each: len(each.key))
+    told = {
+        "table": table.name,
+        "location": table.location.uri if table.location else "",
+        "format": table.format,
+        "partitioned_by": ", ".join(table.partition_keys),
+        "metadata_location": table.metadata_location,
+        "updated_at": table.updated_at,
+    }
+    return {name: value for name, value in told.items() if value}
+
+
+def _without_the_dropped(found: Pointers, kept: Kept, clock: Clock) -> Pointers:
+    gone = {str(note["subject"]) for note in kept.notes if note["data"] == GONE}
+    holes = {
+        Hole(found.info.id, str(note["reason"]), str(note["subject"]), hides="its partitions")
+        for note in kept.notes
+        if note["reason"]
+    }
+    cut = found.info.cut
+    ended = replace(found.info, cut=Cut(cut.start, clock(), cut.margin) if cut else None)
+    hive: Mapping[str, HiveTable] = {name: each for name, each in found.hive.items() if name not in gone}
+    tables = tuple(table for table in found.tables if table.name not in gone)
+    sorted_holes = tuple(sorted(holes, key=lambda hole: (hole.subject, hole.reason)))
+    return replace(
+        found, info=ended, tables=tables, partitions=kept, holes=(*found.holes, *sorted_holes), hive=hive
+    )

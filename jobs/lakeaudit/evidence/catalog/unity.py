@@ -1,0 +1,124 @@
+"""Unity Catalog, the open one or that of a Databricks workspace: tables, their places and formats.
+
+Format: the open API of Unity Catalog (`api/all.yaml`, version 2.1): catalogs, schemas and tables are listed page by
+page, and the list of a schema's tables says of each where it lies. What has no files of its own is left out.
+"""
+
+import re
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+from functools import partial
+
+from lakeaudit.config import Unity, glob_to_regex
+from lakeaudit.errors import SourceError
+from lakeaudit.evidence.catalog.http import THREADS, CatalogClient, Json, all_pages
+from lakeaudit.evidence.catalog.names import name_of
+from lakeaudit.evidence.catalog.picture import (
+    Names,
+    any_name,
+    listed,
+    no_partitions,
+    or_hole,
+    pointers_of,
+    text_of,
+    time_of,
+)
+from lakeaudit.evidence.catalog.protocol import CatalogTable, Pointers, Wanted, folder_of
+from lakeaudit.evidence.protocol import Clock, Hole, Probed, utc_now
+from lakeaudit.formatting import number
+from lakeaudit.keys import Aliases
+from lakeaudit.runtime.aws import Clients
+
+BASE = "api/2.1/unity-catalog"
+_PAGES = ("page_token", "next_page_token")
+_WITH_FILES = ("MANAGED", "EXTERNAL", "")
+"""Types of tables that have files of their own; others are views, foreign and streaming tables."""
+_FORMATS = {"DELTA": "delta", "ICEBERG": "iceberg", "HUDI": "hudi"}
+_PLAIN = ("PARQUET", "CSV", "JSON", "AVRO", "ORC", "TEXT", "HIVE", "HIVE_SERDE")
+
+
+def list_tables(
+    source: Unity,
+    clients: Clients,
+    source_id: str,
+    wanted: Wanted = no_partitions,  # noqa: ARG001 - it says nothing of partitions
+    clock: Clock = utc_now,
+    names: Names = any_name,
+) -> Pointers:
+    """The tables of the chosen catalogs whose `names` (catalog.schema.table) are asked for.
+
+    Raises:
+        SourceError: the catalogs cannot be listed.
+    """
+    begun = clock()
+    read = _Reading(source, source_id, clients.aliases)
+    with ThreadPoolExecutor(THREADS) as pool:
+        schemas = [each for found in pool.map(read.schemas, read.catalogs()) for each in found]
+        tables = [each for found in pool.map(read.tables, schemas) for each in found]
+    asked = [each for each in tables if names(each.name)]
+    return pointers_of(source, source_id, source.uri, (begun, clock()), asked, read.holes)
+
+
+def probe(source: Unity, clients: Clients, now: datetime) -> Probed:  # noqa: ARG001 - one shape for all kinds
+    """The catalogs can be listed, and the schemas of the first of them.
+
+    Raises:
+        SourceError: they cannot.
+    """
+    read = _Reading(source, "", clients.aliases)
+    found = read.catalogs()
+    if not found:
+        return Probed(
+            "names no catalog that is asked for", way_out="grant USE CATALOG, or correct `catalogs`"
+        )
+    read.schemas(found[0])
+    if read.holes:
+        raise SourceError(source.name, read.holes[0].reason, "grant USE SCHEMA and BROWSE or SELECT")
+    return Probed(f"answers; {number(len(found), 'catalog')} can be listed")
+
+
+class _Reading:
+    """One reading; `holes` collect what of it cannot be read."""
+
+    def __init__(self, source: Unity, source_id: str, aliases: Aliases) -> None:
+        self.source, self.id, self.aliases = source, source_id, aliases
+        self.client = CatalogClient(source, f"{source.uri}/{BASE}")
+        self.holes: list[Hole] = []
+
+    def catalogs(self) -> list[str]:
+        """Names of the catalogs that are asked for."""
+        patterns = [glob_to_regex(glob) for glob in self.source.catalogs]
+        names = self._names("catalogs")
+        return [name for name in names if not patterns or any(re.fullmatch(p, name) for p in patterns)]
+
+    def schemas(self, catalog: str) -> list[tuple[str, str]]:
+        """(catalog, schema) of one catalog; the schema that describes the others has no files."""
+        read = partial(self._names, "schemas", catalog_name=catalog)
+        names = or_hole(self.holes, self.id, [catalog], read)
+        return [(catalog, name) for name in names if name != "information_schema"]
+
+    def tables(self, schema: tuple[str, str]) -> list[CatalogTable]:
+        """The tables of one schema that have files."""
+        return or_hole(self.holes, self.id, schema, lambda: list(self._tables(*schema)))
+
+    def _tables(self, catalog: str, schema: str) -> Iterator[CatalogTable]:
+        asked = {"catalog_name": catalog, "schema_name": schema, "omit_columns": "true"}
+        for each in self._items("tables", **asked):
+            name = text_of(each.get("name"))
+            if name and text_of(each.get("table_type")) in _WITH_FILES:
+                yield self._table(name_of((catalog, schema, name)), each)
+
+    def _table(self, name: str, said: Json) -> CatalogTable:
+        bucket, key = folder_of(text_of(said.get("storage_location")), self.aliases)
+        format_ = text_of(said.get("data_source_format")).upper()
+        known = _FORMATS.get(format_, "hive" if format_ in _PLAIN else "unknown")
+        return CatalogTable(self.id, name, bucket, key, known, updated_at=time_of(said.get("updated_at")))
+
+    def _names(self, what: str, **asked: str) -> list[str]:
+        found = (text_of(each.get("name")) for each in self._items(what, **asked))
+        return list(dict.fromkeys(name for name in found if name))
+
+    def _items(self, what: str, **asked: str) -> Iterator[Json]:
+        for page in all_pages(self.client, what, _PAGES, **asked):
+            yield from (each for each in listed(page, what) if isinstance(each, dict))

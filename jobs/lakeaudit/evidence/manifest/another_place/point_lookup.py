@@ -1,0 +1,28 @@
+"""Whether the other place has the original of one file: asked now, on this machine."""
+
+from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from lakeaudit.config import Table
+from lakeaudit.errors import SourceError
+from lakeaudit.evidence.files import stat
+from lakeaudit.keys import Location, origins
+from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.aws_failures import explain
+
+Answer = tuple[str, list[dict[str, Any]], str]
+
+
+def read(table: Table, clients: Clients, bucket: str, key: str) -> Answer:  # noqa: ARG001 - as every kind's
+    """(answer, history, reason) as `point.Told` has them; an inventory may have been of an older state."""
+    try:
+        found = [
+            file for place in origins(clients.maps, Location(bucket, key)) if (file := stat(clients, place))
+        ]
+    except SourceError as error:
+        return "unknown", [], str(error)
+    except (ClientError, BotoCoreError) as error:
+        return "unknown", [], explain(error).what
+    told = [{"at": f.modified_at, "file": "stored", "size": f.size, "original": f.place.uri} for f in found]
+    return ("present" if found else "absent"), told, ""

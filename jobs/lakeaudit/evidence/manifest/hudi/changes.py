@@ -1,0 +1,58 @@
+"""What became of Hudi tables after the state that was judged: those whose timelines moved on are read again."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+
+import pyarrow as pa
+
+from lakeaudit.config import Table
+from lakeaudit.evidence.manifest.file_list.fold import CHANGED
+from lakeaudit.evidence.manifest.hudi.gaps import holes
+from lakeaudit.evidence.manifest.hudi.reader import HudiClaims
+from lakeaudit.evidence.manifest.hudi.readings import TableReading, read_once
+from lakeaudit.evidence.manifest.hudi.rows import FILES
+from lakeaudit.evidence.manifest.hudi.timeline import find
+from lakeaudit.evidence.manifest.table_states import NEWEST, compared, touched
+from lakeaudit.evidence.protocol import Changes, Claims, Clock, Context, utc_now
+from lakeaudit.runtime.duck import Connection, Rows
+
+_KIND = "hudi_changed"
+
+
+def changes(claims: Claims, tables: Sequence[Table], ctx: Context, clock: Clock = utc_now) -> Changes:
+    """Files that the newest state takes for something else than the judged one; no newer instant: none.
+
+    A table whose newer timeline cannot all be read is unsure.
+    """
+    if not isinstance(claims, HudiClaims):
+        raise TypeError("claims of another reader")
+    judged = {each.name: each for each in claims.reading.tables}
+    known = [table for table in tables if table.name in judged]
+    found = find(known, ctx.clients, None if ctx.live else ctx.as_of, clock)
+    moved = [each for each in found if each.identity != judged[each.table.name].found.identity]
+    unsure = {each.table.name: each.refused for each in moved if each.refused}
+    readable = [each for each in moved if each.refused is None]
+    if not readable:
+        return Changes(CHANGED.empty_table(), unsure)
+    newest = read_once(readable, NEWEST, ctx, claims.info.id)
+    unsure |= {each.name: why for each in newest.tables if (why := _why_unsure(each)) is not None}
+    last = tuple((each.table.name, judged[each.table.name].number) for each in readable)
+    rows = [*claims.reading.kept, *newest.kept]
+    kept = ctx.engine.meet(rows, partial(_touched, last), _compared)
+    return Changes(pa.Table.from_batches(kept.batches(_KIND), CHANGED), unsure)
+
+
+def _why_unsure(read: TableReading) -> str | None:
+    return next((f"{hole.subject} {hole.reason}" for hole in holes(read, "")), None)
+
+
+def _touched(
+    last: tuple[tuple[str, int], ...], con: Connection, kind: str, rows: Rows
+) -> Iterator[tuple[str, Rows]]:
+    if kind == FILES:
+        yield kind, touched(con, rows, last)
+
+
+def _compared(con: Connection, rows: Mapping[str, Rows]) -> Iterator[tuple[str, Rows]]:
+    if FILES in rows:
+        yield _KIND, compared(con, rows[FILES])

@@ -1,0 +1,47 @@
+"""What timelines make of files, as claims: there is one row of each file already."""
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+from lakeaudit.evidence.manifest.hudi.rows import FILE, FILES
+from lakeaudit.runtime import duck
+from lakeaudit.runtime.duck import Connection, Relation, Rows, literal
+from lakeaudit.schemas import CLAIM
+
+TABLE = pa.schema(
+    [
+        ("table_name", pa.string()),
+        ("reading", pa.int64()),  # whose rows count
+        ("version", pa.int64()),  # the newest completed instant; null: there is none
+        ("encoded", pa.bool_()),  # values in partitions' folders are percent-encoded
+        ("certain", pa.bool_()),  # all that was removed on purpose is known
+    ]
+)
+"""One table as the fold needs it."""
+
+_PLAIN = "coalesce(TRY(url_decode(replace(folder, '+', '%2B'))), folder)"
+"""A folder without percent-encoding; as it is where that is none."""
+
+_KNOWN = "SELECT f.*, version, encoded, certain FROM files f JOIN tables USING (table_name, reading)"
+
+
+def claims(tables: pa.Table, source: str, con: Connection, rows: Mapping[str, Rows]) -> Relation:
+    """CLAIM rows of FILE rows; those of tables, and of readings, that are not in `tables` are left out."""
+    sql = f"""SELECT *, {literal(source)} AS source, 'hudi' AS manifest_kind,
+            CASE WHEN encoded THEN {_PLAIN} ELSE folder END AS partition_path,
+            NULL AS etag, NULL AS version_id, NULL AS checksum, true AS own_root, version AS table_version,
+            CASE WHEN state <> 'gone' THEN "at" END AS claimed_at,
+            CASE WHEN state = 'gone' THEN "at" END AS removed_at,
+            (state = 'live')::BIGINT AS listed
+        FROM ({_KNOWN})"""
+    files = rows.get(FILES, FILE.empty_table())
+    return duck.conform(con, duck.query(con, sql, files=files, tables=tables), CLAIM)
+
+
+def traces(tables: pa.Table, con: Connection, files: Rows) -> Relation:
+    """What one FILE row claims: table_name, bucket, key, size, claimed_at, plain."""
+    sql = f"""SELECT table_name, bucket, key, size, "at" AS claimed_at,
+            certain AND state = 'live' AND size IS NOT NULL AND least_size IS NULL AS plain
+        FROM ({_KNOWN})"""
+    return duck.query(con, sql, files=files, tables=tables)

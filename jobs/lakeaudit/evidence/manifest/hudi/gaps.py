@@ -1,0 +1,69 @@
+"""What of a table's timeline cannot be read, and what that hides. Pure."""
+
+from collections.abc import Iterator
+
+from lakeaudit.evidence.manifest.hudi.parts import GONE, Problem
+from lakeaudit.evidence.manifest.hudi.readings import TableReading
+from lakeaudit.evidence.manifest.hudi.timeline import COMPLETED
+from lakeaudit.evidence.protocol import Hole
+
+_REMOVING = ("", "clean", "rollback", "restore")
+"""Actions that remove files; without them nobody knows what is gone on purpose. Empty: an archive has all of them."""
+_HIDES = {
+    "": "what its instants wrote and removed",
+    "clean": "which files it removed",
+    "rollback": "which files it removed",
+    "restore": "which files it removed",
+    "savepoint": "which files it keeps",
+}
+
+
+def holes(read: TableReading, source: str) -> Iterator[Hole]:
+    """The instants, and the files of the archive, that could not be read."""
+    for problem in read.problems:
+        hides = _HIDES.get(problem.action, "the files that it wrote and replaced")
+        yield Hole(source, problem.reason, problem.subject, read.name, hides, kind=_kind(problem))
+    location = read.found.table.location.uri
+    if read.found.lost:
+        yield Hole(source, read.found.lost, location, read.name, _HIDES[""], kind="missing_metadata")
+    elif read.unknown and not read.problems:
+        reason = (
+            f"its timeline does not reach back to {read.before}, from which {read.unknown} file groups come"
+        )
+        yield Hole(source, reason, location, read.name, "files that older instants wrote")
+
+
+def warnings(read: TableReading) -> Iterator[str]:
+    """Writes of the active timeline that say themselves that they lost rows: the newest one, and how many."""
+    if read.not_written:
+        newest = max(read.not_written)
+        more = f" ({len(read.not_written) - 1} older writes did so, too)" if len(read.not_written) > 1 else ""
+        rows = read.not_written[newest]
+        yield f"{read.name}: the write {newest} says that it could not write {rows} of its rows{more}"
+
+
+def leftovers_kept(read: TableReading) -> str | None:
+    """Why what the timeline does not name may be somebody's all the same."""
+    found = read.found
+    writes = sum(each.state == COMPLETED and each.action.endswith("commit") for each in found.instants)
+    if found.archive or writes < KEPT_AT_LEAST:
+        return None
+    return f"its timeline has {writes} writes and no archive, so that older ones may not be known"
+
+
+KEPT_AT_LEAST = 20
+"""Writes that an archival leaves in the timeline, where nobody sets `hoodie.keep.min.commits`."""
+
+
+def removals_known(read: TableReading) -> bool:
+    """Whether nothing could have been removed on purpose that is not known of."""
+    return read.found.lost is None and not any(each.action in _REMOVING for each in read.problems)
+
+
+def _kind(problem: Problem) -> str:
+    """What is gone or broken is lost to readers as well; what only this audit may not read is not."""
+    return (
+        "missing_metadata"
+        if problem.reason == GONE or problem.reason.startswith("it is ")
+        else "unreadable_evidence"
+    )

@@ -1,0 +1,71 @@
+"""What all instants together make of the files of a file group: its newest slice, older ones, and what is gone.
+
+The newest base file is live, and so are the log files since: readers merge them. A file group that was replaced has
+no live file. What a clean removed is gone; what a rollback removed too, unless the instant was done again.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from lakeaudit.evidence.manifest.hudi.rows import FILES, STEP, STEPS
+from lakeaudit.runtime import duck
+from lakeaudit.runtime.duck import Connection, Relation, Rows
+from lakeaudit.schemas import NOTE
+
+_GROUP = "table_name, reading, file_group"
+_FILE = f"{_GROUP}, bucket, key"
+
+
+def states(source: str, con: Connection, rows: Mapping[str, Rows]) -> Iterator[tuple[str, Rows]]:
+    """FILE rows of STEP rows, and a NOTE row for each table of whose file groups the beginning is not known."""
+    steps = duck.hold(con, rows.get(STEPS, STEP.empty_table()))
+    yield FILES, duck.query(con, _FILES, steps=steps)
+    yield "notes", _unknown_beginnings(source, con, steps)
+
+
+_FILES = f"""
+WITH files AS (
+    SELECT {_FILE}, any_value(folder) AS folder, min(kind) AS kind, max(slice) AS slice,
+        bool_or(act = 'wrote') AS wrote, bool_or(act = 'cleaned') AS cleaned, bool_or(act = 'undone') AS undone,
+        bool_or(act = 'planned') AS planned, bool_or(act IN ('wrote', 'saved')) AS needed,
+        min("at") FILTER (act IN ('wrote', 'failed', 'saved')) AS first_at,
+        max("at") FILTER (act = 'wrote') AS last_at,
+        max("at") FILTER (act IN ('cleaned', 'undone')) AS gone_at,
+        max(size) FILTER (act = 'wrote') AS size, max(least_size) AS least_size,
+        arg_max(records, "at") FILTER (act = 'wrote' AND records IS NOT NULL) AS records,
+        min(commit_id) FILTER (act = 'wrote') AS commit_id
+    FROM steps WHERE key IS NOT NULL GROUP BY {_FILE}
+),
+groups AS (
+    SELECT {_GROUP}, max("at") AS replaced_at FROM steps WHERE act = 'replaced' GROUP BY {_GROUP}
+),
+told AS (
+    SELECT *, cleaned OR (undone AND NOT needed) AS gone,
+        max(slice) FILTER (kind = 'base' AND wrote AND NOT planned) OVER (PARTITION BY {_GROUP}) AS newest
+    FROM files LEFT JOIN groups USING ({_GROUP})
+),
+judged AS (
+    SELECT *, CASE WHEN gone THEN 'gone'
+        WHEN wrote AND NOT planned AND replaced_at IS NULL AND slice >= coalesce(newest, '') THEN 'live'
+        ELSE 'history' END AS state
+    FROM told
+)
+SELECT table_name, reading, bucket, key, state, NOT gone AND (planned OR NOT needed) AS explained,
+    CASE kind WHEN 'changes' THEN 'changes' ELSE 'data' END AS category, folder,
+    CASE WHEN gone THEN gone_at WHEN kind = 'base' THEN first_at ELSE coalesce(last_at, first_at) END AS "at",
+    replaced_at, size, least_size, records, commit_id
+FROM judged
+"""
+"""One row per file. A log file may be written to more than once, where a store lets files grow."""
+
+
+def _unknown_beginnings(source: str, con: Connection, steps: Relation) -> Relation:
+    """Of a base file that was made from another one, what wrote the other one must be known."""
+    sql = f"""WITH known AS (SELECT DISTINCT {_GROUP}, slice FROM steps WHERE kind = 'base' AND act = 'wrote'),
+        unknown AS (SELECT * FROM steps ANTI JOIN known
+            ON steps.table_name = known.table_name AND steps.reading = known.reading
+                AND steps.file_group = known.file_group AND steps.before = known.slice
+            WHERE before IS NOT NULL)
+        SELECT {duck.literal(source)} AS source, table_name AS subject, NULL AS reason,
+            count(DISTINCT file_group) AS count, json_object('reading', reading, 'before', max(before)) AS data
+        FROM unknown GROUP BY table_name, reading"""
+    return duck.conform(con, duck.query(con, sql, steps=steps), NOTE)

@@ -1,0 +1,198 @@
+"""Timelines as parts: STEP rows of what their instants did, and NOTE rows of what of them cannot be read."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+from lakeaudit.errors import SourceError
+from lakeaudit.evidence.files import read_bytes
+from lakeaudit.evidence.manifest.hudi.archive import archived
+from lakeaudit.evidence.manifest.hudi.names import time_of
+from lakeaudit.evidence.manifest.hudi.payload import Act, Reason, acts, record_of, rows_not_written
+from lakeaudit.evidence.manifest.hudi.rows import STEP, STEPS
+from lakeaudit.evidence.manifest.hudi.timeline import PLANNED, Instant
+from lakeaudit.evidence.manifest.iceberg.avro_blocks import Torn
+from lakeaudit.evidence.protocol import Batches, Part, note_row
+from lakeaudit.keys import Location
+from lakeaudit.runtime import duck
+from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.duck import Connection
+from lakeaudit.schemas import plain_time
+
+GONE = "it is gone"
+OLDEST = "oldest"
+NOT_WRITTEN = "not_written"
+_ROWS = 32_768
+_THREADS = 16
+_LEAST, _MOST = 4 << 20, 64 << 20
+"""Bytes of instants in a part."""
+
+
+@dataclass(frozen=True)
+class OfTable:
+    """What the instants of one table are read with: its name, its place, which reading it is, and its layout.
+
+    Archived instants that are later than `until` are left out; None: there is no later one.
+    """
+
+    name: str
+    location: Location
+    reading: int
+    layout: int
+    utc: bool
+    until: datetime | None = None
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What of a timeline cannot be read: a file of an instant (by its action), or of the archive (none)."""
+
+    table: str
+    action: str
+    subject: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Item:
+    """One file of a table's timeline."""
+
+    table: OfTable
+    instant: Instant
+
+
+def problems(notes: Iterable[Mapping[str, object]]) -> list[Problem]:
+    """What NOTE rows of instants tell."""
+    found = [(note, json.loads(str(note["data"]))) for note in notes if note["reason"]]
+    return [
+        Problem(data["table"], data["action"], str(note["subject"]), str(note["reason"]))
+        for note, data in found
+    ]
+
+
+def oldest(notes: Iterable[Mapping[str, object]]) -> dict[str, datetime]:
+    """By table when the oldest instant of its archive was completed."""
+    told = [(str(n["subject"]), json.loads(str(n["data"]))) for n in notes if not n["reason"] and n["data"]]
+    found: dict[str, datetime] = {}
+    for table, data in told:
+        if OLDEST in data:
+            at = datetime.fromisoformat(data[OLDEST])
+            found[table] = min(at, found.get(table, at))
+    return found
+
+
+def not_written(notes: Iterable[Mapping[str, object]]) -> dict[str, dict[str, int]]:
+    """By table and instant how many rows writes say that they could not write."""
+    found: dict[str, dict[str, int]] = {}
+    for note in notes:
+        data = json.loads(str(note["data"] or "{}"))
+        if NOT_WRITTEN in data:
+            found.setdefault(str(note["subject"]), {})[data["instant"]] = data[NOT_WRITTEN]
+    return found
+
+
+def parts(items: Sequence[Item], source: str, clients: Clients, tasks: int) -> list[Part]:
+    """The files, some to a part."""
+    size = min(max(sum(map(_weight, items)) // max(tasks, 1), _LEAST), _MOST)
+    found: list[Part] = []
+    held: list[Item] = []
+    for item in items:
+        held.append(item)
+        if sum(map(_weight, held)) >= size:
+            found.append(_part(held, source, clients))
+            held = []
+    return [*found, *([_part(held, source, clients)] if held else [])]
+
+
+def _weight(item: Item) -> int:
+    return max(item.instant.file.size, 1)
+
+
+def _part(items: Sequence[Item], source: str, clients: Clients) -> Part:
+    read = partial(read_items, items=tuple(items), source=source, clients=clients)
+    return Part(source, read, sum(map(_weight, items)))
+
+
+def read_items(
+    con: Connection,  # noqa: ARG001 - a part is given one
+    items: Sequence[Item],
+    source: str,
+    clients: Clients,
+) -> Batches:
+    """STEP rows of all that these instants did, and NOTE rows of those that cannot be read."""
+    held: list[tuple[Any, ...]] = []
+    with ThreadPoolExecutor(_THREADS) as pool:
+        for item, content in zip(items, pool.map(partial(_content, clients), items), strict=True):
+            told = _Told()
+            try:
+                for row in _rows(item, content, told):
+                    held.append(row)
+                    if len(held) >= _ROWS:
+                        yield STEPS, duck.small(STEP, held)
+                        held = []
+            except Torn as torn:
+                data = json.dumps({"table": item.table.name, "action": item.instant.action})
+                subject = item.instant.file.place.uri.encode(errors="replace").decode()
+                yield "notes", note_row(source, subject, str(torn), count=1, data=data)
+            for known in told.notes(item):
+                yield "notes", note_row(source, item.table.name, data=json.dumps(known))
+    if held:
+        yield STEPS, duck.small(STEP, held)
+
+
+@dataclass
+class _Told:
+    """What a file says beside its rows: times of what an archive holds, and how many rows a write did not write."""
+
+    times: list[datetime] = field(default_factory=list)
+    not_written: int = 0
+
+    def notes(self, item: Item) -> Iterator[dict[str, object]]:
+        if self.times:
+            yield {OLDEST: min(self.times).isoformat()}
+        if self.not_written:
+            yield {NOT_WRITTEN: self.not_written, "instant": item.instant.begin}
+
+
+def _content(clients: Clients, item: Item) -> bytes | Torn:
+    try:
+        content = read_bytes(clients, item.instant.file.place)
+    except SourceError as error:
+        return Torn(error.what)
+    return Torn(GONE) if content is None else content
+
+
+def _rows(item: Item, content: bytes | Torn, told: _Told) -> Iterator[tuple[Any, ...]]:
+    """STEP rows of one file; what else it says is `told`."""
+    instant, table = item.instant, item.table
+    if isinstance(content, Torn):
+        raise content
+    if instant.action:
+        reason = Reason(instant.begin, instant.completed)
+        record = record_of(content)
+        told.not_written = rows_not_written(record)
+        for act in acts(instant.action, instant.state == PLANNED, record, reason):
+            yield _row(table, act, instant.begin, instant.at)
+        return
+    for each in archived(content, table.layout):
+        known = time_of(each.completed or each.begin, utc=table.utc)
+        if table.until is not None and known is not None and known > table.until:
+            continue
+        at = instant.at if known is None else min(known, instant.at)
+        told.times.append(at)
+        for act in acts(each.action, False, each.record, Reason(each.begin, each.completed)):
+            yield _row(table, act, each.begin, at)
+
+
+def _row(table: OfTable, act: Act, begin: str, at: datetime) -> tuple[Any, ...]:
+    group = f"{act.folder}/{act.file_id}"
+    below = [part for part in (act.folder, act.name) if part]
+    place = (None, None) if act.name is None else table.location.join(*below)
+    return (
+        *(table.name, table.reading, group, act.folder, *place, act.act, act.kind, act.slice, plain_time(at)),
+        *(act.size, act.least_size, act.records, act.before, begin),
+    )

@@ -1,0 +1,74 @@
+"""What a Hudi table says of one file: its timeline is read now, on this machine, without an engine."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakeaudit.config import Table
+from lakeaudit.evidence.manifest.hudi.groups import states
+from lakeaudit.evidence.manifest.hudi.names import file_named
+from lakeaudit.evidence.manifest.hudi.parts import read_items
+from lakeaudit.evidence.manifest.hudi.readings import items_of
+from lakeaudit.evidence.manifest.hudi.rows import FILES, STEP, STEPS
+from lakeaudit.evidence.manifest.hudi.timeline import Found, find
+from lakeaudit.evidence.protocol import utc_now
+from lakeaudit.runtime import duck
+from lakeaudit.runtime.aws import Clients
+
+Row = dict[str, Any]
+Answer = tuple[str, list[Row], str]
+_DID = {"wrote": "written", "cleaned": "cleaned", "undone": "rolled back", "planned": "to be removed",
+        "failed": "written in vain", "saved": "saved", "replaced": "replaced with its file group"}  # fmt: skip
+
+
+def read(table: Table, clients: Clients, bucket: str, key: str) -> Answer:
+    """(answer, history, reason) as `point.Told` has them."""
+    (found,) = find([table], clients, None, utc_now)
+    if found.refused is not None:
+        return "unknown", [], found.refused
+    if not table.location.holds(bucket, key):
+        return "absent", [], ""
+    folder, _, name = key[len(table.location.prefix) :].rpartition("/")
+    named = file_named(name)
+    group = f"{folder}/{named.file_id if named else name}"
+    reasons = [found.lost] if found.lost else []
+    steps = pa.concat_tables([STEP.empty_table(), *_of_group(found, clients, group, reasons)])
+    state = _state(steps, bucket, key)
+    history = [
+        {
+            "at": row["at"],
+            "file": _DID[row["act"]],
+            "size": row["size"] or row["least_size"],
+            "instant": row["commit_id"],
+        }
+        for row in sorted(steps.to_pylist(), key=lambda row: (row["at"], row["act"]))
+        if row["key"] in (key, None)
+    ]
+    if state == "live":
+        return "present", history, ""
+    if reasons:
+        return "unknown", history, "; ".join(reasons[:3])
+    return ("deleted" if state else "absent"), history, ""
+
+
+def _of_group(found: Found, clients: Clients, group: str, reasons: list[str]) -> Iterator[pa.Table]:
+    """STEP rows of one file group; `reasons` is given why some may be missing."""
+    for kind, rows in read_items(duck.connect(), items_of(found, 0), "", clients):
+        if kind == STEPS and isinstance(rows, pa.Table):
+            yield rows.filter(pc.field("file_group") == group)
+        elif isinstance(rows, pa.Table):
+            reasons += [f"{note['subject']} {note['reason']}" for note in rows.to_pylist() if note["reason"]]
+
+
+def _state(steps: pa.Table, bucket: str, key: str) -> str | None:
+    """What the timeline makes of the file; None: nothing."""
+    with duck.task_connection() as con:
+        for kind, rows in states("", con, {STEPS: steps}):
+            if kind == FILES:
+                found = duck.rows_of(rows)
+                return next(
+                    (str(r["state"]) for r in found if (r["bucket"], r["key"]) == (bucket, key)), None
+                )
+    return None

@@ -1,0 +1,87 @@
+"""The Hudi reader: what a table's timeline says of every file that it wrote, replaced or removed.
+
+All Hudi tables of a lake are read together: timelines are listed on the driver, instants and archives are read in
+tasks, and what they did to one file group meets there. The driver holds a row an instant, and none a file.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from lakeaudit.config import Table
+from lakeaudit.evidence.manifest.hudi import fold
+from lakeaudit.evidence.manifest.hudi.gaps import holes, leftovers_kept, removals_known, warnings
+from lakeaudit.evidence.manifest.hudi.readings import Reading, TableReading, read_tables
+from lakeaudit.evidence.manifest.hudi.rows import FILES
+from lakeaudit.evidence.manifest.hudi.timeline import FOLDER, Found, find
+from lakeaudit.evidence.manifest.table_states import identity_of
+from lakeaudit.evidence.protocol import (
+    Claims,
+    Clock,
+    Context,
+    Cut,
+    Hole,
+    SourceInfo,
+    TableState,
+    utc_now,
+)
+from lakeaudit.runtime import duck
+
+
+@dataclass(frozen=True)
+class HudiClaims(Claims):
+    """Claims, with the reading that newer states are held against."""
+
+    reading: Reading = field(kw_only=True)
+
+
+def read(tables: Sequence[Table], ctx: Context, source_id: str, clock: Clock = utc_now) -> Claims:
+    """The claims of all these tables, in their newest state at `ctx.as_of`, or now when the run is live.
+
+    A table whose timeline cannot be interpreted is refused with one line in its `TableState`; the others go on.
+    """
+    begun = clock()
+    found = find(tables, ctx.clients, None if ctx.live else ctx.as_of, clock)
+    reading = read_tables([each for each in found if each.refused is None], ctx, source_id, clock)
+    refused = [each for each in found if each.refused is not None]
+    named = tuple(hole for each in reading.tables for hole in holes(each, source_id))
+    constants = duck.small(fold.TABLE, [_table_row(each) for each in reading.tables])
+    cut = Cut(begun, clock()) if ctx.live else Cut(ctx.as_of, ctx.as_of)
+    return HudiClaims(
+        info=_info(source_id, [*(each.found for each in reading.tables), *refused], cut),
+        rows=reading.kept,
+        fold=partial(fold.claims, constants, source_id),
+        states={state.table: state for state in (*_states(reading, named), *map(_refused, refused))},
+        holes=named,
+        warnings=tuple(line for each in reading.tables for line in warnings(each)),
+        traces={FILES: partial(fold.traces, constants)},
+        reading=reading,
+    )
+
+
+def _table_row(read: TableReading) -> tuple[Any, ...]:
+    return read.name, read.number, read.found.newest, read.config.encoded, removals_known(read)
+
+
+def _states(reading: Reading, named: Iterable[Hole]) -> Iterator[TableState]:
+    holed = {hole.table for hole in named}
+    for each in reading.tables:
+        yield TableState(
+            each.name,
+            each.found.read_at,
+            each.since,
+            each.found.newest,
+            complete=each.name not in holed,
+            leftovers_kept=leftovers_kept(each),
+        )
+
+
+def _refused(found: Found) -> TableState:
+    return TableState(found.table.name, found.read_at, None, refused=found.refused, complete=False)
+
+
+def _info(source: str, found: Sequence[Found], cut: Cut) -> SourceInfo:
+    alone = found[0].table.location.join(FOLDER).uri if len(found) == 1 else f"{len(found)} tables"
+    identity = identity_of(f"{each.table.name}@{each.identity}" for each in found)
+    return SourceInfo(source, "manifest", "hudi", alone, identity, cut)

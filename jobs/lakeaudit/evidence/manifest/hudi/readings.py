@@ -1,0 +1,122 @@
+"""Reads timelines of many tables, and again those that moved on while they were read."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import partial
+
+from lakeaudit.evidence.manifest import table_states
+from lakeaudit.evidence.manifest.hudi.groups import states
+from lakeaudit.evidence.manifest.hudi.parts import (
+    GONE,
+    Item,
+    OfTable,
+    Problem,
+    not_written,
+    oldest,
+    parts,
+    problems,
+)
+from lakeaudit.evidence.manifest.hudi.properties import TableConfig
+from lakeaudit.evidence.manifest.hudi.timeline import Found, find
+from lakeaudit.evidence.manifest.table_states import read_until_whole
+from lakeaudit.evidence.protocol import Clock, Context
+from lakeaudit.runtime.duck import Connection, Rows
+
+
+@dataclass(frozen=True)
+class TableReading:
+    """One table as it was read, for the `number`th time.
+
+    `unknown` is of how many file groups the beginning is not known, `before` the newest instant that is not.
+    `since` is when the oldest known instant was completed.
+    """
+
+    found: Found
+    number: int
+    problems: tuple[Problem, ...] = ()
+    unknown: int = 0
+    before: str = ""
+    since: datetime | None = None
+    not_written: Mapping[str, int] = field(default_factory=dict)
+    """By instant how many rows a write says that it could not write."""
+
+    @property
+    def name(self) -> str:
+        return self.found.table.name
+
+    @property
+    def config(self) -> TableConfig:
+        """What it was read by."""
+        if self.found.config is None:
+            raise ValueError(f"{self.name} has no properties")
+        return self.found.config
+
+    @property
+    def lacks_any(self) -> bool:
+        """Whether an instant was gone, as after it was archived."""
+        return any(each.reason == GONE for each in self.problems)
+
+
+Reading = table_states.Reading[TableReading]
+
+
+def read_tables(found: Sequence[Found], ctx: Context, source: str, clock: Clock) -> Reading:
+    """All that timelines say; what vanishes because it is archived is asked of the newer timeline."""
+
+    def moved_on(tables: Sequence[TableReading]) -> list[Found]:
+        lacking = [each.found.table for each in tables if each.lacks_any] if ctx.live else []
+        again = find(lacking, ctx.clients, None, clock) if lacking else []
+        return [each for each in again if each.refused is None]
+
+    return read_until_whole(found, partial(read_once, ctx=ctx, source=source), moved_on)
+
+
+def read_once(found: Sequence[Found], number: int, ctx: Context, source: str) -> Reading:
+    """The timelines of these tables now."""
+    if not found:
+        return Reading((), ())
+    items = [item for each in found for item in items_of(each, number)]
+    steps = ctx.engine.keep(parts(items, source, ctx.clients, max(ctx.parallelism, 1) * 4))
+    met = ctx.engine.meet([steps], _as_they_are, partial(states, source))
+    told, first = problems(steps.notes), oldest(steps.notes)
+    unknown, failed = _unknown(met.notes), not_written(steps.notes)
+    read = [
+        TableReading(
+            each,
+            number,
+            tuple(one for one in told if one.table == each.table.name),
+            *unknown.get(each.table.name, (0, "")),
+            since=min(
+                (at for at in (each.oldest, first.get(each.table.name)) if at is not None), default=None
+            ),
+            not_written=failed.get(each.table.name, {}),
+        )
+        for each in found
+    ]
+    return Reading(tuple(read), (met,))
+
+
+def _as_they_are(_: Connection, kind: str, rows: Rows) -> Iterator[tuple[str, Rows]]:
+    yield kind, rows
+
+
+def items_of(found: Found, number: int) -> list[Item]:
+    """What of a table's timeline is to be read."""
+    if found.config is None:
+        return []
+    about = OfTable(
+        found.table.name, found.table.location, number, found.config.layout, found.config.utc, found.until
+    )
+    return [Item(about, instant) for instant in (*found.archive, *found.instants)]
+
+
+def _unknown(notes: Sequence[Mapping[str, object]]) -> dict[str, tuple[int, str]]:
+    """By table of how many file groups the beginning is not known, and what should be before."""
+    found: dict[str, tuple[int, str]] = {}
+    for note in notes:
+        count, before = found.get(str(note["subject"]), (0, ""))
+        data = json.loads(str(note["data"]))
+        found[str(note["subject"])] = count + int(str(note["count"])), max(before, data["before"])
+    return found

@@ -1,0 +1,159 @@
+"""Finds the timeline of a table: the files of its instants, and those of its archive. Only names are looked at."""
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+
+from lakeaudit.config import Table
+from lakeaudit.errors import SourceError
+from lakeaudit.evidence.files import File, list_files, pinned, read_bytes
+from lakeaudit.evidence.manifest.hudi.names import instant_named, time_of
+from lakeaudit.evidence.manifest.hudi.payload import ACTIONS
+from lakeaudit.evidence.manifest.hudi.properties import NotReadable, TableConfig, parsed
+from lakeaudit.evidence.protocol import Clock, utc_now
+from lakeaudit.keys import Location
+from lakeaudit.runtime.aws import Clients
+
+FOLDER = ".hoodie"
+PROPERTIES = ("hoodie.properties", "hoodie.properties.backup")
+"""The second one is there alone while the first one is being replaced."""
+COMPLETED, PLANNED = "completed", "planned"
+_PLANS = ("clean", "rollback")
+"""Actions whose plans name files that may be gone before they are completed."""
+_ARCHIVED = re.compile(r"\.commits_\.archive\.\d+(_.*)?")
+_THREADS = 16
+
+
+@dataclass(frozen=True)
+class Instant:
+    """An instant's file, or one of the archive, which holds many (its `action` is empty).
+
+    `begin` and `completed` are in the words of names; layout 1 says of none when it was completed. `at` is when.
+    """
+
+    file: File
+    action: str
+    state: str
+    begin: str
+    completed: str
+    at: datetime
+
+
+@dataclass(frozen=True)
+class Found:
+    """One table's timeline as it was found at `read_at`; `config` is None where `refused` says why."""
+
+    table: Table
+    read_at: datetime
+    config: TableConfig | None = None
+    instants: tuple[Instant, ...] = ()
+    archive: tuple[Instant, ...] = ()
+    refused: str | None = None
+    lost: str | None = None
+    """Why it is not known what the archive is made of."""
+    until: datetime | None = None
+    """Later instants are left out; those of the archive are known once they are read."""
+
+    @property
+    def identity(self) -> str:
+        """Pins exactly which files it is made of."""
+        return pinned((each.file for each in (*self.instants, *self.archive)), "instants")
+
+    @property
+    def newest(self) -> int | None:
+        """The newest completed instant, as a number."""
+        return max((int(each.begin) for each in self.instants if each.state == COMPLETED), default=None)
+
+    @property
+    def oldest(self) -> datetime | None:
+        return min((each.at for each in self.instants if each.state == COMPLETED), default=None)
+
+
+def find(tables: Sequence[Table], clients: Clients, until: datetime | None, clock: Clock) -> list[Found]:
+    """Every table's timeline, as it was at `until` (None: as it is now); a refused one stops no other."""
+    with ThreadPoolExecutor(_THREADS) as pool:
+        return list(pool.map(partial(_find, clients, until, clock), tables))
+
+
+def probe(table: Table, clients: Clients) -> None:
+    """The table's timeline can be found and understood.
+
+    Raises:
+        SourceError: it cannot.
+    """
+    found = _find(clients, None, utc_now, table)
+    if found.refused:
+        raise SourceError(table.name, found.refused, "check the table's location")
+
+
+def _find(clients: Clients, until: datetime | None, clock: Clock, table: Table) -> Found:
+    read_at = until or clock()
+    home = table.location.join(FOLDER)
+    try:
+        config = _config(clients, home)
+        names = list(list_files(clients, home.join(config.timeline) if config.timeline else home, flat=True))
+        files = [file for file in names if until is None or file.modified_at <= until]
+        archive, lost = _archive(clients, home, config)
+        return Found(table, read_at, config, tuple(_instants(files, config)), archive, lost=lost, until=until)
+    except NotReadable as error:
+        return Found(table, read_at, refused=str(error))
+    except SourceError as error:
+        return Found(table, read_at, refused=str(error))
+
+
+def _config(clients: Clients, home: Location) -> TableConfig:
+    for name in PROPERTIES:
+        content = read_bytes(clients, home.join(name))
+        if content:
+            return parsed(content)
+    raise NotReadable(f"not a Hudi table: no {PROPERTIES[0]} in {home.uri}")
+
+
+def _instants(files: Sequence[File], config: TableConfig) -> Iterator[Instant]:
+    """Completed instants, and plans of those that are under way."""
+    named = [(file, name) for file in files if (name := instant_named(file.name)) is not None]
+    done = {(name.begin, name.action) for _, name in named if name.state == COMPLETED}
+    for file, name in named:
+        if name.state == COMPLETED and name.action in ACTIONS:
+            at = (
+                time_of(name.completed, utc=True) if config.utc and name.completed else None
+            ) or file.modified_at
+            yield Instant(file, name.action, COMPLETED, name.begin, name.completed, at)
+        elif name.state == "requested" and name.action in _PLANS and (name.begin, name.action) not in done:
+            yield Instant(file, name.action, PLANNED, name.begin, "", file.modified_at)
+
+
+def _archive(clients: Clients, home: Location, config: TableConfig) -> tuple[tuple[Instant, ...], str | None]:
+    """The files of the archive, and why they are not known."""
+    folder = home.join(config.archive)
+    files = {file.name: file for file in list_files(clients, folder, flat=True)}
+    if config.layout == 1:
+        names: Sequence[str] = [name for name in files if _ARCHIVED.fullmatch(name)]
+    else:
+        told = _manifest(clients, folder, files)
+        if isinstance(told, str):
+            return (), told
+        names = told
+    if missing := [name for name in names if name not in files]:
+        return (), f"{folder.join(missing[0]).uri} is gone"
+    some = [files[name] for name in names]
+    return tuple(Instant(file, "", COMPLETED, "", "", file.modified_at) for file in some), None
+
+
+def _manifest(clients: Clients, folder: Location, files: dict[str, File]) -> list[str] | str:
+    """The names that the archive's newest manifest lists, or why it cannot be read."""
+    if not any(name.startswith("manifest_") or name == "_version_" for name in files):
+        return []
+    version = (read_bytes(clients, folder.join("_version_")) or b"").decode("ascii", "replace").strip()
+    if not re.fullmatch(r"\d{1,18}", version):
+        return f"{folder.join('_version_').uri} names no version"
+    place = folder.join(f"manifest_{version}")
+    try:
+        told = json.loads(read_bytes(clients, place) or b"")
+        return [str(each["fileName"]) for each in told.get("files") or []]
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return f"{place.uri} cannot be understood"

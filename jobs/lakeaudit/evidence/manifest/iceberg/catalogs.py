@@ -1,0 +1,113 @@
+"""Which metadata.json says what a table is now, by catalogs: the one they point at, whatever lies in the folder."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from lakeaudit.config import PointedIceberg, Pointer, Table
+from lakeaudit.errors import SourceError
+from lakeaudit.evidence.catalog.current import Said, said_of
+from lakeaudit.evidence.catalog.protocol import CatalogTable
+from lakeaudit.evidence.files import stat
+from lakeaudit.evidence.manifest.iceberg.found import Found, manifest_of, read_metadata
+from lakeaudit.evidence.manifest.iceberg.lists import place_of
+from lakeaudit.evidence.manifest.iceberg.metadata import Metadata
+from lakeaudit.keys import Location
+from lakeaudit.runtime.aws import Clients
+
+TRIES = 3
+"""A commit between two requests moves a table on; more than so many in a row are not waited for."""
+
+
+@dataclass(frozen=True)
+class Catalogs:
+    """What catalogs say at `read_at` of the tables that go by them."""
+
+    clients: Clients
+    read_at: datetime
+    said: Mapping[Pointer, Said]
+
+    @classmethod
+    def asked(cls, tables: Sequence[Table], clients: Clients, read_at: datetime) -> "Catalogs":
+        """Asks each catalog once; none where no table goes by one."""
+        manifests = map(manifest_of, tables)
+        pointers = [p for each in manifests if isinstance(each, PointedIceberg) for p in each.pointers]
+        return cls(clients, read_at, said_of(pointers, clients))
+
+    def found(self, table: Table, pointers: Sequence[Pointer], until: datetime | None) -> Found:
+        """The table's metadata. What seems wrong is asked for again, since the table may just have moved on.
+
+        Raises:
+            SourceError: the file cannot be asked for.
+        """
+        said = self.said
+        for _ in range(TRIES):
+            found = self._found(table, [said[each] for each in pointers], pointers, until)
+            if found.metadata is not None:
+                return found
+            again = said_of(pointers, self.clients)
+            if all(_points_at(again[each]) == _points_at(said[each]) for each in pointers):
+                break
+            said = again
+        return found
+
+    def _found(
+        self, table: Table, said: Sequence[Said], pointers: Sequence[Pointer], until: datetime | None
+    ) -> Found:
+        """The state that all of them point at, or the last one before it up to `until`."""
+        place = self._agreed(said, pointers)
+        if isinstance(place, str):
+            return Found(table, self.read_at, refused=place, named=True)
+        found = self._read(table, place, f"{_called(pointers[0])} points at")
+        if until is not None and found.metadata is not None and found.metadata.updated_at > until:
+            found = self._earlier(table, found.metadata, until)
+        return replace(found, doubt=_doubt(table, said, pointers))
+
+    def _agreed(self, said: Sequence[Said], pointers: Sequence[Pointer]) -> Location | str:
+        """Where the metadata.json lies that all of them name, or why there is none."""
+        places: dict[Location, Pointer] = {}
+        for pointer, each in zip(pointers, said, strict=True):
+            if isinstance(each, SourceError):
+                return f"{_called(pointer)}: {each.what}"
+            place = place_of(each.metadata_location, self.clients.names)
+            if place is None or not place.key:
+                return f"{_called(pointer)} names no metadata.json in a store that is known"
+            places.setdefault(place, pointer)
+        told = [f"{_called(pointer)} points at {place.uri}" for place, pointer in places.items()]
+        return f"catalogs disagree: {'; '.join(told)}" if len(told) > 1 else next(iter(places))
+
+    def _read(self, table: Table, place: Location, named_by: str) -> Found:
+        file = stat(self.clients, place)
+        if file is None:
+            gone = f"{named_by} {place.uri}, which is not there"
+            return Found(table, self.read_at, refused=gone, named=True)
+        metadata = read_metadata(self.clients, file)
+        if isinstance(metadata, str):
+            return Found(table, self.read_at, file, refused=metadata, named=True)
+        return Found(table, self.read_at, file, metadata, named=True)
+
+    def _earlier(self, table: Table, newest: Metadata, until: datetime) -> Found:
+        """The state before: catalogs know no past, but each metadata.json names those that it came after."""
+        before = [(at, path) for path, at in newest.old_files if at <= until]
+        place = place_of(max(before)[1], self.clients.names) if before else None
+        if place is None:
+            told = f"its catalog's metadata names no state up to {until.isoformat()}"
+            return Found(table, self.read_at, refused=told, named=True)
+        return self._read(table, place, f"its state of {max(before)[0].isoformat()} is")
+
+
+def _called(pointer: Pointer) -> str:
+    return f"{pointer.store.name} {pointer.name}"
+
+
+def _points_at(said: Said) -> str:
+    return said.metadata_location if isinstance(said, CatalogTable) else said.what
+
+
+def _doubt(table: Table, said: Sequence[Said], pointers: Sequence[Pointer]) -> str | None:
+    """Why files below the table's location may be of another one."""
+    for pointer, each in zip(pointers, said, strict=True):
+        place = each.location if isinstance(each, CatalogTable) else None
+        if place is not None and place != table.location:
+            return f"{_called(pointer)} lies in {place.uri}, and the lake file names {table.location.uri}"
+    return None

@@ -1,0 +1,137 @@
+"""What catalogs point at, judged beside what storage has in folders, looked at now, and made findings."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from lakeaudit.compare import coverage, pointers
+from lakeaudit.compare.coverage import Tallies, together
+from lakeaudit.compare.pointer_findings import findings
+from lakeaudit.compare.verdicts import group_verdicts, severity_rank
+from lakeaudit.errors import SourceError
+from lakeaudit.evidence.registry import METASTORES
+from lakeaudit.pipeline.audit_context import AuditContext
+from lakeaudit.pipeline.engine import AuditEngine
+from lakeaudit.pipeline.first_reading import FirstReading, tallied
+from lakeaudit.pipeline.metadata_aims import metadata_aims
+from lakeaudit.pipeline.pointed_tables import PointedTables
+from lakeaudit.pipeline.pointer_looks import looks
+from lakeaudit.runtime import duck
+from lakeaudit.runtime.duck import Connection, Relation
+from lakeaudit.schemas import PARTITION_FOLDER, PARTITION_POINTER, TABLE_POINTER
+
+AXIS = "pointer"
+SCHEMAS: Mapping[str, pa.Schema] = {
+    "partitions": PARTITION_POINTER,
+    "partition_folders": PARTITION_FOLDER,
+    "table_pointers": TABLE_POINTER,
+}
+MOST_TABLES = 200
+"""Of so many tables with findings catalogs are asked again whether they still know them."""
+
+
+@dataclass
+class PointerChecks:
+    """FINDINGS rows, pointers by outcome, by table why some are undecided, and what is to be said of catalogs."""
+
+    findings: list[Relation] = field(default_factory=list)
+    tallies: Tallies = field(default_factory=dict)
+    unsure: Mapping[str, str] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+
+def pointer_checks(
+    audit: AuditContext, engine: AuditEngine, first: FirstReading, holed: Collection[str]
+) -> PointerChecks:
+    """What is wrong with pointers of the tables in scope; of parts of tables nothing."""
+    pointed = audit.pointed
+    if pointed is None or audit.partitions:
+        return PointerChecks()
+    con, found = audit.con, PointerChecks(unsure=pointed.holes, warnings=pointed.disagreements)
+    for table, rows in _subjects(audit, first, pointed, holed).items():
+        judged = _looked_at(audit, engine, table, group_verdicts(con, rows, table, audit.words))
+        judged = duck.hold(con, _still_known(audit, pointed, judged))
+        found.findings.append(findings(con, judged, table, audit.stamp))
+        found.tallies = together(found.tallies, tallied(coverage.count_others(con, judged, "bytes")))
+    return found
+
+
+def _subjects(
+    audit: AuditContext, first: FirstReading, pointed: PointedTables, holed: Collection[str]
+) -> dict[str, Relation]:
+    con, named = audit.con, pointed.rows
+    held = duck.hold(con, pointers.below(con, first.folders))
+    by = (audit.sources, [*holed])
+    aims = metadata_aims(audit.context.clients, pointed.named, audit.context.now)
+    registered = pointers.partition_pointers(con, pointed.partitions, named, held, *by)
+    return {
+        "partitions": registered,
+        "partition_folders": pointers.partition_folders(con, first.folders, registered, named, *by),
+        "table_pointers": duck.union(con, [pointers.table_pointers(con, named, registered, held, *by), aims]),
+    }
+
+
+def _looked_at(audit: AuditContext, engine: AuditEngine, table: str, verdicts: Relation) -> Relation:
+    """The verdicts, with those that are findings judged again by what storage says now."""
+    con = audit.con
+    judged = duck.hold(con, verdicts)
+    suspects = duck.hold(con, duck.query(con, "FROM input WHERE outcome = 'finding'", input=judged))
+    places = _places(audit, con, suspects)
+    if not places:
+        return judged
+    answers = looks(engine, audit.context.clients, places[: audit.lake.settings.confirm.limit])
+    there = "anything" if table == "table_pointers" else "seen"
+    confirmed = [t.name for t in audit.scope if audit.confirms(t)]
+    sql = f"""
+        SELECT s.* REPLACE (
+            CASE WHEN look IS NOT NULL THEN look
+                WHEN judged_table IN ({duck.literals(confirmed)}) AND s.bucket IS NOT NULL
+                THEN coalesce(looked, 'limit') END AS look,
+            coalesce(look_there, {there}) AS look_there)
+        FROM suspects s LEFT JOIN answers USING (bucket, key)
+    """
+    known = duck.conform(con, duck.query(con, sql, suspects=suspects, answers=answers), SCHEMAS[table])
+    again = group_verdicts(con, duck.hold(con, known), table, audit.words)
+    rest = duck.query(con, "FROM input WHERE outcome <> 'finding'", input=judged)
+    return duck.union(con, [rest, again])
+
+
+def _places(audit: AuditContext, con: Connection, suspects: Relation) -> list[tuple[str, str]]:
+    """Folders to be looked at, the worst first."""
+    confirmed = [table.name for table in audit.scope if audit.confirms(table)]
+    sql = f"""
+        SELECT bucket, key FROM input WHERE judged_table IN ({duck.literals(confirmed)}) AND bucket IS NOT NULL
+            AND look IS NULL GROUP BY bucket, key ORDER BY min({severity_rank()}), bucket, key
+    """
+    return [(row["bucket"], row["key"]) for row in duck.rows_of(duck.query(con, sql, input=suspects))]
+
+
+def _still_known(audit: AuditContext, pointed: PointedTables, judged: Relation) -> Relation:
+    """The verdicts, of which those about tables that were dropped meanwhile have moved on."""
+    con = audit.con
+    held = duck.hold(con, judged)
+    sql = "SELECT DISTINCT catalog_id, table_name FROM input WHERE outcome = 'finding' ORDER BY ALL"
+    asked = [(row["catalog_id"], row["table_name"]) for row in duck.rows_of(duck.query(con, sql, input=held))]
+    aims = {(each.by.catalog, each.by.name): each.by.metadata_location for each in pointed.named}
+    gone = {each for each in asked[:MOST_TABLES] if _has_moved(audit, *each, aims[each])}
+    moved = f"""
+        SELECT * REPLACE (CASE WHEN outcome = 'finding' AND (catalog_id, table_name) IN ({_pairs(gone)})
+            THEN 'moved_on' ELSE outcome END AS outcome) FROM input
+    """
+    return duck.query(con, moved, input=held) if gone else held
+
+
+def _pairs(gone: Collection[tuple[str, str]]) -> str:
+    return ", ".join(f"({duck.literal(id_)}, {duck.literal(name)})" for id_, name in gone)
+
+
+def _has_moved(audit: AuditContext, catalog: str, name: str, aim: str) -> bool:
+    """Whether the catalog does not know the table any more, or points at another state of it."""
+    source = audit.catalog_sources[catalog]
+    ask = METASTORES[source.kind].current
+    try:
+        now = None if ask is None else ask(source, audit.context.clients, name)
+    except SourceError:
+        return False
+    return ask is not None and (now is None or now.metadata_location != aim)

@@ -1,0 +1,148 @@
+"""A certificate: that an audit decided everything and that nothing is lost, with what it was decided by. Pure.
+
+It is made only where nothing speaks against it; otherwise there are reasons, one line each. Its `digest` is the
+SHA-256 of all else in it as JSON with sorted keys and no spaces, so that a kept one can be checked and compared.
+"""
+
+import hashlib
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from lakeaudit import formatting
+
+Row = Mapping[str, Any]
+FORMAT = 1
+_EXPECTED = "expected ("
+_COUNTS = ("files", "bytes", "consistent", "ignored", "out_of_window", "moved_on")
+_SOURCE = ("role", "kind", "location", "identity", "cut_from", "cut_to", "rows", "rejected")
+
+
+@dataclass(frozen=True)
+class Held:
+    """What a certificate is made of.
+
+    Attributes:
+        run: the last published run, a row of `runs`.
+        coverage: its rows of `coverage`.
+        open_content: by table and kind how many discrepancies of the axis content are pending or open, accepted or not.
+        tables: every table that the lake file names.
+        exclusions: what the lake file leaves out, in its own words.
+    """
+
+    run: Row
+    coverage: Sequence[Row]
+    open_content: Mapping[tuple[str, str], int]
+    tables: Collection[str]
+    exclusions: Mapping[str, Any] = field(default_factory=dict)
+
+
+def refusals(held: Held) -> list[str]:
+    """Why there can be no certificate, a line each; none: there can be."""
+    return [*_of_run(held), *_of_tables(held), *_of_findings(held)]
+
+
+def _of_run(held: Held) -> Iterator[str]:
+    run = held.run
+    if run["status"] != "complete":
+        yield f"the audit {run['run_id']} is {run['status']}, not complete"
+    if (run["tables_audited"] or 0) < (run["tables_expected"] or 0):
+        yield f"the audit covers {run['tables_audited']} of {run['tables_expected']} tables"
+    for source in run["sources"] or ():
+        if source["rejected"]:
+            yield f"{source['location']}: {source['rejected']} rows could not be understood"
+    for broken in run["gates"] or ():
+        yield f"an expectation does not hold: {broken}"
+
+
+def _of_tables(held: Held) -> Iterator[str]:
+    covered = {row["table_name"] for row in held.coverage if row["axis"] == "content"}
+    for name in sorted(set(held.tables) - covered):
+        yield f"{name}: was not audited"
+    for row in held.coverage:
+        if not _is_expected(row):
+            yield from (f"{row['table_name']}: {row['axis']}: {why}" for why in _undecided(row))
+
+
+def _undecided(row: Row) -> Iterator[str]:
+    """What of one axis of a table is not decided."""
+    if row["status"] in ("partial", "overtaken"):
+        yield str(row["reason"])
+    elif row["axis"] == "content" and row["status"] == "off":
+        yield f"nothing is compared: {row['reason']}"
+    for outcome in ("undecided", "uncovered"):
+        if row[outcome]:
+            yield f"{formatting.number(row[outcome], 'file')} {outcome}"
+    decided = (row["consistent"] or 0) + (row["findings"] or 0) + (row["ignored"] or 0)
+    if row["axis"] == "content" and row["files"] and not decided:
+        yield "no file could be decided yet"
+
+
+def _of_findings(held: Held) -> Iterator[str]:
+    for row in held.coverage:
+        if row["axis"] == "content" and row["findings"]:
+            yield f"{row['table_name']}: content: {formatting.number(row['findings'], 'file')} with a finding"
+    for (table, kind), number in sorted(held.open_content.items()):
+        yield f"{table}: content: {formatting.count(number)} of kind {kind} pending or open in the ledger"
+
+
+def _is_expected(row: Row) -> bool:
+    return row["status"] == "partial" and str(row["reason"] or "").startswith(_EXPECTED)
+
+
+def certificate(held: Held, now: datetime, version: str) -> dict[str, Any]:
+    """The certificate of an audit against which nothing speaks."""
+    run = held.run
+    evidence = [{name: _plain(source[name]) for name in _SOURCE} for source in run["sources"] or ()]
+    content = [row for row in held.coverage if row["axis"] == "content" and not _is_expected(row)]
+    stated = {
+        "format": FORMAT,
+        "lake": run["lake"],
+        "run_id": run["run_id"],
+        "as_of": _plain(run["as_of"]),
+        "made_at": _plain(now),
+        "version": version,
+        "evidence": evidence,
+        "evidence_digest": _digest(evidence),
+        "tables": len(content),
+        "files_agreed": sum(row["consistent"] or 0 for row in content),
+        "files": sum(row["files"] or 0 for row in content),
+        "bytes": sum(row["bytes"] or 0 for row in content),
+        "coverage": [_covered(row) for row in held.coverage],
+        "exclusions": {
+            **held.exclusions,
+            "out_of_window": _left_out(content, "out_of_window"),
+            "ignored": _left_out(held.coverage, "ignored"),
+            "expected": {row["table_name"]: row["reason"] for row in held.coverage if _is_expected(row)},
+        },
+    }
+    return stated | {"digest": _digest(stated)}
+
+
+def _covered(row: Row) -> dict[str, Any]:
+    named = {
+        "table": row["table_name"],
+        "axis": row["axis"],
+        "status": row["status"],
+        "reason": row["reason"] or "",
+    }
+    cuts = {name: _plain(row[name]) for name in ("table_version", "storage_cut_from", "storage_cut_to")}
+    return named | {name: row[name] or 0 for name in _COUNTS} | {"findings": row["findings"] or 0} | cuts
+
+
+def _left_out(coverage: Sequence[Row], outcome: str) -> dict[str, int]:
+    found = {f"{row['table_name']}: {row['axis']}": row[outcome] for row in coverage}
+    return {name: files for name, files in found.items() if files}
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    return value
+
+
+def _digest(stated: object) -> str:
+    text = json.dumps(stated, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return f"sha256:{hashlib.sha256(text.encode(errors='surrogateescape')).hexdigest()}"

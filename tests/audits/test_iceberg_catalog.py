@@ -1,0 +1,127 @@
+"""Whole audits of Iceberg tables through a catalog (a stand-in over real HTTP, `tests.builders.rest_catalog`)."""
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakeaudit.config import Lake
+from lakeaudit.pipeline.run_outcome import Outcome
+from lakeaudit.runtime.aws import Endpoint
+from tests.builders.audits import audited, results_of
+from tests.builders.iceberg import IcebergLake, rows
+from tests.builders.rest_catalog import RestCatalog, served
+from tests.conftest import Aws
+
+
+@pytest.fixture
+def server() -> Iterator[RestCatalog]:
+    with served(RestCatalog()) as rest:
+        yield rest
+
+
+@pytest.fixture
+def shop(aws: Aws, s3: Endpoint, bucket: str) -> IcebergLake:
+    return IcebergLake(aws.s3, s3, bucket)
+
+
+def lake_of(shop: IcebergLake, server: RestCatalog, folder: Path, *names: str) -> Lake:
+    entries = [
+        f"{{name: {name}, location: 's3://{shop.bucket}/warehouse/{name}', "
+        f"manifests: [{{kind: iceberg, catalog: prod, table: shop.{name}}}]}}"
+        for name in names
+    ]
+    catalog = f"metastores: [{{kind: iceberg_rest, name: prod, uri: '{server.uri}'}}]"
+    return shop.lake(folder, entries=entries, extra=catalog)
+
+
+def findings(lake: Lake, run_id: str) -> list[tuple[str, str, str]]:
+    found = [row for batch in results_of(lake).findings(run_id) for row in batch.to_pylist()]
+    return sorted((row["kind"], row["severity"], row["key"] or row["subject"]) for row in found)
+
+
+def run(lake: Lake, run_id: str) -> Outcome:
+    time.sleep(1.1)  # times of storage have whole seconds
+    return audited(lake, run_id=run_id)
+
+
+def refusals(lake: Lake, run_id: str) -> dict[str, str]:
+    coverage: list[dict[str, Any]] = results_of(lake).coverage(run_id)
+    return {
+        row["table_name"]: row["reason"] for row in coverage if row["axis"] == "content" and row["reason"]
+    }
+
+
+def test_what_the_catalog_points_at_is_audited_and_no_race_that_was_lost(
+    shop: IcebergLake, server: RestCatalog, tmp_path: Path
+) -> None:
+    """A newer metadata.json that nobody committed drops a snapshot: by the folder a live file would be a leftover."""
+    orders = shop.table("orders")
+    server.tables["shop", "orders"] = orders
+    folder = f"warehouse/orders/metadata/00099-{'0' * 8}-1111-2222-3333-{'4' * 12}.metadata.json"
+    losing = json.loads(orders.metadata.model_dump_json())
+    losing |= {"snapshots": losing["snapshots"][:1], "current-snapshot-id": losing["snapshots"][0]["snapshot-id"],
+               "last-updated-ms": losing["last-updated-ms"] + 60_000, "refs": {}}  # fmt: skip
+    shop.s3.put_object(Bucket=shop.bucket, Key=folder, Body=json.dumps(losing).encode())
+    lake = lake_of(shop, server, tmp_path, "orders")
+    healthy = run(lake, "healthy")
+    assert [each for each in findings(lake, "healthy") if each[1] != "info"] == []
+    assert (healthy.exit_code, healthy.warnings) == (0, ())
+    content = next(row for row in results_of(lake).coverage("healthy") if row["axis"] == "content")
+    assert (content["status"], content["decided_share"]) == ("complete", 1.0)
+    (lost, *_) = shop.keys()
+    shop.drop(lost)
+    orders.append(rows(9000))
+    run(lake, "broken")
+    assert [each for each in findings(lake, "broken") if each[1] != "info"] == [("dropped", "critical", lost)]
+
+
+def test_a_table_that_the_catalog_cannot_answer_for_is_not_audited_and_says_why(
+    shop: IcebergLake, server: RestCatalog, tmp_path: Path
+) -> None:
+    """Its folder has a newest metadata.json, and a file of it is lost: without its catalog nobody may say so."""
+    server.tables["shop", "orders"] = shop.table("orders")
+    shop.table("visits")
+    (lost, *_) = shop.keys("/visits/data/")
+    shop.drop(lost)
+    lake = lake_of(shop, server, tmp_path, "orders", "visits")
+    outcome = run(lake, "dropped")
+    assert outcome.exit_code == 3
+    assert findings(lake, "dropped") == []
+    assert "prod shop.visits: the catalog answers 404: does not exist" in refusals(lake, "dropped")["visits"]
+    assert set(refusals(lake, "dropped")) == {"visits"}
+
+
+def test_tables_that_a_catalog_names_are_audited_and_retired_when_it_names_them_no_more(
+    shop: IcebergLake, server: RestCatalog, tmp_path: Path
+) -> None:
+    """A catalog that does not answer for a moment retires nothing."""
+    for name in ("orders", "visits"):
+        server.tables["shop", name] = shop.table(name)
+    (lost, *_) = shop.keys("/visits/data/")
+    shop.drop(lost)
+    found = ["discover: {from: iceberg_rest, catalog: prod}"]
+    catalog = f"metastores: [{{kind: iceberg_rest, name: prod, uri: '{server.uri}'}}]"
+    lake = shop.lake(tmp_path, entries=[f"{{{each}}}" for each in found], extra=catalog)
+    first = run(lake, "first")
+    assert {table.name for table in first.tables} == {"shop.orders", "shop.visits"}
+    assert [each for each in findings(lake, "first") if each[1] != "info"] == [("dropped", "critical", lost)]
+    server.faults.append(lambda _, path, __: (403, {}) if path.endswith("/tables/visits") else None)
+    missed = run(lake, "missed")
+    assert missed.exit_code == 3
+    assert any("tables may be missed: prod: shop.visits: " in warning for warning in missed.warnings)
+    assert held(lake) == [("shop.visits", "open", None)]
+    server.faults.clear()
+    del server.tables["shop", "visits"]
+    gone = run(lake, "gone")
+    assert held(lake) == [("shop.visits", "resolved", "retired")]
+    assert gone.exit_code == 0
+    assert "audited before, and no catalog names it now: shop.visits" in gone.warnings
+
+
+def held(lake: Lake) -> list[tuple[str, str, str | None]]:
+    rows_ = [row for batch in results_of(lake).discrepancies() for row in batch.to_pylist()]
+    return [(row["table_name"], row["state"], row["resolution"]) for row in rows_ if row["kind"] == "dropped"]

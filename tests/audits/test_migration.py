@@ -1,0 +1,200 @@
+"""A lake that was copied to another bucket: everything came along, or what did not is told."""
+
+import json
+import uuid
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from lakeaudit import cli
+from lakeaudit.config import Lake, load_lake
+from lakeaudit.evidence.manifest.point import told_of
+from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.runtime.endpoints import clients_of
+from tests.builders.audits import audited, results_of
+from tests.builders.backdate import backdate
+from tests.builders.delta_lake import add, metadata, millis, protocol
+from tests.builders.iceberg import IcebergLake
+from tests.conftest import Aws
+
+THEN = datetime.now(UTC) - timedelta(days=30)
+MOVED = datetime.now(UTC) - timedelta(hours=5)
+FILES = tuple(f"wh/orders/day={n % 2}/part-{n}.parquet" for n in range(5))
+
+
+class Move:
+    """Two buckets; `old` has a table of plain files and a Delta table with absolute paths, and `new` copies of both."""
+
+    def __init__(self, aws: Aws, endpoint: Endpoint, folder: Path) -> None:
+        self.s3, self.folder = aws.s3, folder
+        self.endpoint = endpoint
+        self.old, self.new = (f"{name}-{uuid.uuid4().hex[:12]}" for name in ("old", "new"))
+        for bucket in (self.old, self.new):
+            self.s3.create_bucket(Bucket=bucket)
+        for key in FILES:
+            self.put(self.old, key, key.encode(), THEN)
+        self.put(self.old, "wh/orders/_temporary/0/x", b"never committed", THEN)
+        self.put(self.old, "wh/orders/day=0/", b"", THEN)
+        self.put(self.old, "wh/clicks/part-0.parquet", b"clicks", THEN)
+        named = f"s3a://{self.old}/wh/clicks/part-0.parquet"
+        acts = [
+            {"commitInfo": {"timestamp": millis(THEN), "operation": "WRITE"}},
+            protocol(),
+            metadata(),
+            add(named, size=6),
+        ]
+        log = "".join(json.dumps(act) + "\n" for act in acts).encode()
+        self.put(self.old, f"wh/clicks/_delta_log/{0:020}.json", log, THEN)
+        for key in (*FILES, "wh/clicks/part-0.parquet", f"wh/clicks/_delta_log/{0:020}.json"):
+            self.copy(key)
+
+    def put(self, bucket: str, key: str, body: bytes, at: datetime) -> None:
+        self.s3.put_object(Bucket=bucket, Key=key, Body=body)
+        backdate(bucket, key, at)
+
+    def copy(self, key: str) -> None:
+        body = self.s3.get_object(Bucket=self.old, Key=key)["Body"].read()
+        self.put(self.new, key.replace("wh/", "lake/", 1), body, MOVED)
+
+    def lake(self, **more: Any) -> Lake:
+        here = f"s3://{self.new}/lake"
+        data = {
+            "version": 1,
+            "lake": "moved",
+            "results": str(self.folder / "results"),
+            "s3": {"endpoint": self.endpoint.endpoint, "region": "us-east-1", "path_style": True},
+            "inventories": [{"kind": "listing", "location": here}],
+            "maps": [{"from": f"s3://{self.old}/wh/", "to": here}],
+            "tables": [
+                {
+                    "name": "orders",
+                    "location": f"{here}/orders",
+                    "manifests": [{"kind": "listing", "location": f"s3://{self.old}/wh", "complete": True}],
+                },
+                {"name": "clicks", "location": f"{here}/clicks", "manifests": [{"kind": "delta"}]},
+            ],
+        } | more
+        path = self.folder / "lake.yaml"
+        path.write_text(yaml.safe_dump(data))
+        return load_lake(path, {})
+
+
+@pytest.fixture
+def move(aws: Aws, s3: Endpoint, tmp_path: Path) -> Move:
+    return Move(aws, s3, tmp_path)
+
+
+def found(lake: Lake) -> dict[str, str]:
+    results = results_of(lake)
+    rows = [r for b in results.findings(results.published(None)["run_id"]) for r in b.to_pylist()]
+    return {row["key"] or row["subject"]: row["kind"] for row in rows}
+
+
+def content_of(lake: Lake) -> dict[str, tuple[int, int, int]]:
+    """By table: files, consistent and undecided ones, on the axis content."""
+    results = results_of(lake)
+    rows = results.coverage(results.published(None)["run_id"])
+    return {
+        row["table_name"]: (row["files"], row["consistent"], row["undecided"])
+        for row in rows
+        if row["axis"] == "content"
+    }
+
+
+def test_a_whole_move_is_quiet(move: Move) -> None:
+    lake = move.lake()
+    outcome = audited(lake)
+    assert (found(lake), outcome.exit_code) == ({}, 0)
+    assert content_of(lake) == {"orders": (5, 5, 0), "clicks": (1, 1, 0)}
+
+
+def test_a_move_ends_in_a_certificate_and_in_a_refusal_once_an_object_is_gone(
+    move: Move, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lake = move.lake()
+    monkeypatch.chdir(move.folder)
+    audited(lake)
+    assert cli.main(["report", "lake.yaml", "--certificate"]) == 0
+    assert capsys.readouterr().out == "certificate.json\n"
+    stated = json.loads((move.folder / "certificate.json").read_text())
+    assert (stated["files_agreed"], stated["files"], stated["tables"]) == (6, 6, 2)
+    assert {(each["role"], each["kind"]) for each in stated["evidence"]} == {
+        ("storage", "listing"),
+        ("manifest", "listing"),
+        ("manifest", "delta"),
+    }
+    move.s3.delete_object(Bucket=move.new, Key=FILES[0].replace("wh/", "lake/", 1))
+    audited(lake)
+    (move.folder / "certificate.json").unlink()
+    assert cli.main(["report", "lake.yaml", "--certificate"]) == 1
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert [line.removeprefix("lakeaudit: ") for line in told.err.splitlines()] == [
+        "orders: content: 1 file with a finding",
+        "orders: content: 1 of kind dropped pending or open in the ledger",
+        "CRITICAL: no certificate: 2 reasons",
+    ]
+    assert not (move.folder / "certificate.json").exists()
+
+
+def test_what_was_not_copied_whole_is_told(move: Move) -> None:
+    lost, cut, changed = (key.replace("wh/", "lake/", 1) for key in FILES[:3])
+    move.s3.delete_object(Bucket=move.new, Key=lost)
+    move.put(move.new, cut, b"short", MOVED)
+    move.put(move.new, changed, b"x" * len(FILES[2]), MOVED)
+    move.put(move.new, "lake/orders/day=1/more.parquet", b"unknown", THEN)
+    move.s3.delete_object(Bucket=move.new, Key="lake/clicks/part-0.parquet")
+    lake = move.lake()
+    audited(lake)
+    assert found(lake) == {
+        lost: "dropped",
+        cut: "size_mismatch",
+        "lake/clicks/part-0.parquet": "dropped",
+        "day=1#stale_visible": "stale_visible",
+    }
+    # a listing says no encryption: nobody can tell whether other ETags are other MD5s
+    assert content_of(lake)["orders"] == (5, 2, 1)
+
+
+def test_an_iceberg_table_moves_with_its_old_paths(aws: Aws, s3: Endpoint, tmp_path: Path) -> None:
+    """Its metadata goes on naming everything in the old bucket; the copies are younger than the snapshots."""
+    old, new = (f"{name}-{uuid.uuid4().hex[:12]}" for name in ("old", "new"))
+    for bucket in (old, new):
+        aws.s3.create_bucket(Bucket=bucket)
+    before = IcebergLake(aws.s3, s3, old)
+    before.table()
+    later = datetime.now(UTC)
+    for key in before.keys(""):
+        aws.s3.put_object(Bucket=new, Key=key, Body=aws.s3.get_object(Bucket=old, Key=key)["Body"].read())
+        backdate(new, key, later)
+    after = IcebergLake(aws.s3, s3, new, tables=["orders"])
+    lake = after.lake(tmp_path, extra=f"maps: [{{from: 's3://{old}/', to: 's3://{new}/'}}]")
+    assert audited(lake).exit_code == 0
+    assert found(lake) == {}
+    lost = after.keys()[0]
+    after.drop(lost)
+    audited(lake)
+    assert found(lake) == {lost: "dropped"}
+
+
+def test_one_file_is_asked_for(move: Move) -> None:
+    lake = move.lake()
+    here = f"{FILES[0]}".replace("wh/", "lake/", 1)
+    clients = clients_of(lake)
+    (told,) = told_of(lake.table("orders"), clients, move.new, here)
+    assert (told.answer, told.history[0]["original"]) == ("present", f"s3://{move.old}/{FILES[0]}")
+    (none,) = told_of(lake.table("orders"), clients, move.new, "lake/orders/other")
+    assert none.answer == "absent"
+
+
+def test_a_place_that_does_not_hold_the_originals_says_nothing(move: Move) -> None:
+    entry = {"kind": "listing", "location": f"s3://{move.old}/wh/clicks"}
+    here = f"s3://{move.new}/lake/orders"
+    lake = move.lake(tables=[{"name": "orders", "location": here, "manifests": [entry]}])
+    outcome = audited(lake)
+    assert outcome.exit_code == 3
+    (row,) = [r for r in results_of(lake).coverage(outcome.run_id) if r["axis"] == "content"]
+    assert f"does not cover s3://{move.old}/wh/orders" in row["reason"]

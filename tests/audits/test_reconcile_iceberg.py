@@ -1,0 +1,169 @@
+"""Iceberg tables: what is lost of them comes back, their leftovers go only where nothing of them is in doubt."""
+
+import io
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakeaudit.config import Lake
+from lakeaudit.reconcile.protocol import METADATA
+from lakeaudit.runtime.aws import Endpoint
+from tests.builders.audits import audited
+from tests.builders.backdate import backdate
+from tests.builders.iceberg import BY_SPARK, IcebergLake, lake_by_spark, tables_of_spark
+from tests.builders.mending import Mending, actions_of, found_set, publish_leftovers
+from tests.builders.mending_rows import ledger_row, planned
+from tests.builders.shop import Shop
+from tests.conftest import Aws
+
+VERSIONED: Any = {"Status": "Enabled"}
+DEBRIS = "warehouse/orders/data/day=2026-11-01/part-00000-debris.parquet"
+
+
+@pytest.fixture
+def shop(aws: Aws, s3: Endpoint, bucket: str) -> IcebergLake:
+    """In a bucket that keeps versions."""
+    aws.s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration=VERSIONED)
+    return IcebergLake(aws.s3, s3, bucket)
+
+
+def test_data_and_metadata_come_back_and_go_again(shop: IcebergLake, tmp_path: Path) -> None:
+    """A table loses a data file, one a manifest under two markers, one the list of its newest snapshot."""
+    for name in ("orders", "refunds", "stock"):
+        table = shop.table(name)
+    newest = table.metadata.current_snapshot()
+    assert newest is not None
+    data, manifest = shop.keys("/orders/data/")[0], shop.keys("/refunds/metadata/")
+    manifest = [key for key in manifest if key.endswith("-m0.avro")][:1]
+    listed = newest.manifest_list.removeprefix(f"s3://{shop.bucket}/")
+    for key in (data, *manifest, *manifest, listed):
+        shop.drop(key)
+    time.sleep(1.1)
+    mending = Mending(shop.lake(tmp_path), tmp_path)
+    audited(mending.lake, live=True)
+    as_found = found_set(mending.lake)
+    kinds = {subject.removeprefix(f"s3://{shop.bucket}/"): kind for _, subject, kind in as_found}
+    assert kinds == {data: "dropped", manifest[0]: METADATA, listed: METADATA}
+
+    mending.plan(io.StringIO())
+    assert mending.apply().exit_code == 0
+    assert {row["key"]: row["action"] for row in actions_of(mending.lake)} == {
+        data: "remove_delete_marker", manifest[0]: "restore_version", listed: "remove_delete_marker",
+    }  # fmt: skip
+    audited(mending.lake, live=True)
+    assert found_set(mending.lake) == set()
+    assert mending.undo().exit_code == 0
+    audited(mending.lake, live=True)
+    assert found_set(mending.lake) == as_found
+
+
+def test_metadata_of_several_versions_is_for_a_person(shop: IcebergLake, tmp_path: Path) -> None:
+    """It is written once: where storage has two of it, somebody has meddled with it."""
+    shop.table()
+    key = next(key for key in shop.keys("/metadata/") if key.endswith("-m0.avro"))
+    shop.s3.put_object(Bucket=shop.bucket, Key=key, Body=b"by somebody")
+    shop.drop(key)
+    mending = Mending(shop.lake(tmp_path), tmp_path)
+    (step,) = planned(mending, [ledger_row(METADATA, shop.bucket, key)])
+    assert (
+        step.evidence["why"] == "no version of it has what was recorded; the lake file names no replica of it"
+    )
+
+
+@pytest.fixture
+def of_spark(aws: Aws, s3: Endpoint, tmp_path: Path) -> Iterator[Lake]:
+    """A table of deletion vectors, whose bucket keeps versions from now on."""
+    with tables_of_spark(aws.s3, ("merge_on_read",)):
+        aws.s3.put_bucket_versioning(Bucket=BY_SPARK, VersioningConfiguration=VERSIONED)
+        yield lake_by_spark(tmp_path, s3, ("merge_on_read",))
+        page: Any = aws.s3.list_object_versions(Bucket=BY_SPARK)
+        for each in (*page.get("Versions", []), *page.get("DeleteMarkers", [])):
+            aws.s3.delete_object(Bucket=BY_SPARK, Key=each["Key"], VersionId=each["VersionId"])
+
+
+def test_a_delete_file_comes_back(of_spark: Lake, aws: Aws, tmp_path: Path) -> None:
+    listed = aws.s3.list_objects_v2(Bucket=BY_SPARK)["Contents"]
+    lost = next(each["Key"] for each in listed if "-deletes.parquet" in each["Key"])
+    aws.s3.delete_object(Bucket=BY_SPARK, Key=lost)
+    mending = Mending(of_spark, tmp_path)
+    audited(mending.lake, live=True)
+    assert {kind for _, _, kind in found_set(mending.lake)} == {"dropped"}
+    mending.plan(io.StringIO())
+    assert (mending.apply().exit_code, mending.statuses()) == (0, {lost: "applied"})
+    audited(mending.lake, live=True)
+    assert found_set(mending.lake) == set()
+
+
+def test_what_is_lost_for_good_is_taken_out_by_a_person(shop: IcebergLake, tmp_path: Path) -> None:
+    """With the very call of Iceberg's own."""
+    shop.table()
+    key = shop.keys()[0]
+    version = shop.s3.head_object(Bucket=shop.bucket, Key=key)["VersionId"]
+    shop.s3.delete_object(Bucket=shop.bucket, Key=key, VersionId=version)
+    mending = Mending(shop.lake(tmp_path), tmp_path)
+    (step,) = planned(
+        mending, [ledger_row("dropped", shop.bucket, key)], allow=("restore", "remove_reference")
+    )
+    assert step.needs_person
+    assert f'newDelete().deleteFile("s3://{shop.bucket}/{key}").commit()' in step.evidence["why"]
+
+
+# --- leftovers ---------------------------------------------------------------------------------------------------
+
+
+def with_debris(shop: IcebergLake, folder: Path, body: bytes = b"x" * 5000) -> Mending:
+    """A file that no snapshot lists stands in the ledger, and is planned."""
+    shop.s3.put_object(Bucket=shop.bucket, Key=DEBRIS, Body=body)
+    for key in shop.keys(""):
+        backdate(shop.bucket, key, datetime.now(UTC) - timedelta(minutes=30))
+    lake = shop.lake(folder, extra=f"quarantine: {{location: 's3://{shop.bucket}/quarantine', keep: 30d}}\n")
+    mending = Mending(lake, folder)
+    of = Shop(shop.s3, shop.endpoint, shop.bucket)
+    publish_leftovers(of, lake, "uncommitted", DEBRIS, first_audit=datetime.now(UTC) - timedelta(hours=1))
+    mending.plan(io.StringIO())
+    return mending
+
+
+def test_a_leftover_of_a_table_that_is_whole_is_hidden(shop: IcebergLake, tmp_path: Path) -> None:
+    shop.table()
+    mending = with_debris(shop, tmp_path)
+    assert (mending.apply().exit_code, mending.statuses()) == (0, {DEBRIS: "applied"})
+    assert DEBRIS not in shop.keys("/data/")
+    assert mending.undo().exit_code == 0
+    assert DEBRIS in shop.keys("/data/")
+
+
+def lost_manifest(shop: IcebergLake) -> None:
+    shop.drop(next(key for key in shop.keys("/metadata/") if key.endswith("-m0.avro")))
+
+
+def collects_no_garbage(shop: IcebergLake) -> None:
+    with shop.catalog.load_table("shop.orders").transaction() as change:
+        change.set_properties({"gc.enabled": "false"})
+
+
+@pytest.mark.parametrize(
+    ("since", "status"), [(lost_manifest, "unknown"), (collects_no_garbage, "unknown")], ids=["torn", "no gc"]
+)
+def test_a_leftover_of_which_a_table_is_in_doubt_stays(
+    shop: IcebergLake, tmp_path: Path, since: Callable[[IcebergLake], None], status: str
+) -> None:
+    """A manifest is gone since the plan; the table says that nothing of it may be removed (`gc.enabled=false`)."""
+    shop.table()
+    mending = with_debris(shop, tmp_path)
+    since(shop)
+    assert (mending.apply().exit_code, mending.statuses()) == (3, {DEBRIS: status})
+    assert DEBRIS in shop.keys("/data/")
+
+
+def test_a_leftover_that_a_snapshot_lists_by_now_stays(shop: IcebergLake, tmp_path: Path) -> None:
+    table = shop.table()
+    body = shop.s3.get_object(Bucket=shop.bucket, Key=shop.keys()[0])["Body"].read()
+    mending = with_debris(shop, tmp_path, body)
+    table.add_files([f"s3://{shop.bucket}/{DEBRIS}"])
+    assert (mending.apply().exit_code, mending.statuses()) == (0, {DEBRIS: "moved_on"})
+    assert DEBRIS in shop.keys("/data/")

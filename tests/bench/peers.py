@@ -1,0 +1,166 @@
+"""What delta-rs' own checks and an audit each find in the same broken Delta table, one fault of a sort.
+
+usage: python -m tests.bench.peers
+
+Prints a table of Markdown for docs/comparison.md. All of it runs on a folder, without a JVM.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from urllib.parse import unquote
+
+import pyarrow as pa
+from deltalake import DeltaTable, write_deltalake
+
+FILES = 12
+NOTHING = "\u2013"
+LONG_AGO = 40 * 86_400
+"""Seconds: older than the retention of tables."""
+
+Found = Mapping[str, str]
+"""By fault what a tool calls it; a fault that is not in it was not seen."""
+
+
+def table(folder: Path) -> Path:
+    """A partitioned table of a commit a day, one of whose files was removed by a delete long ago."""
+    place = folder / "orders"
+    for day in range(FILES):
+        rows = pa.table({"id": [*range(day * 100, day * 100 + 100)], "day": [f"2026-01-{day + 1:02}"] * 100})
+        write_deltalake(place, rows, mode="append", partition_by=["day"])
+    DeltaTable(place).delete("day = '2026-01-12'")
+    return place
+
+
+def broken(place: Path) -> dict[str, Path]:
+    """By fault the file that it befell."""
+    files = sorted(place.glob("day=*/*.parquet"))
+    lost, short, other, twin_of = files[:4]
+    lost.unlink()
+    short.write_bytes(short.read_bytes()[:-7])
+    other.write_bytes(bytes(len(other.read_bytes())))
+    twin = twin_of.with_name(f"{twin_of.stem}-copy.parquet")
+    shutil.copyfile(twin_of, twin)
+    never = files[4].with_name("part-00009-never-committed.snappy.parquet")
+    never.write_bytes(b"rows of a job that failed")
+    return {
+        "a file that the table lists is gone": lost,
+        "a listed file is cut short": short,
+        "a listed file holds other bytes of the same size": other,
+        "a file lies there twice": twin,
+        "a job that failed left a file": never,
+        "a file that was deleted long ago is still there": files[-1],
+    }
+
+
+def torn(place: Path) -> dict[str, Path]:
+    """A fault of the log itself, which keeps most tools from reading the table at all."""
+    log = place / "_delta_log" / f"{7:020}.json"
+    log.unlink()
+    return {"a commit of the log is gone": log}
+
+
+def aged(place: Path) -> None:
+    """Everything happened long ago: the log's own times, and those of the files."""
+    then = time.time() - LONG_AGO
+    for path in place.rglob("*"):
+        if path.is_file():
+            os.utime(path, (then, then))
+    for log in (place / "_delta_log").glob("*.json"):
+        actions = [json.loads(line) for line in log.read_text().splitlines()]
+        for action in actions:
+            for name in ("timestamp", "deletionTimestamp", "modificationTime"):
+                for body in action.values():
+                    if isinstance(body, dict) and name in body:
+                        body[name] -= LONG_AGO * 1000
+        log.write_text("".join(f"{json.dumps(action)}\n" for action in actions))
+        os.utime(log, (then, then))
+
+
+def by_repair(place: Path) -> set[str]:
+    """The paths that delta-rs' repair would take out of the table."""
+    return set(DeltaTable(place).repair(dry_run=True)["files_removed"])
+
+
+def by_vacuum(place: Path, *, full: bool) -> set[str]:
+    """The paths that delta-rs' vacuum would delete."""
+    return set(DeltaTable(place).vacuum(dry_run=True, full=full))
+
+
+def by_audit(folder: Path, place: Path) -> dict[str, str]:
+    """By path the kinds that an audit gives it, groups written out."""
+    lake = folder / "lake.yaml"
+    defaults = "{grace: 0s, leftover_age: 1d, max_upload: 0s, min_duplicate_size: 1B}"
+    lake.write_text(
+        f"version: 1\nlake: peers\nresults: {folder / 'results'}\ndefaults: {defaults}\n"
+        f"inventories: [{{kind: listing, location: {place}}}]\n"
+        f"tables: [{{name: orders, location: {place}, manifests: [{{kind: delta}}]}}]\n"
+    )
+    _lakeaudit("audit", str(lake), "--live", "--table", "orders", "--fail-on", "never")
+    said = _lakeaudit("findings", str(lake), "--files", "--format", "jsonl")
+    rows = [json.loads(line) for line in said.splitlines()]
+    found: dict[str, list[str]] = {}
+    for row in rows:
+        found.setdefault(f"/{row['key']}", []).append(row["kind"])
+    return {path: ", ".join(sorted(kinds)) for path, kinds in found.items()}
+
+
+def _lakeaudit(*line: str) -> str:
+    return subprocess.run(
+        [sys.executable, "-m", "lakeaudit", *line], check=False, capture_output=True, text=True
+    ).stdout
+
+
+def attempt(tool: Callable[[], set[str]], faults: Mapping[str, Path], place: Path) -> Found:
+    """What a tool of delta-rs names; a tool that ends with an error names nothing."""
+    try:
+        named = {unquote(path) for path in tool()}
+    except Exception as error:  # noqa: BLE001 - whatever it raises is its answer
+        return {"": f"ends with {type(error).__name__}"}
+    return {fault: "named" for fault, path in faults.items() if str(path.relative_to(place)) in named}
+
+
+def asked(folder: Path, place: Path, faults: Mapping[str, Path]) -> dict[str, Found]:
+    """By tool what it sees of the faults of one table."""
+    for path in faults.values():
+        if path.exists():
+            os.utime(
+                path, (time.time() - LONG_AGO / 2,) * 2
+            )  # after the commits, and old enough for a vacuum
+    audited = by_audit(folder, place)
+    return {
+        "delta-rs `repair`": attempt(lambda: by_repair(place), faults, place),
+        "delta-rs `vacuum`": attempt(lambda: by_vacuum(place, full=False), faults, place),
+        "delta-rs `vacuum(full)`": attempt(lambda: by_vacuum(place, full=True), faults, place),
+        "lakeaudit": {fault: audited[str(path)] for fault, path in faults.items() if str(path) in audited},
+    }
+
+
+def main() -> None:
+    """Break two tables, ask each tool, print who saw what."""
+    lines: list[str] = []
+    for breaker in (broken, torn):
+        with tempfile.TemporaryDirectory() as scratch:
+            folder = Path(scratch)
+            place = table(folder)
+            aged(place)
+            faults = breaker(place)
+            tools = asked(folder, place, faults)
+        head = [f"| fault | {' | '.join(tools)} |", f"|---|{'---|' * len(tools)}"]
+        lines += [] if lines else head
+        lines += [_line(fault, tools) for fault in faults]
+    sys.stdout.write("\n".join(lines) + "\n")
+
+
+def _line(fault: str, tools: Mapping[str, Found]) -> str:
+    return f"| {fault} | {' | '.join(told.get('', told.get(fault, NOTHING)) for told in tools.values())} |"
+
+
+if __name__ == "__main__":
+    main()

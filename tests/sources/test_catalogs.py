@@ -1,0 +1,111 @@
+"""The contract of readers of catalogs, for each of them."""
+
+import json
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from botocore.client import BaseClient
+from botocore.exceptions import ClientError
+
+from lakeaudit.config import Glue, IcebergRest, Unity
+from lakeaudit.config.sources import METASTORES
+from lakeaudit.evidence.catalog import http
+from lakeaudit.runtime.aws import Clients, Endpoint
+from tests.builders.rest_catalog import Answer, Params, RestCatalog, served
+from tests.builders.unity_catalog import UnityCatalog
+from tests.sources.catalog_contract import PLACES, CatalogContract, World
+
+NOBODY = "http://127.0.0.1:9"
+
+
+@pytest.fixture(autouse=True)
+def pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "wait_a_while", lambda _: None)
+
+
+def refusing(server: RestCatalog, what: str) -> None:
+    def refused(_: str, path: str, __: Params) -> Answer | None:
+        return (403, {}) if path.endswith(what) else None
+
+    server.faults.append(refused)
+
+
+class TestIcebergRest(CatalogContract):
+    kind = "iceberg_rest"
+
+    @pytest.fixture
+    def world(self, tmp_path: Path) -> Iterator[World]:
+        server = RestCatalog()
+        for name, place in PLACES.items():
+            (tmp_path / name).write_text(json.dumps({"location": place.uri}))
+            server.tables["sales", name] = tmp_path / name
+        with served(server):
+            yield World(
+                "iceberg_rest",
+                IcebergRest(kind="iceberg_rest", uri=server.uri),
+                IcebergRest(kind="iceberg_rest", uri=NOBODY),
+                Clients(), partial(refusing, server, "/tables"), partial(refusing, server, ""),
+            )  # fmt: skip
+
+
+class TestUnity(CatalogContract):
+    kind = "unity"
+
+    @pytest.fixture
+    def world(self) -> Iterator[World]:
+        server = UnityCatalog()
+        for name, place in PLACES.items():
+            about = {"storage_location": place.uri, "data_source_format": "DELTA", "table_type": "EXTERNAL"}
+            server.infos["main", "sales", name] = about
+        with served(server):
+            yield World(
+                "unity", Unity(kind="unity", uri=server.uri), Unity(kind="unity", uri=NOBODY),
+                Clients(), partial(refusing, server, "/tables"), partial(refusing, server, ""),
+            )  # fmt: skip
+
+
+class TestGlue(CatalogContract):
+    """On moto's server, of which single operations are refused in the client."""
+
+    kind = "glue"
+
+    @pytest.fixture
+    def world(self, s3: Endpoint, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+        glue: Any = boto3.client("glue", endpoint_url=s3.endpoint)
+        glue.create_database(DatabaseInput={"Name": "contract"})
+        for name, place in PLACES.items():
+            about = {"Location": place.uri, "InputFormat": "org.apache.hadoop.mapred.TextInputFormat"}
+            glue.create_table(
+                DatabaseName="contract",
+                TableInput={"Name": name, "TableType": "EXTERNAL_TABLE", "StorageDescriptor": about},
+            )
+        source = Glue(kind="glue", databases=("contract",), endpoint=s3.endpoint, region="us-east-1")
+        nowhere = Glue(kind="glue", endpoint=NOBODY, region="us-east-1")
+        call = BaseClient._make_api_call  # type: ignore[attr-defined]
+
+        def refuse(*refused: str) -> None:
+            def answer(client: Any, operation: str, given: dict[str, Any]) -> Any:
+                if operation in refused:
+                    raise ClientError(
+                        {"Error": {"Code": "AccessDeniedException", "Message": "no"}}, operation
+                    )
+                return call(client, operation, given)
+
+            monkeypatch.setattr(BaseClient, "_make_api_call", answer)
+
+        yield World(
+            "glue", source, nowhere, Clients(s3), partial(refuse, "GetTables"),
+            partial(refuse, "GetTables", "GetDatabases"),
+        )  # fmt: skip
+        monkeypatch.undo()
+        glue.delete_database(Name="contract")
+
+
+def test_every_catalog_is_held_to_the_contract() -> None:
+    """But Hive's, which needs a server of its own."""
+    held = {suite.kind for suite in CatalogContract.__subclasses__()}
+    assert held == {kind for kind, model in METASTORES.items() if model.knows_tables} - {"hive"}

@@ -1,0 +1,225 @@
+"""Iceberg tables whose state a catalog says: what lies in the folder beside it is not the state.
+
+The catalog is a stand-in over real HTTP (`tests.builders.rest_catalog`).
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from lakeaudit.config import IcebergManifest, IcebergRest, PointedIceberg, Pointer, Settings, Table
+from lakeaudit.errors import SourceError
+from lakeaudit.evidence.manifest import iceberg
+from lakeaudit.evidence.manifest.iceberg.point_lookup import read as look_up
+from lakeaudit.evidence.protocol import Claims, Context
+from lakeaudit.keys import Location
+from lakeaudit.pipeline.engine import InProcessEngine
+from lakeaudit.runtime import duck
+from lakeaudit.runtime.aws import Clients
+from tests.builders.iceberg_files import AT, DELETED, EXISTING, Entry, Snapshot, epoch_ms, written
+from tests.builders.rest_catalog import RestCatalog, served
+from tests.sources.manifest_contract import folded
+
+LATER = AT + timedelta(hours=1)
+NOW = AT + timedelta(days=20)
+CONTEXT = Context(InProcessEngine(2), Clients(), as_of=NOW, now=NOW, live=True)
+A, B, C = Entry("a"), Entry("b"), Entry("c")
+ONE = Snapshot({"m1": [A, B]}, AT)
+TWO = Snapshot(
+    {"m1x": [replace(A, status=DELETED, snapshot=2), replace(B, status=EXISTING, snapshot=1)], "m2": [C]},
+    LATER, parent=1,
+)  # fmt: skip
+FIRST, SECOND = {"a": "live", "b": "live"}, {"a": "history", "b": "live", "c": "live"}
+NAME = ("shop", "t")
+
+
+@pytest.fixture
+def server() -> Iterator[RestCatalog]:
+    with served(RestCatalog()) as rest:
+        yield rest
+
+
+@pytest.fixture
+def other() -> Iterator[RestCatalog]:
+    with served(RestCatalog()) as rest:
+        yield rest
+
+
+def table_at(home: Path, *catalogs: RestCatalog) -> Table:
+    pointers = tuple(
+        Pointer(
+            store=IcebergRest(kind="iceberg_rest", uri=each.uri, name=f"c{n}"),
+            source_id=f"metastore:{n}", name="shop.t",
+        )
+        for n, each in enumerate(catalogs)
+    )  # fmt: skip
+    pointed = PointedIceberg(**dict(IcebergManifest(kind="iceberg", catalog="c0")), pointers=pointers)
+    return Table(name="t", location=Location.parse(str(home)), manifests=(pointed,), settings=Settings())
+
+
+def read(table: Table, context: Context = CONTEXT) -> Claims:
+    return iceberg.read([table], context, "manifest:iceberg")
+
+
+def states(claims: Claims) -> dict[str, str]:
+    assert claims.states["t"].refused is None
+    rows = folded(claims).to_pylist()
+    return {row["key"].rpartition("/")[2]: row["state"] for row in rows if row["category"] == "data"}
+
+
+def refused(table: Table, context: Context = CONTEXT) -> str:
+    return str(read(table, context).states["t"].refused)
+
+
+def test_the_state_is_the_one_the_catalog_points_at_not_the_newest_of_the_folder(
+    tmp_path: Path, server: RestCatalog
+) -> None:
+    """A commit that lost its race leaves a newer metadata.json, which nobody has committed."""
+    server.tables[NAME] = written(tmp_path, {1: ONE}, number=1)
+    written(tmp_path, {1: ONE, 2: TWO}, number=2)
+    claims = read(table_at(tmp_path, server))
+    assert (states(claims), claims.warnings, claims.holes) == (FIRST, (), ())
+    assert claims.info.location.endswith("/metadata/00001-11111111-2222-4333-8444-555555555555.metadata.json")
+    server.tables[NAME] = next((tmp_path / "metadata").glob("00002-*.json"))
+    assert states(read(table_at(tmp_path, server))) == SECOND
+
+
+def test_a_catalog_that_is_down_or_knows_no_such_table_refuses_it_and_no_other(
+    tmp_path: Path, server: RestCatalog
+) -> None:
+    path = written(tmp_path, {1: ONE}, number=1)
+    assert "c0 shop.t: the catalog answers 404" in refused(table_at(tmp_path, server))
+    server.tables[NAME] = path
+    plain = Table(name="p", location=Location.parse(str(tmp_path)),
+                  manifests=(IcebergManifest(kind="iceberg"),), settings=Settings())  # fmt: skip
+    server.faults.append(lambda *_: (403, {}))
+    claims = iceberg.read([table_at(tmp_path, server), plain], CONTEXT, "m")
+    assert "answers 403" in str(claims.states["t"].refused)
+    assert claims.states["p"].refused is None
+
+
+@pytest.mark.parametrize(
+    ("points_at", "told"),
+    [
+        ("file:{home}/metadata/none.json", "c0 shop.t points at /.*/none.json, which is not there"),
+        ("", "names no metadata.json in a store that is known"),
+        ("hdfs://nn/t/metadata/1.json", "names no metadata.json in a store that is known"),
+        ("file:{home}/data/a", "its content is no Iceberg metadata"),
+    ],
+)
+def test_a_pointer_that_leads_nowhere_refuses_the_table(
+    tmp_path: Path, server: RestCatalog, points_at: str, told: str
+) -> None:
+    written(tmp_path, {1: ONE}, number=1)
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "a").write_bytes(b"x")
+    answer = {"metadata-location": points_at.format(home=tmp_path), "metadata": {}}
+    server.faults.append(lambda _, path, __: (200, answer) if path.endswith("/tables/t") else None)
+    assert re.search(told, refused(table_at(tmp_path, server)))
+
+
+def test_a_commit_between_the_answer_and_the_file_is_asked_for_again(
+    tmp_path: Path, server: RestCatalog
+) -> None:
+    """`write.metadata.delete-after-commit.enabled` takes the older metadata.json away at once."""
+    server.tables[NAME] = written(tmp_path, {1: ONE, 2: TWO}, number=2)
+    before = iter([{"metadata-location": f"file:{tmp_path}/metadata/1.json", "metadata": {}}])
+    server.faults.append(
+        lambda _, path, __: (200, gone) if path.endswith("/t") and (gone := next(before, None)) else None
+    )
+    assert states(read(table_at(tmp_path, server))) == SECOND
+    assert len(server.paths("/tables/")) == 2
+
+
+def test_catalogs_that_disagree_say_no_state(tmp_path: Path, server: RestCatalog, other: RestCatalog) -> None:
+    server.tables[NAME] = written(tmp_path, {1: ONE}, number=1)
+    other.tables[NAME] = written(tmp_path, {1: ONE, 2: TWO}, number=2)
+    told = refused(table_at(tmp_path, server, other))
+    assert told.startswith("catalogs disagree: c0 shop.t points at ")
+    assert "; c1 shop.t points at " in told
+    other.tables[NAME] = server.tables[NAME]
+    assert states(read(table_at(tmp_path, server, other))) == FIRST
+
+
+def test_catalogs_that_differ_for_a_moment_agree_when_they_are_asked_again(
+    tmp_path: Path, server: RestCatalog, other: RestCatalog
+) -> None:
+    """A commit reached the second one between two requests, and the first one is behind by a moment."""
+    first, second = written(tmp_path, {1: ONE}, number=1), written(tmp_path, {1: ONE, 2: TWO}, number=2)
+    server.tables[NAME] = other.tables[NAME] = second
+    lagging = iter([{"metadata-location": f"file://{first}", "metadata": {}}])
+    server.faults.append(
+        lambda _, path, __: (200, old) if path.endswith("/t") and (old := next(lagging, None)) else None
+    )
+    assert states(read(table_at(tmp_path, server, other))) == SECOND
+
+
+def changed(claims: Claims, table: Table) -> dict[str, str]:
+    """By name of data files what the newest state makes of them, where it is something else."""
+    found = iceberg.changes(claims, [table], CONTEXT)
+    assert found.unsure == {}
+    rows = duck.rows_of(duck.relation(duck.connect(), found.rows))
+    return {row["key"].rpartition("/")[2]: row["state"] for row in rows if "/data/" in row["key"]}
+
+
+def test_changes_follow_the_catalog(tmp_path: Path, server: RestCatalog) -> None:
+    server.tables[NAME] = written(tmp_path, {1: ONE}, number=1)
+    table = table_at(tmp_path, server)
+    claims = read(table)
+    second = written(tmp_path, {1: ONE, 2: TWO}, number=2)
+    assert changed(claims, table) == {}
+    server.tables[NAME] = second
+    assert changed(claims, table) == {"a": "history", "c": "live"}
+    del server.tables[NAME]
+    unsure = iceberg.changes(claims, [table], CONTEXT).unsure
+    assert "answers 404" in unsure["t"]
+
+
+def test_one_file_is_looked_up_by_the_catalog(tmp_path: Path, server: RestCatalog) -> None:
+    server.tables[NAME] = written(tmp_path, {1: ONE}, number=1)
+    written(tmp_path, {1: ONE, 2: TWO}, number=2)
+    table = table_at(tmp_path, server)
+    assert look_up(table, Clients(), "", f"{tmp_path}/data/a"[1:])[0] == "present"
+    assert look_up(table, Clients(), "", f"{tmp_path}/data/c"[1:])[0] == "absent"
+    server.tables.clear()
+    answer, _, why = look_up(table, Clients(), "", f"{tmp_path}/data/a"[1:])
+    assert answer == "unknown"
+    assert "answers 404" in why
+
+
+def test_as_of_a_time_the_state_before_it_is_the_one_the_metadata_came_after(
+    tmp_path: Path, server: RestCatalog
+) -> None:
+    """A catalog knows no past; a metadata.json names the files that were current before it, and no loser of a race."""
+    first = written(tmp_path, {1: ONE}, number=1)
+    written(tmp_path, {}, number=2, last_updated_ms=epoch_ms(AT + timedelta(minutes=1)))
+    log = [{"metadata-file": f"file://{first}", "timestamp-ms": epoch_ms(AT)}]
+    server.tables[NAME] = written(tmp_path, {1: ONE, 2: TWO}, number=3, metadata_log=log)
+    table = table_at(tmp_path, server)
+    then = replace(CONTEXT, live=False, as_of=AT + timedelta(minutes=2))
+    assert states(read(table, then)) == FIRST
+    assert states(read(table, replace(CONTEXT, live=False))) == SECOND
+    before = replace(CONTEXT, live=False, as_of=AT - timedelta(minutes=2))
+    assert "names no state up to" in refused(table, before)
+
+
+def test_a_table_that_lies_elsewhere_by_its_catalog_leaves_its_leftovers_to_people(
+    tmp_path: Path, server: RestCatalog
+) -> None:
+    server.tables[NAME] = written(tmp_path / "there", {1: ONE}, number=1)
+    claims = read(table_at(tmp_path / "here", server))
+    (warning,) = claims.warnings
+    assert "c0 shop.t lies in /" in warning
+    assert claims.states["t"].leftovers_kept
+
+
+def test_a_probe_says_what_the_catalog_says(tmp_path: Path, server: RestCatalog) -> None:
+    server.tables[NAME] = written(tmp_path, {1: ONE}, number=1)
+    iceberg.probe(table_at(tmp_path, server), Clients())
+    server.tables.clear()
+    with pytest.raises(SourceError, match=r"c0 shop\.t: the catalog answers 404"):
+        iceberg.probe(table_at(tmp_path, server), Clients())

@@ -1,0 +1,135 @@
+"""Unity Catalog as it is read (a stand-in over real HTTP, `tests.builders.unity_catalog`)."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakeaudit.config import DeltaManifest, HudiManifest, Unity, load_lake
+from lakeaudit.errors import LakeFileError, SourceError
+from lakeaudit.evidence.catalog import http, unity
+from lakeaudit.evidence.catalog.find_tables import find_tables
+from lakeaudit.evidence.catalog.protocol import Pointers
+from lakeaudit.keys import Location
+from lakeaudit.runtime.aws import Clients
+from tests.builders.rest_catalog import served
+from tests.builders.unity_catalog import UnityCatalog
+
+NOW = datetime(2026, 11, 21, tzinfo=UTC)
+
+
+def info(place: str | None, format_: str = "DELTA", type_: str = "EXTERNAL", **more: Any) -> dict[str, Any]:
+    at = {} if place is None else {"storage_location": place}
+    return {"data_source_format": format_, "table_type": type_, "updated_at": 1_790_000_000_000, **at, **more}
+
+
+@pytest.fixture
+def server() -> Iterator[UnityCatalog]:
+    catalog = UnityCatalog()
+    catalog.infos |= {
+        ("main", "sales", "orders"): info("s3://lake/orders"),
+        ("main", "sales", "lines"): info("s3a://lake/lines/", "PARQUET", "MANAGED"),
+        ("main", "sales", "of_orders"): info(None, "UNKNOWN", "VIEW"),
+        ("main", "raw.eu", "odd"): info("s3://lake/odd", "DELTASHARING"),
+        ("other", "x", "hudi"): info("s3://lake/hudi", "HUDI"),
+        ("other", "x", "nowhere"): info(None),
+    }
+    with served(catalog):
+        yield catalog
+
+
+@pytest.fixture(autouse=True)
+def pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "wait_a_while", lambda _: None)
+
+
+def listed(server: UnityCatalog, **more: Any) -> Pointers:
+    return unity.list_tables(Unity(kind="unity", uri=server.uri, **more), Clients(), "metastore:0")
+
+
+def told(found: Pointers) -> dict[str, tuple[Location | None, str]]:
+    return {table.name: (table.location, table.format) for table in found.tables}
+
+
+@pytest.mark.parametrize("page", [1000, 1])
+def test_tables_with_files_are_named_with_their_places_and_formats(server: UnityCatalog, page: int) -> None:
+    server.page = page
+    found = listed(server)
+    assert told(found) == {
+        "main.sales.orders": (Location("lake", "orders"), "delta"),
+        "main.sales.lines": (Location("lake", "lines"), "hive"),
+        "main.`raw.eu`.odd": (Location("lake", "odd"), "unknown"),
+        "other.x.hudi": (Location("lake", "hudi"), "hudi"),
+        "other.x.nowhere": (None, "delta"),
+    }
+    assert found.holes == ()
+    assert {table.updated_at for table in found.tables} == {datetime.fromtimestamp(1_790_000_000, UTC)}
+
+
+def test_catalogs_may_be_chosen_and_tables_limited_to_a_place(server: UnityCatalog) -> None:
+    assert set(told(listed(server, catalogs=("oth*",)))) == {"other.x.hudi", "other.x.nowhere"}
+    assert set(told(listed(server, location=Location("lake", "orders")))) == {"main.sales.orders"}
+
+
+def test_a_schema_that_may_not_be_listed_is_a_hole_and_one_that_was_dropped_is_none(
+    server: UnityCatalog,
+) -> None:
+    refused = {"error_code": "PERMISSION_DENIED", "message": "User does not have USE SCHEMA"}
+    server.faults.append(lambda _, __, asked: (403, refused) if asked.get("schema_name") == "sales" else None)
+    server.faults.append(lambda _, __, asked: (404, {}) if asked.get("schema_name") == "x" else None)
+    found = listed(server)
+    assert [(hole.subject, hole.reason) for hole in found.holes] == [
+        ("main.sales.*", "the catalog answers 403: User does not have USE SCHEMA")
+    ]
+    assert set(told(found)) == {"main.`raw.eu`.odd"}
+
+
+@pytest.mark.parametrize(
+    "body", [{"tables": 7}, {"tables": [7, {"name": 7}, {"name": ""}]}, {"tables": None}]
+)
+def test_odd_answers_name_nothing(server: UnityCatalog, body: dict[str, Any]) -> None:
+    server.faults.append(lambda _, path, __: (200, body) if path.endswith("/tables") else None)
+    assert listed(server).tables == ()
+
+
+def test_a_probe_asks_for_what_an_audit_needs(server: UnityCatalog) -> None:
+    source = Unity(kind="unity", uri=server.uri)
+    assert unity.probe(source, Clients(), NOW).told == "answers; 2 catalogs can be listed"
+    server.faults.append(lambda _, path, __: (403, {}) if path.endswith("/schemas") else None)
+    with pytest.raises(SourceError, match="answers 403"):
+        unity.probe(source, Clients(), NOW)
+    server.infos.clear()
+    assert "names no catalog" in unity.probe(source, Clients(), NOW).told
+
+
+def test_its_tables_are_audited_by_their_formats_and_others_left_alone(
+    server: UnityCatalog, tmp_path: Path
+) -> None:
+    server.infos["main", "sales", "again"] = info("s3://lake/orders", "PARQUET")
+    file = tmp_path / "lake.yaml"
+    file.write_text(
+        f"version: 1\nlake: shop\nresults: s3://out/shop\nmetastores: [{{kind: unity, uri: '{server.uri}'}}]\n"
+        "tables: [{discover: {from: unity}}]\n"
+    )
+    found = find_tables(load_lake(file, {}), Clients())
+    kinds = {table.name: tuple(type(each) for each in table.manifests) for table in found.tables}
+    assert kinds == {
+        "main.sales.again": (DeltaManifest,), "main.sales.lines": (), "other.x.hudi": (HudiManifest,),
+    }  # fmt: skip
+    assert {table.also for table in found.tables} == {("main.sales.orders",), ()}
+    assert sorted(found.warnings) == [
+        "1 table of format unknown left alone: main.`raw.eu`.odd",
+        "unity names no place of a store for other.x.nowhere",
+    ]
+
+
+def test_a_credential_needs_to_know_where_it_is_exchanged(tmp_path: Path) -> None:
+    file = tmp_path / "lake.yaml"
+    file.write_text(
+        "version: 1\nlake: shop\nresults: s3://out/shop\ntables: [{name: a, location: s3://lake/a}]\n"
+        "metastores: [{kind: unity, uri: 'https://dbc.example.com', credential_env: A}]\n"
+    )
+    with pytest.raises(LakeFileError, match="nothing says where it is exchanged: oauth2_uri"):
+        load_lake(file, {})

@@ -1,0 +1,94 @@
+"""When there is a certificate, and what it states."""
+
+import hashlib
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from lakeaudit.report.certificate import Held, certificate, refusals
+
+AT = datetime(2026, 11, 23, 12, tzinfo=UTC)
+SOURCE = {
+    "role": "storage", "kind": "s3_inventory", "location": "s3://inv/", "identity": "2026 md5:ab", "cut_from": AT,
+    "cut_to": None, "rows": 9, "rejected": 0, "seconds": 1.5,
+}  # fmt: skip
+RUN = {
+    "run_id": "r1", "lake": "shop", "status": "complete", "as_of": AT, "tables_expected": 1, "tables_audited": 1,
+    "sources": [SOURCE], "gates": None,
+}  # fmt: skip
+
+
+def covered(axis: str = "content", **given: Any) -> dict[str, Any]:
+    counts = {"files": 5, "bytes": 500, "consistent": 5, "findings": 0, "ignored": 0, "out_of_window": 0}
+    rest = {"undecided": 0, "uncovered": 0, "moved_on": 0, "table_version": 7, "storage_cut_from": AT}
+    named = {"table_name": "orders", "axis": axis, "status": "complete", "reason": "", "storage_cut_to": None}
+    return named | counts | rest | given
+
+
+def held(*rows: dict[str, Any], run: dict[str, Any] | None = None, **given: Any) -> Held:
+    told: dict[str, Any] = {"open_content": {}, "tables": ["orders"]} | given
+    return Held(RUN | (run or {}), rows or (covered(),), **told)
+
+
+HEALTHY = {
+    "all agrees": held(),
+    "no metadata store": held(
+        covered(), covered("metastore", status="off", reason="no metastore covers the table")
+    ),
+    "some files are too young, which is said": held(covered(consistent=4, out_of_window=1)),
+    "findings of other axes": held(covered(), covered("leftover", findings=5, consistent=0)),
+    "an empty table": held(covered(files=0, consistent=0)),
+    "what is known to be unreadable": held(
+        covered(), covered("leftover", status="partial", reason="expected (uc): catalogManaged", undecided=3)
+    ),
+}
+
+
+@pytest.mark.parametrize("healthy", HEALTHY.values(), ids=HEALTHY)
+def test_there_is_one(healthy: Held) -> None:
+    assert refusals(healthy) == []
+
+
+REFUSED = {
+    "the audit r1 is partial, not complete": held(run={"status": "partial"}),
+    "the audit covers 1 of 2 tables": held(run={"tables_expected": 2}),
+    "s3://inv/: 3 rows could not be understood": held(run={"sources": [SOURCE | {"rejected": 3}]}),
+    "an expectation does not hold: too few": held(run={"gates": ["too few"]}),
+    "clicks: was not audited": held(tables=["orders", "clicks"]),
+    "orders: content: nothing is compared: no manifest is configured": held(
+        covered(status="off", reason="no manifest is configured", files=None, consistent=None)
+    ),
+    "orders: leftover: the log has a hole": held(
+        covered(), covered("leftover", status="partial", reason="the log has a hole")
+    ),
+    "orders: duplicate: 2 files undecided": held(covered(), covered("duplicate", undecided=2)),
+    "orders: content: 1 file uncovered": held(covered(uncovered=1)),
+    "orders: content: 1 file with a finding": held(covered(findings=1)),
+    "orders: content: no file could be decided yet": held(covered(consistent=0, out_of_window=5)),
+    "orders: content: 2 of kind dropped pending or open in the ledger": held(
+        open_content={("orders", "dropped"): 2}
+    ),
+}
+
+
+@pytest.mark.parametrize("reason", REFUSED)
+def test_there_is_none_and_one_line_says_why(reason: str) -> None:
+    assert refusals(REFUSED[reason]) == [reason]
+
+
+def test_it_states_what_it_rests_on_and_its_own_digest() -> None:
+    rows = covered(consistent=3, out_of_window=1, ignored=1), covered("leftover", ignored=2)
+    stated = certificate(held(*rows, exclusions={"ignore": [{"reason": "GX"}]}), AT, "1.0")
+    assert (stated["files_agreed"], stated["files"], stated["bytes"]) == (3, 5, 500)
+    assert stated["evidence"][0]["identity"] == "2026 md5:ab"
+    assert stated["exclusions"] == {
+        "ignore": [{"reason": "GX"}],
+        "out_of_window": {"orders: content": 1},
+        "ignored": {"orders: content": 1, "orders: leftover": 2},
+        "expected": {},
+    }
+    rest = {name: value for name, value in json.loads(json.dumps(stated)).items() if name != "digest"}
+    text = json.dumps(rest, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    assert stated["digest"] == f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
