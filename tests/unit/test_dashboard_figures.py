@@ -15,9 +15,9 @@ from lakeaudit.dashboard.queries import subject as of_subject
 from lakeaudit.dashboard.queries import table as of_table
 from lakeaudit.dashboard.queries.lake import lake_figures
 from lakeaudit.dashboard.queries.table import PAGE_ROWS, Wanted
-from lakeaudit.dashboard.queries.trends import SPAN, OpenByDay
 from lakeaudit.errors import CannotAudit
 from lakeaudit.keys import Location
+from lakeaudit.report.open_by_day import SPAN, OpenByDay
 from lakeaudit.report.summary import NO_TABLE, Amount
 from lakeaudit.results.read import Results
 from lakeaudit.results.sql import ask

@@ -9,10 +9,11 @@ import streamlit as st
 
 from lakeaudit.dashboard import widgets
 from lakeaudit.dashboard.queries.lake import Health, LakeFigures
-from lakeaudit.dashboard.queries.trends import OpenByDay
 from lakeaudit.dashboard.session import Desk
 from lakeaudit.formatting import count, second, visible
 from lakeaudit.kinds import SEVERITIES
+from lakeaudit.report import palette
+from lakeaudit.report.open_by_day import OpenByDay
 
 HEIGHT = 460
 _ROW = 30
@@ -42,7 +43,7 @@ def _row(health: Health, owners: Mapping[str, str], trend: OpenByDay) -> dict[st
     held, looked = health.held, health.looked
     by = held.by_severity("open")
     return {
-        "state": f"{widgets.shape(health.level)} {widgets.called(health.level)}",
+        "state": f"{palette.shape(health.level)} {palette.called(health.level)}",
         "table": widgets.address_of("table", table=health.table),
         "owner": visible(owners.get(health.table, "")),
         "open": [by.get(severity, 0) for severity in SEVERITIES] if by else None,

@@ -8,10 +8,11 @@ import streamlit as st
 from lakeaudit.dashboard import lake_grid, lake_plots, widgets
 from lakeaudit.dashboard.queries.audit_health import EvidenceAge
 from lakeaudit.dashboard.queries.lake import Health, Held, LakeFigures, lake_figures
-from lakeaudit.dashboard.queries.trends import SPAN
 from lakeaudit.dashboard.session import Desk
 from lakeaudit.formatting import age, count, duration, second, visible
 from lakeaudit.kinds import SEVERITIES
+from lakeaudit.report import palette
+from lakeaudit.report.open_by_day import SPAN
 from lakeaudit.report.verdict import Verdict
 from lakeaudit.results.read import Row
 
@@ -77,7 +78,7 @@ def _open(figures: LakeFigures) -> None:
         for severity in [*SEVERITIES, *(name for name in by if name not in SEVERITIES)]:
             numbers = figures.open_by_day.of_severity(severity)
             st.metric(
-                f"{widgets.shape(severity)} {widgets.prose(severity)}", count(by.get(severity, 0)),
+                f"{palette.shape(severity)} {widgets.prose(severity)}", count(by.get(severity, 0)),
                 width=118, border=True, chart_data=numbers if any(numbers) else None, chart_type="area",
             )  # fmt: skip
     st.caption(_apart(figures.totals))

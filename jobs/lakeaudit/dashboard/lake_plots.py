@@ -7,10 +7,11 @@ import altair as alt
 import pandas as pd
 import streamlit as st
 
-from lakeaudit.dashboard import looks, widgets
-from lakeaudit.dashboard.queries.trends import OpenByDay
+from lakeaudit.dashboard import widgets
 from lakeaudit.formatting import count, second, visible
 from lakeaudit.kinds import SEVERITIES
+from lakeaudit.report import palette
+from lakeaudit.report.open_by_day import OpenByDay
 from lakeaudit.results.read import Row
 
 DRAWN = 50
@@ -32,10 +33,10 @@ def ticks(runs: Sequence[Row]) -> None:
             "href": [widgets.address_of("runs", run=run["run_id"]) for run in runs],
         }
     )
-    met = [status for status in looks.STATUS_COLOURS if status in set(frame["status"])]
+    met = [status for status in palette.STATUS_COLOURS if status in set(frame["status"])]
     colour = alt.Color(
         "status:N",
-        scale=alt.Scale(domain=met, range=[looks.STATUS_COLOURS[status] for status in met]),
+        scale=alt.Scale(domain=met, range=[palette.STATUS_COLOURS[status] for status in met]),
         legend=alt.Legend(orient="bottom", title=None),
     )
     chart = alt.Chart(frame, height=92).mark_bar(cornerRadius=2, height=22)
@@ -74,7 +75,7 @@ def _matrix(found: OpenByDay, tables: Sequence[str]) -> alt.Chart:
     frame = pd.DataFrame(cells)
     names = [widgets.shortened(visible(table), 34) for table in tables]
     levels = [*SEVERITIES, "nobody looked"]
-    colours = [*(looks.COLOURS[severity] for severity in SEVERITIES), "#8883"]
+    colours = [*(palette.COLOURS[severity] for severity in SEVERITIES), "#8883"]
     base = alt.Chart(frame, height=_ROW * len(tables) + _AROUND).mark_rect(cornerRadius=2)
     chart: alt.Chart = base.encode(
         x=alt.X(

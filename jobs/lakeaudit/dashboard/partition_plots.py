@@ -10,10 +10,10 @@ import altair as alt
 import pandas as pd
 import streamlit as st
 
-from lakeaudit.dashboard import looks
 from lakeaudit.dashboard.queries.table import Partition, Partitions
 from lakeaudit.formatting import count, visible
 from lakeaudit.kinds import SEVERITIES
+from lakeaudit.report import palette
 from lakeaudit.report.summary import rank
 
 BARS = 30
@@ -27,7 +27,7 @@ _NAMES = 140
 """Points that names below the columns take."""
 _SEVERITY = alt.Color(
     "worst:N",
-    scale=alt.Scale(domain=list(SEVERITIES), range=[looks.COLOURS[each] for each in SEVERITIES]),
+    scale=alt.Scale(domain=list(SEVERITIES), range=[palette.COLOURS[each] for each in SEVERITIES]),
     legend=alt.Legend(orient="top", title=None),
 )
 

@@ -5,9 +5,10 @@ from collections.abc import Sequence
 import pandas as pd
 import streamlit as st
 
-from lakeaudit.dashboard import looks, widgets
+from lakeaudit.dashboard import widgets
 from lakeaudit.dashboard.queries.lake import Day
 from lakeaudit.formatting import count
+from lakeaudit.report import palette
 
 DAYS_NAMED = 10
 
@@ -47,7 +48,7 @@ def _drawn(days: Sequence[Day]) -> None:
         x="day",
         y=["opened", "resolved"],
         stack=False,
-        color=[looks.COLOURS["critical"], looks.COLOURS["fine"]],
+        color=[palette.COLOURS["critical"], palette.COLOURS["fine"]],
         height=260,
     )
     right.line_chart(frame, x="day", y="open", height=260)

@@ -14,9 +14,9 @@ from urllib.parse import quote, urlencode
 import pandas as pd
 import streamlit as st
 
-from lakeaudit.dashboard import looks
 from lakeaudit.errors import AuditError, LakeFileError
 from lakeaudit.formatting import UNKNOWN, count, size, visible
+from lakeaudit.report.palette import called, shape
 from lakeaudit.report.summary import Amount
 
 COLOURS = {
@@ -31,8 +31,6 @@ COLOURS = {
 
 PAGES = "/pages"
 """Where the session keeps its pages by name."""
-
-CALLED = {"unjudged": "cannot tell", "fine": "quiet"}
 
 _NAME = r"[A-Za-z0-9]+(?:[._=/'-][A-Za-z0-9]+)*"
 _TAME = re.compile(
@@ -74,16 +72,6 @@ def badge(level: str, words: str | None = None) -> str:
     if level not in COLOURS:
         return literal(level)
     return f":{COLOURS[level]}-badge[{shape(level)} {words or called(level)}]"
-
-
-def shape(level: str) -> str:
-    """The sign of a severity, which says it without colour; nothing for what is none of ours."""
-    return looks.SHAPES.get(level, "")
-
-
-def called(level: str) -> str:
-    """A level in words of ours; another one as it is."""
-    return CALLED.get(level, visible(level))
 
 
 def marks(level: str, doubt: str) -> str:

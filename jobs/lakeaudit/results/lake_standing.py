@@ -7,7 +7,9 @@ is open there is still open.
 from datetime import datetime
 
 from lakeaudit.results.read import PUBLISHED, Results, Row
-from lakeaudit.results.sql import ask, moment, text
+from lakeaudit.results.sql import ask, moment, text, texts
+
+PUBLISHED_RUNS = f"status IN ({texts(PUBLISHED)})"
 
 UNKNOWN_PARTS = "files IS NULL, rows_at_stake IS NULL, bytes_at_stake IS NULL"
 """Grouped by, so that a sum of which a part is unknown is not taken for the whole."""

@@ -6,16 +6,16 @@ from datetime import date, datetime
 
 from lakeaudit.config import Lake
 from lakeaudit.dashboard.queries.audit_health import EvidenceAge, evidence_ages, troubles
-from lakeaudit.dashboard.queries.sql_fragments import PUBLISHED_RUNS
-from lakeaudit.dashboard.queries.trends import OpenByDay, open_by_day
 from lakeaudit.formatting import count, duration
 from lakeaudit.kinds import SEVERITIES
 from lakeaudit.report.coverage_view import STANDINGS, Judged, judged
+from lakeaudit.report.open_by_day import OpenByDay
 from lakeaudit.report.summary import AT_STAKE, Amount, rank, table_label
 from lakeaudit.report.verdict import Verdict, verdict
-from lakeaudit.results.lake_standing import UNKNOWN_PARTS, is_past, lake_standing, standing
+from lakeaudit.results.lake_standing import PUBLISHED_RUNS, UNKNOWN_PARTS, is_past, lake_standing, standing
 from lakeaudit.results.read import PUBLISHED, Results, Row
 from lakeaudit.results.sql import ask, moment, text
+from lakeaudit.results.trends import open_by_day
 
 RUNS = 30
 

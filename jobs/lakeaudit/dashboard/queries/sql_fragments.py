@@ -2,7 +2,6 @@
 
 from lakeaudit.kinds import SEVERITIES
 from lakeaudit.report.summary import NO_TABLE
-from lakeaudit.results.read import PUBLISHED
 from lakeaudit.results.sql import text, texts
 
 STANDINGS = ("open", "accepted", "pending", "resolved")
@@ -12,8 +11,6 @@ RANK = f"array_position([{texts(SEVERITIES)}], severity)"
 """1 is the worst; null for what is no severity of ours, which comes last."""
 
 WORST_FIRST = f"{RANK} ASC NULLS LAST, bytes_at_stake DESC NULLS LAST, subject, discrepancy_id"
-
-PUBLISHED_RUNS = f"status IN ({texts(PUBLISHED)})"
 
 
 def of_table(label: str) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from lakeaudit.dashboard.queries.sql_fragments import PUBLISHED_RUNS
+from lakeaudit.results.lake_standing import PUBLISHED_RUNS
 from lakeaudit.results.read import Results, Row
 from lakeaudit.results.sql import ask, text, texts
 

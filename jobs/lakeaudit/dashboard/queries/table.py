@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from lakeaudit.dashboard.queries.lake import Day, counted_back
-from lakeaudit.dashboard.queries.sql_fragments import PUBLISHED_RUNS, WORST_FIRST, of_table
+from lakeaudit.dashboard.queries.sql_fragments import WORST_FIRST, of_table
 from lakeaudit.report.summary import Amount, rank
-from lakeaudit.results.lake_standing import UNKNOWN_PARTS, standing
+from lakeaudit.results.lake_standing import PUBLISHED_RUNS, UNKNOWN_PARTS, standing
 from lakeaudit.results.read import Results, Row
 from lakeaudit.results.sql import ask, text, texts
 

@@ -1,51 +1,14 @@
 """What was open at the end of each of the last days, by table and severity, counted back from what is open now."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from datetime import date, datetime, timedelta
 
-from lakeaudit.dashboard.queries.sql_fragments import PUBLISHED_RUNS
-from lakeaudit.kinds import SEVERITIES
+from lakeaudit.report.open_by_day import SPAN, Numbers, OpenByDay
 from lakeaudit.report.summary import table_label
-from lakeaudit.results.lake_standing import standing
+from lakeaudit.results.lake_standing import PUBLISHED_RUNS, standing
 from lakeaudit.results.read import Results, Row
 from lakeaudit.results.sql import ask, moment
-
-SPAN = 30
-"""Days, today the last of them."""
-
-Numbers = tuple[int, ...]
-"""One number a day."""
-
-
-@dataclass(frozen=True)
-class OpenByDay:
-    """Numbers at the end of each day, oldest first; what somebody accepts today is left out of every day.
-
-    `audited` are the days on which a run was published: on the others nobody looked.
-    """
-
-    days: tuple[date, ...]
-    numbers: Mapping[tuple[str, str], Numbers] = field(default_factory=dict)
-    """By table and severity."""
-    audited: frozenset[date] = frozenset()
-
-    def of_severity(self, severity: str) -> Numbers:
-        """Of the whole lake."""
-        return self._summed(numbers for (_, each), numbers in self.numbers.items() if each == severity)
-
-    def of_table(self, table: str) -> Numbers:
-        """Of all severities."""
-        return self._summed(self.by_severity(table).values())
-
-    def by_severity(self, table: str) -> Mapping[str, Numbers]:
-        """Worst first."""
-        found = {name: self.numbers.get((table, name)) for name in SEVERITIES}
-        return {name: numbers for name, numbers in found.items() if numbers}
-
-    def _summed(self, of: Iterable[Numbers]) -> Numbers:
-        return tuple(map(sum, zip(*of, strict=True))) or (0,) * len(self.days)
 
 
 def open_by_day(results: Results, runs: Sequence[Row], now: datetime) -> OpenByDay:
