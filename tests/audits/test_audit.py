@@ -163,6 +163,7 @@ def test_spark_submit_gives_the_same_findings(damaged: Damaged, tmp_path: Path) 
 def test_a_live_audit_of_one_table_or_partition_lists_just_that(shop: Shop, tmp_path: Path) -> None:
     """It needs no inventory, and of other tables and partitions it says nothing."""
     lake, bucket, days = shop.lake(tmp_path), shop.bucket, "warehouse/customers"
+    written = len(shop.keys("customers"))
     here, there = (f"day={day}" for day in DAYS[:2])
     lost = [shop.keys(f"customers/{day}")[0] for day in (here, there)]
     shop.s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
@@ -174,6 +175,9 @@ def test_a_live_audit_of_one_table_or_partition_lists_just_that(shop: Shop, tmp_
     assert list(outcome.summary["tables"]) == ["customers"]
     opened = {f"s3://{bucket}/{key}": "open" for key in lost} | {"customers": "open"}
     assert states_of(lake) == opened
+    (kept,) = [batch.to_pylist() for batch in results_of(lake).batches("commits", pc.scalar(True))]
+    assert {row["table_name"] for row in kept} == {"customers"}, "only of what was audited"
+    assert sum(row["files_added"] for row in kept) == written
 
     for key, marker in markers.items():
         shop.s3.delete_object(Bucket=bucket, Key=key, VersionId=marker)

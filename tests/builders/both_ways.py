@@ -14,7 +14,7 @@ from lakeaudit.keys import Location
 from lakeaudit.pipeline.run_outcome import Outcome
 from tests.builders.audits import audited
 
-COMPARED = ("runs", "coverage", "leftover_files", "findings", "transitions", "discrepancies")
+COMPARED = ("runs", "coverage", "leftover_files", "commits", "findings", "transitions", "discrepancies")
 WHEN_READ = {
     *("seconds", "finished_at", "cut_from", "cut_to", "storage_cut_from", "storage_cut_to"),
     *("first_seen_at", "last_evidence_at"),

@@ -65,6 +65,7 @@ _SIGNS = (
     ("", "runs"),
     ("gates", "coverage"),
     ("gates", "leftover_files"),
+    ("gates", "commits"),
     ("gates", "findings"),
     ("gates", "transitions"),
     ("gates", "discrepancies"),

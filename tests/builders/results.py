@@ -87,6 +87,13 @@ def leftover(of: Row, key: str, **given: Any) -> Row:
     return {name: of[name] for name in shared} | about | given
 
 
+def logged(version: int, at: datetime, run_id: str = "r1", **given: Any) -> Row:
+    """A commit of a table's log, as `commits` has it."""
+    did = {"operation": "WRITE", "files_added": 1, "files_removed": 0, "manifest_kind": "delta"}
+    about = {"run_id": run_id, "lake": LAKE, "table_name": "orders", "version": version}
+    return about | {"commit_id": str(version), "committed_at": at} | did | given
+
+
 def lake_file(folder: Path, place: Location, **changes: Any) -> str:
     """A lake file with one Delta table; its path."""
     table = {"name": "orders", "location": "s3://lake/orders", "manifests": [{"kind": "delta"}]}

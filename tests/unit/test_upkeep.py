@@ -28,6 +28,7 @@ from tests.builders.results import (
     finding,
     group,
     leftover,
+    logged,
     publish,
     run,
     transition,
@@ -123,7 +124,7 @@ def test_rows_of_runs_that_are_older_go(place: Location) -> None:
     assert ids(place, "discrepancies", "discrepancy_id") == ["just over", "still open", "still pending"]
 
 
-def test_leftover_files_of_other_runs_go_for_the_audited_tables(place: Location) -> None:
+def test_leftover_files_and_commits_of_other_runs_go_for_the_audited_tables(place: Location) -> None:
     """Also of one that failed before it could be published; a table that was not audited keeps its own."""
     about = group("unvacuumed", "day=1", 1)
     files = [("old", "orders"), ("failed", "orders"), ("this", "orders"), ("old", "o'dd \\name")]
@@ -131,12 +132,14 @@ def test_leftover_files_of_other_runs_go_for_the_audited_tables(place: Location)
         place,
         runs=[run_at("old", NEW), run_at("failed", NEW, "failed")],
         leftover_files=[leftover(about, "x") | {"run_id": name, "table_name": of} for name, of in files],
+        commits=[logged(7, NEW, run_id=name, table_name=of) for name, of in files],
     )
     for _ in range(2):
         own = writer(place)
         assert upkeep(own, own.results.runs(), THIS, None, NOW, SilentProgress(), ["orders"]) == ()
-    assert ids(place, "leftover_files", "table_name") == ["o'dd \\name", "orders"]
-    assert ids(place, "leftover_files") == ["old", "this"]
+    for table in ("leftover_files", "commits"):
+        assert ids(place, table, "table_name") == ["o'dd \\name", "orders"]
+        assert ids(place, table) == ["old", "this"]
 
 
 def test_without_keep_everything_stays(place: Location) -> None:

@@ -5,11 +5,12 @@ from collections.abc import Iterator, Sequence
 import streamlit as st
 
 from lakeaudit import next_steps
-from lakeaudit.dashboard import partition_plots, plots, widgets
+from lakeaudit.dashboard import partition_plots, plots, timeline_plot, widgets
 from lakeaudit.dashboard.queries import table as figures
 from lakeaudit.dashboard.queries.lake import Health, table_healths
 from lakeaudit.dashboard.queries.sql_fragments import STANDINGS
 from lakeaudit.dashboard.queries.table import PAGE_ROWS, Broken, Commit, Listed, Partitions, Wanted
+from lakeaudit.dashboard.queries.timeline import timeline
 from lakeaudit.dashboard.session import Desk
 from lakeaudit.formatting import OUTCOMES, UNKNOWN, age, comeback, count, second, share, size, visible
 from lakeaudit.kinds import KINDS, SEVERITIES, axis_words
@@ -38,6 +39,7 @@ def show(desk: Desk) -> None:
     _broken(desk, table, found)
     parts = desk.ask(("partitions", table), lambda: figures.partitions(desk.results, table, desk.now))
     _where(parts)
+    timeline_plot.show(desk.ask(("timeline", table), lambda: timeline(desk.results, table, desk.now)))
     _list(desk, address, table, found, parts)
     plots.trend(desk.ask(("days", table), lambda: figures.table_days(desk.results, table)), "the table")
     _commits(desk.ask(("commits", table), lambda: figures.commits(desk.results, table, desk.now)))

@@ -399,6 +399,10 @@ class Totals:
     doubts: Mapping[str, str] = field(default_factory=dict)
 
 
+RECENT = 100
+"""Commits of a table that are told of, the newest; a screen has no room for more."""
+
+
 @dataclass(frozen=True)
 class Claims:
     """The manifests of many tables, read together: `rows` of the format's own kinds, and how they fold to claims.
@@ -421,6 +425,8 @@ class Claims:
     totals: Totals | None = None
     attempts: Rows | None = None
     """Rows of schemas.SAME_SPLIT: files of attempts that do not count, beside those that do; None: nothing says."""
+    recent: Table | None = None
+    """Rows of schemas.RECENT_COMMIT, `RECENT` of a table at most; None: its kind has no commits."""
     after_publishing: Callable[[str, bool], tuple[str, ...]] | None = None
     """(run id, whether storage was read whole) -> warnings: what is to be done once the run is published."""
 

@@ -23,7 +23,7 @@ from lakeaudit.pipeline.judge import Judgement, judge
 from lakeaudit.pipeline.pictures import keep_pictures, pictures_of
 from lakeaudit.pipeline.preflight import require_results
 from lakeaudit.pipeline.read_sources import Observed, read_sources
-from lakeaudit.pipeline.run_outcome import Outcome, conclude
+from lakeaudit.pipeline.run_outcome import Outcome, conclude, recent_commits
 from lakeaudit.results.read import Results
 from lakeaudit.results.upkeep import upkeep
 from lakeaudit.results.write import ResultsWriter, open_results
@@ -171,6 +171,7 @@ class _Run:
         with begun.progress.stage("publish") as log:
             self.writer.put("coverage", judgement.coverage_rows, run_id)
             self.writer.write("leftover_files", judgement.leftover_files, run_id)
+            self.writer.write("commits", recent_commits(observed, begun.plan.names, begun.stamp), run_id)
             self.writer.write("findings", judgement.findings, run_id)
             self.ledger.publish(changes)
             standing = self.ledger.standing(begun.context.now)

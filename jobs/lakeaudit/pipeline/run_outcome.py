@@ -5,6 +5,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from lakeaudit import __version__
 from lakeaudit.compare.ceiling import doubts
 from lakeaudit.compare.findings import Stamp
@@ -18,6 +21,7 @@ from lakeaudit.pipeline.read_sources import Observed
 from lakeaudit.row_formats import iso
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Rows
+from lakeaudit.schemas import RECENT_COMMIT
 
 DECIDED = ("consistent", "findings", "ignored")
 
@@ -78,6 +82,16 @@ def _read(observed: Observed, judgement: Judgement, tables: Mapping[str, str]) -
         "error": "; ".join(dict.fromkeys(trial.words for trial in doubts(judgement.trials))) or None,
         "version": __version__,
     }
+
+
+def recent_commits(observed: Observed, tables: Sequence[str], stamp: Stamp) -> pa.Table:
+    """Rows of `commits`: the newest ones of these tables, as far as their logs were read."""
+    read = [claims.recent for claims in observed.evidence.claims if claims.recent is not None]
+    found = pa.concat_tables([RECENT_COMMIT.empty_table(), *read])
+    mine = found.filter(pc.field("table_name").isin(list(tables)))
+    for name, value in (("lake", stamp.lake), ("run_id", stamp.run_id)):
+        mine = mine.append_column(name, pa.repeat(pa.scalar(value, pa.string()), mine.num_rows))
+    return mine
 
 
 def _exit_code(status: str, judgement: Judgement) -> int:

@@ -31,6 +31,9 @@ MANY, SMALL = 100, 32 << 20
 MOST_RUNS = 1000
 """Runs whose rows are removed at a time, the oldest first: their ids stand in one condition."""
 
+OF_LAST_RUN = ("leftover_files", "commits")
+"""Result tables that hold of each table what the last run that audited it has written."""
+
 Run = Mapping[str, Any]
 Step = tuple[str, Callable[[], int]]
 """What is counted, and what does it and gives the count."""
@@ -62,7 +65,7 @@ def upkeep(
         keep: how long rows of runs are kept; None: for ever.
         now: the run's clock reading.
         progress: is told of it, where anything is due.
-        audited: the tables that the run has audited whole: leftover files of theirs that other runs wrote go. Not
+        audited: the tables that the run has audited whole: their rows of `OF_LAST_RUN` that other runs wrote go. Not
             before it is published, since those of the last published run are the ones that people look at.
     """
     due = retention(runs, this, keep, now)
@@ -125,11 +128,12 @@ def _removed(writer: ResultsWriter, due: Retention) -> int:
 
 
 def _replaced(writer: ResultsWriter, run_id: str, audited: Sequence[str]) -> Iterator[Step]:
-    """What is due of leftover files: those of other runs, failed ones among them."""
+    """What is due of leftover files and commits: those of other runs, failed ones among them."""
     others = (pc.field("run_id") != run_id) & pc.field("table_name").isin(list(audited))
-    if audited and writer.results.holds_any("leftover_files", others):
-        condition = f"run_id <> {texts([run_id])} AND table_name IN ({texts(audited)})"
-        yield "rows removed", partial(writer.delete, "leftover_files", condition)
+    condition = f"run_id <> {texts([run_id])} AND table_name IN ({texts(audited)})"
+    for table in OF_LAST_RUN if audited else ():
+        if writer.results.holds_any(table, others):
+            yield "rows removed", partial(writer.delete, table, condition)
 
 
 def _first_today(runs: Sequence[Run], this: Run, now: datetime) -> bool:

@@ -22,6 +22,7 @@ from lakeaudit.schemas.evidence import (
     ENTRY,
     NOTE,
     PARTITION,
+    RECENT_COMMIT,
     REQUEST,
     SAME_SPLIT,
     STORED,
@@ -61,6 +62,7 @@ from lakeaudit.schemas.pointers import (
 )
 from lakeaudit.schemas.results import (
     ACTIONS,
+    COMMITS,
     COVERAGE,
     DISCREPANCIES,
     FINDINGS,
@@ -90,6 +92,7 @@ __all__ = [
     "CLONED",
     "CLONE_FILE",
     "COMMIT",
+    "COMMITS",
     "COPY",
     "COVERAGE",
     "CUT",
@@ -120,6 +123,7 @@ __all__ = [
     "PARTITION_POINTER",
     "PLANS",
     "POINTED_TABLE",
+    "RECENT_COMMIT",
     "RECONCILE_RESULTS",
     "REPEATED",
     "REQUEST",

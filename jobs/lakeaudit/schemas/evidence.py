@@ -28,6 +28,18 @@ CLAIM = row(
 )
 """A manifest's claim: one row per (table, bucket, key) and source role."""
 
+RECENT_COMMIT = row(
+    table_name="string",
+    manifest_kind="string",
+    version="long",  # Delta: version; Iceberg: snapshot; Hudi: instant
+    commit_id="string",  # as claims name it
+    committed_at="time",
+    operation="string",  # in the writer's words; null where it gives none
+    files_added="long",  # null: its log does not say
+    files_removed="long",
+)
+"""One of the newest commits of a table's log, as far as an audit reads it anyway."""
+
 VERSION = row(
     source="string",  # id of the source, as in runs.sources
     bucket="string",

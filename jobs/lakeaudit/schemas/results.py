@@ -126,6 +126,19 @@ LEFTOVER_FILES = result(
     discrepancy_id="string",
 )
 
+COMMITS = result(
+    run_id="string",
+    lake="string",
+    table_name="string",
+    manifest_kind="string",
+    version="long",
+    commit_id="string",  # as findings name it
+    committed_at="time",
+    operation="string",
+    files_added="long",  # null: its log does not say
+    files_removed="long",
+)
+
 TRANSITIONS = result(
     transition_id="string",
     run_id="string",  # null where a person changed it
@@ -219,6 +232,7 @@ RESULTS: dict[str, pa.Schema] = {
     "runs": RUNS,
     "coverage": COVERAGE,
     "leftover_files": LEFTOVER_FILES,
+    "commits": COMMITS,
     "findings": FINDINGS,
     "transitions": TRANSITIONS,
     "discrepancies": DISCREPANCIES,

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import IO
 
@@ -29,6 +29,14 @@ _THREADS = 16
 _SMALL = 1 << 20
 _BLOCK = 8 << 20
 LINE = pa.schema([("file", pa.int64()), ("line", pa.string())])
+
+
+def moment_of(epoch_ms: int | None) -> datetime | None:
+    """None outside the years 1 to 9999, which no clock gave."""
+    try:
+        return None if epoch_ms is None else EPOCH + timedelta(milliseconds=epoch_ms)
+    except OverflowError:
+        return None
 
 
 @dataclass(frozen=True)

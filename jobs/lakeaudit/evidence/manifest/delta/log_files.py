@@ -28,6 +28,8 @@ class LogFile:
     reading: int = 0
     looked_into: bool = True
     """Whether it is known what a checkpoint says of its table as a whole; a small one tells it when it is read."""
+    recent: bool = False
+    """Whether it is one of the newest commits, of which it is told how many files they added and removed."""
 
     @property
     def is_parquet(self) -> bool:
@@ -53,12 +55,15 @@ class CommitFiles:
     folder: Location
     commits: CommitRuns
     reading: int = 0
+    recent_from: int = 0
+    """The version with which the newest commits begin, see `LogFile.recent`."""
 
     def files(self) -> Iterator[LogFile]:
         """Each of them, made in the task that reads it."""
         for version, size, time in self.commits.files():
             file = File(self.folder.join(f"{version:020}.json"), size, time)
-            yield LogFile(self.table, self.root, version, time, False, file, self.reading)
+            recent = version >= self.recent_from
+            yield LogFile(self.table, self.root, version, time, False, file, self.reading, recent=recent)
 
 
 Pieces = Sequence[CommitFiles | LogFile]

@@ -1,16 +1,19 @@
 """What tasks tell the driver of log files, as NOTE rows.
 
-Their `data` is a JSON object: kind (protocol, metaData, sidecars, vacuum, problem, undecodable, root, hole), table,
-reading, version, and by kind text (JSON of the action), time (of the commit), bucket and key (of a folder), hides and
-hole (kind of finding).
+Their `data` is a JSON object: kind (protocol, metaData, sidecars, vacuum, commits, problem, undecodable, root, hole),
+table, reading, version, and by kind text (JSON of the action), time (of the commit), commits (version, time, operation,
+files added, files removed of each), bucket and key (of a folder), hides and hole (kind of finding).
 """
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
 
+from lakeaudit.evidence.manifest.delta.lines import moment_of
 from lakeaudit.evidence.manifest.delta.log_files import LogFile
 from lakeaudit.evidence.protocol import Hole
 from lakeaudit.runtime import duck
@@ -23,6 +26,22 @@ NO_PARQUET = "it is no whole Parquet file"
 GONE = "it is gone"
 LOST = frozenset((DAMAGED, NO_PARQUET, GONE))
 """Why a checkpoint file is passed over, once that is known."""
+_LONGEST = 60
+"""Characters of a commit's operation, which anybody may have written."""
+
+
+@dataclass
+class _Did:
+    """What a commit did, as far as it was read."""
+
+    at: datetime
+    operation: str | None = None
+    added: int = 0
+    removed: int = 0
+
+    def told(self) -> tuple[str, str | None, int, int]:
+        operation = None if self.operation is None else self.operation[:_LONGEST]
+        return self.at.isoformat(), operation, self.added, self.removed
 
 
 class Notes:
@@ -33,6 +52,8 @@ class Notes:
         self._files = files
         self._rows: list[dict[str, Any]] = []
         self._newest: dict[tuple[str, str], tuple[int, str]] = {}
+        self._recent = [number for number, file in enumerate(files) if file.recent]
+        self._did: dict[int, _Did] = {}
 
     def add(
         self, number: int, kind: str, reason: str | None = None, count: int | None = None, **data: Any
@@ -63,6 +84,20 @@ class Notes:
                 self.newest(number, kind, text)
             elif _operation(text) == "VACUUM START":
                 self.add(number, "vacuum", text=text, time=self._files[number].time.isoformat())
+
+    def of_recent(self, con: Connection, parsed: pa.Table, in_commit_ms: Mapping[int, int]) -> None:
+        """What each of the newest commits did; a large one comes in several blocks."""
+        if not self._recent:
+            return
+        sql = f"""SELECT file, max(operation) AS operation, count(*) FILTER (kind = 'add') AS added,
+                count(*) FILTER (kind = 'remove') AS removed
+            FROM parsed WHERE file IN ({", ".join(map(str, self._recent))}) GROUP BY file"""
+        for row in duck.rows_of(duck.query(con, sql, parsed=parsed)):
+            did = self._did.setdefault(row["file"], _Did(self._files[row["file"]].time))
+            did.operation = did.operation or row["operation"]
+            did.added += row["added"]
+            did.removed += row["removed"]
+            did.at = moment_of(in_commit_ms.get(row["file"])) or did.at
 
     def newest(self, number: int, kind: str, text: str) -> None:
         """A protocol or metaData: of many changes only the last is kept."""
@@ -97,6 +132,12 @@ class Notes:
     def table(self) -> pa.Table:
         for (_, kind), (number, text) in self._newest.items():
             self.add(number, kind, text=text)
+        by_table: dict[str, list[int]] = {}
+        for number in self._did:
+            by_table.setdefault(self._files[number].table, []).append(number)
+        for numbers in by_table.values():
+            told = [(self._files[number].version, *self._did[number].told()) for number in numbers]
+            self.add(numbers[0], "commits", commits=told)
         return pa.Table.from_pylist(self._rows, NOTE)
 
 

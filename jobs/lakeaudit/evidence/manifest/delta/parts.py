@@ -5,7 +5,6 @@ What the driver has to know of them comes as NOTE rows, see `notes`.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime, timedelta
 from functools import partial
 
 import pyarrow as pa
@@ -19,7 +18,7 @@ from lakeaudit.evidence.manifest.delta import paths
 from lakeaudit.evidence.manifest.delta.batches import KIND as BATCHES
 from lakeaudit.evidence.manifest.delta.batches import batches
 from lakeaudit.evidence.manifest.delta.checkpoints import Look, look
-from lakeaudit.evidence.manifest.delta.lines import EPOCH, UNREAD, LineFile, read_lines
+from lakeaudit.evidence.manifest.delta.lines import UNREAD, LineFile, moment_of, read_lines
 from lakeaudit.evidence.manifest.delta.log_files import CommitFiles, LogFile, Pieces, each, runs, weight
 from lakeaudit.evidence.manifest.delta.notes import DAMAGED, GONE, NO_PARQUET, Notes
 from lakeaudit.evidence.protocol import Batches, Part
@@ -66,6 +65,7 @@ def read_run(pieces: Pieces, source: str, clients: Clients, con: Connection) -> 
             notes.problem(number, problem)
         parsed = acts.parse_lines(con, block.rows)
         notes.of_lines(con, parsed)
+        notes.of_recent(con, parsed, block.in_commit_ms)
         about = about_files(files, block.in_commit_ms)
         yield BATCHES, batches(con, parsed, about, in_blocks)
         yield from _steps(con, acts.on_files(con, parsed), about, notes, clients.names)
@@ -186,16 +186,8 @@ def _large(con: Connection, number: int, file: LogFile, clients: Clients, notes:
 def about_files(files: Sequence[LogFile], in_commit_ms: Mapping[int, int]) -> pa.Table:
     """What the steps of these files have in common, by the number of the file."""
     rows = [
-        (number, f.table, f.reading, f.version, plain_time(f.time), _time_of(in_commit_ms.get(number)), f.checkpoint,
-         f.root.bucket, f.root.prefix)
+        (number, f.table, f.reading, f.version, plain_time(f.time),
+         plain_time(moment_of(in_commit_ms.get(number))), f.checkpoint, f.root.bucket, f.root.prefix)
         for number, f in enumerate(files)
     ]  # fmt: skip
     return duck.small(_FILE, rows)
-
-
-def _time_of(epoch_ms: int | None) -> datetime | None:
-    """None outside the years 1 to 9999, which no clock gave."""
-    try:
-        return None if epoch_ms is None else plain_time(EPOCH + timedelta(milliseconds=epoch_ms))
-    except OverflowError:
-        return None

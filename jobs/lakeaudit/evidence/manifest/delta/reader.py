@@ -6,7 +6,7 @@ to the driver. The reader knows nothing of storage: whether an unlogged VACUUM i
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
@@ -43,7 +43,7 @@ from lakeaudit.evidence.protocol import (
 )
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import task_connection
-from lakeaudit.schemas import plain_time
+from lakeaudit.schemas import RECENT_COMMIT, plain_time
 
 
 def read(tables: Sequence[Table], ctx: Context, source_id: str, clock: Clock = utc_now) -> Claims:
@@ -72,7 +72,14 @@ def read(tables: Sequence[Table], ctx: Context, source_id: str, clock: Clock = u
         hole_of=hole_of,
         commits=commit_logs(readings.tables),
         rows_of=readings.rows_of,
+        recent=duck.small(RECENT_COMMIT, [row for reading in readings.tables for row in _recent(reading)]),
     )
+
+
+def _recent(reading: Reading) -> Iterator[tuple[Any, ...]]:
+    for each in reading.recent:
+        named = (each.version, str(each.version), plain_time(each.at), each.operation)
+        yield reading.listed.name, "delta", *named, each.added, each.removed
 
 
 def changes(claims: Claims, tables: Sequence[Table], ctx: Context, clock: Clock = utc_now) -> Changes:

@@ -20,8 +20,8 @@ from lakeaudit.evidence.manifest.delta.log_files import CommitFiles, LogFile, is
 from lakeaudit.evidence.manifest.delta.metadata import NO_ACTION, NotReadable, understand
 from lakeaudit.evidence.manifest.delta.parts import checkpoints_of, runs_of
 from lakeaudit.evidence.manifest.delta.paths import KIND, STEP
-from lakeaudit.evidence.manifest.delta.troubles import Troubles, Vacuum, troubles
-from lakeaudit.evidence.protocol import Clock, Context, Kept, Part, Source
+from lakeaudit.evidence.manifest.delta.troubles import RecentCommit, Troubles, Vacuum, troubles
+from lakeaudit.evidence.protocol import RECENT, Clock, Context, Kept, Part, Source
 from lakeaudit.keys import Location
 
 _ATTEMPTS = 4
@@ -53,6 +53,7 @@ class Reading:
     checkpoint: tuple[LogFile, ...] = ()
     needed: datetime | None = None
     careful: bool = False
+    recent: tuple[RecentCommit, ...] = ()
 
     @property
     def log(self) -> Log:
@@ -200,8 +201,11 @@ def _commits(reading: Reading) -> CommitFiles | None:
     """The commits to be read; None: there are none."""
     if reading.plan is None or reading.refused is not None or not reading.plan.commits:
         return None
-    listed = reading.listed
-    return CommitFiles(listed.name, listed.location, reading.log.folder, reading.plan.commits, reading.number)
+    listed, commits = reading.listed, reading.plan.commits
+    newest = commits.part(max(len(commits) - RECENT, 0), len(commits))
+    return CommitFiles(
+        listed.name, listed.location, reading.log.folder, commits, reading.number, int(newest.firsts[0])
+    )
 
 
 def _told(notes: Iterable[Mapping[str, object]], readings: Sequence[Reading]) -> dict[str, Troubles]:
@@ -228,6 +232,7 @@ def _after(reading: Reading, trouble: Troubles, last: bool) -> Reading:
         state={**reading.state, **{kind: text for kind, (_, text) in trouble.newest.items()}},
         vacuums=tuple(trouble.vacuums),
         roots=tuple(sorted(trouble.roots)),
+        recent=tuple(trouble.recent),
     )
 
 

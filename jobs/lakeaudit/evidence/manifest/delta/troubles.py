@@ -21,6 +21,17 @@ class Vacuum:
     text: str
 
 
+@dataclass(frozen=True)
+class RecentCommit:
+    """What one of the newest commits did; `operation` is None where its writer gave none."""
+
+    version: int
+    at: datetime
+    operation: str | None
+    added: int
+    removed: int
+
+
 @dataclass
 class Troubles:
     """What the notes of one table's files say.
@@ -37,6 +48,7 @@ class Troubles:
     newest: dict[str, tuple[int, str]] = field(default_factory=dict)
     vacuums: list[Vacuum] = field(default_factory=list)
     roots: set[Location] = field(default_factory=set)
+    recent: list[RecentCommit] = field(default_factory=list)
 
     @property
     def shaken(self) -> bool:
@@ -59,8 +71,17 @@ def troubles(
     for note in notes:
         data = json.loads(str(note["data"]))
         place = places.get(str(note["subject"])) or logs[data["table"]].commit_place(data["version"])
-        _add_note(found.setdefault(data["table"], Troubles()), data, note, place)
+        known = found.setdefault(data["table"], Troubles())
+        if data["kind"] == "commits":
+            known.recent += map(_recent, data["commits"])
+        else:
+            _add_note(known, data, note, place)
     return found
+
+
+def _recent(told: list[Any]) -> RecentCommit:
+    version, at, operation, added, removed = told
+    return RecentCommit(version, datetime.fromisoformat(at), operation, added, removed)
 
 
 def _add_note(known: Troubles, data: Mapping[str, Any], note: Mapping[str, Any], place: Location) -> None:

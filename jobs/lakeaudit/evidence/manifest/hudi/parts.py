@@ -26,6 +26,8 @@ from lakeaudit.schemas import plain_time
 GONE = "it is gone"
 OLDEST = "oldest"
 NOT_WRITTEN = "not_written"
+DID = "did"
+_TAKEN = ("replaced", "cleaned", "undone")
 _ROWS = 32_768
 _THREADS = 16
 _LEAST, _MOST = 4 << 20, 64 << 20
@@ -95,6 +97,17 @@ def not_written(notes: Iterable[Mapping[str, object]]) -> dict[str, dict[str, in
     return found
 
 
+def files_done(notes: Iterable[Mapping[str, object]]) -> dict[str, dict[str, tuple[int, int]]]:
+    """By table and instant how many files it wrote, and how many it took away."""
+    found: dict[str, dict[str, tuple[int, int]]] = {}
+    for note in notes:
+        data = json.loads(str(note["data"] or "{}"))
+        if DID in data:
+            added, removed = data[DID]
+            found.setdefault(str(note["subject"]), {})[data["instant"]] = (added, removed)
+    return found
+
+
 def parts(items: Sequence[Item], source: str, clients: Clients, tasks: int) -> list[Part]:
     """The files, some to a part."""
     size = min(max(sum(map(_weight, items)) // max(tasks, 1), _LEAST), _MOST)
@@ -150,12 +163,15 @@ class _Told:
 
     times: list[datetime] = field(default_factory=list)
     not_written: int = 0
+    did: tuple[int, int] | None = None
 
     def notes(self, item: Item) -> Iterator[dict[str, object]]:
         if self.times:
             yield {OLDEST: min(self.times).isoformat()}
         if self.not_written:
             yield {NOT_WRITTEN: self.not_written, "instant": item.instant.begin}
+        if self.did is not None:
+            yield {DID: self.did, "instant": item.instant.begin}
 
 
 def _content(clients: Clients, item: Item) -> bytes | Torn:
@@ -175,8 +191,11 @@ def _rows(item: Item, content: bytes | Torn, told: _Told) -> Iterator[tuple[Any,
         reason = Reason(instant.begin, instant.completed)
         record = record_of(content)
         told.not_written = rows_not_written(record)
+        added = removed = 0
         for act in acts(instant.action, instant.state == PLANNED, record, reason):
+            added, removed = added + (act.act == "wrote"), removed + (act.act in _TAKEN)
             yield _row(table, act, instant.begin, instant.at)
+        told.did = None if instant.state == PLANNED else (added, removed)
         return
     for each in archived(content, table.layout):
         known = time_of(each.completed or each.begin, utc=table.utc)

@@ -14,9 +14,10 @@ from lakeaudit.evidence.manifest.hudi import fold
 from lakeaudit.evidence.manifest.hudi.gaps import holes, leftovers_kept, removals_known, warnings
 from lakeaudit.evidence.manifest.hudi.readings import Reading, TableReading, read_tables
 from lakeaudit.evidence.manifest.hudi.rows import FILES
-from lakeaudit.evidence.manifest.hudi.timeline import FOLDER, Found, find
+from lakeaudit.evidence.manifest.hudi.timeline import COMPLETED, FOLDER, Found, find
 from lakeaudit.evidence.manifest.table_states import identity_of
 from lakeaudit.evidence.protocol import (
+    RECENT,
     Claims,
     Clock,
     Context,
@@ -27,6 +28,7 @@ from lakeaudit.evidence.protocol import (
     utc_now,
 )
 from lakeaudit.runtime import duck
+from lakeaudit.schemas import RECENT_COMMIT, plain_time
 
 
 @dataclass(frozen=True)
@@ -56,8 +58,17 @@ def read(tables: Sequence[Table], ctx: Context, source_id: str, clock: Clock = u
         holes=named,
         warnings=tuple(line for each in reading.tables for line in warnings(each)),
         traces={FILES: partial(fold.traces, constants)},
+        recent=duck.small(RECENT_COMMIT, [row for each in reading.tables for row in _recent(each)]),
         reading=reading,
     )
+
+
+def _recent(read: TableReading) -> Iterator[tuple[Any, ...]]:
+    """The newest completed instants; one that was archived is not among them."""
+    done = [each for each in read.found.instants if each.state == COMPLETED and each.begin.isdigit()]
+    for each in sorted(done, key=lambda each: each.begin)[-RECENT:]:
+        named = (int(each.begin), each.begin, plain_time(each.at), each.action)
+        yield read.name, "hudi", *named, *read.did.get(each.begin, (None, None))
 
 
 def _table_row(read: TableReading) -> tuple[Any, ...]:

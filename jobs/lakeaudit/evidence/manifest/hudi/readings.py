@@ -13,6 +13,7 @@ from lakeaudit.evidence.manifest.hudi.parts import (
     Item,
     OfTable,
     Problem,
+    files_done,
     not_written,
     oldest,
     parts,
@@ -41,6 +42,8 @@ class TableReading:
     since: datetime | None = None
     not_written: Mapping[str, int] = field(default_factory=dict)
     """By instant how many rows a write says that it could not write."""
+    did: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """By instant how many files it wrote, and how many it took away."""
 
     @property
     def name(self) -> str:
@@ -81,7 +84,7 @@ def read_once(found: Sequence[Found], number: int, ctx: Context, source: str) ->
     steps = ctx.engine.keep(parts(items, source, ctx.clients, max(ctx.parallelism, 1) * 4))
     met = ctx.engine.meet([steps], _as_they_are, partial(states, source))
     told, first = problems(steps.notes), oldest(steps.notes)
-    unknown, failed = _unknown(met.notes), not_written(steps.notes)
+    unknown, failed, did = _unknown(met.notes), not_written(steps.notes), files_done(steps.notes)
     read = [
         TableReading(
             each,
@@ -92,6 +95,7 @@ def read_once(found: Sequence[Found], number: int, ctx: Context, source: str) ->
                 (at for at in (each.oldest, first.get(each.table.name)) if at is not None), default=None
             ),
             not_written=failed.get(each.table.name, {}),
+            did=did.get(each.table.name, {}),
         )
         for each in found
     ]

@@ -5,7 +5,7 @@ manifests in tasks as well, once, and their rows are held. The driver holds a ro
 a file.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -20,6 +20,7 @@ from lakeaudit.evidence.manifest.iceberg.readings import Reading, TableReading, 
 from lakeaudit.evidence.manifest.iceberg.rows import KIND
 from lakeaudit.evidence.manifest.table_states import identity_of
 from lakeaudit.evidence.protocol import (
+    RECENT,
     Claims,
     Clock,
     Context,
@@ -31,6 +32,7 @@ from lakeaudit.evidence.protocol import (
 )
 from lakeaudit.keys import Aliases, Location
 from lakeaudit.runtime import duck
+from lakeaudit.schemas import RECENT_COMMIT, plain_time
 
 
 @dataclass(frozen=True)
@@ -64,8 +66,23 @@ def read(tables: Sequence[Table], ctx: Context, source_id: str, clock: Clock = u
         holes=named,
         warnings=tuple(line for each in reading.tables for line in warnings(each)),
         traces={KIND: partial(fold.traces, constants)},
+        recent=duck.small(RECENT_COMMIT, [row for each in reading.tables for row in _recent(each)]),
         reading=reading,
     )
+
+
+def _recent(read: TableReading) -> Iterator[tuple[Any, ...]]:
+    known = [each for each in read.metadata.snapshots if 0 <= each.id < 1 << 63]
+    for each in sorted(known, key=lambda each: (each.at, each.id))[-RECENT:]:
+        operation = each.summary.get("operation", "")[:60] or None
+        did = (_files(each.summary, what) for what in ("added", "deleted"))
+        yield read.name, "iceberg", each.id, str(each.id), plain_time(each.at), operation, *did
+
+
+def _files(summary: Mapping[str, str], what: str) -> int | None:
+    """Writers leave zeros out of a summary (Iceberg, `SnapshotSummary`), but not the total."""
+    told = summary.get(f"{what}-data-files", "0" if "total-data-files" in summary else "")
+    return int(told) if told.isascii() and told.isdigit() and len(told) < 19 else None
 
 
 def _table_row(read: TableReading) -> tuple[Any, ...]:

@@ -1,0 +1,99 @@
+"""A table's commits over time, and on them what of each is lost, and when discrepancies opened and were resolved."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from lakeaudit.dashboard.queries.sql_fragments import PUBLISHED_RUNS, of_table
+from lakeaudit.report.summary import rank
+from lakeaudit.results.lake_standing import standing
+from lakeaudit.results.read import Results, Row
+from lakeaudit.results.sql import ask, moment
+
+CHANGES = 200
+"""Moments with a change that are marked, the newest."""
+
+
+@dataclass(frozen=True)
+class LoggedCommit:
+    """One of the newest commits as the last audit that read the log has seen it.
+
+    `added` and `removed` are numbers of files, None where the log does not say; `open` has by severity, worst first,
+    how many open discrepancies are about files that it added, or about itself.
+    """
+
+    version: int | None
+    commit_id: str
+    at: datetime
+    operation: str | None
+    added: int | None
+    removed: int | None
+    open: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Change:
+    """What runs changed at one moment: `what` is opened (or reopened) or resolved."""
+
+    at: datetime
+    what: str
+    number: int
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """Commits and changes, oldest first; `earlier` open discrepancies go back to commits before the first of these."""
+
+    commits: tuple[LoggedCommit, ...] = ()
+    changes: tuple[Change, ...] = ()
+    earlier: int = 0
+
+
+def timeline(results: Results, table: str, now: datetime) -> Timeline:
+    """The newest commits of a table; nothing where no audit has kept any, as those of older versions."""
+    rows = _logged(results, table)
+    if not rows:
+        return Timeline()
+    held = _open(results, table, now)
+    commits = tuple(
+        LoggedCommit(
+            row["version"], row["commit_id"], row["committed_at"], row["operation"], row["files_added"],
+            row["files_removed"], held.pop(row["commit_id"], {}),
+        ) for row in rows
+    )  # fmt: skip
+    earlier = sum(sum(by.values()) for by in held.values())
+    return Timeline(commits, _changes(results, table, commits[0].at), earlier)
+
+
+def _logged(results: Results, table: str) -> list[Row]:
+    """Those of the published run that read the log last; `runs` first, since a table may lack them."""
+    sql = f"""SELECT commits.* FROM commits JOIN (
+            SELECT runs.run_id FROM runs WHERE {PUBLISHED_RUNS}
+                AND runs.run_id IN (SELECT run_id FROM commits WHERE {of_table(table)})
+            ORDER BY finished_at DESC, runs.run_id DESC LIMIT 1) last ON commits.run_id = last.run_id
+        WHERE {of_table(table)} AND committed_at IS NOT NULL AND commit_id IS NOT NULL
+        ORDER BY committed_at, version"""
+    return ask(results, sql, "commits", "runs")
+
+
+def _open(results: Results, table: str, now: datetime) -> dict[str, dict[str, int]]:
+    sql = f"""SELECT commit_id, severity, count(*) AS number FROM discrepancies
+        WHERE {standing(now)} = 'open' AND {of_table(table)} AND commit_id IS NOT NULL GROUP BY commit_id, severity"""
+    found: dict[str, dict[str, int]] = {}
+    for row in sorted(ask(results, sql, "discrepancies"), key=_worst_first):
+        found.setdefault(row["commit_id"], {})[row["severity"]] = row["number"]
+    return found
+
+
+def _worst_first(row: Row) -> tuple[int, str]:
+    return rank(row["severity"]), row["commit_id"]
+
+
+def _changes(results: Results, table: str, since: datetime) -> tuple[Change, ...]:
+    sql = f"""SELECT at, CASE transition WHEN 'resolved' THEN 'resolved' ELSE 'opened' END AS what, count(*) AS number
+        FROM transitions WHERE transition IN ('opened', 'reopened', 'resolved') AND at >= {moment(since)}
+            AND discrepancy_id IN (SELECT discrepancy_id FROM discrepancies WHERE {of_table(table)})
+            AND (run_id IS NULL OR run_id IN (SELECT run_id FROM runs WHERE {PUBLISHED_RUNS}))
+        GROUP BY 1, 2 ORDER BY 1 DESC, 2 LIMIT {CHANGES}"""
+    rows: Sequence[Row] = ask(results, sql, "transitions", "discrepancies", "runs")
+    return tuple(Change(**row) for row in reversed(rows))

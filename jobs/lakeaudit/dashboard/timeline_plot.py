@@ -1,0 +1,128 @@
+"""A table's commits as bars over time, with marks where files of them are lost, and when runs noted and resolved it."""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+
+import altair as alt
+import pandas as pd
+import streamlit as st
+
+from lakeaudit.dashboard import looks, widgets
+from lakeaudit.dashboard.queries.timeline import Change, LoggedCommit, Timeline
+from lakeaudit.formatting import UNKNOWN, count, second, visible
+
+NAMED = 12
+"""Commits told in words: those of which something is lost, then the newest."""
+_HEIGHT = 210
+_FOOT = 16
+"""Points below the bars, for what runs changed."""
+_LOOKS = {
+    "files added": (looks.COLOURS["info"], "square"),
+    "files removed": (looks.STATUS_COLOURS["running"], "square"),
+    "of it open": (looks.COLOURS["critical"], "diamond"),
+    "opened": (looks.COLOURS["error"], "triangle-up"),
+    "resolved": (looks.COLOURS["fine"], "circle"),
+}
+
+
+def show(found: Timeline) -> None:
+    """The picture, and beside it the same in words; nothing where no commits are known."""
+    if not found.commits:
+        return
+    widgets.section("Commits")
+    lost = [commit for commit in found.commits if commit.open]
+    told = f"The newest {widgets.number(len(found.commits), 'commit')}, {_span(found.commits)}; " + (
+        f"of {count(len(lost))} something is open, marked with a diamond"
+        if lost
+        else "of none is anything open"
+    )
+    earlier = f"; {count(found.earlier)} open ones go back to earlier commits" if found.earlier else ""
+    st.caption(
+        f"{widgets.prose(told + earlier)}. Triangles and dots: when runs noted something and when it was resolved."
+    )
+    st.altair_chart(
+        _drawn(found), width="stretch", alt=f"{told}{earlier}; the commits that matter stand below"
+    )
+    shown = [*reversed(lost), *(commit for commit in reversed(found.commits) if not commit.open)][:NAMED]
+    with st.expander("In words", expanded=False):
+        widgets.grid(
+            _COLUMNS, [_row(commit) for commit in shown], alt="Commits, those with something open first"
+        )
+
+
+_COLUMNS = ("version", "when", "operation", "files added", "files removed", "of it open")
+
+
+def _row(commit: LoggedCommit) -> tuple[str, ...]:
+    return (
+        widgets.literal(commit.commit_id),
+        second(commit.at),
+        widgets.prose(commit.operation or UNKNOWN),
+        count(commit.added),
+        count(commit.removed),
+        " ".join(f"{widgets.badge(severity)} {count(number)}" for severity, number in commit.open.items())
+        or UNKNOWN,
+    )
+
+
+def _span(commits: Sequence[LoggedCommit]) -> str:
+    first, last = second(commits[0].at), second(commits[-1].at)
+    return f"of {first}" if first == last else f"{first} to {last}"
+
+
+def _drawn(found: Timeline) -> alt.LayerChart | alt.FacetChart:
+    bars = pd.DataFrame([row for commit in found.commits for row in _bars(commit)], columns=_BAR)
+    marks = pd.DataFrame([*map(_diamond, (each for each in found.commits if each.open))], columns=_MARK)
+    feet = pd.DataFrame([*map(_foot, found.changes)], columns=_MARK)
+    scale = alt.Scale(domain=[*_LOOKS], range=[colour for colour, _ in _LOOKS.values()])
+    colour = alt.Color(
+        "what:N", scale=scale, legend=alt.Legend(orient="top", title=None, symbolType="square")
+    )
+    shape = alt.Shape(
+        "what:N",
+        scale=alt.Scale(domain=[*_LOOKS], range=[shape for _, shape in _LOOKS.values()]),
+        legend=None,
+    )
+    at = alt.X(
+        "at:T",
+        scale=alt.Scale(type="utc"),
+        axis=alt.Axis(title=None, labelOverlap=True, format="%b %d %H:%M"),
+    )
+    files = alt.Y(
+        "files:Q", scale=alt.Scale(type="symlog"), axis=alt.Axis(title="files", tickCount=5, format="~s")
+    )
+    said = ["commit:N", "when:N", "operation:N", "what:N", "number:Q"]
+    drawn = alt.Chart(bars).mark_bar(width=5).encode(x=at, y=files, color=colour, tooltip=said)
+    over = alt.Chart(marks).mark_point(filled=True, size=110, opacity=1).encode(
+        x=at, y=files, color=colour, shape=shape, tooltip=["when:N", "told:N"]
+    )  # fmt: skip
+    under = alt.Chart(feet).mark_point(filled=True, size=60, opacity=1).encode(
+        x=at, y=alt.value(_HEIGHT - _FOOT // 2), color=colour, shape=shape, tooltip=["when:N", "told:N"]
+    )  # fmt: skip
+    return alt.layer(drawn, over, under).properties(height=_HEIGHT)
+
+
+_BAR = ["at", "when", "commit", "operation", "what", "files", "number"]
+_MARK = ["at", "when", "what", "files", "told"]
+
+
+def _bars(commit: LoggedCommit) -> Iterator[tuple[object, ...]]:
+    """Added upwards, removed downwards; one of which nothing is said is drawn as none, and its hover says so."""
+    about = _at(commit.at), second(commit.at), visible(commit.commit_id), visible(commit.operation or UNKNOWN)
+    yield *about, "files added", commit.added or 0, commit.added
+    yield *about, "files removed", -(commit.removed or 0), commit.removed
+
+
+def _diamond(commit: LoggedCommit) -> tuple[object, ...]:
+    numbers = ", ".join(f"{count(number)} {visible(severity)}" for severity, number in commit.open.items())
+    told = f"{numbers} open, of commit {visible(commit.commit_id)}"
+    return _at(commit.at), second(commit.at), "of it open", commit.added or 0, told
+
+
+def _foot(change: Change) -> tuple[object, ...]:
+    return _at(change.at), second(change.at), change.what, 0, f"{count(change.number)} {change.what}"
+
+
+def _at(time: datetime) -> str:
+    """In a form that the browser takes for UTC."""
+    return f"{time:%Y-%m-%dT%H:%M:%S}Z"
