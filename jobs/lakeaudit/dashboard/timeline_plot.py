@@ -7,9 +7,10 @@ import altair as alt
 import pandas as pd
 import streamlit as st
 
-from lakeaudit.dashboard import looks, widgets
+from lakeaudit.dashboard import widgets
 from lakeaudit.dashboard.queries.timeline import Change, LoggedCommit, Timeline
 from lakeaudit.formatting import UNKNOWN, count, second, visible
+from lakeaudit.report import palette
 
 NAMED = 12
 """Commits told in words: those of which something is lost, then the newest."""
@@ -17,11 +18,11 @@ _HEIGHT = 210
 _FOOT = 16
 """Points below the bars, for what runs changed."""
 _LOOKS = {
-    "files added": (looks.COLOURS["info"], "square"),
-    "files removed": (looks.STATUS_COLOURS["running"], "square"),
-    "of it open": (looks.COLOURS["critical"], "diamond"),
-    "opened": (looks.COLOURS["error"], "triangle-up"),
-    "resolved": (looks.COLOURS["fine"], "circle"),
+    "files added": (palette.COLOURS["info"], "square"),
+    "files removed": (palette.STATUS_COLOURS["running"], "square"),
+    "of it open": (palette.COLOURS["critical"], "diamond"),
+    "opened": (palette.COLOURS["error"], "triangle-up"),
+    "resolved": (palette.COLOURS["fine"], "circle"),
 }
 
 

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from lakeaudit.dashboard.queries.sql_fragments import PUBLISHED_RUNS, of_table
+from lakeaudit.dashboard.queries.sql_fragments import of_table
 from lakeaudit.report.summary import rank
-from lakeaudit.results.lake_standing import standing
+from lakeaudit.results.lake_standing import PUBLISHED_RUNS, standing
 from lakeaudit.results.read import Results, Row
 from lakeaudit.results.sql import ask, moment
 
