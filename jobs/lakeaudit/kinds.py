@@ -8,6 +8,9 @@ SEVERITIES = ("critical", "error", "warning", "info")
 LIVE_AXES = ("content", "metastore")
 """Axes whose suspects and open files every run looks at live, each with a verdict of its own."""
 
+WATCHED_KINDS = ("unregistered_table", "unowned")
+"""Of watched places: leftovers that are known by their prefix alone, and never file by file."""
+
 MASS_LOSS = "mass loss: "
 """What the reason of a complete axis begins with where a sample has confirmed that much of the table is gone."""
 
@@ -260,6 +263,17 @@ _ALL = (
         "unfinished_upload", "leftover", "info",
         "parts of an upload begun long ago and never completed",
         "Abort it (`aws s3api abort-multipart-upload`); set a lifecycle rule that does.",
+    ),
+    Kind(
+        "unregistered_table", "leftover", "warning",
+        "a table in a watched place that neither the lake file nor a catalog names",
+        "Enter it into the lake file (or the catalog that its readers go by), or have its owner remove it; "
+        "`ignore` keeps it out.",
+    ),
+    Kind(
+        "unowned", "leftover", "info",
+        "files in a watched place that no table owns",
+        "Ask who writes there: enter their table into the lake file, `ignore` the prefix, or have the files removed.",
     ),
     Kind(
         "unreadable_evidence", "source", "warning",

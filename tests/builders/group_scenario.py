@@ -9,6 +9,7 @@ import pyarrow as pa
 from lakeaudit.schemas import (
     ACCESS,
     ATTEMPT,
+    CHECKSUM,
     CLONE_FILE,
     COMMIT,
     EXPIRING,
@@ -17,6 +18,7 @@ from lakeaudit.schemas import (
     PARTITION_FOLDER,
     PARTITION_POINTER,
     TABLE_POINTER,
+    WATCHED_PREFIX,
     WRITE,
 )
 from tests.builders.scenario import WORDS, Row
@@ -27,6 +29,7 @@ SCHEMAS: dict[str, pa.Schema] = {
     "folders": FOLDER_PAIR,
     "lifecycle": EXPIRING,
     "access": ACCESS,
+    "checksums": CHECKSUM,
     "writes": WRITE,
     "attempts": ATTEMPT,
     "log_entries": LOG_ENTRY,
@@ -34,6 +37,7 @@ SCHEMAS: dict[str, pa.Schema] = {
     "partitions": PARTITION_POINTER,
     "partition_folders": PARTITION_FOLDER,
     "table_pointers": TABLE_POINTER,
+    "watched": WATCHED_PREFIX,
 }
 """What the rows of each table of rules look like."""
 
@@ -196,3 +200,26 @@ def pointed(objects: int = 0, at: float | None = -3000, format: str = "hive", **
     """A table that the catalog last changed so many minutes before or after noon, and how many objects lie there."""
     known = {"objects": objects, "changed_at": None if at is None else minutes(at), "format": format}
     return COVERED | known | {"partitions_filled": 0, "filled_said": False, "aim": "location"} | given
+
+
+def watched(files: int = 3, format: str | None = None, **given: Any) -> Row:  # noqa: A002
+    """A prefix of a watched place with so many files older than leftover_age, and the table that it looks like."""
+    return {
+        "files": files,
+        "format": format,
+        "signed": format is not None,
+        "named": False,
+        "untold": False,
+    } | given
+
+
+def counted(files: int | None, size: int | None, *, listed: tuple[int, int] = (3, 300), **given: Any) -> Row:
+    """A checksum that counts so many files and bytes, beside what the log lists."""
+    told = {
+        "files": files,
+        "bytes": size,
+        "files_listed": listed[0],
+        "bytes_listed": listed[1],
+        "holed": False,
+    }
+    return told | given

@@ -4,6 +4,7 @@ from tests.scenarios import (
     access,
     attempts,
     changed,
+    checksums,
     clones,
     commits,
     content,
@@ -21,6 +22,7 @@ from tests.scenarios import (
     time_rule,
     tree,
     untold,
+    watched,
     writes,
 )
 
@@ -50,5 +52,7 @@ GROUP_SCENARIOS = (
     *writes.SCENARIOS,
     *attempts.SCENARIOS,
     *pointers.SCENARIOS,
+    *watched.SCENARIOS,
+    *checksums.SCENARIOS,
 )
 """About what is no single file."""

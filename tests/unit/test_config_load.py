@@ -503,18 +503,17 @@ def test_an_ignore_ends_on_its_day(tmp_path: Path) -> None:
     assert stays.holds_on(date(2099, 1, 1))
 
 
-def test_each_block_without_effect_is_one_warning(tmp_path: Path) -> None:
-    text = """watch: ["s3://l"]
+def test_no_block_is_without_effect(tmp_path: Path) -> None:
+    text = """watch: ["s3://l", "s3://l/inside"]
 maps: [{from: "s3://a", to: "s3://b"}]
 ceiling: {}
 alerts: [{kind: apprise, url_env: X}, {kind: sns, topic_arn: "arn:x"}]
 heartbeat_url_env: Y
 severity: {unowned: error}"""
-    file = tmp_path / "lake.yaml"
-    assert load(tmp_path, of(text)).warnings == (
-        f"{file}:4: watch is not built yet and has no effect",
-        f"{file}:9: findings of kind unowned are not built yet: no effect",
-    )
+    lake = load(tmp_path, of(text))
+    assert lake.warnings == ()
+    (place,) = lake.watched
+    assert (place.name, place.severities, place.manifests) == ("s3://l/", {"unowned": "error"}, ())
     assert load(tmp_path, of("watch: []\nmaps:\nalerts: []\nceiling:\nevents: []")).warnings == ()
 
 

@@ -232,10 +232,15 @@ def _gap(axis: str, facts: TableFacts, means: Means, tally: Tally) -> str | None
 
 
 def rows(
-    tables: Sequence[TableFacts], tally: Tallies, means: Means, run_id: str, lake: str
+    tables: Sequence[TableFacts],
+    tally: Tallies,
+    means: Means,
+    run_id: str,
+    lake: str,
+    axes: Sequence[str] = AXES,
 ) -> list[dict[str, Any]]:
     """The rows of the `coverage` table, every axis of every table in scope."""
-    return [_row(facts, axis, tally, means, run_id, lake) for facts in tables for axis in AXES]
+    return [_row(facts, axis, tally, means, run_id, lake) for facts in tables for axis in axes]
 
 
 def _row(

@@ -1,7 +1,7 @@
-"""Rules about what is no single file: commits, whole writes, attempts, clones, pairs of folders, lifecycles.
+"""Rules about what is no single file: commits, writes, attempts, clones, pairs of folders, lifecycles, watched places.
 
-Each table is asked of rows of its own (schemas.COMMIT, WRITE, ATTEMPT, CLONE_FILE, FOLDER_PAIR, EXPIRING), with facts
-of its own; its verdicts count on the axis that its rules are named by.
+Each table is asked of rows of its own (schemas.COMMIT, WRITE, ATTEMPT, CLONE_FILE, FOLDER_PAIR, EXPIRING,
+WATCHED_PREFIX), with facts of its own; its verdicts count on the axis that its rules are named by.
 """
 
 from collections.abc import Mapping
@@ -81,6 +81,26 @@ def _counted(what: str) -> Expr:
 def _lacks(what: str) -> Expr:
     """Whether storage has less of it than was declared, beside what is named file by file."""
     return col(what) > col(f"{what}_there") + first_known(col(f"{what}_named"), 0)
+
+
+CHECKSUM_FACTS = _sure(
+    {
+        "checksum_log_holed": col("holed"),
+        "checksum_files_differ": col("files").differs(col("files_listed")),
+        "checksum_bytes_differ": col("bytes").differs(col("bytes_listed")),
+    }
+)
+
+CHECKSUMS = ordered(
+    "commit",
+    ("checksum_untold", "checksum_log_holed", UNDECIDED),
+    ("checksum_of_files", "checksum_files_differ", "incomplete_commit",
+     "the checksum beside the newest commit counts other files than the log lists"),
+    ("checksum_of_bytes", "checksum_bytes_differ", "incomplete_commit",
+     "the checksum beside the newest commit counts other bytes than the log lists"),
+    ("checksum_met", "", CONSISTENT),
+    last="checksum_unclassified",
+)  # fmt: skip
 
 
 WRITE_FACTS = _sure(
@@ -268,8 +288,30 @@ ACCESS = ordered(
     last="access_unclassified",
 )  # fmt: skip
 
+WATCHED_FACTS = _sure(
+    {
+        "watched_named": col("named"),
+        "watched_table": col("format").known(),
+        # a table whose log is that young may be entered into the lake file or a catalog yet
+        "watched_settled": (col("files") > lit(0)) & (~col("format").known() | col("signed")),
+        "watched_untold": col("untold"),
+    }
+)
+
+WATCHED = ordered(
+    "leftover",
+    ("watched_named", "watched_named", CONSISTENT),
+    ("watched_young", "!watched_settled", OUT),
+    ("watched_untold", "watched_untold", UNDECIDED),
+    ("watched_table", "watched_table", "unregistered_table",
+     "it looks like a table, and neither the lake file nor a catalog names it"),
+    ("watched_files", "", "unowned", "no table of the lake file or of a catalog owns or lists them"),
+    last="watched_unclassified",
+)  # fmt: skip
+
 GROUPS: Mapping[str, tuple[Rule, ...]] = {
     "commit": COMMIT,
+    "checksums": CHECKSUMS,
     "writes": WRITES,
     "attempts": ATTEMPTS,
     "log_entries": LOG_ENTRIES,
@@ -278,10 +320,12 @@ GROUPS: Mapping[str, tuple[Rule, ...]] = {
     "folders": FOLDERS,
     "lifecycle": LIFECYCLE,
     "access": ACCESS,
+    "watched": WATCHED,
     **POINTER_TABLES,
 }
 GROUP_FACTS: Mapping[str, Mapping[str, Expr]] = {
     "commit": COMMIT_FACTS,
+    "checksums": CHECKSUM_FACTS,
     "writes": WRITE_FACTS,
     "attempts": ATTEMPT_FACTS,
     "log_entries": LOG_ENTRY_FACTS,
@@ -290,5 +334,6 @@ GROUP_FACTS: Mapping[str, Mapping[str, Expr]] = {
     "folders": FOLDER_FACTS,
     "lifecycle": LIFECYCLE_FACTS,
     "access": ACCESS_FACTS,
+    "watched": WATCHED_FACTS,
     **POINTER_FACTS,
 }

@@ -20,6 +20,7 @@ from lakeaudit.compare.match import Kinds, SourceFacts, pairs
 from lakeaudit.compare.prefix_match import Places, attach_label
 from lakeaudit.compare.repeated_batches import repeated
 from lakeaudit.compare.verdicts import Words, candidates, fired, settled, with_outcome
+from lakeaudit.compare.watched import Watch, summed, unowned_folders
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
 from lakeaudit.schemas import ENTRY, KNOWN, VERSION
@@ -33,7 +34,8 @@ class Kernel:
 
     `partitions` are the places that were asked for, with their URIs; empty: whole tables were. `metastores`: there is
     a metadata store with a tree of folders. `fresh` says how many
-    files may be looked at that are too young for the evidence; None: none.
+    files may be looked at that are too young for the evidence; None: none. `watch`: which places are watched for what
+    no table owns; None: none.
     """
 
     sources: SourceFacts
@@ -41,6 +43,7 @@ class Kernel:
     partitions: Places
     metastores: bool
     fresh: FreshLook | None = None
+    watch: Watch | None = None
 
     @property
     def stages(self) -> Sequence[partial[Stage]]:
@@ -79,6 +82,9 @@ def judge_keys(kernel: Kernel, con: Connection, rows: Kinds) -> Stage:
     yield "nested", nested_roots(con, matched)
     yield "logs_seen", logs_seen(con, duck.query(con, _PRESENT, input=matched))
     yield "log_versions", log_versions(con, rows.get("versions", VERSION.empty_table()))
+    yield "live_totals", live_totals(con, matched)
+    if kernel.watch:
+        yield "watched", unowned_folders(con, matched, kernel.watch)
     if "batches" in rows:
         yield "repeated", repeated(con, rows["batches"])
     claimed = under_own_root(con, matched, kernel.sources.roots)
@@ -133,6 +139,8 @@ def judge_groups(kernel: Kernel, con: Connection, rows: Kinds) -> Stage:
         unsure = duck.hold(con, duplicates.undecided_copies(con, rows["alike"]))
         yield "tallies", coverage.count_others(con, unsure, "size")
         yield "tallies", coverage.uncounted(con, unsure, size="size")
+    if "watched" in rows:
+        yield "watched_folders", summed(con, rows["watched"])
     if "young" in rows and kernel.fresh:
         yield "fresh", fairly(con, rows["young"], kernel.fresh)
     if "tree" in rows:
@@ -190,6 +198,15 @@ def removals(con: Connection, claimed: Rows) -> Relation:
         FROM input WHERE own AND c_state IN ('history', 'gone') AND c_removed_at IS NOT NULL GROUP BY table_name
     """
     return duck.query(con, sql, input=claimed)
+
+
+def live_totals(con: Connection, matched: Rows) -> Relation:
+    """What the newest states list of data files: table_name, files, bytes; a file listed twice counts twice."""
+    sql = """
+        SELECT table_name, CAST(sum(c_listed) AS BIGINT) AS files, CAST(sum(c_size * c_listed) AS BIGINT) AS bytes
+        FROM input WHERE c_state = 'live' AND category = 'data' AND c_listed IS NOT NULL GROUP BY table_name
+    """
+    return duck.query(con, sql, input=matched)
 
 
 def claimed_of_sources(con: Connection, matched: Rows) -> Relation:

@@ -239,6 +239,8 @@ class Lake(Block):
     severities: Mapping[str, SeverityOrOff] = Field(default_factory=dict)
     ignores: tuple[Ignore, ...] = ()
     ceiling: Ceiling = Ceiling()
+    watched: tuple[Table, ...] = ()
+    """Places where what no table owns is reported: tables without manifests, called by their places."""
     replicas: tuple[Replica, ...] = ()
     """Where copies of the lake's files lie."""
     alerts: tuple[AnyAlert, ...] = ()
@@ -249,6 +251,15 @@ class Lake(Block):
     """After so long without a published audit people are told."""
     warnings: tuple[str, ...] = ()
     """One line each: blocks that are read and have no effect yet."""
+
+    @property
+    def own_places(self) -> tuple[Location, ...]:
+        """Where the lake's own evidence, results and copies lie: no table owns them, and nobody need ask who does."""
+        sources: list[Source] = [each for each in self.inventories if each.kind != "listing"]
+        sources += [*self.metastores, *self.events]
+        sources += [manifest for table in self.tables for manifest in table.manifests]
+        kept = [self.results, *([self.quarantine.location] if self.quarantine else [])]
+        return (*(place for each in sources for place in each.places), *kept, *(r.at for r in self.replicas))
 
     @property
     def finds_tables(self) -> bool:
@@ -352,6 +363,7 @@ def resolve(file: LakeFile, warnings: tuple[str, ...] = (), aliases: Aliases = (
         severities=file.severity,
         ignores=file.ignore,
         ceiling=file.ceiling or Ceiling(),
+        watched=_watched(file),
         replicas=file.replicas,
         alerts=(*file.alerts, *_routes(file.owners)),
         heartbeat_url_env=file.heartbeat_url_env,
@@ -399,6 +411,22 @@ def _tables(file: LakeFile) -> tuple[Table, ...]:
             }
         )
         for table in tables
+    )
+
+
+def _watched(file: LakeFile) -> tuple[Table, ...]:
+    """A place that lies in another watched one is watched with that."""
+    outer = [each for each in file.watch if not any(o != each and o.contains(each) for o in file.watch)]
+    held, owners = settings(file.defaults), file.owners
+    return tuple(
+        Table(
+            name=place.uri,
+            location=place,
+            owner=_owner(place.uri, owners),
+            settings=held,
+            severities=file.severity,
+        )
+        for place in dict.fromkeys(outer)
     )
 
 

@@ -17,7 +17,7 @@ NOT_BUILT: Mapping[str, tuple[str, ...]] = {
 FOUND_FORMATS = ("delta", "iceberg", "hudi")
 """Formats of which tables are found; a table of several is one of the first."""
 
-BLOCKS_NOT_BUILT = ("watch",)
+BLOCKS_NOT_BUILT: tuple[str, ...] = ()
 """Read and checked whole, then without effect: one warning each."""
 
 CONTRACT_FINDINGS = (

@@ -369,12 +369,27 @@ class Doubt:
 
 
 @dataclass(frozen=True)
+class DeclaredState:
+    """What a writer declared of a table's state at a version; None: it did not say. `unread` says why nothing is known.
+
+    `place` is the file that says it.
+    """
+
+    version: int
+    place: Location
+    files: int | None = None
+    bytes: int | None = None
+    unread: str = ""
+
+
+@dataclass(frozen=True)
 class CommitLogs:
     """What a format lets ask of the single commits of its logs.
 
     `since` is by table the version after which every commit is read, `counts` how many commits those are. `file` names
     the file of a commit; `written_at` is when that was written that lies there now. `read` reads whole commits.
-    `doubts` looks at commits whose files were written after later ones'.
+    `doubts` looks at commits whose files were written after later ones'. `declared` is by table what the writer of its
+    newest version counted.
     """
 
     since: Mapping[str, int]
@@ -383,6 +398,7 @@ class CommitLogs:
     written_at: Callable[[str, int], datetime | None]
     read: Callable[[Sequence[CommitFile], Clients], CommitContents]
     doubts: Callable[[Clients], Sequence[Doubt]]
+    declared: Mapping[str, DeclaredState] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from lakeaudit.compare.kernel import Kernel
 from lakeaudit.compare.match import SourceFacts
 from lakeaudit.compare.pointer_folders import FolderCount
 from lakeaudit.compare.table_facts import TableFacts, table_facts
+from lakeaudit.compare.watched import Watch
 from lakeaudit.config import CatalogSource, Lake, MetastoreSource, Table, metastore_id
 from lakeaudit.evidence.protocol import Context, Hole
 from lakeaudit.ledger.load_open import Memory
@@ -75,7 +76,26 @@ class AuditContext:
     @cached_property
     def kernel(self) -> Kernel:
         trees = any(store.tree for store in self.observed.evidence.metastores)
-        return Kernel(self.sources, self.words, uris(self.partitions), trees, self._fresh_look())
+        return Kernel(
+            self.sources, self.words, uris(self.partitions), trees, self._fresh_look(), self._watch()
+        )
+
+    @cached_property
+    def watched(self) -> Sequence[Table]:
+        """The places that are watched by this run: none where it was asked of less than the whole lake."""
+        whole = len(self.scope) == len(self.lake.tables) and not self.partitions and not self.observed.listed
+        return self.lake.watched if whole else ()
+
+    @cached_property
+    def watch_words(self) -> verdicts.Words:
+        """What the lake file says of findings in watched places."""
+        return verdicts.words(self.watched, self.lake.ignores, self.stamp.as_of.date())
+
+    def _watch(self) -> Watch | None:
+        if not self.watched:
+            return None
+        places = {place.location: place.name for place in self.watched}
+        return Watch(places, self.watched[0].settings.leftover_age, self.watch_words.ignored)
 
     def _fresh_look(self) -> FreshLook | None:
         """How many files may be looked at that are too young for the evidence; None: none."""

@@ -53,8 +53,8 @@ class AuditPlan:
 
     @property
     def known(self) -> set[str]:
-        """Tables that are there, whether or not they are audited now."""
-        return {table.name for table in self.lake.tables} | self.still_known
+        """Tables and watched places that are there, whether or not they are audited now."""
+        return {each.name for each in (*self.lake.tables, *self.lake.watched)} | self.still_known
 
 
 def context_of(
@@ -145,7 +145,7 @@ def _vanished(found: Described, past: Results) -> tuple[str, ...]:
     if not last:
         return ()
     audited = {row["table_name"] for row in past.coverage(last["run_id"])} | _unresolved(past)
-    names = sorted(audited - {table.name for table in found.lake.tables})
+    names = sorted(audited - {each.name for each in (*found.lake.tables, *found.lake.watched)})
     knows = "no catalog names" if found.lake.catalog_discoveries else "no inventory has a log of"
     told = f"audited before, and {knows} it now: {first_of(names, NAMED)}"
     return (told,) if names else ()

@@ -56,6 +56,7 @@ ROUTES: Mapping[str, str] = {
     "entered": BASE,
     "placed": BASE,
     "folder_files": "hash(bucket, folder) >> 32",
+    "watched": "hash(bucket, folder) >> 32",
 }
 """By kind of row what it meets others on, as SQL; "": every share gets it. A kind that is not here is an answer."""
 

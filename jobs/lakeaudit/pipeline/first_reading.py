@@ -53,6 +53,9 @@ class FirstReading:
     repeated: Relation
     cloned: Relation
     folders: Relation
+    watched: Relation
+    live: Mapping[str, tuple[int, int]]
+    """By table how many data files its newest state lists, and their bytes."""
     nested: frozenset[Location]
     vacuums: list[dict[str, Any]]
     counts: Counts
@@ -102,12 +105,25 @@ def first_reading(audit: AuditContext, engine: AuditEngine) -> FirstReading:
         repeated=answered(con, answers, "repeated"),
         cloned=answered(con, answers, "cloned"),
         folders=answered(con, answers, HELD) if gone.screen is None else gone.folders_held(con),
+        watched=answered(con, answers, "watched_folders"),
+        live=_live(_plain(answers, "live_totals"), gone.settled),
         nested=_places(answers, "nested"),
         vacuums=assumed_vacuums(con, answered(con, answers, "removals")),
         counts=counts,
         holes=holes,
         partitions=frozenset(r["partition_uri"] for r in _plain(answers, "partitions") if r["partition_uri"]),
     )
+
+
+def _live(
+    judged: Sequence[Mapping[str, Any]], let_go: Sequence[Mapping[str, Any]]
+) -> dict[str, tuple[int, int]]:
+    """What was let go is live, and plain data files alone are."""
+    found: dict[str, tuple[int, int]] = {}
+    for row in [*judged, *({**row, "table_name": row["name"]} for row in let_go)]:
+        files, size = found.get(row["table_name"], (0, 0))
+        found[row["table_name"]] = (files + row["files"], size + row["bytes"])
+    return found
 
 
 def _places(answers: Gathered, kind: str) -> frozenset[Location]:

@@ -10,6 +10,7 @@ from lakeaudit.compare.clones import clone_findings, clone_outcomes
 from lakeaudit.compare.coverage import Tallies, Tally, together
 from lakeaudit.pipeline.access_hazards import access_hazards
 from lakeaudit.pipeline.audit_context import AuditContext
+from lakeaudit.pipeline.checksum_checks import ChecksumChecks, checksum_checks
 from lakeaudit.pipeline.commit_checks import CommitChecks, commit_checks
 from lakeaudit.pipeline.engine import AuditEngine
 from lakeaudit.pipeline.expiring_files import Hazards
@@ -18,6 +19,7 @@ from lakeaudit.pipeline.hazards import hazards, lifecycles_of
 from lakeaudit.pipeline.log_store_checks import LogStoreChecks, log_store_checks
 from lakeaudit.pipeline.pointer_checks import PointerChecks, pointer_checks
 from lakeaudit.pipeline.trace_requests import Traced
+from lakeaudit.pipeline.watch_checks import WatchChecks, watch_checks
 from lakeaudit.pipeline.write_checks import AttemptChecks, WriteChecks, attempt_checks, write_checks
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Relation
@@ -31,16 +33,19 @@ ROLE = "events:"
 class GroupChecks:
     """`moved` are pairs of folders, `writes` whole writes, `attempts` files of several attempts.
 
-    `log_entries` is what log stores know of commits, `pointers` what catalogs point at, `rows` are plain rows for
-    FINDINGS, `remarks` say by table and axis why something is undecided.
+    `checksums` is what writers counted of tables, `log_entries` what log stores know of commits, `pointers` what
+    catalogs point at, `watched` what lies in watched places, `rows` are plain rows for FINDINGS, `remarks` say by
+    table and axis why something is undecided.
     """
 
     moved: Relation
     commits: CommitChecks
+    checksums: ChecksumChecks
     writes: WriteChecks
     attempts: AttemptChecks
     log_entries: LogStoreChecks
     pointers: PointerChecks
+    watched: WatchChecks
     rows: tuple[dict[str, Any], ...]
     tallies: Tallies
     remarks: Mapping[tuple[str, str], str]
@@ -54,12 +59,15 @@ def group_checks(
     moved = duck.hold(audit.con, half_moved.half_moved(audit.con, first.moves, audit.words))
     of_moved = tallied(half_moved.tally_rows(audit.con, moved))
     commits = commit_checks(audit, engine, first.log_versions, first.repeated)
+    checksums = checksum_checks(audit, first)
     writes = write_checks(audit, holed_sources(first.holes))
     attempts = attempt_checks(audit, first.copies)
     stores = log_store_checks(audit, engine)
     pointers = pointer_checks(audit, engine, first, holed_sources(first.holes))
+    places = watch_checks(audit, first)
     if audit.partitions:
-        return GroupChecks(moved, commits, writes, attempts, stores, pointers, (), of_moved, {}, ())
+        parts = (moved, commits, checksums, writes, attempts, stores, pointers, places)
+        return GroupChecks(*parts, (), of_moved, {}, ())
     threats = _hazards(audit, engine, tallies)
     unsure = _unsure(audit, commits, writes, stores)
     blind = _unread_requests(audit, known)
@@ -67,14 +75,17 @@ def group_checks(
     return GroupChecks(
         moved,
         commits,
+        checksums,
         writes,
         attempts,
         stores,
         pointers,
+        places,
         (*commits.rows, *clone_findings(audit.con, first.cloned), *threats.rows, *accesses),
         together(
             of_moved,
             commits.tallies,
+            checksums.tallies,
             writes.tallies,
             attempts.tallies,
             stores.tallies,
@@ -87,7 +98,12 @@ def group_checks(
             for table, why in threats.reasons.items()
             if why or blind
         },
-        (*commits.warnings(), *pointers.warnings, *(threats.untold if audit.context.live else ())),
+        (
+            *commits.warnings(),
+            *checksums.warnings,
+            *pointers.warnings,
+            *(threats.untold if audit.context.live else ()),
+        ),
     )
 
 

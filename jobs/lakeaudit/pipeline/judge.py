@@ -53,6 +53,8 @@ class Judgement:
     members: Relation | None = None
     """Of the files that one finding speaks for, see `bulk_changes.members`; None: there are no such."""
     warnings: tuple[str, ...] = ()
+    watched: frozenset[str] = frozenset()
+    """Names of watched places, which have coverage and are no tables."""
 
 
 def judge(audit: AuditContext, engine: AuditEngine, progress: Progress) -> Judgement:
@@ -68,18 +70,20 @@ def judge(audit: AuditContext, engine: AuditEngine, progress: Progress) -> Judge
         rows = duck.hold(audit.con, _findings(audit, read.first, files.rows, leftovers, groups, known))
         able = _means(audit, read, groups)
         covered = _covered(audit, tallies, able)
+        rows_of_coverage = [*covered.rows, *groups.watched.coverage_rows]
     return Judgement(
         (*read.first.holes, *known.holes),
         read.first.counts,
-        covered.rows,
+        rows_of_coverage,
         rows,
         findings.as_leftover_rows(audit.con, leftovers.files),
         duck.union(audit.con, [resolutions(audit.con, read.remaining), groups.commits.words()]),
-        _observations(audit, covered.rows, able),
+        _observations(audit, rows_of_coverage, able),
         read.trials,
         as_asked(able.narrowed) | covered.reasons,
         files.members,
         tuple(dict.fromkeys([*leftovers.warnings, *groups.warnings, *files.unsure, *covered.stale])),
+        frozenset(row["table_name"] for row in groups.watched.coverage_rows),
     )
 
 
@@ -194,9 +198,11 @@ def _findings(
         findings.leftover_findings(con, leftovers.files, stamp),
         half_moved.findings(con, groups.moved, stamp),
         *groups.writes.findings,
+        *groups.checksums.findings,
         groups.attempts.findings,
         *groups.log_entries.findings,
         *groups.pointers.findings,
+        *groups.watched.findings,
         explained(audit, findings.from_plain(con, [*apart(con, rows, about_files)], stamp), known),
     ]
     return duck.union(con, frames)
@@ -221,6 +227,7 @@ def _means(audit: AuditContext, read: _Read, groups: GroupChecks) -> Means:
     pointed = audit.pointed
     return replace(
         able,
+        storage_cuts={**able.storage_cuts, **groups.watched.storage_cuts},
         catalogs=pointed is not None,
         catalog_cuts=pointed.cuts if pointed else {},
         catalog_gap=pointed.gap if pointed else "",

@@ -55,7 +55,8 @@ def conclude(
     finished: datetime,
 ) -> Outcome:
     """Everything that is said of the run once its findings and the ledger stand."""
-    status, tables = _status(judgement), _tables(judgement.coverage_rows)
+    of_tables = [row for row in judgement.coverage_rows if row["table_name"] not in judgement.watched]
+    status, tables = _status(judgement), _tables(of_tables)
     times = {"as_of": stamp.as_of, "started_at": started, "finished_at": finished}
     row = {"run_id": stamp.run_id, "lake": stamp.lake, "status": status, **times} | _read(
         observed, judgement, tables

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from pyarrow.dataset import Expression
 
 from lakeaudit.errors import BadInput, CannotAudit
-from lakeaudit.kinds import SEVERITIES
+from lakeaudit.kinds import SEVERITIES, WATCHED_KINDS
 from lakeaudit.results.tables import BATCH_ROWS, ResultTables
 
 Row = dict[str, Any]
@@ -176,7 +176,8 @@ class Results(ResultTables):
 
     def leftover_groups(self, run_id: str, wanted: Wanted = ALL) -> list[Row]:
         """The run's findings that stand for many files each, which `leftover_files` names."""
-        return self._rows("findings", _of(run_id) & wanted.condition() & (pc.field("axis") == "leftover"))
+        named = (pc.field("axis") == "leftover") & ~pc.field("kind").isin(WATCHED_KINDS)
+        return self._rows("findings", _of(run_id) & wanted.condition() & named)
 
     def worst(self, run_id: str, limit: int) -> list[Row]:
         """The worst findings: by severity, then most bytes at stake, then key."""

@@ -1,7 +1,8 @@
 """Every table that lakeaudit passes between its rooms or writes, in one package, as Arrow schemas.
 
 `evidence`: rows that readers give; `matching`: rows that rules are asked of; `answers`: rows that the kernel answers
-with; `pointers`: what catalogs point at; `results`: the result tables. All of them may be imported from here.
+with; `pointers`: what catalogs point at; `watched`: what no table owns; `results`: the result tables. All of them may
+be imported from here.
 """
 
 from lakeaudit.schemas.answers import (
@@ -33,6 +34,7 @@ from lakeaudit.schemas.matching import (
     ACCESS,
     ATTEMPT,
     CAUSE,
+    CHECKSUM,
     CLONE_FILE,
     COMMIT,
     COPY,
@@ -79,6 +81,7 @@ from lakeaudit.schemas.results import (
     TRANSITIONS,
     VACUUM_INVENTORY,
 )
+from lakeaudit.schemas.watched import UNOWNED_FOLDER, WATCHED_PREFIX
 
 __all__ = [
     "ACCESS",
@@ -88,6 +91,7 @@ __all__ = [
     "ATTEMPT",
     "BATCH",
     "CAUSE",
+    "CHECKSUM",
     "CLAIM",
     "CLONED",
     "CLONE_FILE",
@@ -139,11 +143,13 @@ __all__ = [
     "TRANSITIONS",
     "TREE",
     "TREE_VERDICT",
+    "UNOWNED_FOLDER",
     "UPLOAD",
     "VACUUM_INVENTORY",
     "VERDICT",
     "VERSION",
     "VERSION_RULES",
+    "WATCHED_PREFIX",
     "WRITE",
     "plain_time",
     "without_zone",

@@ -6,6 +6,7 @@ from lakeaudit.schemas.columns import row
 from lakeaudit.schemas.evidence import UPLOAD
 from lakeaudit.schemas.matching import COPY, LEFTOVERS, TREE_VERDICT, VERDICT
 from lakeaudit.schemas.pointers import FOLDER_FILES
+from lakeaudit.schemas.watched import UNOWNED_FOLDER
 
 TALLY = row(
     judged_table="string",
@@ -104,6 +105,8 @@ ANSWERS: dict[str, pa.Schema] = {
     ),
     "settled": row(name="string", files="long", bytes="long"),
     "folders_held": FOLDER_FILES,
+    "live_totals": row(table_name="string", files="long", bytes="long"),
+    "watched_folders": UNOWNED_FOLDER,
 }
 """What the kernel answers, by kind of row."""
 

@@ -225,6 +225,20 @@ WRITE = pa.schema(
 )
 """A write of which storage has less than its writer declared, or nobody can tell."""
 
+CHECKSUM = row(
+    judged_table="string",
+    relative="string",  # of the checksum's file
+    bucket="string",
+    key="string",
+    table_version="long",
+    files="long",  # that the checksum counts; null: it does not say
+    bytes="long",
+    files_listed="long",  # data files of that version, by the log
+    bytes_listed="long",
+    holed="bool",  # of the log something could not be read
+)
+"""What a writer counted of a version of a table, beside what the log lists."""
+
 ATTEMPT = pa.schema(
     [
         *SAME_SPLIT,

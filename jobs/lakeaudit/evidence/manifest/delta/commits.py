@@ -55,8 +55,9 @@ def commit_logs(readings: Sequence[Reading]) -> CommitLogs:
     )  # fmt: skip
     counts = {name: len(reading.plan.commits) for name, reading in known.items() if reading.plan}
     doubts = partial(_doubts, [*islice(late, MOST)])
+    declared = {name: r.listed.declared for name, r in known.items() if r.listed.declared is not None}
     return CommitLogs(
-        since, counts, partial(_file, known), partial(_written_at, known), read_commit_files, doubts
+        since, counts, partial(_file, known), partial(_written_at, known), read_commit_files, doubts, declared
     )
 
 

@@ -9,10 +9,11 @@ from typing import NamedTuple, Protocol, cast
 
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import File, list_files, read_bytes
+from lakeaudit.evidence.manifest.delta.checksums import declared
 from lakeaudit.evidence.manifest.delta.commit_runs import micros
 from lakeaudit.evidence.manifest.delta.lines import EPOCH, in_commit_time
 from lakeaudit.evidence.manifest.delta.log import Log, parse
-from lakeaudit.evidence.protocol import Clock, Context
+from lakeaudit.evidence.protocol import Clock, Context, DeclaredState
 from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients
 
@@ -46,6 +47,8 @@ class Listed:
     read_at: datetime
     log: Log | None = None
     refused: str | None = None
+    declared: DeclaredState | None = None
+    """What the newest version's checksum counts; None: it has none, or nobody asked."""
 
 
 def list_logs(
@@ -109,7 +112,9 @@ class _Listing:
         except _LongLogError:
             return None
         refused = _refusal(location, log, self.until)
-        return Listed(name, location, read_at, None if refused else log, refused)
+        if refused or table.since is not None:
+            return Listed(name, location, read_at, None if refused else log, refused)
+        return Listed(name, location, read_at, log, declared=declared(log, self.clients))
 
     def _log(self, folder: Location, since: int | None) -> Log:
         """The log, from a version on if there is anything left of it from there on."""

@@ -1,12 +1,13 @@
 """Which files make up a table's Delta log, and which of them its states are rebuilt from. Pure.
 
-Names and meanings: "File Types" and "Checkpoints" of the Delta protocol. Log compactions (`*.compacted.json`), version
-checksums (`*.crc`) and hints (`_last_checkpoint`) are ignored: the commits say all that they say.
+Names and meanings: "File Types" and "Checkpoints" of the Delta protocol. Log compactions (`*.compacted.json`) and hints
+(`_last_checkpoint`) are ignored: the commits say all that they say. What a version checksum (`*.crc`) counts is held
+against them, see `checksums`.
 """
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cached_property
 from itertools import islice
@@ -34,12 +35,16 @@ FROM_THE_START = -1
 
 @dataclass(frozen=True)
 class Log:
-    """A listed log. `checkpoints` are the complete ones, oldest first; `lost_parts` what the others lack."""
+    """A listed log. `checkpoints` are the complete ones, oldest first; `lost_parts` what the others lack.
+
+    `checksum` is the newest version that has a checksum.
+    """
 
     folder: Location
     commits: CommitRuns = field(default_factory=lambda: commit_runs.NONE)
     checkpoints: Checkpoints = field(default_factory=lambda: checkpoint_runs.packed(Location("", ""), ()))
     lost_parts: Mapping[int, tuple[Location, ...]] = field(default_factory=dict)
+    checksum: int | None = None
 
     @property
     def newest(self) -> int | None:
@@ -55,7 +60,8 @@ class Log:
     def until(self, version: int) -> "Log":
         """The log as it was when `version` was its newest."""
         lost = {number: places for number, places in self.lost_parts.items() if number <= version}
-        return Log(self.folder, self.commits.up_to(version), self.checkpoints.up_to(version), lost)
+        summed = self.checksum if self.checksum is not None and self.checksum <= version else None
+        return Log(self.folder, self.commits.up_to(version), self.checkpoints.up_to(version), lost, summed)
 
     @property
     def made(self) -> CommitRuns:
@@ -115,6 +121,7 @@ def parse(folder: Location, files: Iterable[File]) -> Log:
     """The log that a flat listing of a `_delta_log` folder shows."""
     whole: list[tuple[int, tuple[File, ...]]] = []
     multi: dict[tuple[int, int], dict[int, File]] = {}
+    summed: list[int] = []
 
     def commits() -> Iterator[tuple[int, int, datetime]]:
         for file in files:
@@ -123,12 +130,15 @@ def parse(folder: Location, files: Iterable[File]) -> Log:
                 continue
             if tail == "json":
                 yield version, file.size, file.modified_at
+            elif tail == "crc":
+                summed[:] = [max(version, *summed)] if summed else [version]
             elif match := _PART.fullmatch(tail):
                 multi.setdefault((version, int(match[2])), {})[int(match[1])] = file
             elif _CHECKPOINT.fullmatch(tail):
                 whole.append((version, (file,)))
 
-    return _with_parts(folder, commit_runs.packed(commits()), whole, multi)
+    log = _with_parts(folder, commit_runs.packed(commits()), whole, multi)
+    return replace(log, checksum=max(summed, default=None))
 
 
 def _with_parts(

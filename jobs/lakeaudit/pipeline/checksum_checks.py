@@ -1,0 +1,79 @@
+"""What writers counted of tables' newest versions, held against what the logs list of them."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from lakeaudit.compare import coverage
+from lakeaudit.compare.coverage import Tallies
+from lakeaudit.compare.findings import because, finished
+from lakeaudit.compare.table_facts import TableFacts
+from lakeaudit.compare.verdicts import group_verdicts
+from lakeaudit.evidence.protocol import DeclaredState
+from lakeaudit.pipeline.audit_context import AuditContext
+from lakeaudit.pipeline.first_reading import FirstReading, tallied
+from lakeaudit.runtime import duck
+from lakeaudit.runtime.duck import Relation
+from lakeaudit.schemas import CHECKSUM
+
+TABLE = "checksums"
+
+
+@dataclass
+class ChecksumChecks:
+    """FINDINGS rows, checksums by outcome, and what to say of those that could not be read."""
+
+    findings: list[Relation] = field(default_factory=list)
+    tallies: Tallies = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+
+def checksum_checks(audit: AuditContext, first: FirstReading) -> ChecksumChecks:
+    """Where a writer counted other files of the tables in scope than their logs list; of parts of tables nothing."""
+    if audit.partitions:
+        return ChecksumChecks()
+    told = list(_declared(audit))
+    rows = [
+        _row(fact, said, first.live.get(fact.table.name, (0, 0))) for fact, said in told if not said.unread
+    ]
+    judged = duck.hold(audit.con, group_verdicts(audit.con, duck.small(CHECKSUM, rows), TABLE, audit.words))
+    unread = tuple(f"{said.place.uri} is no checksum: {said.unread}" for _, said in told if said.unread)
+    tallies = tallied(coverage.count_others(audit.con, judged, "0"))
+    return ChecksumChecks([_findings(audit, judged)], tallies, unread)
+
+
+def _declared(audit: AuditContext) -> Iterator[tuple[TableFacts, DeclaredState]]:
+    logs = [read.commits for read in audit.observed.evidence.claims if read.commits is not None]
+    for fact in audit.facts_in_scope:
+        for each in logs:
+            said = each.declared.get(fact.table.name)
+            if said is not None and said.version == fact.version:
+                yield fact, said
+
+
+def _row(fact: TableFacts, said: DeclaredState, listed: tuple[int, int]) -> tuple[Any, ...]:
+    name, place = fact.table.name, said.place
+    holed = fact.holed or not all(state.complete for state in fact.states)
+    relative = place.key.removeprefix(fact.table.location.prefix)
+    return name, relative, *place, said.version, said.files, said.bytes, *listed, holed
+
+
+def _findings(audit: AuditContext, judged: Relation) -> Relation:
+    found = duck.query(audit.con, "SELECT * FROM input WHERE outcome = 'finding'", input=judged)
+    given = {
+        "subject_type": "'table'",
+        "subject": "judged_table || '#checksum'",
+        "category": "'log'",
+        "commit_id": "CAST(table_version AS VARCHAR)",
+        "manifest_kind": "'delta'",
+        "manifest_size": "bytes",
+        "files": "abs(files - files_listed)",
+        "bytes_at_stake": "abs(bytes - bytes_listed)",
+        "confirmation": "'not_needed'",
+        "recoverable": "'unknown'",
+        "explanation": f"""concat_ws('; ', 'of version ' || table_version || ' ' || relative || ' counts '
+            || concat_ws(', ', format('{{:,}} files', files), format('{{:,}} bytes', bytes)) || ', and the log lists '
+            || format('{{:,}} files, {{:,}} bytes', files_listed, bytes_listed), {because()},
+            'one of the two is wrong')""",
+    }
+    return finished(audit.con, found, given, audit.stamp)

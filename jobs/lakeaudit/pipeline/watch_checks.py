@@ -1,0 +1,119 @@
+"""Watched places: what lies there and no table owns, grouped by prefix, judged, and made findings and coverage."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from lakeaudit.compare import coverage
+from lakeaudit.compare.coverage import Tallies
+from lakeaudit.compare.evidence_for_tables import deciding_places, means
+from lakeaudit.compare.findings import because, finished, uri
+from lakeaudit.compare.prefix_match import label_around
+from lakeaudit.compare.table_facts import TableFacts
+from lakeaudit.compare.verdicts import group_verdicts
+from lakeaudit.compare.watched import Known, prefixes
+from lakeaudit.evidence.protocol import Cut
+from lakeaudit.keys import Location
+from lakeaudit.pipeline.audit_context import AuditContext
+from lakeaudit.pipeline.first_reading import FirstReading, holed_sources, tallied
+from lakeaudit.runtime import duck
+from lakeaudit.runtime.duck import Connection, Relation
+from lakeaudit.schemas import PARTITION
+
+AXIS = "leftover"
+
+
+@dataclass(frozen=True)
+class WatchChecks:
+    """FINDINGS rows, rows of COVERAGE of the watched places, and the cuts of storage that they rest on."""
+
+    findings: Sequence[Relation] = ()
+    coverage_rows: Sequence[dict[str, Any]] = ()
+    storage_cuts: Mapping[str, Cut] = field(default_factory=dict)
+
+
+def watch_checks(audit: AuditContext, first: FirstReading) -> WatchChecks:
+    """What no table owns in the places that are watched."""
+    watch = audit.kernel.watch
+    if watch is None:
+        return WatchChecks()
+    con = audit.con
+    grouped = duck.hold(con, prefixes(con, first.watched, watch.places, _known(audit)))
+    judged = duck.hold(con, group_verdicts(con, grouped, "watched", audit.watch_words))
+    able = means(audit.observed.evidence, _facts(audit), (), holed_sources(first.holes))
+    rows = _coverage(audit, _tallies(con, judged), replace(able, overtaken=audit.memory.overtaken))
+    return WatchChecks((_findings(audit, judged),), rows, able.storage_cuts)
+
+
+def _known(audit: AuditContext) -> Known:
+    pointed, watched = audit.pointed, [place.location for place in audit.watched]
+    own = [each for each in audit.lake.own_places if not any(each.contains(place) for place in watched)]
+    named = [t.location for told in audit.observed.catalogs for t in told.tables if t.location is not None]
+    return Known(
+        [table.location for table in audit.lake.tables],
+        [*named, *own],
+        pointed.partitions if pointed else PARTITION.empty_table(),
+        bool(_gap(audit)),
+    )
+
+
+def _gap(audit: AuditContext) -> str:
+    """Why a table that no catalog names may have one all the same; "" where there is no such reason."""
+    return audit.pointed.gap if audit.pointed else ""
+
+
+def _facts(audit: AuditContext) -> list[TableFacts]:
+    return [TableFacts(place) for place in audit.watched]
+
+
+def _tallies(con: Connection, judged: Relation) -> Tallies:
+    """Files by outcome: those of the prefixes, and beside them what is ignored, too young, or cannot be told."""
+    counted = """
+        SELECT judged_table, axis, unnest([
+            {'outcome': outcome, 'files': files, 'bytes': bytes}, {'outcome': 'ignored', 'files': skipped, 'bytes': 0},
+            {'outcome': 'out_of_window', 'files': young, 'bytes': 0},
+            {'outcome': 'undecided', 'files': unsure, 'bytes': 0}], recursive := true)
+        FROM input
+    """
+    sql = """
+        SELECT judged_table, axis, outcome, CAST(sum(files) AS BIGINT) AS files, CAST(sum(bytes) AS BIGINT) AS bytes,
+            CAST(0 AS BIGINT) AS unconfirmed, CAST(0 AS BIGINT) AS refuted
+        FROM input WHERE files > 0 GROUP BY ALL
+    """
+    return tallied(duck.query(con, sql, input=duck.query(con, counted, input=judged)))
+
+
+def _findings(audit: AuditContext, judged: Relation) -> Relation:
+    con = audit.con
+    found = duck.query(con, "SELECT * FROM input WHERE outcome = 'finding'", input=judged)
+    time = "strftime({}, '%Y-%m-%dT%H:%M:%SZ')".format
+    given = {
+        "subject_type": "'prefix'",
+        "subject": uri("bucket", "key"),
+        "bytes_at_stake": "bytes",
+        "storage_time": "newest",
+        "confirmation": "'not_needed'",
+        "recoverable": "'unknown'",
+        "explanation": f"""concat_ws('; ', files || ' files', 'by its names a ' || format || ' table', {because()},
+            'written from ' || {time("oldest")} || ' to ' || {time("newest")},
+            'such as ' || array_to_string(examples, ', '), 'storage as of ' || {time("cut")})""",
+    }
+    return finished(con, found, given, audit.stamp)
+
+
+def _coverage(audit: AuditContext, tallies: Tallies, able: coverage.Means) -> list[dict[str, Any]]:
+    """A row a place, of the one axis that is asked of it."""
+    able = replace(able, reasons={"storage": "no storage source covers the watched place"})
+    stamp = audit.stamp
+    rows = coverage.rows(_facts(audit), tallies, able, stamp.run_id, stamp.lake, (AXIS,))
+    places = {place.name: place.location for place in audit.watched}
+    return [_hindered(audit, row, places[row["table_name"]]) for row in rows]
+
+
+def _hindered(audit: AuditContext, row: dict[str, Any], place: Location) -> dict[str, Any]:
+    """The row, `partial` where something kept the place from being judged whole."""
+    decides = deciding_places(audit.observed.evidence.storage)
+    in_part = "storage sources cover only parts of the watched place"
+    reason = _gap(audit) if label_around(decides, place) else in_part
+    whole = row["status"] == "complete"
+    return {**row, "status": "partial", "reason": reason} if whole and reason else row

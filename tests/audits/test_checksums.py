@@ -1,0 +1,81 @@
+"""Whole audits of Delta tables with version checksums: what a writer counted beside what the log lists."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from lakeaudit.config import Lake, load_lake
+from lakeaudit.pipeline import narrow_reading
+from tests.builders.audits import audited, results_of
+
+NAMES = ("older", "differs", "met", "bytes", "torn", "none")
+
+
+def write(place: Path) -> tuple[int, int]:
+    """A table of three commits, the second of which replaced what the first wrote; its files and their bytes."""
+    write_deltalake(str(place), pa.table({"n": range(3)}))
+    write_deltalake(str(place), pa.table({"n": range(5)}), mode="overwrite")
+    write_deltalake(str(place), pa.table({"n": range(7)}), mode="append")
+    adds = pa.table(DeltaTable(str(place)).get_add_actions()).to_pydict()
+    return len(adds["path"]), sum(adds["size_bytes"])
+
+
+def checksum(place: Path, body: object, version: int = 2) -> None:
+    text = body if isinstance(body, str) else json.dumps(body)
+    (place / "_delta_log" / f"{version:020}.crc").write_text(text)
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    folder = tmp_path_factory.mktemp("checksums")
+    for name in NAMES:
+        files, size = write(folder / "wh" / name)
+        said = {
+            "older": (1, {"numFiles": 9, "tableSizeBytes": 9}),
+            "differs": (2, {"numFiles": files + 1, "tableSizeBytes": size + 100}),
+            "met": (2, {"tableSizeBytes": size, "numFiles": files, "txnId": "x", "numDeletedRecordsOpt": 0}),
+            "bytes": (2, {"tableSizeBytes": size - 1, "numFiles": files}),
+            "torn": (2, '{"tableSizeBytes": 12'),
+        }
+        if name in said:
+            version, body = said[name]
+            checksum(folder / "wh" / name, body, version)
+    tables = [f"{{name: {n}, location: '{folder}/wh/{n}', manifests: [{{kind: delta}}]}}" for n in NAMES]
+    path = folder / "lake.yaml"
+    path.write_text(
+        f"version: 1\nlake: shop\nresults: {folder / 'results'}\n"
+        f"inventories: [{{kind: listing, location: '{folder}/wh'}}]\ntables: [{', '.join(tables)}]\n"
+    )
+    return load_lake(path, {})
+
+
+def found(lake: Lake, run_id: str) -> dict[str, dict[str, Any]]:
+    rows = [row for batch in results_of(lake).findings(run_id) for row in batch.to_pylist()]
+    return {row["table_name"]: row for row in rows}
+
+
+@pytest.mark.parametrize("screen_from", [narrow_reading.SCREEN_FROM, 0], ids=["whole", "narrow"])
+def test_a_checksum_that_counts_otherwise_is_a_finding(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, screen_from: int
+) -> None:
+    monkeypatch.setattr(narrow_reading, "SCREEN_FROM", screen_from)
+    run_id = f"r{screen_from}"
+    outcome = audited(lake, run_id=run_id)
+    rows = found(lake, run_id)
+    assert {name: (row["kind"], row["axis"], row["subject"]) for name, row in rows.items()} == {
+        name: ("incomplete_commit", "commit", f"{name}#checksum") for name in ("bytes", "differs")
+    }
+    assert (rows["differs"]["files"], rows["differs"]["bytes_at_stake"], rows["bytes"]["bytes_at_stake"]) == (
+        1,
+        100,
+        1,
+    )
+    assert "crc counts 3 files, " in rows["differs"]["explanation"]
+    assert "and the log lists 2 files, " in rows["differs"]["explanation"]
+    (said,) = [warning for warning in outcome.warnings if "crc" in warning]
+    assert said.endswith("torn/_delta_log/00000000000000000002.crc is no checksum: it cannot be understood")
+    assert outcome.status == "complete"

@@ -1,0 +1,95 @@
+"""Whole audits of lakes with watched places: what no table owns there, by prefix, and tables that nobody names."""
+
+import io
+import json
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from lakeaudit.config import load_lake
+from lakeaudit.reconcile.protocol import ALLOWED
+from lakeaudit.results.expand_groups import expanded
+from tests.builders.audits import audited, results_of
+from tests.builders.mending import Mending
+from tests.builders.watched_place import JUST_NOW, WEEK, Place, covered, found, kinds, ledger
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+def test_what_no_table_owns_is_a_row_a_prefix_and_what_is_owned_known_young_or_ignored_is_none(
+    place: Place,
+) -> None:
+    # no table's
+    place.put("sales/tmp/a/x.csv", "sales/tmp/b/y.csv", "sales/tmp/b/c/z.csv", body=b"12345")
+    place.put("old/1.csv", at=WEEK - timedelta(days=300))
+    place.put("old/2.csv", "loose.csv", "sales/beside.csv")
+    place.put("logs/dt=2026-01-01/app.log", "logs/dt=2026-01-02/app.json")
+    # tables that nobody names
+    place.put("d/t/_delta_log/00000000000000000000.json", "d/t/day=1/part-0.parquet", "d/t/part-1.parquet")
+    place.put("i/t/metadata/00000-x.metadata.json", "i/t/metadata/m.avro", "i/t/data/day=1/p.parquet")
+    place.put("h/t/.hoodie/hoodie.properties", "h/t/.hoodie/metadata/.hoodie/x", "h/t/eu/1.parquet")
+    place.put("p/t/day=1/000000_0", "p/t/day=2/part.orc", "p/t/_SUCCESS")
+    # healthy
+    place.put("sales/orders/_spark_metadata/0", "sales/orders/day=1/p.parquet")
+    place.put("marker/b_$folder$", body=b"")
+    place.put("new/x.csv", "young/_delta_log/0.json", "young/p.parquet", at=JUST_NOW)
+    place.put("young/before.parquet")  # a folder that was made a table just now
+    place.put("scratch/me/x.parquet", "gx/_delta_log/0.json", "gx/p.parquet")
+    place.put(
+        "lists/orders/l.jsonl", body=place.listed("sales/orders/part-0.parquet", "shared/part-9.parquet")
+    )
+    place.put("shared/part-9.parquet")  # the table lists it
+    lake = place.lake(
+        "ignore:\n"
+        "- {paths: ['scratch/**'], reason: theirs}\n"
+        "- {paths: ['gx/**'], kinds: [unregistered_table], reason: theirs}\n",
+        manifests=f", manifests: [{{kind: file_list, location: '{place.folder}/wh/lists/orders'}}]",
+    )
+    outcome = audited(lake, run_id="r1")
+    rows = found(lake)
+    assert {key: (row["kind"], row["severity"], row["files"]) for key, row in rows.items()} == {
+        "": ("unowned", "info", 1),
+        "old/": ("unowned", "info", 2),
+        "sales/": ("unowned", "info", 1),
+        "sales/tmp/": ("unowned", "info", 3),
+        "logs/": ("unowned", "info", 2),
+        **{f"{format_}/t/": ("unregistered_table", "warning", 3) for format_ in "dihp"},
+    }
+    formats = {"d": "delta", "i": "iceberg", "h": "hudi", "p": "hive"}
+    assert all(f"a {name} table" in rows[f"{at}/t/"]["explanation"] for at, name in formats.items())
+    tmp = rows["sales/tmp/"]
+    assert (tmp["bytes_at_stake"], tmp["key"], tmp["axis"]) == (15, place.prefix("sales/tmp/"), "leftover")
+    assert (tmp["table_name"], tmp["subject_type"]) == (lake.watched[0].name, "prefix")
+    assert f"such as {place.prefix('sales/tmp/a/x.csv')}, " in tmp["explanation"]
+    assert f"written from {WEEK - timedelta(days=300):%Y-%m-%dT}" in rows["old/"]["explanation"]
+    row = covered(lake)
+    assert (row["status"], row["axis"], row["decided_share"]) == ("complete", "leftover", 1.0)
+    counted = ("findings", "out_of_window", "ignored", "consistent", "undecided")
+    assert [row[name] for name in counted] == [21, 4, 3, 1, 0]
+    assert (outcome.status, [*outcome.summary["tables"]]) == ("complete", ["orders"])
+    assert all(each["kind"] in ("unowned", "unregistered_table") for each in expanded(results_of(lake), "r1"))
+
+
+def test_a_prefix_that_is_gone_is_resolved_and_one_that_is_watched_no_more_is_retired(place: Place) -> None:
+    place.put("old/1.csv", "left/2.csv")
+    lake = place.lake()
+    audited(lake, run_id="r1")
+    (place.folder / "wh" / "old" / "1.csv").unlink()
+    audited(lake, run_id="r2")
+    assert kinds(lake, "r2") == {"left/": ("unowned", 1)}
+    assert ledger(lake) == {"old/": ("resolved", "restored"), "left/": ("open", None)}
+    mending = Mending(lake, place.folder)
+    mending.plan(io.StringIO(), allow=ALLOWED)
+    (row,) = [json.loads(line) for line in mending.file.read_text().splitlines() if '"unowned"' in line]
+    assert row["action"] == "needs_person"
+    audited(lake, run_id="r3", live=True)
+    assert ledger(lake)["left/"] == ("open", None)
+    assert {row["table_name"] for row in results_of(lake).coverage("r3")} == {"orders"}
+    text = (place.folder / "lake.yaml").read_text()
+    (place.folder / "lake.yaml").write_text(text.replace("watch:", "# watch:"))
+    audited(load_lake(place.folder / "lake.yaml", {}), run_id="r4")
+    assert ledger(lake)["left/"] == ("resolved", "retired")

@@ -1,0 +1,23 @@
+"""Version checksums: what a writer counted of a table, beside what the log lists."""
+
+from tests.builders.group_scenario import counted, group
+
+DIFFERS = "incomplete_commit"
+
+SCENARIOS = (
+    # healthy
+    group("checksums", "as many files and bytes as the log lists", "ok", counted(3, 300)),
+    group("checksums", "an empty table", "ok", counted(0, 0, listed=(0, 0))),
+    group("checksums", "a writer that counts files alone", "ok", counted(3, None)),
+    group("checksums", "a writer that counts bytes alone", "ok", counted(None, 300)),
+    # cannot be told
+    group("checksums", "a log with a hole", "undecided", counted(3, 300, holed=True)),
+    group("checksums", "a log with a hole, which lists less", "undecided", counted(4, 400, holed=True)),
+    group("checksums", "a log with a hole, and other bytes", "undecided", counted(3, 400, holed=True)),
+    # findings
+    group("checksums", "the log lists less files", DIFFERS, counted(4, 400)),
+    group("checksums", "the log lists more files", DIFFERS, counted(2, 300)),
+    group("checksums", "as many files of other sizes", DIFFERS, counted(3, 301)),
+    group("checksums", "other files, and no bytes counted", DIFFERS, counted(2, None)),
+    group("checksums", "other bytes, and no files counted", DIFFERS, counted(None, 299)),
+)  # fmt: skip
