@@ -14,11 +14,13 @@ WEEK = datetime.now(UTC) - timedelta(days=7)
 
 
 class HiveLake:
-    """A bucket with plain tables, and a Glue catalog that names them."""
+    """A bucket with plain tables, and a catalog that names them: Glue's, or a stand-in for a Hive Metastore."""
 
-    def __init__(self, aws: Aws, clients: Clients, s3: Endpoint, bucket: str, folder: Path) -> None:
+    def __init__(
+        self, aws: Aws, clients: Clients, s3: Endpoint, bucket: str, folder: Path, catalog: Any = None
+    ) -> None:
         self.s3, self.endpoint, self.bucket, self.folder = aws.s3, s3, bucket, folder
-        self.catalog = GlueCatalog(clients, bucket.replace("-", "_"))
+        self.catalog = catalog or GlueCatalog(clients, bucket.replace("-", "_"))
         self.tables: list[str] = []
 
     def put(self, key: str, body: bytes = b"rows", at: datetime = WEEK) -> None:
@@ -42,7 +44,10 @@ class HiveLake:
             self.put(f"{key.rstrip('/')}/part-0.parquet")
 
     def lake(self, more: str = "", metastores: str = "") -> Lake:
-        tables = [f"{{name: {name}, location: '{self.uri(f'wh/{name}')}'}}" for name in self.tables]
+        tables = [
+            name if name.startswith("{") else f"{{name: {name}, location: '{self.uri(f'wh/{name}')}'}}"
+            for name in self.tables
+        ]
         path = self.folder / "lake.yaml"
         path.write_text(
             f"version: 1\nlake: plain\nresults: {self.folder / 'results'}\n"

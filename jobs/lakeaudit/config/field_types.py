@@ -30,6 +30,7 @@ from lakeaudit.config.parsers import (
     parse_matching,
     parse_places,
     parse_size,
+    parse_thrift,
     parse_url,
 )
 from lakeaudit.config.vocabulary import FINDINGS
@@ -199,6 +200,16 @@ Url = Annotated[
     str,
     written(parse_url, "not a URL", "write https://host:port/path, without a query", quiet=True),
     shown("^https?://"),
+]
+ThriftUris = Annotated[
+    str,
+    written(
+        parse_thrift,
+        "not a Hive Metastore",
+        "write thrift://host:9083, several with commas between",
+        quiet=True,
+    ),
+    shown("^thrift://"),
 ]
 BucketGlob = Annotated[
     str, Matching(BUCKET_GLOB, "not a pattern of bucket names", "write a name or a pattern such as prod-*")

@@ -91,6 +91,16 @@ def parse_url(text: str) -> str:
     return text.rstrip("/")
 
 
+def parse_thrift(text: str) -> str:
+    """`thrift://host:port`, or several of them with commas between, as `hive.metastore.uris` has them."""
+    uris = [each.strip() for each in text.split(",")]
+    for uri in uris:
+        if not uri.startswith("thrift://") or urlsplit(uri).port is None:
+            raise ValueError("not a Hive Metastore")
+        parse_endpoint(uri.replace("thrift", "http", 1))
+    return ",".join(uri.rstrip("/") for uri in uris)
+
+
 def parse_matching(pattern: str, text: str) -> str:
     """Text that matches the whole of a pattern."""
     if not re.fullmatch(pattern, text):

@@ -7,7 +7,7 @@ from lakeaudit.kinds import KINDS
 MODES = ("head", "footer", "none")
 NOT_BUILT: Mapping[str, tuple[str, ...]] = {
     "inventories": (),
-    "metastores": ("hive",),
+    "metastores": (),
     "events": (),
     "manifests": (),
     "alerts": (),

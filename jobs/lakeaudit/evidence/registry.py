@@ -18,6 +18,7 @@ from lakeaudit.config import (
     FileListManifest,
     GcsInventory,
     Glue,
+    Hive,
     HudiManifest,
     IcebergManifest,
     IcebergRest,
@@ -39,7 +40,7 @@ from lakeaudit.config import (
     Unity,
 )
 from lakeaudit.errors import SourceError
-from lakeaudit.evidence.catalog import glue, iceberg_rest, reading, unity
+from lakeaudit.evidence.catalog import glue, hive, iceberg_rest, reading, unity
 from lakeaudit.evidence.catalog.protocol import CatalogTable
 from lakeaudit.evidence.events import access_log, cloudtrail, journal
 from lakeaudit.evidence.manifest import (
@@ -198,6 +199,13 @@ METASTORES: dict[str, MetastoreKind] = {
         glue.probe,
         partial(reading.get_entry, glue.list_tables),
         glue.current,
+    ),
+    "hive": MetastoreKind(
+        Hive,
+        partial(reading.read, hive.list_tables),
+        hive.probe,
+        partial(reading.get_entry, hive.list_tables),
+        hive.current,
     ),
     "unity": MetastoreKind(Unity, partial(reading.read, unity.list_tables), unity.probe, _no_entry),
 }

@@ -7,7 +7,7 @@ from pydantic import GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
 from lakeaudit.config.sources.base import Block, DynamoOptions, S3Options, Source, is_of_aws
-from lakeaudit.config.sources.catalogs import HttpCatalog, IcebergRest, Unity
+from lakeaudit.config.sources.catalogs import Hive, HttpCatalog, IcebergRest, Unity
 from lakeaudit.config.sources.events import CloudTrail, EventsSource, S3AccessLog, S3Journal
 from lakeaudit.config.sources.manifests import (
     CommitterManifest,
@@ -70,6 +70,7 @@ __all__ = [
     "FileListManifest",
     "GcsInventory",
     "Glue",
+    "Hive",
     "HttpCatalog",
     "HudiManifest",
     "IcebergManifest",
@@ -123,6 +124,7 @@ METASTORES: dict[str, type[MetastoreSource]] = {
     "s3mper": S3mper,
     "iceberg_rest": IcebergRest,
     "glue": Glue,
+    "hive": Hive,
     "unity": Unity,
 }
 EVENTS: dict[str, type[EventsSource]] = {

@@ -1,8 +1,8 @@
-"""Catalogs that are asked over HTTP."""
+"""Catalogs that are asked over HTTP, and the Hive Metastore."""
 
 from typing import Literal
 
-from lakeaudit.config.field_types import EnvName, Glob, Text, Url
+from lakeaudit.config.field_types import EnvName, Glob, Text, ThriftUris, Url
 from lakeaudit.config.sources.metastores import CatalogSource
 
 
@@ -42,3 +42,28 @@ class Unity(HttpCatalog):
     catalogs: tuple[Glob, ...] = ()
     """Names or patterns of the catalogs that are read; empty: all."""
     scope: Text = "all-apis"
+
+
+class Hive(CatalogSource):
+    """A Hive Metastore, asked by Thrift; of several at `uri` the first that takes a connection is asked."""
+
+    knows_partitions = True
+
+    kind: Literal["hive"]
+    uri: ThriftUris
+    databases: tuple[Glob, ...] = ()
+    """Names or patterns of the databases that are read; empty: all."""
+    user: Text | None = None
+    """As whom it is asked (`set_ugi`), where it does not ask for more than a name; None: as nobody in particular."""
+    kerberos_service: Text | None = None
+    """The service's part of its Kerberos principal (`hive` of `hive/_HOST@REALM`); None: no Kerberos."""
+
+    @property
+    def name(self) -> str:
+        """What people know it by."""
+        return self.word
+
+    @property
+    def has_point_reads(self) -> bool:
+        """It can be asked for the table of a key."""
+        return True

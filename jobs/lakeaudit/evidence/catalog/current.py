@@ -4,16 +4,16 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from lakeaudit.config import CatalogSource, Glue, IcebergRest, Pointer
+from lakeaudit.config import CatalogSource, Glue, Hive, IcebergRest, Pointer
 from lakeaudit.errors import SourceError
-from lakeaudit.evidence.catalog import glue, iceberg_rest
+from lakeaudit.evidence.catalog import glue, hive, iceberg_rest
 from lakeaudit.evidence.catalog.kinds import list_tables
 from lakeaudit.evidence.catalog.protocol import CatalogTable, Pointers
 from lakeaudit.evidence.protocol import Hole
 from lakeaudit.runtime.aws import Clients
 
 SINGLE = 8
-"""Tables that Glue is asked for one by one; for more of them its lists are read."""
+"""Tables that Glue or Hive is asked for one by one; for more of them its lists are read."""
 Said = CatalogTable | SourceError
 """What a catalog says of a table, or why it says nothing."""
 
@@ -37,17 +37,20 @@ def _answers(
     try:
         if isinstance(store, IcebergRest):
             return iceberg_rest.current(store, clients, source_id, names)
-        if isinstance(store, Glue) and len(names) <= SINGLE:
-            return {name: _of_glue(store, clients, source_id, name) for name in names}
+        if isinstance(store, Glue | Hive) and len(names) <= SINGLE:
+            return {name: _single(store, clients, source_id, name) for name in names}
         return _of_all(store, list_tables(store, clients, source_id, names.__contains__), names)
     except SourceError as error:
         return dict.fromkeys(names, error)
 
 
-def _of_glue(store: Glue, clients: Clients, source_id: str, name: str) -> Said:
-    """One table; Glue keeps all names in lower case."""
+def _single(store: Glue | Hive, clients: Clients, source_id: str, name: str) -> Said:
+    """One table; both keep all names in lower case."""
     try:
-        found = glue.current(store, clients, name.lower())
+        if isinstance(store, Hive):
+            found = hive.current(store, clients, name)
+        else:
+            found = glue.current(store, clients, name.lower())
     except SourceError as error:
         return error
     return replace(found, catalog=source_id) if found else _missing(store, (), name)

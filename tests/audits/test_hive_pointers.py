@@ -1,0 +1,70 @@
+"""Whole audits of plain tables beside a Hive Metastore (a stand-in): the rules are Glue's."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakeaudit.runtime.aws import Clients, Endpoint
+from tests.audits.test_pointers import covered, found
+from tests.builders.audits import audited
+from tests.builders.hive_lake import HiveLake, break_orders
+from tests.builders.hive_metastore import MetastoreStandIn, served
+from tests.conftest import Aws
+
+
+@pytest.fixture
+def server() -> Iterator[MetastoreStandIn]:
+    metastore = MetastoreStandIn()
+    with served(metastore):
+        yield metastore
+
+
+@pytest.fixture
+def lake(
+    aws: Aws, clients: Clients, s3: Endpoint, bucket: str, tmp_path: Path, server: MetastoreStandIn
+) -> HiveLake:
+    built = HiveLake(aws, clients, s3, bucket, tmp_path, server)
+    break_orders(built)
+    server.table("lost", built.uri("wh/lost"), parameters={"numFiles": "3"})
+    built.tables.append("lost")
+    return built
+
+
+def told(lake: Any, run_id: str) -> dict[tuple[str, str], str]:
+    return {(row["table_name"], row["kind"]): row["severity"] for row in found(lake, run_id)}
+
+
+ALL = {
+    ("orders", "empty_partition"): "info",
+    ("orders", "unregistered_partition"): "error",
+    ("lost", "stale_pointer"): "error",
+}
+
+
+def test_what_the_metastore_says_wrongly_is_found_with_tables_named_or_discovered(
+    lake: HiveLake, server: MetastoreStandIn
+) -> None:
+    source = f"{{kind: hive, uri: '{server.uri}'}}"
+    written = lake.lake(metastores=source)
+    assert audited(written, run_id="r1").status == "complete"
+    assert told(written, "r1") == ALL
+    assert covered(written, "r1")["orders"]["decided_share"] == 1.0
+    lake.tables = ["{discover: {from: hive}}"]
+    discovered = lake.lake(metastores=source)
+    audited(discovered, run_id="r2")
+    assert told(discovered, "r2") == {(f"sales.{table}", kind): level for (table, kind), level in ALL.items()}
+
+
+def test_a_metastore_that_fails_in_the_middle_leaves_its_tables_undecided(
+    lake: HiveLake, server: MetastoreStandIn
+) -> None:
+    def half(request: str, _: Any) -> Any:
+        return [] if request == "get_partitions_by_names" else None
+
+    server.faults.append(half)
+    written = lake.lake(metastores=f"{{kind: hive, uri: '{server.uri}'}}")
+    audited(written, run_id="r1")
+    row = covered(written, "r1")["orders"]
+    assert (row["findings"], row["status"]) == (0, "partial")
