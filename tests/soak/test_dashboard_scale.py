@@ -17,6 +17,7 @@ from lakeaudit.dashboard.queries import subject as of_subject
 from lakeaudit.dashboard.queries import table as of_table
 from lakeaudit.dashboard.queries.lake import lake_figures
 from lakeaudit.dashboard.queries.table import PAGE_ROWS, Wanted
+from lakeaudit.dashboard.queries.timeline import timeline
 from lakeaudit.keys import Location
 from lakeaudit.results.read import Results
 from lakeaudit.runtime.aws import Clients
@@ -36,7 +37,9 @@ def table_page(results: Results, table: str) -> of_table.Listed:
     found = of_table.partitions(results, table, NOON)
     assert len(found.shown) == PARTITIONS
     of_table.commits(results, table, NOON)
-    assert of_table.table_days(results, table)
+    told = of_table.changes(results, table)
+    assert of_table.table_days(results, table, told)
+    timeline(results, table, NOON, told)
     return of_table.listed(results, table, Wanted(), NOON, 1)
 
 

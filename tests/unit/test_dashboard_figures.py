@@ -227,7 +227,10 @@ def test_what_changed_by_day(place: Location, results: Results, lake: Lake) -> N
     ledger = [discrepancy(a, "resolved"), discrepancy(b) | ACCEPTED, discrepancy(c, table_name="other")]
     publish(place, runs=[run(), run("r9", "failed")], discrepancies=ledger, transitions=told)
     figures = lake_figures(results, lake, LATER)
-    seen = [(d.day, d.opened, d.reopened, d.resolved, d.open) for d in of_table.table_days(results, "orders")]
+    seen = [
+        (d.day, d.opened, d.reopened, d.resolved, d.open)
+        for d in of_table.table_days(results, "orders", of_table.changes(results, "orders"))
+    ]
     assert seen == [(day(yesterday), 2, 0, 0, 2), (day(NOON), 0, 0, 1, 1)]
     assert figures_by_day(figures.open_by_day) == {
         ("other", "critical"): {day(NOON): 1},

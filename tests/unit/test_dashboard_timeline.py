@@ -7,7 +7,8 @@ import pytest
 import streamlit as st
 
 from lakeaudit.dashboard import timeline_plot
-from lakeaudit.dashboard.queries.timeline import Change, LoggedCommit, Timeline, timeline
+from lakeaudit.dashboard.queries.table import Change, changes
+from lakeaudit.dashboard.queries.timeline import LoggedCommit, Timeline, timeline
 from lakeaudit.dashboard.widgets import literal
 from lakeaudit.formatting import visible
 from lakeaudit.keys import Location
@@ -54,7 +55,8 @@ def test_commits_with_what_is_open_of_them_and_what_changed_since(place: Locatio
             logged(7, NOON, table_name="other"), logged(9, NOON, run_id="r0"),
         ],
     )  # fmt: skip
-    assert timeline(results, "orders", LATER) == Timeline(
+    told = changes(results, "orders")
+    assert timeline(results, "orders", LATER, told) == Timeline(
         commits=(
             LoggedCommit(7, "7", NOON - HOUR, "WRITE", 3, 0, {"critical": 1, "warning": 1}),
             LoggedCommit(8, "8", NOON, "WRITE", None, None, {}),

@@ -7,7 +7,7 @@ import streamlit as st
 
 from lakeaudit.dashboard import lake_grid, lake_plots, widgets
 from lakeaudit.dashboard.queries.audit_health import EvidenceAge
-from lakeaudit.dashboard.queries.lake import Health, Held, LakeFigures, lake_figures
+from lakeaudit.dashboard.queries.lake import Health, Held, LakeFigures, lake_figures, table_healths
 from lakeaudit.dashboard.session import Desk
 from lakeaudit.formatting import age, count, duration, second, visible
 from lakeaudit.kinds import SEVERITIES
@@ -24,7 +24,8 @@ SOURCES = 6
 
 def show(desk: Desk) -> None:
     """The verdict, what is open and how it came about, the age of the evidence, the runs, and the tables."""
-    figures = desk.ask(("lake",), lambda: lake_figures(desk.results, desk.lake, desk.now))
+    tables = desk.ask(("tables",), lambda: table_healths(desk.results, desk.lake, desk.now))
+    figures = desk.ask(("lake",), lambda: lake_figures(desk.results, desk.lake, desk.now, tables))
     if figures.run is None or figures.verdict is None:
         widgets.title("unjudged", f"{desk.lake.name}: nothing could be judged")
         _troubles(figures.troubles)

@@ -39,9 +39,10 @@ def show(desk: Desk) -> None:
     _broken(desk, table, found)
     parts = desk.ask(("partitions", table), lambda: figures.partitions(desk.results, table, desk.now))
     _where(parts)
-    timeline_plot.show(desk.ask(("timeline", table), lambda: timeline(desk.results, table, desk.now)))
+    told = desk.ask(("changes", table), lambda: figures.changes(desk.results, table))
+    timeline_plot.show(desk.ask(("timeline", table), lambda: timeline(desk.results, table, desk.now, told)))
     _list(desk, address, table, found, parts)
-    plots.trend(desk.ask(("days", table), lambda: figures.table_days(desk.results, table)), "the table")
+    plots.trend(desk.ask(("days", table), lambda: figures.table_days(desk.results, table, told)), "the table")
     _commits(desk.ask(("commits", table), lambda: figures.commits(desk.results, table, desk.now)))
     _coverage(health)
 

@@ -8,7 +8,8 @@ import pandas as pd
 import streamlit as st
 
 from lakeaudit.dashboard import widgets
-from lakeaudit.dashboard.queries.timeline import Change, LoggedCommit, Timeline
+from lakeaudit.dashboard.queries.table import Change
+from lakeaudit.dashboard.queries.timeline import LoggedCommit, Timeline
 from lakeaudit.formatting import UNKNOWN, count, second, visible
 from lakeaudit.report import palette
 
@@ -121,7 +122,8 @@ def _diamond(commit: LoggedCommit) -> tuple[object, ...]:
 
 
 def _foot(change: Change) -> tuple[object, ...]:
-    return _at(change.at), second(change.at), change.what, 0, f"{count(change.number)} {change.what}"
+    what = "resolved" if change.what == "resolved" else "opened"
+    return _at(change.at), second(change.at), what, 0, f"{count(change.number)} {change.what}"
 
 
 def _at(time: datetime) -> str:

@@ -1,7 +1,7 @@
 """What was open at the end of each of the last days, by table and severity, counted back from what is open now."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime, timedelta
 
 from lakeaudit.report.open_by_day import SPAN, Numbers, OpenByDay
@@ -21,18 +21,25 @@ def open_by_day(results: Results, runs: Sequence[Row], now: datetime) -> OpenByD
     open_now = ask(results, sql, "discrepancies")
     since = moment(datetime(days[0].year, days[0].month, days[0].day, tzinfo=now.tzinfo))
     sql = f""", {known}, told AS (SELECT * FROM transitions WHERE at >= {since}
-            AND (run_id IS NULL OR run_id IN (SELECT run_id FROM runs WHERE {PUBLISHED_RUNS}))),
-        changes AS (
-            SELECT discrepancy_id, at, to_severity AS severity, 1 AS change FROM told
-            WHERE transition IN ('opened', 'reopened', 'escalated', 'reclassified')
-            UNION ALL SELECT discrepancy_id, at, from_severity AS severity, -1 AS change FROM told
-            WHERE transition IN ('resolved', 'escalated', 'reclassified'))
-        SELECT held.table_name, coalesce(changes.severity, held.severity) AS severity,
-            CAST(changes.at AS DATE) AS day, sum(changes.change) AS number
-        FROM changes JOIN held ON changes.discrepancy_id = held.discrepancy_id GROUP BY 1, 2, 3"""
-    changes = ask(results, sql, "discrepancies", "transitions", "runs")
+            AND (run_id IS NULL OR run_id IN (SELECT run_id FROM runs WHERE {PUBLISHED_RUNS})))
+        SELECT held.table_name, held.severity, transition, CAST(told.at AS DATE) AS day, to_severity, from_severity,
+            count(*) AS number
+        FROM told JOIN held ON told.discrepancy_id = held.discrepancy_id GROUP BY 1, 2, 3, 4, 5, 6"""
+    changes = list(_signed(ask(results, sql, "discrepancies", "transitions", "runs")))
     audited = frozenset(run["as_of"].date() for run in runs)
     return OpenByDay(days, _counted_back(days, open_now, changes), audited)
+
+
+_BEGINS = ("opened", "reopened", "escalated", "reclassified")
+_ENDS = ("resolved", "escalated", "reclassified")
+
+
+def _signed(changes: Sequence[Row]) -> Iterator[Row]:
+    """What came to a severity and what went from one, as numbers above and below 0."""
+    for row in changes:
+        for transitions, severity, sign in ((_BEGINS, "to_severity", 1), (_ENDS, "from_severity", -1)):
+            if row["transition"] in transitions:
+                yield row | {"severity": row[severity] or row["severity"], "number": sign * row["number"]}
 
 
 def _counted_back(

@@ -12,9 +12,9 @@ from lakeaudit.report.coverage_view import STANDINGS, Judged, judged
 from lakeaudit.report.open_by_day import OpenByDay
 from lakeaudit.report.summary import AT_STAKE, Amount, rank, table_label
 from lakeaudit.report.verdict import Verdict, verdict
-from lakeaudit.results.lake_standing import PUBLISHED_RUNS, UNKNOWN_PARTS, is_past, lake_standing, standing
+from lakeaudit.results.lake_standing import PUBLISHED_RUNS, UNKNOWN_PARTS, lake_standing, standing
 from lakeaudit.results.read import PUBLISHED, Results, Row
-from lakeaudit.results.sql import ask, moment, text
+from lakeaudit.results.sql import ask, moment, text, texts
 from lakeaudit.results.trends import open_by_day
 
 RUNS = 30
@@ -103,16 +103,18 @@ class LakeFigures:
 NOTHING = Held({}, None)
 
 
-def lake_figures(results: Results, lake: Lake, now: datetime) -> LakeFigures:
-    """All of the first page, from one state of the results."""
+def lake_figures(
+    results: Results, lake: Lake, now: datetime, tables: tuple[Health, ...] | None = None
+) -> LakeFigures:
+    """All of the first page, from one state of the results; `tables` where they are known (`table_healths`)."""
     runs = results.runs()
     run = next((run for run in reversed(runs) if run["status"] in PUBLISHED), None)
-    held = held_by_table(results, now)
-    totals = _summed(held.values())
+    tables = table_healths(results, lake, now) if tables is None else tables
+    totals = _summed([table.held for table in tables] if run else held_by_table(results, now).values())
     return LakeFigures(
         run=run,
-        verdict=headline(results, run, lake, now) if run else None,
-        tables=healths(lake, held, looked_at(results), now) if run else (),
+        verdict=headline(results, run, lake, now, tables) if run else None,
+        tables=tables,
         totals=totals,
         open_by_day=open_by_day(results, [run for run in runs if run["status"] in PUBLISHED], now),
         runs=tuple(runs[-RUNS:]),
@@ -167,26 +169,48 @@ def _summed(parts: Collection[Held]) -> Held:
 
 
 def looked_at(results: Results) -> dict[str, Looked]:
-    """By table the last published run that has a word on it."""
-    sql = f"""SELECT coverage.*, last.as_of, last.finished_at, last.run_status FROM coverage JOIN (
-            SELECT *, row_number() OVER (PARTITION BY table_name ORDER BY finished_at DESC, run_id DESC) AS at FROM (
-                SELECT DISTINCT coalesce(coverage.table_name, '') AS table_name, runs.run_id, runs.as_of,
-                    runs.finished_at, runs.status AS run_status
-                FROM coverage JOIN runs ON coverage.run_id = runs.run_id
-                WHERE {PUBLISHED_RUNS.replace("status", "runs.status")})
-        ) last ON coverage.run_id = last.run_id AND coalesce(coverage.table_name, '') = last.table_name
-        WHERE last.at = 1"""
-    rows = ask(results, sql, "coverage", "runs")
+    """By table the last published run that has a word on it.
+
+    That is nearly always the last one: of tables that it did not look at all runs are asked, of which a year leaves
+    millions of rows.
+    """
+    last = results.last_published()
+    if last is None:
+        return {}
+    earlier = _earlier(results, last["run_id"])
+    runs = {run["run_id"]: run for run in results.runs()} if earlier else {last["run_id"]: last}
     by_table: dict[str, list[Row]] = {}
-    for row in rows:
-        by_table.setdefault(row["table_name"] or "", []).append(row)
-    return {table_label(name or None): _looked(rows) for name, rows in by_table.items()}
+    for row in [*_covered(results, [last["run_id"]]), *_covered(results, sorted({*earlier.values()}))]:
+        name = row["table_name"] or ""
+        if row["run_id"] == earlier.get(name, last["run_id"]):
+            by_table.setdefault(name, []).append(row)
+    return {table_label(name or None): _looked(rows, runs) for name, rows in by_table.items()}
 
 
-def _looked(rows: Sequence[Row]) -> Looked:
+def _covered(results: Results, run_ids: Sequence[str]) -> list[Row]:
+    if not run_ids:
+        return []
+    return ask(results, f"SELECT * FROM coverage WHERE run_id IN ({texts(tuple(run_ids))})", "coverage")
+
+
+def _earlier(results: Results, last: str) -> dict[str, str]:
+    """By table that the last run has no word on the published run that has the last one."""
+    sql = f""", named AS (SELECT coalesce(table_name, '') AS table_name, run_id FROM coverage),
+        seen AS (SELECT DISTINCT table_name FROM named WHERE run_id = {text(last)}),
+        unseen AS (SELECT named.* FROM named LEFT ANTI JOIN seen ON named.table_name = seen.table_name),
+        numbered AS (
+            SELECT run_id, row_number() OVER (ORDER BY finished_at, run_id) AS number FROM runs WHERE {PUBLISHED_RUNS}),
+        newest AS (
+            SELECT table_name, max(number) AS number FROM unseen JOIN numbered ON unseen.run_id = numbered.run_id
+            GROUP BY table_name)
+        SELECT newest.table_name, numbered.run_id FROM newest JOIN numbered ON newest.number = numbered.number"""
+    return {row["table_name"]: row["run_id"] for row in ask(results, sql, "coverage", "runs")}
+
+
+def _looked(rows: Sequence[Row], runs: Mapping[str, Row]) -> Looked:
     (table,) = judged(rows)
-    first = rows[0]
-    return Looked(table, first["run_id"], first["as_of"], first["finished_at"], first["run_status"])
+    run = runs[rows[0]["run_id"]]
+    return Looked(table, run["run_id"], run["as_of"], run["finished_at"], run["status"])
 
 
 def healths(
@@ -232,11 +256,13 @@ def _doubt(looked: Looked | None, lake: Lake, now: datetime) -> str:
     return ""
 
 
-def headline(results: Results, run: Row, lake: Lake, now: datetime) -> Verdict:
-    """The report's verdict on the lake after a run."""
-    coverage, known = judged(results.coverage(run["run_id"])), [table.name for table in lake.tables]
+def headline(results: Results, run: Row, lake: Lake, now: datetime, tables: Sequence[Health]) -> Verdict:
+    """The report's verdict on the lake after its last published run."""
+    looked = [table.looked for table in tables if table.looked]
+    mine = [each.judged for each in looked if each.run_id == run["run_id"]]
+    coverage, known = sorted(mine, key=lambda each: each.name), [table.name for table in lake.tables]
     totals = _totals(results, run["run_id"])
-    how = lake_standing(results, run, now, past=is_past(results, run))
+    how = lake_standing(results, run, now, past=False)
     return verdict(run, how, totals, coverage, known)
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import date, datetime
 
 from lakeaudit.dashboard.queries.lake import Day, counted_back
 from lakeaudit.dashboard.queries.sql_fragments import WORST_FIRST, of_table
@@ -16,6 +16,10 @@ PAGE_ROWS = 50
 PARTITIONS = 2000
 """Partitions drawn, the worst ones; the rest is a number."""
 COMMITS = 50
+CHANGES = 5000
+"""Moments with a change: a run has two at most."""
+DAYS = 60
+"""Days with a change."""
 
 
 @dataclass(frozen=True)
@@ -135,7 +139,8 @@ def _broken(rows: Sequence[Row]) -> Broken:
 def partitions(results: Results, table: str, now: datetime) -> Partitions:
     """Where it is open and accepted by nobody."""
     sql = f"""SELECT coalesce(partition_path, '') AS path, severity, count(*) AS number
-        FROM discrepancies WHERE {standing(now)} = 'open' AND {of_table(table)} GROUP BY path, severity"""
+        FROM discrepancies WHERE state = 'open' AND {standing(now)} = 'open' AND {of_table(table)}
+        GROUP BY path, severity"""
     by_path: dict[str, dict[str, int]] = {}
     for row in ask(results, sql, "discrepancies"):
         by_path.setdefault(row["path"], {})[row["severity"]] = row["number"]
@@ -147,26 +152,42 @@ def partitions(results: Results, table: str, now: datetime) -> Partitions:
     return Partitions(tuple(worst[:PARTITIONS]), max(len(worst) - PARTITIONS, 0))
 
 
-def table_days(results: Results, table: str) -> tuple[Day, ...]:
-    """The last days on which discrepancies of a table opened or were resolved, oldest first."""
+@dataclass(frozen=True)
+class Change:
+    """How many discrepancies of a table opened, were reopened or resolved at one moment; `what` is which of these."""
+
+    at: datetime
+    what: str
+    number: int
+
+
+def changes(results: Results, table: str) -> tuple[Change, ...]:
+    """The newest changes of a table, oldest first."""
+    sql = f"""SELECT at, transition AS what, count(*) AS number FROM transitions
+        WHERE transition IN ('opened', 'reopened', 'resolved') AND at IS NOT NULL
+            AND discrepancy_id IN (SELECT discrepancy_id FROM discrepancies WHERE {of_table(table)})
+            AND (run_id IS NULL OR run_id IN (SELECT run_id FROM runs WHERE {PUBLISHED_RUNS}))
+        GROUP BY at, transition ORDER BY at DESC, transition LIMIT {CHANGES}"""
+    return tuple(Change(**row) for row in reversed(ask(results, sql, "transitions", "discrepancies", "runs")))
+
+
+def table_days(results: Results, table: str, told: Sequence[Change]) -> tuple[Day, ...]:
+    """The last days on which any of these changes fell, oldest first."""
     (held,) = ask(
         results, f"SELECT count(*) AS open FROM discrepancies WHERE state = 'open' AND {of_table(table)}",
         "discrepancies",
     ) or [{"open": 0}]  # fmt: skip
-    sql = f"""SELECT CAST(at AS DATE) AS day, count(*) FILTER (WHERE transition = 'opened') AS opened,
-            count(*) FILTER (WHERE transition = 'reopened') AS reopened,
-            count(*) FILTER (WHERE transition = 'resolved') AS resolved
-        FROM transitions WHERE transition IN ('opened', 'reopened', 'resolved')
-            AND discrepancy_id IN (SELECT discrepancy_id FROM discrepancies WHERE {of_table(table)})
-            AND (run_id IS NULL OR run_id IN (SELECT run_id FROM runs WHERE {PUBLISHED_RUNS}))
-        GROUP BY 1 ORDER BY 1 DESC LIMIT 60"""
-    return counted_back(ask(results, sql, "transitions", "discrepancies", "runs"), held["open"])
+    days: dict[date, Row] = {}
+    for change in reversed(told):
+        none = {"day": change.at.date(), "opened": 0, "reopened": 0, "resolved": 0}
+        days.setdefault(change.at.date(), none)[change.what] += change.number
+    return counted_back([*days.values()][:DAYS], held["open"])
 
 
 def commits(results: Results, table: str, now: datetime) -> tuple[Commit, ...]:
     """Versions and commits that what is open goes back to, the newest first; none where no row says them."""
     sql = f"""SELECT table_version AS version, commit_id, kind, count(*) AS number, min(manifest_time) AS committed
-        FROM discrepancies WHERE {standing(now)} = 'open' AND {of_table(table)}
+        FROM discrepancies WHERE state = 'open' AND {standing(now)} = 'open' AND {of_table(table)}
             AND (table_version IS NOT NULL OR commit_id IS NOT NULL)
         GROUP BY table_version, commit_id, kind
         ORDER BY version DESC NULLS LAST, committed DESC NULLS LAST, kind LIMIT {COMMITS}"""
@@ -182,18 +203,24 @@ _LISTED = (
 def listed(results: Results, table: str, wanted: Wanted, now: datetime, page: int) -> Listed:
     """A page of a table's discrepancies, the worst first; pages begin at 1."""
     where = " AND ".join([of_table(table), *_conditions(wanted, now)])
+    sql = f"""SELECT {_LISTED}, {standing(now)} AS standing FROM discrepancies WHERE {where}
+        ORDER BY {WORST_FIRST} LIMIT {PAGE_ROWS} OFFSET {PAGE_ROWS * (page - 1)}"""
+    rows = ask(results, sql, "discrepancies")
+    if page == 1 and len(rows) < PAGE_ROWS:
+        return Listed(rows, len(rows))
     (counted,) = ask(
         results, f"SELECT count(*) AS total FROM discrepancies WHERE {where}", "discrepancies"
     ) or [{"total": 0}]
-    sql = f"""SELECT {_LISTED}, {standing(now)} AS standing FROM discrepancies WHERE {where}
-        ORDER BY {WORST_FIRST} LIMIT {PAGE_ROWS} OFFSET {PAGE_ROWS * (page - 1)}"""
-    return Listed(ask(results, sql, "discrepancies"), counted["total"])
+    return Listed(rows, counted["total"])
 
 
 def _conditions(wanted: Wanted, now: datetime) -> list[str]:
     told = []
     if wanted.standings:
         told.append(f"{standing(now)} IN ({texts(wanted.standings)})")
+        told += (
+            ["state <> 'resolved'"] if "resolved" not in wanted.standings else []
+        )  # files of such alone are passed
     if wanted.severities:
         told.append(f"severity IN ({texts(wanted.severities)})")
     if wanted.kinds:

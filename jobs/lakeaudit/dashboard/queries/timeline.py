@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from lakeaudit.dashboard.queries.sql_fragments import of_table
+from lakeaudit.dashboard.queries.table import Change
 from lakeaudit.report.summary import rank
 from lakeaudit.results.lake_standing import PUBLISHED_RUNS, standing
 from lakeaudit.results.read import Results, Row
-from lakeaudit.results.sql import ask, moment
+from lakeaudit.results.sql import ask
 
-CHANGES = 200
+MARKED = 200
 """Moments with a change that are marked, the newest."""
 
 
@@ -32,15 +33,6 @@ class LoggedCommit:
 
 
 @dataclass(frozen=True)
-class Change:
-    """What runs changed at one moment: `what` is opened (or reopened) or resolved."""
-
-    at: datetime
-    what: str
-    number: int
-
-
-@dataclass(frozen=True)
 class Timeline:
     """Commits and changes, oldest first; `earlier` open discrepancies go back to commits before the first of these."""
 
@@ -49,8 +41,11 @@ class Timeline:
     earlier: int = 0
 
 
-def timeline(results: Results, table: str, now: datetime) -> Timeline:
-    """The newest commits of a table; nothing where no audit has kept any, as those of older versions."""
+def timeline(results: Results, table: str, now: datetime, told: Sequence[Change] = ()) -> Timeline:
+    """The newest commits of a table, and the changes since the first of them.
+
+    Nothing where no audit has kept any commits, as those of older versions.
+    """
     rows = _logged(results, table)
     if not rows:
         return Timeline()
@@ -62,7 +57,8 @@ def timeline(results: Results, table: str, now: datetime) -> Timeline:
         ) for row in rows
     )  # fmt: skip
     earlier = sum(sum(by.values()) for by in held.values())
-    return Timeline(commits, _changes(results, table, commits[0].at), earlier)
+    since = [change for change in told if change.at >= commits[0].at]
+    return Timeline(commits, tuple(since[-MARKED:]), earlier)
 
 
 def _logged(results: Results, table: str) -> list[Row]:
@@ -78,7 +74,8 @@ def _logged(results: Results, table: str) -> list[Row]:
 
 def _open(results: Results, table: str, now: datetime) -> dict[str, dict[str, int]]:
     sql = f"""SELECT commit_id, severity, count(*) AS number FROM discrepancies
-        WHERE {standing(now)} = 'open' AND {of_table(table)} AND commit_id IS NOT NULL GROUP BY commit_id, severity"""
+        WHERE state = 'open' AND {standing(now)} = 'open' AND {of_table(table)} AND commit_id IS NOT NULL
+        GROUP BY commit_id, severity"""
     found: dict[str, dict[str, int]] = {}
     for row in sorted(ask(results, sql, "discrepancies"), key=_worst_first):
         found.setdefault(row["commit_id"], {})[row["severity"]] = row["number"]
@@ -87,13 +84,3 @@ def _open(results: Results, table: str, now: datetime) -> dict[str, dict[str, in
 
 def _worst_first(row: Row) -> tuple[int, str]:
     return rank(row["severity"]), row["commit_id"]
-
-
-def _changes(results: Results, table: str, since: datetime) -> tuple[Change, ...]:
-    sql = f"""SELECT at, CASE transition WHEN 'resolved' THEN 'resolved' ELSE 'opened' END AS what, count(*) AS number
-        FROM transitions WHERE transition IN ('opened', 'reopened', 'resolved') AND at >= {moment(since)}
-            AND discrepancy_id IN (SELECT discrepancy_id FROM discrepancies WHERE {of_table(table)})
-            AND (run_id IS NULL OR run_id IN (SELECT run_id FROM runs WHERE {PUBLISHED_RUNS}))
-        GROUP BY 1, 2 ORDER BY 1 DESC, 2 LIMIT {CHANGES}"""
-    rows: Sequence[Row] = ask(results, sql, "transitions", "discrepancies", "runs")
-    return tuple(Change(**row) for row in reversed(rows))
