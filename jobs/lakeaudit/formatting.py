@@ -51,6 +51,11 @@ def _spelled(char: str) -> str:
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
+def shortened(text: str, most: int = 90) -> str:
+    """The text with its middle left out where it is long: both ends of a key say what it is."""
+    return text if len(text) <= most else f"{text[: most // 3]}\u2026{text[-(most - most // 3) :]}"
+
+
 def count(value: int | None) -> str:
     """1,234; a dash where unknown."""
     return UNKNOWN if value is None else f"{value:,}"
@@ -116,6 +121,21 @@ def duration(span: timedelta) -> str:
         f"{number} {unit}" for number, unit in parts[first : first + 2] if number or seconds == 0
     )
     return f"-{words}" if span < timedelta(0) else words
+
+
+def rough(span: timedelta) -> str:
+    """23 min, 15 h, 3 d 4 h, 16 d: no more than a reader in a hurry takes in."""
+    seconds = abs(round(span.total_seconds()))
+    days, rest = divmod(seconds, 86400)
+    if days:
+        return f"{days:,} d" + (f" {rest // 3600} h" if days < ROUGH_DAYS and rest >= 3600 else "")
+    size, unit = next(
+        ((size, unit) for size, unit in ((3600, "h"), (60, "min")) if seconds >= size), (1, "s")
+    )
+    return f"{seconds // size} {unit}"
+
+
+ROUGH_DAYS = 10
 
 
 def _utc(value: datetime) -> datetime:

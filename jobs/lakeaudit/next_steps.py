@@ -96,9 +96,13 @@ def _s3api(operation: str, arguments: str, at: "Endpoint | None") -> str:
     return told + (f" --endpoint-url {shell_word(at.endpoint)}" if at is not None and at.endpoint else "")
 
 
-def mend(lake: str, table: str, kind: str) -> str:
-    """The command that plans what mends a kind in a table, or names its files for a person; it changes nothing."""
-    about = f"{shell_word(lake)} --table {shell_word(table)} --kind {shell_word(kind)}"
+def mend(lake: str, table: str | None, kind: str) -> str:
+    """The command that plans what mends a kind, or names its files for a person; it changes nothing.
+
+    Without a table it is about all of them.
+    """
+    of_table = f" --table {shell_word(table)}" if table is not None else ""
+    about = f"{shell_word(lake)}{of_table} --kind {shell_word(kind)}"
     return f"lakeaudit reconcile plan {about}" if kind in PLANNED else f"lakeaudit findings {about} --files"
 
 

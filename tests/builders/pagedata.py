@@ -221,7 +221,14 @@ def page(
 
 def change(table: str, kind: str, severity: str, number: int, days: int = 0, **given: Any) -> Row:
     """Discrepancies to which the same happened."""
-    told = {"transition": "opened", "resolution": None, "files": number, "rows": None, "bytes": None}
+    told = {
+        "transition": "opened",
+        "resolution": None,
+        "files": number,
+        "rows": None,
+        "bytes": None,
+        "cause": None,
+    }
     about = {"table": table, "kind": kind, "severity": severity, "number": number}
     return about | told | {"since": CUT - timedelta(days=days)} | given
 

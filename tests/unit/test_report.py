@@ -108,6 +108,7 @@ def test_hostile_text_adds_no_element_and_no_attribute() -> None:
         ("bdi", ""),
         ("span", "class"),
         ("b", "class"),
+        ("dd", "class"),
     }
     assert shapes(tree("hostile")) - plain <= {("section", "id"), ("table", "class")}
 
@@ -192,8 +193,8 @@ def test_the_counts_by_severity_kind_and_table_agree_with_the_totals(name: str) 
         for tile in page.one("ul", cls="tiles").all("li")
     }
     assert tiles == {severity: told("severity", severity) for severity in SEVERITIES}
-    for row in body_rows(page, "kinds"):
-        assert number(cell(row, "findings")) == told("kind", row.one("a").text)
+    for row in broken_rows(page):
+        assert number(cell(row, "number").one("b")) == told("kind", row.one("th").one("a").text)
     for row in page.all("tr", cls="table"):
         of_table = sum(number(cell(row, severity)) for severity in SEVERITIES)
         names = [
@@ -204,6 +205,10 @@ def test_the_counts_by_severity_kind_and_table_agree_with_the_totals(name: str) 
         assert of_table == told("table_name", names[0])
     parts = sum(number(cell(row, severity)) for row in page.all("tr", cls="table") for severity in SEVERITIES)
     assert parts == data(name).found
+
+
+def broken_rows(page: Node) -> list[Node]:
+    return [row for row in body_rows(page, "broken") if "do" not in row.attrs.get("class", "")]
 
 
 def body_rows(page: Node, table: str) -> list[Node]:
@@ -251,6 +256,31 @@ def test_findings_beyond_the_limit_are_counted_not_hidden() -> None:
     assert "The worst 2 of 1,236 findings are on this page; 1,234 are not shown." in said
 
 
+def test_long_names_make_fewer_findings_and_not_a_larger_page() -> None:
+    """Two thousand tables, forty partition columns, names of 1,024 bytes."""
+    path = "/".join(f"{chr(97 + at % 26)}{at:02}={'v' * 20}" for at in range(40))
+    rows = [
+        pagedata.dropped(at, key=f"{path}/{at:010}".rjust(1024, "k"), partition_path=path,
+                         table_name=f"{at:04}".rjust(1024, "t"), explanation="e" * 1024)
+        for at in range(2000)
+    ]  # fmt: skip
+    names = {row["table_name"] for row in rows}
+    coverage = [pagedata.covered(name, status="partial", undecided=9, reason="r" * 1024) for name in names]
+    page = pagedata.page(rows, coverage, sources=[
+        pagedata.source("storage", "listing", f"{at:04}".rjust(1024, "s"), 1) for at in range(2000)
+    ])  # fmt: skip
+    text = render(page)
+    assert len(text) < 16_000_000
+    said = parse(text)
+    assert len(findings_of(said)) == len(page.findings) < 2000
+    assert page.not_shown == 2000 - len(page.findings)
+    assert said.one("section", id="tables").one("p", cls="more").words.startswith("and 1,750 more tables: ")
+    assert said.one("section", id="coverage").one("p", cls="more").words.startswith("and 1,750 more tables: ")
+    assert (
+        said.one("section", id="evidence").one("p", cls="more").words.startswith("and 1,960 more sources: ")
+    )
+
+
 def test_totals_of_another_run_are_refused() -> None:
     with pytest.raises(ValueError, match="2 findings given, but the totals count 1"):
         page_data(
@@ -290,19 +320,38 @@ def test_the_evidence_is_named_with_cut_age_identity_rows_and_rejected() -> None
     )
 
 
-def test_what_changed_and_since_when_the_rest_is_open() -> None:
+def test_what_changed_and_how_it_stands_now() -> None:
     page = tree("broken")
     assert [row.words for row in body_rows(page, "changes")] == [
-        "newdroppedcriticalsales.orders1021,4485.0 MiB2026-03-01 01:00:00Z",
-        "closed, not restoreddroppederrorcrm.customers2——2026-02-20 01:00:00Z",
-        f"back againoverwrittenwarning{pagedata.HOSTILE[0]}150—2026-02-26 01:00:00Z",
+        "newdroppedcriticalsales.orders1021,4485.0 MiB1 d 2 h",
+        "closed, not restoreddroppederrorcrm.customers2——10 d",
+        f"back againoverwrittenwarning{pagedata.HOSTILE[0]}150—4 d 2 h",
     ]
-    assert [row.words for row in body_rows(page, "open")] == [
-        "droppedcriticalsales.orders1021,4485.0 MiB2026-03-01 01:00:00Z",
-        "archivederrorcrm.customers1——2026-02-24 01:00:00Z",
-    ]
-    said = tree("healthy").one("section", id="changes").words
-    assert "Nothing changed in this run. Nothing is open that nobody has accepted." in said
+    caption = page.one("section", id="changes").one("caption").words
+    assert caption.endswith("10 new, 1 back again, 2 resolved (closed, not restored)")
+    assert "Nothing changed in this run: nothing new, nothing open." in (
+        tree("healthy").one("section", id="changes").words
+    )
+
+
+def test_what_is_broken_since_when_why_until_when_and_what_to_type() -> None:
+    row = broken_rows(tree("broken"))[0]
+    told = {cell.attrs["data-h"]: cell.words for cell in row.all("td")}
+    assert row.one("th").words == "critical dropped"
+    assert told == {
+        "where": "sales.orders", "number": "10 new", "rows": "182,040", "bytes": "1,001 MiB", "since": "1 d 2 h",
+        "cause": "not known", "can come back": "9 of 10, first ends in 2 d",
+    }  # fmt: skip
+    typed = body_rows(tree("broken"), "broken")[1]
+    assert typed.one("code").text == (
+        "lakeaudit reconcile plan conf/shop.yaml --table sales.orders --kind dropped"
+    )
+    assert typed.one("button").attrs["aria-label"] == "copy the command for dropped"
+
+
+def test_a_relative_time_says_the_exact_one() -> None:
+    since = broken_rows(tree("broken"))[0].one("td", **{"data-h": "since"}).one("time")
+    assert (since.attrs["title"], since.attrs["data-paper"]) == ("2026-03-01 01:00:00Z", "2026-03-01 01:00")
 
 
 def test_of_a_run_before_the_last_one_it_is_not_known() -> None:
@@ -318,9 +367,9 @@ def test_gates_that_do_not_hold_are_named() -> None:
 
 def test_at_stake_leaves_out_info_and_says_what_is_unknown() -> None:
     rows = {row.one("a").text: row for row in tree("broken").all("tr", cls="table")}
-    assert cell(rows["sales.orders"], "rows at stake").text == "218,448"
-    assert cell(rows["raw.events"], "rows at stake").text == "≥ 18,204"
-    assert cell(rows["(no table)"], "rows at stake").text == "—"
+    assert cell(rows["sales.orders"], "rows").text == "218,448"
+    assert cell(rows["raw.events"], "rows").text == "≥ 18,204"
+    assert cell(rows["(no table)"], "rows").text == "—"
 
 
 # --- for everyone

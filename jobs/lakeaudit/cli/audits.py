@@ -94,13 +94,14 @@ def report(
     from lakeaudit import text_output
     from lakeaudit.commands.status import kept, write_whole
     from lakeaudit.report.page import MAX_FINDINGS, render
-    from lakeaudit.results.page_data import gather
+    from lakeaudit.results.page_data import gather, source_limits
 
     with kept(status_file, "report") as status:
         loaded = loaded_with(lake, status)
         results = results_of(loaded)
         names = [table.name for table in loaded.tables]
-        page = gather(results, results.published(None), lake, now(), MAX_FINDINGS, names)
+        limits, run = source_limits(loaded), results.published(None)
+        page = gather(results, run, lake, now(), MAX_FINDINGS, names, limits=limits)
         name = _goes_to(loaded, "report.html", output, in_results)
         write_whole(name, render(page).encode(), status.clients, f"the report {name}")
         typer.echo(name)

@@ -166,7 +166,7 @@ def _printed(
 
     results = Results(lake.results, clients, lake.name)
     names = [table.name for table in lake.tables]
-    page = gather(results, results.run(run_id), request.lake_file, now, WORST_SHOWN, names)
+    page = gather(results, results.run(run_id), request.lake_file, now, WORST_SHOWN, names, drawn=False)
     if request.format == "json":
         print(json.dumps(summary, default=iso), file=out)
     else:

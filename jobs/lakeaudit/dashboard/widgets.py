@@ -14,6 +14,7 @@ from urllib.parse import quote, urlencode
 import pandas as pd
 import streamlit as st
 
+from lakeaudit import formatting
 from lakeaudit.errors import AuditError, LakeFileError
 from lakeaudit.formatting import UNKNOWN, count, size, visible
 from lakeaudit.report.palette import called, shape
@@ -28,6 +29,8 @@ COLOURS = {
     "unjudged": "violet",
 }
 """Only `fine` is green."""
+
+shortened = formatting.shortened
 
 PAGES = "/pages"
 """Where the session keeps its pages by name."""
@@ -60,11 +63,6 @@ def prose(sentence: str) -> str:
 
 def _tame(word: str) -> bool:
     return _TAME.fullmatch(word) is not None and _TELLING.search(word) is None
-
-
-def shortened(text: str, most: int = 90) -> str:
-    """The text with its middle left out where it is long: both ends of a key say what it is."""
-    return text if len(text) <= most else f"{text[: most // 3]}\u2026{text[-(most - most // 3) :]}"
 
 
 def badge(level: str, words: str | None = None) -> str:

@@ -38,7 +38,7 @@ from lakeaudit.pipeline.audit import audit
 from lakeaudit.pipeline.audit_plan import Options
 from lakeaudit.pipeline.spark_engine import SparkEngine
 from lakeaudit.report.page import MAX_FINDINGS, PageData, render
-from lakeaudit.results.page_data import gather
+from lakeaudit.results.page_data import gather, source_limits
 from lakeaudit.results.read import Results
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.endpoints import clients_of
@@ -244,6 +244,7 @@ def judge(
         datetime.now(UTC),
         MAX_FINDINGS,
         [table.name for table in lake.tables],
+        limits=source_limits(lake),
     )
     told = {"seed": draw.seed, "broken": _acts(comparison), "matched": comparison.matched}
     return Verdict(comparison, replace(page, demo=told))

@@ -1,15 +1,17 @@
 """The last words of an audit: what it changed in the ledger, and what to type next."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lakeaudit import formatting, next_steps
-from lakeaudit.report.page import PageData
+
+if TYPE_CHECKING:
+    from lakeaudit.report.page import PageData
 
 Row = Mapping[str, Any]
 
 
-def closing(page: PageData) -> str:
+def closing(page: "PageData") -> str:
     """2 new, 1 resolved (restored), 7 still open: what the run changed, and what stays as it was."""
     changes = page.history.changes if page.history else ()
     of: dict[str, int] = {}
@@ -47,7 +49,7 @@ def _ends(changes: Iterable[Row]) -> str:
     )
 
 
-def next_commands(page: PageData) -> list[str]:
+def next_commands(page: "PageData") -> list[str]:
     """The two commands that lead on from here, with the lake file as it was typed."""
     lake = formatting.shell_word(page.lake)
     told = [f"lakeaudit doctor {lake}"] if page.run["status"] == "failed" else []

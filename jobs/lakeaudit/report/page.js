@@ -6,6 +6,40 @@
   const days = Math.floor((Date.now() - Date.parse(made)) / 86400000);
   if (days >= 1) byId("old").textContent = ` (${days} day${days === 1 ? "" : "s"} ago)`;
 
+  // "in 3 d 4 h" would be untrue of a page that is opened two days later.
+  function span(seconds) {
+    const days = Math.floor(seconds / 86400), hours = Math.floor(seconds % 86400 / 3600);
+    if (days) return `${days.toLocaleString("en-US")} d${days < 10 && hours ? ` ${hours} h` : ""}`;
+    if (seconds >= 3600) return `${hours} h`;
+    return seconds >= 60 ? `${Math.floor(seconds / 60)} min` : `${seconds} s`;
+  }
+  if (Math.abs(Date.now() - Date.parse(made)) >= 60000) {
+    for (const time of document.querySelectorAll("time.rel")) {
+      const seconds = Math.round((Date.parse(time.dateTime) - Date.now()) / 1000);
+      time.textContent = seconds > 0 ? `in ${span(seconds)}` : span(-seconds) + (time.classList.contains("bare") ? "" : " ago");
+    }
+  }
+
+  async function copied(text) {
+    try {
+      await navigator.clipboard.writeText(text);
+      return true;
+    } catch { return false; }
+  }
+  for (const button of document.querySelectorAll("button.copy")) button.hidden = false;
+  document.addEventListener("click", async (event) => {
+    const button = event.target.closest?.("button.copy");
+    if (!button) return;
+    const code = button.nextElementSibling;
+    let done = await copied(code.textContent);
+    if (!done) { // no clipboard where the page is shown: what is chosen can be copied by hand
+      getSelection().selectAllChildren(code);
+      try { done = document.execCommand("copy"); } catch { /* chosen all the same */ }
+    }
+    button.textContent = done ? "copied" : "chosen";
+    setTimeout(() => { button.textContent = "copy"; }, 1500);
+  });
+
   const form = byId("filter");
   if (!form) return;
   const rows = Array.from(byId("list").children);

@@ -5,24 +5,16 @@ is hostile: autoescape is on for every expression, invisible characters are spel
 read becomes a link's target, a style or a script, and the page's policy lets it fetch nothing.
 """
 
-import base64
-import hashlib
-import unicodedata
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
-from functools import cache
-from importlib.resources import files
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlencode
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
-
-from lakeaudit import formatting, next_steps
-from lakeaudit.kinds import KINDS, SEVERITIES, axis_words
-from lakeaudit.report import coverage_view, plots, summary, verdict
+from lakeaudit import formatting
+from lakeaudit.kinds import SEVERITIES
+from lakeaudit.report import broken, closing, coverage_view, summary, verdict
+from lakeaudit.report.environment import asset, environment, style
+from lakeaudit.report.open_by_day import OpenByDay
 
 if TYPE_CHECKING:
     from lakeaudit.runtime.aws import Endpoint
@@ -31,6 +23,16 @@ Row = Mapping[str, Any]
 
 MAX_FINDINGS = 5_000
 """Findings written out on the page, worst first; the totals speak of all."""
+MAX_TEXT = 4_000_000
+"""Characters of stored text in them: names of 1,024 bytes make a page of fewer findings, and not a larger one."""
+TABLES = 50
+"""Tables seen at once, worst first."""
+MORE = 200
+"""Rows behind a click; what is more is a number, with the command that lists it."""
+CHANGES = 20
+SOURCES = 40
+GAUGES = 3
+"""Sources whose age is drawn, those nearest to their limit."""
 
 
 @dataclass(frozen=True)
@@ -42,12 +44,6 @@ class History:
 
     changes: Sequence[Row]
     still_open: Sequence[Row]
-
-    @property
-    def all_new(self) -> bool:
-        """Whether what is open is no more than what this run opened, as after a first run."""
-        opened = [row for row in self.changes if row["transition"] == "opened"]
-        return _sums(opened) == _sums(self.still_open)
 
 
 @dataclass(frozen=True)
@@ -68,6 +64,9 @@ class PageData:
         lake_tables: every table of the lake file; none: what the run looked at is taken for the whole.
         reach: by bucket how it is reached, for commands; a bucket that is not here is AWS's own.
         samples: by discrepancy the first files behind a group.
+        trend: what was open at the end of each of the last days; None of a run before the last one.
+        runs: the last rows of `runs` up to this one, oldest first.
+        limits: by location how old a source may be.
     """
 
     lake: str
@@ -82,6 +81,9 @@ class PageData:
     lake_tables: Sequence[str] = ()
     reach: Mapping[str, "Endpoint"] = field(default_factory=dict)
     samples: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    trend: OpenByDay | None = None
+    runs: Sequence[Row] = ()
+    limits: Mapping[str, timedelta] = field(default_factory=dict)
 
     def names(self, finding: Row) -> Sequence[str]:
         """The first files behind a group that has any."""
@@ -104,13 +106,6 @@ class PageData:
         return self.found - len(self.findings)
 
 
-def _sums(rows: Sequence[Row]) -> Counter[tuple[Any, ...]]:
-    found: Counter[tuple[Any, ...]] = Counter()
-    for row in rows:
-        found[row["table"], row["kind"], row["severity"]] += row["number"]
-    return found
-
-
 def page_data(
     lake: str,
     run: Row,
@@ -124,21 +119,33 @@ def page_data(
     lake_tables: Sequence[str] = (),
     reach: Mapping[str, "Endpoint"] | None = None,
     samples: Mapping[str, Sequence[str]] | None = None,
+    trend: OpenByDay | None = None,
+    runs: Sequence[Row] = (),
+    limits: Mapping[str, timedelta] | None = None,
 ) -> PageData:
-    """Order the findings worst first and cut them at MAX_FINDINGS; without `standing` the findings are all there is.
+    """Order the findings worst first and cut them; without `standing` the findings are all there is.
 
     Raises:
         ValueError: the totals count fewer findings than were given, so they are not of the same run.
     """
     given = sorted(findings, key=worst_first)
-    shown = given[:MAX_FINDINGS]
+    shown = _within_bounds(given)
     if standing is None:
         standing = [{**row, "standing": "found", "findings": 1} for row in given]
-    told = (demo, history, standing, lake_tables, reach or {}, samples or {})
+    told = (demo, history, standing, lake_tables, reach or {}, samples or {}, trend, runs, limits or {})
     page = PageData(lake, run, coverage, shown, totals, generated_at, *told)
     if page.not_shown < 0:
         raise ValueError(f"{len(shown)} findings given, but the totals count {page.found}: not of one run")
     return page
+
+
+def _within_bounds(findings: Sequence[Row]) -> Sequence[Row]:
+    text = 0
+    for at, row in enumerate(findings[:MAX_FINDINGS]):
+        text += sum(len(value) for value in row.values() if isinstance(value, str))
+        if text > MAX_TEXT:
+            return findings[: max(at, 1)]
+    return findings[:MAX_FINDINGS]
 
 
 def worst_first(finding: Row) -> tuple[int, float, str, str, str]:
@@ -151,27 +158,80 @@ def worst_first(finding: Row) -> tuple[int, float, str, str, str]:
 
 def render(page: PageData) -> str:
     """The page as one HTML text that asks for nothing else."""
-    kinds, severities = summary.by_kind(page.totals), summary.by_severity(page.totals)
-    tables = coverage_view.judged(page.coverage)
+    judged = coverage_view.judged(page.coverage)
     lines = summary.by_table(page.totals)
-    template = _environment().get_template("page.html.j2")
-    return template.render(
-        page=page,
-        run=page.run,
-        verdict=verdict.verdict(page.run, page.standing, page.totals, tables, page.lake_tables),
-        severities=severities,
-        kinds=kinds,
-        most=max((line.stake.findings for line in kinds), default=0),
-        tables=lines,
-        judged=tables,
-        evidence_up_to=min((t.evidence_up_to for t in tables if t.evidence_up_to), default=None),
-        ends_known=any(row["recoverable_until"] is not None for row in page.totals),
-        axes=coverage_view.axes_met(page.coverage),
-        troubled={t.line.name for t in lines if summary.rank(t.line.worst) < len(summary.AT_STAKE)},
-        choices=_choices(page.findings),
-        style=_asset("page.css"),
-        script=_asset("page.js"),
+    serious = [row for row in page.standing if row["severity"] in summary.AT_STAKE]
+    return (
+        environment()
+        .get_template("page.html.j2")
+        .render(
+            page=page,
+            run=page.run,
+            verdict=verdict.verdict(page.run, page.standing, page.totals, judged, page.lake_tables),
+            closing=closing.closing(page) if page.history is not None else None,
+            broken=_broken(page),
+            severities=summary.by_severity(_pressing(page.standing)),
+            found=summary.by_severity(page.totals),
+            comeback=_comeback(_pressing(serious)),
+            gauges=gauges(page),
+            lines=lines,
+            most=max((line.line.stake.findings for line in lines), default=0),
+            tables=lines[: TABLES + MORE],
+            since=broken.since_by_table(page.history.still_open if page.history else ()),
+            judged=judged,
+            evidence_up_to=min((t.evidence_up_to for t in judged if t.evidence_up_to), default=None),
+            ends_known=any(row["recoverable_until"] is not None for row in page.totals),
+            axes=coverage_view.axes_met(page.coverage),
+            troubled={t.line.name for t in lines if summary.rank(t.line.worst) < len(summary.AT_STAKE)},
+            choices=_choices(page.findings),
+            style=style(),
+            script=asset("page.js"),
+            bounds={"tables": TABLES, "more": MORE, "changes": CHANGES, "sources": SOURCES},
+        )
     )
+
+
+def _broken(page: PageData) -> tuple[broken.Broken, ...]:
+    held, changes = (page.history.still_open, page.history.changes) if page.history else ((), ())
+    past = page.run["run_id"] if page.history is None else None
+    return broken.broken(page.standing, held, changes, page.lake, past)
+
+
+def _pressing(standing: Iterable[Row]) -> list[Row]:
+    return [row for row in standing if row["standing"] != broken.APART]
+
+
+def _comeback(rows: Sequence[Row]) -> tuple[int, int, datetime | None]:
+    """Above info: how many can come back, of how many where that is a question, and the soonest end."""
+    asked = [row for row in rows if row["recoverable"]]
+    able = [row for row in asked if row["recoverable"] == "yes"]
+    ends = [row["recoverable_until"] for row in able if row["recoverable_until"]]
+    number = [sum(row["findings"] for row in each) for each in (able, asked)]
+    return number[0], number[1], min(ends, default=None)
+
+
+@dataclass(frozen=True)
+class Gauge:
+    """How old a source's picture was when the audit went by it; `limit` is its `max_age`, if it has one."""
+
+    kind: str
+    location: str
+    age: timedelta
+    limit: timedelta | None
+
+    @property
+    def part(self) -> float:
+        return self.age / self.limit if self.limit else 0.0
+
+
+def gauges(page: PageData) -> list[Gauge]:
+    """The sources whose picture has a time, those nearest to their limit first; tables' logs are read anew."""
+    found = [
+        Gauge(source["kind"], source["location"], max(page.run["as_of"] - source["cut_from"], timedelta(0)),
+              page.limits.get(source["location"].rstrip("/")))
+        for source in page.run["sources"] or () if source["cut_from"] is not None and source["role"] != "manifest"
+    ]  # fmt: skip
+    return sorted(found, key=lambda each: (-each.part, -each.age, each.location))
 
 
 def _choices(findings: Sequence[Row]) -> dict[str, list[str]]:
@@ -185,91 +245,3 @@ def _choices(findings: Sequence[Row]) -> dict[str, list[str]]:
         "kind": sorted({row["kind"] for row in findings}),
         "table": sorted({summary.table_label(row["table_name"]) for row in findings}),
     }
-
-
-@dataclass(frozen=True)
-class _Asset:
-    """A style or script of our own, with the hash by which the page's policy allows it."""
-
-    text: Markup
-    digest: str
-
-
-def _asset(name: str) -> _Asset:
-    text = files("lakeaudit.report").joinpath(name).read_text(encoding="utf-8")
-    digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-    return _Asset(Markup(text), f"sha256-{digest}")  # noqa: S704 - packaged text of ours, nothing that was read
-
-
-@cache
-def _environment() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("lakeaudit.report", "."),
-        autoescape=True,
-        finalize=_finalize,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters.update(
-        count=formatting.count, size=formatting.size, age=formatting.age, share=formatting.share
-    )
-    environment.filters.update(comeback=formatting.comeback, uri=formatting.uri)
-    environment.filters.update(
-        time=_time, iso=_iso, amount=_amount, spelled=spelled, filter_link=_filter_link
-    )
-    environment.globals.update(
-        words=formatting, plots=plots, summary=summary, KINDS=KINDS, STANDINGS=coverage_view.STANDINGS
-    )
-    environment.globals.update(
-        OUTCOMES=coverage_view.OUTCOMES, at_stake=summary.AT_STAKE, command=next_steps.learn_more
-    )
-    environment.globals.update(
-        way_back=next_steps.way_back,
-        to_do=next_steps.to_do,
-        THINK_FIRST=next_steps.THINK_FIRST,
-        axis_words=axis_words,
-    )
-    environment.globals.update(
-        confirmed=formatting.CONFIRMED, outcome_words=formatting.OUTCOMES, spelled=spelled
-    )
-    return environment
-
-
-def _finalize(value: object) -> object:
-    """Every expression of the template passes here before it is escaped."""
-    if value is None:
-        return formatting.UNKNOWN
-    return formatting.visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
-
-
-def spelled(text: str | None) -> Markup:
-    """Untrusted text for the body of the page: what is spelled out is set apart, right-to-left parts stay in place."""
-    if text is None:
-        return Markup("{}").format(formatting.UNKNOWN)
-    if text.isascii() or not any(unicodedata.bidirectional(char) in {"R", "AL"} for char in text):
-        return _set_apart(text)
-    return Markup("/").join(Markup("<bdi>{}</bdi>").format(_set_apart(part)) for part in text.split("/"))
-
-
-def _set_apart(text: str) -> Markup:
-    odd, plain = Markup('<span class="u">{}</span>'), Markup("{}")
-    return Markup().join((odd if is_odd else plain).format(part) for is_odd, part in formatting.pieces(text))
-
-
-def _time(value: datetime | None) -> Markup:
-    return Markup("<time>{}</time>").format(formatting.second(value))
-
-
-def _iso(value: datetime) -> str:
-    return formatting.second(value).replace(" ", "T")
-
-
-def _amount(value: summary.Amount, put: Callable[[int | None], str]) -> str:
-    """A sum in words; where a part of it is unknown, it is at least that."""
-    return put(value.known) if value.whole or value.known is None else f"\u2265 {put(value.known)}"
-
-
-def _filter_link(what: str, value: str) -> str:
-    """The page's own address with the findings filtered: the one kind of link there is."""
-    return "#" + urlencode({what: formatting.visible(value)})

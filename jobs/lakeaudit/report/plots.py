@@ -1,14 +1,17 @@
-"""Inline SVG: bars of findings, bars of outcomes, strips of partitions. Every plot stands beside its numbers in words.
+"""Inline SVG: bars, days, runs, partitions. Every plot stands beside its numbers in words.
 
 The page's content security policy refuses style attributes, so colours come from classes, and sizes from attributes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from markupsafe import Markup
 
-from lakeaudit.formatting import count, size, visible
+from lakeaudit.formatting import count, second, shortened, size, visible
+from lakeaudit.kinds import SEVERITIES
 from lakeaudit.report.coverage_view import OUTCOMES, Cell
+from lakeaudit.report.open_by_day import OpenByDay
 from lakeaudit.report.summary import Line, rank
 
 WIDTH = 100.0
@@ -17,6 +20,11 @@ SLIVER = 1.5
 """What is there is never drawn narrower: twelve lost files among a million must show."""
 STRIP_CELLS = 120
 """Cells in a strip; more partitions than that share cells, each showing its worst."""
+
+DAY = 9
+"""Points that a day takes."""
+NAME = 80
+"""Characters of a name in a plot's words."""
 
 _BAR = Markup('<svg class="bar" viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true">{}</svg>')
 _STRIP = Markup(
@@ -75,4 +83,81 @@ def _told(line: Line, partitions: int) -> str:
     more = f" and {count(partitions - 1)} more" if partitions > 1 else ""
     found = ", ".join(f"{count(number)} {name}" for name, number in line.by_severity.items())
     stake = f", {size(line.stake.bytes.known)} at stake" if line.stake.bytes.known else ""
-    return f"{line.name}{more}: {found}{stake}"
+    return f"{shortened(line.name, NAME)}{more}: {found}{stake}"
+
+
+def stacked(by_severity: Mapping[str, int], largest: int) -> Markup:
+    """One bar of all severities, the worst first, as long as its sum's part of the largest."""
+    total = sum(by_severity.values())
+    long = max(WIDTH * total / largest, SLIVER * len(by_severity)) if total and largest else 0.0
+    widths = _widths([by_severity.get(name, 0) for name in SEVERITIES])
+    shapes, left = [], 0.0
+    for name, width in zip(SEVERITIES, widths, strict=True):
+        if width:
+            shape = Markup('<rect class="s-{}" x="{:.1f}" width="{:.1f}" height="10"/>')
+            shapes.append(shape.format(name, left, width * long / WIDTH))
+        left += width * long / WIDTH
+    return _BAR.format(Markup().join(shapes))
+
+
+def gauge(part: float) -> Markup:
+    """How much of a limit is used up; from the limit on it is full and of another colour."""
+    over = "g-over" if part >= 1 else "g-part"
+    shapes = Markup(
+        '<rect class="g-all" width="100" height="10"/><rect class="{}" width="{:.1f}" height="10"/>'
+    )
+    return _BAR.format(shapes.format(over, min(max(part * WIDTH, SLIVER), WIDTH)))
+
+
+_SPARK = Markup(
+    '<svg class="spark" viewBox="0 0 {} 20" preserveAspectRatio="none" aria-hidden="true">'
+    '<path class="s-{}" d="{}"/></svg>'
+)
+
+
+def spark(numbers: Sequence[int], severity: str) -> Markup:
+    """What was open at the end of each day, as an area."""
+    most = max(numbers, default=0)
+    if not most:
+        return Markup()
+    tops = [f"L{at} {20 - 19 * number / most:.1f}" for at, number in enumerate(numbers)]
+    return _SPARK.format(len(numbers) - 1, severity, f"M0 20{''.join(tops)}L{len(numbers) - 1} 20Z")
+
+
+_RUN_HEIGHTS = {"complete": 9, "partial": 13, "suspect": 17, "failed": 22, "running": 5}
+
+
+def ticks(runs: Sequence[Mapping[str, Any]]) -> Markup:
+    """A tick a run, the newest at the right; taller is worse."""
+    cells = Markup().join(_tick(at, run) for at, run in enumerate(runs))
+    label = f"How the last {count(len(runs))} runs went, the newest at the right"
+    return _STRIP.format(8 * len(runs), _STRIP_HEIGHT, label, cells)
+
+
+def _tick(at: int, run: Mapping[str, Any]) -> Markup:
+    tall = _RUN_HEIGHTS.get(run["status"], _STRIP_HEIGHT)
+    shape = Markup('<rect class="r-{}" x="{}" y="{}" width="6" height="{}"><title>{}</title></rect>')
+    told = visible(f"{second(run['as_of'])}: {run['status']}")
+    return shape.format(run["status"], 8 * at + 1, _STRIP_HEIGHT - tall, tall, told)
+
+
+def days(found: OpenByDay, table: str) -> Markup:
+    """The worst severity open at the end of each day; taller is worse, a dot is a day without an audit."""
+    by, totals = found.by_severity(table), found.of_table(table)
+    cells = Markup().join(_day(found, at, by, totals[at]) for at in range(len(found.days)))
+    seen = sum(number > 0 for number in totals)
+    label = f"open on {count(seen)} of the last {count(len(found.days))} days"
+    return _STRIP.format(DAY * len(found.days), _STRIP_HEIGHT, label, cells)
+
+
+def _day(found: OpenByDay, at: int, by: Mapping[str, Sequence[int]], total: int) -> Markup:
+    worst = next((severity for severity, numbers in by.items() if numbers[at]), None)
+    day = found.days[at]
+    if worst is None:
+        seen = day in found.audited
+        shape = Markup('<rect class="{}" x="{}" y="{}" width="{}" height="2"/>')
+        return shape.format("d-quiet" if seen else "d-none", DAY * at + 1, _STRIP_HEIGHT - 2, DAY - 2)
+    tall = _HEIGHTS[min(rank(worst), len(_HEIGHTS) - 1)]
+    shape = Markup('<rect class="s-{}" x="{}" y="{}" width="{}" height="{}"><title>{}</title></rect>')
+    told = f"{day}: {count(total)} open, the worst {worst}"
+    return shape.format(worst, DAY * at + 1, _STRIP_HEIGHT - tall, DAY - 2, tall, told)

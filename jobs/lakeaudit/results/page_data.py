@@ -1,19 +1,33 @@
 """What a page or a terminal shows of one run and of the lake after it, read from its results."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from datetime import datetime
+from datetime import datetime, timedelta
 
+from lakeaudit.config import Lake
+from lakeaudit.report.open_by_day import OpenByDay
 from lakeaudit.report.page import History, PageData, page_data
 from lakeaudit.report.summary import rank
 from lakeaudit.results.change_summary import Change, changes_of, still_open
 from lakeaudit.results.group_samples import group_samples
 from lakeaudit.results.lake_standing import is_past, lake_standing
-from lakeaudit.results.read import Results, Row
+from lakeaudit.results.read import PUBLISHED, Results, Row
+from lakeaudit.results.trends import open_by_day
+
+RUNS = 30
+"""Runs drawn."""
 
 
 def gather(
-    results: Results, run: Row, lake_file: str, now: datetime, limit: int, lake_tables: Sequence[str] = ()
+    results: Results,
+    run: Row,
+    lake_file: str,
+    now: datetime,
+    limit: int,
+    lake_tables: Sequence[str] = (),
+    *,
+    limits: Mapping[str, timedelta] | None = None,
+    drawn: bool = True,
 ) -> PageData:
     """The run with its coverage, its totals and at most `limit` of its worst findings, and how the lake stands.
 
@@ -24,8 +38,10 @@ def gather(
         now: when this is read, UTC.
         limit: findings written out.
         lake_tables: every table of the lake file, so that it can be said what the run did not look at.
+        limits: how old sources may be, as `source_limits` says.
+        drawn: whether what is open by day is wanted, for a page with plots.
     """
-    run_id = run["run_id"]
+    run_id, runs = run["run_id"], _up_to(run, results.runs())
     worst, past = results.worst(run_id, limit), is_past(results, run)
     return page_data(
         lake_file,
@@ -39,7 +55,25 @@ def gather(
         lake_tables=lake_tables,
         samples=group_samples(results, run_id),
         reach={row["bucket"]: results.clients.endpoint(row["bucket"]) for row in worst if row["bucket"]},
+        trend=_trend(results, runs, now) if drawn and not past else None,
+        runs=runs[-RUNS:],
+        limits=limits,
     )
+
+
+def _trend(results: Results, runs: Sequence[Row], now: datetime) -> OpenByDay:
+    return open_by_day(results, [run for run in runs if run["status"] in PUBLISHED], now)
+
+
+def _up_to(run: Row, runs: Sequence[Row]) -> list[Row]:
+    at = next((at for at, each in enumerate(runs) if each["run_id"] == run["run_id"]), -1)
+    return list(runs[: at + 1])
+
+
+def source_limits(lake: Lake) -> dict[str, timedelta]:
+    """By location how old a source may be, of those that have a limit."""
+    limits = {each.location.uri.rstrip("/"): getattr(each, "max_age", None) for each in lake.inventories}
+    return {location: limit for location, limit in limits.items() if limit is not None}
 
 
 def _history(results: Results, run: Row, now: datetime) -> History:

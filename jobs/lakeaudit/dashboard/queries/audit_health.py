@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 from lakeaudit.config import Lake
 from lakeaudit.formatting import duration, second
+from lakeaudit.results.page_data import source_limits
 from lakeaudit.results.read import PUBLISHED, Row
 
 
@@ -25,9 +26,7 @@ class EvidenceAge:
 
 def evidence_ages(run: Row, lake: Lake, now: datetime) -> tuple[EvidenceAge, ...]:
     """The sources whose picture has a time, those nearest to their limit first."""
-    limits = {
-        source.location.uri.rstrip("/"): getattr(source, "max_age", None) for source in lake.inventories
-    }
+    limits = source_limits(lake)
     found = [
         EvidenceAge(
             source["role"],

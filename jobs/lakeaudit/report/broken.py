@@ -1,0 +1,151 @@
+"""What is broken, a row a kind: how much, since when, why, until when it can come back, and what to type. Pure.
+
+The rows are of what is unresolved in the lake, as the headline is, so that the two cannot differ.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from lakeaudit.formatting import count, shell_word
+from lakeaudit.kinds import KINDS
+from lakeaudit.next_steps import mend
+from lakeaudit.report.summary import Amount, rank
+
+Row = Mapping[str, Any]
+
+APART = "accepted"
+
+_PART = re.compile(r" \(\d+ of \d+\)$")
+
+
+@dataclass(frozen=True)
+class Broken:
+    """All that is unresolved of one kind and severity, and accepted by nobody.
+
+    `tables` are those that hold it, the most first; `new` of the number are of this run. `since` is the oldest
+    evidence, `causes` those known, the most common first; `answers` counts whether it can come back, `until` is the
+    soonest end.
+    """
+
+    kind: str
+    severity: str
+    number: int
+    new: int
+    tables: tuple[str, ...]
+    files: Amount
+    rows: Amount
+    bytes: Amount
+    since: datetime | None
+    causes: tuple[str, ...]
+    answers: Mapping[str, int]
+    until: datetime | None
+    command: str
+
+    @property
+    def words(self) -> str:
+        """What the kind is; empty for one of another version."""
+        return KINDS[self.kind].words if self.kind in KINDS else ""
+
+    @property
+    def able(self) -> str:
+        return able(self.answers, self.number)
+
+
+def able(answers: Mapping[str, int], number: int) -> str:
+    """Of how many it is so that they can come back; of what is no loss of a file the question makes no sense."""
+    if not any(answers.values()):
+        return "another remedy"
+    yes = answers.get("yes", 0)
+    if not yes:
+        return "no" if answers.get("no", 0) == number else "not known"
+    return "yes" if yes == number else f"{count(yes)} of {count(number)}"
+
+
+def broken(
+    standing: Sequence[Row], still_open: Sequence[Row], changes: Sequence[Row], lake: str, past: str | None
+) -> tuple[Broken, ...]:
+    """A row for each kind and severity, the worst and most first.
+
+    Args:
+        standing: as `results.lake_standing` sums up what is unresolved.
+        still_open: the ledger's sums, for what `standing` does not say: since when, and why.
+        changes: what the run changed, for what is new.
+        lake: the lake file as the reader would type it.
+        past: the run's id where a newer one was published: then nothing can be mended from here.
+    """
+    groups: dict[tuple[str, str], list[Row]] = {}
+    for row in standing:
+        if row["standing"] != APART and row["findings"]:
+            groups.setdefault((row["severity"], row["kind"]), []).append(row)
+    found = [
+        _broken(rows, _of(still_open, *of), [row for row in _of(changes, *of) if _is_new(row)], lake, past)
+        for of, rows in groups.items()
+    ]
+    return tuple(sorted(found, key=lambda each: (rank(each.severity), -each.number, each.kind)))
+
+
+def _of(rows: Iterable[Row], severity: str, kind: str) -> list[Row]:
+    return [row for row in rows if (row["severity"], row["kind"]) == (severity, kind)]
+
+
+def _is_new(change: Row) -> bool:
+    return change["transition"] in ("opened", "reopened")
+
+
+def _broken(
+    rows: Sequence[Row], held: Sequence[Row], new: Sequence[Row], lake: str, past: str | None
+) -> Broken:
+    tables: Counter[str] = Counter()
+    answers: Counter[str] = Counter()
+    for row in rows:
+        if row["table_name"] is not None:
+            tables[row["table_name"]] += row["findings"]
+        if row["recoverable"]:
+            answers[row["recoverable"]] += row["findings"]
+    kind, number = rows[0]["kind"], sum(row["findings"] for row in rows)
+    ends = [
+        row["recoverable_until"] for row in rows if row["recoverable_until"] and row["recoverable"] == "yes"
+    ]
+    return Broken(
+        kind=kind,
+        severity=rows[0]["severity"],
+        number=number,
+        new=min(sum(row["number"] for row in new), number),
+        tables=tuple(sorted(tables, key=lambda name: (-tables[name], name))),
+        files=Amount.of(row["files"] for row in rows),
+        rows=Amount.of(row["rows_at_stake"] for row in rows),
+        bytes=Amount.of(row["bytes_at_stake"] for row in rows),
+        since=min((row["since"] for row in held if row["since"]), default=None),
+        causes=_causes(held),
+        answers=answers,
+        until=min(ends, default=None),
+        command=_command(lake, kind, list(tables), past),
+    )
+
+
+def _causes(held: Iterable[Row]) -> tuple[str, ...]:
+    """A table's most common cause stands for the table; the number in brackets is of that table alone."""
+    causes: Counter[str] = Counter()
+    for row in held:
+        if row["cause"]:
+            causes[_PART.sub("", row["cause"])] += row["number"]
+    return tuple(sorted(causes, key=lambda cause: (-causes[cause], cause)))
+
+
+def _command(lake: str, kind: str, tables: Sequence[str], past: str | None) -> str:
+    if past is None:
+        return mend(lake, tables[0] if len(tables) == 1 else None, kind)
+    return f"lakeaudit findings {shell_word(lake)} --run-id {shell_word(past)} --kind {shell_word(kind)}"
+
+
+def since_by_table(still_open: Iterable[Row]) -> dict[str | None, datetime]:
+    """Since when the oldest of what is open in each table is there."""
+    found: dict[str | None, datetime] = {}
+    for row in still_open:
+        if row["since"] is not None:
+            found[row["table"]] = min(found.get(row["table"], row["since"]), row["since"])
+    return found
