@@ -21,7 +21,7 @@ test: install ## all tests but the long ones
 soak: install ## the long tests
 	@$(BIN)/pytest -m soak
 
-bench: install ## an audit beside bare Spark and DuckDB: SIZE=10m PROFILE=clean|real TABLES=8 MORE="--second --live"
+bench: install ## an audit beside bare Spark and DuckDB: SIZE=10m PROFILE=clean|real TABLES=8 MORE="--second --live", MORE="--format iceberg|hudi"
 	@$(BIN)/python -m tests.bench $(or $(SIZE),10m) --profile $(or $(PROFILE),clean) --tables $(or $(TABLES),8) $(MORE)
 
 check-page: install ## look at the report page in a headless Chromium

@@ -1,6 +1,7 @@
 """The bench: generates a lake, measures an audit of it beside bare Spark and DuckDB, and writes down what came out.
 
-usage: python -m tests.bench [SIZE] [--profile clean|real] [--tables N] [--csv] [--runs N] [--second] [--live]
+usage: python -m tests.bench [SIZE] [--profile clean|real] [--tables N] [--csv] [--format delta|iceberg|hudi]
+    [--runs N] [--second] [--live]
 """
 
 import argparse
@@ -10,13 +11,14 @@ from collections.abc import Sequence
 from tests.bench import report
 from tests.bench.lake import made
 from tests.bench.measure import AUDIT, DUCK, PASS, SESSION, Asked, measured, runs_of
-from tests.bench.spec import PROFILES, Spec
+from tests.bench.spec import FORMATS, PROFILES, Spec
 
 
 def main(arguments: Sequence[str]) -> int:
     """0: an audit found exactly what is broken, each time."""
     options = _options(arguments)
-    spec = Spec(options.size, options.profile, options.tables, "CSV" if options.csv else "Parquet")
+    inventory = "CSV" if options.csv else "Parquet"
+    spec = Spec(options.size, options.profile, options.tables, inventory, format=options.format)
     _tell(f"lake {spec.name}: {spec.files:,} files x 3, {spec.tables:,} tables, {report.machine()}")
     _tell(f"  {made(spec, second=options.second)}")
     if options.generate:
@@ -36,6 +38,7 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--profile", choices=PROFILES, default="clean")
     parser.add_argument("--tables", type=int, default=8)
     parser.add_argument("--csv", action="store_true", help="the inventory as CSV.gz")
+    parser.add_argument("--format", choices=FORMATS, default="delta", help="of the tables")
     parser.add_argument("--runs", type=int, default=0, help="how often; the median counts")
     parser.add_argument(
         "--second",
@@ -48,7 +51,10 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument("--generate", action="store_true", help="make the lake and measure nothing")
     parser.add_argument("--no-docs", action="store_true", help="leave docs/performance.md alone")
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    if options.format != "delta" and (options.profile, options.second) != ("clean", False):
+        parser.error("profile real and a second audit are of Delta tables")
+    return options
 
 
 def _tell(line: str) -> None:

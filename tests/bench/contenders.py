@@ -48,11 +48,14 @@ class Audit:
         return audit(self.lake_file, "--run-id", self.run_id)
 
 
-def prepared(run: Path, folder: Path, endpoint: str) -> Audit:
-    """The audit of a made lake, with results of its own below `run`. Files do not exist, so none is asked about."""
-    tables = sorted(path.parent.name for path in folder.glob("logs/warehouse/*/_delta_log"))
+def prepared(run: Path, folder: Path, endpoint: str, kind: str = "delta") -> Audit:
+    """The audit of a made lake, with results of its own below `run`; `kind`: of its tables.
+
+    Files do not exist, so none is asked about.
+    """
+    tables = sorted(path.name for path in folder.glob("logs/warehouse/*"))
     names = [
-        f"  - {{name: {name}, location: 's3://{BUCKET}/warehouse/{name}', manifests: [{{kind: delta}}]}}"
+        f"  - {{name: {name}, location: 's3://{BUCKET}/warehouse/{name}', manifests: [{{kind: {kind}}}]}}"
         for name in tables
     ]
     store = f"{{kind: s3guard, export: {folder / 'export'}, location: 's3://{BUCKET}/warehouse/', ttl: none}}"

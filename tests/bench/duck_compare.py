@@ -1,8 +1,10 @@
 """DuckDB by itself: the same comparison over the same files, in one process, and what it finds.
 
-usage: python -m tests.bench.duck_compare FOLDER...    (folders of `lake.made`: the newest inventory and export count)
+usage: python -m tests.bench.duck_compare FORMAT FOLDER...
 
-Two full outer joins of three sources; sizes and ETags are compared. It knows no gaps, hardly a window and no tables.
+Folders are those of `lake.made`: the newest inventory and export count. Two full outer joins of three sources; sizes
+and ETags are compared. It knows no gaps, hardly a window and no tables. DuckDB reads no Avro by itself: what the newest
+states of Iceberg and Hudi tables list is decoded into Arrow first, in this process, by the decoder of the audit.
 It writes a count of each kind: what the comparison itself costs on this machine.
 """
 
@@ -13,6 +15,7 @@ from pathlib import Path
 
 import duckdb
 
+from tests.bench.listed import LISTED
 from tests.bench.spec import BUCKET, CHECKPOINT_AT, SCAN
 
 _ACTION = "STRUCT(path VARCHAR, size BIGINT)"
@@ -31,17 +34,22 @@ _KINDS = f"""CASE
     WHEN e.key IS NOT NULL AND s.key IS NULL AND c.key IS NULL THEN 'phantom'
     WHEN e.key IS NOT NULL AND s.key IS NOT NULL AND (e.size <> s.size OR e.etag <> s.etag) THEN 'metastore_stale'
     WHEN s.key IS NOT NULL AND c.key IS NOT NULL AND NOT c.live THEN 'unvacuumed'
-    WHEN contains(s.key, '/_delta_log/') THEN NULL
+    WHEN regexp_matches(s.key, '/(_delta_log|metadata|\\.hoodie)/') THEN NULL
     WHEN s.key IS NOT NULL AND c.key IS NULL AND s.modified < {_EDGE} - INTERVAL 72 HOUR
         THEN CASE WHEN s.modified > {_HORIZON} THEN 'uncommitted' ELSE 'unreferenced' END
     END"""
 
+_LISTED = f"SELECT substr(path, {len(BUCKET) + 7}) AS key, size, true AS live, false AS young FROM listed"
 
-def compared(folders: Sequence[Path]) -> dict[str, int]:
-    """The number of findings of each kind."""
+
+def compared(kind: str, folders: Sequence[Path]) -> dict[str, int]:
+    """The number of findings of each kind; `kind`: the format of the tables."""
     con = duckdb.connect()
+    if kind in LISTED:
+        con.register("listed", LISTED[kind](folders[0] / "logs"))
     sql = f"""SELECT kind, count(*) FROM (SELECT {_KINDS} AS kind
-        FROM ({_claims(folders)}) c FULL JOIN ({_stored(folders[-1])}) s ON c.key = s.key
+        FROM ({_LISTED if kind in LISTED else _claims(folders)}) c
+        FULL JOIN ({_stored(folders[-1])}) s ON c.key = s.key
         FULL JOIN ({_entries(folders[-1])}) e ON coalesce(c.key, s.key) = e.key)
         WHERE kind IS NOT NULL GROUP BY kind ORDER BY kind"""
     return dict(con.sql(sql).fetchall())
@@ -94,4 +102,4 @@ def _entries(folder: Path) -> str:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(json.dumps(compared([Path(name) for name in sys.argv[1:]])) + "\n")
+    sys.stdout.write(json.dumps(compared(sys.argv[1], [Path(name) for name in sys.argv[2:]])) + "\n")

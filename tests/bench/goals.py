@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.bench.measure import AUDIT, DUCK, LIVE, PASS, SAME, SECOND, SESSION
-from tests.bench.spec import FIGURES
+from tests.bench.spec import FIGURES, FORMATS
 
 GIB = 2**30
 Figures = Mapping[str, Mapping[str, Any]]
@@ -56,6 +56,25 @@ def known() -> dict[str, dict[str, Any]]:
 
 
 _TEN_K, _ONE_M, _TEN_M, _HUNDRED_M = (f"{size}-clean-8" for size in ("10k", "1m", "10m", "100m"))
+
+
+def _of_format(kind: str) -> tuple[Goal, ...]:
+    """The first of them, of lakes of other tables than Delta's."""
+    small, large, name = f"{_TEN_K}-{kind}", f"{_ONE_M}-{kind}", kind.title()
+    return (
+        Goal(
+            f"{name}, 10,000 files x 3, over Spark's start and stop",
+            2.5,
+            1.5,
+            (small, AUDIT),
+            (small, SESSION),
+        ),
+        Goal(f"{name}, 1 million x 3, over DuckDB", 12, 6, (large, AUDIT), (large, DUCK)),
+        Goal(f"{name}, peak memory at 10,000 x 3", 2.5, 1.2, (small, AUDIT), what="pss"),
+        Goal(f"{name}, peak memory at 1 million x 3", 6, 3, (large, AUDIT), what="pss"),
+    )
+
+
 GOALS = (
     Goal("10,000 files x 3, over Spark's start and stop", 2.5, 1.5, (_TEN_K, AUDIT), (_TEN_K, SESSION)),
     Goal("1 million x 3, over DuckDB", 12, 6, (_ONE_M, AUDIT), (_ONE_M, DUCK)),
@@ -78,6 +97,7 @@ GOALS = (
     Goal("2,000 tables over 20, 1 million files", 1.5, 1.1, ("1m-clean-2000", AUDIT), ("1m-clean-20", AUDIT)),
     Goal("profile real over clean, 1 million", 2.5, 1.5, ("1m-real-8", AUDIT), (_ONE_M, AUDIT)),
     Goal("profile real over clean, 10 million", 2.5, 1.5, ("10m-real-8", AUDIT), (_TEN_M, AUDIT)),
+    *(goal for kind in FORMATS if kind != "delta" for goal in _of_format(kind)),
     Goal("live audit of a table of 1,000 files, cold", 8, 3, (_TEN_K, LIVE)),
 )
 

@@ -27,6 +27,7 @@ def extra_entries(*, second: bool) -> str:
         f"SELECT '{_MARKER}' || chr(10) AS line",
         f"SELECT {_folder()} FROM ({_folders(second=second)})",
         phantoms,
+        f"SELECT {_file('size', 'etag')} FROM log_files WHERE entered",
     ]
     return " UNION ALL ".join([*lines, *([new] if second else [])])
 
@@ -39,7 +40,10 @@ def _folders(*, second: bool) -> str:
     day, hour = "split_part(place, '/', 1)", "split_part(place, '/', 2)"
     return f"""SELECT '/{BUCKET}' AS parent, 'warehouse' AS child UNION SELECT '/{BUCKET}/warehouse', name FROM tables
         UNION SELECT '/{BUCKET}/' || root, {day} FROM ({placed})
-        UNION SELECT '/{BUCKET}/' || root || '/' || {day}, {hour} FROM ({placed})"""
+        UNION SELECT '/{BUCKET}/' || root || '/' || {day}, {hour} FROM ({placed})
+        UNION SELECT rtrim('/{BUCKET}/' || root || '/' || array_to_string(parts[:n], '/'), '/'), parts[n + 1]
+            FROM (SELECT root, unnest(range(len(parts))) AS n, parts FROM (
+                SELECT root, string_split(place, '/') AS parts FROM log_files WHERE entered))"""
 
 
 def _file(size: str, etag: str) -> str:

@@ -21,7 +21,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tests.bench import actions, items, rows, spec
+from tests.bench import actions, hudi_log, iceberg_log, items, rows, spec
 from tests.bench.rows import Connection
 from tests.bench.spec import BUCKET, CHECKPOINT, CHECKPOINT_AT, FILES_AN_HOUR, PART_ROWS, SCAN, Spec
 
@@ -31,6 +31,8 @@ EXPORT_PARTS = 4
 CHECKPOINT_ROWS = 1_000_000
 """Actions above which a checkpoint has parts."""
 SECOND = timedelta(days=1)
+WRITERS = {"iceberg": iceberg_log, "hudi": hudi_log}
+"""By format what writes tables' metadata; that of Delta tables is written here."""
 _GZIP = 16 + zlib.MAX_WBITS
 _CSV_NAMES = {"e_tag": "ETag"}
 
@@ -40,18 +42,16 @@ def made(spec: Spec, *, second: bool = False) -> Path:
     folder = spec.folder
     for name in ("first", "second") if second else ("first",):
         complete = folder / name / "complete"
-        if not complete.exists() or complete.read_text() != _made_by():
+        if not complete.exists() or complete.read_text() != _made_by(spec):
             shutil.rmtree(folder / name, ignore_errors=True)
             _Maker(spec, folder / name, second=name == "second").make()
     return folder
 
 
-def _made_by() -> str:
-    """The code that makes lakes."""
-    texts = [
-        Path(module.__file__ or "").read_bytes()
-        for module in (sys.modules[__name__], actions, items, rows, spec)
-    ]
+def _made_by(lake: Spec) -> str:
+    """The code that makes such lakes."""
+    modules = (sys.modules[__name__], WRITERS.get(lake.format, actions), items, rows, spec)
+    texts = [Path(module.__file__ or "").read_bytes() for module in modules]
     return hashlib.sha256(b"".join(texts)).hexdigest()
 
 
@@ -78,15 +78,23 @@ class _Maker:
     def make(self) -> None:
         self.folder.mkdir(parents=True)
         rows.lay_out(self.con, self.spec)
+        times = self._metadata()
         self._inventory()
         self._export()
-        times = self._commits()
         if not self.second:
-            times |= self._checkpoints()
             self.con.execute(f"COPY ({rows.truth()}) TO '{self.folder}/truth.parquet' (FORMAT parquet)")
         (self.folder / "log_times.json").write_text(json.dumps(times))
-        (self.folder / "complete").write_text(_made_by())
+        (self.folder / "complete").write_text(_made_by(self.spec))
         self.con.close()
+
+    def _metadata(self) -> dict[str, float]:
+        """What the tables' metadata is; by path below `logs` when each file was stored."""
+        writer = WRITERS.get(self.spec.format)
+        files = writer.written(self.con, self.folder / "logs") if writer else []
+        rows.keep_log_files(self.con, files)
+        if writer:
+            return {str(each.path.relative_to(self.folder / "logs")): each.at.timestamp() for each in files}
+        return self._commits() | ({} if self.second else self._checkpoints())
 
     def _inventory(self) -> None:
         hours = self._count("hours")

@@ -86,10 +86,10 @@ def _in_turn(spec: Spec, asked: Asked, work: Path) -> Turn:
     first = spec.folder / "first"
     if asked.wants(SESSION):
         yield SESSION, _run(contenders.module("spark_session"), work / "session"), ()
-    if asked.wants(PASS):
+    if asked.wants(PASS) and spec.format == "delta":
         yield PASS, _run(contenders.module("spark_pass", str(first)), work / "pass"), ()
     if asked.wants(DUCK):
-        done = _run(contenders.module("duck_compare", str(first)), work / "duck")
+        done = _run(contenders.module("duck_compare", spec.format, str(first)), work / "duck")
         yield DUCK, done, _same_counts(json.loads(done.out), check.counts(first / "truth.parquet"))
     if asked.wants(AUDIT):
         yield from _audits(spec, work, second=asked.second)
@@ -101,7 +101,7 @@ def _audits(spec: Spec, work: Path, *, second: bool) -> Turn:
     truth = spec.folder / "first" / "truth.parquet"
     folders = [spec.folder / name for name in ("first", "second")[: 2 if second else 1]]
     with serving(str(folders[0])) as endpoint:
-        audit = contenders.prepared(work / "audit", folders[0], endpoint)
+        audit = contenders.prepared(work / "audit", folders[0], endpoint, spec.format)
         yield AUDIT, *_audited(audit, truth)
     if second:  # the logs have moved on by 1 %; then the evidence beside them is of the next day as well
         with serving(*map(str, folders)) as endpoint:

@@ -7,8 +7,10 @@ it); and of the newest ones fresh (listed and there), late (listed, not in the i
 
 import random
 from collections.abc import Iterator, Sequence
-from datetime import datetime, timedelta
-from typing import Any
+from datetime import UTC, datetime, timedelta
+from hashlib import md5
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import duckdb
 import pyarrow as pa
@@ -20,6 +22,7 @@ from tests.bench.spec import (
     COMMITS,
     FAULTS,
     FILES_AN_HOUR,
+    HUDI_TOKEN,
     LAST_HOUR,
     ON_FILES,
     SCAN,
@@ -40,6 +43,7 @@ def lay_out(con: Connection, spec: Spec) -> None:
     _register(con, "commits", list(_commits(con)))
     con.execute(_HOURS)
     con.execute(f"CREATE MACRO is_real() AS {spec.is_real}")
+    con.execute(f"CREATE MACRO file_name(k, id) AS {_NAMES.get(spec.format, _NAME)}")
     con.execute(f"CREATE MACRO digest(what, i) AS md5(what || '{spec.seed}:' || i)")
     con.execute("CREATE TABLE faults (i BIGINT, fault VARCHAR)")
     _draw_faults(con, spec)
@@ -97,6 +101,11 @@ _HOURS = f"""CREATE TABLE hours AS
                 FROM tables))"""
 
 
+_NAME = "'part-' || lpad(CAST(k AS VARCHAR), 5, '0') || '-' || id || '.c000.snappy.parquet'"
+_NAMES = {"hudi": f"id || '-0{HUDI_TOKEN}.parquet'"}
+"""By format how its writers call files, where that matters."""
+
+
 def files(hours: str = "true") -> str:
     """Files of the hours that a condition lets through; those of faults and extras are not apart."""
     return f"""
@@ -135,9 +144,7 @@ _COMMIT = """CASE WHEN n >= recent THEN CASE WHEN m > 0 THEN m - r + (n - recent
 
 def _path(number: str, k: str, what: str = "file") -> str:
     uuid = f"CAST(CAST(digest('{what}', {number}) AS UUID) AS VARCHAR)"
-    return (
-        f"place || '/part-' || lpad(CAST({k} AS VARCHAR), 5, '0') || '-' || {uuid} || '.c000.snappy.parquet'"
-    )
+    return f"place || '/' || file_name({k}, {uuid})"
 
 
 def sql_time(time: datetime) -> str:
@@ -180,10 +187,40 @@ NEW = f"""
             AS place, n % {FILES_AN_HOUR} AS k, 2000000000 + first + n AS i
         FROM (SELECT *, unnest(range(greatest(1, total // 200))) AS n FROM tables)))"""
 """What a day brings: 0.5 % new files; as many are removed, see `GOES`."""
-LOGS = f"""
-    SELECT root || '/_delta_log/{CHECKPOINT:020}.checkpoint.parquet' AS key, 3000000000 + t AS i,
-        CAST(1000000 AS BIGINT) AS size, md5(name) AS etag, {sql_time(CHECKPOINT_AT)} AS modified FROM tables"""
-"""Of the logs the checkpoints stand for all: no report leaves out what lies in a table's folder."""
+
+
+class LogFile(NamedTuple):
+    """A file of a table's metadata: where it was written, and the root and folder that it lies in."""
+
+    path: Path
+    root: str
+    place: str
+    at: datetime
+
+
+def keep_log_files(con: Connection, logs: Sequence[LogFile]) -> None:
+    """What storage and the metadata store have of tables' metadata. None: the lake's tables are Delta tables.
+
+    Of Delta's logs the checkpoints stand for all: no report leaves out what lies in a table's folder. They are not
+    `entered` in the metadata store.
+    """
+    con.execute(f"""CREATE TABLE log_files AS SELECT root, '_delta_log' AS place,
+        root || '/_delta_log/{CHECKPOINT:020}.checkpoint.parquet' AS key, 3000000000 + t AS i,
+        CAST(1000000 AS BIGINT) AS size, md5(name) AS etag, {sql_time(CHECKPOINT_AT)} AS modified, false AS entered
+        FROM tables""")
+    if logs:
+        rows = [_log_row(number, each) for number, each in enumerate(logs)]
+        con.execute("DELETE FROM log_files")
+        con.executemany("INSERT INTO log_files VALUES (?, ?, ?, ?, ?, ?, ?, true)", rows)
+
+
+def _log_row(number: int, file: LogFile) -> tuple[Any, ...]:
+    key, content = f"{file.root}/{file.place}/{file.path.name}", file.path.read_bytes()
+    digest = md5(content, usedforsecurity=False).hexdigest()
+    at = file.at.astimezone(UTC).replace(tzinfo=None)
+    return file.root, file.place, key, 3_000_000_000 + number, len(content), digest, at
+
+
 GOES = "class = 'live' AND fault IS NULL AND i % 200 = 5"
 GONE = f"SELECT *, root || '/' || {_path('i', 'k', 'gone')} AS gone_key FROM ({{}}) WHERE i % 10 = 7"
 """Of every tenth file a compaction's input that was vacuumed: a noncurrent version below a delete marker."""
@@ -205,7 +242,7 @@ def storage(hours: str) -> str:
 def extra_storage(*, second: bool) -> str:
     """Rows of the inventory that are no files of an hour."""
     rows = [f"SELECT {_object('key')} FROM ({EXTRAS}) WHERE fault <> 'phantom'"]
-    rows += [f"SELECT {_object('key')} FROM ({LOGS})"]
+    rows += [f"SELECT {_object('key')} FROM (FROM log_files)"]
     rows += [f"SELECT {_object('key')} FROM ({NEW})"] if second else []
     return " UNION ALL ".join(rows)
 

@@ -18,6 +18,9 @@ CHECKPOINT = 1000
 """The version of each table's only checkpoint; the commits before it were cleaned up."""
 
 PROFILES = ("clean", "real")
+FORMATS = ("delta", "iceberg", "hudi")
+HUDI_TOKEN = "_0-1-0_20261004010000000"
+"""In names of Hudi's files which task of which write made them."""
 FILES_AN_HOUR = 200
 PART_ROWS = 500_000
 COMMITS = 200
@@ -46,6 +49,7 @@ class Spec:
         profile: clean, or real: 30 % removed and not vacuumed, 5 % unreferenced, 15 % noncurrent versions, 1 % too
             young to judge, one table with 40 % of all files.
         inventory: Parquet or CSV.
+        format: what its tables are.
     """
 
     size: str
@@ -53,6 +57,7 @@ class Spec:
     tables: int = 8
     inventory: str = "Parquet"
     seed: int = 7
+    format: str = "delta"
 
     @property
     def files(self) -> int:
@@ -66,7 +71,8 @@ class Spec:
     @property
     def name(self) -> str:
         csv = "-csv" if self.inventory == "CSV" else ""
-        return f"{self.size}-{self.profile}-{self.tables}{csv}"
+        of = "" if self.format == "delta" else f"-{self.format}"
+        return f"{self.size}-{self.profile}-{self.tables}{csv}{of}"
 
     @property
     def folder(self) -> Path:

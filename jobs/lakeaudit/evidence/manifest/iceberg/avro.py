@@ -1,10 +1,13 @@
 """Records of Avro container files, as Iceberg's lists and manifests are: the one module that knows fastavro."""
 
+import json
 from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any
 
 from lakeaudit.evidence.manifest.iceberg.avro_blocks import Torn, header_of, plain_chunks
+from lakeaudit.evidence.manifest.iceberg.avro_narrow import narrow
 
 LARGEST = 1 << 30
 """Bytes of a file; writers begin a new manifest after a few million."""
@@ -21,8 +24,8 @@ class AvroFile:
     records: Iterator[dict[str, Any]]
 
 
-def opened(content: bytes) -> AvroFile:
-    """A file by its whole content.
+def opened(content: bytes, unasked: AbstractSet[str] = frozenset()) -> AvroFile:
+    """A file by its whole content; fields of these names are left out where that can be done.
 
     Raises:
         Torn: it is none, or its header cannot be understood.
@@ -33,7 +36,8 @@ def opened(content: bytes) -> AvroFile:
         raise Torn(f"it has {len(content)} bytes, which no such file has")
     header = header_of(content)
     try:
-        stream: Any = _Stream(plain_chunks(content, header))
+        fewer = narrow(json.loads(header.values["avro.schema"]), unasked) if unasked else None
+        stream: Any = _Stream(plain_chunks(content, header, fewer))
         reader = fastavro.reader(stream)
     except Exception as error:
         raise Torn("its Avro header cannot be understood") from error
@@ -44,12 +48,13 @@ class _Stream:
     """Chunks as a file that is read once."""
 
     def __init__(self, chunks: Iterator[bytes]) -> None:
-        self._chunks, self._held = chunks, b""
+        self._chunks, self._held, self._at = chunks, b"", 0
 
     def read(self, size: int = -1) -> bytes:
-        while len(self._held) < size and (more := next(self._chunks, b"")):
-            self._held += more
-        taken, self._held = self._held[:size], self._held[size:]
+        while len(self._held) - self._at < size and (more := next(self._chunks, b"")):
+            self._held, self._at = self._held[self._at :] + more, 0
+        taken = self._held[self._at : self._at + size]
+        self._at += len(taken)
         return taken
 
 

@@ -11,6 +11,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from lakeaudit.evidence.manifest.iceberg.avro_narrow import Narrow
+
 MAGIC = b"Obj\x01"
 LARGEST_BLOCK = 1 << 26
 """Bytes of an unpacked block; writers begin a new one after some thousands."""
@@ -56,13 +58,14 @@ def header_of(content: bytes) -> Header:
     return Header(values, sync, at + _SYNC)
 
 
-def plain_chunks(content: bytes, header: Header) -> Iterator[bytes]:
-    """The same file with the codec null, piece by piece.
+def plain_chunks(content: bytes, header: Header, fewer: Narrow | None = None) -> Iterator[bytes]:
+    """The same file with the codec null, of `fewer` fields where that is given, piece by piece.
 
     Raises:
         Torn: a block is torn, or larger than any writer makes it.
     """
-    yield MAGIC + _packed_values({**header.values, "avro.codec": b"null"}) + header.sync
+    schema = {"avro.schema": json.dumps(fewer.schema).encode()} if fewer else {}
+    yield MAGIC + _packed_values({**header.values, **schema, "avro.codec": b"null"}) + header.sync
     unpack, at, number = _UNPACK[header.values.get("avro.codec", b"null")], header.end, 0
     while at < len(content):
         try:
@@ -75,11 +78,14 @@ def plain_chunks(content: bytes, header: Header) -> Iterator[bytes]:
             raise Torn(f"it is torn or damaged after {number} entries") from error
         if not 0 <= count <= len(block):
             raise Torn(f"it is damaged after {number} entries: a block has {count} in {len(block)} bytes")
-        number += count
-        yield _varint(count)
+        block, whole, sound = fewer.block(block, count) if fewer else (block, count, True)
+        number += whole
+        yield _varint(whole)
         yield _varint(len(block))
         yield block
         yield header.sync
+        if not sound:
+            raise Torn(f"it is torn or damaged after {number} entries")
 
 
 def _header_values(content: bytes, at: int) -> tuple[dict[str, bytes], int]:

@@ -32,6 +32,11 @@ _LEAST, _MOST = 4 << 20, 64 << 20
 _UNKNOWN_LENGTH = 1 << 20
 _DELETED = 2
 _CATEGORIES = {0: "data", 1: "deletes", 2: "deletes"}
+UNASKED = frozenset(
+    {"column_sizes", "value_counts", "null_value_counts", "nan_value_counts", "distinct_counts", "lower_bounds",
+     "upper_bounds", "split_offsets", "key_metadata", "equality_ids"}
+)  # fmt: skip
+"""What entries say of columns: most of a manifest."""
 
 
 @dataclass(frozen=True)
@@ -105,20 +110,47 @@ def read_manifests(
     clients: Clients,
 ) -> Batches:
     """FILE rows of all that these manifests name, of each manifest that could be read, and NOTE rows of the others."""
-    held: list[tuple[Any, ...]] = []
+    held = _Held()
     with ThreadPoolExecutor(_THREADS) as pool:
         for manifest, content in zip(manifests, pool.map(partial(_content, clients), manifests), strict=True):
             about = tables[manifest.table]
             reading = _Reading(manifest, about, clients.names)
-            for row in reading.rows(content):
-                held.append(row)
-                if len(held) >= _ROWS:
-                    yield KIND, duck.small(FILE, held)
-                    held = []
+            for shared, own in reading.rows(content):
+                held.add(shared, own)
+                if len(held.own) >= _ROWS:
+                    yield KIND, held.taken()
             if reading.fault is not None:
                 yield "notes", _note(source, reading)
-    if held:
-        yield KIND, duck.small(FILE, held)
+    if held.own:
+        yield KIND, held.taken()
+
+
+_OWN = ("key", "size", "records")
+_SHARED = [name for name in FILE.names if name not in _OWN]
+Row = tuple[tuple[Any, ...], tuple[Any, ...]]
+"""A FILE row in two: what others of a partition share (heads as a tuple), and its key, size and records."""
+
+
+class _Held:
+    """FILE rows; what many share is held once, and becomes columns by its number."""
+
+    def __init__(self) -> None:
+        self._shared: dict[tuple[Any, ...], int] = {}
+        self._numbers: list[int] = []
+        self.own: list[tuple[Any, ...]] = []
+
+    def add(self, shared: tuple[Any, ...], own: tuple[Any, ...]) -> None:
+        self._numbers.append(self._shared.setdefault(shared, len(self._shared)))
+        self.own.append(own)
+
+    def taken(self) -> pa.Table:
+        """All of them; then there are none."""
+        shared = duck.small(pa.schema([FILE.field(name) for name in _SHARED]), list(self._shared))
+        own = duck.small(pa.schema([FILE.field(name) for name in _OWN]), self.own)
+        columns = {name: shared[name].take(pa.array(self._numbers, pa.int32())) for name in _SHARED}
+        table = pa.table({**columns, **{name: own[name] for name in _OWN}}).select(FILE.names).cast(FILE)
+        self._shared, self._numbers, self.own = {}, [], []
+        return table
 
 
 def _content(clients: Clients, manifest: Manifest) -> bytes | Torn:
@@ -143,15 +175,16 @@ class _Reading:
         self.fault: str | None = None
         self.faults = self.listed = 0
         self.unread = False
-        heads = list(manifest.heads)
-        self._state = ("live", heads) if heads else ("history", heads)
+        heads = manifest.heads
+        self._state: tuple[str, tuple[int, ...]] = ("live" if heads else "history", heads)
+        self._times: dict[int | None, datetime] = {}
 
-    def rows(self, content: bytes | Torn) -> Iterator[tuple[Any, ...]]:
+    def rows(self, content: bytes | Torn) -> Iterator[Row]:
         """FILE rows of the files that it names, and of itself if it can be read."""
         try:
             if isinstance(content, Torn):
                 raise content
-            file = opened(content)
+            file = opened(content, UNASKED)
             _check(file.header)
             yield self._itself()
             words = words_of(file.header)
@@ -176,25 +209,27 @@ class _Reading:
                 f"it lists {self.listed} files, and {said} by the list that names it", abs(said - self.listed)
             )
 
-    def _itself(self) -> tuple[Any, ...]:
+    def _itself(self) -> Row:
         manifest, (state, heads) = self.manifest, self._state
-        at = self._time(manifest.added_by)
-        common = (self.about.name, self.about.reading, -1, *manifest.place, state, False, heads, "log")
-        return (*common, at, manifest.length, None, "", None)
+        common = (self.about.name, self.about.reading, -1, manifest.place.bucket, state, False, heads, "log")
+        shared = (*common, self._time(manifest.added_by), "", None)
+        return shared, (manifest.place.key, manifest.length, None)
 
     def _time(self, snapshot: int | None) -> datetime:
         """When a snapshot was made; of an expired one the oldest state that still lists the manifest."""
-        known = None if snapshot is None else self.about.times.get(snapshot)
-        return plain_time(known or self.manifest.oldest)
+        if snapshot not in self._times:
+            known = None if snapshot is None else self.about.times.get(snapshot)
+            self._times[snapshot] = plain_time(known or self.manifest.oldest)
+        return self._times[snapshot]
 
-    def _row(self, entry: Mapping[str, Any], words: Words) -> tuple[Any, ...] | None:
+    def _row(self, entry: Mapping[str, Any], words: Words) -> Row | None:
         try:
             return self._understood(entry, entry["data_file"], words)
         except (LookupError, TypeError, ValueError, AttributeError) as error:
             self._wrong(f"an entry cannot be understood ({str(error)[:100]})")
             return None
 
-    def _understood(self, entry: Mapping[str, Any], file: Mapping[str, Any], words: Words) -> tuple[Any, ...]:
+    def _understood(self, entry: Mapping[str, Any], file: Mapping[str, Any], words: Words) -> Row:
         place = place_of(file["file_path"], self.aliases)
         if place is None:
             raise ValueError(f"{file['file_path'][:80]!r} lies in no store that is known")
@@ -202,13 +237,13 @@ class _Reading:
         snapshot = entry.get("snapshot_id")
         snapshot = self.manifest.added_by if snapshot is None else snapshot
         self.listed += not removed
-        state, heads = ("gone", []) if removed else self._state
-        return (
-            *(self.about.name, self.about.reading, self.manifest.number, *place, state, False, heads),
+        state, heads = ("gone", ()) if removed else self._state
+        shared = (
+            *(self.about.name, self.about.reading, self.manifest.number, place.bucket, state, False, heads),
             *(_CATEGORIES[file.get("content") or 0], self._time(snapshot)),
-            *(_count(file["file_size_in_bytes"]), _count(file["record_count"])),
             *(words(file.get("partition") or {}), None if snapshot is None else str(snapshot)),
         )
+        return shared, (place.key, _count(file["file_size_in_bytes"]), _count(file["record_count"]))
 
 
 def _check(header: Mapping[str, str]) -> None:
