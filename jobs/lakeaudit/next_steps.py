@@ -27,7 +27,7 @@ PLANNED = frozenset(
         *("dropped", "dropped_history", "missing_metadata", "size_mismatch", "content_mismatch"),
         *("hidden", "tombstoned", "phantom", "metastore_stale", "metastore_broken"),
         *("uncommitted", "unvacuumed", "unreferenced", "temporary", "unfinished_upload"),
-        *("duplicate_attempt", "duplicate_content"),
+        *("duplicate_attempt", "duplicate_content", "unregistered_partition", "empty_partition"),
     }
 )
 """Kinds of which `reconcile plan` mends some; the others need a person."""

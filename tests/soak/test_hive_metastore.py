@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +25,12 @@ from lakeaudit.evidence.catalog.metastore_client import MetastoreClient
 from lakeaudit.evidence.protocol import Context
 from lakeaudit.keys import Location
 from lakeaudit.pipeline.engine import InProcessEngine
+from lakeaudit.reconcile.hive_partitions import HivePartitions
+from lakeaudit.reconcile.partition_store import alike
 from lakeaudit.runtime.aws import Clients
 from tests.audits.test_pointers import found
 from tests.builders.audits import audited
+from tests.builders.mending import Mending
 from tests.sources.test_hive import read, rows_of
 
 pytestmark = pytest.mark.soak
@@ -146,6 +150,17 @@ class RealLake:
         os.utime(file, (OLD, OLD))
 
 
+def lake_file(lake: RealLake, uri: str, folder: Path) -> Path:
+    file = folder / "lake.yaml"
+    file.write_text(
+        f"version: 1\nlake: plain\nresults: {folder / 'results'}\n"
+        f"inventories: [{{kind: listing, location: '{folder}/wh/'}}]\n"
+        f"metastores: [{{kind: hive, uri: '{uri}', databases: [{lake.database}], margin: 0s}}]\n"
+        "tables: [{discover: {from: hive}}]\ndefaults: {grace: 0s, leftover_age: 0s}\n"
+    )
+    return file
+
+
 def test_a_real_metastore_is_read_in_batches(
     uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -184,20 +199,45 @@ def test_a_real_metastore_is_read_in_batches(
     assert ([table.name for table in said.tables], said.holes) == (["read.iceberg"], ())
 
 
+def test_partitions_are_mended_and_taken_back(uri: str, tmp_path: Path) -> None:
+    lake = RealLake(uri, "mend", tmp_path)
+    lake.table("orders", "day")
+    lake.partitions("orders", "1", "2", "4")
+    for day in ("1", "3"):
+        lake.put(f"wh/orders/day={day}/part-0.parquet")
+    store = HivePartitions.opened(lake.source, "mend.orders")
+    four, two = store.partition(["4"]), store.partition(["2"])
+    assert four is not None
+    assert two is not None
+    elsewhere = f"file:{tmp_path}/wh/elsewhere"
+    store.replace(
+        ["4"], {**four, "location": elsewhere, "descriptor": store.placed(four["descriptor"], elsewhere)}
+    )
+    lake.put("wh/orders/day=4/part-0.parquet")
+    moved = store.partition(["4"])
+    mending = Mending(load_lake(lake_file(lake, uri, tmp_path), {}), tmp_path)
+    audited(mending.lake, run_id="r1")
+    done = mending.plan(StringIO(), allow=("drop_partition",))
+    assert done.more["actions"] == {
+        "add_partition": 1, "repoint_partition": 1, "drop_partition": 1, "needs_person": 1,
+    }  # fmt: skip
+    assert mending.apply().exit_code == 0
+    audited(mending.lake, run_id="r2")
+    assert found(mending.lake, "r2") == []
+    assert store.partition(["2"]) is None
+    assert mending.undo().exit_code == 0
+    assert alike(store.partition(["2"]), two)
+    assert alike(store.partition(["4"]), moved)
+    assert store.partition(["3"]) is None
+
+
 def test_an_audit_says_what_a_real_metastore_says_wrongly(uri: str, tmp_path: Path) -> None:
     lake = RealLake(uri, "audit", tmp_path)
     lake.table("orders", "day")
     lake.partitions("orders", "1", "2")
     for day in ("1", "3"):
         lake.put(f"wh/orders/day={day}/part-0.parquet")
-    file = tmp_path / "lake.yaml"
-    file.write_text(
-        f"version: 1\nlake: plain\nresults: {tmp_path / 'results'}\n"
-        f"inventories: [{{kind: listing, location: '{tmp_path}/wh/'}}]\n"
-        f"metastores: [{{kind: hive, uri: '{uri}', databases: [audit], margin: 0s}}]\n"
-        "tables: [{discover: {from: hive}}]\ndefaults: {grace: 0s, leftover_age: 0s}\n"
-    )
-    written = load_lake(file, {})
+    written = load_lake(lake_file(lake, uri, tmp_path), {})
     audited(written, run_id="r1")
     kinds = {(row["table_name"], row["kind"], row["partition_path"]) for row in found(written, "r1")}
     assert kinds == {

@@ -16,6 +16,7 @@ from lakeaudit.commands.on_spark import spark_engine
 from lakeaudit.config import Lake
 from lakeaudit.digests import digest
 from lakeaudit.errors import BadInput
+from lakeaudit.evidence.catalog.find_tables import find_tables
 from lakeaudit.evidence.protocol import Context, Engine
 from lakeaudit.evidence.references import Key
 from lakeaudit.formatting import count, number, shell_word, size, visible
@@ -175,7 +176,8 @@ def planner_of(
         raise BadInput("--allow", f"no {', '.join(sorted(unknown))}", f"one of {', '.join(ALLOWED)}")
     clients = clients_of(lake)
     sight = Sight(lake, clients, KeyReader(clients, Pacer(lake.settings.confirm.rate)), plan_id)
-    return Planner(lake, plan_id, allow, now, sight, audited_since)
+    found = find_tables(lake, clients).tables if lake.catalog_discoveries else ()
+    return Planner(lake, plan_id, allow, now, sight, audited_since, found)
 
 
 def apply(

@@ -10,7 +10,7 @@ from datetime import datetime
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from lakeaudit.config import Lake
+from lakeaudit.config import Lake, Table
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import put_bytes, read_bytes, remove_file
 from lakeaudit.evidence.protocol import Engine
@@ -82,7 +82,7 @@ def planned_by_tasks(planner: Planner, results: Results, wanted: Wanted, engine:
             steps += n
         rate = planner.lake.settings.confirm.rate / engine.parallelism
         known = (planner.lake, planner.plan_id, tuple(planner.allow), planner.now)
-        task = _Task(*known, dict(planner.first_audits), planner.sight.clients, desk, rate)
+        task = _Task(*known, dict(planner.first_audits), planner.sight.clients, desk, rate, planner.found)
         totals = engine.map(task, names, steps * _WEIGHT)
         for name, each in zip(names, totals, strict=True):
             yield Lines(desk.take(_rows(name)), each)
@@ -102,11 +102,12 @@ class _Task:
     clients: Clients
     desk: Desk
     rate: float
+    found: Sequence[Table] = ()
 
     def __call__(self, name: str) -> Totals:
         keys = KeyReader(self.clients, Pacer(self.rate))
         sight = Sight(self.lake, self.clients, keys, self.plan_id)
-        planner = Planner(self.lake, self.plan_id, self.allow, self.now, sight, self.first_audits)
+        planner = Planner(self.lake, self.plan_id, self.allow, self.now, sight, self.first_audits, self.found)
         lines = Lines.of(planner.steps_of(shares_in(self.desk.take(_share(name)))))
         self.desk.put(_rows(name), lines.text)
         return lines.totals

@@ -1,6 +1,6 @@
 """From open discrepancies to steps: what storage answers now decides what may be done. It changes nothing."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import chain
@@ -14,6 +14,7 @@ from lakeaudit.digests import digest
 from lakeaudit.kinds import KINDS
 from lakeaudit.reconcile.four_yeses import DOUBLES, LEFTOVERS
 from lakeaudit.reconcile.key_state import Unclear
+from lakeaudit.reconcile.partitions import POINTERS
 from lakeaudit.reconcile.plan_shares import Share
 from lakeaudit.reconcile.protocol import Action, Case, Look, Proposal, Sight, State
 from lakeaudit.reconcile.registry import ACTIONS, FOLLOWED_BY, WAYS
@@ -39,12 +40,13 @@ class Planner:
     """Makes steps of discrepancies.
 
     Attributes:
-        lake: its tables are the only ones that anything is done about.
+        lake: its tables are the only ones that anything is done about, but for partitions of `found`.
         plan_id: of the plan that the steps are of.
         allow: what the user allows beside the default, of ALLOWED.
         now: the clock reading of the plan.
         sight: looks at things as they are now.
         first_audits: by table when the first complete audit of its leftovers looked at storage.
+        found: tables that catalogs name and the lake file does not.
     """
 
     lake: Lake
@@ -53,6 +55,7 @@ class Planner:
     now: datetime
     sight: Sight
     first_audits: Mapping[str, datetime] = field(default_factory=dict)
+    found: Sequence[Table] = ()
 
     def steps(self, results: Results, wanted: Wanted) -> Iterator[Step]:
         """A step for every open discrepancy, worst severity first; a batch of them in memory at a time.
@@ -100,7 +103,7 @@ class Planner:
 
     def step(self, row: Row) -> Step:
         """The step of one row of the ledger: the first way that is one, else what keeps a program from it."""
-        table = self._table(row)
+        row, table = _by_subject(row), self._table(row)
         why = self._why_not(row, table)
         if why is not None or table is None:
             return self._for_person(row, [why or ""])
@@ -138,10 +141,12 @@ class Planner:
             return why
         if row["kind"] in LEFTOVERS and self.lake.quarantine is None:
             return "no quarantine place is named"
+        if self.lake.is_weak(row["bucket"] or ""):
+            return "answers of its bucket may lag behind writes (consistency: weak)"
+        if row["kind"] in POINTERS:
+            return None
         if not row["bucket"] or not row["key"]:
             return "it is not an object of a bucket"
-        if self.lake.is_weak(row["bucket"]):
-            return "answers of its bucket may lag behind writes (consistency: weak)"
         if not any(table.location.holds(row["bucket"], row["key"]) for table in self.lake.tables):
             return "it lies outside every table that the lake file names"
         return None
@@ -155,7 +160,9 @@ class Planner:
         return "its table is not named in the lake file" if table is None else None
 
     def _table(self, row: Row) -> Table | None:
-        return next((table for table in self.lake.tables if table.name == row["table_name"]), None)
+        of_kind = self.found if row["kind"] in POINTERS else ()
+        tables = (*self.lake.tables, *of_kind)
+        return next((table for table in tables if table.name == row["table_name"]), None)
 
     def _for_person(self, row: Row, why: list[str]) -> Step:
         kind = KINDS.get(row["kind"])
@@ -187,6 +194,11 @@ class Planner:
         )
 
 
+def _by_subject(row: Row) -> Row:
+    """What is about a partition has the finding's subject in place of a key."""
+    return {**row, "key": row["subject"]} if row["kind"] in POINTERS else row
+
+
 def _rows(share: Share) -> list[Row]:
     """A row for each step."""
     rows: list[Row] = share.rows.to_pylist()
@@ -209,4 +221,4 @@ def _shares_of(results: Results, groups: pa.Table) -> Iterator[Share]:
 
 def _lister(row: Row) -> Row:
     """The table that lists the file, which none does of what is removed."""
-    return {} if row["kind"] in (*LEFTOVERS, *DOUBLES) else {"listed_by": row["table_name"]}
+    return {} if row["kind"] in (*LEFTOVERS, *DOUBLES, *POINTERS) else {"listed_by": row["table_name"]}

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 RESTORE, OLDER, PROBABLE = "restore", "older_than_onboarding", "probable"
 REMOVE_REFERENCE = "remove_reference"
 ABORT = "abort_upload"
-ALLOWED = (RESTORE, OLDER, PROBABLE, REMOVE_REFERENCE, ABORT)
+DROP_PARTITION = "drop_partition"
+ALLOWED = (RESTORE, OLDER, PROBABLE, REMOVE_REFERENCE, ABORT, DROP_PARTITION)
 """What `--allow` may name."""
 
 METADATA = "missing_metadata"
@@ -48,7 +49,10 @@ class Sight:
 
 
 Look = Callable[[Sight, str, str], State]
-"""(sight, bucket, key) -> what there is now; raises `Unclear`. Of one function a plan asks once a row."""
+"""(sight, bucket, key; of a partition the finding's subject) -> what there is now; raises `Unclear`.
+
+Of one function a plan asks once a row.
+"""
 
 
 def versions_of(sight: Sight, bucket: str, key: str) -> State:
@@ -132,6 +136,10 @@ class NotProved(Exception):
     """The store honours no form that the step may use; its text says which were tried."""
 
 
+class MetSomebody(Exception):
+    """Somebody else did something there at the same time, and nothing was written."""
+
+
 class Action(Protocol):
     """One way to mend; a line of `registry.ACTIONS`."""
 
@@ -166,7 +174,8 @@ class Action(Protocol):
 
         Raises:
             NotProved: it may not be done at this store.
-            ClientError, BotoCoreError: the store's refusal, or no answer.
+            MetSomebody: it is not as it was seen any more.
+            ClientError, BotoCoreError, SourceError: the store's refusal, or no answer.
         """
         ...
 

@@ -6,7 +6,9 @@ A new action is a module of `reconcile.actions` and a line here.
 from collections.abc import Mapping
 
 from lakeaudit.reconcile.actions.abort_upload import AbortUpload
+from lakeaudit.reconcile.actions.add_partition import AddPartition
 from lakeaudit.reconcile.actions.copy_replica import CopyReplica
+from lakeaudit.reconcile.actions.drop_partition import DropPartition
 from lakeaudit.reconcile.actions.enter_restored import EnterRestored
 from lakeaudit.reconcile.actions.hide_leftover import HideLeftover
 from lakeaudit.reconcile.actions.put_entry import PutEntry
@@ -16,9 +18,11 @@ from lakeaudit.reconcile.actions.remove_delete_marker import RemoveDeleteMarker
 from lakeaudit.reconcile.actions.remove_entry import RemoveEntry
 from lakeaudit.reconcile.actions.remove_reference import RemoveReference
 from lakeaudit.reconcile.actions.replace_version import ReplaceVersion
+from lakeaudit.reconcile.actions.repoint_partition import RepointPartition
 from lakeaudit.reconcile.actions.restore_probable import RestoreProbable
 from lakeaudit.reconcile.actions.restore_version import RestoreVersion
 from lakeaudit.reconcile.four_yeses import DOUBLES, LEFTOVERS
+from lakeaudit.reconcile.partitions import EMPTY, UNREGISTERED
 from lakeaudit.reconcile.protocol import METADATA, Action
 
 _ALL: tuple[Action, ...] = (
@@ -35,6 +39,9 @@ _ALL: tuple[Action, ...] = (
     HideLeftover(),
     Quarantine(),
     AbortUpload(),
+    AddPartition(),
+    RepointPartition(),
+    DropPartition(),
 )
 
 ACTIONS: Mapping[str, Action] = {action.name: action for action in _ALL}
@@ -53,6 +60,8 @@ WAYS: Mapping[str, tuple[str, ...]] = {
     "metastore_broken": ("put_entry", "put_folder", "remove_entry"),
     "phantom": ("remove_entry",),
     "unfinished_upload": ("abort_upload",),
+    UNREGISTERED: ("add_partition", "repoint_partition"),
+    EMPTY: ("drop_partition",),
     **dict.fromkeys((*LEFTOVERS, *DOUBLES), ("hide_leftover", "quarantine")),
 }
 """What loses nothing comes first. A kind that is not here needs a person."""

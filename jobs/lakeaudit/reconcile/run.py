@@ -10,11 +10,12 @@ from threading import Lock
 from botocore.exceptions import BotoCoreError, ClientError
 
 from lakeaudit.config import Lake
+from lakeaudit.errors import SourceError
 from lakeaudit.evidence.references import Key, References
 from lakeaudit.reconcile.canary import Forms
 from lakeaudit.reconcile.journal import CHANGED, FAILED, NOT_SAFE, Done, Journal
 from lakeaudit.reconcile.key_state import KeyReader, Unclear
-from lakeaudit.reconcile.protocol import NotProved, Sight, State, Target
+from lakeaudit.reconcile.protocol import MetSomebody, NotProved, Sight, State, Target
 from lakeaudit.reconcile.registry import ACTIONS
 from lakeaudit.reconcile.steps import Step
 from lakeaudit.runtime.aws import Clients
@@ -149,9 +150,11 @@ def refusal(error: Exception) -> Done:
     """What a request's failure means, once it is known that it had no effect."""
     if isinstance(error, NotProved):
         return Done(NOT_SAFE, str(error))
-    if isinstance(error, ClientError) and is_condition_refused(error):
+    if isinstance(error, SourceError):
+        return Done(FAILED, error.what)
+    if isinstance(error, MetSomebody) or (isinstance(error, ClientError) and is_condition_refused(error)):
         return Done(CHANGED, "something else was written there at the same time")
     return Done(FAILED, explain(error).what)
 
 
-REFUSALS = (NotProved, ClientError, BotoCoreError)
+REFUSALS = (NotProved, MetSomebody, SourceError, ClientError, BotoCoreError)

@@ -32,6 +32,10 @@ Thrift = Any
 Request = Callable[[Thrift], T]
 
 
+class AlreadyThere(SourceError):
+    """There is one of that name already."""
+
+
 class MetastoreClient:
     """One conversation with a Hive Metastore, begun with the first request; threads may not share it."""
 
@@ -175,7 +179,10 @@ class MetastoreClient:
         """What the metastore says itself."""
         if type(error).__name__ in _NONE_SUCH:
             return NotThere(self._source.name, f"the metastore has none such{_words(error)}", _NAME)
-        return self._error(f"answers {type(error).__name__}{_words(error)}", _RIGHTS)
+        told = f"answers {type(error).__name__}{_words(error)}"
+        if type(error).__name__ == "AlreadyExistsException":
+            return AlreadyThere(self._source.name, f"the metastore {told}", _NAME)
+        return self._error(told, _RIGHTS)
 
     def _broken(self, error: Any) -> SourceError:
         """A connection that ended, or an answer that does not; Thrift keeps the first cause as `inner`."""

@@ -1,0 +1,31 @@
+"""Storage asked now about one folder: whether anything lies there, and anything that readers see. One listing."""
+
+import re
+from itertools import islice
+
+from lakeaudit import keys
+from lakeaudit.errors import SourceError
+from lakeaudit.evidence.files import list_files
+from lakeaudit.keys import Location
+from lakeaudit.runtime.aws import Clients
+
+MOST_NAMES = 5_000
+"""Of a folder so many names are looked at: where readers see none of them and there are more, nobody can tell."""
+
+Place = tuple[str, str]
+Answer = tuple[str, bool | None, bool | None]
+"""(live, denied or error; whether anything is there; whether readers see any of it)."""
+
+
+def look_into(clients: Clients, place: Place) -> Answer:
+    """What is there now at (bucket, key of a folder)."""
+    folder = Location(place[0], place[1].rstrip("/"))
+    any_name, names = False, 0
+    try:
+        for file in islice(list_files(clients, folder), MOST_NAMES):
+            any_name, names = True, names + 1
+            if re.search(keys.UNSEEN, file.place.key[len(folder.prefix) :]) is None:
+                return "live", True, True
+    except SourceError as error:
+        return ("denied" if "denied" in error.what else "error"), None, None
+    return ("error", None, None) if names == MOST_NAMES else ("live", any_name, False)

@@ -1,0 +1,111 @@
+"""Partitions of a table of Glue's Data Catalog (Glue API reference: GetPartition, CreatePartition, DeletePartition)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from botocore.exceptions import ClientError
+
+from lakeaudit.config import Glue
+from lakeaudit.evidence.catalog.hive_tables import format_of, hive_table, location_of
+from lakeaudit.reconcile.partition_store import Occupied, Partition, TableSeen
+from lakeaudit.row_formats import iso
+from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.aws_failures import code_of
+from lakeaudit.runtime.endpoints import dynamodb_endpoint
+
+if TYPE_CHECKING:
+    from mypy_boto3_glue import GlueClient
+
+_GONE = "EntityNotFoundException"
+_THERE = "AlreadyExistsException"
+
+
+@dataclass(frozen=True)
+class GluePartitions:
+    """See `partition_store.PartitionStore`."""
+
+    client: "GlueClient"
+    of: Mapping[str, Any]
+    """DatabaseName and TableName, and the account where it is named."""
+
+    @classmethod
+    def opened(cls, source: Glue, clients: Clients, table: str) -> "GluePartitions":
+        """Of a table by its name in the catalog."""
+        database, _, name = table.partition(".")
+        account = {"CatalogId": source.catalog_id} if source.catalog_id else {}
+        client = clients.glue(dynamodb_endpoint(source.way))
+        return cls(client, {"DatabaseName": database, "TableName": name, **account})
+
+    @property
+    def name(self) -> str:
+        return f"glue:{self.of.get('CatalogId', '')}:{self.of['DatabaseName']}.{self.of['TableName']}"
+
+    def table(self) -> TableSeen | None:
+        of = {**self.of, "Name": self.of["TableName"]}
+        del of["TableName"]
+        try:
+            told: Any = self.client.get_table(**of)["Table"]
+        except ClientError as error:
+            if code_of(error) == _GONE:
+                return None
+            raise
+        words, descriptor = told.get("Parameters") or {}, told.get("StorageDescriptor") or {}
+        serde = (descriptor.get("SerdeInfo") or {}).get("Parameters") or {}
+        plain = format_of(words, descriptor.get("InputFormat") or "") == "hive"
+        return TableSeen(
+            str(told.get("CreateTime", "")),
+            tuple(each["Name"] for each in told.get("PartitionKeys") or ()),
+            location_of(descriptor.get("Location", ""), serde),
+            descriptor,
+            plain and not hive_table(words).projected,
+        )
+
+    def partition(self, values: Sequence[str]) -> Partition | None:
+        try:
+            return _plain(self.client.get_partition(**self.of, PartitionValues=[*values])["Partition"])
+        except ClientError as error:
+            if code_of(error) == _GONE:
+                return None
+            raise
+
+    def any_partition(self) -> tuple[Sequence[str], Partition] | None:
+        found: Any = self.client.get_partitions(**self.of, MaxResults=1)["Partitions"]
+        return next(((each["Values"], _plain(each)) for each in found), None)
+
+    def enter(self, values: Sequence[str], partition: Partition) -> None:
+        try:
+            self.client.create_partition(**self.of, PartitionInput=_given(values, partition))
+        except ClientError as error:
+            if code_of(error) == _THERE:
+                raise Occupied from error
+            raise
+
+    def replace(self, values: Sequence[str], partition: Partition) -> None:
+        self.client.update_partition(
+            **self.of, PartitionValueList=[*values], PartitionInput=_given(values, partition)
+        )
+
+    def remove(self, values: Sequence[str]) -> None:
+        self.client.delete_partition(**self.of, PartitionValues=[*values])
+
+    def placed(self, descriptor: Any, location: str) -> Any:
+        return {**descriptor, "Location": location}
+
+
+def _plain(told: Any) -> Partition:
+    descriptor, entered = told.get("StorageDescriptor") or {}, told.get("CreationTime")
+    return {
+        "location": descriptor.get("Location", ""),
+        "descriptor": descriptor,
+        "parameters": told.get("Parameters") or {},
+        "entered": iso(entered) if entered else "",
+    }
+
+
+def _given(values: Sequence[str], partition: Partition) -> Any:
+    return {
+        "Values": [*values],
+        "StorageDescriptor": partition["descriptor"],
+        "Parameters": dict(partition["parameters"]),
+    }
