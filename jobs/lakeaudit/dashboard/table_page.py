@@ -83,7 +83,7 @@ def _broken(desk: Desk, table: str, found: Sequence[Broken]) -> None:
         rows = [_row(desk, each) for each in pressing[:BROKEN]]
         widgets.grid(_COLUMNS, rows, alt="What is open by kind, the worst first")
         lines = [next_steps.mend(desk.lake_file, table, each.kind) for each in pressing[:BROKEN]]
-        st.code("\n".join(map(visible, dict.fromkeys(lines))), language=None)
+        st.code("\n".join(map(visible, dict.fromkeys(lines))), language=None, wrap_lines=True)
         with st.expander("In words: why, and what to do"):
             for each in pressing[:BROKEN]:
                 _kind(desk, each)
