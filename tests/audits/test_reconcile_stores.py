@@ -326,7 +326,7 @@ def test_what_an_export_alone_knows_is_for_a_person(guarded: Guarded, tmp_path: 
             "metastores: [{kind: emrfs, table: view}]",
             f"only EMRFS can write its items: `emrfs import -m view s3://BUCKET/{ROOT}` enters what storage has",
         ),
-        ("metastores: [{kind: s3mper, table: listing}]", "items of s3mper are left to its own tool: `s3mper meta"),
+        ("metastores: [{kind: s3mper, table: listing}]", "by its own tool `s3mper meta resolve s3://BUCKET/"),
     ],
 )  # fmt: skip
 def test_which_store_readers_go_by_has_to_be_plain(

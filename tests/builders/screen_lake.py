@@ -126,7 +126,7 @@ class ScreenLake:
             cast(
                 "Lake",
                 SimpleNamespace(
-                    tables=configured, ignores=(), metastores=(), results=self.results, name="lake"
+                    tables=configured, ignores=(), metastores=(), results=self.results, name="lake", watched=()
                 ),
             ),
             scope, {}, self._observed(), cast("Any", SimpleNamespace(live=False, clients=Clients())),

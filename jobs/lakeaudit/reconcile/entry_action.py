@@ -103,7 +103,7 @@ class EntryAction:
             return None
         wanted = self.item(step, target)
         _write(store, wanted, seen["item"], step.plan_id)
-        if not _is_current(target, seen["object"]):
+        if not is_current(target, seen["object"]):
             _restore(store, seen["item"], wanted)
         return None
 
@@ -204,7 +204,7 @@ def _restore_above(store: EntryStore, undo: Undo) -> None:
                     raise
 
 
-def _is_current(target: Target, seen: Mapping[str, Any] | None) -> bool:
+def is_current(target: Target, seen: Mapping[str, Any] | None) -> bool:
     """Whether storage still has the object that an entry was written for; of none nothing is asked."""
     if seen is None:
         return True

@@ -137,7 +137,15 @@ class EntryStore:
 
 
 def store_of(lake: Lake, bucket: str, key: str) -> S3Guard | str:
-    """The one live table that readers of a key go by; a text says why there is none."""
+    """The one live table of S3Guard that readers of a key go by; a text says why there is none."""
+    store = one_store(lake, bucket, key)
+    if isinstance(store, Emrfs | S3mper):
+        return by_its_own_tool(store, bucket, key)
+    return store
+
+
+def one_store(lake: Lake, bucket: str, key: str) -> S3Guard | Emrfs | S3mper | str:
+    """The one live table that readers of a key go by, of whichever kind; a text says why there is none."""
     around = [
         store
         for store in lake.metastores
@@ -146,9 +154,7 @@ def store_of(lake: Lake, bucket: str, key: str) -> S3Guard | str:
     if len(around) != 1:
         return f"{len(around)} metadata stores of the lake file hold its key"
     (store,) = around
-    if isinstance(store, Emrfs | S3mper):
-        return _by_its_own_tool(store, bucket, key)
-    if not isinstance(store, S3Guard):
+    if not isinstance(store, S3Guard | Emrfs | S3mper):
         return f"nothing here writes to a metadata store of kind {store.kind}"
     if store.export is not None or store.table is None:
         return "its metadata store is known by an export only: name the live table in the lake file"
@@ -157,12 +163,12 @@ def store_of(lake: Lake, bucket: str, key: str) -> S3Guard | str:
     return store
 
 
-def _by_its_own_tool(store: Emrfs | S3mper, bucket: str, key: str) -> str:
-    """What mends a store whose items nobody else can write whole: EMRFS's payload has no published form."""
+def by_its_own_tool(store: Emrfs | S3mper, bucket: str, key: str) -> str:
+    """The command of the store's own that mends it: the form of EMRFS's payload is not published."""
     folder = shell_word(f"s3://{bucket}/{key.rpartition('/')[0]}")
     if isinstance(store, S3mper):
         return (
-            f"items of s3mper are left to its own tool: `s3mper meta resolve {folder}` marks what storage lacks; "
+            f"by its own tool `s3mper meta resolve {folder}` marks what storage lacks; "
             "what is marked wrongly goes once its rows are purged (`s3mper meta delete_path`)"
         )
     named = "" if store.table is None else f" -m {shell_word(store.table)}"

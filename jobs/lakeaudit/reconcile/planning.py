@@ -115,7 +115,8 @@ class Planner:
         seen: dict[Look, State] = {}
         for name in WAYS[row["kind"]]:
             action = ACTIONS[name]
-            proposal = action.refuses(case) or self._proposed(action, case, seen)
+            why = action.refuses(case)
+            proposal = self._proposed(action, case, seen) if why is None else why
             if not isinstance(proposal, str):
                 return self._planned(row, action, proposal)
             refused.append(proposal)
@@ -166,7 +167,7 @@ class Planner:
 
     def _for_person(self, row: Row, why: list[str]) -> Step:
         kind = KINDS.get(row["kind"])
-        told = {"why": "; ".join(dict.fromkeys(why)), "do": kind.do if kind else ""}
+        told = {"why": "; ".join(filter(None, dict.fromkeys(why))), "do": kind.do if kind else ""}
         return self._step(row, NEEDS_PERSON, {}, told, "", "", "")
 
     def _step(

@@ -158,7 +158,10 @@ class Action(Protocol):
         ...
 
     def refuses(self, case: Case) -> str | None:
-        """Why it is none of its cases, by what is known already: nothing is looked at then."""
+        """Why it is none of its cases, by what is known already: nothing is looked at then.
+
+        An empty text where another way has said all that there is to say.
+        """
         ...
 
     def propose(self, case: Case, state: State) -> Proposal | str:

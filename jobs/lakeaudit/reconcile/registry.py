@@ -13,9 +13,11 @@ from lakeaudit.reconcile.actions.enter_restored import EnterRestored
 from lakeaudit.reconcile.actions.hide_leftover import HideLeftover
 from lakeaudit.reconcile.actions.put_entry import PutEntry
 from lakeaudit.reconcile.actions.put_folder import PutFolder
+from lakeaudit.reconcile.actions.put_name import PutName
 from lakeaudit.reconcile.actions.quarantine import Quarantine
 from lakeaudit.reconcile.actions.remove_delete_marker import RemoveDeleteMarker
 from lakeaudit.reconcile.actions.remove_entry import RemoveEntry
+from lakeaudit.reconcile.actions.remove_name import RemoveName
 from lakeaudit.reconcile.actions.remove_reference import RemoveReference
 from lakeaudit.reconcile.actions.replace_version import ReplaceVersion
 from lakeaudit.reconcile.actions.repoint_partition import RepointPartition
@@ -36,6 +38,8 @@ _ALL: tuple[Action, ...] = (
     PutEntry(),
     PutFolder(),
     RemoveEntry(),
+    PutName(),
+    RemoveName(),
     HideLeftover(),
     Quarantine(),
     AbortUpload(),
@@ -54,11 +58,11 @@ WAYS: Mapping[str, tuple[str, ...]] = {
     METADATA: ("remove_delete_marker", "restore_version", "copy_replica"),
     "size_mismatch": ("replace_version",),
     "content_mismatch": ("replace_version",),
-    "hidden": ("put_entry",),
-    "tombstoned": ("put_entry",),
+    "hidden": ("put_entry", "put_name"),
+    "tombstoned": ("put_entry", "put_name", "remove_name"),
     "metastore_stale": ("put_entry",),
     "metastore_broken": ("put_entry", "put_folder", "remove_entry"),
-    "phantom": ("remove_entry",),
+    "phantom": ("remove_entry", "remove_name"),
     "unfinished_upload": ("abort_upload",),
     UNREGISTERED: ("add_partition", "repoint_partition"),
     EMPTY: ("drop_partition",),
