@@ -4,7 +4,9 @@ Keys, table names and reasons come from stores and writers and are hostile: noth
 markup, and whatever cannot be seen, or would move the cursor, is spelled out (`report.words.visible`).
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -22,17 +24,39 @@ if TYPE_CHECKING:
 Row = Mapping[str, Any]
 
 STYLES = {"critical": "bold red", "error": "red", "warning": "yellow", "info": "dim"}
-KINDS = 8
-WORST = 3
-"""Findings written out."""
-TABLES = 4
-"""Tables with a line of their own under coverage, the least judged first: those that were judged whole are a number."""
-REASONS = 3
-SOURCES = 6
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much of each part is written out; what is left out is a number.
+
+    `worst` are findings, `tables` those that were not judged whole; `steps` whether a finding says what to do about it.
+    """
+
+    kinds: int = 8
+    worst: int = 3
+    steps: bool = True
+    tables: int = 4
+    reasons: int = 3
+    sources: int = 6
+    gates: int = 5
+
+
+SIZES = (
+    Size(),
+    Size(steps=False),
+    Size(worst=2, steps=False, tables=3, reasons=2, sources=3, gates=2),
+    Size(kinds=6, worst=1, steps=False, tables=2, reasons=1, sources=1, gates=1),
+    Size(kinds=5, worst=1, steps=False, tables=0, reasons=1, sources=0, gates=1),
+    Size(kinds=7, worst=0, steps=False, tables=0, reasons=0, sources=0, gates=0),
+    Size(kinds=4, worst=0, steps=False, tables=0, reasons=0, sources=0, gates=0),
+)
+"""The largest that fits is taken: an audit's last words stand on one screen, however small it is."""
+
+AROUND = 3
+"""Lines of a screen that are not ours: the command, the verdict, the next prompt."""
 
 _LEVELS = {"unjudged": "UNDECIDED", "fine": "OK"}
-_CELLS = {"off": ("\u2013", "dim"), "empty": ("no files", "dim"), "nothing": ("nothing", "bold red")}
-_OFF = "\u2013 not judged: no such evidence is set up, or the table could not be read"
 
 
 def verdict_line(page: PageData) -> str:
@@ -46,43 +70,109 @@ def verdict_line(page: PageData) -> str:
 
 
 def audit(console: Console, page: PageData) -> None:
-    """What fits a screen: the run, its findings by kind, the worst, what was not judged, the evidence, what is next."""
+    """The run, its findings by kind, the worst, what was not judged, the evidence, what is next: as much as fits.
+
+    Where nobody looks at a screen, as in a file or a pipe, there is no end to fit.
+    """
+    for size in SIZES:
+        with console.capture() as printed:
+            _audit(console, page, size)
+        if not console.is_terminal or _rows(printed.get(), console.width) <= console.height - AROUND:
+            break
+    _audit(console, page, size)
+
+
+def _rows(text: str, width: int) -> int:
+    """Lines of a screen: it wraps what is longer."""
+    lengths = (Text.from_ansi(each).cell_len for each in text.splitlines())
+    return sum(max(-(-length // width), 1) for length in lengths)
+
+
+def _audit(console: Console, page: PageData, size: Size) -> None:
     line(console, _headline(page.run))
     if page.totals:
         title(console, "Findings")
-        console.print(_kinds(page))
-        title(console, "Worst")
-        _worst(console, page)
-    _judged(console, page)
-    title(console, "Evidence")
-    sources = page.run["sources"] or ()
-    for source in sources[:SOURCES]:
-        _source(console, source)
-    if len(sources) > SOURCES:
-        line(console, plain(f"and {formatting.count(len(sources) - SOURCES)} more", "dim"), indent=1)
-    for words_of_gate in page.run.get("gates") or ():
-        line(console, plain(words_of_gate, STYLES["warning"]), indent=1)
+        console.print(_kinds(page, size.kinds))
+        _worst(console, page, size)
+    _judged(console, page, size)
+    _evidence(console, page.run, size)
     _end(console, page)
 
 
-def _judged(console: Console, page: PageData) -> None:
-    """How many tables were judged whole, and of the others what was judged of them and why no more."""
+def _judged(console: Console, page: PageData, size: Size) -> None:
+    """How many tables were judged whole, and of the others what was not, and why."""
     tables = coverage_view.judged(page.coverage)
     apart = [table for table in tables if table.standing != "whole"]
     title(console, "Coverage")
     whole = len(tables) - len(apart)
     words = f"{formatting.count(whole)} of {formatting.number(len(tables), 'table')} fully judged"
-    line(console, plain(words, "green" if tables and not apart else ""), indent=1)
-    if not apart:
-        return
-    axes, _ = coverage_view.axes_to_show(apart)
-    console.print(_coverage(apart, axes))
-    if any(
-        table.cells[axis].state == "off" for table in apart[:TABLES] for axis in axes if axis in table.cells
-    ):
-        line(console, plain(_OFF, "dim"), indent=1)
-    for reason in _reasons(page):
+    told = plain(words, "green" if tables and not apart else "")
+    rest = _by_standing(apart[size.tables :], "more " if size.tables else "")
+    if not size.tables and rest:
+        told.append(f", {rest}", STYLES["warning"])
+    line(console, told, indent=1)
+    for table in apart[: size.tables]:
+        line(console, _not_whole(table), indent=1)
+    if size.tables and rest:
+        line(console, plain(rest, STYLES["warning"]), indent=1)
+    for reason in _reasons(page, size.reasons):
         line(console, reason, indent=1)
+
+
+def _by_standing(tables: Sequence[coverage_view.Judged], more: str) -> str:
+    """4 more partly judged, 2 more of which nothing could be judged."""
+    of = {"nothing": "of which nothing could be judged", "idle": "of which nothing could be judged"}
+    numbers = Counter(of.get(table.standing, coverage_view.STANDINGS[table.standing]) for table in tables)
+    return ", ".join(f"{formatting.count(number)} {more}{called}" for called, number in numbers.items())
+
+
+def _not_whole(table: coverage_view.Judged) -> Text:
+    """A table and what of it was not judged whole; what was is not said."""
+    told = plain(
+        formatting.shortened(formatting.visible(table.name or summary.NO_TABLE), NAME), STYLES["warning"]
+    )
+    cells = {axis: cell for axis, cell in table.cells.items() if cell.state != "off"}
+    parts = [f"{axis_words(axis)} {_share(cell)}" for axis, cell in cells.items() if cell.state not in FINE]
+    if cells and len(parts) == len(cells) and {_share(cell) for cell in cells.values()} == {"nothing"}:
+        parts = ["nothing could be judged"]
+    off = [axis_words(axis) for axis in table.cells if axis not in cells]
+    parts += [f"not judged: {', '.join(off)}"] if off and len(off) < len(table.cells) else []
+    parts += ["nothing could be judged"] if len(off) == len(table.cells) else []
+    return told.append(f"  {'; '.join(parts)}")
+
+
+FINE = ("whole", "empty")
+NAME = 48
+"""Characters of a table's name before what could not be judged of it."""
+
+
+def _share(cell: coverage_view.Cell) -> str:
+    told = formatting.share(cell.share) if cell.share is not None else "nothing"
+    return "nothing" if cell.state == "nothing" else told
+
+
+def _evidence(console: Console, run: Row, size: Size) -> None:
+    sources = run["sources"] or ()
+    if size.sources:
+        title(console, "Evidence")
+    else:
+        rows = sum(source["rejected"] or 0 for source in sources)
+        oldest = min((source["cut_from"] for source in sources if source["cut_from"]), default=None)
+        words = f"{formatting.number(len(sources), 'source')}, the oldest taken {formatting.second(oldest)}"
+        line(
+            console, plain(words + (f", {formatting.number(rows, 'row')} rejected" if rows else "")), indent=1
+        )
+    for source in sources[: size.sources]:
+        _source(console, source)
+    if size.sources and len(sources) > size.sources:
+        line(console, plain(f"and {formatting.count(len(sources) - size.sources)} more", "dim"), indent=1)
+    gates = run.get("gates") or ()
+    for words_of_gate in gates[: size.gates]:
+        line(console, plain(words_of_gate, STYLES["warning"]), indent=1)
+    if len(gates) > size.gates:
+        more = "more gate" if size.gates else "gate"
+        words = f"{formatting.number(len(gates) - size.gates, more)} not held"
+        line(console, plain(words, STYLES["warning"]), indent=1)
 
 
 def _end(console: Console, page: PageData) -> None:
@@ -166,9 +256,10 @@ def at_stake(finding: Row) -> str:
 
 
 def _headline(run: Row) -> Text:
-    parts = [run["lake"], run["status"], f"run {run['run_id']}", f"as of {formatting.second(run['as_of'])}"]
+    parts = [run["lake"], run["status"], f"as of {formatting.second(run['as_of'])}"]
     if run["finished_at"] and run["started_at"]:
         parts.append(f"took {formatting.duration(run['finished_at'] - run['started_at'])}")
+    parts.append(f"run {run['run_id']}")
     return plain(" · ".join(parts), "bold")
 
 
@@ -183,14 +274,14 @@ def line(console: Console, text: Text, indent: int = 0) -> None:
     console.print(Text(" " * indent).append_text(text), soft_wrap=True)
 
 
-def _kinds(page: PageData) -> Table:
+def _kinds(page: PageData, shown: int) -> Table:
     table = grid(
         ("severity", "left"),
         ("kind", "left"),
         *((title, "right") for title in ("findings", "files", "rows", "bytes", "tables")),
     )
     kinds = summary.by_kind(page.totals)
-    for kind in kinds[:KINDS]:
+    for kind in kinds[:shown]:
         stake = kind.stake
         amounts = [_amount(stake.files, formatting.count), _amount(stake.rows, formatting.count)]
         cells = [
@@ -201,7 +292,7 @@ def _kinds(page: PageData) -> Table:
         ]
         style = STYLES.get(kind.worst, "")
         table.add_row(plain(kind.worst, style), plain(kind.name), *map(plain, cells))
-    if rest := kinds[KINDS:]:
+    if rest := kinds[shown:]:
         found = formatting.count(sum(kind.stake.findings for kind in rest))
         table.add_row(
             plain("", "dim"),
@@ -217,42 +308,22 @@ def _amount(value: summary.Amount, put: Any) -> str:
     return told if value.whole or value.known is None else f"\u2265 {told}"
 
 
-def _worst(console: Console, page: PageData) -> None:
-    for row in page.findings[:WORST]:
+def _worst(console: Console, page: PageData, size: Size) -> None:
+    if size.worst:
+        title(console, "Worst")
+    for row in page.findings[: size.worst]:
         finding(console, row, page.place(row))
         if told := formatting.comeback(row):
             line(console, plain(told, "dim"), indent=3)
-        next_step(console, row, page.reach.get(row["bucket"] or ""))
-    rest = page.found - len(page.findings[:WORST])
-    if rest:
+        if size.steps:
+            next_step(console, row, page.reach.get(row["bucket"] or ""))
+    rest = page.found - len(page.findings[: size.worst])
+    if rest and size.worst:
         more = f"and {formatting.count(rest)} more: lakeaudit findings {formatting.shell_word(page.lake)}"
         line(console, plain(more, "dim"), indent=1)
 
 
-def _coverage(tables: Sequence[coverage_view.Judged], axes: Sequence[str]) -> Table:
-    grid_of = grid(("table", "fold"), *((axis_words(axis), "fold") for axis in axes))
-    for table in tables[:TABLES]:
-        cells = [_cell(table.cells.get(axis)) for axis in axes]
-        name_style = "" if table.standing == "whole" else STYLES["warning"]
-        grid_of.add_row(plain(table.name or summary.NO_TABLE, name_style), *cells)
-    for standing, called in coverage_view.STANDINGS.items():
-        rest = sum(table.standing == standing for table in tables[TABLES:])
-        if rest:
-            grid_of.add_row(plain(f"{formatting.count(rest)} more {called}", "dim"))
-    return grid_of
-
-
-def _cell(cell: coverage_view.Cell | None) -> Text:
-    """A share is green only where everything was decided, and 100 % only there."""
-    if cell is None:
-        return Text("")
-    if cell.state in _CELLS:
-        return Text(*_CELLS[cell.state])
-    told = formatting.share(cell.share) if cell.share is not None else "nothing"
-    return Text(told, "green" if cell.state == "whole" else STYLES["warning"])
-
-
-def _reasons(page: PageData) -> Iterator[Text]:
+def _reasons(page: PageData, shown: int) -> Iterator[Text]:
     """Why something could not be judged, each reason once, with the tables and questions that it holds for."""
     holding: dict[str, list[tuple[str, str, str]]] = {}
     for table in coverage_view.judged(page.coverage):
@@ -260,14 +331,14 @@ def _reasons(page: PageData) -> Iterator[Text]:
             if cell.state in ("nothing", "part") and cell.reason:
                 about = (table.name or summary.NO_TABLE, axis_words(cell.axis), cell.reason)
                 holding.setdefault(_without_place(cell.reason), []).append(about)
-    for common, held in list(holding.items())[:REASONS]:
+    for common, held in list(holding.items())[:shown]:
         names, axes = (list(dict.fromkeys(each[at] for each in held)) for at in (0, 1))
         reasons = {reason for _, _, reason in held}
         told = next(iter(reasons)) if len(reasons) == 1 else common
         more = f" and {formatting.count(len(names) - 1)} more" if len(names) > 1 else ""
         yield plain(f"{', '.join(axes)}, {names[0]}{more}: {told}", STYLES["warning"])
-    if len(holding) > REASONS:
-        yield plain(f"and {formatting.count(len(holding) - REASONS)} more reasons in the report", "dim")
+    if len(holding) > shown and shown:
+        yield plain(f"and {formatting.count(len(holding) - shown)} more reasons in the report", "dim")
 
 
 def _without_place(reason: str) -> str:

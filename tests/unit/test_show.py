@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 from rich.console import Console
+from rich.text import Text
 
 from lakeaudit import text_output
 from lakeaudit.kinds import KINDS
@@ -82,7 +83,7 @@ def test_a_share_just_below_all_is_not_all() -> None:
 
 
 def test_what_others_wrote_cannot_act_on_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text_output, "WORST", len(pagedata.HOSTILE))
+    monkeypatch.setattr(text_output, "SIZES", (text_output.Size(worst=len(pagedata.HOSTILE)),))
     text = printed(pagedata.hostile()) + text_output.verdict_line(pagedata.hostile())
     for bad in ("\x1b", "\x00", "\u202e", "\r", "\t", "\u200b"):
         assert bad not in text
@@ -95,7 +96,7 @@ def test_many_tables_are_counted_not_listed() -> None:
     coverage[7] = pagedata.covered("t0007", status="partial", undecided=1000, reason="no log")
     lines = printed(pagedata.page([], coverage)).splitlines()
     assert len(lines) < 20
-    assert any(line.startswith("t0007") and "nothing" in line for line in lines)
+    assert any(line.startswith(" t0007") and "nothing" in line for line in lines)
     assert any("1,999 of 2,000 tables fully judged" in line for line in lines)
 
 
@@ -112,6 +113,20 @@ def test_it_fits_a_screen_whatever_was_found() -> None:
     assert len(lines) <= 55
     rest = ("12 more kinds", "and 17 more:", "96 more partly judged", "and 97 more reasons", "and 34 more")
     assert [words for words in rest if not any(words in line for line in lines)] == []
+
+
+@pytest.mark.parametrize(("width", "height"), [(80, 24), (120, 40)])
+@pytest.mark.parametrize("page", [pagedata.healthy, pagedata.broken, pagedata.undecided, pagedata.crowded])
+def test_it_fits_the_very_screen_and_ends_with_what_to_type(page: object, width: int, height: int) -> None:
+    console = Console(
+        file=io.StringIO(), width=width, height=height, force_terminal=True, color_system="standard"
+    )
+    made: PageData = page()  # type: ignore[operator]
+    text_output.audit(console, made)
+    lines = [Text.from_ansi(each).plain for each in console.file.getvalue().splitlines()]  # type: ignore[attr-defined]
+    assert sum(max(-(-len(each) // width), 1) for each in lines) <= height - text_output.AROUND
+    assert lines[-1].startswith(" lakeaudit ")
+    assert any(each.startswith("1 of 6 tables") or "fully judged" in each for each in lines)
 
 
 def test_a_reason_is_told_once_whatever_it_hides_and_wherever() -> None:

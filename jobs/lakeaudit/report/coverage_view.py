@@ -17,7 +17,6 @@ OUTCOMES = ("finding", "consistent", "ignored", "out_of_window", "undecided", "m
 
 DECIDED = ("finding", "consistent", "ignored")
 OPEN = ("undecided", "uncovered")
-OF_THE_LOG = "commit"
 TO_COME = "hazard"
 """The axis of what will be lost; how a table stands is about what is there and what is not."""
 
@@ -82,20 +81,6 @@ def axes_met(coverage: Sequence[Row]) -> tuple[str, ...]:
     """The axes that any row is about, in the contract's order."""
     met = {row["axis"] for row in coverage}
     return (*(axis for axis in AXES if axis in met), *sorted(met - set(AXES)))
-
-
-def axes_to_show(tables: Sequence[Judged]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """For a terminal's width: the axes that a table of cells needs, and those that were judged whole wherever on.
-
-    The latter are those that are about no single file. Axes that are off everywhere are in neither.
-    """
-    states: dict[str, set[str]] = {axis: set() for axis in AXES}
-    for table in tables:
-        for axis, cell in table.cells.items():
-            states.setdefault(axis, set()).add(cell.state)
-    on = {axis: met - {"off"} for axis, met in states.items() if met - {"off"}}
-    whole = tuple(axis for axis in (OF_THE_LOG, TO_COME) if axis in on and on[axis] <= {"whole", "empty"})
-    return tuple(axis for axis in on if axis not in whole), whole
 
 
 def _table(name: str, rows: Sequence[Row]) -> Judged:
