@@ -15,7 +15,7 @@ from lakeaudit.config import load_lake
 from lakeaudit.dashboard.queries import runs as of_runs
 from lakeaudit.dashboard.queries import subject as of_subject
 from lakeaudit.dashboard.queries import table as of_table
-from lakeaudit.dashboard.queries.lake import lake_figures
+from lakeaudit.dashboard.queries.lake import lake_days, lake_figures
 from lakeaudit.dashboard.queries.table import PAGE_ROWS, Wanted
 from lakeaudit.dashboard.queries.timeline import timeline
 from lakeaudit.keys import Location
@@ -58,7 +58,7 @@ def test_a_million_rows_stay_under_two_seconds_a_page(
     some = listed.rows[0]["discrepancy_id"]
     like = Wanted(like="0ab", partition=f"region=eu/dt={NOON.date()}")
     pages: dict[str, Callable[[], object]] = {
-        "the lake": lambda: lake_figures(results.again(), lake, NOON),
+        "the lake": lambda: (lake_figures(results.again(), lake, NOON), lake_days(results.again(), NOON)),
         "a table": lambda: table_page(results.again(), TABLES[1]),
         "its list, narrowed down": lambda: of_table.listed(results, TABLES[1], like, NOON, 1),
         "its list, page 100": lambda: of_table.listed(results, TABLES[1], Wanted(), NOON, 100),

@@ -13,7 +13,7 @@ from lakeaudit.dashboard.queries import plans as of_plans
 from lakeaudit.dashboard.queries import runs as of_runs
 from lakeaudit.dashboard.queries import subject as of_subject
 from lakeaudit.dashboard.queries import table as of_table
-from lakeaudit.dashboard.queries.lake import lake_figures
+from lakeaudit.dashboard.queries.lake import lake_days, lake_figures
 from lakeaudit.dashboard.queries.table import PAGE_ROWS, Wanted
 from lakeaudit.errors import CannotAudit
 from lakeaudit.keys import Location
@@ -162,7 +162,7 @@ def test_another_lake_in_the_same_place_does_not_show(place: Location, results: 
 def test_nothing_was_ever_published(results: Results, lake: Lake, place: Location) -> None:
     empty = lake_figures(results, lake, NOON)
     assert (empty.run, empty.verdict, empty.tables, empty.runs, empty.troubles) == (None, None, (), (), ())
-    assert dict(empty.open_by_day.numbers) == {}
+    assert dict(lake_days(results, LATER).numbers) == {}
     publish(place, runs=[run("r1", "failed", error="no evidence")])
     failed = lake_figures(results.again(), lake, NOON)
     assert (failed.run, failed.tables) == (None, ())
@@ -226,13 +226,12 @@ def test_what_changed_by_day(place: Location, results: Results, lake: Lake) -> N
     ]
     ledger = [discrepancy(a, "resolved"), discrepancy(b) | ACCEPTED, discrepancy(c, table_name="other")]
     publish(place, runs=[run(), run("r9", "failed")], discrepancies=ledger, transitions=told)
-    figures = lake_figures(results, lake, LATER)
     seen = [
         (d.day, d.opened, d.reopened, d.resolved, d.open)
         for d in of_table.table_days(results, "orders", of_table.changes(results, "orders"))
     ]
     assert seen == [(day(yesterday), 2, 0, 0, 2), (day(NOON), 0, 0, 1, 1)]
-    assert figures_by_day(figures.open_by_day) == {
+    assert figures_by_day(lake_days(results, LATER)) == {
         ("other", "critical"): {day(NOON): 1},
         ("orders", "critical"): {day(yesterday): 1},
     }
@@ -274,7 +273,7 @@ def test_what_was_open_at_the_end_of_each_day(
         for n, (word, ago) in enumerate(told)
     ]  # fmt: skip
     publish(place, runs=[run()], discrepancies=[discrepancy(lost, state)], transitions=rows)
-    found = figures_by_day(lake_figures(results, lake, LATER).open_by_day)
+    found = figures_by_day(lake_days(results, LATER))
     expected = {day(NOON - timedelta(days=ago)): 1 for ago in open_days}
     assert found == ({("orders", "critical"): expected} if expected else {})
 
@@ -286,7 +285,7 @@ def test_a_day_has_the_severity_that_was_open_then(place: Location, results: Res
         transition(lost, "escalated", transition_id="2", from_severity="info", to_severity="critical"),
     ]
     publish(place, runs=[run()], discrepancies=[discrepancy(lost)], transitions=rows)
-    found = lake_figures(results, lake, LATER).open_by_day
+    found = lake_days(results, LATER)
     assert figures_by_day(found) == {
         ("orders", "critical"): {day(NOON): 1},
         ("orders", "info"): {day(NOON - timedelta(days=ago)): 1 for ago in (2, 1)},

@@ -8,7 +8,7 @@ import pandas as pd
 import streamlit as st
 
 from lakeaudit.dashboard import widgets
-from lakeaudit.dashboard.queries.lake import Health, LakeFigures
+from lakeaudit.dashboard.queries.lake import Health
 from lakeaudit.dashboard.session import Desk
 from lakeaudit.formatting import count, second, visible
 from lakeaudit.kinds import SEVERITIES
@@ -19,12 +19,12 @@ HEIGHT = 460
 _ROW = 30
 
 
-def show(desk: Desk, figures: LakeFigures) -> None:
+def show(desk: Desk, tables: Sequence[Health], days: OpenByDay) -> None:
     """The grid, below it what is said of no single row because it is normal."""
     widgets.section("Tables")
-    st.caption(_normal(figures.tables))
+    st.caption(_normal(tables))
     owners = {table.name: table.owner or "" for table in desk.lake.tables}
-    rows = [_row(health, owners, figures.open_by_day) for health in figures.tables]
+    rows = [_row(health, owners, days) for health in tables]
     st.dataframe(
         pd.DataFrame(rows), hide_index=True, height=min(HEIGHT, _ROW * (len(rows) + 1) + 8), width="stretch",
         row_height=_ROW, column_config=_columns(), alt="Every table, the worst first",

@@ -7,12 +7,12 @@ import streamlit as st
 
 from lakeaudit.dashboard import lake_grid, lake_plots, widgets
 from lakeaudit.dashboard.queries.audit_health import EvidenceAge
-from lakeaudit.dashboard.queries.lake import Health, Held, LakeFigures, lake_figures, table_healths
+from lakeaudit.dashboard.queries.lake import Health, Held, LakeFigures, lake_days, lake_figures, table_healths
 from lakeaudit.dashboard.session import Desk
 from lakeaudit.formatting import age, count, duration, second, visible
 from lakeaudit.kinds import SEVERITIES
 from lakeaudit.report import palette
-from lakeaudit.report.open_by_day import SPAN
+from lakeaudit.report.open_by_day import SPAN, OpenByDay
 from lakeaudit.report.verdict import Verdict
 from lakeaudit.results.read import Row
 
@@ -33,9 +33,10 @@ def show(desk: Desk) -> None:
         return
     _head(desk, figures.run, figures.verdict)
     _troubles(figures.troubles)
-    _strip(desk, figures)
+    days = desk.ask(("days",), lambda: lake_days(desk.results, desk.now))
+    _strip(desk, figures, days)
     _first(desk, figures.tables)
-    _tables(desk, figures)
+    _tables(desk, figures, days)
 
 
 def _head(desk: Desk, run: Row, verdict: Verdict) -> None:
@@ -62,22 +63,22 @@ def _troubles(troubles: Sequence[str]) -> None:
             widgets.plain(trouble)
 
 
-def _strip(desk: Desk, figures: LakeFigures) -> None:
+def _strip(desk: Desk, figures: LakeFigures, days: OpenByDay) -> None:
     """Beside each other: the open by severity with the last days, the evidence, the runs."""
     left, middle, right = st.columns([4, 2, 2], gap="medium")
     with left:
-        _open(figures)
+        _open(figures, days)
     with middle:
         _evidence(figures.evidence)
     with right:
         _runs(desk, figures)
 
 
-def _open(figures: LakeFigures) -> None:
+def _open(figures: LakeFigures, days: OpenByDay) -> None:
     by = figures.totals.by_severity("open")
     with st.container(horizontal=True, gap="small"):
         for severity in [*SEVERITIES, *(name for name in by if name not in SEVERITIES)]:
-            numbers = figures.open_by_day.of_severity(severity)
+            numbers = days.of_severity(severity)
             st.metric(
                 f"{palette.shape(severity)} {widgets.prose(severity)}", count(by.get(severity, 0)),
                 width=118, border=True, chart_data=numbers if any(numbers) else None, chart_type="area",
@@ -143,9 +144,9 @@ def _words(desk: Desk, health: Health) -> str:
     return " · ".join(parts)
 
 
-def _tables(desk: Desk, figures: LakeFigures) -> None:
+def _tables(desk: Desk, figures: LakeFigures, days: OpenByDay) -> None:
     left, right = st.columns([5, 3], gap="medium")
     with left:
-        lake_grid.show(desk, figures)
+        lake_grid.show(desk, figures.tables, days)
     with right:
-        lake_plots.by_table_and_day(figures.open_by_day, [health.table for health in figures.tables])
+        lake_plots.by_table_and_day(days, [health.table for health in figures.tables])

@@ -9,7 +9,7 @@ from contextlib import closing, redirect_stdout, suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
-from importlib import resources
+from importlib import import_module, resources
 
 import streamlit  # noqa: F401 - absent: the command says how to get it
 from streamlit.web import bootstrap
@@ -71,6 +71,9 @@ def serve(lake_file: str, where: Where, ready: Callable[[str], None]) -> None:
     bootstrap.load_config_options(flags)
     logging.getLogger("streamlit").setLevel(logging.ERROR)
     threading.Thread(target=_wait, args=(where, ready), daemon=True).start()
+    # what takes seconds, no visitor shall wait for; not imported above, where Streamlit is not quiet yet
+    import_module("lakeaudit.dashboard.app")
+    import_module("lakeaudit.dashboard.session").preload(lake_file)
     app = resources.as_file(resources.files("lakeaudit.dashboard").joinpath("app.py"))
     with app as path, redirect_stdout(sys.stderr):  # what Streamlit says is no result
         bootstrap.run(str(path), False, [lake_file], flags)

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TypeVar
 import streamlit as st
 
 from lakeaudit.config import Lake, load_lake
+from lakeaudit.errors import AuditError, LakeFileError
 from lakeaudit.results.read import Results
 from lakeaudit.runtime.endpoints import clients_of
 
@@ -52,6 +54,12 @@ def desk(lake_file: str, now: datetime) -> Desk:
     versions = _versions(place, Results(lake.results, clients_of(lake), lake.name))
     stamp = f"{place} {versions} {_changed(lake_file)}"
     return Desk(lake, lake_file, _results(stamp, lake), stamp, now)
+
+
+def preload(lake_file: str) -> None:
+    """Read the lake file before anybody asks; what is wrong with it is said by the pages."""
+    with suppress(AuditError, LakeFileError):
+        _lake(lake_file, _changed(lake_file))
 
 
 def _changed(lake_file: str) -> int:

@@ -88,13 +88,12 @@ class Day:
 
 @dataclass(frozen=True)
 class LakeFigures:
-    """Everything the first page shows; `runs` are the last ones, oldest first, `evidence` what the run went by."""
+    """What the first page shows beside `lake_days`; `runs`: the last, oldest first; `evidence`: what the run used."""
 
     run: Row | None
     verdict: Verdict | None
     tables: tuple[Health, ...]
     totals: Held
-    open_by_day: OpenByDay
     runs: tuple[Row, ...] = ()
     evidence: tuple[EvidenceAge, ...] = ()
     troubles: tuple[str, ...] = field(default=())
@@ -106,7 +105,7 @@ NOTHING = Held({}, None)
 def lake_figures(
     results: Results, lake: Lake, now: datetime, tables: tuple[Health, ...] | None = None
 ) -> LakeFigures:
-    """All of the first page, from one state of the results; `tables` where they are known (`table_healths`)."""
+    """The first page but for its days, from one state of the results; `tables` as of `table_healths`, if known."""
     runs = results.runs()
     run = next((run for run in reversed(runs) if run["status"] in PUBLISHED), None)
     tables = table_healths(results, lake, now) if tables is None else tables
@@ -116,11 +115,15 @@ def lake_figures(
         verdict=headline(results, run, lake, now, tables) if run else None,
         tables=tables,
         totals=totals,
-        open_by_day=open_by_day(results, [run for run in runs if run["status"] in PUBLISHED], now),
         runs=tuple(runs[-RUNS:]),
         evidence=evidence_ages(run, lake, now) if run else (),
         troubles=tuple(troubles(runs, lake.overdue, now)),
     )
+
+
+def lake_days(results: Results, now: datetime) -> OpenByDay:
+    """What was open on each of the last days."""
+    return open_by_day(results, [run for run in results.runs() if run["status"] in PUBLISHED], now)
 
 
 def table_healths(results: Results, lake: Lake, now: datetime) -> tuple[Health, ...]:
