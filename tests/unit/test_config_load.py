@@ -191,7 +191,7 @@ BAD = [
     (
         "tables:\n- {name: a, location: s3://l/a}\n- discover: {from: inventory, under: [s3://l]}",
         6,
-        "tables[1].discover: tables are found in an s3_inventory, and none",
+        "tables[1].discover: tables are found in inventories (s3_inventory, gcs_inventory, azure_inventory), and none",
     ),
     (in_table("grace: 1 hour"), 7, "tables[0].grace: not a duration: '1 hour'"),
     (in_table("min_duplicate_size: 4KB"), 7, "not a size: '4KB' (write 1B, 4KiB or 8MiB)"),

@@ -9,7 +9,7 @@ from itertools import chain
 from lakeaudit.config.parsers import parse_location
 from lakeaudit.config.problems import Found, Path, quoted, suggest
 from lakeaudit.config.sources import EVENTS, INVENTORIES, MANIFESTS, METASTORES, DynamoTable, original_kinds
-from lakeaudit.config.vocabulary import NOT_BUILT
+from lakeaudit.config.vocabulary import FOUND_IN, NOT_BUILT
 from lakeaudit.keys import Location
 
 Data = dict[str, object]
@@ -94,8 +94,8 @@ def discover(data: Data) -> Iterator[Found]:
         if isinstance(found, dict) and source in METASTORES:
             yield from _catalogs_of(data, (*path, "discover"), found)
             continue
-        if "discover" in table and "s3_inventory" not in kinds:
-            what = "tables are found in an s3_inventory, and none is named"
+        if "discover" in table and not {*FOUND_IN} & {*map(str, kinds)}:
+            what = f"tables are found in inventories ({', '.join(FOUND_IN)}), and none is named"
             yield Found((*path, "discover"), what, "add one to inventories, or name each table")
 
 

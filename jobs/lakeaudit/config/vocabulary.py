@@ -17,6 +17,9 @@ NOT_BUILT: Mapping[str, tuple[str, ...]] = {
 FOUND_FORMATS = ("delta", "iceberg", "hudi")
 """Formats of which tables are found; a table of several is one of the first."""
 
+FOUND_IN = ("s3_inventory", "gcs_inventory", "azure_inventory")
+"""Kinds of inventories in which tables are found."""
+
 BLOCKS_NOT_BUILT: tuple[str, ...] = ()
 """Read and checked whole, then without effect: one warning each."""
 

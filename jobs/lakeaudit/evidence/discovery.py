@@ -1,8 +1,8 @@
 """Finds what a lake file only describes: inventories below one place, and tables in catalogs and the evidence itself.
 
 In the evidence a table is a folder of which an inventory holds a commit or checkpoint of a Delta log, a metadata.json
-of Iceberg, or a hoodie.properties of Hudi. Only the columns of an inventory that name keys are read for it, and no
-bucket is listed.
+of Iceberg, or a hoodie.properties of Hudi. Of S3's inventories only the columns that name keys are
+read for it, and no bucket is listed.
 """
 
 import re
@@ -13,13 +13,13 @@ from functools import partial
 from itertools import islice
 
 from lakeaudit.config import Discovery, Lake, S3Inventory, StorageSource, Table, glob_to_regex
-from lakeaudit.config.vocabulary import FOUND_FORMATS
+from lakeaudit.config.vocabulary import FOUND_FORMATS, FOUND_IN
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.catalog.find_tables import FoundTables, find_tables, printable
 from lakeaudit.evidence.files import folders, list_files
 from lakeaudit.evidence.manifest.iceberg.metadata import number_of
 from lakeaudit.evidence.protocol import Context, Hole, Part, SourceInfo, Stored, in_places
-from lakeaudit.evidence.storage import inventory
+from lakeaudit.evidence.registry import STORAGE
 from lakeaudit.evidence.storage.inventory.read_file import DataFileReader
 from lakeaudit.keys import Location
 from lakeaudit.runtime import duck
@@ -143,9 +143,9 @@ def _readable(lake: Lake, ctx: Context) -> tuple[list[Stored], list[str]]:
     read: list[Stored] = []
     gaps: list[str] = []
     for number, source in enumerate(lake.inventories):
-        if isinstance(source, S3Inventory):
+        if source.kind in FOUND_IN:
             try:
-                read.append(inventory.read(source, ctx, f"storage:{number}"))
+                read.append(STORAGE[source.kind].read(source, ctx, f"storage:{number}"))
             except SourceError as error:
                 gaps.append(str(error))
     return read, gaps
