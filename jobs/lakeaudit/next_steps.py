@@ -28,6 +28,7 @@ PLANNED = frozenset(
         *("hidden", "tombstoned", "phantom", "metastore_stale", "metastore_broken"),
         *("uncommitted", "unvacuumed", "unreferenced", "temporary", "unfinished_upload"),
         *("duplicate_attempt", "duplicate_content", "unregistered_partition", "empty_partition"),
+        "stale_pointer",
     }
 )
 """Kinds of which `reconcile plan` mends some; the others need a person."""

@@ -3,6 +3,7 @@
 It is not Hive: it answers the requests that are asked here as Hive Metastore 4.0.1 was seen to do (tests/soak/
 test_hive_metastore.py asks the same of a real one). `retired` are requests that it does not know; `faults` see each
 request before it is answered, and may raise, wait or answer something else.
+Where `conditional` is false it alters tables whatever is expected of them, as servers before Hive 4 did.
 """
 
 import socket
@@ -40,6 +41,7 @@ class MetastoreStandIn:
         self.partitions: dict[tuple[str, str], dict[tuple[str, ...], Any]] = {}
         self.retired, self.faults, self.asked = retired, list[Fault](), list[str]()
         self.uri = ""
+        self.conditional = True
 
     def table(
         self,
@@ -94,12 +96,12 @@ class MetastoreStandIn:
         return [self.tables[database, name] for name in names if (database, name) in self.tables]
 
     def get_partition_names(self, database: str, name: str, most: int) -> list[str]:
-        assert most == -1
         keys = [column.name for column in self.tables[database, name].partitionKeys] if (
             database, name
         ) in self.tables else []  # fmt: skip
         of_table = self.partitions.get((database, name), {})
-        return ["/".join(f"{k}={v}" for k, v in zip(keys, values, strict=True)) for values in of_table]
+        found = ["/".join(f"{k}={v}" for k, v in zip(keys, values, strict=True)) for values in of_table]
+        return found if most < 0 else found[:most]
 
     def get_partitions_by_names(self, database: str, name: str, names: Sequence[str]) -> list[Any]:
         if (database, name) not in self.tables:  # 4.0.1 raises what its own service does not declare
@@ -112,6 +114,48 @@ class MetastoreStandIn:
             )
         )
         return [known[each] for each in names if each in known]
+
+    def get_partition(self, database: str, name: str, values: Sequence[str]) -> Any:
+        self.get_table(database, name)
+        found = self.partitions[database, name].get(tuple(values))
+        if found is None:
+            raise ttypes.NoSuchObjectException(f"partition values={values}")
+        return deepcopy(found)
+
+    def add_partition_with_environment_context(self, partition: Any, _: Any) -> Any:
+        of = self.partitions[partition.dbName, partition.tableName]
+        if tuple(partition.values) in of:
+            raise ttypes.AlreadyExistsException("Partition already exists")
+        return self._entered(of, partition)
+
+    def alter_partitions_with_environment_context(
+        self, database: str, name: str, partitions: Sequence[Any], _: Any
+    ) -> None:
+        for each in partitions:
+            self.get_partition(database, name, each.values)
+            self._entered(self.partitions[database, name], each)
+
+    def _entered(self, of: dict[tuple[str, ...], Any], partition: Any) -> Any:
+        partition.createTime = int(time.time())
+        partition.parameters = {**partition.parameters, "transient_lastDdlTime": "7"}
+        of[tuple(partition.values)] = partition
+        return partition
+
+    def drop_partition(self, database: str, name: str, values: Sequence[str], files: bool) -> bool:
+        assert not files
+        self.get_partition(database, name, values)
+        del self.partitions[database, name][tuple(values)]
+        return True
+
+    def alter_table_req(self, request: Any) -> Any:
+        asked = request.environmentContext.properties
+        table = self.get_table(request.dbName, request.tableName)
+        if self.conditional and (
+            table.parameters.get(asked["expected_parameter_key"]) != asked["expected_parameter_value"]
+        ):
+            raise ttypes.MetaException("The table has been modified. The parameter value is another.")
+        self.tables[request.dbName, request.tableName] = request.table
+        return ttypes.AlterTableResponse()
 
     def answer(self, request: str, *given: Any) -> Any:
         """What a request is answered with, whatever faults say."""

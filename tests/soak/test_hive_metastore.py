@@ -27,6 +27,8 @@ from lakeaudit.keys import Location
 from lakeaudit.pipeline.engine import InProcessEngine
 from lakeaudit.reconcile.hive_partitions import HivePartitions
 from lakeaudit.reconcile.partition_store import alike
+from lakeaudit.reconcile.protocol import MetSomebody
+from lakeaudit.reconcile.table_pointers import HivePointer, Pointing
 from lakeaudit.runtime.aws import Clients
 from tests.audits.test_pointers import found
 from tests.builders.audits import audited
@@ -229,6 +231,21 @@ def test_partitions_are_mended_and_taken_back(uri: str, tmp_path: Path) -> None:
     assert alike(store.partition(["2"]), two)
     assert alike(store.partition(["4"]), moved)
     assert store.partition(["3"]) is None
+
+
+def test_a_pointer_is_moved_on_its_condition_alone(uri: str, tmp_path: Path) -> None:
+    lake = RealLake(uri, "point", tmp_path)
+    lake.table("orders", table_type="ICEBERG", metadata_location="s3://lake/1.json", kept="yes")
+    pointer = HivePointer.opened(lake.source, "point.orders")
+    seen = pointer.read()
+    assert seen is not None
+    assert pointer.honours_conditions()
+    pointer.point(seen, "s3://lake/2.json", "p1")
+    with pytest.raises(MetSomebody):
+        pointer.point(seen, "s3://lake/3.json", "p2")
+    assert pointer.read() == Pointing("s3://lake/2.json", "s3://lake/2.json", "p1")
+    words = hive.get_table(lake.metastore, "point", "orders").parameters
+    assert (words["kept"], words["previous_metadata_location"]) == ("yes", "s3://lake/1.json")
 
 
 def test_an_audit_says_what_a_real_metastore_says_wrongly(uri: str, tmp_path: Path) -> None:

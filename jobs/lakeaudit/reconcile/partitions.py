@@ -24,9 +24,9 @@ from lakeaudit.reconcile.protocol import Sight
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.aws_failures import explain
 
-UNREGISTERED, EMPTY = "unregistered_partition", "empty_partition"
-POINTERS = (UNREGISTERED, EMPTY)
-"""Kinds whose steps are about partitions of catalogs, and about no object."""
+UNREGISTERED, EMPTY, STALE = "unregistered_partition", "empty_partition", "stale_pointer"
+POINTERS = (UNREGISTERED, EMPTY, STALE)
+"""Kinds whose steps are about partitions and tables of catalogs, and about no object."""
 _ESCAPED = re.compile("[\x00-\x1f\x7f\"#%'*/:=?\\\\{}\\[\\]^]")
 """Characters that Hive escapes in names of partitions' folders (`FileUtils.escapePathName`)."""
 

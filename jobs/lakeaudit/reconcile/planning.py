@@ -196,7 +196,7 @@ class Planner:
 
 
 def _by_subject(row: Row) -> Row:
-    """What is about a partition has the finding's subject in place of a key."""
+    """What is about a partition or a table of a catalog has the finding's subject in place of a key."""
     return {**row, "key": row["subject"]} if row["kind"] in POINTERS else row
 
 

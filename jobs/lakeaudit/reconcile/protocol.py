@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 RESTORE, OLDER, PROBABLE = "restore", "older_than_onboarding", "probable"
 REMOVE_REFERENCE = "remove_reference"
 ABORT = "abort_upload"
-DROP_PARTITION = "drop_partition"
-ALLOWED = (RESTORE, OLDER, PROBABLE, REMOVE_REFERENCE, ABORT, DROP_PARTITION)
+DROP_PARTITION, REPOINT_TABLE = "drop_partition", "repoint_table"
+ALLOWED = (RESTORE, OLDER, PROBABLE, REMOVE_REFERENCE, ABORT, DROP_PARTITION, REPOINT_TABLE)
 """What `--allow` may name."""
 
 METADATA = "missing_metadata"

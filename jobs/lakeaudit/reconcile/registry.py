@@ -21,10 +21,11 @@ from lakeaudit.reconcile.actions.remove_name import RemoveName
 from lakeaudit.reconcile.actions.remove_reference import RemoveReference
 from lakeaudit.reconcile.actions.replace_version import ReplaceVersion
 from lakeaudit.reconcile.actions.repoint_partition import RepointPartition
+from lakeaudit.reconcile.actions.repoint_table import RepointTable
 from lakeaudit.reconcile.actions.restore_probable import RestoreProbable
 from lakeaudit.reconcile.actions.restore_version import RestoreVersion
 from lakeaudit.reconcile.four_yeses import DOUBLES, LEFTOVERS
-from lakeaudit.reconcile.partitions import EMPTY, UNREGISTERED
+from lakeaudit.reconcile.partitions import EMPTY, STALE, UNREGISTERED
 from lakeaudit.reconcile.protocol import METADATA, Action
 
 _ALL: tuple[Action, ...] = (
@@ -46,6 +47,7 @@ _ALL: tuple[Action, ...] = (
     AddPartition(),
     RepointPartition(),
     DropPartition(),
+    RepointTable(),
 )
 
 ACTIONS: Mapping[str, Action] = {action.name: action for action in _ALL}
@@ -66,6 +68,7 @@ WAYS: Mapping[str, tuple[str, ...]] = {
     "unfinished_upload": ("abort_upload",),
     UNREGISTERED: ("add_partition", "repoint_partition"),
     EMPTY: ("drop_partition",),
+    STALE: ("repoint_table",),
     **dict.fromkeys((*LEFTOVERS, *DOUBLES), ("hide_leftover", "quarantine")),
 }
 """What loses nothing comes first. A kind that is not here needs a person."""

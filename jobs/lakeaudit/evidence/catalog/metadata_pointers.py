@@ -70,6 +70,20 @@ def left_behind(clients: Clients, aim: Aim, others: Sequence[Aim], before: datet
     return None
 
 
+def successor(clients: Clients, aim: Aim) -> str | None:
+    """The name of the one newest state in the folder, which at least two commits have built on this one.
+
+    None: there is none, or two have the highest number, of which one lost its race.
+    """
+    numbered = list(_higher(clients, aim.place))
+    highest = max((number for number, _ in numbered), default=None)
+    newest = [file for number, file in numbered if number == highest]
+    if len(newest) != 1:
+        return None
+    found = read_metadata(clients, newest[0])
+    return newest[0].name if isinstance(found, Metadata) and _came_after(found, aim, steps=2) else None
+
+
 def _came_after(newer: Metadata, aim: Aim, steps: int) -> bool:
     """Whether so many commits at least lie between the two, by what the newer one names before itself."""
     if aim.metadata is None or not newer.uuid or newer.uuid != aim.metadata.uuid:
@@ -88,6 +102,12 @@ def _came_after(newer: Metadata, aim: Aim, steps: int) -> bool:
 
 def _newer(clients: Clients, place: Location, before: datetime) -> Iterator[File]:
     """Of the folder's files with a higher number the highest ones."""
+    higher = [(number, file) for number, file in _higher(clients, place) if file.modified_at <= before]
+    yield from (file for _, file in sorted(higher, key=lambda each: -each[0])[:LOOKED_INTO])
+
+
+def _higher(clients: Clients, place: Location) -> Iterator[tuple[int, File]]:
+    """Of the folder's files those with a higher number, and that; none where it cannot be listed."""
     own = number_of(_name(place))
     folder = Location(place.bucket, place.key.rpartition("/")[0])
     if own is None:
@@ -96,9 +116,10 @@ def _newer(clients: Clients, place: Location, before: datetime) -> Iterator[File
         listed = list(islice(list_files(clients, folder, flat=True), MOST_NAMES))
     except SourceError:
         return
-    numbered = [(number_of(file.name), file) for file in listed if file.modified_at <= before]
-    higher = [(number, file) for number, file in numbered if number is not None and number > own]
-    yield from (file for _, file in sorted(higher, key=lambda each: -each[0])[:LOOKED_INTO])
+    for file in listed:
+        number = number_of(file.name)
+        if number is not None and number > own:
+            yield number, file
 
 
 def _name(place: Location) -> str:
