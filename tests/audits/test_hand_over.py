@@ -22,6 +22,7 @@ from lakeaudit.runtime.aws import Endpoint
 from lakeaudit.schemas import ICEBERG_FILE_LIST, VACUUM_INVENTORY
 from tests.builders.audits import audited, results_of
 from tests.builders.backdate import backdate
+from tests.builders.hive_metastore import MetastoreStandIn, served
 from tests.builders.iceberg import IcebergLake
 from tests.builders.mending import an_hour_old
 from tests.builders.shop import Shop
@@ -116,6 +117,24 @@ def test_an_inventory_for_vacuum_names_leftovers_with_their_raw_paths_sizes_and_
         {"path": f"file:{site.home}/{name}", "length": 7, "isDir": False, "modificationTime": millis}
         for name in sorted(AWKWARD)
     ]
+
+
+def test_a_table_that_a_catalog_names_has_a_list_too(site: Site) -> None:
+    """A stand-in for a Hive Metastore names it."""
+    metastore = MetastoreStandIn()
+    metastore.table(
+        "orders", f"file:{site.home}", parameters={"spark.sql.sources.provider": "delta"}, database="s"
+    )
+    left = site.put("left.parquet")
+    with served(metastore) as uri:
+        written = Path(site.lake_file)
+        site.lake()
+        text, _, _ = written.read_text().partition("tables:")
+        found = f"metastores: [{{kind: hive, uri: '{uri}'}}]\ntables:\n- {{discover: {{from: hive, name: '{{2}}'}}}}\n"
+        written.write_text(text + found)
+        audited(load_lake(written, {}))
+        assert site.hand_over("delta-inventory") == 0
+    assert [Path(path).name for path in site.paths()] == [left]
 
 
 def test_what_an_action_would_refuse_is_left_out(site: Site, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,6 +10,8 @@ from lakeaudit.commands.findings import require_tables
 from lakeaudit.commands.reconcile import planner_of
 from lakeaudit.config import Lake, Table
 from lakeaudit.errors import BadInput
+from lakeaudit.evidence.catalog.find_tables import find_tables
+from lakeaudit.evidence.discovery import with_tables
 from lakeaudit.formatting import count, number, second, shell_word, visible
 from lakeaudit.keys import Location
 from lakeaudit.reconcile.hand_over import DIFFERENCES, FILES, LEFTOVERS, RESTORED, TEMPORARY, HandOver
@@ -23,6 +25,7 @@ from lakeaudit.reconcile.list_forms import (
 )
 from lakeaudit.reconcile.protocol import OLDER
 from lakeaudit.results.read import Results, Wanted
+from lakeaudit.runtime.endpoints import clients_of
 
 SHOWN = 5
 """Reasons that are named, of those why files are left out."""
@@ -111,6 +114,8 @@ def write(lake: Lake, results: Results, out: TextIO, asked: Asked) -> str:
         CannotAudit: nothing was published yet, or the results cannot be read.
     """
     run = results.published(None)
+    if asked.form != S3_BATCH:
+        lake = _with_found(lake)
     require_tables(lake, results, run, asked.wanted.tables)
     handed = HandOver(lake, results, asked.wanted, asked.now, asked.allow)
     if asked.form == S3_BATCH:
@@ -122,6 +127,11 @@ def write(lake: Lake, results: Results, out: TextIO, asked: Asked) -> str:
     return (
         f"{number(listed, 'file')} in {visible(str(asked.to))}, as of {second(run['as_of'])}{_rest(handed)}"
     )
+
+
+def _with_found(lake: Lake) -> Lake:
+    """The lake as the audit knows it, with the tables that catalogs name; what is copied back is of its own alone."""
+    return with_tables(lake, find_tables(lake, clients_of(lake))) if lake.catalog_discoveries else lake
 
 
 def _restores(handed: HandOver, asked: Asked) -> tuple[int, str]:
@@ -152,10 +162,10 @@ def _require_kinds(asked: Asked, kinds: Collection[str]) -> None:
 
 
 def _one_table(lake: Lake, asked: Asked, form: Form) -> Table:
-    """The table that the list is of, as the lake file names it."""
+    """The table that the list is of, as the lake file or a catalog names it."""
     named = [table for table in lake.tables if table.name in asked.wanted.tables]
     if len(named) != 1 or len(set(asked.wanted.tables)) != 1:
-        what = f"a list for {asked.form} is of one table that the lake file names"
+        what = f"a list for {asked.form} is of one table that the lake file or a catalog of it names"
         raise BadInput("--table", what, "name it by --table")
     if form.manifest and form.manifest not in {manifest.kind for manifest in named[0].manifests}:
         what = f"{named[0].name} has no manifest of the kind {form.manifest}"
