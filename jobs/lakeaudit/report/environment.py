@@ -68,7 +68,7 @@ def environment() -> Environment:
     made.filters.update(share=formatting.share, duration=formatting.duration, shortened=formatting.shortened)
     made.filters.update(comeback=formatting.comeback, uri=formatting.uri)
     made.filters.update(
-        time=_time, ago=_ago, iso=_iso, amount=amount, spelled=spelled, filter_link=_filter_link
+        time=_time, ago=_ago, ends=_ends, iso=_iso, amount=amount, spelled=spelled, filter_link=_filter_link
     )
     made.globals.update(words=formatting, plots=plots, summary=summary, palette=palette, KINDS=KINDS)
     made.globals.update(STANDINGS=coverage_view.STANDINGS, OUTCOMES=coverage_view.OUTCOMES)
@@ -117,6 +117,15 @@ def _ago(value: datetime | None, now: datetime, *, bare: bool = False) -> Markup
     rel = Markup('<time class="rel{}" datetime="{}" title="{}" data-paper="{}">{}</time>')
     exact = formatting.second(value)
     return rel.format(" bare" if bare else "", _iso(value), exact, exact[:16], told)
+
+
+def _ends(value: datetime, now: datetime) -> Markup:
+    """Until when something is possible, of which a page that is opened later must not say that it still is."""
+    span = formatting.rough(abs(now - value))
+    told = f"ends in {span}" if value > now else f"ended {span} ago"
+    rel = Markup('<time class="rel until" datetime="{}" title="{}" data-paper="ends {}">{}</time>')
+    exact = formatting.second(value)
+    return rel.format(_iso(value), exact, exact[:16], told)
 
 
 def _iso(value: datetime) -> str:

@@ -16,7 +16,9 @@
   if (Math.abs(Date.now() - Date.parse(made)) >= 60000) {
     for (const time of document.querySelectorAll("time.rel")) {
       const seconds = Math.round((Date.parse(time.dateTime) - Date.now()) / 1000);
-      time.textContent = seconds > 0 ? `in ${span(seconds)}` : span(-seconds) + (time.classList.contains("bare") ? "" : " ago");
+      const has = (name) => time.classList.contains(name);
+      const told = seconds > 0 ? `in ${span(seconds)}` : span(-seconds) + (has("bare") ? "" : " ago");
+      time.textContent = has("until") ? `${seconds > 0 ? "ends" : "ended"} ${told}` : told;
     }
   }
 
