@@ -48,22 +48,22 @@ class Audit:
         return audit(self.lake_file, "--run-id", self.run_id)
 
 
-def prepared(run: Path, folder: Path, endpoint: str, kind: str = "delta") -> Audit:
-    """The audit of a made lake, with results of its own below `run`; `kind`: of its tables.
+def prepared(run: Path, folder: Path, endpoint: str, kind: str = "delta", *, store: bool = True) -> Audit:
+    """The audit of a made lake, with results of its own below `run`. Files do not exist, so none is asked about.
 
-    Files do not exist, so none is asked about.
+    `kind` is that of its tables; `store`: with the metadata store.
     """
     tables = sorted(path.name for path in folder.glob("logs/warehouse/*"))
     names = [
         f"  - {{name: {name}, location: 's3://{BUCKET}/warehouse/{name}', manifests: [{{kind: {kind}}}]}}"
         for name in tables
     ]
-    store = f"{{kind: s3guard, export: {folder / 'export'}, location: 's3://{BUCKET}/warehouse/', ttl: none}}"
+    guard = f"{{kind: s3guard, export: {folder / 'export'}, location: 's3://{BUCKET}/warehouse/', ttl: none}}"
     inventory = f"{{kind: s3_inventory, location: {folder / 'inventory'}, max_age: 36500d}}"
     lines = [
         *_head("bench", run, endpoint),
         f"inventories: [{inventory}]",
-        f"metastores: [{store}]",
+        f"metastores: [{guard if store else ''}]",
         "defaults: {confirm: {mode: none}}",
         "tables:",
         *names,
