@@ -1,7 +1,7 @@
 """What is handed over to tools that mend by themselves: of what is open, only what an action might be asked for.
 
-Left out, and counted with the reason, is what every action refuses: what is accepted, tables that the lake file does
-not name, buckets whose answers lag, files without an owner, logs, and files younger than the table's `leftover_age`.
+Left out, and counted with the reason, is what every action refuses: what is accepted, tables that the lake does not
+name, buckets whose answers lag, files without an owner, logs, and files younger than the table's `leftover_age`.
 """
 
 from collections import Counter
