@@ -15,7 +15,8 @@ from playwright.sync_api import Browser, Page, ViewportSize
 
 from lakeaudit.report.page import render
 from tests.builders import pagedata
-from tests.page.test_dashboard import CHROMIUM, PATIENCE, PHONE, SEED, WIDE, Served, settled
+from tests.builders.on_call import CHROMIUM, PATIENCE, WIDE, settled
+from tests.page.test_dashboard import PHONE, SEED, Served
 
 pytestmark = [pytest.mark.page, pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")]
 

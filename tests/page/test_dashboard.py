@@ -6,9 +6,6 @@ Results are drawn by a random seed, which a failure names; `LAKEAUDIT_PAGE_SEED`
 import os
 import random
 import re
-import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -16,24 +13,21 @@ from typing import Literal
 from urllib.parse import quote, urlsplit
 
 import pytest
-from playwright.sync_api import Browser, Page, ViewportSize, expect, sync_playwright
+from playwright.sync_api import Browser, Page, ViewportSize, expect
 
 from lakeaudit.dashboard.table_page import NAME
 from lakeaudit.dashboard.widgets import shortened
 from lakeaudit.formatting import visible
 from lakeaudit.keys import Location
-from lakeaudit.kinds import KINDS
-from tests.builders.drawn import Drawn, draw, told_number
+from tests.builders.drawn import Drawn, draw
+from tests.builders.on_call import BROWSERS, CHROMIUM, PATIENCE, WIDE, answers, browsing, settled
 from tests.builders.pagedata import HOSTILE
 from tests.builders.results import lake_file
+from tests.builders.served import serving
 
-BROWSERS = ("chromium", "chromium-headless-shell", "chromium-browser", "google-chrome")
-CHROMIUM = next((path for name in BROWSERS if (path := shutil.which(name))), None)
 SEED = int(os.environ.get("LAKEAUDIT_PAGE_SEED") or random.SystemRandom().randrange(10**6))
 PHONE: ViewportSize = {"width": 390, "height": 844}
-WIDE: ViewportSize = {"width": 1280, "height": 800}
 SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
-PATIENCE = 30_000
 
 pytestmark = [
     pytest.mark.page,
@@ -54,22 +48,14 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder = tmp_path_factory.mktemp("drawn")
     place = Location.parse(str(folder / "results"))
     drawn = draw(place, SEED, datetime.now(UTC).replace(microsecond=0))
-    line = [sys.executable, "-m", "lakeaudit", "dashboard", lake_file(folder, place)]
-    process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    try:
-        assert process.stdout is not None
-        yield Served(process.stdout.readline().strip(), drawn)
-    finally:
-        process.kill()
-        process.wait()
+    with serving(lake_file(folder, place)) as server:
+        yield Served(server.url, drawn)
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    with sync_playwright() as driver:
-        started = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+    with browsing() as started:
         yield started
-        started.close()
 
 
 @pytest.fixture
@@ -98,48 +84,25 @@ def _foreign(url: str) -> list[str]:
     return [] if place.scheme in ("data", "blob") or place.hostname == "127.0.0.1" else [url]
 
 
-def settled(opened: Page, address: str) -> None:
-    opened.goto(address)
-    expect(opened.get_by_role("heading", level=1)).to_be_visible(timeout=PATIENCE)
-    opened.wait_for_selector('[data-test-script-state="notRunning"]')
-
-
 def test_what_is_broken_in_a_table_since_when_why_and_can_it_come_back(
     page: Page, served: Served, strangers: list[str]
 ) -> None:
     drawn = served.drawn
-    settled(page, served.url)
-
-    page.get_by_role("link", name=drawn.table, exact=True).click()  # the first click
-    expect(page.get_by_role("heading", name=drawn.table, level=1), f"seed {SEED}").to_be_visible(
-        timeout=PATIENCE
-    )
-    main = page.get_by_test_id("stMain")
-    broken = page.get_by_role("table").first
-    for loss in drawn.losses:
-        row = broken.get_by_role("row").filter(has_text=told_number(loss))
-        expect(row, f"seed {SEED}").to_be_visible(timeout=PATIENCE)
-        expect(row, f"seed {SEED}").to_contain_text(" ago")
-        expect(row, f"seed {SEED}").to_contain_text(KINDS[loss.kind].severity)
-        typed = f"--table {drawn.table} --kind {loss.kind}"
-        expect(page.get_by_test_id("stCode").first, f"seed {SEED}").to_contain_text(typed)
-    page.get_by_text("In words: why, and what to do").click()
-    for loss in drawn.losses:
-        for words in (loss.since, loss.why, loss.answers):
-            expect(main, f"seed {SEED}").to_contain_text(words, ignore_case=True)
-
-    page.get_by_role("link", name=drawn.subject[-50:]).first.click()  # the second
-    expect(page.get_by_role("heading", name="A file", exact=True), f"seed {SEED}").to_be_visible(
-        timeout=PATIENCE
-    )
-    expect(main, f"seed {SEED}").to_contain_text(drawn.subject)
-    expect(main, f"seed {SEED}").to_contain_text(drawn.comeback)
+    answers(page, served.url, drawn, SEED)
     expect(page.get_by_role("table").first, f"seed {SEED}").to_contain_text("7 B")
 
     address = page.url
     settled(page, address)  # what is shown can be shared
     expect(page.get_by_test_id("stMain"), f"seed {SEED}").to_contain_text(drawn.comeback)
     assert strangers == [], f"seed {SEED}"
+
+
+def test_why_is_said_in_words(page: Page, served: Served) -> None:
+    settled(page, f"{served.url}/table?table={quote(served.drawn.table)}")
+    page.get_by_text("In words: why, and what to do").click()
+    for loss in served.drawn.losses:
+        for words in (loss.since, loss.why, loss.answers):
+            expect(page.get_by_test_id("stMain"), f"seed {SEED}").to_contain_text(words, ignore_case=True)
 
 
 def test_filters_are_in_the_address_and_back_leads_back(page: Page, served: Served) -> None:

@@ -7,7 +7,7 @@ import streamlit as st
 
 from lakeaudit.dashboard import lake_grid, lake_plots, widgets
 from lakeaudit.dashboard.queries.audit_health import EvidenceAge
-from lakeaudit.dashboard.queries.lake import Health, Held, LakeFigures, lake_days, lake_figures, table_healths
+from lakeaudit.dashboard.queries.lake import Health, LakeFigures, lake_days, lake_figures, table_healths
 from lakeaudit.dashboard.session import Desk
 from lakeaudit.formatting import age, count, duration, second, visible
 from lakeaudit.kinds import SEVERITIES
@@ -83,17 +83,22 @@ def _open(figures: LakeFigures, days: OpenByDay) -> None:
                 f"{palette.shape(severity)} {widgets.prose(severity)}", count(by.get(severity, 0)),
                 width=118, border=True, chart_data=numbers if any(numbers) else None, chart_type="area",
             )  # fmt: skip
-    st.caption(_apart(figures.totals))
+    st.caption(_apart(figures))
 
 
 _APART = {"accepted": "accepted by somebody", "pending": "found once and not yet confirmed"}
 
 
-def _apart(totals: Held) -> str:
+def _apart(figures: LakeFigures) -> str:
+    totals, quiet = figures.totals, figures.quiet_since
     rest = [f"{count(totals.number(of))} {words}" for of, words in _APART.items() if totals.number(of)]
-    told = [f"The oldest was first seen {second(totals.since)}." if totals.since else "Nothing is open."]
+    told = [f"The oldest was first seen {second(totals.since)}." if totals.number("open") else _quiet(quiet)]
     told += [f"Apart from these: {', '.join(rest)}."] if rest else []
     return " ".join([*told, f"Lines: open at the end of each of {SPAN} days."])
+
+
+def _quiet(since: datetime | None) -> str:
+    return f"Nothing was open since {second(since)}." if since else "Nothing is open."
 
 
 def _evidence(evidence: Sequence[EvidenceAge]) -> None:
@@ -104,7 +109,7 @@ def _evidence(evidence: Sequence[EvidenceAge]) -> None:
         part = source.age / source.limit if source.limit else 0.0
         of = f" of {duration(source.limit)}" if source.limit else ""
         words = f"{source.kind} {widgets.shortened(source.location, 30)}, {duration(source.age)}{of}"
-        st.progress(min(part, 1.0), text=widgets.prose(words))
+        st.progress(min(max(part, 0.0), 1.0), text=widgets.prose(words))
     if len(evidence) > SOURCES:
         st.caption(f"{count(len(evidence) - SOURCES)} more are further from their limit.")
 

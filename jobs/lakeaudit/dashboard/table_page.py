@@ -58,8 +58,9 @@ def _none(given: str | None) -> None:
 def _head(desk: Desk, health: Health) -> None:
     held = health.held.by_severity("open")
     numbers = ", ".join(f"{count(number)} {severity}" for severity, number in held.items())
-    st.title(widgets.prose(widgets.shortened(health.table)), anchor=False)
-    st.markdown(widgets.marks(health.level, health.doubt))
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        st.title(widgets.prose(widgets.shortened(health.table)), anchor=False, width="content")
+        st.markdown(widgets.marks(health.level, health.doubt), width="content")
     with st.container(gap="xsmall"):
         widgets.plain(f"Open: {numbers}." if numbers else "Nothing is open.")
         if health.reason:

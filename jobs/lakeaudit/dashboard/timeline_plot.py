@@ -15,9 +15,7 @@ from lakeaudit.report import palette
 
 NAMED = 12
 """Commits told in words: those of which something is lost, then the newest."""
-_HEIGHT = 210
-_FOOT = 16
-"""Points below the bars, for what runs changed."""
+_HEIGHT = 230
 _LOOKS = {
     "files added": (palette.COLOURS["info"], "square"),
     "files removed": (palette.STATUS_COLOURS["running"], "square"),
@@ -75,7 +73,10 @@ def _span(commits: Sequence[LoggedCommit]) -> str:
 def _drawn(found: Timeline) -> alt.LayerChart | alt.FacetChart:
     bars = pd.DataFrame([row for commit in found.commits for row in _bars(commit)], columns=_BAR)
     marks = pd.DataFrame([*map(_diamond, (each for each in found.commits if each.open))], columns=_MARK)
-    feet = pd.DataFrame([*map(_foot, found.changes)], columns=_MARK)
+    floor = (
+        -2 * max(commit.removed or 0 for commit in found.commits) - 3
+    )  # below every bar, on a logarithmic scale
+    feet = pd.DataFrame([_foot(change, floor) for change in found.changes], columns=_MARK)
     scale = alt.Scale(domain=[*_LOOKS], range=[colour for colour, _ in _LOOKS.values()])
     colour = alt.Color(
         "what:N", scale=scale, legend=alt.Legend(orient="top", title=None, symbolType="square")
@@ -99,7 +100,7 @@ def _drawn(found: Timeline) -> alt.LayerChart | alt.FacetChart:
         x=at, y=files, color=colour, shape=shape, tooltip=["when:N", "told:N"]
     )  # fmt: skip
     under = alt.Chart(feet).mark_point(filled=True, size=60, opacity=1).encode(
-        x=at, y=alt.value(_HEIGHT - _FOOT // 2), color=colour, shape=shape, tooltip=["when:N", "told:N"]
+        x=at, y=files, color=colour, shape=shape, tooltip=["when:N", "told:N"]
     )  # fmt: skip
     return alt.layer(drawn, over, under).properties(height=_HEIGHT)
 
@@ -121,9 +122,9 @@ def _diamond(commit: LoggedCommit) -> tuple[object, ...]:
     return _at(commit.at), second(commit.at), "of it open", commit.added or 0, told
 
 
-def _foot(change: Change) -> tuple[object, ...]:
+def _foot(change: Change, floor: int) -> tuple[object, ...]:
     what = "resolved" if change.what == "resolved" else "opened"
-    return _at(change.at), second(change.at), what, 0, f"{count(change.number)} {change.what}"
+    return _at(change.at), second(change.at), what, floor, f"{count(change.number)} {change.what}"
 
 
 def _at(time: datetime) -> str:

@@ -97,6 +97,8 @@ class LakeFigures:
     runs: tuple[Row, ...] = ()
     evidence: tuple[EvidenceAge, ...] = ()
     troubles: tuple[str, ...] = field(default=())
+    quiet_since: datetime | None = None
+    """Where nothing is open: when the last of it was resolved, or the first run was that found nothing."""
 
 
 NOTHING = Held({}, None)
@@ -118,7 +120,14 @@ def lake_figures(
         runs=tuple(runs[-RUNS:]),
         evidence=evidence_ages(run, lake, now) if run else (),
         troubles=tuple(troubles(runs, lake.overdue, now)),
+        quiet_since=None if totals.number("open") else _quiet_since(results, runs),
     )
+
+
+def _quiet_since(results: Results, runs: Sequence[Row]) -> datetime | None:
+    sql = "SELECT max(resolved_at) AS at FROM discrepancies WHERE state = 'resolved'"
+    resolved = next((row["at"] for row in ask(results, sql, "discrepancies")), None)
+    return resolved or min((run["as_of"] for run in runs if run["status"] in PUBLISHED), default=None)
 
 
 def lake_days(results: Results, now: datetime) -> OpenByDay:
