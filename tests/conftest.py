@@ -62,16 +62,17 @@ def pytest_unconfigure() -> None:
     gc.callbacks.clear()
 
 
+ON_SESSION = "tests/spark/"
+OF_THEIR_OWN = ("test_cluster.py", "test_kill.py")
+"""Files there that start Spark in processes of their own."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Whatever asks for the session is a Spark test: `-m "not spark"` is the quick loop."""
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
+            assert item.nodeid.startswith((ON_SESSION, "tests/soak/")), f"a second session for {item.nodeid}"
             item.add_marker("spark")
-
-
-ON_SESSION = "tests/spark/"
-OF_THEIR_OWN = ("test_cluster.py", "test_kill.py")
-"""Files there that start Spark in processes of their own."""
 
 
 class ByFileAndSession(LoadFileScheduling):  # type: ignore[misc]

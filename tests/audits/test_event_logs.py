@@ -96,10 +96,11 @@ def test_tables_that_are_written_every_night_are_quiet(site: Site) -> None:
     assert [row for row in found(lake) if row[1] != "failed"] == []
 
 
-@pytest.mark.parametrize("on_spark", [False, True])
-def test_lost_and_cut_off_files_are_named_with_their_rows(
-    site: Site, on_spark: bool, request: pytest.FixtureRequest
-) -> None:
+def test_lost_and_cut_off_files_are_named_with_their_rows(site: Site) -> None:
+    lost_and_cut_off(site)
+
+
+def lost_and_cut_off(site: Site, session: "SparkSession | None" = None) -> None:
     for uuid in UUIDS[:2]:
         site.wrote("events", uuid)
     site.app.ended().save(site.folder / "logs", rolled=2)
@@ -107,7 +108,6 @@ def test_lost_and_cut_off_files_are_named_with_their_rows(
         site.file("events", UUIDS[0], number).unlink()
     site.file("events", UUIDS[1], 2).write_bytes(b"short")
     lake = site.lake("events")
-    session: SparkSession | None = request.getfixturevalue("spark") if on_spark else None
     audited(lake, session, run_id="r")
     assert found(lake) == [
         ("dropped", "events", part(1, UUIDS[0]), 101),

@@ -93,14 +93,14 @@ def test_the_first_audit_has_nothing_to_compare_with(site: Site) -> None:
     assert (site.content(lake)["status"], site.content(lake)["consistent"]) == ("complete", 1)
 
 
-@pytest.mark.parametrize("on_spark", [False, True])
-def test_what_vanished_shrank_or_was_written_again_is_named(
-    site: Site, on_spark: bool, request: pytest.FixtureRequest
-) -> None:
+def test_what_vanished_shrank_or_was_written_again_is_named(site: Site) -> None:
+    lost_and_rewritten(site)
+
+
+def lost_and_rewritten(site: Site, session: "SparkSession | None" = None) -> None:
     for name in ("a", "b", "c", "d"):
         site.put(f"t/{name}")
     lake = site.lake()
-    session: SparkSession | None = request.getfixturevalue("spark") if on_spark else None
     site.audit(lake, session)
     (site.folder / "data/t/a").unlink()
     site.put("t/b", 10, days=None)
