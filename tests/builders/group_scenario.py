@@ -213,7 +213,9 @@ def watched(files: int = 3, format: str | None = None, **given: Any) -> Row:  # 
     } | given
 
 
-def counted(files: int | None, size: int | None, *, listed: tuple[int, int] = (3, 300), **given: Any) -> Row:
+def counted(
+    files: int | None, size: int | None, *, listed: tuple[int, int | None] = (3, 300), **given: Any
+) -> Row:
     """A checksum that counts so many files and bytes, beside what the log lists."""
     told = {
         "files": files,

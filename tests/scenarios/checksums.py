@@ -10,6 +10,7 @@ SCENARIOS = (
     group("checksums", "an empty table", "ok", counted(0, 0, listed=(0, 0))),
     group("checksums", "a writer that counts files alone", "ok", counted(3, None)),
     group("checksums", "a writer that counts bytes alone", "ok", counted(None, 300)),
+    group("checksums", "a log that does not say the size of each file", "ok", counted(3, 300, listed=(3, None))),
     # cannot be told
     group("checksums", "a log with a hole", "undecided", counted(3, 300, holed=True)),
     group("checksums", "a log with a hole, which lists less", "undecided", counted(4, 400, holed=True)),
@@ -17,6 +18,7 @@ SCENARIOS = (
     # findings
     group("checksums", "the log lists less files", DIFFERS, counted(4, 400)),
     group("checksums", "the log lists more files", DIFFERS, counted(2, 300)),
+    group("checksums", "more files than are listed, not all with a size", DIFFERS, counted(4, 300, listed=(3, None))),
     group("checksums", "as many files of other sizes", DIFFERS, counted(3, 301)),
     group("checksums", "other files, and no bytes counted", DIFFERS, counted(2, None)),
     group("checksums", "other bytes, and no files counted", DIFFERS, counted(None, 299)),

@@ -201,9 +201,13 @@ def removals(con: Connection, claimed: Rows) -> Relation:
 
 
 def live_totals(con: Connection, matched: Rows) -> Relation:
-    """What the newest states list of data files: table_name, files, bytes; a file listed twice counts twice."""
+    """What the newest states list of data files: table_name, files, bytes; a file listed twice counts twice.
+
+    Bytes are null where a file's size is not said.
+    """
     sql = """
-        SELECT table_name, CAST(sum(c_listed) AS BIGINT) AS files, CAST(sum(c_size * c_listed) AS BIGINT) AS bytes
+        SELECT table_name, CAST(sum(c_listed) AS BIGINT) AS files,
+            CASE WHEN count(c_size) = count(*) THEN CAST(sum(c_size * c_listed) AS BIGINT) END AS bytes
         FROM input WHERE c_state = 'live' AND category = 'data' AND c_listed IS NOT NULL GROUP BY table_name
     """
     return duck.query(con, sql, input=matched)

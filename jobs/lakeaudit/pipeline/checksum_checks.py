@@ -11,7 +11,7 @@ from lakeaudit.compare.table_facts import TableFacts
 from lakeaudit.compare.verdicts import group_verdicts
 from lakeaudit.evidence.protocol import DeclaredState
 from lakeaudit.pipeline.audit_context import AuditContext
-from lakeaudit.pipeline.first_reading import FirstReading, tallied
+from lakeaudit.pipeline.first_reading import FirstReading, Listed, tallied
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Relation
 from lakeaudit.schemas import CHECKSUM
@@ -51,7 +51,7 @@ def _declared(audit: AuditContext) -> Iterator[tuple[TableFacts, DeclaredState]]
                 yield fact, said
 
 
-def _row(fact: TableFacts, said: DeclaredState, listed: tuple[int, int]) -> tuple[Any, ...]:
+def _row(fact: TableFacts, said: DeclaredState, listed: Listed) -> tuple[Any, ...]:
     name, place = fact.table.name, said.place
     holed = fact.holed or not all(state.complete for state in fact.states)
     relative = place.key.removeprefix(fact.table.location.prefix)
@@ -73,7 +73,7 @@ def _findings(audit: AuditContext, judged: Relation) -> Relation:
         "recoverable": "'unknown'",
         "explanation": f"""concat_ws('; ', 'of version ' || table_version || ' ' || relative || ' counts '
             || concat_ws(', ', format('{{:,}} files', files), format('{{:,}} bytes', bytes)) || ', and the log lists '
-            || format('{{:,}} files, {{:,}} bytes', files_listed, bytes_listed), {because()},
+            || concat_ws(', ', format('{{:,}} files', files_listed), format('{{:,}} bytes', bytes_listed)), {because()},
             'one of the two is wrong')""",
     }
     return finished(audit.con, found, given, audit.stamp)

@@ -35,6 +35,9 @@ Counts = Mapping[str, Mapping[str, Any]]
 Gathered = Mapping[str, Relation]
 """Answers by kind, in tables of the driver's connection, which spills."""
 
+Listed = tuple[int, int | None]
+"""Data files that a table's newest state lists, and their bytes; None: not said of all."""
+
 
 @dataclass(frozen=True)
 class FirstReading:
@@ -54,8 +57,8 @@ class FirstReading:
     cloned: Relation
     folders: Relation
     watched: Relation
-    live: Mapping[str, tuple[int, int]]
-    """By table how many data files its newest state lists, and their bytes."""
+    live: Mapping[str, Listed]
+    """By table."""
     nested: frozenset[Location]
     vacuums: list[dict[str, Any]]
     counts: Counts
@@ -115,14 +118,13 @@ def first_reading(audit: AuditContext, engine: AuditEngine) -> FirstReading:
     )
 
 
-def _live(
-    judged: Sequence[Mapping[str, Any]], let_go: Sequence[Mapping[str, Any]]
-) -> dict[str, tuple[int, int]]:
+def _live(judged: Sequence[Mapping[str, Any]], let_go: Sequence[Mapping[str, Any]]) -> dict[str, Listed]:
     """What was let go is live, and plain data files alone are."""
-    found: dict[str, tuple[int, int]] = {}
+    found: dict[str, Listed] = {}
     for row in [*judged, *({**row, "table_name": row["name"]} for row in let_go)]:
         files, size = found.get(row["table_name"], (0, 0))
-        found[row["table_name"]] = (files + row["files"], size + row["bytes"])
+        unsaid = size is None or row["bytes"] is None
+        found[row["table_name"]] = (files + row["files"], None if unsaid else size + row["bytes"])
     return found
 
 
