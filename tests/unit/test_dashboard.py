@@ -375,7 +375,7 @@ def test_the_runs(lake: str, place: Location) -> None:
     assert "The last audit failed: run r2" in words(page(lake, "lake"))
     one = page(lake, "runs", run="r1")
     assert ("**orders**", "table=orders") in links(one)
-    assert "Did not hold: suite x" in words(one)
+    assert "Failed: suite x" in words(one)
 
 
 # --- nothing, damage, the unknown --------------------------------------------------------------------------

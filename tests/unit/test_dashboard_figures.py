@@ -192,7 +192,7 @@ def test_the_verdict_is_the_reports(place: Location, results: Results, lake: Lak
             "The evidence of the last audit is suspect: run r2",
         ),
         (run("r2", "failed", started_at=NOON), "The last audit failed: run r2"),
-        (run("r2", started_at=NOON, gates=["gate x"]), "Did not hold in run r2: gate x"),
+        (run("r2", started_at=NOON, gates=["gate x"]), "Gate failed in run r2: x"),
         (
             run("r2", started_at=NOON, finished_at=LATER - 2 * WEEK),
             "The audit is overdue: the last one was published",

@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import re
+from dataclasses import replace
 from functools import cache
 from typing import Any
 from urllib.parse import parse_qs
@@ -12,7 +13,7 @@ import pytest
 from lakeaudit import formatting
 from lakeaudit.kinds import SEVERITIES
 from lakeaudit.report import summary
-from lakeaudit.report.page import MAX_FINDINGS, PageData, page_data, render
+from lakeaudit.report.page import MAX_FINDINGS, History, PageData, page_data, render
 from tests.builders import pagedata
 from tests.builders.htmltree import Node, parse
 
@@ -347,6 +348,12 @@ def test_what_is_broken_since_when_why_until_when_and_what_to_type() -> None:
         "lakeaudit reconcile plan conf/shop.yaml --table sales.orders --kind dropped"
     )
     assert typed.one("button").attrs["aria-label"] == "copy the command for dropped"
+
+
+def test_what_is_back_again_is_not_called_new() -> None:
+    changes = [pagedata.change("sales.orders", "dropped", "critical", 3, transition="reopened")]
+    page = parse(render(replace(pagedata.broken(), history=History(changes, []))))
+    assert cell(broken_rows(page)[0], "number").words == "10 3 again"
 
 
 def test_a_relative_time_says_the_exact_one() -> None:

@@ -35,7 +35,7 @@ def _normal(tables: Sequence[Health]) -> str:
     quiet = sum(health.level == "fine" for health in tables)
     runs = Counter(health.looked.as_of for health in tables if health.looked)
     at = runs.most_common(1)[0][0] if runs else None
-    looked = f" Last looked at {second(at)}, where a row says nothing else." if at else ""
+    looked = f" Last audited {second(at)}, where a row says nothing else." if at else ""
     return f"{count(len(tables))} tables, {count(quiet)} of them quiet; the worst first.{looked}"
 
 

@@ -9,7 +9,7 @@ from lakeaudit.dashboard import lake_grid, lake_plots, widgets
 from lakeaudit.dashboard.queries.audit_health import EvidenceAge
 from lakeaudit.dashboard.queries.lake import Health, LakeFigures, lake_days, lake_figures, table_healths
 from lakeaudit.dashboard.session import Desk
-from lakeaudit.formatting import age, count, duration, second, visible
+from lakeaudit.formatting import age, count, duration, second, shell_word, visible
 from lakeaudit.kinds import SEVERITIES
 from lakeaudit.report import palette
 from lakeaudit.report.open_by_day import SPAN, OpenByDay
@@ -94,7 +94,7 @@ def _apart(figures: LakeFigures) -> str:
     rest = [f"{count(totals.number(of))} {words}" for of, words in _APART.items() if totals.number(of)]
     told = [f"The oldest was first seen {second(totals.since)}." if totals.number("open") else _quiet(quiet)]
     told += [f"Apart from these: {', '.join(rest)}."] if rest else []
-    return " ".join([*told, f"Lines: open at the end of each of {SPAN} days."])
+    return " ".join([*told, f"Lines: open at the end of {SPAN} days, not from 0."])
 
 
 def _quiet(since: datetime | None) -> str:
@@ -105,13 +105,22 @@ def _evidence(evidence: Sequence[EvidenceAge]) -> None:
     st.markdown("**Age of the evidence**")
     if not evidence:
         st.caption("The last audit says no time of any.")
-    for source in evidence[:SOURCES]:
-        part = source.age / source.limit if source.limit else 0.0
-        of = f" of {duration(source.limit)}" if source.limit else ""
-        words = f"{source.kind} {widgets.shortened(source.location, 30)}, {duration(source.age)}{of}"
-        st.progress(min(max(part, 0.0), 1.0), text=widgets.prose(words))
+    with st.container(gap="xsmall"):
+        for source in evidence[:SOURCES]:
+            _aged(source)
     if len(evidence) > SOURCES:
         st.caption(f"{count(len(evidence) - SOURCES)} more are further from their limit.")
+
+
+def _aged(source: EvidenceAge) -> None:
+    """A bar only where there is a limit to hold the age against."""
+    place = widgets.literal(widgets.shortened(source.location.rstrip("/").rpartition(" ")[2], 20))
+    of = f" of {duration(source.limit)}" if source.limit else ""
+    words = f"{duration(source.age)}{of} {widgets.prose(source.kind)} {place}"
+    if source.limit:
+        st.progress(min(max(source.age / source.limit, 0.0), 1.0), text=words)
+    else:
+        st.markdown(f":small[{words}]")
 
 
 def _runs(desk: Desk, figures: LakeFigures) -> None:
@@ -135,6 +144,8 @@ def _first(desk: Desk, tables: Sequence[Health]) -> None:
                 widgets.plain(_words(desk, health))
         if len(wrong) > FIRST:
             st.caption(f"{count(len(wrong) - FIRST)} more tables with something wrong stand in the grid.")
+        if wrong:
+            st.code(f"lakeaudit reconcile plan {shell_word(desk.lake_file)}", language=None)
 
 
 def _words(desk: Desk, health: Health) -> str:

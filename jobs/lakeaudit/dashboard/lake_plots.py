@@ -74,7 +74,7 @@ def _matrix(found: OpenByDay, tables: Sequence[str]) -> alt.Chart:
     cells = [cell for table in tables for cell in _cells(found, table)]
     frame = pd.DataFrame(cells)
     names = [widgets.shortened(visible(table), 34) for table in tables]
-    levels = [*SEVERITIES, "nobody looked"]
+    levels = [*SEVERITIES, "no audit"]
     colours = [*(palette.COLOURS[severity] for severity in SEVERITIES), "#8883"]
     base = alt.Chart(frame, height=_ROW * len(tables) + _AROUND).mark_rect(cornerRadius=2)
     chart: alt.Chart = base.encode(
@@ -113,7 +113,7 @@ def _cells(found: OpenByDay, table: str) -> list[dict[str, object]]:
     for at, day in enumerate(found.days):
         worst = next((severity for severity, numbers in by.items() if numbers[at]), None)
         if day not in found.audited:
-            worst = worst or "nobody looked"
+            worst = worst or "no audit"
         if worst:
             cells.append(
                 {"table": widgets.shortened(visible(table), 34), "day": _named(day), "worst": worst, "open": totals[at],

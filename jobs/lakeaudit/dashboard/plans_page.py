@@ -138,7 +138,7 @@ def _notices(desk: Desk, notices: Sequence[Row]) -> None:
     widgets.section("Notices")
     if not notices:
         st.caption(
-            "Nobody was told anything: `lakeaudit alert` sends what is due to those whom `alerts` names."
+            "No notice was sent yet: `lakeaudit alert` sends what is due to those whom `alerts` names."
         )
         return
     rows = [

@@ -38,20 +38,20 @@ def show(desk: Desk) -> None:
         if one is not None:
             _run(address, one)
         return
-    for run in found.shown:
-        _line(run)
+    with st.container(gap="xxsmall"):
+        for run in found.shown:
+            _line(run)
     if found.rest:
         st.caption(f"{count(found.rest)} older runs are not shown.")
 
 
 def _line(run: Row) -> None:
-    with st.container(border=True, gap="xsmall"):
-        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-            widgets.link("runs", f"**{widgets.prose(run['run_id'])}**", run=run["run_id"])
-            st.markdown(_status(run), width="content")
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        widgets.link("runs", f"**{widgets.prose(run['run_id'])}**", run=run["run_id"])
+        st.markdown(_status(run), width="content")
         widgets.plain(_about(run))
-        if run["error"]:
-            widgets.plain(run["error"])
+    if run["error"]:
+        widgets.plain(run["error"])
 
 
 def _status(run: Row) -> str:
@@ -65,9 +65,14 @@ def _about(run: Row) -> str:
         took = f"took {duration(run['finished_at'] - run['started_at'])}"
     audited = f"{count(run['tables_audited'])} of {count(run['tables_expected'])} tables audited"
     rejected = sum(source["rejected"] or 0 for source in run["sources"] or ())
-    parts = [f"as of {second(run['as_of'])}", took, audited, f"{count(len(run['sources'] or ()))} sources"]
-    parts += [f"{count(rejected)} rows rejected"] if rejected else []
-    parts += [f"{count(len(run['gates']))} gates did not hold"] if run["gates"] else []
+    parts = [
+        f"as of {second(run['as_of'])}",
+        took,
+        audited,
+        widgets.number(len(run["sources"] or ()), "source"),
+    ]
+    parts += [f"{widgets.number(rejected, 'row')} rejected"] if rejected else []
+    parts += [f"{widgets.number(len(run['gates']), 'gate')} failed"] if run["gates"] else []
     return " · ".join(parts)
 
 
@@ -77,7 +82,7 @@ def _run(address: widgets.Address, one: RunFigures) -> None:
     st.markdown(_status(run))
     widgets.plain(_about(run))
     for gate in run["gates"] or ():
-        widgets.plain(f"Did not hold: {gate}")
+        widgets.plain(f"Failed: {gate}")
     if run["error"]:
         widgets.plain(run["error"])
     _sources(run)

@@ -1,4 +1,4 @@
-"""One table: what is broken, where, since when, why, whether it can come back, and how far the look went."""
+"""One table: what is broken, where, since when, why, whether it can come back, and what of it was judged."""
 
 from collections.abc import Iterator, Sequence
 
@@ -14,6 +14,7 @@ from lakeaudit.dashboard.queries.timeline import timeline
 from lakeaudit.dashboard.session import Desk
 from lakeaudit.formatting import OUTCOMES, UNKNOWN, age, comeback, count, second, share, size, visible
 from lakeaudit.kinds import KINDS, SEVERITIES, axis_words
+from lakeaudit.report.broken import able
 from lakeaudit.report.coverage_view import STANDINGS as DECIDED
 from lakeaudit.report.coverage_view import Cell
 from lakeaudit.report.summary import WHOLE_TABLE
@@ -70,7 +71,7 @@ def _head(desk: Desk, health: Health) -> None:
         if health.looked:
             at = health.looked.as_of
             widgets.plain(
-                f"Last looked at {second(at)}, {age(at, desk.now)} ago, by run {health.looked.run_id}."
+                f"Last audited {second(at)}, {age(at, desk.now)} ago, by run {health.looked.run_id}."
             )
 
 
@@ -116,13 +117,8 @@ def _row(desk: Desk, each: Broken) -> tuple[str, ...]:
 
 def _back(each: Broken, desk: Desk) -> str:
     """Of how many, and until when; of a kind that is no loss of a file the question makes no sense."""
-    if not each.answers:
-        return UNKNOWN
-    able = each.answers.get("yes", 0)
-    if not able:
-        return "no" if each.answers.get("no", 0) == each.number else "not known"
-    of = "yes" if able == each.number else f"{count(able)} of {count(each.number)}"
-    if each.until is None:
+    of = able(each.answers, each.number)
+    if each.until is None or not each.answers.get("yes"):
         return of
     left = age(desk.now, each.until)
     return (
@@ -169,7 +165,7 @@ def can_come_back(each: Broken) -> str:
         if each.answers.get(answer)
     ]
     if not parts:
-        return "Whether it can come back is not said."
+        return "To bring a file back is no remedy for it."
     rest = each.number - sum(each.answers.values())
     parts += [f"of {count(rest)} it is not said"] if rest else []
     until = f"; the soonest only until {second(each.until)}" if each.until else "; no end known"
@@ -178,10 +174,9 @@ def can_come_back(each: Broken) -> str:
 
 
 def _where(parts: Partitions) -> None:
-    widgets.section("Where")
     if not parts.shown:
-        st.caption("Nothing is open.")
         return
+    widgets.section("Where")
     left, right = st.columns([3, 2], gap="medium")
     with left:
         partition_plots.draw(parts)
@@ -270,7 +265,7 @@ def _line(row: Row) -> str:
 
 
 def _coverage(health: Health) -> None:
-    widgets.section("How far the look went")
+    widgets.section("Coverage")
     if health.looked is None:
         widgets.plain("Nothing could be judged: no published run looked at it")
         return

@@ -26,15 +26,16 @@ _PART = re.compile(r" \(\d+ of \d+\)$")
 class Broken:
     """All that is unresolved of one kind and severity, and accepted by nobody.
 
-    `tables` are those that hold it, the most first; `new` of the number are of this run. `since` is the oldest
-    evidence, `causes` those known, the most common first; `answers` counts whether it can come back, `until` is the
-    soonest end.
+    `tables` are those that hold it, the most first; of the number, this run found `new` for the first time and `again`
+    after they were resolved. `since` is the oldest evidence, `causes` those known, the most common first; `answers`
+    counts whether it can come back, `until` is the soonest end.
     """
 
     kind: str
     severity: str
     number: int
     new: int
+    again: int
     tables: tuple[str, ...]
     files: Amount
     rows: Amount
@@ -82,8 +83,7 @@ def broken(
         if row["standing"] != APART and row["findings"]:
             groups.setdefault((row["severity"], row["kind"]), []).append(row)
     found = [
-        _broken(rows, _of(still_open, *of), [row for row in _of(changes, *of) if _is_new(row)], lake, past)
-        for of, rows in groups.items()
+        _broken(rows, _of(still_open, *of), _of(changes, *of), lake, past) for of, rows in groups.items()
     ]
     return tuple(sorted(found, key=lambda each: (rank(each.severity), -each.number, each.kind)))
 
@@ -92,12 +92,12 @@ def _of(rows: Iterable[Row], severity: str, kind: str) -> list[Row]:
     return [row for row in rows if (row["severity"], row["kind"]) == (severity, kind)]
 
 
-def _is_new(change: Row) -> bool:
-    return change["transition"] in ("opened", "reopened")
+def _changed(changes: Sequence[Row], transition: str) -> int:
+    return sum(row["number"] for row in changes if row["transition"] == transition)
 
 
 def _broken(
-    rows: Sequence[Row], held: Sequence[Row], new: Sequence[Row], lake: str, past: str | None
+    rows: Sequence[Row], held: Sequence[Row], changes: Sequence[Row], lake: str, past: str | None
 ) -> Broken:
     tables: Counter[str] = Counter()
     answers: Counter[str] = Counter()
@@ -114,7 +114,8 @@ def _broken(
         kind=kind,
         severity=rows[0]["severity"],
         number=number,
-        new=min(sum(row["number"] for row in new), number),
+        new=min(_changed(changes, "opened"), number),
+        again=min(_changed(changes, "reopened"), number),
         tables=tuple(sorted(tables, key=lambda name: (-tables[name], name))),
         files=Amount.of(row["files"] for row in rows),
         rows=Amount.of(row["rows_at_stake"] for row in rows),

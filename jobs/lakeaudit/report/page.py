@@ -5,6 +5,8 @@ is hostile: autoescape is on for every expression, invisible characters are spel
 read becomes a link's target, a style or a script, and the page's policy lets it fetch nothing.
 """
 
+import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -33,6 +35,8 @@ CHANGES = 20
 SOURCES = 40
 GAUGES = 3
 """Sources whose age is drawn, those nearest to their limit."""
+SOURCE = 24
+"""Characters of a source's location, where its kind alone does not tell it from another."""
 
 
 @dataclass(frozen=True)
@@ -212,9 +216,12 @@ def _comeback(rows: Sequence[Row]) -> tuple[int, int, datetime | None]:
 
 @dataclass(frozen=True)
 class Gauge:
-    """How old a source's picture was when the audit went by it; `limit` is its `max_age`, if it has one."""
+    """How old a source's picture was when the audit went by it; `limit` is its `max_age`, if it has one.
 
-    kind: str
+    `name` is its kind, and the end of its location where several are of one kind.
+    """
+
+    name: str
     location: str
     age: timedelta
     limit: timedelta | None
@@ -226,12 +233,27 @@ class Gauge:
 
 def gauges(page: PageData) -> list[Gauge]:
     """The sources whose picture has a time, those nearest to their limit first; tables' logs are read anew."""
+    sources = [
+        source
+        for source in page.run["sources"] or ()
+        if source["cut_from"] is not None and source["role"] != "manifest"
+    ]
+    kinds = Counter(source["kind"] for source in sources)
     found = [
-        Gauge(source["kind"], source["location"], max(page.run["as_of"] - source["cut_from"], timedelta(0)),
-              page.limits.get(source["location"].rstrip("/")))
-        for source in page.run["sources"] or () if source["cut_from"] is not None and source["role"] != "manifest"
-    ]  # fmt: skip
+        Gauge(
+            _named(source, kinds[source["kind"]]),
+            source["location"],
+            max(page.run["as_of"] - source["cut_from"], timedelta(0)),
+            page.limits.get(source["location"].rstrip("/")),
+        )
+        for source in sources
+    ]
     return sorted(found, key=lambda each: (-each.part, -each.age, each.location))
+
+
+def _named(source: Row, of_kind: int) -> str:
+    words = re.split("[ /]", source["location"].rstrip("/"))
+    return source["kind"] if of_kind == 1 else f"{source['kind']} {formatting.shortened(words[-1], SOURCE)}"
 
 
 def _choices(findings: Sequence[Row]) -> dict[str, list[str]]:

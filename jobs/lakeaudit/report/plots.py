@@ -116,12 +116,12 @@ _SPARK = Markup(
 
 
 def spark(numbers: Sequence[int], severity: str) -> Markup:
-    """What was open at the end of each day, as an area."""
+    """What was open at the end of each day, as a step a day, so that one day is seen too."""
     most = max(numbers, default=0)
     if not most:
         return Markup()
-    tops = [f"L{at} {20 - 19 * number / most:.1f}" for at, number in enumerate(numbers)]
-    return _SPARK.format(len(numbers) - 1, severity, f"M0 20{''.join(tops)}L{len(numbers) - 1} 20Z")
+    tops = [f"V{20 - 19 * number / most:.1f}H{at}" for at, number in enumerate(numbers, 1)]
+    return _SPARK.format(len(numbers), severity, f"M0 20{''.join(tops)}V20Z")
 
 
 _RUN_HEIGHTS = {"complete": 9, "partial": 13, "suspect": 17, "failed": 22, "running": 5}

@@ -54,7 +54,8 @@ def troubles(runs: Sequence[Row], overdue: timedelta, now: datetime) -> list[str
     if published:
         told += _late(published[-1], overdue, now)
         told += [
-            f"Did not hold in run {published[-1]['run_id']}: {gate}" for gate in published[-1]["gates"] or ()
+            f"Gate failed in run {published[-1]['run_id']}: {gate.removeprefix('gate ')}"
+            for gate in published[-1]["gates"] or ()
         ]
     return told
 
