@@ -1,9 +1,10 @@
-"""A stand-in for an Iceberg REST catalog: the protocol's lists and loads over real HTTP, answered from tables that
-PyIceberg holds in this process. No real catalog; tests/soak/test_nessie.py has one.
+"""A stand-in for an Iceberg REST catalog: the protocol's lists, loads and commits over real HTTP, answered from tables
+that PyIceberg holds in this process. No real catalog; tests/soak/test_nessie.py has one.
 """
 
 import json
 import threading
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -12,7 +13,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from pyiceberg.table import Table
+from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.serializers import ToOutputFile
+from pyiceberg.table import CommitTableRequest, Table
+from pyiceberg.table.update import update_table_metadata
 
 Answer = tuple[int, Any]
 Params = dict[str, str]
@@ -23,6 +27,7 @@ Parts = tuple[str, ...]
 class RestCatalog:
     """What it serves, what it was asked, and how it misbehaves.
 
+    `heeds`: a commit whose requirements do not hold is refused. A body of JSON is the parameter `body`.
     `faults` are tried first: (method, path, params) -> an answer of their own, or None. `tokens` are those that are let
     in (empty: everybody), `grants` those that it gives for a credential, in turn.
     """
@@ -32,10 +37,12 @@ class RestCatalog:
     port: int = 0
     prefix: str = "main"
     page: int = 1000
+    heeds: bool = True
     tokens: set[str] = field(default_factory=set)
     grants: list[str] = field(default_factory=list)
     faults: list[Callable[[str, str, Params], Answer | None]] = field(default_factory=list)
     asked: list[tuple[str, str, Params]] = field(default_factory=list)
+    _committing: threading.Lock = field(default_factory=threading.Lock)
 
     @property
     def uri(self) -> str:
@@ -57,7 +64,7 @@ class RestCatalog:
             )
         if self.tokens and token not in self.tokens:
             return 401, {"error": {"message": "Unauthorized", "type": "NotAuthorizedException", "code": 401}}
-        return self.content(path, params)
+        return self.commit(path, params["body"]) if "body" in params else self.content(path, params)
 
     def content(self, path: str, params: Params) -> Answer:
         """What it serves to whom it lets in."""
@@ -65,6 +72,27 @@ class RestCatalog:
             return 200, {"defaults": {}, "overrides": {"prefix": self.prefix}}
         root = f"/v1/{self.prefix}/namespaces"
         return self._read(path.removeprefix(root), params) if path.startswith(root) else (404, {})
+
+    def commit(self, path: str, body: str) -> Answer:
+        """A table's next metadata.json, where the requirements hold."""
+        parts = unquote(path.removeprefix(f"/v1/{self.prefix}/namespaces/")).split("/tables/")
+        table = self.tables[(*parts[0].split("\x1f"), parts[1])]
+        assert isinstance(table, Table)
+        name = {"namespace": parts[0].split("\x1f"), "name": parts[1]}
+        asked = CommitTableRequest.model_validate({"identifier": name} | json.loads(body))
+        with self._committing:
+            try:
+                for each in asked.requirements if self.heeds else ():
+                    each.validate(table.metadata)
+            except CommitFailedException as error:
+                return 409, {"error": {"message": str(error), "type": "CommitFailedException", "code": 409}}
+            after = update_table_metadata(
+                table.metadata, asked.updates, metadata_location=table.metadata_location
+            )
+            place = f"{after.location}/metadata/{len(after.metadata_log):05}-{uuid.uuid4()}.metadata.json"
+            ToOutputFile.table_metadata(after, table.io.new_output(place))
+            table.metadata, table.metadata_location = after, place
+        return 200, {"metadata-location": place, "metadata": json.loads(after.model_dump_json())}
 
     def _read(self, path: str, params: Params) -> Answer:
         parts = [unquote(part) for part in path.strip("/").split("/") if part]
@@ -106,7 +134,9 @@ def served(catalog: RestCatalog) -> Iterator[RestCatalog]:
 
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"] or 0)).decode()
-            self._answer({name: values[0] for name, values in parse_qs(body).items()})
+            if self.headers.get_content_type() != "application/x-www-form-urlencoded":
+                return self._answer({"body": body})
+            return self._answer({name: values[0] for name, values in parse_qs(body).items()})
 
         def _answer(self, form: Params) -> None:
             url = urlsplit(self.path)

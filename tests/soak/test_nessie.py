@@ -24,6 +24,8 @@ from lakeaudit.evidence.catalog.protocol import CatalogTable
 from lakeaudit.runtime.aws import Clients, Endpoint
 from tests.audits.test_iceberg_catalog import findings, run
 from tests.builders.iceberg import BY_DAY, NO_WAIT, SCHEMA, rows
+from tests.builders.mending import Mending
+from tests.builders.mending_rows import ledger_row, planned
 from tests.conftest import Aws
 
 pytestmark = pytest.mark.soak
@@ -134,3 +136,36 @@ def test_tables_of_a_real_catalog_are_found_and_audited_by_its_state(
     aws.s3.delete_object(Bucket=bucket, Key=lost)
     run(lake, "broken")
     assert [each for each in findings(lake, "broken") if each[1] != "info"] == [("dropped", "critical", lost)]
+
+
+def test_a_lost_file_is_taken_out_by_its_commit_and_stays_out(
+    nessie: str, aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path
+) -> None:
+    """It refuses a commit upon another snapshot, which is tried first, and keeps no snapshot to go back to."""
+    options = {"s3.endpoint": str(s3.endpoint), "s3.access-key-id": "test", "s3.secret-access-key": "test"}
+    catalog = RestCatalog("nessie", uri=nessie, **options, **{"s3.region": "us-east-1"})
+    catalog.create_namespace("shop")
+    table = catalog.create_table("shop.orders", SCHEMA, partition_spec=BY_DAY)
+    for number in range(2):
+        table.append(rows(number * 1000))
+    place = table.location().removeprefix(f"s3://{bucket}/")
+    file = tmp_path / "lake.yaml"
+    file.write_text(
+        f"version: 1\nlake: shop\nresults: {tmp_path / 'results'}\n"
+        f"s3: {{endpoint: '{s3.endpoint}', region: us-east-1, path_style: true}}\n"
+        f"inventories: [{{kind: listing, location: 's3://{bucket}/'}}]\n"
+        f"metastores: [{{kind: iceberg_rest, name: prod, uri: '{nessie}'}}]\n"
+        f"tables: [{{name: orders, location: 's3://{bucket}/{place}', "
+        f"manifests: [{{kind: iceberg, catalog: prod, table: shop.orders}}]}}]\ndefaults: {{{NO_WAIT}}}\n"
+    )
+    listed = [each.file.file_path for each in table.scan().plan_files()]
+    lost = listed[0].removeprefix(f"s3://{bucket}/")
+    aws.s3.delete_object(Bucket=bucket, Key=lost)
+    mending = Mending(load_lake(file, {}), tmp_path)
+    (step,) = planned(mending, [ledger_row("dropped", bucket, lost)], ("remove_reference",))
+    assert (step.action, mending.apply().exit_code) == ("remove_iceberg_reference", 0), mending.statuses()
+    after = {each.file.file_path for each in table.refresh().scan().plan_files()}
+    assert after == set(listed) - {listed[0]}
+    assert "if the catalog keeps none, there is no undo" in step.evidence["matched_by"]
+    assert (mending.undo().exit_code, mending.statuses()) == (3, {lost: "kept"})
+    assert {each.file.file_path for each in table.refresh().scan().plan_files()} == after

@@ -71,6 +71,7 @@ ONLY = {
     "yaml": {"lakeaudit.config"},
     "tenacity": {"lakeaudit.evidence", "lakeaudit.runtime.jars"},
     "apprise": {"lakeaudit.alerts.deliver"},
+    "pyiceberg": {"lakeaudit.reconcile.iceberg_commits", "lakeaudit.reconcile.iceberg_files"},
     "requests": {"lakeaudit.alerts.deliver", "lakeaudit.evidence.catalog.http"},
     "great_expectations": {"lakeaudit.gates.expectation_suites"},
     "prometheus_client": {"lakeaudit.alerts.metrics"},

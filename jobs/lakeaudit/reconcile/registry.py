@@ -17,6 +17,7 @@ from lakeaudit.reconcile.actions.put_name import PutName
 from lakeaudit.reconcile.actions.quarantine import Quarantine
 from lakeaudit.reconcile.actions.remove_delete_marker import RemoveDeleteMarker
 from lakeaudit.reconcile.actions.remove_entry import RemoveEntry
+from lakeaudit.reconcile.actions.remove_iceberg_reference import RemoveIcebergReference
 from lakeaudit.reconcile.actions.remove_name import RemoveName
 from lakeaudit.reconcile.actions.remove_reference import RemoveReference
 from lakeaudit.reconcile.actions.replace_version import ReplaceVersion
@@ -35,6 +36,7 @@ _ALL: tuple[Action, ...] = (
     RestoreProbable(),
     ReplaceVersion(),
     RemoveReference(),
+    RemoveIcebergReference(),
     EnterRestored(),
     PutEntry(),
     PutFolder(),
@@ -55,7 +57,7 @@ ACTIONS: Mapping[str, Action] = {action.name: action for action in _ALL}
 _BRING_BACK = ("remove_delete_marker", "restore_version", "copy_replica", "restore_probable")
 
 WAYS: Mapping[str, tuple[str, ...]] = {
-    "dropped": (*_BRING_BACK, "remove_reference"),
+    "dropped": (*_BRING_BACK, "remove_reference", "remove_iceberg_reference"),
     "dropped_history": _BRING_BACK,
     METADATA: ("remove_delete_marker", "restore_version", "copy_replica"),
     "size_mismatch": ("replace_version",),

@@ -45,6 +45,10 @@ class Unsupported(SourceError):
     """The catalog knows no such request."""
 
 
+class Conflict(SourceError):
+    """What the request was to be done upon is not so (409)."""
+
+
 class _Busy(Exception):
     """An answer that may be another one later; `pause` is what the catalog asks for, in seconds."""
 
@@ -81,7 +85,19 @@ class CatalogClient:
             SourceError: it is refused, does not answer, or answers what is no JSON object.
         """
         asked = {name: value for name, value in params.items() if value is not None}
-        return self._patiently(lambda: self._with_token(f"{self.base}/{path}", asked))
+        return self._patiently(lambda: self._with_token("GET", f"{self.base}/{path}", params=asked))
+
+    def post(self, path: str, body: Json) -> Json:
+        """What a path below `base` answers to a change. It is asked for once: without an answer it may have been done.
+
+        Raises:
+            Conflict: its condition does not hold.
+            NotThere, SourceError: as `get`.
+        """
+        try:
+            return self._with_token("POST", f"{self.base}/{path}", json=body)
+        except _Busy as busy:
+            raise busy.error from None
 
     def _patiently(self, ask: Callable[[], Json]) -> Json:
         tries = Retrying(
@@ -96,17 +112,17 @@ class CatalogClient:
         except _Busy as busy:
             raise busy.error from None
 
-    def _with_token(self, url: str, params: Mapping[str, str]) -> Json:
+    def _with_token(self, method: str, url: str, **more: Any) -> Json:
         """One request; where its token is over, one more with a fresh one."""
         token = self._current_token(None)
         try:
-            return self._asked("GET", url, token, params=params)
+            return self._asked(method, url, token, **more)
         except _TokenOver as over:
             fresh = self._current_token(token) if self.source.credential_env else token
             if fresh == token:
                 raise over.error from None
         try:
-            return self._asked("GET", url, fresh, params=params)
+            return self._asked(method, url, fresh, **more)
         except _TokenOver as over:
             raise over.error from None
 
@@ -185,6 +201,8 @@ class CatalogClient:
             return NotThere(
                 self.source.name, f"the catalog {told}", "check uri, and the table's name in the catalog"
             )
+        if status == requests.codes.conflict:
+            return Conflict(self.source.name, f"the catalog {told}", _LOOK)
         if status in _UNKNOWN:
             return Unsupported(self.source.name, f"the catalog {told}", _LOOK)
         if status in _EXPIRED:

@@ -7,6 +7,7 @@ so each wanted one is loaded; of its snapshots those of branches and tags alone 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from urllib.parse import quote, unquote
@@ -88,6 +89,28 @@ def probe(source: IcebergRest, clients: Clients, now: datetime) -> Probed:  # no
     """
     top = len(_Walk(source, "").children(()))
     return Probed(f"answers; {number(top, 'namespace')} at its top can be listed")
+
+
+@dataclass(frozen=True)
+class RestTable:
+    """One table, for what commits to it. Raises, from every method, SourceError."""
+
+    client: CatalogClient
+    path: str
+
+    @classmethod
+    def opened(cls, source: IcebergRest, name: str) -> "RestTable":
+        """By its name in the catalog."""
+        walk = _Walk(source, "")
+        return cls(walk.client, walk.path_of(parts_of(name)))
+
+    def load(self) -> Json:
+        """The whole of `LoadTableResult`."""
+        return self.client.get(self.path, snapshots="all")
+
+    def commit(self, requirements: Sequence[Json], updates: Sequence[Json]) -> Json:
+        """`CommitTableResponse`. Raises Conflict: a requirement does not hold."""
+        return self.client.post(self.path, {"requirements": list(requirements), "updates": list(updates)})
 
 
 def _or_error(
@@ -173,14 +196,17 @@ class _Walk:
             NotThere: there is no such table.
             SourceError: it cannot be loaded.
         """
+        answer = self.client.get(self.path_of(parts), snapshots="refs")
+        return _table(self.id, name_of(parts), answer, aliases)
+
+    def path_of(self, parts: Sequence[str]) -> str:
+        """Where a table is asked for. Raises NotThere: no table can be called so."""
         *namespace, name = parts
         if not namespace or not _may_stand_in_a_path(parts):
             raise NotThere(
                 self.source.name, "a table has a namespace and a name", "name it `namespace.table`"
             )
-        path = f"{self.root}/{self._quoted(namespace)}/tables/{quote(name, safe='')}"
-        answer = self.client.get(path, snapshots="refs")
-        return _table(self.id, name_of(parts), answer, aliases)
+        return f"{self.root}/{self._quoted(namespace)}/tables/{quote(name, safe='')}"
 
     def _quoted(self, namespace: Sequence[str]) -> str:
         return quote(self.separator.join(namespace), safe="")

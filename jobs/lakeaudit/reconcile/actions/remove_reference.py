@@ -4,7 +4,6 @@ The last of all ways, and only where `--allow remove_reference` says so. Commits
 the newest state, which has to list the file by the very entry that the step was decided on.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from threading import Lock
@@ -18,7 +17,6 @@ from lakeaudit.evidence.manifest.delta import listed_file
 from lakeaudit.evidence.manifest.delta.listed_file import ListedFile
 from lakeaudit.evidence.manifest.delta.metadata import NotReadable
 from lakeaudit.formatting import count
-from lakeaudit.keys import uri_of
 from lakeaudit.reconcile.delta_commits import (
     MARK,
     Action,
@@ -79,7 +77,7 @@ class RemoveReference:
         if REMOVE_REFERENCE not in case.allow:
             return f"`--allow {REMOVE_REFERENCE}` gives its rows up, where nothing is left of it"
         if any(each.kind == "iceberg" for each in case.table.manifests):
-            return _by_hand_of_iceberg(case.row["bucket"], case.row["key"])
+            return ""
         table = _table_around(case.lake, case.row["bucket"], case.row["key"])
         if table is None or table.name != case.table.name:
             return "it lies outside the Delta table that lists it"
@@ -87,7 +85,7 @@ class RemoveReference:
 
     def propose(self, case: Case, state: Reference) -> Proposal | str:
         """Where nothing is left of the file, and the table may be committed to."""
-        if why := _why_not_lost(state) or why_not_committed_to(case.lake, case.table, state.listed):
+        if why := why_not_lost(state) or why_not_committed_to(case.lake, case.table, state.listed):
             return why
         if len(state.listed.adds) != 1:
             return f"{len(state.listed.adds)} entries of its table list it"
@@ -99,7 +97,7 @@ class RemoveReference:
 
     def still_holds(self, step: Step, state: Reference) -> bool:
         """Still lost, and still listed by the same entry of the same table."""
-        return _why_not_lost(state) is None and _is_listed(step.precondition, state.listed)
+        return why_not_lost(state) is None and _is_listed(step.precondition, state.listed)
 
     def act(self, step: Step, target: Target) -> str | None:
         """A commit on top of the newest, as often as another one comes first."""
@@ -155,13 +153,6 @@ class RemoveReference:
                     return
 
 
-def _by_hand_of_iceberg(bucket: str, key: str) -> str:
-    """What takes a file out of an Iceberg table by the catalog's own commit (Iceberg's Java API, DeleteFiles)."""
-    path = json.dumps(uri_of(bucket, key))
-    run = f'Spark3Util.loadIcebergTable(spark, "<table>").newDelete().deleteFile({path}).commit()'
-    return f"commits to Iceberg tables go through their catalog: in spark-shell, {run}"
-
-
 def _newest(table: Table, target: Target) -> ListedFile:
     try:
         return listed_file.read(table, target.clients, target.bucket, target.key)
@@ -179,7 +170,8 @@ def _table_around(lake: Lake, bucket: str, key: str) -> Table | None:
     return max(around, key=lambda table: table.location.depth, default=None)
 
 
-def _why_not_lost(state: KeyState) -> str | None:
+def why_not_lost(state: KeyState) -> str | None:
+    """Why a file is not one of which nothing is left."""
     if state.current is not None:
         return "the file is there again"
     if any(not version.is_marker for version in state.history.versions):
