@@ -642,6 +642,14 @@ def test_another_port_is_taken_where_none_was_asked_for(monkeypatch: pytest.Monk
         assert command.free_port("127.0.0.1", None) not in (0, taken.getsockname()[1])
 
 
+def test_a_port_that_was_taken_while_pages_were_loaded(
+    capsys: Captured, lake: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lakeaudit.dashboard.serve.serve", lambda *_: sys.exit(1))
+    assert cli.main(["dashboard", lake]) == 2
+    assert "was taken while the pages were loaded; start again" in capsys.readouterr().err
+
+
 def test_a_host_that_is_not_ours() -> None:
     with pytest.raises(BadInput, match="choose another --host"):
         command.free_port("192.0.2.1", None)

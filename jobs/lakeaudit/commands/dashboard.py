@@ -28,7 +28,15 @@ def run(
         from lakeaudit.dashboard.serve import Where, serve
     except ModuleNotFoundError as error:
         raise CannotAudit("dashboard", f"needs {error.name}", "pip install 'lakeaudit[dashboard]'") from error
-    serve(lake_file, Where(host, free_port(host, port), tuple(names), path_of(base_path)), ready)
+    where = Where(host, free_port(host, port), tuple(names), path_of(base_path))
+    try:
+        serve(lake_file, where, ready)
+    except SystemExit as error:  # Streamlit's way to say that it cannot listen
+        if error.code in (None, 0):
+            raise
+        raise BadInput(
+            f"{host}:{where.port}", "was taken while the pages were loaded", "start again"
+        ) from error
 
 
 def path_of(written: str) -> str:
