@@ -83,7 +83,11 @@ def _is_streamlits(page: Page, rule: str, target: str) -> bool:
     return any(page.evaluate(lies_in, [target, place]) for place in places)
 
 
-@pytest.mark.parametrize("name", ["healthy", "broken", "undecided", "hostile"])
+OTHERS = [pytest.param(name, marks=pytest.mark.soak) for name in ("healthy", "undecided", "hostile")]
+"""What they show besides is of the same parts, so that they need not be looked at each time."""
+
+
+@pytest.mark.parametrize("name", ["broken", *OTHERS])
 def test_the_report_page(page: Page, phone: Page, name: str, tmp_path: Path) -> None:
     file = tmp_path / "report.html"
     file.write_text(render(getattr(pagedata, name)()), encoding="utf-8")
