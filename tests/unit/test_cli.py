@@ -267,11 +267,18 @@ def test_the_report_of_the_last_run_says_what_changed(lake: str, place: Location
     )  # fmt: skip
     page = tmp_path / "page.html"
     assert cli.main(["report", lake, "-o", str(page)]) == 0
-    said = parse(page.read_text()).one("section", id="changes")
-    assert [row.words for row in said.all("tr") if row.all("td")] == [
-        "newdroppedcriticalorders1——2026-11-21 12:00:00Z",
-        "droppedcriticalorders1——2026-11-21 12:00:00Z",
-        "hiddeninfoorders1——2026-11-14 12:00:00Z",
+    said = parse(page.read_text())
+    told = {
+        name: [
+            (row.words.partition("——")[0], row.one("time").attrs["title"])
+            for row in said.one("section", id=name).all("tr") if row.all("time")
+        ]
+        for name in ("changes", "broken")
+    }  # fmt: skip
+    assert told["changes"] == [("newdroppedcriticalorders1", "2026-11-21 12:00:00Z")]
+    assert told["broken"] == [
+        ("critical droppedorders1 new", "2026-11-21 12:00:00Z"),
+        ("info hiddenorders1", "2026-11-14 12:00:00Z"),
     ]
 
 

@@ -145,7 +145,7 @@ def _first(desk: Desk, tables: Sequence[Health]) -> None:
         if len(wrong) > FIRST:
             st.caption(f"{count(len(wrong) - FIRST)} more tables with something wrong stand in the grid.")
         if wrong:
-            st.code(f"lakeaudit reconcile plan {shell_word(desk.lake_file)}", language=None)
+            st.code(f"lakeaudit reconcile plan {shell_word(desk.lake_file)}", language=None, wrap_lines=True)
 
 
 def _words(desk: Desk, health: Health) -> str:
