@@ -55,9 +55,9 @@ assert len(pins()) == 40
 from lakeaudit.runtime.spark_settings import log_configuration
 assert "rootLogger.level" in log_configuration(os.environ).read_text()
 
-from lakeaudit.report import page
-assert page._environment().get_template("page.html.j2")
-assert page._asset("page.css").text and page._asset("page.js").text
+from lakeaudit.report.environment import asset, environment, style
+assert environment().get_template("page.html.j2")
+assert style().text and asset("page.js").text
 
 from lakeaudit.demo.scenario import LAKE_FILE
 assert resources.files("lakeaudit.demo").joinpath(LAKE_FILE).read_text()
@@ -84,7 +84,7 @@ def test_the_command_starts_from_the_zip(wheel: Path, python: Path, tmp_path: Pa
     assert "nowhere.yaml" in done.stderr
 
 
-BROUGHT_ALONG = {"botocore", "py4j", "numpy", "markupsafe", "altair", "pydantic_core"}
+BROUGHT_ALONG = {"botocore", "py4j", "numpy", "markupsafe", "altair", "pydantic_core", "thrift"}
 """Imported, and brought by what the package asks for."""
 
 
