@@ -18,9 +18,8 @@ from lakeaudit.evidence.manifest.iceberg import listed_file
 from lakeaudit.evidence.manifest.iceberg.found import manifest_of
 from lakeaudit.evidence.manifest.iceberg.listed_file import ListedFile
 from lakeaudit.evidence.manifest.iceberg.metadata import Snapshot
-from lakeaudit.formatting import count
 from lakeaudit.keys import uri_of
-from lakeaudit.reconcile.actions.remove_reference import why_not_lost
+from lakeaudit.reconcile.actions.remove_reference import given_up, why_not_lost
 from lakeaudit.reconcile.key_state import KeyState, Unclear
 from lakeaudit.reconcile.need import NO_NEED, Need
 from lakeaudit.reconcile.protocol import (
@@ -100,11 +99,8 @@ class RemoveIcebergReference:
         """Where nothing is left of the file, and one entry of the current snapshot alone lists it."""
         if why := why_not_lost(state) or state.refused or _why_not_this_one(state.listed):
             return f"{why}: {_by_hand(case.row['bucket'], case.row['key'])}"
-        rows = case.row["rows_at_stake"]
-        given_up = "rows that nobody counted" if rows is None else f"{count(rows)} rows"
         seen = {"state": "lost", "entry": state.listed.entries[0], "uuid": state.listed.metadata.uuid}
-        told = f"storage, which has no version of it: {given_up} are given up"
-        return Proposal(seen, f"{told}; {_history(state.listed)}")
+        return Proposal(seen, f"{given_up(case.row)}; {_history(state.listed)}")
 
     def still_holds(self, step: Step, state: IcebergReference) -> bool:
         """Still lost, and still listed by the same entry of the same table alone."""

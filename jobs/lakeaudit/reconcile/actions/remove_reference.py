@@ -90,10 +90,8 @@ class RemoveReference:
         if len(state.listed.adds) != 1:
             return f"{len(state.listed.adds)} entries of its table list it"
         (entry,) = state.listed.adds
-        rows = case.row["rows_at_stake"]
-        given_up = "rows that nobody counted" if rows is None else f"{count(rows)} rows"
         seen = {"state": "lost", "entry": entry, "table_id": state.listed.metadata.get("id")}
-        return Proposal(seen, f"storage, which has no version of it: {given_up} are given up")
+        return Proposal(seen, given_up(case.row))
 
     def still_holds(self, step: Step, state: Reference) -> bool:
         """Still lost, and still listed by the same entry of the same table."""
@@ -177,6 +175,13 @@ def why_not_lost(state: KeyState) -> str | None:
     if any(not version.is_marker for version in state.history.versions):
         return "versions of it are left: bring one back, or remove them first"
     return None if state.history.whole else "nobody can tell whether versions of it are left"
+
+
+def given_up(row: Mapping[str, Any]) -> str:
+    """What a plan says of a lost file, by its discrepancy: the rows that go with its entry."""
+    rows = row["rows_at_stake"]
+    told = "rows that nobody counted" if rows is None else f"{count(rows)} rows"
+    return f"storage, which has no version of it: {told} are given up"
 
 
 def _is_listed(seen: Mapping[str, Any], listed: ListedFile) -> bool:
