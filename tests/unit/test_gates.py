@@ -71,6 +71,35 @@ def test_what_does_not_hold(gate: str, profile: list[Row], expected: list[tuple[
     assert [(broken.severity, ", ".join(broken.where)) for broken in check(gate, profile)] == expected
 
 
+OTHER = "gcs_inventory gs://inv"
+
+
+@pytest.mark.parametrize(
+    ("profile", "words"),
+    [
+        ([SOURCE | {"unreadable_share": 0.04}],
+         ["gate sources: s3_inventory s3://inv: 4.0 % of its rows could not be read, allowed 1 %"]),
+        ([SOURCE | {"unreadable_share": 0.04}, SOURCE | {"subject": OTHER, "unreadable_share": 0.02}],
+         [f"gate sources: s3_inventory s3://inv: 4.0 % of its rows could not be read, allowed 1 %; "
+          f"{OTHER}: 2.0 % of its rows could not be read, allowed 1 %"]),
+        ([SOURCE | {"age_of_max": 7 / 3}],
+         ["gate sources: s3_inventory s3://inv: 2.33 times as old as its max_age allows"]),
+        ([TABLE | {"subject": f"t{at}", "covered": False} for at in range(23)],
+         [f"gate sources: {', '.join(f't{at}' for at in range(20))} and 3 more: no storage source covers it"]),
+    ],
+)  # fmt: skip
+def test_what_failed_is_said_of_each_subject(profile: list[Row], words: list[str]) -> None:
+    assert [broken.words for broken in check("sources", profile)] == words
+
+
+def test_every_shipped_expectation_says_what_failed() -> None:
+    for gate, profile, _ in GATES:
+        for broken in check(gate, profile):
+            assert len(broken.failed) == len(broken.where)
+            assert "{" not in broken.words
+            assert "not so" not in broken.words
+
+
 def test_each_expectation_is_broken_by_some_profile() -> None:
     """Deleting one from a suite must fail a test."""
     broken = {(gate, b.expected) for gate, profile, wrong in GATES if wrong for b in check(gate, profile)}

@@ -64,7 +64,7 @@ def test_the_verdict(
 def test_rejected_rows_are_a_doubt() -> None:
     sources = [pagedata.source("storage", "s3_inventory", "s3://inv/", 10, rejected=2)]
     heading = parse(render(pagedata.page([], [FINE], **ONE, sources=sources))).one("h1")
-    assert heading.words == "cannot tell " + ALL + "2 rows of evidence could not be understood"
+    assert heading.words == "cannot tell " + ALL + "2 rows of evidence could not be read"
 
 
 def test_the_verdict_says_what_can_come_back_and_until_when() -> None:

@@ -23,19 +23,27 @@ from threading import Thread
 from types import ModuleType
 from typing import Any
 
+from lakeaudit.formatting import share
+
 SUITES: Traversable = importlib.resources.files(__package__) / "expectations"
 """The suites that are shipped; in a checkout a link to the folder at its top."""
 REFUSES = "critical"
+NAMED = 20
+"""Subjects of an expectation that are written out."""
 
 
 @dataclass(frozen=True)
 class Broken:
-    """An expectation that does not hold: of which gate, in words, how severe, and where (subjects of the profile)."""
+    """An expectation that does not hold: of which gate, in words, how severe, and where (subjects of the profile).
+
+    `failed` says of each subject what failed, where the suite has words for that (`meta.broken`).
+    """
 
     gate: str
     expected: str
     severity: str
     where: tuple[str, ...]
+    failed: tuple[str, ...] = ()
 
     @property
     def refuses(self) -> bool:
@@ -45,8 +53,18 @@ class Broken:
     @property
     def words(self) -> str:
         """One line for people."""
-        named = f" (not so: {', '.join(self.where)})" if self.where else ""
-        return f"gate {self.gate}: {self.expected}{named}"
+        if not self.failed:
+            return f"gate {self.gate}: {self.expected}{f' (not so: {_listed(self.where)})' if self.where else ''}"
+        same = len({*self.failed}) == 1
+        told = [f"{where}: {what}" for where, what in zip(self.where, self.failed, strict=True)]
+        return (
+            f"gate {self.gate}: {f'{_listed(self.where)}: {self.failed[0]}' if same else _listed(told, '; ')}"
+        )
+
+
+def _listed(items: Sequence[str], between: str = ", ") -> str:
+    more = f" and {len(items) - NAMED} more" if len(items) > NAMED else ""
+    return f"{between.join(items[:NAMED])}{more}"
 
 
 def preload() -> None:
@@ -133,5 +151,15 @@ def _broken(gate: str, found: Any) -> Broken:
     expected = found.expectation_config
     if found.exception_info.get("raised_exception"):
         raise ValueError(f"gate {gate}: {expected.description}: {found.exception_info['exception_message']}")
-    subjects = [str(row["subject"]) for row in found.result.get("unexpected_index_list") or ()]
-    return Broken(gate, expected.description, expected.severity.value, tuple(subjects))
+    wrong = found.result.get("unexpected_index_list") or ()
+    words = (expected.meta or {}).get("broken")
+    failed = [_in_words(words, row.get(expected.kwargs["column"])) for row in wrong] if words else []
+    subjects = [str(row["subject"]) for row in wrong]
+    return Broken(gate, expected.description, expected.severity.value, tuple(subjects), tuple(failed))
+
+
+def _in_words(words: str, value: object) -> str:
+    """`{value}` and `{share}` (in per cent) stand for what the profile says."""
+    put = f"{value:.3g}" if isinstance(value, float) else str(value)
+    part = share(float(value)) if isinstance(value, int | float) else put
+    return words.replace("{value}", put).replace("{share}", part)

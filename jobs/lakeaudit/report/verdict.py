@@ -171,7 +171,7 @@ def _doubts(run: Row, tables: Sequence[Judged]) -> Iterable[str]:
         yield f"{count(audited)} of {count(expected)} tables were audited"
     rejected = sum(source["rejected"] or 0 for source in run["sources"] or ())
     if rejected:
-        yield f"{number(rejected, 'row')} of evidence could not be understood"
+        yield f"{number(rejected, 'row')} of evidence could not be read"
     if run["status"] == "partial" and not (nothing or part or rejected or audited != expected):
         yield f"The audit is partial{_because(run['error'])}"
 
