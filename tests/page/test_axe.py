@@ -25,10 +25,6 @@ WIDTHS = {"desktop": WIDE, "phone": PHONE}
 
 OF_STREAMLIT = {
     (
-        "svg-img-alt",
-        "[data-testid=stMetric]",
-    ): "no alt can be given to the line of a metric; its number stands above it",
-    (
         "scrollable-region-focusable",
         "[data-testid=stTable]",
     ): "the box of st.table scrolls on a phone, and takes no key",

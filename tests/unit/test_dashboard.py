@@ -23,8 +23,10 @@ from lakeaudit.dashboard import session, widgets
 from lakeaudit.dashboard.serve import Where, options
 from lakeaudit.dashboard.source_query import is_own
 from lakeaudit.errors import BadInput
+from lakeaudit.formatting import visible
 from lakeaudit.keys import Location
 from lakeaudit.kinds import KINDS
+from lakeaudit.report.plots import spark_path
 from tests.builders.pagedata import HOSTILE
 from tests.builders.results import (
     covered,
@@ -75,7 +77,6 @@ SHOWN = (
     "text",
     "caption",
     "code",
-    "metric",
     "table",
     "expander",
     "error",
@@ -95,6 +96,12 @@ def words(driver: AppTest) -> str:
 def links(driver: AppTest) -> list[tuple[str, str]]:
     """Label and address of every link of the page."""
     return [(each.proto.label, each.proto.query_string) for each in driver.get("page_link")]
+
+
+def tiles(driver: AppTest) -> list[str]:
+    """The words of each severity's tile."""
+    drawn = "".join(each.proto.body for each in driver.get("html") if 'class="tiles"' in each.proto.body)
+    return [re.sub("<[^>]*>", "", part) for part in re.split(r'<div class="tile [a-z ]*">', drawn)[1:]]
 
 
 def dropped(key: str, **given: Any) -> Row:
@@ -132,20 +139,30 @@ def test_the_first_page(lake: str, published: None) -> None:
     driver = page(lake, "lake")
     told = words(driver)
     assert [each.value for each in driver.title] == ["1 dropped in 1 table"]
-    assert {each.label: each.value for each in driver.metric} == {
-        "\u25c6 critical": "1",
-        "\u25b2 error": "0",
-        "\u25a0 warning": "0",
-        "\u25cf info": "1",
-    }
+    assert tiles(driver) == ["\u25c6 critical1", "\u25b2 error0", "\u25a0 warning0", "\u25cf info1"]
     assert "1 accepted by somebody" in told
-    (last, run_shown), *tables = links(driver)
+    *tables, (last, run_shown) = links(driver)
     assert (last.startswith("the last one: complete, 1 h"), run_shown) == (True, "run=r1")
     assert tables == [
         ("**orders**", "table=orders"), ("**blind**", "table=blind"),
     ]  # fmt: skip
     assert "1 critical, 1 info open" in told
     assert not driver.exception
+
+
+def test_a_severity_of_others_is_text_and_no_tile(lake: str, place: Location) -> None:
+    odd = [discrepancy(dropped("a", severity=HOSTILE[0]))]
+    publish(place, runs=[run(**TIMES)], coverage=[covered()], discrepancies=odd)
+    driver = page(lake, "lake")
+    assert not driver.exception
+    assert len(tiles(driver)) == 4
+    assert f"Of no known severity: 1 {visible(HOSTILE[0])}" in words(driver)
+
+
+def test_the_line_of_a_tile_starts_at_none() -> None:
+    assert spark_path((0, 2, 4)) == "M0 20V20.0H1V10.5H2V1.0H3V20Z"
+    assert spark_path((64,) * 3) == "M0 20V1.0H1V1.0H2V1.0H3V20Z"
+    assert spark_path((0, 0)) == ""
 
 
 def test_the_grid_has_a_row_a_table(lake: str, published: None) -> None:
@@ -524,11 +541,7 @@ def markdown(driver: AppTest) -> Iterator[str]:
         for each in getattr(driver, kind)
     ]
     texts += [str(cell) for each in driver.table for cell in each.value.to_numpy().flatten()]
-    texts += (
-        [label for label, _ in links(driver)]
-        + [each.label for each in driver.metric]
-        + [each.label for each in driver.expander]
-    )
+    texts += [label for label, _ in links(driver)] + [each.label for each in driver.expander]
     for text in texts:
         yield re.sub(r"(?<!`)(`+)(?!`).+?(?<!`)\1(?!`)", "", text, flags=re.DOTALL)
 

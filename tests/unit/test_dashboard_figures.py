@@ -177,7 +177,7 @@ def test_the_verdict_is_the_reports(place: Location, results: Results, lake: Lak
     verdict = lake_figures(results, lake, LATER).verdict
     assert verdict is not None
     assert (verdict.level, verdict.headline) == ("critical", "2 dropped in 1 table")
-    assert verdict.notes == ("Of these, 1 can come back, 1 cannot", "Also 1 info")
+    assert verdict.notes == ("Of the 2 critical, 1 can come back, 1 cannot", "Also 1 info")
 
 
 @pytest.mark.parametrize(

@@ -80,8 +80,8 @@ OTHER = "gcs_inventory gs://inv"
         ([SOURCE | {"unreadable_share": 0.04}],
          ["gate sources: s3_inventory s3://inv: 4.0 % of its rows could not be read, allowed 1 %"]),
         ([SOURCE | {"unreadable_share": 0.04}, SOURCE | {"subject": OTHER, "unreadable_share": 0.02}],
-         [f"gate sources: s3_inventory s3://inv: 4.0 % of its rows could not be read, allowed 1 %; "
-          f"{OTHER}: 2.0 % of its rows could not be read, allowed 1 %"]),
+         [(f"gate sources: s3_inventory s3://inv: 4.0 % of its rows could not be read, allowed 1 %; "
+          f"{OTHER}: 2.0 % of its rows could not be read, allowed 1 %")]),
         ([SOURCE | {"age_of_max": 7 / 3}],
          ["gate sources: s3_inventory s3://inv: 2.33 times as old as its max_age allows"]),
         ([TABLE | {"subject": f"t{at}", "covered": False} for at in range(23)],

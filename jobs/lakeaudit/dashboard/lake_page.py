@@ -5,13 +5,12 @@ from datetime import datetime
 
 import streamlit as st
 
-from lakeaudit.dashboard import lake_grid, lake_plots, widgets
+from lakeaudit.dashboard import lake_grid, lake_plots, looks, widgets
 from lakeaudit.dashboard.queries.audit_health import EvidenceAge
 from lakeaudit.dashboard.queries.lake import Health, LakeFigures, lake_days, lake_figures, table_healths
 from lakeaudit.dashboard.session import Desk
 from lakeaudit.formatting import age, count, duration, second, shell_word, visible
 from lakeaudit.kinds import SEVERITIES
-from lakeaudit.report import palette
 from lakeaudit.report.open_by_day import SPAN, OpenByDay
 from lakeaudit.report.verdict import Verdict
 from lakeaudit.results.read import Row
@@ -23,7 +22,7 @@ SOURCES = 6
 
 
 def show(desk: Desk) -> None:
-    """The verdict, what is open and how it came about, the age of the evidence, the runs, and the tables."""
+    """The verdict, the worst tables, what is open, the age of the evidence, the runs, and all tables."""
     tables = desk.ask(("tables",), lambda: table_healths(desk.results, desk.lake, desk.now))
     figures = desk.ask(("lake",), lambda: lake_figures(desk.results, desk.lake, desk.now, tables))
     if figures.run is None or figures.verdict is None:
@@ -33,9 +32,9 @@ def show(desk: Desk) -> None:
         return
     _head(desk, figures.run, figures.verdict)
     _troubles(figures.troubles)
+    _first(desk, figures.tables)
     days = desk.ask(("days",), lambda: lake_days(desk.results, desk.now))
     _strip(desk, figures, days)
-    _first(desk, figures.tables)
     _tables(desk, figures, days)
 
 
@@ -45,9 +44,8 @@ def _head(desk: Desk, run: Row, verdict: Verdict) -> None:
         verdict.headline,
         kicker=f"{visible(desk.lake.name)}, audited {_ago(desk, run['as_of'])}",
     )
-    with st.container(gap="xxsmall"):
-        for note in verdict.notes:
-            widgets.plain(note)
+    if verdict.notes:
+        widgets.plain(" \u00b7 ".join(verdict.notes))
 
 
 def _ago(desk: Desk, then: datetime) -> str:
@@ -55,12 +53,10 @@ def _ago(desk: Desk, then: datetime) -> str:
 
 
 def _troubles(troubles: Sequence[str]) -> None:
-    if not troubles:
-        return
-    with st.container(border=True):
-        st.markdown(":red-badge[the audit itself]")
+    """What is wrong with the audit and not with the lake."""
+    with st.container(gap="xxsmall"):
         for trouble in troubles:
-            widgets.plain(trouble)
+            st.markdown(f":red-badge[audit] {widgets.prose(trouble)}")
 
 
 def _strip(desk: Desk, figures: LakeFigures, days: OpenByDay) -> None:
@@ -76,14 +72,10 @@ def _strip(desk: Desk, figures: LakeFigures, days: OpenByDay) -> None:
 
 def _open(figures: LakeFigures, days: OpenByDay) -> None:
     by = figures.totals.by_severity("open")
-    with st.container(horizontal=True, gap="small"):
-        for severity in [*SEVERITIES, *(name for name in by if name not in SEVERITIES)]:
-            numbers = days.of_severity(severity)
-            st.metric(
-                f"{palette.shape(severity)} {widgets.prose(severity)}", count(by.get(severity, 0)),
-                width=118, border=True, chart_data=numbers if any(numbers) else None, chart_type="area",
-            )  # fmt: skip
+    st.html(looks.tiles(by, days))
     st.caption(_apart(figures))
+    if odd := {name: number for name, number in by.items() if name not in SEVERITIES}:
+        widgets.plain("Of no known severity: " + ", ".join(f"{count(odd[name])} {name}" for name in odd))
 
 
 _APART = {"accepted": "accepted by somebody", "pending": "found once and not yet confirmed"}
@@ -94,7 +86,7 @@ def _apart(figures: LakeFigures) -> str:
     rest = [f"{count(totals.number(of))} {words}" for of, words in _APART.items() if totals.number(of)]
     told = [f"The oldest was first seen {second(totals.since)}." if totals.number("open") else _quiet(quiet)]
     told += [f"Apart from these: {', '.join(rest)}."] if rest else []
-    return " ".join([*told, f"Lines: open at the end of {SPAN} days, not from 0."])
+    return " ".join([*told, f"Drawn: open at the end of the last {SPAN} days."])
 
 
 def _quiet(since: datetime | None) -> str:
@@ -143,7 +135,7 @@ def _first(desk: Desk, tables: Sequence[Health]) -> None:
                 )
                 widgets.plain(_words(desk, health))
         if len(wrong) > FIRST:
-            st.caption(f"{count(len(wrong) - FIRST)} more tables with something wrong stand in the grid.")
+            st.caption(f"{count(len(wrong) - FIRST)} more tables with something wrong: see the grid.")
         if wrong:
             st.code(f"lakeaudit reconcile plan {shell_word(desk.lake_file)}", language=None, wrap_lines=True)
 
@@ -156,7 +148,7 @@ def _words(desk: Desk, health: Health) -> str:
     parts += [f"since {age(held.since, desk.now)}"] if held.since else []
     parts += [f"{widgets.amount(held.rows)} rows at stake"] if numbers and held.rows.known else []
     parts += [f"can come back until {second(held.until)}"] if held.until else []
-    parts += [health.reason] if health.reason else []
+    parts += [health.reason] if health.reason not in ("", health.doubt) else []  # its badge says that
     return " · ".join(parts)
 
 

@@ -117,11 +117,17 @@ _SPARK = Markup(
 
 def spark(numbers: Sequence[int], severity: str) -> Markup:
     """What was open at the end of each day, as a step a day, so that one day is seen too."""
+    path = spark_path(numbers)
+    return _SPARK.format(len(numbers), severity, path) if path else Markup()
+
+
+def spark_path(numbers: Sequence[int]) -> str:
+    """The outline of `spark`, a point wide a day and 20 high, from 0; empty where there never was any."""
     most = max(numbers, default=0)
     if not most:
-        return Markup()
+        return ""
     tops = [f"V{20 - 19 * number / most:.1f}H{at}" for at, number in enumerate(numbers, 1)]
-    return _SPARK.format(len(numbers), severity, f"M0 20{''.join(tops)}V20Z")
+    return f"M0 20{''.join(tops)}V20Z"
 
 
 _RUN_HEIGHTS = {"complete": 9, "partial": 13, "suspect": 17, "failed": 22, "running": 5}

@@ -16,6 +16,8 @@ Row = Mapping[str, Any]
 DECIDED = ("part", "whole")
 NAMED = 5
 """Tables named in a sentence; the rest is a number."""
+KINDS_NAMED = 4
+"""Kinds named in the headline, or one less and how many are of others."""
 
 _UNFINISHED = {
     "failed": "The audit failed",
@@ -103,7 +105,11 @@ def _of_kind(line: Line) -> str:
 
 
 def _found(worst: Line, kinds: Sequence[Line]) -> str:
-    named = [_of_kind(line) for line in kinds if line.worst == worst.name]
+    """The kinds of the worst severity, the most first; so few that it is read at a glance."""
+    lines = [line for line in kinds if line.worst == worst.name]
+    first = lines if len(lines) <= KINDS_NAMED else lines[: KINDS_NAMED - 1]
+    rest = sum(line.stake.findings for line in lines[len(first) :])
+    named = [*map(_of_kind, first), *([f"{count(rest)} of other kinds"] if rest else [])]
     where = f" in {_tables(worst.tables)}" if worst.tables else ""
     return f"{', '.join(named)}{where}"
 
@@ -149,7 +155,7 @@ def _comeback(worst: Line, pressing: Sequence[Row]) -> Iterable[str]:
     said = _ANSWERS if answers["yes"] else _ANSWERS | {"no": "{} cannot come back"}
     parts = [words.format(count(answers[answer])) for answer, words in said.items() if answers[answer]]
     soonest = f"; the soonest only until {second(worst.stake.until)}" if worst.stake.until else ""
-    yield f"Of these, {', '.join(parts)}{soonest}"
+    yield f"Of the {count(worst.stake.findings)} {worst.name}, {', '.join(parts)}{soonest}"
 
 
 def _losses(tables: Sequence[Judged]) -> Iterable[str]:
