@@ -179,22 +179,22 @@ def _plain(value: object) -> object:
 
 def finished(con: Connection, rows: Rows, given: Mapping[str, str], stamp: Stamp) -> Relation:
     """Exactly the columns of FINDINGS: `given` as SQL over the rows, else the rows' own, else null."""
-    there = set(duck.relation(con, rows).types)
+    there = set(duck.relation(con, rows).columns)
     table = "judged_table" if "judged_table" in there else "table_name"
-    named = {"table_name": table} | dict(given)
+    day = duck.literal(stamp.as_of.date())
+    named = {"table_name": table} | dict(given) | {"as_of_date": day}
     columns = {
         name: named[name] if name in named else duck.quoted(name) if name in there else "NULL"
-        for name in FINDING_ROWS.names
+        for name in _BARE.names
     }
-    columns |= {
-        "run_id": "NULL",
-        "lake": "NULL",
-        "discrepancy_id": "NULL",
-        "as_of_date": duck.literal(stamp.as_of.date()),
-    }
-    bare = duck.conform(con, rows, FINDING_ROWS, columns)
-    stamped = f"SELECT * EXCLUDE (run_id, lake, discrepancy_id), {_stamped(stamp)} FROM input"
-    return duck.conform(con, duck.query(con, stamped, input=bare), FINDING_ROWS)
+    bare = duck.conform(con, rows, _BARE, columns)
+    stamped = ", ".join(map(duck.quoted, FINDING_ROWS.names))
+    sql = f"SELECT {stamped} FROM (SELECT *, {_stamped(stamp)} FROM input)"
+    return Relation(con, sql, {"input": bare}, FINDING_ROWS)
+
+
+_STAMPED = ("run_id", "lake", "discrepancy_id")
+_BARE = pa.schema([field for field in FINDING_ROWS if field.name not in _STAMPED])
 
 
 def uri(bucket: str, key: str) -> str:

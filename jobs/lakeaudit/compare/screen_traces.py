@@ -153,7 +153,7 @@ def _folders(con: Connection, rows: Rows) -> Relation:
 
 
 def _claims(screen: Screen, con: Connection, claims: Rows) -> Relation:
-    etag = {"etag": _hash("etag")} if "etag" in duck.relation(con, claims).types else {}
+    etag = {"etag": _hash("etag")} if "etag" in duck.relation(con, claims).columns else {}
     attributes = _trace(CLAIM, "plain", owner="number", size="input.size", time="claimed_at", **etag)
     tables = screen.tables.select(["name", "number"])
     return duck.query(

@@ -70,7 +70,7 @@ def _only(
     tables: Sequence[str], keys: pa.Table | None, con: Connection, kind: str, rows: Rows
 ) -> Iterator[tuple[str, Rows]]:
     """Of the rows of a part those about these tables, and keys."""
-    columns = set(duck.relation(con, rows).types)
+    columns = set(duck.relation(con, rows).columns)
     if "table_name" in columns:
         of_tables = f"SELECT * FROM input WHERE table_name IN ({duck.literals(tables)})"
         rows = duck.query(con, of_tables, input=rows)

@@ -39,6 +39,13 @@ class Relation:
     con: Connection
     sql: str
     named: "Mapping[str, Rows]"
+    schema: pa.Schema | None = None
+    """Columns and types where they are known without binding."""
+
+    @cached_property
+    def columns(self) -> list[str]:
+        """The names of its columns in their order."""
+        return list(self.types) if self.schema is None else self.schema.names
 
     @cached_property
     def types(self) -> Mapping[str, str]:
@@ -164,7 +171,9 @@ def interrupts() -> Iterator[None]:
 
 def relation(con: Connection, rows: Rows) -> Relation:
     """Rows of either kind as a relation of this connection."""
-    return rows if isinstance(rows, Relation) else query(con, "FROM input", input=rows)
+    if isinstance(rows, Relation):
+        return rows
+    return Relation(con, "FROM input", {"input": rows}, rows.schema)
 
 
 def query(con: Connection, sql: str, **named: Rows) -> Relation:
@@ -172,15 +181,18 @@ def query(con: Connection, sql: str, **named: Rows) -> Relation:
     return Relation(con, sql, named)
 
 
-def held(con: Connection, name: str) -> Relation:
+def held(con: Connection, name: str, schema: pa.Schema | None = None) -> Relation:
     """A table of the connection."""
-    return Relation(con, f"FROM {name}", {})
+    return Relation(con, f"FROM {name}", {}, schema)
 
 
 def union(con: Connection, frames: Sequence[Rows]) -> Relation:
     """The rows of all frames, columns by their names; there is at least one frame."""
     named = {f"frame_{number}": frame for number, frame in enumerate(frames)}
-    return query(con, " UNION ALL BY NAME ".join(f"SELECT * FROM {name}" for name in named), **named)
+    schema = frames[0].schema
+    alike = schema is not None and all(frame.schema == schema for frame in frames)
+    both = " UNION ALL " if alike else " UNION ALL BY NAME "
+    return Relation(con, both.join(f"FROM {name}" for name in named), named, schema if alike else None)
 
 
 def table(rows: Relation) -> pa.Table:
@@ -192,7 +204,7 @@ def hold(con: Connection, rows: Rows) -> Relation:
     """The relation computed now and held by its connection, which may spill it: for what is read more than once."""
     name = fresh_name()
     relation(con, rows).create(name)
-    return held(con, name)
+    return held(con, name, rows.schema)
 
 
 def hold_batches(con: Connection, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Relation:
@@ -201,7 +213,7 @@ def hold_batches(con: Connection, schema: pa.Schema, batches: Iterable[pa.Record
     relation(con, schema.empty_table()).create(name)
     for batch in batches:
         relation(con, batch).insert_into(name)
-    return held(con, name)
+    return held(con, name, schema)
 
 
 def fresh_name() -> str:
@@ -265,14 +277,17 @@ def conform(
 ) -> Relation:
     """Exactly the columns and types of `schema`; `given` are SQL expressions for columns that are named otherwise.
 
-    A column that is missing is an error; one too many goes.
+    A column that is missing is an error; one too many goes. To cast a column costs more than all else about it, so rows
+    that are known to have these very columns stay as they are.
     """
+    if not given and rows.schema == schema:
+        return relation(con, rows)
     named = given or {}
     columns = [
         f"CAST({named.get(field.name, quoted(field.name))} AS {type_of(field.type)}) AS {quoted(field.name)}"
         for field in schema
     ]
-    return query(con, f"SELECT {', '.join(columns)} FROM __rows", __rows=rows)
+    return Relation(con, f"SELECT {', '.join(columns)} FROM __rows", {"__rows": rows}, schema)
 
 
 def quoted(name: str) -> str:

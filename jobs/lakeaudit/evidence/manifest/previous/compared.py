@@ -138,7 +138,7 @@ def pictured(con: Connection, rows: pa.Table, tables: pa.Table, *, whole: bool) 
 
 def claims(con: Connection, files: Rows, source: str) -> Relation:
     """CLAIM rows of files that are claimed: PICTURED rows, or those that `compare` has judged."""
-    judged = "claimed" in duck.relation(con, files).types
+    judged = "claimed" in duck.relation(con, files).columns
     own = f"SELECT * FROM input {'WHERE claimed' if judged else ''}"
     given = {
         "source": duck.literal(source),
