@@ -7,7 +7,7 @@ copied, which is right in both cases. Nothing here runs anything.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,8 +19,24 @@ if TYPE_CHECKING:
 
 Row = Mapping[str, Any]
 
-THINK_FIRST = ("overwritten",)
-"""Kinds whose file may be right as it is: what to do comes before the command."""
+LOST_COMMIT = "overwritten_commit"
+THINK_FIRST = ("overwritten", LOST_COMMIT)
+"""Kinds whose file may be right as it is, or must stay as it is: what to do comes before the command."""
+
+BROUGHT_BACK = frozenset(
+    {"dropped", "dropped_history", "missing_metadata", "size_mismatch", "content_mismatch"}
+)
+EXPIRED = "expired by a lifecycle rule"
+"""How a cause begins that nobody decided for the very file (`compare.causes.DEEDS`)."""
+
+_NOT_BACK = {
+    "dropped": "Write the rows again from the source; repair the log only last.",
+    "dropped_history": "Accept it. If you run VACUUM below the promise, lower the table's own retention.",
+    "missing_metadata": "Rebuild from the newest whole checkpoint. Do this before any other repair of the table.",
+    "size_mismatch": "Find who wrote it, and rewrite the file through the table.",
+    "content_mismatch": "Find who wrote it, and rewrite the file through the table; trust no result since then.",
+}
+"""What is left to do where a file cannot come back."""
 
 PLANNED = frozenset(
     {
@@ -61,6 +77,8 @@ def way_back(finding: Row, at: "Endpoint | None" = None, marker: str | None = No
     if finding["recoverable"] != "yes" or not bucket or not key or _UNTYPABLE.search(key):
         return None
     place = f"--bucket {shell_word(bucket)} --key {shell_word(key)}"
+    if finding["kind"] == LOST_COMMIT:
+        return _beside(place, key, version, at)
     marker = marker or _marker_found(finding)
     if finding["recovery"] == "delete_marker" and marker is not None:
         return Step(
@@ -76,6 +94,15 @@ def way_back(finding: Row, at: "Endpoint | None" = None, marker: str | None = No
         else "copy the older version over it"
     )
     return Step(what + _in_parts(finding), _s3api("copy-object", f"{place} --copy-source {source}", at))
+
+
+def _beside(place: str, key: str, version: str | None, at: "Endpoint | None") -> Step | None:
+    """A commit that was written twice: over the newer one the older must never be copied, for both hold files."""
+    if version is None:
+        return None
+    name = shell_word(f"lost-{key.rpartition('/')[2]}")
+    command = _s3api("get-object", f"{place} --version-id {shell_word(version)} {name}", at)
+    return Step("fetch the lost version into a file of its own", command)
 
 
 def _marker_found(finding: Row) -> str | None:
@@ -97,14 +124,31 @@ def _s3api(operation: str, arguments: str, at: "Endpoint | None") -> str:
     return told + (f" --endpoint-url {shell_word(at.endpoint)}" if at is not None and at.endpoint else "")
 
 
-def mend(lake: str, table: str | None, kind: str) -> str:
+def mend(lake: str, table: str | None, kind: str, *, meant: bool = False) -> str:
     """The command that plans what mends a kind, or names its files for a person; it changes nothing.
 
-    Without a table it is about all of them.
+    Without a table it is about all of them. `meant`: see `may_be_meant`; a plan leaves these out unless told.
     """
     of_table = f" --table {shell_word(table)}" if table is not None else ""
     about = f"{shell_word(lake)}{of_table} --kind {shell_word(kind)}"
-    return f"lakeaudit reconcile plan {about}" if kind in PLANNED else f"lakeaudit findings {about} --files"
+    allow = " --allow restore" if meant else ""
+    return (
+        f"lakeaudit reconcile plan {about}{allow}"
+        if kind in PLANNED
+        else f"lakeaudit findings {about} --files"
+    )
+
+
+def may_be_meant(kind: str, answers: Mapping[str, int], causes: Sequence[str]) -> bool:
+    """Whether files can come back of which `reconcile` cannot tell that nobody removed them on purpose.
+
+    Args:
+        kind: of the discrepancies.
+        answers: by answer of how many it is so that they can come back.
+        causes: those known.
+    """
+    expired = bool(causes) and all(cause.startswith(EXPIRED) for cause in causes)
+    return kind in BROUGHT_BACK and bool(answers.get("yes")) and not expired
 
 
 def look_at_versions(finding: Row, at: "Endpoint | None" = None) -> str | None:
@@ -115,9 +159,15 @@ def look_at_versions(finding: Row, at: "Endpoint | None" = None) -> str | None:
     return _s3api("list-object-versions", place, at)
 
 
-def to_do(kind: str) -> str:
-    """What to do about a kind, as plain text; empty for a kind of another version."""
-    return KINDS[kind].do.replace("`", "") if kind in KINDS else ""
+_COLUMN = re.compile(r" \(`[a-z_]+`\)")
+"""The column that a sentence of docs/kinds.md speaks of: of use in SQL, in the way on a page."""
+
+
+def to_do(kind: str, recoverable: str | None = None) -> str:
+    """What to do about a kind, as plain text, and where the file cannot come back; empty for no kind of ours."""
+    if recoverable == "no" and kind in _NOT_BACK:
+        return _NOT_BACK[kind]
+    return _COLUMN.sub("", KINDS[kind].do).replace("`", "") if kind in KINDS else ""
 
 
 def learn_more(lake: str, run_id: str, finding: Row) -> str:

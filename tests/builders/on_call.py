@@ -58,7 +58,8 @@ def answers(page: Page, address: str, drawn: Drawn, seed: int) -> None:
         expect(page.get_by_test_id("stCode").first, told).to_contain_text(re.compile(typed))
 
     page.get_by_role("link", name=drawn.subject[-50:]).first.click()  # the second
-    expect(page.get_by_role("heading", name="A file", exact=True), told).to_be_visible(timeout=PATIENCE)
+    name = drawn.subject.rpartition("/")[2][-40:]
+    expect(page.get_by_role("heading", level=1, name=name), told).to_be_visible(timeout=PATIENCE)
     expect(main, told).to_contain_text(drawn.subject)
     expect(main, told).to_contain_text(drawn.comeback)
     expect(main, told).to_contain_text("at stake")

@@ -205,7 +205,7 @@ def test_a_table_says_what_is_broken_since_when_why_and_whether_it_can_come_back
     told = words(driver)
     for sentence in (
         "**1 dropped** :red-badge[\u25c6 critical]",
-        f"lakeaudit reconcile plan {lake} --table orders --kind dropped",
+        f"lakeaudit reconcile plan {lake} --table orders --kind dropped --allow restore",
         "yes, for 8 h ",
         "1 file, 1,200 rows and 4.0 KiB at stake.",
         f"Since {(NOW - 3 * HOUR):%Y-%m-%d %H:%M:%S}Z (3 h",
@@ -290,14 +290,50 @@ def test_a_file(lake: str, published: None) -> None:
             "aws s3api copy-object --bucket lake --key orders/day=1/a.parquet",
             "versionId=v7",
             "opened (dropped): why",
+            f"reconcile plan {lake} --table orders --kind dropped --allow restore",
         ):
             assert sentence in told, sentence
         claims = driver.table[0].value
         assert claims.values.tolist() == [
+            ["the file", "there", "not asked, or silent", ":red[≠ no object]"],
             ["size", "4,096 B (4.0 KiB)", "—", "—"],
             ["ETag", "`abc`", "—", "—"],
         ]
         assert not driver.exception
+        assert [each.value for each in driver.title] == ["`a.parquet`"]
+
+
+def test_what_cannot_come_back_is_not_told_to_be_brought_back(lake: str, place: Location) -> None:
+    lost = dropped(
+        "a", recoverable="no", explanation="seen 2026-11-23T18:46:09Z, s3://a/2026-11-23T18:46:09Z.gz"
+    )
+    publish(
+        place, runs=[run(**TIMES)], coverage=[covered()], findings=[lost], discrepancies=[discrepancy(lost)]
+    )
+    told = words(page(lake, "file", id=lost["discrepancy_id"]))
+    assert "Cannot come back." in told
+    assert "What to do: Write the rows again from the source; repair the log only last." in told
+    assert "recoverable_until" not in told
+    assert "--allow restore" not in told
+    assert f"lakeaudit explain {lake} s3://lake/orders/a" in told
+    assert "Why: seen 2026-11-23 18:46:09Z, s3://a/2026-11-23T18:46:09Z.gz" in told
+    assert "cannot come back" in words(page(lake, "lake"))
+
+
+def test_a_commit_that_was_written_twice_is_never_copied_over(lake: str, place: Location) -> None:
+    lost = finding("overwritten_commit", "orders/_delta_log/1.json", subject_type="commit", recoverable="yes",
+                   recovery="older_version", recovery_version_id="v1", storage_etag="e", storage_time=NOW)  # fmt: skip
+    publish(
+        place, runs=[run(**TIMES)], coverage=[covered()], findings=[lost], discrepancies=[discrepancy(lost)]
+    )
+    told = words(page(lake, "file", id=lost["discrepancy_id"]))
+    assert "copy-object" not in told
+    assert (
+        "aws s3api get-object --bucket lake --key orders/_delta_log/1.json --version-id v1 lost-1.json"
+        in told
+    )
+    assert "written again" in told
+    assert "delete marker" not in told
 
 
 def test_what_differs_is_set_apart_and_only_that(lake: str, place: Location) -> None:

@@ -84,6 +84,36 @@ def test_nothing_is_deleted_that_is_not_known_to_be_a_marker(given: dict[str, An
     assert "copy-object" in step.command
 
 
+def test_the_lost_version_of_a_commit_is_fetched_and_never_put_back() -> None:
+    lost = pagedata.dropped(1, recovery_version_id="v1") | {
+        "kind": "overwritten_commit",
+        "key": "t/_delta_log/1.json",
+    }
+    step = next_steps.way_back(lost)
+    assert step is not None
+    assert step.command.startswith("aws s3api get-object --bucket ")
+    assert step.command.endswith(" --key t/_delta_log/1.json --version-id v1 lost-1.json")
+    assert next_steps.way_back(lost | {"recovery_version_id": None}) is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "answers", "causes", "expected"),
+    [
+        ("dropped", {"yes": 1}, [], True),
+        ("dropped", {"yes": 1, "no": 2}, ["a request to delete it"], True),
+        ("dropped", {"yes": 1}, ["expired by a lifecycle rule: rule-0"], False),
+        ("dropped", {"no": 1}, [], False),
+        ("phantom", {"yes": 1}, [], False),
+    ],
+)
+def test_whether_a_plan_has_to_be_told_that_nobody_meant_it(
+    kind: str, answers: dict[str, int], causes: list[str], *, expected: bool
+) -> None:
+    assert next_steps.may_be_meant(kind, answers, causes) is expected
+    command = next_steps.mend("lake.yaml", "t", kind, meant=expected)
+    assert command.endswith(" --allow restore") is expected
+
+
 NO_WAY: list[dict[str, Any]] = [
     {"recoverable": "no"}, {"recoverable": None}, {"recoverable": "unknown"}, {"recovery": "replica"},
     {"recovery_version_id": None}, {"bucket": ""}, {"key": None}, {"key": "a\0b"}, {"key": "a?versionId=b"},

@@ -34,6 +34,8 @@ def charts(monkeypatch: pytest.MonkeyPatch) -> list[alt.Chart]:
         (["a=1/b=1/c=1", "a=2/b=1/c=1", "a=3/b=2/c=1"], ["a", "b", "c"]),
         (["2026/01/02"], ["partition"]),
         (["day=1/loose"], ["partition"]),
+        (["shop=closed", "shop=a=b/c"], ["shop"]),
+        (["a=1/b=1", "a=1/loose"], ["a", "b", "partition"]),
     ],
 )
 def test_the_keys_are_those_of_the_names_the_widest_first(paths: Sequence[str], keys: list[str]) -> None:

@@ -345,7 +345,7 @@ def test_what_is_broken_since_when_why_until_when_and_what_to_type() -> None:
     }  # fmt: skip
     typed = body_rows(tree("broken"), "broken")[1]
     assert typed.one("code").text == (
-        "lakeaudit reconcile plan conf/shop.yaml --table sales.orders --kind dropped"
+        "lakeaudit reconcile plan conf/shop.yaml --table sales.orders --kind dropped --allow restore"
     )
     assert typed.one("button").attrs["aria-label"] == "copy the command for dropped"
 

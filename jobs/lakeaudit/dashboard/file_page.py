@@ -3,6 +3,7 @@
 Nothing here touches the lake, but for the button that says so.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 
@@ -14,9 +15,10 @@ from lakeaudit.dashboard.queries import subject as figures
 from lakeaudit.dashboard.queries.subject import SIDES, Subject
 from lakeaudit.dashboard.session import Desk
 from lakeaudit.dashboard.source_query import ask_now
+from lakeaudit.formatting import visible
 from lakeaudit.keys import identify, uri_of
 from lakeaudit.kinds import KINDS
-from lakeaudit.report.summary import table_label
+from lakeaudit.report.summary import rank, table_label
 from lakeaudit.results.read import Row
 
 CALLED = {"etag": "ETag", "version_id": "version"}
@@ -27,7 +29,17 @@ LONGEST = 2000
 def show(desk: Desk) -> None:
     """The discrepancy that the address names by its id, or the file that it names by its place."""
     address = widgets.Address("file")
-    wanted, typed = address.given("id"), address.typed("uri", "File", help="s3://bucket/key, or a local path")
+    wanted, typed = address.given("id"), (address.given("uri") or "")[:LONGEST]
+    if not wanted and not typed:
+        st.title("A file", anchor=False)
+        st.caption("Type the address of a file, or choose a discrepancy on the page of a table.")
+    else:
+        _asked(desk, wanted, typed)
+        widgets.section("Another file")
+    address.typed("uri", "File", help="s3://bucket/key, or a local path")
+
+
+def _asked(desk: Desk, wanted: str | None, typed: str) -> None:
     place = identify(typed) if typed else None
     if typed and (place is None or not place[1]):
         st.title("A file", anchor=False)
@@ -40,9 +52,6 @@ def show(desk: Desk) -> None:
         _file(desk, uri_of(*place), found)
     elif wanted:
         _discrepancy(desk, wanted[:LONGEST])
-    else:
-        st.title("A file", anchor=False)
-        st.caption("Type the address of a file, or choose a discrepancy on the page of a table.")
 
 
 def _discrepancy(desk: Desk, wanted: str) -> None:
@@ -61,10 +70,10 @@ def _discrepancy(desk: Desk, wanted: str) -> None:
 
 def _file(desk: Desk, name: str, found: Subject, *, is_file: bool = True) -> None:
     first = next(iter(found.rows), None)
-    st.caption(_kicker(first, is_file=is_file))
-    st.title(
-        "A file" if is_file else "A group of files" if found.files else "A part of the lake", anchor=False
+    worst = min(
+        (row["severity"] or "" for row in found.rows if row["state"] != "resolved"), key=rank, default=None
     )
+    widgets.title(worst, _named(name), kicker=_kicker(first, is_file=is_file), stored=True)
     st.code(formatting.visible(name), language=None, wrap_lines=True)
     if first is not None:
         widgets.link(
@@ -81,10 +90,15 @@ def _file(desk: Desk, name: str, found: Subject, *, is_file: bool = True) -> Non
         ask_now(desk, name, known=bool(found.rows or found.findings))
 
 
+def _named(name: str) -> str:
+    """What it is called without its folders: the address stands below."""
+    return widgets.shortened(name.rstrip("/").rpartition("/")[2] or name, 70)
+
+
 def _kicker(first: Row | None, *, is_file: bool) -> str:
     if first is None:
         return "file"
-    of = "file" if is_file else widgets.prose(first["subject_type"] or "subject")
+    of = "file" if is_file else widgets.prose((first["subject_type"] or "subject").replace("_", " "))
     inside = f", partition {widgets.prose(first['partition_path'])}" if first["partition_path"] else ""
     return f"{of} of table {widgets.prose(table_label(first['table_name']))}{inside}"
 
@@ -103,8 +117,11 @@ def _rest(desk: Desk, found: Subject) -> None:
 
 def _row(desk: Desk, row: Row, *, is_file: bool) -> None:
     kind = widgets.prose((row["kind"] or "").replace("_", " "))
-    st.header(f"{kind[:1].upper()}{kind[1:]}", anchor=False)
-    st.markdown(f"{widgets.badge(row['severity'])} {_state(desk, row)}")
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        st.header(f"{kind[:1].upper()}{kind[1:]}", anchor=False, width="content")
+        st.markdown(f"{widgets.badge(row['severity'])} {_state(desk, row)}", width="content")
+    if told := formatting.comeback(row):
+        widgets.plain(f"{told[:1].upper()}{told[1:]}{_left(desk, row)}.")
     left, right = st.columns([3, 4], gap="medium") if is_file else (st.container(), st.container())
     with left, st.container(gap="xsmall"):
         for line in _sentences(desk, row):
@@ -124,6 +141,11 @@ _ENDS = {
 }
 
 
+def _left(desk: Desk, row: Row) -> str:
+    end = row["recoverable_until"] if row["recoverable"] == "yes" else None
+    return f", for {formatting.age(desk.now, end)} more" if end and end > desk.now else ""
+
+
 def _state(desk: Desk, row: Row) -> str:
     if row["state"] == "resolved":
         said = _ENDS.get(row["resolution"] or "", ":gray-badge[resolved]")
@@ -134,12 +156,16 @@ def _state(desk: Desk, row: Row) -> str:
     return f":gray-badge[{'open' if row['state'] == 'open' else 'pending: not yet confirmed'}]"
 
 
+_ISO = re.compile(r"(?<!\S)(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d(?:\.\d+)?)Z(?=[\s,.;:)]|$)")
+"""A time as audits write it down, for it to look like all the others."""
+
+
 def _sentences(desk: Desk, row: Row) -> Iterator[str]:
     told = KINDS[row["kind"]].words if row["kind"] in KINDS else ""
     if told:
         yield f"{told[:1].upper()}{told[1:]}."
     if row["explanation"] and row["explanation"].lower() != told.lower():
-        yield f"Why: {row['explanation']}"
+        yield "Why: " + _ISO.sub(r"\1 \2Z", row["explanation"])
     if row["cause"]:
         by = f", by {row['cause_principal']}" if row["cause_principal"] else ""
         yield f"Cause: {row['cause']}{by}, {formatting.second(row['cause_at'])}"
@@ -155,10 +181,9 @@ def _sentences(desk: Desk, row: Row) -> Iterator[str]:
 
 
 def _back(desk: Desk, row: Row) -> None:
-    """Whether it can come back and until when, the steps, and what to do about its kind."""
-    told = formatting.comeback(row)
-    if told:
-        widgets.plain(f"{told[:1].upper()}{told[1:]}.")
+    """What to do about its kind, the steps, and the command that plans them."""
+    if do := next_steps.to_do(row["kind"], row["recoverable"]):
+        widgets.plain(f"What to do: {do}")
     at = desk.results.clients.endpoint(row["bucket"] or "")
     step, look = next_steps.way_back(row, at), next_steps.look_at_versions(row, at)
     if step is not None and look is not None:
@@ -167,8 +192,18 @@ def _back(desk: Desk, row: Row) -> None:
             st.code(look, language=None, wrap_lines=True)
             st.caption(f"Then {step.what}:")
             st.code(step.command, language=None, wrap_lines=True)
-    if do := next_steps.to_do(row["kind"]):
-        widgets.plain(f"What to do: {do}")
+    lines = (
+        [_plan(desk, row)] if row["recoverable"] != "no" or row["kind"] not in next_steps.BROUGHT_BACK else []
+    )
+    lines += [next_steps.learn_more(desk.lake_file, row["last_run_id"] or "", row)]
+    st.code("\n".join(map(visible, lines)), language=None, wrap_lines=True)
+
+
+def _plan(desk: Desk, row: Row) -> str:
+    meant = next_steps.may_be_meant(
+        row["kind"], {row["recoverable"]: 1}, [row["cause"]] if row["cause"] else []
+    )
+    return next_steps.mend(desk.lake_file, row["table_name"], row["kind"], meant=meant)
 
 
 _PUT = {"size": formatting.exact_size, "time": formatting.moment}
@@ -176,12 +211,19 @@ _PUT = {"size": formatting.exact_size, "time": formatting.moment}
 
 def _claims(row: Row) -> None:
     """What is claimed beside each other; only what differs is set apart."""
-    told = figures.claims(row)
-    if not told:
+    told, there = figures.claims(row), figures.presence(row)
+    if not told and not there:
         st.caption("No source claims a size, ETag, version or time.")
         return
-    rows = [(CALLED.get(what, what), *_beside_each_other(what, said)) for what, said in told.items()]
+    rows = [("the file", *_there(there))] if there else []
+    rows += [(CALLED.get(what, what), *_beside_each_other(what, said)) for what, said in told.items()]
     widgets.grid(("", *SIDES), rows, alt="What each source claims")
+
+
+def _there(there: Mapping[str, str | None]) -> Iterator[str]:
+    for side in SIDES:
+        said = there[side]
+        yield "not asked, or silent" if said is None else said if said == "there" else f":red[\u2260 {said}]"
 
 
 def _beside_each_other(what: str, said: Mapping[str, object]) -> Iterator[str]:

@@ -7,7 +7,7 @@ import streamlit as st
 
 from lakeaudit.dashboard import lake_grid, lake_plots, looks, widgets
 from lakeaudit.dashboard.queries.audit_health import EvidenceAge
-from lakeaudit.dashboard.queries.lake import Health, LakeFigures, lake_days, lake_figures, table_healths
+from lakeaudit.dashboard.queries.lake import Health, Held, LakeFigures, lake_days, lake_figures, table_healths
 from lakeaudit.dashboard.session import Desk
 from lakeaudit.formatting import age, count, duration, second, shell_word, visible
 from lakeaudit.kinds import SEVERITIES
@@ -147,9 +147,20 @@ def _words(desk: Desk, health: Health) -> str:
     parts = [f"{', '.join(numbers)} open"] if numbers else []
     parts += [f"since {age(held.since, desk.now)}"] if held.since else []
     parts += [f"{widgets.amount(held.rows)} rows at stake"] if numbers and held.rows.known else []
-    parts += [f"can come back until {second(held.until)}"] if held.until else []
+    parts += [_comeback(held)] if numbers else []
     parts += [health.reason] if health.reason not in ("", health.doubt) else []  # its badge says that
-    return " · ".join(parts)
+    return " · ".join(filter(None, parts))
+
+
+def _comeback(held: Held) -> str:
+    """Of what is open above info: until when the first of it can come back, or that none of it can."""
+    if held.until:
+        return f"can come back until {second(held.until)}"
+    if held.answers.get("yes"):
+        return "can come back, no end known"
+    if held.answers.get("unknown"):
+        return "not known whether it can come back"
+    return "cannot come back" if held.answers.get("no") else ""
 
 
 def _tables(desk: Desk, figures: LakeFigures, days: OpenByDay) -> None:

@@ -16,9 +16,14 @@ _INKS = "\n".join(
     f".tile.{level} .level {{ color: light-dark({light}, {dark}); }}"
     for level, (light, dark) in palette.INKS.items()
 )
-STYLE = (
-    f"<style>{_INKS}"
-    """
+GRID = "grid"
+COLUMNS = 12
+_NUMBERS = "\n".join(
+    f'[class*="st-key-{GRID}-"][class*="-n{at}-"] :is(th, td):nth-child({at}) {{ text-align: right !important; }}'
+    for at in range(1, COLUMNS + 1)
+)
+"""Columns of numbers: `widgets.grid` names them in its key. Streamlit sets each cell to the left by itself."""
+_OWN = """
 .tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(4.6rem, 1fr)); gap: .5rem; }
 .tile { border: 1px solid #8885; border-radius: .4rem; padding: .3rem .6rem .35rem; min-width: 0; }
 .tile .level { display: block; font-size: .8rem; font-weight: 600; overflow: hidden; text-overflow: ellipsis; }
@@ -31,11 +36,11 @@ h1 { overflow-wrap: anywhere; }
 [data-testid="stCaptionContainer"] { opacity: .8; }
 [data-testid="stCaptionContainer"], [data-testid="stCaptionContainer"] * { color: inherit; }
 button[aria-label="Clear value"] { min-width: 24px; min-height: 24px; }
-</style>"""
-)
+"""
 """Streamlit's own spacing is made for a paper; an on-call screen shows its first answer without scrolling.
 
 Its captions are too pale to read and its smallest button too small to hit (WCAG 2.2, 1.4.3 and 2.5.8)."""
+STYLE = f"<style>{_OWN}{_INKS}\n{_NUMBERS}\n</style>"
 
 
 def tiles(numbers: Mapping[str, int], days: OpenByDay) -> str:

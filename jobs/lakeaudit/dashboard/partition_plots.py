@@ -21,8 +21,11 @@ BARS = 30
 NAMED = 12
 """Partitions told in words."""
 _CELL = 20
+_BAR = 26
 _AROUND = 60
 """Points that the legend and a title take."""
+_BELOW = 50
+"""Points that numbers and a title below take."""
 _NAMES = 140
 """Points that names below the columns take."""
 _SEVERITY = alt.Color(
@@ -60,22 +63,37 @@ def draw(found: Partitions) -> None:
     st.altair_chart(chart, width="stretch", alt=alt_text)
     rest = f"; {count(found.rest)} more partitions are not drawn" if found.rest else ""
     more = f" by {keys[0]} and {keys[1]} alone" if len(keys) > 2 else ""
-    st.caption(f"Worst severity by colour, number by strength{more}{rest}.")
+    st.caption(f"Worst severity by colour, number by size{more}{rest}.")
 
 
 def named_by(parts: Sequence[Partition]) -> tuple[list[str], Mapping[str, Mapping[str, str]]]:
     """The keys of the partitions, those with most different values first, and by key each path's value.
 
-    A path that is not made of `key=value` is taken as one value of a key called `partition`.
+    A path that is not made of `key=value` is one value of a key called `partition`; but where the others have one key
+    only, and it begins with that, a value with a slash in it.
     """
     values: dict[str, dict[str, str]] = {}
+    known = Counter(filter(None, (_keys(part.path) for part in parts))).most_common(1)
+    keys = known[0][0] if known else ()
     for part in parts:
-        pairs = [level.partition("=") for level in part.path.split("/")]
-        if not all(sign for _, sign, _ in pairs):
-            pairs = [("partition", "=", part.path)]
-        for key, _, value in pairs:
+        for key, value in _pairs(part.path, keys):
             values.setdefault(key, {})[part.path] = value
     return sorted(values, key=lambda key: -len(set(values[key].values()))), values
+
+
+def _keys(path: str) -> tuple[str, ...]:
+    """The keys of a path of `key=value`; empty for another path."""
+    pairs = [level.partition("=") for level in path.split("/")]
+    return tuple(key for key, _, _ in pairs) if all(sign for _, sign, _ in pairs) else ()
+
+
+def _pairs(path: str, keys: Sequence[str]) -> Iterable[tuple[str, str]]:
+    levels = [level.partition("=") for level in path.split("/")]
+    if all(sign for _, sign, _ in levels):
+        return [(key, value) for key, _, value in levels]
+    if len(keys) == 1 and path.startswith(f"{keys[0]}="):
+        return [(keys[0], path.partition("=")[2])]
+    return [("partition", path)]
 
 
 def across_and_down(keys: Sequence[str], values: Mapping[str, Mapping[str, str]]) -> tuple[str, str]:
@@ -118,7 +136,7 @@ def _calendar(parts: Sequence[Partition], days: Mapping[str, date]) -> alt.Chart
     chart: alt.Chart = _cells(rows, 7).encode(
         x=alt.X("week:O", scale=alt.Scale(domain=weeks), axis=_axis(overlap=True)),
         y=alt.Y("weekday:O", scale=alt.Scale(domain=weekdays), axis=_axis()),
-        color=_SEVERITY, opacity=_strength(), tooltip=["partition:N", "worst:N", "open:Q"],
+        color=_SEVERITY, size=_amount(), tooltip=["partition:N", "worst:N", "open:Q"],
     )  # fmt: skip
     return chart
 
@@ -137,8 +155,8 @@ def _bars(parts: Sequence[Partition], values: Mapping[str, str]) -> alt.Chart:
         for severity, number in part.by_severity.items()
     ]
     order = [visible(values[part.path])[:60] for part in shown]
-    chart: alt.Chart = alt.Chart(pd.DataFrame(rows), height=_CELL * len(order) + _AROUND).mark_bar().encode(
-        x=alt.X("sum(open):Q", axis=alt.Axis(title="open", format="d", tickMinStep=1)),
+    chart: alt.Chart = alt.Chart(pd.DataFrame(rows), height=_BAR * len(order) + _AROUND + _BELOW).mark_bar().encode(
+        x=alt.X("sum(open):Q", axis=alt.Axis(title="open", format="d", tickMinStep=1, tickCount=5)),
         y=alt.Y("value:N", scale=alt.Scale(domain=order), axis=_axis()),
         color=_SEVERITY, tooltip=["value:N", "worst:N", "open:Q"],
     )  # fmt: skip
@@ -154,14 +172,14 @@ def _matrix(places: Sequence[Place], across: str, down: str) -> alt.Chart:
     chart: alt.Chart = _cells(rows, len({row["down"] for row in rows})).encode(
         x=alt.X("across:O", axis=_axis(visible(across)[:40], overlap=True)),
         y=alt.Y("down:O", axis=_axis(visible(down)[:40])),
-        color=_SEVERITY, opacity=_strength(), tooltip=["across:N", "down:N", "worst:N", "open:Q"],
+        color=_SEVERITY, size=_amount(), tooltip=["across:N", "down:N", "worst:N", "open:Q"],
     )  # fmt: skip
     return chart
 
 
 def _cells(rows: Sequence[Mapping[str, object]], high: int) -> alt.Chart:
     height = _CELL * min(high, 60) + _AROUND + _NAMES
-    cells: alt.Chart = alt.Chart(pd.DataFrame(rows), height=height).mark_rect(cornerRadius=2, stroke="#8884")
+    cells: alt.Chart = alt.Chart(pd.DataFrame(rows), height=height).mark_square(opacity=1)
     return cells
 
 
@@ -169,8 +187,10 @@ def _axis(title: str | None = None, *, overlap: bool = False) -> alt.Axis:
     return alt.Axis(title=title, labelLimit=220, ticks=False, domain=False, labelOverlap=overlap or "greedy")
 
 
-def _strength() -> alt.Opacity:
-    return alt.Opacity("open:Q", scale=alt.Scale(type="log", range=[0.45, 1.0]), legend=None)
+def _amount() -> alt.Size:
+    """By size, and never by opacity: one critical must not look less bad than a hundred."""
+    most = (_CELL - 2) ** 2
+    return alt.Size("open:Q", scale=alt.Scale(type="log", range=[most / 3, most]), legend=None)
 
 
 def _known(severity: str) -> str:

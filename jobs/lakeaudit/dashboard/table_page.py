@@ -1,6 +1,7 @@
 """One table: what is broken, where, since when, why, whether it can come back, and what of it was judged."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import streamlit as st
 
@@ -17,7 +18,7 @@ from lakeaudit.kinds import KINDS, SEVERITIES, axis_words
 from lakeaudit.report.broken import able
 from lakeaudit.report.coverage_view import STANDINGS as DECIDED
 from lakeaudit.report.coverage_view import Cell
-from lakeaudit.report.summary import WHOLE_TABLE
+from lakeaudit.report.summary import WHOLE_TABLE, Amount
 from lakeaudit.results.read import Row
 
 NAME = 56
@@ -82,10 +83,17 @@ def _broken(desk: Desk, table: str, found: Sequence[Broken]) -> None:
     if not pressing:
         st.caption("Nothing is open.")
     else:
-        rows = [_row(desk, each) for each in pressing[:BROKEN]]
-        widgets.grid(_COLUMNS, rows, alt="What is open by kind, the worst first")
-        lines = [next_steps.mend(desk.lake_file, table, each.kind) for each in pressing[:BROKEN]]
-        st.code("\n".join(map(visible, dict.fromkeys(lines))), language=None, wrap_lines=True)
+        columns = (
+            _COLUMNS if any(each.files != Amount(each.number, whole=True) for each in pressing) else _FEWER
+        )
+        rows = [[cells[name] for name in columns] for cells in map(partial(_row, desk), pressing[:BROKEN])]
+        widgets.grid(columns, rows, alt="What is open by kind, the worst first", numbers=_NUMBERS)
+        lines = [*dict.fromkeys(_mend(desk, table, each) for each in pressing[:BROKEN])]
+        st.code("\n".join(map(visible, lines)), language=None, wrap_lines=True)
+        if any(line.endswith(" restore") for line in lines):
+            st.caption(
+                "Leave `--allow restore` out where somebody may have removed or replaced files on purpose."
+            )
         with st.expander("In words: why, and what to do"):
             for each in pressing[:BROKEN]:
                 _kind(desk, each)
@@ -97,13 +105,21 @@ def _broken(desk: Desk, table: str, found: Sequence[Broken]) -> None:
 
 
 _COLUMNS = ("what", "severity", "files", "rows", "bytes", "since", "cause", "can come back")
+_FEWER = tuple(name for name in _COLUMNS if name != "files")
+"""Where each is one file, which its number says already."""
+_NUMBERS = ("files", "rows", "bytes", "since")
 
 
-def _row(desk: Desk, each: Broken) -> tuple[str, ...]:
+def _mend(desk: Desk, table: str, each: Broken) -> str:
+    meant = next_steps.may_be_meant(each.kind, each.answers, each.causes)
+    return next_steps.mend(desk.lake_file, table, each.kind, meant=meant)
+
+
+def _row(desk: Desk, each: Broken) -> dict[str, str]:
     causes = "; ".join(each.causes[:2]) + (
         f" and {count(len(each.causes) - 2)} more" if len(each.causes) > 2 else ""
     )
-    return (
+    cells = (
         f"**{count(each.number)} {widgets.prose(each.kind.replace('_', ' '))}**",
         widgets.badge(each.severity),
         widgets.amount(each.files),
@@ -113,6 +129,7 @@ def _row(desk: Desk, each: Broken) -> tuple[str, ...]:
         widgets.prose(causes) if causes else "not known",
         widgets.prose(_back(each, desk)),
     )
+    return dict(zip(_COLUMNS, cells, strict=True))
 
 
 def _back(each: Broken, desk: Desk) -> str:
@@ -146,7 +163,8 @@ def sentences(desk: Desk, each: Broken) -> Iterator[str]:
     if each.why and each.why.lower() != words.lower():
         yield f"Why: {each.why}" + (" (said of one of them)." if each.number > 1 else ".")
     yield can_come_back(each)
-    if do := next_steps.to_do(each.kind):
+    only_no = "no" if each.answers.get("no") == each.number else None
+    if do := next_steps.to_do(each.kind, only_no):
         yield f"What to do: {do}"
 
 
@@ -256,12 +274,18 @@ def _rows(listed: Listed) -> None:
 def _line(row: Row) -> str:
     parts = [widgets.number(row["rows_at_stake"], "row"), size(row["bytes_at_stake"])]
     parts += [f"{count(row['files'])} files"] if row["files"] not in (None, 1) else []
-    parts += [f"since {second(row['first_seen_at'])}", comeback(row)]
+    parts += [f"since {second(row['first_seen_at'])}", _short_comeback(row)]
     if row["standing"] == "accepted":
         parts.append(f"accepted by {row['ack_by']} until {second(row['ack_until'])}")
     if row["resolution"]:
         parts.append(row["resolution"].replace("_", " "))
     return " · ".join(filter(None, parts))
+
+
+def _short_comeback(row: Row) -> str:
+    """Without the way, which the page of the file says."""
+    until = row["recoverable_until"] if row["recoverable"] == "yes" else None
+    return f"can come back until {second(until)}" if until else comeback(row)
 
 
 def _coverage(health: Health) -> None:

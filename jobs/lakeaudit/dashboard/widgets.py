@@ -15,6 +15,7 @@ import pandas as pd
 import streamlit as st
 
 from lakeaudit import formatting
+from lakeaudit.dashboard import looks
 from lakeaudit.errors import AuditError, LakeFileError
 from lakeaudit.formatting import UNKNOWN, count, size, visible
 from lakeaudit.report.palette import called, shape
@@ -88,14 +89,14 @@ def address_of(page: str, **chosen: str) -> str:
     return f"{page}?{urlencode(chosen, quote_via=quote, safe='')}"
 
 
-def title(level: str | None, text: str, kicker: str = "") -> None:
-    """The head of a page: what it is about, and how that stands."""
+def title(level: str | None, text: str, kicker: str = "", *, stored: bool = False) -> None:
+    """The head of a page: what it is about, and how that stands. `stored`: all of it is one stored name."""
     if kicker:
         st.caption(kicker)
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         if level:
             st.markdown(badge(level), width="content")
-        st.title(prose(text), anchor=False)
+        st.title(literal(text) if stored else prose(text), anchor=False)
 
 
 def section(words: str) -> None:
@@ -103,10 +104,14 @@ def section(words: str) -> None:
     st.header(words, anchor=False)
 
 
-def grid(columns: Sequence[str], rows: Sequence[Sequence[object]], alt: str) -> None:
-    """A real table of texts; cells are Markdown that the caller has made safe."""
+def grid(
+    columns: Sequence[str], rows: Sequence[Sequence[object]], alt: str, numbers: Sequence[str] = ()
+) -> None:
+    """A real table of texts; cells are Markdown that the caller has made safe. `numbers`: columns set to the right."""
     frame = pd.DataFrame([[str(cell) for cell in row] for row in rows], columns=list(columns), dtype=str)
-    st.table(frame, border="horizontal", hide_index=True, alt=alt)
+    right = "".join(f"n{at}-" for at, name in enumerate(columns, 1) if name in numbers)
+    with st.container(key=f"{looks.GRID}-{right}{re.sub('[^a-z]+', '-', alt.lower())}"):
+        st.table(frame, border="horizontal", hide_index=True, alt=alt)
 
 
 def facts(named: Mapping[str, object], alt: str) -> None:

@@ -33,7 +33,7 @@ from lakeaudit.demo.tables import TABLES, describe
 from lakeaudit.errors import BadInput
 from lakeaudit.formatting import number, shell_word
 from lakeaudit.keys import uri_of
-from lakeaudit.next_steps import way_back
+from lakeaudit.next_steps import THINK_FIRST, way_back
 from lakeaudit.pipeline.audit import audit
 from lakeaudit.pipeline.audit_plan import Options
 from lakeaudit.pipeline.spark_engine import SparkEngine
@@ -119,7 +119,8 @@ CREDENTIALS = "export AWS_ACCESS_KEY_ID=demo AWS_SECRET_ACCESS_KEY=demo AWS_DEFA
 def to_try(page: PageData) -> list[str]:
     """Five commands: what is wrong with the worst file, how it comes back, what closes it, what is left, live pages."""
     lake = shell_word(page.lake)
-    ways = [(row, way_back(row, page.reach.get(row["bucket"]))) for row in page.findings if row["bucket"]]
+    rows = [row for row in page.findings if row["bucket"] and row["kind"] not in THINK_FIRST]
+    ways = [(row, way_back(row, page.reach.get(row["bucket"]))) for row in rows]
     row, step = next(((row, step) for row, step in ways if step is not None), (None, None))
     if row is None or step is None:
         first = [f"lakeaudit findings {lake}", f"lakeaudit doctor {lake}", f"lakeaudit audit {lake}"]

@@ -8,13 +8,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from lakeaudit.evidence.storage.object_versions import ObjectVersion
+from lakeaudit.next_steps import EXPIRED
 from lakeaudit.reconcile.key_state import ENABLED, KeyState
 from lakeaudit.reconcile.need import LISTED, NO_NEED, PROMISED, Need
 from lakeaudit.reconcile.protocol import METADATA, RESTORE, Case, Proposal, Wanted
 from lakeaudit.reconcile.steps import Step
 
-EXPIRED = "expired by a lifecycle rule"
-"""How a cause begins that nobody decided for the very file (`compare.causes.DEEDS`)."""
 SEVERAL = "several versions may be the one that the table listed, and no ETag was recorded"
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from lakeaudit.formatting import count, shell_word
 from lakeaudit.kinds import KINDS
-from lakeaudit.next_steps import mend
+from lakeaudit.next_steps import may_be_meant, mend
 from lakeaudit.report.summary import Amount, rank
 
 Row = Mapping[str, Any]
@@ -124,7 +124,7 @@ def _broken(
         causes=_causes(held),
         answers=answers,
         until=min(ends, default=None),
-        command=_command(lake, kind, list(tables), past),
+        command=_command(lake, kind, list(tables), past, meant=may_be_meant(kind, answers, _causes(held))),
     )
 
 
@@ -137,9 +137,9 @@ def _causes(held: Iterable[Row]) -> tuple[str, ...]:
     return tuple(sorted(causes, key=lambda cause: (-causes[cause], cause)))
 
 
-def _command(lake: str, kind: str, tables: Sequence[str], past: str | None) -> str:
+def _command(lake: str, kind: str, tables: Sequence[str], past: str | None, *, meant: bool) -> str:
     if past is None:
-        return mend(lake, tables[0] if len(tables) == 1 else None, kind)
+        return mend(lake, tables[0] if len(tables) == 1 else None, kind, meant=meant)
     return f"lakeaudit findings {shell_word(lake)} --run-id {shell_word(past)} --kind {shell_word(kind)}"
 
 

@@ -1,5 +1,6 @@
 """The lake as a whole: how each table stands, what was decided of it, and what came and went by day."""
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
@@ -33,6 +34,8 @@ class Held:
     """At stake in what is open above info."""
     until: datetime | None = None
     """The soonest end of what is open above info and can still come back."""
+    answers: Mapping[str, int] = field(default_factory=dict)
+    """By answer of how many of these it is so, not so or unknown that they can come back."""
 
     def by_severity(self, of: str) -> Mapping[str, int]:
         return self.numbers.get(of, {})
@@ -144,11 +147,13 @@ def table_healths(results: Results, lake: Lake, now: datetime) -> tuple[Health, 
 
 def held_by_table(results: Results, now: datetime) -> dict[str, Held]:
     """By table what is open, accepted or pending."""
+    over = f"recoverable = 'yes' AND recoverable_until <= {moment(now)}"
+    answer = f"CASE WHEN {over} THEN 'unknown' ELSE recoverable END"
     sql = f"""SELECT table_name, severity, {standing(now)} AS standing, count(*) AS number, min(first_seen_at) AS since,
-            sum(rows_at_stake) AS rows_at_stake,
+            sum(rows_at_stake) AS rows_at_stake, {answer} AS recoverable,
             min(recoverable_until) FILTER (WHERE recoverable = 'yes' AND recoverable_until > {moment(now)}) AS until
         FROM discrepancies WHERE state <> 'resolved'
-        GROUP BY table_name, severity, standing, rows_at_stake IS NULL"""
+        GROUP BY table_name, severity, standing, {answer}, rows_at_stake IS NULL"""
     found: dict[str, list[Row]] = {}
     for row in ask(results, sql, "discrepancies"):
         found.setdefault(table_label(row["table_name"]), []).append(row)
@@ -167,7 +172,16 @@ def _held(rows: Sequence[Row]) -> Held:
         since=min((row["since"] for row in opened), default=None),
         rows=Amount.of(row["rows_at_stake"] for row in serious),
         until=min((row["until"] for row in serious if row["until"]), default=None),
+        answers=_answers(serious),
     )
+
+
+def _answers(rows: Sequence[Row]) -> dict[str, int]:
+    found: Counter[str] = Counter()
+    for row in rows:
+        if row["recoverable"]:
+            found[row["recoverable"]] += row["number"]
+    return found
 
 
 def _summed(parts: Collection[Held]) -> Held:

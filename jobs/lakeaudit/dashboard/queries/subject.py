@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from lakeaudit.next_steps import LOST_COMMIT
 from lakeaudit.results.lake_standing import PUBLISHED_RUNS
 from lakeaudit.results.read import Results, Row
 from lakeaudit.results.sql import ask, text, texts
@@ -90,6 +91,24 @@ def claims(row: Row) -> dict[str, dict[str, object]]:
     return {what: said for what, said in told.items() if any(value is not None for value in said.values())}
 
 
+_THERE = "there"
+_ABSENT = {
+    **{kind: {"storage": "no object"} for kind in ("dropped", "dropped_history", "phantom")},
+    "hidden": {"metastore": "no entry"},
+    "tombstoned": {"metastore": "deleted"},
+}
+"""By kind what a source said by having none: an answer, and not that nothing was asked."""
+
+
+def presence(row: Row) -> dict[str, str | None]:
+    """What each side says of the file being there; None where it says nothing, empty where no kind is about that."""
+    absent = _ABSENT.get(row["kind"])
+    if absent is None:
+        return {}
+    claimed = {side: any(row[f"{side}_{what}"] is not None for what in CLAIMS) for side in SIDES}
+    return {side: absent.get(side) or (_THERE if claimed[side] else None) for side in SIDES}
+
+
 @dataclass(frozen=True)
 class Event:
     """Something that happened to a file, or will; `by` is who says so."""
@@ -119,9 +138,16 @@ def _of_row(row: Row) -> Iterator[Event]:
     if row["metastore_time"]:
         yield Event(row["metastore_time"], "entered", "the metadata store")
     if row["storage_time"]:
-        what = "written" if row["storage_size"] is not None else "replaced by a delete marker"
-        yield Event(row["storage_time"], what, "storage")
+        yield Event(row["storage_time"], _stored(row), "storage")
     if row["cause_at"] and row["cause"]:
         yield Event(row["cause_at"], row["cause"], row["cause_principal"] or "a log of requests")
     if row["recoverable_until"] and row["recoverable"] == "yes":
         yield Event(row["recoverable_until"], "it can no longer come back", "the bucket's lifecycle rules")
+
+
+def _stored(row: Row) -> str:
+    """A delete marker has neither size nor ETag; a commit's row has no size."""
+    if row["kind"] == LOST_COMMIT:
+        return "written again"
+    marker = row["storage_size"] is None and row["storage_etag"] is None
+    return "replaced by a delete marker" if marker else "written"
