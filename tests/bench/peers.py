@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -93,14 +93,14 @@ def by_vacuum(place: Path, *, full: bool) -> set[str]:
     return set(DeltaTable(place).vacuum(dry_run=True, full=full))
 
 
-def by_audit(folder: Path, place: Path) -> dict[str, str]:
-    """By path the kinds that an audit gives it, groups written out."""
+def by_audit(folder: Path, place: Path, kind: str = "delta") -> dict[str, str]:
+    """By path the kinds that an audit of a table gives it, groups written out."""
     lake = folder / "lake.yaml"
     defaults = "{grace: 0s, leftover_age: 1d, max_upload: 0s, min_duplicate_size: 1B}"
     lake.write_text(
         f"version: 1\nlake: peers\nresults: {folder / 'results'}\ndefaults: {defaults}\n"
         f"inventories: [{{kind: listing, location: {place}}}]\n"
-        f"tables: [{{name: orders, location: {place}, manifests: [{{kind: delta}}]}}]\n"
+        f"tables: [{{name: orders, location: {place}, manifests: [{{kind: {kind}}}]}}]\n"
     )
     _lakeaudit("audit", str(lake), "--live", "--table", "orders", "--fail-on", "never")
     said = _lakeaudit("findings", str(lake), "--files", "--format", "jsonl")
@@ -152,10 +152,14 @@ def main() -> None:
             aged(place)
             faults = breaker(place)
             tools = asked(folder, place, faults)
-        head = [f"| fault | {' | '.join(tools)} |", f"|---|{'---|' * len(tools)}"]
-        lines += [] if lines else head
-        lines += [_line(fault, tools) for fault in faults]
+        lines += lines_of(faults, tools, head=not lines)
     sys.stdout.write("\n".join(lines) + "\n")
+
+
+def lines_of(faults: Iterable[str], tools: Mapping[str, Found], *, head: bool) -> list[str]:
+    """A line of the table for each fault, below its head where asked for."""
+    above = [f"| fault | {' | '.join(tools)} |", f"|---|{'---|' * len(tools)}"]
+    return [*(above if head else []), *(_line(fault, tools) for fault in faults)]
 
 
 def _line(fault: str, tools: Mapping[str, Found]) -> str:

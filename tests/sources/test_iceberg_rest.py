@@ -197,6 +197,28 @@ def test_pages_that_go_round_are_a_hole(server: RestCatalog) -> None:
     assert "a second time" in hole.reason
 
 
+@pytest.mark.parametrize(
+    "body",
+    [{"identifiers": 7}, {"identifiers": [7]}, {"identifiers": [{"namespace": ["raw"], "name": None}]}],
+)
+def test_a_list_that_cannot_be_understood_is_a_hole(server: RestCatalog, body: dict[str, Any]) -> None:
+    server.faults.append(lambda _, path, __: (200, body) if path.endswith("raw/tables") else None)
+    found = listed(server)
+    (hole,) = found.holes
+    assert (hole.subject, hole.reason) == (
+        "raw.*",
+        "the catalog answers identifiers that cannot be understood",
+    )
+    assert len(found.tables) == 3
+
+
+@pytest.mark.parametrize("body", [{"namespaces": "shop"}, {"namespaces": [[]]}, {"namespaces": [["a", 7]]}])
+def test_namespaces_that_cannot_be_understood_end_it(server: RestCatalog, body: dict[str, Any]) -> None:
+    server.faults.append(lambda _, path, __: (200, body) if path.endswith("/namespaces") else None)
+    with pytest.raises(SourceError, match="answers namespaces that cannot be understood"):
+        listed(server)
+
+
 def test_nobody_at_that_port(server: RestCatalog) -> None:
     nowhere = IcebergRest(kind="iceberg_rest", uri="http://127.0.0.1:9")
     with pytest.raises(SourceError, match="does not answer") as caught:

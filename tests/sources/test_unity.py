@@ -14,7 +14,7 @@ from lakeaudit.evidence.catalog.find_tables import find_tables
 from lakeaudit.evidence.catalog.protocol import Pointers
 from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients
-from tests.builders.rest_catalog import served
+from tests.builders.rest_catalog import Answer, served
 from tests.builders.unity_catalog import UnityCatalog
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
@@ -86,12 +86,47 @@ def test_a_schema_that_may_not_be_listed_is_a_hole_and_one_that_was_dropped_is_n
     assert set(told(found)) == {"main.`raw.eu`.odd"}
 
 
+NO_TABLES = "the catalog answers tables that cannot be understood"
+
+
 @pytest.mark.parametrize(
-    "body", [{"tables": 7}, {"tables": [7, {"name": 7}, {"name": ""}]}, {"tables": None}]
+    ("body", "why"),
+    [
+        ({"tables": None}, ()),
+        ({}, ()),
+        ({"tables": 7}, (NO_TABLES,)),
+        ({"tables": [7]}, (NO_TABLES,)),
+        ({"tables": [{"name": 7}]}, (NO_TABLES,)),
+        ({"tables": [{"name": ""}]}, (NO_TABLES,)),
+    ],
 )
-def test_odd_answers_name_nothing(server: UnityCatalog, body: dict[str, Any]) -> None:
-    server.faults.append(lambda _, path, __: (200, body) if path.endswith("/tables") else None)
-    assert listed(server).tables == ()
+def test_odd_answers_name_nothing_and_are_holes_where_they_may_have_meant_a_table(
+    server: UnityCatalog, body: dict[str, Any], why: tuple[str, ...]
+) -> None:
+    asked = {"schema_name": "sales"}.items()
+    server.faults.append(lambda _, __, params: (200, body) if asked <= params.items() else None)
+    found = listed(server)
+    assert set(told(found)) == {"main.`raw.eu`.odd", "other.x.hudi", "other.x.nowhere"}
+    assert tuple(hole.reason for hole in found.holes) == why
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        ((500, {}), "the catalog answers 500"),
+        ((503, {"message": "later"}), "the catalog answers 503: later"),
+        ((200, b'{"tables": [{"name": "or'), "the catalog answers what is no JSON object"),
+    ],
+)
+def test_half_a_list_is_a_hole_of_its_schema_and_stops_no_other(
+    server: UnityCatalog, answer: Answer, why: str
+) -> None:
+    server.page = 1
+    second = {"schema_name": "sales", "page_token": "1"}.items()
+    server.faults.append(lambda _, __, params: answer if second <= params.items() else None)
+    found = listed(server)
+    assert [(hole.subject, hole.reason) for hole in found.holes] == [("main.sales.*", why)]
+    assert set(told(found)) == {"main.`raw.eu`.odd", "other.x.hudi", "other.x.nowhere"}
 
 
 def test_a_probe_asks_for_what_an_audit_needs(server: UnityCatalog) -> None:

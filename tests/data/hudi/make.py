@@ -118,17 +118,16 @@ _SMALL = {
 
 def main(jar: str, version: str, names: list[str]) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        spark = _session(jar, folder)
-        new = "SELECT id, id AS ts, '2026-11-0' || (id % 2 + 1) AS day FROM range(10)"
-        spark.sql(new).coalesce(1).createOrReplaceTempView("new")
+        spark = session(jar, folder)
         to = Path(__file__).with_name(f"of_{version.replace('.', '_')}.zip")
         for name in names:
-            _write(spark, Path(folder, "wh", name), name, *TABLES[name])
+            write(spark, Path(folder, "wh", name), name)
             _pack(Path(folder, "wh"), to, name)
         spark.stop()
 
 
-def _session(jar: str, folder: str) -> Any:
+def session(jar: str, folder: str) -> Any:
+    """A session with Hudi's bundle, and ten rows of two days as the view `new`."""
     from pyspark.sql import SparkSession  # of another environment than the tests'
 
     settings = {
@@ -147,10 +146,15 @@ def _session(jar: str, folder: str) -> Any:
     builder = SparkSession.builder.master("local[1]")
     for name, value in settings.items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    spark = builder.getOrCreate()
+    new = "SELECT id, id AS ts, '2026-11-0' || (id % 2 + 1) AS day FROM range(10)"
+    spark.sql(new).coalesce(1).createOrReplaceTempView("new")
+    return spark
 
 
-def _write(spark: Any, at: Path, name: str, kind: str, statements: tuple[str, ...]) -> None:
+def write(spark: Any, at: Path, name: str) -> None:
+    """One of `TABLES`, at its place."""
+    kind, statements = TABLES[name]
     set_now = dict(_SMALL)
     set_now["hoodie.metadata.enable"] = str(name in _WITH_METADATA_TABLE).lower()
     for key, value in set_now.items():

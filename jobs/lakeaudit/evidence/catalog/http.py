@@ -280,3 +280,23 @@ def all_pages(
             told = "the catalog names a page of a list a second time"
             raise SourceError(client.source.name, told, _LOOK)
         seen.add(name)
+
+
+def all_items(
+    client: CatalogClient, path: str, words: tuple[str, str], what: str, **params: str | None
+) -> Iterator[Any]:
+    """Every item of the list `what` on every page; a page without it holds none.
+
+    Raises:
+        SourceError: as `all_pages`; or what is there is no list.
+    """
+    for page in all_pages(client, path, words, **params):
+        items = page.get(what)
+        if items is not None and not isinstance(items, list):
+            raise not_understood(client, what)
+        yield from items or ()
+
+
+def not_understood(client: CatalogClient, what: str) -> SourceError:
+    """A list of which something may be missed: nothing may be concluded from what it does not name."""
+    return SourceError(client.source.name, f"the catalog answers {what} that cannot be understood", _LOOK)

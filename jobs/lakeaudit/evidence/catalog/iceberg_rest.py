@@ -14,7 +14,15 @@ from urllib.parse import quote, unquote
 
 from lakeaudit.config import IcebergRest
 from lakeaudit.errors import SourceError
-from lakeaudit.evidence.catalog.http import THREADS, CatalogClient, Json, NotThere, Unsupported, all_pages
+from lakeaudit.evidence.catalog.http import (
+    THREADS,
+    CatalogClient,
+    Json,
+    NotThere,
+    Unsupported,
+    all_items,
+    not_understood,
+)
 from lakeaudit.evidence.catalog.names import name_of, parts_of
 from lakeaudit.evidence.catalog.picture import (
     Names,
@@ -158,11 +166,12 @@ class _Walk:
         """The namespaces directly below one, or at the top. A catalog may heed no parent, and name all again."""
         named = self.separator.join(parent) if parent else None
         found: dict[Namespace, None] = {}
-        for page in all_pages(self.client, self.root, _PAGES, pageSize=_AT_ONCE, parent=named):
-            for each in listed(page, "namespaces"):
-                child = _texts(each)
-                if child and child[:-1] == parent and self._speakable(child):
-                    found[child] = None
+        for each in all_items(self.client, self.root, _PAGES, "namespaces", pageSize=_AT_ONCE, parent=named):
+            child = _texts(each)
+            if not child:
+                raise not_understood(self.client, "namespaces")
+            if child[:-1] == parent and self._speakable(child):
+                found[child] = None
         return list(found)
 
     def tables(self, namespace: Namespace) -> list[Namespace]:
@@ -171,11 +180,12 @@ class _Walk:
 
     def _tables(self, namespace: Namespace) -> Iterator[Namespace]:
         path = f"{self.root}/{self._quoted(namespace)}/tables"
-        for page in all_pages(self.client, path, _PAGES, pageSize=_AT_ONCE):
-            for each in listed(page, "identifiers"):
-                name = each.get("name") if isinstance(each, dict) else None
-                if isinstance(name, str) and self._speakable((*namespace, name)):
-                    yield (*namespace, name)
+        for each in all_items(self.client, path, _PAGES, "identifiers", pageSize=_AT_ONCE):
+            name = each.get("name") if isinstance(each, dict) else None
+            if not isinstance(name, str):
+                raise not_understood(self.client, "identifiers")
+            if self._speakable((*namespace, name)):
+                yield (*namespace, name)
 
     def load_listed(self, aliases: Aliases, parts: Namespace) -> CatalogTable | None:
         """A table that a list named; None where it was dropped since, or cannot be loaded, which is a hole."""

@@ -12,12 +12,11 @@ from functools import partial
 
 from lakeaudit.config import Unity, glob_to_regex
 from lakeaudit.errors import SourceError
-from lakeaudit.evidence.catalog.http import THREADS, CatalogClient, Json, all_pages
+from lakeaudit.evidence.catalog.http import THREADS, CatalogClient, Json, all_items, not_understood
 from lakeaudit.evidence.catalog.names import name_of
 from lakeaudit.evidence.catalog.picture import (
     Names,
     any_name,
-    listed,
     no_partitions,
     or_hole,
     pointers_of,
@@ -105,9 +104,8 @@ class _Reading:
     def _tables(self, catalog: str, schema: str) -> Iterator[CatalogTable]:
         asked = {"catalog_name": catalog, "schema_name": schema, "omit_columns": "true"}
         for each in self._items("tables", **asked):
-            name = text_of(each.get("name"))
-            if name and text_of(each.get("table_type")) in _WITH_FILES:
-                yield self._table(name_of((catalog, schema, name)), each)
+            if text_of(each.get("table_type")) in _WITH_FILES:
+                yield self._table(name_of((catalog, schema, each["name"])), each)
 
     def _table(self, name: str, said: Json) -> CatalogTable:
         bucket, key = folder_of(text_of(said.get("storage_location")), self.aliases)
@@ -116,9 +114,11 @@ class _Reading:
         return CatalogTable(self.id, name, bucket, key, known, updated_at=time_of(said.get("updated_at")))
 
     def _names(self, what: str, **asked: str) -> list[str]:
-        found = (text_of(each.get("name")) for each in self._items(what, **asked))
-        return list(dict.fromkeys(name for name in found if name))
+        return list(dict.fromkeys(each["name"] for each in self._items(what, **asked)))
 
     def _items(self, what: str, **asked: str) -> Iterator[Json]:
-        for page in all_pages(self.client, what, _PAGES, **asked):
-            yield from (each for each in listed(page, what) if isinstance(each, dict))
+        """Whatever has a name. Raises SourceError: something has none."""
+        for each in all_items(self.client, what, _PAGES, what, **asked):
+            if not isinstance(each, dict) or not text_of(each.get("name")):
+                raise not_understood(self.client, what)
+            yield each
