@@ -422,13 +422,38 @@ def test_the_runs(lake: str, place: Location) -> None:
         runs=[run(**TIMES, gates=["suite x"]), run("r2", "failed", **later, error="no <b>evidence</b>")],
     )  # fmt: skip
     driver = page(lake, "runs")
-    assert [(label, to) for label, to in links(driver)] == [("**r2**", "run=r2"), ("**r1**", "run=r1")]
-    assert "no <b>evidence</b>" in [each.value for each in driver.text]
-    assert ":red-badge[failed] nothing published" in words(driver)
+    rows = driver.dataframe[0].value
+    assert [*rows["run"]] == ["runs?run=r2", "runs?run=r1"]
+    assert [*rows["state"]] == ["\u25c6 failed", "\u2713 complete"]
+    assert [*rows["why not complete"]] == ["no <b>evidence</b>", "suite x"]
+    assert ":red-badge[failed] nothing published" in words(page(lake, "runs", run="r2"))
     assert "The last audit failed: run r2" in words(page(lake, "lake"))
     one = page(lake, "runs", run="r1")
-    assert ("**orders**", "table=orders") in links(one)
+    assert [*one.dataframe[0].value["table"]] == ["table?table=orders"]
     assert "Failed: suite x" in words(one)
+
+
+def test_a_run_says_what_it_changed(lake: str, place: Location) -> None:
+    opened = [dropped(str(at)) for at in range(3)]
+    told = [transition(row, "opened", at=NOW - HOUR, to_severity="critical") for row in opened]
+    told.append(transition(opened[0], "reopened", at=NOW - HOUR, to_severity="warning"))
+    told.append(transition(opened[1], "resolved", at=NOW - HOUR, from_severity="critical"))
+    publish(place, runs=[run(**TIMES)], coverage=[covered()], findings=opened, transitions=told)
+    (row,) = page(lake, "runs").dataframe[0].value.to_dict("records")
+    assert (row["new"], row["of these"], row["resolved"]) == (4, "3 critical, 1 warning", 1)
+    told_of_one = words(page(lake, "runs", run="r1"))
+    assert "In the ledger: 3 new (3 critical), 1 back again (1 warning), 1 resolved." in told_of_one
+
+
+def test_what_is_so_of_most_tables_is_said_once(lake: str, place: Location) -> None:
+    half: Row = {"consistent": 0, "undecided": 10, "status": "partial", "decided_share": None}
+    tables = [covered(f"t{at}", **half, reason="no metastore covers the table") for at in range(3)]
+    publish(
+        place, runs=[run(**TIMES)], coverage=[*tables, covered("odd", **half, reason="its log has a hole")]
+    )
+    driver = page(lake, "runs", run="r1")
+    assert "Of 3 of 4 tables: no metastore covers the table." in words(driver)
+    assert {*driver.dataframe[0].value["why not all"]} == {"", "its log has a hole"}
 
 
 # --- nothing, damage, the unknown --------------------------------------------------------------------------

@@ -613,7 +613,7 @@ def test_what_became_of_plans(place: Location, results: Results) -> None:
     assert found.steps == {"p1": {"applied": 2, "failed": 1}}
     one = of_plans.plan_steps(results.again(), "p1")
     assert one is not None
-    assert [(row["status"], row["number"]) for row in one.summed] == [("applied", 2), ("failed", 1)]
+    assert [(row["status"], row["number"]) for row in one.summed] == [("failed", 1), ("applied", 2)]
     assert [row["key"] for row in one.steps] == ["orders/2", "orders/1", "orders/3"]
     assert of_plans.plan_steps(results.again(), "' OR ''='") is None
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from lakeaudit.config import Lake
 from lakeaudit.errors import BadInput
 from lakeaudit.keys import identify, uri_of
+from lakeaudit.kinds import SEVERITIES
 from lakeaudit.results.read import Results, Row
 
 SHORTEST = 6
@@ -42,12 +43,24 @@ def _of_ledger(text: str, rows: list[Row]) -> Named:
     files = {(row["bucket"], row["key"]) for row in rows if row["subject_type"] == "file"}
     if len(files) == 1 and all(row["subject_type"] == "file" for row in rows):
         return Named(*next(iter(files)))
+    if len(rows) > 1 and (place := _one_object(rows)):
+        return place
     if len(rows) > 1:
+        worst = sorted(rows, key=lambda row: SEVERITIES.index(row["severity"]))
         ids = ", ".join(
-            f"{row['discrepancy_id'][:12]} ({row['table_name']}, {row['kind']})" for row in rows[:NAMED]
+            f"{row['discrepancy_id'][:12]} ({row['severity']}, {row['table_name']}, {row['kind']})"
+            for row in worst[:NAMED]
         )
         raise BadInput(text, "names several discrepancies", f"name one by its id: {ids}")
     return Named(rows[0]["bucket"] or "", rows[0]["key"] or "", rows[0])
+
+
+def _one_object(rows: list[Row]) -> Named | None:
+    """The object that all of them are about, as a file or as a commit of a table's log."""
+    places = {(row["bucket"] or "", row["key"] or "") for row in rows}
+    objects = all(row["subject_type"] in ("file", "commit") for row in rows)
+    bucket, key = next(iter(places))
+    return Named(bucket, key) if len(places) == 1 and objects and key and not key.endswith("/") else None
 
 
 def _by_path(lake: Lake, results: Results, text: str) -> Named:

@@ -27,7 +27,7 @@ def show(desk: Desk, tables: Sequence[Health], days: OpenByDay) -> None:
     rows = [_row(health, owners, days) for health in tables]
     st.dataframe(
         pd.DataFrame(rows), hide_index=True, height=min(HEIGHT, _ROW * (len(rows) + 1) + 8), width="stretch",
-        row_height=_ROW, column_config=_columns(), alt="Every table, the worst first",
+        row_height=_ROW, placeholder="", column_config=_columns(), alt="Every table, the worst first",
     )  # fmt: skip
 
 

@@ -1,5 +1,6 @@
 """What was mended and who was told: the plans of reconcile, one of them in full, and the notices."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import streamlit as st
@@ -43,7 +44,7 @@ def show(desk: Desk) -> None:
         st.caption("Nothing was ever planned: `lakeaudit reconcile plan` writes a plan and changes nothing.")
     else:
         rows = [_line(desk, plan, found.steps.get(plan["plan_id"], {})) for plan in found.shown]
-        widgets.grid(_PLAN_COLUMNS, rows, alt="The newest plans")
+        widgets.grid(_PLAN_COLUMNS, rows, alt="The newest plans", numbers=("steps", "for a person"))
     if found.rest:
         st.caption(f"{count(found.rest)} older plans are not shown.")
     _notices(desk, desk.ask(("notices",), lambda: figures.newest_notices(desk.results)))
@@ -61,11 +62,12 @@ def _line(desk: Desk, plan: Row, steps: Mapping[str, int]) -> tuple[str, ...]:
         count(plan["steps"]),
         count(plan["for_person"]),
         widgets.prose(_state(desk, plan)),
-        ", ".join(
-            f"{count(number)} {widgets.prose(status.replace('_', ' '))}" for status, number in steps.items()
-        )
-        or "nothing done",
+        widgets.prose(_numbers(steps)) or "nothing done",
     )
+
+
+def _numbers(steps: Mapping[str, int]) -> str:
+    return ", ".join(f"{count(number)} {status.replace('_', ' ')}" for status, number in steps.items())
 
 
 def _name(value: str | None) -> str:
@@ -82,23 +84,41 @@ def _state(desk: Desk, plan: Row) -> str:
 def _plan(desk: Desk, one: PlanSteps) -> None:
     plan = one.plan
     st.header(widgets.literal(plan["plan_id"]), anchor=False)
+    became: Counter[str] = Counter()
+    for row in one.summed:
+        became[row["status"]] += row["number"]
+    if became:
+        widgets.plain(f"Of its {widgets.number(plan['steps'], 'step')}: {_numbers(became)}.")
     widgets.plain(
         f"{_state(desk, plan).capitalize()}; made {second(plan['created_at'])} by {plan['created_by'] or 'somebody'}, "
         f"approved by {plan['approved_by'] or 'nobody'}; {count(plan['steps'])} steps, "
         f"{count(plan['for_person'])} for a person."
     )
+    if plan["for_person"]:
+        st.caption("What it leaves for a person, and why, stands in the plan's file under `needs_person`.")
+    if command := _NEXT.get(plan["status"]):
+        st.caption(f"{command[0]}, with the plan's file:")
+        st.code(f"lakeaudit reconcile {command[1]} PLAN_FILE", language=None)
     if not one.steps:
         st.caption("None of its steps was begun.")
         return
     rows = [_sum(row) for row in one.summed]
     columns = ("action", "table", "became of it", "can be taken back", "steps", "last")
-    widgets.grid(columns, rows, alt="What became of the plan's steps")
+    widgets.grid(columns, rows, alt="What became of the plan's steps", numbers=("steps",))
     widgets.section("Steps, what did not go well first")
     with st.container(gap="xxsmall"):
         for row in one.steps:
             _step(row)
     if (total := sum(row["number"] for row in one.summed)) > len(one.steps):
         st.caption(f"{count(total - len(one.steps))} more are not shown.")
+
+
+_NEXT = {
+    "planned": ("To do what it says", "apply"),
+    "applying": ("To go on where it stopped", "apply"),
+    "applied": ("To take it back", "undo"),
+    "undoing": ("To go on taking it back", "undo"),
+}
 
 
 def _sum(row: Row) -> tuple[str, ...]:

@@ -1,22 +1,27 @@
 """The runs: how each went, what it read, and what one of them could decide."""
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Container, Sequence
+from typing import Any
 
+import pandas as pd
 import streamlit as st
 
 from lakeaudit.dashboard import widgets
 from lakeaudit.dashboard.queries import runs as figures
-from lakeaudit.dashboard.queries.runs import RunFigures
+from lakeaudit.dashboard.queries.runs import Changed, RunFigures
 from lakeaudit.dashboard.session import Desk
-from lakeaudit.dashboard.table_page import decided
-from lakeaudit.formatting import UNKNOWN, count, duration, second
-from lakeaudit.kinds import axis_words
+from lakeaudit.dashboard.table_page import STATES, decided
+from lakeaudit.formatting import UNKNOWN, age, count, duration, second, visible
+from lakeaudit.kinds import AXES, axis_words
+from lakeaudit.report import palette
 from lakeaudit.report.coverage_view import STANDINGS, Judged
 from lakeaudit.report.summary import table_label
 from lakeaudit.results.read import PUBLISHED, Row
 
-SHOWN = 100
-"""Tables of a run on a page."""
+_ROW = 30
+_MOST = 640
+"""Points that a grid takes at most; beyond that it scrolls."""
 COLOURS = {"complete": "blue", "partial": "yellow", "suspect": "violet", "failed": "red", "running": "gray"}
 """That a run is complete says nothing good of the lake: it is not green."""
 
@@ -36,22 +41,72 @@ def show(desk: Desk) -> None:
     if chosen is not None:
         one = desk.ask(("run", chosen), lambda: figures.run_figures(desk.results, chosen))
         if one is not None:
-            _run(address, one)
+            _run(desk, address, one)
         return
-    with st.container(gap="xxsmall"):
-        for run in found.shown:
-            _line(run)
+    st.caption("The newest first; new and resolved are what a run changed in the ledger.")
+    rows = [_line(run, found.changed.get(run["run_id"], Changed())) for run in found.shown]
+    st.dataframe(
+        pd.DataFrame(rows), hide_index=True, height=min(_MOST, _ROW * (len(rows) + 1) + 8), width="stretch",
+        row_height=_ROW, placeholder=UNKNOWN, column_config=_columns(), alt="The newest runs",
+    )  # fmt: skip
     if found.rest:
         st.caption(f"{count(found.rest)} older runs are not shown.")
 
 
-def _line(run: Row) -> None:
-    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        widgets.link("runs", f"**{widgets.prose(run['run_id'])}**", run=run["run_id"])
-        st.markdown(_status(run), width="content")
-        widgets.plain(_about(run))
-    if run["error"]:
-        widgets.plain(run["error"])
+def _line(run: Row, changed: Changed) -> dict[str, object]:
+    published = run["status"] in PUBLISHED
+    return {
+        "run": widgets.address_of("runs", run=run["run_id"]),
+        "state": f"{_SHAPES.get(run['status'], '')} {visible(run['status'])}".strip(),
+        "as of": run["as_of"],
+        "new": changed.number(*_NEW) if published else None,
+        "of these": _severities(changed, *_NEW),
+        "resolved": changed.number("resolved") if published else None,
+        "took": _took(run),
+        "tables": f"{count(run['tables_audited'])} of {count(run['tables_expected'])}",
+        "why not complete": visible(_why(run)),
+    }
+
+
+_NEW = ("opened", "reopened")
+_SHAPES = {"complete": "\u2713", "partial": "\u25a0", "suspect": "?", "failed": "\u25c6", "running": "\u25cf"}
+
+
+def _severities(changed: Changed, *transitions: str) -> str:
+    return ", ".join(
+        f"{count(number)} {visible(severity)}"
+        for severity, number in changed.by_severity(*transitions).items()
+    )
+
+
+def _took(run: Row) -> str:
+    if run["finished_at"] and run["started_at"]:
+        return duration(run["finished_at"] - run["started_at"])
+    return "not finished"
+
+
+def _why(run: Row) -> str:
+    """Why a run is not complete, in the words it left; empty where it is."""
+    rejected = sum(source["rejected"] or 0 for source in run["sources"] or ())
+    told = [run["error"]] if run["error"] else []
+    told += [f"{widgets.number(rejected, 'row')} could not be read"] if rejected else []
+    told += [gate.removeprefix("gate ") for gate in run["gates"] or ()]
+    return "; ".join(told) or ("some tables partly judged: see the run" if run["status"] == "partial" else "")
+
+
+def _columns() -> dict[str, Any]:
+    column = st.column_config
+    return {
+        "run": column.LinkColumn("run", display_text=r"run=(.*)$", width=190, pinned=True),
+        "state": column.TextColumn("state", width=86),
+        "as of": column.DatetimeColumn("as of", width=100, format="distance", timezone="UTC"),
+        "new": column.NumberColumn("new", width=58, format="localized", help="opened, or back again"),
+        "of these": column.TextColumn("of these", width=180),
+        "resolved": column.NumberColumn("resolved", width=70, format="localized"),
+        "took": column.TextColumn("took", width=90),
+        "tables": column.TextColumn("tables", width=110),
+        "why not complete": column.TextColumn("why not complete", width="medium"),
+    }
 
 
 def _status(run: Row) -> str:
@@ -60,9 +115,7 @@ def _status(run: Row) -> str:
 
 
 def _about(run: Row) -> str:
-    took = "not finished"
-    if run["finished_at"] and run["started_at"]:
-        took = f"took {duration(run['finished_at'] - run['started_at'])}"
+    took = f"took {_took(run)}" if run["finished_at"] else "not finished"
     audited = f"{count(run['tables_audited'])} of {count(run['tables_expected'])} tables audited"
     rejected = sum(source["rejected"] or 0 for source in run["sources"] or ())
     parts = [
@@ -76,25 +129,44 @@ def _about(run: Row) -> str:
     return " · ".join(parts)
 
 
-def _run(address: widgets.Address, one: RunFigures) -> None:
+def _run(desk: Desk, address: widgets.Address, one: RunFigures) -> None:
     run = one.run
-    st.header(widgets.prose(run["run_id"]), anchor=False)
-    st.markdown(_status(run))
-    widgets.plain(_about(run))
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        st.header(widgets.prose(run["run_id"]), anchor=False, width="content")
+        st.markdown(_status(run), width="content")
+    widgets.plain(f"{age(run['as_of'], desk.now)} ago \u00b7 {_about(run)}")
+    if run["status"] in PUBLISHED:
+        widgets.plain(_found(one.changed))
     for gate in run["gates"] or ():
         widgets.plain(f"Failed: {gate}")
     if run["error"]:
         widgets.plain(run["error"])
+    _coverage(address, one)
     _sources(run)
+
+
+def _coverage(address: widgets.Address, one: RunFigures) -> None:
     widgets.section("Coverage")
     if not one.tables:
         st.caption("Nothing could be judged: the run published no coverage.")
         return
     standings = address.several("decided", "Decided", list(STANDINGS.values()))
     found = [table for table in one.tables if not standings or STANDINGS[table.standing] in standings]
-    page = address.pages("page", len(found), SHOWN)
-    for table in found[SHOWN * (page - 1) : SHOWN * page]:
-        _covered(table)
+    _covered(found)
+
+
+def _found(changed: Changed) -> str:
+    """What the run changed in the ledger, in a sentence."""
+    told = [
+        f"{count(changed.number(name))} {words} ({_severities(changed, name)})"
+        for name, words in _TRANSITIONS.items()
+        if changed.number(name)
+    ]
+    told += [f"{count(changed.number('resolved'))} resolved"] if changed.number("resolved") else []
+    return f"In the ledger: {', '.join(told)}." if told else "It changed nothing in the ledger."
+
+
+_TRANSITIONS = {"opened": "new", "reopened": "back again", "escalated": "worse"}
 
 
 def _sources(run: Row) -> None:
@@ -110,7 +182,12 @@ def _sources(run: Row) -> None:
         for source in run["sources"] or ()
     ]
     if rows:
-        widgets.grid(("source", "place", "rows", "rejected", "taken"), rows, alt="Sources of the run")
+        widgets.grid(
+            ("source", "place", "rows", "rejected", "taken"),
+            rows,
+            alt="Sources of the run",
+            numbers=("rows", "rejected"),
+        )
     else:
         st.caption("No source was read.")
 
@@ -122,22 +199,64 @@ def _cut(source: Row) -> str:
     return f"{second(start)}, over {duration(end - start)}"
 
 
-def _covered(table: Judged) -> None:
-    with st.container(border=True, gap="xsmall"):
-        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-            widgets.link(
-                "table",
-                f"**{widgets.prose(widgets.shortened(table_label(table.name or None)))}**",
-                table=table_label(table.name or None),
-            )
-            colour = "green" if table.standing == "whole" else "violet"
-            st.markdown(f":{colour}-badge[{STANDINGS[table.standing]}]", width="content")
-        for line in _axes(table):
-            widgets.plain(line)
+def _covered(tables: Sequence[Judged]) -> None:
+    """A row a table; what is so of most of them is said once above."""
+    common = _common(tables)
+    for reason, number in common.items():
+        widgets.plain(f"Of {count(number)} of {count(len(tables))} tables: {reason}.")
+    axes = [axis for axis in AXES if any(axis in table.cells for table in tables)]
+    rows = [_judged(table, axes, common) for table in tables]
+    shares = {axis_words(axis): st.column_config.TextColumn(axis_words(axis), width=96) for axis in axes}
+    st.dataframe(
+        pd.DataFrame(rows), hide_index=True, height=min(_MOST, _ROW * (len(rows) + 1) + 8), width="stretch",
+        row_height=_ROW, placeholder=UNKNOWN, column_config=_table_columns() | shares,
+        alt="What could be judged, the least first",
+    )  # fmt: skip
 
 
-def _axes(table: Judged) -> Iterator[str]:
-    told = [f"{axis_words(axis)} {decided(cell)}" for axis, cell in table.cells.items()]
-    reaches = [f"evidence up to {second(table.evidence_up_to)}"] if table.evidence_up_to else []
-    yield " · ".join([*told, *reaches])
-    yield from dict.fromkeys(cell.reason for cell in table.cells.values() if cell.reason)
+def _common(tables: Sequence[Judged]) -> dict[str, int]:
+    """Reasons that most tables share."""
+    reasons = Counter(reason for table in tables for reason in _reasons(table))
+    return {
+        reason: number for reason, number in reasons.most_common() if number > 1 and 2 * number > len(tables)
+    }
+
+
+def _reasons(table: Judged) -> list[str]:
+    return [*dict.fromkeys(cell.reason for cell in table.cells.values() if cell.reason)]
+
+
+def _judged(table: Judged, axes: Sequence[str], common: Container[str]) -> dict[str, object]:
+    """The share of each axis; where nothing of it could differ, a dash."""
+    cells = {axis: table.cells.get(axis) for axis in axes}
+    level = "fine" if table.standing == "whole" else "unjudged"
+    return {
+        "judged": f"{palette.shape(level)} {STANDINGS[table.standing]}",
+        "table": widgets.address_of("table", table=table_label(table.name or None)),
+        **{
+            axis_words(axis): _SHORT.get(decided(cell), decided(cell)) if cell else UNKNOWN
+            for axis, cell in cells.items()
+        },
+        "evidence up to": table.evidence_up_to,
+        "why not all": visible("; ".join(reason for reason in _reasons(table) if reason not in common)),
+    }
+
+
+_SHORT = {
+    STATES["off"]: UNKNOWN,
+    STATES["empty"]: UNKNOWN,
+    "nothing could be judged": "nothing",
+    STATES["young"]: "too young",
+}
+
+
+def _table_columns() -> dict[str, Any]:
+    column = st.column_config
+    return {
+        "judged": column.TextColumn("judged", width=150, pinned=True),
+        "table": column.LinkColumn("table", display_text=r"table=(.*)$", width=150, pinned=True),
+        "evidence up to": column.DatetimeColumn(
+            "evidence up to", width=110, format="distance", timezone="UTC"
+        ),
+        "why not all": column.TextColumn("why not all", width="large"),
+    }

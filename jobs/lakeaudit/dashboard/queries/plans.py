@@ -11,7 +11,8 @@ PLANS = 50
 STEPS = 200
 """Steps of one plan that are named."""
 NOTICES = 100
-_WORST_FIRST = "CASE status WHEN 'failed' THEN 0 WHEN 'started' THEN 1 WHEN 'applied' THEN 3 ELSE 2 END"
+_WORST_FIRST = """CASE status WHEN 'failed' THEN 0 WHEN 'started' THEN 1 WHEN 'undone' THEN 3
+    WHEN 'applied' THEN 4 ELSE 2 END"""
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,8 @@ def plan_steps(results: Results, plan_id: str) -> PlanSteps | None:
     if not plans:
         return None
     sql = f"""SELECT action, table_name, status, reversibility, count(*) AS number, max(done_at) AS last
-        FROM actions {of} GROUP BY action, table_name, status, reversibility ORDER BY number DESC, action, table_name"""
+        FROM actions {of} GROUP BY action, table_name, status, reversibility
+        ORDER BY {_WORST_FIRST}, number DESC, action, table_name"""
     summed = ask(results, sql, "actions")
     sql = f"""SELECT * FROM actions {of} ORDER BY {_WORST_FIRST}, batch, action_id LIMIT {STEPS}"""
     return PlanSteps(plans[0], summed, ask(results, sql, "actions"))
