@@ -5,6 +5,12 @@ from dataclasses import dataclass
 SEVERITIES = ("critical", "error", "warning", "info")
 """Worst first."""
 
+
+def rank(severity: str) -> int:
+    """0 is the worst; what is no severity of ours comes last."""
+    return SEVERITIES.index(severity) if severity in SEVERITIES else len(SEVERITIES)
+
+
 LIVE_AXES = ("content", "metastore")
 """Axes whose suspects and open files every run looks at live, each with a verdict of its own."""
 

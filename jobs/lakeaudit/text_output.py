@@ -50,6 +50,7 @@ SIZES = (
     Size(kinds=5, worst=1, steps=False, tables=0, reasons=1, sources=0, gates=1),
     Size(kinds=7, worst=0, steps=False, tables=0, reasons=0, sources=0, gates=0),
     Size(kinds=4, worst=0, steps=False, tables=0, reasons=0, sources=0, gates=0),
+    Size(kinds=2, worst=0, steps=False, tables=0, reasons=0, sources=0, gates=0),
 )
 """The largest that fits is taken: an audit's last words stand on one screen, however small it is."""
 
@@ -180,6 +181,8 @@ def _end(console: Console, page: PageData) -> None:
     console.print()
     if page.history is not None:
         line(console, plain(closing.closing(page), "bold"))
+    if held := closing.pressing(page):
+        line(console, plain(held, "bold"))
     for command in closing.next_commands(page):
         line(console, plain(command), indent=1)
 
@@ -278,7 +281,8 @@ def _kinds(page: PageData, shown: int) -> Table:
     table = grid(
         ("severity", "left"),
         ("kind", "left"),
-        *((title, "right") for title in ("findings", "files", "rows", "bytes", "tables")),
+        *((title, "right") for title in ("findings", "files", "rows", "bytes")),
+        ("where", "left"),
     )
     kinds = summary.by_kind(page.totals)
     for kind in kinds[:shown]:
@@ -288,7 +292,7 @@ def _kinds(page: PageData, shown: int) -> Table:
             formatting.count(stake.findings),
             *amounts,
             _amount(stake.bytes, formatting.size),
-            str(kind.tables),
+            _where(kind),
         ]
         style = STYLES.get(kind.worst, "")
         table.add_row(plain(kind.worst, style), plain(kind.name), *map(plain, cells))
@@ -300,6 +304,17 @@ def _kinds(page: PageData, shown: int) -> Table:
             plain(found, "dim"),
         )
     return table
+
+
+def _where(kind: summary.Line) -> str:
+    """The table's name, or how many tables; a dash for what is of no table."""
+    if kind.table is not None:
+        return formatting.shortened(formatting.visible(kind.table), PLACE)
+    return formatting.number(kind.tables, "table") if kind.tables else formatting.UNKNOWN
+
+
+PLACE = 22
+"""Characters of a table's name beside what was found in it."""
 
 
 def _amount(value: summary.Amount, put: Any) -> str:

@@ -94,7 +94,10 @@ def test_from_break_to_resolved_and_back(
     assert sorted(planned(broken).values()) == [
         "needs_person", "needs_person", "remove_delete_marker", "restore_version",
     ]  # fmt: skip
-    assert "needs a person: 1 size_mismatch: no version of it has what was recorded" in told.out
+    assert (
+        "critical needs a person: 1 size_mismatch of orders: no version of it has what was recorded"
+        in told.out
+    )
     assert f"next: lakeaudit reconcile apply {plan}" in told.err.splitlines()[-1]
 
     assert cli.main(["reconcile", "apply", plan]) == 0

@@ -400,6 +400,27 @@ def test_what_names_several_is_refused_with_their_names(
     assert way_out in capsys.readouterr().err
 
 
+def test_a_commit_and_its_file_are_explained_together(
+    capsys: Captured, lake: str, place: Location, bucket: str
+) -> None:
+    key = "orders/_delta_log/00000000000000000001.json"
+    rows = [
+        finding(
+            kind,
+            key,
+            bucket=bucket,
+            subject_type=of,
+            subject=f"s3://{bucket}/{key}",
+            discrepancy_id=id_ + HEX,
+        )
+        for kind, of, id_ in (("overwritten", "file", "d1"), ("overwritten_commit", "commit", "d2"))
+    ]
+    ledger = [discrepancy(row) for row in rows]
+    publish(place, runs=[run()], coverage=[covered()], findings=rows, discrepancies=ledger)
+    said = told(capsys, lake, f"s3://{bucket}/{key}")
+    assert [row["kind"] for row in said["findings"]] == ["overwritten_commit", "overwritten"]
+
+
 def test_a_group_shows_its_files_and_what_to_do(
     capsys: Captured, lake: str, place: Location, bucket: str
 ) -> None:

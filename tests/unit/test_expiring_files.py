@@ -165,6 +165,11 @@ def test_sums_of_all_shares_are_one_row_a_partition() -> None:
     assert told == [(0, 5, 50, NOON + timedelta(hours=1)), (1, 1, 10, NOON)]
 
 
+def test_what_is_not_known_of_a_file_is_not_known_of_all() -> None:
+    shares = [of_share("orders", 0, "d=1", 2, 5), of_share("orders", 0, "d=1", 3, 1) | {"bytes": None}]
+    assert [(row["files"], row["bytes"], row["records"]) for row in merged(shares)] == [(5, None, 5)]
+
+
 def test_very_many_partitions_are_one_row(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(expiring_files, "PARTITIONS", 2)
     rows = list(merged([of_share("orders", 0, f"d={day}", 2, day) for day in range(3)]))

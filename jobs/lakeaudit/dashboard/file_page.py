@@ -17,8 +17,8 @@ from lakeaudit.dashboard.session import Desk
 from lakeaudit.dashboard.source_query import ask_now
 from lakeaudit.formatting import visible
 from lakeaudit.keys import identify, uri_of
-from lakeaudit.kinds import KINDS
-from lakeaudit.report.summary import rank, table_label
+from lakeaudit.kinds import KINDS, rank
+from lakeaudit.report.summary import table_label
 from lakeaudit.results.read import Row
 
 CALLED = {"etag": "ETag", "version_id": "version"}

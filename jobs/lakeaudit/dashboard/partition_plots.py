@@ -12,9 +12,8 @@ import streamlit as st
 
 from lakeaudit.dashboard.queries.table import Partition, Partitions
 from lakeaudit.formatting import count, visible
-from lakeaudit.kinds import SEVERITIES
+from lakeaudit.kinds import SEVERITIES, rank
 from lakeaudit.report import palette
-from lakeaudit.report.summary import rank
 
 BARS = 30
 """Values of one key that are drawn as bars, the worst."""

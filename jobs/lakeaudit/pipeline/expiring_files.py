@@ -74,9 +74,14 @@ def merged(sums: Sequence[Row]) -> Iterator[Row]:
 def _add(known: dict[str, Row], partition: str, row: Row) -> None:
     """Add a row to that of its partition."""
     before = known.get(partition, {"files": 0, "bytes": 0, "records": 0, "oldest": row["oldest"]})
-    summed = {name: before[name] + row[name] for name in ("files", "bytes", "records")}
+    summed = {name: _sum(before[name], row[name]) for name in ("files", "bytes", "records")}
     oldest = min(before["oldest"], row["oldest"])
     known[partition] = row | summed | {"oldest": oldest, "partition_path": partition}
+
+
+def _sum(one: int | None, other: int | None) -> int | None:
+    """Not known where a part is not."""
+    return None if one is None or other is None else one + other
 
 
 def hazards_of(

@@ -129,10 +129,15 @@ _PLACES = pa.schema(
 
 
 def _expiring(places: pa.Table, con: Connection, claims: Rows) -> Relation:
-    """By table, partition and rule how many live files it concerns, and when the oldest of them was claimed."""
+    """By table, partition and rule how many live files it concerns, and when the oldest of them was claimed.
+
+    Bytes and records are null where those of a file are not known.
+    """
     sql = """
-        SELECT table_name, partition_path, number, count(*) AS files, CAST(coalesce(sum(c.size), 0) AS BIGINT) AS bytes,
-            CAST(coalesce(sum(records), 0) AS BIGINT) AS records, min(claimed_at) AS oldest
+        SELECT table_name, partition_path, number, count(*) AS files,
+            CASE WHEN count(c.size) = count(*) THEN CAST(sum(c.size) AS BIGINT) END AS bytes,
+            CASE WHEN count(records) = count(*) THEN CAST(sum(records) AS BIGINT) END AS records,
+            min(claimed_at) AS oldest
         FROM claims c JOIN places p USING (table_name)
         WHERE state = 'live' AND c.bucket = p.bucket AND starts_with(c.key, p.prefix)
             AND coalesce(c.size > larger_than, true) AND coalesce(c.size < smaller_than, true)

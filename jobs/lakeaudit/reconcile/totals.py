@@ -2,7 +2,9 @@
 
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
+from lakeaudit.kinds import rank
 from lakeaudit.reconcile.actions.hide_leftover import HideLeftover
 from lakeaudit.reconcile.actions.quarantine import Quarantine
 from lakeaudit.reconcile.steps import NEEDS_PERSON, Step
@@ -14,17 +16,26 @@ _REASONS = 1000
 _OTHER = "for reasons of their own, see the plan"
 
 
+class Reason(NamedTuple):
+    """Why findings of one kind need a person."""
+
+    severity: str
+    kind: str
+    table: str | None
+    why: str
+
+
 @dataclass
 class Totals:
-    """What steps add up to, and the first of them."""
+    """What steps add up to, and the worst of them, each severity in the plan's order."""
 
     counts: Counter[str] = field(default_factory=Counter)
     by_table: Counter[str] = field(default_factory=Counter)
     """Steps to do."""
     bytes: int = 0
     rows: int = 0
-    why: Counter[tuple[str, str]] = field(default_factory=Counter)
-    first: list[Step] = field(default_factory=list)
+    why: Counter[Reason] = field(default_factory=Counter)
+    worst: list[Step] = field(default_factory=list)
     hidden_in: set[str] = field(default_factory=set)
     """Buckets in which leftovers are hidden by delete markers."""
 
@@ -47,13 +58,13 @@ class Totals:
         """Count a step."""
         self.counts[step.action] += 1
         if step.needs_person:
-            self._count_reason((step.kind, step.evidence["why"]), 1)
+            self._count_reason(Reason(severity_of(step), step.kind, step.table_name, step.evidence["why"]), 1)
             return
         self.hidden_in |= {step.bucket or ""} if step.action == HideLeftover.name else set()
         self.by_table[step.table_name or ""] += 1
         self.bytes += step.bytes_at_stake or 0
         self.rows += step.rows_at_stake or 0
-        self.first += [step] if len(self.first) < SHOWN else []
+        self._keep_worst([step])
 
     def include(self, later: "Totals") -> None:
         """Count the steps that come after these."""
@@ -62,9 +73,21 @@ class Totals:
         self.bytes, self.rows = self.bytes + later.bytes, self.rows + later.rows
         for reason, n in later.why.items():
             self._count_reason(reason, n)
-        self.first += later.first[: SHOWN - len(self.first)]
+        self._keep_worst(later.worst)
         self.hidden_in |= later.hidden_in
 
-    def _count_reason(self, reason: tuple[str, str], n: int) -> None:
-        known = reason in self.why or len(self.why) < _REASONS
-        self.why[reason if known else (reason[0], _OTHER)] += n
+    def _keep_worst(self, steps: list[Step]) -> None:
+        self.worst = sorted([*self.worst, *steps], key=lambda step: rank(severity_of(step)))[:SHOWN]
+
+    def _count_reason(self, reason: Reason, n: int) -> None:
+        of_kind = reason._replace(table=None)
+        for told, most in ((reason, _REASONS), (of_kind, 2 * _REASONS)):
+            if told in self.why or len(self.why) < most:
+                self.why[told] += n
+                return
+        self.why[of_kind._replace(why=_OTHER)] += n
+
+
+def severity_of(step: Step) -> str:
+    """That of its finding; empty where no evidence says it."""
+    return step.evidence.get("severity") or ""

@@ -11,9 +11,9 @@ from datetime import datetime
 from typing import Any
 
 from lakeaudit.formatting import count, shell_word
-from lakeaudit.kinds import KINDS
+from lakeaudit.kinds import KINDS, rank
 from lakeaudit.next_steps import may_be_meant, mend
-from lakeaudit.report.summary import Amount, rank
+from lakeaudit.report.summary import Amount
 
 Row = Mapping[str, Any]
 

@@ -1,9 +1,12 @@
 """The last words of an audit: what it changed in the ledger, and what to type next."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from lakeaudit import formatting, next_steps
+from lakeaudit.report import summary
+from lakeaudit.report.broken import APART
 
 if TYPE_CHECKING:
     from lakeaudit.report.page import PageData
@@ -25,6 +28,22 @@ def closing(page: "PageData") -> str:
         f"{formatting.count(max(held[name], 0))} {words}" for name, words in _HELD.items() if held[name] > 0
     ]
     return ", ".join(told) or "nothing new, nothing open"
+
+
+def pressing(page: "PageData") -> str:
+    """Open now: 5 critical, 2 error; can come back until ... at the soonest. Empty where nothing above info is open."""
+    held = [row for row in page.standing if row["standing"] != APART and row["severity"] in summary.AT_STAKE]
+    numbers = Counter[str]()
+    for row in held:
+        numbers[row["severity"]] += row["findings"]
+    told = ", ".join(
+        f"{formatting.count(numbers[name])} {name}" for name in summary.AT_STAKE if numbers[name]
+    )
+    ends = [
+        row["recoverable_until"] for row in held if row["recoverable"] == "yes" and row["recoverable_until"]
+    ]
+    end = f"; what can come back does until {formatting.second(min(ends))} at the soonest" if ends else ""
+    return f"open now: {told}{end}" if told else ""
 
 
 _CHANGED = ("opened", "reopened", "escalated", "reclassified")

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from lakeaudit import formatting
-from lakeaudit.kinds import SEVERITIES
+from lakeaudit.kinds import SEVERITIES, rank
 from lakeaudit.report import broken, closing, coverage_view, summary, verdict
 from lakeaudit.report.environment import asset, environment, style
 from lakeaudit.report.open_by_day import OpenByDay
@@ -157,7 +157,7 @@ def worst_first(finding: Row) -> tuple[int, float, str, str, str]:
     at_stake = finding["bytes_at_stake"]
     place = finding["key"] or finding["subject"] or ""
     size = float("inf") if at_stake is None else -at_stake
-    return summary.rank(finding["severity"]), size, place, finding["table_name"] or "", finding["kind"]
+    return rank(finding["severity"]), size, place, finding["table_name"] or "", finding["kind"]
 
 
 def render(page: PageData) -> str:
@@ -186,7 +186,7 @@ def render(page: PageData) -> str:
             evidence_up_to=min((t.evidence_up_to for t in judged if t.evidence_up_to), default=None),
             ends_known=any(row["recoverable_until"] is not None for row in page.totals),
             axes=coverage_view.axes_met(page.coverage),
-            troubled={t.line.name for t in lines if summary.rank(t.line.worst) < len(summary.AT_STAKE)},
+            troubled={t.line.name for t in lines if rank(t.line.worst) < len(summary.AT_STAKE)},
             choices=_choices(page.findings),
             style=style(),
             script=asset("page.js"),

@@ -9,10 +9,10 @@ from typing import Any
 from markupsafe import Markup
 
 from lakeaudit.formatting import count, second, shortened, size, visible
-from lakeaudit.kinds import SEVERITIES
+from lakeaudit.kinds import SEVERITIES, rank
 from lakeaudit.report.coverage_view import OUTCOMES, Cell
 from lakeaudit.report.open_by_day import OpenByDay
-from lakeaudit.report.summary import Line, rank
+from lakeaudit.report.summary import Line
 
 WIDTH = 100.0
 """Bars are drawn 100 wide and stretched by the page."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from lakeaudit.kinds import SEVERITIES
+from lakeaudit.kinds import SEVERITIES, rank
 
 Row = Mapping[str, Any]
 
@@ -69,6 +69,8 @@ class Line:
     by_severity: Mapping[str, int]
     stake: Stake
     tables: int
+    table: str | None = None
+    """The only table of it; None where there are several, or none."""
 
 
 @dataclass(frozen=True)
@@ -83,11 +85,6 @@ class TableLine:
     partitions: tuple[Line, ...]
     worst_partitions: tuple[Line, ...] = field(default=())
     rest: int = 0
-
-
-def rank(severity: str) -> int:
-    """0 is the worst; what is no severity of ours comes last."""
-    return SEVERITIES.index(severity) if severity in SEVERITIES else len(SEVERITIES)
 
 
 def by_severity(totals: Sequence[Row]) -> tuple[Line, ...]:
@@ -142,7 +139,8 @@ def _line(name: str, rows: Sequence[Row], worst: str | None = None) -> Line:
         counts[row["severity"]] = counts.get(row["severity"], 0) + row["findings"]
     serious = rows if worst else [row for row in rows if row["severity"] in AT_STAKE]
     tables = {row["table_name"] for row in rows if row["table_name"] is not None}
-    return Line(name, worst or min(counts, key=rank), counts, Stake.of(serious), len(tables))
+    only = next(iter(tables)) if len(tables) == 1 else None
+    return Line(name, worst or min(counts, key=rank), counts, Stake.of(serious), len(tables), only)
 
 
 def _grouped(rows: Sequence[Row], key: Callable[[Row], Any]) -> dict[Any, list[Row]]:

@@ -5,9 +5,9 @@ from dataclasses import asdict
 from datetime import datetime, timedelta
 
 from lakeaudit.config import Lake
+from lakeaudit.kinds import rank
 from lakeaudit.report.open_by_day import OpenByDay
 from lakeaudit.report.page import History, PageData, page_data
-from lakeaudit.report.summary import rank
 from lakeaudit.results.change_summary import Change, changes_of, still_open
 from lakeaudit.results.group_samples import group_samples
 from lakeaudit.results.lake_standing import is_past, lake_standing

@@ -8,10 +8,10 @@ from datetime import date, datetime
 from lakeaudit.config import Lake
 from lakeaudit.dashboard.queries.audit_health import EvidenceAge, evidence_ages, troubles
 from lakeaudit.formatting import count, duration
-from lakeaudit.kinds import SEVERITIES
+from lakeaudit.kinds import SEVERITIES, rank
 from lakeaudit.report.coverage_view import STANDINGS, Judged, judged
 from lakeaudit.report.open_by_day import OpenByDay
-from lakeaudit.report.summary import AT_STAKE, Amount, rank, table_label
+from lakeaudit.report.summary import AT_STAKE, Amount, table_label
 from lakeaudit.report.verdict import Verdict, verdict
 from lakeaudit.results.lake_standing import PUBLISHED_RUNS, UNKNOWN_PARTS, lake_standing, standing
 from lakeaudit.results.read import PUBLISHED, Results, Row

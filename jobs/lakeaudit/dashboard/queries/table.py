@@ -6,7 +6,8 @@ from datetime import date, datetime
 
 from lakeaudit.dashboard.queries.lake import Day, counted_back
 from lakeaudit.dashboard.queries.sql_fragments import WORST_FIRST, of_table
-from lakeaudit.report.summary import Amount, rank
+from lakeaudit.kinds import rank
+from lakeaudit.report.summary import Amount
 from lakeaudit.results.lake_standing import PUBLISHED_RUNS, UNKNOWN_PARTS, standing
 from lakeaudit.results.read import Results, Row
 from lakeaudit.results.sql import ask, text, texts

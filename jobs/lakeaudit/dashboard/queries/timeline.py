@@ -6,7 +6,7 @@ from datetime import datetime
 
 from lakeaudit.dashboard.queries.sql_fragments import of_table
 from lakeaudit.dashboard.queries.table import Change
-from lakeaudit.report.summary import rank
+from lakeaudit.kinds import rank
 from lakeaudit.results.lake_standing import PUBLISHED_RUNS, standing
 from lakeaudit.results.read import Results, Row
 from lakeaudit.results.sql import ask
