@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from lakeaudit.errors import BadInput
+from lakeaudit.kinds import rank
 from lakeaudit.report.coverage_view import Judged, judged
-from lakeaudit.report.summary import rank
 from lakeaudit.results.read import PUBLISHED, Results, Row
 from lakeaudit.results.sql import ask, moment, texts
 
