@@ -6,10 +6,11 @@ Each reading has a number, which its rows of files carry as `reading`; a file is
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Generic, Protocol, TypeVar
 
 from lakeaudit.config import Table
-from lakeaudit.evidence.protocol import Kept
+from lakeaudit.evidence.protocol import Kept, TableState
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
 
@@ -21,10 +22,14 @@ _RANK = "CASE state WHEN 'live' THEN 2 WHEN 'history' THEN 1 ELSE 0 END"
 
 
 class Found(Protocol):
-    """A table whose metadata was found."""
+    """A table whose metadata was looked for at `read_at`; `refused` says why it cannot be read."""
 
     @property
     def table(self) -> Table: ...
+    @property
+    def read_at(self) -> datetime: ...
+    @property
+    def refused(self) -> str | None: ...
 
 
 class TableRead(Protocol):
@@ -39,30 +44,45 @@ T = TypeVar("T", bound=TableRead)
 
 
 @dataclass(frozen=True)
-class Reading(Generic[T]):
-    """Tables, each in its last reading, and the rows of files of all readings."""
+class Reading(Generic[F, T]):
+    """Tables, each in its last reading, the rows of files of all readings, and the tables that are refused."""
 
     tables: tuple[T, ...]
     kept: tuple[Kept, ...]
+    refused: tuple[F, ...] = ()
+
+    @property
+    def refused_states(self) -> tuple[TableState, ...]:
+        """What is known of the refused ones."""
+        return tuple(
+            TableState(each.table.name, each.read_at, None, refused=each.refused, complete=False)
+            for each in self.refused
+        )
 
 
 def read_until_whole(
     found: Sequence[F],
-    read_once: Callable[[Sequence[F], int], Reading[T]],
-    moved_on: Callable[[Sequence[T]], list[F]],
-) -> Reading[T]:
-    """All tables by `read_once` (of tables, the number of the reading); again those that `moved_on` finds newer."""
+    read_once: Callable[[Sequence[F], int], Reading[F, T]],
+    moved_on: Callable[[Sequence[T]], Sequence[F]],
+) -> Reading[F, T]:
+    """All tables by `read_once` (of tables, the number of the reading); again those that `moved_on` finds otherwise.
+
+    One that is refused then, as after it was dropped, is refused, whatever was read of it before.
+    """
     done: dict[str, T] = {}
+    refused: dict[str, F] = {}
     kept: list[Kept] = []
-    pending = list(found)
+    pending = found
     for number in range(ATTEMPTS):
-        read = read_once(pending, number)
+        refused |= {each.table.name: each for each in pending if each.refused is not None}
+        read = read_once([each for each in pending if each.refused is None], number)
         kept += read.kept
         done |= {each.name: each for each in read.tables}
         pending = [] if number == ATTEMPTS - 1 else moved_on(read.tables)
         if not pending:
             break
-    return Reading(tuple(done[each.table.name] for each in found), tuple(kept))
+    whole = tuple(each for name, each in done.items() if name not in refused)
+    return Reading(whole, tuple(kept), tuple(refused.values()))
 
 
 def identity_of(pinned: Iterable[str]) -> str:

@@ -11,7 +11,7 @@ from itertools import takewhile
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from lakeaudit.config import IcebergRest, Lake, PointedIceberg, Pointer, Table
+from lakeaudit.config import IcebergRest, PointedIceberg, Pointer, Table
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.catalog.iceberg_rest import RestTable
 from lakeaudit.evidence.manifest.iceberg import listed_file
@@ -19,7 +19,7 @@ from lakeaudit.evidence.manifest.iceberg.found import manifest_of
 from lakeaudit.evidence.manifest.iceberg.listed_file import ListedFile
 from lakeaudit.evidence.manifest.iceberg.metadata import Snapshot
 from lakeaudit.keys import uri_of
-from lakeaudit.reconcile.actions.remove_reference import given_up, why_not_lost
+from lakeaudit.reconcile.actions.remove_reference import given_up, is_of, table_around, why_not_lost
 from lakeaudit.reconcile.key_state import KeyState, Unclear
 from lakeaudit.reconcile.need import NO_NEED, Need
 from lakeaudit.reconcile.protocol import (
@@ -37,6 +37,7 @@ from lakeaudit.reconcile.steps import COMPENSABLE, Step
 if TYPE_CHECKING:
     from lakeaudit.reconcile.iceberg_commits import Committer
 
+KIND = "iceberg"
 _STEP, _PLAN = "lakeaudit.step", "lakeaudit.plan"
 """What of a snapshot's summary says whose it is."""
 
@@ -51,7 +52,7 @@ class IcebergReference(KeyState):
 
 def reference_of(sight: Sight, bucket: str, key: str) -> IcebergReference:
     """What `look` gives. Raises Unclear."""
-    state, table = sight.keys.read(bucket, key), _table_around(sight.lake, bucket, key)
+    state, table = sight.keys.read(bucket, key), table_around(sight.lake, bucket, key, KIND)
     if table is None:
         raise Unclear("no Iceberg table of the lake file lies around it")
     sight.keys.pace()
@@ -82,11 +83,11 @@ class RemoveIcebergReference:
 
     def refuses(self, case: Case) -> str | None:
         """Where nobody allows it, no REST catalog says what the table is, or PyIceberg is not there."""
-        if REMOVE_REFERENCE not in case.allow or not _is_iceberg(case.table):
+        if REMOVE_REFERENCE not in case.allow or not is_of(case.table, KIND):
             return ""
         bucket, key = case.row["bucket"], case.row["key"]
         by_hand = _by_hand(bucket, key)
-        table = _table_around(case.lake, bucket, key)
+        table = table_around(case.lake, bucket, key, KIND)
         if table is None or table.name != case.table.name:
             return f"it lies outside the Iceberg table that lists it: {by_hand}"
         if _pointer_of(table) is None:
@@ -145,16 +146,6 @@ class RemoveIcebergReference:
         return _is_listed(undo, state.listed)
 
 
-def _is_iceberg(table: Table) -> bool:
-    return any(each.kind == "iceberg" for each in table.manifests)
-
-
-def _table_around(lake: Lake, bucket: str, key: str) -> Table | None:
-    """The Iceberg table whose folder holds a key, the innermost one."""
-    around = [table for table in lake.tables if table.location.holds(bucket, key) and _is_iceberg(table)]
-    return max(around, key=lambda table: table.location.depth, default=None)
-
-
 def _pointer_of(table: Table) -> Pointer | None:
     """The one REST catalog that says what the table is."""
     manifest = manifest_of(table)
@@ -181,7 +172,7 @@ def _proved(target: Target) -> "Committer":
     """What commits to the table, where its catalog was shown to refuse what is built on another snapshot."""
     from lakeaudit.reconcile.iceberg_commits import Committer
 
-    table = _table_around(target.lake, target.bucket, target.key)
+    table = table_around(target.lake, target.bucket, target.key, KIND)
     if table is None:
         raise NotProved("no Iceberg table of the lake file lies around it")
     rest = _opened(table)
@@ -192,7 +183,7 @@ def _proved(target: Target) -> "Committer":
 
 
 def _newest(target: Target) -> ListedFile:
-    table = _table_around(target.lake, target.bucket, target.key)
+    table = table_around(target.lake, target.bucket, target.key, KIND)
     if table is None:
         raise NotProved("no Iceberg table of the lake file lies around it")
     return listed_file.read(table, target.clients, target.bucket, target.key)

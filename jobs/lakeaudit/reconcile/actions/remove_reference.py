@@ -31,6 +31,7 @@ from lakeaudit.reconcile.protocol import REMOVE_REFERENCE, Case, NotProved, Prop
 from lakeaudit.reconcile.steps import COMPENSABLE, Step
 from lakeaudit.runtime.aws_failures import is_condition_refused
 
+KIND = "delta"
 _ATTEMPTS = 20
 """Commits of others that may come first."""
 
@@ -44,7 +45,7 @@ class Reference(KeyState):
 
 def reference_of(sight: Sight, bucket: str, key: str) -> Reference:
     """What `look` gives. Raises Unclear."""
-    state, table = sight.keys.read(bucket, key), _table_around(sight.lake, bucket, key)
+    state, table = sight.keys.read(bucket, key), table_around(sight.lake, bucket, key, KIND)
     if table is None:
         raise Unclear("no Delta table of the lake file lies around it")
     sight.keys.pace()
@@ -76,9 +77,9 @@ class RemoveReference:
         """Where nobody allows it, or the file is listed by another table than the one that it lies in."""
         if REMOVE_REFERENCE not in case.allow:
             return f"`--allow {REMOVE_REFERENCE}` gives its rows up, where nothing is left of it"
-        if any(each.kind == "iceberg" for each in case.table.manifests):
+        if is_of(case.table, "iceberg"):
             return ""
-        table = _table_around(case.lake, case.row["bucket"], case.row["key"])
+        table = table_around(case.lake, case.row["bucket"], case.row["key"], KIND)
         if table is None or table.name != case.table.name:
             return "it lies outside the Delta table that lists it"
         return None
@@ -132,7 +133,7 @@ class RemoveReference:
         self, seen: Mapping[str, Any], target: Target, action: Action, operation: str, *, listed_now: bool
     ) -> None:
         """Nothing is written where the newest state is no longer the one that the action is meant for."""
-        table = _table_around(target.lake, target.bucket, target.key)
+        table = table_around(target.lake, target.bucket, target.key, KIND)
         if table is None:
             raise NotProved("no Delta table of the lake file lies around it")
         with self._one_at_a_time:
@@ -158,13 +159,14 @@ def _newest(table: Table, target: Target) -> ListedFile:
         raise NotProved(str(error)) from error
 
 
-def _table_around(lake: Lake, bucket: str, key: str) -> Table | None:
-    """The Delta table whose folder holds a key, the innermost one."""
-    around = [
-        table
-        for table in lake.tables
-        if table.location.holds(bucket, key) and any(each.kind == "delta" for each in table.manifests)
-    ]
+def is_of(table: Table, kind: str) -> bool:
+    """Whether a manifest of this kind says what the table is."""
+    return any(each.kind == kind for each in table.manifests)
+
+
+def table_around(lake: Lake, bucket: str, key: str, kind: str) -> Table | None:
+    """The table of this kind whose folder holds a key, the innermost one."""
+    around = [table for table in lake.tables if table.location.holds(bucket, key) and is_of(table, kind)]
     return max(around, key=lambda table: table.location.depth, default=None)
 
 

@@ -45,16 +45,15 @@ def read(tables: Sequence[Table], ctx: Context, source_id: str, clock: Clock = u
     """
     begun = clock()
     found = find(tables, ctx.clients, None if ctx.live else ctx.as_of, clock)
-    reading = read_tables([each for each in found if each.refused is None], ctx, source_id, clock)
-    refused = [each for each in found if each.refused is not None]
+    reading = read_tables(found, ctx, source_id, clock)
     named = tuple(hole for each in reading.tables for hole in holes(each, source_id))
     constants = duck.small(fold.TABLE, [_table_row(each) for each in reading.tables])
     cut = Cut(begun, clock()) if ctx.live else Cut(ctx.as_of, ctx.as_of)
     return HudiClaims(
-        info=_info(source_id, [*(each.found for each in reading.tables), *refused], cut),
+        info=_info(source_id, [*(each.found for each in reading.tables), *reading.refused], cut),
         rows=reading.kept,
         fold=partial(fold.claims, constants, source_id),
-        states={state.table: state for state in (*_states(reading, named), *map(_refused, refused))},
+        states={state.table: state for state in (*_states(reading, named), *reading.refused_states)},
         holes=named,
         warnings=tuple(line for each in reading.tables for line in warnings(each)),
         traces={FILES: partial(fold.traces, constants)},
@@ -86,10 +85,6 @@ def _states(reading: Reading, named: Iterable[Hole]) -> Iterator[TableState]:
             complete=each.name not in holed,
             leftovers_kept=leftovers_kept(each),
         )
-
-
-def _refused(found: Found) -> TableState:
-    return TableState(found.table.name, found.read_at, None, refused=found.refused, complete=False)
 
 
 def _info(source: str, found: Sequence[Found], cut: Cut) -> SourceInfo:

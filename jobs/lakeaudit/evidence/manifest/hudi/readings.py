@@ -62,7 +62,7 @@ class TableReading:
         return any(each.reason == GONE for each in self.problems)
 
 
-Reading = table_states.Reading[TableReading]
+Reading = table_states.Reading[Found, TableReading]
 
 
 def read_tables(found: Sequence[Found], ctx: Context, source: str, clock: Clock) -> Reading:
@@ -70,8 +70,7 @@ def read_tables(found: Sequence[Found], ctx: Context, source: str, clock: Clock)
 
     def moved_on(tables: Sequence[TableReading]) -> list[Found]:
         lacking = [each.found.table for each in tables if each.lacks_any] if ctx.live else []
-        again = find(lacking, ctx.clients, None, clock) if lacking else []
-        return [each for each in again if each.refused is None]
+        return find(lacking, ctx.clients, None, clock) if lacking else []
 
     return read_until_whole(found, partial(read_once, ctx=ctx, source=source), moved_on)
 

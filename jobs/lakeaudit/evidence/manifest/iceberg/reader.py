@@ -49,19 +49,18 @@ def read(tables: Sequence[Table], ctx: Context, source_id: str, clock: Clock = u
     """
     begun = clock()
     found = find(tables, ctx.clients, None if ctx.live else ctx.as_of, clock)
-    reading = read_tables([each for each in found if each.metadata is not None], ctx, source_id, clock)
-    refused = [each for each in found if each.metadata is None]
+    reading = read_tables(found, ctx, source_id, clock)
     named = tuple(hole for each in reading.tables for hole in holes(each, source_id))
     constants = duck.small(fold.TABLE, [_table_row(each) for each in reading.tables])
     cut = Cut(begun, clock()) if ctx.live else Cut(ctx.as_of, ctx.as_of)
-    all_found = [*(each.found for each in reading.tables), *refused]
+    all_found = [*(each.found for each in reading.tables), *reading.refused]
     return IcebergClaims(
         info=_info(source_id, all_found, cut),
         rows=reading.kept,
         fold=partial(fold.claims, constants, source_id),
         states={
             state.table: state
-            for state in (*_states(reading, named, ctx.clients.names), *map(_refused, refused))
+            for state in (*_states(reading, named, ctx.clients.names), *reading.refused_states)
         },
         holes=named,
         warnings=tuple(line for each in reading.tables for line in warnings(each)),
@@ -115,10 +114,6 @@ def _roots(read: TableReading, aliases: Aliases) -> Iterator[Location]:
         root = None if place is None else Location(place.bucket, place.key.rstrip("/"))
         if root is not None and not read.found.table.location.contains(root):
             yield root
-
-
-def _refused(found: Found) -> TableState:
-    return TableState(found.table.name, found.read_at, None, refused=found.refused, complete=False)
 
 
 def _info(source: str, found: Sequence[Found], cut: Cut) -> SourceInfo:

@@ -53,22 +53,22 @@ class TableReading:
         return GONE in [each.reason for each in self.unread] + [each.reason for each in self.problems]
 
 
-Reading = table_states.Reading[TableReading]
+Reading = table_states.Reading[Found, TableReading]
 
 
 def read_tables(found: Sequence[Found], ctx: Context, source: str, clock: Clock) -> Reading:
-    """Everything that tables with metadata name; what vanishes because a table moved on is asked of its newer state."""
+    """All that tables' metadata names; what vanishes because a table moved on is asked of its newer state."""
     once = partial(read_once, ctx=ctx, source=source)
     return read_until_whole(found, once, partial(_moved_on, ctx=ctx, clock=clock))
 
 
 def _moved_on(tables: Sequence[TableReading], ctx: Context, clock: Clock) -> list[Found]:
-    """Of tables that lack something the newer metadata, where there is any."""
+    """Of tables that lack something the newer metadata, or why there is none any more."""
     lacking = {each.name: each.found for each in tables if each.lacks_any}
     if not lacking or not ctx.live:
         return []
     newest = find([found.table for found in lacking.values()], ctx.clients, None, clock)
-    return [each for each in newest if each.metadata and each.identity != lacking[each.table.name].identity]
+    return [each for each in newest if each.refused or each.identity != lacking[each.table.name].identity]
 
 
 def read_once(
