@@ -18,8 +18,8 @@ demo: install ## break a small lake and audit it; leaves demo-lake/report.html
 test: install ## all tests but the long ones
 	@$(BIN)/pytest -m "not soak and not airflow" -n 3 --dist loadfile --no-loadscope-reorder
 
-soak: install ## the long tests
-	@$(BIN)/pytest -m soak
+soak: install ## the long tests, and those of properties with many more examples
+	@$(BIN)/pytest -m "soak or hypothesis" --hypothesis-profile=many
 
 bench: install ## an audit beside bare Spark and DuckDB: SIZE=10m PROFILE=clean|real TABLES=8 MORE="--second --live", MORE="--format iceberg|hudi"
 	@$(BIN)/python -m tests.bench $(or $(SIZE),10m) --profile $(or $(PROFILE),clean) --tables $(or $(TABLES),8) $(MORE)

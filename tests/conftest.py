@@ -25,8 +25,10 @@ if TYPE_CHECKING:
 settings.register_profile(
     "lakeaudit",
     deadline=None,
+    max_examples=40,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
+settings.register_profile("many", settings.get_profile("lakeaudit"), max_examples=300)
 settings.load_profile("lakeaudit")
 
 _HERMETIC = {

@@ -148,7 +148,9 @@ HEALTHY = (
 
 
 @pytest.mark.parametrize(
-    ("version", "changes"), [(1, (overwritten, rows_deleted, merged)), (2, HEALTHY)], ids=["v1", "v2"]
+    ("version", "changes"),
+    [pytest.param(1, (overwritten, rows_deleted, merged), marks=pytest.mark.soak), (2, HEALTHY)],
+    ids=["v1", "v2"],
 )
 def test_what_writers_do_is_quiet(
     shop: IcebergLake, tmp_path: Path, version: int, changes: Sequence[Callable[..., None]]

@@ -103,7 +103,9 @@ def is_there(shop: Shop) -> bool:
     return DEBRIS in shop.keys("orders")
 
 
-@pytest.mark.parametrize("versions", [False, True], ids=["unversioned", "versioned"])
+@pytest.mark.parametrize(
+    "versions", [pytest.param(False, id="unversioned"), pytest.param(True, id="versioned", marks=pytest.mark.soak)]
+)
 def test_from_debris_to_resolved_and_back(
     aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path, *, versions: bool
 ) -> None:

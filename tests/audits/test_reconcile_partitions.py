@@ -59,7 +59,7 @@ def planned(mending: Mending, allow: Sequence[str] = DROP) -> dict[str, Any]:
     return dict(mending.plan(StringIO(), allow=allow).more["actions"])
 
 
-@pytest.mark.parametrize("discovered", [False, True])
+@pytest.mark.parametrize("discovered", [False, pytest.param(True, marks=pytest.mark.soak)])
 def test_from_wrong_to_right_and_back(hive: HiveLake, discovered: bool) -> None:
     if discovered:
         hive.tables = ["{discover: {from: glue}}"]

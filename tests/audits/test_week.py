@@ -172,11 +172,12 @@ def week(
 
 
 @pytest.mark.timeout(900)
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("script", "left"),
     [
         pytest.param(SHORT, AFTER_SHORT, id="short"),
-        pytest.param(WHOLE, AFTER_WHOLE, id="whole", marks=pytest.mark.soak),
+        pytest.param(WHOLE, AFTER_WHOLE, id="whole"),
     ],
 )
 def test_a_week_of_one_lake(

@@ -44,6 +44,7 @@ def run(aws: Aws, s3: Endpoint, folder: Path, seeds: range) -> str:
     return f"{told}; of {held} that nothing stood against {applied} were applied"
 
 
+@pytest.mark.soak
 def test_a_few_interleavings(aws: Aws, s3: Endpoint, tmp_path: Path) -> None:
     print(run(aws, s3, tmp_path, range(FEW)))  # noqa: T201 - shown with a failure
 

@@ -121,6 +121,7 @@ def test_many_restores(lake: Lake, tmp_path: Path, capsys: pytest.CaptureFixture
     assert set(Mending(lake, tmp_path).statuses().values()) == {"applied"}
 
 
+@pytest.mark.soak
 @pytest.mark.usefixtures("of_one_key")
 def test_requests_of_a_step(
     aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

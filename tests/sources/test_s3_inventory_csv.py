@@ -61,7 +61,7 @@ def rows_of(con: Connection, path: Path, content: bytes) -> list[dict[str, Any]]
 
 
 @pytest.mark.parametrize("block", [3, 200, 1 << 20])
-@limits(max_examples=30)
+@limits(max_examples=15)
 @given(lines=st.lists(st.tuples(st.sampled_from(LINES), st.sampled_from(ENDS)), max_size=30))
 def test_a_block_is_read_as_its_lines_are(
     con: Connection, block: int, tmp_path_factory: pytest.TempPathFactory, lines: list[tuple[bytes, bytes]]

@@ -54,7 +54,10 @@ def live_claims(lake: Lake) -> int:
     return int(row["consistent"])
 
 
-@pytest.mark.parametrize("committer", ["magic", "directory", "partitioned"])
+OTHERS = [pytest.param(name, marks=pytest.mark.soak) for name in ("directory", "partitioned")]
+
+
+@pytest.mark.parametrize("committer", ["magic", *OTHERS])
 def test_what_s3a_committers_committed_is_claimed(
     spark: SparkSession, tmp_path: Path, s3: Endpoint, aws: Aws, bucket: str, committer: str
 ) -> None:
@@ -93,7 +96,7 @@ def test_files_that_a_magic_job_lost_are_named_by_what_its_tasks_left(
     assert [key for kind, key in found(lake) if kind == "dropped"] == lost
 
 
-@pytest.mark.parametrize("committer", ["magic", "directory"])
+@pytest.mark.parametrize("committer", ["magic", OTHERS[0]])
 def test_what_a_killed_job_left_is_not_claimed(
     spark: SparkSession, tmp_path: Path, s3: Endpoint, bucket: str, committer: str
 ) -> None:
@@ -129,7 +132,7 @@ def test_reports_of_jobs_that_only_add_files(
         assert live_claims(lake) == 2 + number
 
 
-@pytest.mark.parametrize("cleanup", [True, False])
+@pytest.mark.parametrize("cleanup", [pytest.param(True, marks=pytest.mark.soak), False])
 def test_what_the_manifest_committer_committed_is_claimed(
     spark: SparkSession, tmp_path: Path, cleanup: bool
 ) -> None:
@@ -151,7 +154,8 @@ def test_what_the_manifest_committer_committed_is_claimed(
     assert [each for each in found(again) if each[0] != "temporary"] == [("dropped", AWKWARD), *sizes]
 
 
-@pytest.mark.parametrize("named", [pytest.param(True, marks=pytest.mark.soak), False])
+@pytest.mark.soak
+@pytest.mark.parametrize("named", [True, False])
 def test_what_a_large_job_lacks_is_counted(
     spark: SparkSession, tmp_path: Path, s3: Endpoint, aws: Aws, bucket: str, named: bool
 ) -> None:
@@ -228,7 +232,7 @@ def magic_lost_and_told(
     return [("dropped", f"{n:05d}", 10) for n in range(SPLITS) if f"{n:05d}" not in splits], sorted(told)
 
 
-@pytest.mark.parametrize("share", [0.1, 0.0])
+@pytest.mark.parametrize("share", [0.1, pytest.param(0.0, marks=pytest.mark.soak)])
 def test_the_rows_that_a_magic_job_lost_are_told_by_the_log_beside_it(
     by_magic: SparkSession, tmp_path: Path, s3: Endpoint, aws: Aws, bucket: str, share: float
 ) -> None:

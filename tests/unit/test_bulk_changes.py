@@ -56,7 +56,7 @@ def found(
     kernel = Kernel(sources, words(tables, (), date(2026, 11, 20)), {}, metastores=False)
     given = [*claims.rows, *(source.rows for source in evidence.storage)]
     parts = [part for rows in given if isinstance(rows, tuple) for part in rows]
-    answers = shared(parts, kernel.stages, 3).answers
+    answers = shared(parts, kernel.stages, 1).answers
     suspects = f"""
         SELECT * REPLACE ({duck.literal(confirmation)} AS l_confirmation), NULL::VARCHAR AS related_key,
             NULL::VARCHAR AS group_id, false AS versions_known,
