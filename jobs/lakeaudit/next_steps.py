@@ -29,6 +29,8 @@ BROUGHT_BACK = frozenset(
 EXPIRED = "expired by a lifecycle rule"
 """How a cause begins that nobody decided for the very file (`compare.causes.DEEDS`)."""
 
+LEAVE_OUT = "Leave `--allow restore` out where somebody may have removed or replaced files on purpose."
+
 _NOT_BACK = {
     "dropped": "Write the rows again from the source; repair the log only last.",
     "dropped_history": "Accept it. If you run VACUUM below the promise, lower the table's own retention.",

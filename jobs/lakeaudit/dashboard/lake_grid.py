@@ -25,8 +25,11 @@ def show(desk: Desk, tables: Sequence[Health], days: OpenByDay) -> None:
     st.caption(_normal(tables))
     owners = {table.name: table.owner or "" for table in desk.lake.tables}
     rows = [_row(health, owners, days) for health in tables]
+    frame = pd.DataFrame(rows)
+    if not any(owners.values()):
+        frame = frame.drop(columns="owner", errors="ignore")
     st.dataframe(
-        pd.DataFrame(rows), hide_index=True, height=min(HEIGHT, _ROW * (len(rows) + 1) + 8), width="stretch",
+        frame, hide_index=True, height=min(HEIGHT, _ROW * (len(rows) + 1) + 8), width="stretch",
         row_height=_ROW, placeholder="", column_config=_columns(), alt="Every table, the worst first",
     )  # fmt: skip
 

@@ -5,6 +5,7 @@ from datetime import datetime
 
 import streamlit as st
 
+from lakeaudit import next_steps
 from lakeaudit.dashboard import lake_grid, lake_plots, looks, widgets
 from lakeaudit.dashboard.queries.audit_health import EvidenceAge
 from lakeaudit.dashboard.queries.lake import Health, Held, LakeFigures, lake_days, lake_figures, table_healths
@@ -137,7 +138,14 @@ def _first(desk: Desk, tables: Sequence[Health]) -> None:
         if len(wrong) > FIRST:
             st.caption(f"{count(len(wrong) - FIRST)} more tables with something wrong: see the grid.")
         if wrong:
-            st.code(f"lakeaudit reconcile plan {shell_word(desk.lake_file)}", language=None, wrap_lines=True)
+            _plan(desk, meant=any(health.held.answers.get("yes") for health in wrong))
+
+
+def _plan(desk: Desk, *, meant: bool) -> None:
+    allow = " --allow restore" if meant else ""
+    st.code(f"lakeaudit reconcile plan {shell_word(desk.lake_file)}{allow}", language=None, wrap_lines=True)
+    if meant:
+        st.caption(next_steps.LEAVE_OUT)
 
 
 def _words(desk: Desk, health: Health) -> str:
@@ -154,10 +162,10 @@ def _words(desk: Desk, health: Health) -> str:
 
 def _comeback(held: Held) -> str:
     """Of what is open above info: until when the first of it can come back, or that none of it can."""
-    if held.until:
-        return f"can come back until {second(held.until)}"
-    if held.answers.get("yes"):
-        return "can come back, no end known"
+    yes, asked = held.answers.get("yes", 0), sum(held.answers.values())
+    if yes:
+        part = "" if yes == asked else f"{count(yes)} of {count(asked)} "
+        return f"{part}can come back" + (f" until {second(held.until)}" if held.until else ", no end known")
     if held.answers.get("unknown"):
         return "not known whether it can come back"
     return "cannot come back" if held.answers.get("no") else ""

@@ -91,9 +91,7 @@ def _broken(desk: Desk, table: str, found: Sequence[Broken]) -> None:
         lines = [*dict.fromkeys(_mend(desk, table, each) for each in pressing[:BROKEN])]
         st.code("\n".join(map(visible, lines)), language=None, wrap_lines=True)
         if any(line.endswith(" restore") for line in lines):
-            st.caption(
-                "Leave `--allow restore` out where somebody may have removed or replaced files on purpose."
-            )
+            st.caption(next_steps.LEAVE_OUT)
         with st.expander("In words: why, and what to do"):
             for each in pressing[:BROKEN]:
                 _kind(desk, each)
