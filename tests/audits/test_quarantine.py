@@ -104,7 +104,8 @@ def is_there(shop: Shop) -> bool:
 
 
 @pytest.mark.parametrize(
-    "versions", [pytest.param(False, id="unversioned"), pytest.param(True, id="versioned", marks=pytest.mark.soak)]
+    "versions",
+    [pytest.param(False, id="unversioned"), pytest.param(True, id="versioned", marks=pytest.mark.soak)],
 )
 def test_from_debris_to_resolved_and_back(
     aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path, *, versions: bool

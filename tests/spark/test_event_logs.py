@@ -193,7 +193,10 @@ LEFT = ("temporary", "uncommitted")
 """What such a job may leave behind."""
 
 
-@pytest.mark.parametrize(("algorithm", "share"), [(1, 0.1), *(pytest.param(2, share, marks=pytest.mark.soak) for share in (0.1, 0.0))])
+@pytest.mark.parametrize(
+    ("algorithm", "share"),
+    [(1, 0.1), *(pytest.param(2, share, marks=pytest.mark.soak) for share in (0.1, 0.0))],
+)
 def test_files_that_a_commit_lost_in_silence_are_named(
     renaming: SparkSession, tmp_path: Path, s3: Endpoint, aws: Aws, bucket: str, algorithm: int, share: float
 ) -> None:

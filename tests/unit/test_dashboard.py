@@ -452,7 +452,7 @@ def test_what_is_so_of_most_tables_is_said_once(lake: str, place: Location) -> N
         place, runs=[run(**TIMES)], coverage=[*tables, covered("odd", **half, reason="its log has a hole")]
     )
     driver = page(lake, "runs", run="r1")
-    assert "Of 3 of 4 tables: no metastore covers the table." in words(driver)
+    assert "4 tables: of 3 no metastore covers the table." in words(driver)
     assert {*driver.dataframe[0].value["why not all"]} == {"", "its log has a hole"}
 
 

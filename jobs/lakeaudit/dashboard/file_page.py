@@ -122,6 +122,7 @@ def _row(desk: Desk, row: Row, *, is_file: bool) -> None:
         st.markdown(f"{widgets.badge(row['severity'])} {_state(desk, row)}", width="content")
     if told := formatting.comeback(row):
         widgets.plain(f"{told[:1].upper()}{told[1:]}{_left(desk, row)}.")
+    _commands(desk, row)
     left, right = st.columns([3, 4], gap="medium") if is_file else (st.container(), st.container())
     with left, st.container(gap="xsmall"):
         for line in _sentences(desk, row):
@@ -172,7 +173,7 @@ def _sentences(desk: Desk, row: Row) -> Iterator[str]:
     if row["confirmation"]:
         yield f"{formatting.CONFIRMED.get(row['confirmation'], str(row['confirmation'])).capitalize()}."
     since = f"Since {formatting.second(row['first_seen_at'])} ({formatting.age(row['first_seen_at'], desk.now)} ago)"
-    back = f"; came back {formatting.count(row['reopened'])} times" if row["reopened"] else ""
+    back = f"; came back {widgets.number(row['reopened'], 'time')}" if row["reopened"] else ""
     yield f"{since}, last noted {formatting.second(row['last_evidence_at'])}{back}."
     stake = f"{widgets.number(row['rows_at_stake'], 'row')}, {formatting.exact_size(row['bytes_at_stake'])} at stake"
     yield f"{widgets.number(row['files'], 'file')}, {stake}."
@@ -181,7 +182,7 @@ def _sentences(desk: Desk, row: Row) -> Iterator[str]:
 
 
 def _back(desk: Desk, row: Row) -> None:
-    """What to do about its kind, the steps, and the command that plans them."""
+    """What to do about its kind, and the steps."""
     if do := next_steps.to_do(row["kind"], row["recoverable"]):
         widgets.plain(f"What to do: {do}")
     at = desk.results.clients.endpoint(row["bucket"] or "")
@@ -192,9 +193,12 @@ def _back(desk: Desk, row: Row) -> None:
             st.code(look, language=None, wrap_lines=True)
             st.caption(f"Then {step.what}:")
             st.code(step.command, language=None, wrap_lines=True)
-    lines = (
-        [_plan(desk, row)] if row["recoverable"] != "no" or row["kind"] not in next_steps.BROUGHT_BACK else []
-    )
+
+
+def _commands(desk: Desk, row: Row) -> None:
+    """What plans its mending, where that is of use, and what tells more."""
+    mended = row["recoverable"] != "no" or row["kind"] not in next_steps.BROUGHT_BACK
+    lines = [_plan(desk, row)] if mended else []
     lines += [next_steps.learn_more(desk.lake_file, row["last_run_id"] or "", row)]
     st.code("\n".join(map(visible, lines)), language=None, wrap_lines=True)
 

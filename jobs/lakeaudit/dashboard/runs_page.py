@@ -202,9 +202,10 @@ def _cut(source: Row) -> str:
 def _covered(tables: Sequence[Judged]) -> None:
     """A row a table; what is so of most of them is said once above."""
     common = _common(tables)
-    for reason, number in common.items():
-        widgets.plain(f"Of {count(number)} of {count(len(tables))} tables: {reason}.")
-    axes = [axis for axis in AXES if any(axis in table.cells for table in tables)]
+    if common:
+        told = "; ".join(f"of {count(number)} {reason}" for reason, number in common.items())
+        widgets.plain(f"{widgets.number(len(tables), 'table')}: {told}.")
+    axes = [axis for axis in AXES if any(_said(table, axis) != UNKNOWN for table in tables)]
     rows = [_judged(table, axes, common) for table in tables]
     shares = {axis_words(axis): st.column_config.TextColumn(axis_words(axis), width=96) for axis in axes}
     st.dataframe(
@@ -212,6 +213,12 @@ def _covered(tables: Sequence[Judged]) -> None:
         row_height=_ROW, placeholder=UNKNOWN, column_config=_table_columns() | shares,
         alt="What could be judged, the least first",
     )  # fmt: skip
+
+
+def _said(table: Judged, axis: str) -> str:
+    """How much of an axis was judged; a dash where it is off or of no file."""
+    cell = table.cells.get(axis)
+    return _SHORT.get(decided(cell), decided(cell)) if cell else UNKNOWN
 
 
 def _common(tables: Sequence[Judged]) -> dict[str, int]:
@@ -227,16 +234,11 @@ def _reasons(table: Judged) -> list[str]:
 
 
 def _judged(table: Judged, axes: Sequence[str], common: Container[str]) -> dict[str, object]:
-    """The share of each axis; where nothing of it could differ, a dash."""
-    cells = {axis: table.cells.get(axis) for axis in axes}
     level = "fine" if table.standing == "whole" else "unjudged"
     return {
         "judged": f"{palette.shape(level)} {STANDINGS[table.standing]}",
         "table": widgets.address_of("table", table=table_label(table.name or None)),
-        **{
-            axis_words(axis): _SHORT.get(decided(cell), decided(cell)) if cell else UNKNOWN
-            for axis, cell in cells.items()
-        },
+        **{axis_words(axis): _said(table, axis) for axis in axes},
         "evidence up to": table.evidence_up_to,
         "why not all": visible("; ".join(reason for reason in _reasons(table) if reason not in common)),
     }
