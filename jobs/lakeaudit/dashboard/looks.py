@@ -19,7 +19,8 @@ _INKS = "\n".join(
 GRID = "grid"
 COLUMNS = 12
 _NUMBERS = "\n".join(
-    f'[class*="st-key-{GRID}-"][class*="-n{at}-"] :is(th, td):nth-child({at}) {{ text-align: right !important; }}'
+    f'[class*="st-key-{GRID}-"][class*="-n{at}-"] :is(th, td):nth-child({at}) '
+    "{ text-align: right !important; white-space: nowrap; }"
     for at in range(1, COLUMNS + 1)
 )
 """Columns of numbers: `widgets.grid` names them in its key. Streamlit sets each cell to the left by itself."""

@@ -23,7 +23,7 @@ _CELL = 20
 _BAR = 26
 _AROUND = 60
 """Points that the legend and a title take."""
-_BELOW = 50
+_BELOW = 80
 """Points that numbers and a title below take."""
 _NAMES = 140
 """Points that names below the columns take."""

@@ -1,6 +1,7 @@
 """One table: what is broken, where, since when, why, whether it can come back, and what of it was judged."""
 
 from collections.abc import Iterator, Sequence
+from datetime import timedelta
 from functools import partial
 
 import streamlit as st
@@ -13,7 +14,7 @@ from lakeaudit.dashboard.queries.sql_fragments import STANDINGS
 from lakeaudit.dashboard.queries.table import PAGE_ROWS, Broken, Commit, Listed, Partitions, Wanted
 from lakeaudit.dashboard.queries.timeline import timeline
 from lakeaudit.dashboard.session import Desk
-from lakeaudit.formatting import OUTCOMES, UNKNOWN, age, comeback, count, second, share, size, visible
+from lakeaudit.formatting import OUTCOMES, UNKNOWN, age, comeback, count, rough, second, share, size, visible
 from lakeaudit.kinds import KINDS, SEVERITIES, axis_words
 from lakeaudit.report.broken import able
 from lakeaudit.report.coverage_view import STANDINGS as DECIDED
@@ -123,7 +124,7 @@ def _row(desk: Desk, each: Broken) -> dict[str, str]:
         widgets.amount(each.files),
         widgets.amount(each.rows),
         widgets.prose(widgets.amount(each.bytes, of_bytes=True)),
-        f"{age(each.since, desk.now)} ago" if each.since else UNKNOWN,
+        f"{rough(max(desk.now - each.since, timedelta(0)))} ago" if each.since else UNKNOWN,
         widgets.prose(causes) if causes else "not known",
         widgets.prose(_back(each, desk)),
     )
