@@ -1,7 +1,8 @@
 """What delta-rs' own checks and an audit each find in the same broken Delta table, one fault of a sort.
 
-usage: python -m tests.bench.peers
+usage: python -m tests.bench.peers [RCLONE]
 
+RCLONE is its program; it is asked with a copy of the table from before the faults, which the others do not need.
 Prints a table of Markdown for docs/comparison.md. All of it runs on a folder, without a JVM.
 """
 
@@ -21,6 +22,7 @@ from deltalake import DeltaTable, write_deltalake
 
 FILES = 12
 NOTHING = "\u2013"
+BEFORE = "before"
 LONG_AGO = 40 * 86_400
 """Seconds: older than the retention of tables."""
 
@@ -93,6 +95,16 @@ def by_vacuum(place: Path, *, full: bool) -> set[str]:
     return set(DeltaTable(place).vacuum(dry_run=True, full=full))
 
 
+def by_rclone(rclone: str, before: Path, place: Path) -> set[str]:
+    """The paths that `rclone check` calls missing, additional or different, by size and MD5."""
+    command = [rclone, "check", str(before), str(place), "--combined", "-", "--config", ""]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    lines = [line for line in done.stdout.splitlines() if not line.startswith("= ")]
+    if not lines:
+        raise RuntimeError(done.stderr)
+    return {line[2:] for line in lines}
+
+
 def by_audit(folder: Path, place: Path, kind: str = "delta") -> dict[str, str]:
     """By path the kinds that an audit of a table gives it, groups written out."""
     lake = folder / "lake.yaml"
@@ -126,23 +138,28 @@ def attempt(tool: Callable[[], set[str]], faults: Mapping[str, Path], place: Pat
     return {fault: "named" for fault, path in faults.items() if str(path.relative_to(place)) in named}
 
 
-def asked(folder: Path, place: Path, faults: Mapping[str, Path]) -> dict[str, Found]:
-    """By tool what it sees of the faults of one table."""
+def asked(folder: Path, place: Path, faults: Mapping[str, Path], rclone: str) -> dict[str, Found]:
+    """By tool what it sees of the faults of one table; `rclone` is its program, or empty."""
     for path in faults.values():
         if path.exists():
             os.utime(
                 path, (time.time() - LONG_AGO / 2,) * 2
             )  # after the commits, and old enough for a vacuum
     audited = by_audit(folder, place)
+    with_copy: dict[str, Found] = {}
+    if rclone:
+        by_copy = attempt(lambda: by_rclone(rclone, folder / BEFORE, place), faults, place)
+        with_copy["`rclone check` with a copy from before"] = by_copy
     return {
         "delta-rs `repair`": attempt(lambda: by_repair(place), faults, place),
         "delta-rs `vacuum`": attempt(lambda: by_vacuum(place, full=False), faults, place),
         "delta-rs `vacuum(full)`": attempt(lambda: by_vacuum(place, full=True), faults, place),
+        **with_copy,
         "lakeaudit": {fault: audited[str(path)] for fault, path in faults.items() if str(path) in audited},
     }
 
 
-def main() -> None:
+def main(rclone: str = "") -> None:
     """Break two tables, ask each tool, print who saw what."""
     lines: list[str] = []
     for breaker in (broken, torn):
@@ -150,8 +167,9 @@ def main() -> None:
             folder = Path(scratch)
             place = table(folder)
             aged(place)
+            shutil.copytree(place, folder / BEFORE)
             faults = breaker(place)
-            tools = asked(folder, place, faults)
+            tools = asked(folder, place, faults, rclone)
         lines += lines_of(faults, tools, head=not lines)
     sys.stdout.write("\n".join(lines) + "\n")
 
@@ -167,4 +185,4 @@ def _line(fault: str, tools: Mapping[str, Found]) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

@@ -26,7 +26,7 @@ from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation
 from lakeaudit.schemas import FOLDER_FILES
 
-SCREEN_FROM = 96 << 20
+SCREEN_FROM = 32 << 20
 """Bytes of evidence, as stored, from which on a narrow reading pays."""
 
 
