@@ -245,6 +245,26 @@ def comeback(finding: Mapping[str, Any]) -> str:
     return {"no": "cannot come back", "unknown": "not known whether it can come back"}.get(answer or "", "")
 
 
+SIDES = ("manifest", "metastore", "storage")
+CLAIMS = ("size", "etag", "version_id", "time")
+THERE = "there"
+_ABSENT = {
+    **{kind: {"storage": "no object"} for kind in ("dropped", "dropped_history", "phantom")},
+    "hidden": {"metastore": "no entry"},
+    "tombstoned": {"metastore": "deleted"},
+}
+"""By kind what a source said by having none: an answer, and not that nothing was asked."""
+
+
+def presence(row: Mapping[str, Any]) -> dict[str, str | None]:
+    """What each side says of the file being there; None where it says nothing, empty where no kind is about that."""
+    absent = _ABSENT.get(row["kind"])
+    if absent is None:
+        return {}
+    claimed = {side: any(row[f"{side}_{what}"] is not None for what in CLAIMS) for side in SIDES}
+    return {side: absent.get(side) or (THERE if claimed[side] else None) for side in SIDES}
+
+
 def cause(row: Mapping[str, Any]) -> str:
     """What caused a finding, by whom and when, of a row of findings or of the ledger; "" where nobody knows."""
     if not row["cause"]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from lakeaudit import formatting
 from lakeaudit.config import Lake, load_lake
 from lakeaudit.dashboard.queries import plans as of_plans
 from lakeaudit.dashboard.queries import runs as of_runs
@@ -492,7 +493,7 @@ def test_the_life_of_a_file() -> None:
 
 
 def test_what_each_side_claims() -> None:
-    sides = [f"{side}_{what}" for side in of_subject.SIDES for what in of_subject.CLAIMS]
+    sides = [f"{side}_{what}" for side in formatting.SIDES for what in formatting.CLAIMS]
     row = dict.fromkeys(sides) | {"manifest_size": 7, "storage_size": 0}
     assert of_subject.claims(row) == {"size": {"manifest": 7, "metastore": None, "storage": 0}}
 

@@ -93,7 +93,8 @@ def _next_step(change: Change, reach: Reach | None, *, redact: bool) -> Iterator
     back = change.back if not redact else None
     tame = back is not None and _tame(back["subject"]) == back["subject"]
     step = way_back(back, reach(back["bucket"]) if reach else None) if back and tame else None
-    do = to_do(change.kind)
+    none = change.recoverable.get("no") == change.number
+    do = to_do(change.kind, "no" if none else None)
     if do and (step is None or change.kind in THINK_FIRST):
         yield f"do: {do}"
     if step is not None:

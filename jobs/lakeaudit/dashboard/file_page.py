@@ -12,10 +12,10 @@ import streamlit as st
 from lakeaudit import formatting, next_steps
 from lakeaudit.dashboard import widgets
 from lakeaudit.dashboard.queries import subject as figures
-from lakeaudit.dashboard.queries.subject import SIDES, Subject
+from lakeaudit.dashboard.queries.subject import Subject
 from lakeaudit.dashboard.session import Desk
 from lakeaudit.dashboard.source_query import ask_now
-from lakeaudit.formatting import visible
+from lakeaudit.formatting import SIDES, visible
 from lakeaudit.keys import identify, uri_of
 from lakeaudit.kinds import KINDS, rank
 from lakeaudit.report.summary import table_label
@@ -215,7 +215,7 @@ _PUT = {"size": formatting.exact_size, "time": formatting.moment}
 
 def _claims(row: Row) -> None:
     """What is claimed beside each other; only what differs is set apart."""
-    told, there = figures.claims(row), figures.presence(row)
+    told, there = figures.claims(row), formatting.presence(row)
     if not told and not there:
         st.caption("No source claims a size, ETag, version or time.")
         return
@@ -227,7 +227,13 @@ def _claims(row: Row) -> None:
 def _there(there: Mapping[str, str | None]) -> Iterator[str]:
     for side in SIDES:
         said = there[side]
-        yield "not asked, or silent" if said is None else said if said == "there" else f":red[\u2260 {said}]"
+        yield (
+            "not asked, or silent"
+            if said is None
+            else said
+            if said == formatting.THERE
+            else f":red[\u2260 {said}]"
+        )
 
 
 def _beside_each_other(what: str, said: Mapping[str, object]) -> Iterator[str]:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from lakeaudit.formatting import CLAIMS, SIDES
 from lakeaudit.next_steps import LOST_COMMIT
 from lakeaudit.results.lake_standing import PUBLISHED_RUNS
 from lakeaudit.results.read import Results, Row
@@ -11,8 +12,6 @@ from lakeaudit.results.sql import ask, text, texts
 
 LEFTOVERS = 200
 """Files of a group that are named; the rest is a number."""
-SIDES = ("manifest", "metastore", "storage")
-CLAIMS = ("size", "etag", "version_id", "time")
 
 
 @dataclass(frozen=True)
@@ -89,24 +88,6 @@ def claims(row: Row) -> dict[str, dict[str, object]]:
     """By what is claimed (size, etag ...) what each side says; only what any of them says."""
     told = {what: {side: row[f"{side}_{what}"] for side in SIDES} for what in CLAIMS}
     return {what: said for what, said in told.items() if any(value is not None for value in said.values())}
-
-
-_THERE = "there"
-_ABSENT = {
-    **{kind: {"storage": "no object"} for kind in ("dropped", "dropped_history", "phantom")},
-    "hidden": {"metastore": "no entry"},
-    "tombstoned": {"metastore": "deleted"},
-}
-"""By kind what a source said by having none: an answer, and not that nothing was asked."""
-
-
-def presence(row: Row) -> dict[str, str | None]:
-    """What each side says of the file being there; None where it says nothing, empty where no kind is about that."""
-    absent = _ABSENT.get(row["kind"])
-    if absent is None:
-        return {}
-    claimed = {side: any(row[f"{side}_{what}"] is not None for what in CLAIMS) for side in SIDES}
-    return {side: absent.get(side) or (_THERE if claimed[side] else None) for side in SIDES}
 
 
 @dataclass(frozen=True)
