@@ -99,6 +99,14 @@ def second(value: datetime | None) -> str:
     return moment(None if value is None else value.replace(microsecond=0))
 
 
+_ISO = re.compile(r"(?<!\S)(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d(?:\.\d+)?)Z(?=[\s,.;:)]|$)")
+
+
+def times(sentence: str) -> str:
+    """A sentence of an audit, its times written as `moment` writes them; not those within a key."""
+    return _ISO.sub(r"\1 \2Z", sentence)
+
+
 def age(then: datetime | None, now: datetime) -> str:
     """How long before `now`: the two largest units of d, h, min and s; a dash where `then` is unknown.
 

@@ -3,7 +3,6 @@
 Nothing here touches the lake, but for the button that says so.
 """
 
-import re
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 
@@ -157,16 +156,12 @@ def _state(desk: Desk, row: Row) -> str:
     return f":gray-badge[{'open' if row['state'] == 'open' else 'pending: not yet confirmed'}]"
 
 
-_ISO = re.compile(r"(?<!\S)(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d(?:\.\d+)?)Z(?=[\s,.;:)]|$)")
-"""A time as audits write it down, for it to look like all the others."""
-
-
 def _sentences(desk: Desk, row: Row) -> Iterator[str]:
     told = KINDS[row["kind"]].words if row["kind"] in KINDS else ""
     if told:
         yield f"{told[:1].upper()}{told[1:]}."
     if row["explanation"] and row["explanation"].lower() != told.lower():
-        yield "Why: " + _ISO.sub(r"\1 \2Z", row["explanation"])
+        yield "Why: " + formatting.times(row["explanation"])
     if row["cause"]:
         by = f", by {row['cause_principal']}" if row["cause_principal"] else ""
         yield f"Cause: {row['cause']}{by}, {formatting.second(row['cause_at'])}"
