@@ -182,6 +182,9 @@ summaries of Parquet footers, and the checksums that Hadoop keeps on local disks
 HIDDEN = rf"(^|/)[._][^/=]*(/|{END})|\._COPYING_{END}"
 """Names that readers of plain tables skip: a path part that begins with `.` or `_`, save `_x=` partitions."""
 
+DELETION_VECTOR = rf"(^|/)deletion_vector_[0-9a-f-]+\.bin{END}"
+"""A file of Delta's deletion vectors, written once under a UUID (PROTOCOL.md, "Deletion Vector Descriptor Schema")."""
+
 MARKER = rf"(/|_\$folder\$){END}"
 """A folder placeholder: `a/b/` (S3A, consoles) or `a/b_$folder$` (EMRFS, s3n)."""
 

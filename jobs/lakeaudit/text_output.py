@@ -93,7 +93,7 @@ def _audit(console: Console, page: PageData, size: Size) -> None:
     line(console, _headline(page.run))
     if page.totals:
         title(console, "Findings")
-        console.print(_kinds(page, size.kinds))
+        console.print(_kinds(page, size.kinds, console.width))
         _worst(console, page, size)
     _judged(console, page, size)
     _evidence(console, page.run, size)
@@ -277,33 +277,32 @@ def line(console: Console, text: Text, indent: int = 0) -> None:
     console.print(Text(" " * indent).append_text(text), soft_wrap=True)
 
 
-def _kinds(page: PageData, shown: int) -> Table:
+def _kinds(page: PageData, shown: int, width: int) -> Table:
+    """A row a kind; files and bytes are left out where the screen has no room for them, never cut."""
+    amounts = ("findings", "files", "rows", "bytes") if width >= WIDE else ("findings", "rows")
     table = grid(
-        ("severity", "left"),
-        ("kind", "left"),
-        *((title, "right") for title in ("findings", "files", "rows", "bytes")),
-        ("where", "left"),
+        ("severity", "left"), ("kind", "left"), *((title, "right") for title in amounts), ("where", "fold")
     )
     kinds = summary.by_kind(page.totals)
     for kind in kinds[:shown]:
         stake = kind.stake
-        amounts = [_amount(stake.files, formatting.count), _amount(stake.rows, formatting.count)]
-        cells = [
-            formatting.count(stake.findings),
-            *amounts,
-            _amount(stake.bytes, formatting.size),
-            _where(kind),
-        ]
-        style = STYLES.get(kind.worst, "")
-        table.add_row(plain(kind.worst, style), plain(kind.name), *map(plain, cells))
+        told = {
+            "findings": formatting.count(stake.findings),
+            "files": _amount(stake.files, formatting.count),
+            "rows": _amount(stake.rows, formatting.count),
+            "bytes": _amount(stake.bytes, formatting.size),
+        }
+        cells = [kind.name, *(told[title] for title in amounts), _where(kind)]
+        table.add_row(plain(kind.worst, STYLES.get(kind.worst, "")), *map(plain, cells))
     if rest := kinds[shown:]:
         found = formatting.count(sum(kind.stake.findings for kind in rest))
-        table.add_row(
-            plain("", "dim"),
-            plain(f"{formatting.number(len(rest), 'more kind')}", "dim"),
-            plain(found, "dim"),
-        )
+        more = formatting.number(len(rest), "more kind")
+        table.add_row(plain("", "dim"), plain(more, "dim"), plain(found, "dim"))
     return table
+
+
+WIDE = 100
+"""Columns of a screen that all amounts have room on."""
 
 
 def _where(kind: summary.Line) -> str:

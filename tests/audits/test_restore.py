@@ -1,5 +1,6 @@
 """Every way back that documents, pages and `explain` recommend ends in `resolved`, as restored, at the next audit."""
 
+import io
 import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,6 +13,7 @@ from lakeaudit.runtime.aws import Endpoint
 from tests.builders.audits import audited, results_of
 from tests.builders.backdate import backdate
 from tests.builders.delta_lake import add, features, remove, vector, vector_file
+from tests.builders.mending import Mending
 from tests.builders.shop import Shop
 from tests.conftest import Aws
 
@@ -113,6 +115,11 @@ def test_a_deletion_vector_comes_back_like_a_data_file(shop: Shop, tmp_path: Pat
         lost: ("dropped", "deletes", "yes", "delete_marker", versions[lost]),
         torn: ("size_mismatch", "deletes", "yes", "older_version", versions[torn]),
     }
+    mending = Mending(lake, tmp_path)
+    mending.plan(io.StringIO())
+    assert mending.apply().exit_code == 0
+    assert mending.statuses()[lost] == "applied"
+    assert s3.get_object(Bucket=bucket, Key=lost)["VersionId"] == versions[lost]
 
 
 def test_a_file_of_a_promised_state_comes_back_too(shop: Shop, tmp_path: Path) -> None:

@@ -306,7 +306,7 @@ def category_by_name(relative: str) -> str:
         ("log", r"^_delta_log/"),
         ("changes", r"^_change_data/"),
         ("other", keys.OTHERS),
-        ("deletes", rf"(^|/)deletion_vector_[0-9a-f-]+\.bin{keys.END}"),
+        ("deletes", keys.DELETION_VECTOR),
         ("other", keys.HIDDEN),
     )
     cases = [

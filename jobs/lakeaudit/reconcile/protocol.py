@@ -4,6 +4,7 @@ It never trusts what was answered before: `still_holds`, `outcome`, `may_undo` a
 was read just then, so that a run that was killed anywhere can go on.
 """
 
+import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from lakeaudit.config import Lake, Table
 from lakeaudit.evidence.storage.footers import rows_of
 from lakeaudit.evidence.storage.object_versions import STEP, Claimed
+from lakeaudit.keys import DELETION_VECTOR
 from lakeaudit.reconcile.canary import Forms
 from lakeaudit.reconcile.key_state import Counted, KeyReader
 from lakeaudit.reconcile.need import Need
@@ -104,7 +106,8 @@ class Case:
         since = plain_time(self.row["manifest_time"])
         until = None if since is None else since + max(self.table.settings.grace, STEP)
         claimed = Claimed(since, until, self.row["manifest_size"], self.row["manifest_etag"])
-        return Wanted(claimed, self.row["manifest_version_id"], self.row["kind"] == METADATA)
+        vector = re.search(DELETION_VECTOR, self.row["key"] or "") is not None
+        return Wanted(claimed, self.row["manifest_version_id"], vector or self.row["kind"] == METADATA)
 
 
 @dataclass(frozen=True)
