@@ -161,7 +161,7 @@ def look_at_versions(finding: Row, at: "Endpoint | None" = None) -> str | None:
     return _s3api("list-object-versions", place, at)
 
 
-_COLUMN = re.compile(r" \(`[a-z_]+`\)")
+_COLUMN = re.compile(r" \(`[a-z_]+`(?: of the log's file|, and `[a-z_]+`[^)]*)?\)")
 """The column that a sentence of docs/kinds.md speaks of: of use in SQL, in the way on a page."""
 
 

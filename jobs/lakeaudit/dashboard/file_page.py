@@ -3,7 +3,7 @@
 Nothing here touches the lake, but for the button that says so.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
 import streamlit as st
@@ -167,7 +167,8 @@ def _sentences(desk: Desk, row: Row) -> Iterator[str]:
         yield f"Cause: {row['cause']}{by}, {formatting.second(row['cause_at'])}"
     if row["confirmation"]:
         yield f"{formatting.CONFIRMED.get(row['confirmation'], str(row['confirmation'])).capitalize()}."
-    since = f"Since {formatting.second(row['first_seen_at'])} ({formatting.age(row['first_seen_at'], desk.now)} ago)"
+    age = formatting.age(row["first_seen_at"], desk.now)
+    since = f"First seen {formatting.second(row['first_seen_at'])} ({age} ago)"
     back = f"; came back {widgets.number(row['reopened'], 'time')}" if row["reopened"] else ""
     yield f"{since}, last noted {formatting.second(row['last_evidence_at'])}{back}."
     stake = f"{widgets.number(row['rows_at_stake'], 'row')}, {formatting.exact_size(row['bytes_at_stake'])} at stake"
@@ -214,13 +215,18 @@ def _claims(row: Row) -> None:
     if not told and not there:
         st.caption("No source claims a size, ETag, version or time.")
         return
-    rows = [("the file", *_there(there))] if there else []
-    rows += [(CALLED.get(what, what), *_beside_each_other(what, said)) for what, said in told.items()]
-    widgets.grid(("", *SIDES), rows, alt="What each source claims")
+    sides = [
+        side for side in SIDES if there.get(side) or any(said[side] is not None for said in told.values())
+    ]
+    rows = [("the file", *_there(there, sides))] if there else []
+    rows += [(CALLED.get(what, what), *_beside_each_other(what, said, sides)) for what, said in told.items()]
+    widgets.grid(("", *sides), rows, alt="What each source claims")
+    if silent := [side for side in SIDES if side not in sides]:
+        st.caption(f"Not asked, or silent: {', '.join(silent)}.")
 
 
-def _there(there: Mapping[str, str | None]) -> Iterator[str]:
-    for side in SIDES:
+def _there(there: Mapping[str, str | None], sides: Sequence[str]) -> Iterator[str]:
+    for side in sides:
         said = there[side]
         yield (
             "not asked, or silent"
@@ -231,9 +237,9 @@ def _there(there: Mapping[str, str | None]) -> Iterator[str]:
         )
 
 
-def _beside_each_other(what: str, said: Mapping[str, object]) -> Iterator[str]:
+def _beside_each_other(what: str, said: Mapping[str, object], sides: Sequence[str]) -> Iterator[str]:
     apart = _differs(what, said)
-    for side in SIDES:
+    for side in sides:
         cell = _claim(what, said[side])
         yield f":red[\u2260] {cell}" if apart and said[side] is not None else cell
 

@@ -13,6 +13,7 @@ from lakeaudit.dashboard.session import Desk
 from lakeaudit.formatting import age, count, duration, second, shell_word, visible
 from lakeaudit.kinds import SEVERITIES
 from lakeaudit.report.open_by_day import SPAN, OpenByDay
+from lakeaudit.report.summary import AT_STAKE
 from lakeaudit.report.verdict import Verdict
 from lakeaudit.results.read import Row
 
@@ -162,9 +163,10 @@ def _words(desk: Desk, health: Health) -> str:
 
 def _comeback(held: Held) -> str:
     """Of what is open above info: until when the first of it can come back, or that none of it can."""
-    yes, asked = held.answers.get("yes", 0), sum(held.answers.values())
+    yes, open_now = held.answers.get("yes", 0), held.by_severity("open")
     if yes:
-        part = "" if yes == asked else f"{count(yes)} of {count(asked)} "
+        every = sum(open_now.get(severity, 0) for severity in AT_STAKE)
+        part = "" if yes == every else f"{count(yes)} of {count(every)} "
         return f"{part}can come back" + (f" until {second(held.until)}" if held.until else ", no end known")
     if held.answers.get("unknown"):
         return "not known whether it can come back"

@@ -36,9 +36,15 @@ _OWN = """
 h1 { overflow-wrap: anywhere; }
 [data-testid="stCaptionContainer"] { opacity: .8; }
 [data-testid="stCaptionContainer"], [data-testid="stCaptionContainer"] * { color: inherit; }
+@media (max-width: 640px) {
+  [class*="st-key-grid-"] :is(th, td) { padding: .25rem .35rem; font-size: .85rem; }
+  [class*="st-key-grid-"] [data-testid="stTable"] { overflow-x: auto; box-shadow: inset -.7rem 0 .6rem -.7rem #888; }
+}
 button[aria-label="Clear value"] { min-width: 24px; min-height: 24px; }
 """
 """Streamlit's own spacing is made for a paper; an on-call screen shows its first answer without scrolling.
+
+On a phone a shade at a table's right edge says that there is more of it.
 
 Its captions are too pale to read and its smallest button too small to hit (WCAG 2.2, 1.4.3 and 2.5.8)."""
 STYLE = f"<style>{_OWN}{_INKS}\n{_NUMBERS}\n</style>"

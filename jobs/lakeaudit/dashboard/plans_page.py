@@ -50,19 +50,19 @@ def show(desk: Desk) -> None:
     _notices(desk, desk.ask(("notices",), lambda: figures.newest_notices(desk.results)))
 
 
-_PLAN_COLUMNS = ("plan", "made", "by", "approved by", "steps", "for a person", "state", "what became of them")
+_PLAN_COLUMNS = ("plan", "state", "what became of it", "steps", "for a person", "made", "by", "approved by")
 
 
 def _line(desk: Desk, plan: Row, steps: Mapping[str, int]) -> tuple[str, ...]:
     return (
         widgets.literal(plan["plan_id"]),
+        widgets.prose(_state(desk, plan)),
+        widgets.prose(_numbers(steps)) or "nothing done",
+        count(plan["steps"]),
+        count(plan["for_person"]),
         f"{age(plan['created_at'], desk.now)} ago",
         _name(plan["created_by"]),
         _name(plan["approved_by"]),
-        count(plan["steps"]),
-        count(plan["for_person"]),
-        widgets.prose(_state(desk, plan)),
-        widgets.prose(_numbers(steps)) or "nothing done",
     )
 
 

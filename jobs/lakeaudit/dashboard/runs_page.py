@@ -44,7 +44,7 @@ def show(desk: Desk) -> None:
             _run(desk, address, one)
         return
     st.caption("The newest first; new and resolved are what a run changed in the ledger.")
-    rows = [_line(run, found.changed.get(run["run_id"], Changed())) for run in found.shown]
+    rows = [_line(run, found.changed.get(run["run_id"])) for run in found.shown]
     st.dataframe(
         pd.DataFrame(rows), hide_index=True, height=min(_MOST, _ROW * (len(rows) + 1) + 8), width="stretch",
         row_height=_ROW, placeholder=UNKNOWN, column_config=_columns(), alt="The newest runs",
@@ -53,22 +53,21 @@ def show(desk: Desk) -> None:
         st.caption(f"{count(found.rest)} older runs are not shown.")
 
 
-def _line(run: Row, changed: Changed) -> dict[str, object]:
-    published = run["status"] in PUBLISHED
+def _line(run: Row, changed: Changed | None) -> dict[str, object]:
     return {
         "run": widgets.address_of("runs", run=run["run_id"]),
         "state": f"{_SHAPES.get(run['status'], '')} {visible(run['status'])}".strip(),
         "as of": run["as_of"],
-        "new": changed.number(*_NEW) if published else None,
-        "of these": _severities(changed, *_NEW),
-        "resolved": changed.number("resolved") if published else None,
+        "new": changed and changed.number("opened"),
+        "back": changed and changed.number("reopened"),
+        "of these": changed and _severities(changed, "opened", "reopened"),
+        "resolved": changed and changed.number("resolved"),
         "took": _took(run),
         "tables": f"{count(run['tables_audited'])} of {count(run['tables_expected'])}",
         "why not complete": visible(_why(run)),
     }
 
 
-_NEW = ("opened", "reopened")
 _SHAPES = {"complete": "\u2713", "partial": "\u25a0", "suspect": "?", "failed": "\u25c6", "running": "\u25cf"}
 
 
@@ -100,7 +99,10 @@ def _columns() -> dict[str, Any]:
         "run": column.LinkColumn("run", display_text=r"run=(.*)$", width=190, pinned=True),
         "state": column.TextColumn("state", width=86),
         "as of": column.DatetimeColumn("as of", width=100, format="distance", timezone="UTC"),
-        "new": column.NumberColumn("new", width=58, format="localized", help="opened, or back again"),
+        "new": column.NumberColumn("new", width=58, format="localized", help="found for the first time"),
+        "back": column.NumberColumn(
+            "back", width=58, format="localized", help="resolved before, and back again"
+        ),
         "of these": column.TextColumn("of these", width=180),
         "resolved": column.NumberColumn("resolved", width=70, format="localized"),
         "took": column.TextColumn("took", width=90),
@@ -155,8 +157,10 @@ def _coverage(address: widgets.Address, one: RunFigures) -> None:
     _covered(found)
 
 
-def _found(changed: Changed) -> str:
+def _found(changed: Changed | None) -> str:
     """What the run changed in the ledger, in a sentence."""
+    if changed is None:
+        return "What it changed in the ledger was not recorded."
     told = [
         f"{count(changed.number(name))} {words} ({_severities(changed, name)})"
         for name, words in _TRANSITIONS.items()
@@ -205,7 +209,7 @@ def _covered(tables: Sequence[Judged]) -> None:
     if common:
         told = "; ".join(f"of {count(number)} {reason}" for reason, number in common.items())
         widgets.plain(f"{widgets.number(len(tables), 'table')}: {told}.")
-    axes = [axis for axis in AXES if any(_said(table, axis) != UNKNOWN for table in tables)]
+    axes = [axis for axis in AXES if any(_differs(table, axis) for table in tables)]
     rows = [_judged(table, axes, common) for table in tables]
     shares = {axis_words(axis): st.column_config.TextColumn(axis_words(axis), width=96) for axis in axes}
     st.dataframe(
@@ -213,6 +217,11 @@ def _covered(tables: Sequence[Judged]) -> None:
         row_height=_ROW, placeholder=UNKNOWN, column_config=_table_columns() | shares,
         alt="What could be judged, the least first",
     )  # fmt: skip
+
+
+def _differs(table: Judged, axis: str) -> bool:
+    """Whether it was not judged whole, where it was asked about; what is whole of every table is no column."""
+    return axis in table.cells and table.cells[axis].state not in ("off", "empty", "whole")
 
 
 def _said(table: Judged, axis: str) -> str:
@@ -238,10 +247,17 @@ def _judged(table: Judged, axes: Sequence[str], common: Container[str]) -> dict[
     return {
         "judged": f"{palette.shape(level)} {STANDINGS[table.standing]}",
         "table": widgets.address_of("table", table=table_label(table.name or None)),
+        "why not all": visible("; ".join(_own(table, common))),
         **{axis_words(axis): _said(table, axis) for axis in axes},
         "evidence up to": table.evidence_up_to,
-        "why not all": visible("; ".join(reason for reason in _reasons(table) if reason not in common)),
     }
+
+
+def _own(table: Judged, common: Container[str]) -> list[str]:
+    """Why it was not judged whole; where no reason was recorded, of what how much."""
+    partly = [cell for axis, cell in table.cells.items() if _differs(table, axis)]
+    told = [cell.reason or f"{axis_words(cell.axis)} {decided(cell)}" for cell in partly]
+    return [reason for reason in dict.fromkeys(told) if reason not in common]
 
 
 _SHORT = {
@@ -260,5 +276,5 @@ def _table_columns() -> dict[str, Any]:
         "evidence up to": column.DatetimeColumn(
             "evidence up to", width=110, format="distance", timezone="UTC"
         ),
-        "why not all": column.TextColumn("why not all", width="large"),
+        "why not all": column.TextColumn("why not all", width=360),
     }

@@ -103,7 +103,7 @@ def _broken(desk: Desk, table: str, found: Sequence[Broken]) -> None:
                 _kind(desk, each)
 
 
-_COLUMNS = ("what", "severity", "files", "rows", "bytes", "since", "cause", "can come back")
+_COLUMNS = ("what", "severity", "can come back", "since", "rows", "bytes", "files", "cause")
 _FEWER = tuple(name for name in _COLUMNS if name != "files")
 """Where each is one file, which its number says already."""
 _NUMBERS = ("files", "rows", "bytes", "since")
@@ -121,12 +121,12 @@ def _row(desk: Desk, each: Broken) -> dict[str, str]:
     cells = (
         f"**{count(each.number)} {widgets.prose(each.kind.replace('_', ' '))}**",
         widgets.badge(each.severity),
-        widgets.amount(each.files),
+        widgets.prose(_back(each, desk)),
+        f"{rough(max(desk.now - each.since, timedelta(0)))} ago" if each.since else UNKNOWN,
         widgets.amount(each.rows),
         widgets.prose(widgets.amount(each.bytes, of_bytes=True)),
-        f"{rough(max(desk.now - each.since, timedelta(0)))} ago" if each.since else UNKNOWN,
+        widgets.amount(each.files),
         widgets.prose(causes) if causes else "not known",
-        widgets.prose(_back(each, desk)),
     )
     return dict(zip(_COLUMNS, cells, strict=True))
 

@@ -16,7 +16,7 @@ RUNS = 100
 
 @dataclass(frozen=True)
 class Runs:
-    """The newest runs, what each changed in the ledger by its id, and how many older ones there are."""
+    """The newest runs, what each changed in the ledger by its id where that is known, and how many are older."""
 
     shown: Sequence[Row]
     rest: int
@@ -42,11 +42,11 @@ class Changed:
 
 @dataclass(frozen=True)
 class RunFigures:
-    """One run, by table what it could decide, and what it changed; nothing where it published nothing."""
+    """One run, by table what it could decide, and what it changed; None: nobody recorded which run changed what."""
 
     run: Row
     tables: tuple[Judged, ...]
-    changed: Changed = field(default_factory=Changed)
+    changed: Changed | None = None
 
 
 def newest_runs(results: Results) -> Runs:
@@ -57,16 +57,25 @@ def newest_runs(results: Results) -> Runs:
 
 
 def _changed(results: Results, runs: Sequence[Row]) -> dict[str, Changed]:
-    """Of those that were published: what a run that failed has left beside them is none of it."""
+    """Of those that were published: what a run that failed has left beside them is none of it.
+
+    Where changes bear no run's id, nobody knows of a run without any of its own whether it changed nothing.
+    """
     published = tuple(run["run_id"] for run in runs if run["status"] in PUBLISHED)
     if not published:
         return {}
     since = min(run["as_of"] for run in runs)
     sql = f"""SELECT run_id, transition, coalesce(to_severity, from_severity, '') AS severity, count(*) AS number
-        FROM transitions WHERE at >= {moment(since)} AND run_id IN ({texts(published)}) GROUP BY 1, 2, 3"""
-    found: dict[str, dict[str, dict[str, int]]] = {}
-    for row in ask(results, sql, "transitions"):
-        found.setdefault(row["run_id"], {}).setdefault(row["transition"], {})[row["severity"]] = row["number"]
+        FROM transitions WHERE at >= {moment(since)} AND (run_id IN ({texts(published)}) OR run_id IS NULL
+            AND transition IN ('opened', 'reopened', 'resolved')) GROUP BY 1, 2, 3"""
+    rows = ask(results, sql, "transitions")
+    unsaid = any(row["run_id"] is None for row in rows)
+    found: dict[str, dict[str, dict[str, int]]] = {} if unsaid else {run_id: {} for run_id in published}
+    for row in rows:
+        if row["run_id"] is not None:
+            found.setdefault(row["run_id"], {}).setdefault(row["transition"], {})[row["severity"]] = row[
+                "number"
+            ]
     return {run_id: Changed(numbers) for run_id, numbers in found.items()}
 
 
@@ -76,5 +85,5 @@ def run_figures(results: Results, run_id: str) -> RunFigures | None:
         run = results.run(run_id)
     except BadInput:
         return None
-    changed = _changed(results, [run]).get(run_id, Changed())
+    changed = _changed(results, [run]).get(run_id)
     return RunFigures(run, judged(results.coverage(run_id)) if run["status"] in PUBLISHED else (), changed)

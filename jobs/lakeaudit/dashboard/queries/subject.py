@@ -102,14 +102,21 @@ class Event:
 def life(rows: Sequence[Row], history: Sequence[Row]) -> tuple[Event, ...]:
     """What is known to have happened to one subject, the oldest first, and the end of its way back."""
     told = [event for row in rows for event in _of_row(row)]
+    unseen = _UNSEEN if any(row["kind"] in _LOST and not row["cause_at"] for row in rows) else ""
     told += [
         Event(
-            change["at"], change["transition"], f"run {change['run_id']}" if change["run_id"] else "a person"
+            change["at"],
+            change["transition"] + (unseen if change["transition"] == "opened" else ""),
+            f"run {change['run_id']}" if change["run_id"] else "a person",
         )
         for change in history
         if change["at"]
     ]
     return tuple(sorted(dict.fromkeys(told), key=lambda event: (event.at, event.what)))
+
+
+_LOST = ("dropped", "dropped_history", "missing_metadata")
+_UNSEEN = ": it was gone by then, and nobody recorded since when"
 
 
 def _of_row(row: Row) -> Iterator[Event]:
