@@ -238,10 +238,11 @@ def _there(there: Mapping[str, str | None], sides: Sequence[str]) -> Iterator[st
 
 
 def _beside_each_other(what: str, said: Mapping[str, object], sides: Sequence[str]) -> Iterator[str]:
-    apart = _differs(what, said)
+    recorded = said["manifest"]
     for side in sides:
-        cell = _claim(what, said[side])
-        yield f":red[\u2260] {cell}" if apart and said[side] is not None else cell
+        cell, value = _claim(what, said[side]), said[side]
+        apart = _differs(what, said) and value is not None and (recorded is None or value != recorded)
+        yield f":red[\u2260] {cell}" if apart else cell
 
 
 def _claim(what: str, value: object) -> str:
