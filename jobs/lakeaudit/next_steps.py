@@ -79,7 +79,7 @@ def way_back(finding: Row, at: "Endpoint | None" = None, marker: str | None = No
     if finding["recoverable"] != "yes" or not bucket or not key or _UNTYPABLE.search(key):
         return None
     place = f"--bucket {shell_word(bucket)} --key {shell_word(key)}"
-    if finding["kind"] == LOST_COMMIT:
+    if finding.get("kind") == LOST_COMMIT:
         return _beside(place, key, version, at)
     marker = marker or _marker_found(finding)
     if finding["recovery"] == "delete_marker" and marker is not None:

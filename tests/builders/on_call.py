@@ -63,4 +63,4 @@ def answers(page: Page, address: str, drawn: Drawn, seed: int) -> None:
     expect(main, told).to_contain_text(drawn.subject)
     expect(main, told).to_contain_text(drawn.comeback)
     expect(main, told).to_contain_text("at stake")
-    expect(main, told).to_contain_text(re.compile(r"Since \d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ"))
+    expect(main, told).to_contain_text(re.compile(r"First seen \d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ"))
