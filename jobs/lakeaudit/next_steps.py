@@ -126,17 +126,19 @@ def _s3api(operation: str, arguments: str, at: "Endpoint | None") -> str:
     return told + (f" --endpoint-url {shell_word(at.endpoint)}" if at is not None and at.endpoint else "")
 
 
-def mend(lake: str, table: str | None, kind: str, *, meant: bool = False) -> str:
+def mend(lake: str, table: str | None, kind: str | None, *, meant: bool = False) -> str:
     """The command that plans what mends a kind, or names its files for a person; it changes nothing.
 
-    Without a table it is about all of them. `meant`: see `may_be_meant`; a plan leaves these out unless told.
+    Without a table it is about all of them, without a kind about everything. `meant`: see `may_be_meant`; a plan
+    leaves these out unless told.
     """
     of_table = f" --table {shell_word(table)}" if table is not None else ""
-    about = f"{shell_word(lake)}{of_table} --kind {shell_word(kind)}"
+    of_kind = f" --kind {shell_word(kind)}" if kind is not None else ""
+    about = f"{shell_word(lake)}{of_table}{of_kind}"
     allow = " --allow restore" if meant else ""
     return (
         f"lakeaudit reconcile plan {about}{allow}"
-        if kind in PLANNED
+        if kind is None or kind in PLANNED
         else f"lakeaudit findings {about} --files"
     )
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from lakeaudit.config import Lake
 from lakeaudit.errors import BadInput
 from lakeaudit.keys import identify, uri_of
-from lakeaudit.kinds import SEVERITIES
+from lakeaudit.kinds import rank
 from lakeaudit.results.read import Results, Row
 
 SHORTEST = 6
@@ -40,13 +40,11 @@ def named(lake: Lake, results: Results, text: str) -> Named:
 
 
 def _of_ledger(text: str, rows: list[Row]) -> Named:
-    files = {(row["bucket"], row["key"]) for row in rows if row["subject_type"] == "file"}
-    if len(files) == 1 and all(row["subject_type"] == "file" for row in rows):
-        return Named(*next(iter(files)))
-    if len(rows) > 1 and (place := _one_object(rows)):
+    several = len(rows) > 1
+    if (several or rows[0]["subject_type"] == "file") and (place := _one_object(rows)):
         return place
-    if len(rows) > 1:
-        worst = sorted(rows, key=lambda row: SEVERITIES.index(row["severity"]))
+    if several:
+        worst = sorted(rows, key=lambda row: rank(row["severity"]))
         ids = ", ".join(
             f"{row['discrepancy_id'][:12]} ({row['severity']}, {row['table_name']}, {row['kind']})"
             for row in worst[:NAMED]

@@ -24,7 +24,7 @@ from lakeaudit.errors import BadInput
 from lakeaudit.evidence.catalog.find_tables import find_tables
 from lakeaudit.evidence.discovery import root_around, tables_at, with_tables
 from lakeaudit.keys import Aliases, identify, owner_of, true_place, uri_of
-from lakeaudit.kinds import SEVERITIES, axis_words
+from lakeaudit.kinds import axis_words, rank
 from lakeaudit.results.group_samples import group_samples
 from lakeaudit.results.read import Results, Row
 from lakeaudit.runtime.aws import Clients
@@ -147,7 +147,7 @@ def explain_file(
             *ask_metastores(lake, clients, bucket, key),
         ],
         run=run,
-        findings=sorted(findings, key=lambda row: SEVERITIES.index(row["severity"])),
+        findings=sorted(findings, key=lambda row: rank(row["severity"])),
         groups=_groups(results, run["run_id"], table, bucket, key) if run else [],
         coverage=results.coverage(run["run_id"], (table,)) if run and table else [],
         discrepancies=remembered,
@@ -163,7 +163,7 @@ def verdict_line(told: Explanation) -> str:
         )
     rows = [*told.findings, *told.groups]
     if rows:
-        worst = min(rows, key=lambda row: SEVERITIES.index(row["severity"]))
+        worst = min(rows, key=lambda row: rank(row["severity"]))
         group = "" if worst in told.findings else f", with {formatting.number(worst['files'], 'file')}"
         return formatting.visible(f"{worst['severity'].upper()}: {worst['kind']}{group}: {told.uri}")
     if told.unknown:

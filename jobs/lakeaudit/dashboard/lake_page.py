@@ -10,7 +10,7 @@ from lakeaudit.dashboard import lake_grid, lake_plots, looks, widgets
 from lakeaudit.dashboard.queries.audit_health import EvidenceAge
 from lakeaudit.dashboard.queries.lake import Health, Held, LakeFigures, lake_days, lake_figures, table_healths
 from lakeaudit.dashboard.session import Desk
-from lakeaudit.formatting import age, count, duration, second, shell_word, visible
+from lakeaudit.formatting import age, count, duration, second, visible
 from lakeaudit.kinds import SEVERITIES
 from lakeaudit.report.open_by_day import SPAN, OpenByDay
 from lakeaudit.report.summary import AT_STAKE
@@ -143,8 +143,7 @@ def _first(desk: Desk, tables: Sequence[Health]) -> None:
 
 
 def _plan(desk: Desk, *, meant: bool) -> None:
-    allow = " --allow restore" if meant else ""
-    st.code(f"lakeaudit reconcile plan {shell_word(desk.lake_file)}{allow}", language=None, wrap_lines=True)
+    st.code(next_steps.mend(desk.lake_file, None, None, meant=meant), language=None, wrap_lines=True)
     if meant:
         st.caption(next_steps.LEAVE_OUT)
 

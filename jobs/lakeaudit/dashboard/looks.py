@@ -24,6 +24,13 @@ _NUMBERS = "\n".join(
     for at in range(1, COLUMNS + 1)
 )
 """Columns of numbers: `widgets.grid` names them in its key. Streamlit sets each cell to the left by itself."""
+_PHONE = f"""@media (max-width: 640px) {{
+  [class*="st-key-{GRID}-"] :is(th, td) {{ padding: .25rem .35rem; font-size: .85rem; }}
+  [class*="st-key-{GRID}-"] [data-testid="stTable"] {{
+    overflow-x: auto; box-shadow: inset -.7rem 0 .6rem -.7rem #888;
+  }}
+}}"""
+"""A shade at a table's right edge says that there is more of it."""
 _OWN = """
 .tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(4.6rem, 1fr)); gap: .5rem; }
 .tile { border: 1px solid #8885; border-radius: .4rem; padding: .3rem .6rem .35rem; min-width: 0; }
@@ -36,18 +43,12 @@ _OWN = """
 h1 { overflow-wrap: anywhere; }
 [data-testid="stCaptionContainer"] { opacity: .8; }
 [data-testid="stCaptionContainer"], [data-testid="stCaptionContainer"] * { color: inherit; }
-@media (max-width: 640px) {
-  [class*="st-key-grid-"] :is(th, td) { padding: .25rem .35rem; font-size: .85rem; }
-  [class*="st-key-grid-"] [data-testid="stTable"] { overflow-x: auto; box-shadow: inset -.7rem 0 .6rem -.7rem #888; }
-}
 button[aria-label="Clear value"] { min-width: 24px; min-height: 24px; }
 """
 """Streamlit's own spacing is made for a paper; an on-call screen shows its first answer without scrolling.
 
-On a phone a shade at a table's right edge says that there is more of it.
-
 Its captions are too pale to read and its smallest button too small to hit (WCAG 2.2, 1.4.3 and 2.5.8)."""
-STYLE = f"<style>{_OWN}{_INKS}\n{_NUMBERS}\n</style>"
+STYLE = f"<style>{_OWN}{_INKS}\n{_NUMBERS}\n{_PHONE}\n</style>"
 
 
 def tiles(numbers: Mapping[str, int], days: OpenByDay) -> str:

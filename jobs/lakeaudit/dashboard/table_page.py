@@ -91,7 +91,7 @@ def _broken(desk: Desk, table: str, found: Sequence[Broken]) -> None:
         widgets.grid(columns, rows, alt="What is open by kind, the worst first", numbers=_NUMBERS)
         lines = [*dict.fromkeys(_mend(desk, table, each) for each in pressing[:BROKEN])]
         st.code("\n".join(map(visible, lines)), language=None, wrap_lines=True)
-        if any(line.endswith(" restore") for line in lines):
+        if any(map(_meant, pressing[:BROKEN])):
             st.caption(next_steps.LEAVE_OUT)
         with st.expander("In words: why, and what to do"):
             for each in pressing[:BROKEN]:
@@ -110,8 +110,11 @@ _NUMBERS = ("files", "rows", "bytes", "since")
 
 
 def _mend(desk: Desk, table: str, each: Broken) -> str:
-    meant = next_steps.may_be_meant(each.kind, each.answers, each.causes)
-    return next_steps.mend(desk.lake_file, table, each.kind, meant=meant)
+    return next_steps.mend(desk.lake_file, table, each.kind, meant=_meant(each))
+
+
+def _meant(each: Broken) -> bool:
+    return next_steps.may_be_meant(each.kind, each.answers, each.causes)
 
 
 def _row(desk: Desk, each: Broken) -> dict[str, str]:

@@ -77,15 +77,23 @@ class Totals:
         self.hidden_in |= later.hidden_in
 
     def _keep_worst(self, steps: list[Step]) -> None:
-        self.worst = sorted([*self.worst, *steps], key=lambda step: rank(severity_of(step)))[:SHOWN]
+        if len(self.worst) == SHOWN:
+            last = _rank(self.worst[-1])
+            steps = [step for step in steps if _rank(step) < last]
+        if steps:
+            self.worst = sorted([*self.worst, *steps], key=_rank)[:SHOWN]
 
     def _count_reason(self, reason: Reason, n: int) -> None:
-        of_kind = reason._replace(table=None)
-        for told, most in ((reason, _REASONS), (of_kind, 2 * _REASONS)):
-            if told in self.why or len(self.why) < most:
-                self.why[told] += n
+        for most in (_REASONS, 2 * _REASONS):
+            if reason in self.why or len(self.why) < most:
+                self.why[reason] += n
                 return
-        self.why[of_kind._replace(why=_OTHER)] += n
+            reason = reason._replace(table=None)
+        self.why[reason._replace(why=_OTHER)] += n
+
+
+def _rank(step: Step) -> int:
+    return rank(severity_of(step))
 
 
 def severity_of(step: Step) -> str:

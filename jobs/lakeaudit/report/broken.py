@@ -143,6 +143,20 @@ def _command(lake: str, kind: str, tables: Sequence[str], past: str | None, *, m
     return f"lakeaudit findings {shell_word(lake)} --run-id {shell_word(past)} --kind {shell_word(kind)}"
 
 
+def pressing(standing: Iterable[Row]) -> list[Row]:
+    """What nobody has accepted."""
+    return [row for row in standing if row["standing"] != APART]
+
+
+def comeback(rows: Sequence[Row]) -> tuple[int, int, datetime | None]:
+    """Above info: how many can come back, of how many where that is a question, and the soonest end."""
+    asked = [row for row in rows if row["recoverable"]]
+    able = [row for row in asked if row["recoverable"] == "yes"]
+    ends = [row["recoverable_until"] for row in able if row["recoverable_until"]]
+    number = [sum(row["findings"] for row in each) for each in (able, asked)]
+    return number[0], number[1], min(ends, default=None)
+
+
 def since_by_table(still_open: Iterable[Row]) -> dict[str | None, datetime]:
     """Since when the oldest of what is open in each table is there."""
     found: dict[str | None, datetime] = {}

@@ -1,12 +1,10 @@
 """The last words of an audit: what it changed in the ledger, and what to type next."""
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from lakeaudit import formatting, next_steps
-from lakeaudit.report import summary
-from lakeaudit.report.broken import APART
+from lakeaudit.report import broken, summary
 
 if TYPE_CHECKING:
     from lakeaudit.report.page import PageData
@@ -32,17 +30,11 @@ def closing(page: "PageData") -> str:
 
 def pressing(page: "PageData") -> str:
     """Open now: 5 critical, 2 error; can come back until ... at the soonest. Empty where nothing above info is open."""
-    held = [row for row in page.standing if row["standing"] != APART and row["severity"] in summary.AT_STAKE]
-    numbers = Counter[str]()
-    for row in held:
-        numbers[row["severity"]] += row["findings"]
-    told = ", ".join(
-        f"{formatting.count(numbers[name])} {name}" for name in summary.AT_STAKE if numbers[name]
-    )
-    ends = [
-        row["recoverable_until"] for row in held if row["recoverable"] == "yes" and row["recoverable_until"]
-    ]
-    end = f"; what can come back does until {formatting.second(min(ends))} at the soonest" if ends else ""
+    held = [row for row in broken.pressing(page.standing) if row["severity"] in summary.AT_STAKE]
+    lines = [line for line in summary.by_severity(held) if line.stake.findings]
+    told = ", ".join(f"{formatting.count(line.stake.findings)} {line.name}" for line in lines)
+    _, _, soonest = broken.comeback(held)
+    end = f"; what can come back does until {formatting.second(soonest)} at the soonest" if soonest else ""
     return f"open now: {told}{end}" if told else ""
 
 

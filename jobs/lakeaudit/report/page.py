@@ -174,9 +174,9 @@ def render(page: PageData) -> str:
             verdict=verdict.verdict(page.run, page.standing, page.totals, judged, page.lake_tables),
             closing=closing.closing(page) if page.history is not None else None,
             broken=_broken(page),
-            severities=summary.by_severity(_pressing(page.standing)),
+            severities=summary.by_severity(broken.pressing(page.standing)),
             found=summary.by_severity(page.totals),
-            comeback=_comeback(_pressing(serious)),
+            comeback=broken.comeback(broken.pressing(serious)),
             gauges=gauges(page),
             lines=lines,
             most=max((line.line.stake.findings for line in lines), default=0),
@@ -199,19 +199,6 @@ def _broken(page: PageData) -> tuple[broken.Broken, ...]:
     held, changes = (page.history.still_open, page.history.changes) if page.history else ((), ())
     past = page.run["run_id"] if page.history is None else None
     return broken.broken(page.standing, held, changes, page.lake, past)
-
-
-def _pressing(standing: Iterable[Row]) -> list[Row]:
-    return [row for row in standing if row["standing"] != broken.APART]
-
-
-def _comeback(rows: Sequence[Row]) -> tuple[int, int, datetime | None]:
-    """Above info: how many can come back, of how many where that is a question, and the soonest end."""
-    asked = [row for row in rows if row["recoverable"]]
-    able = [row for row in asked if row["recoverable"] == "yes"]
-    ends = [row["recoverable_until"] for row in able if row["recoverable_until"]]
-    number = [sum(row["findings"] for row in each) for each in (able, asked)]
-    return number[0], number[1], min(ends, default=None)
 
 
 @dataclass(frozen=True)
