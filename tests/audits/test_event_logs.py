@@ -1,7 +1,13 @@
-"""Whole audits of plain tables by the event logs of the Spark jobs that wrote them."""
+"""Whole audits of plain tables by the event logs of the Spark jobs that wrote them.
+
+Cases whose tables are audited once lie in one lake, each with tables and logs of its own.
+"""
 
 import json
 import os
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
@@ -12,6 +18,7 @@ import pytest
 from lakeaudit.config import Lake, load_lake
 from lakeaudit.evidence.manifest.point import told_of
 from lakeaudit.evidence.manifest.spark_event_log import reader
+from lakeaudit.row_formats import rows_of
 from lakeaudit.runtime.endpoints import clients_of
 from tests.builders.audits import audited, results_of
 from tests.builders.delta_lake import BORN, Log, info
@@ -25,17 +32,19 @@ BEGUN = datetime.now(UTC).replace(microsecond=0) - timedelta(days=9)
 
 
 class Site:
-    """A folder of tables, and one of logs."""
+    """A folder of tables, and one of logs; those of a case lie in folders of its own."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, case: str = "", number: int = 1) -> None:
         self.folder = folder
-        self.app = App(at=BEGUN)
+        self.data = folder / "data" / case
+        self.logs = folder / "logs" / case
+        self.app = App(f"app-20261120030000-{number:04}", at=BEGUN)
 
     def wrote(
         self, table: str, uuid: str, splits: dict[int, tuple[int, int]] = SPLITS, below: str = "", **how: Any
     ) -> None:
         """A job that wrote a file a split."""
-        home = self.folder / "data" / table
+        home = self.data / table
         end = self.app.write(f"file:{home}", splits, **how)
         for number, (_, size) in splits.items():
             path = home / below / part(number, uuid, joint=".c" if below else "-c")
@@ -43,26 +52,30 @@ class Site:
             path.write_bytes(b"x" * size)
             os.utime(path, (end.timestamp(), end.timestamp()))
 
-    def lake(self, *tables: str, more: str = "", beside: str = "") -> Lake:
-        path = self.folder / "lake.yaml"
-        manifest = f"{{kind: spark_event_log, location: {self.folder / 'logs'}{more}}}"
-        named = "\n".join(
-            f"  - {{name: {t}, location: {self.folder / 'data' / t}, manifests: [{beside}{manifest}]}}"
-            for t in tables
-        )
-        path.write_text(
-            f"version: 1\nlake: plain\nresults: {self.folder / 'results'}\n"
-            f"inventories: [{{kind: listing, location: {self.folder / 'data'}}}]\ntables:\n{named}\n"
-        )
-        return load_lake(path, {})
+    def lose(self, table: str, uuid: str, *splits: int) -> None:
+        for number in splits or SPLITS:
+            self.file(table, uuid, number).unlink()
+
+    def line(self, table: str, name: str = "", more: str = "", beside: str = "") -> str:
+        """The table in a lake file, by the logs."""
+        manifest = f"{{kind: spark_event_log, location: {self.logs}{more}}}"
+        return f"{{name: {name or table}, location: {self.data / table}, manifests: [{beside}{manifest}]}}"
+
+    def lake(self, *tables: str, more: str = "") -> Lake:
+        return lake_of(self.folder, [self.line(table, more=more) for table in tables])
 
     def file(self, table: str, uuid: str, split: int) -> Path:
-        return self.folder / "data" / table / part(split, uuid)
+        return self.data / table / part(split, uuid)
 
 
-def leftovers(lake: Lake) -> list[tuple[str, str]]:
-    rows = [row for batch in results_of(lake).leftover_files("r") for row in batch.to_pylist()]
-    return sorted((row["kind"], row["key"].rpartition("/")[2]) for row in rows)
+def lake_of(folder: Path, tables: list[str]) -> Lake:
+    path = folder / "lake.yaml"
+    named = "\n".join(f"  - {table}" for table in tables)
+    path.write_text(
+        f"version: 1\nlake: plain\nresults: {folder / 'results'}\n"
+        f"inventories: [{{kind: listing, location: {folder / 'data'}}}]\ntables:\n{named}\n"
+    )
+    return load_lake(path, {})
 
 
 @pytest.fixture
@@ -70,7 +83,10 @@ def site(tmp_path: Path) -> Site:
     return Site(tmp_path)
 
 
-def found(lake: Lake) -> list[tuple[str, str, str | None, int | None]]:
+Found = list[tuple[str, str, str | None, int | None]]
+
+
+def found(lake: Lake) -> Found:
     rows = [row for batch in results_of(lake).findings("r") for row in batch.to_pylist()]
     return sorted(
         (r["kind"], r["table_name"], r["key"] and r["key"].rpartition("/")[2], r["rows_at_stake"])
@@ -78,55 +94,124 @@ def found(lake: Lake) -> list[tuple[str, str, str | None, int | None]]:
     )
 
 
-def test_tables_that_are_written_every_night_are_quiet(site: Site) -> None:
+Lay = Callable[[Site], list[str]]
+CASES: dict[str, Lay] = {}
+
+
+def laid(lay: Lay) -> Lay:
+    """The tables of a case: written, and as they stand in the lake file. Each is named after its case."""
+    CASES[lay.__name__] = lay
+    return lay
+
+
+@dataclass(frozen=True)
+class Audited:
+    """What one audit of all cases says of each table."""
+
+    folder: Path
+    findings: list[dict[str, Any]]
+    coverage: list[dict[str, Any]]
+    leftovers: list[dict[str, Any]]
+
+    def rows(self, table: str) -> list[dict[str, Any]]:
+        return [row for row in self.findings if row["table_name"] == table]
+
+    def found(self, table: str) -> list[tuple[str, str | None, int | None]]:
+        """(kind, file, rows) of each finding."""
+        told = [
+            (r["kind"], r["key"] and r["key"].rpartition("/")[2], r["rows_at_stake"])
+            for r in self.rows(table)
+        ]
+        return sorted(told, key=str)
+
+    def covered(self, table: str, axis: str) -> dict[str, Any]:
+        (row,) = (r for r in self.coverage if (r["table_name"], r["axis"]) == (table, axis))
+        return row
+
+    def whole(self, table: str) -> bool:
+        """Whether everything about the table was judged."""
+        judged = [row["status"] for row in self.coverage if row["table_name"] == table]
+        return {*judged} <= {"complete", "off"} and self.covered(table, "content")["status"] == "complete"
+
+
+@pytest.fixture(scope="module")
+def night(tmp_path_factory: pytest.TempPathFactory) -> Audited:
+    folder = tmp_path_factory.mktemp("cases")
+    lake = lake_of(
+        folder, [line for n, (case, lay) in enumerate(CASES.items()) for line in lay(Site(folder, case, n))]
+    )
+    audited(lake, run_id="r")
+    results = results_of(lake)
+    findings, files = results.findings("r"), results.leftover_files("r")
+    return Audited(folder, list(rows_of(findings)), results.coverage("r"), list(rows_of(files)))
+
+
+QUIET = ("appended", "whole", "days", "failed")
+
+
+@laid
+def every_night(site: Site) -> list[str]:
     for uuid in UUIDS[:2]:
         site.wrote("appended", uuid)
     site.wrote("whole", UUIDS[0])
-    for number in SPLITS:
-        site.file("whole", UUIDS[0], number).unlink()
+    site.lose("whole", UUIDS[0])
     site.wrote("whole", UUIDS[1], mode="Overwrite")
     site.wrote("days", UUIDS[0], {0: (10, 100)}, below="d=1", by="d", partitions=1)
     site.wrote("days", UUIDS[1], {0: (10, 110)}, below="d=2", by="d", partitions=1)
-    (site.folder / "data/days/d=1" / part(0, UUIDS[0], joint=".c")).unlink()
+    (site.data / "days/d=1" / part(0, UUIDS[0], joint=".c")).unlink()
     site.wrote("days", UUIDS[2], {0: (9, 90)}, "d=1", mode="Overwrite", by="d", dynamic=True, partitions=1)
     site.wrote("failed", UUIDS[3], error="boom")
-    site.app.ended().save(site.folder / "logs")
-    lake = site.lake("appended", "whole", "days", "failed")
-    assert audited(lake, run_id="r").status == "complete"
-    assert [row for row in found(lake) if row[1] != "failed"] == []
+    site.app.ended().save(site.logs)
+    return [site.line(table) for table in QUIET]
 
 
-def test_lost_and_cut_off_files_are_named_with_their_rows(site: Site) -> None:
-    lost_and_cut_off(site)
+def test_tables_that_are_written_every_night_are_quiet(night: Audited) -> None:
+    assert [night.whole(table) for table in QUIET] == [True] * 4
+    assert [night.found(table) for table in QUIET[:3]] == [[], [], []]
 
 
 def lost_and_cut_off(site: Site, session: "SparkSession | None" = None) -> None:
-    for uuid in UUIDS[:2]:
-        site.wrote("events", uuid)
-    site.app.ended().save(site.folder / "logs", rolled=2)
-    for number in (1, 4):
-        site.file("events", UUIDS[0], number).unlink()
-    site.file("events", UUIDS[1], 2).write_bytes(b"short")
-    lake = site.lake("events")
+    lake = lake_of(site.folder, losses(site))
     audited(lake, session, run_id="r")
-    assert found(lake) == [
-        ("dropped", "events", part(1, UUIDS[0]), 101),
-        ("dropped", "events", part(4, UUIDS[0]), 104),
-        ("size_mismatch", "events", part(2, UUIDS[1]), None),
-    ]
+    assert found(lake) == [(kind, "losses", *rest) for kind, *rest in LOST]
 
 
-def test_files_that_were_brought_back_are_theirs_again(site: Site) -> None:
+@laid
+def losses(site: Site) -> list[str]:
+    for uuid in UUIDS[:2]:
+        site.wrote("losses", uuid)
+    site.app.ended().save(site.logs, rolled=2)
+    site.lose("losses", UUIDS[0], 1, 4)
+    site.file("losses", UUIDS[1], 2).write_bytes(b"short")
+    return [site.line("losses")]
+
+
+LOST = [
+    ("dropped", part(1, UUIDS[0]), 101),
+    ("dropped", part(4, UUIDS[0]), 104),
+    ("size_mismatch", part(2, UUIDS[1]), None),
+]
+
+
+def test_lost_and_cut_off_files_are_named_with_their_rows(night: Audited) -> None:
+    assert night.found("losses") == LOST
+
+
+@laid
+def brought_back(site: Site) -> list[str]:
     """A restore gives them a new time; their sizes tell whose they are."""
     for number, uuid in enumerate(UUIDS[:2]):
-        site.wrote("events", uuid, {n: (records, size + number) for n, (records, size) in SPLITS.items()})
-    site.app.ended().save(site.folder / "logs")
+        splits = {n: (records, size + number) for n, (records, size) in SPLITS.items()}
+        site.wrote("brought_back", uuid, splits)
+    site.app.ended().save(site.logs)
     for number in SPLITS:
-        os.utime(site.file("events", UUIDS[0], number))
-    site.file("events", UUIDS[0], 5).unlink()
-    lake = site.lake("events")
-    audited(lake, run_id="r")
-    assert ("dropped", "events", part(5, UUIDS[0]), 105) in found(lake)
+        os.utime(site.file("brought_back", UUIDS[0], number))
+    site.lose("brought_back", UUIDS[0], 5)
+    return [site.line("brought_back")]
+
+
+def test_files_that_were_brought_back_are_theirs_again(night: Audited) -> None:
+    assert ("dropped", part(5, UUIDS[0]), 105) in night.found("brought_back")
 
 
 def test_logs_that_go_on_while_they_are_read_take_no_finding_back(
@@ -136,28 +221,35 @@ def test_logs_that_go_on_while_they_are_read_take_no_finding_back(
     looks = count()
     monkeypatch.setattr(reader, "digest", lambda _: f"look {next(looks)}")
     site.wrote("events", UUIDS[0])
-    site.app.save(site.folder / "logs", open_=True)
-    site.file("events", UUIDS[0], 2).unlink()
+    site.app.save(site.logs, open_=True)
+    site.lose("events", UUIDS[0], 2)
     lake = site.lake("events")
     audited(lake, run_id="r")
     assert found(lake) == [("dropped", "events", part(2, UUIDS[0]), 102)]
 
 
-def test_what_no_job_wrote_is_told_where_logs_are_complete(site: Site) -> None:
-    site.wrote("events", UUIDS[0])
-    site.app.ended().save(site.folder / "logs")
-    stray = site.folder / "data/events/by-hand.parquet"
-    stray.write_bytes(b"y")
-    os.utime(stray, (BEGUN.timestamp(), BEGUN.timestamp()))
-    for more, expected in (("", []), (", complete: true", ["stale_visible"])):
-        lake = site.lake("events", more=more)
-        audited(lake, run_id="r")
-        assert [kind for kind, *_ in found(lake)] == expected
+STRAYS = {"stray": "", "stray_complete": ", complete: true"}
+
+
+@laid
+def strays(site: Site) -> list[str]:
+    for table in STRAYS:
+        site.wrote(table, UUIDS[0])
+        stray = site.data / table / "by-hand.parquet"
+        stray.write_bytes(b"y")
+        os.utime(stray, (BEGUN.timestamp(), BEGUN.timestamp()))
+    site.app.ended().save(site.logs)
+    return [site.line(table, more=more) for table, more in STRAYS.items()]
+
+
+def test_what_no_job_wrote_is_told_where_logs_are_complete(night: Audited) -> None:
+    told = {table: [kind for kind, *_ in night.found(table)] for table in STRAYS}
+    assert told == {"stray": [], "stray_complete": ["stale_visible"]}
 
 
 def in_log(site: Site, table: str, *commits: list[tuple[str, str, int]]) -> None:
     """A Delta log whose versions add and remove (action, name, size), a day each from before the jobs on."""
-    log = Log(site.folder / "data" / table)
+    log = Log(site.data / table)
     for version, files in enumerate(commits):
         at = BEGUN + timedelta(days=version - 1)
         actions = [info(timestamp=millis(at))]
@@ -169,166 +261,194 @@ def in_log(site: Site, table: str, *commits: list[tuple[str, str, int]]) -> None
         log.commit(version, *(BORN if version == 0 else ()), *actions, when=at)
 
 
-@pytest.mark.parametrize(
-    ("keep", "expected"),
-    [
-        ("", ["dropped", "incomplete_commit"]),
-        (", keep: 8d", []),
-        (", keep: 10d", ["dropped", "incomplete_commit"]),
-    ],
-)
-def test_what_old_jobs_wrote_may_be_removed_where_the_lake_file_says_so(
-    site: Site, keep: str, expected: list[str]
-) -> None:
-    for uuid in UUIDS[:2]:
-        site.wrote("events", uuid)
-    site.app.ended().save(site.folder / "logs")
-    for path in [site.file("events", UUIDS[0], n) for n in SPLITS] + [site.file("events", UUIDS[1], 0)]:
-        path.unlink()
-    lake = site.lake("events", more=f"{keep}, complete: true")
-    audited(lake, run_id="r")
-    assert [kind for kind, *_ in found(lake)] == expected
+KEPT = {
+    "kept_always": ("", ["dropped", "incomplete_commit"]),
+    "kept_8d": (", keep: 8d", []),
+    "kept_10d": (", keep: 10d", ["dropped", "incomplete_commit"]),
+}
+"""By table what the lake file says of how long its files are kept, and what is found."""
 
 
-def test_what_a_job_wrote_into_a_delta_table_and_no_state_lists_is_a_lost_commit(site: Site) -> None:
+@laid
+def old_jobs(site: Site) -> list[str]:
+    for table in KEPT:
+        for uuid in UUIDS[:2]:
+            site.wrote(table, uuid)
+        site.lose(table, UUIDS[0])
+        site.lose(table, UUIDS[1], 0)
+    site.app.ended().save(site.logs)
+    return [site.line(table, more=f"{keep}, complete: true") for table, (keep, _) in KEPT.items()]
+
+
+@pytest.mark.parametrize("table", KEPT)
+def test_what_old_jobs_wrote_may_be_removed_where_the_lake_file_says_so(night: Audited, table: str) -> None:
+    assert [kind for kind, *_ in night.found(table)] == KEPT[table][1]
+
+
+@laid
+def lost_commit(site: Site) -> list[str]:
     """Files that a state lists, or has listed until OPTIMIZE removed them, are no loss."""
-    site.wrote("events", UUIDS[0])
-    site.wrote("events", UUIDS[1], error="boom")
-    site.app.ended().save(site.folder / "logs")
+    site.wrote("lost_commit", UUIDS[0])
+    site.wrote("lost_commit", UUIDS[1], error="boom")
+    site.app.ended().save(site.logs)
     names = {n: (part(n, UUIDS[0]), size) for n, (_, size) in SPLITS.items()}
     listed = [("add", *names[n]) for n in range(4)]
     compacted = [("remove", *names[n]) for n in range(2)] + [("add", "compact.parquet", 77)]
-    in_log(site, "events", [], [], listed, compacted)
-    (site.folder / "data/events/compact.parquet").write_bytes(b"z" * 77)
-    os.utime(site.folder / "data/events/compact.parquet", (BEGUN.timestamp(), BEGUN.timestamp()))
-    lake = site.lake("events", beside="{kind: delta}, ")
-    audited(lake, run_id="r")
-    told = [each for each in found(lake) if each[0] not in ("uncommitted", "unvacuumed")]
-    assert told == [("lost_commit", "events", part(n, UUIDS[0]), 100 + n) for n in (4, 5)]
-    left = [name for kind, name in leftovers(lake) if kind == "uncommitted"]
+    in_log(site, "lost_commit", [], [], listed, compacted)
+    (site.data / "lost_commit/compact.parquet").write_bytes(b"z" * 77)
+    os.utime(site.data / "lost_commit/compact.parquet", (BEGUN.timestamp(), BEGUN.timestamp()))
+    return [site.line("lost_commit", beside="{kind: delta}, ")]
+
+
+def test_what_a_job_wrote_into_a_delta_table_and_no_state_lists_is_a_lost_commit(night: Audited) -> None:
+    told = [each for each in night.found("lost_commit") if each[0] not in ("uncommitted", "unvacuumed")]
+    assert told == [("lost_commit", part(n, UUIDS[0]), 100 + n) for n in (4, 5)]
+    left = [row for row in night.leftovers if row["table_name"] == "lost_commit"]
+    names = sorted(row["key"].rpartition("/")[2] for row in left if row["kind"] == "uncommitted")
     failed = [part(n, UUIDS[1]) for n in SPLITS]
-    assert left == sorted([*failed, part(4, UUIDS[0]), part(5, UUIDS[0])])
+    assert names == sorted([*failed, part(4, UUIDS[0]), part(5, UUIDS[0])])
 
 
-def test_a_plain_table_that_was_made_a_delta_table_and_vacuumed_is_quiet(site: Site) -> None:
-    site.wrote("events", UUIDS[0])
-    site.app.ended().save(site.folder / "logs")
-    for number in SPLITS:
-        site.file("events", UUIDS[0], number).unlink()
-    in_log(site, "events", [])
-    lake = site.lake("events", beside="{kind: delta}, ")
-    assert audited(lake, run_id="r").status == "complete"
-    assert found(lake) == []
+@laid
+def made_delta(site: Site) -> list[str]:
+    site.wrote("made_delta", UUIDS[0])
+    site.app.ended().save(site.logs)
+    site.lose("made_delta", UUIDS[0])
+    in_log(site, "made_delta", [])
+    return [site.line("made_delta", beside="{kind: delta}, ")]
 
 
-def test_a_torn_log_is_a_hole(site: Site) -> None:
-    site.wrote("events", UUIDS[0])
-    path = site.app.save(site.folder / "logs", "lz4")
+def test_a_plain_table_that_was_made_a_delta_table_and_vacuumed_is_quiet(night: Audited) -> None:
+    assert (night.whole("made_delta"), night.found("made_delta")) == (True, [])
+
+
+@laid
+def torn_log(site: Site) -> list[str]:
+    site.wrote("torn_log", UUIDS[0])
+    path = site.app.save(site.logs, "lz4")
     path.write_bytes(path.read_bytes()[:-70])
-    lake = site.lake("events")
-    outcome = audited(lake, run_id="r")
-    assert outcome.status == "partial"
-    assert [kind for kind, *_ in found(lake)] == ["unreadable_evidence"]
+    return [site.line("torn_log")]
 
 
-def test_a_write_of_which_no_file_is_left_is_incomplete(site: Site) -> None:
-    """Its files cannot be named: it is one finding, of all that it wrote."""
-    site.wrote("events", UUIDS[0])
-    site.wrote("events", UUIDS[1])
-    site.wrote("others", UUIDS[2])
-    site.app.ended().save(site.folder / "logs")
+@laid
+def renamed(site: Site) -> list[str]:
+    site.wrote("renamed", UUIDS[0])
+    site.app.ended().save(site.logs)
     for number in SPLITS:
-        site.file("events", UUIDS[0], number).unlink()
-    lake = site.lake("events", "others")
-    assert audited(lake, run_id="r").status == "complete"
-    (row,) = [row for batch in results_of(lake).findings("r") for row in batch.to_pylist()]
+        path = site.file("renamed", UUIDS[0], number)
+        path.rename(path.with_name(f"{number}.parquet"))
+    return [site.line("renamed")]
+
+
+@pytest.mark.parametrize("table", ["torn_log", "renamed"], ids=["a torn log", "files may be others"])
+def test_what_cannot_be_told_is_a_hole(night: Audited, table: str) -> None:
+    assert [kind for kind, *_ in night.found(table)] == ["unreadable_evidence"]
+    assert night.covered(table, "content")["status"] == "partial"
+
+
+@laid
+def no_logs(site: Site) -> list[str]:
+    site.wrote("no_logs", UUIDS[0])
+    site.logs.mkdir(parents=True)
+    return [site.line("no_logs")]
+
+
+def test_a_place_without_logs_is_refused(night: Audited) -> None:
+    row = night.covered("no_logs", "content")
+    assert (row["status"], "holds no event log of Spark" in row["reason"]) == ("partial", True)
+
+
+@laid
+def none_left(site: Site) -> list[str]:
+    site.wrote("none_left", UUIDS[0])
+    site.wrote("none_left", UUIDS[1])
+    site.wrote("none_left_of_others", UUIDS[2])
+    site.app.ended().save(site.logs)
+    site.lose("none_left", UUIDS[0])
+    return [site.line("none_left"), site.line("none_left_of_others")]
+
+
+def test_a_write_of_which_no_file_is_left_is_incomplete(night: Audited) -> None:
+    """Its files cannot be named: it is one finding, of all that it wrote."""
+    (row,) = night.rows("none_left")
+    write = row["subject"].partition("#")[2]
     assert (row["kind"], row["axis"], row["subject_type"]) == ("incomplete_commit", "commit", "commit")
     assert (row["files"], row["rows_at_stake"], row["bytes_at_stake"]) == (6, 615, 6015)
-    assert row["subject"] == f"{site.folder / 'data/events'}/#{site.app.id}/0"
+    assert row["subject"] == f"{night.folder / 'data/none_left/none_left'}/#{write}"
+    assert re.fullmatch("app-20261120030000-[0-9]{4}/0", write)
     assert row["explanation"].startswith(
-        f"write {site.app.id}/0 of {BEGUN + timedelta(minutes=1):%Y-%m-%dT%H:%M:%SZ} committed 6 files, 615 rows, "
+        f"write {write} of {BEGUN + timedelta(minutes=1):%Y-%m-%dT%H:%M:%SZ} committed 6 files, 615 rows, "
         "6,015 bytes, and storage lacks 6 files, 615 rows, 6,015 bytes of that; no file of it is left; "
     )
-    (cover,) = [
-        row
-        for row in results_of(lake).coverage("r")
-        if (row["table_name"], row["axis"]) == ("events", "commit")
-    ]
+    cover = night.covered("none_left", "commit")
     assert (cover["status"], cover["files"], cover["consistent"], cover["findings"]) == ("complete", 2, 1, 1)
+    assert (night.whole("none_left_of_others"), night.found("none_left_of_others")) == (True, [])
 
 
-@pytest.mark.parametrize(("hours", "misleads"), [(0, True), (-1, False)])
-def test_a_marker_beside_an_incomplete_write_misleads(site: Site, hours: int, misleads: bool) -> None:
+MARKED = {"marked": (0, True), "marked_before": (-1, False)}
+"""By table how many hours after the write its marker was put there, and whether it misleads."""
+
+
+@laid
+def marked(site: Site) -> list[str]:
+    for table, (hours, _) in MARKED.items():
+        ended = site.app.at + timedelta(minutes=1)
+        site.wrote(table, UUIDS[0])
+        site.lose(table, UUIDS[0])
+        marker = site.data / table / "_SUCCESS"
+        marker.touch()
+        at = (ended + timedelta(hours=hours)).timestamp()
+        os.utime(marker, (at, at))
+    site.app.ended().save(site.logs)
+    return [site.line(table) for table in MARKED]
+
+
+@pytest.mark.parametrize("table", MARKED)
+def test_a_marker_beside_an_incomplete_write_misleads(night: Audited, table: str) -> None:
     """One that was there before the write ended is another job's."""
-    site.wrote("events", UUIDS[0])
-    site.app.ended().save(site.folder / "logs")
-    for number in SPLITS:
-        site.file("events", UUIDS[0], number).unlink()
-    marker = site.folder / "data/events/_SUCCESS"
-    marker.touch()
-    at = (BEGUN + timedelta(minutes=1, hours=hours)).timestamp()
-    os.utime(marker, (at, at))
-    lake = site.lake("events")
-    audited(lake, run_id="r")
-    (row,) = [row for batch in results_of(lake).findings("r") for row in batch.to_pylist()]
+    (row,) = night.rows(table)
+    marker = night.folder / "data/marked" / table / "_SUCCESS"
     assert row["kind"] == "incomplete_commit"
-    assert (f"the marker {marker} calls it whole, which misleads" in row["explanation"]) == misleads
+    assert (f"the marker {marker} calls it whole, which misleads" in row["explanation"]) == MARKED[table][1]
 
 
 def test_an_incomplete_write_opens_with_the_second_cut_and_ends_when_it_is_whole(site: Site) -> None:
     site.wrote("days", UUIDS[0], {0: (10, 100), 1: (20, 200)}, below="d=1", by="d", partitions=1)
-    site.app.ended().save(site.folder / "logs")
-    lost = site.folder / "data/days/d=1" / part(1, UUIDS[0], joint=".c")
+    site.app.ended().save(site.logs)
+    lost = site.data / "days/d=1" / part(1, UUIDS[0], joint=".c")
     lost.rename(site.folder / "kept")
     lake = site.lake("days")
     states = []
-    for number in range(4):
+    for number in range(3):
         if number == 2:
             (site.folder / "kept").rename(lost)
         audited(lake, run_id=f"r{number}")
         rows = [row for batch in results_of(lake).discrepancies() for row in batch.to_pylist()]
         states.append([(row["kind"], row["state"], row["rows_at_stake"]) for row in rows])
-    expected = ("pending", "open", "resolved", "resolved")
-    assert states == [[("incomplete_commit", state, 20)] for state in expected]
+    assert states == [[("incomplete_commit", state, 20)] for state in ("pending", "open", "resolved")]
 
 
-def test_a_failed_run_and_its_retry_are_told_once(site: Site) -> None:
-    """The files have equal bytes too: what the log says of both is the one verdict of the axis."""
+@laid
+def retried(site: Site) -> list[str]:
     broken = {n: (100 + n, 5000 + n) for n in range(2)}
-    site.wrote("events", UUIDS[0], broken, error="boom")
-    site.wrote("events", UUIDS[1], broken | {2: (102, 5002)})
-    site.app.ended().save(site.folder / "logs")
-    lake = site.lake("events")
-    audited(lake, run_id="r")
-    assert found(lake) == [("duplicate_attempt", "events", part(n, UUIDS[0]), 100 + n) for n in range(2)]
-    rows = [row for row in results_of(lake).coverage("r") if row["axis"] == "duplicate"]
-    assert [(row["files"], row["consistent"], row["findings"]) for row in rows] == [(5, 3, 2)]
+    site.wrote("retried", UUIDS[0], broken, error="boom")
+    site.wrote("retried", UUIDS[1], broken | {2: (102, 5002)})
+    site.app.ended().save(site.logs)
+    return [site.line("retried")]
 
 
-def test_a_write_whose_files_may_be_others_is_a_hole(site: Site) -> None:
-    site.wrote("events", UUIDS[0])
-    site.app.ended().save(site.folder / "logs")
-    for number in SPLITS:
-        path = site.file("events", UUIDS[0], number)
-        path.rename(path.with_name(f"{number}.parquet"))
-    lake = site.lake("events")
-    assert audited(lake, run_id="r").status == "partial"
-    assert [kind for kind, *_ in found(lake)] == ["unreadable_evidence"]
-
-
-def test_a_place_without_logs_is_refused(site: Site) -> None:
-    site.wrote("events", UUIDS[0])
-    (site.folder / "logs").mkdir()
-    lake = site.lake("events")
-    assert audited(lake, run_id="r").status == "partial"
-    reasons = [row["reason"] for row in results_of(lake).coverage("r") if row["axis"] == "content"]
-    assert [("holds no event log of Spark" in str(reason)) for reason in reasons] == [True]
+def test_a_failed_run_and_its_retry_are_told_once(night: Audited) -> None:
+    """The files have equal bytes too: what the log says of both is the one verdict of the axis."""
+    told = [("duplicate_attempt", part(n, UUIDS[0]), 100 + n) for n in range(2)]
+    assert night.found("retried") == told
+    row = night.covered("retried", "duplicate")
+    assert (row["files"], row["consistent"], row["findings"]) == (5, 3, 2)
 
 
 def test_what_one_file_is_told_of(site: Site) -> None:
     for uuid in UUIDS[:2]:
         site.wrote("events", uuid)
-    site.app.ended().save(site.folder / "logs")
+    site.app.ended().save(site.logs)
     lost = site.file("events", UUIDS[0], 3)
     lost.unlink()
     lake = site.lake("events")
@@ -338,27 +458,26 @@ def test_what_one_file_is_told_of(site: Site) -> None:
         assert told.history[0]["size"] == 1003
 
 
-def test_lists_and_logs_of_one_table_claim_a_file_once(site: Site) -> None:
-    """A writer's list knows the ETag, the log the rows; an overwrite of either retires what the other claimed."""
-    site.wrote("events", UUIDS[0])
-    site.app.ended().save(site.folder / "logs")
+@laid
+def beside_a_list(site: Site) -> list[str]:
+    site.wrote("listed", UUIDS[0])
+    site.app.ended().save(site.logs)
     lists = site.folder / "lists"
     lists.mkdir()
-    old = {
-        "path": str(site.folder / "data/events/old.parquet"),
-        "committed_at": (BEGUN - timedelta(1)).isoformat(),
-    }
+    old = {"path": str(site.data / "listed/old.parquet"), "committed_at": (BEGUN - timedelta(1)).isoformat()}
     same = {
-        "path": str(site.file("events", UUIDS[0], 1)),
+        "path": str(site.file("listed", UUIDS[0], 1)),
         "committed_at": (BEGUN + timedelta(0, 60)).isoformat(),
     }
     (lists / "a.jsonl").write_text(f"{json.dumps(old)}\n{json.dumps(same)}\n")
-    lake = site.lake("events", more=f"}}, {{kind: file_list, location: {lists}")
-    site.file("events", UUIDS[0], 1).unlink()
-    audited(lake, run_id="r")
-    assert found(lake) == [
-        ("dropped", "events", "old.parquet", None),
-        ("dropped", "events", part(1, UUIDS[0]), 101),
+    site.lose("listed", UUIDS[0], 1)
+    return [site.line("listed", more=f"}}, {{kind: file_list, location: {lists}")]
+
+
+def test_lists_and_logs_of_one_table_claim_a_file_once(night: Audited) -> None:
+    """A writer's list knows the ETag, the log the rows; an overwrite of either retires what the other claimed."""
+    assert night.found("listed") == [
+        ("dropped", "old.parquet", None),
+        ("dropped", part(1, UUIDS[0]), 101),
     ]
-    coverage = [row for row in results_of(lake).coverage("r") if row["axis"] == "content"]
-    assert [row["files"] for row in coverage] == [7]
+    assert night.covered("listed", "content")["files"] == 7
