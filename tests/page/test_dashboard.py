@@ -7,6 +7,8 @@ import os
 import random
 import re
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
@@ -119,6 +121,29 @@ def test_filters_are_in_the_address_and_back_leads_back(page: Page, served: Serv
         timeout=PATIENCE
     )
     assert "kind=temporary" in page.url, f"seed {SEED}"
+
+
+def test_the_first_page_has_a_name_too(page: Page, served: Served) -> None:
+    settled(page, f"{served.url}/lake")
+    expect(page.get_by_text("Page not found")).to_have_count(0)
+    expect(page.get_by_role("link", name="The lake"), "in the bar above").to_have_count(1)
+
+
+def test_two_that_start_at_once_each_say_their_own_address(
+    page: Page, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    lakes = []
+    for name in ("one", "two"):
+        folder = tmp_path_factory.mktemp(name)
+        place = Location.parse(str(folder / "results"))
+        draw(place, SEED, datetime.now(UTC).replace(microsecond=0))
+        lakes.append(lake_file(folder, place))
+    with ExitStack() as stack, ThreadPoolExecutor() as pool:
+        servers = [*pool.map(lambda lake: stack.enter_context(serving(lake)), lakes)]
+        assert len({server.url for server in servers}) == 2
+        for server, lake in zip(servers, lakes, strict=True):
+            settled(page, server.url)
+            expect(page.get_by_text(lake).first).to_be_visible()
 
 
 def test_hostile_keys_are_read_as_they_are(page: Page, served: Served) -> None:

@@ -20,6 +20,7 @@ from lakeaudit.dashboard.queries.table import PAGE_ROWS, Wanted
 from lakeaudit.dashboard.queries.timeline import timeline
 from lakeaudit.keys import Location
 from lakeaudit.results.read import Results
+from lakeaudit.results.trends import changes
 from lakeaudit.runtime.aws import Clients
 from tests.builders.manyrows import PARTITIONS, TABLES, lay
 from tests.builders.results import LAKE, NOON, lake_file
@@ -37,7 +38,7 @@ def table_page(results: Results, table: str) -> of_table.Listed:
     found = of_table.partitions(results, table, NOON)
     assert len(found.shown) == PARTITIONS
     of_table.commits(results, table, NOON)
-    told = of_table.changes(results, table)
+    told = of_table.changes(changes(results), table)
     assert of_table.table_days(results, table, told)
     timeline(results, table, NOON, told)
     return of_table.listed(results, table, Wanted(), NOON, 1)

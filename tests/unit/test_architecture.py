@@ -213,7 +213,10 @@ def test_one_place_of_the_dashboard_touches_the_lake() -> None:
     assert askers == {"lakeaudit.dashboard.source_query"}
 
 
-OWN_MARKUP = ("st.html(looks.STYLE)", "st.html(looks.tiles(by, days))")
+OWN_MARKUP = (
+    "st.html(looks.STYLE)", "st.html(looks.tiles(by, days))", "st.html(looks.ticks(runs))",
+    "st.html(looks.days(found, tables))",
+)  # fmt: skip
 
 
 def test_no_page_shows_markup_of_its_own() -> None:

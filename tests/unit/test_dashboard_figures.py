@@ -22,6 +22,7 @@ from lakeaudit.report.open_by_day import SPAN, OpenByDay
 from lakeaudit.report.summary import NO_TABLE, Amount
 from lakeaudit.results.read import Results
 from lakeaudit.results.sql import ask
+from lakeaudit.results.trends import changes
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.schemas import RESULTS
 from tests.builders.results import (
@@ -229,7 +230,7 @@ def test_what_changed_by_day(place: Location, results: Results, lake: Lake) -> N
     publish(place, runs=[run(), run("r9", "failed")], discrepancies=ledger, transitions=told)
     seen = [
         (d.day, d.opened, d.reopened, d.resolved, d.open)
-        for d in of_table.table_days(results, "orders", of_table.changes(results, "orders"))
+        for d in of_table.table_days(results, "orders", of_table.changes(changes(results), "orders"))
     ]
     assert seen == [(day(yesterday), 2, 0, 0, 2), (day(NOON), 0, 0, 1, 1)]
     assert figures_by_day(lake_days(results, LATER)) == {

@@ -13,6 +13,7 @@ from lakeaudit.dashboard.widgets import literal
 from lakeaudit.formatting import visible
 from lakeaudit.keys import Location
 from lakeaudit.results.read import Results
+from lakeaudit.results.trends import changes as of_lake
 from lakeaudit.runtime.aws import Clients
 from tests.builders.pagedata import HOSTILE
 from tests.builders.results import LAKE, NOON, discrepancy, finding, logged, publish, run, transition
@@ -55,7 +56,7 @@ def test_commits_with_what_is_open_of_them_and_what_changed_since(place: Locatio
             logged(7, NOON, table_name="other"), logged(9, NOON, run_id="r0"),
         ],
     )  # fmt: skip
-    told = changes(results, "orders")
+    told = changes(of_lake(results), "orders")
     assert timeline(results, "orders", LATER, told) == Timeline(
         commits=(
             LoggedCommit(7, "7", NOON - HOUR, "WRITE", 3, 0, {"critical": 1, "warning": 1}),

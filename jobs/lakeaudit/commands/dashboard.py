@@ -28,7 +28,7 @@ def run(
         from lakeaudit.dashboard.serve import Where, serve
     except ModuleNotFoundError as error:
         raise CannotAudit("dashboard", f"needs {error.name}", "pip install 'lakeaudit[dashboard]'") from error
-    where = Where(host, free_port(host, port), tuple(names), path_of(base_path))
+    where = Where(host, free_port(host, port), tuple(names), path_of(base_path), any_port=port is None)
     try:
         serve(lake_file, where, ready)
     except SystemExit as error:  # Streamlit's way to say that it cannot listen

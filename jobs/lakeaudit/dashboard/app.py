@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 
@@ -23,12 +24,31 @@ def main(lake_file: str, first: str = "lake") -> None:
     """One run of the page that the browser asks for; `first` is the one without a name in its address."""
     st.set_page_config(page_title="lakeaudit", layout="wide")
     st.html(looks.STYLE)
-    pages = {
-        name: st.Page(partial(_show, show, lake_file), title=title, url_path=name, default=name == first)
+    pages = st.session_state[widgets.PAGES] = _pages(lake_file, first)
+    title, show = PAGES[first]
+    named = st.Page(partial(_show, show, lake_file), title=title, url_path=first, visibility="hidden")
+    st.navigation([*pages.values(), named], position="top").run()
+
+
+def _pages(lake_file: str, first: str) -> dict[str, st.Page]:
+    """The first has no name of its own to Streamlit, so that who types it is led there by another one."""
+    return {
+        name: st.Page(
+            partial(_show, show, lake_file),
+            title=title,
+            url_path="" if name == first else name,
+            default=name == first,
+        )
         for name, (title, show) in PAGES.items()
     }
-    st.session_state[widgets.PAGES] = pages
-    st.navigation([*pages.values()], position="top").run()
+
+
+def rehearse(lake_file: str) -> None:
+    """Show every page to nobody: what they load and ask, no visitor waits for. What is wrong the pages tell."""
+    st.session_state[widgets.PAGES] = _pages(lake_file, "lake")
+    for _, show in PAGES.values():
+        with suppress(Exception):
+            show(desk(lake_file, datetime.now(UTC)))
 
 
 def _show(show: Callable[[Desk], None], lake_file: str) -> None:

@@ -16,6 +16,7 @@ from lakeaudit.report.open_by_day import SPAN, OpenByDay
 from lakeaudit.report.summary import AT_STAKE
 from lakeaudit.report.verdict import Verdict
 from lakeaudit.results.read import Row
+from lakeaudit.results.trends import changes
 
 FIRST = 4
 """Tables that are written out because something is wrong with them."""
@@ -35,7 +36,8 @@ def show(desk: Desk) -> None:
     _head(desk, figures.run, figures.verdict)
     _troubles(figures.troubles)
     _first(desk, figures.tables)
-    days = desk.ask(("days",), lambda: lake_days(desk.results, desk.now))
+    told = desk.ask(("changes",), lambda: changes(desk.results), by_clock=False)
+    days = desk.ask(("days",), lambda: lake_days(desk.results, desk.now, told))
     _strip(desk, figures, days)
     _tables(desk, figures, days)
 
@@ -143,7 +145,10 @@ def _first(desk: Desk, tables: Sequence[Health]) -> None:
 
 
 def _plan(desk: Desk, *, meant: bool) -> None:
-    st.code(next_steps.mend(desk.lake_file, None, None, meant=meant), language=None, wrap_lines=True)
+    with st.container(
+        key=looks.COMMAND
+    ):  # a click takes all of it; `st.code` starts a highlighter for half a second
+        widgets.plain(next_steps.mend(desk.lake_file, None, None, meant=meant))
     if meant:
         st.caption(next_steps.LEAVE_OUT)
 

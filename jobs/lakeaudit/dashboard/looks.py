@@ -3,21 +3,29 @@
 Nothing here holds stored text, which would act as markup: severities of ours and numbers, no more.
 """
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from itertools import groupby
 from urllib.parse import quote
 
-from lakeaudit.formatting import count
+from lakeaudit.formatting import count, second
 from lakeaudit.kinds import SEVERITIES
 from lakeaudit.report import palette
 from lakeaudit.report.open_by_day import Numbers, OpenByDay
 from lakeaudit.report.plots import spark_path
+from lakeaudit.results.read import Row
 
 _INKS = "\n".join(
     f".tile.{level} .level {{ color: light-dark({light}, {dark}); }}"
     for level, (light, dark) in palette.INKS.items()
 )
-GRID = "grid"
+GRID, DAYS, COMMAND = "grid", "days", "command"
+"""Keys of containers."""
 COLUMNS = 12
+LINE = 17
+"""Points that a table takes in the picture of days."""
 _NUMBERS = "\n".join(
     f'[class*="st-key-{GRID}-"][class*="-n{at}-"] :is(th, td):nth-child({at}) '
     "{ text-align: right !important; white-space: nowrap; }"
@@ -38,6 +46,17 @@ _OWN = """
 .tile b { display: block; font-size: 1.4rem; line-height: 1.3; font-weight: 600; font-variant-numeric: tabular-nums; }
 .tile.none b, .tile.none .level { font-weight: 400; }
 .tile img { display: block; width: 100%; height: 1.6rem; border-bottom: 1px solid #8885; }
+.runs { display: grid; grid-template-columns: repeat(auto-fill, 24px); gap: 3px; }
+.runs a { height: 24px; border-radius: 3px; background: #8885; }
+.legend { display: flex; flex-wrap: wrap; gap: .1rem .8rem; margin-top: .4rem; font-size: .8rem; }
+.legend i { display: inline-block; width: .7rem; height: .7rem; margin-right: .35rem; border-radius: 2px; }
+.days { display: grid; grid-template-columns: repeat(30, minmax(2px, 1fr)); grid-auto-rows: 16px; gap: 1px; }
+.days, .st-key-days [data-testid="stText"] { font-size: 11px; line-height: 17px; }
+.st-key-days [data-testid="stText"] { padding-top: 17px; }
+.days .no-audit { background: #8883; }
+.st-key-command [data-testid="stText"] { padding: .5rem .75rem; border-radius: .4rem; background: #8882; }
+.st-key-command [data-testid="stText"] * { font-family: monospace; font-size: .9rem; }
+.st-key-command [data-testid="stText"] * { overflow-wrap: anywhere; user-select: all; }
 .stMainBlockContainer { padding-top: 4.2rem; padding-bottom: 2rem; }
 [data-testid="stText"], [data-testid="stTable"] { font-variant-numeric: tabular-nums; }
 h1 { overflow-wrap: anywhere; }
@@ -48,7 +67,14 @@ button[aria-label="Clear value"] { min-width: 24px; min-height: 24px; }
 """Streamlit's own spacing is made for a paper; an on-call screen shows its first answer without scrolling.
 
 Its captions are too pale to read and its smallest button too small to hit (WCAG 2.2, 1.4.3 and 2.5.8)."""
-STYLE = f"<style>{_OWN}{_INKS}\n{_NUMBERS}\n{_PHONE}\n</style>"
+_AREAS = "\n".join(
+    f".{of} .{name} {{ background: {colour}; }}"
+    for of, colours in (
+        ("days", palette.COLOURS), ("runs", palette.STATUS_COLOURS), ("legend", palette.STATUS_COLOURS),
+    )
+    for name, colour in colours.items()
+)  # fmt: skip
+STYLE = f"<style>{_OWN}{_INKS}\n{_AREAS}\n{_NUMBERS}\n{_PHONE}\n</style>"
 
 
 def tiles(numbers: Mapping[str, int], days: OpenByDay) -> str:
@@ -74,3 +100,74 @@ def _line(severity: str, days: Numbers) -> str:
     told = f"at the end of each of {len(days)} days: at most {count(max(days))}, the last {count(days[-1])}"
     source = quote(f"<svg xmlns='http://www.w3.org/2000/svg' {size}>{shape}</svg>")
     return f'<img alt="{told}" title="{told}" src="data:image/svg+xml,{source}">'
+
+
+def ticks(runs: Sequence[Row]) -> str:
+    """A mark a run in the colour of how it went, and a legend; of the run's id it holds the percent-encoded form."""
+    drawn = "".join(map(_tick, runs))
+    met = Counter(run["status"] for run in runs)
+    words = "".join(
+        f'<span><i class="{status}"></i>{count(met[status])} {status}</span>'
+        for status in _STATUSES
+        if met[status]
+    )
+    return f'<div class="runs">{drawn}</div><div class="legend">{words}</div>'
+
+
+_STATUSES = tuple(palette.STATUS_COLOURS)
+
+
+def _tick(run: Row) -> str:
+    status = run["status"] if run["status"] in _STATUSES else "unknown"
+    told = f"{status}, as of {second(run['as_of'])}"
+    address = f"runs?run={quote(run['run_id'], safe='')}"
+    return f'<a class="{status}" href="{address}" title="{told}" aria-label="{told}"></a>'
+
+
+def days(found: OpenByDay, tables: Sequence[str]) -> str:
+    """A line a table, without its name: areas in the colour of the worst severity of the days that they span."""
+    told = "The worst severity of each table by day; the numbers stand in the grid beside it"
+    heads = "".join(
+        f'<span style="grid-area: 1 / {at + 1} / 2 / span 5">{_named(found.days[at])}</span>'
+        for at in range(1, len(found.days) - 3, 7)
+    )
+    lines = "".join(_area(each, row) for row, table in enumerate(tables, 2) for each in _alike(found, table))
+    return f'<div class="days" role="img" aria-label="{told}">{heads}{lines}</div>'
+
+
+@dataclass(frozen=True)
+class _Alike:
+    """Days of one table beside each other that look alike; `at` counts the first of them from 0."""
+
+    at: int
+    days: Sequence[date]
+    worst: str
+    open: int
+
+
+def _alike(found: OpenByDay, table: str) -> Iterator[_Alike]:
+    by, totals = found.by_severity(table), found.of_table(table)
+    alike = groupby(range(len(found.days)), key=lambda at: (_worst(found, by, at), totals[at]))
+    for (worst, number), places in alike:
+        at = [*places]
+        if worst:
+            yield _Alike(at[0], [found.days[each] for each in at], worst, number)
+
+
+def _worst(found: OpenByDay, by: Mapping[str, Numbers], at: int) -> str:
+    worst = next((severity for severity, numbers in by.items() if numbers[at]), "")
+    return worst or ("" if found.days[at] in found.audited else _NO_AUDIT)
+
+
+_NO_AUDIT = "no-audit"
+
+
+def _area(alike: _Alike, row: int) -> str:
+    told = " to ".join(dict.fromkeys((_named(alike.days[0]), _named(alike.days[-1]))))
+    words = "no audit" if alike.worst == _NO_AUDIT else f"{alike.worst}, {count(alike.open)} open"
+    place = f"{row} / {alike.at + 1} / {row + 1} / span {len(alike.days)}"
+    return f'<i class="{alike.worst}" style="grid-area: {place}" title="{told}: {words}"></i>'
+
+
+def _named(day: date) -> str:
+    return f"{day:%m-%d}"

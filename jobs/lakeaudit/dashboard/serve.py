@@ -11,9 +11,12 @@ from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
 from importlib import import_module, resources
 
-import streamlit  # noqa: F401 - absent: the command says how to get it
+from streamlit import config, runtime  # absent: the command says how to get it
+from streamlit.config_option import ConfigOption
 from streamlit.web import bootstrap
 
+AGAIN = 120
+"""Seconds after which the first page is asked for again."""
 _LOCAL = {"127.0.0.1": ["127.0.0.1", "localhost"], "localhost": ["127.0.0.1", "localhost"]}
 
 
@@ -29,13 +32,15 @@ class Where:
     port: int
     names: tuple[str, ...] = ()
     base_path: str = ""
+    any_port: bool = False
+    """Whether one of the next ports will do where `port` is taken by then."""
 
 
 def options(where: Where) -> dict[str, object]:
     """Streamlit's settings: nothing leaves this machine, nothing of the machine's own set-up comes in."""
     return {
         "server.address": where.host,
-        "server.port": where.port,
+        **({} if where.any_port else {"server.port": where.port}),
         "server.baseUrlPath": where.base_path,
         "server.headless": True,
         "server.showEmailPrompt": False,
@@ -69,25 +74,43 @@ def serve(lake_file: str, where: Where, ready: Callable[[str], None]) -> None:
     given = options(where)
     flags = {name.replace(".", "_"): value for name, value in given.items()}
     bootstrap.load_config_options(flags)
+    if where.any_port:  # set as if by nobody: then it looks further where another server was faster
+        config.set_option("server.port", where.port, ConfigOption.STREAMLIT_DEFINITION)
     logging.getLogger("streamlit").setLevel(logging.ERROR)
     threading.Thread(target=_wait, args=(where, ready), daemon=True).start()
     # what takes seconds, no visitor shall wait for; not imported above, where Streamlit is not quiet yet
-    import_module("lakeaudit.dashboard.app")
-    import_module("lakeaudit.dashboard.session").preload(lake_file)
+    rehearse = import_module("lakeaudit.dashboard.app").rehearse
+    rehearse(lake_file)
+    threading.Thread(target=_keep_warm, args=(rehearse, lake_file), daemon=True).start()
     app = resources.as_file(resources.files("lakeaudit.dashboard").joinpath("app.py"))
     with app as path, redirect_stdout(sys.stderr):  # what Streamlit says is no result
         bootstrap.run(str(path), False, [lake_file], flags)
 
 
+def _keep_warm(rehearse: Callable[[str], None], lake_file: str) -> None:
+    """What a new audit has written is asked before anybody comes to look; where it wrote nothing, that costs little."""
+    while True:
+        time.sleep(AGAIN)
+        rehearse(lake_file)
+
+
 def _wait(where: Where, ready: Callable[[str], None]) -> None:
-    """It listens before it can answer."""
+    """It listens before it can answer; and until it listens, another server may answer at that port."""
     host, path = where.host, f"/{where.base_path}" if where.base_path else ""
     there = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - compared, not bound
     for _ in range(600):
-        if _answers(there, where.port, path):
-            ready(f"http://{f'[{host}]' if ':' in host else host}:{where.port}{path}")
+        port = _listening()
+        if port and _answers(there, port, path):
+            ready(f"http://{f'[{host}]' if ':' in host else host}:{port}{path}")
             return
         time.sleep(0.1)
+
+
+def _listening() -> int | None:
+    """The port that this process has bound; None before: Streamlit starts its runtime after that."""
+    if not runtime.exists() or runtime.get_instance().state is runtime.RuntimeState.INITIAL:
+        return None
+    return int(config.get_option("server.port"))
 
 
 def _answers(host: str, port: int, path: str) -> bool:

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -11,7 +10,6 @@ from typing import TypeVar
 import streamlit as st
 
 from lakeaudit.config import Lake, load_lake
-from lakeaudit.errors import AuditError, LakeFileError
 from lakeaudit.results.read import Results
 from lakeaudit.runtime.endpoints import clients_of
 
@@ -35,9 +33,12 @@ class Desk:
     stamp: str
     now: datetime
 
-    def ask(self, about: tuple[object, ...], figure: Callable[[], T]) -> T:
-        """A figure, from memory where this state of the results was asked for the same a short while ago."""
-        while_ago = int(self.now.timestamp()) // REMEMBERED
+    def ask(self, about: tuple[object, ...], figure: Callable[[], T], *, by_clock: bool = True) -> T:
+        """A figure, from memory where this state of the results was asked for the same a short while ago.
+
+        It is shared by all who ask, so nobody changes it. One that is not `by_clock` stays as long as the results do.
+        """
+        while_ago = int(self.now.timestamp()) // REMEMBERED if by_clock else 0
         found: T = _kept(self.stamp, while_ago, repr(about), figure)
         return found
 
@@ -54,12 +55,6 @@ def desk(lake_file: str, now: datetime) -> Desk:
     versions = _versions(place, Results(lake.results, clients_of(lake), lake.name))
     stamp = f"{place} {versions} {_changed(lake_file)}"
     return Desk(lake, lake_file, _results(stamp, lake), stamp, now)
-
-
-def preload(lake_file: str) -> None:
-    """Read the lake file before anybody asks; what is wrong with it is said by the pages."""
-    with suppress(AuditError, LakeFileError):
-        _lake(lake_file, _changed(lake_file))
 
 
 def _changed(lake_file: str) -> int:
@@ -84,6 +79,8 @@ def _results(stamp: str, _lake: Lake) -> Results:  # noqa: ARG001 - the key of t
     return Results(_lake.results, clients_of(_lake), _lake.name)
 
 
-@st.cache_data(max_entries=300, show_spinner=False)
+@st.cache_resource(
+    max_entries=300, show_spinner=False
+)  # no copy for each who asks: of 2,000 tables it takes long
 def _kept(stamp: str, while_ago: int, key: str, _ask: Callable[[], T]) -> T:  # noqa: ARG001 - the key of the memory
     return _ask()

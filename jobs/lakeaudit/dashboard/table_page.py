@@ -21,6 +21,7 @@ from lakeaudit.report.coverage_view import STANDINGS as DECIDED
 from lakeaudit.report.coverage_view import Cell
 from lakeaudit.report.summary import WHOLE_TABLE, Amount
 from lakeaudit.results.read import Row
+from lakeaudit.results.trends import changes
 
 NAME = 56
 """Characters of a file's name in the list."""
@@ -42,7 +43,8 @@ def show(desk: Desk) -> None:
     _broken(desk, table, found)
     parts = desk.ask(("partitions", table), lambda: figures.partitions(desk.results, table, desk.now))
     _where(parts)
-    told = desk.ask(("changes", table), lambda: figures.changes(desk.results, table))
+    of_lake = desk.ask(("changes",), lambda: changes(desk.results), by_clock=False)
+    told = desk.ask(("changes", table), lambda: figures.changes(of_lake, table), by_clock=False)
     timeline_plot.show(desk.ask(("timeline", table), lambda: timeline(desk.results, table, desk.now, told)))
     _list(desk, address, table, found, parts)
     plots.trend(desk.ask(("days", table), lambda: figures.table_days(desk.results, table, told)), "the table")

@@ -4,51 +4,86 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime, timedelta
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from lakeaudit.report.open_by_day import SPAN, Numbers, OpenByDay
 from lakeaudit.report.summary import table_label
 from lakeaudit.results.lake_standing import PUBLISHED_RUNS, standing
 from lakeaudit.results.read import Results, Row
-from lakeaudit.results.sql import ask, moment
+from lakeaudit.results.sql import ask, moment, rows, texts
+
+MOMENTS = 500_000
+"""Sums of changes that are held at once, the newest: audits times tables that changed in them."""
 
 
-def open_by_day(results: Results, runs: Sequence[Row], now: datetime) -> OpenByDay:
-    """The last `SPAN` days of the whole lake; `runs` are those that were published."""
+def open_by_day(
+    results: Results, runs: Sequence[Row], now: datetime, told: pa.Table | None = None
+) -> OpenByDay:
+    """The last `SPAN` days of the whole lake; `runs` are those that were published.
+
+    `told` is what `changes` found since the first of these days or earlier, where that is known.
+    """
     days = tuple(now.date() - timedelta(days=back) for back in reversed(range(SPAN)))
-    known = f"""held AS (SELECT discrepancy_id, table_name, severity, state FROM discrepancies
-        WHERE {standing(now)} <> 'accepted')"""
-    sql = f""", {known} SELECT table_name, severity, count(*) AS number FROM held WHERE state = 'open'
-        GROUP BY table_name, severity"""
+    sql = f"""SELECT table_name, severity, count(*) AS number FROM discrepancies
+        WHERE state = 'open' AND {standing(now)} <> 'accepted' GROUP BY table_name, severity"""
     open_now = ask(results, sql, "discrepancies")
-    since = moment(datetime(days[0].year, days[0].month, days[0].day, tzinfo=now.tzinfo))
-    sql = f""", {known}, told AS (SELECT * FROM transitions WHERE at >= {since}
-            AND (run_id IS NULL OR run_id IN (SELECT run_id FROM runs WHERE {PUBLISHED_RUNS})))
-        SELECT held.table_name, held.severity, transition, CAST(told.at AS DATE) AS day, to_severity, from_severity,
-            count(*) AS number
-        FROM told JOIN held ON told.discrepancy_id = held.discrepancy_id GROUP BY 1, 2, 3, 4, 5, 6"""
-    changes = list(_signed(ask(results, sql, "discrepancies", "transitions", "runs")))
+    since = datetime(days[0].year, days[0].month, days[0].day, tzinfo=now.tzinfo)
+    told = changes(results, since) if told is None else told
+    accepted = pc.fill_null(pc.greater(told["ack_until"], pa.scalar(now, _TIME)), False)
+    counted = told.filter(pc.and_not(pc.greater_equal(told["at"], pa.scalar(since, _TIME)), accepted))
     audited = frozenset(run["as_of"].date() for run in runs)
-    return OpenByDay(days, _counted_back(days, open_now, changes), audited)
+    return OpenByDay(days, _counted_back(days, open_now, list(_signed(counted.to_pylist()))), audited)
+
+
+def changes(results: Results, since: datetime | None = None) -> pa.Table:
+    """What published runs, and people, changed of the ledger: a row a table, moment, transition and severities.
+
+    Each has `number`, and as `ack_until` until when somebody has accepted these; whether that is over is for the reader
+    to say, so that the rows are true as long as the results stay as they are.
+    """
+    held = """held AS (SELECT discrepancy_id, table_name, severity,
+        CASE WHEN state <> 'resolved' THEN ack_until END AS ack_until FROM discrepancies)"""
+    moments = f">= {moment(since)}" if since else "IS NOT NULL"
+    told = texts(tuple(sorted({*_BEGINS, *_ENDS})))
+    sql = f""", {held} SELECT table_name, severity, ack_until, at, transition, to_severity, from_severity,
+            count(*) AS number
+        FROM transitions JOIN held ON transitions.discrepancy_id = held.discrepancy_id
+        WHERE transition IN ({told}) AND at {moments}
+            AND (run_id IS NULL OR run_id IN (SELECT run_id FROM runs WHERE {PUBLISHED_RUNS}))
+        GROUP BY 1, 2, 3, 4, 5, 6, 7 ORDER BY at DESC LIMIT {MOMENTS}"""
+    found = rows(results, sql, "discrepancies", "transitions", "runs")
+    return _CHANGE.empty_table() if found is None else found.cast(_CHANGE)
+
+
+_TIME = pa.timestamp("us", "UTC")
+_CHANGE = pa.schema(
+    {
+        "table_name": pa.string(), "severity": pa.string(), "ack_until": _TIME, "at": _TIME, "transition": pa.string(),
+        "to_severity": pa.string(), "from_severity": pa.string(), "number": pa.int64(),
+    }
+)  # fmt: skip
 
 
 _BEGINS = ("opened", "reopened", "escalated", "reclassified")
 _ENDS = ("resolved", "escalated", "reclassified")
 
 
-def _signed(changes: Sequence[Row]) -> Iterator[Row]:
+def _signed(told: Sequence[Row]) -> Iterator[Row]:
     """What came to a severity and what went from one, as numbers above and below 0."""
-    for row in changes:
+    for row in told:
         for transitions, severity, sign in ((_BEGINS, "to_severity", 1), (_ENDS, "from_severity", -1)):
             if row["transition"] in transitions:
                 yield row | {"severity": row[severity] or row["severity"], "number": sign * row["number"]}
 
 
 def _counted_back(
-    days: Sequence[date], open_now: Sequence[Row], changes: Sequence[Row]
+    days: Sequence[date], open_now: Sequence[Row], signed: Sequence[Row]
 ) -> dict[tuple[str, str], Numbers]:
     last = {_of(row): row["number"] for row in open_now}
     changed: dict[tuple[str, str], Counter[date]] = {}
-    for row in changes:
-        changed.setdefault(_of(row), Counter())[row["day"]] += row["number"]
+    for row in signed:
+        changed.setdefault(_of(row), Counter())[row["at"].date()] += row["number"]
     return {key: _of_days(days, last.get(key, 0), changed.get(key, Counter())) for key in {**last, **changed}}
 
 

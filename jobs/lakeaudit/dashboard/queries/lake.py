@@ -5,6 +5,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 
+import pyarrow as pa
+
 from lakeaudit.config import Lake
 from lakeaudit.dashboard.queries.audit_health import EvidenceAge, evidence_ages, troubles
 from lakeaudit.formatting import count, duration
@@ -133,9 +135,9 @@ def _quiet_since(results: Results, runs: Sequence[Row]) -> datetime | None:
     return resolved or min((run["as_of"] for run in runs if run["status"] in PUBLISHED), default=None)
 
 
-def lake_days(results: Results, now: datetime) -> OpenByDay:
-    """What was open on each of the last days."""
-    return open_by_day(results, [run for run in results.runs() if run["status"] in PUBLISHED], now)
+def lake_days(results: Results, now: datetime, told: pa.Table | None = None) -> OpenByDay:
+    """What was open on each of the last days; `told` as of `trends.changes`, if known."""
+    return open_by_day(results, [run for run in results.runs() if run["status"] in PUBLISHED], now, told)
 
 
 def table_healths(results: Results, lake: Lake, now: datetime) -> tuple[Health, ...]:

@@ -1,14 +1,18 @@
 """One table: what is broken in it, where, since when, why, and whether it can come back."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from lakeaudit.dashboard.queries.lake import Day, counted_back
 from lakeaudit.dashboard.queries.sql_fragments import WORST_FIRST, of_table
 from lakeaudit.kinds import rank
-from lakeaudit.report.summary import Amount
-from lakeaudit.results.lake_standing import PUBLISHED_RUNS, UNKNOWN_PARTS, standing
+from lakeaudit.report.summary import NO_TABLE, Amount
+from lakeaudit.results.lake_standing import UNKNOWN_PARTS, standing
 from lakeaudit.results.read import Results, Row
 from lakeaudit.results.sql import ask, text, texts
 
@@ -162,14 +166,17 @@ class Change:
     number: int
 
 
-def changes(results: Results, table: str) -> tuple[Change, ...]:
-    """The newest changes of a table, oldest first."""
-    sql = f"""SELECT at, transition AS what, count(*) AS number FROM transitions
-        WHERE transition IN ('opened', 'reopened', 'resolved') AND at IS NOT NULL
-            AND discrepancy_id IN (SELECT discrepancy_id FROM discrepancies WHERE {of_table(table)})
-            AND (run_id IS NULL OR run_id IN (SELECT run_id FROM runs WHERE {PUBLISHED_RUNS}))
-        GROUP BY at, transition ORDER BY at DESC, transition LIMIT {CHANGES}"""
-    return tuple(Change(**row) for row in reversed(ask(results, sql, "transitions", "discrepancies", "runs")))
+def changes(told: pa.Table, table: str) -> tuple[Change, ...]:
+    """The newest changes of a table, oldest first, of those that `trends.changes` has told of the lake."""
+    of = pc.is_null(told["table_name"]) if table == NO_TABLE else pc.equal(told["table_name"], table)
+    numbers: Counter[tuple[datetime, str]] = Counter()
+    for row in told.filter(pc.and_(of, pc.is_in(told["transition"], pa.array(_COUNTED)))).to_pylist():
+        numbers[row["at"], row["transition"]] += row["number"]
+    newest = sorted(sorted(numbers), key=lambda change: change[0], reverse=True)[:CHANGES]
+    return tuple(Change(*change, numbers[change]) for change in reversed(newest))
+
+
+_COUNTED = ("opened", "reopened", "resolved")
 
 
 def table_days(results: Results, table: str, told: Sequence[Change]) -> tuple[Day, ...]:
