@@ -1,4 +1,7 @@
-"""`lakeaudit findings --as`: lists for other tools hold what is open and nothing that an action would refuse."""
+"""`lakeaudit findings --as`: lists for other tools hold what is open and nothing that an action would refuse.
+
+One audited lake has a table for each list that is asked for.
+"""
 
 import csv
 import os
@@ -15,9 +18,10 @@ import pytest
 from deltalake import write_deltalake
 
 from lakeaudit import cli
-from lakeaudit.config import load_lake
+from lakeaudit.config import Lake, load_lake
 from lakeaudit.reconcile import list_forms
 from lakeaudit.results.acknowledgements import Ack, put_ack
+from lakeaudit.row_formats import rows_of
 from lakeaudit.runtime.aws import Endpoint
 from lakeaudit.schemas import ICEBERG_FILE_LIST, VACUUM_INVENTORY
 from tests.builders.audits import audited, results_of
@@ -33,13 +37,13 @@ AWKWARD = ("d=a b%2F+ü/left.parquet", "left,over.parquet", "per%20cent.parquet"
 
 
 class Site:
-    """A local Delta table with another one inside, leftovers of many sorts beside its files, and its audits."""
+    """Local Delta tables, one of them inside another, leftovers of many sorts beside their files, and their audits."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.home, self.list = folder, folder / "wh/orders", folder / "list"
-        for path in (self.home, self.home / "inner"):
-            write_deltalake(str(path), pa.table({"n": [1, 2]}))
-        for path in self.home.rglob("*"):
+    def __init__(self, folder: Path, *tables: str) -> None:
+        self.folder, self.wh, self.list, self.tables = folder, folder / "wh", folder / "list", tables
+        for table in tables:
+            write_deltalake(str(self.wh / table), pa.table({"n": [1, 2]}))
+        for path in self.wh.rglob("*"):
             self.age(path)
 
     def age(self, path: Path, days: float = 30) -> None:
@@ -47,7 +51,7 @@ class Site:
         os.utime(path, (at, at))
 
     def put(self, name: str, size: int = 7, days: float = 30) -> str:
-        path = self.home / name
+        path = self.wh / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"x" * size)
         self.age(path, days)
@@ -58,28 +62,21 @@ class Site:
         return str(self.folder / "lake.yaml")
 
     def lake(self, age: str = "3d", more: str = "") -> Any:
+        named = "".join(
+            f"- {{name: {table.rpartition('/')[2]}, location: {self.wh / table}, manifests: [{{kind: delta}}]}}\n"
+            for table in self.tables
+        )
         (self.folder / "lake.yaml").write_text(
             f"version: 1\nlake: x\nresults: {self.folder / 'out'}\n"
-            f"inventories: [{{kind: listing, location: {self.folder / 'wh'}}}]\n"
-            f"defaults: {{grace: 0s, leftover_age: {age}, max_upload: 0s}}\nwatch: [{self.folder / 'wh'}]\ntables:\n"
-            f"- {{name: orders, location: {self.home}, manifests: [{{kind: delta}}]}}\n"
-            f"- {{name: inner, location: {self.home / 'inner'}, manifests: [{{kind: delta}}]}}\n{more}"
+            f"inventories: [{{kind: listing, location: {self.wh}}}]\n"
+            f"defaults: {{grace: 0s, leftover_age: {age}, max_upload: 0s}}\nwatch: [{self.wh}]\n"
+            f"tables:\n{named}{more}"
         )
         return load_lake(Path(self.lake_file), {})
 
-    def hand_over(self, form: str, *given: str) -> int:
-        options = [
-            "--as",
-            form,
-            "-o",
-            str(self.list),
-            "--table",
-            "orders",
-            "--allow",
-            "older_than_onboarding",
-            *given,
-        ]
-        return cli.main(["findings", self.lake_file, *options])
+    def hand_over(self, table: str, form: str = "delta-inventory", *given: str) -> int:
+        options = ["--as", form, "-o", str(self.list), "--table", table, "--allow", "older_than_onboarding"]
+        return cli.main(["findings", self.lake_file, *options, *given])
 
     def rows(self) -> list[dict[str, Any]]:
         rows: list[dict[str, Any]] = pq.read_table(self.list).to_pylist()
@@ -88,44 +85,75 @@ class Site:
     def lines(self) -> list[str]:
         return sorted(self.list.read_text().splitlines())
 
-    def paths(self) -> list[str]:
+    def paths(self, table: str) -> list[str]:
         """Below the table, of an inventory."""
-        return [row["path"].removeprefix(f"file:{self.home}/") for row in self.rows()]
+        return [row["path"].removeprefix(f"file:{self.wh / table}/") for row in self.rows()]
 
 
-@pytest.fixture
-def site(tmp_path: Path) -> Site:
-    return Site(tmp_path)
+TABLES = ("awkward", "orders", "orders/inner", "around", "accepted", "lost", "many", "outer", "outer/unread")
+LEFT = (
+    *(f"awkward/{name}" for name in AWKWARD),
+    *("orders/inner/left.parquet", "orders/_temporary/0/part-0.parquet", "orders/notes.txt.unknown"),
+    *("orders/_delta_log/.tmp/00000000000000000001.json.x", "elsewhere.parquet"),
+    *("around/a.parquet", "around/new/b.parquet", "accepted/a.parquet", "outer/unread/a.parquet"),
+    *("lost/left over.parquet", "lost/_temporary/0/part-0.parquet", "lost/line\nbreak.parquet"),
+    *(f"many/{number}.parquet" for number in range(5)),
+)
+
+
+def accept(lake: Lake, table: str) -> None:
+    rows = rows_of(results_of(lake).discrepancies(("open",)))
+    ids = [row["discrepancy_id"] for row in rows if row["table_name"] == table]
+    put_ack(results_of(lake), ids, Ack("ann", "kept", datetime.now(UTC) + timedelta(days=9)))
 
 
 @pytest.fixture(scope="module")
-def asked(tmp_path_factory: pytest.TempPathFactory) -> Site:
-    """An audited site, of which lists are asked for in vain."""
-    made = Site(tmp_path_factory.mktemp("asked"))
-    audited(made.lake())
+def audited_site(tmp_path_factory: pytest.TempPathFactory) -> Site:
+    """What is left over, a table with losses, and one whose inner table's log cannot be read."""
+    made = Site(tmp_path_factory.mktemp("site"), *TABLES)
+    for name in LEFT:
+        made.put(name)
+    made.put("orders/old.parquet", days=20)
+    made.put("orders/younger.parquet", days=10)
+    home = made.wh / "lost"
+    write_deltalake(str(home), pa.table({"n": [3]}), mode="append")
+    lost, torn = sorted(path.name for path in home.glob("part-*.parquet"))
+    for path in home.rglob("*"):
+        made.age(path)
+    (home / lost).unlink()
+    made.put(f"lost/{torn}", 5)
+    (made.wh / "outer/unread/_delta_log" / f"{0:020}.json").write_text("{")
+    lake = made.lake()
+    audited(lake)
+    accept(lake, "accepted")
     return made
 
 
+@pytest.fixture
+def site(audited_site: Site, tmp_path: Path) -> Site:
+    """The lake file as it was when the lake was audited, and no list yet."""
+    audited_site.lake()
+    audited_site.list = tmp_path / "list"
+    return audited_site
+
+
 def test_an_inventory_for_vacuum_names_leftovers_with_their_raw_paths_sizes_and_times(site: Site) -> None:
-    for name in AWKWARD:
-        site.put(name)
-    audited(site.lake())
-    assert site.hand_over("delta-inventory") == 0
+    assert site.hand_over("awkward") == 0
     assert pq.read_schema(site.list).equals(VACUUM_INVENTORY)
     millis = int(OLD.timestamp() * 1000)
     assert site.rows() == [
-        {"path": f"file:{site.home}/{name}", "length": 7, "isDir": False, "modificationTime": millis}
+        {"path": f"file:{site.wh}/awkward/{name}", "length": 7, "isDir": False, "modificationTime": millis}
         for name in sorted(AWKWARD)
     ]
 
 
-def test_a_table_that_a_catalog_names_has_a_list_too(site: Site) -> None:
+def test_a_table_that_a_catalog_names_has_a_list_too(tmp_path: Path) -> None:
     """A stand-in for a Hive Metastore names it."""
+    site = Site(tmp_path, "orders")
     metastore = MetastoreStandIn()
-    metastore.table(
-        "orders", f"file:{site.home}", parameters={"spark.sql.sources.provider": "delta"}, database="s"
-    )
-    left = site.put("left.parquet")
+    parameters = {"spark.sql.sources.provider": "delta"}
+    metastore.table("orders", f"file:{site.wh}/orders", parameters=parameters, database="s")
+    left = site.put("orders/left.parquet")
     with served(metastore) as uri:
         written = Path(site.lake_file)
         site.lake()
@@ -133,49 +161,31 @@ def test_a_table_that_a_catalog_names_has_a_list_too(site: Site) -> None:
         found = f"metastores: [{{kind: hive, uri: '{uri}'}}]\ntables:\n- {{discover: {{from: hive, name: '{{2}}'}}}}\n"
         written.write_text(text + found)
         audited(load_lake(written, {}))
-        assert site.hand_over("delta-inventory") == 0
-    assert [Path(path).name for path in site.paths()] == [left]
+        assert site.hand_over("orders") == 0
+    assert site.paths("") == [left]
 
 
 def test_what_an_action_would_refuse_is_left_out(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
     """Live files, those of an inner table, of the log, temporary ones, and what is young by the lake file of now."""
-    site.put("old.parquet", days=20)
-    site.put("younger.parquet", days=10)
-    site.put("inner/left.parquet")
-    site.put("_temporary/0/part-0.parquet")
-    site.put("_delta_log/.tmp/00000000000000000001.json.x")
-    site.put("notes.txt.unknown")
-    (site.folder / "wh/elsewhere.parquet").write_bytes(b"x")
-    audited(site.lake())
     site.lake(age="15d")
-    assert site.hand_over("delta-inventory") == 0
-    assert "old.parquet" in site.paths()
-    assert not {
-        path for path in site.paths() if re.search("younger|inner|_temporary|_delta_log|elsewhere", path)
-    }
+    assert site.hand_over("orders") == 0
+    paths = site.paths("orders")
+    assert "old.parquet" in paths
+    assert not [path for path in paths if re.search("younger|inner|_temporary|_delta_log|elsewhere", path)]
     assert "younger than leftover_age" in capsys.readouterr().err
 
 
 def test_a_table_that_came_to_lie_inside_since_keeps_its_files(
     site: Site, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for name in ("a.parquet", "new/b.parquet"):
-        site.put(name)
-    audited(site.lake())
-    site.lake(more=f"- {{name: new, location: {site.home / 'new'}, manifests: [{{kind: delta}}]}}\n")
-    site.hand_over("delta-inventory")
-    assert site.paths() == ["a.parquet"]
+    site.lake(more=f"- {{name: new, location: {site.wh / 'around/new'}, manifests: [{{kind: delta}}]}}\n")
+    site.hand_over("around")
+    assert site.paths("around") == ["a.parquet"]
     assert "of another table by the lake file" in capsys.readouterr().err
 
 
 def test_what_is_accepted_is_left_out(site: Site) -> None:
-    site.put("a.parquet")
-    lake = site.lake()
-    audited(lake)
-    rows = [row for batch in results_of(lake).discrepancies(("open",)) for row in batch.to_pylist()]
-    until = datetime.now(UTC) + timedelta(days=9)
-    put_ack(results_of(lake), [row["discrepancy_id"] for row in rows], Ack("ann", "kept", until))
-    assert site.hand_over("delta-inventory") == 0
+    assert site.hand_over("accepted") == 0
     assert site.rows() == []
 
 
@@ -183,31 +193,19 @@ def test_leftovers_of_an_audit_that_could_not_read_all_are_left_out(
     site: Site, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The inner table's log has a hole since: nobody knows what it lists."""
-    site.put("inner/a.parquet")
-    (site.home / "inner/_delta_log" / f"{0:020}.json").write_text("{")
-    audited(site.lake())
-    options = ["--as", "delta-inventory", "-o", str(site.list), "--table", "inner"]
-    assert cli.main(["findings", site.lake_file, *options, "--allow", "older_than_onboarding"]) == 0
+    assert site.hand_over("unread") == 0
     assert (site.rows(), capsys.readouterr().out) == ([], "")
 
 
 def test_rclones_list_says_what_is_lost_another_and_left_over(site: Site) -> None:
-    site.put("left over.parquet")
-    site.put("_temporary/0/part-0.parquet")
-    site.put("line\nbreak.parquet")
-    write_deltalake(str(site.home), pa.table({"n": [3]}), mode="append")
-    lost, torn = sorted(path.name for path in site.home.glob("part-*.parquet"))
-    for path in site.home.rglob("*"):
-        site.age(path)
-    (site.home / lost).unlink()
-    site.put(torn, 5)
-    audited(site.lake())
-    assert site.hand_over("rclone") == 0
+    (torn,) = (path.name for path in (site.wh / "lost").glob("part-*.parquet"))
+    assert site.hand_over("lost", "rclone", "--kind", "dropped") == 0
+    ((sign, lost),) = (line.split(" ") for line in site.lines())
+    assert (sign, (site.wh / "lost" / lost).exists()) == ("+", False)
+    assert site.hand_over("lost", "rclone") == 0
     assert site.lines() == sorted(
         [f"+ {lost}", f"* {torn}", "- left over.parquet", "- _temporary/0/part-0.parquet"]
     )
-    assert site.hand_over("rclone", "--kind", "dropped") == 0
-    assert site.lines() == [f"+ {lost}"]
 
 
 @pytest.mark.parametrize(
@@ -226,40 +224,35 @@ def test_rclones_list_says_what_is_lost_another_and_left_over(site: Site) -> Non
     ],
 )
 def test_what_cannot_be_asked_is_refused_in_one_line(
-    asked: Site,
+    site: Site,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     given: list[str],
     said: str,
 ) -> None:
-    monkeypatch.chdir(asked.folder)
-    assert cli.main(["findings", asked.lake_file, *given]) == 2
+    monkeypatch.chdir(site.folder)
+    assert cli.main(["findings", site.lake_file, *given]) == 2
     assert said in capsys.readouterr().err.splitlines()[-1]
     assert not Path("x").exists()
 
 
 def test_a_list_that_cannot_be_made_leaves_the_last_one(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    site.put("a.parquet")
-    audited(site.lake())
-    assert site.hand_over("delta-inventory") == 0
+    assert site.hand_over("around") == 0
     before = site.list.read_bytes()
 
     def full(*_: object) -> int:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(list_forms, "_millis", full)
-    assert site.hand_over("delta-inventory") == 2
+    assert site.hand_over("around") == 2
     assert site.list.read_bytes() == before
-    assert [path.name for path in site.folder.iterdir() if path.name.startswith(".list")] == []
+    assert [path.name for path in site.list.parent.iterdir() if path.name.startswith(".list")] == []
 
 
 def test_large_lists_are_written_in_batches(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(list_forms, "BATCH_ROWS", 2)
-    for number in range(5):
-        site.put(f"{number}.parquet")
-    audited(site.lake())
-    site.hand_over("delta-inventory")
-    assert site.paths() == [f"{number}.parquet" for number in range(5)]
+    site.hand_over("many")
+    assert site.paths("many") == [f"{number}.parquet" for number in range(5)]
     assert pq.read_metadata(site.list).num_row_groups == 3
 
 
