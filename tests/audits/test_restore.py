@@ -1,7 +1,12 @@
-"""Every way back that documents, pages and `explain` recommend ends in `resolved`, as restored, at the next audit."""
+"""Every way back that documents, pages and `explain` recommend ends in `resolved`, as restored, at the next audit.
+
+What one live audit says of its way back lies in one lake: a table a case, in buckets with and without lifecycle rules.
+"""
 
 import io
 import json
+import uuid
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -9,30 +14,30 @@ from typing import Any
 import pytest
 
 from lakeaudit.config import Lake
+from lakeaudit.pipeline.run_outcome import Outcome
+from lakeaudit.results.read import Wanted
+from lakeaudit.row_formats import rows_of
 from lakeaudit.runtime.aws import Endpoint
 from tests.builders.audits import audited, results_of
-from tests.builders.backdate import backdate
 from tests.builders.delta_lake import add, features, remove, vector, vector_file
-from tests.builders.mending import Mending
+from tests.builders.mending import Mending, an_hour_old
 from tests.builders.shop import Shop
 from tests.conftest import Aws
 
 
-@pytest.fixture
-def shop(aws: Aws, s3: Endpoint, bucket: str) -> Shop:
-    """One table, written an hour ago into a bucket that keeps versions."""
+def kept(aws: Aws, s3: Endpoint, bucket: str, *tables: str) -> Shop:
+    """Tables that were written an hour ago into a bucket that keeps versions."""
     aws.s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
     made = Shop(aws.s3, s3, bucket)
-    made.write("orders")
-    listed = aws.s3.list_objects_v2(Bucket=bucket, Prefix="warehouse/")["Contents"]
-    an_hour_ago = datetime.now(UTC) - timedelta(hours=1)
-    for entry in listed:
-        backdate(
-            bucket,
-            entry["Key"],
-            an_hour_ago - timedelta(seconds=9 if "_delta_log" not in entry["Key"] else 0),
-        )
+    for table in tables:
+        made.write(table)
+    an_hour_old(made)
     return made
+
+
+@pytest.fixture
+def shop(aws: Aws, s3: Endpoint, bucket: str) -> Shop:
+    return kept(aws, s3, bucket, "orders")
 
 
 def rows(lake: Lake, table: str, *columns: str) -> dict[str, tuple[Any, ...]]:
@@ -92,70 +97,6 @@ def test_what_is_brought_back_is_resolved(shop: Shop, tmp_path: Path) -> None:
     assert reasons(lake) == dict.fromkeys(keys, verified) | {purged: unverified}
 
 
-def test_a_deletion_vector_comes_back_like_a_data_file(shop: Shop, tmp_path: Path) -> None:
-    """No log records the size of its file: the version that was current at the commit is it."""
-    s3, bucket = shop.s3, shop.bucket
-    gone, short = [shop.keys("orders")[n] for n in (0, 1)]
-    files = {f"warehouse/orders/{vector_file(n)}": path for n, path in enumerate((gone, short))}
-    commit = [features("deletionVectors")]
-    for number, path in enumerate(files.values()):
-        name = path.removeprefix("warehouse/orders/")
-        size = s3.head_object(Bucket=bucket, Key=path)["ContentLength"]
-        day = {"day": name.partition("/")[0].removeprefix("day=")}
-        commit += [remove(name), add(name, vector(number), size=size, partitionValues=day)]
-    versions = {key: s3.put_object(Bucket=bucket, Key=key, Body=b"v" * 60)["VersionId"] for key in files}
-    body = "".join(json.dumps(action) + "\n" for action in commit).encode()
-    s3.put_object(Bucket=bucket, Key=f"warehouse/orders/_delta_log/{2:020}.json", Body=body)
-    lost, torn = files
-    s3.delete_object(Bucket=bucket, Key=lost)
-    s3.put_object(Bucket=bucket, Key=torn, Body=b"v" * 20)
-    lake = shop.lake(tmp_path)
-    audited(lake, live=True, run_id="lost")
-    assert rows(lake, "findings", "kind", "category", "recoverable", "recovery", "recovery_version_id") == {
-        lost: ("dropped", "deletes", "yes", "delete_marker", versions[lost]),
-        torn: ("size_mismatch", "deletes", "yes", "older_version", versions[torn]),
-    }
-    mending = Mending(lake, tmp_path)
-    mending.plan(io.StringIO())
-    assert mending.apply().exit_code == 0
-    assert mending.statuses()[lost] == "applied"
-    assert s3.get_object(Bucket=bucket, Key=lost)["VersionId"] == versions[lost]
-
-
-def test_a_file_of_a_promised_state_comes_back_too(shop: Shop, tmp_path: Path) -> None:
-    s3, bucket = shop.s3, shop.bucket
-    lost, kept = shop.keys("orders")[:2]
-    info = {"commitInfo": {"timestamp": 1, "operation": "DELETE", "operationParameters": {}}}
-    removed = datetime.now(UTC) - timedelta(minutes=9)
-    names = [key.removeprefix("warehouse/orders/") for key in (lost, kept)]
-    body = "".join(
-        json.dumps(each) + "\n" for each in (info, *(remove(name, removed=removed) for name in names))
-    )
-    s3.put_object(Bucket=bucket, Key=f"warehouse/orders/_delta_log/{2:020}.json", Body=body.encode())
-    version = s3.head_object(Bucket=bucket, Key=lost)["VersionId"]
-    s3.delete_object(Bucket=bucket, Key=lost)
-    lake = shop.lake(tmp_path)
-    audited(lake, live=True)
-    told = rows(lake, "findings", "kind", "recoverable", "recovery", "recovery_version_id")
-    assert told == {lost: ("dropped_history", "yes", "delete_marker", version)}
-
-
-def test_versions_decide_what_was_written_again(shop: Shop, tmp_path: Path) -> None:
-    """Equal content is consistent whenever it was written; other bytes of one size are named for what they are."""
-    s3, bucket = shop.s3, shop.bucket
-    again, other, unknown = shop.keys("orders")[:3]
-    for key in (again, other, unknown):
-        body = s3.get_object(Bucket=bucket, Key=key)["Body"].read()
-        first = s3.head_object(Bucket=bucket, Key=key)["VersionId"]
-        s3.put_object(Bucket=bucket, Key=key, Body=body if key == again else body[::-1])
-        if key == unknown:
-            s3.delete_object(Bucket=bucket, Key=key, VersionId=first)
-    lake = shop.lake(tmp_path)
-    audited(lake, live=True)
-    told = rows(lake, "findings", "kind", "recoverable", "recovery")
-    assert told == {other: ("content_mismatch", "yes", "older_version"), unknown: ("overwritten", "no", None)}
-
-
 def older_versions_end(shop: Shop, *rules: dict[str, Any]) -> None:
     """Lifecycle rules for older versions, each with what it adds to one for the whole bucket."""
     usual: dict[str, Any] = {"Status": "Enabled", "Filter": {"Prefix": ""}}
@@ -167,36 +108,148 @@ def after(days: int) -> dict[str, Any]:
     return {"NoncurrentVersionExpiration": {"NoncurrentDays": days}}
 
 
-def test_until_when_what_was_lost_can_come_back(shop: Shop, tmp_path: Path) -> None:
-    """By the rules of the bucket and the time at which the version was replaced; without rules nothing is said."""
+@dataclass(frozen=True)
+class Lost:
+    """One live audit of tables in three buckets, of which one has no rules, one some by days and one some by tags."""
+
+    shop: Shop
+    days: Shop
+    tags: Shop
+    lake: Lake
+    folder: Path
+    outcome: Outcome
+    versions: dict[str, str]
+    """By key the version that is to come back."""
+
+    def told(self, table: str, *columns: str) -> dict[str, tuple[Any, ...]]:
+        """By key these columns of the findings of a table."""
+        every = rows_of(results_of(self.lake).findings("lost"))
+        return {row["key"]: tuple(row[c] for c in columns) for row in every if row["table_name"] == table}
+
+
+@pytest.fixture(scope="module")
+def lost(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> Lost:
+    buckets = [f"test-{uuid.uuid4().hex[:12]}" for _ in range(3)]
+    for bucket in buckets:
+        aws.s3.create_bucket(Bucket=bucket)
+    shop = kept(aws, s3, buckets[0], "vectors", "promised", "again", "no_rules")
+    days, tags = kept(aws, s3, buckets[1], "by_days"), kept(aws, s3, buckets[2], "by_tags")
+    older_versions_end(days, after(3), after(30), {"Status": "Disabled", **after(1)})
+    older_versions_end(tags, after(3) | {"Filter": {"Tag": {"Key": "k", "Value": "v"}}})
+    versions = lose_vectors(shop) | lose_promised(shop)
+    write_again(shop)
+    for each, table in ((shop, "no_rules"), (days, "by_days"), (tags, "by_tags")):
+        lose_marked_torn_and_twice_torn(each, table)
+    folder = tmp_path_factory.mktemp("lost")
+    tables = [
+        f"- {{name: {table}, location: 's3://{each.bucket}/warehouse/{table}', manifests: [{{kind: delta}}]}}"
+        for each in (shop, days, tags)
+        for table in each.tables
+    ]
+    lake = shop.lake(folder, tables=tables)
+    outcome = audited(lake, live=True, run_id="lost")
+    return Lost(shop, days, tags, lake, folder, outcome, versions)
+
+
+def lose_vectors(shop: Shop) -> dict[str, str]:
+    """Files with deletion vectors, of which one is deleted and one is torn."""
     s3, bucket = shop.s3, shop.bucket
-    marked, torn, often = shop.keys("orders")[:3]
-    s3.delete_object(Bucket=bucket, Key=marked)
-    s3.put_object(Bucket=bucket, Key=torn, Body=b"torn")
+    gone, short = [shop.keys("vectors/")[n] for n in (0, 1)]
+    files = {f"warehouse/vectors/{vector_file(n)}": path for n, path in enumerate((gone, short))}
+    commit = [features("deletionVectors")]
+    for number, path in enumerate(files.values()):
+        name = path.removeprefix("warehouse/vectors/")
+        size = s3.head_object(Bucket=bucket, Key=path)["ContentLength"]
+        day = {"day": name.partition("/")[0].removeprefix("day=")}
+        commit += [remove(name), add(name, vector(number), size=size, partitionValues=day)]
+    versions = {key: s3.put_object(Bucket=bucket, Key=key, Body=b"v" * 60)["VersionId"] for key in files}
+    body = "".join(json.dumps(action) + "\n" for action in commit).encode()
+    s3.put_object(Bucket=bucket, Key=f"warehouse/vectors/_delta_log/{2:020}.json", Body=body)
+    lost, torn = files
+    s3.delete_object(Bucket=bucket, Key=lost)
+    s3.put_object(Bucket=bucket, Key=torn, Body=b"v" * 20)
+    return versions
+
+
+def test_a_deletion_vector_comes_back_like_a_data_file(lost: Lost) -> None:
+    """No log records the size of its file: the version that was current at the commit is it."""
+    gone, torn = (f"warehouse/vectors/{vector_file(n)}" for n in (0, 1))
+    assert lost.told("vectors", "kind", "category", "recoverable", "recovery", "recovery_version_id") == {
+        gone: ("dropped", "deletes", "yes", "delete_marker", lost.versions[gone]),
+        torn: ("size_mismatch", "deletes", "yes", "older_version", lost.versions[torn]),
+    }
+    mending = Mending(lost.lake, lost.folder)
+    mending.plan(io.StringIO(), wanted=Wanted(tables=("vectors",)))
+    assert mending.apply().exit_code == 0
+    assert mending.statuses()[gone] == "applied"
+    assert lost.shop.s3.get_object(Bucket=lost.shop.bucket, Key=gone)["VersionId"] == lost.versions[gone]
+
+
+def lose_promised(shop: Shop) -> dict[str, str]:
+    """A file that the newest state lists no more, and an older one that is promised does."""
+    s3, bucket = shop.s3, shop.bucket
+    lost, kept = shop.keys("promised/")[:2]
+    info = {"commitInfo": {"timestamp": 1, "operation": "DELETE", "operationParameters": {}}}
+    removed = datetime.now(UTC) - timedelta(minutes=9)
+    names = [key.removeprefix("warehouse/promised/") for key in (lost, kept)]
+    body = "".join(
+        json.dumps(each) + "\n" for each in (info, *(remove(name, removed=removed) for name in names))
+    )
+    s3.put_object(Bucket=bucket, Key=f"warehouse/promised/_delta_log/{2:020}.json", Body=body.encode())
+    version = s3.head_object(Bucket=bucket, Key=lost)["VersionId"]
+    s3.delete_object(Bucket=bucket, Key=lost)
+    return {lost: version}
+
+
+def test_a_file_of_a_promised_state_comes_back_too(lost: Lost) -> None:
+    (key,) = (key for key in lost.versions if "/promised/" in key)
+    told = lost.told("promised", "kind", "recoverable", "recovery", "recovery_version_id")
+    assert told == {key: ("dropped_history", "yes", "delete_marker", lost.versions[key])}
+
+
+def write_again(shop: Shop) -> None:
+    """A file with its own bytes, and two with others, of which one has lost its first version."""
+    s3, bucket = shop.s3, shop.bucket
+    again, other, unknown = shop.keys("again/")[:3]
+    for key in (again, other, unknown):
+        body = s3.get_object(Bucket=bucket, Key=key)["Body"].read()
+        first = s3.head_object(Bucket=bucket, Key=key)["VersionId"]
+        s3.put_object(Bucket=bucket, Key=key, Body=body if key == again else body[::-1])
+        if key == unknown:
+            s3.delete_object(Bucket=bucket, Key=key, VersionId=first)
+
+
+def test_versions_decide_what_was_written_again(lost: Lost) -> None:
+    """Equal content is consistent whenever it was written; other bytes of one size are named for what they are."""
+    _, other, unknown = lost.shop.keys("again/")[:3]
+    told = lost.told("again", "kind", "recoverable", "recovery")
+    assert told == {other: ("content_mismatch", "yes", "older_version"), unknown: ("overwritten", "no", None)}
+
+
+def lose_marked_torn_and_twice_torn(shop: Shop, table: str) -> None:
+    marked, torn, often = shop.keys(f"{table}/")[:3]
+    shop.s3.delete_object(Bucket=shop.bucket, Key=marked)
+    shop.s3.put_object(Bucket=shop.bucket, Key=torn, Body=b"torn")
     for body in (b"once", b"twice"):
-        s3.put_object(Bucket=bucket, Key=often, Body=body)
-    lake = shop.lake(tmp_path)
-    told = ("recoverable", "recoverable_until")
-    first = audited(lake, live=True, run_id="no-rules")
-    assert rows(lake, "findings", *told) == dict.fromkeys((marked, torn, often), ("yes", None))
-    assert first.warnings == ()
+        shop.s3.put_object(Bucket=shop.bucket, Key=often, Body=body)
 
-    older_versions_end(shop, after(3), after(30), {"Status": "Disabled", **after(1)})
-    audited(lake, live=True, run_id="by-days")
-    tomorrow = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
-    assert rows(lake, "findings", *told) == dict.fromkeys(
-        (marked, torn, often), ("yes", tomorrow + timedelta(days=3))
-    )
-    (words,) = rows(lake, "findings", "explanation")[marked]
-    assert (
-        f"lifecycle rule rule-0 deletes that version from {tomorrow + timedelta(days=3):%Y-%m-%d} on" in words
-    )
-    assert rows(lake, "discrepancies", "recoverable_until")[torn] == (tomorrow + timedelta(days=3),)
 
-    older_versions_end(shop, after(3) | {"Filter": {"Tag": {"Key": "k", "Value": "v"}}})
-    tagged = audited(lake, live=True, run_id="by-tags")
-    assert rows(lake, "findings", *told)[marked] == ("yes", None)
-    assert f"rule rule-0 of s3://{bucket} asks for tags" in " ".join(tagged.warnings)
+def test_until_when_what_was_lost_can_come_back(lost: Lost) -> None:
+    """By the rules of the bucket and the time at which the version was replaced; without rules nothing is said."""
+    until = ("recoverable", "recoverable_until")
+    assert [*lost.told("no_rules", *until).values()] == [("yes", None)] * 3
+
+    ends = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=4)
+    by_days = lost.told("by_days", *until)
+    assert [*by_days.values()] == [("yes", ends)] * 3
+    marked, torn = sorted(by_days)[:2]
+    (words,) = lost.told("by_days", "explanation")[marked]
+    assert f"lifecycle rule rule-0 deletes that version from {ends:%Y-%m-%d} on" in words
+    assert rows(lost.lake, "discrepancies", "recoverable_until")[torn] == (ends,)
+
+    assert [*lost.told("by_tags", *until).values()] == [("yes", None)] * 3
+    (warning,) = lost.outcome.warnings
+    assert f"rule rule-0 of s3://{lost.tags.bucket} asks for tags" in warning
 
 
 def test_a_report_of_all_versions_says_when_one_was_replaced(shop: Shop, tmp_path: Path) -> None:
