@@ -1,7 +1,9 @@
 """Whole audits of Iceberg tables that PyIceberg wrote: what is found, and that healthy tables are quiet."""
 
 import time
+import uuid
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -35,30 +37,64 @@ def told(findings: list[dict[str, Any]]) -> list[tuple[str, str, str]]:
     return sorted((row["kind"], row["severity"], row["key"] or row["subject"]) for row in findings)
 
 
-def test_a_deleted_data_file_is_dropped_with_its_rows_and_partition(
-    shop: IcebergLake, tmp_path: Path
-) -> None:
-    shop.table()
-    (lost, *_) = shop.keys()
-    shop.drop(lost)
-    lake = shop.lake(tmp_path)
-    findings = found(lake)
-    assert told(findings) == [("dropped", "critical", lost)]
-    (row,) = findings
+@dataclass(frozen=True)
+class Audited:
+    """One audit of tables that are whole, and of tables that have lost a file."""
+
+    lost: dict[str, str]
+    findings: list[dict[str, Any]]
+    coverage: list[dict[str, Any]]
+
+    def told(self, table: str) -> list[tuple[str, str, str]]:
+        return told([row for row in self.findings if row["table_name"] == table])
+
+
+@pytest.fixture(scope="module")
+def night(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> Audited:
+    bucket = f"test-{uuid.uuid4().hex[:12]}"
+    aws.s3.create_bucket(Bucket=bucket)
+    shop = IcebergLake(aws.s3, s3, bucket)
+    entries = []
+    for table in ("whole", "broken"):
+        shop.table(table)
+        entries.append(
+            f"{{name: {table}, location: 's3://{bucket}/warehouse/{table}', manifests: [{{kind: iceberg}}]}}"
+        )
+    for table in ("apart", "broken_apart"):
+        place = f"s3://{bucket}/warehouse"
+        meta, data = f"{place}/{table}/meta", f"{place}/files_of_{table}"
+        shop.table(table, properties={"write.metadata.path": meta, "write.data.path": data})
+        entries.append(
+            f"{{name: {table}, location: '{place}/{table}', manifests: [{{kind: iceberg, metadata: '{meta}'}}]}}"
+        )
+    lost = {"broken": shop.keys("/broken/data/")[0], "broken_apart": shop.keys("/files_of_broken_apart/")[0]}
+    for key in lost.values():
+        shop.drop(key)
+    lake = shop.lake(tmp_path_factory.mktemp("iceberg"), entries=entries)
+    return Audited(lost, found(lake), results_of(lake).coverage("r"))
+
+
+def test_a_deleted_data_file_is_dropped_with_its_rows_and_partition(night: Audited) -> None:
+    assert night.told("broken") == [("dropped", "critical", night.lost["broken"])]
+    (row,) = (row for row in night.findings if row["table_name"] == "broken")
     assert (row["rows_at_stake"], row["partition_path"], row["confirmation"]) == (
         10, "day=2026-11-01", "live",
     )  # fmt: skip
 
 
-def test_a_healthy_table_is_quiet_and_fully_decided(shop: IcebergLake, tmp_path: Path) -> None:
-    shop.table()
-    lake = shop.lake(tmp_path)
-    assert found(lake) == []
-    axes = {row["axis"]: row for row in results_of(lake).coverage("r")}
+@pytest.mark.parametrize("table", ["whole", "apart"])
+def test_a_healthy_table_is_quiet_and_fully_decided(night: Audited, table: str) -> None:
+    assert night.told(table) == []
+    axes = {row["axis"]: row for row in night.coverage if row["table_name"] == table}
     assert {axis: axes[axis]["status"] for axis in ("content", "leftover", "duplicate")} == {
         "content": "complete", "leftover": "complete", "duplicate": "complete",
     }  # fmt: skip
     assert axes["content"]["decided_share"] == 1.0
+
+
+def test_metadata_and_data_may_lie_apart(night: Audited) -> None:
+    assert night.told("broken_apart") == [("dropped", "critical", night.lost["broken_apart"])]
+    assert {row["table_name"] for row in night.findings} == night.lost.keys()
 
 
 def overwritten(table: Table, shop: IcebergLake) -> None:
@@ -162,18 +198,3 @@ def test_what_writers_do_is_quiet(
     assert told(found(lake)) == []
     shares = {(r["table_name"], r["axis"]): r["decided_share"] for r in results_of(lake).coverage("r")}
     assert {at: share for at, share in shares.items() if share is not None and share < 1} == {}
-
-
-def test_metadata_and_data_may_lie_apart(shop: IcebergLake, tmp_path: Path) -> None:
-    place = f"s3://{shop.bucket}/warehouse"
-    places = {"write.metadata.path": f"{place}/apart/meta", "write.data.path": f"{place}/files_of_apart"}
-    shop.table("apart", properties=places)
-    entry = (
-        f"{{name: apart, location: '{place}/apart',"
-        f" manifests: [{{kind: iceberg, metadata: '{place}/apart/meta'}}]}}"
-    )
-    lake = shop.lake(tmp_path, entries=[entry])
-    assert told(found(lake)) == []
-    (lost, *_) = shop.keys("/files_of_apart/")
-    shop.drop(lost)
-    assert told(found(lake, "again")) == [("dropped", "critical", lost)]

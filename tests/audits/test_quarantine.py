@@ -112,8 +112,7 @@ def test_from_debris_to_resolved_and_back(
 ) -> None:
     shop = shop_of(aws, s3, bucket, versions=versions)
     mending = mending_of(shop, tmp_path)
-    for _ in range(2):
-        audited(mending.lake, live=True)
+    audited(mending.lake, live=True)
     as_found, before = found_set(mending.lake), keys_of(shop)
     assert [kind for _, _, kind in as_found] == ["uncommitted"]
 
@@ -260,7 +259,16 @@ ALWAYS: dict[str, Any] = dict.fromkeys(YESES, lambda *_, **__: None) | {
 
 
 @pytest.mark.parametrize("yes", YESES)
-@pytest.mark.parametrize("removed", [False, True], ids=["asked", "removed"])
+@pytest.mark.parametrize(
+    ("shop", "removed"),
+    [
+        pytest.param(False, False, id="unversioned-asked"),
+        pytest.param(True, False, id="versioned-asked"),
+        pytest.param(False, True, id="unversioned-removed"),
+        pytest.param(True, True, id="versioned-removed", marks=pytest.mark.soak),
+    ],
+    indirect=["shop"],
+)
 def test_each_of_the_four_yeses_is_needed(
     shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, yes: str, *, removed: bool
 ) -> None:
@@ -668,11 +676,14 @@ class Killed(BaseException):
     """The process ends here."""
 
 
-REQUESTS = [
-    (versions, operation, answered)
-    for versions, operation in ((False, "CopyObject"), (False, "DeleteObject"), (True, "DeleteObject"))
-    for answered in (False, True)
-]
+def requests(*, quick: bool) -> list[Any]:
+    """Before each request and after it (`answered`); of the two the one that is `quick`, the other one is long."""
+    kinds = ((False, "CopyObject"), (False, "DeleteObject"), (True, "DeleteObject"))
+    return [
+        pytest.param(versions, operation, answered, marks=[] if answered is quick else pytest.mark.soak)
+        for versions, operation in kinds
+        for answered in (False, True)
+    ]
 
 
 def dying_about(monkeypatch: pytest.MonkeyPatch, *operations: str, answered: bool) -> None:
@@ -702,7 +713,7 @@ def killed_in_apply(
     return mending
 
 
-@pytest.mark.parametrize(("versions", "operation", "answered"), REQUESTS)
+@pytest.mark.parametrize(("versions", "operation", "answered"), requests(quick=True))
 def test_killed_about_a_request(
     aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     *, versions: bool, operation: str, answered: bool,
@@ -724,7 +735,7 @@ def test_killed_about_a_request(
     assert keys_of(shop)[DEBRIS][0][1:] == before[DEBRIS][0][1:]
 
 
-@pytest.mark.parametrize(("versions", "operation", "answered"), REQUESTS)
+@pytest.mark.parametrize(("versions", "operation", "answered"), requests(quick=False))
 def test_an_undo_of_a_run_that_was_killed(
     aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     *, versions: bool, operation: str, answered: bool,

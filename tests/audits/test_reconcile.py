@@ -406,8 +406,15 @@ class Killed(BaseException):
     """The process ends here."""
 
 
-@pytest.mark.parametrize("action", [RemoveDeleteMarker, RestoreVersion])
-@pytest.mark.parametrize("acted", [False, True])
+@pytest.mark.parametrize(
+    ("action", "acted"),
+    [
+        (RemoveDeleteMarker, False),
+        (RestoreVersion, True),
+        pytest.param(RemoveDeleteMarker, True, marks=pytest.mark.soak),
+        pytest.param(RestoreVersion, False, marks=pytest.mark.soak),
+    ],
+)
 def test_killed_before_or_after_an_act(
     shop: Shop, broken: Mending, monkeypatch: pytest.MonkeyPatch, action: Any, acted: bool
 ) -> None:

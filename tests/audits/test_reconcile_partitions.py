@@ -30,13 +30,13 @@ def hive(aws: Aws, clients: Clients, s3: Endpoint, bucket: str, tmp_path: Path) 
     return built
 
 
-def opened(hive: HiveLake) -> Mending:
+def opened(hive: HiveLake, empty: str = "day=2026-11-04") -> Mending:
     """What the audit of the first test finds, as its ledger has it."""
     of, shared = f"glue default:{hive.catalog.database}.orders", {"lake": "plain", "bucket": hive.bucket}
-    folder, name = "wh/orders/day=2026-11-03/", "day=2026-11-04"
+    folder = "wh/orders/day=2026-11-03/"
     rows = [
         finding("unregistered_partition", folder, **shared, subject=f"{hive.uri(folder)}#{of}"),
-        finding("empty_partition", name, **shared, subject=f"{name}#{of}") | {"key": None},
+        finding("empty_partition", empty, **shared, subject=f"{empty}#{of}") | {"key": None},
     ]
     mending = Mending(hive.lake(), hive.folder)
     held = [discrepancy(each) for each in rows]
@@ -206,8 +206,7 @@ def test_a_partition_s_own_form_and_parameters_come_back(hive: HiveLake) -> None
     }  # fmt: skip
     glue.create_partition(**of, PartitionInput=form)
     hive.catalog._stored("orders").partitions["['2026-11-05']"].creation_time = LONG_AGO
-    mending = Mending(hive.lake(), hive.folder)
-    kinds(mending, "r1")
+    mending = opened(hive, empty="day=2026-11-05")
     planned(mending)
     mending.apply()
     assert ("2026-11-05",) not in registered(hive)

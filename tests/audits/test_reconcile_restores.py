@@ -93,8 +93,8 @@ def test_from_break_to_resolved_and_back(shop: Shop, mending: Mending) -> None:
     shop.s3.put_object(Bucket=shop.bucket, Key=torn, Body=b"torn")
     shop.s3.delete_object(Bucket=shop.bucket, Key=lost, VersionId="null")
     audited(mending.lake, live=True)
-    before, as_found = keys_of(shop), found_set(mending.lake)
-    assert {kind for _, _, kind in as_found} == {"size_mismatch", "dropped"}
+    before = keys_of(shop)
+    assert {kind for _, _, kind in found_set(mending.lake)} == {"size_mismatch", "dropped"}
 
     mending.plan(io.StringIO(), allow=PROBABLY)
     rows = [json.loads(line) for line in mending.file.read_text().splitlines()[1:]]
@@ -106,8 +106,6 @@ def test_from_break_to_resolved_and_back(shop: Shop, mending: Mending) -> None:
     assert states(mending.lake) == dict.fromkeys((torn, lost), ("resolved", "restored"))
     assert mending.undo().exit_code == 0
     assert keys_of(shop) == before
-    audited(mending.lake, live=True)
-    assert found_set(mending.lake) == as_found
 
 
 # --- over a wrong object ----------------------------------------------------------------------------------------
