@@ -3,6 +3,8 @@
 .PHONY: help install demo airflow test check soak bench check-page check-airflow format lock
 
 BIN := .venv/bin
+# Else every process compiles anew what it imports, and each of pytest's workers all tests.
+unexport PYTHONDONTWRITEBYTECODE
 COMPILE := UV_SYSTEM_CERTS=1 $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-header --no-annotate --no-emit-index-url --no-emit-find-links
 

@@ -15,6 +15,7 @@ from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
 from lakeaudit.demo.server import moto
 from lakeaudit.runtime import aws as aws_module
 from lakeaudit.runtime.aws import Clients, Endpoint
+from lakeaudit.runtime.reach import listens
 from lakeaudit.runtime.session import build_session, use_utc
 from tests.builders.wheel import bare_python, build_wheel
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 settings.register_profile(
     "lakeaudit",
     deadline=None,
-    max_examples=40,
+    max_examples=20,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 settings.register_profile("many", settings.get_profile("lakeaudit"), max_examples=300)
@@ -110,11 +111,20 @@ def aws(clients: Clients) -> Aws:
     return Aws(clients.s3("any"), clients.dynamodb())
 
 
-@pytest.fixture(autouse=True)
-def fresh_clients() -> Iterator[None]:
-    """What one test does to a client or to credentials reaches no other test."""
+@pytest.fixture
+def own_clients() -> Iterator[None]:
+    """Clients and sessions that the test may change: others neither had them before nor have them after it."""
+    aws_module.forget_clients()
     yield
     aws_module.forget_clients()
+
+
+@pytest.fixture(autouse=True)
+def fresh_clients(request: pytest.FixtureRequest) -> None:
+    """Who patches has clients of its own; the others share them, since they take 40 ms to build."""
+    listens.cache_clear()
+    if "monkeypatch" in request.fixturenames:
+        request.getfixturevalue("own_clients")
 
 
 @pytest.fixture
@@ -128,7 +138,7 @@ def bucket(aws: Aws) -> str:
 @pytest.fixture(scope="session")
 def spark(s3: Endpoint) -> Iterator[SparkSession]:
     """The only session of this test run. It reaches `s3` for every bucket without settings of its own."""
-    session = build_session("tests", s3=s3, small=True, extra={"spark.master": "local[2]"})
+    session = build_session("tests", s3=s3, small=True, brief=True, extra={"spark.master": "local[2]"})
     yield session
     session.stop()
 

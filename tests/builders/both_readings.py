@@ -20,6 +20,7 @@ from lakeaudit.pipeline.narrow_reading import LetGo
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import task_connection
 from lakeaudit.runtime.progress import Progress
+from tests.builders.connections import connection
 from tests.builders.screen_lake import ScreenLake
 from tests.builders.shares import by_share
 
@@ -149,7 +150,7 @@ def _summed(claimed: duck.Relation) -> dict[tuple[str, str], int]:
 def differences(one: FirstAnswers, other: FirstAnswers) -> dict[str, Any]:
     """By answer what the other lacks, and what it has too much; empty where both are equal."""
     found: dict[str, Any] = {}
-    con = duck.connect()
+    con = connection()
     for name, left in one.answers.items():
         right = other.answers[name]
         if not isinstance(left, pa.Table):

@@ -38,6 +38,7 @@ from lakeaudit.pipeline.read_sources import Observed
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.schemas import ENTRY, KNOWN, NOTE, UPLOAD, VERSION, plain_time
+from tests.builders.connections import connection
 from tests.builders.evidence import BUCKET, CUT, ago, rows_table
 from tests.builders.scenario import DELTA, table
 from tests.builders.screen_rows import ENTRIES, MARGIN, STEPS, VERSIONS, Named, Row, entry, step, version
@@ -130,7 +131,7 @@ class ScreenLake:
                 ),
             ),
             scope, {}, self._observed(), cast("Any", SimpleNamespace(live=False, clients=Clients())),
-            Stamp("run", "lake", CUT), Memory(open_files), duck.connect(),
+            Stamp("run", "lake", CUT), Memory(open_files), connection(),
         )  # fmt: skip
         audit.facts = self.tables
         return audit

@@ -16,6 +16,7 @@ from lakeaudit.evidence.manifest.another_place import originals
 from lakeaudit.evidence.manifest.delta import replay
 from lakeaudit.runtime import duck
 from lakeaudit.schemas import KNOWN
+from tests.builders.connections import connection
 from tests.builders.evidence import rows_table
 from tests.builders.screen_lake import ScreenLake
 
@@ -31,7 +32,7 @@ class Gone:
     sums: Mapping[str, tuple[int, int]]
 
 
-_HASHES = duck.connect()
+_HASHES = connection()
 
 
 @cache
@@ -53,11 +54,12 @@ class Truth:
 
     def __init__(self, lake: ScreenLake) -> None:
         self.lake = lake
-        self.con = duck.connect()
+        self.con = connection()
         self.audit = lake.audit()
         self.screen = lake.screen()
         self.sides = {row["name"]: row["sides"] for row in self.screen.tables.to_pylist()}
         self._made: dict[Any, list[tuple[str, pa.Table]]] = {}
+        self._said: dict[Key, list[Any]] = {}
         self.known = {(row["bucket"], row["key"]) for row in lake.known}
 
     @cached_property
@@ -112,14 +114,20 @@ class Truth:
         found: list[Any] = [(key, "is open in the ledger") for key in gone.keys & self.known]
         sums: dict[str, list[int]] = defaultdict(lambda: [0, 0])
         for key in gone.keys:
-            found += self._of_tree(key)
+            found += self._of_key(key)
             for row in self._pairs.get(key, ()):
                 name = row["table_name"] or row["owner"]
                 sums[name][0] += 1
                 sums[name][1] += row["s_size"] or row["c_size"] or 0
-                found += self._of_pair(key, row)
         counted = {name: (files, size) for name, (files, size) in sums.items()}
         return found if counted == gone.sums else [*found, (counted, dict(gone.sums))]
+
+    def _of_key(self, key: Key) -> list[Any]:
+        """What the rules have against letting go of it; the screen's conditions have no part in it."""
+        if key not in self._said:
+            of_pairs = [fault for row in self._pairs.get(key, ()) for fault in self._of_pair(key, row)]
+            self._said[key] = self._of_tree(key) + of_pairs
+        return self._said[key]
 
     def _of_pair(self, key: Key, row: Row) -> list[Any]:
         verdicts = self._verdicts(row)

@@ -23,6 +23,7 @@ from lakeaudit.pipeline.engine import InProcessEngine
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.schemas import CLAIM, DECLARED, SAME_SPLIT, plain_time
+from tests.builders.connections import connection
 from tests.builders.event_logs import UUIDS, part
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -90,7 +91,7 @@ def folded(claims: Claims) -> pa.Table:
         kept = InProcessEngine().keep(source) if isinstance(source, tuple) else source
         for kind in kept.counts:
             kinds.setdefault(kind, []).extend(map(pa.Table.from_batches, [[b] for b in kept.batches(kind)]))
-    con = duck.connect()
+    con = connection()
     rows: dict[str, duck.Rows] = {kind: pa.concat_tables(tables) for kind, tables in kinds.items()}
     return duck.table(duck.conform(con, claims.fold(con, rows), CLAIM))
 
@@ -142,11 +143,11 @@ class ManifestContract:
 
     def test_nothing_has_changed_where_nothing_has(self, world: World) -> None:
         changes = MANIFESTS[world.kind].changes(world.claims, world.tables, world.context)
-        assert duck.rows_of(duck.relation(duck.connect(), changes.rows)) == []
+        assert duck.rows_of(duck.relation(connection(), changes.rows)) == []
         assert set(changes.unsure) <= {"unknown"}
 
     def test_whole_writes_and_attempts_are_rows_of_their_schemas(self, world: World) -> None:
-        con = duck.connect()
+        con = connection()
         if world.claims.totals is not None:
             short = duck.table(duck.relation(con, world.claims.totals.short))
             assert (short.schema.names, short.num_rows) == (DECLARED.names, 0)

@@ -12,6 +12,7 @@ from lakeaudit.evidence.manifest import delta
 from lakeaudit.evidence.manifest.delta import batches, lines
 from lakeaudit.runtime import duck
 from lakeaudit.schemas import BATCH
+from tests.builders.connections import connection
 from tests.builders.delta_lake import Action, Log, add, context, frozen, info, remove, table, vector
 
 
@@ -65,7 +66,7 @@ def repeats(folder: Path) -> list[tuple[int, int]]:
     claims = delta.read([table("orders", folder)], context(), "manifest:delta", frozen)
     kept = [each for each in claims.rows if not isinstance(each, tuple)]
     rows = pa.Table.from_batches([one for each in kept for one in each.batches(batches.KIND)], BATCH)
-    return [(row["older"], row["younger"]) for row in duck.rows_of(repeated(duck.connect(), rows))]
+    return [(row["older"], row["younger"]) for row in duck.rows_of(repeated(connection(), rows))]
 
 
 @pytest.mark.parametrize("blocks", [False, True])

@@ -15,10 +15,11 @@ from lakeaudit.evidence.manifest.delta import paths
 from lakeaudit.evidence.manifest.delta.paths import Z85
 from lakeaudit.keys import identify
 from lakeaudit.runtime import duck
+from tests.builders.connections import connection
 
 _B85 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
 
-CON = duck.connect()
+CON = connection()
 
 PATHS: dict[str, tuple[str, str | None]] = {
     "part-0.parquet": ("lake", "t/part-0.parquet"),

@@ -17,6 +17,7 @@ from lakeaudit.evidence.protocol import Changes, Claims
 from lakeaudit.pipeline.engine import InProcessEngine
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients
+from tests.builders.connections import connection
 from tests.builders.delta_lake import (
     BORN,
     NOW,
@@ -348,7 +349,7 @@ class TestLargeCheckpoints:
 
     def test_an_error_that_comes_while_its_rows_are_used_is_a_hole_as_well(self, tmp_path: Path) -> None:
         log = Log(tmp_path / "t").checkpoint(1, *BORN, add("a"))
-        batches = self.batches(log, duck.connect())
+        batches = self.batches(log, connection())
         assert next(batches)[0] == "steps"
         kind, found = batches.throw(duck.DuckError("broken"))
         assert kind == "notes"
@@ -356,7 +357,7 @@ class TestLargeCheckpoints:
 
     def test_no_more_is_read_than_is_asked_for(self, tmp_path: Path) -> None:
         log = Log(tmp_path / "t").checkpoint(1, *BORN, add("a"))
-        con = duck.connect()
+        con = connection()
         batches = self.batches(log, con)
         _, steps = next(batches)
         plan = duck.query(con, "SELECT bucket, key, size FROM steps", steps=steps).explain()

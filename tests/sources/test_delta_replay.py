@@ -17,6 +17,7 @@ from lakeaudit.evidence.manifest.delta.replay import TABLE, _placed, files_of
 from lakeaudit.evidence.manifest.delta.replay import claims as claims_of
 from lakeaudit.runtime import duck
 from lakeaudit.schemas import CLAIM
+from tests.builders.connections import connection
 from tests.builders.delta_lake import (
     BORN,
     Action,
@@ -32,7 +33,7 @@ from tests.builders.delta_lake import (
     vector,
 )
 
-CON = duck.connect()
+CON = connection()
 PATHS = ("a", "b")
 VECTORS = (None, 1, 2)
 

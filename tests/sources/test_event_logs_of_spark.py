@@ -21,6 +21,7 @@ from lakeaudit.keys import Location
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.schemas import plain_time
+from tests.builders.connections import connection
 
 DATA = Path(__file__).parents[1] / "data" / "event_logs"
 VERSIONS = ("3.3.4", "3.4.4", "3.5.7")
@@ -47,7 +48,7 @@ def stored(version: str) -> dict[str, tuple[int, datetime]]:
 
 def resolved(version: str, without: str = "?") -> Rows:
     """What the log's writes claim beside these objects but those whose key holds `without`."""
-    con = duck.connect()
+    con = connection()
     kept = {key: each for key, each in stored(version).items() if without not in key}
     objects = pa.table(
         {"bucket": ["lake"] * len(kept), "key": [f"wh/{key}" for key in kept],

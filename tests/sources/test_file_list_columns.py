@@ -23,9 +23,9 @@ from lakeaudit.evidence.manifest.file_list.list_part import event_tables
 from lakeaudit.evidence.manifest.file_list.parse_rows import event
 from lakeaudit.evidence.manifest.file_list.read_lines import ListFile, lines, pieces
 from lakeaudit.keys import Location
-from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.duck import Connection
+from tests.builders.connections import connection
 
 LISTED = datetime(2026, 11, 21, 12, tzinfo=UTC)
 HOMES = [
@@ -38,7 +38,7 @@ HOMES = [
 
 @pytest.fixture(scope="module")
 def con() -> Iterator[Connection]:
-    con = duck.connect()
+    con = connection()
     yield con
     con.close()
 

@@ -18,6 +18,7 @@ from lakeaudit.keys import Location
 from lakeaudit.pipeline.chunks import routed
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection
+from tests.builders.connections import connection
 
 START = datetime(2026, 11, 21, tzinfo=UTC)
 
@@ -127,7 +128,7 @@ def list_file(number: int) -> ListFile:
 
 @pytest.fixture(scope="module")
 def con() -> Iterator[Connection]:
-    con = duck.connect()
+    con = connection()
     yield con
     con.close()
 

@@ -25,6 +25,7 @@ from lakeaudit.pipeline.newest_claims import NewestClaims
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.schemas import plain_time
+from tests.builders.connections import connection
 from tests.builders.iceberg_files import (
     AT,
     DELETED,
@@ -464,7 +465,7 @@ def changed(home: Path, claims: Claims) -> dict[str, str]:
     """By name of data files what the newest state makes of them, where it is something else."""
     found = iceberg.changes(claims, [table_at(home)], CONTEXT)
     assert found.unsure == {}
-    rows = duck.rows_of(duck.relation(duck.connect(), found.rows))
+    rows = duck.rows_of(duck.relation(connection(), found.rows))
     return {r["key"].rpartition("/")[2]: r["state"] for r in rows if "/data/" in r["key"]}
 
 

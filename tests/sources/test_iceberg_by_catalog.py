@@ -20,6 +20,7 @@ from lakeaudit.keys import Location
 from lakeaudit.pipeline.engine import InProcessEngine
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients
+from tests.builders.connections import connection
 from tests.builders.iceberg_files import AT, DELETED, EXISTING, Entry, Snapshot, epoch_ms, written
 from tests.builders.rest_catalog import RestCatalog, served
 from tests.sources.manifest_contract import folded
@@ -162,7 +163,7 @@ def changed(claims: Claims, table: Table) -> dict[str, str]:
     """By name of data files what the newest state makes of them, where it is something else."""
     found = iceberg.changes(claims, [table], CONTEXT)
     assert found.unsure == {}
-    rows = duck.rows_of(duck.relation(duck.connect(), found.rows))
+    rows = duck.rows_of(duck.relation(connection(), found.rows))
     return {row["key"].rpartition("/")[2]: row["state"] for row in rows if "/data/" in row["key"]}
 
 

@@ -18,6 +18,7 @@ from lakeaudit.evidence.manifest.iceberg.reader import IcebergClaims
 from lakeaudit.evidence.manifest.iceberg.rows import KIND
 from lakeaudit.runtime import duck
 from lakeaudit.schemas import plain_time
+from tests.builders.connections import connection
 from tests.builders.iceberg_files import AT, DELETED, EXISTING, Entry, Snapshot, written
 from tests.sources.manifest_contract import folded
 from tests.sources.test_iceberg import CONTEXT, A, B, C, changed, read, table_at
@@ -177,7 +178,7 @@ def test_what_one_row_alone_claims_is_what_the_fold_makes_of_it(
     home = emptied(tmp_path / "t")
     modelled(steps).write(home)
     claims, _ = claims_of(home)
-    con = duck.connect()
+    con = connection()
     files = pa.Table.from_batches([b for kept in claims.reading.kept for b in kept.batches(KIND)])
     traces = duck.rows_of(claims.traces[KIND](con, files))
     assert len(traces) == files.num_rows

@@ -3,7 +3,7 @@
 The formats are those of `tests.builders.records`; `tests.spark.test_committers` has the systems themselves.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -25,6 +25,7 @@ from lakeaudit.keys import Location
 from lakeaudit.pipeline.engine import InProcessEngine
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients
+from tests.builders.connections import connection
 from tests.builders.records import KINDS, MILLIS, NAMES, SIZES
 from tests.conftest import Aws
 
@@ -34,15 +35,22 @@ Row = dict[str, Any]
 
 
 class Site:
-    """Two tables, `t` with its records, and what is read of them."""
+    """A table with its records, `t` unless it is named otherwise, and what is read of it."""
 
-    def __init__(self, folder: Path, name: str, clients: Clients, aws: Aws, bucket: str) -> None:
+    def __init__(
+        self, folder: Path, name: str, clients: Clients, aws: Aws, bucket: str, table: str = "t"
+    ) -> None:
+        self.name, self.table = name, table
         self.kind, self.told = KINDS[name]
         self.folder, self.clients, self.aws = folder, clients, aws
-        self.home = Location(bucket, "wh/t")
+        self.home = Location(bucket, f"wh/{table}")
         self.put(self.told.files(self.home, NAMES))
         for key, size in SIZES.items():
             self.put({key: b"x" * size})
+
+    def beside(self, table: str) -> "Site":
+        """Another table like it in the same lake."""
+        return Site(self.folder, self.name, self.clients, self.aws, self.home.bucket, table)
 
     def put(self, files: dict[str, bytes]) -> None:
         for name, content in files.items():
@@ -51,7 +59,7 @@ class Site:
     @property
     def record(self) -> str:
         """The key of the record that tests change."""
-        listed = self.aws.s3.list_objects_v2(Bucket=self.home.bucket, Prefix="wh/t/")["Contents"]
+        listed = self.aws.s3.list_objects_v2(Bucket=self.home.bucket, Prefix=self.home.prefix)["Contents"]
         return next(each["Key"] for each in listed if each["Key"].endswith(self.told.record))
 
     def content(self) -> bytes:
@@ -60,25 +68,31 @@ class Site:
     def change(self, content: bytes) -> None:
         self.aws.s3.put_object(Bucket=self.home.bucket, Key=self.record, Body=content)
 
-    def lake(self) -> Lake:
+    @property
+    def entry(self) -> str:
+        """The table in the lake file."""
+        manifest = f"{{kind: {self.kind}{self.told.more.format(home=self.home.uri)}}}"
+        return f"{{name: {self.table}, location: '{self.home.uri}', manifests: [{manifest}]}}"
+
+    def lake(self, others: Iterable["Site"] = ()) -> Lake:
         path = self.folder / "lake.yaml"
-        entry = f"{{kind: {self.kind}{self.told.more.format(home=self.home.uri)}}}"
-        path.write_text(
-            f"version: 1\nlake: x\nresults: {self.folder / 'out'}\n"
-            f"tables: [{{name: t, location: '{self.home.uri}', manifests: [{entry}]}}]\n"
-        )
+        tables = ", ".join(site.entry for site in (self, *others))
+        path.write_text(f"version: 1\nlake: x\nresults: {self.folder / 'out'}\ntables: [{tables}]\n")
         return load_lake(path, {})
 
     def read(
-        self, as_of: datetime = NOW, meanwhile: Callable[[], object] = lambda: None
+        self,
+        as_of: datetime = NOW,
+        meanwhile: Callable[[], object] = lambda: None,
+        others: Iterable["Site"] = (),
     ) -> tuple[Claims, list[Row]]:
-        """The claims, and their rows; `meanwhile` happens once storage was listed."""
-        with closing(InProcessEngine()) as engine, closing(duck.connect()) as con:
+        """The claims of it and of `others`, and their rows; `meanwhile` happens once storage was listed."""
+        with closing(InProcessEngine()) as engine, closing(connection()) as con:
             live = Context(engine, self.clients, NOW, NOW, live=True)
             stored = listing.read_place(Location(self.home.bucket, "wh"), live, "storage:0")
             meanwhile()
             past = replace(live, as_of=as_of, live=as_of == NOW, storage=(stored,))
-            claims = MANIFESTS[self.kind].read(self.lake().tables, past, "m")
+            claims = MANIFESTS[self.kind].read(self.lake(others).tables, past, "m")
             (kept,) = claims.rows
             return claims, duck.rows_of(fold_kept(con, cast("Kept", kept), claims.fold))
 
@@ -88,12 +102,14 @@ def site(request: pytest.FixtureRequest, tmp_path: Path, clients: Clients, aws: 
     return Site(tmp_path, request.param, clients, aws, bucket)
 
 
-def named(rows: list[Row]) -> dict[str, int | None]:
-    return {row["key"].removeprefix("wh/t/"): row["size"] for row in rows if row["state"] == "live"}
+def named(rows: list[Row], table: str = "t") -> dict[str, int | None]:
+    """The live files of a table and their sizes."""
+    of_table = [row for row in rows if row["table_name"] == table and row["state"] == "live"]
+    return {row["key"].removeprefix(f"wh/{table}/"): row["size"] for row in of_table}
 
 
 def changed_rows(changes: Changes) -> list[Row]:
-    with closing(duck.connect()) as con:
+    with closing(connection()) as con:
         return duck.rows_of(duck.relation(con, changes.rows))
 
 
@@ -151,35 +167,40 @@ TORN: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
-@pytest.mark.parametrize("torn", TORN)
-def test_a_record_that_is_not_understood_is_a_hole(site: Site, torn: str) -> None:
-    site.change(TORN[torn](site.content()))
-    claims, rows = site.read()
-    if site.kind == "symlink" and torn == "other values":
-        assert (claims.holes, len(rows)) == ((), 2)  # any line is a path, and readers go by it
-        return
-    (hole,) = claims.holes
-    assert (hole.table, hole.kind, hole.subject.startswith(site.home.uri)) == (
-        "t",
-        "unreadable_evidence",
-        True,
-    )
-    assert named(rows).items() <= site.told.sizes.items()
+def test_a_record_that_is_not_understood_is_a_hole(site: Site) -> None:
+    """Each in a table of its own; `t` is sound, and stays it."""
+    torn = {case: site.beside(f"t{number}") for number, case in enumerate(TORN)}
+    for case, other in torn.items():
+        other.change(TORN[case](other.content()))
+    claims, rows = site.read(others=torn.values())
+    assert named(rows) == site.told.sizes
+    assert {hole.table for hole in claims.holes} <= {other.table for other in torn.values()}
+    for case, other in torn.items():
+        holes = [hole for hole in claims.holes if hole.table == other.table]
+        if site.kind == "symlink" and case == "other values":
+            of_table = [row for row in rows if row["table_name"] == other.table]
+            assert (holes, len(of_table)) == ([], 2)  # any line is a path, and readers go by it
+            continue
+        (hole,) = holes
+        assert (hole.kind, hole.subject.startswith(other.home.uri)) == ("unreadable_evidence", True), case
+        assert named(rows, other.table).items() <= site.told.sizes.items(), case
 
 
-@pytest.mark.parametrize("name", ["../u/x", "../../../etc/passwd", "../t_2/x"])
-def test_no_record_claims_what_lies_elsewhere(site: Site, name: str) -> None:
+FOREIGN = ["../u/x", "../../../etc/passwd", "../t_2/x"]
+
+
+def test_no_record_claims_what_lies_elsewhere(site: Site) -> None:
     """Keys are taken as they stand, so that dots lead nowhere; a neighbour's name is refused."""
+    sites = [site, *(site.beside(f"t{number}") for number in range(len(FOREIGN)))]
     site.put(site.told.files(Location(site.home.bucket, "wh/t_2"), NAMES))
-    claims, rows = site.read()
-    assert all(row["key"].startswith("wh/t/") for row in rows)
+    for other, name in zip(sites[1:], FOREIGN, strict=True):
+        other.put(other.told.files(other.home, (name,)))
+    claims, rows = site.read(others=sites[1:])
+    assert all(row["key"].startswith(f"wh/{row['table_name']}/") for row in rows)
     if site.kind != "databricks_commits":  # its names are those of files in its own folder
         assert named(rows) == {}
-        assert all("which is no file of" in hole.reason for hole in claims.holes)
-        assert claims.holes
-    site.put(site.told.files(site.home, (name,)))
-    _, rows = site.read()
-    assert all(row["key"].startswith("wh/t/") for row in rows)
+        assert all("which is no file of" in hole.reason for hole in claims.holes if hole.table == "t")
+        assert "t" in {hole.table for hole in claims.holes}
 
 
 def test_a_record_that_vanished_or_is_absurdly_large_is_a_hole(

@@ -196,6 +196,7 @@ def test_an_altered_object_is_a_note(clients: Clients, aws: Aws, bucket: str) ->
     }
 
 
+@pytest.mark.usefixtures("own_clients")
 @pytest.mark.parametrize("form", ["ORC", "Parquet"])
 def test_on_s3_the_columns_are_known_without_reading_the_rows(
     clients: Clients, aws: Aws, bucket: str, form: str

@@ -26,6 +26,7 @@ from lakeaudit.keys import Location
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.schemas import plain_time
+from tests.builders.connections import connection
 from tests.builders.event_logs import BEGUN, SQL, UUIDS, App, part
 
 OUT = "s3a://lake/wh/events"
@@ -216,7 +217,7 @@ class TestLogs:
 )  # fmt: skip
 def test_a_folder_without_partitions_both_ways(folder: str, expected: str) -> None:
     assert without_partitions(folder) == expected
-    con = duck.connect()
+    con = connection()
     sql = f"SELECT {stored_parts.base_of('folder')} AS base FROM (SELECT {duck.literal(folder)} AS folder)"
     assert duck.rows_of(duck.query(con, sql)) == [{"base": expected}]
 
@@ -233,7 +234,7 @@ def resolved(app: App, stored: Stored) -> dict[str, list[dict[str, Any]]]:
 def resolved_of(apps: Sequence[App], stored: Stored) -> dict[str, list[dict[str, Any]]]:
     """The same of several logs."""
     home = Location.parse(OUT)
-    con = duck.connect()
+    con = connection()
     objects = pa.Table.from_pylist(
         [{"bucket": home.bucket, "key": f"wh/events/{name}", "reject": None, "size": size,
           "modified_at": plain_time(at), "is_latest": True, "is_delete_marker": False}

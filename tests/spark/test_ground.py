@@ -24,6 +24,7 @@ from lakeaudit.runtime.install import make_ready
 from lakeaudit.runtime.session import build_session
 from lakeaudit.runtime.spark_settings import bucket_settings
 from lakeaudit.schemas import VERSION
+from tests.builders.submit import CHEAP
 from tests.conftest import Aws
 
 
@@ -91,7 +92,7 @@ def test_spark_submit_without_our_settings_says_what_is_missing(tmp_path: Path) 
     job.write_text("from lakeaudit.runtime.session import build_session\nbuild_session('submitted')\n")
     make_ready(tmp_path / "conf", os.environ)
     clean = {n: v for n, v in os.environ.items() if not n.startswith(("SPARK", "PYSPARK", "JAVA"))}
-    line = f". {tmp_path}/conf/env.sh; unset SPARK_CONF_DIR; spark-submit --master 'local[1]' {job}"
+    line = f". {tmp_path}/conf/env.sh; unset SPARK_CONF_DIR; spark-submit --master 'local[1]' {CHEAP} {job}"
     done = subprocess.run(["sh", "-c", line], env=clean, capture_output=True, text=True, check=False)
     assert done.returncode != 0
     assert (

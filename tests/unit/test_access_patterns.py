@@ -22,6 +22,7 @@ from lakeaudit.keys import Location
 from lakeaudit.pipeline.access_hazards import access_hazards, watched
 from lakeaudit.runtime import duck
 from lakeaudit.schemas import REQUEST
+from tests.builders.connections import connection
 from tests.builders.evidence import BUCKET
 from tests.builders.scenario import table
 
@@ -50,7 +51,7 @@ class Did:
 
 def found(did: Iterable[Did], *, weak: bool = False, shares: int = 1) -> list[dict[str, Any]]:
     """Rows of FINDINGS of what was done; the keys are spread over some shares."""
-    con = duck.connect()
+    con = connection()
     rows = duck.small(REQUEST, [each.row(n) for n, each in enumerate(did)])
     watch = Watched({t.location: t.name for t in TABLES}, (BUCKET,) if weak else ())
     told: list[dict[str, Any]] = []
@@ -163,7 +164,7 @@ def test_of_very_many_principals_the_last_are_one_row() -> None:
 
 
 def test_requests_that_are_recorded_twice_are_one() -> None:
-    con = duck.connect()
+    con = connection()
     rows = duck.small(
         REQUEST, [Did("put", A, 0).row(1), Did("put", A, 0).row(1), Did("put", A, HOUR).row(2)] * 2
     )
@@ -175,7 +176,7 @@ def test_requests_that_are_recorded_twice_are_one() -> None:
 
 
 def test_keys_are_of_the_innermost_table() -> None:
-    con = duck.connect()
+    con = connection()
     nested = {Location(BUCKET, "orders"): "orders", Location(BUCKET, "orders/day=1"): "inner"}
     places = nested | {Location(BUCKET, f"t{n}"): f"t{n}" for n in range(20)}
     rows = duck.small(REQUEST, [Did("put", A, n * HOUR).row(n) for n in range(2)])

@@ -16,15 +16,22 @@ JOBS = PACKAGE.parent
 MODULES = {
     ".".join(path.relative_to(JOBS).with_suffix("").parts): path for path in sorted(JOBS.rglob("*.py"))
 }
-TREES = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in MODULES.items()}
+
+
+@cache
+def tree_of(module: str) -> ast.Module:
+    """Its syntax tree; not made where this file is only collected."""
+    return ast.parse(MODULES[module].read_text(encoding="utf-8"))
 
 
 @cache
 def imports(module: str) -> set[str]:
     """Full names of everything a module imports when it runs, wherever that stands; `if TYPE_CHECKING` does not run."""
-    skipped = {id(inner) for node in ast.walk(TREES[module]) if _types_only(node) for inner in ast.walk(node)}
+    skipped = {
+        id(inner) for node in ast.walk(tree_of(module)) if _types_only(node) for inner in ast.walk(node)
+    }
     found = set()
-    for node in ast.walk(TREES[module]):
+    for node in ast.walk(tree_of(module)):
         if id(node) in skipped:
             continue
         if isinstance(node, ast.Import):
@@ -233,7 +240,7 @@ def test_no_page_shows_markup_of_its_own() -> None:
 @cache
 def calls(module: str) -> list[tuple[str, ast.Call]]:
     """(function it stands in, call) of every call."""
-    return [(function, node) for function, node in _walk(TREES[module], "") if isinstance(node, ast.Call)]
+    return [(function, node) for function, node in _walk(tree_of(module), "") if isinstance(node, ast.Call)]
 
 
 def _walk(tree: ast.AST, function: str) -> Iterator[tuple[str, ast.AST]]:
@@ -253,7 +260,7 @@ def plain_name(call: ast.Call) -> str | None:
 
 
 def test_only_spark_py_builds_a_session() -> None:
-    builders = {m for m, tree in TREES.items() for n in ast.walk(tree)
+    builders = {m for m in MODULES for n in ast.walk(tree_of(m))
                 if isinstance(n, ast.Attribute) and n.attr in ("builder", "getOrCreate")}  # fmt: skip
     assert builders == {"lakeaudit.runtime.session"}
 
@@ -310,7 +317,7 @@ MAY_SHAPE = {
 
 def test_schemas_that_others_may_use_stand_in_one_package() -> None:
     """A private one, or one inside a function, is its module's own business."""
-    shapes = {m for m, tree in TREES.items() for node in tree.body if _is_shape(node)}
+    shapes = {m for m in MODULES for node in tree_of(m).body if _is_shape(node)}
     strangers = {m for m in shapes if not any(below(m, room) for room in MAY_SHAPE)}
     assert strangers == set()
     assert {room for room in MAY_SHAPE if not any(below(m, room) for m in shapes)} == set()

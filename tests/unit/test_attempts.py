@@ -7,6 +7,7 @@ import pytest
 
 from lakeaudit.compare.attempts import other_copies, tally_rows
 from lakeaudit.runtime import duck
+from tests.builders.connections import connection
 
 Pair = tuple[str, str]
 
@@ -32,7 +33,7 @@ CASES: list[tuple[list[Pair], list[Pair], list[Pair], dict[str, int]]] = [
 def test_an_attempt_and_a_copy_of_the_same_two_files_are_one(
     attempts: list[Pair], copies: list[Pair], left: list[Pair], counted: dict[str, int]
 ) -> None:
-    con = duck.connect()
+    con = connection()
     rows: list[dict[str, Any]] = duck.rows_of(other_copies(con, table(copies), table(attempts)))
     assert [(row["key"], row["related_key"]) for row in rows] == left
     found = duck.rows_of(tally_rows(con, table(attempts), table(copies)))
@@ -40,6 +41,6 @@ def test_an_attempt_and_a_copy_of_the_same_two_files_are_one(
 
 
 def test_a_pair_that_is_too_young_leaves_its_copy_alone() -> None:
-    con = duck.connect()
+    con = connection()
     rows = duck.rows_of(other_copies(con, table([("a", "b")]), table([("a", "b")], "out_of_window")))
     assert len(rows) == 1

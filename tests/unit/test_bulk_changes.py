@@ -17,6 +17,7 @@ from lakeaudit.compare.kernel import Kernel
 from lakeaudit.compare.verdicts import words
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection
+from tests.builders.connections import connection
 from tests.builders.evidence import CUT, ago, claim, claims_of, folded_objects, stored, stored_of
 from tests.builders.scenario import table
 from tests.builders.shares import shared
@@ -33,9 +34,9 @@ SHORTER: Row = {"size": 97}
 
 @pytest.fixture
 def con() -> Iterator[Connection]:
-    connection = duck.connect()
-    yield connection
-    connection.close()
+    opened = connection()
+    yield opened
+    opened.close()
 
 
 def files(*changes: tuple[int, Row], of: str = "orders") -> list[Row]:

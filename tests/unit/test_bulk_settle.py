@@ -31,6 +31,7 @@ from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.duck import Connection, Relation
 from lakeaudit.runtime.progress import SilentProgress
 from lakeaudit.schemas import DISCREPANCIES, without_zone
+from tests.builders.connections import connection
 from tests.builders.delta_lake import Log, add, metadata, protocol, remove
 
 Row = dict[str, Any]
@@ -48,9 +49,9 @@ STAMP = Stamp("tonight", "shop", at(40))
 
 @pytest.fixture
 def con() -> Iterator[Connection]:
-    connection = duck.connect()
-    yield connection
-    connection.close()
+    opened = connection()
+    yield opened
+    opened.close()
 
 
 def wrong(kind: str, number: int, first: int = 0, of: str = "orders", **given: Any) -> list[Row]:

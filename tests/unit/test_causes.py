@@ -11,6 +11,7 @@ from lakeaudit.compare.findings import Stamp, from_plain
 from lakeaudit.formatting import cause
 from lakeaudit.runtime import duck
 from lakeaudit.schemas import CAUSE, EFFECT, REQUEST
+from tests.builders.connections import connection
 
 NOON = datetime(2026, 11, 20, 12)  # noqa: DTZ001 - times inside an audit have no zone
 """When the file was claimed; somebody looked ten hours later."""
@@ -53,7 +54,7 @@ def asked(
 
 def found(did: Sequence[Did], question: tuple[object, ...]) -> tuple[object, ...] | None:
     """(action, minutes after the claim, principal) of the cause."""
-    con = duck.connect()
+    con = connection()
     requests = duck.small(REQUEST, [each.row(n) for n, each in enumerate(did)])
     rows = duck.rows_of(causes(con, requests, duck.small(EFFECT, [question])))
     assert len(rows) <= 1
@@ -121,7 +122,7 @@ def test_a_cause_is_named_only_where_the_records_fit(name: str) -> None:
 
 
 def test_findings_say_what_caused_them_by_kind() -> None:
-    con = duck.connect()
+    con = connection()
     stamp = Stamp("r", "lake", NOON)
     about = {
         "table_name": "t",

@@ -12,6 +12,7 @@ from lakeaudit.keys import Location
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation
 from lakeaudit.schemas import PAIR
+from tests.builders.connections import connection
 from tests.builders.scenario import table
 
 REMOVED = datetime(2026, 11, 19, tzinfo=UTC).replace(tzinfo=None)
@@ -73,7 +74,7 @@ def spoken(**severities: str) -> Words:
 @pytest.mark.parametrize("name", LAKES)
 def test_which_files_of_clones_are_asked_of_and_what_is_said(name: str) -> None:
     rows, expected = LAKES[name]
-    con = duck.connect()
+    con = connection()
     claimed = under_own_root(con, pa.Table.from_pylist(rows, PAIR), ROOTS)
     found = duck.rows_of(cloned(con, claimed, spoken()))
     assert sorted((row["table_name"], row["source"], row["rule"], row["files"]) for row in found) == expected
@@ -92,7 +93,7 @@ def at_risk(con: Connection, spoken: Words) -> Relation:
 
 
 def test_one_row_a_clone_and_source() -> None:
-    con = duck.connect()
+    con = connection()
     rows = at_risk(con, spoken())
     (row,) = clone_findings(con, rows)
     assert (row["kind"], row["axis"], row["severity"], row["subject"]) == (
@@ -104,7 +105,7 @@ def test_one_row_a_clone_and_source() -> None:
 
 
 def test_what_the_lake_file_says_of_severities_holds() -> None:
-    con = duck.connect()
+    con = connection()
     assert [row["severity"] for row in clone_findings(con, at_risk(con, spoken(clone_at_risk="info")))] == [
         "info"
     ]

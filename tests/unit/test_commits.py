@@ -11,6 +11,7 @@ from lakeaudit.evidence.protocol import CommitContent
 from lakeaudit.keys import Location
 from lakeaudit.runtime import duck
 from lakeaudit.schemas import VERSION
+from tests.builders.connections import connection
 
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC).replace(tzinfo=None)
 ORDERS = Location("lake", "wh/orders")
@@ -93,7 +94,7 @@ VERSIONS: dict[str, tuple[list[dict[str, Any]], list[tuple[str | None, str | Non
 @pytest.mark.parametrize("name", VERSIONS)
 def test_which_versions_took_the_place_of_others(name: str) -> None:
     rows, expected = VERSIONS[name]
-    con = duck.connect()
+    con = connection()
     several = log_versions(con, pa.Table.from_pylist(rows, VERSION))
     found = rewritten(con, several, {"orders": ORDERS, "other": Location("lake", "wh")}, {"orders": 3})
     assert [(one.lost_version_id, one.version_id, one.sure) for one in found] == expected
@@ -140,7 +141,7 @@ PAIR = (Comparison("orders", 0, 1),)
 def test_what_a_lost_version_lost(name: str) -> None:
     files, claims, expected = LOSSES[name]
     given = (duck.small(FILES, files), duck.small(CLAIMS, claims), PAIR, (CommitContent(), CommitContent()))
-    assert losses(duck.connect(), *given) == [expected]
+    assert losses(connection(), *given) == [expected]
 
 
 def test_commits_that_are_read_beside_say_nothing_of_a_loss() -> None:
@@ -148,7 +149,7 @@ def test_commits_that_are_read_beside_say_nothing_of_a_loss() -> None:
     files = [(number, *said("a")[1:]) for number in (0, 2, 3)] + [(4, *said("b")[1:])]
     pairs = (Comparison("orders", 0, 1), Comparison("orders", 4, 5))
     commits = [CommitContent()] * 6
-    found = losses(duck.connect(), duck.small(FILES, files), CLAIMS.empty_table(), pairs, commits)
+    found = losses(connection(), duck.small(FILES, files), CLAIMS.empty_table(), pairs, commits)
     assert [(loss.files, loss.sample) for loss in found] == [(1, ("a",)), (1, ("b",))]
 
 
@@ -160,5 +161,5 @@ def test_a_lost_change_of_the_whole_table(
     lost: tuple[str, ...], current: tuple[str, ...], expected: bool
 ) -> None:
     commits = (CommitContent(of_table=lost), CommitContent(of_table=current))
-    (found,) = losses(duck.connect(), FILES.empty_table(), CLAIMS.empty_table(), PAIR, commits)
+    (found,) = losses(connection(), FILES.empty_table(), CLAIMS.empty_table(), PAIR, commits)
     assert found.of_table is expected

@@ -26,6 +26,7 @@ from lakeaudit.evidence.protocol import Cut
 from lakeaudit.kinds import COVERED_AXES
 from lakeaudit.runtime import duck
 from lakeaudit.schemas import COVERAGE
+from tests.builders.connections import connection
 from tests.builders.evidence import CUT, READ_AT, ago
 from tests.builders.scenario import LISTS, table
 
@@ -85,7 +86,7 @@ VERDICTS = [
 def test_verdicts_are_counted_by_outcome() -> None:
     """A suspect that a live look has cleared is refuted; a finding that could not be looked at is unconfirmed."""
     rows = duck.small(COUNTED, [("orders", "content", *verdict) for verdict in VERDICTS])
-    with closing(duck.connect()) as con:
+    with closing(connection()) as con:
         found = duck.rows_of(count(con, rows))
     assert {row["outcome"]: (row["files"], row["bytes"], row["unconfirmed"], row["refuted"]) for row in found} == {
         "consistent": (3, 12, 0, 1), "finding": (5, 5, 3, 0), "undecided": (2, 4, 0, 1), "moved_on": (1, 2, 0, 1)
@@ -98,7 +99,7 @@ def test_verdicts_are_counted_by_outcome() -> None:
 def test_redundant_copies_are_counted_anew_and_taken_out_where_they_were() -> None:
     copies = pa.table({"judged_table": ["orders"] * 3, "axis": ["duplicate"] * 3, "size": [5, 6, None],
                        "outcome": ["finding", "finding", "ignored"]})  # fmt: skip
-    with closing(duck.connect()) as con:
+    with closing(connection()) as con:
         counts = [*duck.rows_of(count_others(con, copies, "size")), *duck.rows_of(uncounted(con, copies))]
         by_size = duck.rows_of(count_others(con, copies, "size", "size"))
     found = together(tallies([counted("consistent", 10, "duplicate")]), tallies(counts))

@@ -13,8 +13,8 @@ from lakeaudit.evidence.manifest.delta import lines as lines_module
 from lakeaudit.evidence.manifest.delta.actions import on_files, parse_lines
 from lakeaudit.evidence.manifest.delta.lines import LINE, LineFile, Lines, in_commit_time, read_lines
 from lakeaudit.keys import Location
-from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients, Endpoint
+from tests.builders.connections import connection
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_what_an_action_says() -> None:
     }
     remove = {"path": "b\0c", "deletionTimestamp": 7, "stats": 5}
     rows = _parsed([json.dumps({"add": add}), json.dumps({"remove": remove}), json.dumps({"txn": 1})])
-    first, second = on_files(duck.connect(), rows).to_pylist()
+    first, second = on_files(connection(), rows).to_pylist()
     assert first == {
         "file": 1, "action": "add", "path": "a", "size": 5, "records": 10, "partition": '{"p":"x","q":null}',
         "deleted_ms": None, "data_change": None, "has_vector": True, "vector_kind": "u",
@@ -142,7 +142,7 @@ def test_statistics_that_cannot_be_understood_say_nothing(stats: str) -> None:
 
 
 def _parsed(lines: list[str]) -> pa.Table:
-    return parse_lines(duck.connect(), pa.table([pa.array([1] * len(lines)), pa.array(lines)], schema=LINE))
+    return parse_lines(connection(), pa.table([pa.array([1] * len(lines)), pa.array(lines)], schema=LINE))
 
 
 def _lines(read: Lines) -> list[tuple[int, str]]:

@@ -18,8 +18,8 @@ from lakeaudit.pipeline import expiring_files
 from lakeaudit.pipeline.engine import InProcessEngine
 from lakeaudit.pipeline.expiring_files import Hazards, merged
 from lakeaudit.pipeline.hazards import hazards, needs_logs
-from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection
+from tests.builders.connections import connection
 from tests.builders.evidence import BUCKET, claim, claims_of
 from tests.builders.scenario import table
 
@@ -59,7 +59,7 @@ def found(
     spoken = words([fact.table for fact in facts], (), date(2026, 11, 20))
     read = claims_of(CLAIMS, ())
     lifecycles = [Lifecycle(BUCKET, actions, unread)]
-    return hazards(engine or InProcessEngine(), duck.connect(), facts, [read], lifecycles, spoken, FILES)
+    return hazards(engine or InProcessEngine(), connection(), facts, [read], lifecycles, spoken, FILES)
 
 
 ARCHIVED = Archived(expected_after=timedelta(days=365))
@@ -139,7 +139,7 @@ def test_only_what_may_be_about_the_tables_that_a_rule_meets_is_read() -> None:
     claims = replace(claims_of(CLAIMS, ()), rows=(), rows_of=rows_of)
     spoken = words([fact.table for fact in TABLES], (), date(2026, 11, 20))
     lifecycles = [Lifecycle(BUCKET, (action("copy/"),))]
-    threats = hazards(InProcessEngine(), duck.connect(), TABLES, [claims], lifecycles, spoken, FILES)
+    threats = hazards(InProcessEngine(), connection(), TABLES, [claims], lifecycles, spoken, FILES)
     assert [(row["table_name"], row["files"]) for row in threats.rows] == [("copy", 1)]
     assert read == ["copy"]
 

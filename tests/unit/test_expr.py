@@ -28,6 +28,7 @@ from lakeaudit.compare.expr import (
 from lakeaudit.compare.facts import ALL_FACTS, MD5_TEXT, PART_SUFFIX, TREE_FACTS
 from lakeaudit.runtime import duck
 from lakeaudit.schemas import PAIR, TREE
+from tests.builders.connections import connection
 from tests.builders.mutants import closed
 from tests.builders.twin import subjects
 from tests.builders.twin_match import pair_rows
@@ -155,7 +156,7 @@ def test_every_fact_can_be_asked_of_columns_that_are_always_null(
     """DuckDB knows that a column of its own is null everywhere, and rewrites what is asked of it."""
     nulls = ", ".join(f"CAST(NULL AS {duck.type_of(field.type)}) AS {field.name}" for field in schema)
     columns = ", ".join(f"{duck_sql(fact)} AS {name}" for name, fact in facts.items())
-    with closing(duck.connect()) as con:
+    with closing(connection()) as con:
         rows = duck.query(con, f"SELECT {nulls} FROM range(2)")
         (one, other) = duck.rows_of(duck.query(con, f"SELECT {columns} FROM input", input=rows))
         fired = duck.rows_of(ruled(con, duck.hold(con, rows), facts, axes))
@@ -170,7 +171,7 @@ ALIKE = ["md5:0a", "md5:", ":", "", "0a", "sha256:a:b", None, "ä:b"]
 
 
 def test_duckdb_splits_a_checksum_as_python_does() -> None:
-    with closing(duck.connect()) as con:
+    with closing(connection()) as con:
         rows = pa.table({"n": range(len(ALIKE)), "x": pa.array(ALIKE, pa.string())})
         sql = f"SELECT {duck_sql(algorithm(X))} AS a FROM input ORDER BY n"
         found = [row["a"] for row in duck.rows_of(duck.query(con, sql, input=rows))]

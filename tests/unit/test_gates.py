@@ -20,8 +20,8 @@ from lakeaudit.gates.expectation_suites import SUITES, Broken, check, preload
 from lakeaudit.gates.profiles import of_findings, of_ledger, of_sources, tally
 from lakeaudit.gates.publish_gate import refusal
 from lakeaudit.keys import Location
-from lakeaudit.runtime import duck
 from lakeaudit.schemas import DISCREPANCIES, FINDINGS
+from tests.builders.connections import connection
 from tests.builders.results import covered, discrepancy, finding, lake_file, run
 
 Row = dict[str, Any]
@@ -145,7 +145,7 @@ def test_findings_are_counted_by_kind_and_severity() -> None:
     again = finding("dropped", "a", severity="info")
     nameless = finding("phantom", "c") | {"subject": None}
     odd = [finding("dropped", "b"), finding("unclassified", "u") | {"kind": "odd", "severity": None}]
-    counted = tally(duck.connect(), rows_of(FINDINGS, finding("dropped", "a"), again, nameless, *odd))
+    counted = tally(connection(), rows_of(FINDINGS, finding("dropped", "a"), again, nameless, *odd))
     assert {(row["kind"], row["severity"]): (row["count"], row["nameless"]) for row in counted.kinds} == {
         ("dropped", "critical"): (2, 0), ("dropped", "info"): (1, 0), ("phantom", "error"): (1, 1),
         ("odd", None): (1, 0),
@@ -155,7 +155,7 @@ def test_findings_are_counted_by_kind_and_severity() -> None:
     assert {row["kind"]: row["known"] for row in of_findings(counted)[:-1]} == {
         "dropped": True, "phantom": True, "odd": False,
     }  # fmt: skip
-    nothing = tally(duck.connect(), FINDINGS.empty_table())
+    nothing = tally(connection(), FINDINGS.empty_table())
     assert (nothing.kinds, nothing.repeated) == ([], 0)
 
 
@@ -180,14 +180,14 @@ SOUND = discrepancy(finding("dropped", "a"))
     ],
 )
 def test_which_rules_a_row_of_the_ledger_breaks(row: Row, broken: set[str]) -> None:
-    state, every = of_ledger(duck.connect(), rows_of(DISCREPANCIES, row))
+    state, every = of_ledger(connection(), rows_of(DISCREPANCIES, row))
     assert {name for name in (*_WRONG, "repeated") if state[name]} == broken
     assert state["subject"] == f"state {row['state']}"
     assert every == {"subject": "all that changed", "state": "open", "repeated": 0}
 
 
 def test_a_discrepancy_that_stands_there_twice() -> None:
-    _, every = of_ledger(duck.connect(), rows_of(DISCREPANCIES, SOUND, SOUND))
+    _, every = of_ledger(connection(), rows_of(DISCREPANCIES, SOUND, SOUND))
     assert every["repeated"] == 1
 
 

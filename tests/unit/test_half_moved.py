@@ -12,6 +12,7 @@ from lakeaudit.compare.verdicts import words
 from lakeaudit.config import Ignore, Table
 from lakeaudit.keys import Location
 from lakeaudit.runtime import duck
+from tests.builders.connections import connection
 
 START = datetime(2026, 11, 1)  # noqa: DTZ001 - times inside an audit have no zone
 STAMP = Stamp("r", "shop", datetime(2026, 11, 20, tzinfo=UTC))
@@ -59,7 +60,7 @@ def stored(path: str, content: str, hour: int) -> dict[str, Any]:
 
 def found(files: dict[str, str], ignores: tuple[Ignore, ...] = ()) -> tuple[list[Pair], dict[str, int]]:
     """The findings (younger folder, older one, files), and what changes in the tally by outcome."""
-    con = duck.connect()
+    con = connection()
     rows = pa.Table.from_pylist([stored(*file, hour) for hour, file in enumerate(files.items())])
     spoken = words([Table(name="t", location=Location("lake", "t"))], ignores, STAMP.as_of.date())
     shares = [half_moved.pairs_of_folders(con, rows.filter(part), spoken) for part in _shares(rows)]

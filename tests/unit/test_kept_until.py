@@ -14,6 +14,7 @@ from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.duck import Connection
 from lakeaudit.schemas import OLDER_VERSIONS
+from tests.builders.connections import connection
 from tests.conftest import Aws
 
 REPLACED = datetime(2026, 11, 20, 10, 30)  # noqa: DTZ001 - times of an audit are UTC without a zone
@@ -22,9 +23,9 @@ KEY = "wh/orders/a.parquet"
 
 @pytest.fixture(scope="module")
 def con() -> Iterator[Connection]:
-    connection = duck.connect()
-    yield connection
-    connection.close()
+    opened = connection()
+    yield opened
+    opened.close()
 
 
 def day(month: int, number: int) -> datetime:

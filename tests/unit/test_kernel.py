@@ -21,7 +21,7 @@ from tests.builders.scenario_lake import Lake, matched, numbered
 from tests.builders.shares import Shared, shared
 from tests.scenarios import SCENARIOS
 
-MANY = 7
+MANY = 3
 SUMMED = {"tallies": ("files", "bytes", "unconfirmed", "refuted"), "claimed": ("files",),
           "etag_habits": ("live_files", "with_etag"),
           "tree_tallies": ("files", "bytes", "unconfirmed", "refuted")}  # fmt: skip

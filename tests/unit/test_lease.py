@@ -161,6 +161,7 @@ def test_an_overtaken_audit_is_told_and_leaves_the_other_s_lease(
     assert body(aws, on_s3)["holder"] == "other"
 
 
+@pytest.mark.usefixtures("own_clients")
 def test_an_audit_whose_heart_is_not_heard_stops_in_time(
     clients: Clients, lease: Lease, on_s3: Location
 ) -> None:
@@ -198,6 +199,7 @@ def knows_none(params: dict[str, Any], **_: Any) -> None:
         raise ClientError({"Error": {"Code": "NotImplemented"}}, "PutObject")
 
 
+@pytest.mark.usefixtures("own_clients")
 @pytest.mark.parametrize(
     ("store", "said"), [(ignores, "ignores"), (ignores_etags, "ignores"), (knows_none, "does not know")]
 )

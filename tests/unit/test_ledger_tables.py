@@ -17,6 +17,7 @@ from lakeaudit.results.write import ResultsWriter, open_results
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.schemas import KNOWN, RESULTS, plain_time
+from tests.builders.connections import connection
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 Row = dict[str, Any]
@@ -134,7 +135,7 @@ def test_the_newest_evidence_of_any_run(writer: ResultsWriter) -> None:
     writer.put_run(run("r", "complete"))
     asked = pa.schema([*((name, pa.string()) for name in ("discrepancy_id", "table_name", "axis")),
                        ("l_last_evidence_at", pa.timestamp("us"))])  # fmt: skip
-    con, last = duck.connect(), plain_time(cut - timedelta(hours=1))
+    con, last = connection(), plain_time(cut - timedelta(hours=1))
     ended = duck.relation(con, duck.small(asked, [(each, "orders", "content", last) for each in "abc"]))
     since = duck.rows_of(LedgerTables(writer).found_since(con, ended))
     assert {row["discrepancy_id"]: row["l_found_at"].replace(tzinfo=UTC) for row in since} == {
@@ -151,7 +152,7 @@ def test_of_a_ledger_only_what_may_change_is_loaded(
     rows = [{"discrepancy_id": f"{state}{n}", "state": state, "first_seen_at": NOON}
             for state in ("pending", "open", "resolved") for n in range(2)]  # fmt: skip
     writer.replace_rows("discrepancies", table("discrepancies", *rows), "discrepancy_id")
-    con = duck.connect()
+    con = connection()
     con.execute("SET TimeZone = 'Pacific/Auckland'")
     monkeypatch.setattr("lakeaudit.ledger.ledger_tables.FEW", few)
     ledger = LedgerTables(writer)
@@ -178,4 +179,4 @@ def test_rows_that_delta_rs_rewrote_are_read_as_before(writer: ResultsWriter, pl
     (file,) = DeltaTable(place.join("discrepancies").spark_path).file_uris()
     assert pa.string_view() in pq.read_schema(file).types
     assert LedgerTables(writer).standing(NOON).states == {"open": 3}
-    assert duck.table(LedgerTables(writer).rows(duck.connect(), table("findings"))).num_rows == 3
+    assert duck.table(LedgerTables(writer).rows(connection(), table("findings"))).num_rows == 3

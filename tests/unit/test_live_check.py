@@ -20,6 +20,7 @@ from lakeaudit.runtime.aws import Clients, Endpoint
 from lakeaudit.runtime.duck import Connection
 from lakeaudit.runtime.threads import Pacer
 from lakeaudit.schemas import LIVE, PAIR
+from tests.builders.connections import connection
 from tests.conftest import Aws
 
 KEYS = pa.schema([("bucket", pa.string()), ("key", pa.string())])
@@ -56,9 +57,9 @@ def suspects(*rows: Mapping[str, Any]) -> pa.Table:
 
 @pytest.fixture
 def con() -> Iterator[Connection]:
-    connection = duck.connect()
-    yield connection
-    connection.close()
+    opened = connection()
+    yield opened
+    opened.close()
 
 
 @contextmanager

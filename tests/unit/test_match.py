@@ -21,6 +21,7 @@ from lakeaudit.keys import Location
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection
 from lakeaudit.schemas import ANSWERS, CLAIM, ENTRY, PAIR, STORED
+from tests.builders.connections import connection
 from tests.builders.evidence import (
     BUCKET,
     CUT,
@@ -46,9 +47,9 @@ Rows = Iterable[Mapping[str, Any]]
 
 @pytest.fixture
 def con() -> Iterator[Connection]:
-    connection = duck.connect()
-    yield connection
-    connection.close()
+    opened = connection()
+    yield opened
+    opened.close()
 
 
 def claims(rows: Rows, kind: str = "delta") -> Claims:

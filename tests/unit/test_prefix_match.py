@@ -12,6 +12,7 @@ from lakeaudit.compare.prefix_match import FEW, attach_label, holds, label_of
 from lakeaudit.keys import Location, owner_of, uri_of
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection
+from tests.builders.connections import connection
 
 PARTS = st.sampled_from(["orders", "orders_2", "orders%2F", "", "d=1", "a b", "\U0001d4b3", "Ä", ".", "..",
                          "_temporary", "%", "+", "a\nb", "\u2028", "'", "[*]"])  # fmt: skip
@@ -28,9 +29,9 @@ SCHEMA = pa.schema([("bucket", pa.string()), ("key", pa.string())])
 
 @pytest.fixture(scope="module")
 def con() -> Iterator[Connection]:
-    connection = duck.connect()
-    yield connection
-    connection.close()
+    opened = connection()
+    yield opened
+    opened.close()
 
 
 def owners(

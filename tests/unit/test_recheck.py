@@ -11,6 +11,7 @@ import pytest
 from lakeaudit.compare.ceiling import Missing, Trial
 from lakeaudit.pipeline.recheck import by_sample, by_second_cut
 from lakeaudit.runtime import duck
+from tests.builders.connections import connection
 
 TEXT, TIME, NUMBER = pa.string(), pa.timestamp("us"), pa.int64()
 
@@ -18,7 +19,7 @@ TEXT, TIME, NUMBER = pa.string(), pa.timestamp("us"), pa.int64()
 @pytest.fixture
 def audit() -> Iterator[Any]:
     """What these functions need of an audit: its connection."""
-    con = duck.connect()
+    con = connection()
     yield SimpleNamespace(con=con)
     con.close()
 

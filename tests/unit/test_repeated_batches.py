@@ -9,6 +9,7 @@ import pytest
 from lakeaudit.compare.repeated_batches import LiveBatch, live_batches, repeated
 from lakeaudit.runtime import duck
 from lakeaudit.schemas import BATCH
+from tests.builders.connections import connection
 
 AT = datetime(2026, 11, 1, tzinfo=UTC).replace(tzinfo=None)
 
@@ -71,7 +72,7 @@ BATCHES: dict[str, tuple[list[dict[str, Any]], list[tuple[int, int]]]] = {
 @pytest.mark.parametrize("name", BATCHES)
 def test_which_commits_look_like_one_batch(name: str) -> None:
     rows, expected = BATCHES[name]
-    found = duck.rows_of(repeated(duck.connect(), pa.Table.from_pylist(rows, BATCH)))
+    found = duck.rows_of(repeated(connection(), pa.Table.from_pylist(rows, BATCH)))
     assert [(row["older"], row["younger"]) for row in found] == expected
 
 
@@ -103,4 +104,4 @@ def claim(key: str, state: str = "live", *, table: str = "orders", certain: bool
 def test_what_of_a_batch_is_live(claims: list[Any], expected: LiveBatch) -> None:
     files = [(0, "lake", "a", True), (0, "lake", "b", True), (0, "lake", "c", False)]
     given = (duck.small(FILES, files), duck.small(CLAIMS, claims), ["orders", "orders"])
-    assert live_batches(duck.connect(), *given) == [expected, LiveBatch()]
+    assert live_batches(connection(), *given) == [expected, LiveBatch()]

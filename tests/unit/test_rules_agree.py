@@ -16,6 +16,7 @@ from lakeaudit.compare.expr import columns_of, duck_sql, evaluate
 from lakeaudit.compare.facts import ALL_FACTS, TREE_FACTS
 from lakeaudit.runtime import duck
 from lakeaudit.schemas import PAIR, TREE
+from tests.builders.connections import connection
 from tests.builders.evidence import CUT
 from tests.builders.group_scenario import SCHEMAS
 from tests.builders.scenario_lake import Lake, answers, matched, numbered
@@ -53,7 +54,7 @@ def test_the_kernel_judges_what_is_no_single_file_as_an_expert_would(name: str) 
         [(at, *(scenario.row[column] for column in schema.names)) for at, scenario in enumerate(asked)],
     )
     fired = duck.rows_of(
-        ruled(duck.connect(), rows, rules.FACTS_OF[name], {name: rules.TABLES[name]}),
+        ruled(connection(), rows, rules.FACTS_OF[name], {name: rules.TABLES[name]}),
     )
     judged = {asked[row["at"]].name: spoken(rules.RULES[row[f"rule_{name}"]]) for row in fired}
     assert judged == {scenario.name: scenario.verdict for scenario in asked}
@@ -106,7 +107,7 @@ def test_both_evaluators_of_a_rule_table_agree_on_every_combination_of_facts(axi
     codes = list(_codes(table, names))
     bits = ", ".join(f"(code >> {at}) & 1 = 1 AS f_{name}" for at, name in enumerate(names))
     sql = f"SELECT code, {first_rule(table)} AS rule FROM (SELECT code, {bits} FROM codes)"
-    con = duck.connect()
+    con = connection()
     fired = duck.rows_of(duck.query(con, sql, codes=pa.table({"code": codes})))
     compiled = {row["code"]: row["rule"] for row in fired}
     plain = {code: rules.judge(table, _decoded(code, names)).id for code in codes}
@@ -204,7 +205,7 @@ def test_both_evaluators_of_a_fact_agree_on_rows_full_of_nulls(
     chosen = random.Random(seed)
     rows = [_row(chosen, schema) for _ in range(2000)]
     columns = [f"{duck_sql(fact)} AS f_{name}" for name, fact in facts.items()]
-    con = duck.connect()
+    con = connection()
     frame = duck.small(pa.schema([("at", pa.int64()), *schema]), [[at, *row] for at, row in enumerate(rows)])
     differing = [
         (name, dict(zip(schema.names, rows[got["at"]], strict=True)))

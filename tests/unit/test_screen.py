@@ -21,6 +21,7 @@ from lakeaudit.keys import Location
 from lakeaudit.pipeline.engine import InProcessEngine
 from lakeaudit.runtime import duck
 from tests.builders.both_readings import FirstAnswers, SharingEngine, differences, in_full, narrowly
+from tests.builders.connections import connection
 from tests.builders.evidence import CUT
 from tests.builders.scenario import table
 from tests.builders.screen_lake import ScreenLake, Source, moved
@@ -258,7 +259,7 @@ def test_every_condition_of_the_screen_is_needed(
 
 def _collided(lake: ScreenLake, *keys: str) -> dict[str, pa.Table]:
     """What a screen answers of these keys if all of them have one hash."""
-    con = duck.connect()
+    con = connection()
     held = Truth(lake).traces()["traces"]
     hashes = ", ".join(str(hash_of("lake", key)) for key in keys)
     one = duck.query(
@@ -304,7 +305,7 @@ def test_folders_of_traces_are_all_those_that_have_keys_below() -> None:
         "a b/c:d/e",
         "///",
     ]
-    con = duck.connect()
+    con = connection()
     rows = pa.table({"bucket": ["lake"] * len(keys), "key": keys})
     stored = duck.query(con, _STORED, input=rows)
     below = duck.rows_of(metastore_tree.folder_rows(con, stored))

@@ -21,7 +21,7 @@ from lakeaudit.compare.verdicts import Words, words
 from lakeaudit.config import Ignore, Table
 from lakeaudit.evidence.protocol import CommitFile, CommitLogs, Doubt
 from lakeaudit.keys import Location
-from lakeaudit.runtime import duck
+from tests.builders.connections import connection
 
 NOON = datetime(2026, 11, 20, 12)  # noqa: DTZ001 - times inside an audit have no zone
 ORDERS = Location("lake", "orders")
@@ -93,7 +93,7 @@ SPOKEN = words([Table(name="orders", location=ORDERS)], (), date(2026, 11, 20))
 
 
 def verdicts(*each: Suspect, spoken: Words = SPOKEN) -> list[Judged]:
-    return judged(duck.connect(), each, spoken)
+    return judged(connection(), each, spoken)
 
 
 LOST = Compared(Loss(2, 10, 5))

@@ -19,6 +19,7 @@ from lakeaudit.ledger.axis_observation import AxisObservation
 from lakeaudit.ledger.update_ledger import Changes, Seen, acted, update_ledger
 from lakeaudit.runtime import duck
 from lakeaudit.schemas import DISCREPANCIES, FINDINGS, TRANSITIONS, plain_time, without_zone
+from tests.builders.connections import connection
 
 Row = dict[str, Any]
 
@@ -153,7 +154,7 @@ def changes(request: pytest.FixtureRequest) -> Changes:
     if request.param == "without a zone":
         ledger, findings = ledger.cast(without_zone(DISCREPANCIES)), findings.cast(without_zone(FINDINGS))
     words = duck.small(WORDS, [(name, *case.said, None) for name, case in cases if case.said])
-    con = duck.connect()
+    con = connection()
     con.execute("SET TimeZone = 'Pacific/Auckland'")
     return update_ledger(
         con,
@@ -178,7 +179,7 @@ def after(changes: Changes) -> dict[str, Row]:
 
 
 def rows_of(rows: duck.Rows) -> list[Row]:
-    return duck.rows_of(duck.relation(duck.connect(), rows))
+    return duck.rows_of(duck.relation(connection(), rows))
 
 
 def zoned(row: Row) -> Row:
@@ -214,11 +215,11 @@ def test_what_is_counted(changes: Changes) -> None:
 
 def test_columns_are_those_of_the_contract(changes: Changes) -> None:
     for rows, schema in ((changes.discrepancies, DISCREPANCIES), (changes.transitions, TRANSITIONS)):
-        assert duck.table(duck.relation(duck.connect(), rows)).schema == without_zone(schema)
+        assert duck.table(duck.relation(connection(), rows)).schema == without_zone(schema)
 
 
 def test_a_ledger_and_a_run_without_anything_change_nothing() -> None:
-    con = duck.connect()
+    con = connection()
     nothing = Seen(FINDINGS.empty_table(), WORDS.empty_table(), OBSERVATIONS, TABLES)
     changes = update_ledger(
         con, DISCREPANCIES.empty_table(), nothing, Stamp("tonight", "shop", NOW), NOW, lambda *_: SINCE
@@ -257,7 +258,7 @@ def test_duckdb_settles_as_plain_python_does(seed: int) -> None:
     rows = [{name: chance.choice(values) for name, (values, _) in COLUMNS.items()} for _ in range(400)]
     given = pa.Table.from_pylist(rows, SETTLE).cast(without_zone(SETTLE))
     fired = set()
-    for row, got in zip(rows, map(zoned, duck.rows_of(acted(duck.connect(), given))), strict=True):
+    for row, got in zip(rows, map(zoned, duck.rows_of(acted(connection(), given))), strict=True):
         rule = settle.action_of(row)
         fired.add(rule.id)
         assert (got["rule_settle"], got["action"]) == (rule.id, rule.verdict)

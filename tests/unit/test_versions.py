@@ -14,6 +14,7 @@ from lakeaudit.evidence.storage.versions import one_row_per_key
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection
 from lakeaudit.schemas import STORED, VERSION
+from tests.builders.connections import connection
 
 Row = dict[str, Any]
 LATEST = [
@@ -47,9 +48,9 @@ VERSIONS = st.fixed_dictionaries(
 
 @pytest.fixture(scope="module")
 def con() -> Iterator[Connection]:
-    connection = duck.connect()
-    yield connection
-    connection.close()
+    opened = connection()
+    yield opened
+    opened.close()
 
 
 def twin(versions: list[Row], repeats: list[str], older_alone: list[str]) -> list[Row]:

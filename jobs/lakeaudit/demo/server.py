@@ -5,6 +5,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, cast
 
 from lakeaudit.errors import CannotAudit
@@ -80,6 +81,7 @@ def moto() -> Iterator[Endpoint]:
         raise CannotAudit("demo", "its server is not installed", "pip install 'lakeaudit[demo]'") from None
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     _list_without_bodies()
+    _look_services_up_once()
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()
@@ -103,6 +105,15 @@ def _list_without_bodies() -> None:
             pass
 
     cast("Any", FakeKey).__deepcopy__ = lambda key, _: Listed(key)
+
+
+def _look_services_up_once() -> None:
+    """At every request moto lists its own folders and tries the patterns of all services: a third of its time."""
+    from moto.moto_server.werkzeug_app import DomainDispatcherApplication
+
+    dispatcher = cast("Any", DomainDispatcherApplication)
+    if not hasattr(dispatcher.get_backend_for_host, "cache_info"):
+        dispatcher.get_backend_for_host = lru_cache(64)(dispatcher.get_backend_for_host)
 
 
 def forget() -> None:

@@ -55,11 +55,14 @@ def read(table: Table, clients: Clients, bucket: str, key: str) -> Answer:
 
 def _of_group(found: Found, clients: Clients, group: str, reasons: list[str]) -> Iterator[pa.Table]:
     """STEP rows of one file group; `reasons` is given why some may be missing."""
-    for kind, rows in read_items(duck.connect(), items_of(found, 0), "", clients):
-        if kind == STEPS and isinstance(rows, pa.Table):
-            yield rows.filter(pc.field("file_group") == group)
-        elif isinstance(rows, pa.Table):
-            reasons += [f"{note['subject']} {note['reason']}" for note in rows.to_pylist() if note["reason"]]
+    with duck.task_connection() as con:
+        for kind, rows in read_items(con, items_of(found, 0), "", clients):
+            if kind == STEPS and isinstance(rows, pa.Table):
+                yield rows.filter(pc.field("file_group") == group)
+            elif isinstance(rows, pa.Table):
+                reasons += [
+                    f"{note['subject']} {note['reason']}" for note in rows.to_pylist() if note["reason"]
+                ]
 
 
 def _state(steps: pa.Table, bucket: str, key: str) -> str | None:

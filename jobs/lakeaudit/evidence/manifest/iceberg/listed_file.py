@@ -88,9 +88,12 @@ def _rows(
     wanted = (pc.field("bucket") == bucket) & (pc.field("key") == key)
     for start in range(0, len(manifests), _AT_ONCE):
         some = tuple(manifests[start : start + _AT_ONCE])
-        for kind, rows in read_manifests(duck.connect(), some, about, "", clients):
-            if kind == KIND and isinstance(rows, pa.Table):
-                yield from rows.filter(wanted).to_pylist()
-            elif isinstance(rows, pa.Table):
-                note = rows.to_pylist()[0]
-                raise SourceError(table.name, f"{note['subject']} {note['reason']}", "bring it back first")
+        with duck.task_connection() as con:
+            for kind, rows in read_manifests(con, some, about, "", clients):
+                if kind == KIND and isinstance(rows, pa.Table):
+                    yield from rows.filter(wanted).to_pylist()
+                elif isinstance(rows, pa.Table):
+                    note = rows.to_pylist()[0]
+                    raise SourceError(
+                        table.name, f"{note['subject']} {note['reason']}", "bring it back first"
+                    )

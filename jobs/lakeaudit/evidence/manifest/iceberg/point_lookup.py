@@ -48,9 +48,10 @@ def _batches(
     about = {0: OfTable(table.name, 0, metadata.times)}
     for start in range(0, len(manifests), _AT_ONCE):
         some = tuple(manifests[start : start + _AT_ONCE])
-        for kind, rows in read_manifests(duck.connect(), some, about, "", clients):
-            if isinstance(rows, pa.Table):
-                yield kind, rows
+        with duck.task_connection() as con:
+            for kind, rows in read_manifests(con, some, about, "", clients):
+                if isinstance(rows, pa.Table):
+                    yield kind, rows
 
 
 def _answer(named: list[Row], reasons: list[str]) -> Answer:
