@@ -311,54 +311,96 @@ def _lay_reports(shop: Shop) -> None:
             shop.s3.delete_object(Bucket=shop.bucket, Key=laid.data[1])
 
 
-def test_an_open_upload_is_told_beside_the_loss_of_the_file_at_its_key(shop: Shop, tmp_path: Path) -> None:
-    """A HEAD of the key, which finds nothing, says nothing of the parts of an upload."""
-    lost = shop.keys("orders")[0]
-    shop.s3.delete_object(Bucket=shop.bucket, Key=lost)
-    shop.s3.create_multipart_upload(Bucket=shop.bucket, Key=lost)
-    time.sleep(1.1)
-    lake = shop.lake(tmp_path)
-    told = found(lake, audited(lake, live=True, tables=("orders",)).run_id)
-    assert [kind for _, kind, _ in told] == ["dropped", "unfinished_upload"]
+@dataclass(frozen=True)
+class Nights:
+    """Three live audits of a lake: broken, then put right where it can be, and once more."""
+
+    shop: Shop
+    lost: str
+    wrong: str
+    written_again: str
+    stray: str
+    found: list[list[tuple[str, str, str]]]
+    """(kind, table, key) by night."""
+    leftovers: list[str]
+    warnings: tuple[str, ...]
+    """Both of the first night."""
+    ledger: list[dict[str, Any]]
+
+    def told(self, table: str, night: int) -> list[tuple[str, str]]:
+        return [(kind, key) for of, kind, key in self.found[night] if of == table]
 
 
-def test_what_was_found_stays_found_when_the_log_no_longer_reaches_back_to_the_claim(
-    shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    written_again = shop.keys("orders")[0]
-    body = shop.s3.get_object(Bucket=shop.bucket, Key=written_again)["Body"].read()
-    time.sleep(3.1)  # more than a clock's step
-    shop.s3.put_object(Bucket=shop.bucket, Key=written_again, Body=body)
-    lake = shop.lake(tmp_path)
-    asked: dict[str, Any] = {"live": True, "tables": ("orders",)}
-    time.sleep(1.1)
-    first = audited(lake, **asked)
-    assert found(lake, first.run_id) == [("orders", "overwritten", written_again)]
-    shop.write("orders", commits=1)
-    DeltaTable(f"s3://{shop.bucket}/warehouse/orders", storage_options=shop.options).create_checkpoint()
-    monkeypatch.setattr(readings, "HISTORY", timedelta(days=-8))  # nothing before the checkpoint is needed
-    later = audited(lake, **asked)
-    assert found(lake, later.run_id) == [("orders", "overwritten", written_again)]
-
-
-def test_a_file_that_was_lost_and_put_back_is_restored_and_stays_so(shop: Shop, tmp_path: Path) -> None:
-    """A copy has a new time, by which it would seem to have been overwritten."""
+@pytest.fixture(scope="module")
+def nights(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> Nights:
+    bucket = f"test-{uuid.uuid4().hex[:12]}"
+    aws.s3.create_bucket(Bucket=bucket)
+    shop = Shop(aws.s3, s3, bucket)
+    for table in ("orders", "customers", "outer", "outer/archive"):
+        shop.write(table, commits=1 if "outer" in table else 2)
+    shop.tables.remove("outer/archive")
     lost, wrong, _ = shop.keys("orders")[:3]
-    body = {key: shop.s3.get_object(Bucket=shop.bucket, Key=key)["Body"].read() for key in (lost, wrong)}
-    shop.s3.delete_object(Bucket=shop.bucket, Key=lost)
-    shop.s3.put_object(Bucket=shop.bucket, Key=wrong, Body=b"short")
+    written_again, stray = shop.keys("customers")[0], "warehouse/outer/stray.parquet"
+    body = {
+        key: shop.s3.get_object(Bucket=bucket, Key=key)["Body"].read() for key in (lost, wrong, written_again)
+    }
+    shop.s3.delete_object(Bucket=bucket, Key=lost)
+    upload = shop.s3.create_multipart_upload(Bucket=bucket, Key=lost)["UploadId"]
+    shop.s3.put_object(Bucket=bucket, Key=wrong, Body=b"short")
     time.sleep(3.1)  # more than a clock's step
-    lake = shop.lake(tmp_path)
-    asked: dict[str, Any] = {"live": True, "tables": ("orders",)}
-    first = audited(lake, **asked)
-    assert found(lake, first.run_id) == [("orders", "dropped", lost), ("orders", "size_mismatch", wrong)]
-    for key in (lost, wrong):
-        shop.s3.put_object(Bucket=shop.bucket, Key=key, Body=body[key])
+    for key, content in ((written_again, body[written_again]), (stray, b"x")):
+        shop.s3.put_object(Bucket=bucket, Key=key, Body=content)
     time.sleep(1.1)
-    for _ in ("the next night", "any other"):
-        assert found(lake, audited(lake, **asked).run_id) == []
-    ends = {row["key"]: (row["state"], row["resolution"]) for row in known(results_of(lake))}
-    assert ends == dict.fromkeys((lost, wrong), ("resolved", "restored"))
+    lake = shop.lake(tmp_path_factory.mktemp("nights"))
+    first = audited(lake, live=True)
+    every = [found(lake, first.run_id)]
+    leftovers = [row["key"] for row in rows_of(results_of(lake).leftover_files(first.run_id))]
+
+    for key in (lost, wrong):
+        shop.s3.put_object(Bucket=bucket, Key=key, Body=body[key])
+    shop.s3.abort_multipart_upload(Bucket=bucket, Key=lost, UploadId=upload)
+    shop.write("customers", commits=1)
+    DeltaTable(f"s3://{bucket}/warehouse/customers", storage_options=shop.options).create_checkpoint()
+    time.sleep(1.1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(readings, "HISTORY", timedelta(days=-8))  # nothing before the checkpoint is needed
+        every += [found(lake, audited(lake, live=True).run_id) for _ in range(2)]
+    ledger = known(results_of(lake))
+    return Nights(shop, lost, wrong, written_again, stray, every, leftovers, first.warnings, ledger)
+
+
+def test_an_open_upload_is_told_beside_the_loss_of_the_file_at_its_key(nights: Nights) -> None:
+    """A HEAD of the key, which finds nothing, says nothing of the parts of an upload."""
+    day = nights.lost.split("/")[2]
+    assert ("dropped", nights.lost) in nights.told("orders", 0)
+    assert ("unfinished_upload", f"{day}#unfinished_upload") in nights.told("orders", 0)
+
+
+def test_what_was_found_stays_found_when_the_log_no_longer_reaches_back_to_the_claim(nights: Nights) -> None:
+    told = [nights.told("customers", night) for night in range(3)]
+    assert told == [[("overwritten", nights.written_again)]] * 3
+
+
+def test_a_file_that_was_lost_and_put_back_is_restored_and_stays_so(nights: Nights) -> None:
+    """A copy has a new time, by which it would seem to have been overwritten."""
+    content = [[each for each in nights.told("orders", n) if "#" not in each[1]] for n in range(3)]
+    assert content == [[("dropped", nights.lost), ("size_mismatch", nights.wrong)], [], []]
+    assert [nights.told("orders", night) for night in (1, 2)] == [[], []]
+    ends = {
+        row["key"]: (row["state"], row["resolution"]) for row in nights.ledger if row["axis"] == "content"
+    }
+    assert ends == dict.fromkeys((nights.lost, nights.wrong), ("resolved", "restored")) | {
+        nights.written_again: ("open", None)
+    }
+
+
+def test_a_table_inside_another_that_nobody_named_is_told_and_its_files_are_no_leftovers(
+    nights: Nights,
+) -> None:
+    assert nights.told("outer", 0) == [("uncommitted", "outer#uncommitted")]
+    assert [key for key in nights.leftovers if "/outer/" in key] == [nights.stray]
+    (told,) = [each for each in nights.warnings if "table of its own" in each]
+    assert f"s3://{nights.shop.bucket}/warehouse/outer/archive " in told
 
 
 def test_a_report_of_another_prefix_than_it_seems_does_not_make_a_table_lost(
@@ -467,25 +509,6 @@ def test_a_report_that_names_nothing_of_a_plain_table_that_is_there_does_not_cov
     assert "names none of the table's files, which are in storage" in content["reason"]
     (row,) = [r for r in results_of(lake).coverage(outcome.run_id, ["events"]) if r["axis"] == "content"]
     assert (row["files"], row["uncovered"]) == (105, 105)
-
-
-def test_a_table_inside_another_that_nobody_named_is_told_and_its_files_are_no_leftovers(
-    shop: Shop, tmp_path: Path
-) -> None:
-    shop.write("orders/archive", commits=1)
-    shop.tables.remove("orders/archive")
-    stray = "warehouse/orders/stray.parquet"
-    time.sleep(1.1)  # younger than the log's first commit, in whole seconds
-    shop.s3.put_object(Bucket=shop.bucket, Key=stray, Body=b"x")
-    time.sleep(1.1)
-    outcome = audited(lake := shop.lake(tmp_path), live=True, tables=("orders",))
-    assert [(kind, key) for _, kind, key in found(lake, outcome.run_id)] == [
-        ("uncommitted", "orders#uncommitted")
-    ]
-    rows = [row for batch in results_of(lake).leftover_files(outcome.run_id) for row in batch.to_pylist()]
-    assert [row["key"] for row in rows] == [stray]
-    (told,) = [each for each in outcome.warnings if "table of its own" in each]
-    assert f"s3://{shop.bucket}/warehouse/orders/archive " in told
 
 
 def test_logs_with_gaps_leave_their_own_tables_partial_and_no_other(shop: Shop, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import time
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 from lakeaudit.config import Lake, load_lake
 from lakeaudit.emit import WrittenFile, emit
+from lakeaudit.row_formats import rows_of
 from lakeaudit.runtime.aws import Endpoint
 from tests.builders.audits import audited, results_of
 from tests.conftest import Aws
@@ -46,26 +48,48 @@ def found(lake: Lake, run_id: str) -> list[dict[str, Any]]:
     return [row for batch in results_of(lake).findings(run_id) for row in batch.to_pylist()]
 
 
-@pytest.fixture
-def events(tmp_path: Path) -> tuple[Lake, Path]:
-    """A plain table whose second job took the place of the first in one partition and left a file of it behind."""
-    data, lists = tmp_path / "data" / "events", tmp_path / "lists"
-    first = [
-        put(data / f"day={day}" / f"part-{n}.csv", b"%d,%d" % (day, n)) for day in (1, 2) for n in (1, 2)
-    ]
-    listed(lists, *first, hours=160)
-    second = put(data / "day=1" / "part-9.csv", b"9")
-    listed(lists, second, hours=100, action="replace", scope=str(data / "day=1"))
-    first[0].unlink()
-    complete = f"{{kind: file_list, location: {lists}, complete: true}}"
-    return lake_of(tmp_path, f"- {{name: events, location: {data}, manifests: [{complete}]}}"), data
+TABLES = {"events": "", "by_catalog": ", readers: state"}
+"""Plain tables, and how their readers find files."""
 
 
-def test_a_retired_file_and_one_never_listed_are_read_as_data(events: tuple[Lake, Path]) -> None:
-    lake, data = events
-    stray = put(data / "day=2" / "part-8.csv", b"888")
-    audited(lake, run_id="r")
-    rows = {row["subject"]: row for row in found(lake, "r")}
+@dataclass(frozen=True)
+class Looked:
+    """Two audits; between them what was left behind was deleted."""
+
+    data: Path
+    lake: Lake
+    findings: list[dict[str, Any]]
+    leftovers: list[str]
+    ledger: list[dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def looked(tmp_path_factory: pytest.TempPathFactory) -> Looked:
+    """Each second job took the place of the first in one partition and left a file of it behind."""
+    folder = tmp_path_factory.mktemp("folders")
+    lines = []
+    for table, readers in TABLES.items():
+        data, lists = folder / "data" / table, folder / "lists" / table
+        first = [put(data / f"day={d}" / f"part-{n}.csv", b"%d,%d" % (d, n)) for d in (1, 2) for n in (1, 2)]
+        listed(lists, *first, hours=160)
+        second = put(data / "day=1" / "part-9.csv", b"9")
+        listed(lists, second, hours=100, action="replace", scope=str(data / "day=1"))
+        first[0].unlink()
+        complete = f"{{kind: file_list, location: {lists}, complete: true}}"
+        lines.append(f"- {{name: {table}, location: {data}, manifests: [{complete}]{readers}}}")
+    data = folder / "data/events"
+    put(data / "day=2" / "part-8.csv", b"888")
+    lake = lake_of(folder, "\n".join(lines))
+    audited(lake, run_id="r1")
+    findings = found(lake, "r1")
+    leftovers = [row["key"] for row in rows_of(results_of(lake).leftover_files("r1"))]
+    (data / "day=1" / "part-2.csv").unlink()
+    audited(lake, run_id="r2")
+    return Looked(data, lake, findings, leftovers, list(rows_of(results_of(lake).discrepancies())))
+
+
+def test_a_retired_file_and_one_never_listed_are_read_as_data(looked: Looked) -> None:
+    rows = {row["subject"]: row for row in looked.findings if row["table_name"] == "events"}
     assert rows.keys() == {"day=1#stale_visible", "day=2#stale_visible"}
     told = [
         (r["kind"], r["severity"], r["files"], r["rows_at_stake"], r["bytes_at_stake"]) for r in rows.values()
@@ -74,29 +98,24 @@ def test_a_retired_file_and_one_never_listed_are_read_as_data(events: tuple[Lake
         ("stale_visible", "error", 1, 10, 3),
         ("stale_visible", "error", 1, None, 3),
     ]
-    files = [row["key"] for batch in results_of(lake).leftover_files("r") for row in batch.to_pylist()]
-    assert sorted(files) == [str(data / "day=1" / "part-2.csv")[1:], str(stray)[1:]]
+    files = [key for key in looked.leftovers if "/events/" in key]
+    assert sorted(files) == [str(looked.data / name)[1:] for name in ("day=1/part-2.csv", "day=2/part-8.csv")]
 
 
-def test_what_is_taken_out_of_the_folder_is_resolved(events: tuple[Lake, Path]) -> None:
-    lake, data = events
-    audited(lake, run_id="r1")
-    (data / "day=1" / "part-2.csv").unlink()
-    audited(lake, run_id="r2")
-    ledger = [row for batch in results_of(lake).discrepancies() for row in batch.to_pylist()]
-    assert [(row["kind"], row["state"], row["resolution"]) for row in ledger] == [
-        ("stale_visible", "resolved", "restored")
-    ]
+def test_what_is_taken_out_of_the_folder_is_resolved(looked: Looked) -> None:
+    ends = {
+        row["subject"]: (row["kind"], row["state"], row["resolution"])
+        for row in looked.ledger if row["table_name"] == "events"
+    }  # fmt: skip
+    assert ends == {
+        "day=1#stale_visible": ("stale_visible", "resolved", "restored"),
+        "day=2#stale_visible": ("stale_visible", "open", None),
+    }
 
 
-def test_where_readers_go_by_a_catalog_the_same_is_storage(events: tuple[Lake, Path], tmp_path: Path) -> None:
-    lake, _ = events
-    text = (tmp_path / "lake.yaml").read_text() + "defaults: {readers: state}\n"
-    (tmp_path / "lake.yaml").write_text(text)
-    by_state = load_lake(tmp_path / "lake.yaml", {})
-    audited(by_state, run_id="r")
-    assert [row["kind"] for row in found(by_state, "r")] == []
-    assert lake.tables[0].read_by_folder
+def test_where_readers_go_by_a_catalog_the_same_is_storage(looked: Looked) -> None:
+    assert [row["kind"] for row in looked.findings if row["table_name"] == "by_catalog"] == []
+    assert [table.read_by_folder for table in looked.lake.tables] == [True, False]
 
 
 def test_a_rename_that_stopped_half_way(aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path) -> None:

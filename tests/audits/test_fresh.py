@@ -1,5 +1,7 @@
 """Files younger than the inventory: looked at now, as many as may be, and judged by that look."""
 
+import uuid
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -17,9 +19,13 @@ BUSY = "grace: 0s, leftover_age: 0s, max_upload: 0s"
 
 @pytest.fixture
 def shop(aws: Aws, s3: Endpoint, bucket: str) -> Shop:
-    """Two tables whose files were all committed after the report was begun."""
+    return young(aws, s3, bucket, "orders", "customers")
+
+
+def young(aws: Aws, s3: Endpoint, bucket: str, *tables: str) -> Shop:
+    """Tables whose files were all committed after the report was begun."""
     made = Shop(aws.s3, s3, bucket)
-    for table in ("orders", "customers"):
+    for table in tables:
         made.write(table)
     made.take_inventory(at=datetime.now(UTC) - timedelta(days=1), lacks=made.keys())
     return made
@@ -39,14 +45,44 @@ def found(lake: Lake, outcome: Outcome) -> list[tuple[str, str, str]]:
     return sorted((row["kind"], row["key"], row["confirmation"]) for row in rows)
 
 
-def test_a_file_lost_within_the_hour_is_found_tonight(shop: Shop, tmp_path: Path) -> None:
+QUIET = {"unasked": "confirm: {mode: none}", "within_grace": "grace: 2h"}
+"""Tables of which no file is looked at, and why."""
+
+
+@dataclass(frozen=True)
+class Tonight:
+    lake: Lake
+    outcome: Outcome
+    lost: str
+    torn: str
+
+
+@pytest.fixture(scope="module")
+def tonight(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> Tonight:
+    bucket = f"test-{uuid.uuid4().hex[:12]}"
+    aws.s3.create_bucket(Bucket=bucket)
+    shop = young(aws, s3, bucket, "orders", "customers", *QUIET)
     lost, torn = shop.keys("orders")[:2]
-    shop.s3.delete_object(Bucket=shop.bucket, Key=lost)
-    shop.s3.put_object(Bucket=shop.bucket, Key=torn, Body=b"half")
-    lake = shop.lake(tmp_path)
-    outcome = audited(lake)
-    assert found(lake, outcome) == [("dropped", lost, "live"), ("size_mismatch", torn, "live")]
-    assert counted(lake, outcome) == {"orders": (4, 2, 0), "customers": (6, 0, 0)}
+    for key in (lost, *(shop.keys(table)[0] for table in QUIET)):
+        shop.s3.delete_object(Bucket=bucket, Key=key)
+    shop.s3.put_object(Bucket=bucket, Key=torn, Body=b"half")
+    tables = [
+        f"- {{name: {table}, location: 's3://{bucket}/warehouse/{table}', manifests: [{{kind: delta}}], {own}}}"
+        for table, own in ({"orders": "grace: 0s", "customers": "grace: 0s"} | QUIET).items()
+    ]
+    lake = shop.lake(tmp_path_factory.mktemp("tonight"), tables=tables)
+    return Tonight(lake, audited(lake), lost, torn)
+
+
+def test_a_file_lost_within_the_hour_is_found_tonight(tonight: Tonight) -> None:
+    lake, outcome = tonight.lake, tonight.outcome
+    assert found(lake, outcome) == [
+        ("dropped", tonight.lost, "live"),
+        ("size_mismatch", tonight.torn, "live"),
+    ]
+    assert {table: counted(lake, outcome)[table] for table in ("orders", "customers")} == {
+        "orders": (4, 2, 0), "customers": (6, 0, 0),
+    }  # fmt: skip
     assert outcome.summary["coverage"]["orders"]["content"] == {
         "status": "complete", "decided_share": 1.0,
         "reason": "6 of 6 files younger than the evidence were looked at now",
@@ -54,25 +90,17 @@ def test_a_file_lost_within_the_hour_is_found_tonight(shop: Shop, tmp_path: Path
     assert outcome.summary["states"] == {"open": 2}
 
 
+@pytest.mark.parametrize("table", QUIET)
+def test_files_that_are_not_looked_at_stay_too_young(tonight: Tonight, table: str) -> None:
+    assert counted(tonight.lake, tonight.outcome)[table] == (0, 0, 6)
+    assert tonight.outcome.summary["coverage"][table]["content"]["reason"] is None
+
+
 def test_as_many_as_may_be_are_looked_at_fairly_over_tables(shop: Shop, tmp_path: Path) -> None:
     lake = shop.lake(tmp_path, defaults=f"{BUSY}, confirm: {{fresh: 4}}")
     outcome = audited(lake)
     assert counted(lake, outcome) == {"orders": (2, 0, 4), "customers": (2, 0, 4)}
     assert outcome.exit_code == 0
-
-
-@pytest.mark.parametrize(
-    "defaults",
-    [f"{BUSY}, confirm: {{mode: none}}", "grace: 2h, leftover_age: 0s"],
-    ids=["storage may not be asked", "within their grace"],
-)
-def test_files_that_are_not_looked_at_stay_too_young(shop: Shop, tmp_path: Path, defaults: str) -> None:
-    shop.s3.delete_object(Bucket=shop.bucket, Key=shop.keys("orders")[0])
-    lake = shop.lake(tmp_path, defaults=defaults)
-    outcome = audited(lake)
-    assert found(lake, outcome) == []
-    assert counted(lake, outcome) == {"orders": (0, 0, 6), "customers": (0, 0, 6)}
-    assert outcome.summary["coverage"]["orders"]["content"]["reason"] is None
 
 
 def test_an_audit_of_the_past_looks_at_nothing(shop: Shop, tmp_path: Path) -> None:
