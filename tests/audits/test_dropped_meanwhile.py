@@ -1,6 +1,7 @@
 """A table that somebody drops, folder and all, while it is audited: what is said of it, and that others are judged."""
 
 import shutil
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ from lakeaudit.config import load_lake
 from lakeaudit.evidence.manifest.delta import reader as delta
 from lakeaudit.evidence.manifest.hudi import reader as hudi
 from lakeaudit.evidence.manifest.iceberg import reader as iceberg
+from lakeaudit.pipeline.run_outcome import Outcome
+from lakeaudit.row_formats import rows_of
 from tests.builders.audits import audited, results_of
 from tests.builders.hudi import NO_WAIT, unpacked
 from tests.builders.iceberg_files import Entry, Snapshot, written
@@ -47,35 +50,54 @@ WHY = {
 }
 
 
-@pytest.mark.parametrize("kind", FORMATS)
-def test_it_was_not_audited_no_file_of_it_is_called_lost_and_the_others_are_judged(
-    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lay, reader, finds = FORMATS[kind]
-    for name in ("stays", "goes"):
-        lay(tmp_path, name)
-    find: Any = getattr(reader, finds)
+@dataclass(frozen=True)
+class Audited:
+    outcome: Outcome
+    findings: list[dict[str, Any]]
+    content: dict[str, dict[str, Any]]
+    """Coverage of content by table."""
 
-    def then_drop(*given: Any, **named: Any) -> Any:
+
+@pytest.fixture(scope="module")
+def night(tmp_path_factory: pytest.TempPathFactory) -> Audited:
+    """Of each format a table that stays, and one that goes once its metadata was found."""
+    folder, tables = tmp_path_factory.mktemp("dropped"), []
+    with pytest.MonkeyPatch.context() as patch:
+        for kind, (lay, reader, finds) in FORMATS.items():
+            for name in (f"{kind}_stays", f"{kind}_goes"):
+                lay(folder, name)
+                place = f"{folder}/wh/{name}"
+                tables.append(f"{{name: {name}, location: '{place}', manifests: [{{kind: {kind}}}]}}")
+            patch.setattr(reader, finds, then_drop(getattr(reader, finds), folder / "wh" / name))
+        file = folder / "lake.yaml"
+        file.write_text(
+            f"version: 1\nlake: shop\nresults: {folder / 'results'}\ntables: [{', '.join(tables)}]\n"
+            f"inventories: [{{kind: listing, location: '{folder}/wh/'}}]\ndefaults: {{{NO_WAIT}}}\n"
+        )
+        lake = load_lake(file, {})
+        outcome = audited(lake, run_id="r")
+    results = results_of(lake)
+    content = {row["table_name"]: row for row in results.coverage("r") if row["axis"] == "content"}
+    return Audited(outcome, list(rows_of(results.findings("r"))), content)
+
+
+def then_drop(find: Any, table: Path) -> Any:
+    """The same, after which somebody drops the table."""
+
+    def found_and_dropped(*given: Any, **named: Any) -> Any:
         found = find(*given, **named)
-        shutil.rmtree(tmp_path / "wh" / "goes", ignore_errors=True)
+        shutil.rmtree(table, ignore_errors=True)
         return found
 
-    monkeypatch.setattr(reader, finds, then_drop)
-    tables = ", ".join(
-        f"{{name: {name}, location: '{tmp_path}/wh/{name}', manifests: [{{kind: {kind}}}]}}"
-        for name in ("stays", "goes")
-    )
-    file = tmp_path / "lake.yaml"
-    file.write_text(
-        f"version: 1\nlake: shop\nresults: {tmp_path / 'results'}\ntables: [{tables}]\n"
-        f"inventories: [{{kind: listing, location: '{tmp_path}/wh/'}}]\ndefaults: {{{NO_WAIT}}}\n"
-    )
-    lake = load_lake(file, {})
-    outcome = audited(lake, run_id="r")
-    rows = [row for batch in results_of(lake).findings("r") for row in batch.to_pylist()]
-    assert (outcome.exit_code, rows) == (3, [])
-    content = {row["table_name"]: row for row in results_of(lake).coverage("r") if row["axis"] == "content"}
-    assert (content["stays"]["status"], content["stays"]["decided_share"]) == ("complete", 1.0)
-    assert (content["goes"]["status"], content["goes"]["files"]) == ("partial", 0)
-    assert WHY[kind] in content["goes"]["reason"]
+    return found_and_dropped
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_it_was_not_audited_no_file_of_it_is_called_lost_and_the_others_are_judged(
+    night: Audited, kind: str
+) -> None:
+    stays, goes = night.content[f"{kind}_stays"], night.content[f"{kind}_goes"]
+    assert (night.outcome.exit_code, night.findings) == (3, [])
+    assert (stays["status"], stays["decided_share"]) == ("complete", 1.0)
+    assert (goes["status"], goes["files"]) == ("partial", 0)
+    assert WHY[kind] in goes["reason"]

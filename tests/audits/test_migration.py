@@ -104,19 +104,14 @@ def content_of(lake: Lake) -> dict[str, tuple[int, int, int]]:
     }
 
 
-def test_a_whole_move_is_quiet(move: Move) -> None:
-    lake = move.lake()
-    outcome = audited(lake)
-    assert (found(lake), outcome.exit_code) == ({}, 0)
-    assert content_of(lake) == {"orders": (5, 5, 0), "clicks": (1, 1, 0)}
-
-
-def test_a_move_ends_in_a_certificate_and_in_a_refusal_once_an_object_is_gone(
+def test_a_whole_move_is_quiet_and_ends_in_a_certificate_and_in_a_refusal_once_an_object_is_gone(
     move: Move, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lake = move.lake()
     monkeypatch.chdir(move.folder)
-    audited(lake)
+    outcome = audited(lake)
+    assert (found(lake), outcome.exit_code) == ({}, 0)
+    assert content_of(lake) == {"orders": (5, 5, 0), "clicks": (1, 1, 0)}
     assert cli.main(["report", "lake.yaml", "--certificate"]) == 0
     assert capsys.readouterr().out == "certificate.json\n"
     stated = json.loads((move.folder / "certificate.json").read_text())

@@ -1,6 +1,7 @@
 """One table in two formats, as UniForm and XTable leave it: Delta's log and Iceberg's metadata over the same files."""
 
 import time
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from lakeaudit.config import Lake, load_lake
+from lakeaudit.config import load_lake
+from lakeaudit.pipeline.run_outcome import Outcome
+from lakeaudit.row_formats import rows_of
 from tests.builders.audits import audited, results_of
 from tests.builders.iceberg import NO_WAIT
 from tests.builders.iceberg_files import DELETED, Entry, Snapshot, written
@@ -18,10 +21,8 @@ from tests.builders.iceberg_files import DELETED, Entry, Snapshot, written
 QUIET = ("info",)
 
 
-@pytest.fixture
-def place(tmp_path: Path) -> Path:
+def lay(home: Path) -> None:
     """A Delta table of two commits and a delete, whose states are Iceberg's snapshots as well."""
-    home = tmp_path / "wh" / "orders"
     for day in ("2026-11-01", "2026-11-02"):
         rows = pa.table({"id": list(range(10)), "day": [day] * 10})
         write_deltalake(home, rows, mode="append", partition_by=["day"])
@@ -40,8 +41,6 @@ def place(tmp_path: Path) -> Path:
             ),
         },
     )
-    time.sleep(1.1)  # times of files have whole seconds
-    return home
 
 
 def entries(home: Path) -> list[Entry]:
@@ -55,32 +54,55 @@ def entries(home: Path) -> list[Entry]:
     ]
 
 
-def lake_of(folder: Path, kind: str) -> Lake:
+@dataclass(frozen=True)
+class Audited:
+    """What one audit says of each table."""
+
+    lost: dict[str, Path]
+    outcome: Outcome
+    findings: list[dict[str, Any]]
+    coverage: list[dict[str, Any]]
+
+    def found(self, table: str) -> list[tuple[str, str]]:
+        """(kind, key) of what is more than information."""
+        told = [row for row in self.findings if row["table_name"] == table]
+        return [(row["kind"], row["key"]) for row in told if row["severity"] not in QUIET]
+
+
+FORMATS = ("delta", "iceberg")
+
+
+@pytest.fixture(scope="module")
+def night(tmp_path_factory: pytest.TempPathFactory) -> Audited:
+    """By either format a table that is whole, and one that has lost a file."""
+    folder, lost, tables = tmp_path_factory.mktemp("two"), {}, []
+    for kind in FORMATS:
+        for name in (f"{kind}_whole", f"{kind}_broken"):
+            home = folder / "wh" / name
+            lay(home)
+            tables.append(f"{{name: {name}, location: '{home}', manifests: [{{kind: {kind}}}]}}")
+        (lost[kind],) = home.glob("day=2026-11-02/*.parquet")
+        lost[kind].unlink()
+    time.sleep(1.1)  # times of files have whole seconds
     path = folder / "lake.yaml"
     path.write_text(
         f"version: 1\nlake: two\nresults: {folder / 'results'}\n"
         f"inventories: [{{kind: listing, location: '{folder}/wh/'}}]\n"
-        f"tables: [{{name: orders, location: '{folder}/wh/orders', manifests: [{{kind: {kind}}}]}}]\n"
-        f"defaults: {{{NO_WAIT}}}\n"
+        f"tables: [{', '.join(tables)}]\ndefaults: {{{NO_WAIT}}}\n"
     )
-    return load_lake(path, {})
+    lake = load_lake(path, {})
+    outcome = audited(lake, run_id="r")
+    results = results_of(lake)
+    return Audited(lost, outcome, list(rows_of(results.findings("r"))), results.coverage("r"))
 
 
-def found(lake: Lake, run_id: str) -> list[dict[str, Any]]:
-    return [row for batch in results_of(lake).findings(run_id) for row in batch.to_pylist()]
-
-
-@pytest.mark.parametrize("kind", ["delta", "iceberg"])
-def test_by_the_format_that_readers_go_by_it_is_quiet_and_a_loss_is_told_once(place: Path, kind: str) -> None:
+@pytest.mark.parametrize("kind", FORMATS)
+def test_by_the_format_that_readers_go_by_it_is_quiet_and_a_loss_is_told_once(
+    night: Audited, kind: str
+) -> None:
     """What belongs to the other format is no leftover above info."""
-    lake = lake_of(place.parents[1], kind)
-    outcome = audited(lake, run_id="r1")
-    assert [row for row in found(lake, "r1") if row["severity"] not in QUIET] == []
-    assert outcome.exit_code == 0
-    shares = [row["decided_share"] for row in results_of(lake).coverage("r1")]
+    assert night.found(f"{kind}_whole") == []
+    shares = [r["decided_share"] for r in night.coverage if r["table_name"] == f"{kind}_whole"]
     assert min(share for share in shares if share is not None) >= 0.99
-    (lost,) = place.glob("day=2026-11-02/*.parquet")
-    lost.unlink()
-    audited(lake, run_id="r2")
-    told = [(row["kind"], row["key"]) for row in found(lake, "r2") if row["severity"] not in QUIET]
-    assert told == [("dropped", str(lost)[1:])]
+    assert night.found(f"{kind}_broken") == [("dropped", str(night.lost[kind])[1:])]
+    assert night.outcome.status == "complete"
