@@ -77,6 +77,8 @@ class ScreenLake:
     metastores: Sequence[Source] = (Source(),)
     rows: dict[str, list[Row]] = field(default_factory=lambda: defaultdict(list))
     known: list[Row] = field(default_factory=list)
+    commits: list[Row] = field(default_factory=list)
+    """Steps that are read where they lie, whatever tells other parts apart."""
     kept: tuple[str, ...] = ()
     torn: bool = False
     """One part of the first storage source proves to be broken while it is read."""
@@ -171,10 +173,12 @@ class ScreenLake:
         constants = replay_table([fact for fact in self.tables if DELTA in fact.table.manifests])
         parts = self._parts("steps")
         rows = InProcessEngine(1).keep(parts) if "steps" in self.kept else parts
+        newer = Part("", partial(_given, "steps", rows_table(KINDS["steps"], self.commits)))
         states = {state.table: state for fact in self.tables for state in fact.states}
         info = SourceInfo("manifest:delta", "manifest", "delta", "", "", None)
         traces = {paths.KIND: partial(replay.traces, constants)}
-        yield Claims(info, (rows,), partial(replay.claims, constants, info.id), states, traces=traces)
+        fold = partial(replay.claims, constants, info.id)
+        yield Claims(info, (rows, (newer,)), fold, states, traces=traces)
 
     def _lists(self) -> Iterator[Claims]:
         if "events" in self.arrow:
@@ -195,13 +199,14 @@ class ScreenLake:
         if source is not None:
             rows = rows.filter(pc.equal(rows["source"], source))
         half = (rows.num_rows + 1) // 2
-        pinned = self.pinned if kind in ("versions", "entries", "steps") else ""
+        pinned = self.pinned if kind in ("versions", "uploads", "entries", "steps") else ""
         return tuple(
             Part(
                 source or "",
                 partial(_given, kind, rows.slice(at, half)),
                 WORTH if pinned else 1,
                 identity_of(pinned, source, kind, at) if pinned else "",
+                slow=True,
             )
             for at in (0, half)
         )

@@ -15,7 +15,8 @@ from lakeaudit.evidence.metastore.s3guard import reader as guard_reader
 from lakeaudit.evidence.protocol import Batches, Part, note_row
 from lakeaudit.evidence.storage.inventory import reader as inventory_reader
 from lakeaudit.keys import Location
-from lakeaudit.pipeline import kept_rows as module
+from lakeaudit.pipeline import kept_files
+from lakeaudit.pipeline.kept_files import KeptFiles
 from lakeaudit.pipeline.kept_rows import WORTH, KeptRows, kept_rows
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients
@@ -43,7 +44,7 @@ def part(
             yield kind, duck.query(con, "SELECT * FROM input", input=pa.table({"key": keys}))
         yield "notes", note_row("source", "part", fault)
 
-    return Part("source", read, weight, identity)
+    return Part("source", read, weight, identity, slow=True)
 
 
 READ: list[str] = []
@@ -107,13 +108,13 @@ def test_other_content_of_the_same_file_is_read(kept: KeptRows) -> None:
 
 
 def test_a_file_under_the_name_of_another_part_is_not_taken(kept: KeptRows, tmp_path: Path) -> None:
-    if not kept.folder.is_local:
+    if not kept.files.folder.is_local:
         pytest.skip("shown with files")
     other = part({"versions": ["other"]}, "other")
     kept.prepare([part(), other])
     kept_by(kept, part())
     (one,) = files(kept)
-    one.rename(one.with_name(kept._place(other).key.rpartition("/")[2]))
+    one.rename(one.with_name(kept.files.place(kept.named(other)).key.rpartition("/")[2]))
     assert again(kept, other) == plain(other)
     assert READ == ["one", "other"]
 
@@ -121,9 +122,9 @@ def test_a_file_under_the_name_of_another_part_is_not_taken(kept: KeptRows, tmp_
 def test_another_format_is_not_taken(kept: KeptRows, monkeypatch: pytest.MonkeyPatch) -> None:
     kept.prepare([part()])
     kept_by(kept, part())
-    place = kept._place(part())
-    monkeypatch.setattr(module, "FORMAT", "another")
-    monkeypatch.setattr(KeptRows, "_place", lambda *_: place)
+    place = kept.files.place(kept.named(part()))
+    monkeypatch.setattr(kept_files, "FORMAT", "another")
+    monkeypatch.setattr(KeptFiles, "place", lambda *_: place)
     assert again(kept, part()) == plain(part())
     assert READ == ["one", "one"]
 
@@ -131,20 +132,20 @@ def test_another_format_is_not_taken(kept: KeptRows, monkeypatch: pytest.MonkeyP
 def test_what_other_code_has_kept_is_not_taken(kept: KeptRows, monkeypatch: pytest.MonkeyPatch) -> None:
     kept.prepare([part()])
     kept_by(kept, part())
-    place = kept._place(part())
-    monkeypatch.setattr(KeptRows, "_place", lambda *_: place)
+    place = kept.files.place(kept.named(part()))
+    monkeypatch.setattr(KeptFiles, "place", lambda *_: place)
     assert again(replace(kept, code="of the next version"), part()) == plain(part())
     assert READ == ["one", "one"]
 
 
 def test_the_code_of_all_readers_counts() -> None:
-    texts = list(module._texts(Path(evidence.__path__[0])))
+    texts = list(kept_files._texts(Path(evidence.__path__[0])))
     assert any("class DataFileReader" in text for text in texts)
     assert any("def entry_rows" in text for text in texts)
 
 
 def files(kept: KeptRows) -> list[Path]:
-    return sorted(Path(kept.folder.spark_path).iterdir())
+    return sorted(Path(kept.files.folder.spark_path).iterdir())
 
 
 @pytest.fixture
@@ -156,12 +157,12 @@ def test_a_torn_or_damaged_file_is_as_good_as_none(local: KeptRows) -> None:
     local.prepare([part()])
     kept_by(local, part())
     (file,) = files(local)
-    whole, named = file.read_bytes(), local._named(part())
-    assert module._sound(pa.py_buffer(whole), named) is not None
+    whole, named = file.read_bytes(), kept_files._formatted(local.named(part()))
+    assert kept_files._sound(pa.py_buffer(whole), named) is not None
     for at in range(len(whole)):
         changed = whole[:at] + bytes([whole[at] ^ 0x55]) + whole[at + 1 :]
-        assert module._sound(pa.py_buffer(whole[:at]), named) is None, at
-        assert module._sound(pa.py_buffer(changed), named) is None, at
+        assert kept_files._sound(pa.py_buffer(whole[:at]), named) is None, at
+        assert kept_files._sound(pa.py_buffer(changed), named) is None, at
     file.write_bytes(whole[:-1])
     assert again(local, part()) == plain(part())
     assert READ == ["one", "one"]
@@ -187,7 +188,7 @@ def test_a_part_that_breaks_while_its_rows_stream_tells_it_and_is_not_kept(local
         except (duck.DuckError, OSError):
             yield "notes", note_row("source", "part", "cannot be read")
 
-    broken = Part("source", read, WORTH, "broken")
+    broken = Part("source", read, WORTH, "broken", slow=True)
     local.prepare([broken])
     assert kept_by(local, broken)["notes"][0]["reason"] == "cannot be read"
     assert files(local) == []
@@ -251,8 +252,8 @@ def test_another_lake_with_the_same_results_keeps_its_own(local: KeptRows, tmp_p
 
 def test_where_nothing_can_be_written_rows_are_read(local: KeptRows) -> None:
     assert kept_by(local, part()) == plain(part())  # nobody made the folder
-    Path(local.folder.spark_path).parent.mkdir(parents=True)
-    Path(local.folder.spark_path).write_text("a file")
+    Path(local.files.folder.spark_path).parent.mkdir(parents=True)
+    Path(local.files.folder.spark_path).write_text("a file")
     local.prepare([part()])
     assert kept_by(local, part()) == again(local, part()) == plain(part())
 
@@ -290,7 +291,7 @@ def test_what_rows_are_made_with_is_part_of_their_identity(tmp_path: Path) -> No
 
 
 def test_files_that_are_decoded_at_once_are_not_kept(tmp_path: Path) -> None:
-    assert inventory_part(tmp_path, "a", form="Parquet").identity == ""
+    assert not inventory_part(tmp_path, "a", form="Parquet").slow
 
 
 # --- whole readings --------------------------------------------------------------------------------------------------

@@ -158,10 +158,13 @@ def _entry_limits(sources: SourceFacts, facts: Sequence[TableFacts]) -> dict[str
     return {store: min([edge, *storage]) - grace for store, edge in _edges(sources.metastore_cuts).items()}
 
 
-def let_go(screen: Screen, con: Connection, rows: Mapping[str, Rows]) -> Iterator[tuple[str, Rows]]:
+def let_go(
+    screen: Screen, con: Connection, rows: Mapping[str, Rows], *, singly: bool = False
+) -> Iterator[tuple[str, Rows]]:
     """Traces of some buckets -> what is let go, in sums by table, and the buckets that have to be read again.
 
-    Answers: `settled` (name, files, bytes), `buckets` (bucket), `twins` (bucket: of files whose content another has).
+    Answers: `settled` (name, files, bytes), `buckets` (bucket), `twins` (bucket: of files whose content another has),
+    and where they are asked for `singly` also `keys` (bucket, number, size), a row for each key that is let go.
     """
     if "contents" in rows:
         twins = f"SELECT DISTINCT {BUCKET} AS bucket FROM input SEMI JOIN many USING (content)"
@@ -179,6 +182,9 @@ def let_go(screen: Screen, con: Connection, rows: Mapping[str, Rows]) -> Iterato
             FROM input ANTI JOIN again ON {BUCKET} = again.bucket GROUP BY name
         """
         yield "settled", duck.query(con, sums, input=keys, again=again)
+        if singly:
+            each = f"SELECT {BUCKET} AS bucket, number, size FROM input ANTI JOIN again ON {BUCKET} = again.bucket"
+            yield "keys", duck.query(con, each, input=keys, again=again)
 
 
 def _keys(con: Connection, traces: Rows, tables: pa.Table) -> Relation:
@@ -192,7 +198,7 @@ def _keys(con: Connection, traces: Rows, tables: pa.Table) -> Relation:
                 max(time) FILTER (side = {OBJECT}) AS modified, max(time) FILTER (side = {CLAIM}) AS claimed,
                 max(time) FILTER (side = {ENTRY}) AS entered
             FROM traces GROUP BY h)
-        SELECT h, name, size, coalesce({" AND ".join(AGREEMENT)}, false) AS agree
+        SELECT h, name, number, size, coalesce({" AND ".join(AGREEMENT)}, false) AS agree
         FROM met LEFT JOIN tables t ON owner = number
     """
     return duck.query(con, sql, traces=traces, tables=tables)

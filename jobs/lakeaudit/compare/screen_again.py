@@ -39,7 +39,7 @@ class Wanted:
         """(again, twins) for each row (bucket, key), as NumPy flags."""
         hashed = f"SELECT {bucket_of('hash(bucket, key)')} AS bucket FROM input"
         numbers = np.asarray(duck.table(duck.query(con, hashed, input=batch))["bucket"])
-        return _bits(self.again, numbers), _bits(self.twins, numbers)
+        return bits_at(self.again, numbers), bits_at(self.twins, numbers)
 
 
 def bitmap(buckets: Iterable[Any]) -> bytes:
@@ -50,7 +50,8 @@ def bitmap(buckets: Iterable[Any]) -> bytes:
     return np.packbits(flags, bitorder="little").tobytes()
 
 
-def _bits(bits: bytes, numbers: Any) -> Any:
+def bits_at(bits: bytes, numbers: Any) -> Any:
+    """For each of these buckets, given as a NumPy array, whether it is in a map of bits."""
     octets = np.frombuffer(bits, dtype=np.uint8)
     return (octets[numbers >> 3] >> (numbers & 7).astype(np.uint8)) & 1 == 1
 

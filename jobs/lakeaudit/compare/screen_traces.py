@@ -50,7 +50,10 @@ ENTRY_PLAIN = (
 
 
 def traces(screen: Screen, con: Connection, kind: str, rows: Rows) -> Iterator[tuple[str, Rows]]:
-    """The traces of a part's rows; of objects what their content is known by, and whose logs are among them."""
+    """The traces of a part's rows; of objects what their content is known by, and whose logs are among them.
+
+    Notes pass: they tell of parts that could not be read.
+    """
     if kind == "versions":
         held = duck.table(_objects(screen, con, rows))
         logs = "SELECT DISTINCT log_bucket AS bucket, log AS key FROM input WHERE log IS NOT NULL"
@@ -69,6 +72,8 @@ def traces(screen: Screen, con: Connection, kind: str, rows: Rows) -> Iterator[t
         yield "traces", _claims(screen, con, screen.traces[kind](con, rows))
     elif kind in KEYED:
         yield "traces", duck.query(con, f"SELECT {_trace(OTHER, 'false')} FROM input", input=rows)
+    elif kind == "notes":
+        yield kind, rows
 
 
 def _trace(side: int, plain: str, **given: str) -> str:

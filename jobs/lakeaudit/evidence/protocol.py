@@ -46,14 +46,15 @@ class Part:
     Plain data, which travels to the executors by pickle. `read` is given a DuckDB connection with a scratch folder and
     yields batches; what goes wrong with the part is a NOTE row, never an exception that ends the audit. `weight` is
     about how many bytes it has, 0 where nobody can know: heavy parts begin first, and small ones need no cluster.
-    `identity` names content that was verified and never changes, and everything else that the rows follow from: parts
-    of equal identity have equal rows. Empty: nobody can promise that.
+    `identity` names content that never changes, and everything else that the rows follow from: parts of equal identity
+    have equal rows. Empty: nobody can promise that. `slow`: to decode its rows costs more than to keep them.
     """
 
     source: str
     read: Callable[[Connection], Batches]
     weight: int = 0
     identity: str = ""
+    slow: bool = False
 
 
 Project = Callable[[Connection, str, Rows], Iterator[tuple[str, Rows]]]

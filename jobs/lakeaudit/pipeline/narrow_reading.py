@@ -3,6 +3,7 @@
 It pays where there is much to read; below `SCREEN_FROM` everything is read in full at once.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -22,6 +23,7 @@ from lakeaudit.pipeline.chunks import WHOLE, Reading
 from lakeaudit.pipeline.engine import Answers, AuditEngine
 from lakeaudit.pipeline.folder_counts import counting_traces, held_folders, summing
 from lakeaudit.pipeline.kept_rows import kept_rows
+from lakeaudit.pipeline.kept_screen import Screened, kept_screen
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation
 from lakeaudit.schemas import FOLDER_FILES
@@ -79,15 +81,23 @@ def narrow_reading(audit: AuditContext, engine: AuditEngine, rows: Sequence[Part
     screen = screen_of(audit.sources, audit.facts, audit.words.scope, by_kind)
     kept = kept_rows(audit.lake.results, audit.lake.name, audit.context.clients)
     kept.prepare([each for each in rows if isinstance(each, Part)])
-    narrow = Reading(project=partial(traces, screen), rows=kept.rows_to_keep)
-    count, folders = audit.folder_count, list[pa.RecordBatch]()
-    answers = engine.run(rows, summing(count, [partial(let_go, screen)]), counting_traces(count, narrow))
-    settled, wanted, logs = _sorted_out(held_folders(answers, folders))
+    folders: list[pa.RecordBatch] = []
+    keeper = kept_screen(audit, screen, rows)
+    found = keeper.last(engine) if keeper else None
+    if found is None:
+        narrow = Reading(project=partial(traces, screen), rows=kept.rows_to_keep)
+        stage = keeper.stage(screen) if keeper else partial(let_go, screen)
+        count = audit.folder_count
+        answers = engine.run(rows, summing(count, [stage]), counting_traces(count, narrow))
+        found = _sorted_out(held_folders(answers, folders))
+        if keeper:
+            keeper.keep(found, engine)
+    wanted = found.wanted
     again = partial(read_again, screen, wanted, audit.kernel.metastores)
     tables = {row["name"]: row for row in screen.tables.to_pylist()}
-    left = wanted.count / max(wanted.count + sum(row["files"] for row in settled), 1)
+    left = wanted.count / max(wanted.count + found.files, 1)
     reading = Reading(partial(ask_again, wanted), again, left, kept.rows)
-    return LetGo(reading, settled, tables, screen, wanted, logs, folders)
+    return LetGo(reading, found.settled, tables, screen, wanted, found.logs, folders)
 
 
 def lost_siblings(
@@ -101,15 +111,25 @@ def lost_siblings(
     return engine.run(rows, [partial(judge_children, audit.kernel)], reading)
 
 
-def _sorted_out(answers: Answers) -> tuple[list[Mapping[str, Any]], Wanted, frozenset[Location]]:
-    settled: list[Mapping[str, Any]] = []
+def _sorted_out(answers: Answers) -> Screened:
+    files, sizes = Counter[str](), Counter[str]()
     logs: set[Location] = set()
     buckets: dict[str, list[Any]] = {"buckets": [], "twins": []}
+    keys: list[str] = []
+    faulted = False
     for kind, batch in answers:
         if kind == "settled":
-            settled += batch.to_pylist()
+            for row in batch.to_pylist():
+                files[row["name"]] += row["files"]
+                sizes[row["name"]] += row["bytes"]
         elif kind == "logs_seen":
             logs |= {Location(row["bucket"], row["key"]) for row in batch.to_pylist()}
         elif kind in buckets:
             buckets[kind].append(batch.column("bucket").to_numpy())
-    return settled, Wanted(bitmap(buckets["buckets"]), bitmap(buckets["twins"])), frozenset(logs)
+        elif kind == "kept":
+            keys += batch.column("name").to_pylist()
+        elif kind == "notes":
+            faulted |= batch.column("reason").null_count < batch.num_rows
+    settled = [{"name": name, "files": count, "bytes": sizes[name]} for name, count in files.items()]
+    wanted = Wanted(bitmap(buckets["buckets"]), bitmap(buckets["twins"]))
+    return Screened(settled, wanted, frozenset(logs), keys, faulted)

@@ -5,6 +5,7 @@ What the driver has to know of them comes as NOTE rows, see `notes`.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta
 from functools import partial
 
 import pyarrow as pa
@@ -21,7 +22,7 @@ from lakeaudit.evidence.manifest.delta.checkpoints import Look, look
 from lakeaudit.evidence.manifest.delta.lines import UNREAD, LineFile, moment_of, read_lines
 from lakeaudit.evidence.manifest.delta.log_files import CommitFiles, LogFile, Pieces, each, runs, weight
 from lakeaudit.evidence.manifest.delta.notes import DAMAGED, GONE, NO_PARQUET, Notes
-from lakeaudit.evidence.protocol import Batches, Part
+from lakeaudit.evidence.protocol import Batches, Part, identity_of
 from lakeaudit.keys import Aliases
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients
@@ -29,6 +30,7 @@ from lakeaudit.runtime.duck import Connection
 from lakeaudit.schemas import plain_time
 
 _THREADS = 16
+_SETTLED = timedelta(minutes=10)
 _FILE = pa.schema(
     [
         ("file", pa.int64()),
@@ -49,9 +51,24 @@ def runs_of(files: Iterable[CommitFiles | LogFile], source: str, clients: Client
     return [Part(source, partial(read_run, run, source, clients), weight(run)) for run in runs(files)]
 
 
-def checkpoints_of(files: Iterable[LogFile], source: str, clients: Clients) -> list[Part]:
-    """Parts of large Parquet checkpoints, to be read when they are asked for."""
-    return [Part(source, partial(read_large, run, source, clients), weight(run)) for run in runs(files)]
+def checkpoints_of(files: Iterable[LogFile], source: str, clients: Clients, now: datetime) -> list[Part]:
+    """Parts of large Parquet checkpoints, to be read when they are asked for; each is written once."""
+    return [
+        Part(
+            source,
+            partial(read_large, run, source, clients),
+            weight(run),
+            _identity(run, source, clients, now),
+        )
+        for run in runs(files)
+    ]
+
+
+def _identity(run: Pieces, source: str, clients: Clients, now: datetime) -> str:
+    """Sizes and times of files tell whether they were overwritten, once their times have passed."""
+    if any(file.file.modified_at > now - _SETTLED for file in each(run)):
+        return ""
+    return identity_of("delta checkpoints", run, source, clients.names)
 
 
 def read_run(pieces: Pieces, source: str, clients: Clients, con: Connection) -> Batches:

@@ -110,7 +110,9 @@ def read_logs(
     late = [file for r in tables if r.refused is None for file in r.checkpoint if file.is_large]
 
     def late_of(names: Collection[str]) -> tuple[Part, ...]:
-        return tuple(checkpoints_of([file for file in late if file.table in names], source, ctx.clients))
+        return tuple(
+            checkpoints_of([file for file in late if file.table in names], source, ctx.clients, ctx.now)
+        )
 
     return Readings(tables, tuple(kept), late_of([one.name for one in listed]), late_of)
 

@@ -67,8 +67,11 @@ def traces(tables: pa.Table, con: Connection, steps: Rows) -> Relation:
     sql = f"""SELECT s.table_name, s.bucket, s.key, s.size, {_TIME} AS claimed_at,
             {" AND ".join(PLAIN)} AS plain
         FROM steps s JOIN tables t ON s.table_name = t.table_name AND s.reading = t.reading"""
-    known = tables.select(["table_name", "reading", "in_commit_times_from", "root_bucket", "root_prefix"])
-    return duck.query(con, sql, steps=steps, tables=known)
+    return duck.query(con, sql, steps=steps, tables=tables)
+
+
+TRACED = ("table_name", "reading", "in_commit_times_from", "root_bucket", "root_prefix")
+"""The columns of TABLE that `traces` asks for."""
 
 
 PLAIN = (

@@ -59,7 +59,7 @@ def table_parts(source: DynamoTable, ctx: Context, of: ItemRows) -> list[Part]:
 
 def export_part(file: DataFile, clients: Clients, of: ItemRows, identity: str = "") -> Part:
     """The items of one data file of an export."""
-    return Part(of.source, partial(_read_file, file, clients, of), file.size, identity)
+    return Part(of.source, partial(_read_file, file, clients, of), file.size, identity, slow=True)
 
 
 def _read_page(of: ItemRows, table: str, items: Sequence[dict[str, Any]], con: Connection) -> Batches:

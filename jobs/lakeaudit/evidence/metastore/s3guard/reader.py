@@ -72,7 +72,13 @@ def _exported(source: S3Guard, place: Location, ctx: Context, source_id: str) ->
     read = partial(read_file, clients=ctx.clients, rules=rules)
     parts = tuple(
         # the MD5 is that of the content: `read_export` has compared them
-        Part(source_id, partial(read, file=file), file.size, identity_of("s3guard export", file, rules))
+        Part(
+            source_id,
+            partial(read, file=file),
+            file.size,
+            identity_of("s3guard export", file, rules),
+            slow=True,
+        )
         for file in export.files
         if file.items
     )

@@ -12,7 +12,7 @@ from typing import Protocol
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.protocol import Context, Cut, Hole, Part, SourceInfo, Stored, identity_of
 from lakeaudit.evidence.storage.inventory.data_files import Located, locate
-from lakeaudit.evidence.storage.inventory.layout import Layout, layout_of
+from lakeaudit.evidence.storage.inventory.layout import layout_of
 from lakeaudit.evidence.storage.inventory.read_file import DataFileReader
 from lakeaudit.evidence.storage.inventory.report import Report, find_report
 from lakeaudit.keys import Location
@@ -69,19 +69,14 @@ def _parts(
             source_id,
             DataFileReader(ctx.clients, located.place, located.stamp, source_id, bucket, layout),
             weight=located.file.size,
-            identity=_identity(located, source_id, bucket, layout),
+            # the MD5 is that of the content: `locate` has compared them
+            identity=identity_of("s3_inventory", located.file, located.place.key, source_id, bucket, layout),
+            slow=layout.form == "CSV",
         )
         for located in files
         if located.place is not None
     ]
     return tuple(parts), layout.warnings
-
-
-def _identity(located: Located, source_id: str, bucket: str, layout: Layout) -> str:
-    """By the MD5 that `locate` has found to be the content's; Parquet and ORC are decoded as soon as anything is."""
-    if layout.form != "CSV" or located.place is None:
-        return ""
-    return identity_of("s3_inventory", located.file, located.place.key, source_id, bucket, layout)
 
 
 def _info(source: Source, report: Report, source_id: str) -> SourceInfo:
