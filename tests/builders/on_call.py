@@ -7,6 +7,8 @@ from contextlib import contextmanager
 
 from playwright.sync_api import Browser, Page, ViewportSize, expect, sync_playwright
 
+from lakeaudit.dashboard.table_page import NAME
+from lakeaudit.formatting import shortened
 from lakeaudit.kinds import KINDS
 from tests.builders.drawn import Drawn, told_number
 
@@ -57,7 +59,7 @@ def answers(page: Page, address: str, drawn: Drawn, seed: int) -> None:
         typed = f"lakeaudit (reconcile plan|findings) .*--table {re.escape(drawn.table)} --kind {loss.kind}"
         expect(page.get_by_test_id("stCode").first, told).to_contain_text(re.compile(typed))
 
-    page.get_by_role("link", name=drawn.subject[-50:]).first.click()  # the second
+    page.get_by_role("link", name=shortened(drawn.subject, NAME)).first.click()  # the second
     name = drawn.subject.rpartition("/")[2][-40:]
     expect(page.get_by_role("heading", level=1, name=name), told).to_be_visible(timeout=PATIENCE)
     expect(main, told).to_contain_text(drawn.subject)

@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.soak, pytest.mark.timeout(3600)]
 ROWS = int(os.environ.get("LAKEAUDIT_SOAK_LEDGER", "1000000"))
 VIEWS = int(os.environ.get("LAKEAUDIT_SOAK_VIEWS", "1000"))
 TABLES = table_names(2000)
-FIRST, NEW, AGAIN = 4.0, 3.5, 1.5
+FIRST, NEW, AGAIN = 1.5, 2.5, 1.0
 """CPU seconds on two cores, so about half as many on the clock: a fresh server's first page, a new page, one known."""
 GROWTH = 250
 """MiB between the first and the last tenth of the views, beside what caches may hold."""

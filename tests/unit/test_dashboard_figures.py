@@ -436,6 +436,12 @@ def test_a_list_is_shown_page_by_page(place: Location, results: Results) -> None
 # --- a file, a group ---------------------------------------------------------------------------------------
 
 
+def subject_of(results: Results, discrepancy_id: str) -> of_subject.Subject:
+    asked = of_subject.row_of(results, discrepancy_id)
+    assert asked is not None
+    return of_subject.subject_of(results, asked)
+
+
 def test_all_that_is_known_of_a_file(place: Location, results: Results) -> None:
     lost = dropped("a")
     hidden = finding("hidden", "orders/a", discrepancy_id="d-hidden")
@@ -444,13 +450,13 @@ def test_all_that_is_known_of_a_file(place: Location, results: Results) -> None:
             transition(dropped("b"), "opened", transition_id="3")]  # fmt: skip
     publish(place, runs=[run()], findings=[lost, new, dropped("b")], transitions=told,
             discrepancies=[discrepancy(hidden), discrepancy(lost, "resolved"), discrepancy(dropped("b"))])  # fmt: skip
-    found = of_subject.subject_of(results, lost["discrepancy_id"])
+    found = subject_of(results, lost["discrepancy_id"])
     assert found is not None
     assert [row["discrepancy_id"] for row in found.rows] == ["d-orders/a", "d-hidden"]
     assert {row["discrepancy_id"] for row in found.findings} == {"d-orders/a", "d-new"}
     assert [change["transition"] for change in found.history] == ["opened", "resolved"]
     assert of_subject.file_of(results, "lake", "orders/a").rows[0]["discrepancy_id"] == "d-hidden"
-    assert of_subject.subject_of(results, "d-' OR ''='") is None
+    assert of_subject.row_of(results, "d-' OR ''='") is None
     assert of_subject.file_of(results, "lake", "orders/nobody").rows == []
 
 
@@ -463,7 +469,7 @@ def test_the_files_behind_a_group(place: Location, results: Results, monkeypatch
         leftover(strays, "orders/c"),
     ]
     publish(place, runs=[run()], discrepancies=[discrepancy(strays)], leftover_files=files)
-    found = of_subject.subject_of(results, strays["discrepancy_id"])
+    found = subject_of(results, strays["discrepancy_id"])
     assert found is not None
     assert ([file["key"] for file in found.files], found.files_known) == (["orders/b", "orders/c"], 3)
     assert found.findings == []

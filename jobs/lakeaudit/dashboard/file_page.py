@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from lakeaudit import formatting, next_steps
 from lakeaudit.dashboard import widgets
@@ -48,31 +49,37 @@ def _asked(desk: Desk, wanted: str | None, typed: str) -> None:
         )
     elif place is not None:
         found = desk.ask(("file", place), lambda: figures.file_of(desk.results, *place))
-        _file(desk, uri_of(*place), found)
+        _file(desk, uri_of(*place), found, st.empty())
     elif wanted:
         _discrepancy(desk, wanted[:LONGEST])
 
 
 def _discrepancy(desk: Desk, wanted: str) -> None:
-    found = desk.ask(("subject", wanted), lambda: figures.subject_of(desk.results, wanted))
-    if found is None:
+    asked = desk.ask(("row", wanted), lambda: figures.row_of(desk.results, wanted))
+    if asked is None:
         st.title("A file", anchor=False)
         widgets.failure(
             f"no discrepancy {widgets.shortened(wanted, 100)} in the ledger",
             "choose one on the page of a table",
         )
         return
-    first = found.rows[0]
-    place = uri_of(first["bucket"] or "", first["key"]) if first["subject_type"] == "file" else None
-    _file(desk, place or first["subject"], found, is_file=place is not None)
+    place = uri_of(asked["bucket"] or "", asked["key"]) if asked["subject_type"] == "file" else None
+    name, head = place or asked["subject"], st.empty()
+    _head(head, name, [asked], is_file=place is not None)  # all rows about it are sought in the whole ledger
+    found = desk.ask(("subject", wanted), lambda: figures.subject_of(desk.results, asked))
+    _file(desk, name, found, head, is_file=place is not None)
 
 
-def _file(desk: Desk, name: str, found: Subject, *, is_file: bool = True) -> None:
+def _head(at: DeltaGenerator, name: str, rows: Sequence[Row], *, is_file: bool) -> None:
+    worst = min((row["severity"] or "" for row in rows if row["state"] != "resolved"), key=rank, default=None)
+    with at.container():
+        kicker = _kicker(next(iter(rows), None), is_file=is_file)
+        widgets.title(worst, _named(name), kicker=kicker, stored=True)
+
+
+def _file(desk: Desk, name: str, found: Subject, head: DeltaGenerator, *, is_file: bool = True) -> None:
     first = next(iter(found.rows), None)
-    worst = min(
-        (row["severity"] or "" for row in found.rows if row["state"] != "resolved"), key=rank, default=None
-    )
-    widgets.title(worst, _named(name), kicker=_kicker(first, is_file=is_file), stored=True)
+    _head(head, name, found.rows, is_file=is_file)
     st.code(formatting.visible(name), language=None, wrap_lines=True)
     if first is not None:
         widgets.link(

@@ -38,8 +38,8 @@ def show(desk: Desk) -> None:
         _none(address.given("table"))
         return
     health = next(each for each in tables if each.table == table)
-    found = desk.ask(("broken", table), lambda: figures.broken(desk.results, table, desk.now))
     _head(desk, health)
+    found = desk.ask(("broken", table), lambda: figures.broken(desk.results, table, desk.now))
     _broken(desk, table, found)
     parts = desk.ask(("partitions", table), lambda: figures.partitions(desk.results, table, desk.now))
     _where(parts)

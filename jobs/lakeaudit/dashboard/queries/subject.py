@@ -30,15 +30,16 @@ class Subject:
     files_known: int
 
 
-def subject_of(results: Results, discrepancy_id: str) -> Subject | None:
-    """What is known of a discrepancy; None where the ledger has none of that id."""
-    found = _rows(results, f"discrepancy_id = {text(discrepancy_id)}")
-    if not found:
-        return None
-    asked = found[0]
+def row_of(results: Results, discrepancy_id: str) -> Row | None:
+    """The ledger's row of that id; None where it has none."""
+    return next(iter(_rows(results, f"discrepancy_id = {text(discrepancy_id)}")), None)
+
+
+def subject_of(results: Results, asked: Row) -> Subject:
+    """What is known of a row of the ledger: of its file, where it is about one."""
     if asked["subject_type"] != "file":
         return _subject(results, [asked], [])
-    return file_of(results, asked["bucket"], asked["key"], discrepancy_id)
+    return file_of(results, asked["bucket"], asked["key"], asked["discrepancy_id"])
 
 
 def file_of(results: Results, bucket: str, key: str, first: str = "") -> Subject:
