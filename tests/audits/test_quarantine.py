@@ -346,7 +346,17 @@ def doubled(shop: Shop, folder: Path, kind: str, twin: bytes = b"x" * 5000) -> M
     return mending
 
 
-@pytest.mark.parametrize("kind", four_yeses.DOUBLES)
+@pytest.mark.parametrize(
+    ("shop", "kind"),
+    [
+        pytest.param(
+            versions, kind, marks=[] if versions is (kind == "duplicate_content") else pytest.mark.soak
+        )
+        for versions in (False, True)
+        for kind in four_yeses.DOUBLES
+    ],
+    indirect=["shop"],
+)
 def test_an_unlisted_double_is_moved_and_comes_back(shop: Shop, tmp_path: Path, kind: str) -> None:
     mending = doubled(shop, tmp_path, kind)
     assert (mending.apply().exit_code, is_there(shop)) == (0, False)
@@ -361,9 +371,16 @@ def other_bytes(shop: Shop) -> None:
     shop.s3.put_object(Bucket=shop.bucket, Key=TWIN, Body=b"y" * 5000)
 
 
+TWINS = [("duplicate_attempt", gone), ("duplicate_content", gone), ("duplicate_content", other_bytes)]
+
+
 @pytest.mark.parametrize(
-    ("kind", "meanwhile"),
-    [("duplicate_attempt", gone), ("duplicate_content", gone), ("duplicate_content", other_bytes)],
+    ("shop", "kind", "meanwhile"),
+    [
+        *((False, *each) for each in TWINS),
+        *(pytest.param(True, *each, marks=pytest.mark.soak) for each in TWINS),
+    ],
+    indirect=["shop"],
 )
 def test_a_double_whose_twin_is_gone_or_another_stays(
     shop: Shop, tmp_path: Path, kind: str, meanwhile: Callable[[Shop], None]
@@ -943,7 +960,16 @@ def test_purge_at_a_store_that_ignores_conditions_leaves_copies(
     assert (code, len(of_debris(plain)), "does not honour If-Match" in printed) == (3, 1, True)
 
 
-@pytest.mark.parametrize("answered", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize(
+    ("shop", "answered"),
+    [
+        pytest.param(False, False, id="unversioned-before", marks=pytest.mark.soak),
+        pytest.param(False, True, id="unversioned-after"),
+        pytest.param(True, False, id="versioned-before"),
+        pytest.param(True, True, id="versioned-after", marks=pytest.mark.soak),
+    ],
+    indirect=["shop"],
+)
 def test_killed_in_a_purge(
     shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, answered: bool
 ) -> None:

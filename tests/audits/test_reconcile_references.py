@@ -289,8 +289,15 @@ class Killed(BaseException):
     """The process ends here."""
 
 
-@pytest.mark.parametrize("acted", [False, True])
-@pytest.mark.parametrize("method", ["act", "take_back"])
+@pytest.mark.parametrize(
+    ("method", "acted"),
+    [
+        ("act", True),
+        ("take_back", True),
+        pytest.param("act", False, marks=pytest.mark.soak),
+        pytest.param("take_back", False, marks=pytest.mark.soak),
+    ],
+)
 def test_killed_before_or_after_a_commit(
     shop: Shop, mending: Mending, monkeypatch: pytest.MonkeyPatch, acted: bool, method: str
 ) -> None:
