@@ -345,6 +345,30 @@ def test_a_commit_that_was_written_twice_is_never_copied_over(lake: str, place: 
     assert "delete marker" not in told
 
 
+def test_a_file_with_several_findings_has_the_claims_of_each(lake: str, place: Location) -> None:
+    claims: Row = {"manifest_size": 5, "metastore_size": 5, "storage_size": 4}
+    rows = [
+        finding("size_mismatch", "orders/s", discrepancy_id="1", **claims),
+        finding("metastore_stale", "orders/s", discrepancy_id="2", **claims),
+        finding("metastore_stale", "orders/s", discrepancy_id="3", table_name="other", **claims),
+    ]
+    publish(
+        place,
+        runs=[run(**TIMES)],
+        coverage=[covered()],
+        findings=rows,
+        discrepancies=[*map(discrepancy, rows)],
+    )
+    driver = page(lake, "file", uri=rows[0]["subject"])
+    told = words(driver)
+    assert [each.value.values.tolist() for each in driver.table if "storage" in each.value] == [
+        [["size", "5 B", "5 B", ":red[\u2260] 4 B"]]
+    ] * 3
+    assert "cannot be shown" not in told
+    assert "What the sources say now" in told
+    assert "Another file" in told
+
+
 def test_what_differs_is_set_apart_and_only_that(lake: str, place: Location) -> None:
     row = finding(
         "size_mismatch", "orders/s", manifest_size=5, metastore_size=5, storage_size=4, manifest_etag="e",

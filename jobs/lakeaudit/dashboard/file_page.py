@@ -227,7 +227,8 @@ def _claims(row: Row) -> None:
     ]
     rows = [("the file", *_there(there, sides))] if there else []
     rows += [(CALLED.get(what, what), *_beside_each_other(what, said, sides)) for what, said in told.items()]
-    widgets.grid(("", *sides), rows, alt="What each source claims")
+    kind = (row["kind"] or "").replace("_", " ")
+    widgets.grid(("", *sides), rows, alt=f"What each source claims: {kind}", of=row["discrepancy_id"])
     if silent := [side for side in SIDES if side not in sides]:
         st.caption(f"Not asked, or silent: {', '.join(silent)}.")
 

@@ -105,12 +105,24 @@ def section(words: str) -> None:
 
 
 def grid(
-    columns: Sequence[str], rows: Sequence[Sequence[object]], alt: str, numbers: Sequence[str] = ()
+    columns: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    alt: str,
+    numbers: Sequence[str] = (),
+    of: str = "",
 ) -> None:
-    """A real table of texts; cells are Markdown that the caller has made safe. `numbers`: columns set to the right."""
+    """A real table of texts; cells are Markdown that the caller has made safe.
+
+    Args:
+        columns: their heads.
+        rows: a cell for each column.
+        alt: what the table is called where it is read out.
+        numbers: columns set to the right.
+        of: what tells it from others of the same name on the page: an id of what it is about.
+    """
     frame = pd.DataFrame([[str(cell) for cell in row] for row in rows], columns=list(columns), dtype=str)
     right = "".join(f"n{at}-" for at, name in enumerate(columns, 1) if name in numbers)
-    with st.container(key=f"{looks.GRID}-{right}{re.sub('[^a-z]+', '-', alt.lower())}"):
+    with st.container(key=f"{looks.GRID}-{right}{re.sub('[^a-z0-9]+', '-', f'{alt} {of}'.lower())}"):
         st.table(frame, border="horizontal", hide_index=True, alt=alt)
 
 
