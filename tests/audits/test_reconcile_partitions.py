@@ -30,13 +30,20 @@ def hive(aws: Aws, clients: Clients, s3: Endpoint, bucket: str, tmp_path: Path) 
     return built
 
 
-def opened(hive: HiveLake, empty: str = "day=2026-11-04") -> Mending:
+FILLED, EMPTY = ("day=2026-11-03",), ("day=2026-11-04",)
+"""What `break_orders` leaves: a folder that nobody registered, and a partition without files."""
+
+
+def opened(hive: HiveLake, filled: Sequence[str] = FILLED, empty: Sequence[str] = EMPTY) -> Mending:
     """What the audit of the first test finds, as its ledger has it."""
     of, shared = f"glue default:{hive.catalog.database}.orders", {"lake": "plain", "bucket": hive.bucket}
-    folder = "wh/orders/day=2026-11-03/"
+    folders = [f"wh/orders/{name}/" for name in filled]
     rows = [
-        finding("unregistered_partition", folder, **shared, subject=f"{hive.uri(folder)}#{of}"),
-        finding("empty_partition", empty, **shared, subject=f"{empty}#{of}") | {"key": None},
+        finding("unregistered_partition", folder, **shared, subject=f"{hive.uri(folder)}#{of}")
+        for folder in folders
+    ]
+    rows += [
+        finding("empty_partition", name, **shared, subject=f"{name}#{of}") | {"key": None} for name in empty
     ]
     mending = Mending(hive.lake(), hive.folder)
     held = [discrepancy(each) for each in rows]
@@ -206,7 +213,7 @@ def test_a_partition_s_own_form_and_parameters_come_back(hive: HiveLake) -> None
     }  # fmt: skip
     glue.create_partition(**of, PartitionInput=form)
     hive.catalog._stored("orders").partitions["['2026-11-05']"].creation_time = LONG_AGO
-    mending = opened(hive, empty="day=2026-11-05")
+    mending = opened(hive, empty=("day=2026-11-05",))
     planned(mending)
     mending.apply()
     assert ("2026-11-05",) not in registered(hive)
@@ -251,8 +258,7 @@ def test_the_policy_allows_what_is_asked_of_the_catalog_and_nothing_else(
 ) -> None:
     hive.catalog.partition("orders", ["2026-11-03"], hive.uri("wh/orders/moved/"))
     hive.put("wh/orders/day=2026-11-05/part-0.parquet")
-    mending = Mending(hive.lake(), hive.folder)
-    kinds(mending, "r1")
+    mending = opened(hive, filled=(*FILLED, "day=2026-11-05"), empty=(*FILLED, *EMPTY))
     call: Any = vars(BaseClient)["_make_api_call"]
     asked: set[str] = set()
 
