@@ -26,6 +26,10 @@ THINK_FIRST = ("overwritten", LOST_COMMIT)
 BROUGHT_BACK = frozenset(
     {"dropped", "dropped_history", "missing_metadata", "size_mismatch", "content_mismatch"}
 )
+TOLD_APART = ("content_mismatch",)
+"""Kinds whose wrong object has the recorded size: the right one is one that was told apart from it."""
+A_QUESTION = BROUGHT_BACK | {*THINK_FIRST, "incomplete_commit"}
+"""Kinds of what is gone, or other than it was written: of others it makes no sense to ask whether it can come back."""
 EXPIRED = "expired by a lifecycle rule"
 """How a cause begins that nobody decided for the very file (`compare.causes.DEEDS`)."""
 
@@ -126,33 +130,55 @@ def _s3api(operation: str, arguments: str, at: "Endpoint | None") -> str:
     return told + (f" --endpoint-url {shell_word(at.endpoint)}" if at is not None and at.endpoint else "")
 
 
-def mend(lake: str, table: str | None, kind: str | None, *, meant: bool = False) -> str:
-    """The command that plans what mends a kind, or names its files for a person; it changes nothing.
-
-    Without a table it is about all of them, without a kind about everything. `meant`: see `may_be_meant`; a plan
-    leaves these out unless told.
-    """
-    of_table = f" --table {shell_word(table)}" if table is not None else ""
-    of_kind = f" --kind {shell_word(kind)}" if kind is not None else ""
-    about = f"{shell_word(lake)}{of_table}{of_kind}"
-    allow = " --allow restore" if meant else ""
-    return (
-        f"lakeaudit reconcile plan {about}{allow}"
-        if kind is None or kind in PLANNED
-        else f"lakeaudit findings {about} --files"
-    )
+def plan_all(lake: str, *, meant: bool) -> str:
+    """The command that plans what mends anything; `meant`: see `may_be_meant`."""
+    return f"lakeaudit reconcile plan {shell_word(lake)}{_ALLOW if meant else ''}"
 
 
-def may_be_meant(kind: str, answers: Mapping[str, int], causes: Sequence[str]) -> bool:
-    """Whether files can come back of which `reconcile` cannot tell that nobody removed them on purpose.
+def mend(
+    lake: str, table: str | None, kind: str, answers: Mapping[str, int], causes: Sequence[str] = ()
+) -> str:
+    """The command that plans what mends discrepancies of a kind, or names their files for a person; it changes nothing.
 
     Args:
+        lake: the lake file as the reader would type it.
+        table: that holds them; None: several do.
         kind: of the discrepancies.
         answers: by answer of how many it is so that they can come back.
         causes: those known.
     """
+    of_table = f" --table {shell_word(table)}" if table is not None else ""
+    about = f"{shell_word(lake)}{of_table} --kind {shell_word(kind)}"
+    if not may_be_mended(kind, answers):
+        return f"lakeaudit findings {about} --files"
+    return f"lakeaudit reconcile plan {about}{_ALLOW if may_be_meant(kind, answers, causes) else ''}"
+
+
+_ALLOW = " --allow restore"
+
+
+def may_be_mended(kind: str, answers: Mapping[str, int]) -> bool:
+    """Whether `reconcile plan` may have a step for any of a kind; see `mend`.
+
+    Of a lost file it has none where no version is left, and of other content none that nobody has told apart. Where
+    nobody has said (as results of an earlier version do of metadata) the plan looks.
+    """
+    if kind not in BROUGHT_BACK:
+        return kind in PLANNED
+    if kind in TOLD_APART:
+        return bool(answers.get("yes"))
+    return bool(answers.get("yes") or answers.get("unknown") or not answers.get("no"))
+
+
+def may_be_meant(kind: str, answers: Mapping[str, int], causes: Sequence[str]) -> bool:
+    """Whether files may come back of which `reconcile` cannot tell that nobody removed them on purpose; see `mend`."""
     expired = bool(causes) and all(cause.startswith(EXPIRED) for cause in causes)
-    return kind in BROUGHT_BACK and bool(answers.get("yes")) and not expired
+    return kind in BROUGHT_BACK and may_be_mended(kind, answers) and not expired
+
+
+def is_a_question(kind: str) -> bool:
+    """Whether it is one if what a finding of the kind is about can come back."""
+    return kind in A_QUESTION
 
 
 def look_at_versions(finding: Row, at: "Endpoint | None" = None) -> str | None:

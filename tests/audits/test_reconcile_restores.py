@@ -12,12 +12,13 @@ from botocore.awsrequest import AWSRequest
 from botocore.client import BaseClient
 
 from lakeaudit.config import load_lake
+from lakeaudit.next_steps import mend
 from lakeaudit.reconcile import canary
 from lakeaudit.reconcile.actions.copy_replica import CopyReplica
 from lakeaudit.reconcile.actions.replace_version import ReplaceVersion
-from lakeaudit.reconcile.steps import Step
+from lakeaudit.reconcile.steps import NEEDS_PERSON, Step
 from lakeaudit.runtime.aws import Endpoint
-from tests.builders.audits import audited
+from tests.builders.audits import audited, results_of
 from tests.builders.backdate import backdate
 from tests.builders.mending import Mending, an_hour_old, found, found_set, keys_of, states
 from tests.builders.mending_rows import ledger_row, planned
@@ -108,6 +109,29 @@ def test_from_break_to_resolved_and_back(shop: Shop, mending: Mending) -> None:
     assert keys_of(shop) == before
 
 
+def test_what_pages_offer_for_a_loss_is_what_a_plan_has_steps_for(shop: Shop, mending: Mending) -> None:
+    torn, lost, gone = versioned(shop).keys("orders")[:3]
+    shop.s3.put_object(Bucket=shop.bucket, Key=torn, Body=b"torn")
+    shop.s3.delete_object(Bucket=shop.bucket, Key=lost)
+    shop.s3.delete_object(Bucket=shop.bucket, Key=gone, VersionId="null")
+    audited(mending.lake, live=True)
+    rows = [row for batch in results_of(mending.lake).discrepancies(("open",)) for row in batch.to_pylist()]
+    offered = {row["key"]: mend("L", None, row["kind"], {row["recoverable"]: 1}) for row in rows}
+    assert offered == {
+        torn: "lakeaudit reconcile plan L --kind size_mismatch --allow restore",
+        lost: "lakeaudit reconcile plan L --kind dropped --allow restore",
+        gone: "lakeaudit findings L --kind dropped --files",
+    }
+    done = {step.key: step.action for step in planned(mending, rows, ALLOW)}
+    assert done == {torn: "replace_version", lost: "remove_delete_marker", gone: NEEDS_PERSON}
+    why = {step.key: step.evidence["why"] for step in planned(mending, rows, ())}
+    assert {key: "`--allow restore`" in told for key, told in why.items()} == {
+        torn: True,
+        lost: True,
+        gone: False,
+    }
+
+
 # --- over a wrong object ----------------------------------------------------------------------------------------
 
 
@@ -133,12 +157,26 @@ def test_what_nothing_tells_from_the_object_is_for_a_person(shop: Shop, torn: st
     shop.s3.put_object(
         Bucket=shop.bucket, Key=torn, Body=b"x" * found(shop, {torn: "dropped"})[0]["manifest_size"]
     )
-    why = step(shop, mending, torn, "content_mismatch").evidence["why"]
+    why = step(shop, mending, torn, "size_mismatch").evidence["why"]
     assert why == "nothing that was recorded tells the object from what its table lists"
     lose(shop, torn)
-    assert step(shop, mending, torn, "size_mismatch").evidence["why"] == "storage has no object there"
-    why = step(shop, mending, torn, "size_mismatch", allow=()).evidence["why"]
+    for allow in (ALLOW, ()):
+        why = step(shop, mending, torn, "size_mismatch", allow=allow).evidence["why"]
+        assert why == "storage has no object there", "no leave is asked for what could not be done"
+
+
+def test_other_content_of_the_same_size_is_told_by_what_was_there_when_it_was_listed(
+    shop: Shop, mending: Mending
+) -> None:
+    key = versioned(shop).keys("orders")[0]
+    body = read(shop, key)
+    shop.s3.put_object(Bucket=shop.bucket, Key=key, Body=b"x" * len(body))
+    why = step(shop, mending, key, "content_mismatch", allow=()).evidence["why"]
     assert why.startswith("nobody knows who removed it, perhaps on purpose")
+    done = step(shop, mending, key, "content_mismatch")
+    only = "the only version that was current when the table listed it, and its size"
+    assert (done.action, done.evidence["matched_by"]) == ("replace_version", only)
+    assert (mending.apply().exit_code, read(shop, key)) == (0, body)
 
 
 def test_an_object_that_somebody_wrote_in_between_stays(

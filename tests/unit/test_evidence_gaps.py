@@ -107,6 +107,7 @@ def test_a_file_of_a_log_that_is_gone() -> None:
         "category": "log",
         "files": 3,
         "confirmation": "not_needed",
+        "recoverable": "unknown",
         "explanation": "is missing; hides the commits 5 to 7",
     }
 

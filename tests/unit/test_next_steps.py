@@ -104,14 +104,38 @@ def test_the_lost_version_of_a_commit_is_fetched_and_never_put_back() -> None:
         ("dropped", {"yes": 1}, ["expired by a lifecycle rule: rule-0"], False),
         ("dropped", {"no": 1}, [], False),
         ("phantom", {"yes": 1}, [], False),
+        ("missing_metadata", {"unknown": 1}, [], True),
+        ("missing_metadata", {}, [], True),
     ],
 )
 def test_whether_a_plan_has_to_be_told_that_nobody_meant_it(
     kind: str, answers: dict[str, int], causes: list[str], *, expected: bool
 ) -> None:
     assert next_steps.may_be_meant(kind, answers, causes) is expected
-    command = next_steps.mend("lake.yaml", "t", kind, meant=expected)
+    command = next_steps.mend("lake.yaml", "t", kind, answers, causes)
     assert command.endswith(" --allow restore") is expected
+
+
+LOOK, TRY, MEND = "findings L --table t --kind {} --files", "reconcile plan L --table t --kind {} --allow restore", (
+    "reconcile plan L --table t --kind {}"
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("kind", "answers", "command"),
+    [
+        ("dropped", {"no": 2}, LOOK),
+        ("dropped", {"no": 1, "unknown": 1}, TRY),
+        ("size_mismatch", {"no": 1}, LOOK),
+        ("content_mismatch", {"unknown": 1}, LOOK),
+        ("content_mismatch", {"yes": 1}, TRY),
+        ("missing_metadata", {"unknown": 1}, TRY),
+        ("metastore_stale", {"unknown": 1}, MEND),
+        ("lost_commit", {}, LOOK),
+    ],
+)
+def test_a_plan_is_offered_where_it_may_hold_a_step(kind: str, answers: dict[str, int], command: str) -> None:
+    assert next_steps.mend("L", "t", kind, answers) == f"lakeaudit {command.format(kind)}"
 
 
 NO_WAY: list[dict[str, Any]] = [

@@ -200,17 +200,14 @@ def _back(desk: Desk, row: Row) -> None:
 
 def _commands(desk: Desk, row: Row) -> None:
     """What plans its mending, where that is of use, and what tells more."""
-    mended = row["recoverable"] != "no" or row["kind"] not in next_steps.BROUGHT_BACK
-    lines = [_plan(desk, row)] if mended else []
+    lines = [_plan(desk, row)] if next_steps.may_be_mended(row["kind"], {row["recoverable"]: 1}) else []
     lines += [next_steps.learn_more(desk.lake_file, row["last_run_id"] or "", row)]
     st.code("\n".join(map(visible, lines)), language=None, wrap_lines=True)
 
 
 def _plan(desk: Desk, row: Row) -> str:
-    meant = next_steps.may_be_meant(
-        row["kind"], {row["recoverable"]: 1}, [row["cause"]] if row["cause"] else []
-    )
-    return next_steps.mend(desk.lake_file, row["table_name"], row["kind"], meant=meant)
+    causes = [row["cause"]] if row["cause"] else []
+    return next_steps.mend(desk.lake_file, row["table_name"], row["kind"], {row["recoverable"]: 1}, causes)
 
 
 _PUT = {"size": formatting.exact_size, "time": formatting.moment}

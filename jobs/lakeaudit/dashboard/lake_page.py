@@ -141,14 +141,17 @@ def _first(desk: Desk, tables: Sequence[Health]) -> None:
         if len(wrong) > FIRST:
             st.caption(f"{count(len(wrong) - FIRST)} more tables with something wrong: see the grid.")
         if wrong:
-            _plan(desk, meant=any(health.held.answers.get("yes") for health in wrong))
+            _plan(
+                desk,
+                meant=any(health.held.answers.get(may) for health in wrong for may in ("yes", "unknown")),
+            )
 
 
 def _plan(desk: Desk, *, meant: bool) -> None:
     with st.container(
         key=looks.COMMAND
     ):  # a click takes all of it; `st.code` starts a highlighter for half a second
-        widgets.plain(next_steps.mend(desk.lake_file, None, None, meant=meant))
+        widgets.plain(next_steps.plan_all(desk.lake_file, meant=meant))
     if meant:
         st.caption(next_steps.LEAVE_OUT)
 
@@ -167,14 +170,17 @@ def _words(desk: Desk, health: Health) -> str:
 
 def _comeback(held: Held) -> str:
     """Of what is open above info: until when the first of it can come back, or that none of it can."""
-    yes, open_now = held.answers.get("yes", 0), held.by_severity("open")
-    if yes:
-        every = sum(open_now.get(severity, 0) for severity in AT_STAKE)
-        part = "" if yes == every else f"{count(yes)} of {count(every)} "
-        return f"{part}can come back" + (f" until {second(held.until)}" if held.until else ", no end known")
-    if held.answers.get("unknown"):
-        return "not known whether it can come back"
-    return "cannot come back" if held.answers.get("no") else ""
+    open_now = held.by_severity("open")
+    every = sum(open_now.get(severity, 0) for severity in AT_STAKE)
+    for answer, words in _ANSWERS.items():
+        if many := held.answers.get(answer, 0):
+            part = "" if many == every else f"{count(many)} of {count(every)} "
+            end = f" until {second(held.until)}" if held.until else ", no end known"
+            return f"{part}{words}{end if answer == 'yes' else ''}"
+    return "another remedy" if every else ""
+
+
+_ANSWERS = {"yes": "can come back", "unknown": "not known whether it can come back", "no": "cannot come back"}
 
 
 def _tables(desk: Desk, figures: LakeFigures, days: OpenByDay) -> None:

@@ -112,7 +112,7 @@ _NUMBERS = ("files", "rows", "bytes", "since")
 
 
 def _mend(desk: Desk, table: str, each: Broken) -> str:
-    return next_steps.mend(desk.lake_file, table, each.kind, meant=_meant(each))
+    return next_steps.mend(desk.lake_file, table, each.kind, each.answers, each.causes)
 
 
 def _meant(each: Broken) -> bool:

@@ -110,6 +110,7 @@ def _of_log(hole: Hole, table: Table) -> Finding:
         "category": "log",
         "files": hole.count,
         "confirmation": "not_needed",
+        "recoverable": "unknown" if kind == "missing_metadata" else None,
         "explanation": f"{hole.reason}" + (f"; hides {hole.hides}" if hole.hides else ""),
     }
 

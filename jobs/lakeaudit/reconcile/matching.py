@@ -48,10 +48,20 @@ def version_to_replace_with(wanted: Wanted, state: KeyState) -> tuple[ObjectVers
     current = state.current
     if current is None:
         return "storage has no object there"
-    is_recorded = wanted.version_id is not None and current.version_id == wanted.version_id
-    if is_recorded or (wanted.claimed.fits(current.size) and wanted.claimed.etag in (None, current.etag)):
+    if _may_be_right(wanted, state, current):
         return "nothing that was recorded tells the object from what its table lists"
     return _among_versions(wanted, state)
+
+
+def _may_be_right(wanted: Wanted, state: KeyState, current: ObjectVersion) -> bool:
+    """Whether the object has all that was recorded, unless it is not the only one that was there when it was listed."""
+    if wanted.version_id is not None and current.version_id == wanted.version_id:
+        return True
+    if not wanted.claimed.fits(current.size) or wanted.claimed.etag not in (None, current.etag):
+        return False
+    then = state.history.at_claim(wanted.claimed)
+    is_another = len(then) == 1 and state.history.whole and then[0].etag != current.etag
+    return not (wanted.told_apart and wanted.claimed.etag is None and is_another)
 
 
 def probable_version(wanted: Wanted, state: KeyState) -> ObjectVersion | str:

@@ -14,10 +14,11 @@ from lakeaudit.digests import digest
 from lakeaudit.kinds import KINDS
 from lakeaudit.reconcile.four_yeses import DOUBLES, LEFTOVERS
 from lakeaudit.reconcile.key_state import Unclear
+from lakeaudit.reconcile.matching import on_purpose
 from lakeaudit.reconcile.partitions import POINTERS
 from lakeaudit.reconcile.plan_shares import Share
 from lakeaudit.reconcile.protocol import Action, Case, Look, Proposal, Sight, State
-from lakeaudit.reconcile.registry import ACTIONS, FOLLOWED_BY, WAYS
+from lakeaudit.reconcile.registry import ACTIONS, FOLLOWED_BY, RESTORING, WAYS
 from lakeaudit.reconcile.steps import NEEDS_PERSON, Step
 from lakeaudit.results.expand_groups import as_finding
 from lakeaudit.results.read import Results, Wanted
@@ -117,6 +118,8 @@ class Planner:
             action = ACTIONS[name]
             why = action.refuses(case)
             proposal = self._proposed(action, case, seen) if why is None else why
+            if name in RESTORING and (leave := on_purpose(case)):
+                proposal = _withheld(proposal, leave)
             if not isinstance(proposal, str):
                 return self._planned(row, action, proposal)
             refused.append(proposal)
@@ -198,6 +201,13 @@ class Planner:
 def _by_subject(row: Row) -> Row:
     """What is about a partition or a table of a catalog has the finding's subject in place of a key."""
     return {**row, "key": row["subject"]} if row["kind"] in POINTERS else row
+
+
+def _withheld(proposal: Proposal | str, leave: str) -> str:
+    """What keeps a program from it where leave is needed, too; none is asked for what could not be done with it."""
+    if not isinstance(proposal, str):
+        return leave
+    return f"{leave}; {proposal}" if "`--allow " in proposal else proposal
 
 
 def _rows(share: Share) -> list[Row]:

@@ -14,6 +14,7 @@ from lakeaudit.config import Lake, Table
 from lakeaudit.evidence.storage.footers import rows_of
 from lakeaudit.evidence.storage.object_versions import STEP, Claimed
 from lakeaudit.keys import DELETION_VECTOR
+from lakeaudit.next_steps import TOLD_APART
 from lakeaudit.reconcile.canary import Forms
 from lakeaudit.reconcile.key_state import Counted, KeyReader
 from lakeaudit.reconcile.need import Need
@@ -72,12 +73,14 @@ def versions_of(sight: Sight, bucket: str, key: str) -> State:
 class Wanted:
     """What the table's manifest says of a lost file: `version_id` where it recorded one.
 
-    `once`: files of its kind are written once under their name, by the table's format.
+    `once`: files of its kind are written once under their name, by the table's format. `told_apart`: an audit found
+    that the object has another content than this, though perhaps the same size.
     """
 
     claimed: Claimed
     version_id: str | None = None
     once: bool = False
+    told_apart: bool = False
 
 
 @dataclass(frozen=True)
@@ -107,7 +110,8 @@ class Case:
         until = None if since is None else since + max(self.table.settings.grace, STEP)
         claimed = Claimed(since, until, self.row["manifest_size"], self.row["manifest_etag"])
         vector = re.search(DELETION_VECTOR, self.row["key"] or "") is not None
-        return Wanted(claimed, self.row["manifest_version_id"], vector or self.row["kind"] == METADATA)
+        once, kind = vector or self.row["kind"] == METADATA, self.row["kind"]
+        return Wanted(claimed, self.row["manifest_version_id"], once, kind in TOLD_APART)
 
 
 @dataclass(frozen=True)

@@ -75,5 +75,8 @@ WAYS: Mapping[str, tuple[str, ...]] = {
 }
 """What loses nothing comes first. A kind that is not here needs a person."""
 
-FOLLOWED_BY: Mapping[str, str] = dict.fromkeys((*_BRING_BACK, "replace_version"), EnterRestored.name)
+RESTORING = (*_BRING_BACK, "replace_version")
+"""Ways that bring a file back, or right, which somebody may have removed, or replaced, on purpose."""
+
+FOLLOWED_BY: Mapping[str, str] = dict.fromkeys(RESTORING, EnterRestored.name)
 """What a plan adds after a step of an action, where it is needed."""

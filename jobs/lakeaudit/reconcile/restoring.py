@@ -2,7 +2,7 @@
 
 from lakeaudit.evidence.storage.object_versions import ObjectVersion
 from lakeaudit.reconcile.key_state import ENABLED, KeyState
-from lakeaudit.reconcile.matching import is_there, listed_for, on_purpose
+from lakeaudit.reconcile.matching import is_there, listed_for
 from lakeaudit.reconcile.need import Need
 from lakeaudit.reconcile.protocol import Case, Look, Target, Undo, versions_of
 from lakeaudit.reconcile.steps import Step
@@ -17,9 +17,9 @@ class Restoring:
         """The table lists the file."""
         return listed_for(step)
 
-    def refuses(self, case: Case) -> str | None:
-        """Where it may have been erased, or overwritten, on purpose."""
-        return on_purpose(case)
+    def refuses(self, case: Case) -> str | None:  # noqa: ARG002 - the protocol's
+        """Nothing that is known before: leave is asked for once there is a way (`matching.on_purpose`)."""
+        return None
 
 
 class WritingVersion(Restoring):

@@ -12,7 +12,7 @@ from typing import Any
 
 from lakeaudit.formatting import count, shell_word
 from lakeaudit.kinds import KINDS, rank
-from lakeaudit.next_steps import may_be_meant, mend
+from lakeaudit.next_steps import is_a_question, mend
 from lakeaudit.report.summary import Amount
 
 Row = Mapping[str, Any]
@@ -104,7 +104,7 @@ def _broken(
     for row in rows:
         if row["table_name"] is not None:
             tables[row["table_name"]] += row["findings"]
-        if row["recoverable"]:
+        if row["recoverable"] and is_a_question(row["kind"]):
             answers[row["recoverable"]] += row["findings"]
     kind, number = rows[0]["kind"], sum(row["findings"] for row in rows)
     ends = [
@@ -124,7 +124,9 @@ def _broken(
         causes=_causes(held),
         answers=answers,
         until=min(ends, default=None),
-        command=_command(lake, kind, list(tables), past, meant=may_be_meant(kind, answers, _causes(held))),
+        command=_of_past(lake, kind, past)
+        if past is not None
+        else mend(lake, next(iter(tables)) if len(tables) == 1 else None, kind, answers, _causes(held)),
     )
 
 
@@ -137,9 +139,7 @@ def _causes(held: Iterable[Row]) -> tuple[str, ...]:
     return tuple(sorted(causes, key=lambda cause: (-causes[cause], cause)))
 
 
-def _command(lake: str, kind: str, tables: Sequence[str], past: str | None, *, meant: bool) -> str:
-    if past is None:
-        return mend(lake, tables[0] if len(tables) == 1 else None, kind, meant=meant)
+def _of_past(lake: str, kind: str, past: str) -> str:
     return f"lakeaudit findings {shell_word(lake)} --run-id {shell_word(past)} --kind {shell_word(kind)}"
 
 
@@ -149,8 +149,8 @@ def pressing(standing: Iterable[Row]) -> list[Row]:
 
 
 def comeback(rows: Sequence[Row]) -> tuple[int, int, datetime | None]:
-    """Above info: how many can come back, of how many where that is a question, and the soonest end."""
-    asked = [row for row in rows if row["recoverable"]]
+    """How many can come back, of how many where that is a question, and the soonest end."""
+    asked = [row for row in rows if row["recoverable"] and is_a_question(row["kind"])]
     able = [row for row in asked if row["recoverable"] == "yes"]
     ends = [row["recoverable_until"] for row in able if row["recoverable_until"]]
     number = [sum(row["findings"] for row in each) for each in (able, asked)]

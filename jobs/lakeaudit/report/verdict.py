@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lakeaudit.formatting import count, number, second, visible
+from lakeaudit.next_steps import is_a_question
 from lakeaudit.report.coverage_view import OPEN, Judged
 from lakeaudit.report.summary import AT_STAKE, Line, by_kind, by_severity
 
@@ -149,7 +150,8 @@ def _comeback(worst: Line, pressing: Sequence[Row]) -> Iterable[str]:
     answers: dict[str | None, int] = dict.fromkeys(_ANSWERS, 0)
     for row in pressing:
         if row["severity"] == worst.name:
-            answers[row["recoverable"]] = answers.get(row["recoverable"], 0) + row["findings"]
+            answer = row["recoverable"] if is_a_question(row["kind"]) else None
+            answers[answer] = answers.get(answer, 0) + row["findings"]
     if not any(many for answer, many in answers.items() if answer):
         return
     said = _ANSWERS if answers["yes"] else _ANSWERS | {"no": "{} cannot come back"}

@@ -11,6 +11,7 @@ from lakeaudit.config import Lake
 from lakeaudit.dashboard.queries.audit_health import EvidenceAge, evidence_ages, troubles
 from lakeaudit.formatting import count, duration
 from lakeaudit.kinds import SEVERITIES, rank
+from lakeaudit.next_steps import A_QUESTION
 from lakeaudit.report.coverage_view import STANDINGS, Judged, judged
 from lakeaudit.report.open_by_day import OpenByDay
 from lakeaudit.report.summary import AT_STAKE, Amount, table_label
@@ -150,7 +151,7 @@ def table_healths(results: Results, lake: Lake, now: datetime) -> tuple[Health, 
 def held_by_table(results: Results, now: datetime) -> dict[str, Held]:
     """By table what is open, accepted or pending."""
     over = f"recoverable = 'yes' AND recoverable_until <= {moment(now)}"
-    answer = f"CASE WHEN {over} THEN 'unknown' ELSE recoverable END"
+    answer = f"CASE WHEN {over} THEN 'unknown' WHEN kind IN ({texts(tuple(sorted(A_QUESTION)))}) THEN recoverable END"
     sql = f"""SELECT table_name, severity, {standing(now)} AS standing, count(*) AS number, min(first_seen_at) AS since,
             sum(rows_at_stake) AS rows_at_stake, {answer} AS recoverable,
             min(recoverable_until) FILTER (WHERE recoverable = 'yes' AND recoverable_until > {moment(now)}) AS until

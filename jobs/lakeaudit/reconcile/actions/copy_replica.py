@@ -83,7 +83,7 @@ class CopyReplica(Restoring):
     look = staticmethod(copies_of)
 
     def refuses(self, case: Case) -> str | None:
-        """Where no replica is named, or it may have been erased on purpose."""
+        """Where no replica is named."""
         place = case.row["bucket"], case.row["key"]
         if not any(replica.of.holds(*place) for replica in case.lake.replicas):
             return "the lake file names no replica of it"
