@@ -191,6 +191,17 @@ def test_what_could_not_be_judged_is_not_fine(
     assert told(capsys, lake, f"s3://{bucket}/orders/a")["verdict"].startswith(verdict)
 
 
+def test_what_the_last_audit_did_not_look_at_is_still_open(
+    capsys: Captured, lake: str, place: Location, bucket: str
+) -> None:
+    lost = finding("dropped", "orders/a", subject=f"s3://{bucket}/orders/a", bucket=bucket)
+    publish(place, runs=[run()], coverage=[covered("other")], discrepancies=[discrepancy(lost)])
+    said = told(capsys, lake, f"s3://{bucket}/orders/a")["verdict"]
+    assert said.startswith(
+        "CRITICAL: dropped, open since 2026-11-21 12:00:00Z; the last audit did not judge it"
+    )
+
+
 def test_a_file_nobody_knows(capsys: Captured, lake: str, place: Location, bucket: str) -> None:
     publish(place, runs=[run()], coverage=[covered()])
     said = told(capsys, lake, f"s3://{bucket}/orders_2/a")

@@ -72,7 +72,7 @@ def test_the_verdict_says_what_can_come_back_and_until_when() -> None:
     assert (
         notes[0]
         == "Of the 12 critical, 9 can come back, 1 cannot, for 1 it is not known, for 1 another remedy is needed; "
-        "the soonest only until 2026-03-04 03:12:09Z"
+        "the soonest (in sales.orders) only until 2026-03-04 03:12:09Z"
     )
     assert notes[1] == "Also 3 error, 3 warning, 1 info"
 

@@ -273,8 +273,13 @@ def _post(desk: Desk, rows: Sequence[Row], lake: str) -> Post:
     )
 
 
-def _rank(row: Row) -> tuple[bool, int, str]:
-    return row["over"], SEVERITIES.index(row["severity"]), row["table_name"] or ""
+def _rank(row: Row) -> tuple[bool, int, int, str]:
+    return (
+        row["over"],
+        SEVERITIES.index(row["severity"]),
+        -(row["discrepancies"] or 0),
+        row["table_name"] or "",
+    )
 
 
 def _overtaken(groups: Sequence[Sequence[Row]]) -> list[str]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from lakeaudit.alerts.decide import FAILED, MASS_LOSS, OVERDUE, RECOVERED, STILL_OPEN, SUSPECT, Notice
 from lakeaudit.formatting import count, happened, number, second, shell_word, size, visible
 from lakeaudit.kinds import KINDS, SEVERITIES
-from lakeaudit.next_steps import THINK_FIRST, to_do, way_back
+from lakeaudit.next_steps import THINK_FIRST, is_a_question, to_do, way_back
 from lakeaudit.results.change_summary import Change
 
 if TYPE_CHECKING:
@@ -45,7 +45,10 @@ def headline(notice: Notice) -> str:
         end = "CLOSED, NOT RESTORED" if given_up else "RESOLVED"
         return f"{end}: {_number(notice.changes)}{where}{'' if notice.over else '; more is open'}"
     first = {MASS_LOSS: "MASS LOSS: ", STILL_OPEN: "STILL OPEN: "}.get(notice.kind, "")
-    return f"{first}{notice.severity.upper()}: {_number(notice.bad)}{where}"
+    worst = [change for change in notice.bad if change.severity == notice.severity]
+    rest = sum(change.number for change in notice.bad) - sum(change.number for change in worst)
+    less = f" and {count(rest)} less severe" if rest else ""
+    return f"{first}{notice.severity.upper()}: {_number(worst)}{less}{where}"
 
 
 def _number(changes: Sequence[Change]) -> str:
@@ -53,6 +56,10 @@ def _number(changes: Sequence[Change]) -> str:
     for change in changes:
         kinds[change.kind] = kinds.get(change.kind, 0) + change.number
     return ", ".join(f"{count(many)} {kind.replace('_', ' ')}" for kind, many in kinds.items())
+
+
+def _pressing(change: Change) -> tuple[bool, int]:
+    return change.transition == "resolved", SEVERITIES.index(change.severity)
 
 
 Reach = Callable[[str], "Endpoint"]
@@ -64,7 +71,7 @@ def text(notice: Notice, lake_file: str, run_id: str, *, redact: bool, reach: Re
     lines = [headline(notice)]
     if notice.words:
         lines.append(f"  {_tame(notice.words)}")
-    for change in notice.changes:
+    for change in sorted(notice.changes, key=_pressing):
         lines += [f"  {line}" for line in _change(change, lake_file, run_id, redact=redact)]
         if change.transition != "resolved":
             lines += [f"  {line}" for line in _next_step(change, reach, redact=redact)]
@@ -83,7 +90,7 @@ def _change(change: Change, lake_file: str, run_id: str, *, redact: bool) -> Ite
     yield f"at stake: {_stake(change)}"
     yield from _where(change, redact=redact)
     yield f"since {_time(change.since)}; {f'cause: {_tame(change.cause)}' if change.cause else 'cause not known'}"
-    if change.recoverable:
+    if change.recoverable and is_a_question(change.kind):
         yield _comeback(change)
     yield f"more: {_command(change, lake_file, run_id, redact=redact)}"
 
@@ -117,7 +124,8 @@ def _stake(change: Change) -> str:
 
 
 def _comeback(change: Change) -> str:
-    said = {"yes": "{} can come back", "no": "{} cannot", "unknown": "of {} it is not known"}
+    no = "{} cannot" if change.recoverable.get("yes") else "{} cannot come back"
+    said = {"yes": "{} can come back", "no": no, "unknown": "of {} it is not known whether it can come back"}
     parts = [
         words.format(count(change.recoverable[a])) for a, words in said.items() if change.recoverable.get(a)
     ]

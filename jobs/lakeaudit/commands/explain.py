@@ -61,6 +61,7 @@ def _what_was_found(console: Console, told: Explanation, at: Endpoint) -> None:
         text_output.line(console, text_output.plain(name), indent=5)
     if not told.findings and not told.groups:
         nothing = "nobody knows this file" if told.unknown else "no finding"
+        nothing = "not judged by this run; what an earlier one found is still open" if told.held else nothing
         text_output.line(console, text_output.plain(nothing), indent=1)
 
 

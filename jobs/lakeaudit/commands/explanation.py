@@ -78,6 +78,12 @@ class Explanation:
         return all(row["manifest_size"] in (None, stored.get("size")) for row in lost)
 
     @property
+    def held(self) -> list[Row]:
+        """What the ledger holds open though the last audit found nothing: it did not judge it."""
+        found = bool(self.findings or self.groups)
+        return [] if found else [row for row in self.discrepancies if row["state"] == "open"]
+
+    @property
     def unknown(self) -> bool:
         """Nobody has ever heard of it: every source answered, none has it, and no table or finding names it."""
         nobody = all(said.answer in ("absent", "not_asked") for said in self.sources)
@@ -166,6 +172,12 @@ def verdict_line(told: Explanation) -> str:
         worst = min(rows, key=lambda row: rank(row["severity"]))
         group = "" if worst in told.findings else f", with {formatting.number(worst['files'], 'file')}"
         return formatting.visible(f"{worst['severity'].upper()}: {worst['kind']}{group}: {told.uri}")
+    if held := told.held:
+        worst = min(held, key=lambda row: rank(row["severity"]))
+        since = f"open since {formatting.second(worst['first_seen_at'])}"
+        return formatting.visible(
+            f"{worst['severity'].upper()}: {worst['kind']}, {since}; the last audit did not judge it: {told.uri}"
+        )
     if told.unknown:
         return formatting.visible(f"UNKNOWN: no source, table or finding knows {told.uri}")
     if told.run is None:

@@ -210,6 +210,8 @@ def _plan(desk: Desk, row: Row) -> str:
     return next_steps.mend(desk.lake_file, row["table_name"], row["kind"], {row["recoverable"]: 1}, causes)
 
 
+_SIDES = sorted(SIDES, key=("manifest", "storage", "metastore").index)
+"""On a phone two are in sight: what is recorded, and what is there."""
 _PUT = {"size": formatting.exact_size, "time": formatting.moment}
 
 
@@ -220,7 +222,7 @@ def _claims(row: Row) -> None:
         st.caption("No source claims a size, ETag, version or time.")
         return
     sides = [
-        side for side in SIDES if there.get(side) or any(said[side] is not None for said in told.values())
+        side for side in _SIDES if there.get(side) or any(said[side] is not None for said in told.values())
     ]
     rows = [("the file", *_there(there, sides))] if there else []
     rows += [(CALLED.get(what, what), *_beside_each_other(what, said, sides)) for what, said in told.items()]

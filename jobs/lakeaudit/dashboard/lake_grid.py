@@ -49,13 +49,13 @@ def _row(health: Health, owners: Mapping[str, str], trend: OpenByDay) -> dict[st
         "state": f"{palette.shape(health.level)} {palette.called(health.level)}",
         "table": widgets.address_of("table", table=health.table),
         "owner": visible(owners.get(health.table, "")),
+        "judged": _judged(health),
+        "evidence up to": looked.judged.evidence_up_to if looked else None,
         "open": [by.get(severity, 0) for severity in SEVERITIES] if by else None,
         "rows at stake": held.rows.known if held.number("open") else None,
         "since": held.since,
         "30 days": [*trend.of_table(health.table)] if held.number("open") else None,
-        "critical": by.get("critical", 0),
-        "judged": _judged(health),
-        "evidence up to": looked.judged.evidence_up_to if looked else None,
+        "until": held.until,
         "why not all": visible(health.reason),
     }
 
@@ -71,19 +71,25 @@ def _judged(health: Health) -> float | None:
 def _columns() -> dict[str, Any]:
     column = st.column_config
     return {
-        "state": column.TextColumn("state", width=96, pinned=True),
-        "table": column.LinkColumn("table", display_text=r"table=(.*)$", width=150, pinned=True),
-        "owner": column.TextColumn("owner", width=84),
+        "state": column.TextColumn("state", width=90, pinned=True),
+        "table": column.LinkColumn("table", display_text=r"table=(.*)$", width=140, pinned=True),
+        "owner": column.TextColumn("owner", width=70),
         "open": column.BarChartColumn("open", width=58, help="critical, error, warning, info", y_min=0),
-        "critical": column.NumberColumn("critical", width=58, format="localized"),
-        "rows at stake": column.NumberColumn("rows at stake", width=92, format="localized"),
-        "since": column.DatetimeColumn("since", width=92, format="distance", timezone="UTC"),
+        "rows at stake": column.NumberColumn("rows at stake", width=80, format="localized"),
+        "since": column.DatetimeColumn("since", width=82, format="distance", timezone="UTC"),
         "30 days": column.AreaChartColumn("30 days", width=80, y_min=0, help="open at the end of each day"),
         "judged": column.NumberColumn(
-            "judged", width=70, format="percent", help="of the axis of which least was"
+            "judged", width=58, format="percent", help="of the axis of which least was"
         ),
         "evidence up to": column.DatetimeColumn(
-            "evidence up to", width=110, format="distance", timezone="UTC"
+            "evidence up to", width=88, format="distance", timezone="UTC"
+        ),
+        "until": column.DatetimeColumn(
+            "until",
+            width=110,
+            format="distance",
+            timezone="UTC",
+            help="when the first of it cannot come back any more",
         ),
         "why not all": column.TextColumn("why not all", width="medium"),
     }

@@ -14,6 +14,8 @@ from lakeaudit.keys import uri_of
 from lakeaudit.report.summary import table_label
 from lakeaudit.results.read import Row
 
+WHOLE = 20
+"""Notices whose every line is shown."""
 _NAMES = 72
 """Characters of a file's name."""
 _MARKS = {
@@ -161,10 +163,33 @@ def _notices(desk: Desk, notices: Sequence[Row]) -> None:
             "No notice was sent yet: `lakeaudit alert` sends what is due to those whom `alerts` names."
         )
         return
-    rows = [
-        (f"{age(row['made_at'], desk.now)} ago", _mark(row["status"]), widgets.literal(row["receiver"]),
-         widgets.badge(row["severity"]) if row["severity"] else UNKNOWN,
-         widgets.prose(widgets.shortened(row["message"] or row["kind"], 160)), widgets.prose(row["error"] or ""))
-        for row in notices
-    ]  # fmt: skip
-    widgets.grid(("made", "state", "to", "severity", "what", "why not"), rows, alt="The newest notices")
+    failed_first = sorted(notices, key=lambda row: row["status"] != "failed")
+    columns = ("severity", "what", "state", "to", "made")
+    rows = [(*_notice(desk, row), widgets.prose(row["error"] or "")) for row in failed_first]
+    if any(row["error"] for row in notices):
+        widgets.grid((*columns, "why not"), rows, alt="The newest notices")
+    else:
+        widgets.grid(columns, [row[:-1] for row in rows], alt="The newest notices")
+    with st.expander("What they said"):
+        for row in failed_first[:WHOLE]:
+            st.code(
+                "\n".join(map(visible, (row["message"] or row["kind"] or "").split("\n"))),
+                language=None,
+                wrap_lines=True,
+            )
+
+
+def _notice(desk: Desk, row: Row) -> tuple[str, ...]:
+    return (
+        widgets.badge(row["severity"]) if row["severity"] else UNKNOWN,
+        widgets.prose(_first_line(row)),
+        _mark(row["status"]),
+        widgets.literal(row["receiver"]),
+        f"{age(row['made_at'], desk.now)} ago",
+    )
+
+
+def _first_line(row: Row) -> str:
+    """Its severity has a column of its own."""
+    first = (row["message"] or row["kind"] or "").partition("\n")[0]
+    return widgets.shortened(first.removeprefix(f"{(row['severity'] or '').upper()}: "), 120)

@@ -58,7 +58,7 @@ def literal(value: object) -> str:
 
 def prose(sentence: str) -> str:
     """A sentence with stored words in it as Markdown: what is not a plain word is a code span."""
-    words = visible(sentence).split(" ")
+    words = visible(sentence).split(" ") if sentence else []
     return " ".join(word if _tame(word) else literal(word or r"\x20") for word in words)
 
 

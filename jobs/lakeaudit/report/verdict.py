@@ -156,8 +156,19 @@ def _comeback(worst: Line, pressing: Sequence[Row]) -> Iterable[str]:
         return
     said = _ANSWERS if answers["yes"] else _ANSWERS | {"no": "{} cannot come back"}
     parts = [words.format(count(answers[answer])) for answer, words in said.items() if answers[answer]]
-    soonest = f"; the soonest only until {second(worst.stake.until)}" if worst.stake.until else ""
+    soonest = (
+        f"; the soonest{_where(worst, pressing)} only until {second(worst.stake.until)}"
+        if worst.stake.until
+        else ""
+    )
     yield f"Of the {count(worst.stake.findings)} {worst.name}, {', '.join(parts)}{soonest}"
+
+
+def _where(worst: Line, pressing: Sequence[Row]) -> str:
+    """The table of which the first is that stops being so."""
+    tables = {row["table_name"] for row in pressing if row["severity"] == worst.name and row["recoverable"] == "yes"
+              and row["recoverable_until"] == worst.stake.until and row["table_name"]}  # fmt: skip
+    return f" (in {visible(min(tables))})" if tables else ""
 
 
 def _losses(tables: Sequence[Judged]) -> Iterable[str]:
