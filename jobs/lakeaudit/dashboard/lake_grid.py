@@ -71,22 +71,22 @@ def _judged(health: Health) -> float | None:
 def _columns() -> dict[str, Any]:
     column = st.column_config
     return {
-        "state": column.TextColumn("state", width=90, pinned=True),
-        "table": column.LinkColumn("table", display_text=r"table=(.*)$", width=140, pinned=True),
+        "state": column.TextColumn("state", width=84, pinned=True),
+        "table": column.LinkColumn("table", display_text=r"table=(.*)$", width=130, pinned=True),
         "owner": column.TextColumn("owner", width=70),
-        "open": column.BarChartColumn("open", width=58, help="critical, error, warning, info", y_min=0),
-        "rows at stake": column.NumberColumn("rows at stake", width=80, format="localized"),
-        "since": column.DatetimeColumn("since", width=82, format="distance", timezone="UTC"),
-        "30 days": column.AreaChartColumn("30 days", width=80, y_min=0, help="open at the end of each day"),
+        "open": column.BarChartColumn("open", width=54, help="critical, error, warning, info", y_min=0),
+        "rows at stake": column.NumberColumn("rows at stake", width=76, format="localized"),
+        "since": column.DatetimeColumn("since", width=78, format="distance", timezone="UTC"),
+        "30 days": column.AreaChartColumn("30 days", width=76, y_min=0, help="open at the end of each day"),
         "judged": column.NumberColumn(
-            "judged", width=58, format="percent", help="of the axis of which least was"
+            "judged", width=56, format="percent", help="of the axis of which least was"
         ),
         "evidence up to": column.DatetimeColumn(
-            "evidence up to", width=88, format="distance", timezone="UTC"
+            "evidence up to", width=80, format="distance", timezone="UTC"
         ),
         "until": column.DatetimeColumn(
             "until",
-            width=110,
+            width=84,
             format="distance",
             timezone="UTC",
             help="when the first of it cannot come back any more",

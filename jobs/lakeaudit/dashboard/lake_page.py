@@ -184,7 +184,7 @@ _ANSWERS = {"yes": "can come back", "unknown": "not known whether it can come ba
 
 
 def _tables(desk: Desk, figures: LakeFigures, days: OpenByDay) -> None:
-    left, right = st.columns([5, 3], gap="medium")
+    left, right = st.columns([2, 1], gap="medium")
     with left:
         lake_grid.show(desk, figures.tables, days)
     with right:

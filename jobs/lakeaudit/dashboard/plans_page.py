@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 
 import streamlit as st
 
@@ -9,7 +10,7 @@ from lakeaudit.dashboard import widgets
 from lakeaudit.dashboard.queries import plans as figures
 from lakeaudit.dashboard.queries.plans import PlanSteps
 from lakeaudit.dashboard.session import Desk
-from lakeaudit.formatting import UNKNOWN, age, count, duration, second, visible
+from lakeaudit.formatting import UNKNOWN, age, count, duration, rough, second, visible
 from lakeaudit.keys import uri_of
 from lakeaudit.report.summary import table_label
 from lakeaudit.results.read import Row
@@ -185,7 +186,7 @@ def _notice(desk: Desk, row: Row) -> tuple[str, ...]:
         widgets.prose(_first_line(row)),
         _mark(row["status"]),
         widgets.literal(row["receiver"]),
-        f"{age(row['made_at'], desk.now)} ago",
+        f"{rough(max(desk.now - row['made_at'], timedelta(0)))} ago",
     )
 
 
