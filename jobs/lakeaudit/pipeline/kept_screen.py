@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from types import FunctionType
-from typing import Any
+from typing import Any, TypeGuard
 from uuid import uuid4
 
 import numpy as np
@@ -126,12 +126,9 @@ class KeptScreen:
                 if records is None:
                     return None
                 for _, batch in records:
-                    hit = pa.Table.from_batches(
-                        [batch.filter(pa.array(bits_at(buckets, np.asarray(batch["bucket"]))))]
-                    )
-                    for row in (
-                        hit.group_by("number").aggregate([("size", "count"), ("size", "sum")]).to_pylist()
-                    ):
+                    among = pa.array(bits_at(buckets, np.asarray(batch["bucket"])))
+                    of_tables = pa.table(batch.filter(among)).group_by("number")
+                    for row in of_tables.aggregate([("size", "count"), ("size", "sum")]).to_pylist():
                         counts[self.numbers[row["number"]]] += row["size_count"]
                         sizes[self.numbers[row["number"]]] += row["size_sum"]
         return {name: (counts[name], sizes[name]) for name in self.numbers.values()}
@@ -142,20 +139,25 @@ def kept_screen(audit: AuditContext, screen: Screen, rows: Sequence[Part | Kept]
     evidence = audit.observed.evidence
     of_stores = [*(each.rows for each in evidence.storage), *(each.rows for each in evidence.metastores)]
     stored = [*pieces(*of_stores)]
-    firm = [each for each in rows if isinstance(each, Part) and each.identity]
-    loose = [each for each in rows if not (isinstance(each, Part) and each.identity)]
+    firm = [each for each in rows if _is_firm(each)]
+    loose = [each for each in rows if not _is_firm(each)]
     weight = sum(each.weight for each in loose if isinstance(each, Part))
     if (
-        any(each in loose for each in stored)
+        not all(map(_is_firm, stored))
         or len(firm) == len(stored)
         or weight * MOST > sum(part.weight for part in firm)
         or audit.folder_count is not None
+        or len(audit.scope) < len(audit.lake.tables)  # the whole lake's is worth more
     ):
         return None
     made_by = code_of_screens(), _told(_made_with(screen)), *sorted(part.identity for part in firm)
     folder = audit.lake.results.join(FOLDER, digest(audit.lake.name))
     numbers = {row["number"]: row["name"] for row in screen.tables.to_pylist()}
     return KeptScreen(KeptFiles(folder, audit.context.clients), digest(*made_by), loose, numbers)
+
+
+def _is_firm(rows: Part | Kept) -> TypeGuard[Part]:
+    return isinstance(rows, Part) and rows.identity != ""
 
 
 @cache
