@@ -25,8 +25,7 @@ def send(lake: Lake, lake_file: str, clients: Clients, now: datetime) -> Round:
     """
     results = Results(lake.results, clients, lake.name)
     with leased(lake.results, clients, "alert", SilentProgress()):
-        absolute = str(Path(lake_file).absolute())  # whoever reads it stands elsewhere
-        done = round_of(Desk(lake, absolute, results, clients, os.environ, now))
+        done = round_of(Desk(lake, lake_file, results, clients, os.environ, now))
     return replace(done, failures=(*done.failures, *_measured(lake, results.again(), now)))
 
 
