@@ -1,19 +1,24 @@
 """What a kept screen spares changes no answer, whatever commits and the ledger have become; else it is made anew."""
 
-from collections.abc import Callable, Sequence
+import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lakeaudit.evidence.protocol import Batches, note_row
 from lakeaudit.keys import Location
 from lakeaudit.pipeline import kept_screen
 from lakeaudit.pipeline.engine import InProcessEngine
 from lakeaudit.pipeline.kept_screen import KeptScreen, Screened
+from lakeaudit.runtime import duck
+from tests.builders import screen_lake
 from tests.builders.both_readings import FirstAnswers, SharingEngine, differences, in_full, narrowly
 from tests.builders.evidence import CUT
 from tests.builders.scenario import table
@@ -26,11 +31,6 @@ NEW = "shop/day=2/new"
 """A key that nothing knows but a commit."""
 
 
-@pytest.fixture
-def lake(tmp_path: Path) -> ScreenLake:
-    return laid(tmp_path)
-
-
 def laid(place: Path) -> ScreenLake:
     """Files of fixed content: keys that agree, and one for everything that one source may say instead."""
     lake = ScreenLake(results=Location.parse(str(place)), pinned="of this content")
@@ -40,74 +40,77 @@ def laid(place: Path) -> ScreenLake:
     return lake
 
 
-@pytest.fixture
-def said(monkeypatch: pytest.MonkeyPatch) -> list[Screened | None]:
-    """What kept screens said, each time that one was asked."""
-    answers: list[Screened | None] = []
-    last = KeptScreen.last
-
-    def noted(self: KeptScreen, engine: Any) -> Screened | None:
-        answers.append(last(self, engine))
-        return answers[-1]
-
-    monkeypatch.setattr(KeptScreen, "last", noted)
-    return answers
-
-
 @pytest.fixture(autouse=True)
 def any_number(monkeypatch: pytest.MonkeyPatch) -> None:
     """However many keys have to be read again."""
     monkeypatch.setattr(kept_screen, "MOST", 1)
 
 
-def read(lake: ScreenLake) -> FirstAnswers:
-    """The lake read narrowly."""
-    return narrowly(lake, InProcessEngine(1))
+@pytest.fixture(scope="module")
+def first(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int]:
+    """Results of an audit that has kept its screen, and how many files it let go."""
+    place = tmp_path_factory.mktemp("first")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kept_screen, "MOST", 1)
+        return place, narrowly(laid(place), InProcessEngine(1)).files
+
+
+@pytest.fixture
+def lake(first: tuple[Path, int], tmp_path: Path) -> ScreenLake:
+    """The lake after that audit."""
+    shutil.copytree(first[0], tmp_path, dirs_exist_ok=True)
+    return laid(tmp_path)
+
+
+def keeper(lake: ScreenLake) -> KeptScreen | None:
+    """How an audit of the lake would keep its screen."""
+    audit = lake.audit()
+    return kept_screen.kept_screen(audit, lake.screen(), [*audit.observed.rows()])
+
+
+def said(lake: ScreenLake) -> Screened | None:
+    """What the kept screen says to an audit of the lake; None: it does not fit."""
+    found = keeper(lake)
+    return None if found is None else found.last(InProcessEngine(1))
 
 
 def checked(lake: ScreenLake) -> FirstAnswers:
-    """The same, which must answer as in full."""
+    """The lake read narrowly, which must answer as in full."""
     found = narrowly(lake, SharingEngine(2))
     assert differences(in_full(lake), found) == {}
     return found
 
 
-def test_what_has_not_changed_is_let_go_again(lake: ScreenLake, said: list[Screened | None]) -> None:
-    first = read(lake)
-    assert checked(lake).files == first.files
-    assert [each is not None for each in said] == [False, True]
+def files(lake: ScreenLake) -> list[Path]:
+    """Those of the screen, the row of the whole one last."""
+    found = [path for path in Path(lake.results.spark_path, ".screen").rglob("*") if path.is_file()]
+    return sorted(found, key=lambda path: path.stat().st_mtime)
 
 
-@pytest.mark.parametrize(
-    ("newer", "left"),
-    [
-        pytest.param([], 0, id="nothing"),
-        pytest.param([step(NEW, version=6)], 0, id="a file that nobody has"),
-        pytest.param([step(KEYS[0], version=6, added=False, time=CUT)], 1, id="removed"),
-        pytest.param([step(KEYS[0], version=6), step(KEYS[30], version=6)], 2, id="added again"),
-        pytest.param([step(KEYS[0], "clone", version=6)], 1, id="listed by another table"),
-    ],
-)
-def test_what_commits_name_is_read_again(
-    lake: ScreenLake, said: list[Screened | None], newer: list[Row], left: int
-) -> None:
-    before = read(lake).files
-    assert checked(replace(lake, commits=newer)).files == before - left
-    assert said[1] is not None
+def test_what_has_not_changed_is_let_go_again(lake: ScreenLake, first: tuple[Path, int]) -> None:
+    kept = files(lake)
+    assert checked(lake).files == first[1] >= len(KEYS)
+    assert files(lake) == kept
 
 
-def test_what_was_loose_is_read_again_when_it_is_not_any_more(
-    lake: ScreenLake, said: list[Screened | None]
-) -> None:
-    before = read(replace(lake, commits=[step(KEYS[0], version=6, added=False)], known=[known(KEYS[1])]))
+def test_what_commits_and_the_ledger_name_is_read_again(lake: ScreenLake, first: tuple[Path, int]) -> None:
+    newer = [
+        step(NEW, version=6),
+        step(KEYS[0], version=6, added=False, time=CUT),
+        step(KEYS[1], version=6),
+        step(KEYS[30], "clone", version=6),
+    ]
+    now = replace(lake, commits=newer, known=[known(KEYS[3])])
+    assert checked(now).files == first[1] - 4
+    assert said(now) is not None
+
+
+def test_what_was_loose_is_read_again_when_it_is_not_any_more(tmp_path: Path) -> None:
+    lake = laid(tmp_path)
+    gone = [step(KEYS[0], version=6, added=False)]
+    before = narrowly(replace(lake, commits=gone, known=[known(KEYS[1])]), InProcessEngine(1))
     assert checked(lake).files == before.files
-    assert said[1] is not None
-
-
-def test_what_the_ledger_holds_open_is_read_again(lake: ScreenLake, said: list[Screened | None]) -> None:
-    before = read(lake).files
-    assert checked(replace(lake, known=[known(KEYS[3])])).files == before - 1
-    assert said[1] is not None
+    assert said(lake) is not None
 
 
 any_steps = st.lists(
@@ -146,82 +149,80 @@ def later_report(lake: ScreenLake) -> ScreenLake:
     return replace(lake, storage=later, metastores=later)
 
 
-def read_live(lake: ScreenLake) -> ScreenLake:
-    return replace(lake, kept=("entries",))
-
-
 def another_table(lake: ScreenLake) -> ScreenLake:
     return replace(lake, tables=[*lake.tables, table("inner", at="shop/day=1")])
 
 
-def less_scope(lake: ScreenLake) -> ScreenLake:
-    return replace(lake, scope=["clone"])
+def table_with_a_hole(lake: ScreenLake) -> ScreenLake:
+    return replace(lake, tables=[table("shop", holed=True), table("clone")])
 
 
 @pytest.mark.parametrize(
-    "change", [other_grace, other_report, later_report, another_table, less_scope, read_live]
+    "change", [other_grace, other_report, later_report, another_table, table_with_a_hole]
 )
-def test_where_anything_else_differs_the_screen_is_made_anew(
-    lake: ScreenLake, said: list[Screened | None], change: Callable[[ScreenLake], ScreenLake]
+def test_where_anything_else_differs_the_screen_does_not_fit(
+    lake: ScreenLake, change: Callable[[ScreenLake], ScreenLake]
 ) -> None:
-    read(lake)
-    read(change(lake))
-    assert [*filter(None, said)] == []
+    assert said(lake) is not None
+    assert said(change(lake)) is None
 
 
-def test_where_much_would_be_read_again_the_screen_is_made_anew(
-    lake: ScreenLake, said: list[Screened | None], monkeypatch: pytest.MonkeyPatch
+def test_other_code_makes_another_screen(lake: ScreenLake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept_screen, "code_of_screens", lambda: "another version")
+    assert said(lake) is None
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"kept": ("entries",)},
+        {"kept": ("versions",)},
+        {"kept": ("steps",)},
+        {"pinned": ""},
+        {"scope": ["clone"]},
+    ],
+    ids=["a scan", "a listing", "logs of commits alone", "nothing is fixed", "a part of the lake"],
+)
+def test_of_what_changes_with_each_audit_nothing_is_kept(lake: ScreenLake, changes: dict[str, Any]) -> None:
+    assert keeper(replace(lake, **changes)) is None
+
+
+def test_where_much_would_be_read_again_the_screen_does_not_fit(
+    lake: ScreenLake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kept_screen, "MOST", 20)
-    read(lake)
     few, many = ([step(key, version=6) for key in KEYS[:count]] for count in (2, 8))
-    for commits in (few, many):
-        read(replace(lake, commits=commits))
-    assert [each is not None for each in said] == [False, True, False]
-
-
-def files(lake: ScreenLake) -> list[Path]:
-    return sorted(
-        (path for path in Path(lake.results.spark_path, ".screen").rglob("*") if path.is_file()),
-        key=lambda path: path.stat().st_mtime,
-    )
-
-
-def test_nothing_is_kept_of_a_reading_with_a_fault(lake: ScreenLake) -> None:
-    read(replace(lake, torn=True, pinned="torn"))
-    assert files(lake) == []
+    fits = [said(replace(lake, commits=commits)) is not None for commits in (few, many)]
+    assert fits == [True, False]
 
 
 @pytest.mark.parametrize("harm", [Path.unlink, lambda path: path.write_bytes(path.read_bytes()[:-3])])
 @pytest.mark.parametrize("which", [0, -1], ids=["keys", "the screen"])
 def test_a_file_that_is_gone_or_torn_is_as_good_as_none(
-    lake: ScreenLake, said: list[Screened | None], which: int, harm: Callable[[Path], Any]
+    lake: ScreenLake, which: int, harm: Callable[[Path], Any]
 ) -> None:
-    read(lake)
     harm(files(lake)[which])
-    assert read(replace(lake, commits=[step(KEYS[0], version=6)])).files > 0
-    assert said[1] is None
+    assert said(replace(lake, commits=[step(KEYS[0], version=6)])) is None
 
 
-def test_only_the_last_screen_is_kept(lake: ScreenLake) -> None:
-    read(lake)
-    count = len(files(lake))
-    read(other_report(lake))
-    assert len(files(lake)) == count
+def faulty(kind: str, rows: pa.Table, con: duck.Connection) -> Batches:
+    yield kind, rows
+    yield "notes", note_row("source", "part", "cannot be read")
 
 
-def test_other_code_makes_another_screen(
-    lake: ScreenLake, said: list[Screened | None], monkeypatch: pytest.MonkeyPatch
+def test_only_the_last_screen_is_kept_and_none_of_a_reading_with_a_fault(
+    lake: ScreenLake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read(lake)
-    monkeypatch.setattr(kept_screen, "code_of_screens", lambda: "another version")
-    read(lake)
-    assert said[1] is None
+    kept = files(lake)
+    narrowly(other_report(lake), InProcessEngine(1))
+    assert len(files(lake)) == len(kept)
+    assert not {*files(lake)} & {*kept}
+    monkeypatch.setattr(screen_lake, "_given", faulty)
+    narrowly(lake, InProcessEngine(1))
+    assert files(lake) == []
 
 
 def test_a_name_is_the_same_in_every_process() -> None:
-    told: Sequence[str] = [
-        kept_screen._told(kept_screen._made_with(laid(Path("/nowhere")).screen())) for _ in range(2)
-    ]
+    told = [kept_screen._told(kept_screen._made_with(laid(Path("/nowhere")).screen())) for _ in range(2)]
     assert told[0] == told[1]
     assert " at 0x" not in told[0]
