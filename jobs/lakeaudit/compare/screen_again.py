@@ -25,7 +25,7 @@ class Wanted:
     @property
     def count(self) -> int:
         """How many buckets."""
-        return int.from_bytes(self.again).bit_count() + int.from_bytes(self.twins).bit_count()
+        return count_of(self.again) + count_of(self.twins)
 
     @cached_property
     def buckets(self) -> pa.Table:
@@ -48,6 +48,11 @@ def bitmap(buckets: Iterable[Any]) -> bytes:
     for numbers in buckets:
         flags[numbers] = True
     return np.packbits(flags, bitorder="little").tobytes()
+
+
+def count_of(bits: bytes) -> int:
+    """How many buckets are in a map of bits."""
+    return int.from_bytes(bits).bit_count()
 
 
 def bits_at(bits: bytes, numbers: Any) -> Any:

@@ -201,6 +201,11 @@ def _answers(kind: str, rows: pa.Table) -> Iterator[Chunk]:
     yield from (Chunk(-1, kind, batch) for batch in rows.to_batches() if batch.num_rows)
 
 
+def tells_of_fault(notes: pa.RecordBatch) -> bool:
+    """Whether any of these NOTE rows says why something could not be read."""
+    return bool(notes.column("reason").null_count < notes.num_rows)
+
+
 def drained(part: Batches, con: Connection) -> Iterator[tuple[str, pa.RecordBatch]]:
     """All batches of a part."""
     for kind, rows in part:

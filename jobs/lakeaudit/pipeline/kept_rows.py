@@ -16,7 +16,7 @@ import pyarrow as pa
 from lakeaudit.digests import digest
 from lakeaudit.evidence.protocol import Batches, Part
 from lakeaudit.keys import Location
-from lakeaudit.pipeline.chunks import drained
+from lakeaudit.pipeline.chunks import drained, tells_of_fault
 from lakeaudit.pipeline.kept_files import KeptFiles, Writer, code_of
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.duck import Connection
@@ -83,6 +83,6 @@ def _is_worth(part: Part) -> bool:
 
 
 def _add(out: Writer, kind: str, batch: pa.RecordBatch) -> None:
-    if kind == "notes" and batch.column("reason").null_count < batch.num_rows:
+    if kind == "notes" and tells_of_fault(batch):
         out.discard()  # what was at fault may be mended without another content
     out.add(kind, batch)

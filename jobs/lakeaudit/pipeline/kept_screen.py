@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakeaudit.compare.screen import KEYED, Screen, bucket_of, let_go
-from lakeaudit.compare.screen_again import Wanted, bitmap, bits_at
+from lakeaudit.compare.screen_again import Wanted, bitmap, bits_at, count_of
 from lakeaudit.digests import digest
 from lakeaudit.evidence.protocol import Kept, Part, Stage, pieces
 from lakeaudit.keys import Location
@@ -90,7 +90,7 @@ class KeptScreen:
             ((_, batch),) = records
             (was,) = batch.to_pylist()
         more = _minus(_either(was["loose"], _touched(engine, self.loose)), was["again"])
-        if _count(more) * MOST > sum(row["files"] for row in was["settled"]):
+        if count_of(more) * MOST > sum(row["files"] for row in was["settled"]):
             return None
         taken = self._taken(was["keys"], more)
         if taken is None:
@@ -108,7 +108,7 @@ class KeptScreen:
         """Put down what a screen said, if the next audit could be spared it."""
         wanted = screened.wanted
         loose = _touched(engine, self.loose)
-        if screened.faulted or _count(_minus(loose, wanted.again)) * MOST > screened.files:
+        if screened.faulted or count_of(_minus(loose, wanted.again)) * MOST > screened.files:
             self.kept.tidy(())
             return
         logs = [{"bucket": place.bucket, "key": place.key} for place in sorted(screened.logs)]
@@ -163,7 +163,8 @@ def _is_firm(rows: Part | Kept) -> TypeGuard[Part]:
 @cache
 def code_of_screens() -> str:
     """A digest of all code that traces, and what is let go by them, are made by."""
-    return code_of(*READERS, "compare", "pipeline/kept_screen.py", "pipeline/chunks.py")
+    own = ("kept_screen.py", "narrow_reading.py", "chunks.py")
+    return code_of(*READERS, "compare", *(f"pipeline/{name}" for name in own))
 
 
 def _made_with(screen: Screen) -> tuple[object, ...]:
@@ -225,7 +226,3 @@ def _either(one: bytes, other: bytes) -> bytes:
 
 def _minus(one: bytes, other: bytes) -> bytes:
     return (np.frombuffer(one, np.uint8) & ~np.frombuffer(other, np.uint8)).tobytes()
-
-
-def _count(bits: bytes) -> int:
-    return int.from_bytes(bits).bit_count()

@@ -19,7 +19,7 @@ from lakeaudit.compare.screen_traces import traces
 from lakeaudit.evidence.protocol import Kept, Part
 from lakeaudit.keys import Location
 from lakeaudit.pipeline.audit_context import AuditContext
-from lakeaudit.pipeline.chunks import WHOLE, Reading
+from lakeaudit.pipeline.chunks import WHOLE, Reading, tells_of_fault
 from lakeaudit.pipeline.engine import Answers, AuditEngine
 from lakeaudit.pipeline.folder_counts import counting_traces, held_folders, summing
 from lakeaudit.pipeline.kept_rows import kept_rows
@@ -129,7 +129,7 @@ def _sorted_out(answers: Answers) -> Screened:
         elif kind == "kept":
             keys += batch.column("name").to_pylist()
         elif kind == "notes":
-            faulted |= batch.column("reason").null_count < batch.num_rows
+            faulted |= tells_of_fault(batch)
     settled = [{"name": name, "files": count, "bytes": sizes[name]} for name, count in files.items()]
     wanted = Wanted(bitmap(buckets["buckets"]), bitmap(buckets["twins"]))
     return Screened(settled, wanted, frozenset(logs), keys, faulted)
