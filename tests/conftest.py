@@ -58,16 +58,25 @@ def pytest_configure() -> None:
         del os.environ[name]
     os.environ.update(_HERMETIC)
     use_utc()
+    gc.disable()  # what tests are collected from is no garbage
+
+
+def pytest_collection_finish() -> None:
+    """All that was imported and collected stays, so that no collection of garbage need look at it again."""
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_unconfigure() -> None:
     """Hypothesis hangs itself into the collector, and DuckDB's binding takes that for a leak at the end."""
     gc.callbacks.clear()
+    gc.unfreeze()
 
 
 ON_SESSION = "tests/spark/"
 OF_THEIR_OWN = ("test_cluster.py", "test_kill.py")
 """Files there that start Spark in processes of their own."""
+IN_BROWSER = "tests/page/"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -79,12 +88,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 class ByFileAndSession(LoadFileScheduling):  # type: ignore[misc]
-    """Every file is run by one process, and those that share the session by the same one."""
+    """Every file is run by one process, and those that share the session or the browser by the same one."""
 
     def _split_scope(self, nodeid: str) -> str:
-        file = super()._split_scope(nodeid)
-        shared = file.startswith(ON_SESSION) and not file.endswith(OF_THEIR_OWN)
-        return ON_SESSION if shared else file
+        file = str(super()._split_scope(nodeid))
+        if file.endswith(OF_THEIR_OWN):
+            return file
+        return next((shared for shared in (ON_SESSION, IN_BROWSER) if file.startswith(shared)), file)
 
 
 @pytest.hookimpl(optionalhook=True)

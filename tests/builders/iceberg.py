@@ -10,7 +10,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyiceberg.catalog.memory import InMemoryCatalog
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
@@ -55,6 +54,8 @@ class IcebergLake:
     tables: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        from pyiceberg.catalog.memory import InMemoryCatalog  # takes a second
+
         self.catalog = InMemoryCatalog(
             "tests",
             **{

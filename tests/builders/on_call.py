@@ -7,7 +7,6 @@ from contextlib import contextmanager
 
 from playwright.sync_api import Browser, Page, ViewportSize, expect, sync_playwright
 
-from lakeaudit.dashboard.table_page import NAME
 from lakeaudit.formatting import shortened
 from lakeaudit.kinds import KINDS
 from tests.builders.drawn import Drawn, told_number
@@ -36,6 +35,8 @@ def settled(opened: Page, address: str) -> None:
 
 def answers(page: Page, address: str, drawn: Drawn, seed: int) -> None:
     """What broke, when, how bad, until when it can come back, and what to type; a failure names the seed."""
+    from lakeaudit.dashboard.table_page import NAME  # takes a second
+
     told = f"seed {seed}"
     settled(page, address)
     critical = sum(loss.number for loss in drawn.losses if KINDS[loss.kind].severity == "critical")

@@ -9,7 +9,6 @@ from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
-from pyiceberg.catalog.memory import InMemoryCatalog
 from pyiceberg.table import Table
 
 UNCOALESCED = "aws.s3metadata.oldest-uncoalesced-record-timestamp"
@@ -62,6 +61,8 @@ def lay(
     **more: Any,
 ) -> Table:
     """A table below a folder, a commit for each append; `more` are other properties, with `_` for `-`."""
+    from pyiceberg.catalog.memory import InMemoryCatalog  # takes a second
+
     catalog = InMemoryCatalog("tests", warehouse=f"file://{folder}")
     catalog.create_namespace("b_lake")
     given = {**properties, **{name.replace("_", "-"): value for name, value in more.items()}}

@@ -9,9 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlencode, urlsplit
 
-from streamlit.proto.BackMsg_pb2 import BackMsg
-from streamlit.proto.ClientState_pb2 import ClientState
-from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from websockets.sync.client import connect
 from websockets.typing import Subprotocol
 
@@ -26,16 +23,21 @@ class Served:
     url: str
     pid: int
 
-    def view(self, page: str = "", **address: str) -> int:
-        """One view of a page as a new visitor's; how many messages it took."""
-        place = urlsplit(self.url)
+    def view(self, page: str = "", **address: str) -> list[str]:
+        """One view of a page as a new visitor's: the messages that it took."""
+        from streamlit.proto.BackMsg_pb2 import BackMsg  # takes a second
+        from streamlit.proto.ClientState_pb2 import ClientState
+        from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
+
+        place, messages = urlsplit(self.url), []
         wanted = BackMsg(rerun_script=ClientState(query_string=urlencode(address), page_name=page))
         with connect(f"ws://{place.netloc}/_stcore/stream", subprotocols=[_SPOKEN], max_size=None) as socket:
             socket.send(wanted.SerializeToString())
-            for number, told in enumerate(socket, 1):
+            for told in socket:
                 message = ForwardMsg.FromString(told if isinstance(told, bytes) else told.encode())
+                messages.append(str(message))
                 if message.WhichOneof("type") == "script_finished":
-                    return number
+                    return messages
         raise ConnectionError(f"{page} was not finished")
 
     @property

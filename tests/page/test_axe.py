@@ -1,22 +1,22 @@
-"""The report page and every page of the dashboard under axe-core, the accessibility checker, in light and dark.
+"""The report page and every page of the dashboard under axe-core, the accessibility checker, on a desktop and a phone.
 
 axe comes in the wheel of axe-playwright-python, so the lock pins it. What is Streamlit's own, and out of reach of our
 code, is listed by rule and place, with its reason; anything else is a failure.
 """
 
-from collections.abc import Iterator
+import re
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 from urllib.parse import quote
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, ViewportSize
+from playwright.sync_api import Page
 
 from lakeaudit.report.page import render
 from tests.builders import pagedata
-from tests.builders.on_call import CHROMIUM, PATIENCE, WIDE, settled
-from tests.page.test_dashboard import PHONE, SEED, Served
+from tests.builders.on_call import CHROMIUM, WIDE, settled
+from tests.page.conftest import PHONE, SEED, Scheme, Served, Visitor
 
 pytestmark = [pytest.mark.page, pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")]
 
@@ -30,30 +30,6 @@ OF_STREAMLIT = {
     ): "the box of st.table scrolls on a phone, and takes no key",
 }
 """By rule and what the element lies in: why our code cannot mend it."""
-
-
-@pytest.fixture(params=["light", "dark"])
-def scheme(request: pytest.FixtureRequest) -> Literal["light", "dark"]:
-    value: Literal["light", "dark"] = request.param
-    return value
-
-
-def opened(browser: Browser, scheme: Literal["light", "dark"], size: ViewportSize) -> Iterator[Page]:
-    context = browser.new_context(viewport=size, color_scheme=scheme)
-    page = context.new_page()
-    page.set_default_timeout(PATIENCE)
-    yield page
-    context.close()
-
-
-@pytest.fixture
-def page(browser: Browser, scheme: Literal["light", "dark"]) -> Iterator[Page]:
-    yield from opened(browser, scheme, WIDE)
-
-
-@pytest.fixture
-def phone(browser: Browser, scheme: Literal["light", "dark"]) -> Iterator[Page]:
-    yield from opened(browser, scheme, PHONE)
 
 
 def violations(page: Page) -> list[tuple[str, str, str]]:
@@ -79,24 +55,66 @@ def _is_streamlits(page: Page, rule: str, target: str) -> bool:
     return any(page.evaluate(lies_in, [target, place]) for place in places)
 
 
-OTHERS = [pytest.param(name, marks=pytest.mark.soak) for name in ("healthy", "undecided", "hostile")]
+OTHERS = ("healthy", "undecided", "hostile")
 """What they show besides is of the same parts, so that they need not be looked at each time."""
+REPORTS = [
+    ("light", "broken", "desktop"),  # tests/page/test_page.py measures contrast in both schemes at both widths
+    *(
+        pytest.param(*each, marks=pytest.mark.soak)
+        for each in (
+            ("dark", "broken", "desktop"), ("light", "broken", "phone"), ("dark", "broken", "phone"),
+            *((scheme, name, width) for scheme in ("light", "dark") for name in OTHERS for width in WIDTHS),
+        )
+    ),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ["broken", *OTHERS])
-def test_the_report_page(page: Page, phone: Page, name: str, tmp_path: Path) -> None:
-    file = tmp_path / "report.html"
+@pytest.mark.parametrize(("scheme", "name", "width"), REPORTS)
+def test_the_report_page(
+    visitors: dict[Scheme, Visitor], scheme: Scheme, name: str, width: str, tmp_path: Path
+) -> None:
+    file, page = tmp_path / "report.html", visitors[scheme].page
     file.write_text(render(getattr(pagedata, name)()), encoding="utf-8")
-    for each in (page, phone):
-        each.goto(file.as_uri())
-        assert violations(each) == []
-        each.evaluate("for (const each of document.querySelectorAll('details')) each.open = true")
-        assert violations(each) == []
+    page.set_viewport_size(WIDTHS[width])
+    page.goto(file.as_uri())
+    page.evaluate("for (const each of document.querySelectorAll('details')) each.open = true")
+    assert violations(page) == []
 
 
-@pytest.mark.parametrize("place", ["", "table?table={table}", "file?id=h0", "runs?run=r1", "plans"])
-def test_the_dashboard(page: Page, served: Served, place: str) -> None:
+PLACES = ("", "table?table={table}", "file?id=h0", "file?id=h5", "runs?run=r1", "plans")
+SEEN = [
+    *(("light", place) for place in PLACES),
+    ("dark", ""),
+    *(pytest.param("dark", place, marks=pytest.mark.soak) for place in PLACES[1:]),
+]
+
+
+@pytest.mark.parametrize(("scheme", "place"), SEEN)
+def test_the_dashboard(visitors: dict[Scheme, Visitor], served: Served, scheme: Scheme, place: str) -> None:
+    """It follows the scheme, fits a phone, and does nothing that a hostile key says."""
+    visitor, told = visitors[scheme], f"seed {SEED}"
+    page = visitor.page
+    page.set_viewport_size(WIDE)
     settled(page, f"{served.url}/{place.format(table=quote(served.drawn.table))}")
-    for size in WIDTHS.values():
-        page.set_viewport_size(size)
-        assert violations(page) == [], f"seed {SEED}"
+    assert violations(page) == [], told
+    paper = page.evaluate("getComputedStyle(document.querySelector('[data-testid=stApp]')).backgroundColor")
+    assert (sum(map(int, re.findall(r"\d+", paper)[:3])) < 384) == (scheme == "dark"), told
+    assert page.title() != "owned"
+    owned = "[data-testid=stMain] a[href*='evil'], [data-testid=stMain] img:not(.tile > img)"
+    assert page.locator(owned).count() == 0, told
+    page.set_viewport_size(PHONE)
+    page.wait_for_function("document.documentElement.scrollWidth <= innerWidth")
+    assert (visitor.strangers, visitor.dialogs) == ([], []), told
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_dashboard_on_a_phone(
+    visitors: dict[Scheme, Visitor], served: Served, scheme: Scheme, place: str
+) -> None:
+    page = visitors[scheme].page
+    page.set_viewport_size(PHONE)
+    settled(page, f"{served.url}/{place.format(table=quote(served.drawn.table))}")
+    assert violations(page) == [], f"seed {SEED}"
+    assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, f"seed {SEED}"

@@ -1,29 +1,23 @@
 """The report page in a real headless Chromium: what it looks like at both widths and in both schemes, and its filter.
 
-The page is put into frames of a harness page whose own script measures them; nothing but the browser is needed.
+The page is put into frames of a harness page whose own script measures them.
 """
 
 import html
-import json
-import os
-import shutil
-import subprocess
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
+from playwright.sync_api import Page, expect
 
 from lakeaudit.report.page import render
 from tests.builders import pagedata
-from tests.builders.htmltree import Node, parse
+from tests.builders.on_call import BROWSERS, CHROMIUM
+from tests.page.conftest import Scheme, Visitor
 
-BROWSERS = ("chromium", "chromium-headless-shell", "chromium-browser", "google-chrome")
-CHROMIUM = next((path for name in BROWSERS if (path := shutil.which(name))), None)
 PAGES = ("healthy", "broken", "undecided", "hostile")
 WIDTHS = {"desktop": (1280, 800), "phone": (390, 844)}
-# Blink's PreferredColorScheme: dark 0, light 1
-SCHEMES = {"dark": "0", "light": "1"}
 
 pytestmark = [
     pytest.mark.page,
@@ -74,70 +68,19 @@ const measured = (frame) => {
 };
 addEventListener("load", () => {
   const frames = Array.from(document.querySelectorAll("iframe"));
-  answer(Object.fromEntries(frames.map((frame) => [frame.name, measured(frame)])));
+  window.answer = Object.fromEntries(frames.map((frame) => [frame.name, measured(frame)]));
 });
 """
 
-# Types into the filter as a person would, waits for it, and reads what is left each time; then clears it.
-TYPE = """
-const later = (ms) => new Promise((done) => setTimeout(done, ms));
-addEventListener("load", async () => {
-  const inside = document.querySelector("iframe").contentDocument;
-  const seen = (row) => row.getClientRects().length;
-  const left = () => [
-    Array.from(inside.querySelectorAll("#list > li")).filter(seen).length,
-    inside.getElementById("shown").value,
-    inside.getElementById("none").hidden,
-  ];
-  const box = inside.getElementById("q"), out = [left()];
-  for (const words of TYPED) {
-    box.value = words;
-    box.dispatchEvent(new Event("input", { bubbles: true }));
-    await later(500);
-    out.push(left());
-  }
-  inside.querySelector("button[type=reset]").click();
-  await later(500);
-  out.push(left());
-  inside.getElementById("unfold").click();
-  out.push(inside.querySelectorAll("#list details[open]").length);
-  answer(out);
-});
-"""
 
-ANSWER = """
-const answer = (value) => {
-  document.body.innerHTML = "<pre id=out></pre>";
-  document.getElementById("out").textContent = JSON.stringify(value);
-};
-"""
-
-
-def harness(script: str, *frames: tuple[str, int, int, str]) -> str:
+def harness(*frames: tuple[str, int, int, str]) -> str:
     """A page with one frame for each (name, width, height, page)."""
     made = "".join(
         f'<iframe name="{name}" width="{width}" height="{height}" srcdoc="{html.escape(page)}"></iframe>'
         for name, width, height, page in frames
     )
     style = "<style>iframe { border: 0 }</style>"
-    return f'<!doctype html><meta charset="utf-8">{style}<body>{made}<script>{ANSWER}{script}</script></body>'
-
-
-def dumped(page: Path, fragment: str = "", scheme: str = "light") -> tuple[Node, str]:
-    """The page's tree after its script has run, and what the browser complained about."""
-    assert CHROMIUM is not None
-    profile = page.with_suffix(".profile")
-    done = subprocess.run(
-        [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run",
-         "--disable-dev-shm-usage", f"--user-data-dir={profile}",
-         f"--blink-settings=preferredColorScheme={SCHEMES[scheme]}",
-         "--window-size=1400,900", "--virtual-time-budget=20000", "--enable-logging=stderr", "--dump-dom",
-         page.as_uri() + fragment],
-        capture_output=True, check=True, timeout=120, text=True, encoding="utf-8",
-        env={**os.environ, "HOME": str(page.parent)},
-    )  # fmt: skip
-    complaints = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
-    return parse(done.stdout), "\n".join(complaints)
+    return f'<!doctype html><meta charset="utf-8">{style}<body>{made}<script>{MEASURE}</script></body>'
 
 
 @cache
@@ -145,56 +88,61 @@ def rendered(name: str) -> str:
     return render(getattr(pagedata, name)())
 
 
-@pytest.fixture(scope="module", params=sorted(SCHEMES))
+@pytest.fixture(scope="module", params=["dark", "light"])
 def seen(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[str, dict[str, Any], str]:
+    request: pytest.FixtureRequest, visitors: dict[Scheme, Visitor], tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Scheme, dict[str, Any], list[str]]:
     """Every page at every width in one scheme: the scheme, the measures by page and width, and complaints."""
     frames = [(f"{name} {width}", *size, rendered(name)) for name in PAGES for width, size in WIDTHS.items()]
-    page = tmp_path_factory.mktemp("seen") / "harness.html"
-    page.write_text(harness(MEASURE, *frames), encoding="utf-8")
-    tree, complaints = dumped(page, scheme=request.param)
-    return request.param, json.loads(tree.one("pre", id="out").text), complaints
+    file = tmp_path_factory.mktemp("seen") / "harness.html"
+    file.write_text(harness(*frames), encoding="utf-8")
+    visitor = visitors[request.param]
+    visitor.complaints.clear()
+    visitor.page.goto(file.as_uri())
+    measures = visitor.page.wait_for_function("window.answer").json_value()
+    return request.param, measures, [*visitor.complaints]
 
 
-def each(seen: tuple[str, dict[str, Any], str], value: str) -> dict[str, Any]:
+def each(seen: tuple[Scheme, dict[str, Any], list[str]], value: str) -> dict[str, Any]:
     measures = {name: measure[value] for name, measure in seen[1].items()}
     assert len(measures) == len(PAGES) * len(WIDTHS)
     return measures
 
 
-def test_no_page_is_wider_than_its_window(seen: tuple[str, dict[str, Any], str]) -> None:
+def test_no_page_is_wider_than_its_window(seen: tuple[Scheme, dict[str, Any], list[str]]) -> None:
     assert {name: wide for name, wide in each(seen, "wide").items() if wide > 0} == {}
 
 
-def test_the_verdict_is_read_without_scrolling(seen: tuple[str, dict[str, Any], str]) -> None:
+def test_the_verdict_is_read_without_scrolling(seen: tuple[Scheme, dict[str, Any], list[str]]) -> None:
     assert max(each(seen, "headline").values()) < 400
     assert min(each(seen, "headlineHeight").values()) > 20
 
 
-def test_every_text_stands_out_from_its_ground(seen: tuple[str, dict[str, Any], str]) -> None:
+def test_every_text_stands_out_from_its_ground(seen: tuple[Scheme, dict[str, Any], list[str]]) -> None:
     """WCAG 2.2, 1.4.3: at least 4.5 to 1."""
     assert {name: worst for name, worst in each(seen, "worst").items() if worst[0] < 4.5} == {}
     assert min(each(seen, "smallest").values()) >= 10
     assert min(each(seen, "texts").values()) > 50
 
 
-def test_the_page_follows_the_scheme(seen: tuple[str, dict[str, Any], str]) -> None:
+def test_the_page_follows_the_scheme(seen: tuple[Scheme, dict[str, Any], list[str]]) -> None:
     dark = seen[0] == "dark"
     assert set(each(seen, "dark").values()) == {dark}
     assert all((paper < 0.05) if dark else (paper > 0.9) for paper in each(seen, "paper").values())
 
 
-def test_the_policy_lets_style_and_script_run_and_nothing_else(seen: tuple[str, dict[str, Any], str]) -> None:
+def test_the_policy_lets_style_and_script_run_and_nothing_else(
+    seen: tuple[Scheme, dict[str, Any], list[str]],
+) -> None:
     assert set(each(seen, "styled").values()) == {"solid"}
     assert {name for name, hidden in each(seen, "filter").items() if hidden is False} == {
         f"{name} {width}" for name in ("healthy", "broken", "hostile") for width in WIDTHS
     }
     assert [fetched for fetched in each(seen, "fetched").values() if fetched] == []
-    assert seen[2] == ""
+    assert seen[2] == []
 
 
-def test_hostile_keys_do_nothing(seen: tuple[str, dict[str, Any], str]) -> None:
+def test_hostile_keys_do_nothing(seen: tuple[Scheme, dict[str, Any], list[str]]) -> None:
     assert {title for name, title in each(seen, "title").items() if "hostile" in name} == {
         "critical: shop, lakeaudit"
     }
@@ -211,43 +159,51 @@ def test_hostile_keys_do_nothing(seen: tuple[str, dict[str, Any], str]) -> None:
         ("#coverage", 19),
     ],
 )
-def test_a_fragment_presets_the_filter(fragment: str, shown: int, tmp_path: Path) -> None:
-    page = tmp_path / "report.html"
-    page.write_text(rendered("broken"), encoding="utf-8")
-    tree, complaints = dumped(page, fragment)
-    rows = [node for node in tree.one("ol", id="list").children if isinstance(node, Node)]
-    assert sum("hidden" not in row.attrs for row in rows) == shown
-    assert tree.one("output").text in {f"{shown} of 19", ""}
-    assert ("hidden" in tree.one("p", id="none").attrs) == (shown > 0)
-    assert complaints == ""
+def test_a_fragment_presets_the_filter(visitor: Visitor, fragment: str, shown: int, tmp_path: Path) -> None:
+    page = opened(visitor, "broken", tmp_path, fragment)
+    expect(page.locator("#shown")).to_have_text(f"{shown} of 19")
+    assert page.locator("#list > li:not([hidden])").count() == shown
+    assert page.locator("#none").is_visible() == (shown == 0)
+    assert visitor.complaints == []
 
 
-def typed(page: str, texts: list[str], folder: Path) -> Any:
-    """What is left in the list before, after each text, and after clearing; then how many details unfold."""
-    file = folder / "harness.html"
-    file.write_text(
-        harness(f"const TYPED = {json.dumps(texts)};" + TYPE, ("page", 1280, 800, page)), encoding="utf-8"
+def opened(visitor: Visitor, name: str, folder: Path, fragment: str = "") -> Page:
+    """That report in a visitor's tab."""
+    file = folder / "report.html"
+    file.write_text(rendered(name), encoding="utf-8")
+    visitor.complaints.clear()
+    visitor.page.goto(file.as_uri() + fragment)
+    return visitor.page
+
+
+def left(page: Page, told: str) -> int:
+    """How many are left in the list once the page says `told` of them."""
+    expect(page.locator("#shown")).to_have_text(told)
+    seen: int = page.evaluate(
+        "[...document.querySelectorAll('#list > li')].filter((row) => row.getClientRects().length).length"
     )
-    tree, complaints = dumped(file)
-    assert complaints == ""
-    return json.loads(tree.one("pre", id="out").text)
+    return seen
 
 
-def test_typing_filters_and_clearing_brings_all_back(tmp_path: Path) -> None:
-    assert typed(rendered("broken"), ["DT=2026-02-09 dropped", "no such thing"], tmp_path) == [
-        [19, "19 of 19", True],
-        [1, "1 of 19", True],
-        [0, "0 of 19", False],
-        [19, "19 of 19", True],
-        19,
-    ]
+def test_typing_filters_and_clearing_brings_all_back(visitor: Visitor, tmp_path: Path) -> None:
+    page = opened(visitor, "broken", tmp_path)
+    assert left(page, "19 of 19") == 19
+    for words, number in (("DT=2026-02-09 dropped", 1), ("no such thing", 0)):
+        page.fill("#q", words)
+        assert left(page, f"{number} of 19") == number
+        assert page.locator("#none").is_visible() == (number == 0)
+    page.click("button[type=reset]")
+    assert left(page, "19 of 19") == 19
+    page.click("#unfold")
+    assert page.locator("#list details[open]").count() == 19
+    assert visitor.complaints == []
 
 
-def test_five_thousand_findings_are_filtered_in_one_go(tmp_path: Path) -> None:
+def test_five_thousand_findings_are_filtered_in_one_go(visitor: Visitor, tmp_path: Path) -> None:
     """Within the browser's time limit: it took minutes while the rows were list items."""
-    assert typed(rendered("crowded"), ["part-0003-"], tmp_path) == [
-        [5000, "5,000 of 5,000", True],
-        [1, "1 of 5,000", True],
-        [5000, "5,000 of 5,000", True],
-        5000,
-    ]
+    page = opened(visitor, "crowded", tmp_path)
+    assert left(page, "5,000 of 5,000") == 5000
+    page.fill("#q", "part-0003-")
+    assert left(page, "1 of 5,000") == 1
+    page.click("button[type=reset]")
+    assert left(page, "5,000 of 5,000") == 5000

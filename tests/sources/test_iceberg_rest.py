@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from pyiceberg.catalog.memory import InMemoryCatalog
 from pyiceberg.table import Table
 
 from lakeaudit.config import IcebergRest
@@ -34,6 +33,8 @@ NAMES = {
 def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[Parts, Table]:
     """Five tables below namespaces of up to three levels."""
     place = tmp_path_factory.mktemp("warehouse")
+    from pyiceberg.catalog.memory import InMemoryCatalog  # takes a second
+
     catalog = InMemoryCatalog("tests", warehouse=str(place))
     catalog.create_namespace("all")
     return {
