@@ -176,9 +176,12 @@ def may_be_meant(kind: str, answers: Mapping[str, int], causes: Sequence[str]) -
     return kind in BROUGHT_BACK and may_be_mended(kind, answers) and not expired
 
 
-def is_a_question(kind: str) -> bool:
-    """Whether it is one if what a finding of the kind is about can come back."""
-    return kind in A_QUESTION
+def answer(kind: str, recoverable: str | None) -> str | None:
+    """Whether what a finding of the kind is about can come back: yes, no or unknown; None where that is no question.
+
+    Where nobody has said (as results of an earlier version do of metadata) it is unknown.
+    """
+    return (recoverable or "unknown") if kind in A_QUESTION else None
 
 
 def look_at_versions(finding: Row, at: "Endpoint | None" = None) -> str | None:

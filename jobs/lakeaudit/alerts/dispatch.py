@@ -182,7 +182,7 @@ def _send(desk: Desk, due: Sequence[Row]) -> Round:
     """Each receiver by itself: one that fails hides no other."""
     if not due:
         return Round()
-    sent, failures, lake = 0, [], _lake_now(desk)
+    sent, failures, lake = 0, list[str](), _lake_now(desk)
     by_receiver: dict[str, list[Row]] = {}
     for row in due:
         by_receiver.setdefault(row["receiver"], []).append(row)
@@ -193,16 +193,23 @@ def _send(desk: Desk, due: Sequence[Row]) -> Round:
     return Round(sent, tuple(dict.fromkeys(failures)))
 
 
-def _lake_now(desk: Desk) -> str:
-    """How the lake stands now, beside what is told of single tables."""
+@dataclass(frozen=True)
+class _LakeNow:
+    """How the lake stands, beside what is told of single tables: in words, and by table and severity what is open."""
+
+    words: str
+    open: Mapping[str | None, Mapping[str, int]]
+
+
+def _lake_now(desk: Desk) -> _LakeNow:
     run = desk.results.last_published()
     looked = {row["table_name"] for row in desk.results.coverage(run["run_id"])} if run else set()
     tables = [table.name for table in desk.lake.tables]
     held = open_now(desk.results.again(), desk.now)
-    return message_text.lake_now(held, sum(name in looked for name in tables), len(tables))
+    return _LakeNow(message_text.lake_now(held, sum(name in looked for name in tables), len(tables)), held)
 
 
-def _sent_to(desk: Desk, receiver: str, rows: list[Row], lake: str) -> list[str | None]:
+def _sent_to(desk: Desk, receiver: str, rows: list[Row], lake: _LakeNow) -> list[str | None]:
     """Send a receiver's messages; of each, why it failed."""
     try:
         way = _channel(desk, receiver)
@@ -226,7 +233,7 @@ def _by_subject(rows: list[Row]) -> list[list[Row]]:
     return list(found.values())
 
 
-def _sent(desk: Desk, way: Channel, rows: list[Row], lake: str) -> str | None:
+def _sent(desk: Desk, way: Channel, rows: list[Row], lake: _LakeNow) -> str | None:
     try:
         way.send(_post(desk, rows, lake))
     except CannotDeliver as failed:
@@ -252,15 +259,15 @@ def _noted(desk: Desk, rows: list[Row], error: str | None) -> str | None:
     return error
 
 
-def _post(desk: Desk, rows: Sequence[Row], lake: str) -> Post:
+def _post(desk: Desk, rows: Sequence[Row], lake: _LakeNow) -> Post:
     """The worst first; of one thing the newest word counts, and comes before what could not be delivered earlier."""
-    groups = sorted(_by_subject(list(rows)), key=lambda group: _rank(group[-1]))
+    groups = sorted(_by_subject(list(rows)), key=lambda group: _rank(group[-1], lake.open))
     headlines = [group[-1]["message"].partition("\n")[0] for group in groups]
     worst = groups[0][-1]
     of_audit = worst["kind"].startswith("audit_")
     return Post(
         title=message_text.title(desk.lake.name, headlines),
-        body=message_text.body([group[-1]["message"] for group in groups] + _overtaken(groups), lake),
+        body=message_text.body([group[-1]["message"] for group in groups] + _overtaken(groups), lake.words),
         severity=worst["severity"],
         over=all(group[-1]["over"] for group in groups),
         key=worst["fingerprint"],
@@ -273,10 +280,12 @@ def _post(desk: Desk, rows: Sequence[Row], lake: str) -> Post:
     )
 
 
-def _rank(row: Row) -> tuple[bool, int, int, str]:
+def _rank(row: Row, open_now: Mapping[str | None, Mapping[str, int]]) -> tuple[bool, int, int, int, str]:
+    """Worst severity, most of it open in the table, most told, name."""
     return (
         row["over"],
         SEVERITIES.index(row["severity"]),
+        -open_now.get(row["table_name"], {}).get(row["severity"], 0),
         -(row["discrepancies"] or 0),
         row["table_name"] or "",
     )

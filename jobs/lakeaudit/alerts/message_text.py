@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from lakeaudit.alerts.decide import FAILED, MASS_LOSS, OVERDUE, RECOVERED, STILL_OPEN, SUSPECT, Notice
 from lakeaudit.formatting import count, happened, number, second, shell_word, size, visible
 from lakeaudit.kinds import KINDS, SEVERITIES
-from lakeaudit.next_steps import THINK_FIRST, is_a_question, to_do, way_back
+from lakeaudit.next_steps import BROUGHT_BACK, THINK_FIRST, answer, may_be_mended, mend, to_do, way_back
 from lakeaudit.results.change_summary import Change
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def text(notice: Notice, lake_file: str, run_id: str, *, redact: bool, reach: Re
     for change in sorted(notice.changes, key=_pressing):
         lines += [f"  {line}" for line in _change(change, lake_file, run_id, redact=redact)]
         if change.transition != "resolved":
-            lines += [f"  {line}" for line in _next_step(change, reach, redact=redact)]
+            lines += [f"  {line}" for line in _next_step(change, lake_file, reach, redact=redact)]
     return "\n".join(lines)
 
 
@@ -90,13 +90,19 @@ def _change(change: Change, lake_file: str, run_id: str, *, redact: bool) -> Ite
     yield f"at stake: {_stake(change)}"
     yield from _where(change, redact=redact)
     yield f"since {_time(change.since)}; {f'cause: {_tame(change.cause)}' if change.cause else 'cause not known'}"
-    if change.recoverable and is_a_question(change.kind):
-        yield _comeback(change)
+    if answers := _answers(change):
+        yield _comeback(answers, change.until)
     yield f"more: {_command(change, lake_file, run_id, redact=redact)}"
 
 
-def _next_step(change: Change, reach: Reach | None, *, redact: bool) -> Iterator[str]:
-    """The command that brings one file back; else what to do about the kind."""
+def _next_step(change: Change, lake_file: str, reach: Reach | None, *, redact: bool) -> Iterator[str]:
+    """The command that plans what mends it, as every page has it; else one that brings a file back, or what to do."""
+    answers = _answers(change)
+    if may_be_mended(change.kind, answers) and _tame(change.table or "") == (change.table or ""):
+        if change.kind not in BROUGHT_BACK:
+            yield f"do: {to_do(change.kind)}"
+        yield f"mend: {mend(lake_file, change.table, change.kind, answers, change.causes)}"
+        return
     back = change.back if not redact else None
     tame = back is not None and _tame(back["subject"]) == back["subject"]
     step = way_back(back, reach(back["bucket"]) if reach else None) if back and tame else None
@@ -123,14 +129,21 @@ def _stake(change: Change) -> str:
     return ", ".join(known) or "not known"
 
 
-def _comeback(change: Change) -> str:
-    no = "{} cannot" if change.recoverable.get("yes") else "{} cannot come back"
+def _answers(change: Change) -> Mapping[str, int]:
+    """By answer of how many it is so that they can come back; empty where that is no question."""
+    said = {each: many for each, many in change.recoverable.items() if answer(change.kind, each)}
+    unsaid = change.number - sum(said.values())
+    if unsaid and (none := answer(change.kind, None)):
+        said[none] = said.get(none, 0) + unsaid
+    return said
+
+
+def _comeback(answers: Mapping[str, int], until: datetime | None) -> str:
+    no = "{} cannot" if answers.get("yes") else "{} cannot come back"
     said = {"yes": "{} can come back", "no": no, "unknown": "of {} it is not known whether it can come back"}
-    parts = [
-        words.format(count(change.recoverable[a])) for a, words in said.items() if change.recoverable.get(a)
-    ]
-    if change.recoverable.get("yes"):
-        parts.append(f"the soonest only until {second(change.until)}" if change.until else "no end is known")
+    parts = [words.format(count(answers[each])) for each, words in said.items() if answers.get(each)]
+    if answers.get("yes"):
+        parts.append(f"the soonest only until {second(until)}" if until else "no end is known")
     return "; ".join(parts)
 
 

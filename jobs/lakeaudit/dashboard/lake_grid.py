@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 import pandas as pd
@@ -10,8 +11,7 @@ import streamlit as st
 from lakeaudit.dashboard import widgets
 from lakeaudit.dashboard.queries.lake import Health
 from lakeaudit.dashboard.session import Desk
-from lakeaudit.formatting import count, second, visible
-from lakeaudit.kinds import SEVERITIES
+from lakeaudit.formatting import age, count, visible
 from lakeaudit.report import palette
 from lakeaudit.report.open_by_day import OpenByDay
 
@@ -20,76 +20,109 @@ _ROW = 30
 
 
 def show(desk: Desk, tables: Sequence[Health], days: OpenByDay) -> None:
-    """The grid, below it what is said of no single row because it is normal."""
+    """The grid, above it what is said of no single row because it is normal; a column that says nothing is left out."""
     widgets.section("Tables")
-    st.caption(_normal(tables))
+    normal = _normal_evidence(tables)
+    st.caption(_normal(desk, tables, normal))
     owners = {table.name: table.owner or "" for table in desk.lake.tables}
-    rows = [_row(health, owners, days) for health in tables]
-    frame = pd.DataFrame(rows)
-    if not any(owners.values()):
-        frame = frame.drop(columns="owner", errors="ignore")
+    rows = [_row(health, owners, days, normal) for health in tables]
+    said = [name for name in rows[0] if any(_says(row[name]) for row in rows)]
     st.dataframe(
-        frame, hide_index=True, height=min(HEIGHT, _ROW * (len(rows) + 1) + 8), width="stretch",
-        row_height=_ROW, placeholder="", column_config=_columns(), alt="Every table, the worst first",
+        pd.DataFrame(rows, columns=said), hide_index=True, height=min(HEIGHT, _ROW * (len(rows) + 1) + 8),
+        width="stretch", row_height=_ROW, placeholder="", column_config=_columns(tables),
+        alt="Every table, the worst first",
     )  # fmt: skip
 
 
-def _normal(tables: Sequence[Health]) -> str:
+def _says(cell: object) -> bool:
+    return cell is not None and cell != "" and cell != []
+
+
+def _normal_evidence(tables: Sequence[Health]) -> datetime | None:
+    """Up to when the evidence goes of most tables."""
+    ends = Counter(health.looked.judged.evidence_up_to for health in tables if health.looked)
+    return ends.most_common(1)[0][0] if ends else None
+
+
+def _normal(desk: Desk, tables: Sequence[Health], evidence: datetime | None) -> str:
     quiet = sum(health.level == "fine" for health in tables)
-    runs = Counter(health.looked.as_of for health in tables if health.looked)
-    at = runs.most_common(1)[0][0] if runs else None
-    looked = f" Last audited {second(at)}, where a row says nothing else." if at else ""
-    return f"{count(len(tables))} tables, {count(quiet)} of them quiet; the worst first.{looked}"
+    told = f"{widgets.number(len(tables), 'table')}, {count(quiet)} of them quiet{_order(tables)}."
+    how = f" by evidence {age(evidence, desk.now)} old" if evidence else ""
+    return f"{told} Fully judged{how}, where a row says nothing else."
 
 
-def _row(health: Health, owners: Mapping[str, str], trend: OpenByDay) -> dict[str, object]:
+def _order(tables: Sequence[Health]) -> str:
+    return "; the worst first" if any(health.level != "fine" for health in tables) else ""
+
+
+def _row(
+    health: Health, owners: Mapping[str, str], trend: OpenByDay, normal: datetime | None
+) -> dict[str, object]:
     held, looked = health.held, health.looked
-    by = held.by_severity("open")
     return {
-        "state": f"{palette.shape(health.level)} {palette.called(health.level)}",
+        "state": _state(health),
         "table": widgets.address_of("table", table=health.table),
-        "owner": visible(owners.get(health.table, "")),
-        "judged": _judged(health),
-        "evidence up to": looked.judged.evidence_up_to if looked else None,
-        "open": [by.get(severity, 0) for severity in SEVERITIES] if by else None,
+        "open": [_chip(*each) for each in held.by_severity("open").items()],
+        "until": held.until,
         "rows at stake": held.rows.known if held.number("open") else None,
         "since": held.since,
-        "30 days": [*trend.of_table(health.table)] if held.number("open") else None,
-        "until": held.until,
+        "30 days": [*trend.serious(health.table)] if held.number("open") else None,
+        "owner": visible(owners.get(health.table, "")),
+        "judged": _judged(health),
+        "evidence up to": looked.judged.evidence_up_to
+        if looked and looked.judged.evidence_up_to != normal
+        else None,
         "why not all": visible(health.reason),
     }
 
 
+def _state(health: Health) -> str:
+    """The worst that is open, and whether something could not be judged beside it."""
+    doubt = f" {palette.shape('unjudged')}" if health.doubt and health.level != "unjudged" else ""
+    return f"{palette.shape(health.level)} {palette.called(health.level)}{doubt}"
+
+
+def _chip(severity: str, number: int) -> str:
+    return f"{palette.shape(severity) or visible(severity)} {count(number)}"
+
+
 def _judged(health: Health) -> float | None:
-    """The smallest share of any axis that was decided."""
+    """The smallest share of any axis that was decided, where that is not all."""
     if health.looked is None:
-        return None
+        return 0.0
     shares = [cell.share for cell in health.looked.judged.cells.values() if cell.share is not None]
-    return min(shares, default=None)
+    least = min(shares, default=None if health.looked.judged.standing == "whole" else 0.0)
+    return None if least == 1 else least
 
 
-def _columns() -> dict[str, Any]:
+def _columns(tables: Sequence[Health]) -> dict[str, Any]:
     column = st.column_config
+    inks = {
+        _chip(*each): _ink(each[0]) for health in tables for each in health.held.by_severity("open").items()
+    }
     return {
-        "state": column.TextColumn("state", width=84, pinned=True),
-        "table": column.LinkColumn("table", display_text=r"table=(.*)$", width=130, pinned=True),
-        "owner": column.TextColumn("owner", width=70),
-        "open": column.BarChartColumn("open", width=54, help="critical, error, warning, info", y_min=0),
-        "rows at stake": column.NumberColumn("rows at stake", width=76, format="localized"),
-        "since": column.DatetimeColumn("since", width=78, format="distance", timezone="UTC"),
-        "30 days": column.AreaChartColumn("30 days", width=76, y_min=0, help="open at the end of each day"),
-        "judged": column.NumberColumn(
-            "judged", width=56, format="percent", help="of the axis of which least was"
-        ),
-        "evidence up to": column.DatetimeColumn(
-            "evidence up to", width=80, format="distance", timezone="UTC"
+        "state": column.TextColumn("state", width=88, pinned=True),
+        "table": column.LinkColumn("table", display_text=r"table=(.*)$", width=126, pinned=True),
+        "open": column.MultiselectColumn(
+            "open", width=126, options=[*inks], color=[*inks.values()], help="critical, error, warning, info"
         ),
         "until": column.DatetimeColumn(
-            "until",
-            width=84,
-            format="distance",
-            timezone="UTC",
+            "until", width=82, format="distance", timezone="UTC",
             help="when the first of it cannot come back any more",
         ),
+        "rows at stake": column.NumberColumn("rows", width=68, format="localized", help="at stake, at least"),
+        "since": column.DatetimeColumn("since", width=82, format="distance", timezone="UTC"),
+        "30 days": column.AreaChartColumn(
+            "30 days", width=70, y_min=0, help="open above info at the end of each day"
+        ),
+        "owner": column.TextColumn("owner", width=90),
+        "judged": column.NumberColumn("judged", width=60, format="percent", help="of the axis of which least was"),
+        "evidence up to": column.DatetimeColumn("evidence", width=84, format="distance", timezone="UTC",
+                                                help="up to when it goes"),
         "why not all": column.TextColumn("why not all", width="medium"),
-    }
+    }  # fmt: skip
+
+
+def _ink(severity: str) -> str:
+    """Dark enough for a chip's white words."""
+    return palette.INKS.get(severity, palette.INKS["critical"])[0]

@@ -1,9 +1,10 @@
 """The first page: on one screen how the lake stands, what comes first, how the audits went, and every table."""
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from lakeaudit import next_steps
 from lakeaudit.dashboard import lake_grid, lake_plots, looks, widgets
@@ -33,23 +34,27 @@ def show(desk: Desk) -> None:
         _troubles(figures.troubles)
         widgets.failure(f"{desk.results.place.uri} holds no finished audit", "run `lakeaudit audit` first")
         return
-    _head(desk, figures.run, figures.verdict)
+    _head(desk, figures, figures.run, figures.verdict)
     _troubles(figures.troubles)
-    _first(desk, figures.tables)
+    command = _first(desk, figures.tables)
     told = desk.ask(("changes",), lambda: changes(desk.results), by_clock=False)
     days = desk.ask(("days",), lambda: lake_days(desk.results, desk.now, told))
     _strip(desk, figures, days)
     _tables(desk, figures, days)
+    if command:
+        _plan(desk, command, figures.tables)
 
 
-def _head(desk: Desk, run: Row, verdict: Verdict) -> None:
+def _head(desk: Desk, figures: LakeFigures, run: Row, verdict: Verdict) -> None:
     widgets.title(
         verdict.level,
         verdict.headline,
         kicker=f"{visible(desk.lake.name)}, audited {_ago(desk, run['as_of'])}",
     )
-    if verdict.notes:
-        widgets.plain(" \u00b7 ".join(verdict.notes))
+    since = figures.quiet_since if verdict.level == "fine" else None
+    quiet = [f"Quiet for {age(since, desk.now)}, since {second(since)}"] if since else []
+    if quiet or verdict.notes:
+        widgets.plain(" \u00b7 ".join([*quiet, *verdict.notes]))
 
 
 def _ago(desk: Desk, then: datetime) -> str:
@@ -65,11 +70,11 @@ def _troubles(troubles: Sequence[str]) -> None:
 
 def _strip(desk: Desk, figures: LakeFigures, days: OpenByDay) -> None:
     """Beside each other: the open by severity with the last days, the evidence, the runs."""
-    left, middle, right = st.columns([4, 2, 2], gap="medium")
+    left, middle, right = st.columns([6, 4, 6], gap="medium")
     with left:
         _open(figures, days)
     with middle:
-        _evidence(figures.evidence)
+        _evidence(figures)
     with right:
         _runs(desk, figures)
 
@@ -77,7 +82,8 @@ def _strip(desk: Desk, figures: LakeFigures, days: OpenByDay) -> None:
 def _open(figures: LakeFigures, days: OpenByDay) -> None:
     by = figures.totals.by_severity("open")
     st.html(looks.tiles(by, days))
-    st.caption(_apart(figures))
+    if apart := _apart(figures, drawn=any(any(days.of_severity(name)) for name in SEVERITIES)):
+        st.caption(apart)
     if odd := {name: number for name, number in by.items() if name not in SEVERITIES}:
         widgets.plain("Of no known severity: " + ", ".join(f"{count(odd[name])} {name}" for name in odd))
 
@@ -85,20 +91,20 @@ def _open(figures: LakeFigures, days: OpenByDay) -> None:
 _APART = {"accepted": "accepted by somebody", "pending": "found once and not yet confirmed"}
 
 
-def _apart(figures: LakeFigures) -> str:
-    totals, quiet = figures.totals, figures.quiet_since
+def _apart(figures: LakeFigures, *, drawn: bool) -> str:
+    totals = figures.totals
     rest = [f"{count(totals.number(of))} {words}" for of, words in _APART.items() if totals.number(of)]
-    told = [f"The oldest was first seen {second(totals.since)}." if totals.number("open") else _quiet(quiet)]
+    told = [f"The oldest was first seen {second(totals.since)}."] if totals.number("open") else []
     told += [f"Apart from these: {', '.join(rest)}."] if rest else []
-    return " ".join([*told, f"Drawn: open at the end of the last {SPAN} days."])
+    told += [f"Drawn: open at the end of the last {SPAN} days."] if drawn else []
+    return " ".join(told)
 
 
-def _quiet(since: datetime | None) -> str:
-    return f"Nothing was open since {second(since)}." if since else "Nothing is open."
-
-
-def _evidence(evidence: Sequence[EvidenceAge]) -> None:
+def _evidence(figures: LakeFigures) -> None:
     st.markdown("**Age of the evidence**")
+    evidence = figures.evidence
+    if figures.verdict and figures.verdict.scope:
+        st.caption("Of the last audit alone, which did not look at the whole lake.")
     if not evidence:
         st.caption("The last audit says no time of any.")
     with st.container(gap="xsmall"):
@@ -127,33 +133,42 @@ def _runs(desk: Desk, figures: LakeFigures) -> None:
                  run=last["run_id"])  # fmt: skip
 
 
-def _first(desk: Desk, tables: Sequence[Health]) -> None:
-    """The worst tables in words, each a link: what a reader does next."""
-    wrong = [health for health in tables if health.level not in ("fine", "info")]
+def _first(desk: Desk, tables: Sequence[Health]) -> DeltaGenerator | None:
+    """The worst tables in words, each a link: what a reader does next; where the command below them goes."""
+    wrong = _wrong(tables)
     with st.container(gap="xxsmall"):
         for health in wrong[:FIRST]:
-            with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-                st.markdown(widgets.marks(health.level, health.doubt), width="content")
-                widgets.link(
-                    "table", f"**{widgets.prose(widgets.shortened(health.table))}**", table=health.table
-                )
-                widgets.plain(_words(desk, health))
+            _one(desk, health)
+        soonest = min((each for each in wrong if each.held.until), key=_end, default=None)
+        if soonest and soonest not in wrong[:FIRST]:
+            _one(desk, soonest)
         if len(wrong) > FIRST:
             st.caption(f"{count(len(wrong) - FIRST)} more tables with something wrong: see the grid.")
-        if wrong:
-            _plan(
-                desk,
-                meant=any(health.held.answers.get(may) for health in wrong for may in ("yes", "unknown")),
-            )
+        return st.container(horizontal=True, vertical_alignment="center") if wrong else None
 
 
-def _plan(desk: Desk, *, meant: bool) -> None:
-    with st.container(
-        key=looks.COMMAND
-    ):  # a click takes all of it; `st.code` starts a highlighter for half a second
-        widgets.plain(next_steps.plan_all(desk.lake_file, meant=meant))
-    if meant:
-        st.caption(next_steps.LEAVE_OUT)
+def _wrong(tables: Sequence[Health]) -> Sequence[Health]:
+    return [health for health in tables if health.level not in ("fine", "info")]
+
+
+def _end(health: Health) -> datetime:
+    return health.held.until or datetime.max.replace(tzinfo=UTC)
+
+
+def _one(desk: Desk, health: Health) -> None:
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        st.markdown(widgets.marks(health.level, health.doubt), width="content")
+        widgets.link("table", f"**{widgets.prose(widgets.shortened(health.table))}**", table=health.table)
+        widgets.plain(_words(desk, health))
+
+
+def _plan(desk: Desk, at: DeltaGenerator, tables: Sequence[Health]) -> None:
+    """Filled in last: a block with a copy button starts a highlighter, for which nothing else has to wait."""
+    meant = any(health.held.answers.get(may) for health in _wrong(tables) for may in ("yes", "unknown"))
+    with at:
+        st.code(visible(next_steps.plan_all(desk.lake_file, meant=meant)), language=None, width="content")
+        if meant:
+            st.caption(next_steps.LEAVE_OUT)
 
 
 def _words(desk: Desk, health: Health) -> str:
@@ -170,14 +185,13 @@ def _words(desk: Desk, health: Health) -> str:
 
 def _comeback(held: Held) -> str:
     """Of what is open above info: until when the first of it can come back, or that none of it can."""
-    open_now = held.by_severity("open")
-    every = sum(open_now.get(severity, 0) for severity in AT_STAKE)
+    every = sum(held.answers.values())
     for answer, words in _ANSWERS.items():
         if many := held.answers.get(answer, 0):
             part = "" if many == every else f"{count(many)} of {count(every)} "
             end = f" until {second(held.until)}" if held.until else ", no end known"
             return f"{part}{words}{end if answer == 'yes' else ''}"
-    return "another remedy" if every else ""
+    return "another remedy" if any(held.by_severity("open").get(severity) for severity in AT_STAKE) else ""
 
 
 _ANSWERS = {"yes": "can come back", "unknown": "not known whether it can come back", "no": "cannot come back"}

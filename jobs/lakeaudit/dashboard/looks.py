@@ -21,7 +21,7 @@ _INKS = "\n".join(
     f".tile.{level} .level {{ color: light-dark({light}, {dark}); }}"
     for level, (light, dark) in palette.INKS.items()
 )
-GRID, DAYS, COMMAND = "grid", "days", "command"
+GRID, DAYS = "grid", "days"
 """Keys of containers."""
 COLUMNS = 12
 LINE = 17
@@ -34,6 +34,7 @@ _NUMBERS = "\n".join(
 """Columns of numbers: `widgets.grid` names them in its key. Streamlit sets each cell to the left by itself."""
 _PHONE = f"""@media (max-width: 640px) {{
   [class*="st-key-{GRID}-"] :is(th, td) {{ padding: .25rem .35rem; font-size: .85rem; }}
+  [class*="st-key-{GRID}-"] td:nth-child(n+6):last-child {{ min-width: 10rem; }}
   [class*="st-key-{GRID}-"] [data-testid="stTable"] {{
     overflow-x: auto; box-shadow: inset -.7rem 0 .6rem -.7rem #888;
   }}
@@ -54,9 +55,6 @@ _OWN = """
 .days, .st-key-days [data-testid="stText"] { font-size: 11px; line-height: 17px; }
 .st-key-days [data-testid="stText"] { padding-top: 17px; }
 .days .no-audit { background: #8883; }
-.st-key-command [data-testid="stText"] { padding: .5rem .75rem; border-radius: .4rem; background: #8882; }
-.st-key-command [data-testid="stText"] * { font-family: monospace; font-size: .9rem; }
-.st-key-command [data-testid="stText"] * { overflow-wrap: anywhere; user-select: all; }
 .stMainBlockContainer { padding-top: 4.2rem; padding-bottom: 2rem; }
 [data-testid="stText"], [data-testid="stTable"] { font-variant-numeric: tabular-nums; }
 h1 { overflow-wrap: anywhere; }

@@ -12,11 +12,12 @@ from lakeaudit.dashboard.queries.plans import PlanSteps
 from lakeaudit.dashboard.session import Desk
 from lakeaudit.formatting import UNKNOWN, age, count, duration, rough, second, visible
 from lakeaudit.keys import uri_of
+from lakeaudit.kinds import rank
 from lakeaudit.report.summary import table_label
 from lakeaudit.results.read import Row
 
 WHOLE = 20
-"""Notices whose every line is shown."""
+"""Notices whose every line is shown, the worst of each round first."""
 _NAMES = 72
 """Characters of a file's name."""
 _MARKS = {
@@ -164,33 +165,82 @@ def _notices(desk: Desk, notices: Sequence[Row]) -> None:
             "No notice was sent yet: `lakeaudit alert` sends what is due to those whom `alerts` names."
         )
         return
-    failed_first = sorted(notices, key=lambda row: row["status"] != "failed")
-    columns = ("severity", "what", "state", "to", "made")
-    rows = [(*_notice(desk, row), widgets.prose(row["error"] or "")) for row in failed_first]
+    rounds = _rounds(notices)
+    columns = ("severity", "what", "table", "state", "to", "made", "run")
+    rows = [(*_round(desk, each), widgets.prose(_why_not(each[0]))) for each in rounds]
     if any(row["error"] for row in notices):
-        widgets.grid((*columns, "why not"), rows, alt="The newest notices")
+        widgets.grid((*columns, "why not"), rows, alt="The newest notices", numbers=("made",))
     else:
-        widgets.grid(columns, [row[:-1] for row in rows], alt="The newest notices")
+        widgets.grid(columns, [row[:-1] for row in rows], alt="The newest notices", numbers=("made",))
     with st.expander("What they said"):
-        for row in failed_first[:WHOLE]:
-            st.code(
-                "\n".join(map(visible, (row["message"] or row["kind"] or "").split("\n"))),
-                language=None,
-                wrap_lines=True,
-            )
+        for row in [row for each in rounds for row in each][:WHOLE]:
+            _message(row)
 
 
-def _notice(desk: Desk, row: Row) -> tuple[str, ...]:
+def _rounds(notices: Sequence[Row]) -> Sequence[Sequence[Row]]:
+    """What one run told one receiver, and went alike: failed ones first, then the newest; in each the worst first."""
+    found: dict[tuple[str, ...], list[Row]] = {}
+    for row in notices:
+        of = (row["run_id"], row["receiver"], row["status"], row["error"] or "", str(row["attempts"]))
+        found.setdefault(of, []).append(row)
+    by_worst = [sorted(rows, key=_pressing) for rows in found.values()]
+    return sorted(by_worst, key=lambda rows: rows[0]["status"] != "failed")
+
+
+def _pressing(row: Row) -> tuple[bool, int, int, str]:
     return (
-        widgets.badge(row["severity"]) if row["severity"] else UNKNOWN,
-        widgets.prose(_first_line(row)),
-        _mark(row["status"]),
-        widgets.literal(row["receiver"]),
-        f"{rough(max(desk.now - row['made_at'], timedelta(0)))} ago",
+        bool(row["over"]),
+        rank(row["severity"] or ""),
+        -(row["discrepancies"] or 0),
+        row["table_name"] or "",
     )
 
 
+def _round(desk: Desk, rows: Sequence[Row]) -> tuple[str, ...]:
+    """Its worst in words, and how many tables it is about."""
+    row, made = rows[0], max(row["made_at"] for row in rows)
+    return (
+        widgets.badge(row["severity"]) if row["severity"] else UNKNOWN,
+        widgets.prose(_first_line(row)),
+        _tables(rows),
+        _mark(row["status"]),
+        widgets.literal(row["receiver"]),
+        f"{rough(max(desk.now - made, timedelta(0)))} ago",
+        _run(row["run_id"]),
+    )
+
+
+def _run(run_id: str | None) -> str:
+    """By the end of its id, which is random: its beginning is the time."""
+    if not run_id:
+        return UNKNOWN
+    return widgets.cell_link("runs", widgets.literal(run_id.rpartition("-")[2][:8]), run=run_id)
+
+
+def _why_not(row: Row) -> str:
+    tries = f"{count(row['attempts'])} tries: " if (row["attempts"] or 0) > 1 else ""
+    return f"{tries}{row['error']}" if row["error"] else ""
+
+
+def _tables(rows: Sequence[Row]) -> str:
+    named = [*dict.fromkeys(row["table_name"] for row in rows if row["table_name"])]
+    if not named:
+        return UNKNOWN
+    more = f" and {count(len(named) - 1)} more" if len(named) > 1 else ""
+    return widgets.cell_link("table", widgets.literal(widgets.shortened(named[0])), table=named[0]) + more
+
+
 def _first_line(row: Row) -> str:
-    """Its severity has a column of its own."""
+    """Its severity and its table have columns of their own."""
     first = (row["message"] or row["kind"] or "").partition("\n")[0]
-    return widgets.shortened(first.removeprefix(f"{(row['severity'] or '').upper()}: "), 120)
+    told = first.removeprefix(f"{(row['severity'] or '').upper()}: ").replace(
+        f" in {row['table_name']}", "", 1
+    )
+    return widgets.shortened(told, 120)
+
+
+def _message(row: Row) -> None:
+    if row["table_name"]:
+        widgets.link("table", widgets.literal(widgets.shortened(row["table_name"])), table=row["table_name"])
+    told = (row["message"] or row["kind"] or "").split("\n")
+    st.code("\n".join(map(visible, told)), language=None, wrap_lines=True)

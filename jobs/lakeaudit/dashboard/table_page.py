@@ -1,6 +1,7 @@
 """One table: what is broken, where, since when, why, whether it can come back, and what of it was judged."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from datetime import timedelta
 from functools import partial
 
@@ -11,7 +12,7 @@ from lakeaudit.dashboard import partition_plots, plots, timeline_plot, widgets
 from lakeaudit.dashboard.queries import table as figures
 from lakeaudit.dashboard.queries.lake import Health, table_healths
 from lakeaudit.dashboard.queries.sql_fragments import STANDINGS
-from lakeaudit.dashboard.queries.table import PAGE_ROWS, Broken, Commit, Listed, Partitions, Wanted
+from lakeaudit.dashboard.queries.table import PAGE_ROWS, Broken, Change, Commit, Listed, Partitions, Wanted
 from lakeaudit.dashboard.queries.timeline import timeline
 from lakeaudit.dashboard.session import Desk
 from lakeaudit.formatting import OUTCOMES, UNKNOWN, age, comeback, count, rough, second, share, size, visible
@@ -38,15 +39,17 @@ def show(desk: Desk) -> None:
         _none(address.given("table"))
         return
     health = next(each for each in tables if each.table == table)
-    _head(desk, health)
-    found = desk.ask(("broken", table), lambda: figures.broken(desk.results, table, desk.now))
-    _broken(desk, table, found)
-    parts = desk.ask(("partitions", table), lambda: figures.partitions(desk.results, table, desk.now))
-    _where(parts)
     of_lake = desk.ask(("changes",), lambda: changes(desk.results), by_clock=False)
     told = desk.ask(("changes", table), lambda: figures.changes(of_lake, table), by_clock=False)
+    _head(desk, health, told)
+    found = desk.ask(("broken", table), lambda: figures.broken(desk.results, table, desk.now))
+    if found:
+        _broken(desk, table, found)
+    parts = desk.ask(("partitions", table), lambda: figures.partitions(desk.results, table, desk.now))
+    _where(parts)
     timeline_plot.show(desk.ask(("timeline", table), lambda: timeline(desk.results, table, desk.now, told)))
-    _list(desk, address, table, found, parts)
+    with nullcontext() if found else st.expander("What was resolved, file by file"):
+        _list(desk, address, table, found, parts)
     plots.trend(desk.ask(("days", table), lambda: figures.table_days(desk.results, table, told)), "the table")
     _commits(desk.ask(("commits", table), lambda: figures.commits(desk.results, table, desk.now)))
     _coverage(health)
@@ -60,14 +63,14 @@ def _none(given: str | None) -> None:
         st.caption("Choose a table.")
 
 
-def _head(desk: Desk, health: Health) -> None:
+def _head(desk: Desk, health: Health, told: Sequence[Change]) -> None:
     held = health.held.by_severity("open")
     numbers = ", ".join(f"{count(number)} {severity}" for severity, number in held.items())
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.title(widgets.prose(widgets.shortened(health.table)), anchor=False, width="content")
         st.markdown(widgets.marks(health.level, health.doubt), width="content")
     with st.container(gap="xsmall"):
-        widgets.plain(f"Open: {numbers}." if numbers else "Nothing is open.")
+        widgets.plain(f"Open: {numbers}." if numbers else f"Nothing is open{_since(desk, told)}.")
         if health.reason:
             widgets.plain(
                 f"Of the rest it cannot be told: {health.reason}." if numbers else f"But: {health.reason}."
@@ -77,6 +80,12 @@ def _head(desk: Desk, health: Health) -> None:
             widgets.plain(
                 f"Last audited {second(at)}, {age(at, desk.now)} ago, by run {health.looked.run_id}."
             )
+
+
+def _since(desk: Desk, told: Sequence[Change]) -> str:
+    """Since when nothing is, where anything ever was."""
+    ends = [change.at for change in told if change.what == "resolved"]
+    return f" since {second(max(ends))} ({age(max(ends), desk.now)})" if ends else ""
 
 
 def _broken(desk: Desk, table: str, found: Sequence[Broken]) -> None:

@@ -89,6 +89,11 @@ def address_of(page: str, **chosen: str) -> str:
     return f"{page}?{urlencode(chosen, quote_via=quote, safe='')}"
 
 
+def cell_link(page: str, label: str, **chosen: str) -> str:
+    """The same in a cell of a `grid`; as everywhere in cells it opens a page of its own."""
+    return f"[{label}]({address_of(page, **chosen)})"
+
+
 def title(level: str | None, text: str, kicker: str = "", *, stored: bool = False) -> None:
     """The head of a page: what it is about, and how that stands. `stored`: all of it is one stored name."""
     if kicker:

@@ -12,7 +12,7 @@ from typing import Any
 
 from lakeaudit.formatting import count, shell_word
 from lakeaudit.kinds import KINDS, rank
-from lakeaudit.next_steps import is_a_question, mend
+from lakeaudit.next_steps import answer, mend
 from lakeaudit.report.summary import Amount
 
 Row = Mapping[str, Any]
@@ -104,8 +104,8 @@ def _broken(
     for row in rows:
         if row["table_name"] is not None:
             tables[row["table_name"]] += row["findings"]
-        if row["recoverable"] and is_a_question(row["kind"]):
-            answers[row["recoverable"]] += row["findings"]
+        if said := answer(row["kind"], row["recoverable"]):
+            answers[said] += row["findings"]
     kind, number = rows[0]["kind"], sum(row["findings"] for row in rows)
     ends = [
         row["recoverable_until"] for row in rows if row["recoverable_until"] and row["recoverable"] == "yes"
@@ -150,7 +150,7 @@ def pressing(standing: Iterable[Row]) -> list[Row]:
 
 def comeback(rows: Sequence[Row]) -> tuple[int, int, datetime | None]:
     """How many can come back, of how many where that is a question, and the soonest end."""
-    asked = [row for row in rows if row["recoverable"] and is_a_question(row["kind"])]
+    asked = [row for row in rows if answer(row["kind"], row["recoverable"])]
     able = [row for row in asked if row["recoverable"] == "yes"]
     ends = [row["recoverable_until"] for row in able if row["recoverable_until"]]
     number = [sum(row["findings"] for row in each) for each in (able, asked)]

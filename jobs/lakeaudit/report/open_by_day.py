@@ -33,6 +33,11 @@ class OpenByDay:
         """Of all severities."""
         return self._summed(self.by_severity(table).values())
 
+    def serious(self, table: str) -> Numbers:
+        """Of what is above info: old rubbish hides no burst."""
+        by = self.by_severity(table).items()
+        return self._summed(numbers for severity, numbers in by if severity != SEVERITIES[-1])
+
     def by_severity(self, table: str) -> Mapping[str, Numbers]:
         """Worst first."""
         found = {name: self.numbers.get((table, name)) for name in SEVERITIES}

@@ -126,8 +126,13 @@ def spark_path(numbers: Sequence[int]) -> str:
     most = max(numbers, default=0)
     if not most:
         return ""
-    tops = [f"V{20 - 19 * number / most:.1f}H{at}" for at, number in enumerate(numbers, 1)]
+    tops = [f"V{20 - _tall(number, most):.1f}H{at}" for at, number in enumerate(numbers, 1)]
     return f"M0 20{''.join(tops)}V20Z"
+
+
+def _tall(number: int, most: int) -> float:
+    """What is not nothing is seen, however much there was on another day."""
+    return max(19 * number / most, 2.0) if number else 0.0
 
 
 _RUN_HEIGHTS = {"complete": 9, "partial": 13, "suspect": 17, "failed": 22, "running": 5}

@@ -115,8 +115,8 @@ def table_label(name: str | None) -> str:
 
 
 def worst_first(line: Line) -> tuple[int, int, int, str]:
-    """Worst severity, most of it, most bytes at stake, name."""
-    return rank(line.worst), -line.by_severity.get(line.worst, 0), -(line.stake.bytes.known or 0), line.name
+    """Worst severity, most of it, most rows at stake, name."""
+    return rank(line.worst), -line.by_severity.get(line.worst, 0), -(line.stake.rows.known or 0), line.name
 
 
 def _with_partitions(line: Line, totals: Sequence[Row], limit: int) -> TableLine:

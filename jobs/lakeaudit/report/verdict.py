@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from lakeaudit import next_steps
 from lakeaudit.formatting import count, number, second, visible
-from lakeaudit.next_steps import is_a_question
 from lakeaudit.report.coverage_view import OPEN, Judged
 from lakeaudit.report.summary import AT_STAKE, Line, by_kind, by_severity
 
@@ -150,7 +150,7 @@ def _comeback(worst: Line, pressing: Sequence[Row]) -> Iterable[str]:
     answers: dict[str | None, int] = dict.fromkeys(_ANSWERS, 0)
     for row in pressing:
         if row["severity"] == worst.name:
-            answer = row["recoverable"] if is_a_question(row["kind"]) else None
+            answer = next_steps.answer(row["kind"], row["recoverable"])
             answers[answer] = answers.get(answer, 0) + row["findings"]
     if not any(many for answer, many in answers.items() if answer):
         return

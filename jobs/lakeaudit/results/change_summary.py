@@ -52,8 +52,9 @@ class Change:
     """Discrepancies of one table, kind and severity to which the same happened; `resolution` is how they ended.
 
     Files, rows and bytes are None where no finding says them; `since` is the evidence that first showed any of them;
-    `recoverable` counts yes, no and unknown, `until` is when the first of them is beyond recovery; `example` is a file,
-    `back` one of the files that can come back, with what that needs.
+    `recoverable` counts yes, no and unknown, `until` is when the first of them is beyond recovery; `cause` is that of
+    most of them in words, `causes` are all known; `example` is a file, `back` one of the files that can come back, with
+    what that needs.
     """
 
     table: str | None
@@ -71,6 +72,7 @@ class Change:
     recoverable: Mapping[str, int] = field(default_factory=dict)
     until: datetime | None = None
     cause: str | None = None
+    causes: tuple[str, ...] = ()
     example: str | None = None
     back: Mapping[str, Any] | None = None
 
@@ -176,6 +178,7 @@ def _change(row: Row, partitions: _Counts, recoverable: _Counts, causes: _Counts
         recoverable=dict(recoverable.get(_key(row), Counter())),
         until=row["recoverable_until_min"],
         cause=_most_common(causes.get(_key(row), Counter()), row["count_all"]),
+        causes=tuple(sorted(causes.get(_key(row), Counter()))),
         example=row["example_min"],
         back=_split(row["back_min"]),
     )

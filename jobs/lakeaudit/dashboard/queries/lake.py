@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from lakeaudit.config import Lake
 from lakeaudit.dashboard.queries.audit_health import EvidenceAge, evidence_ages, troubles
+from lakeaudit.dashboard.queries.plans import unheard
 from lakeaudit.formatting import count, duration
 from lakeaudit.kinds import SEVERITIES, rank
 from lakeaudit.next_steps import A_QUESTION
@@ -125,7 +126,7 @@ def lake_figures(
         totals=totals,
         runs=tuple(runs[-RUNS:]),
         evidence=evidence_ages(run, lake, now) if run else (),
-        troubles=tuple(troubles(runs, lake.overdue, now)),
+        troubles=(*troubles(runs, lake.overdue, now), *unheard(results)),
         quiet_since=None if totals.number("open") else _quiet_since(results, runs),
     )
 
@@ -151,7 +152,8 @@ def table_healths(results: Results, lake: Lake, now: datetime) -> tuple[Health, 
 def held_by_table(results: Results, now: datetime) -> dict[str, Held]:
     """By table what is open, accepted or pending."""
     over = f"recoverable = 'yes' AND recoverable_until <= {moment(now)}"
-    answer = f"CASE WHEN {over} THEN 'unknown' WHEN kind IN ({texts(tuple(sorted(A_QUESTION)))}) THEN recoverable END"
+    asked = f"kind IN ({texts(tuple(sorted(A_QUESTION)))})"
+    answer = f"CASE WHEN {over} THEN 'unknown' WHEN {asked} THEN coalesce(recoverable, 'unknown') END"
     sql = f"""SELECT table_name, severity, {standing(now)} AS standing, count(*) AS number, min(first_seen_at) AS since,
             sum(rows_at_stake) AS rows_at_stake, {answer} AS recoverable,
             min(recoverable_until) FILTER (WHERE recoverable = 'yes' AND recoverable_until > {moment(now)}) AS until
@@ -255,9 +257,11 @@ LEVELS = (*AT_STAKE, "unjudged", SEVERITIES[-1], "fine")
 """Worst first: what could not be judged is worse than what is known to be old rubbish."""
 
 
-def _worst_first(health: Health) -> tuple[int, int, str]:
+def _worst_first(health: Health) -> tuple[int, int, int, str]:
+    """As the report has it: worst severity, most of it, most rows at stake, name."""
     level = LEVELS.index(health.level) if health.level in LEVELS else 0
-    return level, -health.held.by_severity("open").get(health.level, 0), health.table
+    number = health.held.by_severity("open").get(health.level, 0)
+    return level, -number, -(health.held.rows.known or 0), health.table
 
 
 def _health(table: str, held: Held, looked: Looked | None, lake: Lake, now: datetime) -> Health:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from lakeaudit.formatting import number
 from lakeaudit.results.read import Results, Row
 from lakeaudit.results.sql import ask, text
 
@@ -55,6 +56,19 @@ def plan_steps(results: Results, plan_id: str) -> PlanSteps | None:
     summed = ask(results, sql, "actions")
     sql = f"""SELECT * FROM actions {of} ORDER BY {_WORST_FIRST}, batch, action_id LIMIT {STEPS}"""
     return PlanSteps(plans[0], summed, ask(results, sql, "actions"))
+
+
+def unheard(results: Results) -> list[str]:
+    """Receivers whose newest notices did not arrive, in sentences."""
+    sql = """SELECT receiver, status, count(*) AS number, max(made_at) AS last, max(error) AS error
+        FROM notices WHERE status IN ('failed', 'sent') GROUP BY receiver, status ORDER BY receiver"""
+    rows = ask(results, sql, "notices")
+    sent = {row["receiver"]: row["last"] for row in rows if row["status"] == "sent"}
+    return [
+        f"{number(row['number'], 'notice')} did not arrive: {row['receiver']}: {row['error']}"
+        for row in rows
+        if row["status"] == "failed" and not sent.get(row["receiver"], row["last"]) > row["last"]
+    ]
 
 
 def newest_notices(results: Results) -> Sequence[Row]:

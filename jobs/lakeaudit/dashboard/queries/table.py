@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from lakeaudit.dashboard.queries.lake import Day, counted_back
 from lakeaudit.dashboard.queries.sql_fragments import WORST_FIRST, of_table
 from lakeaudit.kinds import rank
-from lakeaudit.next_steps import is_a_question
+from lakeaudit.next_steps import answer
 from lakeaudit.report.summary import NO_TABLE, Amount
 from lakeaudit.results.lake_standing import UNKNOWN_PARTS, standing
 from lakeaudit.results.read import Results, Row
@@ -123,8 +123,8 @@ def broken(results: Results, table: str, now: datetime) -> tuple[Broken, ...]:
 def _broken(rows: Sequence[Row]) -> Broken:
     first, answers = rows[0], dict[str, int]()
     for row in rows:
-        if row["recoverable"] and is_a_question(row["kind"]):
-            answers[row["recoverable"]] = answers.get(row["recoverable"], 0) + row["number"]
+        if said := answer(row["kind"], row["recoverable"]):
+            answers[said] = answers.get(said, 0) + row["number"]
     return Broken(
         kind=first["kind"],
         severity=first["severity"],
