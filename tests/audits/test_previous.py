@@ -4,6 +4,7 @@ Cases that need no more than a second look lie in one lake, a table each.
 """
 
 import os
+import shutil
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -16,7 +17,7 @@ import pytest
 from lakeaudit.commands import doctor_probes
 from lakeaudit.config import Lake, load_lake
 from lakeaudit.errors import SourceError
-from lakeaudit.evidence.manifest.point import told_of
+from lakeaudit.evidence.manifest.point import Told, told_of
 from lakeaudit.evidence.protocol import Context
 from lakeaudit.pipeline.ask_claims import ask_claims
 from lakeaudit.pipeline.engine import InProcessEngine
@@ -40,8 +41,9 @@ NOW = datetime.now(UTC).replace(microsecond=0)
 class Site:
     """A folder of tables, and audits of one of them, one after the other."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, results: Path | None = None) -> None:
         self.folder = folder
+        self.results = results or folder / "results"
         self.numbers = count(1)
 
     def put(self, name: str, size: int = 1000, days: float | None = 30) -> Path:
@@ -55,9 +57,9 @@ class Site:
         return path
 
     def lake(self, manifest: str = "", table: str = "", more: str = "") -> Lake:
-        path = self.folder / "lake.yaml"
+        path = self.results.with_name("lake.yaml")
         path.write_text(
-            f"version: 1\nlake: plain\nresults: {self.folder / 'results'}\n"
+            f"version: 1\nlake: plain\nresults: {self.results}\n"
             f"inventories: [{{kind: listing, location: {self.folder / 'data'}}}]\n"
             f"tables:\n  - {{name: t, location: {self.folder / 'data/t'},"
             f" manifests: [{{kind: previous{manifest}}}]{table}}}\n{more}"
@@ -82,27 +84,8 @@ class Site:
         return row
 
 
-@pytest.fixture
-def site(tmp_path: Path) -> Site:
-    return Site(tmp_path)
-
-
-def test_the_first_audit_has_nothing_to_compare_with(site: Site) -> None:
-    site.put("t/a")
-    lake = site.lake()
-    assert site.audit(lake) == []
-    row = site.content(lake)
-    assert (row["status"], "nothing to compare with yet" in row["reason"]) == ("off", True)
-    assert results_of(lake).runs()[0]["status"] == "complete"
-    assert site.audit(lake) == []
-    assert (site.content(lake)["status"], site.content(lake)["consistent"]) == ("complete", 1)
-
-
-def test_what_vanished_shrank_or_was_written_again_is_named(site: Site) -> None:
-    lost_and_rewritten(site)
-
-
 def lost_and_rewritten(site: Site, session: "SparkSession | None" = None) -> None:
+    """What vanished, shrank or was written again is named, and put back it is no longer."""
     for name in ("a", "b", "c", "d"):
         site.put(f"t/{name}")
     lake = site.lake()
@@ -119,23 +102,6 @@ def lost_and_rewritten(site: Site, session: "SparkSession | None" = None) -> Non
     assert site.audit(lake) == wrong, "what stays open goes on being found"
     site.put("t/a", days=None)
     assert site.audit(lake) == wrong[1:], "it was put back"
-
-
-def test_what_a_person_accepts_ends(site: Site) -> None:
-    for name in ("a", "b", "c"):
-        site.put(f"t/{name}")
-    lake = site.lake()
-    site.audit(lake)
-    (site.folder / "data/t/a").unlink()
-    site.put("t/b", 10)
-    assert site.audit(lake) == [("dropped", "a"), ("size_mismatch", "b")]
-    ids = [row["discrepancy_id"] for row in results_of(lake).unresolved()]
-    put_ack(results_of(lake), ids, Ack("ops", "tidied up", NOW + timedelta(days=1)))
-    assert site.audit(lake) == []
-    assert results_of(lake).unresolved() == []
-    assert site.content(lake)["consistent"] == 1
-    (site.folder / "data/t/b").unlink()
-    assert site.audit(lake) == [("dropped", "b")], "the file that was accepted is claimed as it is"
 
 
 Files = dict[str, tuple[float | None, int]]
@@ -196,42 +162,76 @@ CHANGES: dict[str, Change] = {
     "enough-to-stand-for-them": Change(files("0", "1", "2"), files("new", days=None, size=9000)),
     "appended-today": Change(files("young", days=0.2), {}, gone("young"), table=APPENDED),
     "outer": Change(files("a", "inner/b"), files("a")),
+    "lost-and-rewritten": Change(
+        files("a", "b", "c", "d"),
+        files("b", days=None, size=10) | files("c", days=None) | files("d"),
+        (*gone("a"), ("overwritten", "c"), ("size_mismatch", "b")),
+    ),
 }  # fmt: skip
+
+
+ACCEPTED = Change(
+    files("a", "b", "c"), files("b", size=10) | files("c"), (*gone("a"), ("size_mismatch", "b"))
+)
+"""A table whose findings a person accepts after the second audit; before the fourth one `b` vanishes, too."""
 
 
 @dataclass(frozen=True)
 class Looked:
-    """What the second and the third audit of these tables say: kind and file by table, coverage of content by table."""
+    """What four audits of these tables say: kind and file by table, coverage of content by table."""
 
+    lake: Lake
     found: dict[str, dict[str, list[tuple[str, str]]]]
     content: dict[str, dict[str, dict[str, Any]]]
+    statuses: dict[str, str]
+    explained: dict[str, str]
+    """Of the second audit, by kind, for `lost-and-rewritten`."""
 
 
 @pytest.fixture(scope="module")
 def looked(tmp_path_factory: pytest.TempPathFactory) -> Looked:
-    site = Site(tmp_path_factory.mktemp("changes"))
-    lay(site, {name: change.before for name, change in CHANGES.items()})
+    site, tables = Site(tmp_path_factory.mktemp("changes")), CHANGES | {"accepted": ACCEPTED}
+    lay(site, {name: change.before for name, change in tables.items()})
     more = [
         f"  - {{name: {name}, location: {site.folder / 'data' / name},"
         f" manifests: [{{kind: previous{KEEP if name in HEALTHY else ''}}}]{change.table}}}\n"
-        for name, change in CHANGES.items()
+        for name, change in tables.items()
     ]
     inner = f"  - {{name: inner, location: {site.folder / 'data/outer/inner'}}}\n"
     lake = site.lake(more="".join([*more, inner]))
-    site.audit(lake)
-    lay(site, {name: change.after for name, change in CHANGES.items()})
-    found: dict[str, dict[str, list[tuple[str, str]]]] = {}
-    content: dict[str, dict[str, dict[str, Any]]] = {}
-    for run in ("r2", "r3"):
-        site.audit(lake)
-        found[run] = {}
-        for row in rows_of(results_of(lake).findings(run)):
-            told = (row["kind"], (row["key"] or row["subject"]).rpartition("/")[2])
-            if row["axis"] != "duplicate":
-                found[run].setdefault(row["table_name"], []).append(told)
-        covered = [row for row in results_of(lake).coverage(run) if row["axis"] == "content"]
-        content[run] = {row["table_name"]: row for row in covered}
-    return Looked(found, content)
+    told: Looked = Looked(lake, {}, {}, {}, {})
+    look(site, told, "r1")
+    lay(site, {name: change.after for name, change in tables.items()})
+    look(site, told, "r2")
+    accept(lake, "accepted")
+    look(site, told, "r3")
+    (site.folder / "data/accepted/b").unlink()
+    site.put("lost-and-rewritten/a", days=None)
+    look(site, told, "r4")
+    return told
+
+
+def look(site: Site, told: Looked, run: str) -> None:
+    """One audit, and what it says."""
+    site.audit(told.lake)
+    results, found = results_of(told.lake), dict[str, list[tuple[str, str]]]()
+    for row in rows_of(results.findings(run)):
+        if row["axis"] != "duplicate":
+            file = (row["key"] or row["subject"]).rpartition("/")[2]
+            found.setdefault(row["table_name"], []).append((row["kind"], file))
+        if (run, row["table_name"]) == ("r2", "lost-and-rewritten"):
+            told.explained[row["kind"]] = row["explanation"]
+    told.found[run] = found
+    covered = [row for row in results.coverage(run) if row["axis"] == "content"]
+    told.content[run] = {row["table_name"]: row for row in covered}
+    told.statuses[run] = next(row["status"] for row in results.runs() if row["run_id"] == run)
+
+
+def accept(lake: Lake, table: str) -> None:
+    """A person says of all that is found of the table that it is well."""
+    rows = rows_of(results_of(lake).discrepancies())
+    ids = [row["discrepancy_id"] for row in rows if row["table_name"] == table]
+    put_ack(results_of(lake), ids, Ack("ops", "tidied up", NOW + timedelta(days=1)))
 
 
 def lay(site: Site, tables: dict[str, Files]) -> None:
@@ -254,6 +254,31 @@ def test_what_changed_between_two_looks_is_judged(looked: Looked, name: str, run
         assert (row["status"], row["undecided"]) == ("complete", change.undecided)
 
 
+@pytest.mark.parametrize("name", [*CHANGES, "accepted"])
+def test_the_first_audit_has_nothing_to_compare_with(looked: Looked, name: str) -> None:
+    row = looked.content["r1"][name]
+    assert looked.found["r1"] == {}
+    assert (row["status"], "nothing to compare with yet" in row["reason"]) == ("off", True)
+    assert looked.statuses["r1"] == "complete"
+
+
+def test_what_vanished_shrank_or_was_written_again_is_named_until_it_is_put_back(looked: Looked) -> None:
+    told = [sorted(looked.found[run]["lost-and-rewritten"]) for run in ("r2", "r3", "r4")]
+    wrong = [("dropped", "a"), ("overwritten", "c"), ("size_mismatch", "b")]
+    assert told == [wrong, wrong, wrong[1:]]
+    assert "so in the picture of " in looked.explained["dropped"]
+    assert "storage as of " in looked.explained["dropped"]
+
+
+def test_what_a_person_accepts_ends(looked: Looked) -> None:
+    told = [sorted(looked.found[run].get("accepted", [])) for run in ("r2", "r3", "r4")]
+    again = [("dropped", "b")]  # the file that was accepted is claimed as it is
+    assert told == [[("dropped", "a"), ("size_mismatch", "b")], [], again]
+    unresolved = rows_of(results_of(looked.lake).discrepancies(("pending", "open")))
+    assert [row["key"].rpartition("/")[2] for row in unresolved if row["table_name"] == "accepted"] == ["b"]
+    assert looked.content["r3"]["accepted"]["consistent"] == 1
+
+
 def test_of_a_folder_that_may_have_been_compacted_the_rest_is_consistent(looked: Looked) -> None:
     row = looked.content["r2"]["a-part-may-have-been-compacted"]
     assert (row["undecided"], row["consistent"]) == (2, 2)
@@ -264,35 +289,56 @@ def test_a_table_inside_another_is_not_its_own(looked: Looked) -> None:
     assert looked.content["r2"]["outer"]["files"] == 1
 
 
+# --- one picture, of `a` and `b`, after which `a` vanished: by tests that have the results to themselves --------------
+
+
+@pytest.fixture(scope="module")
+def pictured(tmp_path_factory: pytest.TempPathFactory) -> Site:
+    site = Site(tmp_path_factory.mktemp("pictured"))
+    for name in ("a", "b"):
+        site.put(f"t/{name}")
+    site.audit(site.lake())
+    (site.folder / "data/t/a").unlink()
+    return site
+
+
+@pytest.fixture
+def again(pictured: Site, tmp_path: Path) -> Site:
+    """The same tables, and a copy of those results."""
+    return Site(pictured.folder, shutil.copytree(pictured.results, tmp_path / "results"))
+
+
+def picture(site: Site) -> dict[Path, bytes]:
+    files = (path for path in (site.results / ".previous").rglob("*") if path.is_file())
+    return {path: path.read_bytes() for path in files}
+
+
 NARROW: list[dict[str, Any]] = [{"live": True}, {"tables": ("t",)}, {"as_of": NOW - timedelta(hours=1)}]
 
 
-def test_narrow_audits_leave_the_picture_as_it_is(site: Site) -> None:
-    def kept() -> list[Path]:
-        return sorted((site.folder / "results/.previous").rglob("*"))
-
-    site.put("t/a")
-    lake = site.lake()
-    site.audit(lake, live=True)
-    assert kept() == []
-    site.audit(lake)
-    pictured = kept()
-    (site.folder / "data/t/a").unlink()
+def test_narrow_audits_leave_the_picture_as_it_is(again: Site) -> None:
+    lake, before = again.lake(), picture(again)
+    assert before
     for narrow in NARROW:
-        found = site.audit(lake, **narrow)
+        found = again.audit(lake, **narrow)
         assert ("dropped", "a") in found or "as_of" in narrow
-        assert kept() == pictured
+        assert picture(again) == before
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    """Never audited."""
+    return Site(tmp_path / "site")
 
 
 HARMS = [pytest.param(harm, marks=pytest.mark.soak) for harm in ("pointer foreign", "rows cut", "rows gone")]
 
 
 @pytest.mark.parametrize("harm", ["pointer cut", *HARMS])
-def test_a_torn_picture_is_none_and_said(site: Site, harm: str) -> None:
-    site.put("t/a")
-    lake = site.lake()
-    site.audit(lake)
-    (pointer,) = (site.folder / "results/.previous").rglob("picture.json")
+def test_a_torn_picture_is_none_and_said(again: Site, harm: str) -> None:
+    """The picture of the audit that says so is the next one's."""
+    lake = again.lake()
+    (pointer,) = (again.results / ".previous").rglob("picture.json")
     (rows,) = pointer.parent.glob("*.parquet")
     path = pointer if "pointer" in harm else rows
     if harm == "pointer foreign":
@@ -301,39 +347,56 @@ def test_a_torn_picture_is_none_and_said(site: Site, harm: str) -> None:
         path.unlink()
     else:
         path.write_bytes(path.read_bytes()[:-9])
-    (site.folder / "data/t/a").unlink()
-    assert site.audit(lake) == []
-    row = site.content(lake)
+    assert again.audit(lake) == []
+    row = again.content(lake)
     assert (row["status"], "cannot be read" in row["reason"]) == ("partial", True)
-    if harm == "pointer cut":  # whatever the harm, the picture of that audit is the next one's
-        site.put("t/b")
-        assert (site.audit(lake), site.audit(lake)) == ([], [])
-        assert (site.content(lake)["status"], site.content(lake)["consistent"]) == ("complete", 1)
+    assert again.audit(lake) == []
+    assert (again.content(lake)["status"], again.content(lake)["consistent"]) == ("complete", 1)
 
 
-def test_what_one_file_is_told_of(site: Site) -> None:
-    path = site.put("t/a")
-    lake = site.lake()
-    (told,) = told_of(lake.tables[0], clients_of(lake), "", str(path)[1:])
-    assert (told.answer, "nothing to compare with yet" in told.reason) == ("unknown", True)
-    site.audit(lake)
-    (told,) = told_of(lake.tables[0], clients_of(lake), "", str(path)[1:])
-    assert (told.kind, told.answer, told.history[0]["size"]) == ("previous", "present", 1000)
-    (told,) = told_of(lake.tables[0], clients_of(lake), "", str(path)[1:] + "x")
-    assert told.answer == "absent"
+def test_what_one_file_is_told_of(again: Site, site: Site) -> None:
+    def told(of: Site, name: str) -> Told:
+        lake = of.lake()
+        (one,) = told_of(lake.tables[0], clients_of(lake), "", str(of.folder / f"data/t/{name}")[1:])
+        return one
 
-
-def test_doctor_says_that_a_picture_is_torn(site: Site) -> None:
     site.put("t/a")
-    lake = site.lake()
-    (table,) = lake.tables
-    assert doctor_probes.table(table, clients_of(lake)) == "can be read"
-    site.audit(lake)
-    assert doctor_probes.table(table, clients_of(lake)) == "can be read"
-    (pointer,) = (site.folder / "results/.previous").rglob("picture.json")
+    never = told(site, "a")
+    assert (never.answer, "nothing to compare with yet" in never.reason) == ("unknown", True)
+    there = told(again, "a")
+    assert (there.kind, there.answer, there.history[0]["size"]) == ("previous", "present", 1000)
+    assert told(again, "ax").answer == "absent"
+
+
+def test_doctor_says_that_a_picture_is_torn(again: Site, site: Site) -> None:
+    def said(of: Site) -> str:
+        lake = of.lake()
+        return doctor_probes.table(lake.tables[0], clients_of(lake))
+
+    site.put("t/a")
+    assert (said(site), said(again)) == ("can be read", "can be read")
+    (pointer,) = (again.results / ".previous").rglob("picture.json")
     pointer.write_text("{}")
     with pytest.raises(SourceError, match="not whole"):
-        doctor_probes.table(table, clients_of(lake))
+        said(again)
+
+
+def test_claims_are_read_without_storage_where_only_they_are_asked_for(again: Site) -> None:
+    """As the command `hazards` does, which looks for what lifecycle rules will do to live files."""
+    lake = again.lake()
+    with closing(InProcessEngine()) as engine:
+        now = datetime.now(UTC)
+        claims, holes = read_manifests(lake, Context(engine, clients_of(lake), now, now, live=True))
+        (read,) = claims
+        found = ask_claims(engine, claims, {"t"}, _keys)
+    assert (holes, read.states["t"].refused, read.states["t"].not_yet) == ([], None, None)
+    assert sorted(key for batch in found for key in batch.column("key").to_pylist()) == [
+        str(again.folder / f"data/t/{name}")[1:] for name in ("a", "b")
+    ]
+
+
+def _keys(con: Connection, claims: Rows) -> Relation:
+    return duck.query(con, "SELECT key FROM input WHERE state = 'live'", input=claims)
 
 
 def test_reports_with_holes_and_listings_one_after_the_other(
@@ -360,30 +423,9 @@ def test_reports_with_holes_and_listings_one_after_the_other(
     status, row, found = audit("holed")
     assert (status, found, row["consistent"] + row["undecided"]) == ("partial", [], 6)
     assert row["undecided"] == 0, "storage itself was asked"
+    lost = "warehouse/t/d=3/f"
+    shop.s3.delete_object(Bucket=bucket, Key=lost)
     status, row, found = audit("listed", listed)
-    assert (status, found, row["consistent"]) == ("complete", [], 6)
-    shop.s3.delete_object(Bucket=bucket, Key="warehouse/t/d=3/f")
+    assert (status, found, row["consistent"]) == ("complete", [lost], 5)
     shop.take_inventory()
-    assert audit("lost")[2] == ["warehouse/t/d=3/f"]
-    assert audit("lost still", listed)[2] == ["warehouse/t/d=3/f"]
-
-
-def test_claims_are_read_without_storage_where_only_they_are_asked_for(site: Site) -> None:
-    """As the command `hazards` does, which looks for what lifecycle rules will do to live files."""
-    site.put("t/a")
-    site.put("t/b")
-    lake = site.lake()
-    site.audit(lake)
-    with closing(InProcessEngine()) as engine:
-        now = datetime.now(UTC)
-        claims, holes = read_manifests(lake, Context(engine, clients_of(lake), now, now, live=True))
-        (read,) = claims
-        found = ask_claims(engine, claims, {"t"}, _keys)
-    assert (holes, read.states["t"].refused, read.states["t"].not_yet) == ([], None, None)
-    assert sorted(key for batch in found for key in batch.column("key").to_pylist()) == [
-        str(site.folder / f"data/t/{name}")[1:] for name in ("a", "b")
-    ]
-
-
-def _keys(con: Connection, claims: Rows) -> Relation:
-    return duck.query(con, "SELECT key FROM input WHERE state = 'live'", input=claims)
+    assert audit("lost still")[2] == [lost]

@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -51,6 +52,18 @@ def shop_of(aws: Aws, s3: Endpoint, bucket: str, *, versions: bool) -> Shop:
     return made
 
 
+def debris(name: str, day: str = "2026-11-01") -> str:
+    """Key of one more file that no commit lists."""
+    return f"warehouse/orders/day={day}/part-00000-debris-{name}.parquet"
+
+
+def strewn(shop: Shop, *keys: str, minutes: int = 30, size: int = 5000) -> None:
+    """Files that no commit lists, written so long ago."""
+    for key in keys:
+        shop.s3.put_object(Bucket=shop.bucket, Key=key, Body=b"x" * size, Metadata={"job": "nightly"})
+        backdate(shop.bucket, key, datetime.now(UTC) - timedelta(minutes=minutes))
+
+
 def settled(shop: Shop) -> None:
     """The table is an hour old, its debris half of that."""
     an_hour_old(shop)
@@ -77,17 +90,27 @@ def shop(request: pytest.FixtureRequest, aws: Aws, s3: Endpoint, bucket: str) ->
     return shop_of(aws, s3, bucket, versions=request.param)
 
 
+soak_of_versions = pytest.mark.parametrize(
+    "shop",
+    [pytest.param(False, id="unversioned"), pytest.param(True, id="versioned", marks=pytest.mark.soak)],
+    indirect=True,
+)
+"""In a bucket that keeps versions it is long."""
+
+
 @pytest.fixture
 def plain(aws: Aws, s3: Endpoint, bucket: str) -> Shop:
     """In a bucket that keeps no versions."""
     return shop_of(aws, s3, bucket, versions=False)
 
 
-def found(shop: Shop, folder: Path, *, first_audit: timedelta = timedelta(hours=1), **lake: Any) -> Mending:
-    """The debris stands in the ledger; its table is watched for so long."""
+def found(
+    shop: Shop, folder: Path, *keys: str, first_audit: timedelta = timedelta(hours=1), **lake: Any
+) -> Mending:
+    """The debris (or these files) stands in the ledger; its table is watched for so long."""
     mending = mending_of(shop, folder, **lake)
     watched = datetime.now(UTC) - first_audit
-    publish_leftovers(shop, mending.lake, "uncommitted", DEBRIS, first_audit=watched)
+    publish_leftovers(shop, mending.lake, "uncommitted", *(keys or (DEBRIS,)), first_audit=watched)
     return mending
 
 
@@ -99,8 +122,8 @@ def listed(shop: Shop, *keys: str) -> None:
     shop.s3.put_object(Bucket=shop.bucket, Key=log, Body=body.encode())
 
 
-def is_there(shop: Shop) -> bool:
-    return DEBRIS in shop.keys("orders")
+def is_there(shop: Shop, key: str = DEBRIS) -> bool:
+    return key in shop.keys("orders")
 
 
 @pytest.mark.parametrize(
@@ -136,9 +159,9 @@ def test_from_debris_to_resolved_and_back(
     assert len(kept) == (not versions)
     if versions:
         assert after == before
-    settled(shop)
-    audited(mending.lake, live=True)
-    assert found_set(mending.lake) == as_found
+        settled(shop)
+        audited(mending.lake, live=True)
+        assert found_set(mending.lake) == as_found
 
 
 # --- uploads ---------------------------------------------------------------------------------------------------
@@ -197,53 +220,43 @@ def test_an_upload_that_ended_meanwhile_is_left_alone(plain: Shop, tmp_path: Pat
 # --- what somebody reads ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("operation", "minutes", "http", "status"),
-    [
-        ("REST.GET.OBJECT", 10, "200", "moved_on"),
-        ("REST.GET.OBJECT", 10, "403", "applied"),
-        ("REST.GET.OBJECT", 25, "200", "applied"),
-        ("REST.HEAD.OBJECT", 10, "200", "applied"),
-    ],
-    ids=["read", "refused", "read before its leftover_age", "looked at"],
-)
-def test_what_somebody_reads_is_no_leftover(
-    plain: Shop, tmp_path: Path, operation: str, minutes: int, http: str, status: str
-) -> None:
+READ: dict[str, tuple[str, int, str, str]] = {
+    debris("read"): ("REST.GET.OBJECT", 10, "200", "moved_on"),
+    debris("refused"): ("REST.GET.OBJECT", 10, "403", "applied"),
+    debris("before"): ("REST.GET.OBJECT", 25, "200", "applied"),
+    debris("looked-at"): ("REST.HEAD.OBJECT", 10, "200", "applied"),
+}
+"""By file the request that a log has of it, so many minutes ago, its answer, and what becomes of the file."""
+
+
+def test_what_somebody_reads_is_no_leftover(plain: Shop, tmp_path: Path) -> None:
     """Of a table whose leftover_age is 20 minutes, by the bucket's access log."""
-    at = datetime.now(UTC) - timedelta(minutes=minutes)
-    line = Line(operation, DEBRIS, at, principal=PERSON, bucket=plain.bucket, status=http)
-    log = f"logs/{access_logs.name(datetime.now(UTC), 'F')}"
-    plain.s3.put_object(Bucket=plain.bucket, Key=log, Body=content([line]))
+    strewn(plain, *READ)
+    now = datetime.now(UTC)
+    lines = [
+        Line(operation, key, now - timedelta(minutes=ago), principal=PERSON, bucket=plain.bucket, status=http)
+        for key, (operation, ago, http, _) in READ.items()
+    ]
+    log = f"logs/{access_logs.name(now, 'F')}"
+    plain.s3.put_object(Bucket=plain.bucket, Key=log, Body=content(lines))
     events = f"events: [{{kind: s3_access_log, location: 's3://{plain.bucket}/logs/'}}]\n"
-    mending = found(plain, tmp_path, age="20m", extra=events)
+    mending = found(plain, tmp_path, *READ, age="20m", extra=events)
     mending.plan(io.StringIO(), allow=OLDER)
     mending.apply()
-    assert mending.statuses() == {DEBRIS: status}
-    (row,) = actions_of(mending.lake)
-    assert (f"it was read on {at:%Y-%m-%d %H:%M} by {PERSON}" in str(row["error"])) == (status == "moved_on")
+    assert mending.statuses() == {key: status for key, (*_, status) in READ.items()}
+    told = {row["key"]: row["error"] for row in actions_of(mending.lake) if row["error"]}
+    (why,) = told.values()
+    assert f"it was read on {now - timedelta(minutes=10):%Y-%m-%d %H:%M} by {PERSON}" in why
 
 
 # --- the four yeses ------------------------------------------------------------------------------------------
 
 
-def of_another_category(shop: Shop, folder: Path) -> Mending:
-    mending = mending_of(shop, folder)
-    publish_leftovers(shop, mending.lake, "uncommitted", DEBRIS, first_audit=LONG_AGO, category="other")
-    return mending
-
-
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
-YESES: dict[str, tuple[Callable[[Shop, Path], Mending], Callable[[Shop], None]]] = {
-    "kind_allows": (of_another_category, lambda _: None),
-    "is_old_enough": (lambda shop, folder: found(shop, folder, age="31m"), lambda _: None),
-    "is_unlisted": (found, lambda shop: listed(shop, DEBRIS)),
-    "is_since_first_audit": (
-        lambda shop, folder: found(shop, folder, first_audit=timedelta(minutes=29)),
-        lambda _: None,
-    ),
-}
-"""By yes a lake of which it alone says no, and what happens between plan and apply."""
+YESES = {yes: debris(yes) for yes in ("kind_allows", "is_old_enough", "is_unlisted", "is_since_first_audit")}
+"""By yes a file of which it alone says no."""
+MINUTES = {"is_old_enough": 30, "is_since_first_audit": 120}
+"""Since they were written, of others 45: an age of 40 is asked for, and the first audit was 50 minutes ago."""
 
 
 class Anything(Need):
@@ -258,46 +271,52 @@ ALWAYS: dict[str, Any] = dict.fromkeys(YESES, lambda *_, **__: None) | {
 }
 
 
-@pytest.mark.parametrize("yes", YESES)
-@pytest.mark.parametrize(
-    ("shop", "removed"),
-    [
-        pytest.param(False, False, id="unversioned-asked"),
-        pytest.param(True, False, id="versioned-asked"),
-        pytest.param(False, True, id="unversioned-removed"),
-        pytest.param(True, True, id="versioned-removed", marks=pytest.mark.soak),
-    ],
-    indirect=["shop"],
-)
-def test_each_of_the_four_yeses_is_needed(
-    shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, yes: str, *, removed: bool
-) -> None:
-    """With all four the file stays; where one of them is not asked it is lost."""
-    if removed:
-        for module in (four_yeses, quarantine, hide_leftover):
-            if hasattr(module, yes):
-                monkeypatch.setattr(module, yes, ALWAYS[yes])
-    make, meanwhile = YESES[yes]
-    mending = make(shop, tmp_path)
+def refused_by_one(shop: Shop, folder: Path) -> Mending:
+    """Of each yes a file, planned; one of them is listed between plan and apply."""
+    for yes, key in YESES.items():
+        strewn(shop, key, minutes=MINUTES.get(yes, 45))
+    mending = mending_of(shop, folder, age="40m")
+    publish_leftovers(
+        shop, mending.lake, "uncommitted", *YESES.values(), category={YESES["kind_allows"]: "other"},
+        first_audit=datetime.now(UTC) - timedelta(minutes=50),
+    )  # fmt: skip
     mending.plan(io.StringIO(), allow=())
-    meanwhile(shop)
+    listed(shop, YESES["is_unlisted"])
+    return mending
+
+
+def test_what_one_of_the_four_yeses_refuses_stays(shop: Shop, tmp_path: Path) -> None:
+    mending = refused_by_one(shop, tmp_path)
     assert mending.apply().exit_code == 0
-    assert is_there(shop) is not removed
+    assert {yes for yes, key in YESES.items() if is_there(shop, key)} == set(YESES)
 
 
-@pytest.mark.parametrize(
-    ("given", "told"),
-    [
-        ({"age": "31m"}, "its table's leftover_age is not over"),
-        ({"first_audit": timedelta(minutes=29)}, "older than the first complete audit of its table"),
-    ],
-)
-def test_what_is_no_yes_is_told(plain: Shop, tmp_path: Path, given: Any, told: str) -> None:
-    mending = found(plain, tmp_path, **given)
+@pytest.mark.parametrize("yes", YESES)
+@soak_of_versions
+def test_each_of_the_four_yeses_is_needed(
+    shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, yes: str
+) -> None:
+    """Where one of them is not asked its file is lost, and no other."""
+    for module in (four_yeses, quarantine, hide_leftover):
+        if hasattr(module, yes):
+            monkeypatch.setattr(module, yes, ALWAYS[yes])
+    mending = refused_by_one(shop, tmp_path)
+    assert mending.apply().exit_code == 0
+    assert {each for each, key in YESES.items() if not is_there(shop, key)} == {yes}
+
+
+def test_what_is_no_yes_is_told(plain: Shop, tmp_path: Path) -> None:
+    told = {
+        debris("young", "2026-11-02"): "its table's leftover_age is not over",
+        debris("old"): "older than the first complete audit of its table",
+    }
+    for key, minutes in zip(told, (30, 120), strict=True):
+        strewn(plain, key, minutes=minutes)
+    mending = found(plain, tmp_path, *told, age="31m")
     mending.plan(io.StringIO(), allow=())
-    (row,) = rows(mending)
-    assert (row["action"], row["key"]) == ("needs_person", DEBRIS)
-    assert told in row["evidence"]["why"]
+    assert planned(mending) == dict.fromkeys(told, "needs_person")
+    for row in rows(mending):
+        assert told[row["key"]] in row["evidence"]["why"]
 
 
 def test_a_table_that_was_never_audited_whole_has_nothing_that_is_younger(
@@ -332,82 +351,119 @@ def test_what_lies_in_a_hudi_table_is_left_to_its_own_cleaner(plain: Shop, tmp_p
 
 # --- doubles -------------------------------------------------------------------------------------------------
 
-TWIN = DEBRIS.replace("debris", "twin")
+
+def gone(shop: Shop, double: str, twin: str) -> None:
+    shop.s3.delete_object(Bucket=shop.bucket, Key=twin)
 
 
-def doubled(shop: Shop, folder: Path, kind: str, twin: bytes = b"x" * 5000) -> Mending:
-    """The debris is the double of a file that the table lists."""
-    shop.s3.put_object(Bucket=shop.bucket, Key=TWIN, Body=twin)
-    listed(shop, TWIN)
-    mending = mending_of(shop, folder)
-    row = {"kind": kind, "table_name": "orders", "bucket": shop.bucket, "key": DEBRIS, "related_key": TWIN}
-    opened(mending.lake, [row])
-    mending.plan(io.StringIO(), allow=OLDER)
-    return mending
+def other_bytes(shop: Shop, double: str, twin: str) -> None:
+    shop.s3.put_object(Bucket=shop.bucket, Key=twin, Body=b"y" * 5000)
 
 
-@pytest.mark.parametrize(
-    ("shop", "kind"),
-    [
-        pytest.param(
-            versions, kind, marks=[] if versions is (kind == "duplicate_content") else pytest.mark.soak
-        )
-        for versions in (False, True)
-        for kind in four_yeses.DOUBLES
-    ],
-    indirect=["shop"],
-)
-def test_an_unlisted_double_is_moved_and_comes_back(shop: Shop, tmp_path: Path, kind: str) -> None:
-    mending = doubled(shop, tmp_path, kind)
-    assert (mending.apply().exit_code, is_there(shop)) == (0, False)
-    assert (mending.undo().exit_code, is_there(shop)) == (0, True)
+def also_listed(shop: Shop, double: str, twin: str) -> None:
+    listed(shop, *TWINS.values(), double)
 
 
-def gone(shop: Shop) -> None:
-    shop.s3.delete_object(Bucket=shop.bucket, Key=TWIN)
+def nothing(shop: Shop, double: str, twin: str) -> None:
+    pass
 
 
-def other_bytes(shop: Shop) -> None:
-    shop.s3.put_object(Bucket=shop.bucket, Key=TWIN, Body=b"y" * 5000)
+DOUBLES: dict[str, tuple[str, Callable[[Shop, str, str], None], str]] = {
+    "attempt": ("duplicate_attempt", nothing, "applied"),
+    "content": ("duplicate_content", nothing, "applied"),
+    "attempt-gone": ("duplicate_attempt", gone, "needs_person"),
+    "content-gone": ("duplicate_content", gone, "needs_person"),
+    "content-other": ("duplicate_content", other_bytes, "needs_person"),
+    "content-listed": ("duplicate_content", also_listed, "moved_on"),
+}
+"""By name of a double of a file that is listed its kind, what happens to the two meanwhile, and what becomes of it."""
+TWINS = {name: debris(f"twin-{name}") for name in DOUBLES}
 
 
-TWINS = [("duplicate_attempt", gone), ("duplicate_content", gone), ("duplicate_content", other_bytes)]
-
-
-@pytest.mark.parametrize(
-    ("shop", "kind", "meanwhile"),
-    [
-        *((False, *each) for each in TWINS),
-        *(pytest.param(True, *each, marks=pytest.mark.soak) for each in TWINS),
-    ],
-    indirect=["shop"],
-)
-def test_a_double_whose_twin_is_gone_or_another_stays(
-    shop: Shop, tmp_path: Path, kind: str, meanwhile: Callable[[Shop], None]
+@soak_of_versions
+def test_a_double_is_moved_where_its_twin_is_there_and_listed_and_it_is_not(
+    shop: Shop, tmp_path: Path
 ) -> None:
-    mending = doubled(shop, tmp_path, kind)
-    meanwhile(shop)
+    assert {kind for kind, *_ in DOUBLES.values()} == set(four_yeses.DOUBLES)
+    doubles = {name: debris(name) for name in DOUBLES}
+    strewn(shop, *doubles.values(), *TWINS.values())
+    listed(shop, *TWINS.values())
+    mending = mending_of(shop, tmp_path)
+    row = {"table_name": "orders", "bucket": shop.bucket}
+    opened(
+        mending.lake,
+        [
+            row | {"kind": kind, "key": doubles[name], "related_key": TWINS[name]}
+            for name, (kind, *_) in DOUBLES.items()
+        ],
+    )
+    mending.plan(io.StringIO(), allow=OLDER)
+    for name, (_, meanwhile, _) in DOUBLES.items():
+        meanwhile(shop, doubles[name], TWINS[name])
     assert mending.apply().exit_code == 3
-    assert (mending.statuses(), is_there(shop)) == ({DEBRIS: "needs_person"}, True)
-
-
-def test_a_double_that_is_listed_stays(shop: Shop, tmp_path: Path) -> None:
-    mending = doubled(shop, tmp_path, "duplicate_content")
-    listed(shop, TWIN, DEBRIS)
-    assert mending.apply().exit_code == 0
-    assert (mending.statuses(), is_there(shop)) == ({DEBRIS: "moved_on"}, True)
+    assert mending.statuses() == {doubles[name]: became for name, (*_, became) in DOUBLES.items()}
+    moved = {name for name in DOUBLES if not is_there(shop, doubles[name])}
+    assert moved == {"attempt", "content"}
+    assert mending.undo().exit_code == 0
+    assert all(is_there(shop, each) for each in doubles.values())
 
 
 # --- what happens between plan and apply, and meanwhile ------------------------------------------------------
 
 
-def test_what_a_table_lists_since_is_let_be(shop: Shop, tmp_path: Path) -> None:
-    mending = found(shop, tmp_path)
+def listed_since(shop: Shop, key: str) -> None:
+    listed(shop, key)
+
+
+def written_again(shop: Shop, key: str) -> None:
+    """The very same bytes: only its time says that a job wrote it."""
+    shop.s3.put_object(Bucket=shop.bucket, Key=key, Body=b"x" * 5000)
+
+
+def overwritten(shop: Shop, key: str) -> None:
+    shop.s3.put_object(Bucket=shop.bucket, Key=key, Body=b"other")
+
+
+def laid_about(shop: Shop, key: str) -> None:
+    """A table that nobody named, about the file."""
+    log = f"{key.rpartition('/')[0]}/_delta_log/{0:020}.json"
+    shop.s3.put_object(Bucket=shop.bucket, Key=log, Body=b"{}")
+
+
+SINCE: dict[str, tuple[Callable[[Shop, str], None], str]] = {
+    debris("listed"): (listed_since, "moved_on"),
+    debris("written-again"): (written_again, "changed"),
+    debris("overwritten"): (overwritten, "changed"),
+    debris("inner", "2026-11-02"): (laid_about, "changed"),
+    debris("left"): (lambda *_: None, "applied"),
+    debris("overwritten-later"): (lambda *_: None, "applied"),
+}
+"""By file what happens between plan and apply, and what becomes of it."""
+
+
+def test_what_has_changed_since_the_plan_stays_and_since_the_apply_is_not_overwritten(
+    shop: Shop, tmp_path: Path
+) -> None:
+    strewn(shop, *SINCE)
+    mending = found(shop, tmp_path, *SINCE)
     mending.plan(io.StringIO(), allow=())
-    listed(shop, DEBRIS)
+    assert "needs_person" not in planned(mending).values()
+    for key, (happens, _) in SINCE.items():
+        happens(shop, key)
     before = keys_of(shop)
-    assert mending.apply().exit_code == 0
-    assert (mending.statuses(), keys_of(shop)) == ({DEBRIS: "moved_on"}, before)
+    assert mending.apply().exit_code == 3
+    assert mending.statuses() == {key: became for key, (_, became) in SINCE.items()}
+    stay = [key for key, (_, became) in SINCE.items() if became != "applied"]
+    assert {key: keys_of(shop)[key] for key in stay} == {key: before[key] for key in stay}
+    left, later = (key for key in SINCE if key not in stay)
+    overwritten(shop, later)
+    assert mending.undo().exit_code == 3
+    assert mending.statuses() | {left: "undone", later: "kept"} == mending.statuses()
+    assert shop.s3.get_object(Bucket=shop.bucket, Key=later)["Body"].read() == b"other"
+    assert shop.s3.get_object(Bucket=shop.bucket, Key=left)["Body"].read() == b"x" * 5000
+    mending.plan(io.StringIO(), allow=())
+    (told,) = [row for row in rows(mending) if "inner" in str(row["key"])]
+    assert "a table that the lake file does not name lies about it" in told["evidence"]["why"]
 
 
 def test_what_a_table_lists_between_reading_and_acting_is_put_back_at_once(
@@ -429,29 +485,26 @@ def test_what_a_table_lists_between_reading_and_acting_is_put_back_at_once(
     assert all(after[name] == before[name] for name in ("ETag", "ContentLength", "Metadata", "ContentType"))
 
 
-@pytest.mark.parametrize(
-    ("name", "action"),
-    [
-        ("_change_data/cdc-0.parquet", change("_change_data/cdc-0.parquet")),
-        (vector_file(1), add("day=2026-11-01/other.parquet", vector(1))),
-    ],
-    ids=["change data", "deletion vector"],
-)
-def test_what_a_commit_names_in_another_way_is_let_be(
-    plain: Shop, tmp_path: Path, name: str, action: dict[str, Any]
-) -> None:
-    """Between plan and apply a commit names a file that is no data file."""
-    key = f"warehouse/orders/{name}"
-    plain.s3.put_object(Bucket=plain.bucket, Key=key, Body=b"x")
+OTHERWISE: dict[str, tuple[str, dict[str, Any]]] = {
+    "warehouse/orders/_change_data/cdc-0.parquet": ("changes", change("_change_data/cdc-0.parquet")),
+    f"warehouse/orders/{vector_file(1)}": ("deletes", add("day=2026-11-01/other.parquet", vector(1))),
+}
+"""Keys that are no data files, by their category and the action of a commit that names them."""
+
+
+def test_what_a_commit_names_in_another_way_is_let_be(plain: Shop, tmp_path: Path) -> None:
+    for key in OTHERWISE:
+        plain.s3.put_object(Bucket=plain.bucket, Key=key, Body=b"x")
     mending = mending_of(plain, tmp_path)
-    category = "changes" if name.startswith("_change_data") else "deletes"
-    publish_leftovers(plain, mending.lake, "uncommitted", key, category=category)
+    categories = {key: category for key, (category, _) in OTHERWISE.items()}
+    publish_leftovers(plain, mending.lake, "uncommitted", *OTHERWISE, category=categories)
     mending.plan(io.StringIO(), allow=OLDER)
-    assert planned(mending) == {key: "quarantine"}
+    assert planned(mending) == dict.fromkeys(OTHERWISE, "quarantine")
     log = f"warehouse/orders/_delta_log/{1:020}.json"
-    plain.s3.put_object(Bucket=plain.bucket, Key=log, Body=json.dumps(action).encode())
+    body = "".join(json.dumps(action) + "\n" for _, action in OTHERWISE.values())
+    plain.s3.put_object(Bucket=plain.bucket, Key=log, Body=body.encode())
     assert mending.apply().exit_code == 0
-    assert mending.statuses() == {key: "moved_on"}
+    assert mending.statuses() == dict.fromkeys(OTHERWISE, "moved_on")
 
 
 def torn(shop: Shop) -> str:
@@ -461,7 +514,9 @@ def torn(shop: Shop) -> str:
     return log
 
 
+@soak_of_versions
 def test_a_table_that_cannot_be_read_stops_it(shop: Shop, tmp_path: Path) -> None:
+    """Before the act, which is what differs by the bucket."""
     mending = found(shop, tmp_path)
     mending.plan(io.StringIO(), allow=())
     torn(shop)
@@ -487,23 +542,25 @@ def test_what_nobody_can_tell_of_after_the_act_is_put_back_and_tried_again(
     assert (mending.statuses(), is_there(shop)) == ({DEBRIS: "unknown"}, True)
 
 
-@pytest.mark.parametrize(
-    ("days", "status"), [(30, "applied"), (1, "moved_on")], ids=["past retention", "promised to readers"]
-)
-def test_what_the_table_removed_is_moved_once_no_reader_may_ask_for_it(
-    shop: Shop, tmp_path: Path, days: int, status: str
-) -> None:
-    old = datetime.now(UTC) - timedelta(days=days)
-    name = DEBRIS.removeprefix("warehouse/orders/")
-    for version, action in enumerate((add(name, size=5000), remove(name, removed=old)), 1):
-        log = f"warehouse/orders/_delta_log/{version:020}.json"
-        shop.s3.put_object(Bucket=shop.bucket, Key=log, Body=json.dumps(action).encode())
-        backdate(shop.bucket, log, old)
+REMOVED = {30: "applied", 1: "moved_on"}
+"""By days since the table removed a file what becomes of it: readers were promised seven."""
+
+
+@soak_of_versions
+def test_what_the_table_removed_is_moved_once_no_reader_may_ask_for_it(shop: Shop, tmp_path: Path) -> None:
+    keys = {days: debris(f"{days}-days") for days in REMOVED}
+    strewn(shop, *keys.values())
+    for version, (days, key) in enumerate(keys.items()):
+        old, name = datetime.now(UTC) - timedelta(days=days), key.removeprefix("warehouse/orders/")
+        for second, action in enumerate((add(name, size=5000), remove(name, removed=old)), 1):
+            log = f"warehouse/orders/_delta_log/{2 * version + second:020}.json"
+            shop.s3.put_object(Bucket=shop.bucket, Key=log, Body=json.dumps(action).encode())
+            backdate(shop.bucket, log, old)
     mending = mending_of(shop, tmp_path)
-    publish_leftovers(shop, mending.lake, "unvacuumed", DEBRIS)
+    publish_leftovers(shop, mending.lake, "unvacuumed", *keys.values())
     mending.plan(io.StringIO(), allow=OLDER)
     mending.apply()
-    assert mending.statuses() == {DEBRIS: status}
+    assert mending.statuses() == {key: REMOVED[days] for days, key in keys.items()}
 
 
 def test_a_group_without_files_is_told(plain: Shop, tmp_path: Path) -> None:
@@ -513,31 +570,6 @@ def test_a_group_without_files_is_told(plain: Shop, tmp_path: Path) -> None:
     mending.plan(io.StringIO(), allow=OLDER)
     (row,) = rows(mending)
     assert (row["action"], "audit again" in row["evidence"]["why"]) == ("needs_person", True)
-
-
-def test_what_another_table_was_laid_about_since_stays(shop: Shop, tmp_path: Path) -> None:
-    """Files below a table's root that are of a table that nobody named."""
-    mending = found(shop, tmp_path)
-    mending.plan(io.StringIO(), allow=())
-    assert "needs_person" not in planned(mending).values()
-    log = f"{DEBRIS.rpartition('/')[0]}/_delta_log/{0:020}.json"
-    shop.s3.put_object(Bucket=shop.bucket, Key=log, Body=b"{}")
-    assert mending.apply().exit_code == 3
-    assert (mending.statuses(), is_there(shop)) == ({DEBRIS: "changed"}, True)
-    mending.plan(io.StringIO(), allow=())
-    (row,) = rows(mending)
-    assert "a table that the lake file does not name lies about it" in row["evidence"]["why"]
-
-
-def test_what_is_written_again_since_the_plan_stays(shop: Shop, tmp_path: Path) -> None:
-    """The very same bytes, too: only its time says that a job wrote it again."""
-    for body in (b"x" * 5000, b"other"):
-        mending = found(shop, tmp_path)
-        mending.plan(io.StringIO(), allow=())
-        shop.s3.put_object(Bucket=shop.bucket, Key=DEBRIS, Body=body)
-        before = keys_of(shop)
-        assert mending.apply().exit_code == 3
-        assert (mending.statuses()[DEBRIS], keys_of(shop)) == ("changed", before)
 
 
 def test_what_is_written_again_in_the_act_stays(
@@ -558,16 +590,6 @@ def test_what_is_written_again_in_the_act_stays(
     monkeypatch.setattr(AWSRequest, "prepare", and_a_writer)
     assert mending.apply().exit_code == 3
     assert mending.statuses() == {DEBRIS: "changed"}
-    assert shop.s3.get_object(Bucket=shop.bucket, Key=DEBRIS)["Body"].read() == b"by a job"
-
-
-def test_what_is_written_since_the_apply_is_not_overwritten_by_an_undo(shop: Shop, tmp_path: Path) -> None:
-    mending = found(shop, tmp_path)
-    mending.plan(io.StringIO(), allow=())
-    mending.apply()
-    shop.s3.put_object(Bucket=shop.bucket, Key=DEBRIS, Body=b"by a job")
-    assert mending.undo().exit_code == 3
-    assert mending.statuses() == {DEBRIS: "kept"}
     assert shop.s3.get_object(Bucket=shop.bucket, Key=DEBRIS)["Body"].read() == b"by a job"
 
 
@@ -602,15 +624,20 @@ def test_a_store_that_ignores_conditions_keeps_the_file(
     assert by_marker or keys_of(shop) == before
 
 
-@pytest.mark.parametrize("same", [False, None], ids=["different", "could not tell"])
 def test_a_copy_that_is_not_proved_removes_nothing(
-    plain: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, same: bool | None
+    plain: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    mending = found(plain, tmp_path)
+    """It is different, or nobody could tell."""
+    proved = {100: False, 200: None}
+    keys = [debris(f"{size}-bytes") for size in proved]
+    for key, size in zip(keys, proved, strict=True):
+        strewn(plain, key, size=size)
+    mending = found(plain, tmp_path, *keys)
     mending.plan(io.StringIO(), allow=())
-    monkeypatch.setattr(quarantine, "same_bytes", lambda *_: same)
+    monkeypatch.setattr(quarantine, "same_bytes", lambda known, _: proved[known["size"]])
     assert mending.apply().exit_code == 3
-    assert (mending.statuses(), is_there(plain)) == ({DEBRIS: "needs_person"}, True)
+    assert mending.statuses() == dict.fromkeys(keys, "needs_person")
+    assert all(is_there(plain, key) for key in keys)
 
 
 def test_what_was_uploaded_in_parts_is_moved_in_the_same_parts(plain: Shop, tmp_path: Path) -> None:
@@ -752,7 +779,14 @@ def test_killed_about_a_request(
     assert keys_of(shop)[DEBRIS][0][1:] == before[DEBRIS][0][1:]
 
 
-@pytest.mark.parametrize(("versions", "operation", "answered"), requests(quick=False))
+UNDONE = [
+    pytest.param(*each, marks=[] if each == (False, "DeleteObject", False) else pytest.mark.soak)
+    for each in (param.values for param in requests(quick=False))
+]
+"""Quick is only where both the file and its copy are there."""
+
+
+@pytest.mark.parametrize(("versions", "operation", "answered"), UNDONE)
 def test_an_undo_of_a_run_that_was_killed(
     aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     *, versions: bool, operation: str, answered: bool,
@@ -790,10 +824,8 @@ def each_by_its_etag(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 def many(aws: Aws, s3: Endpoint, bucket: str, folder: Path) -> tuple[Shop, Mending, list[str]]:
     """Three leftovers are planned; the last one is written again after apply has looked."""
     shop = shop_of(aws, s3, bucket, versions=True)
-    keys = [DEBRIS.replace("debris", f"debris-{n}") for n in range(3)]
-    for key in keys:
-        shop.s3.put_object(Bucket=bucket, Key=key, Body=b"x" * 5000)
-        backdate(bucket, key, datetime.now(UTC) - timedelta(minutes=30))
+    keys = [debris(str(n)) for n in range(3)]
+    strewn(shop, *keys)
     mending = mending_of(shop, folder)
     publish_leftovers(shop, mending.lake, "uncommitted", *keys)
     mending.plan(io.StringIO(), allow=OLDER)
@@ -839,26 +871,61 @@ def of_debris(shop: Shop) -> list[str]:
     return [key for key in keys_of(shop) if "debris" in key]
 
 
-def removed(shop: Shop, folder: Path) -> Mending:
-    """The debris is in the quarantine, or hidden."""
-    mending = found(shop, folder)
+def removed(shop: Shop, folder: Path, *keys: str) -> Mending:
+    """The debris (or these files) is in the quarantine, or hidden."""
+    mending = found(shop, folder, *keys)
     mending.plan(io.StringIO(), allow=())
     assert mending.apply().exit_code == 0
     return mending
 
 
-def test_purge_removes_what_was_kept_long_enough(shop: Shop, tmp_path: Path) -> None:
-    mending = removed(shop, tmp_path)
-    before = keys_of(shop)
+def listed_by_now(shop: Shop, key: str) -> None:
+    listed(shop, key)
+
+
+def changed_where_it_is_kept(shop: Shop, key: str) -> None:
+    """The file that was hidden is there again; the copy in the quarantine is another."""
+    marked: Any = shop.s3.list_object_versions(Bucket=shop.bucket, Prefix=key).get("DeleteMarkers", [])
+    for marker in marked:
+        shop.s3.delete_object(Bucket=shop.bucket, Key=key, VersionId=marker["VersionId"])
+    name = key.rpartition("/")[2]
+    for copy in [each for each in of_debris(shop) if each.startswith("quarantine/") and name in each]:
+        shop.s3.put_object(Bucket=shop.bucket, Key=copy, Body=b"by somebody")
+
+
+KEPT: dict[str, tuple[Callable[[Shop, str], None], str, str]] = {
+    debris("one"): (lambda *_: None, "purged", ""),
+    debris("listed"): (listed_by_now, "applied", "orders lists the file"),
+    debris("changed"): (
+        changed_where_it_is_kept, "applied", "the file is there again|is not what was put there",
+    ),
+}  # fmt: skip
+"""By file what happens before the purge, what becomes of it, and what is told."""
+
+
+def test_purge_removes_what_was_kept_long_enough_and_is_as_it_was(shop: Shop, tmp_path: Path) -> None:
+    """What nobody recorded is no concern of it, wherever it lies."""
+    strewn(shop, *KEPT)
+    mending = removed(shop, tmp_path, *KEPT)
+    stranger = "quarantine/debris-of-others"
+    shop.s3.put_object(Bucket=shop.bucket, Key=stranger, Body=b"x")
     assert purged(mending, timedelta(days=29)) == (0, "0 objects (0 B) removed for good", "")
+    for key, (happens, *_) in KEPT.items():
+        happens(shop, key)
+    before = keys_of(shop)
     code, said, printed = purged(mending, yes=False)
-    assert (code, said.partition(";")[0]) == (0, "1 object (4.9 KiB) would be removed for good")
-    assert (len(printed.splitlines()), keys_of(shop)) == (1, before)
-    assert purged(mending)[:2] == (0, "1 object (4.9 KiB) removed for good")
-    assert (of_debris(shop), mending.statuses()) == ([], {DEBRIS: "purged"})
-    assert purged(mending)[:2] == (0, "0 objects (0 B) removed for good")
+    assert said.startswith("3 objects (14.6 KiB) would be removed for good")
+    assert keys_of(shop) == before
+    code, said, printed = purged(mending)
+    assert (code, said) == (3, "1 object (4.9 KiB) removed for good, 2 left")
+    assert mending.statuses() == {key: became for key, (_, became, _) in KEPT.items()}
+    assert all(re.search(told, printed) for _, _, told in KEPT.values())
+    (one, *_) = KEPT
+    gone = {key for key in before if one.rpartition("/")[2] in key}
+    assert gone
+    assert keys_of(shop) == {key: held for key, held in before.items() if key not in gone}
     assert mending.undo().exit_code == 3
-    assert of_debris(shop) == []
+    assert not [key for key in keys_of(shop) if key in gone]
 
 
 def test_purge_by_the_command_line(plain: Shop, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -876,10 +943,8 @@ def test_purge_reads_the_tables_once_and_then_what_commits_did_since(
     plain: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Three batches: a commit lists the last file while the first ones are removed."""
-    keys = [DEBRIS, *(DEBRIS.replace("debris", f"debris-{n}") for n in range(2))]
-    for key in keys:
-        plain.s3.put_object(Bucket=plain.bucket, Key=key, Body=b"x" * 5000)
-        backdate(plain.bucket, key, datetime.now(UTC) - timedelta(minutes=30))
+    keys = [debris(str(n)) for n in range(3)]
+    strewn(plain, *keys)
     mending = mending_of(plain, tmp_path)
     publish_leftovers(plain, mending.lake, "uncommitted", *keys)
     mending.plan(io.StringIO(), allow=OLDER)
@@ -907,48 +972,12 @@ def test_purge_reads_the_tables_once_and_then_what_commits_did_since(
     assert sorted(mending.statuses().values()) == ["applied", "purged", "purged"]
 
 
-def test_purge_goes_by_the_record_alone(plain: Shop, tmp_path: Path) -> None:
-    """What nobody recorded is no concern of it, wherever it lies."""
-    mending = removed(plain, tmp_path)
-    plain.s3.put_object(Bucket=plain.bucket, Key="quarantine/debris-of-others", Body=b"x")
-    assert purged(mending)[0] == 0
-    assert of_debris(plain) == ["quarantine/debris-of-others"]
-
-
-def test_purge_keeps_what_a_table_lists_by_now(shop: Shop, tmp_path: Path) -> None:
-    mending = removed(shop, tmp_path)
-    before = keys_of(shop)
-    listed(shop, DEBRIS)
-    code, said, printed = purged(mending)
-    assert (code, said) == (3, "0 objects (0 B) removed for good, 1 left")
-    assert "orders lists the file" in printed
-    assert {key: keys_of(shop)[key] for key in before} == before
-
-
+@soak_of_versions
 def test_purge_of_what_was_undone_removes_the_copy_alone(shop: Shop, tmp_path: Path) -> None:
     mending = removed(shop, tmp_path)
     mending.undo()
     assert purged(mending)[0] == 0
     assert (is_there(shop), of_debris(shop)) == (True, [DEBRIS])
-
-
-def test_purge_of_a_hidden_file_that_is_there_again_leaves_it(
-    aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path
-) -> None:
-    shop = shop_of(aws, s3, bucket, versions=True)
-    mending = removed(shop, tmp_path)
-    marker = shop.s3.list_object_versions(Bucket=bucket, Prefix=DEBRIS)["DeleteMarkers"][0]["VersionId"]
-    shop.s3.delete_object(Bucket=bucket, Key=DEBRIS, VersionId=marker)
-    code, _, printed = purged(mending)
-    assert (code, is_there(shop), "the file is there again" in printed) == (3, True, True)
-
-
-def test_purge_of_a_copy_that_is_another_leaves_it(plain: Shop, tmp_path: Path) -> None:
-    mending = removed(plain, tmp_path)
-    (copy,) = of_debris(plain)
-    plain.s3.put_object(Bucket=plain.bucket, Key=copy, Body=b"by somebody")
-    code, _, printed = purged(mending)
-    assert (code, of_debris(plain), "is not what was put there" in printed) == (3, [copy], True)
 
 
 def test_purge_at_a_store_that_ignores_conditions_leaves_copies(
@@ -965,7 +994,7 @@ def test_purge_at_a_store_that_ignores_conditions_leaves_copies(
     [
         pytest.param(False, False, id="unversioned-before", marks=pytest.mark.soak),
         pytest.param(False, True, id="unversioned-after"),
-        pytest.param(True, False, id="versioned-before"),
+        pytest.param(True, False, id="versioned-before", marks=pytest.mark.soak),
         pytest.param(True, True, id="versioned-after", marks=pytest.mark.soak),
     ],
     indirect=["shop"],

@@ -97,15 +97,18 @@ def publish_leftovers(
     kind: str,
     *keys: str,
     first_audit: datetime | None = None,
-    category: str = "data",
+    category: Mapping[str, str] | None = None,
     status: str = "complete",
 ) -> None:
-    """What an audit leaves that found these files of `orders`; its first one looked then, by default now."""
+    """What an audit leaves that found these files of `orders`; its first one looked then, by default now.
+
+    They are data files, but for those of another `category`.
+    """
     found = {each["Key"]: each for each in shop.s3.list_objects_v2(Bucket=shop.bucket)["Contents"]}
     one = group(kind, "day=2026-11-01", len(keys), bucket=shop.bucket)
     told = [{"size": found[key]["Size"], "etag": found[key]["ETag"].strip('"')} for key in keys]
     files = [
-        leftover(one, key, bucket=shop.bucket, category=category, **each)
+        leftover(one, key, bucket=shop.bucket, category=(category or {}).get(key, "data"), **each)
         for key, each in zip(keys, told, strict=True)
     ]
     cut = first_audit or datetime.now(UTC)
