@@ -219,7 +219,7 @@ def _info(source_id: str, source: Source) -> SourceInfo:
 
 
 def _given(kind: str, rows: pa.Table, con: duck.Connection) -> Batches:
-    yield kind, rows
+    yield kind, duck.query(con, "FROM input", input=rows)
 
 
 def _torn(con: duck.Connection) -> Batches:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from lakeaudit.evidence.protocol import Batches, note_row
 from lakeaudit.keys import Location
-from lakeaudit.pipeline import kept_screen
+from lakeaudit.pipeline import kept_rest, kept_screen
 from lakeaudit.pipeline.engine import InProcessEngine
 from lakeaudit.pipeline.kept_screen import KeptScreen, Screened
 from lakeaudit.runtime import duck
@@ -82,9 +82,9 @@ def checked(lake: ScreenLake) -> FirstAnswers:
 
 
 def files(lake: ScreenLake) -> list[Path]:
-    """Those of the screen, the row of the whole one last."""
+    """Those of keys that were let go, the screen's own, and those of the rest, as they were written."""
     found = [path for path in Path(lake.results.spark_path, ".screen").rglob("*") if path.is_file()]
-    return sorted(found, key=lambda path: path.stat().st_mtime)
+    return sorted(found, key=lambda path: path.stat().st_mtime_ns)
 
 
 def test_what_has_not_changed_is_let_go_again(lake: ScreenLake, first: tuple[Path, int]) -> None:
@@ -196,13 +196,33 @@ def test_where_much_would_be_read_again_the_screen_does_not_fit(
     assert fits == [True, False]
 
 
-@pytest.mark.parametrize("harm", [Path.unlink, lambda path: path.write_bytes(path.read_bytes()[:-3])])
-@pytest.mark.parametrize("which", [0, -1], ids=["keys", "the screen"])
+HARMS = [Path.unlink, lambda path: path.write_bytes(path.read_bytes()[:-3])]
+
+
+@pytest.mark.parametrize("harm", HARMS)
+@pytest.mark.parametrize("which", [0, 1], ids=["keys", "the screen"])
 def test_a_file_that_is_gone_or_torn_is_as_good_as_none(
     lake: ScreenLake, which: int, harm: Callable[[Path], Any]
 ) -> None:
     harm(files(lake)[which])
     assert said(replace(lake, commits=[step(KEYS[0], version=6)])) is None
+
+
+def test_the_rest_is_made_once(lake: ScreenLake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept_rest.KeptRest, "_divided", None)
+    assert narrowly(lake, InProcessEngine(1)).files
+
+
+@pytest.mark.parametrize("harm", HARMS)
+def test_of_the_rest_what_is_gone_or_torn_is_made_again(
+    lake: ScreenLake, harm: Callable[[Path], Any]
+) -> None:
+    kept = files(lake)
+    for file in kept[2:]:
+        harm(file)
+    checked(replace(lake, commits=[step(KEYS[0], version=6), step(KEYS[25], version=6)]))
+    assert {*files(lake)} == {*kept}
+    checked(lake)
 
 
 def faulty(kind: str, rows: pa.Table, con: duck.Connection) -> Batches:

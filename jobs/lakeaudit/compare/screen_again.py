@@ -12,7 +12,7 @@ from lakeaudit.compare import metastore_tree, screen
 from lakeaudit.compare.screen import KEYED, Screen, bucket_of
 from lakeaudit.compare.screen_traces import deciding_rows
 from lakeaudit.runtime import duck
-from lakeaudit.runtime.duck import Connection, Rows
+from lakeaudit.runtime.duck import Connection, Relation, Rows
 
 
 @dataclass(frozen=True)
@@ -35,11 +35,23 @@ class Wanted:
         bits = np.unpackbits(octets[at], bitorder="little").reshape(-1, 8)
         return pa.table({"wanted": (at[:, None] * 8 + np.arange(8))[bits == 1].astype(np.uint32)})
 
-    def marks(self, con: Connection, batch: pa.RecordBatch) -> tuple[Any, Any]:
-        """(again, twins) for each row (bucket, key), as NumPy flags."""
-        hashed = f"SELECT {bucket_of('hash(bucket, key)')} AS bucket FROM input"
-        numbers = np.asarray(duck.table(duck.query(con, hashed, input=batch))["bucket"])
-        return bits_at(self.again, numbers), bits_at(self.twins, numbers)
+    def has(self, numbers: Any) -> Any:
+        """For each of these buckets, given as a NumPy array, whether it is read again."""
+        return bits_at(self.again, numbers) | bits_at(self.twins, numbers)
+
+    def asked_of(self, con: Connection, rows: Rows) -> Relation:
+        """Of rows (bucket, key, ...) those that are read again."""
+        sql = f"SELECT * FROM input SEMI JOIN buckets ON {_BUCKET} = wanted"
+        return duck.query(con, sql, input=rows, buckets=self.buckets)
+
+
+_BUCKET = bucket_of("hash(bucket, key)")
+
+
+def buckets_of(con: Connection, batch: pa.RecordBatch) -> Any:
+    """The bucket of each row (bucket, key), as a NumPy array."""
+    hashed = duck.query(con, f"SELECT {_BUCKET} AS number FROM input", input=batch)
+    return np.asarray(duck.table(hashed)["number"])
 
 
 def bitmap(buckets: Iterable[Any]) -> bytes:
@@ -64,8 +76,7 @@ def bits_at(bits: bytes, numbers: Any) -> Any:
 def ask_again(wanted: Wanted, con: Connection, kind: str, rows: Rows) -> Iterator[tuple[str, Rows]]:
     """Of rows that stand for nothing beside themselves only those that `read_again` would take: fewer are decoded."""
     if kind in ("steps", "iceberg_files", "hudi_files", "events", "claims"):
-        sql = f"SELECT * FROM input SEMI JOIN buckets ON {bucket_of('hash(bucket, key)')} = wanted"
-        rows = duck.query(con, sql, input=rows, buckets=wanted.buckets)
+        rows = wanted.asked_of(con, rows)
     yield kind, rows
 
 
@@ -80,22 +91,37 @@ def read_again(
     if kind not in KEYED:
         yield kind, batch
         return
-    again, twins = wanted.marks(con, batch)
+    numbers = buckets_of(con, batch)
+    again, twins = bits_at(wanted.again, numbers), bits_at(wanted.twins, numbers)
     yield kind, batch.filter(pa.array(again | twins))
     twins_alone = batch.filter(pa.array(twins & ~again))
     if twins_alone.num_rows:
         yield "settled_keys", twins_alone.select(["bucket", "key"])
-    if metastores and kind in ("versions", "entries"):
-        rest = batch.select(_OF_THE_REST[kind]).filter(pa.array(~again))
-        if rest.num_rows and kind == "versions":
-            yield "folders", metastore_tree.folders_of(con, deciding_rows(of, con, rest))
-        elif rest.num_rows:
-            of_trees = duck.hold(con, metastore_tree.of_trees(con, rest))
-            yield "siblings", metastore_tree.siblings(con, of_trees, of.sources)
-            yield "etag_habits", metastore_tree.etag_habits(con, of_trees)
+    if metastores and kind in REST:
+        yield from of_the_rest(of, con, kind, batch.filter(pa.array(~again)))
 
 
-_OF_THE_REST = {
+def of_the_rest(of: Screen, con: Connection, kind: str, batch: pa.RecordBatch) -> Iterator[tuple[str, Rows]]:
+    """What of let-go objects and entries has to meet other keys."""
+    rest = batch.select(REST[kind])
+    if rest.num_rows and kind == "versions":
+        yield "folders", metastore_tree.folders_of(con, deciding_rows(of, con, rest))
+    elif rest.num_rows:
+        of_trees = duck.hold(con, metastore_tree.of_trees(con, rest))
+        yield "siblings", metastore_tree.siblings(con, of_trees, of.sources)
+        yield "etag_habits", metastore_tree.etag_habits(con, of_trees)
+
+
+def taken_off(of: Screen, con: Connection, kind: str, batch: pa.RecordBatch) -> Iterator[tuple[str, Rows]]:
+    """What takes objects and entries off again the sums of `of_the_rest`."""
+    for of_kind, rows in of_the_rest(of, con, kind, batch):
+        if counts := _COUNTS.get(of_kind):
+            negative = ", ".join(f"-{name} AS {name}" for name in counts)
+            yield of_kind, duck.query(con, f"SELECT * REPLACE ({negative}) FROM input", input=rows)
+
+
+_COUNTS = {"siblings": ("files", "bytes"), "etag_habits": ("live_files", "with_etag")}
+REST = {
     "versions": ["source", "bucket", "key"],
     "entries": [
         "source",
@@ -110,7 +136,7 @@ _OF_THE_REST = {
         "bare",
     ],
 }
-"""What folders, siblings and habits are made of."""
+"""By kind of row what folders, siblings and habits are made of."""
 
 
 def read_siblings(
@@ -119,7 +145,7 @@ def read_siblings(
     """Of a batch of entries those let go whose folders are `lost`, and all entries of these folders themselves."""
     if kind != "entries":
         return
-    again, _ = wanted.marks(con, batch)
-    rest = metastore_tree.of_trees(con, batch.filter(pa.array(~again)))
+    let_go = ~bits_at(wanted.again, buckets_of(con, batch))
+    rest = metastore_tree.of_trees(con, batch.filter(pa.array(let_go)))
     yield "parents", metastore_tree.lost_folders(con, metastore_tree.of_trees(con, batch), lost)
     yield "children", metastore_tree.lost_siblings(con, rest, lost, of.sources)

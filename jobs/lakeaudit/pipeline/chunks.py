@@ -76,7 +76,8 @@ def _read(con: Connection, part: Part) -> Batches:
 class Reading:
     """How parts are read: whole, unless told otherwise. `left` is the fraction of the rows that this leaves.
 
-    `rows` gives a part's rows, which need not come from the part, see `kept_rows`.
+    `rows` gives a part's rows, which need not come from the part, see `kept_rows`; where it leaves some out, it also
+    says how many there are (`counted`).
     """
 
     project: Project = _as_they_are
@@ -136,11 +137,13 @@ def read_part(con: Connection, part: Part, shares: int, reading: Reading = WHOLE
     counted = Counted()
     router = con.cursor()  # while a connection streams rows it takes no other query
     batches = reading.rows(con, part)
+    counts_itself = False
     for kind, rows in batches:
+        counts_itself |= kind == "counted"
         for of_kind, batch in _drained(batches, con, reading.project, kind, rows):
             sound = counted.sound(part.source, batch) if "reject" in batch.schema.names else batch
             yield from _selected(router, of_kind, sound, shares, reading)
-    if counted.rows:
+    if counted.rows and not counts_itself:
         yield from _answers("counted", counted.table())
 
 
@@ -151,14 +154,14 @@ def _selected(
     if not batch.num_rows:
         return
     for of_kind, rows in reading.select(router, kind, batch):
-        for each in list(_batches(rows)):
+        for each in list(batches_of(rows)):
             yield from routed(router, of_kind, each, shares)
 
 
 def read_kept(con: Connection, chunk: Chunk, shares: int, reading: Reading = WHOLE) -> Iterator[Chunk]:
     """The chunks of a batch that was read, and its rows counted, before."""
     for kind, rows in reading.project(con, chunk.kind, chunk.batch):
-        for batch in list(_batches(rows)):
+        for batch in list(batches_of(rows)):
             yield from _selected(con, kind, batch, shares, reading)
 
 
@@ -167,7 +170,7 @@ def run_stage(con: Connection, stage: Stage, tables: Mapping[str, pa.Table], sha
     router = con.cursor()
     told = pa.table({"shares": [max(shares, 1)]})
     for kind, rows in stage(con, {**tables, "shares": told}):
-        for batch in _batches(rows):
+        for batch in batches_of(rows):
             yield from routed(router, kind, batch, shares)
 
 
@@ -206,10 +209,12 @@ def tells_of_fault(notes: pa.RecordBatch) -> bool:
     return bool(notes.column("reason").null_count < notes.num_rows)
 
 
-def drained(part: Batches, con: Connection) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """All batches of a part."""
+def drained(
+    part: Batches, con: Connection, project: Project = _as_they_are
+) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """All batches of what is made of a part's rows."""
     for kind, rows in part:
-        yield from _drained(part, con, _as_they_are, kind, rows)
+        yield from _drained(part, con, project, kind, rows)
 
 
 def _drained(
@@ -223,13 +228,14 @@ def _drained(
     free = con.cursor() if isinstance(rows, pa.RecordBatch) else con
     try:
         for of_kind, projected in project(free, kind, rows):
-            yield from ((of_kind, batch) for batch in _batches(projected))
+            yield from ((of_kind, batch) for batch in batches_of(projected))
     except (duck.DuckError, OSError) as error:  # a reader of Arrow tells of DuckDB's errors as the system's
         more = cast("Generator[tuple[str, Rows], None, None]", part).throw(error)
         yield from _drained(part, con, project, *more)
 
 
-def _batches(rows: Rows) -> Iterator[pa.RecordBatch]:
+def batches_of(rows: Rows) -> Iterator[pa.RecordBatch]:
+    """The rows, batch by batch."""
     if isinstance(rows, pa.RecordBatch):
         yield rows
     elif isinstance(rows, pa.Table):

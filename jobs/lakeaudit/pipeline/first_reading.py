@@ -168,9 +168,11 @@ def _siblings(
     sums = """
         SELECT judged_table, axis, outcome, CAST(sum(files) AS BIGINT) AS files, CAST(sum(bytes) AS BIGINT) AS bytes,
             CAST(0 AS BIGINT) AS unconfirmed, CAST(0 AS BIGINT) AS refuted
-        FROM input WHERE outcome IS NOT NULL GROUP BY judged_table, axis, outcome
+        FROM input WHERE outcome IS NOT NULL GROUP BY judged_table, axis, outcome HAVING sum(files) > 0
     """
-    at_fault = "SELECT DISTINCT source, bucket, parent FROM input WHERE outcome IS NULL"
+    at_fault = """
+        SELECT source, bucket, parent FROM input WHERE outcome IS NULL GROUP BY ALL HAVING sum(files) > 0
+    """
     lost = duck.table(duck.query(con, at_fault, input=judged))
     if lost.num_rows:
         more = gathered(con, lost_siblings(audit, engine, rows, gone, lost))

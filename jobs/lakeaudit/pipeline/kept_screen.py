@@ -13,7 +13,7 @@ each audit (listings, scans, lists) none is kept.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from types import FunctionType
 from typing import Any, TypeGuard
@@ -49,6 +49,7 @@ _SCREEN = pa.schema(
         ("settled", pa.list_(_SETTLED)),
         ("logs", pa.list_(_PLACE)),
         ("keys", pa.list_(pa.string())),  # names of files of keys that were let go
+        ("rest", pa.string()),  # what files of the rest are named by, see `kept_rest`
     ]
 )
 """What is kept of one screen: a row."""
@@ -63,6 +64,10 @@ class Screened:
     logs: frozenset[Location]
     keys: Sequence[str] = ()
     """Files of the keys that were let go."""
+    more: bytes = bitmap(())
+    """Of the buckets to read again those that the kept screen had let go."""
+    rest: str = ""
+    """What files of the rest are named by; empty: the screen is not kept."""
     faulted: bool = False
     """Whether a part could not be read."""
 
@@ -97,26 +102,29 @@ class KeptScreen:
             return None
         wanted = Wanted(_either(was["again"], more), was["twins"])
         settled = [_less(row, *taken[row["name"]]) for row in was["settled"]]
-        return Screened(settled, wanted, frozenset(Location(p["bucket"], p["key"]) for p in was["logs"]))
+        logs = frozenset(Location(p["bucket"], p["key"]) for p in was["logs"])
+        return Screened(settled, wanted, logs, more=more, rest=was["rest"])
 
     def stage(self, screen: Screen) -> Stage:
         """The screen, which writes down the keys that it lets go; answers `kept` (name) of each file of them."""
         self.kept.tidy([self.named])
         return partial(_keeping, self.kept, self.named, screen)
 
-    def keep(self, screened: Screened, engine: AuditEngine) -> None:
+    def keep(self, screened: Screened, engine: AuditEngine) -> Screened:
         """Put down what a screen said, if the next audit could be spared it."""
         wanted = screened.wanted
         loose = _touched(engine, self.loose)
         if screened.faulted or count_of(_minus(loose, wanted.again)) * MOST > screened.files:
             self.kept.tidy(())
-            return
+            return screened
+        rest = uuid4().hex
         logs = [{"bucket": place.bucket, "key": place.key} for place in sorted(screened.logs)]
-        row = (wanted.again, wanted.twins, loose, [*screened.settled], logs, [*screened.keys])
+        row = (wanted.again, wanted.twins, loose, [*screened.settled], logs, [*screened.keys], rest)
         self.kept.tidy([self.named, *screened.keys])
         with self.kept.writing(self.named) as out:
             out.add("screen", duck.small(_SCREEN, [row]).to_batches()[0])
             out.close()
+        return replace(screened, rest=rest)
 
     def _taken(self, files: Iterable[str], buckets: bytes) -> dict[str, tuple[int, int]] | None:
         """By table (files, bytes) of the keys in these buckets; None: not all files are there."""
@@ -163,7 +171,7 @@ def _is_firm(rows: Part | Kept) -> TypeGuard[Part]:
 @cache
 def code_of_screens() -> str:
     """A digest of all code that traces, and what is let go by them, are made by."""
-    own = ("kept_screen.py", "narrow_reading.py", "chunks.py")
+    own = ("kept_screen.py", "kept_rest.py", "narrow_reading.py", "chunks.py")
     return code_of(*READERS, "compare", *(f"pipeline/{name}" for name in own))
 
 

@@ -5,7 +5,7 @@ It pays where there is much to read; below `SCREEN_FROM` everything is read in f
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -22,6 +22,7 @@ from lakeaudit.pipeline.audit_context import AuditContext
 from lakeaudit.pipeline.chunks import WHOLE, Reading, tells_of_fault
 from lakeaudit.pipeline.engine import Answers, AuditEngine
 from lakeaudit.pipeline.folder_counts import counting_traces, held_folders, summing
+from lakeaudit.pipeline.kept_rest import KeptRest
 from lakeaudit.pipeline.kept_rows import kept_rows
 from lakeaudit.pipeline.kept_screen import Screened, kept_screen
 from lakeaudit.runtime import duck
@@ -45,6 +46,8 @@ class LetGo:
     """Tables of whose logs storage has a file; known where there was a narrow reading."""
     folders: Sequence[pa.RecordBatch] = ()
     """What was counted of folders beside it."""
+    whole: Reading = WHOLE
+    """All rows, as they are kept."""
 
     def folders_held(self, con: Connection) -> Relation:
         """FOLDER_FILES rows, a folder each."""
@@ -91,13 +94,21 @@ def narrow_reading(audit: AuditContext, engine: AuditEngine, rows: Sequence[Part
         answers = engine.run(rows, summing(count, [stage]), counting_traces(count, narrow))
         found = _sorted_out(held_folders(answers, folders))
         if keeper:
-            keeper.keep(found, engine)
+            found = keeper.keep(found, engine)
     wanted = found.wanted
     again = partial(read_again, screen, wanted, audit.kernel.metastores)
     tables = {row["name"]: row for row in screen.tables.to_pylist()}
     left = wanted.count / max(wanted.count + found.files, 1)
-    reading = Reading(partial(ask_again, wanted), again, left, kept.rows)
-    return LetGo(reading, found.settled, tables, screen, wanted, found.logs, folders)
+    all_rows = kept.rows
+    if keeper and found.rest and audit.kernel.metastores:
+        evidence = audit.observed.evidence
+        stored = frozenset(
+            [*(each.info.id for each in evidence.storage), *(each.info.id for each in evidence.metastores)]
+        )
+        all_rows = KeptRest(keeper.kept, found.rest, stored, screen, wanted, found.more, kept.rows).rows
+    reading = Reading(partial(ask_again, wanted), again, left, all_rows)
+    whole = Reading(rows=kept.rows)
+    return LetGo(reading, found.settled, tables, screen, wanted, found.logs, folders, whole)
 
 
 def lost_siblings(
@@ -107,7 +118,7 @@ def lost_siblings(
     if gone.screen is None or gone.wanted is None:
         return iter(())
     of_lost = partial(read_siblings, gone.screen, gone.wanted, lost)
-    reading = Reading(select=of_lost, rows=gone.reading.rows)
+    reading = replace(gone.whole, select=of_lost)
     return engine.run(rows, [partial(judge_children, audit.kernel)], reading)
 
 
@@ -132,4 +143,4 @@ def _sorted_out(answers: Answers) -> Screened:
             faulted |= tells_of_fault(batch)
     settled = [{"name": name, "files": count, "bytes": sizes[name]} for name, count in files.items()]
     wanted = Wanted(bitmap(buckets["buckets"]), bitmap(buckets["twins"]))
-    return Screened(settled, wanted, frozenset(logs), keys, faulted)
+    return Screened(settled, wanted, frozenset(logs), keys, faulted=faulted)

@@ -216,7 +216,7 @@ def vector_steps(con: Connection, actions: Rows, files: Rows, aliases: Aliases =
 def undecodable(con: Connection, actions: Rows, files: Rows) -> dict[int, int]:
     """How many actions have a path or deletion vector that cannot be understood, by the number of their file."""
     sql = f"""SELECT file, count(*) AS count FROM actions JOIN files USING (file)
-        WHERE {_unknown()} GROUP BY file"""
+        WHERE {_ODD} AND {_unknown()} GROUP BY file"""
     rows = duck.rows_of(duck.query(con, sql, actions=actions, files=files))
     return {row["file"]: row["count"] for row in rows}
 
@@ -229,16 +229,23 @@ class Survey(NamedTuple):
 
 
 def survey(con: Connection, actions: Relation, files: Rows) -> Survey:
-    """One pass over paths and deletion vectors; a DuckError where these are damaged."""
+    """Few passes over paths and deletion vectors; a DuckError where these are damaged."""
+    if not duck.count_of(duck.query(con, f"SELECT 1 FROM actions WHERE {_ODD}", actions=actions)):
+        return Survey(0, has_vectors=False)
     sql = f"""SELECT count(*) FILTER (WHERE {_unknown()}) AS undecodable,
-        coalesce(bool_or(has_vector), false) AS has_vectors FROM actions JOIN files USING (file)"""
+        coalesce(bool_or(has_vector), false) AS has_vectors
+        FROM actions JOIN files USING (file) WHERE {_ODD}"""
     (row,) = duck.rows_of(duck.query(con, sql, actions=actions, files=files))
     return Survey(row["undecodable"], row["has_vectors"])
 
 
+_ODD = "(path IS NULL OR contains(path, '%') OR has_vector)"
+"""What may not be understood. In most files no action is so, and to ask that is quick."""
+
+
 def _unknown() -> str:
-    """Whether an action's path or deletion vector cannot be understood; paths without escapes always can."""
-    path = f"(path IS NULL OR (contains(path, '%') AND {key('path', 'root_prefix')} IS NULL))"
+    """Whether an action's path or deletion vector cannot be understood."""
+    path = f"{key('path', 'root_prefix')} IS NULL"
     vector = f"has_vector AND vector_kind IS DISTINCT FROM 'i' AND {_vector_key()} IS NULL"
     return f"({path} OR coalesce({vector}, false))"
 
