@@ -41,16 +41,18 @@ class Wanted:
 
     def asked_of(self, con: Connection, rows: Rows) -> Relation:
         """Of rows (bucket, key, ...) those that are read again."""
-        sql = f"SELECT * FROM input SEMI JOIN buckets ON {_BUCKET} = wanted"
+        sql = f"SELECT * FROM input SEMI JOIN buckets ON {_bucket()} = wanted"
         return duck.query(con, sql, input=rows, buckets=self.buckets)
 
 
-_BUCKET = bucket_of("hash(bucket, key)")
+def _bucket() -> str:
+    """The bucket of a row, in SQL."""
+    return bucket_of("hash(bucket, key)")
 
 
 def buckets_of(con: Connection, batch: pa.RecordBatch) -> Any:
     """The bucket of each row (bucket, key), as a NumPy array."""
-    hashed = duck.query(con, f"SELECT {_BUCKET} AS number FROM input", input=batch)
+    hashed = duck.query(con, f"SELECT {_bucket()} AS number FROM input", input=batch)
     return np.asarray(duck.table(hashed)["number"])
 
 
