@@ -2,6 +2,7 @@
 
 import json
 import pickle
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +81,7 @@ def test_alerts_that_were_sent_and_that_were_not(
         "verdict": "no receiver is named, so nobody is told: add `alerts` to the lake file",
     }
     monkeypatch.delenv("NOT_SET", raising=False)
-    publish(place, runs=[run(status="failed", error="no evidence")])
+    publish(place, runs=[run(status="failed", error="no evidence", finished_at=datetime.now(UTC))])
     said = told("alert", lake_file(tmp_path, place, alerts=[{"kind": "apprise", "url_env": "NOT_SET"}]))
     assert (said["exit_code"], said["retry"]) == (3, True)
     assert "NOT_SET" in said["verdict"]
