@@ -236,23 +236,6 @@ OUTCOMES = {
     "uncovered": "not in the inventory's reach",
 }
 
-_FROM = {
-    "delete_marker": "by removing a delete marker",
-    "older_version": "from an older version",
-    "replica": "from a replica",
-}
-
-
-def comeback(finding: Mapping[str, Any]) -> str:
-    """Whether the file can come back, from what and until when; empty where that is no question."""
-    answer = finding["recoverable"]
-    if answer == "yes":
-        until = finding["recoverable_until"]
-        way = _FROM.get(finding["recovery"], finding["recovery"] or "")
-        return f"can come back {way}".rstrip() + (f" until {moment(until)}" if until else ", no end known")
-    return {"no": "cannot come back", "unknown": "not known whether it can come back"}.get(answer or "", "")
-
-
 SIDES = ("manifest", "metastore", "storage")
 CLAIMS = ("size", "etag", "version_id", "time")
 THERE = "there"

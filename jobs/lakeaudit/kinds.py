@@ -71,8 +71,9 @@ _ALL = (
     Kind(
         "missing_metadata", "content", "critical",
         "a log or metadata file the table's state needs cannot be read",
-        "Bring the file back from an older version, or rebuild from the newest whole checkpoint. Do this "
-        "before any other repair of the table.",
+        "Bring the file back from an older version, but not over a commit that was written twice: there follow "
+        "`overwritten_commit`. Or rebuild from the newest whole checkpoint. Do this before any other repair of the "
+        "table.",
     ),
     Kind(
         "size_mismatch", "content", "critical",
@@ -182,7 +183,8 @@ _ALL = (
     Kind(
         "metastore_stale", "metastore", "error",
         "size, ETag or version of the entry is not what storage serves",
-        "Import the path into the store again (`hadoop s3guard import`).",
+        "Where the table's manifest agrees with the entry, the object is wrong: bring that back first. Else "
+        "import the path into the store again (`hadoop s3guard import`).",
     ),
     Kind(
         "metastore_broken", "metastore_tree", "warning",

@@ -9,9 +9,9 @@ copied, which is right in both cases. Nothing here runs anything.
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from lakeaudit.formatting import shell_word, uri
+from lakeaudit.formatting import moment, shell_word, uri
 from lakeaudit.kinds import KINDS
 
 if TYPE_CHECKING:
@@ -28,11 +28,15 @@ BROUGHT_BACK = frozenset(
 )
 TOLD_APART = ("content_mismatch",)
 """Kinds whose wrong object has the recorded size: the right one is one that was told apart from it."""
-A_QUESTION = BROUGHT_BACK | {*THINK_FIRST, "incomplete_commit"}
-"""Kinds of what is gone, or other than it was written: of others it makes no sense to ask whether it can come back."""
+A_QUESTION = BROUGHT_BACK | {"overwritten", "incomplete_commit"}
+"""Kinds of what is gone, or other than it was written: of others it makes no sense to ask whether it can come back.
+
+A commit that was written twice is none of them: its lost version may be there, but must not come back over the other.
+"""
 EXPIRED = "expired by a lifecycle rule"
 """How a cause begins that nobody decided for the very file (`compare.causes.DEEDS`)."""
 
+APPLY = "Read the plan, `plan.jsonl`; `lakeaudit reconcile apply plan.jsonl` does what it says."
 LEAVE_OUT = "Leave `--allow restore` out where somebody may have removed or replaced files on purpose."
 
 _NOT_BACK = {
@@ -154,6 +158,31 @@ def mend(
     return f"lakeaudit reconcile plan {about}{_ALLOW if may_be_meant(kind, answers, causes) else ''}"
 
 
+def mend_all(lake: str, table: str, groups: "Sequence[Asked]") -> list[str]:
+    """What to type about all that is broken in a table: one plan of what it may mend, and lists of the rest.
+
+    One plan and no more, since a second one would be written over the first.
+    """
+    planned = [each for each in groups if may_be_mended(each.kind, each.answers)]
+    about = f"{shell_word(lake)} --table {shell_word(table)}"
+    kinds = "".join(f" --kind {shell_word(kind)}" for kind in dict.fromkeys(each.kind for each in planned))
+    meant = any(may_be_meant(each.kind, each.answers, each.causes) for each in planned)
+    plan = [f"lakeaudit reconcile plan {about}{kinds}{_ALLOW if meant else ''}"] if planned else []
+    rest = [mend(lake, table, each.kind, each.answers) for each in groups if each not in planned]
+    return [*plan, *dict.fromkeys(rest)]
+
+
+class Asked(Protocol):
+    """What `mend_all` is asked about: discrepancies of one kind."""
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def answers(self) -> Mapping[str, int]: ...
+    @property
+    def causes(self) -> Sequence[str]: ...
+
+
 _ALLOW = " --allow restore"
 
 
@@ -182,6 +211,30 @@ def answer(kind: str, recoverable: str | None) -> str | None:
     Where nobody has said (as results of an earlier version do of metadata) it is unknown.
     """
     return (recoverable or "unknown") if kind in A_QUESTION else None
+
+
+_FROM = {
+    "delete_marker": "by removing a delete marker",
+    "older_version": "from an older version",
+    "replica": "from a replica",
+}
+
+
+def comeback(finding: Mapping[str, Any]) -> str:
+    """Whether the file can come back, from what and until when; empty where that is no question.
+
+    Of a commit that was written twice the lost version is only there to be read: it must not come back.
+    """
+    kind, answer = finding["kind"], finding["recoverable"]
+    if kind == LOST_COMMIT and answer == "yes":
+        return "the lost version can still be read"
+    if kind in KINDS and kind not in A_QUESTION:
+        return ""
+    if answer == "yes":
+        until = finding["recoverable_until"]
+        way = _FROM.get(finding["recovery"], finding["recovery"] or "")
+        return f"can come back {way}".rstrip() + (f" until {moment(until)}" if until else ", no end known")
+    return {"no": "cannot come back", "unknown": "not known whether it can come back"}.get(answer or "", "")
 
 
 def look_at_versions(finding: Row, at: "Endpoint | None" = None) -> str | None:

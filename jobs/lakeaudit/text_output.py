@@ -327,7 +327,7 @@ def _worst(console: Console, page: PageData, size: Size) -> None:
         title(console, "Worst")
     for row in page.findings[: size.worst]:
         finding(console, row, page.place(row))
-        if told := formatting.comeback(row):
+        if told := next_steps.comeback(row):
             line(console, plain(told, "dim"), indent=3)
         if size.steps:
             next_step(console, row, page.reach.get(row["bucket"] or ""))

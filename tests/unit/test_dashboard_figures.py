@@ -76,11 +76,11 @@ CRITICAL, INFO = discrepancy(dropped("a")), discrepancy(finding("unvacuumed", "o
         ([run()], NOTHING, [], "unjudged", "nothing could be judged"),
         ([run()], OFF, [], "unjudged", "nothing could be judged"),
         ([run()], [], [], "unjudged", "nothing could be judged: no published run looked at it"),
-        ([run()], PART, [], "unjudged", "partly judged"),
+        ([run()], PART, [], "unjudged", "partly judged: files of the table 70.0 %"),
         ([run(status="suspect")], WHOLE, [], "unjudged", "the evidence of its last audit is suspect"),
         ([run(finished_at=NOON - WEEK)], WHOLE, [], "unjudged", "last looked at 7 d 2 h ago"),
         ([run()], WHOLE, [CRITICAL], "critical", ""),
-        ([run()], PART, [CRITICAL, INFO], "critical", "partly judged"),
+        ([run()], PART, [CRITICAL, INFO], "critical", "partly judged: files of the table 70.0 %"),
         ([run()], WHOLE, [INFO], "info", ""),
         ([run()], NOTHING, [INFO], "unjudged", "nothing could be judged"),
         ([run()], WHOLE, [CRITICAL | ACCEPTED], "fine", ""),
@@ -312,8 +312,8 @@ def test_how_old_the_evidence_is(place: Location, results: Results, tmp_path: Pa
     ]
     publish(place, runs=[run(sources=sources)], coverage=WHOLE)
     found = lake_figures(results, lake, NOON).evidence
-    assert [(each.kind, each.age, each.limit) for each in found] == [
-        ("s3_inventory", timedelta(days=1), timedelta(days=2)), ("s3guard", timedelta(hours=3), None),
+    assert [(each.kind, NOON - each.at, each.limit, each.nearness(NOON)) for each in found] == [
+        ("s3_inventory", timedelta(days=1), timedelta(days=2), 0.5), ("s3guard", timedelta(hours=3), None, 0.0),
     ]  # fmt: skip
 
 

@@ -5,7 +5,7 @@ from dataclasses import asdict
 
 from rich.console import Console
 
-from lakeaudit import formatting, text_output
+from lakeaudit import formatting, next_steps, text_output
 from lakeaudit.commands.ask_sources import Said
 from lakeaudit.commands.explanation import Explanation
 from lakeaudit.keys import uri_of
@@ -114,7 +114,7 @@ def _found(console: Console, row: Row, told: Explanation) -> None:
     kind = KINDS.get(row["kind"])
     facts = [kind.words if kind else "", row["explanation"]]
     facts.append(formatting.CONFIRMED.get(row["confirmation"] or "", ""))
-    facts.append(formatting.comeback(row))
+    facts.append(next_steps.comeback(row))
     if row["related_key"]:
         other = row["related_key"] if row["related_key"] != told.key else row["key"]
         facts.append(f"the other file: {uri_of(told.bucket, other)}")

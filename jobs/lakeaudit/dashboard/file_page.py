@@ -126,7 +126,7 @@ def _row(desk: Desk, row: Row, *, is_file: bool) -> None:
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.header(f"{kind[:1].upper()}{kind[1:]}", anchor=False, width="content")
         st.markdown(f"{widgets.badge(row['severity'])} {_state(desk, row)}", width="content")
-    if told := formatting.comeback(row):
+    if told := next_steps.comeback(row):
         widgets.plain(f"{told[:1].upper()}{told[1:]}{_left(desk, row)}.")
     _commands(desk, row)
     left, right = st.columns([3, 4], gap="medium") if is_file else (st.container(), st.container())
@@ -177,7 +177,7 @@ def _sentences(desk: Desk, row: Row) -> Iterator[str]:
     age = formatting.age(row["first_seen_at"], desk.now)
     since = f"First seen {formatting.second(row['first_seen_at'])} ({age} ago)"
     back = f"; came back {widgets.number(row['reopened'], 'time')}" if row["reopened"] else ""
-    yield f"{since}, last noted {formatting.second(row['last_evidence_at'])}{back}."
+    yield f"{since}{back}."
     stake = f"{widgets.number(row['rows_at_stake'], 'row')}, {formatting.exact_size(row['bytes_at_stake'])} at stake"
     yield f"{widgets.number(row['files'], 'file')}, {stake}."
     if row["ack_until"]:

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from math import sqrt
 from typing import Any
 
 import pandas as pd
@@ -26,16 +27,11 @@ def show(desk: Desk, tables: Sequence[Health], days: OpenByDay) -> None:
     st.caption(_normal(desk, tables, normal))
     owners = {table.name: table.owner or "" for table in desk.lake.tables}
     rows = [_row(health, owners, days, normal) for health in tables]
-    said = [name for name in rows[0] if any(_says(row[name]) for row in rows)]
     st.dataframe(
-        pd.DataFrame(rows, columns=said), hide_index=True, height=min(HEIGHT, _ROW * (len(rows) + 1) + 8),
-        width="stretch", row_height=_ROW, placeholder="", column_config=_columns(tables),
+        pd.DataFrame(rows, columns=widgets.columns_said(rows)), hide_index=True, placeholder="", row_height=_ROW,
+        height=min(HEIGHT, _ROW * (len(rows) + 1) + 8), width="stretch", column_config=_columns(tables),
         alt="Every table, the worst first",
     )  # fmt: skip
-
-
-def _says(cell: object) -> bool:
-    return cell is not None and cell != "" and cell != []
 
 
 def _normal_evidence(tables: Sequence[Health]) -> datetime | None:
@@ -66,7 +62,7 @@ def _row(
         "until": held.until,
         "rows at stake": held.rows.known if held.number("open") else None,
         "since": held.since,
-        "30 days": [*trend.serious(health.table)] if held.number("open") else None,
+        "30 days": [*map(sqrt, trend.serious(health.table))] if held.number("open") else None,
         "owner": visible(owners.get(health.table, "")),
         "judged": _judged(health),
         "evidence up to": looked.judged.evidence_up_to
@@ -113,7 +109,8 @@ def _columns(tables: Sequence[Health]) -> dict[str, Any]:
         "rows at stake": column.NumberColumn("rows", width=68, format="localized", help="at stake, at least"),
         "since": column.DatetimeColumn("since", width=82, format="distance", timezone="UTC"),
         "30 days": column.AreaChartColumn(
-            "30 days", width=70, y_min=0, help="open above info at the end of each day"
+            "30 days", width=70, y_min=0,
+            help="open above info at the end of each day; twice as high is four times as many"
         ),
         "owner": column.TextColumn("owner", width=90),
         "judged": column.NumberColumn("judged", width=60, format="percent", help="of the axis of which least was"),

@@ -74,7 +74,7 @@ def _strip(desk: Desk, figures: LakeFigures, days: OpenByDay) -> None:
     with left:
         _open(figures, days)
     with middle:
-        _evidence(figures)
+        _evidence(desk, figures)
     with right:
         _runs(desk, figures)
 
@@ -100,7 +100,7 @@ def _apart(figures: LakeFigures, *, drawn: bool) -> str:
     return " ".join(told)
 
 
-def _evidence(figures: LakeFigures) -> None:
+def _evidence(desk: Desk, figures: LakeFigures) -> None:
     st.markdown("**Age of the evidence**")
     evidence = figures.evidence
     if figures.verdict and figures.verdict.scope:
@@ -109,18 +109,18 @@ def _evidence(figures: LakeFigures) -> None:
         st.caption("The last audit says no time of any.")
     with st.container(gap="xsmall"):
         for source in evidence[:SOURCES]:
-            _aged(source)
+            _aged(source, desk.now)
     if len(evidence) > SOURCES:
         st.caption(f"{count(len(evidence) - SOURCES)} more are further from their limit.")
 
 
-def _aged(source: EvidenceAge) -> None:
+def _aged(source: EvidenceAge, now: datetime) -> None:
     """A bar only where there is a limit to hold the age against."""
     place = widgets.literal(widgets.shortened(source.location.rstrip("/").rpartition(" ")[2], 20))
     of = f" of {duration(source.limit)}" if source.limit else ""
-    words = f"{duration(source.age)}{of} {widgets.prose(source.kind)} {place}"
+    words = f"{age(source.at, now)}{of} {widgets.prose(source.kind)} {place}"
     if source.limit:
-        st.progress(min(max(source.age / source.limit, 0.0), 1.0), text=words)
+        st.progress(min(source.nearness(now), 1.0), text=words)
     else:
         st.markdown(f":small[{words}]")
 
@@ -166,26 +166,35 @@ def _plan(desk: Desk, at: DeltaGenerator, tables: Sequence[Health]) -> None:
     """Filled in last: a block with a copy button starts a highlighter, for which nothing else has to wait."""
     meant = any(health.held.answers.get(may) for health in _wrong(tables) for may in ("yes", "unknown"))
     with at:
-        st.code(visible(next_steps.plan_all(desk.lake_file, meant=meant)), language=None, width="content")
+        st.code(
+            visible(next_steps.plan_all(desk.lake_file, meant=meant)),
+            language=None,
+            width="content",
+            wrap_lines=True,
+        )
         if meant:
             st.caption(next_steps.LEAVE_OUT)
 
 
 def _words(desk: Desk, health: Health) -> str:
-    """What differs from a quiet table."""
+    """What differs from a quiet table: of the worst severity each kind, of the others their numbers."""
     held = health.held
-    numbers = [f"{count(number)} {severity}" for severity, number in held.by_severity("open").items()]
-    parts = [f"{', '.join(numbers)} open"] if numbers else []
+    worst, *others = [*held.by_severity("open").items()] or [("", 0)]
+    kinds = [f"{count(number)} {kind.replace('_', ' ')}" for kind, number in held.worst_kinds.items()]
+    numbers = [f"{count(number)} {severity}" for severity, number in others]
+    parts = [", ".join(kinds) or f"{count(worst[1])} {worst[0]}"] if worst[1] else []
+    parts += [f"{widgets.amount(held.rows)} rows at stake"] if worst[1] and held.rows.known else []
+    parts += [_comeback(held)] if worst[1] else []
     parts += [f"since {age(held.since, desk.now)}"] if held.since else []
-    parts += [f"{widgets.amount(held.rows)} rows at stake"] if numbers and held.rows.known else []
-    parts += [_comeback(held)] if numbers else []
-    parts += [health.reason] if health.reason not in ("", health.doubt) else []  # its badge says that
+    parts += [f"also {', '.join(numbers)}"] if numbers else []
+    told = health.doubt and health.reason.startswith(health.doubt)  # its badge says so, its page why
+    parts += [health.reason] if health.reason and not told else []
     return " · ".join(filter(None, parts))
 
 
 def _comeback(held: Held) -> str:
-    """Of what is open above info: until when the first of it can come back, or that none of it can."""
-    every = sum(held.answers.values())
+    """Of the worst that is open: until when the first of it can come back, or that none of it can."""
+    every = sum(held.worst_kinds.values())
     for answer, words in _ANSWERS.items():
         if many := held.answers.get(answer, 0):
             part = "" if many == every else f"{count(many)} of {count(every)} "

@@ -9,9 +9,12 @@ import streamlit as st
 
 from lakeaudit.dashboard import looks, widgets
 from lakeaudit.formatting import count, visible
+from lakeaudit.kinds import SEVERITIES
+from lakeaudit.report import palette
 from lakeaudit.report.open_by_day import OpenByDay
 from lakeaudit.results.read import Row
 
+_NAMED = ", ".join(f"{palette.shape(severity)} {severity}" for severity in SEVERITIES)
 DRAWN = 50
 """Tables drawn before `all` is asked for."""
 _MOST = 460
@@ -33,7 +36,8 @@ def by_table_and_day(found: OpenByDay, tables: Sequence[str]) -> None:
         troubled if len(troubled) <= DRAWN or st.toggle(f"all {count(len(troubled))}") else troubled[:DRAWN]
     )
     st.caption(
-        f"The worst severity open at the end of a day; {_rest(len(troubled) - len(shown))}grey: no audit."
+        f"The worst severity open at the end of a day, the taller the worse: {_NAMED}; "
+        f"{_rest(len(troubled) - len(shown))}hollow: no audit."
     )
     _drawn(found, shown)
 

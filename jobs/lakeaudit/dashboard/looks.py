@@ -48,13 +48,17 @@ _OWN = """
 .tile.none b, .tile.none .level { font-weight: 400; }
 .tile img { display: block; width: 100%; height: 1.6rem; border-bottom: 1px solid #8885; }
 .runs { display: grid; grid-template-columns: repeat(auto-fill, 24px); gap: 3px; }
-.runs a { height: 24px; border-radius: 3px; background: #8885; }
+.runs a { height: 24px; border-radius: 3px; background: #8885; color: #000 !important; text-decoration: none !important;
+  text-align: center; font-size: 12px; line-height: 24px; }
+.runs a.failed { color: #fff !important; }
 .legend { display: flex; flex-wrap: wrap; gap: .1rem .8rem; margin-top: .4rem; font-size: .8rem; }
 .legend i { display: inline-block; width: .7rem; height: .7rem; margin-right: .35rem; border-radius: 2px; }
 .days { display: grid; grid-template-columns: repeat(30, minmax(2px, 1fr)); grid-auto-rows: 16px; gap: 1px; }
 .days, .st-key-days [data-testid="stText"] { font-size: 11px; line-height: 17px; }
 .st-key-days [data-testid="stText"] { padding-top: 17px; }
-.days .no-audit { background: #8883; }
+.days i { align-self: end; height: 100%; }
+.days .error { height: 72%; } .days .warning { height: 48%; } .days .info { height: 26%; }
+.days .no-audit { background: none; border: 1px solid #8886; height: 60%; }
 .stMainBlockContainer { padding-top: 4.2rem; padding-bottom: 2rem; }
 [data-testid="stText"], [data-testid="stTable"] { font-variant-numeric: tabular-nums; }
 h1 { overflow-wrap: anywhere; }
@@ -105,7 +109,7 @@ def ticks(runs: Sequence[Row]) -> str:
     drawn = "".join(map(_tick, runs))
     met = Counter(run["status"] for run in runs)
     words = "".join(
-        f'<span><i class="{status}"></i>{count(met[status])} {status}</span>'
+        f'<span><i class="{status}"></i>{palette.STATUS_SHAPES[status]} {count(met[status])} {status}</span>'
         for status in _STATUSES
         if met[status]
     )
@@ -115,11 +119,15 @@ def ticks(runs: Sequence[Row]) -> str:
 _STATUSES = tuple(palette.STATUS_COLOURS)
 
 
+_MARKS = {status: mark for status, mark in palette.STATUS_SHAPES.items() if status != "complete"}
+"""What is normal bears none."""
+
+
 def _tick(run: Row) -> str:
     status = run["status"] if run["status"] in _STATUSES else "unknown"
     told = f"{status}, as of {second(run['as_of'])}"
     address = f"runs?run={quote(run['run_id'], safe='')}"
-    return f'<a class="{status}" href="{address}" title="{told}" aria-label="{told}"></a>'
+    return f'<a class="{status}" href="{address}" title="{told}" aria-label="{told}">{_MARKS.get(status, "")}</a>'
 
 
 def days(found: OpenByDay, tables: Sequence[str]) -> str:

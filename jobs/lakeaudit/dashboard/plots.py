@@ -1,6 +1,7 @@
 """What came and went by day, beside its numbers in words: a canvas tells nothing to those who cannot see it."""
 
 from collections.abc import Iterator, Sequence
+from datetime import timedelta
 
 import altair as alt
 import pandas as pd
@@ -12,6 +13,8 @@ from lakeaudit.formatting import count
 from lakeaudit.report import palette
 
 DAYS_NAMED = 10
+SPAN = 90
+"""Days drawn, up to the last change: a burst a year ago would flatten what is open today."""
 _HEIGHT = 220
 _WIDE = 400
 """Points that the bars of all days may take together."""
@@ -24,8 +27,9 @@ def trend(days: Sequence[Day], of: str) -> None:
     if not days:
         st.caption("Nothing has opened or been resolved yet.")
         return
-    if len(days) > 1:
-        _drawn(days)
+    drawn = [day for day in days if day.day > days[-1].day - timedelta(days=SPAN)]
+    if len(drawn) > 1:
+        _drawn(drawn)
     rows = [
         (day.day.isoformat(), *map(count, (day.opened, day.reopened, day.resolved, day.open)))
         for day in reversed(days[-DAYS_NAMED:])

@@ -46,8 +46,9 @@ def show(desk: Desk) -> None:
     st.caption("The newest first; new and resolved are what a run changed in the ledger.")
     rows = [_line(run, found.changed.get(run["run_id"])) for run in found.shown]
     st.dataframe(
-        pd.DataFrame(rows), hide_index=True, height=min(_MOST, _ROW * (len(rows) + 1) + 8), width="stretch",
-        row_height=_ROW, placeholder=UNKNOWN, column_config=_columns(), alt="The newest runs",
+        pd.DataFrame(rows, columns=widgets.columns_said(rows)), hide_index=True,
+        height=min(_MOST, _ROW * (len(rows) + 1) + 8), width="stretch", row_height=_ROW, placeholder=UNKNOWN,
+        column_config=_columns(), alt="The newest runs",
     )  # fmt: skip
     if found.rest:
         st.caption(f"{count(found.rest)} older runs are not shown.")
@@ -56,19 +57,16 @@ def show(desk: Desk) -> None:
 def _line(run: Row, changed: Changed | None) -> dict[str, object]:
     return {
         "run": widgets.address_of("runs", run=run["run_id"]),
-        "state": f"{_SHAPES.get(run['status'], '')} {visible(run['status'])}".strip(),
+        "state": f"{palette.STATUS_SHAPES.get(run['status'], '')} {visible(run['status'])}".strip(),
         "as of": run["as_of"],
         "new": changed and changed.number("opened"),
         "back": changed and changed.number("reopened"),
-        "of these": changed and _severities(changed, "opened", "reopened"),
+        "of these": (changed and _severities(changed, "opened", "reopened")) or None,
         "resolved": changed and changed.number("resolved"),
         "took": _took(run),
         "tables": f"{count(run['tables_audited'])} of {count(run['tables_expected'])}",
         "why not complete": visible(_why(run)),
     }
-
-
-_SHAPES = {"complete": "\u2713", "partial": "\u25a0", "suspect": "?", "failed": "\u25c6", "running": "\u25cf"}
 
 
 def _severities(changed: Changed, *transitions: str) -> str:
@@ -103,11 +101,11 @@ def _columns() -> dict[str, Any]:
         "back": column.NumberColumn(
             "back", width=58, format="localized", help="resolved before, and back again"
         ),
-        "of these": column.TextColumn("of these", width=180),
+        "of these": column.TextColumn("of these", width=250),
         "resolved": column.NumberColumn("resolved", width=70, format="localized"),
-        "took": column.TextColumn("took", width=90),
-        "tables": column.TextColumn("tables", width=110),
-        "why not complete": column.TextColumn("why not complete", width="medium"),
+        "took": column.TextColumn("took", width=66),
+        "tables": column.TextColumn("tables", width=104),
+        "why not complete": column.TextColumn("why not complete", width="large"),
     }
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 
 import streamlit as st
@@ -15,7 +15,7 @@ from lakeaudit.dashboard.queries.sql_fragments import STANDINGS
 from lakeaudit.dashboard.queries.table import PAGE_ROWS, Broken, Change, Commit, Listed, Partitions, Wanted
 from lakeaudit.dashboard.queries.timeline import timeline
 from lakeaudit.dashboard.session import Desk
-from lakeaudit.formatting import OUTCOMES, UNKNOWN, age, comeback, count, rough, second, share, size, visible
+from lakeaudit.formatting import OUTCOMES, UNKNOWN, age, count, rough, second, share, size, visible
 from lakeaudit.kinds import KINDS, SEVERITIES, axis_words
 from lakeaudit.report.broken import able
 from lakeaudit.report.coverage_view import STANDINGS as DECIDED
@@ -72,14 +72,20 @@ def _head(desk: Desk, health: Health, told: Sequence[Change]) -> None:
     with st.container(gap="xsmall"):
         widgets.plain(f"Open: {numbers}." if numbers else f"Nothing is open{_since(desk, told)}.")
         if health.reason:
-            widgets.plain(
-                f"Of the rest it cannot be told: {health.reason}." if numbers else f"But: {health.reason}."
-            )
+            widgets.plain(f"{health.reason[:1].upper()}{health.reason[1:]}.")
         if health.looked:
             at = health.looked.as_of
             widgets.plain(
-                f"Last audited {second(at)}, {age(at, desk.now)} ago, by run {health.looked.run_id}."
+                f"Last audited {second(at)}, {age(at, desk.now)} ago, by run {health.looked.run_id}"
+                f"{_evidence(desk, health.looked.judged.evidence_up_to)}."
             )
+
+
+def _evidence(desk: Desk, up_to: datetime | None) -> str:
+    """What happened after it nobody has judged."""
+    if up_to is None:
+        return ""
+    return f", by evidence up to {second(up_to)}, {age(up_to, desk.now)} old; what came later is not judged"
 
 
 def _since(desk: Desk, told: Sequence[Change]) -> str:
@@ -100,10 +106,11 @@ def _broken(desk: Desk, table: str, found: Sequence[Broken]) -> None:
         )
         rows = [[cells[name] for name in columns] for cells in map(partial(_row, desk), pressing[:BROKEN])]
         widgets.grid(columns, rows, alt="What is open by kind, the worst first", numbers=_NUMBERS)
-        lines = [*dict.fromkeys(_mend(desk, table, each) for each in pressing[:BROKEN])]
+        lines = next_steps.mend_all(desk.lake_file, table, pressing[:BROKEN])
         st.code("\n".join(map(visible, lines)), language=None, wrap_lines=True)
-        if any(map(_meant, pressing[:BROKEN])):
-            st.caption(next_steps.LEAVE_OUT)
+        if lines[0].startswith("lakeaudit reconcile"):
+            leave_out = f" {next_steps.LEAVE_OUT}" if any(map(_meant, pressing[:BROKEN])) else ""
+            st.caption(f"{next_steps.APPLY}{leave_out}")
         with st.expander("In words: why, and what to do"):
             for each in pressing[:BROKEN]:
                 _kind(desk, each)
@@ -118,10 +125,6 @@ _COLUMNS = ("what", "severity", "can come back", "since", "rows", "bytes", "file
 _FEWER = tuple(name for name in _COLUMNS if name != "files")
 """Where each is one file, which its number says already."""
 _NUMBERS = ("files", "rows", "bytes", "since")
-
-
-def _mend(desk: Desk, table: str, each: Broken) -> str:
-    return next_steps.mend(desk.lake_file, table, each.kind, each.answers, each.causes)
 
 
 def _meant(each: Broken) -> bool:
@@ -170,7 +173,7 @@ def sentences(desk: Desk, each: Broken) -> Iterator[str]:
     words = KINDS[each.kind].words if each.kind in KINDS else ""
     stake = f"{widgets.amount(each.rows)} rows and {widgets.amount(each.bytes, of_bytes=True)} at stake"
     yield f"{words[:1].upper()}{words[1:]}{': ' if words else ''}{widgets.files(each.files)}, {stake}."
-    yield f"Since {second(each.since)} ({age(each.since, desk.now)} ago), last noted {second(each.last)}."
+    yield f"First seen {second(each.since)} ({age(each.since, desk.now)} ago)."
     if each.causes:
         yield f"Cause: {'; '.join(each.causes[:5])}."
     if each.why and each.why.lower() != words.lower():
@@ -297,8 +300,9 @@ def _line(row: Row) -> str:
 
 def _short_comeback(row: Row) -> str:
     """Without the way, which the page of the file says."""
+    told = next_steps.comeback(row)
     until = row["recoverable_until"] if row["recoverable"] == "yes" else None
-    return f"can come back until {second(until)}" if until else comeback(row)
+    return f"can come back until {second(until)}" if told and until else told
 
 
 def _coverage(health: Health) -> None:

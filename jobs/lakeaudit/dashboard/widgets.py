@@ -131,6 +131,13 @@ def grid(
         st.table(frame, border="horizontal", hide_index=True, alt=alt)
 
 
+def columns_said(rows: Sequence[Mapping[str, object]]) -> list[str]:
+    """The columns in which any row says something: the others only take room."""
+    return [
+        name for name in (rows[0] if rows else ()) if any(row[name] not in (None, "", []) for row in rows)
+    ]
+
+
 def facts(named: Mapping[str, object], alt: str) -> None:
     """Names and stored values beside each other; what is unknown is left out."""
     rows = [(name, literal(value)) for name, value in named.items() if value is not None]

@@ -67,7 +67,7 @@ def environment() -> Environment:
     made.filters.update(count=formatting.count, size=formatting.size, age=formatting.age)
     made.filters.update(share=formatting.share, duration=formatting.duration, shortened=formatting.shortened)
     made.filters.update(
-        comeback=formatting.comeback, presence=formatting.presence, times=formatting.times, uri=formatting.uri
+        comeback=next_steps.comeback, presence=formatting.presence, times=formatting.times, uri=formatting.uri
     )
     made.filters.update(
         time=_time, ago=_ago, ends=_ends, iso=_iso, amount=amount, spelled=spelled, filter_link=_filter_link

@@ -49,6 +49,11 @@ STATUS_COLOURS: Mapping[str, str] = {
 """Of runs. That one is complete says nothing good of the lake: it is not green."""
 
 
+STATUS_SHAPES: Mapping[str, str] = {
+    "complete": "\u2713", "partial": "\u25a0", "suspect": "?", "failed": "\u25c6", "running": "\u25cf",
+}  # fmt: skip
+
+
 def shape(level: str) -> str:
     """The sign of a level; nothing for what is none of ours."""
     return SHAPES.get(level, "")

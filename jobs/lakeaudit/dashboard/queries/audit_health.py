@@ -12,7 +12,7 @@ from lakeaudit.results.read import PUBLISHED, Row
 
 @dataclass(frozen=True)
 class EvidenceAge:
-    """How old the picture is that a source gave to the last published run; `limit` is its `max_age`, if it has one.
+    """From when the picture is that a source gave to the last published run; `limit` is its `max_age`, if it has one.
 
     `role` is storage, metastore or events: tables' logs are read anew each time.
     """
@@ -20,8 +20,12 @@ class EvidenceAge:
     role: str
     kind: str
     location: str
-    age: timedelta
+    at: datetime
     limit: timedelta | None
+
+    def nearness(self, now: datetime) -> float:
+        """How much of the limit has gone by: 0 where there is none."""
+        return max((now - self.at) / self.limit, 0.0) if self.limit else 0.0
 
 
 def evidence_ages(run: Row, lake: Lake, now: datetime) -> tuple[EvidenceAge, ...]:
@@ -32,17 +36,13 @@ def evidence_ages(run: Row, lake: Lake, now: datetime) -> tuple[EvidenceAge, ...
             source["role"],
             source["kind"],
             source["location"],
-            now - source["cut_from"],
+            source["cut_from"],
             limits.get(source["location"].rstrip("/")),
         )
         for source in run["sources"] or ()
         if source["cut_from"] is not None and source["role"] != "manifest"
     ]
-    return tuple(sorted(found, key=_nearest_its_limit))
-
-
-def _nearest_its_limit(source: EvidenceAge) -> tuple[float, str, str]:
-    return -(source.age / source.limit if source.limit else 0.0), source.role, source.location
+    return tuple(sorted(found, key=lambda source: (-source.nearness(now), source.role, source.location)))
 
 
 def troubles(runs: Sequence[Row], overdue: timedelta, now: datetime) -> list[str]:

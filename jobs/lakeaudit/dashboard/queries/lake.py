@@ -10,10 +10,10 @@ import pyarrow as pa
 from lakeaudit.config import Lake
 from lakeaudit.dashboard.queries.audit_health import EvidenceAge, evidence_ages, troubles
 from lakeaudit.dashboard.queries.plans import unheard
-from lakeaudit.formatting import count, duration
-from lakeaudit.kinds import SEVERITIES, rank
+from lakeaudit.formatting import count, duration, share
+from lakeaudit.kinds import SEVERITIES, axis_words, rank
 from lakeaudit.next_steps import A_QUESTION
-from lakeaudit.report.coverage_view import STANDINGS, Judged, judged
+from lakeaudit.report.coverage_view import STANDINGS, Cell, Judged, judged
 from lakeaudit.report.open_by_day import OpenByDay
 from lakeaudit.report.summary import AT_STAKE, Amount, table_label
 from lakeaudit.report.verdict import Verdict, verdict
@@ -39,7 +39,9 @@ class Held:
     until: datetime | None = None
     """The soonest end of what is open above info and can still come back."""
     answers: Mapping[str, int] = field(default_factory=dict)
-    """By answer of how many of these it is so, not so or unknown that they can come back."""
+    """By answer of how many of the worst severity that is open it is so, not so or unknown that they can come back."""
+    worst_kinds: Mapping[str, int] = field(default_factory=dict)
+    """By kind how many are open of the worst severity, the most first."""
 
     def by_severity(self, of: str) -> Mapping[str, int]:
         return self.numbers.get(of, {})
@@ -154,11 +156,11 @@ def held_by_table(results: Results, now: datetime) -> dict[str, Held]:
     over = f"recoverable = 'yes' AND recoverable_until <= {moment(now)}"
     asked = f"kind IN ({texts(tuple(sorted(A_QUESTION)))})"
     answer = f"CASE WHEN {over} THEN 'unknown' WHEN {asked} THEN coalesce(recoverable, 'unknown') END"
-    sql = f"""SELECT table_name, severity, {standing(now)} AS standing, count(*) AS number, min(first_seen_at) AS since,
-            sum(rows_at_stake) AS rows_at_stake, {answer} AS recoverable,
+    sql = f"""SELECT table_name, kind, severity, {standing(now)} AS standing, count(*) AS number,
+            min(first_seen_at) AS since, sum(rows_at_stake) AS rows_at_stake, {answer} AS recoverable,
             min(recoverable_until) FILTER (WHERE recoverable = 'yes' AND recoverable_until > {moment(now)}) AS until
         FROM discrepancies WHERE state <> 'resolved'
-        GROUP BY table_name, severity, standing, {answer}, rows_at_stake IS NULL"""
+        GROUP BY table_name, kind, severity, standing, {answer}, rows_at_stake IS NULL"""
     found: dict[str, list[Row]] = {}
     for row in ask(results, sql, "discrepancies"):
         found.setdefault(table_label(row["table_name"]), []).append(row)
@@ -171,13 +173,19 @@ def _held(rows: Sequence[Row]) -> Held:
         by = numbers.setdefault(row["standing"], {})
         by[row["severity"]] = by.get(row["severity"], 0) + row["number"]
     opened = [row for row in rows if row["standing"] == "open"]
+    severest = min((row["severity"] for row in opened), key=rank, default=None)
+    worst = [row for row in opened if row["severity"] == severest]
+    kinds: Counter[str] = Counter()
+    for row in worst:
+        kinds[row["kind"] or ""] += row["number"]
     serious = [row for row in opened if row["severity"] in AT_STAKE]
     return Held(
         numbers,
         since=min((row["since"] for row in opened), default=None),
         rows=Amount.of(row["rows_at_stake"] for row in serious),
         until=min((row["until"] for row in serious if row["until"]), default=None),
-        answers=_answers(serious),
+        answers=_answers(worst),
+        worst_kinds=dict(sorted(kinds.items(), key=lambda each: (-each[1], each[0]))),
     )
 
 
@@ -283,10 +291,25 @@ def _doubt(looked: Looked | None, lake: Lake, now: datetime) -> str:
     if looked.status == "suspect":
         return "the evidence of its last audit is suspect"
     if looked.judged.standing == "part":
-        return "partly judged"
+        return f"{STANDINGS['part']}: {_not_whole(looked.judged)}"
     if looked.finished_at < now - lake.overdue:
         return f"last looked at {duration(now - looked.finished_at)} ago"
     return ""
+
+
+def _not_whole(judged: Judged) -> str:
+    """By reason how much was decided of the axes that were not decided whole."""
+    reasons: dict[str, list[Cell]] = {}
+    for cell in judged.cells.values():
+        if cell.state in ("part", "nothing"):
+            reasons.setdefault(cell.reason or "", []).append(cell)
+    return "; ".join(": ".join(filter(None, (reason, _shares(cells)))) for reason, cells in reasons.items())
+
+
+def _shares(cells: Sequence[Cell]) -> str:
+    """What is hidden by a hole is in no share: of all that is known all may be decided."""
+    less = [cell for cell in cells if cell.share != 1]
+    return ", ".join(f"{axis_words(cell.axis)} {share(cell.share or 0.0)}" for cell in less)
 
 
 def headline(results: Results, run: Row, lake: Lake, now: datetime, tables: Sequence[Health]) -> Verdict:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from lakeaudit.formatting import CLAIMS, SIDES
+from lakeaudit.kinds import rank
 from lakeaudit.next_steps import LOST_COMMIT
 from lakeaudit.results.lake_standing import PUBLISHED_RUNS
 from lakeaudit.results.read import Results, Row
@@ -18,9 +19,9 @@ LEFTOVERS = 200
 class Subject:
     """What the results hold of one subject.
 
-    `rows` are its rows of the ledger, the one asked for first; `findings` are the last published run's about the same
-    file; `history` has the transitions of all `rows`, oldest first; `files` are those behind a group of leftovers, the
-    largest first, of `files_known` that the last runs named.
+    `rows` are its rows of the ledger, the worst first and of these the one asked for; `findings` are the last
+    published run's about the same file; `history` has the transitions of all `rows`, oldest first; `files` are those
+    behind a group of leftovers, the largest first, of `files_known` that the last runs named.
     """
 
     rows: Sequence[Row]
@@ -46,11 +47,18 @@ def file_of(results: Results, bucket: str, key: str, first: str = "") -> Subject
     """What is known of a file, whatever discrepancies it has."""
     about = f"bucket = {text(bucket)} AND key = {text(key)}"
     rows = sorted(
-        _rows(results, about), key=lambda row: (row["discrepancy_id"] != first, row["state"] == "resolved")
+        _rows(results, about),
+        key=lambda row: _worst_first(row, first),
     )
     run = results.last_published()
     findings = _findings(results, run["run_id"], about) if run else []
     return _subject(results, rows, findings)
+
+
+def _worst_first(row: Row, asked: str) -> tuple[bool, int, bool]:
+    """What is resolved comes last, but for what was asked for."""
+    other = row["discrepancy_id"] != asked
+    return other and row["state"] == "resolved", rank(row["severity"]), other
 
 
 def _rows(results: Results, where: str) -> list[Row]:
@@ -103,12 +111,12 @@ class Event:
 def life(rows: Sequence[Row], history: Sequence[Row]) -> tuple[Event, ...]:
     """What is known to have happened to one subject, the oldest first, and the end of its way back."""
     told = [event for row in rows for event in _of_row(row)]
-    unseen = _UNSEEN if any(row["kind"] in _LOST and not row["cause_at"] for row in rows) else ""
+    unseen = _UNSEEN if any(map(_went_unseen, rows)) else ""
     told += [
         Event(
             change["at"],
             change["transition"] + (unseen if change["transition"] == "opened" else ""),
-            f"run {change['run_id']}" if change["run_id"] else "a person",
+            _by(change),
         )
         for change in history
         if change["at"]
@@ -117,7 +125,24 @@ def life(rows: Sequence[Row], history: Sequence[Row]) -> tuple[Event, ...]:
 
 
 _LOST = ("dropped", "dropped_history", "missing_metadata")
+
+
+def _went_unseen(row: Row) -> bool:
+    there = any(row[f"storage_{what}"] is not None for what in ("size", "etag"))
+    return row["kind"] in _LOST and not there and not row["cause_at"]
+
+
 _UNSEEN = ": it was gone by then, and nobody recorded since when"
+
+
+def _by(change: Row) -> str:
+    """What bears no run a person did, but for what only audits do."""
+    if change["run_id"]:
+        return f"run {change['run_id']}"
+    return "an audit" if change["transition"] in _OF_AUDITS else "a person"
+
+
+_OF_AUDITS = ("opened", "reopened", "escalated", "reclassified")
 
 
 def _of_row(row: Row) -> Iterator[Event]:
