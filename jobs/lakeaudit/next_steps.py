@@ -199,6 +199,12 @@ def may_be_mended(kind: str, answers: Mapping[str, int]) -> bool:
     return bool(answers.get("yes") or answers.get("unknown") or not answers.get("no"))
 
 
+def waits(row: Row) -> bool:
+    """Whether an entry of a metadata store is right and its object is not: nothing is to be done about the entry."""
+    recorded, stored = row["manifest_size"], row["storage_size"]
+    return row["kind"] == "metastore_stale" and None not in (recorded, stored) and recorded != stored
+
+
 def may_be_meant(kind: str, answers: Mapping[str, int], causes: Sequence[str]) -> bool:
     """Whether files may come back of which `reconcile` cannot tell that nobody removed them on purpose; see `mend`."""
     expired = bool(causes) and all(cause.startswith(EXPIRED) for cause in causes)

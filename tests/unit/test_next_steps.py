@@ -1,7 +1,7 @@
 """The next steps: the commands are run as a shell and the AWS CLI would, against a versioned bucket."""
 
 import subprocess
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -136,6 +136,70 @@ LOOK, TRY, MEND = "findings L --table t --kind {} --files", "reconcile plan L --
 )
 def test_a_plan_is_offered_where_it_may_hold_a_step(kind: str, answers: dict[str, int], command: str) -> None:
     assert next_steps.mend("L", "t", kind, answers) == f"lakeaudit {command.format(kind)}"
+
+
+class Group(NamedTuple):
+    """Discrepancies of one kind."""
+
+    kind: str
+    answers: dict[str, int]
+    causes: tuple[str, ...] = ()
+
+
+MIXED = [
+    Group("dropped", {"yes": 1}),
+    Group("lost_commit", {}),
+    Group("hidden", {}),
+    Group("dropped", {"no": 1}),
+]
+ONE_PLAN = "lakeaudit reconcile plan L --table t --kind dropped --kind hidden --allow restore"
+
+
+@pytest.mark.parametrize(
+    ("groups", "lines"),
+    [
+        (MIXED[:1], ["lakeaudit reconcile plan L --table t --kind dropped --allow restore"]),
+        (MIXED[1:3], ["lakeaudit reconcile plan L --table t --kind hidden",
+                      "lakeaudit findings L --table t --kind lost_commit --files"]),
+        (MIXED[:3], [ONE_PLAN, "lakeaudit findings L --table t --kind lost_commit --files"]),
+        (MIXED, [ONE_PLAN, "lakeaudit findings L --table t --kind lost_commit --files",
+                 "lakeaudit findings L --table t --kind dropped --files"]),
+        (MIXED[1:2], ["lakeaudit findings L --table t --kind lost_commit --files"]),
+    ],
+)  # fmt: skip
+def test_a_table_has_one_plan_and_lists_of_the_rest(groups: list[Group], lines: list[str]) -> None:
+    assert next_steps.mend_all("L", "t", groups) == lines
+
+
+@pytest.mark.parametrize(
+    ("kind", "recorded", "stored", "waits"),
+    [
+        ("metastore_stale", 5, 3, True), ("metastore_stale", 5, 5, False), ("metastore_stale", None, 3, False),
+        ("metastore_stale", 5, None, False), ("size_mismatch", 5, 3, False),
+    ],
+)  # fmt: skip
+def test_an_entry_waits_for_its_object(
+    kind: str, recorded: int | None, stored: int | None, *, waits: bool
+) -> None:
+    assert next_steps.waits({"kind": kind, "manifest_size": recorded, "storage_size": stored}) is waits
+
+
+@pytest.mark.parametrize(
+    ("kind", "recoverable", "told"),
+    [
+        ("dropped", "yes", "can come back from an older version, no end known"),
+        ("dropped", "no", "cannot come back"),
+        ("dropped", "unknown", "not known whether it can come back"),
+        ("dropped", None, ""),
+        ("metastore_broken", "unknown", ""),
+        ("overwritten_commit", "yes", "the lost version can still be read"),
+        ("overwritten_commit", "no", ""),
+        ("of another version", "yes", "can come back from an older version, no end known"),
+    ],
+)
+def test_what_is_said_of_coming_back(kind: str, recoverable: str | None, told: str) -> None:
+    row = {"kind": kind, "recoverable": recoverable, "recovery": "older_version", "recoverable_until": None}
+    assert next_steps.comeback(row) == told
 
 
 NO_WAY: list[dict[str, Any]] = [

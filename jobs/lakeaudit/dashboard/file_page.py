@@ -200,7 +200,8 @@ def _back(desk: Desk, row: Row) -> None:
 
 def _commands(desk: Desk, row: Row) -> None:
     """What plans its mending, where that is of use, and what tells more."""
-    lines = [_plan(desk, row)] if next_steps.may_be_mended(row["kind"], {row["recoverable"]: 1}) else []
+    mendable = next_steps.may_be_mended(row["kind"], {row["recoverable"]: 1}) and not next_steps.waits(row)
+    lines = [_plan(desk, row)] if mendable else []
     lines += [next_steps.learn_more(desk.lake_file, row["last_run_id"] or "", row)]
     st.code("\n".join(map(visible, lines)), language=None, wrap_lines=True)
 

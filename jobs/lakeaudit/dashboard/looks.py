@@ -27,7 +27,8 @@ COLUMNS = 12
 LINE = 17
 """Points that a table takes in the picture of days."""
 _NUMBERS = "\n".join(
-    f'[class*="st-key-{GRID}-"][class*="-n{at}-"] :is(th, td):nth-child({at}) '
+    f'[class*="st-key-{GRID}-"][class*="-n{at}-"] :is(th, td):nth-child({at}), '
+    f'[class*="st-key-{GRID}-"][class*="-n{at}-"] :is(th, td):nth-child({at}) * '
     "{ text-align: right !important; white-space: nowrap; }"
     for at in range(1, COLUMNS + 1)
 )
