@@ -13,6 +13,7 @@ from lakeaudit.dashboard import widgets
 from lakeaudit.dashboard.queries.lake import Health
 from lakeaudit.dashboard.session import Desk
 from lakeaudit.formatting import age, count, visible
+from lakeaudit.kinds import SEVERITIES
 from lakeaudit.report import palette
 from lakeaudit.report.open_by_day import OpenByDay
 
@@ -58,7 +59,7 @@ def _row(
     return {
         "state": _state(health),
         "table": widgets.address_of("table", table=health.table),
-        "open": [_chip(*each) for each in held.by_severity("open").items()],
+        "open": _chips(held.by_severity("open")),
         "until": held.until,
         "rows at stake": held.rows.known if held.number("open") else None,
         "since": held.since,
@@ -76,6 +77,12 @@ def _state(health: Health) -> str:
     """The worst that is open, and whether something could not be judged beside it."""
     doubt = f" {palette.shape('unjudged')}" if health.doubt and health.level != "unjudged" else ""
     return f"{palette.shape(health.level)} {palette.called(health.level)}{doubt}"
+
+
+def _chips(numbers: Mapping[str, int]) -> list[str]:
+    """Beside something worse what is info has no room."""
+    serious = {severity: number for severity, number in numbers.items() if severity != SEVERITIES[-1]}
+    return [_chip(*each) for each in (serious or numbers).items()]
 
 
 def _chip(severity: str, number: int) -> str:
@@ -100,16 +107,17 @@ def _columns(tables: Sequence[Health]) -> dict[str, Any]:
         "state": column.TextColumn("state", width=88, pinned=True),
         "table": column.LinkColumn("table", display_text=r"table=(.*)$", width=126, pinned=True),
         "open": column.MultiselectColumn(
-            "open", width=126, options=[*inks], color=[*inks.values()], help="critical, error, warning, info"
+            "open", width=126, options=[*inks], color=[*inks.values()],
+            help="critical, error, warning; info where there is nothing else",
         ),
         "until": column.DatetimeColumn(
             "until", width=82, format="distance", timezone="UTC",
             help="when the first of it cannot come back any more",
         ),
         "rows at stake": column.NumberColumn("rows", width=68, format="localized", help="at stake, at least"),
-        "since": column.DatetimeColumn("since", width=82, format="distance", timezone="UTC"),
+        "since": column.DatetimeColumn("since", width=88, format="distance", timezone="UTC"),
         "30 days": column.AreaChartColumn(
-            "30 days", width=70, y_min=0,
+            "30 days", width=64, y_min=0,
             help="open above info at the end of each day; twice as high is four times as many"
         ),
         "owner": column.TextColumn("owner", width=90),
