@@ -20,7 +20,7 @@ def with_gaps(con: Connection, rows: Rows, holed_sources: Collection[str]) -> Re
             coalesce(m_source IN ({sources}), false) AS h_metastore)
         FROM input
     """
-    return duck.query(con, sql, input=rows)
+    return duck.made_of(con, sql, rows)
 
 
 def doubted(con: Connection, rows: Rows, trials: Sequence[Trial]) -> Relation:
@@ -33,7 +33,7 @@ def doubted(con: Connection, rows: Rows, trials: Sequence[Trial]) -> Relation:
         table, doubted = duck.literal(trial.missing.table), duck.literal(trial.missing.source)
         columns[hole].append(f"coalesce(judged_table = {table} AND {source} = {doubted}, false)")
     replaced = ", ".join(f"{' OR '.join(conditions)} AS {hole}" for hole, conditions in columns.items())
-    return duck.query(con, f"SELECT * REPLACE ({replaced}) FROM input", input=rows)
+    return duck.made_of(con, f"SELECT * REPLACE ({replaced}) FROM input", rows)
 
 
 def assumed_vacuums(con: Connection, removals: Rows) -> list[dict[str, Any]]:
@@ -49,7 +49,7 @@ def assumed_vacuums(con: Connection, removals: Rows) -> list[dict[str, Any]]:
         HAVING max(absent_until) IS NOT NULL AND coalesce(min(present_from) > max(absent_until), true)
         ORDER BY table_name
     """
-    return duck.rows_of(duck.query(con, sql, input=removals))
+    return duck.rows_of(duck.made_of(con, sql, removals))
 
 
 def with_vacuums(con: Connection, rows: Rows, vacuumed: Iterable[str]) -> Relation:
@@ -59,4 +59,4 @@ def with_vacuums(con: Connection, rows: Rows, vacuumed: Iterable[str]) -> Relati
         "coalesce(owner, table_name) = table_name"  # a clone's VACUUM deletes none of its source's files
     )
     sql = f"SELECT * REPLACE (coalesce(table_name IN ({names}) AND {its_own}, false) AS v_assumed) FROM input"
-    return duck.query(con, sql, input=rows)
+    return duck.made_of(con, sql, rows)

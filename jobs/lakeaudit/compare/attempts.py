@@ -17,20 +17,20 @@ def judged_attempts(con: Connection, repeated: Rows, sources: SourceFacts, words
     sql = """
         SELECT a.*, table_name AS judged_table, substring(key, CAST(root_length AS INTEGER) + 1) AS relative,
             start - margin AS edge, start AS cut, grace, by_folder
-        FROM placed a JOIN tables ON table_name = name LEFT JOIN cuts ON decides = cuts.source
+        FROM input a JOIN tables ON table_name = name LEFT JOIN cuts ON decides = cuts.source
     """
-    rows = duck.query(con, sql, placed=placed, tables=sources.tables, cuts=sources.storage_cuts)
+    rows = duck.made_of(con, sql, placed, tables=sources.tables, cuts=sources.storage_cuts)
     return group_verdicts(con, duck.conform(con, rows, ATTEMPT), TABLE, words)
 
 
 def other_copies(con: Connection, copies: Rows, judged: Rows) -> Relation:
     """COPY rows without those that say of the same two files that their bytes are the same: a file has one verdict."""
     sql = """
-        SELECT c.* FROM copies c ANTI JOIN (
+        SELECT c.* FROM input c ANTI JOIN (
             SELECT judged_table, bucket, unnest([key, related_key]) AS key, unnest([related_key, key]) AS related_key
             FROM judged WHERE outcome IN ('finding', 'ignored')) j USING (judged_table, bucket, key, related_key)
     """
-    return duck.query(con, sql, copies=copies, judged=judged)
+    return duck.made_of(con, sql, copies, judged=judged)
 
 
 def tally_rows(con: Connection, judged: Rows, copies: Rows) -> Relation:
@@ -39,17 +39,17 @@ def tally_rows(con: Connection, judged: Rows, copies: Rows) -> Relation:
         WITH paired AS (
             SELECT judged_table, bucket, unnest([key, related_key]) AS key, unnest([related_key, key]) AS related_key
             FROM copies),
-        new AS (SELECT * FROM judged ANTI JOIN paired USING (judged_table, bucket, key, related_key))
+        new AS (SELECT * FROM input ANTI JOIN paired USING (judged_table, bucket, key, related_key))
         SELECT judged_table, axis, unnest([outcome, 'consistent']) AS outcome, unnest([count(*), -count(*)]) AS files,
             CAST(0 AS BIGINT) AS bytes, CAST(0 AS BIGINT) AS unconfirmed, CAST(0 AS BIGINT) AS refuted
         FROM new GROUP BY judged_table, axis, outcome
     """
-    return duck.query(con, sql, judged=judged, copies=copies)
+    return duck.made_of(con, sql, judged, copies=copies)
 
 
 def findings(con: Connection, judged: Rows, stamp: Stamp) -> Relation:
     """FINDINGS, one per file that does not count; `related_key` is the one that does."""
-    found = duck.query(con, "SELECT * FROM input WHERE outcome = 'finding'", input=judged)
+    found = duck.made_of(con, "SELECT * FROM input WHERE outcome = 'finding'", judged)
     given = {
         "subject_type": "'file'",
         "subject": uri("bucket", "key"),

@@ -79,6 +79,8 @@ def members(con: Connection, single: Rows, about_files: Rows) -> Relation | None
             USING (table_name, axis, kind, severity)
         WHERE bulk.subject_type = 'table' OR bulk.partition_path = gone.partition_path
     """
+    if about_files is single:
+        return None
     found = duck.hold(con, duck.query(con, sql, single=single, about_files=about_files))
     return found if duck.count_of(found) else None
 
@@ -150,6 +152,9 @@ def _in_partitions(con: Connection, findings: Rows, count: Count) -> list[dict[s
 
 
 def _grouped(con: Connection, findings: Rows) -> list[dict[str, Any]]:
+    """Small: a row per partition of which so many files are of one kind, see GROUPED."""
+    if duck.are_few(findings, min(GROUPED.values())):
+        return []
     enough = " OR ".join(f"kind = {duck.literal(kind)} AND count(*) >= {n}" for kind, n in GROUPED.items())
     sql = f"""
         SELECT {_BY_PARTITION}, NULL AS difference, {_SUMS} FROM input WHERE partition_path <> ''
@@ -179,6 +184,8 @@ _SUMS = """count(*) AS files,
 
 def _single_cause(con: Connection, findings: Rows, by: str, of: str = "input") -> list[dict[str, Any]]:
     """Small: a row per table, or partition, and difference of which enough files are alike."""
+    if duck.are_few(findings, ENOUGH):
+        return []
     return [*_padded(con, findings, by, of), *_candidates(con, findings, by, of)]
 
 

@@ -16,7 +16,7 @@ def ruled(
     fired = ", ".join(f"{first_rule(table)} AS rule_{axis}" for axis, table in tables.items())
     helpers = ", ".join(f"f_{name}" for name in facts)
     sql = f"SELECT * EXCLUDE ({helpers}), {fired} FROM (SELECT *, {columns} FROM input)"
-    return duck.query(con, sql, input=rows)
+    return duck.made_of(con, sql, rows)
 
 
 def first_rule(table: Iterable[Rule]) -> str:

@@ -44,14 +44,14 @@ def clone_files(con: Connection, claimed: Rows) -> Relation:
 def cloned(con: Connection, claimed: Rows, words: Words) -> Relation:
     """CLONED rows from rows of `under_own_root`: how many files of which clone and source each rule has judged how."""
     of_table = "SELECT * REPLACE (CAST(NULL AS VARCHAR) AS relative), table_name AS judged_table FROM input"
-    asked = duck.query(con, of_table, input=clone_files(con, claimed))
+    asked = duck.made_of(con, of_table, clone_files(con, claimed))
     sql = """
         SELECT table_name, source, rule, outcome, severity, count(*) AS files, CAST(sum(c_records) AS BIGINT) AS rows,
             CAST(sum(c_size) AS BIGINT) AS bytes, min(x_removed_at) AS removed_at, min(key) AS sample
         FROM input GROUP BY ALL
     """
     judged = group_verdicts(con, asked, "clones", words)
-    return duck.conform(con, duck.query(con, sql, input=judged), CLONED)
+    return duck.conform(con, duck.made_of(con, sql, judged), CLONED)
 
 
 def clone_findings(con: Connection, rows: Rows) -> list[dict[str, Any]]:
@@ -61,14 +61,14 @@ def clone_findings(con: Connection, rows: Rows) -> list[dict[str, Any]]:
             CAST(sum(bytes) AS BIGINT) AS bytes, min(removed_at) AS removed_at, min(sample) AS sample
         FROM input WHERE outcome = 'finding' GROUP BY table_name, source, severity ORDER BY table_name, source
     """
-    return [_finding(row) for row in duck.rows_of(duck.query(con, sql, input=rows))]
+    return [_finding(row) for row in duck.rows_of(duck.made_of(con, sql, rows))]
 
 
 def clone_outcomes(con: Connection, rows: Rows) -> dict[str, Counter[str]]:
     """By clone how many of its files below other tables' roots have which outcome, from all CLONED rows."""
     sql = "SELECT table_name, outcome, CAST(sum(files) AS BIGINT) AS files FROM input GROUP BY table_name, outcome"
     found: dict[str, Counter[str]] = defaultdict(Counter)
-    for row in duck.rows_of(duck.query(con, sql, input=rows)):
+    for row in duck.rows_of(duck.made_of(con, sql, rows)):
         found[row["table_name"]][row["outcome"]] += row["files"]
     return found
 

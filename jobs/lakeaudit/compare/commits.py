@@ -85,7 +85,7 @@ def rewritten(
         WITH mine AS (
             SELECT DISTINCT v.* EXCLUDE (source), p.table_name, folder,
                 TRY_CAST(substring(key, length(folder) + 1, 20) AS BIGINT) AS number, since
-            FROM versions v JOIN places p ON v.bucket = p.bucket
+            FROM input v JOIN places p ON v.bucket = p.bucket
                 AND starts_with(key, folder) AND length(key) = length(folder) + 25),
         newest AS (SELECT * FROM mine WHERE is_latest AND NOT is_delete_marker AND number > since),
         deleted AS (SELECT bucket, key, max(modified_at) AS at FROM mine WHERE is_delete_marker GROUP BY ALL)
@@ -102,7 +102,7 @@ def rewritten(
             AND (o.size <> n.size OR o.etag <> n.etag)
         ORDER BY n.table_name, n.number DESC, lost_at DESC, lost_version_id
     """
-    rows = duck.rows_of(duck.query(con, sql, versions=versions, places=duck.small(_PLACES, folders)))
+    rows = duck.rows_of(duck.made_of(con, sql, versions, places=duck.small(_PLACES, folders)))
     return [_rewritten(row) for row in rows]
 
 

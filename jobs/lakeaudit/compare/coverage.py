@@ -60,7 +60,7 @@ def count(con: Connection, rows: Rows) -> Relation:
             count(*) FILTER ({unsure}) AS unconfirmed, count(*) FILTER ({cleared}) AS refuted
         FROM input GROUP BY judged_table, axis, outcome
     """
-    return duck.query(con, sql, input=rows)
+    return duck.made_of(con, sql, rows)
 
 
 def count_others(con: Connection, rows: Rows, size: str, *more: str) -> Relation:
@@ -71,7 +71,7 @@ def count_others(con: Connection, rows: Rows, size: str, *more: str) -> Relation
             CAST(0 AS BIGINT) AS unconfirmed, CAST(0 AS BIGINT) AS refuted
         FROM input GROUP BY {by}
     """
-    return duck.query(con, sql, input=rows)
+    return duck.made_of(con, sql, rows)
 
 
 def uncounted(con: Connection, rows: Rows, outcome: str = "consistent", size: str = "0") -> Relation:
@@ -82,7 +82,7 @@ def uncounted(con: Connection, rows: Rows, outcome: str = "consistent", size: st
             CAST(0 AS BIGINT) AS unconfirmed, CAST(0 AS BIGINT) AS refuted
         FROM input GROUP BY judged_table, axis
     """
-    return duck.query(con, sql, input=rows)
+    return duck.made_of(con, sql, rows)
 
 
 def tallies(counts: Iterable[Mapping[str, Any]]) -> Tallies:

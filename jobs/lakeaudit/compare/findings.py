@@ -95,7 +95,7 @@ def tree_findings(con: Connection, rows: Rows, stamp: Stamp) -> Relation:
         "subject": uri("bucket", "key"),
         "explanation": "'this folder ' || fault || ' and live entries lie below it'",
     }
-    parents = finished(con, duck.query(con, at_fault, input=rows), of_parents, stamp)
+    parents = finished(con, duck.made_of(con, at_fault, rows), of_parents, stamp)
     return duck.union(con, [entries, parents])
 
 
@@ -125,8 +125,8 @@ def leftover_files(con: Connection, rows: Rows, stamp: Stamp) -> Relation:
                 ELSE {uri("bucket", "place")} END || '#' || kind AS subject
         FROM (SELECT *, {_PLACE} AS place FROM input)
     """
-    rows = duck.query(con, grouped, input=rows)
-    return duck.query(con, f"SELECT *, {_stamped(stamp)} FROM input", input=rows)
+    rows = duck.made_of(con, grouped, rows)
+    return duck.made_of(con, f"SELECT *, {_stamped(stamp)} FROM input", rows)
 
 
 _PER_TABLE = "kind = 'uncommitted'"
@@ -158,7 +158,7 @@ def leftover_findings(con: Connection, files: Rows, stamp: Stamp) -> Relation:
         "confirmation": "'not_needed'",
         "explanation": f"files || ' files; ' || {because()} || {cost}",
     }
-    return finished(con, duck.query(con, groups, input=files), given, stamp)
+    return finished(con, duck.made_of(con, groups, files), given, stamp)
 
 
 def as_leftover_rows(con: Connection, files: Rows) -> Relation:
@@ -179,6 +179,8 @@ def _plain(value: object) -> object:
 
 def finished(con: Connection, rows: Rows, given: Mapping[str, str], stamp: Stamp) -> Relation:
     """Exactly the columns of FINDINGS: `given` as SQL over the rows, else the rows' own, else null."""
+    if duck.is_empty(rows):
+        return duck.relation(con, FINDING_ROWS.empty_table())
     there = set(duck.relation(con, rows).columns)
     table = "judged_table" if "judged_table" in there else "table_name"
     day = duck.literal(stamp.as_of.date())

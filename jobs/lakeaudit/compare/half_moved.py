@@ -37,7 +37,7 @@ def candidates(con: Connection, fired_rules: Rows, sources: SourceFacts, scope: 
                 AND NOT regexp_matches(relative, {duck.pattern(keys.UNSEEN)})
         ) WHERE content IS NOT NULL AND judged_table IN ({duck.literals(scope)})
     """
-    return duck.query(con, sql, input=fired_rules, tables=sources.tables)
+    return duck.made_of(con, sql, fired_rules, tables=sources.tables)
 
 
 def pairs_of_folders(con: Connection, rows: Rows, words: Words) -> Relation:
@@ -56,7 +56,7 @@ def pairs_of_folders(con: Connection, rows: Rows, words: Words) -> Relation:
             coalesce({words.ignored}, false) AS ignored
         FROM input GROUP BY judged_table, bucket, folder, other_folder, ignored
     """
-    return duck.conform(con, duck.query(con, sums, input=duck.query(con, twice, input=rows)), MOVES)
+    return duck.conform(con, duck.made_of(con, sums, duck.query(con, twice, input=rows)), MOVES)
 
 
 def folder_pairs(con: Connection, moves: Rows) -> Relation:
@@ -70,18 +70,18 @@ def folder_pairs(con: Connection, moves: Rows) -> Relation:
             {alike.format("folder")} = {alike.format("other_folder")} AS dated, ignored
         FROM input GROUP BY judged_table, bucket, folder, other_folder, ignored
     """
-    return duck.conform(con, duck.query(con, sql, input=moves), FOLDER_PAIR)
+    return duck.conform(con, duck.made_of(con, sql, moves), FOLDER_PAIR)
 
 
 def half_moved(con: Connection, moves: Rows, words: Words) -> Relation:
     """FOLDER_PAIR rows that a rule finds, from all MOVES rows: with axis, rule, outcome, kind and severity."""
     asked = "SELECT *, CAST(NULL AS VARCHAR) AS relative FROM input"
-    judged = group_verdicts(con, duck.query(con, asked, input=folder_pairs(con, moves)), "folders", words)
+    judged = group_verdicts(con, duck.made_of(con, asked, folder_pairs(con, moves)), "folders", words)
     sql = """
         SELECT * REPLACE (CASE WHEN ignored THEN 'ignored' ELSE outcome END AS outcome)
         FROM input WHERE outcome IN ('finding', 'ignored')
     """
-    return duck.query(con, sql, input=judged)
+    return duck.made_of(con, sql, judged)
 
 
 def tally_rows(con: Connection, moved: Rows) -> Relation:
@@ -92,7 +92,7 @@ def tally_rows(con: Connection, moved: Rows) -> Relation:
             CAST(0 AS BIGINT) AS unconfirmed, CAST(0 AS BIGINT) AS refuted
         FROM input
     """
-    return duck.query(con, sql, input=moved)
+    return duck.made_of(con, sql, moved)
 
 
 def findings(con: Connection, moved: Rows, stamp: Stamp) -> Relation:
@@ -108,5 +108,5 @@ def findings(con: Connection, moved: Rows, stamp: Stamp) -> Relation:
         "confirmation": "'not_needed'",
         "explanation": told,
     }
-    found = duck.query(con, "SELECT * FROM input WHERE outcome = 'finding'", input=moved)
+    found = duck.made_of(con, "SELECT * FROM input WHERE outcome = 'finding'", moved)
     return finished(con, found, given, stamp)

@@ -20,13 +20,13 @@ def versions_wanted(con: Connection, rows: Rows) -> Relation:
             s_older_since AS since, s_older_newer AS newer
         FROM input WHERE bucket <> '' AND {COMES_BACK}
     """
-    return duck.query(con, sql, input=rows)
+    return duck.made_of(con, sql, rows)
 
 
 def buckets_of(con: Connection, versions: Rows) -> list[str]:
     """Small: the buckets that hold these versions."""
     sql = "SELECT DISTINCT bucket FROM input ORDER BY bucket"
-    return [row["bucket"] for row in duck.rows_of(duck.query(con, sql, input=versions))]
+    return [row["bucket"] for row in duck.rows_of(duck.made_of(con, sql, versions))]
 
 
 def ends(con: Connection, versions: Rows, rules: Rows) -> Relation:
@@ -38,7 +38,7 @@ def ends(con: Connection, versions: Rows, rules: Rows) -> Relation:
     sql = f"""
         WITH acts AS (
             SELECT v.*, r.rule, r.days, r.tags, r.unread, {_MIDNIGHT} AS due_at
-            FROM versions v JOIN rules r ON v.bucket = r.bucket AND (r.unread IS NOT NULL OR (
+            FROM input v JOIN rules r ON v.bucket = r.bucket AND (r.unread IS NOT NULL OR (
                 starts_with(v.key, r.prefix) AND coalesce(v.newer >= r.newer, true)
                 AND coalesce(v.size > r.larger_than, true) AND coalesce(v.size < r.smaller_than, true)))),
         ended AS (
@@ -52,7 +52,7 @@ def ends(con: Connection, versions: Rows, rules: Rows) -> Relation:
             coalesce('until when that version is kept cannot be told: ' || why_not, {_BY_RULE}) AS kept_words, doubt
         FROM told
     """
-    return duck.query(con, sql, versions=versions, rules=rules)
+    return duck.made_of(con, sql, versions, rules=rules)
 
 
 _DUE = "(v.since + to_days(CAST(r.days AS INTEGER)))"
@@ -79,10 +79,10 @@ def with_ends(con: Connection, rows: Rows, ended: Rows) -> Relation:
             ON input.bucket = ended.bucket AND input.key = ended.key AND s_older_version_id = version_id
             AND {COMES_BACK}
     """
-    return duck.query(con, sql, input=rows, ended=ended)
+    return duck.made_of(con, sql, rows, ended=ended)
 
 
 def doubts(con: Connection, ended: Rows) -> Sequence[str]:
     """Small: what is not known of buckets' rules, once each."""
     sql = "SELECT DISTINCT doubt FROM input WHERE doubt IS NOT NULL ORDER BY doubt"
-    return [row["doubt"] for row in duck.rows_of(duck.query(con, sql, input=ended))]
+    return [row["doubt"] for row in duck.rows_of(duck.made_of(con, sql, ended))]

@@ -27,7 +27,7 @@ def nested_roots(con: Connection, pairs: Rows) -> Relation:
             FROM input WHERE owner IS NOT NULL AND s_presence = 'present' AND first)
         WHERE root <> ''
     """
-    return duck.query(con, sql, input=pairs)
+    return duck.made_of(con, sql, pairs)
 
 
 LOG_OF_KEY = "CASE WHEN contains(key, '/_delta_log/') THEN regexp_extract(key, '^(.*)/_delta_log/', 1) END"
@@ -36,8 +36,8 @@ LOG_OF_KEY = "CASE WHEN contains(key, '/_delta_log/') THEN regexp_extract(key, '
 
 def logs_seen(con: Connection, objects: Rows) -> Relation:
     """Folders (bucket, key) of which a Delta log's file is among these rows (bucket, key)."""
-    found = duck.query(con, f"SELECT bucket, {LOG_OF_KEY} AS log FROM input", input=objects)
-    return duck.query(con, "SELECT DISTINCT bucket, log AS key FROM input WHERE log IS NOT NULL", input=found)
+    found = duck.made_of(con, f"SELECT bucket, {LOG_OF_KEY} AS log FROM input", objects)
+    return duck.made_of(con, "SELECT DISTINCT bucket, log AS key FROM input WHERE log IS NOT NULL", found)
 
 
 def unfinished_uploads(
@@ -54,9 +54,9 @@ def unfinished_uploads(
                 CAST(NULL AS BIGINT) AS s_size, NULL AS c_records, CAST(NULL AS VARCHAR) AS s_etag,
                 false AS o_logged, false AS o_by_folder,
                 upload_id AS s_version_id, initiated_at AS s_modified_at
-            FROM uploads JOIN waits ON judged_table = name JOIN cuts ON cuts.source = uploads.source
+            FROM input uploads JOIN waits ON judged_table = name JOIN cuts ON cuts.source = uploads.source
             WHERE initiated_at + wait <= cuts.start - cuts.margin
         )
     """
     owned = attach_label(con, uploads, roots, "judged_table")
-    return duck.query(con, sql, uploads=owned, waits=duck.small(_WAIT, waits), cuts=cuts)
+    return duck.made_of(con, sql, owned, waits=duck.small(_WAIT, waits), cuts=cuts)

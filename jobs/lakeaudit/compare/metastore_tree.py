@@ -31,7 +31,7 @@ _TOUCHED = "CASE WHEN last_updated_given THEN last_updated ELSE mod_time END"
 
 def of_trees(con: Connection, entries: Rows) -> Relation:
     """Entries of stores that have folders: what knows names alone has no tree."""
-    return duck.query(con, "SELECT * FROM input WHERE bare IS NOT TRUE", input=entries)
+    return duck.made_of(con, "SELECT * FROM input WHERE bare IS NOT TRUE", entries)
 
 
 def tree_rows(con: Connection, entries: Rows, pairs: Rows, sources: SourceFacts) -> Relation:
@@ -57,7 +57,7 @@ def parent_rows(con: Connection, entries: Rows) -> Relation:
             {_TOUCHED} AS parent_touched_at
         FROM input
     """
-    return duck.query(con, sql, input=entries)
+    return duck.made_of(con, sql, entries)
 
 
 def folder_rows(con: Connection, pairs: Rows) -> Relation:
@@ -65,7 +65,7 @@ def folder_rows(con: Connection, pairs: Rows) -> Relation:
     edge = "least(s_from - s_margin, m_from - m_margin)"
     lacking = f"""m_state = 'none' AND m_honoured AND NOT regexp_matches(key, {duck.pattern(NOT_HADOOP)})
         AND s_modified_at + o_grace <= {edge}"""
-    stored = duck.query(con, "SELECT * FROM input WHERE s_presence = 'present' AND first", input=pairs)
+    stored = duck.made_of(con, "SELECT * FROM input WHERE s_presence = 'present' AND first", pairs)
     above = folders_of(con, stored, _PARENT.format("rtrim(key, '/')"))
     sql = f"""
         SELECT bucket, key, bool_or(keys_below) AS keys_below, bool_or(unentered) AS unentered FROM (
@@ -90,7 +90,7 @@ def folders_of(con: Connection, rows: Rows, folder: str = FOLDER) -> Relation:
         above AS (SELECT DISTINCT bucket, array_to_string(parts[1:step], '/') AS key FROM steps)
         SELECT bucket, key, true AS keys_below, false AS unentered FROM above WHERE key <> ''
     """
-    return duck.query(con, sql, input=rows)
+    return duck.made_of(con, sql, rows)
 
 
 def siblings(con: Connection, entries: Rows, sources: SourceFacts) -> Relation:
@@ -154,7 +154,7 @@ def etag_habits(con: Connection, entries: Rows) -> Relation:
         SELECT source, count(*) AS live_files, count(etag) AS with_etag FROM input
         WHERE NOT tombstone AND NOT is_dir AND NOT expired GROUP BY source
     """
-    return duck.query(con, sql, input=entries)
+    return duck.made_of(con, sql, entries)
 
 
 def with_folders(con: Connection, tree: Rows, folders: Rows) -> Relation:
@@ -205,7 +205,7 @@ def tree_verdicts(
 def judged_tree(con: Connection, rows: Rows, words: Words) -> Relation:
     """Verdict rows of TREE rows with their axis and judged_table; for those judged again after a gap was found too."""
     fired = ruled(con, rows, TREE_FACTS, {"metastore_tree": rules.TREE})
-    renamed = duck.query(con, "SELECT * RENAME (rule_metastore_tree AS rule) FROM input", input=fired)
+    renamed = duck.made_of(con, "SELECT * RENAME (rule_metastore_tree AS rule) FROM input", fired)
     return with_outcome(con, renamed, words)
 
 

@@ -22,15 +22,13 @@ def attach_label(con: Connection, rows: Rows, places: Places, column: str) -> Re
     Many places cost one hash join for each depth at which they lie, mostly one.
     """
     if len(places) <= FEW:
-        return duck.query(
-            con, f"SELECT *, {label_of(places)} AS {duck.quoted(column)} FROM input", input=rows
-        )
+        return duck.made_of(con, f"SELECT *, {label_of(places)} AS {duck.quoted(column)} FROM input", rows)
     depths = sorted({place.depth for place in places}, reverse=True)
     for depth in depths:
         rows = _at_depth(con, rows, places, depth, f"__label_{depth}")
     labels = ", ".join(f"__label_{depth}" for depth in depths)
     sql = f"SELECT * EXCLUDE ({labels}), coalesce({labels}) AS {duck.quoted(column)} FROM input"
-    return duck.query(con, sql, input=rows)
+    return duck.made_of(con, sql, rows)
 
 
 def label_around(places: Places, location: Location) -> str | None:
@@ -62,4 +60,4 @@ def _at_depth(con: Connection, rows: Rows, places: Places, depth: int, column: s
         SELECT input.*, known.label AS {column} FROM input
         LEFT JOIN known ON bucket = known.place_bucket AND {folder} = known.place AND starts_with(key, known.place)
     """
-    return duck.query(con, sql, input=rows, known=known)
+    return duck.made_of(con, sql, rows, known=known)

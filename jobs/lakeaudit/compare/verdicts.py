@@ -108,9 +108,9 @@ def candidates(con: Connection, fired_rules: Rows, words: Words, known: Rows) ->
         FROM input LEFT JOIN known USING (axis, judged_table, bucket, key)
         WHERE rule IN ({finding}) OR known_as IS NOT NULL
     """
-    rows = duck.query(con, sql, input=_long(con, fired_rules), known=known)
+    rows = duck.made_of(con, sql, _long(con, fired_rules), known=known)
     judged = with_outcome(con, _in_scope(con, rows, words), words)
-    return duck.query(con, "SELECT *, outcome = 'finding' AS suspected FROM input", input=judged)
+    return duck.made_of(con, "SELECT *, outcome = 'finding' AS suspected FROM input", judged)
 
 
 def _long(con: Connection, fired_rules: Rows) -> Relation:
@@ -125,12 +125,12 @@ def _long(con: Connection, fired_rules: Rows) -> Relation:
 
 def judge_again(con: Connection, suspects: Rows, words: Words) -> Relation:
     """The same verdict rows judged anew after their PAIR columns changed (gaps, the live check)."""
-    bare = duck.query(con, "SELECT * EXCLUDE (rule, outcome, kind, severity) FROM input", input=suspects)
+    bare = duck.made_of(con, "SELECT * EXCLUDE (rule, outcome, kind, severity) FROM input", suspects)
     fired = ruled(con, bare, ALL_FACTS, rules.PAIR_AXES)
     cases = " ".join(f"WHEN '{axis}' THEN rule_{axis}" for axis in rules.PAIR_AXES)
     dropped = ", ".join(f"rule_{axis}" for axis in rules.PAIR_AXES)
     sql = f"SELECT * EXCLUDE ({dropped}), CASE axis {cases} END AS rule FROM input"
-    return with_outcome(con, duck.query(con, sql, input=fired), words)
+    return with_outcome(con, duck.made_of(con, sql, fired), words)
 
 
 def group_verdicts(con: Connection, rows: Rows, table: str, words: Words) -> Relation:
@@ -140,7 +140,7 @@ def group_verdicts(con: Connection, rows: Rows, table: str, words: Words) -> Rel
     """
     fired_rules = ruled(con, rows, rules.FACTS_OF[table], {table: rules.TABLES[table]})
     sql = f"SELECT * EXCLUDE (rule_{table}), rule_{table} AS rule, split_part(rule_{table}, '.', 1) AS axis FROM input"
-    return with_outcome(con, _in_scope(con, duck.query(con, sql, input=fired_rules), words), words)
+    return with_outcome(con, _in_scope(con, duck.made_of(con, sql, fired_rules), words), words)
 
 
 def with_outcome(con: Connection, rows: Rows, words: Words) -> Relation:
@@ -156,7 +156,7 @@ def with_outcome(con: Connection, rows: Rows, words: Words) -> Relation:
             LEFT JOIN severities ON judged_table = for_table AND kind = for_kind
         ) WHERE verdict <> '{rules.NONE}'
     """
-    return duck.query(con, sql, input=rows, meaning=_meanings(), severities=words.severities)
+    return duck.made_of(con, sql, rows, meaning=_meanings(), severities=words.severities)
 
 
 def severity_rank(column: str = "severity") -> str:
@@ -167,7 +167,7 @@ def severity_rank(column: str = "severity") -> str:
 
 def _in_scope(con: Connection, rows: Rows, words: Words) -> Relation:
     sql = "SELECT * FROM input SEMI JOIN scope ON judged_table = scope_table"
-    return duck.query(con, sql, input=rows, scope=words.scope_table)
+    return duck.made_of(con, sql, rows, scope=words.scope_table)
 
 
 def _meanings() -> pa.Table:

@@ -43,5 +43,5 @@ def resolutions(con: Connection, judged: Rows) -> Relation:
     sql = f"""
         SELECT known_as AS discrepancy_id, {OF_VERDICT} AS n_resolution,
             coalesce(l_confirmation = 'live', false) AS n_live, {OF_CONTENT} AS n_words
-        FROM judged WHERE known_as IS NOT NULL AND outcome <> {duck.literal(NONE)}"""
-    return duck.query(con, sql, judged=judged)
+        FROM input WHERE known_as IS NOT NULL AND outcome <> {duck.literal(NONE)}"""
+    return duck.made_of(con, sql, judged)

@@ -22,6 +22,8 @@ Counts = Mapping[tuple[str, str], int]
 def sample_absences(audit: AuditContext, suspects: Rows, claimed: Rows) -> list[Trial]:
     """The trials of every source that lacks too much of a table, from judged suspects and what sources should hold."""
     con = audit.con
+    if duck.are_few(suspects, LEAST):
+        return []
     absent = duck.hold(con, _absent(con, suspects))
     counts = duck.rows_of(
         duck.query(con, f"SELECT {_GROUP}, count(*) AS files FROM input GROUP BY {_GROUP}", input=absent)
@@ -98,7 +100,7 @@ def _absent(con: Connection, rows: Rows) -> Relation:
         SELECT * FROM (SELECT *, {_ROLE} AS role, {source_of()} AS source FROM input WHERE outcome = 'finding')
         WHERE role IS NOT NULL AND known_at IS NULL AND NOT (role = 'storage' AND held)
     """
-    return duck.query(con, sql, input=rows)
+    return duck.made_of(con, sql, rows)
 
 
 def source_of() -> str:

@@ -59,7 +59,7 @@ def _row(fact: TableFacts, said: DeclaredState, listed: Listed) -> tuple[Any, ..
 
 
 def _findings(audit: AuditContext, judged: Relation) -> Relation:
-    found = duck.query(audit.con, "SELECT * FROM input WHERE outcome = 'finding'", input=judged)
+    found = duck.made_of(audit.con, "SELECT * FROM input WHERE outcome = 'finding'", judged)
     given = {
         "subject_type": "'table'",
         "subject": "judged_table || '#checksum'",

@@ -32,8 +32,10 @@ Counts = Mapping[str, Mapping[str, Any]]
 """By source id: rows, rejected, sample."""
 
 
-Gathered = Mapping[str, Relation]
-"""Answers by kind, in tables of the driver's connection, which spills."""
+Gathered = Mapping[str, Relation | pa.Table]
+"""Answers by kind: few as they came, many in tables of the driver's connection, which spills."""
+
+FEW = 1000
 
 Listed = tuple[int, int | None]
 """Data files that a table's newest state lists, and their bytes; None: not said of all."""
@@ -91,7 +93,7 @@ def first_reading(audit: AuditContext, engine: AuditEngine) -> FirstReading:
     entries, of_entries = _entries(audit, answers, holed_sources(holes))
     uploads = duck.hold(con, _uploads(audit, answers))
     of_uploads = tallied(coverage.count_others(con, uploads, "s_size"))
-    unfinished = duck.query(con, "SELECT * FROM input WHERE outcome = 'finding'", input=uploads)
+    unfinished = duck.made_of(con, "SELECT * FROM input WHERE outcome = 'finding'", uploads)
     let_go = duck.small(ANSWERS["claimed"], gone.claimed())
     settled = coverage.tallies(_plain(answers, "tallies"))
     return FirstReading(
@@ -173,12 +175,12 @@ def _siblings(
     at_fault = """
         SELECT source, bucket, parent FROM input WHERE outcome IS NULL GROUP BY ALL HAVING sum(files) > 0
     """
-    lost = duck.table(duck.query(con, at_fault, input=judged))
+    lost = duck.table(duck.made_of(con, at_fault, judged))
     if lost.num_rows:
         more = gathered(con, lost_siblings(audit, engine, rows, gone, lost))
         kinds = [kind for kind in ("tree_tallies", "tree_suspects") if kind in more]
         answers = {**answers, **{k: duck.union(con, [answered(con, answers, k), more[k]]) for k in kinds}}
-    return tallied(duck.query(con, sums, input=judged)), answers
+    return tallied(duck.made_of(con, sums, judged)), answers
 
 
 def holed_sources(holes: Sequence[Hole]) -> frozenset[str]:
@@ -202,9 +204,15 @@ def gathered(con: Connection, answers: Answers) -> Gathered:
         if rows[kind] >= duck.BATCH_ROWS:
             _insert(con, tables, kind, held.pop(kind))
             del rows[kind]
+    few = {kind: pa.Table.from_batches(held.pop(kind)) for kind in _few(rows, tables)}
     for kind, batches in held.items():
         _insert(con, tables, kind, batches)
-    return {kind: duck.held(con, name) for kind, name in tables.items()}
+    return {kind: duck.held(con, name) for kind, name in tables.items()} | few
+
+
+def _few(rows: Mapping[str, int], tables: Collection[str]) -> list[str]:
+    """Kinds of which there are few answers: to make a table of them takes longer than to read them as they are."""
+    return [kind for kind, number in rows.items() if number < FEW and kind not in tables]
 
 
 def _insert(con: Connection, tables: dict[str, str], kind: str, batches: Sequence[pa.RecordBatch]) -> None:
@@ -218,7 +226,7 @@ def _insert(con: Connection, tables: dict[str, str], kind: str, batches: Sequenc
 
 def answered(con: Connection, answers: Gathered, kind: str) -> Relation:
     """The answers of one kind; none where nobody gave any."""
-    return answers[kind] if kind in answers else duck.relation(con, ANSWERS[kind].empty_table())
+    return duck.relation(con, answers.get(kind, ANSWERS[kind].empty_table()))
 
 
 def _plain(answers: Gathered, kind: str) -> list[dict[str, Any]]:
@@ -261,20 +269,20 @@ def _entries(audit: AuditContext, answers: Gathered, holed: frozenset[str]) -> t
     con = audit.con
     habits = _habits(answers)
     mine = f"mostly_etags = (source IN ({duck.literals([s for s, most in habits.items() if most])}))"
-    settled = duck.query(
+    settled = duck.made_of(
         con,
         f"SELECT * FROM input WHERE coalesce({mine}, NOT mostly_etags)",
-        input=answered(con, answers, "tree_tallies"),
+        answered(con, answers, "tree_tallies"),
     )
     marked = f"""
         SELECT * EXCLUDE (rule, outcome, kind, severity)
             REPLACE (source IN ({duck.literals(sorted(holed))}) IS TRUE AS h_metastore)
         FROM input WHERE coalesce({mine}, NOT mostly_etags)
     """
-    suspects = duck.query(con, marked, input=answered(con, answers, "tree_suspects"))
+    suspects = duck.made_of(con, marked, answered(con, answers, "tree_suspects"))
     judged = duck.hold(con, judged_tree(con, suspects, audit.words))
     tallies = coverage.together(tallied(settled), tallied(coverage.count_others(con, judged, "size")))
-    return duck.query(con, "SELECT * FROM input WHERE outcome = 'finding'", input=judged), tallies
+    return duck.made_of(con, "SELECT * FROM input WHERE outcome = 'finding'", judged), tallies
 
 
 def _habits(answers: Gathered) -> dict[str, bool]:
@@ -297,4 +305,4 @@ def _uploads(audit: AuditContext, answers: Gathered) -> Relation:
     if not places:
         return judged
     labelled = attach_label(con, judged, places, "partition_uri")
-    return duck.query(con, "SELECT * FROM input WHERE partition_uri IS NOT NULL", input=labelled)
+    return duck.made_of(con, "SELECT * FROM input WHERE partition_uri IS NOT NULL", labelled)

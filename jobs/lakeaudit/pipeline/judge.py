@@ -168,7 +168,7 @@ def _about_files(
 
 def _single(audit: AuditContext, remaining: Rows, copies: Rows) -> tuple[Relation, Sequence[str]]:
     """FINDINGS about single files, and what cannot be told of until when some can come back."""
-    found = duck.query(audit.con, "SELECT * FROM input WHERE outcome = 'finding'", input=remaining)
+    found = duck.made_of(audit.con, "SELECT * FROM input WHERE outcome = 'finding'", remaining)
     rows, unsure = with_ends(audit.con, duck.union(audit.con, [found, copies]), audit.lifecycles)
     return findings.file_findings(audit.con, rows, audit.stamp), unsure
 
@@ -215,7 +215,7 @@ def _looked_at(audit: AuditContext, remaining: Rows) -> dict[str, int]:
         WHERE {recheck.FRESH} AND l_confirmation = 'live' GROUP BY judged_table
     """
     return {
-        row["judged_table"]: row["files"] for row in duck.rows_of(duck.query(audit.con, sql, input=remaining))
+        row["judged_table"]: row["files"] for row in duck.rows_of(duck.made_of(audit.con, sql, remaining))
     }
 
 

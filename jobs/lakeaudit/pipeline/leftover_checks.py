@@ -37,9 +37,9 @@ def leftover_checks(audit: AuditContext, first: FirstReading, answers: pa.Table)
 def _there(audit: AuditContext, leftovers: Relation, answers: pa.Table) -> tuple[Relation, Tallies]:
     """The leftovers that a live look has not found gone, and what goes from the tallies with the others."""
     gone = "SELECT bucket, key FROM answers WHERE l_confirmation = 'live' AND l_presence = 'absent'"
-    sql = "SELECT leftovers.* FROM leftovers {} JOIN ({}) gone USING (bucket, key)"
-    removed = duck.query(audit.con, sql.format("SEMI", gone), leftovers=leftovers, answers=answers)
-    kept = duck.query(audit.con, sql.format("ANTI", gone), leftovers=leftovers, answers=answers)
+    sql = "SELECT input.* FROM input {} JOIN ({}) gone USING (bucket, key)"
+    removed = duck.made_of(audit.con, sql.format("SEMI", gone), leftovers, answers=answers)
+    kept = duck.made_of(audit.con, sql.format("ANTI", gone), leftovers, answers=answers)
     return kept, tallied(coverage.uncounted(audit.con, removed, "finding", "size"))
 
 
@@ -47,9 +47,9 @@ def _own(audit: AuditContext, leftovers: Relation, nested: Collection[Location])
     """Without the files of tables that nobody named and that lie inside; and what goes from the tallies with these."""
     labels = {place: place.uri for place in nested}
     marked = duck.hold(audit.con, attach_label(audit.con, leftovers, labels, "nested_root"))
-    theirs = duck.query(audit.con, "SELECT * FROM input WHERE nested_root IS NOT NULL", input=marked)
-    own = duck.query(
-        audit.con, "SELECT * EXCLUDE (nested_root) FROM input WHERE nested_root IS NULL", input=marked
+    theirs = duck.made_of(audit.con, "SELECT * FROM input WHERE nested_root IS NOT NULL", marked)
+    own = duck.made_of(
+        audit.con, "SELECT * EXCLUDE (nested_root) FROM input WHERE nested_root IS NULL", marked
     )
     return own, tallied(coverage.uncounted(audit.con, theirs, "finding", "size"))
 

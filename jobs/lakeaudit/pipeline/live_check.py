@@ -29,11 +29,11 @@ def limited(con: Connection, suspects: Rows, table_limits: Mapping[str, int]) ->
             PARTITION BY judged_table
             ORDER BY {_OPEN} DESC, {_RANK}, c_size DESC NULLS LAST, bucket, key, axis
         ) AS turn
-        FROM suspects JOIN limits USING (judged_table)
+        FROM input AS suspects JOIN limits USING (judged_table)
         WHERE {_IN_AXES} AND (outcome = 'finding' OR {_OPEN})
         QUALIFY turn <= most
     """
-    return duck.query(con, sql, suspects=suspects, limits=limits)
+    return duck.made_of(con, sql, suspects, limits=limits)
 
 
 _LIMITS = pa.schema([("judged_table", pa.string()), ("most", pa.int64())])
@@ -45,12 +45,12 @@ def candidates(con: Connection, limited_rows: Rows, limit: int) -> pa.Table:
     What is open comes first, then the worst; among equals every table has its turn. Takes rows of `limited`.
     """
     sql = f"""
-        SELECT bucket, key FROM rows GROUP BY bucket, key
+        SELECT bucket, key FROM input GROUP BY bucket, key
         ORDER BY bool_or({_OPEN}) DESC, min({_RANK}), min(turn),
             max(coalesce(c_size, s_size, m_size)) DESC NULLS LAST, bucket, key
         LIMIT {int(limit)}
     """
-    return duck.table(duck.query(con, sql, rows=limited_rows))
+    return duck.table(duck.made_of(con, sql, limited_rows))
 
 
 COUNTED = ("delta", "iceberg", "file_list")
@@ -101,8 +101,8 @@ def with_answers(con: Connection, suspects: Rows, live: pa.Table) -> Relation:
         "l_confirmation": f"CASE WHEN {_IN_AXES} THEN coalesce(live.l_confirmation, 'limit') ELSE 'none' END",
     }
     columns = ", ".join(f"{expression} AS {name}" for name, expression in given.items())
-    sql = f"SELECT suspects.* REPLACE ({columns}) FROM suspects LEFT JOIN live USING (bucket, key)"
-    return duck.query(con, sql, suspects=suspects, live=live)
+    sql = f"SELECT suspects.* REPLACE ({columns}) FROM input AS suspects LEFT JOIN live USING (bucket, key)"
+    return duck.made_of(con, sql, suspects, live=live)
 
 
 _LIVE = "live.l_confirmation = 'live'"

@@ -46,12 +46,10 @@ def second_reading(
     named = (
         "SELECT *, NULL::VARCHAR AS related_key, s_older_version_id IS NOT NULL AS versions_known FROM input"
     )
-    marked = with_gaps(con, duck.query(con, named, input=duck.union(con, [suspects, fresh])), holed)
+    marked = with_gaps(con, duck.made_of(con, named, duck.union(con, [suspects, fresh])), holed)
     marked = duck.hold(con, with_vacuums(con, marked, vacuumed))
     # a gap in storage is answered by a live 404, so it must not keep a suspect from being looked at
-    hopeful = duck.query(
-        con, "SELECT * REPLACE (false AS h_storage), h_storage AS held FROM input", input=marked
-    )
+    hopeful = duck.made_of(con, "SELECT * REPLACE (false AS h_storage), h_storage AS held FROM input", marked)
     hopeful = duck.hold(con, audit.judge_again(hopeful))
     trials = sample_absences(audit, hopeful, claimed)
     marked = doubted(con, marked, trials)
@@ -80,7 +78,7 @@ def by_second_cut(con: Connection, rows: Rows, cuts: Rows) -> Relation:
             THEN 'second_cut' ELSE l_confirmation END AS l_confirmation)
         FROM input LEFT JOIN cuts USING (judged_table, axis)
     """
-    return duck.query(con, sql, input=rows, cuts=cuts)
+    return duck.made_of(con, sql, rows, cuts=cuts)
 
 
 _CUTS = pa.schema([("judged_table", pa.string()), ("axis", pa.string()), ("cut_at", pa.timestamp("us"))])
@@ -101,7 +99,7 @@ def by_sample(audit: AuditContext, rows: Rows, lost: Sequence[Trial]) -> Relatio
     spoken_for = f"outcome = 'finding' AND l_confirmation = 'limit' AND ({' OR '.join(of_these) or 'false'})"
     confirmation = f"CASE WHEN {spoken_for} THEN 'sample' ELSE l_confirmation END AS l_confirmation"
     sql = f"SELECT * REPLACE ({confirmation}) FROM input"
-    return duck.query(audit.con, sql, input=rows)
+    return duck.made_of(audit.con, sql, rows)
 
 
 def _keys_to_look_at(audit: AuditContext, suspects: Rows, trials: Sequence[Trial]) -> pa.Table:
@@ -116,7 +114,7 @@ def _keys_to_look_at(audit: AuditContext, suspects: Rows, trials: Sequence[Trial
     ranked = live_check.limited(con, suspects, limits)
     worst = live_check.candidates(con, ranked, audit.lake.settings.confirm.limit)
     of_tables = f"{FRESH} AND judged_table IN ({duck.literals([*limits])})"
-    fresh = duck.query(con, f"SELECT bucket, key FROM input WHERE {of_tables}", input=suspects)
+    fresh = duck.made_of(con, f"SELECT bucket, key FROM input WHERE {of_tables}", suspects)
     footers = [table.name for table in audit.scope if table.settings.confirm.mode == "footer"]
     return live_check.with_claims(con, worst, fresh, suspects, footers)
 
@@ -124,7 +122,7 @@ def _keys_to_look_at(audit: AuditContext, suspects: Rows, trials: Sequence[Trial
 def _let_go(audit: AuditContext, suspects: Relation) -> Relation:
     """Suspects whose table has moved on since it was read are no findings any more."""
     looked_at = f"outcome = 'finding' AND axis IN ({duck.literals(LIVE_AXES)})"
-    if not duck.count_of(duck.query(audit.con, f"FROM input WHERE {looked_at} LIMIT 1", input=suspects)):
+    if not duck.count_of(duck.made_of(audit.con, f"FROM input WHERE {looked_at} LIMIT 1", suspects)):
         return suspects  # nothing that a newer state could take back
     for newer in changes(audit.observed, audit.lake, audit.context):
         unsure = duck.literals([*newer.unsure])

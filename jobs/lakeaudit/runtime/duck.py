@@ -41,6 +41,8 @@ class Relation:
     named: "Mapping[str, Rows]"
     schema: pa.Schema | None = None
     """Columns and types where they are known without binding."""
+    count: int | None = None
+    """How many rows there are, where that is known without asking."""
 
     @cached_property
     def columns(self) -> list[str]:
@@ -59,15 +61,26 @@ class Relation:
 
     def to_arrow_table(self) -> pa.Table:
         """All rows, now."""
+        if self.count == 0 and self.schema is not None:
+            return self.schema.empty_table()
         return self._bound().to_arrow_table()
+
+    def to_plain(self) -> list[dict[str, Any]]:
+        """All rows, now, as plain ones: a statement that is asked as it is is bound once, one for Arrow twice."""
+        if self.count == 0:
+            return []
+        asked = self._asked("con.execute(sql)")
+        names = [column[0] for column in asked.description]
+        return [dict(zip(names, row, strict=True)) for row in asked.fetchall()]
 
     def to_arrow_reader(self, rows: int) -> pa.RecordBatchReader:
         """The rows in batches of so many. While they stream the connection takes no other query."""
         return self._bound().to_arrow_reader(rows)
 
-    def create(self, name: str) -> None:
-        """All rows, now, in a table that goes with the connection."""
-        self._asked("con.execute(sql)", f"CREATE TEMP TABLE {name} AS ")
+    def create(self, name: str) -> int:
+        """All rows, now, in a table that goes with the connection; how many there are."""
+        ((count,),) = self._asked("con.execute(sql)", f"CREATE TEMP TABLE {name} AS ").fetchall()
+        return int(count)
 
     def insert_into(self, name: str) -> None:
         """All rows, now, into a table of the connection that has these columns in their order."""
@@ -173,7 +186,8 @@ def relation(con: Connection, rows: Rows) -> Relation:
     """Rows of either kind as a relation of this connection."""
     if isinstance(rows, Relation):
         return rows
-    return Relation(con, "FROM input", {"input": rows}, rows.schema)
+    count = None if isinstance(rows, pa.RecordBatchReader) else rows.num_rows
+    return Relation(con, "FROM input", {"input": rows}, rows.schema, count)
 
 
 def query(con: Connection, sql: str, **named: Rows) -> Relation:
@@ -181,18 +195,46 @@ def query(con: Connection, sql: str, **named: Rows) -> Relation:
     return Relation(con, sql, named)
 
 
-def held(con: Connection, name: str, schema: pa.Schema | None = None) -> Relation:
+def made_of(con: Connection, sql: str, rows: Rows, **named: Rows) -> Relation:
+    """The relation of a SELECT that has rows only where its `input` has: each comes of one of `rows`, or of several."""
+    return Relation(con, sql, {"input": rows, **named}, count=0 if is_empty(rows) else None)
+
+
+def is_empty(rows: Rows) -> bool:
+    """Whether it is known without asking that there are no rows."""
+    return are_few(rows, 1)
+
+
+def are_few(rows: Rows, enough: int) -> bool:
+    """Whether it is known without asking that there are fewer rows than that."""
+    count = known_count(rows)
+    return count is not None and count < enough
+
+
+def known_count(rows: Rows) -> int | None:
+    """How many rows there are, where that is known without asking."""
+    if isinstance(rows, Relation):
+        return rows.count
+    return None if isinstance(rows, pa.RecordBatchReader) else rows.num_rows
+
+
+def held(con: Connection, name: str, schema: pa.Schema | None = None, count: int | None = None) -> Relation:
     """A table of the connection."""
-    return Relation(con, f"FROM {name}", {}, schema)
+    return Relation(con, f"FROM {name}", {}, schema, count)
 
 
 def union(con: Connection, frames: Sequence[Rows]) -> Relation:
     """The rows of all frames, columns by their names; there is at least one frame."""
-    named = {f"frame_{number}": frame for number, frame in enumerate(frames)}
     schema = frames[0].schema
     alike = schema is not None and all(frame.schema == schema for frame in frames)
+    if alike:  # to plan what has no rows takes as long as to plan what has
+        frames = [frame for frame in frames if not is_empty(frame)] or frames[:1]
+    named = {f"frame_{number}": frame for number, frame in enumerate(frames)}
     both = " UNION ALL " if alike else " UNION ALL BY NAME "
-    return Relation(con, both.join(f"FROM {name}" for name in named), named, schema if alike else None)
+    counts = [known_count(frame) for frame in frames]
+    count = None if None in counts else sum(filter(None, counts))
+    sql = both.join(f"FROM {name}" for name in named)
+    return Relation(con, sql, named, schema if alike else None, count)
 
 
 def table(rows: Relation) -> pa.Table:
@@ -202,9 +244,11 @@ def table(rows: Relation) -> pa.Table:
 
 def hold(con: Connection, rows: Rows) -> Relation:
     """The relation computed now and held by its connection, which may spill it: for what is read more than once."""
+    if rows.schema is not None and is_empty(rows):
+        return relation(con, rows.schema.empty_table())
     name = fresh_name()
-    relation(con, rows).create(name)
-    return held(con, name, rows.schema)
+    count = relation(con, rows).create(name)
+    return held(con, name, rows.schema, count)
 
 
 def hold_batches(con: Connection, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Relation:
@@ -224,14 +268,18 @@ def fresh_name() -> str:
 _NUMBERS = count()
 
 
-def rows_of(rows: Relation) -> list[dict[str, Any]]:
+def rows_of(rows: Relation | pa.Table) -> list[dict[str, Any]]:
     """The relation computed now, as plain rows: for the few rows that the driver may hold."""
-    plain: list[dict[str, Any]] = table(rows).to_pylist()
-    return plain
+    if isinstance(rows, pa.Table):
+        plain: list[dict[str, Any]] = rows.to_pylist()
+        return plain
+    return rows.to_plain()
 
 
 def count_of(rows: Relation) -> int:
     """How many rows there are."""
+    if rows.count is not None:
+        return rows.count
     found: int = rows_of(query(rows.con, "SELECT count(*) AS rows FROM input", input=rows))[0]["rows"]
     return found
 
@@ -287,7 +335,8 @@ def conform(
         f"CAST({named.get(field.name, quoted(field.name))} AS {type_of(field.type)}) AS {quoted(field.name)}"
         for field in schema
     ]
-    return Relation(con, f"SELECT {', '.join(columns)} FROM __rows", {"__rows": rows}, schema)
+    sql = f"SELECT {', '.join(columns)} FROM __rows"
+    return Relation(con, sql, {"__rows": rows}, schema, known_count(rows))
 
 
 def quoted(name: str) -> str:
