@@ -25,6 +25,8 @@ def judged_attempts(con: Connection, repeated: Rows, sources: SourceFacts, words
 
 def other_copies(con: Connection, copies: Rows, judged: Rows) -> Relation:
     """COPY rows without those that say of the same two files that their bytes are the same: a file has one verdict."""
+    if duck.is_empty(judged):
+        return duck.relation(con, copies)
     sql = """
         SELECT c.* FROM input c ANTI JOIN (
             SELECT judged_table, bucket, unnest([key, related_key]) AS key, unnest([related_key, key]) AS related_key

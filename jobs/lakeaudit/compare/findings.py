@@ -6,6 +6,7 @@ Times stay without a zone until they are written.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 
 import pyarrow as pa
 
@@ -221,6 +222,7 @@ def _stamped(stamp: Stamp) -> str:
     return f"{duck.literal(stamp.run_id)} AS run_id, {lake} AS lake, {digest(lake, *parts)} AS discrepancy_id"
 
 
+@cache
 def because() -> str:
     """The rule's reason in words, as SQL over `rule`."""
     cases = " ".join(

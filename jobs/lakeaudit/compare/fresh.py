@@ -54,7 +54,8 @@ def fresh_claims(
     """
     young = duck.query(con, sql, fired=fired_rules, known=known)
     most = look.limit if shares <= 1 else min(look.limit, SPARE * look.limit // shares + 1)
-    return with_outcome(con, fairly(con, young, look, most), words)
+    # held, since mostly there are none: the words for them are planned only where there are some
+    return with_outcome(con, duck.hold(con, fairly(con, young, look, most)), words)
 
 
 def fairly(con: Connection, rows: Rows, look: FreshLook, most: int | None = None) -> Relation:

@@ -73,6 +73,8 @@ _BY_RULE = """'lifecycle rule ' || sure_rule || ' deletes that version from ' ||
 
 def with_ends(con: Connection, rows: Rows, ended: Rows) -> Relation:
     """Verdict rows with recoverable_until and kept_words of the version that can bring their file back."""
+    if duck.is_empty(ended):
+        return duck.made_of(con, f"SELECT *, {_NEVER} FROM input", rows)
     sql = f"""
         SELECT input.*, recoverable_until, kept_words
         FROM input LEFT JOIN ended
@@ -80,6 +82,9 @@ def with_ends(con: Connection, rows: Rows, ended: Rows) -> Relation:
             AND {COMES_BACK}
     """
     return duck.made_of(con, sql, rows, ended=ended)
+
+
+_NEVER = "CAST(NULL AS TIMESTAMP) AS recoverable_until, CAST(NULL AS VARCHAR) AS kept_words"
 
 
 def doubts(con: Connection, ended: Rows) -> Sequence[str]:

@@ -74,11 +74,11 @@ def judge_keys(kernel: Kernel, con: Connection, rows: Kinds) -> Stage:
     judged = duck.hold(con, candidates(con, asked, kernel.words, known))
     yield (
         "tallies",
-        coverage.count(con, duck.query(con, f"SELECT * FROM input WHERE {_SETTLED}", input=judged)),
+        coverage.count(con, duck.made_of(con, f"SELECT * FROM input WHERE {_SETTLED}", judged)),
     )
-    yield "suspects", duck.query(con, f"SELECT * FROM input WHERE NOT {_SETTLED}", input=judged)
+    yield "suspects", duck.made_of(con, f"SELECT * FROM input WHERE NOT {_SETTLED}", judged)
     left = "axis = 'leftover' AND outcome = 'finding'"
-    yield "leftovers", leftover_row(con, duck.query(con, f"SELECT * FROM input WHERE {left}", input=judged))
+    yield "leftovers", leftover_row(con, duck.made_of(con, f"SELECT * FROM input WHERE {left}", judged))
     yield "nested", nested_roots(con, matched)
     yield "logs_seen", logs_seen(con, duck.query(con, _PRESENT, input=matched))
     yield "log_versions", log_versions(con, rows.get("versions", VERSION.empty_table()))

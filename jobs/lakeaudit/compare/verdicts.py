@@ -7,6 +7,7 @@ undecided, uncovered), kind, severity.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
+from functools import cache
 
 import pyarrow as pa
 
@@ -72,10 +73,9 @@ def verdicts(con: Connection, fired_rules: Rows, words: Words) -> Relation:
 
 def settled(con: Connection, fired_rules: Rows, words: Words, known: Rows) -> Relation:
     """Tallies of what no rule finds and the ledger does not hold open, see `coverage.count`; from the rules alone."""
-    quiet = {rule.id for rule in rules.RULES.values() if not rule.is_finding and rule.verdict != rules.NONE}
     narrow = " UNION ALL ".join(
         f"""SELECT '{axis}' AS axis, {judged} AS judged_table, rule_{axis} AS rule, bucket, key,
-            coalesce(s_size, c_size) AS size FROM fired WHERE rule_{axis} IN ({duck.literals(sorted(quiet))})"""
+            coalesce(s_size, c_size) AS size FROM fired WHERE rule_{axis} IN ({_quiet(axis)})"""
         for axis, judged in JUDGED_TABLE.items()
     )
     sql = f"""
@@ -92,13 +92,20 @@ def settled(con: Connection, fired_rules: Rows, words: Words, known: Rows) -> Re
     return duck.query(con, sql, fired=fired_rules, known=known, meaning=_meanings(), scope=words.scope_table)
 
 
+def _quiet(axis: str) -> str:
+    """The rules of an axis that ask, and find nothing, for an IN."""
+    ids = {r.id for r in rules.PAIR_AXES[axis] if not r.is_finding and r.verdict != rules.NONE}
+    return duck.literals(sorted(ids))
+
+
 def candidates(con: Connection, fired_rules: Rows, words: Words, known: Rows) -> Relation:
     """Verdict rows on which a finding's rule fired, or which the ledger holds open: known_as, known_at, suspected.
 
     Of a claim that no readable commit dates any more the ledger remembers the time. It remembers that a file was lost:
     an object of its size that was written since is the file put back, not one that was overwritten.
     """
-    finding = duck.literals([rule.id for rule in rules.RULES.values() if rule.is_finding])
+    of_pairs = dict.fromkeys(rule for axis in rules.PAIR_AXES.values() for rule in axis)
+    finding = duck.literals([rule.id for rule in of_pairs if rule.is_finding])
     remembered = "axis = 'content' AND c_claimed_at <= t_horizon AND known_claim < c_claimed_at"
     back = "axis = 'content' AND s_modified_at <= known_back AND c_size = s_size"
     dated = f"CASE WHEN {remembered} THEN known_claim ELSE c_claimed_at END"
@@ -170,6 +177,7 @@ def _in_scope(con: Connection, rows: Rows, words: Words) -> Relation:
     return duck.made_of(con, sql, rows, scope=words.scope_table)
 
 
+@cache
 def _meanings() -> pa.Table:
     return duck.small(_MEANING, [_meaning(rule) for rule in rules.RULES.values()])
 

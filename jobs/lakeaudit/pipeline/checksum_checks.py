@@ -36,7 +36,9 @@ def checksum_checks(audit: AuditContext, first: FirstReading) -> ChecksumChecks:
     rows = [
         _row(fact, said, first.live.get(fact.table.name, (0, 0))) for fact, said in told if not said.unread
     ]
-    judged = duck.hold(audit.con, group_verdicts(audit.con, duck.small(CHECKSUM, rows), TABLE, audit.words))
+    judged = duck.hold_any(
+        audit.con, group_verdicts(audit.con, duck.small(CHECKSUM, rows), TABLE, audit.words)
+    )
     unread = tuple(f"{said.place.uri} is no checksum: {said.unread}" for _, said in told if said.unread)
     tallies = tallied(coverage.count_others(audit.con, judged, "0"))
     return ChecksumChecks([_findings(audit, judged)], tallies, unread)

@@ -91,7 +91,7 @@ def first_reading(audit: AuditContext, engine: AuditEngine) -> FirstReading:
         return first_reading(audit, engine)
     siblings, answers = _siblings(audit, engine, rows, gone, answers)
     entries, of_entries = _entries(audit, answers, holed_sources(holes))
-    uploads = duck.hold(con, _uploads(audit, answers))
+    uploads = duck.hold_any(con, _uploads(audit, answers))
     of_uploads = tallied(coverage.count_others(con, uploads, "s_size"))
     unfinished = duck.made_of(con, "SELECT * FROM input WHERE outcome = 'finding'", uploads)
     let_go = duck.small(ANSWERS["claimed"], gone.claimed())
@@ -280,7 +280,7 @@ def _entries(audit: AuditContext, answers: Gathered, holed: frozenset[str]) -> t
         FROM input WHERE coalesce({mine}, NOT mostly_etags)
     """
     suspects = duck.made_of(con, marked, answered(con, answers, "tree_suspects"))
-    judged = duck.hold(con, judged_tree(con, suspects, audit.words))
+    judged = duck.hold_any(con, judged_tree(con, suspects, audit.words))
     tallies = coverage.together(tallied(settled), tallied(coverage.count_others(con, judged, "size")))
     return duck.made_of(con, "SELECT * FROM input WHERE outcome = 'finding'", judged), tallies
 

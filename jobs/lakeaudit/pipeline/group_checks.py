@@ -56,7 +56,7 @@ def group_checks(
     audit: AuditContext, engine: AuditEngine, first: FirstReading, tallies: Tallies, known: Traced
 ) -> GroupChecks:
     """All of it, for the tables in scope. Of a part of a table nothing can be said about it as a whole."""
-    moved = duck.hold(audit.con, half_moved.half_moved(audit.con, first.moves, audit.words))
+    moved = duck.hold_any(audit.con, half_moved.half_moved(audit.con, first.moves, audit.words))
     of_moved = tallied(half_moved.tally_rows(audit.con, moved))
     commits = commit_checks(audit, engine, first.log_versions, first.repeated)
     checksums = checksum_checks(audit, first)

@@ -30,7 +30,7 @@ def leftover_checks(audit: AuditContext, first: FirstReading, answers: pa.Table)
     own, elsewhere = _own(audit, there, first.nested)
     rows = findings.leftover_files(audit.con, duck.union(audit.con, [own, first.uploads]), audit.stamp)
     return LeftoverChecks(
-        duck.hold(audit.con, rows), coverage.together(gone, elsewhere), tuple(_unnamed(first.nested))
+        duck.hold_any(audit.con, rows), coverage.together(gone, elsewhere), tuple(_unnamed(first.nested))
     )
 
 
@@ -46,7 +46,7 @@ def _there(audit: AuditContext, leftovers: Relation, answers: pa.Table) -> tuple
 def _own(audit: AuditContext, leftovers: Relation, nested: Collection[Location]) -> tuple[Relation, Tallies]:
     """Without the files of tables that nobody named and that lie inside; and what goes from the tallies with these."""
     labels = {place: place.uri for place in nested}
-    marked = duck.hold(audit.con, attach_label(audit.con, leftovers, labels, "nested_root"))
+    marked = duck.hold_any(audit.con, attach_label(audit.con, leftovers, labels, "nested_root"))
     theirs = duck.made_of(audit.con, "SELECT * FROM input WHERE nested_root IS NOT NULL", marked)
     own = duck.made_of(
         audit.con, "SELECT * EXCLUDE (nested_root) FROM input WHERE nested_root IS NULL", marked

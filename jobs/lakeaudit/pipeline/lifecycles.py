@@ -55,7 +55,7 @@ def with_ends(con: Connection, rows: Rows, lifecycles: Lifecycles) -> tuple[Rela
 def ends(con: Connection, versions: Rows, lifecycles: Lifecycles) -> tuple[Relation, list[str]]:
     """What is known of the ends of these versions, see `kept_until.ends`, and what cannot be told of rules."""
     rules = version_rules(lifecycles.of(kept_until.buckets_of(con, versions)))
-    ended = duck.hold(con, kept_until.ends(con, versions, rules))
+    ended = duck.hold_any(con, kept_until.ends(con, versions, rules))
     return ended, [doubt for doubt in kept_until.doubts(con, ended) if OF_THE_PAST not in doubt]
 
 

@@ -69,7 +69,7 @@ def attempt_checks(audit: AuditContext, copies: Rows) -> AttemptChecks:
     con = audit.con
     told = [read.attempts for read in audit.observed.evidence.claims if read.attempts is not None]
     repeated = duck.union(con, [SAME_SPLIT.empty_table(), *(() if audit.partitions else told)])
-    judged = duck.hold(con, attempts.judged_attempts(con, repeated, audit.sources, audit.words))
+    judged = duck.hold_any(con, attempts.judged_attempts(con, repeated, audit.sources, audit.words))
     return AttemptChecks(
         attempts.findings(con, judged, audit.stamp),
         attempts.other_copies(con, copies, judged),

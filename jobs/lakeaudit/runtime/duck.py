@@ -75,6 +75,8 @@ class Relation:
 
     def to_arrow_reader(self, rows: int) -> pa.RecordBatchReader:
         """The rows in batches of so many. While they stream the connection takes no other query."""
+        if self.count == 0 and self.schema is not None:
+            return self.schema.empty_table().to_reader()
         return self._bound().to_arrow_reader(rows)
 
     def create(self, name: str) -> int:
@@ -251,6 +253,11 @@ def hold(con: Connection, rows: Rows) -> Relation:
     return held(con, name, rows.schema, count)
 
 
+def hold_any(con: Connection, rows: Rows) -> Relation:
+    """The same of what mostly has no rows: where that is known it stays a SELECT, which nobody need ask."""
+    return relation(con, rows) if is_empty(rows) else hold(con, rows)
+
+
 def hold_batches(con: Connection, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Relation:
     """Rows that come batch by batch, held by the connection."""
     name = fresh_name()
@@ -330,6 +337,8 @@ def conform(
     """
     if not given and rows.schema == schema:
         return relation(con, rows)
+    if is_empty(rows):
+        return relation(con, schema.empty_table())
     named = given or {}
     columns = [
         f"CAST({named.get(field.name, quoted(field.name))} AS {type_of(field.type)}) AS {quoted(field.name)}"
