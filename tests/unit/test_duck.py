@@ -119,3 +119,20 @@ def test_a_file_that_is_written_again_is_read_again(tmp_path: Path) -> None:
         path.write_text(text)
         with duck.task_connection() as con:
             assert numbers(con, f"FROM read_csv('{path}')") == expected
+
+
+def test_what_is_made_of_no_rows_is_known_to_be_none(con: Connection) -> None:
+    nothing = duck.hold(con, duck.query(con, "FROM numbers WHERE n > 3", numbers=NUMBERS))
+    made = duck.made_of(con, "SELECT n + 1 AS n FROM input", nothing)
+    assert [duck.is_empty(rows) for rows in (nothing, made)] == [True, True]
+    assert (duck.rows_of(made), duck.count_of(made)) == ([], 0)
+    assert duck.conform(con, made, NUMBERS.schema).to_arrow_table() == NUMBERS.schema.empty_table()
+    assert not duck.is_empty(duck.made_of(con, "FROM input", NUMBERS))
+
+
+def test_rows_that_are_not_known_yet_are_not_taken_for_none(con: Connection) -> None:
+    asked = duck.query(con, "FROM numbers WHERE n > 3", numbers=NUMBERS)
+    assert (duck.known_count(asked), duck.are_few(asked, 100)) == (None, False)
+    assert duck.known_count(duck.union(con, [NUMBERS, asked])) is None
+    assert duck.known_count(duck.union(con, [NUMBERS, NUMBERS.slice(0, 0)])) == 3
+    assert duck.rows_of(duck.query(con, "SELECT count(*) AS n FROM input", input=asked)) == [{"n": 0}]

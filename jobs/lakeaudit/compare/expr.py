@@ -7,6 +7,7 @@ fact and rule on both evaluators and demands agreement.
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from lakeaudit.runtime import duck
@@ -23,6 +24,11 @@ class Expr:
 
     op: str
     args: tuple[Any, ...]
+
+    @cached_property
+    def sql(self) -> str:
+        """Written once: most expressions are constants that every statement about files holds."""
+        return _written(self)
 
     def __and__(self, other: "Expr") -> "Expr":
         return Expr("and", (self, other))
@@ -123,6 +129,10 @@ def evaluate(expr: Expr, row: Row) -> Any:
 
 def duck_sql(expr: Expr) -> str:
     """The same expression as DuckDB SQL."""
+    return expr.sql
+
+
+def _written(expr: Expr) -> str:
     if expr.op == "col":
         return duck.quoted(expr.args[0])
     if expr.op == "lit":
