@@ -1,5 +1,8 @@
 """Relations are one statement each, and databases serve one task after the other."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -136,3 +139,14 @@ def test_rows_that_are_not_known_yet_are_not_taken_for_none(con: Connection) -> 
     assert duck.known_count(duck.union(con, [NUMBERS, asked])) is None
     assert duck.known_count(duck.union(con, [NUMBERS, NUMBERS.slice(0, 0)])) == 3
     assert duck.rows_of(duck.query(con, "SELECT count(*) AS n FROM input", input=asked)) == [{"n": 0}]
+
+
+def test_times_are_utc_wherever_the_machine_is() -> None:
+    told = """from lakeaudit.runtime import duck
+with duck.task_connection() as con:
+    print(duck.rows_of(duck.query(con, "SELECT TIMESTAMPTZ '2026-11-21 12:00:00' AS at"))[0]["at"].isoformat())"""
+    done = subprocess.run(
+        [sys.executable, "-c", told], env={**os.environ, "TZ": "Asia/Tokyo"}, capture_output=True, text=True,
+        check=True,
+    )  # fmt: skip
+    assert done.stdout.strip() == "2026-11-21T12:00:00+00:00"

@@ -127,14 +127,14 @@ def connect(*, memory: str = "1GiB", scratch: str | None = None, threads: int = 
     if scratch is not None:
         config["temp_directory"] = scratch
     con = duckdb.connect(":memory:", config=config)
-    con.execute(_QUIET)
+    con.execute(_SESSION)
     return con
 
 
 _SETTINGS = {"preserve_insertion_order": "false", "enable_external_file_cache": "false"}
 """A file may be written again between two readings of a database that serves both."""
-_QUIET = "SET enable_progress_bar = false"
-"""It would be printed among the output of a command."""
+_SESSION = "SET enable_progress_bar = false; SET TimeZone = 'UTC'"
+"""A progress bar would be printed among the output of a command; times are UTC wherever the machine is."""
 
 
 @contextmanager
@@ -146,7 +146,7 @@ def task_connection(memory: str = "1GiB", threads: int = 1) -> Iterator[Connecti
     except IndexError:
         database = connect(memory=memory, scratch=_scratch(), threads=threads)
     con = database.cursor()
-    con.execute(_QUIET)
+    con.execute(_SESSION)
     try:
         yield con
     except BaseException:
