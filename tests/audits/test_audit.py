@@ -34,12 +34,20 @@ from tests.builders.submit import submitted
 from tests.conftest import Aws
 
 
-@pytest.fixture
-def shop(aws: Aws, s3: Endpoint, bucket: str) -> Shop:
+def new_shop(aws: Aws, s3: Endpoint, *tables: str) -> Shop:
+    """In a bucket of its own."""
+    bucket = f"test-{uuid.uuid4().hex[:12]}"
+    aws.s3.create_bucket(Bucket=bucket)
     made = Shop(aws.s3, s3, bucket)
-    made.write("orders")
-    made.write("customers")
+    for table in tables:
+        made.write(table)
     return made
+
+
+@pytest.fixture(scope="module")
+def untouched(aws: Aws, s3: Endpoint) -> Shop:
+    """For tests that change nothing of it."""
+    return new_shop(aws, s3, "orders")
 
 
 def found(lake: Lake, run_id: str) -> list[tuple[str, str, str]]:
@@ -82,11 +90,8 @@ class Damaged:
 
 @pytest.fixture(scope="module")
 def damaged(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> Damaged:
-    bucket = f"test-{uuid.uuid4().hex[:12]}"
-    aws.s3.create_bucket(Bucket=bucket)
-    shop = Shop(aws.s3, s3, bucket)
-    shop.write("orders")
-    shop.write("customers")
+    shop = new_shop(aws, s3, "orders", "customers")
+    bucket = shop.bucket
     gone, torn = shop.keys("orders")[:2]
     twin = shop.keys("customers")[0]
     copy = twin.replace(".parquet", "-copy.parquet")
@@ -160,8 +165,11 @@ def test_spark_submit_gives_the_same_findings(damaged: Damaged, tmp_path: Path) 
     assert findings(damaged.lake, "there") == findings(damaged.lake, "nightly")
 
 
-def test_a_live_audit_of_one_table_or_partition_lists_just_that(shop: Shop, tmp_path: Path) -> None:
+def test_a_live_audit_of_one_table_or_partition_lists_just_that(
+    aws: Aws, s3: Endpoint, tmp_path: Path
+) -> None:
     """It needs no inventory, and of other tables and partitions it says nothing."""
+    shop = new_shop(aws, s3, "orders", "customers")
     lake, bucket, days = shop.lake(tmp_path), shop.bucket, "warehouse/customers"
     written = len(shop.keys("customers"))
     here, there = (f"day={day}" for day in DAYS[:2])
@@ -189,12 +197,11 @@ def test_a_live_audit_of_one_table_or_partition_lists_just_that(shop: Shop, tmp_
         "reason": f"only s3://{bucket}/{days}/{here} was looked at, as asked",
     }  # fmt: skip
     assert states_of(lake) == opened | {f"s3://{bucket}/{lost[0]}": "resolved"}
-    outcome = audited(lake, tables=("customers",), live=True, partitions=(here, "day=1970-01-01"))
-    assert (outcome.exit_code, outcome.status) == (3, "partial")
 
-    shop.s3.delete_object(Bucket=bucket, Key=lost[0])  # the only file of the partition
-    outcome = audited(lake, tables=("customers",), live=True, partitions=(here,))
-    assert (outcome.status, outcome.summary["findings"]) == ("complete", {"dropped": 1})
+    shop.s3.delete_object(Bucket=bucket, Key=lost[0])
+    outcome = audited(lake, tables=("customers",), live=True, partitions=(here, "day=1970-01-01"))
+    assert (outcome.exit_code, outcome.status) == (3, "partial"), "no table knows the other partition"
+    assert outcome.summary["findings"] == {"dropped": 1}
     assert states_of(lake) == opened
 
 
@@ -209,6 +216,8 @@ LACKS = {"returned": "one", "accepted": "one", "silenced": "one", "stale": "one"
 
 The inventories of `halved`, `mixed` and `doubted` lack every file, and of `doubted` storage may not be asked.
 """
+SMALL = ("small0", "small1", "small2", "well")
+"""Tables of one report: it has every file of the last one, and of the others, none of which has 100, no data file."""
 MANY = [f"day-{number:03}" for number in range(105)]
 GONE = {"one": slice(0, 1), "all": slice(None), "half": slice(None, None, 2), "none": slice(0, 0)}
 
@@ -221,6 +230,8 @@ def test_every_table_is_judged_by_its_own_evidence(
     for table in (*LACKS, "unseen"):
         many = LACKS.get(table) not in ("one", None)
         shop.write(table, commits=1, days=MANY if many else DAYS, rows=1 if many else 50)
+    for table in SMALL:
+        shop.write(table, commits=1, days=DAYS if table == "well" else MANY[:36], rows=1)
     gone = {table: shop.keys(f"{table}/")[GONE[which]] for table, which in LACKS.items()}
     (returned,) = gone["returned"]
     body = shop.s3.get_object(Bucket=bucket, Key=returned)["Body"].read()
@@ -244,6 +255,7 @@ def test_every_table_is_judged_by_its_own_evidence(
         "returned": "complete", "accepted": "complete", "silenced": "complete", "stale": "complete",
         "unfinished": "partial", "torn": "complete", "blind": "partial", "unseen": "partial",
         "wiped": "complete", "halved": "partial", "mixed": "partial", "doubted": "partial",
+        "small0": "partial", "small1": "partial", "small2": "partial", "well": "complete",
     }  # fmt: skip
     content = {table: axes["content"] for table, axes in outcome.summary["coverage"].items()}
     assert content["unseen"]["decided_share"] == 0
@@ -265,6 +277,10 @@ def _check_ledger(lake: Lake, gone: dict[str, list[str]]) -> None:
     assert [f"files of {table}," in last["error"] for table in ("wiped", "halved", "mixed", "doubted")] == [
         False, True, True, True,
     ]  # fmt: skip
+    small = [words for words in last["error"].split("; ") if "/reports/small" in words]
+    assert [words.partition("/reports/small ")[2] for words in small] == [
+        "lacks 108 of 111 files of 4 tables, but of 50 looked at now 0 are gone"
+    ], "all of them together have more than 100"
 
 
 _SAID = {
@@ -284,15 +300,16 @@ def _tables(bucket: str) -> list[str]:
     return [
         f"- {{name: {table}, location: 's3://{bucket}/warehouse/{table}', manifests: [{{kind: delta}}]"
         f"{', ' + _OWN[table] if table in _OWN else ''}}}"
-        for table in (*LACKS, "unseen")
+        for table in (*LACKS, "unseen", *SMALL)
     ]
 
 
 def _reports(bucket: str) -> str:
+    told = {table: [table] for table in LACKS} | {"small": list(SMALL)}
     entries = (
-        f"{{kind: s3_inventory, location: 's3://{bucket}/reports/{table}/', margin: 0s,"
-        f" covers: ['s3://{bucket}/warehouse/{table}/']}}"
-        for table in LACKS
+        f"{{kind: s3_inventory, location: 's3://{bucket}/reports/{name}/', margin: 0s,"
+        f" covers: {[f's3://{bucket}/warehouse/{table}/' for table in tables]}}}"
+        for name, tables in told.items()
     )
     return f"[{', '.join(entries)}]"
 
@@ -309,6 +326,7 @@ def _lay_reports(shop: Shop) -> None:
         if table in ("torn", "blind"):
             shop.s3.put_object(Bucket=shop.bucket, Key=laid.data[0], Body=b"torn")
             shop.s3.delete_object(Bucket=shop.bucket, Key=laid.data[1])
+    shop.take_inventory(under="reports/small", at=now, lacks=shop.keys("small"))
 
 
 @dataclass(frozen=True)
@@ -319,13 +337,18 @@ class Nights:
     lost: str
     wrong: str
     written_again: str
-    stray: str
+    stray: list[str]
+    """Two files of no table; the second is laid after the first night, before an audit that fails."""
     found: list[list[tuple[str, str, str]]]
     """(kind, table, key) by night."""
     leftovers: list[str]
     warnings: tuple[str, ...]
     """Both of the first night."""
     ledger: list[dict[str, Any]]
+    behind: list[list[str]]
+    """The files behind the first night's groups once the failed audit has been, and behind the second's."""
+    kept: set[str]
+    """The runs whose files are kept after the second night."""
 
     def told(self, table: str, night: int) -> list[tuple[str, str]]:
         return [(kind, key) for of, kind, key in self.found[night] if of == table]
@@ -333,14 +356,13 @@ class Nights:
 
 @pytest.fixture(scope="module")
 def nights(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> Nights:
-    bucket = f"test-{uuid.uuid4().hex[:12]}"
-    aws.s3.create_bucket(Bucket=bucket)
-    shop = Shop(aws.s3, s3, bucket)
+    shop = new_shop(aws, s3)
+    bucket = shop.bucket
     for table in ("orders", "customers", "outer", "outer/archive"):
         shop.write(table, commits=1 if "outer" in table else 2)
     shop.tables.remove("outer/archive")
     lost, wrong, _ = shop.keys("orders")[:3]
-    written_again, stray = shop.keys("customers")[0], "warehouse/outer/stray.parquet"
+    written_again, stray = shop.keys("customers")[0], [f"warehouse/outer/stray-{n}.parquet" for n in "ab"]
     body = {
         key: shop.s3.get_object(Bucket=bucket, Key=key)["Body"].read() for key in (lost, wrong, written_again)
     }
@@ -348,13 +370,17 @@ def nights(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> 
     upload = shop.s3.create_multipart_upload(Bucket=bucket, Key=lost)["UploadId"]
     shop.s3.put_object(Bucket=bucket, Key=wrong, Body=b"short")
     time.sleep(3.1)  # more than a clock's step
-    for key, content in ((written_again, body[written_again]), (stray, b"x")):
+    for key, content in ((written_again, body[written_again]), (stray[0], b"x")):
         shop.s3.put_object(Bucket=bucket, Key=key, Body=content)
     time.sleep(1.1)
     lake = shop.lake(tmp_path_factory.mktemp("nights"))
     first = audited(lake, live=True)
     every = [found(lake, first.run_id)]
     leftovers = [row["key"] for row in rows_of(results_of(lake).leftover_files(first.run_id))]
+    shop.s3.put_object(Bucket=bucket, Key=stray[1], Body=b"x")
+    time.sleep(1.1)
+    fail(lake)
+    behind = [files_behind(lake, first.run_id)]
 
     for key in (lost, wrong):
         shop.s3.put_object(Bucket=bucket, Key=key, Body=body[key])
@@ -364,9 +390,38 @@ def nights(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> 
     time.sleep(1.1)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(readings, "HISTORY", timedelta(days=-8))  # nothing before the checkpoint is needed
-        every += [found(lake, audited(lake, live=True).run_id) for _ in range(2)]
+        second = audited(lake, live=True, run_id="second")
+        kept = {row["run_id"] for row in rows_of(results_of(lake).batches("leftover_files", pc.scalar(True)))}
+        behind.append(files_behind(lake, second.run_id))
+        every += [found(lake, run_id) for run_id in (second.run_id, audited(lake, live=True).run_id)]
     ledger = known(results_of(lake))
-    return Nights(shop, lost, wrong, written_again, stray, every, leftovers, first.warnings, ledger)
+    return Nights(
+        shop, lost, wrong, written_again, stray, every, leftovers, first.warnings, ledger, behind, kept
+    )
+
+
+def fail(lake: Lake) -> None:
+    """An audit that cannot publish what it found."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(LedgerTables, "publish", _refused)
+        with pytest.raises(CannotPublish):
+            audited(lake, live=True, run_id="failed")
+
+
+def _refused(*_: object) -> NoReturn:
+    raise CannotPublish("results", "cannot be written", "")
+
+
+def files_behind(lake: Lake, run_id: str) -> list[str]:
+    """Leftovers of the run's groups, one by one, of the table `outer`."""
+    files = [row["key"] for row in expanded(results_of(lake), run_id) if row["axis"] == "leftover"]
+    return sorted(key for key in files if "/outer/" in key)
+
+
+def test_a_run_that_fails_leaves_the_files_of_the_last_good_one(nights: Nights) -> None:
+    """Its groups can still be expanded; the next good run replaces those of both."""
+    assert nights.behind == [nights.stray[:1], nights.stray]
+    assert nights.kept == {"second"}
 
 
 def test_an_open_upload_is_told_beside_the_loss_of_the_file_at_its_key(nights: Nights) -> None:
@@ -398,60 +453,102 @@ def test_a_table_inside_another_that_nobody_named_is_told_and_its_files_are_no_l
     nights: Nights,
 ) -> None:
     assert nights.told("outer", 0) == [("uncommitted", "outer#uncommitted")]
-    assert [key for key in nights.leftovers if "/outer/" in key] == [nights.stray]
+    assert [key for key in nights.leftovers if "/outer/" in key] == nights.stray[:1]
     (told,) = [each for each in nights.warnings if "table of its own" in each]
     assert f"s3://{nights.shop.bucket}/warehouse/outer/archive " in told
 
 
-def test_a_report_of_another_prefix_than_it_seems_does_not_make_a_table_lost(
-    shop: Shop, tmp_path: Path
-) -> None:
-    """It names every file of one table, and of the other, whose log is older, none, not even of its log."""
-    time.sleep(1.1)
-    lost = shop.keys("orders")[0]
-    shop.s3.delete_object(Bucket=shop.bucket, Key=lost)
-    outside = shop.s3.list_objects_v2(Bucket=shop.bucket, Prefix="warehouse/customers/")["Contents"]
-    shop.take_inventory(lacks=[entry["Key"] for entry in outside])
-    outcome = audited(
-        lake := shop.lake(tmp_path, defaults="grace: 0s, leftover_age: 0s, confirm: {mode: none}")
-    )
-    assert found(lake, outcome.run_id) == [("orders", "dropped", lost)]
-    assert states(outcome) == {"orders": "complete", "customers": "partial"}
-    reason = outcome.summary["coverage"]["customers"]["content"]["reason"]
-    assert "names no file of the table's log" in reason
+@dataclass(frozen=True)
+class Looks:
+    """Three audits by reports alone: of a bucket with two reports, and of one whose report lacks two files.
+
+    A report of the first bucket has a hole before the second audit.
+    """
+
+    lost: dict[str, str]
+    """By table of the first bucket the file that is gone."""
+    dropped: list[list[tuple[str, str, str]]]
+    """(table, kind, key) of the first bucket by look."""
+    states: dict[str, str]
+    warnings: tuple[str, ...]
+    """Both of the first look."""
+    seen: list[dict[str, tuple[str, str]]]
+    """Of the other bucket, by look and key: what the finding says of its confirmation, and the ledger's state."""
 
 
-def test_two_reports_of_parts_of_a_bucket_that_do_not_say_so_are_read_as_one(
-    shop: Shop, tmp_path: Path
-) -> None:
-    """Each names the files of one table alone. A file of neither is lost, and a hole in one is a hole in both."""
+@pytest.fixture(scope="module")
+def looks(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> Looks:
+    shop, other = new_shop(aws, s3, "orders", "customers"), new_shop(aws, s3, "stock")
     time.sleep(1.1)
     lost = {table: shop.keys(table)[0] for table in ("orders", "customers")}
     for key in lost.values():
         shop.s3.delete_object(Bucket=shop.bucket, Key=key)
-    keys = {table: shop.keys(table, "") for table in lost}
-    logs = [
-        entry["Key"]
-        for entry in shop.s3.list_objects_v2(Bucket=shop.bucket)["Contents"]
-        if "_delta_log" in entry["Key"]
+    lay_two_reports(shop)
+    missed, folder = other.keys("stock")[:2], tmp_path_factory.mktemp("looks")
+    outcomes, dropped, seen = [], [], []
+    for look in ("mode: head, limit: 1", "mode: none", "mode: none"):
+        other.take_inventory(lacks=missed)
+        lake = lake_of_reports(shop, other, folder, look)
+        outcomes.append(audited(lake))
+        told = found(lake, outcomes[-1].run_id)
+        dropped.append([row for row in told if row[1] == "dropped" and row[0] != "stock"])
+        seen.append(confirmed(lake, outcomes[-1].run_id))
+        if len(outcomes) == 1:
+            shop.s3.delete_object(Bucket=shop.bucket, Key=_data_file(shop, "inventories/customers"))
+    return Looks(lost, dropped, states(outcomes[0]), outcomes[0].warnings, seen)
+
+
+def lay_two_reports(shop: Shop) -> None:
+    """Each of one table alone, with its log."""
+    tables = ("orders", "customers")
+    for table, other in itertools.permutations(tables):
+        entries = shop.s3.list_objects_v2(Bucket=shop.bucket, Prefix=f"warehouse/{other}/")["Contents"]
+        shop.take_inventory(lacks=[entry["Key"] for entry in entries], under=f"inventories/{table}")
+
+
+def lake_of_reports(shop: Shop, other: Shop, folder: Path, look: str) -> Lake:
+    """Of the first bucket nothing is looked at now; of the other one what `look` says."""
+    reports = [f"{shop.bucket}/inventories/{table}/" for table in shop.tables]
+    reports.append(f"{other.bucket}/inventories/")
+    places = [f"{{kind: s3_inventory, location: 's3://{at}', margin: 0s}}" for at in reports]
+    of, quiet = "manifests: [{kind: delta}]", "confirm: {mode: none}"
+    tables = [
+        f"- {{name: {table}, location: 's3://{shop.bucket}/warehouse/{table}', {of}, {quiet}}}"
+        for table in shop.tables
     ]
-    places = []
-    for table, other in (("orders", "customers"), ("customers", "orders")):
-        lacks = [*keys[other], *(key for key in logs if f"/{other}/" in key)]
-        shop.take_inventory(lacks=lacks, under=f"inventories/{table}")
-        places.append(
-            f"{{kind: s3_inventory, location: 's3://{shop.bucket}/inventories/{table}/', margin: 0s}}"
-        )
-    quiet = "grace: 0s, leftover_age: 0s, confirm: {mode: none}"
-    lake = shop.lake(tmp_path, inventories=f"[{', '.join(places)}]", defaults=quiet)
-    outcome = audited(lake)
-    assert found(lake, outcome.run_id) == sorted((table, "dropped", key) for table, key in lost.items())
-    assert states(outcome) == {"orders": "complete", "customers": "complete"}
-    (told,) = [line for line in outcome.warnings if "are read as one" in line]
+    tables.append(f"- {{name: stock, location: 's3://{other.bucket}/warehouse/stock', {of}}}")
+    times = "grace: 0s, leftover_age: 0s, max_upload: 0s"
+    return shop.lake(
+        folder,
+        inventories=f"[{', '.join(places)}]",
+        tables=tables,
+        defaults=f"{times}, confirm: {{{look}}}",
+    )
+
+
+def confirmed(lake: Lake, run_id: str) -> dict[str, tuple[str, str]]:
+    """By key of a finding in `stock`: its confirmation, and the state that the ledger has."""
+    results = results_of(lake)
+    held = {row["key"]: row["state"] for row in rows_of(results.discrepancies())}
+    told = [row for row in rows_of(results.findings(run_id)) if row["table_name"] == "stock"]
+    return {row["key"]: (row["confirmation"], held[row["key"]]) for row in told}
+
+
+def test_two_reports_of_parts_of_a_bucket_that_do_not_say_so_are_read_as_one(looks: Looks) -> None:
+    """Each names the files of one table alone. A file of neither is lost, and a hole in one is a hole in both."""
+    lost = sorted((table, "dropped", key) for table, key in looks.lost.items())
+    assert looks.dropped[:2] == [lost, []]
+    assert looks.states == {"orders": "complete", "customers": "complete", "stock": "complete"}
+    (told,) = [line for line in looks.warnings if "are read as one" in line]
     assert "let `covers` say" in told
-    shop.s3.delete_object(Bucket=shop.bucket, Key=_data_file(shop, "inventories/customers"))
-    outcome = audited(lake)
-    assert [row for row in found(lake, outcome.run_id) if row[1] == "dropped"] == []
+
+
+def test_a_finding_and_the_ledger_agree_on_what_a_second_picture_confirms(looks: Looks) -> None:
+    """What a live look has refuted in the meantime was no first picture: for neither of the two."""
+    waiting = next(iter(looks.seen[0]))  # of the other one the first look has said that it is there
+    assert [look[waiting] for look in looks.seen] == [
+        ("limit", "pending"), ("none", "pending"), ("second_cut", "open"),
+    ]  # fmt: skip
 
 
 def _data_file(shop: Shop, under: str) -> str:
@@ -459,37 +556,44 @@ def _data_file(shop: Shop, under: str) -> str:
     return next(entry["Key"] for entry in listed if entry["Key"].endswith(".csv.gz"))
 
 
-def test_a_report_that_lacks_the_files_of_many_small_tables_is_doubted_once(
-    aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path
-) -> None:
-    """No table has 100 files, all of them together have; the report has the files of their logs alone."""
-    shop = Shop(aws.s3, s3, bucket)
-    for number in range(3):
-        shop.write(f"small{number}", commits=1, days=MANY[:36], rows=1)
-    shop.write("well", commits=1, rows=1)
-    lacks = [key for number in range(3) for key in shop.keys(f"small{number}/")]
-    shop.take_inventory(lacks=lacks)
-    lake = shop.lake(tmp_path)
-    outcome = audited(lake)
-    assert (outcome.exit_code, found(lake, outcome.run_id)) == (12, [])
-    (last,) = results_of(lake).runs()
-    inventory = f"s3_inventory s3://{bucket}/inventories"
-    assert (
-        last["error"]
-        == f"{inventory} lacks 108 of 111 files of 4 tables, but of 108 looked at now 0 are gone"
-    )
-    assert states(outcome) == {
-        "small0": "partial",
-        "small1": "partial",
-        "small2": "partial",
-        "well": "complete",
-    }
+@dataclass(frozen=True)
+class Gaps:
+    """A lake of whose tables one is whole; the others' logs have gaps, or the report does not name them."""
+
+    lake: Lake
+    lost: str
+    """Of the table that is whole; nothing of it may be looked at now."""
+    outcome: Outcome
+
+    def reason(self, table: str) -> str:
+        return str(self.outcome.summary["coverage"][table]["content"]["reason"])
 
 
-def test_a_report_that_names_nothing_of_a_plain_table_that_is_there_does_not_cover_it(
-    shop: Shop, tmp_path: Path
-) -> None:
-    """A table without a log has no file that is surely in a report, so a sample of its own files is looked at."""
+@pytest.fixture(scope="module")
+def gaps(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> Gaps:
+    """A commit of orders is gone, one of customers torn; stock asks for a feature nobody knows; prices is well.
+
+    The report names every file of these; of refunds, whose log is older, none, not even of its log; of events none.
+    """
+    shop = new_shop(aws, s3, "orders", "customers")
+    shop.write("orders", commits=1)
+    for table in ("stock", "prices", "refunds"):
+        shop.write(table, commits=1)
+    events = lay_events(shop)
+    time.sleep(1.1)
+    lost = shop.keys("prices")[0]
+    shop.s3.delete_object(Bucket=shop.bucket, Key=lost)
+    unnamed = shop.s3.list_objects_v2(Bucket=shop.bucket, Prefix="warehouse/refunds/")["Contents"]
+    shop.take_inventory(lacks=[*events, *(entry["Key"] for entry in unnamed)])
+    shop.s3.delete_object(Bucket=shop.bucket, Key=commit("orders", 1))
+    rewrite(shop, commit("customers", 1), lambda body: body[:-40])
+    rewrite(shop, commit("stock", 0), lambda body: body.replace(b'{"protocol":', UNKNOWN + b'{"unread":'))
+    lake = shop.lake(tmp_path_factory.mktemp("gaps"), tables=tables_of_gaps(shop))
+    return Gaps(lake, lost, audited(lake))
+
+
+def lay_events(shop: Shop) -> list[str]:
+    """A table without a log: its files, and a list of them."""
     keys = [f"warehouse/events/{number:03}.json" for number in range(105)]
     for key in keys:
         shop.s3.put_object(Bucket=shop.bucket, Key=key, Body=b"{}")
@@ -497,35 +601,42 @@ def test_a_report_that_names_nothing_of_a_plain_table_that_is_there_does_not_cov
     lines = [json.dumps({"path": key, "size": 2, "committed_at": written}) for key in keys]
     listed = "\n".join([*lines, json.dumps({"end": True, "lines": len(lines)})])
     shop.s3.put_object(Bucket=shop.bucket, Key="lists/1.jsonl", Body=listed.encode())
-    shop.take_inventory(lacks=keys)
-    manifest = f"{{kind: file_list, location: 's3://{shop.bucket}/lists/'}}"
-    events = f"- {{name: events, location: 's3://{shop.bucket}/warehouse/events', manifests: [{manifest}]}}"
-    orders = (
-        f"- {{name: orders, location: 's3://{shop.bucket}/warehouse/orders', manifests: [{{kind: delta}}]}}"
-    )
-    outcome = audited(lake := shop.lake(tmp_path, tables=[events, orders]))
-    assert (outcome.status, outcome.exit_code, found(lake, outcome.run_id)) == ("partial", 3, [])
-    content = outcome.summary["coverage"]["events"]["content"]
-    assert "names none of the table's files, which are in storage" in content["reason"]
-    (row,) = [r for r in results_of(lake).coverage(outcome.run_id, ["events"]) if r["axis"] == "content"]
-    assert (row["files"], row["uncovered"]) == (105, 105)
+    return keys
 
 
-def test_logs_with_gaps_leave_their_own_tables_partial_and_no_other(shop: Shop, tmp_path: Path) -> None:
-    """A commit of orders is gone, one of customers torn; stock asks for a feature nobody knows; prices is well."""
-    shop.write("orders")
-    shop.write("stock", commits=1)
-    shop.write("prices", commits=1)
-    shop.take_inventory()
-    shop.s3.delete_object(Bucket=shop.bucket, Key=commit("orders", 1))
-    rewrite(shop, commit("customers", 1), lambda body: body[:-40])
-    rewrite(shop, commit("stock", 0), lambda body: body.replace(b'{"protocol":', UNKNOWN + b'{"unread":'))
-    outcome = audited(shop.lake(tmp_path))
-    assert outcome.exit_code == 3
-    assert outcome.summary["findings"] == {"missing_metadata": 2}
-    assert states(outcome) == {
+def tables_of_gaps(shop: Shop) -> list[str]:
+    quiet = dict.fromkeys(("prices", "refunds"), ", confirm: {mode: none}")
+    manifests = dict.fromkeys(shop.tables, "{kind: delta}")
+    manifests["events"] = f"{{kind: file_list, location: 's3://{shop.bucket}/lists/'}}"
+    return [
+        f"- {{name: {table}, location: 's3://{shop.bucket}/warehouse/{table}', manifests: [{manifest}]"
+        f"{quiet.get(table, '')}}}"
+        for table, manifest in manifests.items()
+    ]
+
+
+def test_logs_with_gaps_leave_their_own_tables_partial_and_no_other(gaps: Gaps) -> None:
+    assert (gaps.outcome.status, gaps.outcome.exit_code) == ("partial", 3)
+    assert gaps.outcome.summary["findings"] == {"missing_metadata": 2, "dropped": 1}
+    assert states(gaps.outcome) == {
         "orders": "partial", "customers": "partial", "stock": "partial", "prices": "complete",
+        "refunds": "partial", "events": "partial",
     }  # fmt: skip
+
+
+def test_a_report_of_another_prefix_than_it_seems_does_not_make_a_table_lost(gaps: Gaps) -> None:
+    """What it lacks of the table that it does name is lost."""
+    told = found(gaps.lake, gaps.outcome.run_id)
+    assert [row for row in told if row[1] == "dropped"] == [("prices", "dropped", gaps.lost)]
+    assert "names no file of the table's log" in gaps.reason("refunds")
+
+
+def test_a_report_that_names_nothing_of_a_plain_table_that_is_there_does_not_cover_it(gaps: Gaps) -> None:
+    """A table without a log has no file that is surely in a report, so a sample of its own files is looked at."""
+    assert "names none of the table's files, which are in storage" in gaps.reason("events")
+    rows = results_of(gaps.lake).coverage(gaps.outcome.run_id, ["events"])
+    (row,) = [row for row in rows if row["axis"] == "content"]
+    assert (row["files"], row["uncovered"]) == (105, 105)
 
 
 UNKNOWN = (
@@ -545,18 +656,17 @@ def rewrite(shop: Shop, key: str, change: Callable[[bytes], bytes]) -> None:
     shop.s3.put_object(Bucket=shop.bucket, Key=key, Body=change(body))
 
 
-def test_results_that_cannot_be_written_end_before_the_audit(shop: Shop, tmp_path: Path) -> None:
-    shop.take_inventory()
-    lake = shop.lake(tmp_path)
+def test_results_that_cannot_be_written_end_before_the_audit(untouched: Shop, tmp_path: Path) -> None:
+    lake = untouched.lake(tmp_path)
     (tmp_path / "results").write_text("a file where a folder is wanted")
     with pytest.raises(CannotPublish) as told:
-        audited(lake)
+        audited(lake, live=True)
     assert str(told.value).count("\n") == 0
     assert told.value.exit_code == 14
 
 
-def test_of_two_audits_at_once_the_second_is_refused(shop: Shop, tmp_path: Path) -> None:
-    lake = shop.lake(tmp_path)
+def test_of_two_audits_at_once_the_second_is_refused(untouched: Shop, tmp_path: Path) -> None:
+    lake = untouched.lake(tmp_path)
     with leased(lake.results, Clients(), "nightly", SilentProgress()), pytest.raises(Busy) as told:
         audited(lake)
     assert told.value.exit_code == 13
@@ -573,59 +683,7 @@ def test_of_two_audits_at_once_the_second_is_refused(shop: Shop, tmp_path: Path)
     ],
 )
 def test_what_cannot_be_asked_is_refused(
-    shop: Shop, tmp_path: Path, options: dict[str, Any], said: str
+    untouched: Shop, tmp_path: Path, options: dict[str, Any], said: str
 ) -> None:
     with pytest.raises(BadInput, match=said):
-        audited(shop.lake(tmp_path), **options)
-
-
-def test_a_finding_and_the_ledger_agree_on_what_a_second_picture_confirms(shop: Shop, tmp_path: Path) -> None:
-    """What a live look has refuted in the meantime was no first picture: for neither of the two."""
-    unseen, refuted = shop.keys("orders")[:2]
-    waiting, seen = "", []
-    for look in ("mode: head, limit: 1", "mode: none", "mode: none"):
-        shop.take_inventory(lacks=(unseen, refuted))
-        times = "grace: 0s, leftover_age: 0s, max_upload: 0s"
-        lake = shop.lake(tmp_path, defaults=f"{times}, confirm: {{{look}}}")
-        audited(lake)
-        found = results_of(lake)
-        batches = found.findings(found.published(None)["run_id"])
-        said = {row["key"]: row["confirmation"] for batch in batches for row in batch.to_pylist()}
-        held = {row["key"]: row["state"] for batch in found.discrepancies() for row in batch.to_pylist()}
-        waiting = waiting or next(iter(said))  # of the other one the first look has said that it is there
-        seen.append((said[waiting], held[waiting]))
-    assert seen == [("limit", "pending"), ("none", "pending"), ("second_cut", "open")]
-
-
-def test_a_run_that_fails_leaves_the_files_of_the_last_good_one(
-    shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its groups can still be expanded; the next good run replaces those of both."""
-
-    def left(name: str) -> None:
-        key = f"warehouse/orders/day={DAYS[0]}/part-{name}.parquet"
-        shop.s3.put_object(Bucket=shop.bucket, Key=key, Body=b"debris")
-
-    def behind(run_id: str) -> list[str]:
-        files = [row["key"] for row in expanded(results_of(lake), run_id) if row["axis"] == "leftover"]
-        return [key.rpartition("-")[2] for key in sorted(files)]
-
-    lake = shop.lake(tmp_path)
-    left("a")
-    time.sleep(1.1)  # S3 times have whole seconds
-    audited(lake, live=True, run_id="good")
-    left("b")
-    time.sleep(1.1)
-    with monkeypatch.context() as patch:
-        patch.setattr(LedgerTables, "publish", _refused)
-        with pytest.raises(CannotPublish):
-            audited(lake, live=True, run_id="failed")
-    assert behind("good") == ["a.parquet"]
-    audited(lake, live=True, run_id="again")
-    assert behind("again") == ["a.parquet", "b.parquet"]
-    kept = results_of(lake).batches("leftover_files", pc.scalar(True), ["run_id"])
-    assert {row["run_id"] for batch in kept for row in batch.to_pylist()} == {"again"}
-
-
-def _refused(*_: object) -> NoReturn:
-    raise CannotPublish("results", "cannot be written", "")
+        audited(untouched.lake(tmp_path), **options)

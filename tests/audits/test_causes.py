@@ -1,6 +1,8 @@
 """Whole audits that say who or what removed or wrote a file, by access logs as S3 writes them."""
 
 import re
+import uuid
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -9,8 +11,10 @@ import pytest
 
 from lakeaudit import cli
 from lakeaudit.compare.access_patterns import PATTERNS
-from lakeaudit.config import load_lake
+from lakeaudit.config import Lake, load_lake
 from lakeaudit.evidence.events import event_files
+from lakeaudit.pipeline.run_outcome import Outcome
+from lakeaudit.row_formats import rows_of
 from lakeaudit.runtime.aws import Endpoint
 from tests.builders.access_logs import JOB, LIFECYCLE, PERSON, Line, deleted, expired, written
 from tests.builders.audits import audited, results_of
@@ -22,51 +26,6 @@ from tests.conftest import Aws
 @pytest.fixture
 def watched(aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path) -> Watched:
     return Watched(aws, s3, bucket, tmp_path)
-
-
-def test_each_loss_names_its_cause(watched: Watched, capsys: pytest.CaptureFixture[str]) -> None:
-    shop, bucket, after = watched.shop, watched.bucket, watched.at
-    by_rule, by_person, by_job, silent, again, late = watched.keys
-    body = shop.s3.get_object(Bucket=bucket, Key=by_job)["Body"].read()
-    for key in (by_rule, by_person, silent, again):
-        shop.s3.delete_object(Bucket=bucket, Key=key)
-    shop.s3.put_object(Bucket=bucket, Key=by_job, Body=body[:-7])
-    backdate(bucket, by_job, after)
-    here = {"bucket": bucket}
-    watched.logged(
-        [
-            expired(by_rule, after, **here),
-            deleted(by_person, after, PERSON, request="DELETED1", agent='"hostile " 200 agent"', **here),
-            written(by_job, after, JOB, **here),
-            written(silent, after - 5 * HOUR, JOB, **here),
-            deleted(silent, after - 4 * HOUR, PERSON, **here),
-            Line("REST.DELETE.OBJECT", silent, after, PERSON, status="403", error="AccessDenied", **here),
-            deleted(again, after, PERSON, **here),
-            written(again, after + timedelta(seconds=2), JOB, **here),
-            Line("REST.GET.OBJECT", late, after, PERSON, **here),
-        ]
-    )
-    lake = watched.lake()
-    first = audited(lake, live=True, run_id="r")
-    told = watched.found(lake, "r")
-    assert told == {
-        by_rule: ("dropped", "expired by a lifecycle rule (S3.EXPIRE.OBJECT)", LIFECYCLE, after),
-        by_person: ("dropped", "deleted (REST.DELETE.OBJECT)", PERSON, after),
-        by_job: ("size_mismatch", "overwritten (REST.PUT.OBJECT)", JOB, after),
-        silent: ("dropped", None, None, None),
-        again: ("dropped", None, None, None),
-    }
-    assert (first.exit_code, [each["kind"] for each in first.summary["sources"]][-1]) == (0, "s3_access_log")
-    (row,) = [
-        row for b in results_of(lake).discrepancies() for row in b.to_pylist() if row["key"] == by_person
-    ]
-    assert (row["cause"], row["cause_principal"]) == ("deleted (REST.DELETE.OBJECT)", PERSON)
-    file = str(watched.folder / "lake.yaml")
-    for command in (["findings", file], ["explain", file, f"s3://{bucket}/{by_person}"]):
-        cli.main(command)
-        printed = capsys.readouterr().out
-        assert f"cause: deleted (REST.DELETE.OBJECT), by {PERSON}, at " in printed, command
-    assert "by request DELETED1" in printed
 
 
 def test_logs_that_cannot_be_read_are_holes_and_no_cause(
@@ -112,53 +71,133 @@ def test_nothing_is_read_where_nothing_is_to_be_explained(
     assert (outcome.summary["findings"], outcome.exit_code) == ({}, 0)
 
 
+# --- causes and patterns, by one lake whose logs are kept whole at first ----------------------------------------------
+
+
+@dataclass(frozen=True)
+class Logged:
+    """Losses of `orders` and a pattern of access to `visits`, audited once."""
+
+    watched: Watched
+    lake: Lake
+    outcome: Outcome
+    log: str
+    """The one that shows the pattern."""
+
+    def patterns(self, run_id: str) -> dict[str, str]:
+        """By subject the kind of each hazard that was found."""
+        rows = rows_of(results_of(self.lake).findings(run_id))
+        return {row["subject"]: row["kind"] for row in rows if row["axis"] == "hazard"}
+
+    def states(self) -> dict[str, str]:
+        rows = rows_of(results_of(self.lake).discrepancies())
+        return {row["kind"]: row["state"] for row in rows if row["axis"] == "hazard"}
+
+    def weak(self) -> Lake:
+        """The lake, in a store whose listings may lag."""
+        return self.watched.lake(more=f"buckets: [{{match: {self.watched.bucket}, consistency: weak}}]\n")
+
+    def audit_weak(self, lake: Lake, run_id: str) -> int:
+        """Without the wait before such a store is asked again; gives the exit code."""
+        return audited(lake, live=True, run_id=run_id, pause=lambda _: None).exit_code
+
+
+@pytest.fixture(scope="module")
+def logged(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> Logged:
+    bucket = f"test-{uuid.uuid4().hex[:12]}"
+    aws.s3.create_bucket(Bucket=bucket)
+    watched = Watched(aws, s3, bucket, tmp_path_factory.mktemp("logged"))
+    watched.shop.write("visits")
+    for entry in aws.s3.list_objects_v2(Bucket=bucket, Prefix="warehouse/visits/")["Contents"]:
+        is_log = "_delta_log" in entry["Key"]
+        backdate(bucket, entry["Key"], watched.now - 2 * HOUR - timedelta(seconds=0 if is_log else 9))
+    lost(watched)
+    log = watched.logged(again(watched), "AGAIN")
+    lake = watched.lake()
+    return Logged(watched, lake, audited(lake, live=True, run_id="r1"), log)
+
+
+def lost(watched: Watched) -> None:
+    """Files of `orders`, and a log of who did what to them."""
+    shop, bucket, after = watched.shop, watched.bucket, watched.at
+    by_rule, by_person, by_job, silent, again, late = watched.keys
+    body = shop.s3.get_object(Bucket=bucket, Key=by_job)["Body"].read()
+    for key in (by_rule, by_person, silent, again):
+        shop.s3.delete_object(Bucket=bucket, Key=key)
+    shop.s3.put_object(Bucket=bucket, Key=by_job, Body=body[:-7])
+    backdate(bucket, by_job, after)
+    here = {"bucket": bucket}
+    watched.logged(
+        [
+            expired(by_rule, after, **here),
+            deleted(by_person, after, PERSON, request="DELETED1", agent='"hostile " 200 agent"', **here),
+            written(by_job, after, JOB, **here),
+            written(silent, after - 5 * HOUR, JOB, **here),
+            deleted(silent, after - 4 * HOUR, PERSON, **here),
+            Line("REST.DELETE.OBJECT", silent, after, PERSON, status="403", error="AccessDenied", **here),
+            deleted(again, after, PERSON, **here),
+            written(again, after + timedelta(seconds=2), JOB, **here),
+            Line("REST.GET.OBJECT", late, after, PERSON, **here),
+        ]
+    )
+
+
 def again(watched: Watched) -> list[Line]:
-    """A job writes one file twice, lists and reads it, as far as a log says."""
-    key, at, here = watched.keys[0], watched.at, {"bucket": watched.bucket}
+    """A job writes one file of `visits` twice, lists and reads it, as far as a log says."""
+    (key, *_), at, here = watched.shop.keys("visits"), watched.at, {"bucket": watched.bucket}
+    listed = at + timedelta(minutes=20, seconds=5)
     return [
         written(key, at, request="R1", **here),
         written(key, at + timedelta(minutes=20), request="R2", **here),
-        Line(
-            "REST.GET.BUCKET", "warehouse/orders/", at + timedelta(minutes=20, seconds=5), JOB, "R3", **here
-        ),
+        Line("REST.GET.BUCKET", "warehouse/visits/", listed, JOB, "R3", **here),
     ]
 
 
-def test_patterns_of_access_are_hazards(watched: Watched, capsys: pytest.CaptureFixture[str]) -> None:
-    watched.logged(again(watched))
-    weak = f"buckets: [{{match: {watched.bucket}, consistency: weak}}]\n"
+def test_each_loss_names_its_cause(logged: Logged, capsys: pytest.CaptureFixture[str]) -> None:
+    watched, after = logged.watched, logged.watched.at
+    by_rule, by_person, by_job, silent, again, _ = watched.keys
+    told = watched.found(logged.lake, "r1")
+    assert {key: told[key] for key in told if key not in logged.patterns("r1")} == {
+        by_rule: ("dropped", "expired by a lifecycle rule (S3.EXPIRE.OBJECT)", LIFECYCLE, after),
+        by_person: ("dropped", "deleted (REST.DELETE.OBJECT)", PERSON, after),
+        by_job: ("size_mismatch", "overwritten (REST.PUT.OBJECT)", JOB, after),
+        silent: ("dropped", None, None, None),
+        again: ("dropped", None, None, None),
+    }
+    first = logged.outcome
+    assert (first.exit_code, [each["kind"] for each in first.summary["sources"]][-1]) == (0, "s3_access_log")
+    (row,) = [row for row in rows_of(results_of(logged.lake).discrepancies()) if row["key"] == by_person]
+    assert (row["cause"], row["cause_principal"]) == ("deleted (REST.DELETE.OBJECT)", PERSON)
     file = str(watched.folder / "lake.yaml")
-    for more, kinds in (("", ["overwrite_in_place"]), (weak, ["overwrite_in_place", "list_after_put"])):
-        lake = watched.lake(more=more)
-        assert cli.main(["hazards", file]) == 0
+    for command in (["findings", file], ["explain", file, f"s3://{watched.bucket}/{by_person}"]):
+        cli.main(command)
+        printed = capsys.readouterr().out
+        assert f"cause: deleted (REST.DELETE.OBJECT), by {PERSON}, at " in printed, command
+    assert "by request DELETED1" in printed
+
+
+ROLE = JOB.rpartition("/")[0]
+
+
+def test_patterns_of_access_are_hazards_and_end_when_whole_records_do_not_show_them(
+    logged: Logged, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The second one only where listings may lag."""
+    watched, both = logged.watched, ["overwrite_in_place", "list_after_put"]
+    for run, kinds in (("r1", both[:1]), ("r2", both)):
+        if run == "r2":
+            lake = logged.weak()
+            assert logged.audit_weak(lake, run) == 0
+        assert cli.main(["hazards", str(watched.folder / "lake.yaml")]) == 0
         told = capsys.readouterr()
-        role = JOB.rpartition("/")[0]
-        assert f"{role} wrote over 1 file in place, 1 time from " in told.out
+        assert f"{ROLE} wrote over 1 file in place, 1 time from " in told.out
         assert len(told.out.splitlines()) == 1 + len(kinds)
-        assert f"INFO: {len(kinds)} pattern{'s' if more else ''} of access may lose data" in told.err
-        run = f"r{len(kinds)}"
-        outcome = audited(lake, live=True, run_id=run)
-        found = {row: each[0] for row, each in watched.found(lake, run).items()}
-        assert sorted(found.items()) == sorted((f"{kind}#{role}", kind) for kind in kinds)
-        assert outcome.exit_code == 0
-
-
-def test_a_pattern_ends_when_whole_records_do_not_show_it(watched: Watched) -> None:
-    key = watched.logged(again(watched))
-    other = watched.logged([written(watched.keys[1], watched.at, bucket=watched.bucket)], "OTHER")
-    lake = watched.lake()
-    states = []
-    for step in range(3):
-        if step == 1:  # a log that is none: nobody knows what it would say
-            watched.shop.s3.put_object(Bucket=watched.bucket, Key=key, Body=b"torn")
-        if step == 2:
-            watched.shop.s3.delete_object(Bucket=watched.bucket, Key=key)
-        audited(lake, live=True, run_id=f"r{step}")
-        rows = [row for batch in results_of(lake).discrepancies() for row in batch.to_pylist()]
-        states.append({row["kind"]: row["state"] for row in rows if row["axis"] == "hazard"})
-    assert other
-    assert states == [
-        {"overwrite_in_place": "open"},
-        {"overwrite_in_place": "open"},
-        {"overwrite_in_place": "resolved"},
-    ]
+        assert f"INFO: {len(kinds)} pattern{'s' * (len(kinds) > 1)} of access may lose data" in told.err
+        assert logged.patterns(run) == {f"{kind}#{ROLE}": kind for kind in kinds}
+        assert logged.states() == dict.fromkeys(kinds, "open")
+    watched.shop.s3.put_object(Bucket=watched.bucket, Key=logged.log, Body=b"torn")
+    logged.audit_weak(lake, "r3")
+    assert logged.states() == dict.fromkeys(both, "open"), "nobody knows what the log would say"
+    watched.shop.s3.delete_object(Bucket=watched.bucket, Key=logged.log)
+    logged.audit_weak(lake, "r4")
+    assert logged.states() == dict.fromkeys(both, "resolved")

@@ -1,10 +1,16 @@
-"""A whole audit of a table and its shallow clone, on local places."""
+"""Whole audits of tables and their shallow clones, on local places."""
 
 import os
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from lakeaudit.config import Lake, load_lake
+from lakeaudit.pipeline.run_outcome import Outcome
+from lakeaudit.row_formats import rows_of
 from tests.builders.audits import audited, results_of
 from tests.builders.delta_lake import BORN, Action, Log, add, features, remove
 
@@ -12,14 +18,13 @@ AGES_AGO = datetime.now(UTC) - timedelta(days=30)
 LONG_AGO = datetime.now(UTC) - timedelta(days=1)
 
 
-def lake_of(folder: Path) -> Lake:
+def lake_of(folder: Path, *names: str) -> Lake:
     tables = "\n".join(
-        f"  - {{name: {name}, location: {folder / name}, manifests: [{{kind: delta}}]}}"
-        for name in ("orders", "copy")
+        f"  - {{name: {name}, location: {folder / name}, manifests: [{{kind: delta}}]}}" for name in names
     )
+    listings = "\n".join(f"  - {{kind: listing, location: {folder / name}}}" for name in names)
     (folder / "lake.yaml").write_text(
-        f"version: 1\nlake: shop\nresults: {folder / 'results'}\ninventories:\n"
-        f"  - {{kind: listing, location: {folder / 'orders'}}}\n  - {{kind: listing, location: {folder / 'copy'}}}\n"
+        f"version: 1\nlake: shop\nresults: {folder / 'results'}\ninventories:\n{listings}\n"
         f"tables:\n{tables}\ndefaults: {{grace: 0s}}\n"
     )
     return load_lake(folder / "lake.yaml", {})
@@ -36,50 +41,72 @@ def write(table: Path, *commits: list[Action]) -> None:
                 (table / name).write_bytes(b"x" * 100)
 
 
-def hazards(lake: Lake, run_id: str) -> list[tuple[str, str, str, int]]:
-    rows = [row for batch in results_of(lake).findings(run_id) for row in batch.to_pylist()]
-    return [(r["kind"], r["table_name"], r["subject"], r["files"]) for r in rows if r["axis"] == "hazard"]
+@dataclass(frozen=True)
+class Cloned:
+    """Three audits of two tables and their clones: `copy` of `orders`, and `refused` of `visits`."""
+
+    folder: Path
+    lake: Lake
+    outcomes: dict[str, Outcome]
+    """By run, as it ended."""
+    ledger: list[dict[str, Any]]
+
+    def found(self, run_id: str, axis: str) -> list[dict[str, Any]]:
+        rows = rows_of(results_of(self.lake).findings(run_id))
+        return [row for row in rows if row["axis"] == axis]
 
 
-def test_a_clone_is_at_risk_once_its_source_has_removed_a_file(tmp_path: Path) -> None:
-    source, clone = tmp_path / "orders", tmp_path / "copy"
-    write(source, [add("a.parquet"), add("b.parquet")])
-    write(clone, [add(f"{source}/a.parquet"), add(f"{source}/b.parquet"), add("own.parquet")])
-    lake = lake_of(tmp_path)
-    audited(lake, run_id="first")
-    assert hazards(lake, "first") == []
-    Log(source).commit(1, remove("a.parquet", removed=LONG_AGO), when=LONG_AGO)
-    audited(lake, run_id="second")
-    assert hazards(lake, "second") == [("clone_at_risk", "copy", "orders#clone_at_risk", 1)]
-    Log(clone).commit(1, remove(f"{source}/a.parquet", removed=LONG_AGO), when=LONG_AGO)
-    audited(lake, run_id="third")
-    assert hazards(lake, "third") == []
-    known = [row for batch in results_of(lake).discrepancies() for row in batch.to_pylist()]
-    assert {(row["kind"], row["state"]) for row in known if row["axis"] == "hazard"} == {
+@pytest.fixture(scope="module")
+def cloned(tmp_path_factory: pytest.TempPathFactory) -> Cloned:
+    folder = tmp_path_factory.mktemp("clones")
+    orders, copy, visits, refused = (folder / name for name in ("orders", "copy", "visits", "refused"))
+    write(orders, [add("a.parquet"), add("b.parquet")])
+    write(copy, [add(f"{orders}/a.parquet"), add(f"{orders}/b.parquet"), add("own.parquet")])
+    removed_ages_ago(visits)
+    lake = lake_of(folder, "orders", "copy", "visits", "refused")
+    outcomes = {"first": audited(lake, run_id="first")}
+    Log(orders).commit(1, remove("a.parquet", removed=LONG_AGO), when=LONG_AGO)
+    write(refused, [add(f"{visits}/day=2/b.parquet")], [features("unheardOf")])
+    outcomes["second"] = audited(lake, run_id="second")
+    Log(copy).commit(1, remove(f"{orders}/a.parquet", removed=LONG_AGO), when=LONG_AGO)
+    outcomes["third"] = audited(lake, run_id="third")
+    return Cloned(folder, lake, outcomes, list(rows_of(results_of(lake).discrepancies())))
+
+
+def removed_ages_ago(table: Path) -> None:
+    """A table of two files, of which it gave up one so long ago that no reader asks for it."""
+    names = ["day=1/a.parquet", "day=2/b.parquet"]
+    for day in ("day=1", "day=2"):
+        (table / day).mkdir(parents=True)
+    write(table, [add(name) for name in names], [remove(names[0], removed=AGES_AGO)])
+    for name in names:
+        os.utime(table / name, (AGES_AGO.timestamp(), AGES_AGO.timestamp()))
+
+
+def test_a_clone_is_at_risk_once_its_source_has_removed_a_file(cloned: Cloned) -> None:
+    """Until the clone has given the file up, too."""
+    columns = ("kind", "table_name", "subject", "files")
+    told = {
+        run: [tuple(row[c] for c in columns) for row in cloned.found(run, "hazard")]
+        for run in cloned.outcomes
+    }
+    assert told == {
+        "first": [], "second": [("clone_at_risk", "copy", "orders#clone_at_risk", 1)], "third": [],
+    }  # fmt: skip
+    assert {(row["kind"], row["state"]) for row in cloned.ledger if row["axis"] == "hazard"} == {
         ("clone_at_risk", "resolved")
     }
 
 
-def test_a_clone_that_cannot_be_read_keeps_its_sources_files_from_being_leftovers(tmp_path: Path) -> None:
+def test_a_clone_that_cannot_be_read_keeps_its_sources_files_from_being_leftovers(cloned: Cloned) -> None:
     """Whoever deletes what the source removed may break the clone, which may have added it again."""
-    source, clone = tmp_path / "orders", tmp_path / "copy"
-    names = ["day=1/a.parquet", "day=2/b.parquet"]
-    for day in ("day=1", "day=2"):
-        (source / day).mkdir(parents=True)
-    write(source, [add(name) for name in names], [remove(names[0], removed=AGES_AGO)])
-    for name in names:
-        os.utime(source / name, (AGES_AGO.timestamp(), AGES_AGO.timestamp()))
-    lake = lake_of(tmp_path)
-    audited(lake, run_id="alone")
-    assert leftovers(lake, "alone") == [("unvacuumed", "orders", f"{source}/day=1/#unvacuumed")]
-    write(clone, [add(f"{source}/{name}") for name in names[1:]], [features("unheardOf")])
-    outcome = audited(lake, run_id="refused")
-    assert outcome.exit_code == 3
-    assert leftovers(lake, "refused") == []
-    (row,) = [r for r in results_of(lake).coverage("refused", ["orders"]) if r["axis"] == "leftover"]
+    told = {
+        run: [(r["kind"], r["table_name"], r["subject"]) for r in cloned.found(run, "leftover")]
+        for run in ("first", "second")
+    }
+    day = cloned.folder / "visits/day=1"
+    assert told == {"first": [("unvacuumed", "visits", f"{day}/#unvacuumed")], "second": []}
+    assert cloned.outcomes["second"].exit_code == 3
+    rows = results_of(cloned.lake).coverage("second", ["visits"])
+    (row,) = (row for row in rows if row["axis"] == "leftover")
     assert (row["findings"], row["undecided"]) == (0, 1)
-
-
-def leftovers(lake: Lake, run_id: str) -> list[tuple[str, str, str]]:
-    rows = [row for batch in results_of(lake).findings(run_id) for row in batch.to_pylist()]
-    return [(r["kind"], r["table_name"], r["subject"]) for r in rows if r["axis"] == "leftover"]

@@ -1,38 +1,58 @@
 """A lake that its file only describes: found in its own evidence, audited under several roles, with few requests."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from lakeaudit import cli
 from lakeaudit.commands import audit as command
-from lakeaudit.config import load_lake
+from lakeaudit.config import Lake, load_lake
 from lakeaudit.errors import CannotAudit
+from lakeaudit.pipeline.run_outcome import Outcome
 from lakeaudit.runtime.aws import Endpoint
 from tests.builders.audits import audited, results_of
 from tests.builders.catcher import catching
-from tests.builders.described import DescribedLake, fresh_name, requests, roles_of_the_server
+from tests.builders.described import Asked, DescribedLake, fresh_name, requests, roles_of_the_server
 from tests.conftest import Aws
 
 
-@pytest.fixture(autouse=True)
-def roles(s3: Endpoint, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    with roles_of_the_server(s3, monkeypatch):
+@pytest.fixture(scope="module", autouse=True)
+def roles(s3: Endpoint) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patched, roles_of_the_server(s3, patched):
         yield
 
 
+@dataclass(frozen=True)
+class Described:
+    """A lake that was audited once, and what that asked."""
+
+    made: DescribedLake
+    folder: Path
+    lake: Lake
+    asked: Asked
+
+
+def described(aws: Aws, s3: Endpoint, folder: Path, tables: int) -> Described:
+    made = DescribedLake(aws.s3, s3, fresh_name(), tables, 8).build(lost={3})
+    lake = made.lake(folder)
+    return Described(made, folder, lake, requests(made, lake))
+
+
+@pytest.fixture(scope="module")
+def small(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> Described:
+    """Eight tables in eight buckets."""
+    return described(aws, s3, tmp_path_factory.mktemp("small"), 8)
+
+
 def test_a_described_lake_is_found_and_audited_with_few_requests(
-    aws: Aws, s3: Endpoint, tmp_path: Path
+    small: Described, aws: Aws, s3: Endpoint, tmp_path: Path
 ) -> None:
     """Twice the tables in the same buckets ask for no role, no report and no folder of reports more."""
     seen = []
-    for tables in (8, 16):
-        folder = tmp_path / str(tables)
-        folder.mkdir()
-        made = DescribedLake(aws.s3, s3, fresh_name(), tables, 8).build(lost={3})
-        lake = made.lake(folder)
-        found = requests(made, lake)
+    for each in (small, described(aws, s3, tmp_path, 16)):
+        made, found = each.made, each.asked
         assert found.roles == {f"arn:aws:iam::12345678901{n}:role/audit": 1 for n in range(4)}
         used = {bucket: keys for bucket, keys in found.keys.items() if bucket != made.central}
         assert all(len(keys) == 1 for keys in used.values())
@@ -47,11 +67,10 @@ def test_a_described_lake_is_found_and_audited_with_few_requests(
 
 
 def test_a_table_that_is_no_more_is_retired_and_one_that_may_be_missed_is_not(
-    aws: Aws, s3: Endpoint, tmp_path: Path
+    small: Described, aws: Aws, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = DescribedLake(aws.s3, s3, fresh_name(), 6, 2).build(lost={3})
-    lake = made.lake(tmp_path)
-    audited(lake)
+    """And buckets may be named by a pattern: so they are once the table is gone."""
+    made, lake = small.made, small.lake
 
     def held() -> list[tuple[str, str, str | None]]:
         found = [row for batch in results_of(lake).discrepancies() for row in batch.to_pylist()]
@@ -72,34 +91,35 @@ def test_a_table_that_is_no_more_is_retired_and_one_that_may_be_missed_is_not(
     assert "db3.t3" not in gone.summary["coverage"]
     assert held() == [("db3.t3", "resolved", "retired")]
     assert "audited before, and no inventory has a log of it now: db3.t3" in gone.warnings
-    assert not any("audited before" in warning for warning in audited(lake).warnings)
+
+    by_pattern = audited(made.lake(small.folder, by_pattern=True))
+    assert not any("audited before" in warning for warning in by_pattern.warnings)
+    found = {f"db{n % 7}.t{n}" for n in range(8)} - {"db3.t3"}
+    assert (by_pattern.summary["status"], {table.name for table in by_pattern.tables}) == ("complete", found)
+    assert len(by_pattern.tables) == len(found)
+    tells_lineage(monkeypatch, small.folder, by_pattern)
 
 
-def test_buckets_may_be_named_by_a_pattern(
-    aws: Aws, s3: Endpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The command tells a collector of lineage of the tables that it has found."""
-    made = DescribedLake(aws.s3, s3, fresh_name(), 6, 3).build(lost={3})
-    lake = made.lake(tmp_path, by_pattern=True)
-    outcome = audited(lake)
-    assert (outcome.summary["status"], len(outcome.tables)) == ("complete", 6)
-    assert {f"db{n}.t{n}" for n in range(6)} == {table.name for table in outcome.tables}
-    none = tmp_path / "none"
-    none.mkdir()
-    text = made.text(none / "results", by_pattern=True).replace("-[0-9]*/wh/", "-x*/wh/")
-    (none / "lake.yaml").write_text(text, encoding="utf-8")
+def tells_lineage(monkeypatch: pytest.MonkeyPatch, folder: Path, outcome: Outcome) -> None:
+    """The command tells a collector of lineage of the tables that the audit has found."""
+    with catching() as receiver:
+        monkeypatch.setenv("LINEAGE", receiver.url)
+        with (folder / "lake.yaml").open("a", encoding="utf-8") as file:
+            file.write("openlineage_url_env: LINEAGE\n")
+        monkeypatch.setattr(command, "_audited", lambda *_: outcome)
+        assert cli.main(["audit", str(folder / "lake.yaml")]) == 0
+        inputs = [place["name"] for place in receiver.posts[-1]["inputs"]]
+    places = [f"wh/{table.name.replace('.', '/')}" for table in outcome.tables]
+    assert sorted(inputs) == sorted(places)
+
+
+def test_a_pattern_that_no_bucket_has_finds_no_table(small: Described, tmp_path: Path) -> None:
+    text = small.made.text(tmp_path / "results", by_pattern=True).replace("-[0-9]*/wh/", "-x*/wh/")
+    (tmp_path / "lake.yaml").write_text(text, encoding="utf-8")
     with pytest.raises(
         CannotAudit, match=r"no table was found: no inventory is of a bucket that s3://.*-x\*/wh"
     ):
-        audited(load_lake(none / "lake.yaml", {}))
-    with catching() as receiver:
-        monkeypatch.setenv("LINEAGE", receiver.url)
-        with (tmp_path / "lake.yaml").open("a", encoding="utf-8") as file:
-            file.write("openlineage_url_env: LINEAGE\n")
-        monkeypatch.setattr(command, "_audited", lambda *_: outcome)
-        assert cli.main(["audit", str(tmp_path / "lake.yaml")]) == 1
-        inputs = [place["name"] for place in receiver.posts[-1]["inputs"]]
-    assert sorted(inputs) == [f"wh/db{n}/t{n}" for n in range(6)]
+        audited(load_lake(tmp_path / "lake.yaml", {}))
 
 
 def test_where_no_table_is_found_nothing_is_audited(aws: Aws, s3: Endpoint, tmp_path: Path) -> None:

@@ -1,5 +1,8 @@
 """Whole audits of the tables that Hudi's bundles for Spark wrote (tests/data/hudi): healthy, and broken."""
 
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,16 +19,24 @@ from tests.builders.hudi import LAYOUTS, NO_WAIT, lake_of, names_of, unpacked
 from tests.builders.inventory import Version, csv, lay
 from tests.conftest import Aws
 
-layouts = pytest.mark.parametrize("layout", LAYOUTS)
-
 
 def findings(lake: Lake) -> list[dict[str, Any]]:
     return [row for batch in results_of(lake).findings("r") for row in batch.to_pylist()]
 
 
-def judged(folder: Path, names: list[str]) -> tuple[Outcome, Lake]:
-    lake = lake_of(folder, names)
-    return audited(lake, run_id="r"), lake
+def lake_at(folder: Path, tables: Mapping[str, Path]) -> Lake:
+    """The lake file of tables at these places, loaded."""
+    entries = ", ".join(
+        f"{{name: {name}, location: '{place}', manifests: [{{kind: hudi}}]}}"
+        for name, place in tables.items()
+    )
+    path = folder / "lake.yaml"
+    path.write_text(
+        f"version: 1\nlake: hudi\nresults: {folder / 'results'}\n"
+        f"inventories: [{{kind: listing, location: '{folder}/'}}]\n"
+        f"tables: [{entries}]\ndefaults: {{{NO_WAIT}}}\n"
+    )
+    return load_lake(path, {})
 
 
 def files(folder: Path, pattern: str) -> list[Path]:
@@ -43,20 +54,13 @@ def test_every_healthy_table_is_quiet_and_fully_decided(
         monkeypatch.setattr(narrow_reading, "SCREEN_FROM", 0)
     names = [name for name in names_of(layout) if (layout, name) != (1, "merging_failed_and_on")]
     unpacked(tmp_path, layout, names)
-    outcome, lake = judged(tmp_path, names)
+    lake = lake_of(tmp_path, names)
+    outcome = audited(lake, run_id="r")
     assert (outcome.exit_code, outcome.warnings) == (0, ())
     assert [(r["table_name"], r["kind"], r["key"], r["explanation"]) for r in findings(lake)] == []
     rows = results_of(lake).coverage("r")
     assert {(r["table_name"], r["axis"], r["reason"]) for r in rows if r["status"] == "partial"} == set()
     assert {r["decided_share"] for r in rows if r["decided_share"] is not None} == {1.0}
-
-
-def test_a_log_file_of_a_failed_write_that_its_rollback_does_not_name_is_told_as_info(tmp_path: Path) -> None:
-    """In layout 1 it stays, behind a block that undoes it; only rollbacks by listing do not name it."""
-    unpacked(tmp_path, 1, ["merging_failed_and_on"])
-    _, lake = judged(tmp_path, ["merging_failed_and_on"])
-    (row,) = findings(lake)
-    assert (row["kind"], row["severity"], row["explanation"][:8]) == ("unreferenced", "info", "1 files;")
 
 
 def lost_of(wh: Path) -> dict[str, list[Path]]:
@@ -78,59 +82,123 @@ def lost_of(wh: Path) -> dict[str, list[Path]]:
     }
 
 
-@layouts
-def test_every_loss_is_named_by_what_it_is(tmp_path: Path, layout: int) -> None:
-    names = ["written", "archived", "merging", "compaction_planned", "changes_kept", "overwritten", "savepoint",
-             "compacted", "cleaned"]  # fmt: skip
-    wh = unpacked(tmp_path, layout, names)
-    lost = lost_of(wh)
-    for path in (each for paths in lost.values() for each in paths):
+LOSING = ("written", "archived", "merging", "compaction_planned", "changes_kept", "overwritten", "savepoint",
+          "compacted", "cleaned")  # fmt: skip
+OTHERWISE = {"archive_torn": "archived", "archive_gone": "archived", "unfinished": "written"}
+"""Tables of layout 1 that are broken in another way than by a loss, and what each is a copy of."""
+
+
+@dataclass(frozen=True)
+class Broken:
+    """One audit of what is broken: the same tables of each layout, whose number their names bear."""
+
+    folder: Path
+    lost: dict[int, dict[str, list[Path]]]
+    """By layout and kind of finding what was removed."""
+    torn: dict[int, Path]
+    unfinished: list[Path]
+    """Files of the write that has not ended."""
+    findings: list[dict[str, Any]]
+    coverage: list[dict[str, Any]]
+    outcome: Outcome
+
+    def of(self, *tables: str) -> list[dict[str, Any]]:
+        return [row for row in self.findings if row["table_name"] in tables]
+
+    def reasons(self, table: str) -> dict[str, str]:
+        """By axis why something of the table could not be decided."""
+        rows = [row for row in self.coverage if row["table_name"] == table]
+        return {row["axis"]: row["reason"] for row in rows if row["status"] == "partial"}
+
+
+@pytest.fixture(scope="module")
+def broken(tmp_path_factory: pytest.TempPathFactory) -> Broken:
+    folder = tmp_path_factory.mktemp("broken")
+    lost, torn = dict[int, dict[str, list[Path]]](), dict[int, Path]()
+    tables = dict[str, Path]()
+    for layout in LAYOUTS:
+        wh = unpacked(folder / str(layout), layout, [*LOSING, *(["merging_failed_and_on"] * (layout == 1))])
+        tables |= {f"{path.name}_{layout}": path for path in sorted(wh.iterdir())}
+        if layout == 1:
+            for name, of in OTHERWISE.items():
+                tables[name] = shutil.copytree(wh / of, wh / name)
+        lost[layout] = lost_of(wh)
+        for path in (each for paths in lost[layout].values() for each in paths):
+            path.unlink()
+        torn[layout] = files(wh, "cleaned/day=2026-11-01/*.parquet")[-1]
+        torn[layout].write_bytes(b"torn")
+        stray = wh / "cleaned/day=2026-11-01/stray-0_1-2-3_20261101000000000.parquet"
+        stray.write_bytes(b"stray")
+    tear_archive(tables["archive_torn"])
+    for path in tables["archive_gone"].glob(ARCHIVE):
         path.unlink()
-    torn = files(wh, "cleaned/day=2026-11-01/*.parquet")[-1]
-    torn.write_bytes(b"torn")
-    stray = wh / "cleaned/day=2026-11-01/stray-0_1-2-3_20261101000000000.parquet"
-    stray.write_bytes(b"stray")
-    _, lake = judged(tmp_path, names)
+    unfinished = unfinish(tables["unfinished"])
+    lake = lake_at(folder, tables)
+    outcome = audited(lake, run_id="r")
+    return Broken(folder, lost, torn, unfinished, findings(lake), results_of(lake).coverage("r"), outcome)
+
+
+ARCHIVE = ".hoodie/archived/.commits_.archive*"
+
+
+def tear_archive(table: Path) -> None:
+    (first, *_) = sorted(table.glob(ARCHIVE))
+    first.write_bytes(first.read_bytes()[:5000])
+
+
+def unfinish(table: Path) -> list[Path]:
+    """As a writer leaves a table that is still at work, or that died; gives the files of that write."""
+    newest = max(table.glob(".hoodie/*.commit"))
+    instant = newest.name.partition(".")[0]
+    newest.unlink()
+    return [path for path in table.glob("day=*/*.parquet") if instant in path.name]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_every_loss_is_named_by_what_it_is(broken: Broken, layout: int) -> None:
+    lost, torn = broken.lost[layout], broken.torn[layout]
     expected = {(kind, str(path)[1:]) for kind, paths in lost.items() for path in paths}
-    found = findings(lake)
+    found = broken.of(*(f"{name}_{layout}" for name in LOSING))
     content = {(r["kind"], r["key"]): r for r in found if r["axis"] == "content"}
     assert content.keys() == expected | {("size_mismatch", str(torn)[1:])}
     first = content["dropped", str(lost["dropped"][0])[1:]]
     assert (first["partition_path"], first["rows_at_stake"]) == ("day=2026-11-01", 5)
     assert [(r["kind"], r["table_name"]) for r in found if r["axis"] != "content"] == [
-        ("uncommitted", "cleaned")
+        ("uncommitted", f"cleaned_{layout}")
     ]
 
 
-@pytest.fixture
-def archived(tmp_path: Path) -> Path:
-    return unpacked(tmp_path, 1, ["archived", "written"])
+def test_a_log_file_of_a_failed_write_that_its_rollback_does_not_name_is_told_as_info(broken: Broken) -> None:
+    """In layout 1 it stays, behind a block that undoes it; only rollbacks by listing do not name it."""
+    (row,) = broken.of("merging_failed_and_on_1")
+    assert (row["kind"], row["severity"], row["explanation"][:8]) == ("unreferenced", "info", "1 files;")
 
 
-def test_a_torn_archive_is_told_with_what_it_hides_and_other_tables_are_judged(
-    archived: Path, tmp_path: Path
-) -> None:
-    (first, *_) = sorted(archived.glob("archived/.hoodie/archived/.commits_.archive*"))
-    first.write_bytes(first.read_bytes()[:5000])
-    lost = files(archived, "written/day=2026-11-01/*.parquet")[-1]
-    lost.unlink()
-    outcome, lake = judged(tmp_path, ["archived", "written"])
-    assert outcome.exit_code == 3
-    rows = {(r["table_name"], r["kind"]): r for r in findings(lake)}
-    assert rows.keys() == {("archived", "missing_metadata"), ("written", "dropped")}
-    assert rows["archived", "missing_metadata"]["explanation"].endswith(
-        "hides what its instants wrote and removed"
-    )
+def test_a_torn_archive_is_told_with_what_it_hides_and_other_tables_are_judged(broken: Broken) -> None:
+    """As `test_every_loss_is_named_by_what_it_is` has it, of tables in the same lake."""
+    (row,) = broken.of("archive_torn")
+    assert row["kind"] == "missing_metadata"
+    assert row["explanation"].endswith("hides what its instants wrote and removed")
+    assert "content" in broken.reasons("archive_torn")
+    assert broken.outcome.exit_code == 3
 
 
-def test_an_archive_that_is_not_there_is_told_by_what_came_before(archived: Path, tmp_path: Path) -> None:
-    for path in archived.glob("archived/.hoodie/archived/.commits_.archive*"):
-        path.unlink()
-    outcome, lake = judged(tmp_path, ["archived", "written"])
-    assert outcome.exit_code == 3
-    (row,) = findings(lake)
-    assert (row["kind"], row["table_name"]) == ("unreadable_evidence", "archived")
+def test_an_archive_that_is_not_there_is_told_by_what_came_before(broken: Broken) -> None:
+    (row,) = broken.of("archive_gone")
+    assert row["kind"] == "unreadable_evidence"
     assert "its timeline does not reach back to" in row["explanation"]
+    assert "content" in broken.reasons("archive_gone")
+
+
+def test_only_what_cannot_be_read_is_undecided(broken: Broken) -> None:
+    told = {row["table_name"] for row in broken.coverage if row["status"] == "partial"}
+    assert told == {"archive_torn", "archive_gone"}
+
+
+def test_an_unfinished_write_is_no_commit(broken: Broken) -> None:
+    (row,) = broken.of("unfinished")
+    assert row["kind"] == "uncommitted"
+    assert row["explanation"].startswith(f"{len(broken.unfinished)} files; ")
 
 
 def test_tables_are_found_in_an_inventory_and_their_own_inner_ones_are_none(
@@ -164,16 +232,3 @@ def test_tables_are_found_in_an_inventory_and_their_own_inner_ones_are_none(
     found = {table.name: table.manifests[0].kind for table in outcome.tables}
     assert found == {"restored": "hudi", "written": "hudi"}
     assert [(r["kind"], r["key"]) for r in findings(lake)] == []
-
-
-def test_an_unfinished_write_is_no_commit(tmp_path: Path) -> None:
-    """As a writer leaves it that is still at work, or that died."""
-    wh = unpacked(tmp_path, 1, ["written"])
-    newest = max(wh.glob("written/.hoodie/*.commit"))
-    instant = newest.name.partition(".")[0]
-    newest.unlink()
-    _, lake = judged(tmp_path, ["written"])
-    (row,) = findings(lake)
-    files_of = [path for path in wh.glob("written/day=*/*.parquet") if instant in path.name]
-    assert (row["kind"], row["table_name"]) == ("uncommitted", "written")
-    assert row["explanation"].startswith(f"{len(files_of)} files; ")

@@ -3,8 +3,8 @@
 import io
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import fastavro
@@ -12,6 +12,8 @@ import pytest
 
 from lakeaudit.config import Lake, load_lake
 from lakeaudit.pipeline import narrow_reading
+from lakeaudit.pipeline.run_outcome import Outcome
+from lakeaudit.row_formats import rows_of
 from lakeaudit.runtime.aws import Endpoint
 from tests.builders.audits import audited, results_of
 from tests.builders.backdate import backdate
@@ -24,30 +26,38 @@ if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
 
-@pytest.fixture
-def names(request: pytest.FixtureRequest, aws: Aws) -> Iterator[tuple[str, ...]]:
-    """The tables that a test is marked with, else all."""
-    chosen = getattr(request, "param", tuple(STATEMENTS))
-    with tables_of_spark(aws.s3, chosen):
-        yield chosen
+@dataclass(frozen=True)
+class Audited:
+    """What one audit said."""
+
+    outcome: Outcome
+    findings: list[dict[str, Any]]
+    coverage: list[dict[str, Any]]
+    sources: list[dict[str, Any]]
 
 
-def only(*names: str) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("names", [names], indirect=True, ids=[""])
+def seen(lake: Lake) -> Audited:
+    outcome, results = audited(lake, run_id="r"), results_of(lake)
+    (row,) = [row for row in results.runs() if row["run_id"] == "r"]
+    return Audited(outcome, list(rows_of(results.findings("r"))), results.coverage("r"), row["sources"])
 
 
-def findings(lake: Lake) -> list[dict[str, Any]]:
-    return [row for batch in results_of(lake).findings("r") for row in batch.to_pylist()]
+@pytest.fixture(scope="module")
+def tables(aws: Aws) -> Iterator[None]:
+    """All tables, until the module's end: first they are audited as they are, and then what is broken of them."""
+    with tables_of_spark(aws.s3, tuple(STATEMENTS)):
+        yield
 
 
-def test_every_healthy_table_is_quiet_and_fully_decided(
-    names: tuple[str, ...], s3: Endpoint, tmp_path: Path
-) -> None:
-    lake = lake_by_spark(tmp_path, s3, names)
-    outcome = audited(lake, run_id="r")
-    assert (outcome.exit_code, outcome.warnings) == (0, ())
-    assert [(r["table_name"], r["kind"], r["key"], r["explanation"]) for r in findings(lake)] == []
-    rows = results_of(lake).coverage("r")
+@pytest.fixture(scope="module")
+def healthy(tables: None, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> Audited:
+    return seen(lake_by_spark(tmp_path_factory.mktemp("healthy"), s3, tuple(STATEMENTS)))
+
+
+def test_every_healthy_table_is_quiet_and_fully_decided(healthy: Audited) -> None:
+    assert (healthy.outcome.exit_code, healthy.outcome.warnings) == (0, ())
+    assert [(r["table_name"], r["kind"], r["key"], r["explanation"]) for r in healthy.findings] == []
+    rows = healthy.coverage
     assert {
         (r["table_name"], r["reason"]) for r in rows if r["axis"] == "content" and r["status"] != "complete"
     } == set()
@@ -59,38 +69,42 @@ def keys_of(s3: "S3Client", part: str) -> list[str]:
     return [each["Key"] for page in pages for each in page.get("Contents", []) if part in each["Key"]]
 
 
-@only("vectors", "merged")
-def test_tables_are_found_in_an_inventory(
-    names: tuple[str, ...], aws: Aws, s3: Endpoint, tmp_path: Path
-) -> None:
+FOUND = ("vectors", "merged")
+
+
+@pytest.fixture(scope="module")
+def by_inventory(tables: None, aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> Audited:
+    """Of a lake file that names no table, by a report that has some."""
     pages = aws.s3.get_paginator("list_objects_v2").paginate(Bucket=BY_SPARK)
     rows = [
         Version(e["Key"], None, Size=e["Size"], LastModifiedDate=e["LastModified"], ETag=e["ETag"].strip('"'),
                 Bucket=BY_SPARK)
-        for page in pages for e in page.get("Contents", [])
+        for page in pages for e in page.get("Contents", []) if e["Key"].startswith(tuple(f"wh/s/{n}/" for n in FOUND))
     ]  # fmt: skip
 
     def put(key: str, body: bytes) -> Any:
         return aws.s3.put_object(Bucket=BY_SPARK, Key=key, Body=body)
 
     lay(put, [csv(rows)], at=datetime.now(UTC), under="inv", source=BY_SPARK)
-    path = tmp_path / "lake.yaml"
+    folder = tmp_path_factory.mktemp("inventory")
+    path = folder / "lake.yaml"
     path.write_text(
-        f"version: 1\nlake: spark\nresults: {tmp_path / 'results'}\n"
+        f"version: 1\nlake: spark\nresults: {folder / 'results'}\n"
         f"s3: {{endpoint: '{s3.endpoint}', region: us-east-1, path_style: true}}\n"
         f"inventories: [{{kind: s3_inventory, location: 's3://{BY_SPARK}/inv/', margin: 0s}}]\n"
         f"tables: [{{discover: {{from: inventory, under: ['s3://{BY_SPARK}/wh/s/'], formats: [delta, iceberg]}}}}]\n"
         f"defaults: {{{NO_WAIT}}}\n"
     )
-    lake = load_lake(path, {})
-    outcome = audited(lake, run_id="r")
-    assert {table.name: table.manifests[0].kind for table in outcome.tables} == dict.fromkeys(
-        names, "iceberg"
+    return seen(load_lake(path, {}))
+
+
+def test_tables_are_found_in_an_inventory(by_inventory: Audited) -> None:
+    assert {table.name: table.manifests[0].kind for table in by_inventory.outcome.tables} == dict.fromkeys(
+        FOUND, "iceberg"
     )
-    assert [(r["kind"], r["key"]) for r in findings(lake)] == []
-    (row,) = [r for r in results_of(lake).runs() if r["run_id"] == "r"]
-    (source,) = [each for each in row["sources"] if each["role"] == "manifest"]
-    assert source["location"] == f"{len(names)} tables, by their newest metadata.json"
+    assert [(r["kind"], r["key"]) for r in by_inventory.findings] == []
+    (source,) = [each for each in by_inventory.sources if each["role"] == "manifest"]
+    assert source["location"] == f"{len(FOUND)} tables, by their newest metadata.json"
 
 
 def by_task(s3: "S3Client", part: str) -> list[list[str]]:
@@ -99,49 +113,6 @@ def by_task(s3: "S3Client", part: str) -> list[list[str]]:
     for key in keys_of(s3, part):
         tasks.setdefault(int(key.rpartition("/")[2].split("-")[1]), []).append(key)
     return [tasks[number] for number in sorted(tasks)]
-
-
-@only("vectors", "branches", "elsewhere", "staged", "compacted", "merged")
-@pytest.mark.parametrize("screened", [False, True])
-def test_every_loss_is_named_by_what_it_is(
-    names: tuple[str, ...],
-    aws: Aws,
-    s3: Endpoint,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    screened: bool,
-) -> None:
-    if screened:
-        monkeypatch.setattr(narrow_reading, "SCREEN_FROM", 0)
-    lost = {
-        "dropped": [
-            by_task(aws.s3, "/vectors/data/")[-1][-1],  # deletion vectors
-            by_task(aws.s3, "/branches/data/")[1][0],  # of a branch alone
-            by_task(aws.s3, "/data_of_elsewhere/")[0][0],
-        ],
-        "dropped_history": [
-            by_task(aws.s3, "/branches/data/")[2][0],  # rolled back
-            by_task(aws.s3, "/staged/data/")[-1][0],  # staged, not published
-            keys_of(aws.s3, "/compacted/metadata/partition-stats-")[0],
-        ],
-    }
-    torn = by_task(aws.s3, "/merged/data/")[0][0]
-    stray = "wh/s/merged/data/day=2026-11-01/stray.parquet"
-    for key in [*lost["dropped"], *lost["dropped_history"]]:
-        aws.s3.delete_object(Bucket=BY_SPARK, Key=key)
-    for key in (torn, stray):
-        aws.s3.put_object(Bucket=BY_SPARK, Key=key, Body=b"torn")
-        backdate(BY_SPARK, key, datetime.now(UTC) - timedelta(minutes=1))
-    lake = lake_by_spark(tmp_path, s3, names)
-    audited(lake, run_id="r")
-    rows = findings(lake)
-    expected = [(kind, key) for kind, keys in lost.items() for key in keys] + [("size_mismatch", torn)]
-    assert sorted((r["kind"], r["key"]) for r in rows if r["axis"] == "content") == sorted(expected)
-    assert [(r["kind"], r["table_name"]) for r in rows if r["axis"] != "content"] == [
-        ("uncommitted", "merged")
-    ]
-    categories = {r["key"]: r["category"] for r in rows}
-    assert categories[lost["dropped"][0]] == "deletes"
 
 
 def newest_list(s3: "S3Client", table: str) -> str:
@@ -159,22 +130,75 @@ def first_manifest(s3: "S3Client", table: str) -> str:
     return str(records[0]["manifest_path"]).removeprefix(f"s3a://{BY_SPARK}/")
 
 
-@only("vectors", "compacted", "merged")
-def test_lost_metadata_is_told_with_what_it_hides_and_the_other_tables_are_judged(
-    names: tuple[str, ...], aws: Aws, s3: Endpoint, tmp_path: Path
-) -> None:
-    lost = {"merged": first_manifest(aws.s3, "merged"), "compacted": newest_list(aws.s3, "compacted")}
-    gone = by_task(aws.s3, "/vectors/data/")[0][0]
-    for key in (*lost.values(), gone):
-        aws.s3.delete_object(Bucket=BY_SPARK, Key=key)
-    lake = lake_by_spark(tmp_path, s3, names)
-    assert audited(lake, run_id="r").exit_code == 3
-    rows = {(r["table_name"], r["kind"], r["key"]): r["explanation"] for r in findings(lake)}
-    assert rows.keys() == {
-        ("merged", "missing_metadata", lost["merged"]),
-        ("compacted", "missing_metadata", lost["compacted"]),
-        ("vectors", "dropped", gone),
+BROKEN = ("vectors", "branches", "elsewhere", "staged", "compacted", "merged", "transforms", "first_version")
+
+
+@dataclass(frozen=True)
+class Broken:
+    """What was done to tables that had been audited before."""
+
+    lost: dict[str, list[str]]
+    """By kind of finding."""
+    torn: str
+    metadata: dict[str, str]
+    """By table what was lost of it."""
+
+
+@pytest.fixture(scope="module")
+def broken(healthy: Audited, by_inventory: Audited, aws: Aws) -> Broken:
+    lost = {
+        "dropped": [
+            by_task(aws.s3, "/vectors/data/")[-1][-1],  # deletion vectors
+            by_task(aws.s3, "/branches/data/")[1][0],  # of a branch alone
+            by_task(aws.s3, "/data_of_elsewhere/")[0][0],
+        ],
+        "dropped_history": [
+            by_task(aws.s3, "/branches/data/")[2][0],  # rolled back
+            by_task(aws.s3, "/staged/data/")[-1][0],  # staged, not published
+            keys_of(aws.s3, "/compacted/metadata/partition-stats-")[0],
+        ],
     }
-    hides = {key: told for (_, _, key), told in rows.items()}
-    assert hides[lost["merged"]] == "it is gone; hides 8 files of main"
-    assert hides[lost["compacted"]] == "it is gone; hides 2 data files of main"
+    torn, stray = by_task(aws.s3, "/transforms/data/")[0][0], "wh/s/transforms/data/stray.parquet"
+    metadata = {
+        "merged": first_manifest(aws.s3, "merged"),
+        "first_version": newest_list(aws.s3, "first_version"),
+    }
+    for key in [*lost["dropped"], *lost["dropped_history"], *metadata.values()]:
+        aws.s3.delete_object(Bucket=BY_SPARK, Key=key)
+    for key in (torn, stray):
+        aws.s3.put_object(Bucket=BY_SPARK, Key=key, Body=b"torn")
+        backdate(BY_SPARK, key, datetime.now(UTC) - timedelta(minutes=1))
+    return Broken(lost, torn, metadata)
+
+
+@pytest.fixture(scope="module", params=[False, True])
+def judged(
+    request: pytest.FixtureRequest, broken: Broken, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory
+) -> Audited:
+    """Screened, or not."""
+    with pytest.MonkeyPatch.context() as patched:
+        if request.param:
+            patched.setattr(narrow_reading, "SCREEN_FROM", 0)
+        return seen(lake_by_spark(tmp_path_factory.mktemp("broken"), s3, BROKEN))
+
+
+def test_every_loss_is_named_by_what_it_is(judged: Audited, broken: Broken) -> None:
+    lost, rows = broken.lost, [row for row in judged.findings if row["kind"] != "missing_metadata"]
+    expected = [(kind, key) for kind, keys in lost.items() for key in keys] + [("size_mismatch", broken.torn)]
+    assert sorted((r["kind"], r["key"]) for r in rows if r["axis"] == "content") == sorted(expected)
+    assert [(r["kind"], r["table_name"]) for r in rows if r["axis"] != "content"] == [
+        ("uncommitted", "transforms")
+    ]
+    categories = {r["key"]: r["category"] for r in rows}
+    assert categories[lost["dropped"][0]] == "deletes"
+
+
+def test_lost_metadata_is_told_with_what_it_hides_and_the_other_tables_are_judged(
+    judged: Audited, broken: Broken
+) -> None:
+    assert judged.outcome.exit_code == 3
+    rows = [row for row in judged.findings if row["kind"] == "missing_metadata"]
+    assert {(r["table_name"], r["key"], r["explanation"]) for r in rows} == {
+        ("merged", broken.metadata["merged"], "it is gone; hides 8 files of main"),
+        ("first_version", broken.metadata["first_version"], "it is gone; hides 2 data files of main"),
+    }

@@ -104,75 +104,90 @@ def content_of(lake: Lake) -> dict[str, tuple[int, int, int]]:
     }
 
 
-def test_a_whole_move_is_quiet_and_ends_in_a_certificate_and_in_a_refusal_once_an_object_is_gone(
+def with_visits(move: Move) -> tuple[Lake, list[str]]:
+    """The lake with an Iceberg table, whose data's keys are given, too.
+
+    Its metadata goes on naming everything in the old bucket; the copies are younger than the snapshots.
+    """
+    before = IcebergLake(move.s3, move.endpoint, move.old)
+    before.table("visits")
+    keys, later = before.keys("warehouse/visits/"), datetime.now(UTC)
+    for key in keys:
+        body = move.s3.get_object(Bucket=move.old, Key=key)["Body"].read()
+        move.put(move.new, key, body, later)
+    visits = f"s3://{move.new}/warehouse"
+    entry = {"name": "visits", "location": f"{visits}/visits", "manifests": [{"kind": "iceberg"}]}
+    move.lake()
+    data = yaml.safe_load((move.folder / "lake.yaml").read_text())
+    more = {
+        "maps": [*data["maps"], {"from": f"s3://{move.old}/warehouse/", "to": f"{visits}/"}],
+        "inventories": [*data["inventories"], {"kind": "listing", "location": visits}],
+        "tables": [*data["tables"], entry],
+        "defaults": {"grace": "0s"},
+    }
+    return move.lake(**more), [key for key in keys if "/data/" in key]
+
+
+def test_a_whole_move_is_quiet_and_ends_in_a_certificate_and_what_was_not_copied_whole_is_told(
     move: Move, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    lake = move.lake()
+    lake, visits = with_visits(move)
     monkeypatch.chdir(move.folder)
     outcome = audited(lake)
     assert (found(lake), outcome.exit_code) == ({}, 0)
-    assert content_of(lake) == {"orders": (5, 5, 0), "clicks": (1, 1, 0)}
+    agreed = content_of(lake)
+    files = agreed.pop("visits")[0]
+    assert files > len(visits) == 4, "metadata is judged, too"
+    assert content_of(lake) == {"orders": (5, 5, 0), "clicks": (1, 1, 0), "visits": (files, files, 0)}
     assert cli.main(["report", "lake.yaml", "--certificate"]) == 0
     assert capsys.readouterr().out == "certificate.json\n"
     stated = json.loads((move.folder / "certificate.json").read_text())
-    assert (stated["files_agreed"], stated["files"], stated["tables"]) == (6, 6, 2)
+    assert (stated["files_agreed"], stated["files"], stated["tables"]) == (6 + files, 6 + files, 3)
     assert {(each["role"], each["kind"]) for each in stated["evidence"]} == {
         ("storage", "listing"),
         ("manifest", "listing"),
         ("manifest", "delta"),
+        ("manifest", "iceberg"),
     }
-    move.s3.delete_object(Bucket=move.new, Key=FILES[0].replace("wh/", "lake/", 1))
+    not_copied_whole(move)
+    move.s3.delete_object(Bucket=move.new, Key=visits[0])
     audited(lake)
+    lost, cut, _ = (key.replace("wh/", "lake/", 1) for key in FILES[:3])
+    assert found(lake) == {
+        lost: "dropped",
+        cut: "size_mismatch",
+        "lake/clicks/part-0.parquet": "dropped",
+        "day=1#stale_visible": "stale_visible",
+        visits[0]: "dropped",
+    }
+    # a listing says no encryption: nobody can tell whether other ETags are other MD5s
+    assert content_of(lake)["orders"] == (5, 2, 1)
     (move.folder / "certificate.json").unlink()
     assert cli.main(["report", "lake.yaml", "--certificate"]) == 1
     told = capsys.readouterr()
     assert told.out == ""
     assert [line.removeprefix("lakeaudit: ") for line in told.err.splitlines()] == [
-        "orders: content: 1 file with a finding",
+        "orders: content: 1 file undecided",
+        "clicks: content: 1 file with a finding",
+        "orders: content: 2 files with a finding",
+        "visits: content: 1 file with a finding",
+        "clicks: content: 1 of kind dropped pending or open in the ledger",
         "orders: content: 1 of kind dropped pending or open in the ledger",
-        "CRITICAL: no certificate: 2 reasons",
+        "orders: content: 1 of kind size_mismatch pending or open in the ledger",
+        "visits: content: 1 of kind dropped pending or open in the ledger",
+        "CRITICAL: no certificate: 8 reasons",
     ]
     assert not (move.folder / "certificate.json").exists()
 
 
-def test_what_was_not_copied_whole_is_told(move: Move) -> None:
+def not_copied_whole(move: Move) -> None:
+    """Of files of `orders` one is lost, one cut and one changed, and one came from elsewhere; `clicks` lost its own."""
     lost, cut, changed = (key.replace("wh/", "lake/", 1) for key in FILES[:3])
     move.s3.delete_object(Bucket=move.new, Key=lost)
     move.put(move.new, cut, b"short", MOVED)
     move.put(move.new, changed, b"x" * len(FILES[2]), MOVED)
     move.put(move.new, "lake/orders/day=1/more.parquet", b"unknown", THEN)
     move.s3.delete_object(Bucket=move.new, Key="lake/clicks/part-0.parquet")
-    lake = move.lake()
-    audited(lake)
-    assert found(lake) == {
-        lost: "dropped",
-        cut: "size_mismatch",
-        "lake/clicks/part-0.parquet": "dropped",
-        "day=1#stale_visible": "stale_visible",
-    }
-    # a listing says no encryption: nobody can tell whether other ETags are other MD5s
-    assert content_of(lake)["orders"] == (5, 2, 1)
-
-
-def test_an_iceberg_table_moves_with_its_old_paths(aws: Aws, s3: Endpoint, tmp_path: Path) -> None:
-    """Its metadata goes on naming everything in the old bucket; the copies are younger than the snapshots."""
-    old, new = (f"{name}-{uuid.uuid4().hex[:12]}" for name in ("old", "new"))
-    for bucket in (old, new):
-        aws.s3.create_bucket(Bucket=bucket)
-    before = IcebergLake(aws.s3, s3, old)
-    before.table()
-    later = datetime.now(UTC)
-    for key in before.keys(""):
-        aws.s3.put_object(Bucket=new, Key=key, Body=aws.s3.get_object(Bucket=old, Key=key)["Body"].read())
-        backdate(new, key, later)
-    after = IcebergLake(aws.s3, s3, new, tables=["orders"])
-    lake = after.lake(tmp_path, extra=f"maps: [{{from: 's3://{old}/', to: 's3://{new}/'}}]")
-    assert audited(lake).exit_code == 0
-    assert found(lake) == {}
-    lost = after.keys()[0]
-    after.drop(lost)
-    audited(lake)
-    assert found(lake) == {lost: "dropped"}
 
 
 def test_one_file_is_asked_for(move: Move) -> None:

@@ -1,7 +1,9 @@
 """Whole audits of plain Hive tables beside the catalogs that name them."""
 
 import json
+import uuid
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -10,12 +12,14 @@ import pytest
 from botocore.client import BaseClient
 from botocore.exceptions import ClientError
 
-from lakeaudit.config import Lake, load_lake
+from lakeaudit.config import Lake
 from lakeaudit.pipeline import narrow_reading
+from lakeaudit.pipeline.run_outcome import Outcome
+from lakeaudit.row_formats import rows_of
 from lakeaudit.runtime.aws import Clients, Endpoint
 from tests.builders.audits import audited, results_of
 from tests.builders.glue import GlueCatalog
-from tests.builders.hive_lake import HiveLake, break_orders
+from tests.builders.hive_lake import HiveLake
 from tests.conftest import Aws
 
 NOW = datetime.now(UTC)
@@ -41,44 +45,6 @@ def covered(lake: Lake, run_id: str) -> dict[str, dict[str, Any]]:
 def ledger(lake: Lake) -> dict[str, tuple[str, str | None]]:
     rows = [row for batch in results_of(lake).discrepancies() for row in batch.to_pylist()]
     return {row["kind"]: (row["state"], row["resolution"]) for row in rows}
-
-
-@pytest.fixture
-def broken(hive: HiveLake) -> HiveLake:
-    break_orders(hive)
-    return hive
-
-
-def test_a_folder_that_nobody_registered_and_a_partition_without_files(broken: HiveLake) -> None:
-    lake = broken.lake()
-    outcome = audited(lake, run_id="r1")
-    empty, unregistered = found(lake, "r1")
-    assert (empty["kind"], empty["severity"], empty["partition_path"]) == (
-        "empty_partition",
-        "info",
-        "day=2026-11-04",
-    )
-    assert (unregistered["kind"], unregistered["severity"]) == ("unregistered_partition", "error")
-    assert (unregistered["key"], unregistered["files"]) == ("wh/orders/day=2026-11-03/", 1)
-    assert (unregistered["bytes_at_stake"], unregistered["confirmation"]) == (15, "live")
-    assert "glue default has" in unregistered["explanation"]
-    row = covered(lake, "r1")["orders"]
-    assert (row["status"], row["findings"], row["consistent"], row["decided_share"]) == (
-        "complete",
-        2,
-        3,
-        1.0,
-    )
-    assert outcome.status == "complete"
-
-    broken.catalog.partition("orders", ["2026-11-03"], broken.uri("wh/orders/day=2026-11-03/"))
-    broken.put("wh/orders/day=2026-11-04/part-0.parquet")
-    audited(lake, run_id="r2")
-    assert found(lake, "r2") == []
-    states = ledger(lake)
-    assert {kind: state for kind, (state, _) in states.items()} == {
-        "empty_partition": "resolved", "unregistered_partition": "resolved",
-    }  # fmt: skip
 
 
 def _awkward(hive: HiveLake) -> None:
@@ -127,7 +93,115 @@ def test_a_healthy_lake_is_quiet(hive: HiveLake, monkeypatch: pytest.MonkeyPatch
     assert (outcome.status, outcome.warnings) == ("complete", ())
 
 
-def test_folders_without_names_of_columns_and_partitions_that_point_nowhere(hive: HiveLake) -> None:
+# --- what is broken, each a table or more of one lake ----------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Broken:
+    """A lake beside three databases of one Glue and one of another, audited as it is and once some of it is mended."""
+
+    hive: HiveLake
+    lake: Lake
+    outcomes: dict[str, Outcome]
+
+    def found(self, run_id: str, *tables: str) -> list[dict[str, Any]]:
+        return [row for row in found(self.lake, run_id) if row["table_name"] in tables]
+
+    def unreadable(self, run_id: str) -> list[str]:
+        rows = found(self.lake, run_id)
+        return [row["explanation"] for row in rows if row["kind"] == "unreadable_evidence"]
+
+
+@pytest.fixture(scope="module")
+def broken(aws: Aws, clients: Clients, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> Broken:
+    bucket = f"test-{uuid.uuid4().hex[:12]}"
+    aws.s3.create_bucket(Bucket=bucket)
+    hive = HiveLake(aws, clients, s3, bucket, tmp_path_factory.mktemp("broken"))
+    second, other, unread = (
+        GlueCatalog(clients, f"{hive.catalog.database}_{name}") for name in ("second", "other", "unread")
+    )
+    for table in ("orders", "throttled", "dropped"):
+        half_registered(hive, table)
+    no_names_of_columns(hive)
+    told_otherwise(hive, other)
+    pointed_at_metadata(hive, second)
+    hive.put(f"{hive.table('plain')}/part-0.parquet")
+    hive.put(f"{hive.table('unlisted')}/part-0.parquet")
+    hive.catalog.glue.delete_table(DatabaseName=hive.catalog.database, Name="unlisted")
+    unread.table("unlisted", hive.uri("wh/unlisted"))
+    databases = ", ".join(each.database for each in (hive.catalog, second, unread))
+    lake = hive.lake(
+        metastores=f"{{kind: glue, databases: [{databases}]}}, {{kind: glue, databases: [{other.database}],"
+        f" region: us-east-1, endpoint: '{hive.endpoint.endpoint}'}}"
+    )
+    with pytest.MonkeyPatch.context() as patched:
+        of_dropped = lambda given: "dropped" in (given.get("Name"), given.get("TableName"))  # noqa: E731
+        refusing(patched, "GetTable", "EntityNotFoundException", of_dropped)
+        with pytest.MonkeyPatch.context() as once:
+            refusing(
+                once, "GetPartitions", "ThrottlingException", lambda given: given["TableName"] == "throttled"
+            )
+            refusing(
+                once, "GetTables", "InternalServiceException",
+                lambda given: given["DatabaseName"] == unread.database,
+            )  # fmt: skip
+            outcomes = {"r1": audited(lake, run_id="r1")}
+        hive.catalog.partition("orders", ["2026-11-03"], hive.uri("wh/orders/day=2026-11-03/"))
+        hive.put("wh/orders/day=2026-11-04/part-0.parquet")
+        refusing(patched, "GetPartitions", "EntityNotFoundException", of_dropped)
+        outcomes["r2"] = audited(lake, run_id="r2")
+    return Broken(hive, lake, outcomes)
+
+
+def half_registered(hive: HiveLake, name: str) -> None:
+    """A table with a folder that nobody registered, and a partition without files."""
+    table = hive.table(name, "day")
+    for day in ("2026-11-01", "2026-11-02"):
+        hive.partition(name, [day], f"{table}/day={day}")
+    hive.put(f"{table}/day=2026-11-03/part-0.parquet", b"lost to readers")
+    hive.partition(name, ["2026-11-04"], f"{table}/day=2026-11-04/", files=False)
+
+
+def refusing(monkeypatch: pytest.MonkeyPatch, operation: str, code: str, when: Callable[[Any], bool]) -> None:
+    """Requests of a kind fail from now on."""
+    call: Any = vars(BaseClient)["_make_api_call"]
+
+    def answer(self: Any, name: str, given: dict[str, Any]) -> Any:
+        if name == operation and when(given):
+            raise ClientError({"Error": {"Code": code}}, name)
+        return call(self, name, given)
+
+    monkeypatch.setattr(BaseClient, "_make_api_call", answer)
+
+
+def test_a_folder_that_nobody_registered_and_a_partition_without_files(broken: Broken) -> None:
+    empty, unregistered = broken.found("r1", "orders")
+    assert (empty["kind"], empty["severity"], empty["partition_path"]) == (
+        "empty_partition",
+        "info",
+        "day=2026-11-04",
+    )
+    assert (unregistered["kind"], unregistered["severity"]) == ("unregistered_partition", "error")
+    assert (unregistered["key"], unregistered["files"]) == ("wh/orders/day=2026-11-03/", 1)
+    assert (unregistered["bytes_at_stake"], unregistered["confirmation"]) == (15, "live")
+    assert "glue default has" in unregistered["explanation"]
+    row = covered(broken.lake, "r1")["orders"]
+    assert (row["status"], row["findings"], row["consistent"], row["decided_share"]) == (
+        "complete",
+        2,
+        3,
+        1.0,
+    )
+    assert broken.outcomes["r1"].summary["tables"]["orders"] == "complete"
+    assert broken.found("r2", "orders") == []
+    rows = rows_of(results_of(broken.lake).discrepancies())
+    assert {row["kind"]: row["state"] for row in rows if row["table_name"] == "orders"} == {
+        "empty_partition": "resolved", "unregistered_partition": "resolved",
+    }  # fmt: skip
+
+
+def no_names_of_columns(hive: HiveLake) -> None:
+    """Folders without names of columns, and partitions that point nowhere."""
     numbered = hive.table("numbered", "year", "month")
     hive.partition("numbered", ["2026", "10"], f"{numbered}/2026/10")
     hive.put(f"{numbered}/2026/11/part-0.parquet")
@@ -143,13 +217,14 @@ def test_folders_without_names_of_columns_and_partitions_that_point_nowhere(hive
     hive.catalog._stored("twice").partitions["['3']"].partition_input["StorageDescriptor"]["Location"] = (
         "hdfs://old/x"
     )
-    lake = hive.lake()
-    audited(lake, run_id="r1")
+
+
+def test_folders_without_names_of_columns_and_partitions_that_point_nowhere(broken: Broken) -> None:
     told = [
         (row["table_name"], row["kind"], row["severity"], row["subject"].partition("#")[0])
-        for row in found(lake, "r1")
+        for row in broken.found("r1", "numbered", "wrong", "twice")
     ]
-    uri = hive.uri("wh")
+    uri = broken.hive.uri("wh")
     assert sorted(told) == [
         ("numbered", "unregistered_partition", "error", f"{uri}/numbered/2026/11/"),
         ("twice", "empty_partition", "info", "day=1"),
@@ -157,94 +232,66 @@ def test_folders_without_names_of_columns_and_partitions_that_point_nowhere(hive
         ("wrong", "empty_partition", "info", "day=1"),
         ("wrong", "unregistered_partition", "error", f"{uri}/wrong/day=1/"),
     ]
-    assert covered(lake, "r1")["twice"]["uncovered"] == 1
+    assert covered(broken.lake, "r1")["twice"]["uncovered"] == 1
 
 
-def refusing(monkeypatch: pytest.MonkeyPatch, operation: str, code: str, when: Callable[[Any], bool]) -> None:
-    """Requests of a kind fail from now on."""
-    call: Any = vars(BaseClient)["_make_api_call"]
-
-    def answer(self: Any, name: str, given: dict[str, Any]) -> Any:
-        if name == operation and when(given):
-            raise ClientError({"Error": {"Code": code}}, name)
-        return call(self, name, given)
-
-    monkeypatch.setattr(BaseClient, "_make_api_call", answer)
-
-
-def test_partitions_that_cannot_be_read_leave_folders_undecided(
-    broken: HiveLake, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    plain = broken.table("plain")
-    broken.put(f"{plain}/part-0.parquet")
-    refusing(monkeypatch, "GetPartitions", "ThrottlingException", lambda _: True)
-    lake = broken.lake()
-    outcome = audited(lake, run_id="r1")
-    rows = covered(lake, "r1")
-    assert (rows["orders"]["status"], rows["orders"]["findings"], rows["orders"]["undecided"]) == (
+def test_partitions_that_cannot_be_read_leave_folders_undecided(broken: Broken) -> None:
+    rows = covered(broken.lake, "r1")
+    assert (rows["throttled"]["status"], rows["throttled"]["findings"], rows["throttled"]["undecided"]) == (
         "partial",
         0,
         3,
     )
-    assert "partitions could not be read" in rows["orders"]["reason"]
+    assert "partitions could not be read" in rows["throttled"]["reason"]
     assert rows["plain"]["status"] == "complete"
-    assert [row["kind"] for row in found(lake, "r1")] == ["unreadable_evidence"]
-    assert (outcome.status, outcome.exit_code) == ("partial", 3)
+    assert broken.found("r1", "throttled") == []
+    assert (broken.outcomes["r1"].status, broken.outcomes["r1"].exit_code) == ("partial", 3)
+    assert [row["kind"] for row in broken.found("r2", "throttled")] == [
+        "empty_partition", "unregistered_partition",
+    ], "it could be read again"  # fmt: skip
 
 
-def test_a_catalog_that_cannot_be_read_says_nothing(
-    broken: HiveLake, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    refusing(monkeypatch, "GetTables", "InternalServiceException", lambda _: True)
-    lake = broken.lake()
-    audited(lake, run_id="r1")
-    row = covered(lake, "r1")["orders"]
+def test_a_catalog_that_cannot_be_read_says_nothing(broken: Broken) -> None:
+    """Of the tables that it alone may name; what else is found is what other catalogs name."""
+    row = covered(broken.lake, "r1")["unlisted"]
     assert (row["status"], row["files"]) == ("partial", 0)
-    assert [each["kind"] for each in found(lake, "r1")] == ["unreadable_evidence"]
+    (told,) = broken.unreadable("r1")
+    database = broken.hive.catalog.database
+    assert f"{database}_unread.* tables could not be listed: " in told
+    assert f"{database}.throttled partitions could not be read: " in told
+    assert broken.unreadable("r2") == []
 
 
-def test_a_table_that_is_dropped_meanwhile_has_no_findings(
-    broken: HiveLake, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    refusing(monkeypatch, "GetTable", "EntityNotFoundException", lambda _: True)
-    lake = broken.lake()
-    audited(lake, run_id="r1")
-    assert found(lake, "r1") == []
-    assert covered(lake, "r1")["orders"]["moved_on"] == 2
-    refusing(monkeypatch, "GetPartitions", "EntityNotFoundException", lambda _: True)
-    outcome = audited(lake, run_id="r2")
-    row = covered(lake, "r2")["orders"]
+def test_a_table_that_is_dropped_meanwhile_has_no_findings(broken: Broken) -> None:
+    assert broken.found("r1", "dropped") == []
+    assert covered(broken.lake, "r1")["dropped"]["moved_on"] == 2
+    row = covered(broken.lake, "r2")["dropped"]
     assert (row["status"], row["reason"]) == ("off", "no catalog names the table")
-    assert outcome.status == "complete"
+    states = broken.outcomes["r2"].summary["tables"]
+    assert {table for table, status in states.items() if status != "complete"} == {"twice"}
 
 
-def test_catalogs_that_disagree_and_one_that_points_where_nothing_is(
-    hive: HiveLake, clients: Clients
-) -> None:
-    orders = hive.table("orders")
-    hive.put(f"{orders}/part-0.parquet")
-    gone = hive.table("gone", parameters={"numFiles": "12"})
+def told_otherwise(hive: HiveLake, other: GlueCatalog) -> None:
+    """Catalogs that agree and disagree on where tables are, and that point where nothing is."""
+    shared = hive.table("shared")
+    hive.put(f"{shared}/part-0.parquet")
+    other.table("shared", hive.uri(shared))
+    hive.table("gone", parameters={"numFiles": "12"})
     hive.table("new")
-    other = GlueCatalog(clients, f"{hive.catalog.database}_2")
     hive.catalog.table("moved", hive.uri("wh/old"), parameters={"totalSize": "5"})
-    other.table("orders", hive.uri(orders))
-    hive.tables.append("moved")
+    hive.tables.append(f"{{name: {hive.catalog.database}.moved, location: '{hive.uri('wh/moved')}'}}")
     hive.put("wh/moved/part-0.parquet")
-    second = f"{{kind: glue, databases: [{other.database}], region: us-east-1, endpoint: '{hive.endpoint.endpoint}'}}"
-    lake = hive.lake(metastores=f"{hive.glue()}, {second}")
-    text = (hive.folder / "lake.yaml").read_text()
-    path = hive.folder / "lake.yaml"
-    path.write_text(text.replace("{name: moved,", f"{{name: '{hive.catalog.database}.moved',"))
-    lake = load_lake(path, {})
-    outcome = audited(lake, run_id="r1")
-    told = {row["table_name"]: (row["kind"], row["severity"]) for row in found(lake, "r1")}
-    moved = f"{hive.catalog.database}.moved"
-    assert told == {
+
+
+def test_catalogs_that_disagree_and_one_that_points_where_nothing_is(broken: Broken) -> None:
+    moved = f"{broken.hive.catalog.database}.moved"
+    rows = broken.found("r1", "shared", "gone", "new", moved)
+    assert {row["table_name"]: (row["kind"], row["severity"]) for row in rows} == {
         "gone": ("stale_pointer", "error"), "new": ("stale_pointer", "info"), moved: ("stale_pointer", "error"),
     }  # fmt: skip
-    (warning,) = [each for each in outcome.warnings if each.startswith(moved)]
-    assert hive.uri("wh/old") in warning
-    assert gone
+    assert len(rows) == 3
+    (warning,) = [each for each in broken.outcomes["r1"].warnings if each.startswith(moved)]
+    assert broken.hive.uri("wh/old") in warning
 
 
 def metadata(hive: HiveLake, table: str, number: int, *before: int) -> str:
@@ -259,26 +306,31 @@ def metadata(hive: HiveLake, table: str, number: int, *before: int) -> str:
     return uris[number]
 
 
-def test_iceberg_tables_that_catalogs_point_at(hive: HiveLake, clients: Clients) -> None:
-    other = GlueCatalog(clients, f"{hive.catalog.database}_2")
+def pointed_at_metadata(hive: HiveLake, second: GlueCatalog) -> None:
+    """Iceberg tables: two databases agree on one, of one metadata.json is gone, and of one a database is behind."""
 
-    def entered(name: str, aim: str, second: str = "") -> None:
+    def entered(name: str, aim: str, also: str = "") -> None:
         words = {"table_type": "ICEBERG", "metadata_location": aim}
         hive.table(name, parameters=words)
-        if second:
-            other.table(name, hive.uri(f"wh/{name}"), parameters={**words, "metadata_location": second})
+        if also:
+            second.table(name, hive.uri(f"wh/{name}"), parameters={**words, "metadata_location": also})
 
     newest = metadata(hive, "healthy", 2, 1)
     entered("healthy", newest, newest)
-    entered("gone", hive.uri("wh/gone/metadata/00001-a.metadata.json"))
-    first, second = metadata(hive, "behind", 1), metadata(hive, "behind", 2, 1)
-    entered("behind", first, second)
-    both = f"{{kind: glue, databases: [{hive.catalog.database}, {other.database}]}}"
-    lake = hive.lake(metastores=both)
-    audited(lake, run_id="r1")
-    rows = {row["table_name"]: row for row in found(lake, "r1")}
-    assert {name: (row["kind"], row["severity"]) for name, row in rows.items()} == {
-        "gone": ("stale_pointer", "error"), "behind": ("stale_pointer", "error"),
+    entered("lost", hive.uri("wh/lost/metadata/00001-a.metadata.json"))
+    entered("behind", metadata(hive, "behind", 1), metadata(hive, "behind", 2, 1))
+
+
+def test_iceberg_tables_that_catalogs_point_at(broken: Broken) -> None:
+    rows = broken.found("r1", "healthy", "lost", "behind")
+    assert {row["table_name"]: (row["kind"], row["severity"]) for row in rows} == {
+        "lost": ("stale_pointer", "error"), "behind": ("stale_pointer", "error"),
     }  # fmt: skip
-    assert second in rows["behind"]["explanation"]
-    assert covered(lake, "r1")["healthy"]["consistent"] == 2
+    (behind,) = (row for row in rows if row["table_name"] == "behind")
+    assert broken.hive.uri("wh/behind/metadata/00002-a.metadata.json") in behind["explanation"]
+    assert covered(broken.lake, "r1")["healthy"]["consistent"] == 2
+
+
+def test_nothing_is_found_of_tables_that_are_as_catalogs_say(broken: Broken) -> None:
+    told = {row["table_name"] for row in found(broken.lake, "r1")}
+    assert told & {"plain", "shared", "healthy", "unlisted"} == set()

@@ -3,7 +3,9 @@
 import io
 import json
 import re
+import uuid
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,7 @@ from lakeaudit.pipeline.newest_claims import NewestClaims
 from lakeaudit.reconcile import deleting_together, four_yeses, purge
 from lakeaudit.reconcile.actions import hide_leftover, quarantine
 from lakeaudit.reconcile.journal import Journal
+from lakeaudit.reconcile.leftovers import same_bytes
 from lakeaudit.reconcile.need import WANTED, Need
 from lakeaudit.runtime.aws import Endpoint
 from lakeaudit.runtime.progress import SilentProgress
@@ -162,6 +165,10 @@ def test_from_debris_to_resolved_and_back(
         settled(shop)
         audited(mending.lake, live=True)
         assert found_set(mending.lake) == as_found
+    assert purged(mending)[0] == 0
+    assert (is_there(shop), of_debris(shop)) == (True, [DEBRIS]), (
+        "of what was undone the copy alone is removed"
+    )
 
 
 # --- uploads ---------------------------------------------------------------------------------------------------
@@ -271,24 +278,19 @@ ALWAYS: dict[str, Any] = dict.fromkeys(YESES, lambda *_, **__: None) | {
 }
 
 
-def refused_by_one(shop: Shop, folder: Path) -> Mending:
-    """Of each yes a file, planned; one of them is listed between plan and apply."""
+def refused_by_one(shop: Shop, folder: Path, *others: str) -> Mending:
+    """Of each yes a file, planned beside others; one of them is listed between plan and apply."""
+    strewn(shop, *others, minutes=45)
     for yes, key in YESES.items():
         strewn(shop, key, minutes=MINUTES.get(yes, 45))
     mending = mending_of(shop, folder, age="40m")
     publish_leftovers(
-        shop, mending.lake, "uncommitted", *YESES.values(), category={YESES["kind_allows"]: "other"},
+        shop, mending.lake, "uncommitted", *YESES.values(), *others, category={YESES["kind_allows"]: "other"},
         first_audit=datetime.now(UTC) - timedelta(minutes=50),
     )  # fmt: skip
     mending.plan(io.StringIO(), allow=())
     listed(shop, YESES["is_unlisted"])
     return mending
-
-
-def test_what_one_of_the_four_yeses_refuses_stays(shop: Shop, tmp_path: Path) -> None:
-    mending = refused_by_one(shop, tmp_path)
-    assert mending.apply().exit_code == 0
-    assert {yes for yes, key in YESES.items() if is_there(shop, key)} == set(YESES)
 
 
 @pytest.mark.parametrize("yes", YESES)
@@ -412,7 +414,7 @@ def test_a_double_is_moved_where_its_twin_is_there_and_listed_and_it_is_not(
 
 
 def listed_since(shop: Shop, key: str) -> None:
-    listed(shop, key)
+    listed(shop, YESES["is_unlisted"], key)
 
 
 def written_again(shop: Shop, key: str) -> None:
@@ -444,16 +446,16 @@ SINCE: dict[str, tuple[Callable[[Shop, str], None], str]] = {
 def test_what_has_changed_since_the_plan_stays_and_since_the_apply_is_not_overwritten(
     shop: Shop, tmp_path: Path
 ) -> None:
-    strewn(shop, *SINCE)
-    mending = found(shop, tmp_path, *SINCE)
-    mending.plan(io.StringIO(), allow=())
-    assert "needs_person" not in planned(mending).values()
+    """And so does what one of the four yeses refuses."""
+    mending = refused_by_one(shop, tmp_path, *SINCE)
+    assert "needs_person" not in {planned(mending)[key] for key in SINCE}
     for key, (happens, _) in SINCE.items():
         happens(shop, key)
     before = keys_of(shop)
     assert mending.apply().exit_code == 3
-    assert mending.statuses() == {key: became for key, (_, became) in SINCE.items()}
-    stay = [key for key, (_, became) in SINCE.items() if became != "applied"]
+    statuses = mending.statuses()
+    assert {key: statuses[key] for key in SINCE} == {key: became for key, (_, became) in SINCE.items()}
+    stay = [key for key, (_, became) in SINCE.items() if became != "applied"] + [*YESES.values()]
     assert {key: keys_of(shop)[key] for key in stay} == {key: before[key] for key in stay}
     left, later = (key for key in SINCE if key not in stay)
     overwritten(shop, later)
@@ -464,25 +466,6 @@ def test_what_has_changed_since_the_plan_stays_and_since_the_apply_is_not_overwr
     mending.plan(io.StringIO(), allow=())
     (told,) = [row for row in rows(mending) if "inner" in str(row["key"])]
     assert "a table that the lake file does not name lies about it" in told["evidence"]["why"]
-
-
-def test_what_a_table_lists_between_reading_and_acting_is_put_back_at_once(
-    shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    mending = found(shop, tmp_path)
-    mending.plan(io.StringIO(), allow=())
-    before = shop.s3.head_object(Bucket=shop.bucket, Key=DEBRIS)
-    put_batch = Journal.put_batch
-
-    def and_a_commit(self: Journal, number: int, steps: Any, done: Any) -> None:
-        put_batch(self, number, steps, done)
-        listed(shop, DEBRIS)
-
-    monkeypatch.setattr(Journal, "put_batch", and_a_commit)
-    assert mending.apply().exit_code == 0
-    assert mending.statuses() == {DEBRIS: "moved_on"}
-    after = shop.s3.head_object(Bucket=shop.bucket, Key=DEBRIS)
-    assert all(after[name] == before[name] for name in ("ETag", "ContentLength", "Metadata", "ContentType"))
 
 
 OTHERWISE: dict[str, tuple[str, dict[str, Any]]] = {
@@ -572,25 +555,117 @@ def test_a_group_without_files_is_told(plain: Shop, tmp_path: Path) -> None:
     assert (row["action"], "audit again" in row["evidence"]["why"]) == ("needs_person", True)
 
 
-def test_what_is_written_again_in_the_act_stays(
-    shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """After it was decided on and copied, before it is deleted."""
-    mending = found(shop, tmp_path)
+# --- what happens to some files in one act -------------------------------------------------------------------
+
+
+LISTED, AGAIN, SENT_TWICE = (debris(name) for name in ("listed-in-between", "again-in-the-act", "sent-twice"))
+UNPROVED = {debris(f"{size}-bytes"): (size, same) for size, same in ((100, False), (200, None))}
+"""Copies that are different, or of which nobody could tell: only a file that is moved has one."""
+
+
+@dataclass(frozen=True)
+class Acted:
+    """One plan and apply of files to each of which something happens meanwhile, and what became of them."""
+
+    shop: Shop
+    mending: Mending
+    before: Any
+    """What storage said of the file that a commit lists in between."""
+    exit_code: int
+    statuses: dict[str, str]
+    there: set[str]
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["unversioned", "versioned"])
+def acted(
+    request: pytest.FixtureRequest, aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory
+) -> Acted:
+    bucket, keys = f"test-{uuid.uuid4().hex[:12]}", [LISTED, AGAIN, SENT_TWICE]
+    aws.s3.create_bucket(Bucket=bucket)
+    shop = shop_of(aws, s3, bucket, versions=request.param)
+    strewn(shop, *keys)
+    if not request.param:
+        for key, (size, _) in UNPROVED.items():
+            strewn(shop, key, size=size)
+        keys += UNPROVED
+    mending = found(shop, tmp_path_factory.mktemp("acted"), *keys)
     mending.plan(io.StringIO(), allow=())
+    before = shop.s3.head_object(Bucket=bucket, Key=LISTED)
+    with pytest.MonkeyPatch.context() as patched:
+        listed_in_between(patched, shop)
+        written_in_the_act(patched, shop)
+        sent_twice(patched)
+        proved = dict(UNPROVED.values())
+        patched.setattr(
+            quarantine, "same_bytes", lambda known, kept: proved.get(known["size"], same_bytes(known, kept))
+        )
+        ended = mending.apply()
+    return Acted(shop, mending, before, ended.exit_code, mending.statuses(), {*shop.keys("orders")})
+
+
+def listed_in_between(patched: pytest.MonkeyPatch, shop: Shop) -> None:
+    """Between reading and acting: once it is recorded what is to be done."""
+    put_batch = Journal.put_batch
+
+    def and_a_commit(self: Journal, number: int, steps: Any, done: Any) -> None:
+        put_batch(self, number, steps, done)
+        listed(shop, LISTED)
+
+    patched.setattr(Journal, "put_batch", and_a_commit)
+
+
+def written_in_the_act(patched: pytest.MonkeyPatch, shop: Shop) -> None:
+    """After it was decided on and copied, before it is deleted."""
     send = AWSRequest.prepare
 
     def and_a_writer(self: AWSRequest) -> Any:
-        if self.method == "DELETE" and "debris" in str(self.url):
-            with monkeypatch.context() as once:
+        if self.method == "DELETE" and AGAIN.rpartition("/")[2] in str(self.url):
+            with pytest.MonkeyPatch.context() as once:
                 once.setattr(AWSRequest, "prepare", send)
-                shop.s3.put_object(Bucket=shop.bucket, Key=DEBRIS, Body=b"by a job")
+                shop.s3.put_object(Bucket=shop.bucket, Key=AGAIN, Body=b"by a job")
         return send(self)
 
-    monkeypatch.setattr(AWSRequest, "prepare", and_a_writer)
-    assert mending.apply().exit_code == 3
-    assert mending.statuses() == {DEBRIS: "changed"}
-    assert shop.s3.get_object(Bucket=shop.bucket, Key=DEBRIS)["Body"].read() == b"by a job"
+    patched.setattr(AWSRequest, "prepare", and_a_writer)
+
+
+def sent_twice(patched: pytest.MonkeyPatch) -> None:
+    """The client sends the delete again, and its condition meets what the first one did."""
+    call: Any = vars(BaseClient)["_make_api_call"]
+    refused: Any = {"Error": {"Code": "PreconditionFailed"}, "ResponseMetadata": {"HTTPStatusCode": 412}}
+
+    def twice(self: Any, operation: str, given: Any) -> Any:
+        answer = call(self, operation, given)
+        if operation == "DeleteObject" and given["Key"] == SENT_TWICE:
+            raise ClientError(refused, operation)
+        return answer
+
+    patched.setattr(BaseClient, "_make_api_call", twice)
+
+
+def test_what_a_table_lists_between_reading_and_acting_is_put_back_at_once(acted: Acted) -> None:
+    assert acted.statuses[LISTED] == "moved_on"
+    after: Any = acted.shop.s3.head_object(Bucket=acted.shop.bucket, Key=LISTED)
+    same = ("ETag", "ContentLength", "Metadata", "ContentType")
+    assert all(after[name] == acted.before[name] for name in same)
+
+
+def test_what_is_written_again_in_the_act_stays(acted: Acted) -> None:
+    assert (acted.exit_code, acted.statuses[AGAIN]) == (3, "changed")
+    now = acted.shop.s3.get_object(Bucket=acted.shop.bucket, Key=AGAIN)["Body"].read()
+    assert now == b"by a job"
+
+
+def test_a_copy_that_is_not_proved_removes_nothing(acted: Acted) -> None:
+    """It is different, or nobody could tell."""
+    told = {key: status for key, status in acted.statuses.items() if key in UNPROVED}
+    copied = acted.shop.s3.get_bucket_versioning(Bucket=acted.shop.bucket).get("Status") != "Enabled"
+    assert told == (dict.fromkeys(UNPROVED, "needs_person") if copied else {})
+    assert acted.there >= told.keys()
+
+
+def test_an_answer_that_was_lost_is_no_refusal(acted: Acted) -> None:
+    assert (acted.statuses[SENT_TWICE], SENT_TWICE in acted.there) == ("applied", False)
+    assert (acted.mending.undo().exit_code, is_there(acted.shop, SENT_TWICE)) == (0, True)
 
 
 # --- conditions of the store, and what proves a copy ---------------------------------------------------------
@@ -622,22 +697,6 @@ def test_a_store_that_ignores_conditions_keeps_the_file(
     assert mending.apply().exit_code == (0 if by_marker else 3)
     assert mending.statuses() == {DEBRIS: "applied" if by_marker else "needs_person"}
     assert by_marker or keys_of(shop) == before
-
-
-def test_a_copy_that_is_not_proved_removes_nothing(
-    plain: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It is different, or nobody could tell."""
-    proved = {100: False, 200: None}
-    keys = [debris(f"{size}-bytes") for size in proved]
-    for key, size in zip(keys, proved, strict=True):
-        strewn(plain, key, size=size)
-    mending = found(plain, tmp_path, *keys)
-    mending.plan(io.StringIO(), allow=())
-    monkeypatch.setattr(quarantine, "same_bytes", lambda known, _: proved[known["size"]])
-    assert mending.apply().exit_code == 3
-    assert mending.statuses() == dict.fromkeys(keys, "needs_person")
-    assert all(is_there(plain, key) for key in keys)
 
 
 def test_what_was_uploaded_in_parts_is_moved_in_the_same_parts(plain: Shop, tmp_path: Path) -> None:
@@ -689,28 +748,6 @@ def test_the_policy_allows_what_is_asked_for_and_nothing_else(
     of_leftovers = granted("LAKE-BUCKET", leftovers=True) - granted("LAKE-BUCKET")
     assert of_leftovers <= of_lake <= granted("LAKE-BUCKET", leftovers=True)
     assert asked[place] == granted("QUARANTINE-BUCKET", leftovers=True)
-
-
-def test_an_answer_that_was_lost_is_no_refusal(
-    shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The client sends the delete again, and its condition meets what the first one did."""
-    mending = found(shop, tmp_path)
-    mending.plan(io.StringIO(), allow=())
-    call: Any = vars(BaseClient)["_make_api_call"]
-    refused: Any = {"Error": {"Code": "PreconditionFailed"}, "ResponseMetadata": {"HTTPStatusCode": 412}}
-
-    def sent_twice(self: Any, operation: str, given: Any) -> Any:
-        answer = call(self, operation, given)
-        if operation == "DeleteObject" and "debris" in given["Key"]:
-            raise ClientError(refused, operation)
-        return answer
-
-    with monkeypatch.context() as once:
-        once.setattr(BaseClient, "_make_api_call", sent_twice)
-        assert mending.apply().exit_code == 0
-    assert (mending.statuses(), is_there(shop)) == ({DEBRIS: "applied"}, False)
-    assert (mending.undo().exit_code, is_there(shop)) == (0, True)
 
 
 # --- killed anywhere -----------------------------------------------------------------------------------------
@@ -928,17 +965,6 @@ def test_purge_removes_what_was_kept_long_enough_and_is_as_it_was(shop: Shop, tm
     assert not [key for key in keys_of(shop) if key in gone]
 
 
-def test_purge_by_the_command_line(plain: Shop, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    mending = removed(plain, tmp_path)
-    lake_file = tmp_path / "lake.yaml"
-    assert cli.main(["reconcile", "purge", str(lake_file), "--yes"]) == 0
-    assert capsys.readouterr().err.splitlines()[-1] == "lakeaudit: 0 objects (0 B) removed for good"
-    assert mending.statuses() == {DEBRIS: "applied"}
-    lake_file.write_text(lake_file.read_text().replace("quarantine:", "#"))
-    assert cli.main(["reconcile", "purge", str(lake_file)]) == 2
-    assert "is not in the lake file" in capsys.readouterr().err
-
-
 def test_purge_reads_the_tables_once_and_then_what_commits_did_since(
     plain: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -972,8 +998,9 @@ def test_purge_reads_the_tables_once_and_then_what_commits_did_since(
     assert sorted(mending.statuses().values()) == ["applied", "purged", "purged"]
 
 
-@soak_of_versions
+@pytest.mark.soak
 def test_purge_of_what_was_undone_removes_the_copy_alone(shop: Shop, tmp_path: Path) -> None:
+    """As at the end of `test_from_debris_to_resolved_and_back`."""
     mending = removed(shop, tmp_path)
     mending.undo()
     assert purged(mending)[0] == 0
@@ -981,9 +1008,17 @@ def test_purge_of_what_was_undone_removes_the_copy_alone(shop: Shop, tmp_path: P
 
 
 def test_purge_at_a_store_that_ignores_conditions_leaves_copies(
-    plain: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    plain: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """First by the command line, which removes nothing that is young, and nothing without a place."""
     mending = removed(plain, tmp_path)
+    lake_file = tmp_path / "lake.yaml"
+    assert cli.main(["reconcile", "purge", str(lake_file), "--yes"]) == 0
+    assert capsys.readouterr().err.splitlines()[-1] == "lakeaudit: 0 objects (0 B) removed for good"
+    assert mending.statuses() == {DEBRIS: "applied"}
+    lake_file.write_text(lake_file.read_text().replace("quarantine:", "#"))
+    assert cli.main(["reconcile", "purge", str(lake_file)]) == 2
+    assert "is not in the lake file" in capsys.readouterr().err
     ignore(monkeypatch, "If-Match")
     code, _, printed = purged(mending)
     assert (code, len(of_debris(plain)), "does not honour If-Match" in printed) == (3, 1, True)

@@ -2,20 +2,23 @@
 
 import io
 import time
-from collections.abc import Callable, Iterator
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
-from lakeaudit.config import Lake
+from lakeaudit.config import Lake, load_lake
 from lakeaudit.reconcile.protocol import METADATA
 from lakeaudit.runtime.aws import Endpoint
 from tests.builders.audits import audited
 from tests.builders.backdate import backdate
 from tests.builders.iceberg import BY_SPARK, IcebergLake, lake_by_spark, tables_of_spark
-from tests.builders.mending import Mending, actions_of, found_set, keys_of, publish_leftovers
+from tests.builders.mending import Keys, Mending, actions_of, found_set, keys_of, publish_leftovers
 from tests.builders.mending_rows import ledger_row, planned
 from tests.builders.shop import Shop
 from tests.conftest import Aws
@@ -31,34 +34,99 @@ def shop(aws: Aws, s3: Endpoint, bucket: str) -> IcebergLake:
     return IcebergLake(aws.s3, s3, bucket)
 
 
-def test_data_and_metadata_come_back_and_go_again(shop: IcebergLake, tmp_path: Path) -> None:
-    """A table loses a data file, one a manifest under two markers, one the list of its newest snapshot."""
+@dataclass(frozen=True)
+class There:
+    """Files of four tables are lost; audited, mended by one plan, audited, and taken back."""
+
+    data: str
+    manifest: str
+    listed: str
+    deletes: str
+    """Keys: a data file, a manifest under two markers, the list of a newest snapshot, a file of deletion vectors."""
+    kinds: dict[str, str]
+    """By key what the first audit found."""
+    actions: dict[str, str]
+    statuses: dict[str, str]
+    left: set[tuple[Any, ...]]
+    """What the second audit found."""
+    objects: list[Keys]
+    """Of the first three tables' bucket, before the plan and after the undo."""
+
+
+@pytest.fixture(scope="module")
+def there(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> There:
+    """The tables lose a file each; that of deletion vectors was written by Spark, and lies in another bucket."""
+    bucket = f"test-{uuid.uuid4().hex[:12]}"
+    aws.s3.create_bucket(Bucket=bucket)
+    aws.s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration=VERSIONED)
+    shop = IcebergLake(aws.s3, s3, bucket)
     for name in ("orders", "refunds", "stock"):
         table = shop.table(name)
     newest = table.metadata.current_snapshot()
     assert newest is not None
     data, manifest = shop.keys("/orders/data/")[0], shop.keys("/refunds/metadata/")
     manifest = [key for key in manifest if key.endswith("-m0.avro")][:1]
-    listed = newest.manifest_list.removeprefix(f"s3://{shop.bucket}/")
+    listed = newest.manifest_list.removeprefix(f"s3://{bucket}/")
     for key in (data, *manifest, *manifest, listed):
         shop.drop(key)
-    time.sleep(1.1)
-    mending = Mending(shop.lake(tmp_path), tmp_path)
-    audited(mending.lake, live=True)
-    objects = keys_of(of_bucket := Shop(shop.s3, shop.endpoint, shop.bucket))
-    as_found = found_set(mending.lake)
-    kinds = {subject.removeprefix(f"s3://{shop.bucket}/"): kind for _, subject, kind in as_found}
-    assert kinds == {data: "dropped", manifest[0]: METADATA, listed: METADATA}
+    folder = tmp_path_factory.mktemp("there")
+    with tables_of_spark(aws.s3, ("merge_on_read",)):
+        aws.s3.put_bucket_versioning(Bucket=BY_SPARK, VersioningConfiguration=VERSIONED)
+        of_spark = aws.s3.list_objects_v2(Bucket=BY_SPARK)["Contents"]
+        deletes = next(each["Key"] for each in of_spark if "-deletes.parquet" in each["Key"])
+        aws.s3.delete_object(Bucket=BY_SPARK, Key=deletes)
+        time.sleep(1.1)
+        told = mended_and_back(Mending(lake_of_both(shop, s3, folder), folder), shop)
+        page: Any = aws.s3.list_object_versions(Bucket=BY_SPARK)
+        for each in (*page.get("Versions", []), *page.get("DeleteMarkers", [])):
+            aws.s3.delete_object(Bucket=BY_SPARK, Key=each["Key"], VersionId=each["VersionId"])
+    return There(data, manifest[0], listed, deletes, *told)
 
+
+def lake_of_both(shop: IcebergLake, s3: Endpoint, folder: Path) -> Lake:
+    """The shop's tables, and that of Spark."""
+    lake_by_spark(folder, s3, ("merge_on_read",))
+    by_spark = yaml.safe_load((folder / "lake.yaml").read_text())
+    shop.lake(folder)
+    both = yaml.safe_load((folder / "lake.yaml").read_text())
+    for name in ("inventories", "tables"):
+        both[name] += by_spark[name]
+    (folder / "lake.yaml").write_text(yaml.safe_dump(both))
+    return load_lake(folder / "lake.yaml", {})
+
+
+def mended_and_back(mending: Mending, shop: IcebergLake) -> tuple[Any, ...]:
+    """All of `There` but the keys."""
+    audited(mending.lake, live=True)
+    objects = [keys_of(of_bucket := Shop(shop.s3, shop.endpoint, shop.bucket))]
+    kinds = {subject.split("/", 3)[3]: kind for _, subject, kind in found_set(mending.lake)}
     mending.plan(io.StringIO())
     assert mending.apply().exit_code == 0
-    assert {row["key"]: row["action"] for row in actions_of(mending.lake)} == {
-        data: "remove_delete_marker", manifest[0]: "restore_version", listed: "remove_delete_marker",
-    }  # fmt: skip
+    actions = {row["key"]: row["action"] for row in actions_of(mending.lake)}
+    statuses = mending.statuses()
     audited(mending.lake, live=True)
-    assert found_set(mending.lake) == set()
+    left = found_set(mending.lake)
     assert mending.undo().exit_code == 0
-    assert keys_of(of_bucket) == objects
+    objects.append(keys_of(of_bucket))
+    return kinds, actions, statuses, left, objects
+
+
+def test_data_and_metadata_come_back_and_go_again(there: There) -> None:
+    """A table loses a data file, one a manifest under two markers, one the list of its newest snapshot."""
+    kinds = {there.data: "dropped", there.manifest: METADATA, there.listed: METADATA}
+    assert there.kinds == kinds | {there.deletes: "dropped"}
+    actions = {
+        there.data: "remove_delete_marker", there.manifest: "restore_version", there.listed: "remove_delete_marker",
+    }  # fmt: skip
+    assert there.actions == actions | {there.deletes: "remove_delete_marker"}
+    assert there.left == set()
+    assert there.objects[1] == there.objects[0]
+
+
+def test_a_delete_file_comes_back(there: There) -> None:
+    assert there.kinds[there.deletes] == "dropped"
+    assert there.statuses[there.deletes] == "applied"
+    assert there.left == set()
 
 
 def test_metadata_of_several_versions_is_for_a_person(shop: IcebergLake, tmp_path: Path) -> None:
@@ -72,30 +140,6 @@ def test_metadata_of_several_versions_is_for_a_person(shop: IcebergLake, tmp_pat
     assert (
         step.evidence["why"] == "no version of it has what was recorded; the lake file names no replica of it"
     )
-
-
-@pytest.fixture
-def of_spark(aws: Aws, s3: Endpoint, tmp_path: Path) -> Iterator[Lake]:
-    """A table of deletion vectors, whose bucket keeps versions from now on."""
-    with tables_of_spark(aws.s3, ("merge_on_read",)):
-        aws.s3.put_bucket_versioning(Bucket=BY_SPARK, VersioningConfiguration=VERSIONED)
-        yield lake_by_spark(tmp_path, s3, ("merge_on_read",))
-        page: Any = aws.s3.list_object_versions(Bucket=BY_SPARK)
-        for each in (*page.get("Versions", []), *page.get("DeleteMarkers", [])):
-            aws.s3.delete_object(Bucket=BY_SPARK, Key=each["Key"], VersionId=each["VersionId"])
-
-
-def test_a_delete_file_comes_back(of_spark: Lake, aws: Aws, tmp_path: Path) -> None:
-    listed = aws.s3.list_objects_v2(Bucket=BY_SPARK)["Contents"]
-    lost = next(each["Key"] for each in listed if "-deletes.parquet" in each["Key"])
-    aws.s3.delete_object(Bucket=BY_SPARK, Key=lost)
-    mending = Mending(of_spark, tmp_path)
-    audited(mending.lake, live=True)
-    assert {kind for _, _, kind in found_set(mending.lake)} == {"dropped"}
-    mending.plan(io.StringIO())
-    assert (mending.apply().exit_code, mending.statuses()) == (0, {lost: "applied"})
-    audited(mending.lake, live=True)
-    assert found_set(mending.lake) == set()
 
 
 def test_what_is_lost_for_good_is_taken_out_by_a_person(shop: IcebergLake, tmp_path: Path) -> None:

@@ -1,7 +1,9 @@
 """Partitions that a catalog has wrongly: planned, mended, found to be mended by an audit, and taken back."""
 
 import json
-from collections.abc import Sequence
+import uuid
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -10,9 +12,9 @@ import pytest
 from botocore.client import BaseClient
 
 from lakeaudit.reconcile.protocol import DROP_PARTITION
+from lakeaudit.row_formats import rows_of
 from lakeaudit.runtime.aws import Clients, Endpoint
-from tests.audits.test_pointers import found, ledger
-from tests.builders.audits import audited
+from tests.builders.audits import audited, results_of
 from tests.builders.glue import LONG_AGO
 from tests.builders.hive_lake import HiveLake, break_orders
 from tests.builders.mending import Mending, actions_of
@@ -51,41 +53,103 @@ def opened(hive: HiveLake, filled: Sequence[str] = FILLED, empty: Sequence[str] 
     return mending
 
 
-def registered(hive: HiveLake) -> dict[tuple[str, ...], str]:
-    """By values where a partition of `orders` is registered."""
-    told: Any = hive.catalog.glue.get_partitions(DatabaseName=hive.catalog.database, TableName="orders")
+def registered(hive: HiveLake, table: str = "orders") -> dict[tuple[str, ...], str]:
+    """By values where a partition of the table is registered."""
+    told: Any = hive.catalog.glue.get_partitions(DatabaseName=hive.catalog.database, TableName=table)
     return {tuple(each["Values"]): each["StorageDescriptor"]["Location"] for each in told["Partitions"]}
-
-
-def kinds(mending: Mending, run_id: str) -> list[str]:
-    audited(mending.lake, run_id=run_id)
-    return sorted(row["kind"] for row in found(mending.lake, run_id))
 
 
 def planned(mending: Mending, allow: Sequence[str] = DROP) -> dict[str, Any]:
     return dict(mending.plan(StringIO(), allow=allow).more["actions"])
 
 
-@pytest.mark.parametrize("discovered", [False, pytest.param(True, marks=pytest.mark.soak)])
-def test_from_wrong_to_right_and_back(hive: HiveLake, discovered: bool) -> None:
+TABLES = ("orders", "moved", "events")
+
+
+@dataclass(frozen=True)
+class There:
+    """Three tables, audited as `r1`, mended by one plan, audited as `r2`, taken back and audited as `r3`."""
+
+    hive: HiveLake
+    kinds: dict[str, dict[str, list[str]]]
+    """By run and table what was found."""
+    actions: dict[str, list[str]]
+    """By table what was planned."""
+    ends: dict[str, list[str]]
+    """By table the ledger's states after `r2`."""
+    registered: list[dict[str, dict[tuple[str, ...], str]]]
+    """By table, before the plan, after the apply and after the undo."""
+
+
+def lay_tables(hive: HiveLake) -> None:
+    """Orders as usual; in `moved` the folder's partition points elsewhere, and in `events` names have two columns."""
+    break_orders(hive)
+    hive.table("moved", "day")
+    hive.put("wh/moved/day=2026-11-03/part-0.parquet")
+    hive.partition("moved", ["2026-11-01"], "wh/moved/day=2026-11-01")
+    for day, at in (("2026-11-03", "elsewhere/"), ("2026-11-04", "day=2026-11-04/")):
+        hive.partition("moved", [day], f"wh/moved/{at}", files=False)
+    hive.table("events", "at", "kind")
+    for values in (["x", "a"], ["x/kind=y", "b"]):
+        hive.partition("events", values, f"wh/events/{values[1]}", files=False)
+    hive.put("wh/events/at=%FF/kind=c/part-0.parquet")
+    hive.put("wh/events/at=a%2Fb/kind=__HIVE_DEFAULT_PARTITION__/part-0.parquet")
+
+
+def by_table(rows: Iterable[dict[str, Any]], name: str) -> dict[str, list[str]]:
+    """By table, whatever database a catalog names it in, what rows have below this name, in order."""
+    told = sorted((str(row["table_name"]).rpartition(".")[2], str(row[name])) for row in rows)
+    return {table: [value for of, value in told if of == table] for table in TABLES}
+
+
+def there_and_back(hive: HiveLake, discovered: bool = False) -> There:
+    lay_tables(hive)
     if discovered:
         hive.tables = ["{discover: {from: glue}}"]
-    mending = Mending(hive.lake(), hive.folder)
-    before = registered(hive)
-    assert kinds(mending, "r1") == ["empty_partition", "unregistered_partition"]
-    assert planned(mending) == {"add_partition": 1, "drop_partition": 1}
+    mending, kinds = Mending(hive.lake(), hive.folder), {}
+
+    def look(run_id: str) -> dict[str, dict[tuple[str, ...], str]]:
+        audited(mending.lake, run_id=run_id)
+        kinds[run_id] = by_table(rows_of(results_of(mending.lake).findings(run_id)), "kind")
+        return {table: registered(hive, table) for table in TABLES}
+
+    before = look("r1")
+    planned(mending)
+    actions = by_table(map(json.loads, mending.file.read_text().splitlines()[1:]), "action")
     assert mending.apply().exit_code == 0
-    after = registered(hive)
+    after = look("r2")
+    ends = by_table(rows_of(results_of(mending.lake).discrepancies()), "state")
+    assert mending.undo().exit_code == 0
+    return There(hive, kinds, actions, ends, [before, after, look("r3")])
+
+
+@pytest.fixture(scope="module")
+def there(aws: Aws, clients: Clients, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> There:
+    bucket = f"test-{uuid.uuid4().hex[:12]}"
+    aws.s3.create_bucket(Bucket=bucket)
+    return there_and_back(HiveLake(aws, clients, s3, bucket, tmp_path_factory.mktemp("there")))
+
+
+def test_from_wrong_to_right_and_back(there: There) -> None:
+    assert there.kinds["r1"]["orders"] == ["empty_partition", "unregistered_partition"]
+    assert there.actions["orders"] == ["add_partition", "drop_partition"]
+    before, after, again = (each["orders"] for each in there.registered)
     assert after == {
         **{values: place for values, place in before.items() if values != ("2026-11-04",)},
-        ("2026-11-03",): hive.uri("wh/orders/day=2026-11-03"),
+        ("2026-11-03",): there.hive.uri("wh/orders/day=2026-11-03"),
     }
-    assert kinds(mending, "r2") == []
-    assert {state for state, _ in ledger(mending.lake).values()} == {"resolved"}
-    assert mending.undo().exit_code == 0
-    assert registered(hive) == before
+    assert there.kinds["r2"]["orders"] == []
+    assert set(there.ends["orders"]) == {"resolved"}
+    assert again == before
     # the one that was entered again is younger than the grace
-    assert kinds(mending, "r3") == ["unregistered_partition"]
+    assert there.kinds["r3"]["orders"] == ["unregistered_partition"]
+
+
+@pytest.mark.soak
+def test_from_wrong_to_right_and_back_where_the_catalog_names_the_tables(
+    aws: Aws, clients: Clients, s3: Endpoint, bucket: str, tmp_path: Path
+) -> None:
+    test_from_wrong_to_right_and_back(there_and_back(HiveLake(aws, clients, s3, bucket, tmp_path), True))
 
 
 def test_an_empty_partition_stays_where_nobody_allows_to_drop_it(hive: HiveLake) -> None:
@@ -93,17 +157,13 @@ def test_an_empty_partition_stays_where_nobody_allows_to_drop_it(hive: HiveLake)
     assert planned(mending, ()) == {"add_partition": 1, "needs_person": 1}
 
 
-def test_a_partition_is_pointed_at_the_folder_of_its_name(hive: HiveLake) -> None:
-    hive.catalog.partition("orders", ["2026-11-03"], hive.uri("wh/orders/moved/"))
-    mending = Mending(hive.lake(), hive.folder)
-    before = registered(hive)
-    assert kinds(mending, "r1") == ["empty_partition", "empty_partition", "unregistered_partition"]
-    assert planned(mending) == {"repoint_partition": 1, "drop_partition": 1, "needs_person": 1}
-    assert mending.apply().exit_code == 0
-    assert registered(hive)["2026-11-03",] == hive.uri("wh/orders/day=2026-11-03")
-    assert kinds(mending, "r2") == []
-    assert mending.undo().exit_code == 0
-    assert registered(hive) == before
+def test_a_partition_is_pointed_at_the_folder_of_its_name(there: There) -> None:
+    assert there.kinds["r1"]["moved"] == ["empty_partition", "empty_partition", "unregistered_partition"]
+    assert there.actions["moved"] == ["drop_partition", "needs_person", "repoint_partition"]
+    before, after, again = (each["moved"] for each in there.registered)
+    assert after["2026-11-03",] == there.hive.uri("wh/moved/day=2026-11-03")
+    assert there.kinds["r2"]["moved"] == []
+    assert again == before
 
 
 def test_what_changed_since_the_plan_or_the_apply_stays(hive: HiveLake) -> None:
@@ -172,7 +232,7 @@ class Killed(BaseException):
     """The process ends here."""
 
 
-@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("after", [True, pytest.param(False, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("undone", [False, True])
 def test_killed_before_or_after_a_write(
     hive: HiveLake, monkeypatch: pytest.MonkeyPatch, after: bool, undone: bool
@@ -224,22 +284,10 @@ def test_a_partition_s_own_form_and_parameters_come_back(hive: HiveLake) -> None
     assert {name: now[name] for name in form} == form
 
 
-def test_names_that_do_not_say_their_values_are_for_a_person(hive: HiveLake) -> None:
+def test_names_that_do_not_say_their_values_are_for_a_person(there: There) -> None:
     """Of several columns a value may hold what looks like the next column."""
-    hive.table("events", "at", "kind")
-    for values in (["x", "a"], ["x/kind=y", "b"]):
-        hive.partition("events", values, f"wh/events/{values[1]}", files=False)
-    hive.put("wh/events/at=%FF/kind=c/part-0.parquet")
-    hive.put("wh/events/at=a%2Fb/kind=__HIVE_DEFAULT_PARTITION__/part-0.parquet")
-    hive.tables.remove("orders")
-    mending = Mending(hive.lake(), hive.folder)
-    kinds(mending, "r1")
-    assert planned(mending) == {"add_partition": 1, "drop_partition": 1, "needs_person": 2}
-    assert mending.apply().exit_code == 0
-    of: Any = {"DatabaseName": hive.catalog.database, "TableName": "events"}
-    told: Any = hive.catalog.glue.get_partitions(**of)
-    there = {tuple(each["Values"]) for each in told["Partitions"]}
-    assert there == {("a/b", "__HIVE_DEFAULT_PARTITION__"), ("x/kind=y", "b")}
+    assert there.actions["events"] == ["add_partition", "drop_partition", "needs_person", "needs_person"]
+    assert set(there.registered[1]["events"]) == {("a/b", "__HIVE_DEFAULT_PARTITION__"), ("x/kind=y", "b")}
 
 
 def test_the_record_says_which_partition_was_meant(hive: HiveLake) -> None:

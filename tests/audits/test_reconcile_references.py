@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from lakeaudit.config import load_lake
+from lakeaudit.config import Lake, load_lake
 from lakeaudit.evidence.manifest.delta.listed_file import ListedFile
 from lakeaudit.reconcile import delta_commits
 from lakeaudit.reconcile.actions.remove_reference import RemoveReference
@@ -155,6 +155,12 @@ def test_it_is_the_last_of_all_ways(shop: Shop, mending: Mending) -> None:
     assert "versions of it are left" in steps(shop, mending, keys)[0].evidence["why"]
 
 
+@pytest.fixture(scope="module")
+def unread(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    """Nothing of its table is read, nor was anything written."""
+    return Shop(aws.s3, s3, "no-such-bucket", ["orders"]).lake(tmp_path_factory.mktemp("unread"))
+
+
 @pytest.mark.parametrize(
     ("told", "settings", "why"),
     [
@@ -180,13 +186,13 @@ def test_it_is_the_last_of_all_ways(shop: Shop, mending: Mending) -> None:
     ],
 )
 def test_which_tables_are_committed_to(
-    told: dict[str, Any], settings: dict[str, str], why: str | None, mending: Mending
+    told: dict[str, Any], settings: dict[str, str], why: str | None, unread: Lake
 ) -> None:
     meta = metadata()["metaData"] | {
         "configuration": {f"delta.{name}": value for name, value in settings.items()}
     }
     listed = ListedFile(1, (), None, told["protocol"], meta)
-    found = why_not_committed_to(mending.lake, mending.lake.tables[0], listed)
+    found = why_not_committed_to(unread, unread.tables[0], listed)
     assert (found is None) is (why is None)
     assert (why or "") in (found or "")
 

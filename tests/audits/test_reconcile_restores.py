@@ -2,7 +2,9 @@
 
 import io
 import json
+import uuid
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -17,10 +19,11 @@ from lakeaudit.reconcile import canary
 from lakeaudit.reconcile.actions.copy_replica import CopyReplica
 from lakeaudit.reconcile.actions.replace_version import ReplaceVersion
 from lakeaudit.reconcile.steps import NEEDS_PERSON, Step
+from lakeaudit.row_formats import rows_of
 from lakeaudit.runtime.aws import Endpoint
 from tests.builders.audits import audited, results_of
 from tests.builders.backdate import backdate
-from tests.builders.mending import Mending, an_hour_old, found, found_set, keys_of, states
+from tests.builders.mending import Mending, an_hour_old, found, keys_of, states
 from tests.builders.mending_rows import ledger_row, planned
 from tests.builders.shop import Shop
 from tests.conftest import Aws
@@ -46,11 +49,15 @@ def versioned(shop: Shop) -> Shop:
 
 @pytest.fixture
 def mending(shop: Shop, tmp_path: Path) -> Mending:
+    return with_replica(shop, tmp_path)
+
+
+def with_replica(shop: Shop, folder: Path) -> Mending:
     """Of a lake whose replica lies in a bucket of its own."""
     shop.s3.create_bucket(Bucket=backup(shop))
     replicas = f"replicas: [{{of: 's3://{shop.bucket}/warehouse', at: 's3://{backup(shop)}/copies'}}]\n"
     listing = f"[{{kind: listing, location: 's3://{shop.bucket}/warehouse'}}]"
-    return Mending(shop.lake(tmp_path, inventories=listing, extra=replicas), tmp_path)
+    return Mending(shop.lake(folder, inventories=listing, extra=replicas), folder)
 
 
 def backup(shop: Shop) -> str:
@@ -86,45 +93,78 @@ def lose(shop: Shop, key: str) -> None:
     shop.s3.delete_object(Bucket=shop.bucket, Key=key)
 
 
-def test_from_break_to_resolved_and_back(shop: Shop, mending: Mending) -> None:
-    """A file that was written over, and one that only the replica has; every byte is as it was after the undo."""
-    torn, lost = versioned(shop).keys("orders")[:2]
-    bodies = {key: read(shop, key) for key in (torn, lost)}
-    copied(shop, lost)
-    shop.s3.put_object(Bucket=shop.bucket, Key=torn, Body=b"torn")
-    shop.s3.delete_object(Bucket=shop.bucket, Key=lost, VersionId="null")
+@dataclass(frozen=True)
+class Lost:
+    """An audited lake: a file was written over, one only the replica has, one has a marker, one is gone for good."""
+
+    shop: Shop
+    mending: Mending
+    torn: str
+    copied: str
+    marked: str
+    gone: str
+    bodies: dict[str, bytes]
+    """What the first three were."""
+    open: list[dict[str, Any]]
+    """What the first audit entered into the ledger."""
+
+
+@pytest.fixture(scope="module")
+def there(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> Lost:
+    bucket = f"test-{uuid.uuid4().hex[:12]}"
+    aws.s3.create_bucket(Bucket=bucket)
+    shop = Shop(aws.s3, s3, bucket)
+    shop.write("orders")
+    an_hour_old(shop)
+    mending = with_replica(versioned(shop), tmp_path_factory.mktemp("there"))
+    torn, in_replica, marked, gone = shop.keys("orders")[:4]
+    bodies = {key: read(shop, key) for key in (torn, in_replica, marked)}
+    copied(shop, in_replica)
+    shop.s3.put_object(Bucket=bucket, Key=torn, Body=b"torn")
+    shop.s3.delete_object(Bucket=bucket, Key=marked)
+    for key in (in_replica, gone):
+        shop.s3.delete_object(Bucket=bucket, Key=key, VersionId="null")
     audited(mending.lake, live=True)
+    rows = list(rows_of(results_of(mending.lake).discrepancies(("open",))))
+    return Lost(shop, mending, torn, in_replica, marked, gone, bodies, rows)
+
+
+def test_from_break_to_resolved_and_back(there: Lost) -> None:
+    """What was written over or lost comes back; every byte is as it was after the undo."""
+    shop, mending = there.shop, there.mending
     before = keys_of(shop)
-    assert {kind for _, _, kind in found_set(mending.lake)} == {"size_mismatch", "dropped"}
+    assert {row["key"]: row["kind"] for row in there.open} == {there.torn: "size_mismatch"} | dict.fromkeys(
+        (there.copied, there.marked, there.gone), "dropped"
+    )
 
     mending.plan(io.StringIO(), allow=PROBABLY)
     rows = [json.loads(line) for line in mending.file.read_text().splitlines()[1:]]
-    assert {row["key"]: row["action"] for row in rows} == {torn: "replace_version", lost: "copy_replica"}
+    assert {row["key"]: row["action"] for row in rows} == {
+        there.torn: "replace_version", there.copied: "copy_replica", there.marked: "remove_delete_marker",
+        there.gone: NEEDS_PERSON,
+    }  # fmt: skip
     assert keys_of(shop) == before, "a plan changes nothing"
     assert mending.apply().exit_code == 0
-    assert {key: read(shop, key) for key in bodies} == bodies
+    assert {key: read(shop, key) for key in there.bodies} == there.bodies
     audited(mending.lake, live=True)
-    assert states(mending.lake) == dict.fromkeys((torn, lost), ("resolved", "restored"))
+    ends = dict.fromkeys(there.bodies, ("resolved", "restored"))
+    assert states(mending.lake) == ends | {there.gone: ("open", None)}
     assert mending.undo().exit_code == 0
     assert keys_of(shop) == before
 
 
-def test_what_pages_offer_for_a_loss_is_what_a_plan_has_steps_for(shop: Shop, mending: Mending) -> None:
-    torn, lost, gone = versioned(shop).keys("orders")[:3]
-    shop.s3.put_object(Bucket=shop.bucket, Key=torn, Body=b"torn")
-    shop.s3.delete_object(Bucket=shop.bucket, Key=lost)
-    shop.s3.delete_object(Bucket=shop.bucket, Key=gone, VersionId="null")
-    audited(mending.lake, live=True)
-    rows = [row for batch in results_of(mending.lake).discrepancies(("open",)) for row in batch.to_pylist()]
+def test_what_pages_offer_for_a_loss_is_what_a_plan_has_steps_for(there: Lost) -> None:
+    torn, lost, gone = there.torn, there.marked, there.gone
+    rows = [row for row in there.open if row["key"] != there.copied]
     offered = {row["key"]: mend("L", None, row["kind"], {row["recoverable"]: 1}) for row in rows}
     assert offered == {
         torn: "lakeaudit reconcile plan L --kind size_mismatch --allow restore",
         lost: "lakeaudit reconcile plan L --kind dropped --allow restore",
         gone: "lakeaudit findings L --kind dropped --files",
     }
-    done = {step.key: step.action for step in planned(mending, rows, ALLOW)}
+    done = {step.key: step.action for step in planned(there.mending, rows, ALLOW)}
     assert done == {torn: "replace_version", lost: "remove_delete_marker", gone: NEEDS_PERSON}
-    why = {step.key: step.evidence["why"] for step in planned(mending, rows, ())}
+    why = {step.key: step.evidence["why"] for step in planned(there.mending, rows, ())}
     assert {key: "`--allow restore`" in told for key, told in why.items()} == {
         torn: True,
         lost: True,
@@ -238,7 +278,7 @@ class Killed(BaseException):
     """The process ends here."""
 
 
-@pytest.mark.parametrize("acted", [False, True])
+@pytest.mark.parametrize("acted", [True, pytest.param(False, marks=pytest.mark.soak)])
 def test_killed_before_or_after_a_write(
     shop: Shop, torn: str, mending: Mending, monkeypatch: pytest.MonkeyPatch, acted: bool
 ) -> None:

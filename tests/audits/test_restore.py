@@ -60,43 +60,6 @@ def reasons(lake: Lake) -> dict[str, str]:
     }
 
 
-def test_what_is_brought_back_is_resolved(shop: Shop, tmp_path: Path) -> None:
-    s3, bucket = shop.s3, shop.bucket
-    marked, copied, uploaded, purged, torn = keys = shop.keys("orders")[:5]
-    bodies = {key: s3.get_object(Bucket=bucket, Key=key)["Body"].read() for key in keys}
-    versions = {key: s3.head_object(Bucket=bucket, Key=key)["VersionId"] for key in keys}
-    markers = {key: s3.delete_object(Bucket=bucket, Key=key)["VersionId"] for key in keys[:4]}
-    s3.delete_object(Bucket=bucket, Key=purged, VersionId=versions[purged])
-    s3.put_object(Bucket=bucket, Key=torn, Body=b"torn")
-
-    lake = shop.lake(tmp_path)
-    audited(lake, live=True, run_id="lost")
-    told = rows(lake, "findings", "kind", "recoverable", "recovery", "recovery_version_id")
-    by_marker = {
-        key: ("dropped", "yes", "delete_marker", versions[key]) for key in (marked, copied, uploaded)
-    }
-    assert told == by_marker | {
-        purged: ("dropped", "no", None, None),
-        torn: ("size_mismatch", "yes", "older_version", versions[torn]),
-    }
-    hidden = rows(lake, "findings", "storage_version_id")
-    assert [hidden[key] for key in (marked, copied, uploaded)] == [
-        (markers[key],) for key in (marked, copied, uploaded)
-    ]
-
-    s3.delete_object(Bucket=bucket, Key=marked, VersionId=markers[marked])
-    for key in (copied, torn):
-        source = {"Bucket": bucket, "Key": key, "VersionId": versions[key]}
-        s3.copy_object(Bucket=bucket, Key=key, CopySource=source)  # type: ignore[arg-type]
-    for key in (uploaded, purged):
-        s3.put_object(Bucket=bucket, Key=key, Body=bodies[key])
-    outcome = audited(lake, live=True, run_id="back")
-    assert (outcome.summary["findings"], outcome.exit_code) == ({}, 0)
-    assert rows(lake, "discrepancies", "state", "resolution") == dict.fromkeys(keys, ("resolved", "restored"))
-    verified, unverified = "looked at now; content verified", "looked at now; content not verified"
-    assert reasons(lake) == dict.fromkeys(keys, verified) | {purged: unverified}
-
-
 def older_versions_end(shop: Shop, *rules: dict[str, Any]) -> None:
     """Lifecycle rules for older versions, each with what it adds to one for the whole bucket."""
     usual: dict[str, Any] = {"Status": "Enabled", "Filter": {"Prefix": ""}}
@@ -106,6 +69,28 @@ def older_versions_end(shop: Shop, *rules: dict[str, Any]) -> None:
 
 def after(days: int) -> dict[str, Any]:
     return {"NoncurrentVersionExpiration": {"NoncurrentDays": days}}
+
+
+@dataclass(frozen=True)
+class Back:
+    """Files of the table `back`: their names, content, versions, and the markers of those that were deleted."""
+
+    keys: list[str]
+    bodies: dict[str, bytes]
+    versions: dict[str, str]
+    markers: dict[str, str]
+
+
+def lose_in_every_way(shop: Shop) -> Back:
+    """Four files are deleted, of the last one its version, too; the fifth is torn."""
+    s3, bucket = shop.s3, shop.bucket
+    keys = shop.keys("back/")[:5]
+    bodies = {key: s3.get_object(Bucket=bucket, Key=key)["Body"].read() for key in keys}
+    versions = {key: s3.head_object(Bucket=bucket, Key=key)["VersionId"] for key in keys}
+    markers = {key: s3.delete_object(Bucket=bucket, Key=key)["VersionId"] for key in keys[:4]}
+    s3.delete_object(Bucket=bucket, Key=keys[3], VersionId=versions[keys[3]])
+    s3.put_object(Bucket=bucket, Key=keys[4], Body=b"torn")
+    return Back(keys, bodies, versions, markers)
 
 
 @dataclass(frozen=True)
@@ -120,6 +105,7 @@ class Lost:
     outcome: Outcome
     versions: dict[str, str]
     """By key the version that is to come back."""
+    back: "Back"
 
     def told(self, table: str, *columns: str) -> dict[str, tuple[Any, ...]]:
         """By key these columns of the findings of a table."""
@@ -132,12 +118,13 @@ def lost(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> Lo
     buckets = [f"test-{uuid.uuid4().hex[:12]}" for _ in range(3)]
     for bucket in buckets:
         aws.s3.create_bucket(Bucket=bucket)
-    shop = kept(aws, s3, buckets[0], "vectors", "promised", "again", "no_rules")
+    shop = kept(aws, s3, buckets[0], "vectors", "promised", "again", "no_rules", "back")
     days, tags = kept(aws, s3, buckets[1], "by_days"), kept(aws, s3, buckets[2], "by_tags")
     older_versions_end(days, after(3), after(30), {"Status": "Disabled", **after(1)})
     older_versions_end(tags, after(3) | {"Filter": {"Tag": {"Key": "k", "Value": "v"}}})
     versions = lose_vectors(shop) | lose_promised(shop)
     write_again(shop)
+    back = lose_in_every_way(shop)
     for each, table in ((shop, "no_rules"), (days, "by_days"), (tags, "by_tags")):
         lose_marked_torn_and_twice_torn(each, table)
     folder = tmp_path_factory.mktemp("lost")
@@ -148,7 +135,37 @@ def lost(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> Lo
     ]
     lake = shop.lake(folder, tables=tables)
     outcome = audited(lake, live=True, run_id="lost")
-    return Lost(shop, days, tags, lake, folder, outcome, versions)
+    return Lost(shop, days, tags, lake, folder, outcome, versions, back)
+
+
+def test_what_is_brought_back_is_resolved(lost: Lost) -> None:
+    s3, bucket, back = lost.shop.s3, lost.shop.bucket, lost.back
+    marked, copied, uploaded, purged, torn = back.keys
+    told = lost.told("back", "kind", "recoverable", "recovery", "recovery_version_id")
+    by_marker = {
+        key: ("dropped", "yes", "delete_marker", back.versions[key]) for key in (marked, copied, uploaded)
+    }
+    assert told == by_marker | {
+        purged: ("dropped", "no", None, None),
+        torn: ("size_mismatch", "yes", "older_version", back.versions[torn]),
+    }
+    hidden = lost.told("back", "storage_version_id")
+    assert [hidden[key] for key in (marked, copied, uploaded)] == [
+        (back.markers[key],) for key in (marked, copied, uploaded)
+    ]
+
+    s3.delete_object(Bucket=bucket, Key=marked, VersionId=back.markers[marked])
+    for key in (copied, torn):
+        source = {"Bucket": bucket, "Key": key, "VersionId": back.versions[key]}
+        s3.copy_object(Bucket=bucket, Key=key, CopySource=source)  # type: ignore[arg-type]
+    for key in (uploaded, purged):
+        s3.put_object(Bucket=bucket, Key=key, Body=back.bodies[key])
+    outcome = audited(lost.lake, live=True, run_id="back", tables=("back",))
+    assert (outcome.summary["findings"], outcome.exit_code) == ({}, 0)
+    resolved = rows(lost.lake, "discrepancies", "state", "resolution")
+    assert {key: resolved[key] for key in back.keys} == dict.fromkeys(back.keys, ("resolved", "restored"))
+    verified, unverified = "looked at now; content verified", "looked at now; content not verified"
+    assert reasons(lost.lake) == dict.fromkeys(back.keys, verified) | {purged: unverified}
 
 
 def lose_vectors(shop: Shop) -> dict[str, str]:

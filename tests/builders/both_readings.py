@@ -155,8 +155,10 @@ def differences(one: FirstAnswers, other: FirstAnswers) -> dict[str, Any]:
         right = other.answers[name]
         if not isinstance(left, pa.Table):
             found |= {} if left == right else {name: (left, right)}
-        elif missing := (_without(con, left, right), _without(con, right, left)):
-            found |= {name: missing} if any(missing) else {}
+        elif missing := _without(con, left, right):
+            found |= {name: (missing, _without(con, right, left))}
+        elif left.num_rows != right.num_rows:  # of as many, none of which is missing, none is one too many
+            found |= {name: ([], _without(con, right, left))}
     con.close()
     return found
 

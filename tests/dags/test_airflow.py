@@ -24,9 +24,10 @@ from lakeaudit.demo.breaker import Fault
 from lakeaudit.demo.compare import compare, read_run
 from lakeaudit.demo.scenario import Draw
 from lakeaudit.demo.standing_lake import CONF, lake_served
-from lakeaudit.formatting import comeback, count, second, visible
+from lakeaudit.formatting import count, second, visible
 from lakeaudit.kinds import KINDS
 from lakeaudit.ledger.lease import leased
+from lakeaudit.next_steps import comeback
 from lakeaudit.results.read import Results
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.endpoints import clients_of

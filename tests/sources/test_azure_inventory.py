@@ -4,7 +4,7 @@ import base64
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -358,53 +358,97 @@ def test_whatever_stands_in_a_row_it_is_one(tmp_path: Path) -> None:
 # --- a whole audit, without Azure: reports and lists in local folders, names of both drivers ------------------------
 
 
-def audit(
-    folder: Path, blobs: Sequence[Blob], listed: Sequence[str]
-) -> tuple[list[tuple[str, str]], dict[str, Any]]:
+BOTH = {
+    "healthy": "wasbs://lake@acme.blob.core.windows.net/wh/healthy",
+    "faulty": "wasbs://lake@acme.blob.core.windows.net/wh/faulty",
+}
+"""The tables, by the name of the older driver."""
+
+
+def here(table: str) -> str:
+    return f"abfss://lake@acme.dfs.core.windows.net/wh/{table}"
+
+
+def files_of(table: str) -> list[Blob]:
+    return [Blob(f"lake/wh/{table}/{n}.parquet", md5=None) for n in range(4)]
+
+
+def listed_of(table: str) -> list[str]:
+    there = f"wasb://lake@acme.blob.core.windows.net/wh/{table}"
+    return [
+        f"{here(table)}/0.parquet",
+        f"{there}/1.parquet",
+        f"wh/{table}/2.parquet",
+        f"{here(table)}/3.parquet",
+    ]
+
+
+def healthy() -> list[Blob]:
+    """All that is listed, a folder, an old snapshot and what was deleted softly."""
+    files = files_of("healthy")
+    old = replace(files[0], snapshot="2026-11-19T11:00:00Z", size=9)
+    folder = Blob("lake/wh/healthy/day=1", 0, is_folder=True)
+    return [*files, folder, old, replace(files[1], deleted=True)]
+
+
+def faulty() -> list[Blob]:
+    """One is lost, one short, one archived, and one is listed nowhere."""
+    files = files_of("faulty")
+    stray = Blob("lake/wh/faulty/9.parquet", md5=None)
+    return [files[3], replace(files[1], size=4), replace(files[2], tier="Archive"), stray]
+
+
+@dataclass(frozen=True)
+class Night:
+    """By table what an audit found, as (kind, subject), and what coverage says of each axis."""
+
+    found: dict[str, list[tuple[str, str]]]
+    covered: dict[str, dict[str, dict[str, Any]]]
+
+
+@pytest.fixture(scope="module")
+def night(tmp_path_factory: pytest.TempPathFactory) -> Night:
+    folder, blobs = tmp_path_factory.mktemp("azure"), [*healthy(), *faulty()]
     begun = datetime.now(UTC).replace(microsecond=0)
     built.lay(into(folder / "reports"), [blobs[::2], blobs[1::2]], at=begun, took=timedelta(0))
-    (folder / "lists").mkdir(exist_ok=True)
-    lines = [{"path": path, "size": 5, "committed_at": "2026-11-19T12:30:00Z"} for path in listed]
-    text = "".join(json.dumps(line) + "\n" for line in [*lines, {"end": True, "lines": len(lines)}])
-    (folder / "lists" / "1.jsonl").write_text(text)
+    for table in BOTH:
+        (folder / table).mkdir()
+        lines = [
+            {"path": path, "size": 5, "committed_at": "2026-11-19T12:30:00Z"} for path in listed_of(table)
+        ]
+        text = "".join(json.dumps(line) + "\n" for line in [*lines, {"end": True, "lines": len(lines)}])
+        (folder / table / "1.jsonl").write_text(text)
+    tables = "".join(
+        f"- name: {table}\n  location: {place}\n"
+        f"  manifests: [{{kind: file_list, location: {folder / table}, complete: true}}]\n"
+        for table, place in BOTH.items()
+    )
     (folder / "lake.yaml").write_text(
         f"version: 1\nlake: shop\nresults: {folder / 'results'}\n"
-        f"inventories: [{{kind: azure_inventory, location: {folder / 'reports'}}}]\n"
-        "tables:\n- name: orders\n  location: wasbs://lake@acme.blob.core.windows.net/wh/orders\n"
-        f"  manifests: [{{kind: file_list, location: {folder / 'lists'}, complete: true}}]\n"
+        f"inventories: [{{kind: azure_inventory, location: {folder / 'reports'}}}]\ntables:\n{tables}"
         "defaults: {grace: 0s, leftover_age: 0s, max_upload: 0s, confirm: {mode: none}}\n"
     )
     lake = load_lake(folder / "lake.yaml", {})
     outcome = audited(lake)
-    found = [row for batch in results_of(lake).findings(outcome.run_id) for row in batch.to_pylist()]
-    covered = {row["axis"]: row for row in results_of(lake).coverage(outcome.run_id)}
-    return sorted((row["kind"], row["subject"]) for row in found), covered
+    found: dict[str, list[tuple[str, str]]] = {table: [] for table in BOTH}
+    for row in (row for batch in results_of(lake).findings(outcome.run_id) for row in batch.to_pylist()):
+        found[row["table_name"]].append((row["kind"], row["subject"]))
+    coverage = results_of(lake).coverage(outcome.run_id)
+    covered = {table: {row["axis"]: row for row in coverage if row["table_name"] == table} for table in BOTH}
+    return Night({table: sorted(rows) for table, rows in found.items()}, covered)
 
 
-HERE, THERE = (
-    "abfss://lake@acme.dfs.core.windows.net/wh/orders",
-    "wasb://lake@acme.blob.core.windows.net/wh/orders",
-)
-FILES = [Blob(f"lake/wh/orders/{n}.parquet", md5=None) for n in range(4)]
-LISTED = [f"{HERE}/0.parquet", f"{THERE}/1.parquet", "wh/orders/2.parquet", f"{HERE}/3.parquet"]
-
-
-def test_a_healthy_lake_is_quiet(tmp_path: Path) -> None:
-    folder = Blob("lake/wh/orders/day=1", 0, is_folder=True)
-    old = replace(FILES[0], snapshot="2026-11-19T11:00:00Z", size=9)
-    found, covered = audit(tmp_path, [*FILES, folder, old, replace(FILES[1], deleted=True)], LISTED)
-    assert found == []
+def test_a_healthy_lake_is_quiet(night: Night) -> None:
+    covered = night.covered["healthy"]
+    assert night.found["healthy"] == []
     assert covered["content"]["decided_share"] == 1.0
     assert {covered[axis]["status"] for axis in ("content", "leftover")} == {"complete"}
 
 
-def test_faults_are_found_under_the_name_of_today(tmp_path: Path) -> None:
-    short = replace(FILES[1], size=4)
-    archived, stray = replace(FILES[2], tier="Archive"), Blob("lake/wh/orders/9.parquet", md5=None)
-    found, _ = audit(tmp_path, [FILES[3], short, archived, stray], LISTED)
-    assert found == [
-        ("archived", f"{HERE}/2.parquet"),
-        ("dropped", f"{HERE}/0.parquet"),
-        ("size_mismatch", f"{HERE}/1.parquet"),
-        ("stale_visible", f"{HERE}/#stale_visible"),
+def test_faults_are_found_under_the_name_of_today(night: Night) -> None:
+    assert night.found["faulty"] == [
+        ("archived", f"{here('faulty')}/2.parquet"),
+        ("dropped", f"{here('faulty')}/0.parquet"),
+        ("size_mismatch", f"{here('faulty')}/1.parquet"),
+        ("stale_visible", f"{here('faulty')}/#stale_visible"),
     ]

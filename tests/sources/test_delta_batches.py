@@ -1,6 +1,7 @@
 """What tells the batch of one commit from that of another: digests taken while logs are read."""
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -62,25 +63,37 @@ SECONDS: dict[str, tuple[list[Action], bool]] = {
 }  # fmt: skip
 
 
-def repeats(folder: Path) -> list[tuple[int, int]]:
-    claims = delta.read([table("orders", folder)], context(), "manifest:delta", frozen)
+Repeats = dict[str, list[tuple[int, int]]]
+
+
+def repeats(folder: Path, commits: Mapping[str, Sequence[list[Action]]]) -> Repeats:
+    """By table the versions that look alike, where the tables have these commits after an empty one."""
+    for number, of_table in enumerate(commits.values()):
+        Log(folder / str(number)).commits([], *of_table)
+    tables = [table(name, folder / str(number)) for number, name in enumerate(commits)]
+    claims = delta.read(tables, context(), "manifest:delta", frozen)
     kept = [each for each in claims.rows if not isinstance(each, tuple)]
     rows = pa.Table.from_batches([one for each in kept for one in each.batches(batches.KIND)], BATCH)
-    return [(row["older"], row["younger"]) for row in duck.rows_of(repeated(connection(), rows))]
+    found: Repeats = {name: [] for name in commits}
+    for row in duck.rows_of(repeated(connection(), rows)):
+        found[row["table_name"]].append((row["older"], row["younger"]))
+    return found
 
 
-@pytest.mark.parametrize("blocks", [False, True])
-@pytest.mark.parametrize("name", SECONDS)
-def test_what_looks_like_the_same_batch(
-    name: str, blocks: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture(scope="module", params=[False, True], ids=["whole", "in blocks"])
+def alike(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Repeats:
     """Whether a commit is read whole or in blocks of a few lines changes nothing."""
-    if blocks:
-        monkeypatch.setattr(lines, "_SMALL", 100)
-        monkeypatch.setattr(lines, "_BLOCK", 300)
-    second, alike = SECONDS[name]
-    Log(tmp_path).commits([], FIRST, second)
-    assert repeats(tmp_path) == ([(1, 2)] if alike else [])
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param:
+            patch.setattr(lines, "_SMALL", 100)
+            patch.setattr(lines, "_BLOCK", 300)
+        commits = {name: [FIRST, second] for name, (second, _) in SECONDS.items()}
+        return repeats(tmp_path_factory.mktemp("tables"), commits)
+
+
+@pytest.mark.parametrize("name", SECONDS)
+def test_what_looks_like_the_same_batch(name: str, alike: Repeats) -> None:
+    assert alike[name] == ([(1, 2)] if SECONDS[name][1] else [])
 
 
 @pytest.mark.parametrize(
@@ -95,5 +108,5 @@ def test_what_looks_like_the_same_batch(
     ],
 )
 def test_a_batch_that_tells_nothing_is_like_no_other(text: str, tmp_path: Path) -> None:
-    Log(tmp_path).commits([], [info(), file("a", text)], [info(), file("b", text)])
-    assert repeats(tmp_path) == []
+    commits = {"orders": [[info(), file("a", text)], [info(), file("b", text)]]}
+    assert repeats(tmp_path, commits) == {"orders": []}

@@ -4,7 +4,8 @@ import json
 import os
 import time
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -15,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lakeaudit.commands.doctor_checks import examine
-from lakeaudit.config import DeltaLogStore, S3Options
+from lakeaudit.config import DeltaLogStore, Lake, S3Options
 from lakeaudit.evidence.metastore.delta_log_store import get_entry, probe, read
 from lakeaudit.evidence.metastore.delta_log_store.items import ITEM, entered
 from lakeaudit.evidence.metastore.dynamodb.export_files import export_items
@@ -29,7 +30,7 @@ from lakeaudit.runtime.duck import task_connection
 from lakeaudit.schemas import plain_time
 from tests.builders import s3guard
 from tests.builders.audits import audited, results_of
-from tests.builders.shop import Shop
+from tests.builders.shop import DAYS, Shop
 from tests.conftest import Aws
 from tests.sources.metastore_contract import AT, COMMITS, LOGGED, LOST, LogStoreContract, LogWorld
 
@@ -218,18 +219,19 @@ def create(aws: Aws, name: str, keys: tuple[str, str] = ("tablePath", "fileName"
 
 
 class Site:
-    """A Delta table whose writers go by a log store on the embedded server."""
+    """A Delta table whose writers go by a log store of their own on the embedded server."""
 
-    def __init__(self, aws: Aws, s3: Endpoint, bucket: str, folder: Path) -> None:
-        self.shop, self.aws, self.bucket, self.folder = Shop(aws.s3, s3, bucket), aws, bucket, folder
+    def __init__(self, aws: Aws, shop: Shop, name: str) -> None:
+        self.aws, self.shop, self.name, self.bucket = aws, shop, name, shop.bucket
         self.store = f"log-{uuid.uuid4().hex[:8]}"
         create(aws, self.store)
-        self.root = "warehouse/orders"
-        self.path = f"s3a://{bucket}/{self.root}"
+        self.source = f"table: {self.store}"
+        self.root = f"warehouse/{name}"
+        self.path = f"s3a://{self.bucket}/{self.root}"
 
     def write(self, commits: int) -> None:
         """As S3DynamoDBLogStore does: temporary file, entry, log, completed entry."""
-        self.shop.write("orders", commits=commits)
+        self.shop.write(self.name, commits=commits, days=DAYS[:1])
         for version in range(commits):
             temp = self.temp(version, self.body(version))
             self.put(item(self.path, version, temp=temp))
@@ -252,31 +254,8 @@ class Site:
         key = {name: item(self.path, version)[name] for name in ("tablePath", "fileName")}
         self.aws.dynamodb.delete_item(TableName=self.store, Key=key)
 
-    def lake(self, store: str = "", more: str = "") -> Any:
-        source = store or f"table: {self.store}"
-        return self.shop.lake(
-            self.folder, inventories=f"[{{kind: listing, location: 's3://{self.bucket}/warehouse/'}}]",
-            extra=f"metastores: [{{kind: delta_log_store, {source}}}]{more}",
-            defaults="grace: 0s, confirm: {mode: none}",
-        )  # fmt: skip
 
-    def audit(self, lake: Any, **options: Any) -> list[tuple[str, str, int]]:
-        time.sleep(1.1)  # times of stores have whole seconds
-        outcome = audited(lake, **options)
-        found = [row for batch in results_of(lake).findings(outcome.run_id) for row in batch.to_pylist()]
-        return sorted(
-            (row["kind"], row["severity"], row["table_version"])
-            for row in found
-            if row["manifest_kind"] == "delta_log_store"
-        )
-
-
-@pytest.fixture
-def site(aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path) -> Site:
-    return Site(aws, s3, bucket, tmp_path)
-
-
-def test_healthy_stores_are_quiet(site: Site) -> None:
+def healthy(site: Site) -> None:
     """Temporary files that were tidied up, entries that expired, a store that other tables use, too."""
     site.write(5)
     site.forget(0)
@@ -284,18 +263,10 @@ def test_healthy_stores_are_quiet(site: Site) -> None:
     site.put(item(site.path, 1, done=old))
     site.aws.s3.delete_object(Bucket=site.bucket, Key=f"{site.root}/_delta_log/.tmp/nothing")
     site.put(item(f"s3a://{site.bucket}/elsewhere", 77))
-    site.put(item(f"s3a://{site.bucket}/warehouse/orders_2", 77))
-    lake = site.lake()
-    assert site.audit(lake) == []
-    (row,) = (
-        row
-        for row in results_of(lake).coverage(results_of(lake).runs()[0]["run_id"])
-        if row["axis"] == "metastore"
-    )
-    assert row["status"] == "off"
+    site.put(item(f"{site.path}_2", 77))
 
 
-def test_what_the_log_lost_or_has_otherwise_is_named(site: Site) -> None:
+def lost_or_changed(site: Site) -> None:
     site.write(6)
     site.aws.s3.put_object(Bucket=site.bucket, Key=site.key(3), Body=site.body(3) + b"\n")
     site.forget(4)
@@ -306,74 +277,161 @@ def test_what_the_log_lost_or_has_otherwise_is_named(site: Site) -> None:
     site.put(item(site.path, 6))
     site.put(item(site.path, 7, temp=site.temp(7, b"{}"), complete=False))
     site.put(item(site.path, 8, temp=".tmp/gone", complete=False))
-    assert site.audit(site.lake()) == [
-        ("incomplete_commit", "error", 7),
-        ("lost_commit", "critical", 6),
-        ("lost_commit", "critical", 8),
-        ("overwritten_commit", "critical", 3),
-        ("overwritten_commit", "warning", 4),
-    ]
 
 
-def test_a_copied_log_and_a_table_made_anew_are_quiet(site: Site) -> None:
+def made_anew(site: Site) -> None:
+    """And with a log that was copied."""
     site.put(item(site.path, 9, done=datetime.now(UTC) - 2 * DAY))
     site.write(3)
-    assert site.audit(site.lake()) == []
 
 
-@pytest.mark.parametrize("lines", [1, 3])
-def test_an_export_says_the_same(site: Site, lines: int) -> None:
+def exported(site: Site, folder: Path, lines: int) -> None:
     site.write(3)
     items = [item(site.path, n, temp=f".tmp/{n}") for n in range(5)]
-    put = s3guard.into(site.folder / "export")
+    put = s3guard.into(folder)
     s3guard.export(put, items, at=datetime.now(UTC), files=lines) if lines == 1 else s3guard.export_parts(
         put, [items[:2], items[2:]], at=datetime.now(UTC)
     )
-    lake = site.lake(store=f"export: {site.folder / 'export'}, margin: 0s")
-    assert site.audit(lake) == [("lost_commit", "critical", 3), ("lost_commit", "critical", 4)]
+    site.source = f"export: '{folder}', margin: 0s"
 
 
-def test_a_commit_whose_temporary_file_lies_in_the_log_itself(site: Site) -> None:
+def temp_in_log(site: Site) -> None:
     """As delta-rs names it; it goes with the commit, so that a completed entry has none."""
     site.write(1)
     temp = "_commit_8c8b5e2e-5d9a-4b25-8f6d-0a5e3b6f1a11.json.tmp"
     site.put(item(site.path, 0, temp=temp))
     site.aws.s3.put_object(Bucket=site.bucket, Key=f"{site.root}/_delta_log/{temp}", Body=b"{}")
     site.put(item(site.path, 1, temp=temp, complete=False))
-    assert site.audit(site.lake()) == [("incomplete_commit", "error", 1)]
 
 
-def test_a_scan_may_be_held_to_read_units(site: Site) -> None:
+def one_lost(site: Site) -> None:
     site.write(2)
     site.put(item(site.path, 2))
-    lake = site.lake(store=f"table: {site.store}, dynamodb: {{read_capacity: 100}}")
-    assert site.audit(lake) == [("lost_commit", "critical", 2)]
 
 
-def test_what_was_lost_is_closed_once_its_entry_has_expired_and_not_as_restored(site: Site) -> None:
-    site.write(2)
-    site.put(item(site.path, 2))
-    lake = site.lake()
-    site.audit(lake)
-    site.forget(2)
-    assert site.audit(lake) == []
-    held = [row for batch in results_of(lake).discrepancies(()) for row in batch.to_pylist()]
-    assert [(row["kind"], row["resolution"]) for row in held] == [("lost_commit", "reference_removed")]
+def held_to_read_units(site: Site) -> None:
+    one_lost(site)
+    site.source += ", dynamodb: {read_capacity: 100}"
 
 
-def test_a_table_of_another_kind_is_refused(site: Site, clients: Clients) -> None:
-    site.write(1)
-    create(site.aws, "not-a-log", ("parent", "child"))
-    lake = site.lake(store="table: not-a-log")
+LAID: dict[str, tuple[Callable[[Site], None], list[tuple[str, str, int]]]] = {
+    # what is laid, and what is found: kind, severity, version
+    "healthy": (healthy, []),
+    "lost_or_changed": (lost_or_changed, [
+        ("incomplete_commit", "error", 7),
+        ("lost_commit", "critical", 6),
+        ("lost_commit", "critical", 8),
+        ("overwritten_commit", "critical", 3),
+        ("overwritten_commit", "warning", 4),
+    ]),
+    "made_anew": (made_anew, []),
+    "temp_in_log": (temp_in_log, [("incomplete_commit", "error", 1)]),
+    "held_to_read_units": (held_to_read_units, [("lost_commit", "critical", 2)]),
+    "expiring": (one_lost, [("lost_commit", "critical", 2)]),
+}  # fmt: skip
+EXPORTED = {"exported_1": 1, "exported_3": 3}
+"""Tables whose stores are read from exports, with a number of lines."""
+
+
+class Sites:
+    """One bucket, every table of which has a store of its own, and lakes of some of them."""
+
+    def __init__(self, aws: Aws, s3: Endpoint, bucket: str, folder: Path) -> None:
+        self.shop, self.folder = Shop(aws.s3, s3, bucket), folder
+        self.by_name = {name: Site(aws, self.shop, name) for name in (*LAID, *EXPORTED)}
+        for name, (lay, _) in LAID.items():
+            lay(self.by_name[name])
+        for name, lines in EXPORTED.items():
+            exported(self.by_name[name], folder / name, lines)
+
+    def lake(self, *names: str, more: Sequence[str] = ()) -> Lake:
+        """These tables and their stores, and `more` stores."""
+        place = f"s3://{self.shop.bucket}/warehouse/"
+        sources = [*(self.by_name[name].source for name in names), *more]
+        stores = ", ".join(f"{{kind: delta_log_store, {source}}}" for source in sources)
+        return self.shop.lake(
+            self.folder, inventories=f"[{{kind: listing, location: '{place}'}}]",
+            tables=[f"- {{name: {name}, location: '{place}{name}', manifests: [{{kind: delta}}]}}" for name in names],
+            extra=f"metastores: [{stores}]", defaults="grace: 0s, confirm: {mode: none}",
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Night:
+    """An audit: what was found by table, and what coverage says of the tables' stores."""
+
+    lake: Lake
+    status: str
+    found: Mapping[str, Sequence[tuple[str, str, int]]]
+    covered: Mapping[str, str]
+
+
+def audit(lake: Lake) -> Night:
+    time.sleep(1.1)  # times of stores have whole seconds
     outcome = audited(lake)
-    assert outcome.status == "partial"
-    (told,) = [c for c in examine(lake, clients, {}, datetime.now(UTC)) if c.about == "metastore not-a-log"]
+    found: dict[str, list[tuple[str, str, int]]] = {table.name: [] for table in lake.tables}
+    for row in (row for batch in results_of(lake).findings(outcome.run_id) for row in batch.to_pylist()):
+        if row["manifest_kind"] == "delta_log_store":
+            found[row["table_name"]].append((row["kind"], row["severity"], row["table_version"]))
+    coverage = results_of(lake).coverage(outcome.run_id)
+    covered = {row["table_name"]: row["status"] for row in coverage if row["axis"] == "metastore"}
+    return Night(lake, outcome.status, {name: sorted(rows) for name, rows in found.items()}, covered)
+
+
+@pytest.fixture(scope="module")
+def sites(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> Sites:
+    aws.s3.create_bucket(Bucket="log-stores")
+    return Sites(aws, s3, "log-stores", tmp_path_factory.mktemp("stores"))
+
+
+@pytest.fixture(scope="module")
+def night(sites: Sites) -> Night:
+    """One audit of all tables."""
+    return audit(sites.lake(*sites.by_name))
+
+
+@pytest.fixture(scope="module")
+def next_night(sites: Sites, night: Night) -> Night:
+    """The entry of what was lost has expired, and another table is named for a store."""
+    assert night.status == "complete"
+    sites.by_name["expiring"].forget(2)
+    create(sites.by_name["expiring"].aws, "not-a-log", ("parent", "child"))
+    return audit(sites.lake("expiring", more=["table: not-a-log"]))
+
+
+@pytest.mark.parametrize("name", LAID)
+def test_what_is_said_of_a_store_and_its_log(night: Night, name: str) -> None:
+    assert night.found[name] == LAID[name][1]
+
+
+def test_a_healthy_store_is_no_metadata_store_of_files(night: Night) -> None:
+    assert night.covered["healthy"] == "off"
+
+
+@pytest.mark.parametrize("name", EXPORTED)
+def test_an_export_says_the_same(night: Night, name: str) -> None:
+    assert night.found[name] == [("lost_commit", "critical", 3), ("lost_commit", "critical", 4)]
+
+
+def test_what_was_lost_is_closed_once_its_entry_has_expired_and_not_as_restored(next_night: Night) -> None:
+    assert next_night.found["expiring"] == []
+    held = [row for batch in results_of(next_night.lake).discrepancies(()) for row in batch.to_pylist()]
+    assert [(row["kind"], row["resolution"]) for row in held if row["table_name"] == "expiring"] == [
+        ("lost_commit", "reference_removed")
+    ]
+
+
+def test_a_table_of_another_kind_is_refused(next_night: Night, clients: Clients) -> None:
+    assert next_night.status == "partial"
+    checks = examine(next_night.lake, clients, {}, datetime.now(UTC))
+    (told,) = [check for check in checks if check.about == "metastore not-a-log"]
     assert (told.state, "no table of a Delta log store" in told.told) == ("bad", True)
 
 
-def test_it_can_be_asked_for_one_commit(site: Site, clients: Clients) -> None:
-    site.write(1)
-    (store,) = site.lake().metastores
+def test_it_can_be_asked_for_one_commit(sites: Sites, clients: Clients) -> None:
+    site = sites.by_name["temp_in_log"]
+    (store,) = sites.lake(site.name).metastores
+    assert isinstance(store, DeltaLogStore)
     assert "can be scanned" in probe(store, clients, datetime.now(UTC)).told
     found = get_entry(store, clients, site.bucket, site.key(0))
     assert found is not None

@@ -132,10 +132,12 @@ ODD: list[Mapping[str, Any]] = [
 
 @pytest.mark.parametrize("home", HOMES, ids=str)
 def test_odd_json_rows_among_plain_ones(con: Connection, tmp_path: Path, home: Location) -> None:
-    rows = [{**PLAIN, **change} for odd in ODD for change in ({}, odd, {})]
+    """Where a table lies tells what a path is; all else is the same anywhere, and asked of the first one alone."""
+    asked = [odd for odd in ODD if home == HOMES[0] or odd.keys() & {"path", "scope"}]
+    rows = [{**PLAIN, **change} for odd in asked for change in ({}, odd, {})]
     listed = list_of(tmp_path / "l.jsonl", b"".join(json.dumps(row).encode() + b"\n" for row in rows), home)
     assert as_read(con, listed) == one_by_one(listed)
-    assert columnar_rows(listed) > len(ODD) / 2
+    assert columnar_rows(listed) > len(asked) / 2
 
 
 def test_plain_lists_are_read_as_columns_but_for_their_end(con: Connection, tmp_path: Path) -> None:

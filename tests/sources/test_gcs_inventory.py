@@ -4,10 +4,10 @@ import base64
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given, settings
@@ -34,6 +34,9 @@ from tests.sources.storage_contract import (
     notes_of,
     stored_rows,
 )
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3.type_defs import CopySourceTypeDef
 
 DAY_AFTER = TAKEN + timedelta(days=1)
 HOUR = timedelta(hours=1)
@@ -271,14 +274,26 @@ def test_names_of_google_are_places(tmp_path: Path) -> None:
 
 
 class Site:
-    """A Delta table in a bucket that is asked by the API of S3, and a report of the bucket as Google makes it."""
+    """A Delta table in a bucket of its own, asked by the API of S3, and a report of the bucket as Google makes it."""
 
-    def __init__(self, aws: Aws, s3: Endpoint, bucket: str, folder: Path) -> None:
-        self.shop, self.aws, self.bucket, self.folder = Shop(aws.s3, s3, bucket), aws, bucket, folder
-        self.shop.write("orders")
+    def __init__(self, aws: Aws, s3: Endpoint, name: str) -> None:
+        self.name, self.bucket, self.aws = name, f"gcs-{name}", aws
+        aws.s3.create_bucket(Bucket=self.bucket)
+        self.shop = Shop(aws.s3, s3, self.bucket)
+        self.shop.write("orders", commits=1)
+
+    def break_files(self) -> tuple[str, str]:
+        """The keys of a file that is lost and of one that is cut; another has a stray copy."""
+        lost, cut, copied = self.shop.keys("orders/")[:3]
+        self.aws.s3.delete_object(Bucket=self.bucket, Key=lost)
+        body = self.aws.s3.get_object(Bucket=self.bucket, Key=cut)["Body"].read()
+        self.aws.s3.put_object(Bucket=self.bucket, Key=cut, Body=body[:-7])
+        stray = copied.replace(".parquet", "-stray.parquet")
+        source: CopySourceTypeDef = {"Bucket": self.bucket, "Key": copied}
+        self.aws.s3.copy_object(Bucket=self.bucket, Key=stray, CopySource=source)
+        return lost, cut
 
     def report(self, form: str, **how: Any) -> None:
-        time.sleep(1.1)
         records = [
             Record(
                 version.Key,
@@ -294,55 +309,69 @@ class Site:
             put, [records[::2], records[1::2]], form=form, at=datetime.now(UTC), bucket=self.bucket, **how
         )
 
-    def lake(self) -> Any:
-        return self.shop.lake(
-            self.folder,
-            inventories=f"[{{kind: gcs_inventory, location: 'gs://{self.bucket}/insights/'}}]",
-            tables=[
-                f"- {{name: orders, location: 'gs://{self.bucket}/warehouse/orders', manifests: [{{kind: delta}}]}}"
-            ],
-        )
 
-    def audit(self) -> tuple[list[tuple[str, str]], dict[str, Any]]:
-        lake = self.lake()
-        outcome = audited(lake)
-        found = [row for batch in results_of(lake).findings(outcome.run_id) for row in batch.to_pylist()]
-        covered = {row["axis"]: row for row in results_of(lake).coverage(outcome.run_id)}
-        return sorted((row["kind"], row["key"]) for row in found), covered
+@dataclass(frozen=True)
+class Night:
+    """What one audit of all sites found, by site as (kind, key), and what coverage says of each axis."""
+
+    found: dict[str, list[tuple[str, str]]]
+    covered: dict[str, dict[str, dict[str, Any]]]
+    broken: tuple[str, str]
 
 
-@pytest.fixture
-def site(aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path) -> Site:
-    return Site(aws, s3, bucket, tmp_path)
+REPORTS: dict[str, dict[str, Any]] = {
+    "csv": {"form": "csv"},
+    "parquet": {"form": "parquet"},
+    "faults": {"form": "csv"},
+    "hole": {"form": "csv", "records_processed": 10**6},
+}
+
+
+@pytest.fixture(scope="module")
+def night(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> Night:
+    sites = {name: Site(aws, s3, name) for name in REPORTS}
+    broken = sites["faults"].break_files()
+    time.sleep(1.1)  # a report's scan begins when every object is at least a second old
+    for name, how in REPORTS.items():
+        sites[name].report(**how)
+    inventories = [
+        f"{{kind: gcs_inventory, location: 'gs://{site.bucket}/insights/'}}" for site in sites.values()
+    ]
+    lake = sites["csv"].shop.lake(
+        tmp_path_factory.mktemp("gcs"),
+        inventories=f"[{', '.join(inventories)}]",
+        tables=[
+            f"- {{name: {name}, location: 'gs://{site.bucket}/warehouse/orders', manifests: [{{kind: delta}}]}}"
+            for name, site in sites.items()
+        ],
+    )
+    outcome = audited(lake)
+    found: dict[str, list[tuple[str, str]]] = {name: [] for name in sites}
+    for row in (row for batch in results_of(lake).findings(outcome.run_id) for row in batch.to_pylist()):
+        of_report = (name for name, site in sites.items() if site.bucket in row["subject"])
+        found[row["table_name"] or next(of_report)].append((row["kind"], row["key"]))
+    coverage = results_of(lake).coverage(outcome.run_id)
+    covered = {name: {row["axis"]: row for row in coverage if row["table_name"] == name} for name in sites}
+    return Night({name: sorted(rows) for name, rows in found.items()}, covered, broken)
 
 
 @pytest.mark.parametrize("form", ["csv", "parquet"])
-def test_a_healthy_lake_is_quiet(site: Site, form: str) -> None:
-    site.report(form)
-    found, covered = site.audit()
-    assert found == []
+def test_a_healthy_lake_is_quiet(night: Night, form: str) -> None:
+    covered = night.covered[form]
+    assert night.found[form] == []
     assert {covered[axis]["status"] for axis in ("content", "leftover", "duplicate")} == {"complete"}
     assert covered["content"]["decided_share"] == 1.0
 
 
-def test_each_fault_is_found(site: Site) -> None:
-    lost, cut, copied = site.shop.keys("orders/")[:3]
-    site.aws.s3.delete_object(Bucket=site.bucket, Key=lost)
-    body = site.aws.s3.get_object(Bucket=site.bucket, Key=cut)["Body"].read()
-    site.aws.s3.put_object(Bucket=site.bucket, Key=cut, Body=body[:-7])
-    stray = copied.replace(".parquet", "-stray.parquet")
-    site.aws.s3.copy_object(Bucket=site.bucket, Key=stray, CopySource={"Bucket": site.bucket, "Key": copied})
-    site.report("csv")
-    found, _ = site.audit()
+def test_each_fault_is_found(night: Night) -> None:
+    found = night.found["faults"]
     assert [kind for kind, _ in found][:2] == ["dropped", "size_mismatch"]
     assert [kind in ("uncommitted", "unreferenced") for kind, _ in found[2:]] == [
         True
     ]  # by the second it was made
-    assert {key for _, key in found} >= {lost, cut}
+    assert {key for _, key in found} >= {*night.broken}
 
 
-def test_a_report_with_a_hole_drops_nothing(site: Site) -> None:
-    site.report("csv", records_processed=10**6)
-    found, covered = site.audit()
-    assert [kind for kind, _ in found] == ["unreadable_evidence"]
-    assert json.dumps(covered["content"]["reason"])
+def test_a_report_with_a_hole_drops_nothing(night: Night) -> None:
+    assert [kind for kind, _ in night.found["hole"]] == ["unreadable_evidence"]
+    assert json.dumps(night.covered["hole"]["content"]["reason"])

@@ -5,6 +5,7 @@ import json
 import time
 import uuid
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakeaudit.commands.doctor_checks import examine
-from lakeaudit.config import Emrfs, S3mper, S3Options
+from lakeaudit.config import Emrfs, Lake, S3mper, S3Options
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.metastore import emrfs, s3mper
 from lakeaudit.evidence.metastore.dynamodb import entries_of_names
@@ -149,7 +150,7 @@ SAID = ("tombstone", "opaque", "expired", "is_dir", "last_updated", "reject")
 PLAIN = {"tombstone": False, "opaque": False, "expired": False, "is_dir": False, "last_updated": naive(OLD)}
 OPAQUE = PLAIN | {"opaque": True}
 
-WHAT_ITEMS_MEAN = [
+WHAT_ITEMS_MEAN: list[tuple[str, str, Item, dict[str, Any]]] = [
     ("emrfs", "a file, a folder or a deletion: only its payload says", {}, OPAQUE),
     ("emrfs", "no ttl at all", {"deletionTTL": None}, OPAQUE),
     ("emrfs", "a time in seconds, as some tools write it", {"lastModified": SECONDS}, OPAQUE),
@@ -170,19 +171,38 @@ WHAT_ITEMS_MEAN = [
 ]  # fmt: skip
 
 
+def changed(kind: str, key: str, given: Item) -> Item:
+    """A plain item of that key but for what is given; what is None is left out."""
+    return {name: value for name, value in (MAKE[kind]("b", key, OLD) | given).items() if value is not None}
+
+
+@pytest.fixture(scope="module")
+def meanings(clients: Clients, tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], Any]:
+    """By store and key the rows of an export of all these items: the folder of each is its number."""
+    found: dict[tuple[str, str], Any] = {}
+    for kind, read in READ.items():
+        folder = tmp_path_factory.mktemp(kind)
+        cases = [(at, given) for at, (of, _, given, _) in enumerate(WHAT_ITEMS_MEAN) if of == kind]
+        items = [changed(kind, f"{at}/f", given) for at, given in cases]
+        s3guard.export(s3guard.into(folder), items, at=AT, table="t")
+        rows = rows_of(read(clients, export=Location.parse(str(folder))))
+        assert len(rows) == len(cases)
+        found |= {(kind, row["key"]): row for row in rows}
+    return found
+
+
 @pytest.mark.parametrize(
-    ("kind", "name", "given", "said"), WHAT_ITEMS_MEAN, ids=lambda value: str(value)[:40]
+    "at", range(len(WHAT_ITEMS_MEAN)), ids=[f"{k}-{n}"[:47] for k, n, *_ in WHAT_ITEMS_MEAN]
 )
-def test_what_items_mean(exported: Any, kind: str, name: str, given: Item, said: dict[str, Any]) -> None:
-    plain = MAKE[kind]("b", "d/f", OLD)
-    item = {key: value for key, value in (plain | given).items() if value is not None}
-    (row,) = rows_of(exported(kind, [item]))
+def test_what_items_mean(meanings: dict[tuple[str, str], Any], at: int) -> None:
+    kind, name, _, said = WHAT_ITEMS_MEAN[at]
+    row = meanings[kind, f"{at}/f"]
     assert {key: row.get(key) for key in SAID} == said | {"reject": None}, name
-    assert (row["bucket"], row["key"], row["parent"], row["bare"]) == ("b", "d/f", "d", True)
+    assert (row["bucket"], row["key"], row["parent"], row["bare"]) == ("b", f"{at}/f", f"{at}", True)
     assert {"size", "etag", "version_id", "mod_time"} & row.keys() == set()
 
 
-REJECTS = [
+REJECTS: list[tuple[str, Item, str]] = [
     ("emrfs", {"hashKey": {"S": "s3://b/d"}}, "hashKey is no path below a bucket"),
     ("emrfs", {"hashKey": {"N": "7"}}, "hashKey is no path below a bucket"),
     ("emrfs", {"rangeKey": {"S": "d/f"}}, "rangeKey is no name"),
@@ -197,15 +217,20 @@ REJECTS = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "given", "reason"), REJECTS, ids=str)
-def test_what_cannot_be_understood_is_rejected_and_nothing_else(
-    exported: Any, kind: str, given: Item, reason: str
-) -> None:
-    make = MAKE[kind]
-    odd = {key: value for key, value in (make("b", "d/f", OLD) | given).items() if value is not None}
-    rows = rows_of(exported(kind, [odd, make("b", "sound", OLD)], location=Location("b", "")))
-    assert [row["key"] for row in rows if "reject" not in row] == ["sound"]
-    assert [row["reject"].partition(" in the item")[0] for row in rows if "reject" in row] == [reason]
+@pytest.mark.parametrize("kind", READ)
+def test_what_cannot_be_understood_is_rejected_and_nothing_else(exported: Any, kind: str) -> None:
+    """Every odd item of a store, each beside a sound one."""
+    cases = [(given, reason) for of, given, reason in REJECTS if of == kind]
+    odd = [changed(kind, f"d/f{at}", given) for at, (given, _) in enumerate(cases)]
+    sound = [MAKE[kind]("b", f"sound {at}", OLD) for at in range(len(cases))]
+    pairs = [item for pair in zip(odd, sound, strict=True) for item in pair]
+    rows = rows_of(exported(kind, pairs, location=Location("b", "")))
+    assert [row["key"] for row in rows if "reject" not in row] == [f"sound {at}" for at in range(len(cases))]
+    told = [row["reject"].partition(" in the item") for row in rows if "reject" in row]
+    names = [item[built.KEYS[kind][1]]["S"].rpartition("/")[2] for item in odd]
+    assert sorted((reason, item.rpartition("/")[2]) for reason, _, item in told) == sorted(
+        (reason, name) for (_, reason), name in zip(cases, names, strict=True)
+    )
 
 
 VALUE = st.one_of(
@@ -269,21 +294,17 @@ def test_a_table_of_another_kind_is_refused(clients: Clients, aws: Aws, exported
 
 
 class Site:
-    """A Delta table, and a store of names that knows its files."""
+    """A Delta table in a folder of its own, and a store of names that knows its files."""
 
-    def __init__(self, aws: Aws, s3: Endpoint, bucket: str, folder: Path, kind: str) -> None:
-        self.shop, self.aws, self.bucket, self.folder, self.kind = (
-            Shop(aws.s3, s3, bucket),
-            aws,
-            bucket,
-            folder,
-            kind,
-        )
-        self.make = MAKE[kind]
-        self.table = f"{kind}-{uuid.uuid4().hex[:8]}"
+    def __init__(self, aws: Aws, shop: Shop, kind: str, case: str) -> None:
+        self.aws, self.bucket, self.kind, self.make = aws, shop.bucket, kind, MAKE[kind]
+        self.name = f"{kind}_{case}"
+        self.root = f"warehouse/{self.name}"
+        self.table = f"{self.name}-{uuid.uuid4().hex[:8]}"
         built.create_table(aws.dynamodb, self.table, built.KEYS[kind], [])
-        self.shop.write("orders")
-        self.files = self.shop.keys("orders/")
+        shop.write(f"{self.name}/orders", commits=1)
+        self.files = shop.keys(f"{self.name}/orders/")
+        self.source = f"table: {self.table}"
         for key in self.files:
             self.enter(key)
 
@@ -300,105 +321,201 @@ class Site:
     def remove(self, key: str) -> None:
         self.aws.s3.delete_object(Bucket=self.bucket, Key=key)
 
-    def lake(self, source: str = "") -> Any:
-        source = source or f"table: {self.table}"
-        return self.shop.lake(
-            self.folder,
-            inventories=f"[{{kind: listing, location: 's3://{self.bucket}/warehouse/'}}]",
-            extra=f"metastores: [{{kind: {self.kind}, {source}, location: 's3://{self.bucket}/warehouse/'}}]",
-            defaults="grace: 0s, leftover_age: 0s, max_upload: 0s",
+    @property
+    def mark(self) -> dict[str, Any]:
+        """What makes an item one of a deletion."""
+        return {"ttl": datetime.now(UTC) + DAY} if self.kind == "emrfs" else {"deleted": "true"}
+
+    # what is laid before the audit
+
+    def lay_healthy(self) -> None:
+        """Deletions, folders, items of other places, and what the store keeps for itself, too."""
+        self.enter(f"{self.root}/orders/removed.parquet", **self.mark)
+        self.enter(f"{self.root}/orders_2/elsewhere.parquet")
+        if self.kind == "emrfs":
+            self.aws.dynamodb.put_item(TableName=self.table, Item=built.CONTROL)
+            self.enter(f"{self.root}/orders/day=2026-11-01")
+        else:
+            self.enter(f"{self.root}/orders/day=2026-11-01", dir="true")
+            self.enter(f"{self.root}/orders/_temporary/0/task_1/part-0.parquet")
+            self.forget(self.files[0])  # purged
+
+    def lay_faulty(self) -> None:
+        self.source += ", keep: none"
+        lost, denied, unknown = self.files
+        self.remove(lost)
+        self.enter(denied, **self.mark)
+        self.forget(unknown)
+        self.enter(f"{self.root}/orders/gone.parquet")
+
+    def lay_overwritten(self) -> None:
+        """The first file is younger than its item."""
+        old = self.make(self.bucket, self.files[0], datetime.now(UTC) - DAY)
+        self.aws.dynamodb.put_item(TableName=self.table, Item=old)
+
+    def lay_odd(self) -> None:
+        """An item that is rejected, and one that is missing."""
+        self.source += ", keep: none"
+        self.forget(self.files[0])
+        odd = {"emrfs": {"lastModified": {"S": "x"}}, "s3mper": {"epoch": {"S": "x"}}}[self.kind]
+        self.aws.dynamodb.put_item(
+            TableName=self.table, Item=self.make(self.bucket, f"{self.root}/orders/odd", OLD) | odd
         )
 
-    def audit(self, lake: Any) -> tuple[list[tuple[str, str, str]], dict[str, Any]]:
-        """(kind, severity, key) of what is found, and what coverage says of both axes of the store."""
+    def lay_plain(self) -> None:
+        """As the table was written."""
+
+
+@dataclass(frozen=True)
+class Audited:
+    """What was found about a site as (kind, severity, key), and what coverage says of each axis of its table.
+
+    `source` is the id of its store.
+    """
+
+    site: Site
+    source: str
+    found: list[tuple[str, str, str]]
+    covered: dict[str, dict[str, Any]]
+
+
+class Sites:
+    """One bucket with every site, and a lake of some of them, each with a store of its own."""
+
+    def __init__(self, aws: Aws, s3: Endpoint, bucket: str, folder: Path) -> None:
+        self.shop, self.folder = Shop(aws.s3, s3, bucket), folder
+        cases = [(kind, case) for kind in READ for case in ("healthy", "faulty", "odd", "plain")]
+        made = [Site(aws, self.shop, *each) for each in (*cases, ("emrfs", "overwritten"))]
+        self.by_name = {site.name: site for site in made}
+        for site in made:
+            getattr(site, f"lay_{site.name.partition('_')[2]}")()
+
+    def lake(self, sites: Sequence[Site]) -> Lake:
+        place = f"s3://{self.shop.bucket}/warehouse/"
+        stores = [
+            f"{{kind: {site.kind}, {site.source}, location: 's3://{site.bucket}/{site.root}/'}}"
+            for site in sites
+        ]
+        tables = [
+            f"- {{name: {site.name}, location: '{place}{site.name}/orders', manifests: [{{kind: delta}}]}}"
+            for site in sites
+        ]
+        return self.shop.lake(
+            self.folder, inventories=f"[{{kind: listing, location: '{place}'}}]", tables=tables,
+            extra=f"metastores: [{', '.join(stores)}]", defaults="grace: 0s, leftover_age: 0s, max_upload: 0s",
+        )  # fmt: skip
+
+    def audit(self, sites: Sequence[Site]) -> dict[str, Audited]:
         time.sleep(2.1)  # times of stores have whole seconds
+        lake = self.lake(sites)
         outcome = audited(lake)
         found = [row for batch in results_of(lake).findings(outcome.run_id) for row in batch.to_pylist()]
-        covered = {row["axis"]: row for row in results_of(lake).coverage(outcome.run_id)}
-        return sorted((row["kind"], row["severity"], row["key"]) for row in found), covered
+        covered = results_of(lake).coverage(outcome.run_id)
+        told = {
+            site.name: Audited(
+                site,
+                f"metastore:{at}",
+                sorted((r["kind"], r["severity"], r["key"]) for r in found if _about(r, site)),
+                {row["axis"]: row for row in covered if row["table_name"] == site.name},
+            )
+            for at, site in enumerate(sites)
+        }
+        assert sum(len(each.found) for each in told.values()) == len(found), "each is about one site"
+        return told
 
 
-@pytest.fixture(params=["emrfs", "s3mper"])
-def site(request: pytest.FixtureRequest, aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path) -> Site:
-    return Site(aws, s3, bucket, tmp_path, request.param)
+def _about(finding: dict[str, Any], site: Site) -> bool:
+    return finding["table_name"] == site.name or site.table in (finding["subject"] or "")
 
 
-def test_a_healthy_lake_is_quiet(site: Site) -> None:
-    """Deletions, folders, items of other places, and what the store keeps for itself, too."""
-    mark = {"ttl": datetime.now(UTC) + DAY} if site.kind == "emrfs" else {"deleted": "true"}
-    site.enter("warehouse/orders/removed.parquet", **mark)
-    site.enter("warehouse/orders_2/elsewhere.parquet")
-    if site.kind == "emrfs":
-        site.aws.dynamodb.put_item(TableName=site.table, Item=built.CONTROL)
-        site.enter("warehouse/orders/day=2026-11-01")
-    else:
-        site.enter("warehouse/orders/day=2026-11-01", dir="true")
-        site.enter("warehouse/orders/_temporary/0/task_1/part-0.parquet")
-        site.forget(site.files[0])  # purged
-    found, covered = site.audit(site.lake())
-    assert found == []
-    metastore, tree = covered["metastore"], covered["metastore_tree"]
+@pytest.fixture(scope="module")
+def sites(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> Sites:
+    aws.s3.create_bucket(Bucket="name-stores")
+    return Sites(aws, s3, "name-stores", tmp_path_factory.mktemp("names"))
+
+
+@pytest.fixture(scope="module")
+def night(sites: Sites) -> dict[str, Audited]:
+    """One audit of all sites but those whose stores have a hole, which would be one of the others, too."""
+    return sites.audit([site for name, site in sites.by_name.items() if not name.endswith("odd")])
+
+
+KINDS = pytest.mark.parametrize("kind", READ)
+
+
+@KINDS
+def test_a_healthy_lake_is_quiet(night: dict[str, Audited], kind: str) -> None:
+    told = night[f"{kind}_healthy"]
+    assert told.found == []
+    metastore, tree = told.covered["metastore"], told.covered["metastore_tree"]
     assert (metastore["status"], tree["status"]) == ("complete", "off")
     assert "no tree of folders" in tree["reason"]
-    assert metastore["consistent"] >= len(site.files)
-    assert metastore["undecided"] == (1 if site.kind == "emrfs" else 0)  # a folder, for all that can be read
+    assert metastore["consistent"] >= len(told.site.files)
+    assert metastore["undecided"] == (1 if kind == "emrfs" else 0)  # a folder, for all that can be read
 
 
-def test_each_fault_is_found(site: Site) -> None:
-    mark = {"ttl": datetime.now(UTC) + DAY} if site.kind == "emrfs" else {"deleted": "true"}
-    lost, denied, unknown, gone = *site.files[:3], "warehouse/orders/gone.parquet"
-    site.remove(lost)
-    site.enter(denied, **mark)
-    site.forget(unknown)
-    site.enter(gone)
-    found, covered = site.audit(site.lake(f"table: {site.table}, keep: none"))
+@KINDS
+def test_each_fault_is_found(night: dict[str, Audited], kind: str) -> None:
+    told = night[f"{kind}_faulty"]
+    lost, denied, unknown = told.site.files
     expected = [
         ("dropped", "critical", lost),
         ("hidden", "info", unknown),
         ("tombstoned", "error", denied),
     ]
-    phantom = [("phantom", "error", gone)] if site.kind == "s3mper" else []
-    assert found == sorted(expected + phantom)
-    assert covered["metastore"]["undecided"] == (1 if site.kind == "emrfs" else 0)
+    gone = f"{told.site.root}/orders/gone.parquet"
+    phantom = [("phantom", "error", gone)] if kind == "s3mper" else []
+    assert told.found == sorted(expected + phantom)
+    assert told.covered["metastore"]["undecided"] == (1 if kind == "emrfs" else 0)
 
 
-def test_an_object_written_past_emrfs_cannot_be_told(
-    aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path
-) -> None:
-    site = Site(aws, s3, bucket, tmp_path, "emrfs")
-    old = site.make(site.bucket, site.files[0], datetime.now(UTC) - DAY)
-    aws.dynamodb.put_item(TableName=site.table, Item=old)
-    found, covered = site.audit(site.lake())
-    assert (found, covered["metastore"]["undecided"]) == ([], 1)
+def test_an_object_written_past_emrfs_cannot_be_told(night: dict[str, Audited]) -> None:
+    told = night["emrfs_overwritten"]
+    assert (told.found, told.covered["metastore"]["undecided"]) == ([], 1)
 
 
-def test_a_rejected_item_makes_what_is_missing_undecided(site: Site) -> None:
-    site.forget(site.files[0])
-    odd = {"emrfs": {"lastModified": {"S": "x"}}, "s3mper": {"epoch": {"S": "x"}}}[site.kind]
-    item = site.make(site.bucket, "warehouse/orders/odd", OLD) | odd
-    site.aws.dynamodb.put_item(TableName=site.table, Item=item)
-    found, covered = site.audit(site.lake(f"table: {site.table}, keep: none"))
-    assert [kind for kind, _, _ in found] == ["unreadable_evidence"]
-    assert (covered["metastore"]["status"], covered["metastore"]["undecided"]) == ("partial", 1)
-
-
-def test_it_can_be_probed_and_asked_for_one_key(site: Site, clients: Clients) -> None:
-    lake = site.lake()
+@KINDS
+def test_it_can_be_probed_and_asked_for_one_key(sites: Sites, clients: Clients, kind: str) -> None:
+    site = sites.by_name[f"{kind}_plain"]
+    lake = sites.lake([site])
     (store,) = lake.metastores
-    get = GET[site.kind]
+    get = GET[kind]
     found = get(store, clients, site.bucket, site.files[0])
     assert found is not None
-    assert site.files[0].endswith(found[built.KEYS[site.kind][1]])
+    assert site.files[0].endswith(found[built.KEYS[kind][1]])
     assert get(store, clients, site.bucket, "warehouse/orders/none") is None
     told = [c for c in examine(lake, clients, {}, datetime.now(UTC)) if c.about == f"metastore {site.table}"]
     assert [(c.state, "can be scanned" in c.told) for c in told] == [("ok", True)]
 
 
-def test_exports_and_scans_of_one_table_agree(site: Site) -> None:
-    scanned = site.audit(site.lake())
-    items = site.aws.dynamodb.scan(TableName=site.table)["Items"]
-    plain = json.loads(json.dumps(items, default=lambda value: base64.b64encode(bytes(value)).decode()))
-    s3guard.export(s3guard.into(site.folder / "export"), plain, at=datetime.now(UTC), table=site.table)
-    exported = site.audit(site.lake(f"export: {site.folder / 'export'}, margin: 0s"))
-    assert exported[0] == scanned[0] == []
-    assert exported[1]["metastore"]["consistent"] == scanned[1]["metastore"]["consistent"]
+@pytest.fixture(scope="module")
+def next_night(sites: Sites, night: dict[str, Audited]) -> dict[str, Audited]:
+    """An audit of the others, and by exports of the stores that nobody changed since."""
+    plain = [night[f"{kind}_plain"].site for kind in READ]
+    for site in plain:
+        items = site.aws.dynamodb.scan(TableName=site.table)["Items"]
+        exported = json.loads(
+            json.dumps(items, default=lambda value: base64.b64encode(bytes(value)).decode())
+        )
+        folder = sites.folder / f"export {site.name}"
+        s3guard.export(s3guard.into(folder), exported, at=datetime.now(UTC), table=site.table)
+        site.source = f"export: '{folder}', margin: 0s"
+    return sites.audit([*plain, *(sites.by_name[f"{kind}_odd"] for kind in READ)])
+
+
+@KINDS
+def test_exports_and_scans_of_one_table_agree(
+    night: dict[str, Audited], next_night: dict[str, Audited], kind: str
+) -> None:
+    scanned, exported = night[f"{kind}_plain"], next_night[f"{kind}_plain"]
+    assert exported.found == scanned.found == []
+    assert exported.covered["metastore"]["consistent"] == scanned.covered["metastore"]["consistent"]
+
+
+@KINDS
+def test_a_rejected_item_makes_what_is_missing_undecided(next_night: dict[str, Audited], kind: str) -> None:
+    told = next_night[f"{kind}_odd"]
+    assert [found[0] for found in told.found] == ["unreadable_evidence"]
+    metastore = told.covered["metastore"]
+    assert (metastore["status"], metastore["undecided"]) == ("partial", 1)
+    assert told.source in metastore["reason"]

@@ -1,11 +1,13 @@
 """Bulk changes: whether a change is one finding depends on all files of its table, not on the suspects alone."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
+from functools import cache
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from lakeaudit.compare import coverage, findings
@@ -32,43 +34,86 @@ LONGER: Row = {"size": 107}
 SHORTER: Row = {"size": 97}
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def con() -> Iterator[Connection]:
     opened = connection()
     yield opened
     opened.close()
 
 
-def files(*changes: tuple[int, Row], of: str = "orders") -> list[Row]:
-    """Objects of a table, so many of each change."""
-    every = [change for number, change in changes for _ in range(number)]
-    return [stored(f"{of}/{at:04d}", **change) for at, change in enumerate(every)]
+def files(*changes: tuple[int, Row]) -> list[Row]:
+    """What is stored, so many of each change."""
+    return [change for number, change in changes for _ in range(number)]
 
 
-def found(
-    con: Connection, objects: Sequence[Row], *, whole: bool = True, confirmation: str = "none"
-) -> list[Row]:
-    """The findings of an audit of these objects, all of which are claimed; not `whole`: of a partition."""
-    facts = [table(name) for name in sorted({row["key"].partition("/")[0] for row in objects})]
+LOST: Row = {"lost": True}
+SHARES: dict[str, tuple[int, int, dict[tuple[str, str, int], int]]] = {
+    # changed at the same size, left alone, findings
+    "42 %, and all that is suspected": (105, 145, {("file", "overwritten", 1): 105}),
+    "half": (125, 125, {("file", "overwritten", 1): 125}),
+    "more than half": (126, 124, {("table", "overwritten", 126): 1}),
+    "all, but too few": (ENOUGH - 1, 0, {("file", "overwritten", 1): 99}),
+    "all, and enough": (ENOUGH, 0, {("table", "overwritten", 100): 1}),
+    "half, and enough": (ENOUGH, ENOUGH, {("file", "overwritten", 1): 100}),
+}
+TABLES: dict[str, list[Row]] = {
+    "orders": files((FILES, REWRITTEN)),
+    **{name: files((changed, REWRITTEN), (same, SAME)) for name, (changed, same, _) in SHARES.items()},
+    "longer": files((FILES, LONGER)),
+    "shorter": files((FILES, SHORTER)),
+    "each by its own": files(*((1, {"size": 101 + at}) for at in range(FILES))),
+    "two kinds": files((130, LONGER), (120, REWRITTEN)),
+    "two kinds, neither of most": files((110, LONGER), (110, REWRITTEN), (30, SAME)),
+    "two differences": files((130, LONGER), (120, SHORTER)),
+    "some lost": files((FILES, REWRITTEN), (3, LOST)),
+    "few": files((40, REWRITTEN)),
+    "half lost": files((120, REWRITTEN), (120, LOST)),
+    "all of few": files((120, REWRITTEN)),
+    "less than half of many": files((120, REWRITTEN), (180, SAME)),
+}
+"""The files of every table, which one audit judges."""
+
+
+@pytest.fixture(scope="module")
+def answers() -> Mapping[str, pa.Table]:
+    """What the kernel says of these tables, all of whose files are claimed."""
+    rows = [stored(f"{name}/{at:04d}", **each) for name, of in TABLES.items() for at, each in enumerate(of)]
+    facts = [table(name) for name in TABLES]
     tables = [fact.table for fact in facts]
-    claims = claims_of([claim(row["key"], row["key"].partition("/")[0]) for row in objects], ())
-    evidence = Evidence([claims], [stored_of([row for row in objects if not row.get("lost")])], [], {})
+    claims = claims_of([claim(row["key"], row["key"].partition("/")[0]) for row in rows], ())
+    evidence = Evidence([claims], [stored_of([row for row in rows if not row.get("lost")])], [], {})
     sources = replace(source_facts(evidence, tables, facts), objects=folded_objects)
     kernel = Kernel(sources, words(tables, (), date(2026, 11, 20)), {}, metastores=False)
     given = [*claims.rows, *(source.rows for source in evidence.storage)]
     parts = [part for rows in given if isinstance(rows, tuple) for part in rows]
-    answers = shared(parts, kernel.stages, 1).answers
-    suspects = f"""
-        SELECT * REPLACE ({duck.literal(confirmation)} AS l_confirmation), NULL::VARCHAR AS related_key,
-            NULL::VARCHAR AS group_id, false AS versions_known,
-            NULL::TIMESTAMP AS recoverable_until, NULL::VARCHAR AS kept_words
-        FROM input
-    """
-    rows = duck.hold(con, duck.query(con, suspects, input=answers["suspects"]))
-    settled = coverage.tallies(answers["tallies"].to_pylist())
-    every = coverage.together(settled, coverage.tallies(duck.rows_of(coverage.count(con, rows))))
-    about_files = findings.file_findings(con, rows, STAMP)
-    return duck.rows_of(folded(con, about_files, every if whole else {}, STAMP))
+    return shared(parts, kernel.stages, 1).answers
+
+
+Findings = Callable[..., list[Row]]
+
+
+@pytest.fixture(scope="module")
+def found(con: Connection, answers: Mapping[str, pa.Table]) -> Findings:
+    """The findings about these tables; not `whole`: in an audit of a partition."""
+
+    @cache
+    def folds(whole: bool, confirmation: str) -> list[Row]:
+        suspects = f"""
+            SELECT * REPLACE ({duck.literal(confirmation)} AS l_confirmation), NULL::VARCHAR AS related_key,
+                NULL::VARCHAR AS group_id, false AS versions_known,
+                NULL::TIMESTAMP AS recoverable_until, NULL::VARCHAR AS kept_words
+            FROM input
+        """
+        rows = duck.hold(con, duck.query(con, suspects, input=answers["suspects"]))
+        settled = coverage.tallies(answers["tallies"].to_pylist())
+        every = coverage.together(settled, coverage.tallies(duck.rows_of(coverage.count(con, rows))))
+        about_files = findings.file_findings(con, rows, STAMP)
+        return duck.rows_of(folded(con, about_files, every if whole else {}, STAMP))
+
+    def of(*names: str, whole: bool = True, confirmation: str = "none") -> list[Row]:
+        return [row for row in folds(whole, confirmation) if row["table_name"] in names]
+
+    return of
 
 
 def told(rows: Sequence[Mapping[str, Any]]) -> Counter[tuple[str, str, int]]:
@@ -76,8 +121,8 @@ def told(rows: Sequence[Mapping[str, Any]]) -> Counter[tuple[str, str, int]]:
     return Counter((row["subject_type"], row["kind"], row["files"]) for row in rows)
 
 
-def test_a_table_rewritten_whole_at_the_same_size_is_one_finding(con: Connection) -> None:
-    (row,) = found(con, files((FILES, REWRITTEN)))
+def test_a_table_rewritten_whole_at_the_same_size_is_one_finding(found: Findings) -> None:
+    (row,) = found("orders")
     expected = {
         "run_id": "r1", "lake": "shop", "table_name": "orders", "axis": "content", "kind": "overwritten",
         "severity": "warning", "subject_type": "table", "subject": "orders", "files": FILES,
@@ -113,82 +158,65 @@ def test_the_most_common_cause_of_its_files_is_said_as_such(con: Connection) -> 
     )
 
 
-SHARES = [
-    # changed at the same size, left alone, findings
-    (105, 145, {("file", "overwritten", 1): 105}),  # 42 %, and all that is suspected
-    (125, 125, {("file", "overwritten", 1): 125}),
-    (126, 124, {("table", "overwritten", 126): 1}),
-    (ENOUGH - 1, 0, {("file", "overwritten", 1): 99}),
-    (ENOUGH, 0, {("table", "overwritten", 100): 1}),
-    (ENOUGH, ENOUGH, {("file", "overwritten", 1): 100}),
-]
-
-
-@pytest.mark.parametrize(("changed", "same", "expected"), SHARES)
+@pytest.mark.parametrize("name", SHARES)
 def test_a_bulk_change_is_more_than_half_of_all_files_and_at_least_a_hundred(
-    con: Connection, changed: int, same: int, expected: dict[tuple[str, str, int], int]
+    found: Findings, name: str
 ) -> None:
-    assert told(found(con, files((changed, REWRITTEN), (same, SAME)))) == expected
+    assert told(found(name)) == SHARES[name][2]
 
 
-@pytest.mark.parametrize(("change", "apart"), [(LONGER, "+7"), (SHORTER, "-3")])
-def test_one_constant_difference_in_size_is_one_finding(con: Connection, change: Row, apart: str) -> None:
-    (row,) = found(con, files((FILES, change)))
+@pytest.mark.parametrize(("name", "apart"), [("longer", "+7"), ("shorter", "-3")])
+def test_one_constant_difference_in_size_is_one_finding(found: Findings, name: str, apart: str) -> None:
+    (row,) = found(name)
     assert (row["kind"], row["files"]) == ("size_mismatch", FILES)
     assert f"were rewritten each by {apart} bytes" in row["explanation"]
 
 
-def test_sizes_that_differ_each_by_its_own_are_findings_of_files(con: Connection) -> None:
-    each = [(1, {"size": 101 + at}) for at in range(FILES)]
-    assert told(found(con, files(*each))) == {("file", "size_mismatch", 1): FILES}
+def test_sizes_that_differ_each_by_its_own_are_findings_of_files(found: Findings) -> None:
+    assert told(found("each by its own")) == {("file", "size_mismatch", 1): FILES}
 
 
-def test_of_two_kinds_in_one_table_the_smaller_keeps_its_files(con: Connection) -> None:
-    rows = found(con, files((130, LONGER), (120, REWRITTEN)))
-    assert told(rows) == {("table", "size_mismatch", 130): 1, ("file", "overwritten", 1): 120}
+def test_of_two_kinds_in_one_table_the_smaller_keeps_its_files(found: Findings) -> None:
+    assert told(found("two kinds")) == {("table", "size_mismatch", 130): 1, ("file", "overwritten", 1): 120}
 
 
-def test_of_two_kinds_in_one_table_neither_may_have_more_than_half(con: Connection) -> None:
-    rows = found(con, files((110, LONGER), (110, REWRITTEN), (30, SAME)))
-    assert told(rows) == {("file", "size_mismatch", 1): 110, ("file", "overwritten", 1): 110}
+def test_of_two_kinds_in_one_table_neither_may_have_more_than_half(found: Findings) -> None:
+    assert told(found("two kinds, neither of most")) == {
+        ("file", "size_mismatch", 1): 110, ("file", "overwritten", 1): 110
+    }  # fmt: skip
 
 
-def test_of_two_differences_in_one_table_the_smaller_keeps_its_files(con: Connection) -> None:
-    rows = found(con, files((130, LONGER), (120, SHORTER)))
+def test_of_two_differences_in_one_table_the_smaller_keeps_its_files(found: Findings) -> None:
+    rows = found("two differences")
     assert told(rows) == {("table", "size_mismatch", 130): 1, ("file", "size_mismatch", 1): 120}
     assert {row["storage_size"] for row in rows if row["subject_type"] == "file"} == {97}
 
 
-def test_findings_of_other_kinds_and_tables_stay_as_they_are(con: Connection) -> None:
-    lost = [stored(f"orders/lost-{at}", lost=True) for at in range(3)]
-    objects = [*files((FILES, REWRITTEN)), *lost, *files((40, REWRITTEN), of="copy")]
-    rows = found(con, objects)
+def test_findings_of_other_kinds_and_tables_stay_as_they_are(found: Findings) -> None:
+    rows = found("some lost", "few")
     assert told(rows) == {
         ("table", "overwritten", FILES): 1, ("file", "dropped", 1): 3, ("file", "overwritten", 1): 40
     }  # fmt: skip
-    assert {row["table_name"] for row in rows if row["kind"] == "overwritten"} == {"orders", "copy"}
+    assert {row["table_name"] for row in rows if row["kind"] == "overwritten"} == {"some lost", "few"}
 
 
-def test_files_that_are_lost_are_files_of_the_table_too(con: Connection) -> None:
-    lost = [stored(f"orders/lost-{at:03d}", lost=True) for at in range(120)]
-    rows = found(con, [*files((120, REWRITTEN)), *lost])
-    assert told(rows) == {("file", "overwritten", 1): 120, ("file", "dropped", 1): 120}
+def test_files_that_are_lost_are_files_of_the_table_too(found: Findings) -> None:
+    assert told(found("half lost")) == {("file", "overwritten", 1): 120, ("file", "dropped", 1): 120}
 
 
-def test_every_table_is_judged_by_its_own_files(con: Connection) -> None:
-    rows = found(con, [*files((120, REWRITTEN)), *files((120, REWRITTEN), (180, SAME), of="copy")])
+def test_every_table_is_judged_by_its_own_files(found: Findings) -> None:
+    rows = found("all of few", "less than half of many")
     assert told(rows) == {("table", "overwritten", 120): 1, ("file", "overwritten", 1): 120}
-    assert {row["table_name"] for row in rows if row["subject_type"] == "file"} == {"copy"}
+    assert {row["table_name"] for row in rows if row["subject_type"] == "file"} == {"less than half of many"}
 
 
-def test_of_a_part_of_a_table_nothing_is_said_about_the_whole(con: Connection) -> None:
-    rows = found(con, files((FILES, REWRITTEN)), whole=False)
-    assert told(rows) == {("file", "overwritten", 1): FILES}
+def test_of_a_part_of_a_table_nothing_is_said_about_the_whole(found: Findings) -> None:
+    assert told(found("orders", whole=False)) == {("file", "overwritten", 1): FILES}
 
 
 @pytest.mark.parametrize("confirmation", ["live", "none", "limit"])
-def test_it_is_confirmed_where_one_of_its_files_was_looked_at(con: Connection, confirmation: str) -> None:
-    (row,) = found(con, files((FILES, REWRITTEN)), confirmation=confirmation)
+def test_it_is_confirmed_where_one_of_its_files_was_looked_at(found: Findings, confirmation: str) -> None:
+    (row,) = found("orders", confirmation=confirmation)
     assert row["confirmation"] == ("live" if confirmation == "live" else "none")
 
 

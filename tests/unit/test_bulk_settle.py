@@ -2,10 +2,11 @@
 
 import json
 import os
-from collections import Counter
+from collections import ChainMap, Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +48,7 @@ def at(hour: float) -> datetime:
 STAMP = Stamp("tonight", "shop", at(40))
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def con() -> Iterator[Connection]:
     opened = connection()
     yield opened
@@ -81,6 +82,18 @@ def told(rows: Sequence[Mapping[str, Any]]) -> Counter[tuple[str, str, int]]:
     return Counter((row["subject_type"], row["kind"], row["files"]) for row in rows)
 
 
+def renamed(rows: Sequence[Row], name: str) -> list[Row]:
+    """The findings as those of another table: the cases of one question are tables of one audit."""
+    return [row | {"table_name": name, "subject": f"{name}: {row['subject']}"} for row in rows]
+
+
+def by_table(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    found: dict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        found[row["table_name"]].append(row)
+    return found
+
+
 # --- what is folded ------------------------------------------------------------------------------------------
 
 SHARES = [
@@ -92,12 +105,23 @@ SHARES = [
 ]
 
 
+@pytest.fixture(scope="module")
+def shares(con: Connection) -> Mapping[str, Sequence[Row]]:
+    """What is told of a table for each kind and share."""
+    cases = [
+        (f"{kind} {number} {files}", kind, number, files) for kind in ALIKE for number, files, _ in SHARES
+    ]
+    rows = [row for name, kind, number, _ in cases for row in wrong(kind, number, of=name)]
+    every = [tallies(files, KINDS[kind].axis, of=name) for name, kind, _, files in cases]
+    return by_table(fold(con, rows, dict(ChainMap(*every))))
+
+
 @pytest.mark.parametrize("kind", ALIKE)
 @pytest.mark.parametrize(("number", "files", "bulk"), SHARES)
 def test_more_than_half_of_a_table_and_at_least_a_hundred_are_one_finding(
-    con: Connection, kind: str, number: int, files: int, bulk: bool
+    shares: Mapping[str, Sequence[Row]], kind: str, number: int, files: int, bulk: bool
 ) -> None:
-    rows = fold(con, wrong(kind, number), tallies(files, KINDS[kind].axis))
+    rows = shares[f"{kind} {number} {files}"]
     assert told(rows) == ({("table", kind, number): 1} if bulk else {("file", kind, 1): number})
 
 
@@ -230,27 +254,36 @@ HEALTHY_ENOUGH: dict[str, Days] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", [*IN_PARTITIONS, *HEALTHY_ENOUGH])
-def test_most_files_of_a_partition_are_one_finding(con: Connection, name: str) -> None:
-    case = {**IN_PARTITIONS, **HEALTHY_ENOUGH}[name]
-    before = single(con, case.rows)
-    every = tallies(FEW) | tallies(FEW, "metastore")
+@pytest.fixture(scope="module")
+def partitions(con: Connection) -> tuple[Mapping[str, Sequence[Row]], Mapping[str, Sequence[str]]]:
+    """By case what is told, and the ids of those that speak for its files; each case is a table."""
+    cases = {**IN_PARTITIONS, **HEALTHY_ENOUGH}
+    before = single(con, [row for name, case in cases.items() for row in renamed(case.rows, name)])
+    every = [tallies(FEW, axis, of=name) for name in cases for axis in ("content", "metastore")]
+    known = {(name, f"day={day}"): files for name, case in cases.items() for day, files in case.files.items()}
 
     def count(wanted: Collection[tuple[str, str]]) -> dict[tuple[str, str], int]:
-        known = {("orders", f"day={day}"): files for day, files in case.files.items()}
         return {partition: known[partition] for partition in wanted if partition in known}
 
-    after = folded(con, before, every, STAMP, count)
-    rows = duck.rows_of(after)
-    assert told(rows) == Counter(case.told)
+    after = folded(con, before, dict(ChainMap(*every)), STAMP, count)
     spoken = members(con, before, after)
+    assert spoken is not None
+    tables = {row["discrepancy_id"]: row["table_name"] for row in duck.rows_of(before)}
+    speakers: dict[str, list[str]] = defaultdict(list)
+    for row in duck.rows_of(spoken):
+        speakers[tables[row["discrepancy_id"]]].append(row["spoken_by"])
+    return by_table(list(duck.rows_of(after))), speakers
+
+
+@pytest.mark.parametrize("name", [*IN_PARTITIONS, *HEALTHY_ENOUGH])
+def test_most_files_of_a_partition_are_one_finding(
+    partitions: tuple[Mapping[str, Sequence[Row]], Mapping[str, Sequence[str]]], name: str
+) -> None:
+    case = {**IN_PARTITIONS, **HEALTHY_ENOUGH}[name]
+    rows, speakers = partitions[0][name], partitions[1].get(name, ())
+    assert told(rows) == Counter(case.told)
     folds = [row for row in rows if row["subject_type"] == "partition"]
-    assert (
-        Counter(row["spoken_by"] for row in duck.rows_of(spoken))
-        == Counter({row["discrepancy_id"]: row["files"] for row in folds})
-        if spoken is not None
-        else not folds
-    )
+    assert Counter(speakers) == Counter({row["discrepancy_id"]: row["files"] for row in folds})
 
 
 @pytest.mark.parametrize(
@@ -317,15 +350,25 @@ def padded(number: int, least: int, most: int, first: int = 0) -> list[Row]:
     return [row | {"storage_size": size} for row, size in zip(rows, sizes, strict=True)]
 
 
-@pytest.mark.parametrize(
-    ("least", "most", "number", "files", "bulk"),
-    [(1, 16, 160, 300, True), (16, 64, 160, 300, True), (1, 16, 150, 300, False), (1, 16, 99, 120, False),
-     (0, 16, 119, 120, True), (1, 65, 130, 130, True), (100, 130, 160, 160, False)],
-)  # fmt: skip
+PADS = [
+    (1, 16, 160, 300, True), (16, 64, 160, 300, True), (1, 16, 150, 300, False), (1, 16, 99, 120, False),
+    (0, 16, 119, 120, True), (1, 65, 130, 130, True), (100, 130, 160, 160, False),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def padded_tables(con: Connection) -> Mapping[str, Sequence[Row]]:
+    rows = [row for at, pad in enumerate(PADS) for row in renamed(padded(pad[2], pad[0], pad[1]), f"t{at}")]
+    every = [tallies(files, of=f"t{at}") for at, (*_, files, _) in enumerate(PADS)]
+    return by_table(fold(con, rows, dict(ChainMap(*every))))
+
+
+@pytest.mark.parametrize("at", range(len(PADS)), ids=[str(pad) for pad in PADS])
 def test_sizes_that_grew_by_a_padding_are_one_finding(
-    con: Connection, least: int, most: int, number: int, files: int, bulk: bool
+    padded_tables: Mapping[str, Sequence[Row]], at: int
 ) -> None:
-    rows = fold(con, padded(number, least, most), tallies(files))
+    _, _, number, _, bulk = PADS[at]
+    rows = padded_tables[f"t{at}"]
     tables = [row for row in rows if row["subject_type"] == "table"]
     assert len(tables) == bulk
     if bulk:
@@ -353,9 +396,12 @@ def test_severities_are_measured_apart(con: Connection) -> None:
 
 
 def test_other_kinds_are_never_folded(con: Connection) -> None:
-    for kind in ("dropped", "content_mismatch", "phantom", "tombstoned"):
-        rows = fold(con, wrong(kind, 200), tallies(200, KINDS[kind].axis))
-        assert told(rows) == {("file", kind, 1): 200}, kind
+    kinds = ("dropped", "content_mismatch", "phantom", "tombstoned")
+    every = [tallies(200, KINDS[kind].axis, of=kind) for kind in kinds]
+    rows = by_table(
+        fold(con, [r for kind in kinds for r in wrong(kind, 200, of=kind)], dict(ChainMap(*every)))
+    )
+    assert {kind: told(rows[kind]) for kind in kinds} == {kind: {("file", kind, 1): 200} for kind in kinds}
 
 
 # --- who speaks for whom -------------------------------------------------------------------------------------
@@ -409,13 +455,19 @@ def held(row: Row, state: str = "open", **given: Any) -> Row:
                   "first_run_id": "first", "last_run_id": "last"} | opened | given  # fmt: skip
 
 
+@cache
+def archived(con: Connection, number: int, **given: Any) -> tuple[Relation, Relation]:
+    """Findings about so many archived files of a table of 120, before they are folded and after."""
+    before = single(con, wrong("archived", number, **given))
+    return before, folded(con, before, tallies(120), STAMP)
+
+
 class Night:
     """A run that finds files archived, of a table of 120."""
 
     def __init__(self, con: Connection, number: int = 120, **given: Any) -> None:
         self.con = con
-        self.before = single(con, wrong("archived", number, **given))
-        self.after = folded(con, self.before, tallies(120), STAMP)
+        self.before, self.after = archived(con, number, **given)
         self.files = list(duck.rows_of(self.before))
         self.speaker = next((row for row in duck.rows_of(self.after) if row["subject_type"] == "table"), None)
 
@@ -538,26 +590,36 @@ def grown(table: Path, files: Sequence[str]) -> None:
             file.write(b"7 bytes")
 
 
-def audited(tmp_path: Path, run_id: str) -> Counter[tuple[str, str, str, str | None]]:
-    """What the ledger holds after an audit of the table `orders` in `lake`."""
+def audited(tmp_path: Path, run_id: str) -> dict[str, Counter[tuple[str, str, str, str | None]]]:
+    """What the ledger holds of each table after an audit of `orders` and `days` in `lake`."""
     file = tmp_path / "lake.yaml"
+    tables = ", ".join(
+        f"{{name: {name}, location: {tmp_path}/lake/{name}, manifests: [{{kind: delta}}]}}"
+        for name in ("orders", "days")
+    )
     file.write_text(
         f"{{version: 1, lake: shop, results: {{location: {tmp_path}/results, keep: 0s}}, defaults: {{grace: 0s}}, "
-        f"inventories: [{{kind: listing, location: {tmp_path}/lake}}], "
-        f"tables: [{{name: orders, location: {tmp_path}/lake/orders, manifests: [{{kind: delta}}]}}]}}"
+        f"inventories: [{{kind: listing, location: {tmp_path}/lake}}], tables: [{tables}]}}"
     )
     lake = load_lake(file, {})
     outcome = audit(lake, Options(run_id=run_id), engine=InProcessEngine(), clients=Clients(),
                     clock=lambda: datetime.now(UTC), progress=SilentProgress())  # fmt: skip
     assert outcome.warnings == ()
     ledger = Results(lake.results, Clients(), "shop").discrepancies()
-    found = [row for batch in ledger for row in batch.to_pylist()]
-    return Counter((row["subject_type"], row["kind"], row["state"], row["resolution"]) for row in found)
+    found = by_table([row for batch in ledger for row in batch.to_pylist()])
+    return {
+        name: Counter((r["subject_type"], r["kind"], r["state"], r["resolution"]) for r in rows)
+        for name, rows in found.items()
+    }
 
 
-def test_partitions_that_break_file_by_file_and_then_as_a_whole(tmp_path: Path) -> None:
-    """One day of 130 files, 20 of them compacted away, grows; the next one is written again at the same size."""
-    table = tmp_path / "lake" / "orders"
+_BY_DAY = json.dumps(
+    {"type": "struct", "fields": [{"name": "day", "type": "string", "nullable": True, "metadata": {}}]}
+)
+
+
+def days_of(table: Path) -> dict[int, list[str]]:
+    """The files of three days of 130, 20 of which were compacted away on the first one."""
     days = {day: [f"day={day}/{n}.parquet" for n in range(130)] for day in (1, 2, 3)}
     log = Log(table).commit(0, protocol(), metadata("day", schema=_BY_DAY), when=at(0))
     log.commit(1, *(add(name, size=5, partitionValues={"day": f"{day}"}) for day in days for name in days[day]),
@@ -567,42 +629,45 @@ def test_partitions_that_break_file_by_file_and_then_as_a_whole(tmp_path: Path) 
         (table / name).parent.mkdir(exist_ok=True)
         (table / name).write_bytes(b"12345")
         os.utime(table / name, (at(1).timestamp(), at(1).timestamp()))
-    assert audited(tmp_path, "r0") == {}
-    grown(table, days[1][:40])
-    assert audited(tmp_path, "r1") == {("file", "size_mismatch", "open", None): 40}
-    grown(table, days[1][40:110])
-    for name in days[2]:
-        (table / name).write_bytes(b"54321")
-    assert audited(tmp_path, "r2") == {
-        ("partition", "size_mismatch", "open", None): 1, ("partition", "overwritten", "open", None): 1,
-        ("file", "size_mismatch", "resolved", "retired"): 40,
-    }  # fmt: skip
-    found = (row for batch in Results(Location.parse(f"{tmp_path}/results"), Clients(), "shop").findings("r2")
-             for row in batch.to_pylist())  # fmt: skip
-    assert {(row["subject"], row["files"]) for row in found} == {
-        ("day=1#size_mismatch", 110),
-        ("day=2#overwritten", 130),
-    }
+    return days
 
 
-_BY_DAY = json.dumps(
-    {"type": "struct", "fields": [{"name": "day", "type": "string", "nullable": True, "metadata": {}}]}
-)
-
-
-def test_a_table_that_breaks_file_by_file_and_then_as_a_whole(tmp_path: Path) -> None:
-    table = tmp_path / "lake" / "orders"
+def orders_of(table: Path) -> list[str]:
+    """The files of a table with one in each partition."""
     rows = pa.table({"n": pa.array(range(120), pa.int64()), "part": [f"{n}" for n in range(120)]})
     write_deltalake(table, rows, partition_by=["part"])
     files = sorted(str(path.relative_to(table)) for path in table.rglob("part-*.parquet"))
     assert len(files) == 120
-    grown(table, files[:40])
-    assert audited(tmp_path, "r1") == {("file", "size_mismatch", "open", None): 40}
-    grown(table, files[40:])
-    assert audited(tmp_path, "r2") == {
-        ("table", "size_mismatch", "open", None): 1, ("file", "size_mismatch", "resolved", "retired"): 40
-    }  # fmt: skip
+    return files
+
+
+def test_what_breaks_file_by_file_and_then_as_a_whole(tmp_path: Path) -> None:
+    """All of `orders` grows; of `days` the first one does, and the next one is written again at the same size."""
+    orders, days = tmp_path / "lake" / "orders", tmp_path / "lake" / "days"
+    of_orders, of_days = orders_of(orders), days_of(days)
+    assert audited(tmp_path, "r0") == {}
+    grown(orders, of_orders[:40])
+    grown(days, of_days[1][:40])
+    by_file = {("file", "size_mismatch", "open", None): 40}
+    assert audited(tmp_path, "r1") == {"orders": by_file, "days": by_file}
+
+    grown(orders, of_orders[40:])
+    grown(days, of_days[1][40:110])
+    for name in of_days[2]:
+        (days / name).write_bytes(b"54321")
+    table = {("table", "size_mismatch", "open", None): 1}
+    partitions = {
+        ("partition", "size_mismatch", "open", None): 1,
+        ("partition", "overwritten", "open", None): 1,
+    }
+    retired = {("file", "size_mismatch", "resolved", "retired"): 40}
+    assert audited(tmp_path, "r2") == {"orders": table | retired, "days": partitions | retired}
     results = Results(Location.parse(f"{tmp_path}/results"), Clients(), "shop")
+    found = [row for batch in results.findings("r2") for row in batch.to_pylist()]
+    assert {(row["subject"], row["files"]) for row in found if row["table_name"] == "days"} == {
+        ("day=1#size_mismatch", 110),
+        ("day=2#overwritten", 130),
+    }
     assert [run["run_id"] for run in results.runs()] == ["r2"], "keep: 0s"
     assert results.coverage("r1") == []
-    assert audited(tmp_path, "r3") == {("table", "size_mismatch", "open", None): 1}, "what is over goes too"
+    assert audited(tmp_path, "r3") == {"orders": table, "days": partitions}, "what is over goes too"

@@ -74,10 +74,17 @@ def said(lake: ScreenLake) -> Screened | None:
     return None if found is None else found.last(InProcessEngine(1))
 
 
+FULL: dict[str, FirstAnswers] = {}
+"""By commits and what the ledger holds what the lake answers in full, whatever was kept."""
+
+
 def checked(lake: ScreenLake) -> FirstAnswers:
-    """The lake read narrowly, which must answer as in full."""
+    """The lake (that of `laid`) read narrowly, which must answer as in full."""
     found = narrowly(lake, SharingEngine(2))
-    assert differences(in_full(lake), found) == {}
+    asked = repr((lake.commits, lake.known))
+    if asked not in FULL:
+        FULL[asked] = in_full(replace(lake, results=screen_lake.NOWHERE, pinned=""))
+    assert differences(FULL[asked], found) == {}
     return found
 
 

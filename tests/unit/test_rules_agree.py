@@ -203,14 +203,16 @@ def test_both_evaluators_of_a_fact_agree_on_rows_full_of_nulls(
     facts: dict[str, Any], schema: pa.Schema, seed: int
 ) -> None:
     chosen = random.Random(seed)
-    rows = [_row(chosen, schema) for _ in range(2000)]
+    rows = [dict(zip(schema.names, _row(chosen, schema), strict=True)) for _ in range(2000)]
     columns = [f"{duck_sql(fact)} AS f_{name}" for name, fact in facts.items()]
     con = connection()
-    frame = duck.small(pa.schema([("at", pa.int64()), *schema]), [[at, *row] for at, row in enumerate(rows)])
+    frame = duck.small(
+        pa.schema([("at", pa.int64()), *schema]), [[at, *row.values()] for at, row in enumerate(rows)]
+    )
     differing = [
-        (name, dict(zip(schema.names, rows[got["at"]], strict=True)))
+        (name, rows[got["at"]])
         for got in duck.rows_of(duck.query(con, f'SELECT "at", {", ".join(columns)} FROM input', input=frame))
         for name, fact in facts.items()
-        if got[f"f_{name}"] is not evaluate(fact, dict(zip(schema.names, rows[got["at"]], strict=True)))
+        if got[f"f_{name}"] is not evaluate(fact, rows[got["at"]])
     ]
     assert differing == []

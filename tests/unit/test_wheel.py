@@ -101,9 +101,17 @@ def test_the_wheel_asks_for_whatever_the_package_imports(wheel: Path) -> None:
     assert {name for name, packages in brought.items() if not packages & asked} == set()
 
 
+def statements(node: ast.AST) -> Iterator[ast.AST]:
+    """All statements below a node; what they are made of holds no import, and is most of the tree."""
+    for child in ast.iter_child_nodes(node):
+        if not isinstance(child, ast.expr):
+            yield child
+            yield from statements(child)
+
+
 def imported(path: Path) -> Iterator[str]:
     """Top names of what a module imports; stubs of types are no packages."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in statements(ast.parse(path.read_text(encoding="utf-8"))):
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         names += [node.module] if isinstance(node, ast.ImportFrom) and node.module else []
         yield from (name.partition(".")[0] for name in names if not name.startswith(("mypy_", "_")))
