@@ -7,7 +7,7 @@ copied, which is right in both cases. Nothing here runs anything.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -36,7 +36,7 @@ A commit that was written twice is none of them: its lost version may be there, 
 EXPIRED = "expired by a lifecycle rule"
 """How a cause begins that nobody decided for the very file (`compare.causes.DEEDS`)."""
 
-APPLY = "Read the plan, `plan.jsonl`; `lakeaudit reconcile apply plan.jsonl` does what it says."
+APPLY = "Read the plan; `lakeaudit reconcile apply` with its file (`plan.jsonl`, `clear.jsonl`) does what it says."
 LEAVE_OUT = "Leave `--allow restore` out where somebody may have removed or replaced files on purpose."
 
 _NOT_BACK = {
@@ -159,17 +159,45 @@ def mend(
 
 
 def mend_all(lake: str, table: str, groups: "Sequence[Asked]") -> list[str]:
-    """What to type about all that is broken in a table: one plan of what it may mend, and lists of the rest.
+    """What to type about all that is broken in a table: a plan of what is mended, lists, a plan of what is taken away.
 
-    One plan and no more, since a second one would be written over the first.
+    Plans lie in files of their own, since a second one would be written over the first.
     """
-    planned = [each for each in groups if may_be_mended(each.kind, each.answers)]
+    losing = any(
+        each.kind in _LOSING for each in groups
+    )  # of which what nobody lists may be all that is left
+    planned = [
+        each for each in groups
+        if may_be_mended(each.kind, each.answers) and not (losing and each.kind == "uncommitted")
+    ]  # fmt: skip
     about = f"{shell_word(lake)} --table {shell_word(table)}"
-    kinds = "".join(f" --kind {shell_word(kind)}" for kind in dict.fromkeys(each.kind for each in planned))
     meant = any(may_be_meant(each.kind, each.answers, each.causes) for each in planned)
-    plan = [f"lakeaudit reconcile plan {about}{kinds}{_ALLOW if meant else ''}"] if planned else []
-    rest = [mend(lake, table, each.kind, each.answers) for each in groups if each not in planned]
-    return [*plan, *dict.fromkeys(rest)]
+    mended = _kinds(each.kind for each in planned if each.kind not in CLEARED)
+    cleared = _kinds(each.kind for each in planned if each.kind in CLEARED)
+    rest = [
+        f"lakeaudit findings {about} --kind {shell_word(each.kind)} --files"
+        for each in groups
+        if each not in planned
+    ]
+    return [
+        *([f"lakeaudit reconcile plan {about}{mended}{_ALLOW if meant else ''}"] if mended else []),
+        *dict.fromkeys(rest),
+        *([f"lakeaudit reconcile plan {about}{cleared} -o clear.jsonl"] if cleared else []),
+    ]
+
+
+def _kinds(of: Iterable[str]) -> str:
+    return "".join(f" --kind {shell_word(kind)}" for kind in dict.fromkeys(of))
+
+
+_LOSING = ("lost_commit", LOST_COMMIT)
+CLEARED = frozenset(
+    {
+        *("uncommitted", "unvacuumed", "unreferenced", "temporary", "unfinished_upload"),
+        *("duplicate_attempt", "duplicate_content"),
+    }
+)
+"""Kinds of which a plan takes files away."""
 
 
 class Asked(Protocol):

@@ -10,7 +10,7 @@ from lakeaudit import text_output
 from lakeaudit.keys import Location
 from lakeaudit.report.closing import closing, next_commands
 from lakeaudit.report.page import PageData
-from lakeaudit.results.lake_standing import lake_standing
+from lakeaudit.results.lake_standing import lake_standing, losing_commits
 from lakeaudit.results.page_data import gather
 from lakeaudit.results.read import Results
 from lakeaudit.runtime.aws import Clients
@@ -136,3 +136,12 @@ def test_a_healthy_lake_ends_in_peace(place: Location, tmp_path: Path) -> None:
         "lakeaudit report 'conf/my lake.yaml'",
         "lakeaudit dashboard 'conf/my lake.yaml'",
     ]
+
+
+def test_tables_of_which_a_commit_is_lost(place: Location) -> None:
+    lost = finding("lost_commit", "a/x", table_name="a")
+    twice = finding("overwritten_commit", "b/_delta_log/3.json", table_name="b")
+    over = finding("lost_commit", "c/x", table_name="c")
+    held = [discrepancy(lost), discrepancy(twice), discrepancy(over, "resolved"), discrepancy(LOST)]
+    publish(place, runs=[run()], discrepancies=held)
+    assert losing_commits(Results(place, Clients(), LAKE)) == {"a", "b"}

@@ -3,7 +3,7 @@
 import json
 import re
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
@@ -137,6 +137,21 @@ LATER = (NOON + timedelta(days=1)).replace(tzinfo=UTC)
 
 
 @pytest.mark.parametrize(
+    ("kind", "losing", "waits"),
+    [
+        ("uncommitted", {"orders"}, True),
+        ("uncommitted", {"others"}, False),
+        ("temporary", {"orders"}, False),
+    ],
+)
+def test_what_may_be_all_that_is_left_of_a_commit_stays(
+    kind: str, losing: set[str], tmp_path: Path, *, waits: bool
+) -> None:
+    step = replace(planner(tmp_path), losing=losing).step(row(kind=kind))
+    assert ("a commit of its table is lost" in step.evidence["why"]) is waits
+
+
+@pytest.mark.parametrize(
     ("given", "allow", "why"),
     [
         ({}, (), "nobody knows who removed it, perhaps on purpose: `--allow restore`"),
@@ -234,7 +249,7 @@ def test_the_document_names_tests_that_there_are() -> None:
     named = set(re.findall(r"`(test_[a-z_]+)`", (root / "docs" / "reconcile.md").read_text()))
     audits = root / "tests" / "audits"
     long_ones = root / "tests" / "soak" / "test_iceberg_files_given_up.py"
-    files = [*audits.glob("test_reconcile*.py"), audits / "test_quarantine.py", long_ones]
+    files = [*audits.glob("test_reconcile*.py"), audits / "test_quarantine.py", long_ones, Path(__file__)]
     there = re.findall(r"^def (test_\w+)", "\n".join(file.read_text() for file in files), re.MULTILINE)
     assert len(named) > 10
     assert named <= set(there)

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from getpass import getuser
 from pathlib import Path
@@ -47,6 +47,7 @@ from lakeaudit.reconcile.run import Bounds, Run, Tally
 from lakeaudit.reconcile.totals import Totals
 from lakeaudit.reconcile.undo import undo_plan
 from lakeaudit.results.first_audits import first_audits
+from lakeaudit.results.lake_standing import losing_commits
 from lakeaudit.results.read import Results, Wanted
 from lakeaudit.results.table_files import table_files
 from lakeaudit.runtime.aws import Clients
@@ -89,7 +90,9 @@ def plan(
     require_tables(lake, results, results.published(None), wanted.tables)
     by = getuser()
     plan_id = f"{now:%Y%m%dT%H%M%SZ}-{digest(lake.name, now.isoformat(), by, str(to))[:8]}"
-    planner = planner_of(lake, plan_id, allow, now, first_audits(results))
+    planner = replace(
+        planner_of(lake, plan_id, allow, now, first_audits(results)), losing=losing_commits(results)
+    )
     place = to or _beside(lake.results, plan_id)
     clients = planner.sight.clients
     header = header_of(lake, Path(lake_file), plan_id, allow, by, now, __version__)

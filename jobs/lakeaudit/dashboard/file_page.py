@@ -63,7 +63,8 @@ def _discrepancy(desk: Desk, wanted: str) -> None:
             "choose one on the page of a table",
         )
         return
-    place = uri_of(asked["bucket"] or "", asked["key"]) if asked["subject_type"] == "file" else None
+    of_file = asked["subject_type"] in figures.ABOUT_FILES and asked["key"]
+    place = uri_of(asked["bucket"] or "", asked["key"]) if of_file else None
     name, head = place or asked["subject"], st.empty()
     _head(head, name, [asked], is_file=place is not None)  # all rows about it are sought in the whole ledger
     found = desk.ask(("subject", wanted), lambda: figures.subject_of(desk.results, asked))
@@ -87,8 +88,9 @@ def _file(desk: Desk, name: str, found: Subject, head: DeltaGenerator, *, is_fil
             f"All of {widgets.prose(table_label(first['table_name']))}",
             table=table_label(first["table_name"]),
         )
+    twice = any(row["kind"] == next_steps.LOST_COMMIT and row["state"] != "resolved" for row in found.rows)
     for row in found.rows:
-        _row(desk, row, is_file=is_file)
+        _row(desk, row, is_file=is_file, twice=twice)
     _rest(desk, found)
     _behind(found)
     _life(desk, found)
@@ -121,14 +123,16 @@ def _rest(desk: Desk, found: Subject) -> None:
         st.caption(f"Ask the sources below, or type {widgets.literal(shell)}")
 
 
-def _row(desk: Desk, row: Row, *, is_file: bool) -> None:
+def _row(desk: Desk, row: Row, *, is_file: bool, twice: bool) -> None:
+    """One discrepancy; `twice`: its file is a commit that was written twice, over which nothing may come back."""
     kind = widgets.prose((row["kind"] or "").replace("_", " "))
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.header(f"{kind[:1].upper()}{kind[1:]}", anchor=False, width="content")
         st.markdown(f"{widgets.badge(row['severity'])} {_state(desk, row)}", width="content")
-    if told := next_steps.comeback(row):
+    told = next_steps.comeback(row)
+    if told and not (twice and row["kind"] in next_steps.BROUGHT_BACK):
         widgets.plain(f"{told[:1].upper()}{told[1:]}{_left(desk, row)}.")
-    _commands(desk, row)
+    _commands(desk, row, twice=twice)
     left, right = st.columns([3, 4], gap="medium") if is_file else (st.container(), st.container())
     with left, st.container(gap="xsmall"):
         for line in _sentences(desk, row):
@@ -176,7 +180,7 @@ def _sentences(desk: Desk, row: Row) -> Iterator[str]:
         yield f"{formatting.CONFIRMED.get(row['confirmation'], str(row['confirmation'])).capitalize()}."
     age = formatting.age(row["first_seen_at"], desk.now)
     since = f"First seen {formatting.second(row['first_seen_at'])} ({age} ago)"
-    back = f"; came back {widgets.number(row['reopened'], 'time')}" if row["reopened"] else ""
+    back = f"; reopened {widgets.number(row['reopened'], 'time')}" if row["reopened"] else ""
     yield f"{since}{back}."
     stake = f"{widgets.number(row['rows_at_stake'], 'row')}, {formatting.exact_size(row['bytes_at_stake'])} at stake"
     yield f"{widgets.number(row['files'], 'file')}, {stake}."
@@ -198,10 +202,10 @@ def _back(desk: Desk, row: Row) -> None:
             st.code(step.command, language=None, wrap_lines=True)
 
 
-def _commands(desk: Desk, row: Row) -> None:
+def _commands(desk: Desk, row: Row, *, twice: bool) -> None:
     """What plans its mending, where that is of use, and what tells more."""
-    mendable = next_steps.may_be_mended(row["kind"], {row["recoverable"]: 1}) and not next_steps.waits(row)
-    lines = [_plan(desk, row)] if mendable else []
+    mendable = next_steps.may_be_mended(row["kind"], {row["recoverable"]: 1})
+    lines = [_plan(desk, row)] if mendable and not twice and not next_steps.waits(row) else []
     lines += [next_steps.learn_more(desk.lake_file, row["last_run_id"] or "", row)]
     st.code("\n".join(map(visible, lines)), language=None, wrap_lines=True)
 
@@ -220,7 +224,6 @@ def _claims(row: Row) -> None:
     """What is claimed beside each other; only what differs is set apart."""
     told, there = figures.claims(row), formatting.presence(row)
     if not told and not there:
-        st.caption("No source claims a size, ETag, version or time.")
         return
     sides = [
         side for side in _SIDES if there.get(side) or any(said[side] is not None for said in told.values())

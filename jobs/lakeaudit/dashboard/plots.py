@@ -37,7 +37,7 @@ def trend(days: Sequence[Day], of: str) -> None:
     with st.expander(
         f"In numbers: the last {widgets.number(len(rows), 'day')} with a change", expanded=len(rows) < 4
     ):
-        columns = ("day (UTC)", "opened", "came back", "resolved", "open at its end")
+        columns = ("day (UTC)", "opened", "reopened", "resolved", "open at its end")
         widgets.grid(columns, rows, alt=f"What changed in {of} by day")
     st.caption("Open counts what is accepted too. A resolved one may be closed and not restored.")
 

@@ -99,7 +99,7 @@ def _columns() -> dict[str, Any]:
         "as of": column.DatetimeColumn("as of", width=100, format="distance", timezone="UTC"),
         "new": column.NumberColumn("new", width=58, format="localized", help="found for the first time"),
         "back": column.NumberColumn(
-            "back", width=58, format="localized", help="resolved before, and back again"
+            "back", width=58, format="localized", help="reopened: resolved before, and broken again"
         ),
         "of these": column.TextColumn("of these", width=250),
         "resolved": column.NumberColumn("resolved", width=70, format="localized"),

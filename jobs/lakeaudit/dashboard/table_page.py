@@ -108,7 +108,7 @@ def _broken(desk: Desk, table: str, found: Sequence[Broken]) -> None:
         widgets.grid(columns, rows, alt="What is open by kind, the worst first", numbers=_NUMBERS)
         lines = next_steps.mend_all(desk.lake_file, table, pressing[:BROKEN])
         st.code("\n".join(map(visible, lines)), language=None, wrap_lines=True)
-        if lines[0].startswith("lakeaudit reconcile"):
+        if any(line.startswith("lakeaudit reconcile") for line in lines):
             leave_out = f" {next_steps.LEAVE_OUT}" if any(map(_meant, pressing[:BROKEN])) else ""
             st.caption(f"{next_steps.APPLY}{leave_out}")
         with st.expander("In words: why, and what to do"):

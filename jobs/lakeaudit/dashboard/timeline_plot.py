@@ -1,7 +1,7 @@
 """A table's commits as bars over time, with marks where files of them are lost, and when runs noted and resolved it."""
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import altair as alt
 import pandas as pd
@@ -89,7 +89,7 @@ def _drawn(found: Timeline) -> alt.LayerChart | alt.FacetChart:
     at = alt.X(
         "at:T",
         scale=alt.Scale(type="utc"),
-        axis=alt.Axis(title=None, labelOverlap=True, format="%b %d %H:%M"),
+        axis=alt.Axis(title=None, labelOverlap=True, tickCount=8, format=_format(found)),
     )
     files = alt.Y(
         "files:Q", scale=alt.Scale(type="symlog"), axis=alt.Axis(title="files", tickCount=5, format="~s")
@@ -103,6 +103,13 @@ def _drawn(found: Timeline) -> alt.LayerChart | alt.FacetChart:
         x=at, y=files, color=colour, shape=shape, tooltip=["when:N", "told:N"]
     )  # fmt: skip
     return alt.layer(drawn, over, under).properties(height=_HEIGHT)
+
+
+def _format(found: Timeline) -> str:
+    """As fine as the time between the first and the last that is drawn asks for."""
+    times = [*(each.at for each in found.commits), *(each.at for each in found.changes)]
+    span = max(times) - min(times)
+    return "%H:%M:%S" if span < timedelta(hours=1) else "%b %d %H:%M" if span < timedelta(days=4) else "%b %d"
 
 
 _BAR = ["at", "when", "commit", "operation", "what", "files", "number"]

@@ -5,7 +5,7 @@ The shares and the rows lie beside the results while the plan is made, so that t
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -82,7 +82,8 @@ def planned_by_tasks(planner: Planner, results: Results, wanted: Wanted, engine:
             steps += n
         rate = planner.lake.settings.confirm.rate / engine.parallelism
         known = (planner.lake, planner.plan_id, tuple(planner.allow), planner.now)
-        task = _Task(*known, dict(planner.first_audits), planner.sight.clients, desk, rate, planner.found)
+        task = _Task(*known, dict(planner.first_audits), planner.sight.clients, desk, rate)
+        task = replace(task, found=planner.found, losing=planner.losing)
         totals = engine.map(task, names, steps * _WEIGHT)
         for name, each in zip(names, totals, strict=True):
             yield Lines(desk.take(_rows(name)), each)
@@ -103,11 +104,14 @@ class _Task:
     desk: Desk
     rate: float
     found: Sequence[Table] = ()
+    losing: Collection[str] = frozenset()
 
     def __call__(self, name: str) -> Totals:
         keys = KeyReader(self.clients, Pacer(self.rate))
         sight = Sight(self.lake, self.clients, keys, self.plan_id)
-        planner = Planner(self.lake, self.plan_id, self.allow, self.now, sight, self.first_audits, self.found)
+        planner = Planner(
+            self.lake, self.plan_id, self.allow, self.now, sight, self.first_audits, self.found, self.losing
+        )
         lines = Lines.of(planner.steps_of(shares_in(self.desk.take(_share(name)))))
         self.desk.put(_rows(name), lines.text)
         return lines.totals

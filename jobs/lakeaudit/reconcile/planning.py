@@ -28,6 +28,7 @@ Row = Mapping[str, Any]
 
 UPLOADS = ("unfinished_upload",)
 THREADS = 16
+_MAY_BE_ALL = "a commit of its table is lost, of which it may be all that is left: mend that first"
 _NOT_NAMED = "its files are not in the results any more: audit again"
 
 _EVIDENCE = (
@@ -48,6 +49,7 @@ class Planner:
         sight: looks at things as they are now.
         first_audits: by table when the first complete audit of its leftovers looked at storage.
         found: tables that catalogs name and the lake file does not.
+        losing: tables of which a commit is lost: what nobody lists there may be all that is left of it.
     """
 
     lake: Lake
@@ -57,6 +59,7 @@ class Planner:
     sight: Sight
     first_audits: Mapping[str, datetime] = field(default_factory=dict)
     found: Sequence[Table] = ()
+    losing: Collection[str] = frozenset()
 
     def steps(self, results: Results, wanted: Wanted) -> Iterator[Step]:
         """A step for every open discrepancy, worst severity first; a batch of them in memory at a time.
@@ -159,6 +162,8 @@ class Planner:
         """The same of what the ledger says of all files of a row."""
         if row["kind"] not in WAYS:
             return "no action is known for this kind"
+        if row["kind"] == "uncommitted" and row["table_name"] in self.losing:
+            return _MAY_BE_ALL
         if row["ack_until"] is not None and row["ack_until"] > self.now:
             return f"accepted by {row['ack_by']}: {row['ack_reason']}"
         return "its table is not named in the lake file" if table is None else None

@@ -10,10 +10,10 @@ from lakeaudit.kinds import SEVERITIES, rank
 Row = Mapping[str, Any]
 
 AT_STAKE = SEVERITIES[:-1]
-"""What rows and bytes at stake are summed over: severities above info, so that old leftovers do not drown a loss."""
+"""Severities above info, so that old leftovers do not drown a loss."""
 
 NO_TABLE = "(no table)"
-WHOLE_TABLE = "(whole table)"
+WHOLE_TABLE = "(no partition)"
 
 MAX_PARTITIONS = 12
 """Partitions named under a table, worst first; the rest is one line."""
@@ -62,7 +62,11 @@ class Stake:
 
 @dataclass(frozen=True)
 class Line:
-    """One line of a summary: what it is about, its worst severity, findings by severity and what is at stake."""
+    """One line of a summary: what it is about, its worst severity, findings by severity and what is at stake.
+
+    At stake is what those of the worst severity say, where that is above info: a file that has a finding of a lower one
+    beside it is counted once.
+    """
 
     name: str
     worst: str
@@ -137,10 +141,12 @@ def _line(name: str, rows: Sequence[Row], worst: str | None = None) -> Line:
     counts: dict[str, int] = {}
     for row in rows:
         counts[row["severity"]] = counts.get(row["severity"], 0) + row["findings"]
-    serious = rows if worst else [row for row in rows if row["severity"] in AT_STAKE]
+    severest = worst or min(counts, key=rank)
+    at_stake = worst or severest in AT_STAKE
+    serious = [row for row in rows if row["severity"] == severest] if at_stake else []
     tables = {row["table_name"] for row in rows if row["table_name"] is not None}
     only = next(iter(tables)) if len(tables) == 1 else None
-    return Line(name, worst or min(counts, key=rank), counts, Stake.of(serious), len(tables), only)
+    return Line(name, severest, counts, Stake.of(serious), len(tables), only)
 
 
 def _grouped(rows: Sequence[Row], key: Callable[[Row], Any]) -> dict[Any, list[Row]]:

@@ -40,6 +40,20 @@ def lake_standing(results: Results, run: Row, now: datetime, *, past: bool) -> l
     return ask(results, held, "discrepancies") + _found(results, run["run_id"], known)
 
 
+def losing_commits(results: Results) -> frozenset[str]:
+    """Tables with an open discrepancy about a commit that is lost.
+
+    Raises:
+        CannotAudit: the ledger cannot be read.
+    """
+    sql = f"""SELECT DISTINCT table_name FROM discrepancies
+        WHERE state <> 'resolved' AND kind IN ({texts(_LOST)}) AND table_name IS NOT NULL"""
+    return frozenset(row["table_name"] for row in ask(results, sql, "discrepancies"))
+
+
+_LOST = ("lost_commit", "overwritten_commit")
+
+
 def is_past(results: Results, run: Row) -> bool:
     """Whether another run was published after this one: the ledger says how things stand, not how they stood."""
     runs = results.runs()

@@ -35,7 +35,7 @@ class Held:
     numbers: Mapping[str, Mapping[str, int]]
     since: datetime | None
     rows: Amount = NO_ROWS
-    """At stake in what is open above info."""
+    """At stake in what is open of the worst severity above info: a file may have a finding of a lower one beside it."""
     until: datetime | None = None
     """The soonest end of what is open above info and can still come back."""
     answers: Mapping[str, int] = field(default_factory=dict)
@@ -182,7 +182,7 @@ def _held(rows: Sequence[Row]) -> Held:
     return Held(
         numbers,
         since=min((row["since"] for row in opened), default=None),
-        rows=Amount.of(row["rows_at_stake"] for row in serious),
+        rows=Amount.of(row["rows_at_stake"] for row in worst if row in serious),
         until=min((row["until"] for row in serious if row["until"]), default=None),
         answers=_answers(worst),
         worst_kinds=dict(sorted(kinds.items(), key=lambda each: (-each[1], each[0]))),

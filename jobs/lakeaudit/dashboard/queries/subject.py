@@ -11,6 +11,7 @@ from lakeaudit.results.lake_standing import PUBLISHED_RUNS
 from lakeaudit.results.read import Results, Row
 from lakeaudit.results.sql import ask, text, texts
 
+ABOUT_FILES = ("file", "commit")
 LEFTOVERS = 200
 """Files of a group that are named; the rest is a number."""
 
@@ -37,8 +38,8 @@ def row_of(results: Results, discrepancy_id: str) -> Row | None:
 
 
 def subject_of(results: Results, asked: Row) -> Subject:
-    """What is known of a row of the ledger: of its file, where it is about one."""
-    if asked["subject_type"] != "file":
+    """What is known of a row of the ledger: of its file, where it is about one, or about the commit that one holds."""
+    if asked["subject_type"] not in ABOUT_FILES or not asked["key"]:
         return _subject(results, [asked], [])
     return file_of(results, asked["bucket"], asked["key"], asked["discrepancy_id"])
 
@@ -124,12 +125,11 @@ def life(rows: Sequence[Row], history: Sequence[Row]) -> tuple[Event, ...]:
     return tuple(sorted(dict.fromkeys(told), key=lambda event: (event.at, event.what)))
 
 
-_LOST = ("dropped", "dropped_history", "missing_metadata")
+_LOST = ("dropped", "dropped_history")
 
 
 def _went_unseen(row: Row) -> bool:
-    there = any(row[f"storage_{what}"] is not None for what in ("size", "etag"))
-    return row["kind"] in _LOST and not there and not row["cause_at"]
+    return row["kind"] in _LOST and not row["cause_at"]
 
 
 _UNSEEN = ": it was gone by then, and nobody recorded since when"
