@@ -71,7 +71,13 @@ def _line(desk: Desk, plan: Row, steps: Mapping[str, int]) -> tuple[str, ...]:
 
 
 def _numbers(steps: Mapping[str, int]) -> str:
-    return ", ".join(f"{count(number)} {status.replace('_', ' ')}" for status, number in steps.items())
+    return ", ".join(
+        f"{count(number)} {_SAID.get(status, status.replace('_', ' '))}" for status, number in steps.items()
+    )
+
+
+_SAID = {"unknown": "undecided (the next apply tries again)"}
+"""What came of steps, where the word alone does not tell."""
 
 
 def _name(value: str | None) -> str:

@@ -208,7 +208,8 @@ def can_come_back(each: Broken) -> str:
 
 
 def _where(parts: Partitions) -> None:
-    if not parts.shown:
+    """Of a table that has no partitions there is nothing to say."""
+    if not any(part.path for part in parts.shown):
         return
     widgets.section("Where")
     left, right = st.columns([3, 2], gap="medium")
