@@ -375,8 +375,29 @@ def test_gates_that_do_not_hold_are_named() -> None:
 def test_at_stake_is_what_the_worst_severity_says_and_what_is_unknown() -> None:
     rows = {row.one("a").text: row for row in tree("broken").all("tr", cls="table")}
     assert cell(rows["sales.orders"], "rows").text == "182,040"
-    assert cell(rows["raw.events"], "rows").text == "≥ 18,204"
+    assert cell(rows["raw.events"], "rows").text == "—", "those of an error beside it are not"
     assert cell(rows["(no table)"], "rows").text == "—"
+
+
+@pytest.mark.parametrize(
+    ("found", "told"),
+    [
+        ([("critical", 7), ("error", 7)], summary.Amount(7, whole=True)),
+        ([("critical", 7), ("critical", None), ("error", 7)], summary.Amount(7, whole=False)),
+        ([("critical", None), ("error", 7)], summary.Amount(None, whole=False)),
+        ([("warning", 3), ("info", 9)], summary.Amount(3, whole=True)),
+        ([("info", 9)], summary.Amount(0, whole=True)),
+    ],
+)
+def test_rows_at_stake_of_a_table(found: list[tuple[str, int | None]], told: summary.Amount) -> None:
+    """A file that has a finding of a lower severity beside it is counted once; what is only info is none."""
+    rows = [
+        {"kind": "dropped", "severity": severity, "table_name": "t", "partition_path": None, "findings": 1, "files": 1,
+         "rows_at_stake": rows, "bytes_at_stake": None, "recoverable_until": None}
+        for severity, rows in found
+    ]  # fmt: skip
+    (line,) = summary.by_table(rows)
+    assert line.line.stake.rows == told
 
 
 # --- for everyone
