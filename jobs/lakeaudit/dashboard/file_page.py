@@ -208,6 +208,8 @@ def _commands(desk: Desk, row: Row, *, twice: bool) -> None:
     lines = [_plan(desk, row)] if mendable and not twice and not next_steps.waits(row) else []
     lines += [next_steps.learn_more(desk.lake_file, row["last_run_id"] or "", row)]
     st.code("\n".join(map(visible, lines)), language=None, wrap_lines=True)
+    if next_steps.ALLOW in lines[0]:
+        st.caption(next_steps.LEAVE_OUT)
 
 
 def _plan(desk: Desk, row: Row) -> str:

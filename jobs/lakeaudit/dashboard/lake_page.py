@@ -143,7 +143,11 @@ def _first(desk: Desk, tables: Sequence[Health]) -> DeltaGenerator | None:
         if soonest and soonest not in wrong[:FIRST]:
             _one(desk, soonest)
         if len(wrong) > FIRST:
-            st.caption(f"{count(len(wrong) - FIRST)} more tables with something wrong: see the grid.")
+            worse = sum(health.level == "critical" for health in wrong[FIRST:])
+            of_them = f", {count(worse)} of them critical" if worse else ""
+            st.caption(
+                f"{count(len(wrong) - FIRST)} more tables with something wrong{of_them}: see the grid."
+            )
         return st.container(horizontal=True, vertical_alignment="center") if wrong else None
 
 
