@@ -140,7 +140,8 @@ def _row(desk: Desk, row: Row, *, is_file: bool, twice: bool) -> None:
     if is_file:
         with right:
             _claims(row)
-    _back(desk, row)
+    if not (twice and row["kind"] in next_steps.BROUGHT_BACK):
+        _back(desk, row)
     with st.expander("What else is known"):
         widgets.facts(_facts(row), alt="What else is known")
 
@@ -175,7 +176,7 @@ def _sentences(desk: Desk, row: Row) -> Iterator[str]:
         yield "Why: " + formatting.times(row["explanation"])
     if row["cause"]:
         by = f", by {row['cause_principal']}" if row["cause_principal"] else ""
-        yield f"Cause: {row['cause']}{by}, {formatting.second(row['cause_at'])}"
+        yield f"Cause: {row['cause']}{by}{f', {formatting.second(at)}' if (at := row['cause_at']) else ''}"
     if row["confirmation"]:
         yield f"{formatting.CONFIRMED.get(row['confirmation'], str(row['confirmation'])).capitalize()}."
     age = formatting.age(row["first_seen_at"], desk.now)

@@ -242,7 +242,8 @@ def _commits(commits: Sequence[Commit]) -> None:
         for each in commits
     ]
     with st.expander(
-        f"{count(len(rows))} versions and commits that what is open goes back to", expanded=len(rows) < 6
+        f"{widgets.number(len({each.version for each in commits}), 'version')} that what is open goes back to",
+        expanded=len(rows) < 6,
     ):
         widgets.grid(
             ("table version", "commit", "kind", "open", "first written"), rows, alt="Versions and commits"
