@@ -136,7 +136,7 @@ def _s3api(operation: str, arguments: str, at: "Endpoint | None") -> str:
 
 def plan_all(lake: str, *, meant: bool) -> str:
     """The command that plans what mends anything; `meant`: see `may_be_meant`."""
-    return f"lakeaudit reconcile plan {shell_word(lake)}{_ALLOW if meant else ''}"
+    return f"lakeaudit reconcile plan {shell_word(lake)}{ALLOW if meant else ''}"
 
 
 def mend(
@@ -155,7 +155,7 @@ def mend(
     about = f"{shell_word(lake)}{of_table} --kind {shell_word(kind)}"
     if not may_be_mended(kind, answers):
         return f"lakeaudit findings {about} --files"
-    return f"lakeaudit reconcile plan {about}{_ALLOW if may_be_meant(kind, answers, causes) else ''}"
+    return f"lakeaudit reconcile plan {about}{ALLOW if may_be_meant(kind, answers, causes) else ''}"
 
 
 def mend_all(lake: str, table: str, groups: "Sequence[Asked]") -> list[str]:
@@ -180,7 +180,7 @@ def mend_all(lake: str, table: str, groups: "Sequence[Asked]") -> list[str]:
         if each not in planned
     ]
     return [
-        *([f"lakeaudit reconcile plan {about}{mended}{_ALLOW if meant else ''}"] if mended else []),
+        *([f"lakeaudit reconcile plan {about}{mended}{ALLOW if meant else ''}"] if mended else []),
         *dict.fromkeys(rest),
         *([f"lakeaudit reconcile plan {about}{cleared} -o clear.jsonl"] if cleared else []),
     ]
@@ -211,7 +211,7 @@ class Asked(Protocol):
     def causes(self) -> Sequence[str]: ...
 
 
-_ALLOW = " --allow restore"
+ALLOW = " --allow restore"
 
 
 def may_be_mended(kind: str, answers: Mapping[str, int]) -> bool:
@@ -261,7 +261,8 @@ def comeback(finding: Mapping[str, Any]) -> str:
     """
     kind, answer = finding["kind"], finding["recoverable"]
     if kind == LOST_COMMIT and answer == "yes":
-        return "the lost version can still be read"
+        until = finding["recoverable_until"]
+        return f"the lost version can still be read{f' until {moment(until)}' if until else ''}"
     if kind in KINDS and kind not in A_QUESTION:
         return ""
     if answer == "yes":

@@ -1,12 +1,14 @@
 """The next steps: the commands are run as a shell and the AWS CLI would, against a versioned bucket."""
 
 import subprocess
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import pytest
 
 from lakeaudit import next_steps
 from lakeaudit.kinds import KINDS
+from lakeaudit.report import broken, summary
 from lakeaudit.runtime.aws import Clients, Endpoint
 from tests.builders import pagedata
 
@@ -207,6 +209,21 @@ def test_an_entry_waits_for_its_object(
 def test_what_is_said_of_coming_back(kind: str, recoverable: str | None, told: str) -> None:
     row = {"kind": kind, "recoverable": recoverable, "recovery": "older_version", "recoverable_until": None}
     assert next_steps.comeback(row) == told
+
+
+def test_of_a_commit_that_was_written_twice_nothing_comes_back() -> None:
+    """Its lost version is to be read, and until when that can be done is no end of what comes back."""
+    until = datetime(2026, 12, 26, tzinfo=UTC)
+    row = {
+        "kind": "overwritten_commit",
+        "recoverable": "yes",
+        "recovery": "older_version",
+        "recoverable_until": until,
+    }
+    assert next_steps.comeback(row) == "the lost version can still be read until 2026-12-26 00:00:00Z"
+    sums = dict.fromkeys(("files", "rows_at_stake", "bytes_at_stake"))
+    assert summary.Stake.of([row | sums | {"findings": 1}]).until is None
+    assert broken.comeback([row | {"findings": 1}]) == (0, 0, None)
 
 
 NO_WAY: list[dict[str, Any]] = [

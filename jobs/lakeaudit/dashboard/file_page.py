@@ -140,7 +140,8 @@ def _row(desk: Desk, row: Row, *, is_file: bool, twice: bool) -> None:
     if is_file:
         with right:
             _claims(row)
-    _back(desk, row)
+    if not (twice and row["kind"] in next_steps.BROUGHT_BACK):
+        _back(desk, row)
     with st.expander("What else is known"):
         widgets.facts(_facts(row), alt="What else is known")
 
@@ -175,7 +176,7 @@ def _sentences(desk: Desk, row: Row) -> Iterator[str]:
         yield "Why: " + formatting.times(row["explanation"])
     if row["cause"]:
         by = f", by {row['cause_principal']}" if row["cause_principal"] else ""
-        yield f"Cause: {row['cause']}{by}, {formatting.second(row['cause_at'])}"
+        yield f"Cause: {row['cause']}{by}{f', {formatting.second(at)}' if (at := row['cause_at']) else ''}"
     if row["confirmation"]:
         yield f"{formatting.CONFIRMED.get(row['confirmation'], str(row['confirmation'])).capitalize()}."
     age = formatting.age(row["first_seen_at"], desk.now)
@@ -208,6 +209,8 @@ def _commands(desk: Desk, row: Row, *, twice: bool) -> None:
     lines = [_plan(desk, row)] if mendable and not twice and not next_steps.waits(row) else []
     lines += [next_steps.learn_more(desk.lake_file, row["last_run_id"] or "", row)]
     st.code("\n".join(map(visible, lines)), language=None, wrap_lines=True)
+    if next_steps.ALLOW in lines[0]:
+        st.caption(next_steps.LEAVE_OUT)
 
 
 def _plan(desk: Desk, row: Row) -> str:

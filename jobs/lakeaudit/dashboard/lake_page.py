@@ -143,7 +143,11 @@ def _first(desk: Desk, tables: Sequence[Health]) -> DeltaGenerator | None:
         if soonest and soonest not in wrong[:FIRST]:
             _one(desk, soonest)
         if len(wrong) > FIRST:
-            st.caption(f"{count(len(wrong) - FIRST)} more tables with something wrong: see the grid.")
+            worse = sum(health.level == "critical" for health in wrong[FIRST:])
+            of_them = f", {count(worse)} of them critical" if worse else ""
+            st.caption(
+                f"{count(len(wrong) - FIRST)} more tables with something wrong{of_them}: see the grid."
+            )
         return st.container(horizontal=True, vertical_alignment="center") if wrong else None
 
 
@@ -157,9 +161,12 @@ def _end(health: Health) -> datetime:
 
 def _one(desk: Desk, health: Health) -> None:
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        st.markdown(widgets.marks(health.level, health.doubt), width="content")
+        alone = health.level == "unjudged"  # then the doubt is all there is to say
+        st.markdown(widgets.marks(health.level, health.doubt if alone else ""), width="content")
         widgets.link("table", f"**{widgets.prose(widgets.shortened(health.table))}**", table=health.table)
         widgets.plain(_words(desk, health))
+        if health.doubt and not alone:
+            st.markdown(widgets.badge("unjudged", health.doubt), width="content")
 
 
 def _plan(desk: Desk, at: DeltaGenerator, tables: Sequence[Health]) -> None:

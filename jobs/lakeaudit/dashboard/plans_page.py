@@ -76,7 +76,7 @@ def _numbers(steps: Mapping[str, int]) -> str:
     )
 
 
-_SAID = {"unknown": "undecided (the next apply tries again)"}
+_SAID = {"unknown": "undecided"}
 """What came of steps, where the word alone does not tell."""
 
 

@@ -242,7 +242,8 @@ def _commits(commits: Sequence[Commit]) -> None:
         for each in commits
     ]
     with st.expander(
-        f"{count(len(rows))} versions and commits that what is open goes back to", expanded=len(rows) < 6
+        f"{widgets.number(len({each.version for each in commits}), 'version')} that what is open goes back to",
+        expanded=len(rows) < 6,
     ):
         widgets.grid(
             ("table version", "commit", "kind", "open", "first written"), rows, alt="Versions and commits"
@@ -301,9 +302,9 @@ def _line(row: Row) -> str:
 
 def _short_comeback(row: Row) -> str:
     """Without the way, which the page of the file says."""
-    told = next_steps.comeback(row)
-    until = row["recoverable_until"] if row["recoverable"] == "yes" else None
-    return f"can come back until {second(until)}" if told and until else told
+    until = row["recoverable_until"]
+    able = next_steps.answer(row["kind"], row["recoverable"]) == "yes"
+    return f"can come back until {second(until)}" if able and until else next_steps.comeback(row)
 
 
 def _coverage(health: Health) -> None:

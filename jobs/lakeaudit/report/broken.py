@@ -108,7 +108,9 @@ def _broken(
             answers[said] += row["findings"]
     kind, number = rows[0]["kind"], sum(row["findings"] for row in rows)
     ends = [
-        row["recoverable_until"] for row in rows if row["recoverable_until"] and row["recoverable"] == "yes"
+        row["recoverable_until"]
+        for row in rows
+        if row["recoverable_until"] and answer(row["kind"], row["recoverable"]) == "yes"
     ]
     return Broken(
         kind=kind,

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from lakeaudit.kinds import SEVERITIES, rank
+from lakeaudit.next_steps import A_QUESTION
 
 Row = Mapping[str, Any]
 
@@ -50,7 +51,11 @@ class Stake:
 
     @classmethod
     def of(cls, totals: Sequence[Row]) -> "Stake":
-        ends = [row["recoverable_until"] for row in totals if row["recoverable_until"] is not None]
+        ends = [
+            row["recoverable_until"]
+            for row in totals
+            if row["recoverable_until"] and row["kind"] in A_QUESTION
+        ]
         return cls(
             findings=sum(row["findings"] for row in totals),
             files=Amount.of(row["files"] for row in totals),

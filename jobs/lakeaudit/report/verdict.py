@@ -166,8 +166,11 @@ def _comeback(worst: Line, pressing: Sequence[Row]) -> Iterable[str]:
 
 def _where(worst: Line, pressing: Sequence[Row]) -> str:
     """The table of which the first is that stops being so."""
-    tables = {row["table_name"] for row in pressing if row["severity"] == worst.name and row["recoverable"] == "yes"
-              and row["recoverable_until"] == worst.stake.until and row["table_name"]}  # fmt: skip
+    tables = {
+        row["table_name"] for row in pressing
+        if row["severity"] == worst.name and next_steps.answer(row["kind"], row["recoverable"]) == "yes"
+        and row["recoverable_until"] == worst.stake.until and row["table_name"]
+    }  # fmt: skip
     return f" (in {visible(min(tables))})" if tables else ""
 
 

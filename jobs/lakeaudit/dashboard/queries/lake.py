@@ -158,7 +158,8 @@ def held_by_table(results: Results, now: datetime) -> dict[str, Held]:
     answer = f"CASE WHEN {over} THEN 'unknown' WHEN {asked} THEN coalesce(recoverable, 'unknown') END"
     sql = f"""SELECT table_name, kind, severity, {standing(now)} AS standing, count(*) AS number,
             min(first_seen_at) AS since, sum(rows_at_stake) AS rows_at_stake, {answer} AS recoverable,
-            min(recoverable_until) FILTER (WHERE recoverable = 'yes' AND recoverable_until > {moment(now)}) AS until
+            min(recoverable_until) FILTER (
+                WHERE {asked} AND recoverable = 'yes' AND recoverable_until > {moment(now)}) AS until
         FROM discrepancies WHERE state <> 'resolved'
         GROUP BY table_name, kind, severity, standing, {answer}, rows_at_stake IS NULL"""
     found: dict[str, list[Row]] = {}

@@ -156,7 +156,12 @@ def _of_row(row: Row) -> Iterator[Event]:
     if row["cause_at"] and row["cause"]:
         yield Event(row["cause_at"], row["cause"], row["cause_principal"] or "a log of requests")
     if row["recoverable_until"] and row["recoverable"] == "yes":
-        yield Event(row["recoverable_until"], "it can no longer come back", "the bucket's lifecycle rules")
+        what = (
+            "the lost version can no longer be read"
+            if row["kind"] == LOST_COMMIT
+            else "it can no longer come back"
+        )
+        yield Event(row["recoverable_until"], what, "the bucket's lifecycle rules")
 
 
 def _stored(row: Row) -> str:
