@@ -7,7 +7,7 @@ copied, which is right in both cases. Nothing here runs anything.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -227,10 +227,24 @@ def may_be_mended(kind: str, answers: Mapping[str, int]) -> bool:
     return bool(answers.get("yes") or answers.get("unknown") or not answers.get("no"))
 
 
-def waits(row: Row) -> bool:
-    """Whether an entry of a metadata store is right and its object is not: nothing is to be done about the entry."""
+def waits(row: Row, beside: Collection[str] = ()) -> bool:
+    """Whether something else of the same file comes first.
+
+    Over a commit that was written twice nothing is brought back; and where the object is not what its writer recorded,
+    the entry of a metadata store may be the last that says how it should be.
+
+    Args:
+        row: the discrepancy.
+        beside: kinds of all that is open of its file.
+    """
+    if row["kind"] in BROUGHT_BACK:
+        return LOST_COMMIT in beside
     recorded, stored = row["manifest_size"], row["storage_size"]
-    return row["kind"] == "metastore_stale" and None not in (recorded, stored) and recorded != stored
+    differs = None not in (recorded, stored) and recorded != stored
+    return row["kind"] == "metastore_stale" and (differs or not {*_OTHER_BYTES}.isdisjoint(beside))
+
+
+_OTHER_BYTES = ("size_mismatch", "content_mismatch")
 
 
 def may_be_meant(kind: str, answers: Mapping[str, int], causes: Sequence[str]) -> bool:

@@ -181,16 +181,20 @@ def test_a_table_has_one_plan_and_lists_of_the_rest(groups: list[Group], lines: 
 
 
 @pytest.mark.parametrize(
-    ("kind", "recorded", "stored", "waits"),
+    ("kind", "recorded", "stored", "beside", "waits"),
     [
-        ("metastore_stale", 5, 3, True), ("metastore_stale", 5, 5, False), ("metastore_stale", None, 3, False),
-        ("metastore_stale", 5, None, False), ("size_mismatch", 5, 3, False),
+        ("metastore_stale", 5, 3, (), True), ("metastore_stale", 5, 5, (), False),
+        ("metastore_stale", None, 3, (), False), ("metastore_stale", 5, None, (), False),
+        ("metastore_stale", 5, 5, ("content_mismatch",), True), ("size_mismatch", 5, 3, (), False),
+        ("missing_metadata", 5, 3, ("overwritten_commit",), True), ("missing_metadata", 5, 3, (), False),
+        ("phantom", None, None, ("overwritten_commit",), False),
     ],
 )  # fmt: skip
-def test_an_entry_waits_for_its_object(
-    kind: str, recorded: int | None, stored: int | None, *, waits: bool
+def test_an_entry_waits_for_its_object_and_a_log_for_its_commit(
+    kind: str, recorded: int | None, stored: int | None, beside: tuple[str, ...], *, waits: bool
 ) -> None:
-    assert next_steps.waits({"kind": kind, "manifest_size": recorded, "storage_size": stored}) is waits
+    row = {"kind": kind, "manifest_size": recorded, "storage_size": stored}
+    assert next_steps.waits(row, beside) is waits
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 Nothing here touches the lake, but for the button that says so.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 
 import streamlit as st
@@ -88,9 +88,9 @@ def _file(desk: Desk, name: str, found: Subject, head: DeltaGenerator, *, is_fil
             f"All of {widgets.prose(table_label(first['table_name']))}",
             table=table_label(first["table_name"]),
         )
-    twice = any(row["kind"] == next_steps.LOST_COMMIT and row["state"] != "resolved" for row in found.rows)
+    beside = frozenset(row["kind"] for row in found.rows if row["state"] != "resolved")
     for row in found.rows:
-        _row(desk, row, is_file=is_file, twice=twice)
+        _row(desk, row, is_file=is_file, beside=beside)
     _rest(desk, found)
     _behind(found)
     _life(desk, found)
@@ -123,16 +123,17 @@ def _rest(desk: Desk, found: Subject) -> None:
         st.caption(f"Ask the sources below, or type {widgets.literal(shell)}")
 
 
-def _row(desk: Desk, row: Row, *, is_file: bool, twice: bool) -> None:
-    """One discrepancy; `twice`: its file is a commit that was written twice, over which nothing may come back."""
+def _row(desk: Desk, row: Row, *, is_file: bool, beside: Collection[str]) -> None:
+    """One discrepancy; `beside`: kinds of all that is open of its file."""
+    waits = next_steps.waits(row, beside)
     kind = widgets.prose((row["kind"] or "").replace("_", " "))
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.header(f"{kind[:1].upper()}{kind[1:]}", anchor=False, width="content")
         st.markdown(f"{widgets.badge(row['severity'])} {_state(desk, row)}", width="content")
     told = next_steps.comeback(row)
-    if told and not (twice and row["kind"] in next_steps.BROUGHT_BACK):
+    if told and not waits:
         widgets.plain(f"{told[:1].upper()}{told[1:]}{_left(desk, row)}.")
-    _commands(desk, row, twice=twice)
+    _commands(desk, row, waits=waits)
     left, right = st.columns([3, 4], gap="medium") if is_file else (st.container(), st.container())
     with left, st.container(gap="xsmall"):
         for line in _sentences(desk, row):
@@ -140,7 +141,7 @@ def _row(desk: Desk, row: Row, *, is_file: bool, twice: bool) -> None:
     if is_file:
         with right:
             _claims(row)
-    if not (twice and row["kind"] in next_steps.BROUGHT_BACK):
+    if not waits:
         _back(desk, row)
     with st.expander("What else is known"):
         widgets.facts(_facts(row), alt="What else is known")
@@ -203,10 +204,10 @@ def _back(desk: Desk, row: Row) -> None:
             st.code(step.command, language=None, wrap_lines=True)
 
 
-def _commands(desk: Desk, row: Row, *, twice: bool) -> None:
+def _commands(desk: Desk, row: Row, *, waits: bool) -> None:
     """What plans its mending, where that is of use, and what tells more."""
     mendable = next_steps.may_be_mended(row["kind"], {row["recoverable"]: 1})
-    lines = [_plan(desk, row)] if mendable and not twice and not next_steps.waits(row) else []
+    lines = [_plan(desk, row)] if mendable and not waits else []
     lines += [next_steps.learn_more(desk.lake_file, row["last_run_id"] or "", row)]
     st.code("\n".join(map(visible, lines)), language=None, wrap_lines=True)
     if next_steps.ALLOW in lines[0]:

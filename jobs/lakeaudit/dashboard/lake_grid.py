@@ -45,7 +45,7 @@ def _normal(desk: Desk, tables: Sequence[Health], evidence: datetime | None) -> 
     quiet = sum(health.level == "fine" for health in tables)
     told = f"{widgets.number(len(tables), 'table')}, {count(quiet)} of them quiet{_order(tables)}."
     how = f" by evidence {age(evidence, desk.now)} old" if evidence else ""
-    return f"{told} Fully judged{how}, where a row says nothing else."
+    return f"{told} All that was asked of them was judged{how}, where a row says nothing else."
 
 
 def _order(tables: Sequence[Health]) -> str:

@@ -137,16 +137,15 @@ def _first(desk: Desk, tables: Sequence[Health]) -> DeltaGenerator | None:
     """The worst tables in words, each a link: what a reader does next; where the command below them goes."""
     wrong = _wrong(tables)
     with st.container(gap="xxsmall"):
-        for health in wrong[:FIRST]:
-            _one(desk, health)
         soonest = min((each for each in wrong if each.held.until), key=_end, default=None)
-        if soonest and soonest not in wrong[:FIRST]:
-            _one(desk, soonest)
-        if len(wrong) > FIRST:
-            worse = sum(health.level == "critical" for health in wrong[FIRST:])
+        shown = [*wrong[:FIRST], *([soonest] if soonest and soonest not in wrong[:FIRST] else [])]
+        for health in shown:
+            _one(desk, health)
+        if rest := [health for health in wrong if health not in shown]:
+            worse = sum(health.level == "critical" for health in rest)
             of_them = f", {count(worse)} of them critical" if worse else ""
             st.caption(
-                f"{count(len(wrong) - FIRST)} more tables with something wrong{of_them}: see the grid."
+                f"{widgets.number(len(rest), 'more table')} with something wrong{of_them}: see the grid."
             )
         return st.container(horizontal=True, vertical_alignment="center") if wrong else None
 
@@ -165,8 +164,6 @@ def _one(desk: Desk, health: Health) -> None:
         st.markdown(widgets.marks(health.level, health.doubt if alone else ""), width="content")
         widgets.link("table", f"**{widgets.prose(widgets.shortened(health.table))}**", table=health.table)
         widgets.plain(_words(desk, health))
-        if health.doubt and not alone:
-            st.markdown(widgets.badge("unjudged", health.doubt), width="content")
 
 
 def _plan(desk: Desk, at: DeltaGenerator, tables: Sequence[Health]) -> None:
@@ -194,8 +191,8 @@ def _words(desk: Desk, health: Health) -> str:
     parts += [_comeback(held)] if worst[1] else []
     parts += [f"since {age(held.since, desk.now)}"] if held.since else []
     parts += [f"also {', '.join(numbers)}"] if numbers else []
-    told = health.doubt and health.reason.startswith(health.doubt)  # its badge says so, its page why
-    parts += [health.reason] if health.reason and not told else []
+    told = health.doubt and health.reason.startswith(health.doubt)  # why, its page says
+    parts += [health.doubt if told else health.reason] if health.level != "unjudged" or not told else []
     return " · ".join(filter(None, parts))
 
 

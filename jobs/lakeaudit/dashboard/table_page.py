@@ -19,7 +19,7 @@ from lakeaudit.formatting import OUTCOMES, UNKNOWN, age, count, rough, second, s
 from lakeaudit.kinds import KINDS, SEVERITIES, axis_words
 from lakeaudit.report.broken import able
 from lakeaudit.report.coverage_view import STANDINGS as DECIDED
-from lakeaudit.report.coverage_view import Cell
+from lakeaudit.report.coverage_view import Cell, Judged
 from lakeaudit.report.summary import WHOLE_TABLE, Amount
 from lakeaudit.results.read import Row
 from lakeaudit.results.trends import changes
@@ -315,12 +315,19 @@ def _coverage(health: Health) -> None:
     judged = health.looked.judged
     st.markdown(
         f"{DECIDED[judged.standing].capitalize()} by run {widgets.literal(health.looked.run_id)}, "
-        f"evidence up to {second(judged.evidence_up_to)}, table version {count(judged.version)}."
+        f"evidence up to {second(judged.evidence_up_to)}, table version {count(judged.version)}{_asked(judged)}."
     )
     rows = [(axis_words(axis), decided(cell), _outcomes(cell),
              widgets.literal(cell.reason) if cell.reason else "")
             for axis, cell in judged.cells.items()]  # fmt: skip
     widgets.grid(("what was asked", "judged", "files", "why not all of it"), rows, alt="What could be judged")
+
+
+def _asked(judged: Judged) -> str:
+    """How many questions were asked, where not all were: nothing is said of the others."""
+    asked = sum(cell.state != "off" for cell in judged.cells.values())
+    every = len(judged.cells)
+    return f"; {count(asked)} of {count(every)} questions were asked" if asked < every else ""
 
 
 STATES = {
