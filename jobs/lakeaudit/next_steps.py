@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 Row = Mapping[str, Any]
 
 LOST_COMMIT = "overwritten_commit"
+LOSING = ("lost_commit", LOST_COMMIT)
+"""Kinds that say that a commit is lost: what nobody lists may be all that is left of it."""
 THINK_FIRST = ("overwritten", LOST_COMMIT)
 """Kinds whose file may be right as it is, or must stay as it is: what to do comes before the command."""
 
@@ -48,13 +50,19 @@ _NOT_BACK = {
 }
 """What is left to do where a file cannot come back."""
 
+CLEARED = frozenset(
+    {
+        *("uncommitted", "unvacuumed", "unreferenced", "temporary", "unfinished_upload"),
+        *("duplicate_attempt", "duplicate_content"),
+    }
+)
+"""Kinds of which a plan takes files away."""
 PLANNED = frozenset(
     {
         *("dropped", "dropped_history", "missing_metadata", "size_mismatch", "content_mismatch"),
         *("hidden", "tombstoned", "phantom", "metastore_stale", "metastore_broken"),
-        *("uncommitted", "unvacuumed", "unreferenced", "temporary", "unfinished_upload"),
-        *("duplicate_attempt", "duplicate_content", "unregistered_partition", "empty_partition"),
-        "stale_pointer",
+        *("unregistered_partition", "empty_partition", "stale_pointer"),
+        *CLEARED,
     }
 )
 """Kinds of which `reconcile plan` mends some; the others need a person."""
@@ -163,9 +171,7 @@ def mend_all(lake: str, table: str, groups: "Sequence[Asked]") -> list[str]:
 
     Plans lie in files of their own, since a second one would be written over the first.
     """
-    losing = any(
-        each.kind in _LOSING for each in groups
-    )  # of which what nobody lists may be all that is left
+    losing = any(each.kind in LOSING for each in groups)  # of which what nobody lists may be all that is left
     planned = [
         each for each in groups
         if may_be_mended(each.kind, each.answers) and not (losing and each.kind == "uncommitted")
@@ -188,16 +194,6 @@ def mend_all(lake: str, table: str, groups: "Sequence[Asked]") -> list[str]:
 
 def _kinds(of: Iterable[str]) -> str:
     return "".join(f" --kind {shell_word(kind)}" for kind in dict.fromkeys(of))
-
-
-_LOSING = ("lost_commit", LOST_COMMIT)
-CLEARED = frozenset(
-    {
-        *("uncommitted", "unvacuumed", "unreferenced", "temporary", "unfinished_upload"),
-        *("duplicate_attempt", "duplicate_content"),
-    }
-)
-"""Kinds of which a plan takes files away."""
 
 
 class Asked(Protocol):

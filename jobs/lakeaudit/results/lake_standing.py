@@ -6,6 +6,7 @@ is open there is still open.
 
 from datetime import datetime
 
+from lakeaudit.next_steps import LOSING
 from lakeaudit.results.read import PUBLISHED, Results, Row
 from lakeaudit.results.sql import ask, moment, text, texts
 
@@ -47,11 +48,8 @@ def losing_commits(results: Results) -> frozenset[str]:
         CannotAudit: the ledger cannot be read.
     """
     sql = f"""SELECT DISTINCT table_name FROM discrepancies
-        WHERE state <> 'resolved' AND kind IN ({texts(_LOST)}) AND table_name IS NOT NULL"""
+        WHERE state <> 'resolved' AND kind IN ({texts(LOSING)}) AND table_name IS NOT NULL"""
     return frozenset(row["table_name"] for row in ask(results, sql, "discrepancies"))
-
-
-_LOST = ("lost_commit", "overwritten_commit")
 
 
 def is_past(results: Results, run: Row) -> bool:
