@@ -160,6 +160,18 @@ def test_the_first_page(lake: str, published: None) -> None:
     assert not driver.exception
 
 
+def test_what_is_less_than_the_worst_may_come_back_too(lake: str, place: Location) -> None:
+    """The line of the table is of the worst alone, the command of all."""
+    gone = dropped("gone", recoverable="no")
+    older = finding("dropped_history", "orders/older", recoverable="yes", recovery="older_version")
+    publish(
+        place, runs=[run(**TIMES)], coverage=[covered()], discrepancies=[*map(discrepancy, (gone, older))]
+    )
+    told = words(page(lake, "lake"))
+    assert "1 dropped \u00b7 cannot come back" in told
+    assert f"lakeaudit reconcile plan {lake} --allow restore" in told
+
+
 def test_a_severity_of_others_is_text_and_no_tile(lake: str, place: Location) -> None:
     odd = [discrepancy(dropped("a", severity=HOSTILE[0]))]
     publish(place, runs=[run(**TIMES)], coverage=[covered()], discrepancies=odd)

@@ -200,7 +200,7 @@ def _comeback(held: Held) -> str:
     """Of the worst that is open: until when the first of it can come back, or that none of it can."""
     every = sum(held.worst_kinds.values())
     for answer, words in _ANSWERS.items():
-        if many := held.answers.get(answer, 0):
+        if many := held.worst_answers.get(answer, 0):
             part = "" if many == every else f"{count(many)} of {count(every)} "
             end = f" until {second(held.until)}" if held.until else ", no end known"
             return f"{part}{words}{end if answer == 'yes' else ''}"

@@ -39,7 +39,9 @@ class Held:
     until: datetime | None = None
     """The soonest end of what is open above info and can still come back."""
     answers: Mapping[str, int] = field(default_factory=dict)
-    """By answer of how many of the worst severity that is open it is so, not so or unknown that they can come back."""
+    """By answer of how many open above info it is so, not so or unknown that they can come back."""
+    worst_answers: Mapping[str, int] = field(default_factory=dict)
+    """The same of the worst severity that is open."""
     worst_kinds: Mapping[str, int] = field(default_factory=dict)
     """By kind how many are open of the worst severity, the most first."""
 
@@ -185,7 +187,8 @@ def _held(rows: Sequence[Row]) -> Held:
         since=min((row["since"] for row in opened), default=None),
         rows=Amount.of(row["rows_at_stake"] for row in worst if row in serious),
         until=min((row["until"] for row in serious if row["until"]), default=None),
-        answers=_answers(worst),
+        answers=_answers(serious),
+        worst_answers=_answers(worst),
         worst_kinds=dict(sorted(kinds.items(), key=lambda each: (-each[1], each[0]))),
     )
 
