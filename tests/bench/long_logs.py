@@ -67,7 +67,7 @@ class Elsewhere:
         self.parts = 0
         self.handed = 0
 
-    def map(self, function: Callable[[T], R], items: Sequence[T], weight: int = 0) -> list[R]:  # noqa: ARG002
+    def map(self, function: Callable[[T], R], items: Sequence[T], weight: int = 0, **_: object) -> list[R]:  # noqa: ARG002
         return list(self._pool.map(function, items))
 
     def keep(self, parts: Sequence[Part]) -> Kept:

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pytest
@@ -24,6 +24,9 @@ from tests.builders.connections import connection
 from tests.builders.screen_lake import ScreenLake
 from tests.builders.shares import by_share
 
+T = TypeVar("T")
+R = TypeVar("R")
+
 
 @dataclass
 class SharingEngine:
@@ -32,7 +35,14 @@ class SharingEngine:
     shares: int = 5
     parallelism: int = 1
 
-    def map(self, function: Callable[[Any], Any], items: Sequence[Any], weight: int = 0) -> list[Any]:  # noqa: ARG002
+    def map(
+        self,
+        function: Callable[[T], R],
+        items: Sequence[T],
+        weight: int = 0,  # noqa: ARG002
+        *,
+        unlocked: bool = False,  # noqa: ARG002
+    ) -> list[R]:
         """See `engine.AuditEngine`."""
         return [function(item) for item in items]
 

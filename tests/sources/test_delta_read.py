@@ -225,7 +225,7 @@ def test_a_long_log_is_listed_apart_from_many_others(tmp_path: Path, monkeypatch
     weights: list[tuple[int, int]] = []
 
     class Weighing(InProcessEngine):
-        def map(self, function: Any, items: Any, weight: int = 0) -> Any:
+        def map(self, function: Any, items: Any, weight: int = 0, **_: Any) -> Any:
             weights.append((sum(map(len, items)), weight))
             return super().map(function, items, weight)
 

@@ -57,6 +57,7 @@ def users_of(library: str) -> set[str]:
 ONLY = {
     "boto3": {"lakeaudit.runtime.aws", "lakeaudit.demo.breaker"},
     "duckdb": {"lakeaudit.runtime.duck"},
+    "obstore": {"lakeaudit.runtime.quick_reads"},
     "pyspark": {
         "lakeaudit.pipeline.spark_engine",
         "lakeaudit.runtime.jars",

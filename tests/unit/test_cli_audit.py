@@ -29,7 +29,7 @@ SESSION = SimpleNamespace(stop=lambda: None)
 ENGINE = SimpleNamespace(close=lambda: None)
 
 
-def begun(_: object, start: Callable[[], object]) -> SimpleNamespace:
+def begun(_: object, start: Callable[[], object], **__: object) -> SimpleNamespace:
     """An engine whose session is there at once."""
     start()
     return ENGINE

@@ -24,14 +24,15 @@ def spark_engine(lake: Lake) -> "Iterator[SparkEngine]":
     """
     from lakeaudit.pipeline.spark_engine import SparkEngine
     from lakeaudit.runtime.job_errors import job_errors
-    from lakeaudit.runtime.session import check_java, use_utc
+    from lakeaudit.runtime.session import check_java, is_local, use_utc
 
     use_utc()
     check_java()
     with ThreadPoolExecutor(1, "start-spark") as beside:
         starting = _Starting(lambda: beside.submit(_session, lake))
         try:
-            with job_errors(), closing(SparkEngine(starting.session, start=starting.begin)) as engine:
+            engine = SparkEngine(starting.session, start=starting.begin, is_local=is_local)
+            with job_errors(), closing(engine):
                 yield engine
         finally:
             with suppress(Exception), warnings.catch_warnings(action="ignore"):  # py4j hangs up on Ctrl-C

@@ -91,7 +91,7 @@ def tallies(counts: Iterable[Mapping[str, Any]]) -> Tallies:
     for row in counts:
         place = (row["judged_table"], row["axis"])
         one = Tally({row["outcome"]: row["files"]}, row["bytes"], row["unconfirmed"], row["refuted"])
-        found[place] = found.get(place, Tally()).plus(one)
+        found[place] = found[place].plus(one) if place in found else one
     return found
 
 
@@ -100,7 +100,7 @@ def together(*parts: Tallies) -> Tallies:
     whole: Tallies = {}
     for part in parts:
         for place, tally in part.items():
-            whole[place] = whole.get(place, Tally()).plus(tally)
+            whole[place] = whole[place].plus(tally) if place in whole else tally
     return whole
 
 

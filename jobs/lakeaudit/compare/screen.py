@@ -104,11 +104,16 @@ def screen_of(
 ) -> Screen:
     """The screen of a run whose tables are `facts`; tables out of `scope` are never let go, nor counted."""
     asked = set(scope)
-    rows = [_table(number, fact, sources, fact.table.name in asked) for number, fact in enumerate(facts)]
+    edges = _edges(sources.storage_cuts) | _edges(sources.metastore_cuts)
+    rows = [
+        _table(number, fact, sources, edges, fact.table.name in asked) for number, fact in enumerate(facts)
+    ]
     return Screen(sources, duck.small(TABLE, rows), _entry_limits(sources, facts), traces)
 
 
-def _table(number: int, fact: TableFacts, sources: SourceFacts, in_scope: bool) -> tuple[object, ...]:
+def _table(
+    number: int, fact: TableFacts, sources: SourceFacts, edges: Mapping[str, datetime], in_scope: bool
+) -> tuple[object, ...]:
     table, grace = fact.table, fact.table.settings.grace
     slack = _ANY_TIME if table.moved else max(grace, CLOCK_STEP)
     storage = _one_label(table.location, sources.deciding, None)
@@ -116,12 +121,11 @@ def _table(number: int, fact: TableFacts, sources: SourceFacts, in_scope: bool) 
     alone = len(table.manifests) == 1 and (table.manifests[0].is_state or table.manifests[0].is_original)
     if not (in_scope and alone) or fact.holed or storage in (None, NOBODY, _MIXED) or store == _MIXED:
         return table.name, number, 0, None, slack, None, None, None
-    limit = _edges(sources.storage_cuts)[str(storage)]
+    limit = edges[str(storage)]
     if store is None:
         return table.name, number, CLAIM + OBJECT, limit, slack, storage, None, None
-    store_edge = _edges(sources.metastore_cuts)[store]
-    pruned = _pruned_limit(table.location, store, store_edge, sources)
-    limit = min(limit, store_edge) - grace
+    pruned = _pruned_limit(table.location, store, edges[store], sources)
+    limit = min(limit, edges[store]) - grace
     return table.name, number, CLAIM + OBJECT + ENTRY, limit, slack, storage, store, pruned
 
 

@@ -19,6 +19,7 @@ from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.aws_failures import explain, is_missing
 from lakeaudit.runtime.azure import folders_of, list_blobs, open_blob, stat_blob
+from lakeaudit.runtime.quick_reads import quick_read
 from lakeaudit.runtime.scratch import scratch_root
 
 if TYPE_CHECKING:
@@ -105,6 +106,8 @@ def read_bytes(clients: Clients, place: Location, version_id: str | None = None)
         return _read_local(place)
     if place.is_azure:
         return _read_azure(clients, place)
+    if version_id is None and (content := quick_read(clients, place)) is not None:
+        return content
     asked = {"Bucket": place.bucket, "Key": place.key} | ({"VersionId": version_id} if version_id else {})
     try:
         return clients.s3(*place).get_object(**asked)["Body"].read()  # type: ignore[arg-type]

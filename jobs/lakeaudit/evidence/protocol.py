@@ -82,8 +82,14 @@ class Engine(Protocol):
 
     @property
     def parallelism(self) -> int: ...
-    def map(self, function: Callable[[T], R], items: Sequence[T], weight: int = 0) -> list[R]:
-        """The function's small answers, in the order of the items; `weight` is about how many bytes it reads in all."""
+    def map(
+        self, function: Callable[[T], R], items: Sequence[T], weight: int = 0, *, unlocked: bool = False
+    ) -> list[R]:
+        """The function's small answers, in the order of the items; `weight` is about how many bytes it reads in all.
+
+        `unlocked`: it does not hold Python's lock while it works on them (to hash them, say), so that threads are as
+        good as processes.
+        """
         ...
 
     def keep(self, parts: Sequence[Part]) -> Kept:

@@ -74,7 +74,10 @@ def _read(con: Connection, part: Part) -> Batches:
 
 @dataclass(frozen=True)
 class Reading:
-    """How parts are read: whole, unless told otherwise. `left` is the fraction of the rows that this leaves.
+    """How parts are read: whole, unless told otherwise.
+
+    `left` is the fraction of the rows that this leaves, and `width` the room that one takes, beside one that is held
+    whole and judged.
 
     `rows` gives a part's rows, which need not come from the part, see `kept_rows`; where it leaves some out, it also
     says how many there are (`counted`).
@@ -83,10 +86,13 @@ class Reading:
     project: Project = _as_they_are
     select: Select = _as_they_are
     left: float = 1
+    width: float = 1
     rows: Callable[[Connection, Part], Batches] = _read
 
 
 WHOLE = Reading()
+KEPT = Reading(width=1 / 4)
+"""Rows that are held alone."""
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,7 @@ class AuditEngine(Engine, Protocol):
         ...
 
 
-WAITING = 8
+WAITING = 1
 """Threads for work that mostly waits."""
 
 
@@ -76,7 +76,14 @@ class InProcessEngine:
         self._limit = limit
         self._rows = 0
 
-    def map(self, function: Callable[[T], R], items: Sequence[T], weight: int = 0) -> list[R]:  # noqa: ARG002
+    def map(
+        self,
+        function: Callable[[T], R],
+        items: Sequence[T],
+        weight: int = 0,  # noqa: ARG002
+        *,
+        unlocked: bool = False,  # noqa: ARG002
+    ) -> list[R]:
         """See `evidence.protocol.Engine`; it mostly waits for stores."""
         with ThreadPoolExecutor(WAITING) as pool:
             return list(pool.map(function, items))
@@ -110,8 +117,11 @@ class InProcessEngine:
         """Everything, read."""
         chunks = self._read([each for each in rows if isinstance(each, Part)], reading)
         held = [chunk for each in rows if isinstance(each, KeptHere) for chunk in each.chunks]
-        with task_connection() as con:
-            return chunks + [each for chunk in held for each in read_kept(con, chunk, 1, reading)]
+        again = partial(_read_again, reading)
+        with ThreadPoolExecutor(self.parallelism) as pool:
+            return chunks + [
+                each for some in pool.map(again, _dealt(held, self.parallelism)) for each in some
+            ]
 
     def _staged(self, stage: Stage, chunks: Sequence[Chunk]) -> list[Chunk]:
         """What a stage makes of all chunks that are no answers."""
@@ -137,6 +147,15 @@ class InProcessEngine:
                 if self._limit is not None and self._rows > self._limit:
                     raise TooMuchError(f"more than {self._limit} rows")
         return chunks
+
+
+def _read_again(reading: Reading, held: Sequence[Chunk]) -> list[Chunk]:
+    with task_connection() as con:
+        return [each for chunk in held for each in read_kept(con, chunk, 1, reading)]
+
+
+def _dealt(held: Sequence[Chunk], piles: int) -> list[Sequence[Chunk]]:
+    return [pile for first in range(piles) if (pile := held[first::piles])]
 
 
 def _kept(chunks: Sequence[Chunk]) -> KeptHere:

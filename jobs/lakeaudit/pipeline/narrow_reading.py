@@ -31,6 +31,8 @@ from lakeaudit.schemas import FOLDER_FILES
 
 SCREEN_FROM = 32 << 20
 """Bytes of evidence, as stored, from which on a narrow reading pays."""
+TRACE_WIDTH = 1 / 8
+"""Of a trace, beside a whole row."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,7 @@ def narrow_reading(audit: AuditContext, engine: AuditEngine, rows: Sequence[Part
     keeper = kept_screen(audit, screen, rows)
     found = keeper.last(engine) if keeper else None
     if found is None:
-        narrow = Reading(project=partial(traces, screen), rows=kept.rows_to_keep)
+        narrow = Reading(project=partial(traces, screen), width=TRACE_WIDTH, rows=kept.rows_to_keep)
         stage = keeper.stage(screen) if keeper else partial(let_go, screen)
         count = audit.folder_count
         answers = engine.run(rows, summing(count, [stage]), counting_traces(count, narrow))
@@ -106,7 +108,7 @@ def narrow_reading(audit: AuditContext, engine: AuditEngine, rows: Sequence[Part
             [*(each.info.id for each in evidence.storage), *(each.info.id for each in evidence.metastores)]
         )
         all_rows = KeptRest(keeper.kept, found.rest, stored, screen, wanted, found.more, kept.rows).rows
-    reading = Reading(partial(ask_again, wanted), again, left, all_rows)
+    reading = Reading(partial(ask_again, wanted), again, left, rows=all_rows)
     whole = Reading(rows=kept.rows)
     return LetGo(reading, found.settled, tables, screen, wanted, found.logs, folders, whole)
 

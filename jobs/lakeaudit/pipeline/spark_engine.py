@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakeaudit.evidence.protocol import Kept, Part, Project, Stage
-from lakeaudit.pipeline.chunks import ROUTES, WHOLE, Chunk, Reading, read_kept, read_part, run_stage
+from lakeaudit.pipeline.chunks import KEPT, ROUTES, WHOLE, Chunk, Reading, read_kept, read_part, run_stage
 from lakeaudit.pipeline.engine import Answers, InProcessEngine, KeptHere, TooMuchError, heaviest_first
 from lakeaudit.runtime.duck import task_connection
 from lakeaudit.runtime.progress import Progress
@@ -44,6 +44,9 @@ ITEMS_HERE = 256
 """Items that are worked on in the driver's own threads, unless they are heavy."""
 BYTES_HERE = 16 << 20
 """Bytes of evidence that the driver reads and judges itself: jobs of Spark, and its Python workers, cost seconds."""
+ROOM_HERE = 64 << 20
+"""The same where tasks would run on this machine, since threads of this process read as fast: bytes of evidence whose
+rows are held and judged whole, or of so much more as less of them is held."""
 ROWS_HERE = 50_000
 
 
@@ -74,7 +77,8 @@ class SparkEngine:
     """Runs an audit on a Spark session, wherever that runs; work below `bytes_here` is done by the driver itself.
 
     `session` gives the session, or waits for it: nothing asks for it before there is work for Spark. `start` begins to
-    build it, where that takes a while.
+    build it, where that takes a while. `is_local`: whether tasks run on this machine; then more than `bytes_here` is
+    read here, see `ROOM_HERE`.
     """
 
     def __init__(
@@ -82,11 +86,13 @@ class SparkEngine:
         session: Callable[[], SparkSession],
         bytes_here: int = BYTES_HERE,
         start: Callable[[], object] = lambda: None,
+        is_local: Callable[[], bool] = lambda: False,
     ) -> None:
         self._session = session
         self._start = start
         self._kept: list[DataFrame] = []
         self._bytes_here = bytes_here
+        self._is_local = is_local
         self._threads = os.cpu_count() or 1
         self._here = InProcessEngine(self._threads)
 
@@ -96,6 +102,10 @@ class SparkEngine:
         for name, value in _SETTINGS.items():
             spark.conf.set(name, value)
         return spark
+
+    @cached_property
+    def _room_here(self) -> int:
+        return ROOM_HERE if self._is_local() else 0
 
     @property
     def parallelism(self) -> int:
@@ -111,16 +121,19 @@ class SparkEngine:
         with progress.stage("start Spark"):
             _ = self._spark
 
-    def map(self, function: Callable[[T], R], items: Sequence[T], weight: int = 0) -> list[R]:
+    def map(
+        self, function: Callable[[T], R], items: Sequence[T], weight: int = 0, *, unlocked: bool = False
+    ) -> list[R]:
         """See `evidence.protocol.Engine`."""
-        if weight <= self._bytes_here and len(items) <= ITEMS_HERE and self._bytes_here:
+        few = weight <= self._bytes_here and len(items) <= ITEMS_HERE and self._bytes_here
+        if few or (self._room_here and (unlocked or weight <= self._room_here)):
             return self._here.map(function, items)
         tasks = min(len(items), self.parallelism * TASKS_A_CORE)
         return self._spark.sparkContext.parallelize(items, tasks).map(function).collect()
 
     def keep(self, parts: Sequence[Part]) -> Kept:
         """See `evidence.protocol.Engine`."""
-        if self._is_small(parts):
+        if self._is_small(parts, KEPT):
             # of some parts nobody knows the size: they are begun here, and anew on Spark if they are not small
             with suppress(TooMuchError):
                 limit = None if all(part.weight for part in parts) else ROWS_HERE
@@ -152,7 +165,7 @@ class SparkEngine:
 
     def run(self, rows: Sequence[Part | Kept], stages: Sequence[Stage], reading: Reading = WHOLE) -> Answers:
         """See `engine.AuditEngine`."""
-        if self._is_small(rows):
+        if self._is_small(rows, reading):
             yield from self._here.run(rows, stages, reading)
         elif (chunks := self._met(rows, stages, reading)) is not None:
             yield from self._answers(self._held(chunks))
@@ -206,10 +219,12 @@ class SparkEngine:
             rows = [tuple(row.values()) for batch in _gathered(cut, shares) for row in batch.to_pylist()]
         return self._spark.createDataFrame(rows, _CHUNK)
 
-    def _is_small(self, rows: Sequence[Part | Kept]) -> bool:
+    def _is_small(self, rows: Sequence[Part | Kept], reading: Reading = WHOLE) -> bool:
         """Whether this process is done with the rows sooner than tasks of Spark."""
-        held = any(isinstance(each, KeptOnSpark) for each in rows)
-        return not held and sum(e.weight for e in rows if isinstance(e, Part)) < self._bytes_here
+        if any(isinstance(each, KeptOnSpark) for each in rows):
+            return False
+        weight = sum(each.weight for each in rows if isinstance(each, Part))
+        return weight < self._bytes_here or weight * reading.left * reading.width < self._room_here
 
     def _held(self, frame: DataFrame) -> DataFrame:
         kept = frame.persist(StorageLevel.MEMORY_AND_DISK)

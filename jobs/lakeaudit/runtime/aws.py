@@ -91,6 +91,10 @@ class Clients:
             raise OnAzure(bucket=bucket)
         return _client("s3", self.endpoint(bucket, key))  # type: ignore[no-any-return]
 
+    def session(self, bucket: str, key: str = "") -> boto3.Session:
+        """The session of that client, with the credentials that it renews."""
+        return _session(self.endpoint(bucket, key))
+
     def azure_endpoint(self, bucket: str) -> str | None:
         """Where a container is asked; None: at Azure itself."""
         return next((at for pattern, at in self.azure if re.fullmatch(pattern, bucket)), None)
@@ -120,6 +124,8 @@ def _by_rule(rules: tuple[tuple[str, Endpoint], ...], bucket: str) -> Endpoint |
 
 _BUILDING = RLock()
 """Held while sessions and clients are built: botocore's sessions are not safe to share between threads."""
+USER_AGENT = f"Boto3/{boto3.__version__} lakeaudit"
+"""Of one's own, since botocore makes its own anew for each request, a tenth of what that takes."""
 _CONNECTIONS = 32
 """Per client: as many threads as share one."""
 
@@ -135,7 +141,7 @@ def _build_client(service: str, at: Endpoint) -> Any:
     config = Config(
         s3={"addressing_style": "path"} if at.path_style else {},
         max_pool_connections=_CONNECTIONS,
-        user_agent_extra="lakeaudit",
+        user_agent=USER_AGENT,
         **_patience(at),
     )
     session: Any = _session(at)

@@ -76,6 +76,14 @@ def check_java() -> None:
         find_java(os.environ)
 
 
+def is_local() -> bool:
+    """Whether tasks run on this machine, beside this process."""
+    if not under_submit():
+        return True
+    SparkContext._ensure_initialized()
+    return SparkConf().get("spark.master", "").partition("[")[0] == "local"
+
+
 def use_utc() -> None:
     """Python turns Spark's timestamps into the process's local time, so that is UTC from here on."""
     os.environ["TZ"] = "UTC"

@@ -146,7 +146,9 @@ def read_parquet(file: pq.ParquetFile) -> pa.Table:
     Raises:
         ArrowException, OSError: it is damaged.
     """
-    return file.read(columns=[f"{action}.{leaf}" for action in ("add", "remove") for leaf in _LEAVES])
+    return file.read(
+        columns=[f"{action}.{leaf}" for action in ("add", "remove") for leaf in _LEAVES], use_threads=False
+    )
 
 
 def checkpoint_actions(

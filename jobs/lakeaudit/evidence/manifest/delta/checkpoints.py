@@ -129,7 +129,7 @@ def look(file: pq.ParquetFile) -> Look:
     sidecars: list[str] = []
     state: dict[str, str] = {}
     groups = [number for number in range(file.num_row_groups) if leaves and _has_values(file, number)]
-    for batch in file.iter_batches(row_groups=groups, columns=leaves) if groups else ():
+    for batch in file.iter_batches(row_groups=groups, columns=leaves, use_threads=False) if groups else ():
         sidecars += [str(row["path"]) for row in _rows(batch, "sidecar")]
         for name in STATE:
             for row in _rows(batch, name):

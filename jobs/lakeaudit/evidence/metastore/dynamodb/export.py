@@ -132,7 +132,9 @@ def _checked(
     """The good files, what is wrong with the others, and a tally of the good ones' items."""
     digest = partial(check_digest, clients=ctx.clients)
     check = partial(check_whole, clients=ctx.clients, layout=layout) if whole else digest
-    checked = dict(zip(files, ctx.engine.map(check, files, sum(file.size for file in files)), strict=True))
+    weight = sum(file.size for file in files)
+    answers = ctx.engine.map(check, files, weight, unlocked=not whole)
+    checked = dict(zip(files, answers, strict=True))
     faulty = {file: each.fault for file, each in checked.items() if each.fault is not None}
     good = tuple(file for file in files if file not in faulty)
     tallies = [checked[file].tally for file in good] if whole else _head_tallies(good, ctx, layout)

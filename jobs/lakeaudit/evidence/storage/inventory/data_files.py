@@ -6,7 +6,6 @@ once.
 """
 
 import hashlib
-from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -58,14 +57,9 @@ def locate(ctx: Context, report: Report) -> list[Located]:
     searches = [_Search(file.size, file.md5.lower(), tuple(candidates(report, file.key))) for file in files]
     if not searches:
         return []
-    tasks = min(len(searches), ctx.parallelism * 4)
-    dealt = [searches[first::tasks] for first in range(tasks)]
-    answers = ctx.engine.map(partial(_search_each, ctx.clients), dealt, sum(file.size for file in files))
-    return [Located(file, *answers[i % tasks][i // tasks]) for i, file in enumerate(files)]
-
-
-def _search_each(clients: Clients, searches: Sequence[_Search]) -> list[_Answer]:
-    return [_first_match(clients, search) for search in searches]
+    weight = sum(file.size for file in files)
+    answers = ctx.engine.map(partial(_first_match, ctx.clients), searches, weight, unlocked=True)
+    return [Located(file, *answer) for file, answer in zip(files, answers, strict=True)]
 
 
 def _first_match(clients: Clients, search: _Search) -> _Answer:

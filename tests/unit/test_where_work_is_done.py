@@ -1,0 +1,91 @@
+"""What the driver does itself, and what goes to tasks: by bytes of evidence, and by what a reading leaves of them."""
+
+from collections.abc import Iterator
+from contextlib import nullcontext
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from lakeaudit.evidence.protocol import Part
+from lakeaudit.pipeline.chunks import WHOLE, Reading
+from lakeaudit.pipeline.spark_engine import BYTES_HERE, ROOM_HERE, SparkEngine
+from lakeaudit.runtime.duck import Connection
+
+MIB = 1 << 20
+FIVE_PERCENT, NARROW = Reading(left=0.05), Reading(width=1 / 8)
+
+
+class AskedSparkError(Exception):
+    """Somebody asked for the session."""
+
+
+def no_session() -> Any:
+    raise AskedSparkError
+
+
+def read(_: Connection) -> Iterator[tuple[str, pa.RecordBatch]]:
+    yield "answers", pa.RecordBatch.from_pydict({"n": [1]})
+
+
+def there(in_tasks: bool) -> Any:
+    return pytest.raises(AskedSparkError) if in_tasks else nullcontext()
+
+
+@pytest.mark.parametrize(
+    ("mib", "reading", "local", "in_tasks"),
+    [
+        (15, WHOLE, False, False),
+        (16, WHOLE, False, True),
+        (16, FIVE_PERCENT, False, True),  # a cluster's tasks read faster than one driver, whatever is left
+        (63, WHOLE, True, False),
+        (64, WHOLE, True, True),
+        (511, NARROW, True, False),
+        (512, NARROW, True, True),
+        (1279, FIVE_PERCENT, True, False),
+        (1281, FIVE_PERCENT, True, True),
+    ],
+)
+def test_evidence_is_read_here_or_in_tasks(mib: int, reading: Reading, local: bool, in_tasks: bool) -> None:
+    engine = SparkEngine(no_session, is_local=lambda: local)
+    with there(in_tasks):
+        assert [kind for kind, _ in engine.run([Part("s", read, mib * MIB)], [], reading)] == ["answers"]
+
+
+@pytest.mark.parametrize(
+    ("mib", "local", "in_tasks"),
+    [(15, False, False), (16, False, True), (255, True, False), (256, True, True)],
+)
+def test_what_is_kept_takes_a_quarter_of_what_is_judged(mib: int, local: bool, in_tasks: bool) -> None:
+    with there(in_tasks):
+        assert SparkEngine(no_session, is_local=lambda: local).keep([Part("s", read, mib * MIB)]).counts == {
+            "answers": 1
+        }
+
+
+@pytest.mark.parametrize(
+    ("items", "mib", "unlocked", "local", "in_tasks"),
+    [
+        (256, 16, False, False, False),
+        (257, 0, False, False, True),
+        (1, 17, False, False, True),
+        (1, 17, True, False, True),
+        (1000, 64, False, True, False),
+        (1, 65, False, True, True),
+        (1, 1000, True, True, False),  # threads hash as fast as processes
+    ],
+)
+def test_items_are_worked_on_here_or_in_tasks(
+    items: int, mib: int, unlocked: bool, local: bool, in_tasks: bool
+) -> None:
+    engine = SparkEngine(no_session, is_local=lambda: local)
+    with there(in_tasks):
+        assert engine.map(str, range(items), mib * MIB, unlocked=unlocked) == [str(n) for n in range(items)]
+
+
+def test_with_no_bytes_here_everything_is_in_tasks() -> None:
+    engine = SparkEngine(no_session, bytes_here=0)
+    for asked in (lambda: engine.map(str, [1]), lambda: list(engine.run([Part("s", read)], []))):
+        with there(in_tasks=True):
+            asked()
+    assert BYTES_HERE < ROOM_HERE
