@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 Row = Mapping[str, Any]
 
+ARCHIVED = "archived"
 LOST_COMMIT = "overwritten_commit"
 LOSING = ("lost_commit", LOST_COMMIT)
 """Kinds that say that a commit is lost: what nobody lists may be all that is left of it."""
@@ -35,10 +36,13 @@ A_QUESTION = BROUGHT_BACK | {"overwritten", "incomplete_commit"}
 
 A commit that was written twice is none of them: its lost version may be there, but must not come back over the other.
 """
+READABLE = "the lost version can be read"
+"""Of a commit that was written twice, with an end: what it lists is there to be written again until then."""
 EXPIRED = "expired by a lifecycle rule"
 """How a cause begins that nobody decided for the very file (`compare.causes.DEEDS`)."""
 
-APPLY = "Read the plan; `lakeaudit reconcile apply` with its file (`plan.jsonl`, `clear.jsonl`) does what it says."
+PLAN_FILE, CLEAR_FILE = "plan.jsonl", "clear.jsonl"
+"""What a plan is written to unless that is said, and what a second one of the same table is."""
 LEAVE_OUT = "Leave `--allow restore` out where somebody may have removed or replaced files on purpose."
 
 _NOT_BACK = {
@@ -92,6 +96,8 @@ def way_back(finding: Row, at: "Endpoint | None" = None, marker: str | None = No
             that the run found is taken, which at worst is not there any more.
     """
     bucket, key, version = finding["bucket"], finding["key"], finding["recovery_version_id"]
+    if finding.get("kind") == ARCHIVED:
+        return _out_of_archive(finding, at)
     if finding["recoverable"] != "yes" or not bucket or not key or _UNTYPABLE.search(key):
         return None
     place = f"--bucket {shell_word(bucket)} --key {shell_word(key)}"
@@ -121,6 +127,17 @@ def _beside(place: str, key: str, version: str | None, at: "Endpoint | None") ->
     name = shell_word(f"lost-{key.rpartition('/')[2]}")
     command = _s3api("get-object", f"{place} --version-id {shell_word(version)} {name}", at)
     return Step("fetch the lost version into a file of its own", command)
+
+
+def _out_of_archive(finding: Row, at: "Endpoint | None") -> Step | None:
+    """S3 API reference, RestoreObject: Intelligent-Tiering brings an object back for good, and takes no days."""
+    if not finding["key"] or _UNTYPABLE.search(finding["key"]):
+        return None
+    for_good = finding["storage_class"] == "INTELLIGENT_TIERING"
+    place = f"--bucket {shell_word(finding['bucket'])} --key {shell_word(finding['key'])}"
+    command = f"{place} --restore-request {shell_word('{}' if for_good else 'Days=7')}"
+    what = "have it restored" if for_good else "have a copy restored for seven days"
+    return Step(f"{what}, which costs money and takes up to two days", _s3api("restore-object", command, at))
 
 
 def _marker_found(finding: Row) -> str | None:
@@ -188,8 +205,21 @@ def mend_all(lake: str, table: str, groups: "Sequence[Asked]") -> list[str]:
     return [
         *([f"lakeaudit reconcile plan {about}{mended}{ALLOW if meant else ''}"] if mended else []),
         *dict.fromkeys(rest),
-        *([f"lakeaudit reconcile plan {about}{cleared} -o clear.jsonl"] if cleared else []),
+        *([f"lakeaudit reconcile plan {about}{cleared} -o {CLEAR_FILE}"] if cleared else []),
     ]
+
+
+def apply(lines: Sequence[str]) -> str:
+    """What to do once the plans among these lines are made; empty where there are none."""
+    plans = [line for line in lines if PLANS in line]
+    files = [CLEAR_FILE if line.endswith(CLEAR_FILE) else PLAN_FILE for line in plans]
+    names = " and ".join(f"`lakeaudit reconcile apply {name}`" for name in files)
+    if len(files) > 1:
+        return f"Read both plans; {names} do what they say."
+    return f"Read the plan; {names} does what it says." if files else ""
+
+
+PLANS = "lakeaudit reconcile plan "
 
 
 def _kinds(of: Iterable[str]) -> str:

@@ -232,7 +232,7 @@ def test_a_table_says_what_is_broken_since_when_why_and_whether_it_can_come_back
         "**1 dropped** :red-badge[\u25c6 critical]",
         f"lakeaudit reconcile plan {lake} --table orders --kind dropped --allow restore",
         f"lakeaudit reconcile plan {lake} --table orders --kind temporary -o clear.jsonl",
-        "`lakeaudit reconcile apply` with its file",
+        "Read both plans; `lakeaudit reconcile apply plan.jsonl` and `lakeaudit reconcile apply clear.jsonl` do what",
         "yes, for 8 h ",
         "1 file, 1,200 rows and 4.0 KiB at stake.",
         f"First seen {(NOW - 3 * HOUR):%Y-%m-%d %H:%M:%S}Z (3 h",

@@ -14,7 +14,7 @@ from lakeaudit.dashboard.queries import plans as of_plans
 from lakeaudit.dashboard.queries import runs as of_runs
 from lakeaudit.dashboard.queries import subject as of_subject
 from lakeaudit.dashboard.queries import table as of_table
-from lakeaudit.dashboard.queries.lake import lake_days, lake_figures
+from lakeaudit.dashboard.queries.lake import lake_days, lake_figures, table_healths
 from lakeaudit.dashboard.queries.table import PAGE_ROWS, Wanted
 from lakeaudit.errors import CannotAudit
 from lakeaudit.keys import Location
@@ -183,6 +183,31 @@ def test_the_verdict_is_the_reports(place: Location, results: Results, lake: Lak
 
 
 @pytest.mark.parametrize(
+    ("kind", "severity", "until", "told"),
+    [
+        ("overwritten_commit", "critical", NOON + WEEK, NOON + WEEK),
+        ("overwritten_commit", "critical", NOON - WEEK, None),  # over
+        ("overwritten_commit", "warning", NOON + WEEK, None),  # something is worse
+        ("dropped", "critical", NOON + WEEK, None),  # that comes back, and is not only read
+    ],
+)
+def test_until_when_a_lost_version_can_be_read(
+    place: Location,
+    results: Results,
+    lake: Lake,
+    kind: str,
+    severity: str,
+    until: datetime,
+    told: datetime | None,
+) -> None:
+    lost = dropped("a", kind=kind, severity=severity, recoverable="yes", recoverable_until=until)
+    others = [discrepancy(dropped("b", recoverable="no", recoverable_until=None))]
+    publish(place, runs=[run()], coverage=WHOLE, discrepancies=[discrepancy(lost), *others])
+    (held,) = [each.held for each in table_healths(results, lake, NOON) if each.table == "orders"]
+    assert (held.readable, held.until) == (told, NOON + WEEK if kind == "dropped" else None)
+
+
+@pytest.mark.parametrize(
     ("given", "told"),
     [
         (
@@ -340,7 +365,7 @@ def test_what_is_broken_in_a_table(place: Location, results: Results) -> None:
         Amount(2, whole=True),
     )
     assert (first.rows, first.bytes) == (Amount(5, whole=False), Amount(10, whole=True))
-    assert (first.since, first.last, first.until) == (NOON - WEEK, LATER, until)
+    assert (first.since, first.until) == (NOON - WEEK, until)
     assert (first.answers, first.causes) == ({"yes": 1, "no": 1}, ("a job",))
     assert first.why == "the table lists the file; storage has no current object"
     assert (accepted.standing, accepted.number) == ("accepted", 1)
@@ -497,6 +522,13 @@ def test_the_life_of_a_file() -> None:
         ("it can no longer come back", "the bucket's lifecycle rules"),
     ]
     assert of_subject.life([dict.fromkeys(held)], []) == ()
+    other = held | {"table_name": "copies", "table_version": None, "manifest_time": NOON, "recoverable": None}
+    assert [
+        event.what for event in of_subject.life([held, other], []) if event.what.startswith("listed")
+    ] == [
+        "listed by orders, table version 7",  # the versions of two tables say nothing of each other
+        "listed by copies",
+    ]
 
 
 def test_what_each_side_claims() -> None:

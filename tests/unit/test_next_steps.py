@@ -1,5 +1,6 @@
 """The next steps: the commands are run as a shell and the AWS CLI would, against a versioned bucket."""
 
+import re
 import subprocess
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -157,6 +158,7 @@ MIXED = [
 DEBRIS = [Group("uncommitted", {}), Group("temporary", {})]
 """Of which, while a commit is lost, the first may be all that is left of it."""
 CLEAR = "lakeaudit reconcile plan L --table t --kind uncommitted --kind temporary -o clear.jsonl"
+LIST = "lakeaudit findings L --table t --kind dropped --files"
 ONE_PLAN = "lakeaudit reconcile plan L --table t --kind dropped --kind hidden --allow restore"
 
 
@@ -178,6 +180,37 @@ ONE_PLAN = "lakeaudit reconcile plan L --table t --kind dropped --kind hidden --
 )  # fmt: skip
 def test_a_table_has_one_plan_and_lists_of_the_rest(groups: list[Group], lines: list[str]) -> None:
     assert next_steps.mend_all("L", "t", groups) == lines
+
+
+@pytest.mark.parametrize(
+    ("lines", "files"),
+    [
+        ([ONE_PLAN], ["plan.jsonl"]),
+        ([LIST, CLEAR], ["clear.jsonl"]),
+        ([ONE_PLAN, LIST, CLEAR], ["plan.jsonl", "clear.jsonl"]),
+        ([LIST], []),
+    ],
+)
+def test_what_to_do_with_a_plan_names_its_file(lines: list[str], files: list[str]) -> None:
+    told = next_steps.apply(lines)
+    assert re.findall(r"`lakeaudit reconcile apply (\S+)`", told) == files
+    assert told.startswith({0: "", 1: "Read the plan; ", 2: "Read both plans; "}[len(files)])
+
+
+@pytest.mark.parametrize(
+    ("storage_class", "key", "ends"),
+    [
+        ("GLACIER", "t/a b", " --bucket lake --key 't/a b' --restore-request Days=7"),
+        ("DEEP_ARCHIVE", "t/a", " --bucket lake --key t/a --restore-request Days=7"),
+        ("INTELLIGENT_TIERING", "t/a", " --bucket lake --key t/a --restore-request '{}'"),
+        ("GLACIER", None, None),
+        ("GLACIER", "t/\0", None),
+    ],
+)
+def test_what_lies_in_an_archive_is_asked_for(storage_class: str, key: str | None, ends: str | None) -> None:
+    row = pagedata.dropped(1) | {"kind": "archived", "storage_class": storage_class, "recoverable": None}
+    step = next_steps.way_back(row | {"bucket": "lake", "key": key})
+    assert (step and step.command) == (ends and f"aws s3api restore-object{ends}")
 
 
 @pytest.mark.parametrize(

@@ -346,6 +346,7 @@ def test_what_is_broken_since_when_why_until_when_and_what_to_type() -> None:
     typed = body_rows(tree("broken"), "broken")[1]
     assert typed.one("code").text == (
         "lakeaudit reconcile plan conf/shop.yaml --table sales.orders --kind dropped --allow restore"
+        " -o dropped.jsonl"  # plans of several kinds would be written over each other
     )
     assert typed.one("button").attrs["aria-label"] == "copy the command for dropped"
 

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from math import sqrt
+from math import floor, sqrt
 from typing import Any
 
 import pandas as pd
@@ -95,7 +95,7 @@ def _judged(health: Health) -> float | None:
         return 0.0
     shares = [cell.share for cell in health.looked.judged.cells.values() if cell.share is not None]
     least = min(shares, default=None if health.looked.judged.standing == "whole" else 0.0)
-    return None if least == 1 else least
+    return None if least is None or least == 1 else floor(least * 1000) / 10
 
 
 def _columns(tables: Sequence[Health]) -> dict[str, Any]:
@@ -115,14 +115,14 @@ def _columns(tables: Sequence[Health]) -> dict[str, Any]:
             help="when the first of it cannot come back any more",
         ),
         "rows at stake": column.NumberColumn("rows", width=68, format="localized", help="at stake, at least"),
-        "since": column.DatetimeColumn("since", width=88, format="distance", timezone="UTC"),
+        "since": column.DatetimeColumn("since", width=104, format="distance", timezone="UTC"),
         "30 days": column.AreaChartColumn(
             "30 days", width=64, y_min=0,
             help="open above info at the end of each day; twice as high is four times as many"
         ),
         "owner": column.TextColumn("owner", width=90),
-        "judged": column.NumberColumn("judged", width=60, format="percent", help="of the axis of which least was"),
-        "evidence up to": column.DatetimeColumn("evidence", width=84, format="distance", timezone="UTC",
+        "judged": column.NumberColumn("judged", width=60, format="%.1f %%", help="of the axis of which least was"),
+        "evidence up to": column.DatetimeColumn("evidence", width=104, format="distance", timezone="UTC",
                                                 help="up to when it goes"),
         "why not all": column.TextColumn("why not all", width="medium"),
     }  # fmt: skip

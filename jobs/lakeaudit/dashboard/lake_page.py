@@ -204,6 +204,8 @@ def _comeback(held: Held) -> str:
             part = "" if many == every else f"{count(many)} of {count(every)} "
             end = f" until {second(held.until)}" if held.until else ", no end known"
             return f"{part}{words}{end if answer == 'yes' else ''}"
+    if held.readable:
+        return f"{next_steps.READABLE} until {second(held.readable)}"
     return "another remedy" if any(held.by_severity("open").get(severity) for severity in AT_STAKE) else ""
 
 
@@ -211,7 +213,7 @@ _ANSWERS = {"yes": "can come back", "unknown": "not known whether it can come ba
 
 
 def _tables(desk: Desk, figures: LakeFigures, days: OpenByDay) -> None:
-    left, right = st.columns([2, 1], gap="medium")
+    left, right = st.columns([7, 3], gap="medium")
     with left:
         lake_grid.show(desk, figures.tables, days)
     with right:

@@ -48,8 +48,9 @@ def show(desk: Desk) -> None:
     parts = desk.ask(("partitions", table), lambda: figures.partitions(desk.results, table, desk.now))
     _where(parts)
     timeline_plot.show(desk.ask(("timeline", table), lambda: timeline(desk.results, table, desk.now, told)))
-    with nullcontext() if found else st.expander("What was resolved, file by file"):
-        _list(desk, address, table, found, parts)
+    if found or told:
+        with nullcontext() if found else st.expander("What was resolved, file by file"):
+            _list(desk, address, table, found, parts)
     plots.trend(desk.ask(("days", table), lambda: figures.table_days(desk.results, table, told)), "the table")
     _commits(desk.ask(("commits", table), lambda: figures.commits(desk.results, table, desk.now)))
     _coverage(health)
@@ -108,9 +109,9 @@ def _broken(desk: Desk, table: str, found: Sequence[Broken]) -> None:
         widgets.grid(columns, rows, alt="What is open by kind, the worst first", numbers=_NUMBERS)
         lines = next_steps.mend_all(desk.lake_file, table, pressing[:BROKEN])
         st.code("\n".join(map(visible, lines)), language=None, wrap_lines=True)
-        if any(line.startswith("lakeaudit reconcile") for line in lines):
-            leave_out = f" {next_steps.LEAVE_OUT}" if any(map(_meant, pressing[:BROKEN])) else ""
-            st.caption(f"{next_steps.APPLY}{leave_out}")
+        leave_out = next_steps.LEAVE_OUT if any(next_steps.ALLOW in line for line in lines) else ""
+        if told := " ".join(filter(None, (next_steps.apply(lines), leave_out))):
+            st.caption(told)
         with st.expander("In words: why, and what to do"):
             for each in pressing[:BROKEN]:
                 _kind(desk, each)
@@ -125,10 +126,6 @@ _COLUMNS = ("what", "severity", "can come back", "since", "rows", "bytes", "file
 _FEWER = tuple(name for name in _COLUMNS if name != "files")
 """Where each is one file, which its number says already."""
 _NUMBERS = ("files", "rows", "bytes", "since")
-
-
-def _meant(each: Broken) -> bool:
-    return next_steps.may_be_meant(each.kind, each.answers, each.causes)
 
 
 def _row(desk: Desk, each: Broken) -> dict[str, str]:
@@ -151,6 +148,8 @@ def _row(desk: Desk, each: Broken) -> dict[str, str]:
 def _back(each: Broken, desk: Desk) -> str:
     """Of how many, and until when; of a kind that is no loss of a file the question makes no sense."""
     of = able(each.answers, each.number)
+    if each.kind == next_steps.LOST_COMMIT and each.until and each.until > desk.now:
+        return f"{of}, for {age(desk.now, each.until)} more {next_steps.READABLE}"
     if each.until is None or not each.answers.get("yes"):
         return of
     left = age(desk.now, each.until)

@@ -12,7 +12,7 @@ from typing import Any
 
 from lakeaudit.formatting import count, shell_word
 from lakeaudit.kinds import KINDS, rank
-from lakeaudit.next_steps import answer, mend
+from lakeaudit.next_steps import LOST_COMMIT, PLANS, answer, mend
 from lakeaudit.report.summary import Amount
 
 Row = Mapping[str, Any]
@@ -44,6 +44,8 @@ class Broken:
     causes: tuple[str, ...]
     answers: Mapping[str, int]
     until: datetime | None
+    readable: datetime | None
+    """Until when the lost version of a commit that was written twice is there."""
     command: str
 
     @property
@@ -126,10 +128,20 @@ def _broken(
         causes=_causes(held),
         answers=answers,
         until=min(ends, default=None),
+        readable=min(
+            filter(None, (row["recoverable_until"] for row in rows if kind == LOST_COMMIT)), default=None
+        ),
         command=_of_past(lake, kind, past)
         if past is not None
-        else mend(lake, next(iter(tables)) if len(tables) == 1 else None, kind, answers, _causes(held)),
+        else _apart(
+            mend(lake, next(iter(tables)) if len(tables) == 1 else None, kind, answers, _causes(held)), kind
+        ),
     )
+
+
+def _apart(command: str, kind: str) -> str:
+    """Plans of several kinds lie in files of their own, since a second one would be written over the first."""
+    return f"{command} -o {shell_word(kind)}.jsonl" if command.startswith(PLANS) else command
 
 
 def _causes(held: Iterable[Row]) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from lakeaudit.dashboard.queries.audit_health import EvidenceAge, evidence_ages,
 from lakeaudit.dashboard.queries.plans import unheard
 from lakeaudit.formatting import count, duration, share
 from lakeaudit.kinds import SEVERITIES, axis_words, rank
-from lakeaudit.next_steps import A_QUESTION
+from lakeaudit.next_steps import A_QUESTION, LOST_COMMIT
 from lakeaudit.report.coverage_view import STANDINGS, Cell, Judged, judged
 from lakeaudit.report.open_by_day import OpenByDay
 from lakeaudit.report.summary import AT_STAKE, Amount, table_label
@@ -38,6 +38,8 @@ class Held:
     """At stake in what is open of the worst severity above info: a file may have a finding of a lower one beside it."""
     until: datetime | None = None
     """The soonest end of what is open above info and can still come back."""
+    readable: datetime | None = None
+    """The soonest end of the lost version of a commit that was written twice, where that is of the worst severity."""
     answers: Mapping[str, int] = field(default_factory=dict)
     """By answer of how many open above info it is so, not so or unknown that they can come back."""
     worst_answers: Mapping[str, int] = field(default_factory=dict)
@@ -161,7 +163,9 @@ def held_by_table(results: Results, now: datetime) -> dict[str, Held]:
     sql = f"""SELECT table_name, kind, severity, {standing(now)} AS standing, count(*) AS number,
             min(first_seen_at) AS since, sum(rows_at_stake) AS rows_at_stake, {answer} AS recoverable,
             min(recoverable_until) FILTER (
-                WHERE {asked} AND recoverable = 'yes' AND recoverable_until > {moment(now)}) AS until
+                WHERE {asked} AND recoverable = 'yes' AND recoverable_until > {moment(now)}) AS until,
+            min(recoverable_until) FILTER (
+                WHERE kind = {text(LOST_COMMIT)} AND recoverable_until > {moment(now)}) AS readable
         FROM discrepancies WHERE state <> 'resolved'
         GROUP BY table_name, kind, severity, standing, {answer}, rows_at_stake IS NULL"""
     found: dict[str, list[Row]] = {}
@@ -187,6 +191,7 @@ def _held(rows: Sequence[Row]) -> Held:
         since=min((row["since"] for row in opened), default=None),
         rows=Amount.of(row["rows_at_stake"] for row in worst if row in serious),
         until=min((row["until"] for row in serious if row["until"]), default=None),
+        readable=min((row["readable"] for row in worst if row["readable"]), default=None),
         answers=_answers(serious),
         worst_answers=_answers(worst),
         worst_kinds=dict(sorted(kinds.items(), key=lambda each: (-each[1], each[0]))),

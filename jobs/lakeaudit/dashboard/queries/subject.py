@@ -7,6 +7,7 @@ from datetime import datetime
 from lakeaudit.formatting import CLAIMS, SIDES
 from lakeaudit.kinds import rank
 from lakeaudit.next_steps import LOST_COMMIT
+from lakeaudit.report.summary import table_label
 from lakeaudit.results.lake_standing import PUBLISHED_RUNS
 from lakeaudit.results.read import Results, Row
 from lakeaudit.results.sql import ask, text, texts
@@ -111,7 +112,8 @@ class Event:
 
 def life(rows: Sequence[Row], history: Sequence[Row]) -> tuple[Event, ...]:
     """What is known to have happened to one subject, the oldest first, and the end of its way back."""
-    told = [event for row in rows for event in _of_row(row)]
+    named = len({row["table_name"] for row in rows}) > 1
+    told = [event for row in rows for event in _of_row(row, named=named)]
     unseen = _UNSEEN if any(map(_went_unseen, rows)) else ""
     told += [
         Event(
@@ -145,8 +147,10 @@ def _by(change: Row) -> str:
 _OF_AUDITS = ("opened", "reopened", "escalated", "reclassified")
 
 
-def _of_row(row: Row) -> Iterator[Event]:
-    version = f", table version {row['table_version']}" if row["table_version"] is not None else ""
+def _of_row(row: Row, *, named: bool) -> Iterator[Event]:
+    """`named`: several tables tell of the file, each of its own version."""
+    table = f" by {table_label(row['table_name'])}" if named else ""
+    version = f"{table}, table version {row['table_version']}" if row["table_version"] is not None else table
     if row["manifest_time"]:
         yield Event(row["manifest_time"], f"listed{version}", row["manifest_kind"] or "its manifest")
     if row["metastore_time"]:

@@ -45,7 +45,6 @@ class Broken:
     rows: Amount
     bytes: Amount
     since: datetime | None
-    last: datetime | None
     until: datetime | None
     answers: Mapping[str, int]
     why: str | None
@@ -107,7 +106,7 @@ def broken(results: Results, table: str, now: datetime) -> tuple[Broken, ...]:
     """What is not resolved in a table, the worst and most first."""
     sql = f"""SELECT kind, severity, {standing(now)} AS standing, recoverable, cause, count(*) AS number,
             sum(files) AS files, sum(rows_at_stake) AS rows_at_stake, sum(bytes_at_stake) AS bytes_at_stake,
-            min(first_seen_at) AS since, max(last_evidence_at) AS last, min(recoverable_until) AS until,
+            min(first_seen_at) AS since, min(recoverable_until) AS until,
             min(explanation) AS why
         FROM discrepancies WHERE state <> 'resolved' AND {of_table(table)}
         GROUP BY kind, severity, standing, recoverable, cause, {UNKNOWN_PARTS}"""
@@ -134,7 +133,6 @@ def _broken(rows: Sequence[Row]) -> Broken:
         rows=Amount.of(row["rows_at_stake"] for row in rows),
         bytes=Amount.of(row["bytes_at_stake"] for row in rows),
         since=min((row["since"] for row in rows if row["since"]), default=None),
-        last=max((row["last"] for row in rows if row["last"]), default=None),
         until=min((row["until"] for row in rows if row["until"]), default=None),
         answers=answers,
         why=min((row["why"] for row in rows if row["why"]), default=None),
