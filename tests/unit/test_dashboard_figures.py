@@ -200,7 +200,7 @@ def test_until_when_a_lost_version_can_be_read(
     until: datetime,
     told: datetime | None,
 ) -> None:
-    lost = dropped("a", kind=kind, severity=severity, recoverable="yes", recoverable_until=until)
+    lost = finding(kind, "orders/a", severity=severity, recoverable="yes", recoverable_until=until)
     others = [discrepancy(dropped("b", recoverable="no", recoverable_until=None))]
     publish(place, runs=[run()], coverage=WHOLE, discrepancies=[discrepancy(lost), *others])
     (held,) = [each.held for each in table_healths(results, lake, NOON) if each.table == "orders"]
