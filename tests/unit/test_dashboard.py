@@ -156,7 +156,7 @@ def test_the_first_page(lake: str, published: None) -> None:
         ("**orders**", "table=orders"), ("**blind**", "table=blind"),
     ]  # fmt: skip
     assert "1 dropped \u00b7 1,200 rows at stake" in told
-    assert "also 1 info" in told
+    assert "also 1 less severe" in told
     assert not driver.exception
 
 

@@ -181,16 +181,15 @@ def _plan(desk: Desk, at: DeltaGenerator, tables: Sequence[Health]) -> None:
 
 
 def _words(desk: Desk, health: Health) -> str:
-    """What differs from a quiet table: of the worst severity each kind, of the others their numbers."""
+    """What differs from a quiet table: of the worst severity each kind, of the others how many."""
     held = health.held
     worst, *others = [*held.by_severity("open").items()] or [("", 0)]
     kinds = [f"{count(number)} {kind.replace('_', ' ')}" for kind, number in held.worst_kinds.items()]
-    numbers = [f"{count(number)} {severity}" for severity, number in others]
     parts = [", ".join(kinds) or f"{count(worst[1])} {worst[0]}"] if worst[1] else []
     parts += [f"{widgets.amount(held.rows)} rows at stake"] if worst[1] and held.rows.known else []
     parts += [_comeback(held)] if worst[1] else []
     parts += [f"since {age(held.since, desk.now)}"] if held.since else []
-    parts += [f"also {', '.join(numbers)}"] if numbers else []
+    parts += [f"also {count(sum(number for _, number in others))} less severe"] if others else []
     told = health.doubt and health.reason.startswith(health.doubt)  # why, its page says
     parts += [health.doubt if told else health.reason] if health.level != "unjudged" or not told else []
     return " · ".join(filter(None, parts))

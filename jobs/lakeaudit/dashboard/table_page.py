@@ -289,7 +289,8 @@ def _rows(listed: Listed) -> None:
 
 
 def _line(row: Row) -> str:
-    parts = [widgets.number(row["rows_at_stake"], "row"), size(row["bytes_at_stake"])]
+    parts = [widgets.number(row["rows_at_stake"], "row")] if row["rows_at_stake"] is not None else []
+    parts += [size(row["bytes_at_stake"])] if row["bytes_at_stake"] is not None else []
     parts += [f"{count(row['files'])} files"] if row["files"] not in (None, 1) else []
     parts += [f"since {second(row['first_seen_at'])}", _short_comeback(row)]
     if row["standing"] == "accepted":
@@ -303,7 +304,9 @@ def _short_comeback(row: Row) -> str:
     """Without the way, which the page of the file says."""
     until = row["recoverable_until"]
     able = next_steps.answer(row["kind"], row["recoverable"]) == "yes"
-    return f"can come back until {second(until)}" if able and until else next_steps.comeback(row)
+    if able:
+        return f"can come back until {second(until)}" if until else "can come back, no end known"
+    return next_steps.comeback(row)
 
 
 def _coverage(health: Health) -> None:
