@@ -108,9 +108,9 @@ _ALL = (
     Kind(
         "overwritten_commit", "commit", "critical",
         "a commit of the table's log was written twice: the first one is gone",
-        "Add the files that the lost version names (`recovery_version_id` of the log's file) again, by "
-        "the format's own API and in a new commit; never copy the old version over the new one. Then "
-        "give writers a log store that puts only where nothing is.",
+        "Do what the lost version did (`recovery_version_id` of the log's file) again, by the format's own "
+        "API and in a new commit: add the files that it added, remove those that it removed. Never copy "
+        "the old version over the new one. Then give writers a log store that puts only where nothing is.",
     ),
     Kind(
         "incomplete_commit", "commit", "error",

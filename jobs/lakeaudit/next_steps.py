@@ -299,17 +299,18 @@ def comeback(finding: Mapping[str, Any]) -> str:
 
     Of a commit that was written twice the lost version is only there to be read: it must not come back.
     """
-    kind, answer = finding["kind"], finding["recoverable"]
-    if kind == LOST_COMMIT and answer == "yes":
+    kind, said = finding["kind"], finding["recoverable"]
+    if kind == LOST_COMMIT and said == "yes":
         until = finding["recoverable_until"]
         return f"the lost version can still be read{f' until {moment(until)}' if until else ''}"
     if kind in KINDS and kind not in A_QUESTION:
         return ""
-    if answer == "yes":
+    if said == "yes":
         until = finding["recoverable_until"]
         way = _FROM.get(finding["recovery"], finding["recovery"] or "")
         return f"can come back {way}".rstrip() + (f" until {moment(until)}" if until else ", no end known")
-    return {"no": "cannot come back", "unknown": "not known whether it can come back"}.get(answer or "", "")
+    told = {"no": "cannot come back", "unknown": "not known whether it can come back"}
+    return told.get(said or answer(kind, said) or "", "")
 
 
 def look_at_versions(finding: Row, at: "Endpoint | None" = None) -> str | None:

@@ -14,7 +14,14 @@ from lakeaudit.dashboard.queries import plans as of_plans
 from lakeaudit.dashboard.queries import runs as of_runs
 from lakeaudit.dashboard.queries import subject as of_subject
 from lakeaudit.dashboard.queries import table as of_table
-from lakeaudit.dashboard.queries.lake import lake_days, lake_figures, table_healths
+from lakeaudit.dashboard.queries.lake import (
+    Health,
+    Held,
+    lake_days,
+    lake_figures,
+    levels,
+    table_healths,
+)
 from lakeaudit.dashboard.queries.table import PAGE_ROWS, Wanted
 from lakeaudit.errors import CannotAudit
 from lakeaudit.keys import Location
@@ -180,6 +187,27 @@ def test_the_verdict_is_the_reports(place: Location, results: Results, lake: Lak
     assert verdict is not None
     assert (verdict.level, verdict.headline) == ("critical", "2 dropped in 1 table")
     assert verdict.notes == ("Of the 2 critical, 1 can come back, 1 cannot", "Also 1 info")
+
+
+def test_what_came_back_is_told_from_what_was_always_there(
+    place: Location, results: Results, lake: Lake
+) -> None:
+    rows = [
+        discrepancy(dropped("a"), reopened=2), discrepancy(dropped("b")),
+        discrepancy(finding("hidden", "orders/c"), reopened=1), discrepancy(dropped("d"), "resolved", reopened=1),
+    ]  # fmt: skip
+    publish(place, runs=[run()], coverage=WHOLE, discrepancies=rows)
+    (held,) = [each.held for each in table_healths(results, lake, NOON) if each.table == "orders"]
+    assert held.again == 1, "of the worst severity alone"
+    assert [(each.kind, each.number, each.again) for each in of_table.broken(results, "orders", NOON)] == [
+        ("dropped", 2, 1), ("hidden", 1, 1),
+    ]  # fmt: skip
+
+
+def test_what_belongs_to_no_table_is_not_counted_as_one() -> None:
+    names = {"a": "critical", "b": "unjudged", "c": "fine", "d": "info", NO_TABLE: "unjudged"}
+    healths = [Health(name, level, "", Held({}, None), None) for name, level in names.items()]
+    assert levels(healths) == {"critical": 1, "unjudged": 1, "fine": 1, "info": 1}
 
 
 @pytest.mark.parametrize(
@@ -399,7 +427,7 @@ def test_only_the_worst_partitions_are_drawn(
     assert ([part.path for part in found.shown], found.rest) == (["d=0", "d=1"], 3)
 
 
-def test_versions_and_commits_around_a_loss(place: Location, results: Results) -> None:
+def test_commits_that_what_is_open_goes_back_to(place: Location, results: Results) -> None:
     told: Row = {"table_version": 4, "commit_id": "c4"}
     rows = [
         dropped("a", **told, manifest_time=LATER), dropped("b", **told, manifest_time=NOON),
@@ -411,8 +439,8 @@ def test_versions_and_commits_around_a_loss(place: Location, results: Results) -
         discrepancies=[*map(discrepancy, rows), discrepancy(dropped("f", table_version=11), "resolved")],
     )
     found = of_table.commits(results, "orders", LATER)
-    assert [(each.version, each.commit_id, each.kind, each.number, each.committed) for each in found] == [
-        (9, None, "dropped", 1, None), (4, "c4", "dropped", 2, NOON), (4, "c4", "overwritten", 1, None),
+    assert [(each.commit_id, each.kind, each.number, each.committed) for each in found] == [
+        ("c4", "dropped", 2, NOON), ("c4", "overwritten", 1, None),
     ]  # fmt: skip
 
 
@@ -506,14 +534,14 @@ def test_the_life_of_a_file() -> None:
     lost = discrepancy(dropped(
         "a", manifest_time=NOON - 9 * hour, manifest_kind="delta", table_version=7, metastore_time=NOON - 8 * hour,
         storage_time=NOON - 2 * hour, cause="deleted", cause_at=NOON - 2 * hour, cause_principal="ops",
-        recoverable="yes", recoverable_until=NOON + WEEK,
+        commit_id="5", recoverable="yes", recoverable_until=NOON + WEEK,
     ))  # fmt: skip
     held = {name: lost.get(name) for name in RESULTS["discrepancies"].names}
     events = of_subject.life(
         [held], [transition(lost, "opened"), transition(lost, "resolved", at=LATER, run_id=None)]
     )
     assert [(event.what, event.by) for event in events] == [
-        ("listed, table version 7", "delta"),
+        ("listed, commit 5", "delta"),
         ("entered", "the metadata store"),
         ("deleted", "ops"),
         ("replaced by a delete marker", "storage"),
@@ -522,11 +550,11 @@ def test_the_life_of_a_file() -> None:
         ("it can no longer come back", "the bucket's lifecycle rules"),
     ]
     assert of_subject.life([dict.fromkeys(held)], []) == ()
-    other = held | {"table_name": "copies", "table_version": None, "manifest_time": NOON, "recoverable": None}
+    other = held | {"table_name": "copies", "commit_id": None, "manifest_time": NOON, "recoverable": None}
     assert [
         event.what for event in of_subject.life([held, other], []) if event.what.startswith("listed")
     ] == [
-        "listed by orders, table version 7",  # the versions of two tables say nothing of each other
+        "listed by orders, commit 5",  # the commits of two tables say nothing of each other
         "listed by copies",
     ]
 

@@ -236,7 +236,7 @@ def test_an_entry_waits_for_its_object_and_a_log_for_its_commit(
         ("dropped", "yes", "can come back from an older version, no end known"),
         ("dropped", "no", "cannot come back"),
         ("dropped", "unknown", "not known whether it can come back"),
-        ("dropped", None, ""),
+        ("dropped", None, "not known whether it can come back"),
         ("metastore_broken", "unknown", ""),
         ("overwritten_commit", "yes", "the lost version can still be read"),
         ("overwritten_commit", "no", ""),

@@ -141,7 +141,9 @@ def _row(desk: Desk, row: Row, *, is_file: bool, beside: Collection[str]) -> Non
     if is_file:
         with right:
             _claims(row)
-    if not waits:
+    if waits:
+        widgets.plain("What else is open of this file comes first.")
+    else:
         _back(desk, row)
     with st.expander("What else is known"):
         widgets.facts(_facts(row), alt="What else is known")
@@ -273,8 +275,11 @@ _KNOWN = ("recovery_version_id", "related_key", "storage_class", "category", "ma
           "commit_id", "group_id", "first_run_id", "last_run_id", "discrepancy_id")  # fmt: skip
 
 
+_KNOWN_AS = {"table_version": "judged at table version"}
+
+
 def _facts(row: Row) -> dict[str, object]:
-    return {name.replace("_", " "): row[name] for name in _KNOWN}
+    return {_KNOWN_AS.get(name, name.replace("_", " ")): row[name] for name in _KNOWN}
 
 
 def _behind(found: Subject) -> None:

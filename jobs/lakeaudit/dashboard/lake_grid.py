@@ -10,7 +10,7 @@ import pandas as pd
 import streamlit as st
 
 from lakeaudit.dashboard import widgets
-from lakeaudit.dashboard.queries.lake import Health
+from lakeaudit.dashboard.queries.lake import UNSURE, Health, levels
 from lakeaudit.dashboard.session import Desk
 from lakeaudit.formatting import age, count, visible
 from lakeaudit.kinds import SEVERITIES
@@ -42,8 +42,12 @@ def _normal_evidence(tables: Sequence[Health]) -> datetime | None:
 
 
 def _normal(desk: Desk, tables: Sequence[Health], evidence: datetime | None) -> str:
-    quiet = sum(health.level == "fine" for health in tables)
-    told = f"{widgets.number(len(tables), 'table')}, {count(quiet)} of them quiet{_order(tables)}."
+    by = levels(tables)
+    unsure, quiet = by.pop("unjudged", 0), by.pop("fine", 0)
+    parts = {UNSURE: unsure, f"with {SEVERITIES[-1]} alone": by.pop(SEVERITIES[-1], 0), "quiet": quiet}
+    parts = {"with something wrong": sum(by.values()), **parts}
+    every = ", ".join(f"{count(number)} {words}" for words, number in parts.items() if number)
+    told = f"{widgets.number(sum(parts.values()), 'table')}: {every}{_order(tables)}."
     how = f" by evidence {age(evidence, desk.now)} old" if evidence else ""
     return f"{told} All that was asked of them was judged{how}, where a row says nothing else."
 

@@ -9,7 +9,16 @@ from streamlit.delta_generator import DeltaGenerator
 from lakeaudit import next_steps
 from lakeaudit.dashboard import lake_grid, lake_plots, looks, widgets
 from lakeaudit.dashboard.queries.audit_health import EvidenceAge
-from lakeaudit.dashboard.queries.lake import Health, Held, LakeFigures, lake_days, lake_figures, table_healths
+from lakeaudit.dashboard.queries.lake import (
+    UNSURE,
+    Health,
+    Held,
+    LakeFigures,
+    lake_days,
+    lake_figures,
+    levels,
+    table_healths,
+)
 from lakeaudit.dashboard.session import Desk
 from lakeaudit.formatting import age, count, duration, second, visible
 from lakeaudit.kinds import SEVERITIES
@@ -141,13 +150,18 @@ def _first(desk: Desk, tables: Sequence[Health]) -> DeltaGenerator | None:
         shown = [*wrong[:FIRST], *([soonest] if soonest and soonest not in wrong[:FIRST] else [])]
         for health in shown:
             _one(desk, health)
-        if rest := [health for health in wrong if health not in shown]:
-            worse = sum(health.level == "critical" for health in rest)
-            of_them = f", {count(worse)} of them critical" if worse else ""
-            st.caption(
-                f"{widgets.number(len(rest), 'more table')} with something wrong{of_them}: see the grid."
-            )
+        if told := _more([health for health in wrong if health not in shown]):
+            st.caption(f"{told}: see the grid.")
         return st.container(horizontal=True, vertical_alignment="center") if wrong else None
+
+
+def _more(rest: Sequence[Health]) -> str:
+    by = levels(rest)
+    unsure, broken = by["unjudged"], sum(by.values()) - by["unjudged"]
+    of_them = f", {count(by['critical'])} of them critical" if by["critical"] else ""
+    parts = [f"{widgets.number(broken, 'more table')} with something wrong{of_them}"] if broken else []
+    parts += [f"{count(unsure)} {'' if broken else 'more '}{UNSURE}"] if unsure else []
+    return "; ".join(parts)
 
 
 def _wrong(tables: Sequence[Health]) -> Sequence[Health]:
@@ -185,7 +199,8 @@ def _words(desk: Desk, health: Health) -> str:
     held = health.held
     worst, *others = [*held.by_severity("open").items()] or [("", 0)]
     kinds = [f"{count(number)} {kind.replace('_', ' ')}" for kind, number in held.worst_kinds.items()]
-    parts = [", ".join(kinds) or f"{count(worst[1])} {worst[0]}"] if worst[1] else []
+    again = f", {'' if held.again == worst[1] else f'{count(held.again)} '}back again" if held.again else ""
+    parts = [f"{', '.join(kinds) or f'{count(worst[1])} {worst[0]}'}{again}"] if worst[1] else []
     parts += [f"{widgets.amount(held.rows)} rows at stake"] if worst[1] and held.rows.known else []
     parts += [_comeback(held)] if worst[1] else []
     parts += [f"since {age(held.since, desk.now)}"] if held.since else []

@@ -43,7 +43,7 @@ def show(desk: Desk) -> None:
         if one is not None:
             _run(desk, address, one)
         return
-    st.caption("The newest first; new and resolved are what a run changed in the ledger.")
+    st.caption("The newest first.")
     rows = [_line(run, found.changed.get(run["run_id"])) for run in found.shown]
     st.dataframe(
         pd.DataFrame(rows, columns=widgets.columns_said(rows)), hide_index=True,

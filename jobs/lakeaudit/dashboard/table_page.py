@@ -133,7 +133,7 @@ def _row(desk: Desk, each: Broken) -> dict[str, str]:
         f" and {count(len(each.causes) - 2)} more" if len(each.causes) > 2 else ""
     )
     cells = (
-        f"**{count(each.number)} {widgets.prose(each.kind.replace('_', ' '))}**",
+        f"**{count(each.number)} {widgets.prose(each.kind.replace('_', ' '))}**{_again(each)}",
         widgets.badge(each.severity),
         widgets.prose(_back(each, desk)),
         f"{rough(max(desk.now - each.since, timedelta(0)))} ago" if each.since else UNKNOWN,
@@ -143,6 +143,10 @@ def _row(desk: Desk, each: Broken) -> dict[str, str]:
         widgets.prose(causes) if causes else "not known",
     )
     return dict(zip(_COLUMNS, cells, strict=True))
+
+
+def _again(each: Broken) -> str:
+    return f", {'' if each.again == each.number else f'{count(each.again)} '}back again" if each.again else ""
 
 
 def _back(each: Broken, desk: Desk) -> str:
@@ -229,10 +233,9 @@ def _where(parts: Partitions) -> None:
 def _commits(commits: Sequence[Commit]) -> None:
     if not commits:
         return
-    widgets.section("Versions and commits around it")
+    widgets.section("Commits around it")
     rows = [
         (
-            count(each.version),
             widgets.literal(each.commit_id),
             widgets.prose(each.kind),
             count(each.number),
@@ -241,12 +244,10 @@ def _commits(commits: Sequence[Commit]) -> None:
         for each in commits
     ]
     with st.expander(
-        f"{widgets.number(len({each.version for each in commits}), 'version')} that what is open goes back to",
+        f"{widgets.number(len({each.commit_id for each in commits}), 'commit')} that what is open goes back to",
         expanded=len(rows) < 6,
     ):
-        widgets.grid(
-            ("table version", "commit", "kind", "open", "first written"), rows, alt="Versions and commits"
-        )
+        widgets.grid(("commit", "kind", "open", "first written"), rows, alt="Commits")
 
 
 def _list(
@@ -292,7 +293,8 @@ def _line(row: Row) -> str:
     parts = [widgets.number(row["rows_at_stake"], "row")] if row["rows_at_stake"] is not None else []
     parts += [size(row["bytes_at_stake"])] if row["bytes_at_stake"] is not None else []
     parts += [f"{count(row['files'])} files"] if row["files"] not in (None, 1) else []
-    parts += [f"since {second(row['first_seen_at'])}", _short_comeback(row)]
+    again = ", back again" if row["reopened"] and row["state"] != "resolved" else ""
+    parts += [f"since {second(row['first_seen_at'])}{again}", _short_comeback(row)]
     if row["standing"] == "accepted":
         parts.append(f"accepted by {row['ack_by']} until {second(row['ack_until'])}")
     if row["resolution"]:

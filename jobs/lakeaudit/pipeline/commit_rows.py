@@ -55,10 +55,12 @@ def _overwritten(one: Judged) -> Finding:
 
 
 def _lost(one: Suspect, loss: Loss) -> Finding:
+    """Of what the lost version removed, and is read still, the log does not say how much it is."""
+    added = loss.files or not loss.undone
     return {
-        "files": loss.files,
-        "rows_at_stake": loss.rows,
-        "bytes_at_stake": loss.bytes,
+        "files": loss.files + loss.undone,
+        "rows_at_stake": loss.rows if added else None,
+        "bytes_at_stake": loss.bytes if added else None,
         "recoverable": "yes",
         "recovery": "older_version",
         "recovery_version_id": one.other.lost_version_id if one.other else None,
@@ -70,10 +72,10 @@ def in_words(operation: str, loss: Loss) -> str:
     rows = f", {count(loss.rows)} rows" if loss.rows is not None else ""
     sample = f" ({', '.join(loss.sample)}{', ...' if loss.files > len(loss.sample) else ''})"
     told = [
-        f"added {count(loss.files)} files{rows}, {size(loss.bytes)}, that no state lists{sample}"
+        f"added {number(loss.files, 'file')}{rows}, {size(loss.bytes)}, that no state lists{sample}"
         if loss.files
         else "",
-        f"removed {count(loss.undone)} files that are listed still" if loss.undone else "",
+        f"removed {number(loss.undone, 'file')} still listed" if loss.undone else "",
         "changed the table's metadata" if loss.of_table else "",
     ]
     return f"the lost version{f' ({operation})' if operation else ''} " + "; ".join(filter(None, told))

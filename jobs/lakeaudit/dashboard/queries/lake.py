@@ -1,7 +1,7 @@
 """The lake as a whole: how each table stands, what was decided of it, and what came and went by day."""
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 
@@ -15,7 +15,7 @@ from lakeaudit.kinds import SEVERITIES, axis_words, rank
 from lakeaudit.next_steps import A_QUESTION, LOST_COMMIT
 from lakeaudit.report.coverage_view import STANDINGS, Cell, Judged, judged
 from lakeaudit.report.open_by_day import OpenByDay
-from lakeaudit.report.summary import AT_STAKE, Amount, table_label
+from lakeaudit.report.summary import AT_STAKE, NO_TABLE, Amount, table_label
 from lakeaudit.report.verdict import Verdict, verdict
 from lakeaudit.results.lake_standing import PUBLISHED_RUNS, UNKNOWN_PARTS, lake_standing, standing
 from lakeaudit.results.read import PUBLISHED, Results, Row
@@ -46,6 +46,8 @@ class Held:
     """The same of the worst severity that is open."""
     worst_kinds: Mapping[str, int] = field(default_factory=dict)
     """By kind how many are open of the worst severity, the most first."""
+    again: int = 0
+    """Of these those that were resolved before."""
 
     def by_severity(self, of: str) -> Mapping[str, int]:
         return self.numbers.get(of, {})
@@ -162,6 +164,7 @@ def held_by_table(results: Results, now: datetime) -> dict[str, Held]:
     answer = f"CASE WHEN {over} THEN 'unknown' WHEN {asked} THEN coalesce(recoverable, 'unknown') END"
     sql = f"""SELECT table_name, kind, severity, {standing(now)} AS standing, count(*) AS number,
             min(first_seen_at) AS since, sum(rows_at_stake) AS rows_at_stake, {answer} AS recoverable,
+            count(*) FILTER (WHERE reopened > 0) AS again,
             min(recoverable_until) FILTER (
                 WHERE {asked} AND recoverable = 'yes' AND recoverable_until > {moment(now)}) AS until,
             min(recoverable_until) FILTER (
@@ -194,6 +197,7 @@ def _held(rows: Sequence[Row]) -> Held:
         readable=min((row["readable"] for row in worst if row["readable"]), default=None),
         answers=_answers(serious),
         worst_answers=_answers(worst),
+        again=sum(row["again"] for row in worst),
         worst_kinds=dict(sorted(kinds.items(), key=lambda each: (-each[1], each[0]))),
     )
 
@@ -272,6 +276,15 @@ def healths(
 
 LEVELS = (*AT_STAKE, "unjudged", SEVERITIES[-1], "fine")
 """Worst first: what could not be judged is worse than what is known to be old rubbish."""
+
+
+UNSURE = "that could not be judged whole"
+"""Tables of level `unjudged`: nothing worse is known of them."""
+
+
+def levels(tables: Iterable[Health]) -> Counter[str]:
+    """How many tables stand how; what belongs to none is not one."""
+    return Counter(health.level for health in tables if health.table != NO_TABLE)
 
 
 def _worst_first(health: Health) -> tuple[int, int, int, str]:

@@ -148,11 +148,11 @@ _OF_AUDITS = ("opened", "reopened", "escalated", "reclassified")
 
 
 def _of_row(row: Row, *, named: bool) -> Iterator[Event]:
-    """`named`: several tables tell of the file, each of its own version."""
+    """`named`: several tables tell of the file, each of a commit of its own."""
     table = f" by {table_label(row['table_name'])}" if named else ""
-    version = f"{table}, table version {row['table_version']}" if row["table_version"] is not None else table
+    commit = f"{table}, commit {row['commit_id']}" if row["commit_id"] is not None else table
     if row["manifest_time"]:
-        yield Event(row["manifest_time"], f"listed{version}", row["manifest_kind"] or "its manifest")
+        yield Event(row["manifest_time"], f"listed{commit}", row["manifest_kind"] or "its manifest")
     if row["metastore_time"]:
         yield Event(row["metastore_time"], "entered", "the metadata store")
     if row["storage_time"]:

@@ -32,15 +32,16 @@ DAYS = 60
 class Broken:
     """Discrepancies of one kind, severity and standing in a table.
 
-    `since` is the evidence that first showed any of them; `answers` says of how many it is yes, no or unknown that they
-    can come back, `until` when the first of these is beyond it; `why` is what was said of one of them, `causes` are
-    known causes.
+    `again` of them were resolved before; `since` is the evidence that first showed any of them; `answers` says of how
+    many it is yes, no or unknown that they can come back, `until` when the first of these is beyond it; `why` is what
+    was said of one of them, `causes` are known causes.
     """
 
     kind: str
     severity: str
     standing: str
     number: int
+    again: int
     files: Amount
     rows: Amount
     bytes: Amount
@@ -66,10 +67,9 @@ class Partition:
 
 @dataclass(frozen=True)
 class Commit:
-    """A state of the table that open discrepancies are about: what was lost of it."""
+    """A commit, snapshot or job whose files open discrepancies are about."""
 
-    version: int | None
-    commit_id: str | None
+    commit_id: str
     kind: str
     number: int
     committed: datetime | None
@@ -107,6 +107,7 @@ def broken(results: Results, table: str, now: datetime) -> tuple[Broken, ...]:
     sql = f"""SELECT kind, severity, {standing(now)} AS standing, recoverable, cause, count(*) AS number,
             sum(files) AS files, sum(rows_at_stake) AS rows_at_stake, sum(bytes_at_stake) AS bytes_at_stake,
             min(first_seen_at) AS since, min(recoverable_until) AS until,
+            count(*) FILTER (WHERE reopened > 0) AS again,
             min(explanation) AS why
         FROM discrepancies WHERE state <> 'resolved' AND {of_table(table)}
         GROUP BY kind, severity, standing, recoverable, cause, {UNKNOWN_PARTS}"""
@@ -129,6 +130,7 @@ def _broken(rows: Sequence[Row]) -> Broken:
         severity=first["severity"],
         standing=first["standing"],
         number=sum(row["number"] for row in rows),
+        again=sum(row["again"] for row in rows),
         files=Amount.of(row["files"] for row in rows),
         rows=Amount.of(row["rows_at_stake"] for row in rows),
         bytes=Amount.of(row["bytes_at_stake"] for row in rows),
@@ -192,18 +194,21 @@ def table_days(results: Results, table: str, told: Sequence[Change]) -> tuple[Da
 
 
 def commits(results: Results, table: str, now: datetime) -> tuple[Commit, ...]:
-    """Versions and commits that what is open goes back to, the newest first; none where no row says them."""
-    sql = f"""SELECT table_version AS version, commit_id, kind, count(*) AS number, min(manifest_time) AS committed
+    """Commits that what is open goes back to, the newest first; none where no row says them.
+
+    A row's `table_version` is the state that it was judged by, and not what its file goes back to.
+    """
+    sql = f"""SELECT commit_id, kind, count(*) AS number, min(manifest_time) AS committed
         FROM discrepancies WHERE state = 'open' AND {standing(now)} = 'open' AND {of_table(table)}
-            AND (table_version IS NOT NULL OR commit_id IS NOT NULL)
-        GROUP BY table_version, commit_id, kind
-        ORDER BY version DESC NULLS LAST, committed DESC NULLS LAST, kind LIMIT {COMMITS}"""
+            AND commit_id IS NOT NULL
+        GROUP BY commit_id, kind ORDER BY committed DESC NULLS LAST, commit_id DESC, kind LIMIT {COMMITS}"""
     return tuple(Commit(**row) for row in ask(results, sql, "discrepancies"))
 
 
 _LISTED = (
     "discrepancy_id, kind, severity, subject_type, subject, partition_path, rows_at_stake, bytes_at_stake, files, "
-    "first_seen_at, recoverable, recovery, recoverable_until, explanation, state, ack_by, ack_until, resolution"
+    "first_seen_at, reopened, recoverable, recovery, recoverable_until, explanation, state, ack_by, ack_until, "
+    "resolution"
 )
 
 
