@@ -70,10 +70,10 @@ def _row(
         "30 days": [*map(sqrt, trend.serious(health.table))] if held.number("open") else None,
         "owner": visible(owners.get(health.table, "")),
         "judged": _judged(health),
+        "why not all": visible(health.reason),
         "evidence up to": looked.judged.evidence_up_to
         if looked and looked.judged.evidence_up_to != normal
         else None,
-        "why not all": visible(health.reason),
     }
 
 
@@ -128,7 +128,7 @@ def _columns(tables: Sequence[Health]) -> dict[str, Any]:
         "judged": column.NumberColumn("judged", width=60, format="%.1f %%", help="of the axis of which least was"),
         "evidence up to": column.DatetimeColumn("evidence", width=104, format="distance", timezone="UTC",
                                                 help="up to when it goes"),
-        "why not all": column.TextColumn("why not all", width="medium"),
+        "why not all": column.TextColumn("why not all", width=150),
     }  # fmt: skip
 
 
