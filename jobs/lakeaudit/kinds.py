@@ -177,8 +177,9 @@ _ALL = (
     ),
     Kind(
         "phantom", "metastore", "error",
-        "the store lists a file that storage lacks and no table needs",
-        "Take the entry out of the store.",
+        "the store lists a file that storage lacks and no table's newest state needs",
+        "Take the entry out of the store; where an older state needs the file (`dropped_history`), bring it back "
+        "first, since the entry may say which version.",
     ),
     Kind(
         "metastore_stale", "metastore", "error",

@@ -41,6 +41,7 @@ READABLE = "the lost version can be read"
 EXPIRED = "expired by a lifecycle rule"
 """How a cause begins that nobody decided for the very file (`compare.causes.DEEDS`)."""
 
+PLANS = "lakeaudit reconcile plan "
 PLAN_FILE, CLEAR_FILE = "plan.jsonl", "clear.jsonl"
 """What a plan is written to unless that is said, and what a second one of the same table is."""
 LEAVE_OUT = "Leave `--allow restore` out where somebody may have removed or replaced files on purpose."
@@ -180,7 +181,12 @@ def mend(
     about = f"{shell_word(lake)}{of_table} --kind {shell_word(kind)}"
     if not may_be_mended(kind, answers):
         return f"lakeaudit findings {about} --files"
-    return f"lakeaudit reconcile plan {about}{ALLOW if may_be_meant(kind, answers, causes) else ''}"
+    return f"{PLANS}{about}{ALLOW if may_be_meant(kind, answers, causes) else ''}"
+
+
+def beside_others(command: str, kind: str) -> str:
+    """A plan of a kind in a file of its own, where others are typed beside it: each would be written over the last."""
+    return f"{command} -o {shell_word(kind)}.jsonl" if command.startswith(PLANS) else command
 
 
 def mend_all(lake: str, table: str, groups: "Sequence[Asked]") -> list[str]:
@@ -211,15 +217,12 @@ def mend_all(lake: str, table: str, groups: "Sequence[Asked]") -> list[str]:
 
 def apply(lines: Sequence[str]) -> str:
     """What to do once the plans among these lines are made; empty where there are none."""
-    plans = [line for line in lines if PLANS in line]
+    plans = [line for line in lines if line.startswith(PLANS)]
     files = [CLEAR_FILE if line.endswith(CLEAR_FILE) else PLAN_FILE for line in plans]
     names = " and ".join(f"`lakeaudit reconcile apply {name}`" for name in files)
     if len(files) > 1:
         return f"Read both plans; {names} do what they say."
     return f"Read the plan; {names} does what it says." if files else ""
-
-
-PLANS = "lakeaudit reconcile plan "
 
 
 def _kinds(of: Iterable[str]) -> str:
@@ -256,8 +259,9 @@ def may_be_mended(kind: str, answers: Mapping[str, int]) -> bool:
 def waits(row: Row, beside: Collection[str] = ()) -> bool:
     """Whether something else of the same file comes first.
 
-    Over a commit that was written twice nothing is brought back; and where the object is not what its writer recorded,
-    the entry of a metadata store may be the last that says how it should be.
+    Over a commit that was written twice nothing is brought back; where the object is not what its writer recorded, or
+    is gone and an older state needs it, the entry of a metadata store may be the last that says how it should be; and
+    a file that is to go needs none.
 
     Args:
         row: the discrepancy.
@@ -267,10 +271,17 @@ def waits(row: Row, beside: Collection[str] = ()) -> bool:
         return LOST_COMMIT in beside
     recorded, stored = row["manifest_size"], row["storage_size"]
     differs = None not in (recorded, stored) and recorded != stored
-    return row["kind"] == "metastore_stale" and (differs or not {*_OTHER_BYTES}.isdisjoint(beside))
+    if row["kind"] == "metastore_stale" and differs:
+        return True
+    return not _COMES_AFTER.get(row["kind"], frozenset()).isdisjoint(beside)
 
 
-_OTHER_BYTES = ("size_mismatch", "content_mismatch")
+_COMES_AFTER = {
+    "metastore_stale": frozenset({"size_mismatch", "content_mismatch"}),
+    "phantom": frozenset({"dropped", "dropped_history"}),
+    "hidden": frozenset({"duplicate_content", "duplicate_attempt"}),
+}
+"""By kind of an entry what is mended of its file before."""
 
 
 def may_be_meant(kind: str, answers: Mapping[str, int], causes: Sequence[str]) -> bool:

@@ -221,6 +221,8 @@ def test_what_lies_in_an_archive_is_asked_for(storage_class: str, key: str | Non
         ("metastore_stale", 5, 5, ("content_mismatch",), True), ("size_mismatch", 5, 3, (), False),
         ("missing_metadata", 5, 3, ("overwritten_commit",), True), ("missing_metadata", 5, 3, (), False),
         ("phantom", None, None, ("overwritten_commit",), False),
+        ("phantom", None, None, ("dropped_history",), True), ("phantom", None, None, ("hidden",), False),
+        ("hidden", None, 3, ("duplicate_content",), True), ("hidden", None, 3, ("leftover",), False),
     ],
 )  # fmt: skip
 def test_an_entry_waits_for_its_object_and_a_log_for_its_commit(

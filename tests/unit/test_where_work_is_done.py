@@ -13,7 +13,7 @@ from lakeaudit.pipeline.spark_engine import BYTES_HERE, ROOM_HERE, SparkEngine
 from lakeaudit.runtime.duck import Connection
 
 MIB = 1 << 20
-FIVE_PERCENT, NARROW = Reading(left=0.05), Reading(width=1 / 8)
+FIVE_PERCENT, NARROW = Reading(left=0.05), Reading(width=3 / 8)
 
 
 class AskedSparkError(Exception):
@@ -38,12 +38,12 @@ def there(in_tasks: bool) -> Any:
         (15, WHOLE, False, False),
         (16, WHOLE, False, True),
         (16, FIVE_PERCENT, False, True),  # a cluster's tasks read faster than one driver, whatever is left
-        (63, WHOLE, True, False),
-        (64, WHOLE, True, True),
+        (191, WHOLE, True, False),
+        (192, WHOLE, True, True),
         (511, NARROW, True, False),
         (512, NARROW, True, True),
-        (1279, FIVE_PERCENT, True, False),
-        (1281, FIVE_PERCENT, True, True),
+        (3839, FIVE_PERCENT, True, False),
+        (3841, FIVE_PERCENT, True, True),
     ],
 )
 def test_evidence_is_read_here_or_in_tasks(mib: int, reading: Reading, local: bool, in_tasks: bool) -> None:
@@ -54,9 +54,9 @@ def test_evidence_is_read_here_or_in_tasks(mib: int, reading: Reading, local: bo
 
 @pytest.mark.parametrize(
     ("mib", "local", "in_tasks"),
-    [(15, False, False), (16, False, True), (255, True, False), (256, True, True)],
+    [(15, False, False), (16, False, True), (511, True, False), (512, True, True)],
 )
-def test_what_is_kept_takes_a_quarter_of_what_is_judged(mib: int, local: bool, in_tasks: bool) -> None:
+def test_what_is_kept_takes_less_than_what_is_judged(mib: int, local: bool, in_tasks: bool) -> None:
     with there(in_tasks):
         assert SparkEngine(no_session, is_local=lambda: local).keep([Part("s", read, mib * MIB)]).counts == {
             "answers": 1
@@ -70,8 +70,8 @@ def test_what_is_kept_takes_a_quarter_of_what_is_judged(mib: int, local: bool, i
         (257, 0, False, False, True),
         (1, 17, False, False, True),
         (1, 17, True, False, True),
-        (1000, 64, False, True, False),
-        (1, 65, False, True, True),
+        (1000, 192, False, True, False),
+        (1, 193, False, True, True),
         (1, 1000, True, True, False),  # threads hash as fast as processes
     ],
 )

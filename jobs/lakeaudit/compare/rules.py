@@ -139,7 +139,7 @@ METASTORE = ordered(
     ("phantom_untold", "absent references_incomplete", UNDECIDED),
     ("phantom_hole", "absent storage_hole !confirmed", UNDECIDED),
     ("phantom", "absent", "phantom",
-     "the metadata store lists the file as live; storage has no object and no table needs it"),
+     "the metadata store lists the file as live; storage has no object and no newest state needs it"),
     ("opaque_older", "opaque_entry !entered_since", UNDECIDED),
     ("stale", "entry_differs", "metastore_stale",
      "size, ETag or version of the entry are not those that storage serves"),

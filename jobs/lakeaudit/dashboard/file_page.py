@@ -133,7 +133,7 @@ def _row(desk: Desk, row: Row, *, is_file: bool, beside: Collection[str]) -> Non
     told = next_steps.comeback(row)
     if told and not waits:
         widgets.plain(f"{told[:1].upper()}{told[1:]}{_left(desk, row)}.")
-    _commands(desk, row, waits=waits)
+    _commands(desk, row, waits=waits, several=len(beside) > 1)
     left, right = st.columns([3, 4], gap="medium") if is_file else (st.container(), st.container())
     with left, st.container(gap="xsmall"):
         for line in _sentences(desk, row):
@@ -206,10 +206,11 @@ def _back(desk: Desk, row: Row) -> None:
             st.code(step.command, language=None, wrap_lines=True)
 
 
-def _commands(desk: Desk, row: Row, *, waits: bool) -> None:
-    """What plans its mending, where that is of use, and what tells more."""
+def _commands(desk: Desk, row: Row, *, waits: bool, several: bool) -> None:
+    """What plans its mending, where that is of use, and what tells more; `several`: of kinds that are open of it."""
     mendable = next_steps.may_be_mended(row["kind"], {row["recoverable"]: 1})
-    lines = [_plan(desk, row)] if mendable and not waits else []
+    plan = next_steps.beside_others(_plan(desk, row), row["kind"]) if several else _plan(desk, row)
+    lines = [plan] if mendable and not waits else []
     lines += [next_steps.learn_more(desk.lake_file, row["last_run_id"] or "", row)]
     st.code("\n".join(map(visible, lines)), language=None, wrap_lines=True)
     if next_steps.ALLOW in lines[0]:

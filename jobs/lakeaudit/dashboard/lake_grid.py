@@ -118,7 +118,7 @@ def _columns(tables: Sequence[Health]) -> dict[str, Any]:
             "until", width=82, format="distance", timezone="UTC",
             help="when the first of it cannot come back any more",
         ),
-        "rows at stake": column.NumberColumn("rows", width=68, format="localized", help="at stake, at least"),
+        "rows at stake": column.NumberColumn(_rows_head(tables), width=68, format="localized", help="at stake"),
         "since": column.DatetimeColumn("since", width=104, format="distance", timezone="UTC"),
         "30 days": column.AreaChartColumn(
             "30 days", width=64, y_min=0,
@@ -130,6 +130,12 @@ def _columns(tables: Sequence[Health]) -> dict[str, Any]:
                                                 help="up to when it goes"),
         "why not all": column.TextColumn("why not all", width=150),
     }  # fmt: skip
+
+
+def _rows_head(tables: Sequence[Health]) -> str:
+    """Where of any table some are unknown, all numbers are read as the least that it may be."""
+    least = any(health.held.number("open") and not health.held.rows.whole for health in tables)
+    return "rows \u2265" if least else "rows"
 
 
 def _ink(severity: str) -> str:

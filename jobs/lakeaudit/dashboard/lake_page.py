@@ -199,7 +199,7 @@ def _words(desk: Desk, health: Health) -> str:
     held = health.held
     worst, *others = [*held.by_severity("open").items()] or [("", 0)]
     kinds = [f"{count(number)} {kind.replace('_', ' ')}" for kind, number in held.worst_kinds.items()]
-    again = f", {'' if held.again == worst[1] else f'{count(held.again)} '}back again" if held.again else ""
+    again = f", {'' if held.again == worst[1] else f'{count(held.again)} '}reopened" if held.again else ""
     parts = [f"{', '.join(kinds) or f'{count(worst[1])} {worst[0]}'}{again}"] if worst[1] else []
     parts += [f"{widgets.amount(held.rows)} rows at stake"] if worst[1] and held.rows.known else []
     parts += [_comeback(held)] if worst[1] else []

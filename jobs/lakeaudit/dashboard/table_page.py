@@ -146,7 +146,7 @@ def _row(desk: Desk, each: Broken) -> dict[str, str]:
 
 
 def _again(each: Broken) -> str:
-    return f", {'' if each.again == each.number else f'{count(each.again)} '}back again" if each.again else ""
+    return f", {'' if each.again == each.number else f'{count(each.again)} '}reopened" if each.again else ""
 
 
 def _back(each: Broken, desk: Desk) -> str:
@@ -293,7 +293,7 @@ def _line(row: Row) -> str:
     parts = [widgets.number(row["rows_at_stake"], "row")] if row["rows_at_stake"] is not None else []
     parts += [size(row["bytes_at_stake"])] if row["bytes_at_stake"] is not None else []
     parts += [f"{count(row['files'])} files"] if row["files"] not in (None, 1) else []
-    again = ", back again" if row["reopened"] and row["state"] != "resolved" else ""
+    again = ", reopened" if row["reopened"] and row["state"] != "resolved" else ""
     parts += [f"since {second(row['first_seen_at'])}{again}", _short_comeback(row)]
     if row["standing"] == "accepted":
         parts.append(f"accepted by {row['ack_by']} until {second(row['ack_until'])}")

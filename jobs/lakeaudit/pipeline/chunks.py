@@ -91,7 +91,7 @@ class Reading:
 
 
 WHOLE = Reading()
-KEPT = Reading(width=1 / 4)
+KEPT = Reading(width=3 / 8)
 """Rows that are held alone."""
 
 

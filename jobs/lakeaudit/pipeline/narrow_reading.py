@@ -31,7 +31,7 @@ from lakeaudit.schemas import FOLDER_FILES
 
 SCREEN_FROM = 32 << 20
 """Bytes of evidence, as stored, from which on a narrow reading pays."""
-TRACE_WIDTH = 1 / 8
+TRACE_WIDTH = 3 / 8
 """Of a trace, beside a whole row."""
 
 

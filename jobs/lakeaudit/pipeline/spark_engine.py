@@ -44,7 +44,7 @@ ITEMS_HERE = 256
 """Items that are worked on in the driver's own threads, unless they are heavy."""
 BYTES_HERE = 16 << 20
 """Bytes of evidence that the driver reads and judges itself: jobs of Spark, and its Python workers, cost seconds."""
-ROOM_HERE = 64 << 20
+ROOM_HERE = 192 << 20
 """The same where tasks would run on this machine, since threads of this process read as fast: bytes of evidence whose
 rows are held and judged whole, or of so much more as less of them is held."""
 ROWS_HERE = 50_000
@@ -117,9 +117,10 @@ class SparkEngine:
         self._start()
 
     def ready(self, progress: Progress) -> None:
-        """See `engine.AuditEngine`."""
-        with progress.stage("start Spark"):
-            _ = self._spark
+        """See `engine.AuditEngine`. Where much is read here, work begins before Spark is there, and may do without."""
+        if not self._room_here:
+            with progress.stage("start Spark"):
+                _ = self._spark
 
     def map(
         self, function: Callable[[T], R], items: Sequence[T], weight: int = 0, *, unlocked: bool = False

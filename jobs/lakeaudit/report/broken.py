@@ -12,7 +12,7 @@ from typing import Any
 
 from lakeaudit.formatting import count, shell_word
 from lakeaudit.kinds import KINDS, rank
-from lakeaudit.next_steps import LOST_COMMIT, PLANS, answer, mend
+from lakeaudit.next_steps import LOST_COMMIT, answer, beside_others, mend
 from lakeaudit.report.summary import Amount
 
 Row = Mapping[str, Any]
@@ -133,15 +133,10 @@ def _broken(
         ),
         command=_of_past(lake, kind, past)
         if past is not None
-        else _apart(
+        else beside_others(
             mend(lake, next(iter(tables)) if len(tables) == 1 else None, kind, answers, _causes(held)), kind
         ),
     )
-
-
-def _apart(command: str, kind: str) -> str:
-    """Plans of several kinds lie in files of their own, since a second one would be written over the first."""
-    return f"{command} -o {shell_word(kind)}.jsonl" if command.startswith(PLANS) else command
 
 
 def _causes(held: Iterable[Row]) -> tuple[str, ...]:

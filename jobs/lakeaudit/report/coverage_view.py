@@ -112,9 +112,12 @@ def _cell(row: Row) -> Cell:
         counts=counts,
         unconfirmed=row["unconfirmed"] or 0,
         refuted=row["refuted"] or 0,
-        reason=row["reason"],
+        reason=row["reason"] or (_UNTOLD if counts["undecided"] else None),
         loss=row["reason"] if row["status"] == "complete" and says_loss(row["reason"]) else None,
     )
+
+
+_UNTOLD = "what was read does not tell all"
 
 
 def _state(row: Row, counts: Mapping[str, int]) -> str:
