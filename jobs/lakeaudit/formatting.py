@@ -203,18 +203,6 @@ def happened(transition: str, resolution: str | None = None) -> str:
     return _TRANSITIONS.get(transition, transition.replace("_", " "))
 
 
-def ended(resolution: str | None) -> str:
-    """How a discrepancy ended, in words."""
-    return _ENDED.get(resolution or "", (resolution or "how is not known").replace("_", " "))
-
-
-_ENDED = {
-    "reference_removed": "closed, not restored",
-    "metastore_mended": "metadata store mended",
-    "accepted": "ignored by the lake file",
-    "retired": "not followed any more",
-}
-
 CONFIRMED = {
     "live": "confirmed by a live look",
     "sample": "part of a mass loss, of which a sample was confirmed by a live look",

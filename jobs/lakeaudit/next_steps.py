@@ -298,6 +298,23 @@ def answer(kind: str, recoverable: str | None) -> str | None:
     return (recoverable or "unknown") if kind in A_QUESTION else None
 
 
+def ended(row: Row) -> str:
+    """How a discrepancy ended, in words. Only what was lost or altered is restored: of others it is so no longer."""
+    resolution = row["resolution"]
+    if resolution == "restored" and row["kind"] in KINDS and row["kind"] not in A_QUESTION:
+        return NO_LONGER
+    return _ENDED.get(resolution or "", (resolution or "how is not known").replace("_", " "))
+
+
+NO_LONGER = "no longer so"
+_ENDED = {
+    "reference_removed": "closed, not restored",
+    "metastore_mended": "metadata store mended",
+    "accepted": "ignored by the lake file",
+    "retired": "not followed any more",
+}
+
+
 _FROM = {
     "delete_marker": "by removing a delete marker",
     "older_version": "from an older version",

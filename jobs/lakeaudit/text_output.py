@@ -218,7 +218,7 @@ def discrepancy(console: Console, row: Row) -> None:
     finding(console, row)
     parts = [row["state"], f"seen since {formatting.second(row['first_seen_at'])}"]
     if row["state"] == "resolved":
-        parts += [f"{formatting.ended(row['resolution'])} at {formatting.second(row['resolved_at'])}"]
+        parts += [f"{next_steps.ended(row)} at {formatting.second(row['resolved_at'])}"]
     if row["reopened"]:
         parts += [f"came back {formatting.number(row['reopened'], 'time')}"]
     if row["ack_until"]:

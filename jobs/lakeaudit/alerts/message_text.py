@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING
 from lakeaudit.alerts.decide import FAILED, MASS_LOSS, OVERDUE, RECOVERED, STILL_OPEN, SUSPECT, Notice
 from lakeaudit.formatting import count, happened, number, second, shell_word, size, visible
 from lakeaudit.kinds import KINDS, SEVERITIES
-from lakeaudit.next_steps import BROUGHT_BACK, THINK_FIRST, answer, may_be_mended, mend, to_do, way_back
+from lakeaudit.next_steps import (
+    A_QUESTION,
+    BROUGHT_BACK,
+    THINK_FIRST,
+    answer,
+    may_be_mended,
+    mend,
+    to_do,
+    way_back,
+)
 from lakeaudit.results.change_summary import Change
 
 if TYPE_CHECKING:
@@ -30,6 +39,14 @@ _ENDS = {
     "retired": "closed: it is not followed on its own any more",
 }
 _GIVEN_UP = "reference_removed"
+
+
+def _end(change: Change) -> str:
+    """Of what was neither lost nor altered nothing is as it should be because it is over."""
+    if change.resolution == "restored" and change.kind not in A_QUESTION:
+        return "resolved: it is no longer so"
+    return _ENDS.get(change.resolution or "", "resolved")
+
 
 _SIGNS = str.maketrans({"<": "\u2039", "@": "\uff20"})
 """Chats make mentions and links of what stands after these: a key must not call everybody."""
@@ -81,7 +98,7 @@ def text(notice: Notice, lake_file: str, run_id: str, *, redact: bool, reach: Re
 def _change(change: Change, lake_file: str, run_id: str, *, redact: bool) -> Iterator[str]:
     kind, many = change.kind.replace("_", " "), count(change.number)
     if change.transition == "resolved":
-        yield f"{many} {kind} {_ENDS.get(change.resolution or '', 'resolved').format(_stake(change))}"
+        yield f"{many} {kind} {_end(change).format(_stake(change))}"
         yield from _where(change, redact=redact)
         yield f"known since {_time(change.since)}"
         return

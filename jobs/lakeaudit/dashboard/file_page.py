@@ -164,7 +164,7 @@ def _left(desk: Desk, row: Row) -> str:
 def _state(desk: Desk, row: Row) -> str:
     if row["state"] == "resolved":
         said = _ENDS.get(row["resolution"] or "", ":gray-badge[resolved]")
-        how = widgets.prose((row["resolution"] or "").replace("_", " "))
+        how = widgets.prose(next_steps.ended(row))
         return f"{said} {how} {formatting.second(row['resolved_at'])}"
     if row["ack_until"] and row["ack_until"] > desk.now:
         return ":gray-badge[accepted]"

@@ -298,7 +298,7 @@ def _line(row: Row) -> str:
     if row["standing"] == "accepted":
         parts.append(f"accepted by {row['ack_by']} until {second(row['ack_until'])}")
     if row["resolution"]:
-        parts.append(row["resolution"].replace("_", " "))
+        parts.append(next_steps.ended(row))
     return " · ".join(filter(None, parts))
 
 
