@@ -61,6 +61,10 @@ SAID = [
         "12 dropped resolved: as it should be again",
     ),
     (
+        replace(LOST, kind="clone_at_risk", transition="resolved", resolution="restored"),
+        "12 clone at risk resolved: it is no longer so",
+    ),
+    (
         replace(LOST, transition="resolved", resolution="reference_removed"),
         "12 dropped closed, NOT restored: the table does not list it any more; given up: 12 files, 600 rows",
     ),

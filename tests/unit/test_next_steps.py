@@ -238,8 +238,8 @@ def test_an_entry_waits_for_its_object_and_a_log_for_its_commit(
         ("dropped", "restored", "restored"), ("size_mismatch", "restored", "restored"),
         ("clone_at_risk", "restored", "no longer so"),  # it may be over because the file is lost
         ("temporary", "restored", "no longer so"), ("of another version", "restored", "restored"),
-        ("dropped", "reference_removed", "closed, not restored"), ("phantom", "metastore_mended", "metadata store mended"),
-        ("dropped", None, "how is not known"),
+        ("phantom", "metastore_mended", "metadata store mended"), ("dropped", None, "how is not known"),
+        ("dropped", "reference_removed", "closed, not restored"),
     ],
 )  # fmt: skip
 def test_only_what_was_lost_is_restored(kind: str, resolution: str | None, told: str) -> None:
