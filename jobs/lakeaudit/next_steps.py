@@ -184,9 +184,9 @@ def mend(
     return f"{PLANS}{about}{ALLOW if may_be_meant(kind, answers, causes) else ''}"
 
 
-def beside_others(command: str, kind: str) -> str:
-    """A plan of a kind in a file of its own, where others are typed beside it: each would be written over the last."""
-    return f"{command} -o {shell_word(kind)}.jsonl" if command.startswith(PLANS) else command
+def beside_others(command: str, name: str) -> str:
+    """A plan in a file of its own name, where others are typed beside it: each would be written over the last."""
+    return f"{command} -o {shell_word(f'{name}.jsonl')}" if command.startswith(PLANS) else command
 
 
 def mend_all(lake: str, table: str, groups: "Sequence[Asked]") -> list[str]:

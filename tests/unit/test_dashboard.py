@@ -366,9 +366,11 @@ def test_a_commit_that_was_written_twice_is_never_copied_over(lake: str, place: 
 def test_a_file_with_several_findings_has_the_claims_of_each(lake: str, place: Location) -> None:
     claims: Row = {"manifest_size": 5, "metastore_size": 5, "storage_size": 4}
     rows = [
-        finding("size_mismatch", "orders/s", discrepancy_id="1", **claims),
+        finding("size_mismatch", "orders/s", discrepancy_id="1", **claims, recoverable="yes"),
         finding("metastore_stale", "orders/s", discrepancy_id="2", **claims),
-        finding("metastore_stale", "orders/s", discrepancy_id="3", table_name="other", **claims),
+        finding(
+            "size_mismatch", "orders/s", discrepancy_id="3", table_name="other", **claims, recoverable="yes"
+        ),
     ]
     publish(
         place,
@@ -383,6 +385,9 @@ def test_a_file_with_several_findings_has_the_claims_of_each(lake: str, place: L
         [["size", "5 B", ":red[\u2260] 4 B", "5 B"]]
     ] * 3
     assert "cannot be shown" not in told
+    for name in ("Size mismatch of orders", "Size mismatch of other", "-o orders.size_mismatch.jsonl",
+                 "-o other.size_mismatch.jsonl", "What else is open of this file comes first."):  # fmt: skip
+        assert name in told, name
     assert "What the sources say now" in told
     assert "Another file" in told
 

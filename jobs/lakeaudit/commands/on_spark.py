@@ -31,7 +31,9 @@ def spark_engine(lake: Lake) -> "Iterator[SparkEngine]":
     with ThreadPoolExecutor(1, "start-spark") as beside:
         starting = _Starting(lambda: beside.submit(_session, lake))
         try:
-            engine = SparkEngine(starting.session, start=starting.begin, is_local=is_local)
+            engine = SparkEngine(
+                starting.session, start=starting.begin, is_local=is_local, check=starting.check
+            )
             with job_errors(), closing(engine):
                 yield engine
         finally:
@@ -54,6 +56,11 @@ class _Starting:
     def session(self) -> "SparkSession":
         """Wait for it."""
         return self.begin().result()
+
+    def check(self) -> None:
+        """Raise what kept it from starting, where that is known by now."""
+        if self._begun is not None and self._begun.done():
+            self._begun.result()
 
     def stop(self) -> None:
         """Stop it, where it was begun."""

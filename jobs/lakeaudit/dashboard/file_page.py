@@ -3,7 +3,7 @@
 Nothing here touches the lake, but for the button that says so.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
 import streamlit as st
@@ -88,7 +88,7 @@ def _file(desk: Desk, name: str, found: Subject, head: DeltaGenerator, *, is_fil
             f"All of {widgets.prose(table_label(first['table_name']))}",
             table=table_label(first["table_name"]),
         )
-    beside = frozenset(row["kind"] for row in found.rows if row["state"] != "resolved")
+    beside = [row for row in found.rows if row["state"] != "resolved"]
     for row in found.rows:
         _row(desk, row, is_file=is_file, beside=beside)
     _rest(desk, found)
@@ -123,17 +123,19 @@ def _rest(desk: Desk, found: Subject) -> None:
         st.caption(f"Ask the sources below, or type {widgets.literal(shell)}")
 
 
-def _row(desk: Desk, row: Row, *, is_file: bool, beside: Collection[str]) -> None:
-    """One discrepancy; `beside`: kinds of all that is open of its file."""
-    waits = next_steps.waits(row, beside)
+def _row(desk: Desk, row: Row, *, is_file: bool, beside: Sequence[Row]) -> None:
+    """One discrepancy; `beside`: all that is open of its file, this one too."""
+    waits = next_steps.waits(row, {each["kind"] for each in beside})
     kind = widgets.prose((row["kind"] or "").replace("_", " "))
+    several = len({each["table_name"] for each in beside}) > 1
+    of_table = f" of {widgets.prose(table_label(row['table_name']))}" if several else ""
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        st.header(f"{kind[:1].upper()}{kind[1:]}", anchor=False, width="content")
+        st.header(f"{kind[:1].upper()}{kind[1:]}{of_table}", anchor=False, width="content")
         st.markdown(f"{widgets.badge(row['severity'])} {_state(desk, row)}", width="content")
     told = next_steps.comeback(row)
     if told and not waits:
         widgets.plain(f"{told[:1].upper()}{told[1:]}{_left(desk, row)}.")
-    _commands(desk, row, waits=waits, several=len(beside) > 1)
+    _commands(desk, row, beside, waits=waits)
     left, right = st.columns([3, 4], gap="medium") if is_file else (st.container(), st.container())
     with left, st.container(gap="xsmall"):
         for line in _sentences(desk, row):
@@ -206,10 +208,13 @@ def _back(desk: Desk, row: Row) -> None:
             st.code(step.command, language=None, wrap_lines=True)
 
 
-def _commands(desk: Desk, row: Row, *, waits: bool, several: bool) -> None:
-    """What plans its mending, where that is of use, and what tells more; `several`: of kinds that are open of it."""
+def _commands(desk: Desk, row: Row, beside: Sequence[Row], *, waits: bool) -> None:
+    """What plans its mending, where that is of use, and what tells more."""
     mendable = next_steps.may_be_mended(row["kind"], {row["recoverable"]: 1})
-    plan = next_steps.beside_others(_plan(desk, row), row["kind"]) if several else _plan(desk, row)
+    plan = _plan(desk, row)
+    if len(beside) > 1:
+        alike = sum(each["kind"] == row["kind"] for each in beside) > 1
+        plan = next_steps.beside_others(plan, f"{row['table_name']}.{row['kind']}" if alike else row["kind"])
     lines = [plan] if mendable and not waits else []
     lines += [next_steps.learn_more(desk.lake_file, row["last_run_id"] or "", row)]
     st.code("\n".join(map(visible, lines)), language=None, wrap_lines=True)

@@ -77,8 +77,8 @@ class SparkEngine:
     """Runs an audit on a Spark session, wherever that runs; work below `bytes_here` is done by the driver itself.
 
     `session` gives the session, or waits for it: nothing asks for it before there is work for Spark. `start` begins to
-    build it, where that takes a while. `is_local`: whether tasks run on this machine; then more than `bytes_here` is
-    read here, see `ROOM_HERE`.
+    build it, where that takes a while, and `check` raises what has come of that by now. `is_local`: whether tasks run
+    on this machine; then more than `bytes_here` is read here, see `ROOM_HERE`.
     """
 
     def __init__(
@@ -87,12 +87,14 @@ class SparkEngine:
         bytes_here: int = BYTES_HERE,
         start: Callable[[], object] = lambda: None,
         is_local: Callable[[], bool] = lambda: False,
+        check: Callable[[], object] = lambda: None,
     ) -> None:
         self._session = session
         self._start = start
         self._kept: list[DataFrame] = []
         self._bytes_here = bytes_here
         self._is_local = is_local
+        self._check = check
         self._threads = os.cpu_count() or 1
         self._here = InProcessEngine(self._threads)
 
@@ -117,10 +119,9 @@ class SparkEngine:
         self._start()
 
     def ready(self, progress: Progress) -> None:
-        """See `engine.AuditEngine`. Where much is read here, work begins before Spark is there, and may do without."""
-        if not self._room_here:
-            with progress.stage("start Spark"):
-                _ = self._spark
+        """See `engine.AuditEngine`. Where much is read here, work begins before Spark is there, if that is to come."""
+        with progress.stage("start Spark"):
+            _ = self._check() if self._room_here else self._spark
 
     def map(
         self, function: Callable[[T], R], items: Sequence[T], weight: int = 0, *, unlocked: bool = False
