@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import nullcontext
+from threading import Barrier
 from typing import Any
 
 import pyarrow as pa
@@ -9,6 +10,7 @@ import pytest
 
 from lakeaudit.evidence.protocol import Part
 from lakeaudit.pipeline.chunks import WHOLE, Reading
+from lakeaudit.pipeline.engine import WAITING, InProcessEngine
 from lakeaudit.pipeline.spark_engine import BYTES_HERE, ROOM_HERE, SparkEngine
 from lakeaudit.runtime.duck import Connection
 
@@ -81,6 +83,13 @@ def test_items_are_worked_on_here_or_in_tasks(
     engine = SparkEngine(no_session, is_local=lambda: local)
     with there(in_tasks):
         assert engine.map(str, range(items), mib * MIB, unlocked=unlocked) == [str(n) for n in range(items)]
+
+
+def test_what_mostly_waits_waits_beside_each_other() -> None:
+    """Requests to a store take 20 to 50 ms each, and nearly no processor."""
+    together = Barrier(WAITING)
+    assert InProcessEngine(1).map(lambda _: together.wait(5) < WAITING, range(WAITING)) == [True] * WAITING
+    assert WAITING >= 4
 
 
 def test_with_no_bytes_here_everything_is_in_tasks() -> None:

@@ -57,7 +57,7 @@ class AuditEngine(Engine, Protocol):
         ...
 
 
-WAITING = 1
+WAITING = 8
 """Threads for work that mostly waits."""
 
 
