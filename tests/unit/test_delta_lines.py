@@ -150,4 +150,4 @@ def _lines(read: Lines) -> list[tuple[int, str]]:
 
 
 def _given(client: Any) -> Any:
-    return SimpleNamespace(s3=lambda *_: client)
+    return SimpleNamespace(s3=lambda *_: client, session=lambda *_: client)

@@ -168,8 +168,11 @@ def copied(clients: Clients, place: Location, target: Path | None = None) -> Ite
         yield copy
 
 
-def opened(clients: Clients, place: Location) -> IO[bytes]:
-    """The content as a stream, to be closed by the caller. What the store or the system raises is raised as it is."""
+def opened(clients: Clients, place: Location, *, small: bool = False) -> IO[bytes]:
+    """The content as a stream, to be closed by the caller. What the store or the system raises is raised as it is.
+
+    `small`: it may be held whole.
+    """
     if place.is_local:
         return Path(place.spark_path).open("rb")
     if place.is_azure:
@@ -177,6 +180,8 @@ def opened(clients: Clients, place: Location) -> IO[bytes]:
             return open_blob(place, clients.azure_endpoint(place.bucket))
         except SourceError as error:
             raise OSError(error.what) from error
+    if small and (content := quick_read(clients, place)) is not None:
+        return io.BytesIO(content)
     body: Any = clients.s3(*place).get_object(Bucket=place.bucket, Key=place.key)["Body"]
     return cast("IO[bytes]", body)
 

@@ -112,7 +112,7 @@ def _bodies(files: Sequence[LineFile], clients: Clients) -> Iterator[_Body]:
 
 def _blocks(file: LineFile, clients: Clients) -> Iterator[_Body]:
     try:
-        with closing(opened(clients, file.place)) as stream:
+        with closing(opened(clients, file.place, small=not file.in_blocks)) as stream:
             yield from _whole_lines(file.number, stream)
     except FileNotFoundError:
         yield _Body(file.number, b"", False, VANISHED)
