@@ -97,11 +97,13 @@ def way_back(finding: Row, at: "Endpoint | None" = None, marker: str | None = No
             that the run found is taken, which at worst is not there any more.
     """
     bucket, key, version = finding["bucket"], finding["key"], finding["recovery_version_id"]
-    if finding.get("kind") == ARCHIVED:
-        return _out_of_archive(finding, at)
-    if finding["recoverable"] != "yes" or not bucket or not key or _UNTYPABLE.search(key):
+    if not bucket or not key or _UNTYPABLE.search(key):
         return None
     place = f"--bucket {shell_word(bucket)} --key {shell_word(key)}"
+    if finding.get("kind") == ARCHIVED:
+        return _out_of_archive(place, finding["storage_class"], at)
+    if finding["recoverable"] != "yes":
+        return None
     if finding.get("kind") == LOST_COMMIT:
         return _beside(place, key, version, at)
     marker = marker or _marker_found(finding)
@@ -130,12 +132,9 @@ def _beside(place: str, key: str, version: str | None, at: "Endpoint | None") ->
     return Step("fetch the lost version into a file of its own", command)
 
 
-def _out_of_archive(finding: Row, at: "Endpoint | None") -> Step | None:
+def _out_of_archive(place: str, storage_class: str | None, at: "Endpoint | None") -> Step:
     """S3 API reference, RestoreObject: Intelligent-Tiering brings an object back for good, and takes no days."""
-    if not finding["key"] or _UNTYPABLE.search(finding["key"]):
-        return None
-    for_good = finding["storage_class"] == "INTELLIGENT_TIERING"
-    place = f"--bucket {shell_word(finding['bucket'])} --key {shell_word(finding['key'])}"
+    for_good = storage_class == "INTELLIGENT_TIERING"
     command = f"{place} --restore-request {shell_word('{}' if for_good else 'Days=7')}"
     what = "have it restored" if for_good else "have a copy restored for seven days"
     return Step(f"{what}, which costs money and takes up to two days", _s3api("restore-object", command, at))
@@ -162,7 +161,7 @@ def _s3api(operation: str, arguments: str, at: "Endpoint | None") -> str:
 
 def plan_all(lake: str, *, meant: bool) -> str:
     """The command that plans what mends anything; `meant`: see `may_be_meant`."""
-    return f"lakeaudit reconcile plan {shell_word(lake)}{ALLOW if meant else ''}"
+    return f"{PLANS}{shell_word(lake)}{ALLOW if meant else ''}"
 
 
 def mend(
@@ -209,9 +208,9 @@ def mend_all(lake: str, table: str, groups: "Sequence[Asked]") -> list[str]:
         if each not in planned
     ]
     return [
-        *([f"lakeaudit reconcile plan {about}{mended}{ALLOW if meant else ''}"] if mended else []),
+        *([f"{PLANS}{about}{mended}{ALLOW if meant else ''}"] if mended else []),
         *dict.fromkeys(rest),
-        *([f"lakeaudit reconcile plan {about}{cleared} -o {CLEAR_FILE}"] if cleared else []),
+        *([f"{PLANS}{about}{cleared} -o {CLEAR_FILE}"] if cleared else []),
     ]
 
 
@@ -298,16 +297,23 @@ def answer(kind: str, recoverable: str | None) -> str | None:
     return (recoverable or "unknown") if kind in A_QUESTION else None
 
 
+OVER = "over"
+
+
+def ending(kind: str, resolution: str | None) -> str:
+    """The ledger's resolution; OVER where that is `restored`, and nothing was lost or altered; empty where none is."""
+    never_lost = kind in KINDS and kind not in A_QUESTION
+    return OVER if resolution == "restored" and never_lost else resolution or ""
+
+
 def ended(row: Row) -> str:
-    """How a discrepancy ended, in words. Only what was lost or altered is restored: of others it is so no longer."""
-    resolution = row["resolution"]
-    if resolution == "restored" and row["kind"] in KINDS and row["kind"] not in A_QUESTION:
-        return NO_LONGER
-    return _ENDED.get(resolution or "", (resolution or "how is not known").replace("_", " "))
+    """How a discrepancy ended, in words."""
+    how = ending(row["kind"], row["resolution"])
+    return _ENDED.get(how, how.replace("_", " ") or "how is not known")
 
 
-NO_LONGER = "no longer so"
 _ENDED = {
+    OVER: "no longer so",
     "reference_removed": "closed, not restored",
     "metastore_mended": "metadata store mended",
     "accepted": "ignored by the lake file",

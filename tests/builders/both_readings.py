@@ -1,16 +1,16 @@
 """The first reading of a lake, in full and with a narrow reading before it, and what differs in their answers."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from lakeaudit.compare import screen
-from lakeaudit.evidence.protocol import Kept, Part, Project, Stage
+from lakeaudit.evidence.protocol import Kept, Part, Stage
 from lakeaudit.pipeline import chunks, narrow_reading
 from lakeaudit.pipeline import first_reading as first
 from lakeaudit.pipeline.audit_context import AuditContext
@@ -19,45 +19,22 @@ from lakeaudit.pipeline.engine import Answers, AuditEngine, InProcessEngine, Kep
 from lakeaudit.pipeline.narrow_reading import LetGo
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import task_connection
-from lakeaudit.runtime.progress import Progress
 from tests.builders.connections import connection
 from tests.builders.screen_lake import ScreenLake
 from tests.builders.shares import by_share
 
-T = TypeVar("T")
-R = TypeVar("R")
 
-
-@dataclass
-class SharingEngine:
+class SharingEngine(InProcessEngine):
     """An engine that shares keys out to `shares` shares, and works on one after the other."""
 
-    shares: int = 5
-    parallelism: int = 1
-
-    def map(
-        self,
-        function: Callable[[T], R],
-        items: Sequence[T],
-        weight: int = 0,  # noqa: ARG002
-        *,
-        unlocked: bool = False,  # noqa: ARG002
-    ) -> list[R]:
-        """See `engine.AuditEngine`."""
-        return [function(item) for item in items]
-
-    def keep(self, parts: Sequence[Part]) -> Kept:
-        """See `engine.AuditEngine`."""
-        return InProcessEngine(1).keep(parts)
-
-    def meet(self, rows: Sequence[Part | Kept], project: Project, stage: Stage) -> Kept:
-        """See `engine.AuditEngine`."""
-        return InProcessEngine(1).meet(rows, project, stage)
+    def __init__(self, shares: int = 5) -> None:
+        super().__init__(1)
+        self.shares = shares
 
     def run(self, rows: Sequence[Part | Kept], stages: Sequence[Stage], reading: Reading = WHOLE) -> Answers:
         """See `engine.AuditEngine`."""
         with task_connection() as con:
-            chunks = [chunk for each in rows for chunk in self._read(con, each, reading)]
+            chunks = [chunk for each in rows for chunk in self._shared(con, each, reading)]
             for stage in stages:
                 yield from ((chunk.kind, chunk.batch) for chunk in chunks if chunk.share < 0)
                 held = by_share(chunks)
@@ -66,21 +43,12 @@ class SharingEngine:
                 ]
             yield from ((chunk.kind, chunk.batch) for chunk in chunks if chunk.share < 0)
 
-    def _read(self, con: duck.Connection, rows: Part | Kept, reading: Reading) -> Iterator[Chunk]:
+    def _shared(self, con: duck.Connection, rows: Part | Kept, reading: Reading) -> Iterator[Chunk]:
         if isinstance(rows, Part):
             yield from read_part(con, rows, self.shares, reading)
         elif isinstance(rows, KeptHere):
             for chunk in rows.chunks:
                 yield from read_kept(con, chunk, self.shares, reading)
-
-    def begin(self) -> None:
-        """Nothing is to be started."""
-
-    def ready(self, progress: Progress) -> None:
-        """It always is."""
-
-    def close(self) -> None:
-        """Nothing is held."""
 
 
 @dataclass

@@ -8,10 +8,11 @@ from lakeaudit.alerts.decide import FAILED, MASS_LOSS, OVERDUE, RECOVERED, STILL
 from lakeaudit.formatting import count, happened, number, second, shell_word, size, visible
 from lakeaudit.kinds import KINDS, SEVERITIES
 from lakeaudit.next_steps import (
-    A_QUESTION,
     BROUGHT_BACK,
+    OVER,
     THINK_FIRST,
     answer,
+    ending,
     may_be_mended,
     mend,
     to_do,
@@ -33,20 +34,13 @@ _OF_AUDIT = {
 }
 _ENDS = {
     "restored": "resolved: as it should be again",
+    OVER: "resolved: it is no longer so",
     "reference_removed": "closed, NOT restored: the table does not list it any more; given up: {}",
     "metastore_mended": "resolved: the metadata store agrees again",
     "accepted": "closed: the lake file says to ignore it",
     "retired": "closed: it is not followed on its own any more",
 }
 _GIVEN_UP = "reference_removed"
-
-
-def _end(change: Change) -> str:
-    """Of what was neither lost nor altered nothing is as it should be because it is over."""
-    if change.resolution == "restored" and change.kind not in A_QUESTION:
-        return "resolved: it is no longer so"
-    return _ENDS.get(change.resolution or "", "resolved")
-
 
 _SIGNS = str.maketrans({"<": "\u2039", "@": "\uff20"})
 """Chats make mentions and links of what stands after these: a key must not call everybody."""
@@ -98,7 +92,7 @@ def text(notice: Notice, lake_file: str, run_id: str, *, redact: bool, reach: Re
 def _change(change: Change, lake_file: str, run_id: str, *, redact: bool) -> Iterator[str]:
     kind, many = change.kind.replace("_", " "), count(change.number)
     if change.transition == "resolved":
-        yield f"{many} {kind} {_end(change).format(_stake(change))}"
+        yield f"{many} {kind} {_ENDS.get(ending(change.kind, change.resolution), 'resolved').format(_stake(change))}"
         yield from _where(change, redact=redact)
         yield f"known since {_time(change.since)}"
         return

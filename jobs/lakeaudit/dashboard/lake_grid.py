@@ -43,11 +43,11 @@ def _normal_evidence(tables: Sequence[Health]) -> datetime | None:
 
 def _normal(desk: Desk, tables: Sequence[Health], evidence: datetime | None) -> str:
     by = levels(tables)
-    unsure, quiet = by.pop("unjudged", 0), by.pop("fine", 0)
-    parts = {UNSURE: unsure, f"with {SEVERITIES[-1]} alone": by.pop(SEVERITIES[-1], 0), "quiet": quiet}
-    parts = {"with something wrong": sum(by.values()), **parts}
-    every = ", ".join(f"{count(number)} {words}" for words, number in parts.items() if number)
-    told = f"{widgets.number(sum(parts.values()), 'table')}: {every}{_order(tables)}."
+    apart = {"unjudged": UNSURE, SEVERITIES[-1]: f"with {SEVERITIES[-1]} alone", "fine": "quiet"}
+    wrong = by.total() - sum(by[level] for level in apart)
+    parts = [(wrong, "with something wrong"), *((by[level], words) for level, words in apart.items())]
+    every = ", ".join(f"{count(number)} {words}" for number, words in parts if number)
+    told = f"{widgets.number(by.total(), 'table')}: {every}{_order(tables)}."
     how = f" by evidence {age(evidence, desk.now)} old" if evidence else ""
     return f"{told} All that was asked of them was judged{how}, where a row says nothing else."
 

@@ -157,7 +157,7 @@ def _first(desk: Desk, tables: Sequence[Health]) -> DeltaGenerator | None:
 
 def _more(rest: Sequence[Health]) -> str:
     by = levels(rest)
-    unsure, broken = by["unjudged"], sum(by.values()) - by["unjudged"]
+    unsure, broken = by["unjudged"], by.total() - by["unjudged"]
     of_them = f", {count(by['critical'])} of them critical" if by["critical"] else ""
     parts = [f"{widgets.number(broken, 'more table')} with something wrong{of_them}"] if broken else []
     parts += [f"{count(unsure)} {'' if broken else 'more '}{UNSURE}"] if unsure else []
@@ -199,8 +199,8 @@ def _words(desk: Desk, health: Health) -> str:
     held = health.held
     worst, *others = [*held.by_severity("open").items()] or [("", 0)]
     kinds = [f"{count(number)} {kind.replace('_', ' ')}" for kind, number in held.worst_kinds.items()]
-    again = f", {'' if held.again == worst[1] else f'{count(held.again)} '}reopened" if held.again else ""
-    parts = [f"{', '.join(kinds) or f'{count(worst[1])} {worst[0]}'}{again}"] if worst[1] else []
+    what = ", ".join(kinds) or f"{count(worst[1])} {worst[0]}"
+    parts = [f"{what}{widgets.reopened(held.again, worst[1])}"] if worst[1] else []
     parts += [f"{widgets.amount(held.rows)} rows at stake"] if worst[1] and held.rows.known else []
     parts += [_comeback(held)] if worst[1] else []
     parts += [f"since {age(held.since, desk.now)}"] if held.since else []

@@ -132,8 +132,9 @@ def _row(desk: Desk, each: Broken) -> dict[str, str]:
     causes = "; ".join(each.causes[:2]) + (
         f" and {count(len(each.causes) - 2)} more" if len(each.causes) > 2 else ""
     )
+    kind = widgets.prose(each.kind.replace("_", " "))
     cells = (
-        f"**{count(each.number)} {widgets.prose(each.kind.replace('_', ' '))}**{_again(each)}",
+        f"**{count(each.number)} {kind}**{widgets.reopened(each.again, each.number)}",
         widgets.badge(each.severity),
         widgets.prose(_back(each, desk)),
         f"{rough(max(desk.now - each.since, timedelta(0)))} ago" if each.since else UNKNOWN,
@@ -143,10 +144,6 @@ def _row(desk: Desk, each: Broken) -> dict[str, str]:
         widgets.prose(causes) if causes else "not known",
     )
     return dict(zip(_COLUMNS, cells, strict=True))
-
-
-def _again(each: Broken) -> str:
-    return f", {'' if each.again == each.number else f'{count(each.again)} '}reopened" if each.again else ""
 
 
 def _back(each: Broken, desk: Desk) -> str:

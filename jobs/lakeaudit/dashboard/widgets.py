@@ -152,6 +152,11 @@ def amount(value: Amount, *, of_bytes: bool = False) -> str:
     return told if value.whole or value.known is None else f"\u2265 {told}"
 
 
+def reopened(again: int, number: int) -> str:
+    """How many of so many were resolved before; empty where none was."""
+    return f", {'' if again == number else f'{count(again)} '}reopened" if again else ""
+
+
 def number(value: int | None, noun: str) -> str:
     """1 file, 2 files."""
     return f"{count(value)} {noun}{'' if value == 1 else 's'}"

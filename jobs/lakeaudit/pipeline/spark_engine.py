@@ -121,7 +121,10 @@ class SparkEngine:
     def ready(self, progress: Progress) -> None:
         """See `engine.AuditEngine`. Where much is read here, work begins before Spark is there, if that is to come."""
         with progress.stage("start Spark"):
-            _ = self._check() if self._room_here else self._spark
+            if self._room_here:
+                self._check()
+            else:
+                _ = self._spark
 
     def map(
         self, function: Callable[[T], R], items: Sequence[T], weight: int = 0, *, unlocked: bool = False
