@@ -126,7 +126,7 @@ _BUILDING = RLock()
 """Held while sessions and clients are built: botocore's sessions are not safe to share between threads."""
 USER_AGENT = f"Boto3/{boto3.__version__} lakeaudit"
 """Of one's own, since botocore makes its own anew for each request, a tenth of what that takes."""
-_CONNECTIONS = 32
+_CONNECTIONS = 128
 """Per client: as many threads as share one."""
 
 

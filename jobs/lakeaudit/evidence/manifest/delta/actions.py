@@ -6,7 +6,7 @@ vector_size, vector_rows.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -140,15 +140,14 @@ def _is_mistyped() -> str:
     return "(" + " OR ".join(f"({test})" for test in tests) + ")"
 
 
-def read_parquet(file: pq.ParquetFile) -> pa.Table:
-    """The columns of a Parquet checkpoint that `checkpoint_actions` takes.
+def read_parquet(file: pq.ParquetFile, more: Sequence[str] = ()) -> pa.Table:
+    """The columns of a Parquet checkpoint that `checkpoint_actions` takes, and more.
 
     Raises:
         ArrowException, OSError: it is damaged.
     """
-    return file.read(
-        columns=[f"{action}.{leaf}" for action in ("add", "remove") for leaf in _LEAVES], use_threads=False
-    )
+    actions = [f"{action}.{leaf}" for action in ("add", "remove") for leaf in _LEAVES]
+    return file.read(columns=[*actions, *more], use_threads=False)
 
 
 def checkpoint_actions(

@@ -5,7 +5,7 @@ File Information" of the Delta protocol.
 """
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -14,7 +14,6 @@ from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -124,12 +123,23 @@ def _opened(clients: Clients, file: File) -> Iterator[Any]:
 
 def look(file: pq.ParquetFile) -> Look:
     """The same of a file that is open already."""
+    leaves = said_in(file)
+    groups = [number for number in range(file.num_row_groups) if leaves and _has_values(file, number)]
+    found = file.iter_batches(row_groups=groups, columns=leaves, use_threads=False) if groups else ()
+    return said(found)
+
+
+def said_in(file: pq.ParquetFile) -> list[str]:
+    """The columns of a file that `said` takes."""
     there = file.schema_arrow.names
-    leaves = [f"{name}.{leaf}" for name, fields in _LEAVES.items() if name in there for leaf in fields]
+    return [f"{name}.{leaf}" for name, fields in _LEAVES.items() if name in there for leaf in fields]
+
+
+def said(batches: Iterable[pa.RecordBatch | pa.Table]) -> Look:
+    """What rows of a checkpoint say of the table as a whole."""
     sidecars: list[str] = []
     state: dict[str, str] = {}
-    groups = [number for number in range(file.num_row_groups) if leaves and _has_values(file, number)]
-    for batch in file.iter_batches(row_groups=groups, columns=leaves, use_threads=False) if groups else ():
+    for batch in batches:
         sidecars += [str(row["path"]) for row in _rows(batch, "sidecar")]
         for name in STATE:
             for row in _rows(batch, name):
@@ -149,11 +159,10 @@ def _has_values(file: pq.ParquetFile, number: int) -> bool:
     return False
 
 
-def _rows(batch: pa.RecordBatch, name: str) -> list[dict[str, Any]]:
-    if name not in batch.schema.names:
+def _rows(batch: pa.RecordBatch | pa.Table, name: str) -> list[dict[str, Any]]:
+    if name not in batch.schema.names or batch.column(name).null_count == batch.num_rows:
         return []
-    column = batch.column(name)
-    rows: list[dict[str, Any]] = column.filter(pc.is_valid(column)).to_pylist()
+    rows: list[dict[str, Any]] = batch.column(name).drop_null().to_pylist()
     return rows
 
 

@@ -18,7 +18,7 @@ from lakeaudit.evidence.manifest.delta import actions as acts
 from lakeaudit.evidence.manifest.delta import paths
 from lakeaudit.evidence.manifest.delta.batches import KIND as BATCHES
 from lakeaudit.evidence.manifest.delta.batches import batches
-from lakeaudit.evidence.manifest.delta.checkpoints import Look, look
+from lakeaudit.evidence.manifest.delta.checkpoints import Look, said, said_in
 from lakeaudit.evidence.manifest.delta.lines import UNREAD, LineFile, moment_of, read_lines
 from lakeaudit.evidence.manifest.delta.log_files import CommitFiles, LogFile, Pieces, each, runs, weight
 from lakeaudit.evidence.manifest.delta.notes import DAMAGED, GONE, NO_PARQUET, Notes
@@ -117,8 +117,10 @@ def _small_checkpoints(con: Connection, files: Sequence[LogFile], clients: Clien
     numbers = [number for number, file in enumerate(files) if file.is_parquet]
     alike: dict[str, list[tuple[int, pa.Table]]] = {}
     with ThreadPoolExecutor(_THREADS) as pool:
-        found = pool.map(lambda n: _fetched(files[n], clients), numbers)
-        for number, rows in zip(numbers, found, strict=True):
+        contents = pool.map(lambda n: _fetched(files[n], clients), numbers)
+        # decoded here, one by one: threads that decode wait for each other more than they gain
+        for number, content in zip(numbers, contents, strict=True):
+            rows = content if isinstance(content, str) else _decoded(content, files[number])
             if isinstance(rows, str):
                 notes.problem(number, rows)
                 continue
@@ -132,19 +134,24 @@ def _small_checkpoints(con: Connection, files: Sequence[LogFile], clients: Clien
     return pa.concat_tables([acts.ACTION.empty_table(), *tables])
 
 
-def _fetched(file: LogFile, clients: Clients) -> tuple[pa.Table, Look] | str:
+def _fetched(file: LogFile, clients: Clients) -> bytes | str:
+    """The content of a small checkpoint file, or why there is none."""
+    try:
+        content = read_bytes(clients, file.file.place)
+    except SourceError as error:
+        return UNREAD + error.what
+    return GONE if content is None else content
+
+
+def _decoded(content: bytes, file: LogFile) -> tuple[pa.Table, Look] | str:
     """The actions of a small checkpoint file and what it says of its table as a whole, or why it cannot be read."""
     fault = NO_PARQUET
     try:
-        content = read_bytes(clients, file.file.place)
-        if content is None:
-            return GONE
         opened = pq.ParquetFile(pa.BufferReader(content))
-        seen = Look() if file.looked_into else look(opened)
+        more = [] if file.looked_into else said_in(opened)
         fault = DAMAGED
-        return acts.read_parquet(opened), seen
-    except SourceError as error:
-        return UNREAD + error.what
+        rows = acts.read_parquet(opened, more)
+        return rows.select([name for name in ("add", "remove") if name in rows.column_names]), said([rows])
     except (pa.ArrowException, OSError, ValueError, TypeError, LookupError, AttributeError):
         return fault
 
