@@ -7,7 +7,8 @@ copied, which is right in both cases. Nothing here runs anything.
 """
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import shlex
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -44,6 +45,7 @@ EXPIRED = "expired by a lifecycle rule"
 PLANS = "lakeaudit reconcile plan "
 PLAN_FILE, CLEAR_FILE = "plan.jsonl", "clear.jsonl"
 """What a plan is written to unless that is said, and what a second one of the same table is."""
+_INTO = "-o"
 LEAVE_OUT = "Leave `--allow restore` out where somebody may have removed or replaced files on purpose."
 
 _NOT_BACK = {
@@ -185,7 +187,7 @@ def mend(
 
 def beside_others(command: str, name: str) -> str:
     """A plan in a file of its own name, where others are typed beside it: each would be written over the last."""
-    return f"{command} -o {shell_word(f'{name}.jsonl')}" if command.startswith(PLANS) else command
+    return f"{command} {_INTO} {shell_word(f'{name}.jsonl')}" if command.startswith(PLANS) else command
 
 
 def mend_all(lake: str, table: str, groups: "Sequence[Asked]") -> list[str]:
@@ -210,18 +212,27 @@ def mend_all(lake: str, table: str, groups: "Sequence[Asked]") -> list[str]:
     return [
         *([f"{PLANS}{about}{mended}{ALLOW if meant else ''}"] if mended else []),
         *dict.fromkeys(rest),
-        *([f"{PLANS}{about}{cleared} -o {CLEAR_FILE}"] if cleared else []),
+        *([f"{PLANS}{about}{cleared} {_INTO} {CLEAR_FILE}"] if cleared else []),
     ]
 
 
-def apply(lines: Sequence[str]) -> str:
-    """What to do once the plans among these lines are made; empty where there are none."""
+def after_plans(lines: Sequence[str], literal: Callable[[str], str]) -> str:
+    """What to do once the plans among these lines are made, and how to plan less; empty where there are none.
+
+    `literal` is how a stored text is written.
+    """
     plans = [line for line in lines if line.startswith(PLANS)]
-    files = [CLEAR_FILE if line.endswith(CLEAR_FILE) else PLAN_FILE for line in plans]
-    names = " and ".join(f"`lakeaudit reconcile apply {name}`" for name in files)
-    if len(files) > 1:
-        return f"Read both plans; {names} do what they say."
-    return f"Read the plan; {names} does what it says." if files else ""
+    names = " and ".join(literal(f"lakeaudit reconcile apply {_file_of(plan)}") for plan in plans)
+    many = f"Read both plans; {names} do what they say." if len(plans) > 1 else ""
+    one = f"Read the plan; {names} does what it says." if len(plans) == 1 else ""
+    leave_out = LEAVE_OUT if any(ALLOW in plan for plan in plans) else ""
+    return " ".join(filter(None, (many, one, leave_out)))
+
+
+def _file_of(plan: str) -> str:
+    """What a plan is written to, as it is typed."""
+    *_, option, _ = shlex.split(plan)
+    return plan.rpartition(f" {_INTO} ")[2] if option == _INTO else PLAN_FILE
 
 
 def _kinds(of: Iterable[str]) -> str:

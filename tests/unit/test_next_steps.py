@@ -188,13 +188,16 @@ def test_a_table_has_one_plan_and_lists_of_the_rest(groups: list[Group], lines: 
         ([ONE_PLAN], ["plan.jsonl"]),
         ([LIST, CLEAR], ["clear.jsonl"]),
         ([ONE_PLAN, LIST, CLEAR], ["plan.jsonl", "clear.jsonl"]),
+        ([next_steps.plan_all("a -o b.yaml", meant=True)], ["plan.jsonl"]),
+        ([next_steps.beside_others(ONE_PLAN, "a t.dropped")], ["'a t.dropped.jsonl'"]),
         ([LIST], []),
     ],
 )
 def test_what_to_do_with_a_plan_names_its_file(lines: list[str], files: list[str]) -> None:
-    told = next_steps.apply(lines)
-    assert re.findall(r"`lakeaudit reconcile apply (\S+)`", told) == files
+    told = next_steps.after_plans(lines, "<{}>".format)
+    assert re.findall(r"<lakeaudit reconcile apply ([^>]+)>", told) == files
     assert told.startswith({0: "", 1: "Read the plan; ", 2: "Read both plans; "}[len(files)])
+    assert (next_steps.LEAVE_OUT in told) == any(next_steps.ALLOW in line for line in lines)
 
 
 @pytest.mark.parametrize(

@@ -218,8 +218,8 @@ def _commands(desk: Desk, row: Row, beside: Sequence[Row], *, waits: bool) -> No
     lines = [plan] if mendable and not waits else []
     lines += [next_steps.learn_more(desk.lake_file, row["last_run_id"] or "", row)]
     st.code("\n".join(map(visible, lines)), language=None, wrap_lines=True)
-    if next_steps.ALLOW in lines[0]:
-        st.caption(next_steps.LEAVE_OUT)
+    if told := next_steps.after_plans(lines, widgets.literal):
+        st.caption(told)
 
 
 def _plan(desk: Desk, row: Row) -> str:

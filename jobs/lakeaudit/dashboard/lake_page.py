@@ -183,15 +183,10 @@ def _one(desk: Desk, health: Health) -> None:
 def _plan(desk: Desk, at: DeltaGenerator, tables: Sequence[Health]) -> None:
     """Filled in last: a block with a copy button starts a highlighter, for which nothing else has to wait."""
     meant = any(health.held.answers.get(may) for health in _wrong(tables) for may in ("yes", "unknown"))
+    command = next_steps.plan_all(desk.lake_file, meant=meant)
     with at:
-        st.code(
-            visible(next_steps.plan_all(desk.lake_file, meant=meant)),
-            language=None,
-            width="content",
-            wrap_lines=True,
-        )
-        if meant:
-            st.caption(next_steps.LEAVE_OUT)
+        st.code(visible(command), language=None, width="content", wrap_lines=True)
+        st.caption(next_steps.after_plans([command], widgets.literal))
 
 
 def _words(desk: Desk, health: Health) -> str:

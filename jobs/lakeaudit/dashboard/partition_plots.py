@@ -61,6 +61,8 @@ def draw(found: Partitions) -> None:
         chart = _matrix(summed(parts, values[across], values[down]), across, down)
     st.altair_chart(chart, width="stretch", alt=alt_text)
     rest = f"; {count(found.rest)} more partitions are not drawn" if found.rest else ""
+    apart = sum(part.number for part in found.shown if not part.path)
+    rest += f"; {count(apart)} of no partition {'is' if apart == 1 else 'are'} not drawn" if apart else ""
     more = f" by {keys[0]} and {keys[1]} alone" if len(keys) > 2 else ""
     st.caption(f"Worst severity by colour, number by size{more}{rest}.")
 

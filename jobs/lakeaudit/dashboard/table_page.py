@@ -109,8 +109,7 @@ def _broken(desk: Desk, table: str, found: Sequence[Broken]) -> None:
         widgets.grid(columns, rows, alt="What is open by kind, the worst first", numbers=_NUMBERS)
         lines = next_steps.mend_all(desk.lake_file, table, pressing[:BROKEN])
         st.code("\n".join(map(visible, lines)), language=None, wrap_lines=True)
-        leave_out = next_steps.LEAVE_OUT if any(next_steps.ALLOW in line for line in lines) else ""
-        if told := " ".join(filter(None, (next_steps.apply(lines), leave_out))):
+        if told := next_steps.after_plans(lines, widgets.literal):
             st.caption(told)
         with st.expander("In words: why, and what to do"):
             for each in pressing[:BROKEN]:
