@@ -562,6 +562,16 @@ def test_the_life_of_a_file() -> None:
         ("it can no longer come back", "the bucket's lifecycle rules"),
     ]
     assert of_subject.life([dict.fromkeys(held)], []) == ()
+    done = {"action": "remove_delete_marker", "plan_id": "p1", "done_at": NOON}
+    assert [
+        (event.what, event.by)
+        for status in ("applied", "undone", "moved_on")
+        for event in of_subject.life([], [], [done | {"status": status}])
+    ] == [
+        ("remove delete marker: done", "plan p1"),
+        ("remove delete marker: taken back", "plan p1"),
+        ("remove delete marker: moved on", "plan p1"),
+    ]
     other = held | {"table_name": "copies", "commit_id": None, "manifest_time": NOON, "recoverable": None}
     assert [
         event.what for event in of_subject.life([held, other], []) if event.what.startswith("listed")

@@ -311,7 +311,7 @@ def _behind(found: Subject) -> None:
 
 def _life(desk: Desk, found: Subject) -> None:
     """What happened to it and when, each in a row: what the results know, without a word about why they know it."""
-    events = figures.life(found.rows, found.history)
+    events = figures.life(found.rows, found.history, found.steps)
     if not events:
         return
     widgets.section("What happened")

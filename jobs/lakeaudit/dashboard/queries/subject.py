@@ -22,13 +22,14 @@ class Subject:
     """What the results hold of one subject.
 
     `rows` are its rows of the ledger, the worst first and of these the one asked for; `findings` are the last
-    published run's about the same file; `history` has the transitions of all `rows`, oldest first; `files` are those
-    behind a group of leftovers, the largest first, of `files_known` that the last runs named.
+    published run's about the same file; `history` has the transitions of all `rows`, oldest first; `steps` are those of
+    plans; `files` are those behind a group of leftovers, the largest first, of `files_known` that the last runs named.
     """
 
     rows: Sequence[Row]
     findings: Sequence[Row]
     history: Sequence[Row]
+    steps: Sequence[Row]
     files: Sequence[Row]
     files_known: int
 
@@ -75,7 +76,7 @@ def _subject(results: Results, rows: Sequence[Row], findings: Sequence[Row]) -> 
     ids = tuple(row["discrepancy_id"] for row in rows)
     groups = tuple(row["discrepancy_id"] for row in rows if row["axis"] == "leftover")
     files, known = _behind(results, groups) if groups else ([], 0)
-    return Subject(rows, findings, _history(results, ids), files, known)
+    return Subject(rows, findings, _history(results, ids), _steps(results, ids), files, known)
 
 
 def _history(results: Results, ids: tuple[str, ...]) -> list[Row]:
@@ -83,6 +84,13 @@ def _history(results: Results, ids: tuple[str, ...]) -> list[Row]:
         return []
     sql = f"SELECT * FROM transitions WHERE discrepancy_id IN ({texts(ids)}) ORDER BY at, transition_id"
     return ask(results, sql, "transitions")
+
+
+def _steps(results: Results, ids: tuple[str, ...]) -> list[Row]:
+    if not ids:
+        return []
+    sql = f"SELECT * FROM actions WHERE discrepancy_id IN ({texts(ids)}) AND done_at IS NOT NULL"
+    return ask(results, sql, "actions")
 
 
 def _behind(results: Results, groups: tuple[str, ...]) -> tuple[list[Row], int]:
@@ -110,7 +118,7 @@ class Event:
     by: str
 
 
-def life(rows: Sequence[Row], history: Sequence[Row]) -> tuple[Event, ...]:
+def life(rows: Sequence[Row], history: Sequence[Row], steps: Sequence[Row] = ()) -> tuple[Event, ...]:
     """What is known to have happened to one subject, the oldest first, and the end of its way back."""
     named = len({row["table_name"] for row in rows}) > 1
     told = [event for row in rows for event in _of_row(row, named=named)]
@@ -124,7 +132,17 @@ def life(rows: Sequence[Row], history: Sequence[Row]) -> tuple[Event, ...]:
         for change in history
         if change["at"]
     ]
+    told += [Event(step["done_at"], _done(step), f"plan {step['plan_id']}") for step in steps]
     return tuple(sorted(dict.fromkeys(told), key=lambda event: (event.at, event.what)))
+
+
+def _done(step: Row) -> str:
+    """What a plan did, by the words of its status: a step is told once, as it stands now."""
+    became = _BECAME.get(step["status"], step["status"].replace("_", " "))
+    return f"{step['action'].replace('_', ' ')}: {became}"
+
+
+_BECAME = {"applied": "done", "undone": "taken back"}
 
 
 _LOST = ("dropped", "dropped_history")
