@@ -17,14 +17,14 @@ LOST, OLD = pagedata.dropped(1), pagedata.finding("temporary", "x/_temporary/", 
 ONE: dict[str, Any] = {"tables_expected": 1, "tables_audited": 1}
 QUIET, ALL = "Nothing above info found in 1 table", "Could not judge all of it: "
 ANYTHING = "Could not judge anything: "
-NOTHING = ANYTHING + "nothing could be decided for 1 of 1 table (t)"
+NOTHING = ANYTHING + "nothing could be judged for 1 of 1 table (t)"
 
 VERDICTS: list[tuple[str, list[Any], list[Any], dict[str, Any], str, str]] = [
     ("all decided", [], [FINE], ONE, "fine", QUIET),
     ("only info", [OLD], [FINE], ONE, "fine", QUIET),
     ("a loss", [LOST], [FINE], ONE, "critical", "1 dropped in 1 table"),
     ("a loss, in part", [LOST], [PART], {**ONE, "status": "partial"}, "critical", "1 dropped in 1 table"),
-    ("in part", [], [PART], ONE, "unjudged", ALL + "only a part could be decided for 1 of 1 table (t)"),
+    ("in part", [], [PART], ONE, "unjudged", ALL + "only a part could be judged for 1 of 1 table (t)"),
     ("a part, as asked", [], [pagedata.covered("t", files=10, status="partial")], ONE, "fine",
      "Nothing above info found in what was asked for of 1 table"),
     ("nothing", [], [BLIND], ONE, "unjudged", NOTHING),
@@ -34,10 +34,10 @@ VERDICTS: list[tuple[str, list[Any], list[Any], dict[str, Any], str, str]] = [
     ("empty beside decided", [], [FINE, {**EMPTY, "table_name": "u"}], ONE, "fine", QUIET),
     ("young beside decided", [], [FINE, {**YOUNG, "axis": "leftover"}], ONE, "fine", QUIET),
     ("blind beside decided", [], [FINE, {**BLIND, "table_name": "u"}], ONE, "unjudged",
-     ALL + "nothing could be decided for 1 of 2 tables (u)"),
+     ALL + "nothing could be judged for 1 of 2 tables (u)"),
     ("off in a partial run", [], [FINE, {**OFF, "table_name": "u"}], {**ONE, "status": "partial"}, "unjudged",
-     ALL + "nothing could be decided for 1 of 2 tables (u)"),
-    ("no coverage", [], [], ONE, "unjudged", ANYTHING + "nothing could be decided for any table"),
+     ALL + "nothing could be judged for 1 of 2 tables (u)"),
+    ("no coverage", [], [], ONE, "unjudged", ANYTHING + "nothing could be judged for any table"),
     ("a table missing", [], [FINE], {"tables_expected": 2, "tables_audited": 1}, "unjudged",
      ALL + "1 of 2 tables were audited"),
     ("failed", [], [FINE], {**ONE, "status": "failed", "error": "no bucket"}, "unjudged",

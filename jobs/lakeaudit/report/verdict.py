@@ -184,10 +184,10 @@ def _doubts(run: Row, tables: Sequence[Judged]) -> Iterable[str]:
         yield f"{_UNFINISHED[run['status']]}{_because(run['error'])}"
     nothing = _blind(run, tables)
     if nothing or not tables:
-        yield f"Nothing could be decided for {_listed(nothing, len(tables))}"
+        yield f"Nothing could be judged for {_listed(nothing, len(tables))}"
     part = [table.name for table in tables if table.standing == "part" and not _as_asked(run, table)]
     if part:
-        yield f"Only a part could be decided for {_listed(part, len(tables))}"
+        yield f"Only a part could be judged for {_listed(part, len(tables))}"
     expected, audited = run["tables_expected"], run["tables_audited"]
     if expected is not None and audited != expected:
         yield f"{count(audited)} of {count(expected)} tables were audited"
