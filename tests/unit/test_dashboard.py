@@ -194,7 +194,7 @@ def test_the_grid_has_a_row_a_table(lake: str, published: None) -> None:
     first = rows.iloc[0]
     assert (first["table"], first["rows at stake"]) == ("table?table=orders", 1200)
     assert first["until"] == LOST["recoverable_until"]
-    assert [*first["open"]] == ["\u25c6 1"]
+    assert [*first["open"]] == ["\u25c6 1", "\u25cf 1"]
     assert first["30 days"][-1] == 1, "above info"
     assert first["since"] < NOW - HOUR
     assert first["judged"] != first["judged"], "what is normal is said once"

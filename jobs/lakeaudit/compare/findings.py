@@ -83,21 +83,28 @@ def tree_findings(con: Connection, rows: Rows, stamp: Stamp) -> Relation:
         "explanation": because(),
     }
     entries = finished(con, rows, given, stamp)
-    faults = " ".join(
-        f"WHEN {duck.literal(rule)} THEN {duck.literal(fault)}" for rule, fault in _OF_PARENT.items()
-    )
-    at_fault = f"""
-        SELECT DISTINCT axis, kind, severity, judged_table, bucket, parent || '/' AS key,
-            CASE rule {faults} END AS fault
-        FROM input WHERE rule IN ({duck.literals([*_OF_PARENT])})
-    """
     of_parents = _AS_ENTERED | {
         "subject_type": "'prefix'",
         "subject": uri("bucket", "key"),
         "explanation": "'this folder ' || fault || ' and live entries lie below it'",
     }
-    parents = finished(con, duck.made_of(con, at_fault, rows), of_parents, stamp)
-    return duck.union(con, [entries, parents])
+    return duck.union(con, [entries, finished(con, parents_at_fault(con, rows), of_parents, stamp)])
+
+
+def parents_at_fault(con: Connection, rows: Rows) -> Relation:
+    """Folders that verdict rows of their entries blame, each once.
+
+    Columns: axis, outcome, kind, severity, judged_table, bucket, key, size (of nothing), fault.
+    """
+    faults = " ".join(
+        f"WHEN {duck.literal(rule)} THEN {duck.literal(fault)}" for rule, fault in _OF_PARENT.items()
+    )
+    sql = f"""
+        SELECT DISTINCT axis, outcome, kind, severity, judged_table, bucket, parent || '/' AS key,
+            CAST(NULL AS BIGINT) AS size, CASE rule {faults} END AS fault
+        FROM input WHERE rule IN ({duck.literals([*_OF_PARENT])})
+    """
+    return duck.made_of(con, sql, rows)
 
 
 def leftover_row(con: Connection, rows: Rows) -> Relation:

@@ -84,9 +84,7 @@ def _state(health: Health) -> str:
 
 
 def _chips(numbers: Mapping[str, int]) -> list[str]:
-    """Beside something worse what is info has no room."""
-    serious = {severity: number for severity, number in numbers.items() if severity != SEVERITIES[-1]}
-    return [_chip(*each) for each in (serious or numbers).items()]
+    return [_chip(*each) for each in numbers.items()]
 
 
 def _chip(severity: str, number: int) -> str:
@@ -111,8 +109,7 @@ def _columns(tables: Sequence[Health]) -> dict[str, Any]:
         "state": column.TextColumn("state", width=88, pinned=True),
         "table": column.LinkColumn("table", display_text=r"table=(.*)$", width=126, pinned=True),
         "open": column.MultiselectColumn(
-            "open", width=126, options=[*inks], color=[*inks.values()],
-            help="critical, error, warning; info where there is nothing else",
+            "open", width=168, options=[*inks], color=[*inks.values()], help="critical, error, warning, info",
         ),
         "until": column.DatetimeColumn(
             "until", width=82, format="distance", timezone="UTC",

@@ -19,6 +19,7 @@ from lakeaudit.dashboard.queries.lake import (
     levels,
     table_healths,
 )
+from lakeaudit.dashboard.queries.plans import newest_plans
 from lakeaudit.dashboard.session import Desk
 from lakeaudit.formatting import age, count, duration, second, visible
 from lakeaudit.kinds import SEVERITIES
@@ -140,6 +141,11 @@ def _runs(desk: Desk, figures: LakeFigures) -> None:
     last = figures.runs[-1]
     widgets.link("runs", f"the last one: {widgets.prose(last['status'])}, {age(last['started_at'], desk.now)} ago",
                  run=last["run_id"])  # fmt: skip
+    for plan in desk.ask(("plans",), lambda: newest_plans(desk.results)).shown[:1]:
+        words = (
+            f"the last plan: {widgets.prose(plan['status'])}, made {age(plan['created_at'], desk.now)} ago"
+        )
+        widgets.link("plans", words, plan=plan["plan_id"])
 
 
 def _first(desk: Desk, tables: Sequence[Health]) -> DeltaGenerator | None:

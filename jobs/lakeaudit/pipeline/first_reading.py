@@ -281,8 +281,10 @@ def _entries(audit: AuditContext, answers: Gathered, holed: frozenset[str]) -> t
     """
     suspects = duck.made_of(con, marked, answered(con, answers, "tree_suspects"))
     judged = duck.hold_any(con, judged_tree(con, suspects, audit.words))
-    tallies = coverage.together(tallied(settled), tallied(coverage.count_others(con, judged, "size")))
-    return duck.made_of(con, "SELECT * FROM input WHERE outcome = 'finding'", judged), tallies
+    found = duck.made_of(con, "SELECT * FROM input WHERE outcome = 'finding'", judged)
+    blamed = findings.parents_at_fault(con, found)
+    counted = [coverage.count_others(con, rows, "size") for rows in (judged, blamed)]
+    return found, coverage.together(tallied(settled), *map(tallied, counted))
 
 
 def _habits(answers: Gathered) -> dict[str, bool]:
