@@ -21,7 +21,7 @@ from lakeaudit.reconcile.journal import Journal
 from lakeaudit.results.read import Wanted
 from lakeaudit.runtime.aws import Endpoint
 from tests.builders import s3guard
-from tests.builders.audits import audited
+from tests.builders.audits import audited, results_of
 from tests.builders.mending import Keys, Mending, actions_of, an_hour_old, found, found_set, keys_of, states
 from tests.builders.mending_rows import ledger_row, planned
 from tests.builders.s3guard import Item
@@ -130,6 +130,8 @@ class There:
 
     kinds: dict[str, set[str]]
     """By table what the first audit found."""
+    trees: tuple[int, int]
+    """How many findings of folders and entries its coverage counts, and how many there are."""
     items: list[dict[str, Item]]
     """Before, once `stock` was planned, and after the undo."""
     objects: list[Keys]
@@ -160,7 +162,11 @@ def there(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> T
     break_entries(guarded)
     orders, stock = guarded.mending, Mending(guarded.mending.lake, tmp_path_factory.mktemp("stock"))
     shutil.copy(orders.folder / "lake.yaml", stock.folder)
-    audited(orders.lake, live=True)
+    coverage = results_of(orders.lake).coverage(audited(orders.lake, live=True).run_id)
+    trees = (
+        sum(row["findings"] for row in coverage if row["axis"] == "metastore_tree"),
+        sum(axis == "metastore_tree" for axis, _, _ in found_set(orders.lake)),
+    )
     items, objects, kinds = [guarded.items()], [keys_of(guarded.shop)], defaultdict(set)
     for _, subject, kind in found_set(orders.lake):
         kinds["stock" if "/stock/" in subject else "orders"].add(kind)
@@ -178,7 +184,7 @@ def there(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> T
     assert (orders.undo().exit_code, stock.undo().exit_code) == (0, 0)
     items.append(guarded.items())
     objects.append(keys_of(guarded.shop))
-    return There(dict(kinds), items, objects, done, mended, statuses, ends, left, sound)
+    return There(dict(kinds), trees, items, objects, done, mended, statuses, ends, left, sound)
 
 
 def break_entries(guarded: Guarded) -> None:
@@ -204,6 +210,12 @@ def test_from_break_to_mended_and_back(there: There) -> None:
     assert there.states == {"resolved"}
     assert there.left == set()
     assert undone == before
+
+
+def test_a_folder_that_is_not_entered_is_counted_as_a_finding(there: There) -> None:
+    """It is found once beside the entries below it."""
+    counted, rows = there.trees
+    assert counted == rows > 2
 
 
 def test_what_comes_back_is_entered_by_the_same_plan(there: There) -> None:
