@@ -134,6 +134,7 @@ def test_the_worst_table_comes_first_and_sources_have_a_line_of_their_own(
     assert [(each.table, each.level) for each in found] == [
         ("bad", "critical"), (NO_TABLE, "warning"), ("fine", "fine"), ("odd", "fine"), ("orders", "fine"),
     ]  # fmt: skip
+    assert [each.doubt for each in found] == [""] * 5, "a source's line is no table that nobody looked at"
 
 
 def test_a_table_is_judged_by_the_last_run_that_looked_at_it(

@@ -94,7 +94,7 @@ def _chip(severity: str, number: int) -> str:
 def _judged(health: Health) -> float | None:
     """The smallest share of any axis that was decided, where that is not all."""
     if health.looked is None:
-        return 0.0
+        return 0.0 if health.doubt else None  # what belongs to no table is asked nothing
     shares = [cell.share for cell in health.looked.judged.cells.values() if cell.share is not None]
     least = min(shares, default=None if health.looked.judged.standing == "whole" else 0.0)
     return None if least is None or least == 1 else floor(least * 1000) / 10

@@ -296,7 +296,7 @@ def _worst_first(health: Health) -> tuple[int, int, int, str]:
 
 def _health(table: str, held: Held, looked: Looked | None, lake: Lake, now: datetime) -> Health:
     worst = next(iter(held.by_severity("open")), None)
-    doubt = _doubt(looked, lake, now)
+    doubt = "" if table == NO_TABLE else _doubt(looked, lake, now)
     if worst is not None and worst != SEVERITIES[-1]:
         return Health(table, worst, doubt, held, looked)
     pending = held.number("pending")
