@@ -184,7 +184,7 @@ _ALL = (
     Kind(
         "metastore_stale", "metastore", "error",
         "size, ETag or version of the entry is not what storage serves",
-        "Where the table's manifest agrees with the entry, the object is wrong: bring that back first. Else "
+        "Where the table's manifest agrees with the entry and not with storage, bring the object back first. Else "
         "import the path into the store again (`hadoop s3guard import`).",
     ),
     Kind(
