@@ -88,7 +88,9 @@ def _why(run: Row) -> str:
     told = [run["error"]] if run["error"] else []
     told += [f"{widgets.number(rejected, 'row')} could not be read"] if rejected else []
     told += [gate.removeprefix("gate ") for gate in run["gates"] or ()]
-    return "; ".join(told) or ("some tables not judged whole: see the run" if run["status"] == "partial" else "")
+    return "; ".join(told) or (
+        "some tables not judged whole: see the run" if run["status"] == "partial" else ""
+    )
 
 
 def _columns() -> dict[str, Any]:
