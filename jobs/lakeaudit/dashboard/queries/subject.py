@@ -76,21 +76,16 @@ def _subject(results: Results, rows: Sequence[Row], findings: Sequence[Row]) -> 
     ids = tuple(row["discrepancy_id"] for row in rows)
     groups = tuple(row["discrepancy_id"] for row in rows if row["axis"] == "leftover")
     files, known = _behind(results, groups) if groups else ([], 0)
-    return Subject(rows, findings, _history(results, ids), _steps(results, ids), files, known)
+    history = _of(results, ids, "transitions", "ORDER BY at, transition_id")
+    steps = _of(results, ids, "actions", "AND done_at IS NOT NULL")
+    return Subject(rows, findings, history, steps, files, known)
 
 
-def _history(results: Results, ids: tuple[str, ...]) -> list[Row]:
+def _of(results: Results, ids: tuple[str, ...], table: str, more: str) -> list[Row]:
+    """The rows of a table about some discrepancies."""
     if not ids:
         return []
-    sql = f"SELECT * FROM transitions WHERE discrepancy_id IN ({texts(ids)}) ORDER BY at, transition_id"
-    return ask(results, sql, "transitions")
-
-
-def _steps(results: Results, ids: tuple[str, ...]) -> list[Row]:
-    if not ids:
-        return []
-    sql = f"SELECT * FROM actions WHERE discrepancy_id IN ({texts(ids)}) AND done_at IS NOT NULL"
-    return ask(results, sql, "actions")
+    return ask(results, f"SELECT * FROM {table} WHERE discrepancy_id IN ({texts(ids)}) {more}", table)
 
 
 def _behind(results: Results, groups: tuple[str, ...]) -> tuple[list[Row], int]:
