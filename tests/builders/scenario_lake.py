@@ -236,7 +236,8 @@ def _fresh(lake: Lake, world: pa.Table) -> Relation:
 
 def _judged_again(lake: Lake, world: pa.Table, every: Relation) -> Relation:
     con = lake.con
-    finding = "SELECT *, false AS versions_known FROM input WHERE outcome = 'finding' OR NOT suspected"
+    finding = """SELECT *, false AS versions_known, NULL::VARCHAR AS recheck_words
+        FROM input WHERE outcome = 'finding' OR NOT suspected"""
     vacuumed = [
         row["vacuumed"]
         for row in assumed_vacuums(con, removals(con, under_own_root(con, world, lake.sources.roots)))

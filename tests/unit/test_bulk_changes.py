@@ -101,7 +101,7 @@ def found(con: Connection, answers: Mapping[str, pa.Table]) -> Findings:
         suspects = f"""
             SELECT * REPLACE ({duck.literal(confirmation)} AS l_confirmation), NULL::VARCHAR AS related_key,
                 NULL::VARCHAR AS group_id, false AS versions_known,
-                NULL::TIMESTAMP AS recoverable_until, NULL::VARCHAR AS kept_words
+                NULL::TIMESTAMP AS recoverable_until, NULL::VARCHAR AS kept_words, NULL::VARCHAR AS recheck_words
             FROM input
         """
         rows = duck.hold(con, duck.query(con, suspects, input=answers["suspects"]))

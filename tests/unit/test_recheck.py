@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from lakeaudit.compare.ceiling import Missing, Trial
-from lakeaudit.pipeline.recheck import by_sample, by_second_cut
+from lakeaudit.pipeline.recheck import by_sample, by_second_cut, without_recheck
 from lakeaudit.runtime import duck
 from tests.builders.connections import connection
 
@@ -94,6 +94,49 @@ def test_a_sample_speaks_for_the_rest_of_a_mass_loss(
     assert confirmations(by_sample(audit, duck.relation(audit.con, given), lost)) == [
         row[then] for row in rows
     ]
+
+
+NOT_RECHECKED = [
+    # axis, table, outcome, kind, confirmation; what the snapshots show: outcome, kind, presence; outcome, confirmation
+    ("content", "unread", "finding", "dropped", "live", "finding", "dropped", "absent", "finding", "error"),
+    ("content", "unread", "finding", "dropped", "limit", "finding", "dropped", "absent", "finding", "error"),
+    ("content", "unread", "finding", "dropped", "denied", "finding", "dropped", "absent", "finding", "denied"),
+    ("metastore", "unread", "finding", "phantom", "live", "finding", "phantom", "absent", "finding", "error"),
+    ("content", "unread", "finding", "archived", "live", "finding", "archived", "present", "finding", "error"),
+    ("content", "unread", "finding", "size_mismatch", "live", "finding", "dropped", "absent", "finding", "error"),
+    # absence, or another fault, that only the later look saw
+    ("content", "unread", "finding", "dropped", "live", "out_of_window", None, "absent", "undecided", "error"),
+    ("content", "unread", "finding", "dropped", "live", "consistent", None, "present", "undecided", "error"),
+    ("content", "unread", "finding", "dropped", "live", "finding", "size_mismatch", "present", "undecided", "error"),
+    # a gap in storage: only the live 404 proved it
+    ("content", "unread", "finding", "dropped", "live", "undecided", None, "absent", "undecided", "error"),
+    ("content", "unread", "consistent", None, "live", "finding", "dropped", "absent", "consistent", "live"),
+    ("leftover", "unread", "finding", "unreferenced", "none", "finding", "unreferenced", "present", "finding", "none"),
+    ("content", "read", "finding", "dropped", "live", "consistent", None, "present", "finding", "live"),
+]  # fmt: skip
+
+
+def test_without_the_newest_state_only_what_the_snapshots_show_stays(audit: Any) -> None:
+    schema = pa.schema({
+        "axis": TEXT, "judged_table": TEXT, "bucket": TEXT, "key": TEXT, "n": NUMBER, "outcome": TEXT, "kind": TEXT,
+        "l_confirmation": TEXT, "s_presence": TEXT, "recheck_words": TEXT,
+    })  # fmt: skip
+    rows = [
+        (axis, table, "b", str(n), n, outcome, kind, confirmation, "absent", None)
+        for n, (axis, table, outcome, kind, confirmation, *_) in enumerate(NOT_RECHECKED)
+    ]
+    shown = [
+        (row[0], row[1], "b", str(n), n, row[5], row[6], "none", row[7], None)
+        for n, row in enumerate(NOT_RECHECKED)
+    ]
+    left = without_recheck(
+        audit.con, duck.small(schema, rows), duck.small(schema, shown), {"unread": "access denied"}
+    )
+    told = sorted(duck.rows_of(left), key=lambda row: row["n"])
+    assert [(row["outcome"], row["l_confirmation"]) for row in told] == [row[-2:] for row in NOT_RECHECKED]
+    words = "not rechecked: the table's newest state could not be read again: access denied"
+    assert {row["recheck_words"] for row in told if row["l_confirmation"] == "error"} == {words}
+    assert left.columns == schema.names
 
 
 def confirmations(rows: duck.Relation) -> list[str]:

@@ -178,6 +178,7 @@ _BY_PARTITION = f"{_BY}, partition_path"
 _SUMS = """count(*) AS files,
     CAST(sum(bytes_at_stake) AS BIGINT) AS bytes_at_stake, CAST(sum(rows_at_stake) AS BIGINT) AS rows_at_stake,
     max(storage_time) AS storage_time, coalesce(bool_or(confirmation = 'live'), false) AS live,
+    coalesce(bool_or(confirmation = 'error'), false) AS failed,
     mode(struct_pack(cause := cause, principal := cause_principal)) FILTER (cause IS NOT NULL) AS common,
     min(cause_at) AS first_cause_at"""
 
@@ -220,12 +221,12 @@ def _is_bulk(change: Mapping[str, Any], files: int | None) -> bool:
     return files is not None and change["files"] * 2 > files
 
 
-_OWN = ("difference", "least", "most", "live", "common", "first_cause_at")
+_OWN = ("difference", "least", "most", "live", "failed", "common", "first_cause_at")
 
 
 def _row(change: dict[str, Any]) -> dict[str, Any]:
     row = {name: value for name, value in change.items() if name not in _OWN} | most_common(change)
-    told = {"confirmation": "live" if change["live"] else "none"}
+    told = {"confirmation": "live" if change["live"] else "error" if change["failed"] else "none"}
     if _is_of_partition(change):
         subject = f"{change['partition_path']}#{change['kind']}"
         most = "" if change["kind"] in GROUPED else ", more than half of it,"

@@ -8,7 +8,7 @@ from lakeaudit.compare import ceiling
 from lakeaudit.compare.ceiling import Trial
 from lakeaudit.compare.table_facts import TableFacts
 from lakeaudit.evidence.protocol import Cut
-from lakeaudit.kinds import COVERED_AXES
+from lakeaudit.kinds import COVERED_AXES, LIVE_AXES
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
 
@@ -123,7 +123,8 @@ class Means:
     files too young for the evidence a live look has answered for; `remarks` by (table, axis) why something is undecided
     that nothing configured stands in the way of; `declared` are tables whose writes are held against storage as wholes.
     `catalogs`: there are any; `catalog_cuts` are those of the catalogs that name a table, `catalog_gap` says why not
-    all could be read, and `catalog_holes` by table why its partitions are not known.
+    all could be read, and `catalog_holes` by table why its partitions are not known. `not_rechecked` gives by table why
+    its newest state could not be read again, though findings depend on it.
     """
 
     storage_cuts: Mapping[str, Cut]
@@ -142,6 +143,7 @@ class Means:
     catalog_cuts: Mapping[str, Sequence[Cut]] = field(default_factory=dict)
     catalog_gap: str = ""
     catalog_holes: Mapping[str, str] = field(default_factory=dict)
+    not_rechecked: Mapping[str, str] = field(default_factory=dict)
 
 
 def axis_state(axis: str, facts: TableFacts, means: Means, tally: Tally) -> AxisState:
@@ -224,11 +226,18 @@ def _gap(axis: str, facts: TableFacts, means: Means, tally: Tally) -> str | None
         return facts.holes[0].reason
     if axis == POINTER and facts.table.name in means.catalog_holes:
         return means.catalog_holes[facts.table.name]
+    if axis in LIVE_AXES and facts.table.name in means.not_rechecked:
+        return not_rechecked(means.not_rechecked[facts.table.name])
     if means.holed_sources and tally.outcomes.get("undecided", 0):
         return f"holes in {', '.join(means.holed_sources)}"
     if tally.outcomes.get("uncovered", 0):
         return "some files lie where no storage source covers"
     return None
+
+
+def not_rechecked(why: str) -> str:
+    """The reason, in coverage and in findings, of a table whose newest state could not be read again."""
+    return f"the table's newest state could not be read again: {why}"
 
 
 def rows(

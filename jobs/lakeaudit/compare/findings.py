@@ -275,6 +275,7 @@ _DETAILS = (
     f"""CASE WHEN {_LOST} AND NOT {_MATCHES} THEN 'the newest older version, ' || s_older_version_id || ', has '
         || s_older_size || ' bytes and is not known to be what was recorded' END""",
     "kept_words",
+    "recheck_words",
     f"'the same bytes as ' || {uri('bucket', 'related_key')}",
 )
 """The times and sizes that a finding rests on; a null says nothing."""

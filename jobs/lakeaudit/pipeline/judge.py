@@ -30,6 +30,7 @@ from lakeaudit.pipeline.leftover_checks import LeftoverChecks, leftover_checks
 from lakeaudit.pipeline.lifecycles import with_ends
 from lakeaudit.pipeline.partition_files import files_of_partitions
 from lakeaudit.pipeline.partitions import as_asked, narrowed
+from lakeaudit.pipeline.recheck import Rechecked
 from lakeaudit.pipeline.trace_requests import Traced, explained, traced
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Relation, Rows
@@ -89,12 +90,22 @@ def judge(audit: AuditContext, engine: AuditEngine, progress: Progress) -> Judge
 
 @dataclass(frozen=True)
 class _Read:
-    """What the first reading found, the suspects that remain, the trials, and the live answers."""
+    """What the first reading found, and what the second reading made of its suspects."""
 
     first: FirstReading
-    remaining: Relation
-    trials: list[Trial]
-    answers: pa.Table
+    again: Rechecked
+
+    @property
+    def remaining(self) -> Relation:
+        return self.again.rows
+
+    @property
+    def trials(self) -> list[Trial]:
+        return self.again.trials
+
+    @property
+    def answers(self) -> pa.Table:
+        return self.again.answers
 
 
 def _readings(audit: AuditContext, engine: AuditEngine, progress: Progress) -> _Read:
@@ -107,18 +118,18 @@ def _readings(audit: AuditContext, engine: AuditEngine, progress: Progress) -> _
         log.note(files=sum(tally.files for (_, axis), tally in first.tallies.items() if axis == "content"))
     with progress.stage("check findings again") as log:
         vacuumed = [row["vacuumed"] for row in first.vacuums]
-        remaining, trials, answers = recheck.second_reading(
+        again = recheck.second_reading(
             audit, first.suspects, first.fresh, first.claimed, holed_sources(first.holes), vacuumed
         )
-        remaining = duck.hold(audit.con, remaining)
+        again = replace(again, rows=duck.hold(audit.con, again.rows))
         log.note(
             suspects=duck.count_of(first.suspects),
             fresh=duck.count_of(first.fresh),
-            looked_at=answers.num_rows,
+            looked_at=again.answers.num_rows,
         )
-    missed = set(uncovered(trials)) & {f.table.name for f in audit.facts if f.log_since is None}
+    missed = set(uncovered(again.trials)) & {f.table.name for f in audit.facts if f.log_since is None}
     if not missed or audit.observed.listed:
-        return _Read(first, remaining, trials, answers)
+        return _Read(first, again)
     audit.miss(missed)
     return _readings(audit, engine, progress)
 
@@ -238,6 +249,7 @@ def _means(audit: AuditContext, read: _Read, groups: GroupChecks) -> Means:
         fresh=_looked_at(audit, read.remaining),
         remarks=groups.remarks,
         declared=frozenset(fact.table.name for fact in audit.facts_in_scope if fact.declared),
+        not_rechecked=read.again.not_rechecked,
     )
 
 

@@ -17,6 +17,7 @@ from lakeaudit.config import CatalogSource, Lake, MetastoreSource, Table, metast
 from lakeaudit.config.sources import StorageSource
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.catalog.protocol import Pointers
+from lakeaudit.evidence.manifest.file_list.fold import CHANGED
 from lakeaudit.evidence.protocol import (
     Changes,
     Claims,
@@ -157,12 +158,19 @@ def read_events(lake: Lake, context: Context) -> tuple[list[Events], list[Hole]]
 
 
 def changes(observed: Observed, lake: Lake, context: Context) -> list[Changes]:
-    """What became of the tables since they were read, beside the same picture of storage."""
+    """What became of the tables since they were read, beside the same picture of storage.
+
+    If a kind of manifest cannot be read again at all, every one of its tables is unsure.
+    """
     again = replace(context, storage=tuple(observed.evidence.storage))
-    return [
-        MANIFESTS[read.info.kind].changes(read, _with_manifest(lake, read.info.kind), again)
-        for read in observed.evidence.claims
-    ]
+    return [_changes(read, _with_manifest(lake, read.info.kind), again) for read in observed.evidence.claims]
+
+
+def _changes(read: Claims, tables: Sequence[Table], context: Context) -> Changes:
+    try:
+        return MANIFESTS[read.info.kind].changes(read, tables, context)
+    except SourceError as error:
+        return Changes(CHANGED.empty_table(), dict.fromkeys(read.states, str(error)))
 
 
 def _begun(pool: ThreadPoolExecutor, wanted: Wanted[Read]) -> Begun[Read]:

@@ -3,10 +3,12 @@
 Gaps, assumed vacuums, the ceiling, the live check and the tables' newest states can clear a suspect, never make one.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from lakeaudit.compare import coverage
 from lakeaudit.compare.apply_gaps import doubted, with_gaps, with_vacuums
 from lakeaudit.compare.ceiling import BAD, Trial, losses
 from lakeaudit.compare.evidence_for_tables import means
@@ -24,6 +26,19 @@ FRESH = "NOT suspected AND known_as IS NULL"
 """SQL: a row is of a fresh file; all others are suspects, or open in the ledger."""
 
 
+@dataclass(frozen=True)
+class Rechecked:
+    """Suspects judged again, the trials of sources that lack too much, and the live answers.
+
+    `not_rechecked` gives by table why its newest state could not be read again, where findings depend on it.
+    """
+
+    rows: Relation
+    trials: list[Trial]
+    answers: pa.Table
+    not_rechecked: Mapping[str, str] = field(default_factory=dict)
+
+
 def second_reading(
     audit: AuditContext,
     suspects: Rows,
@@ -31,8 +46,8 @@ def second_reading(
     claimed: Rows,
     holed: Collection[str],
     vacuumed: Collection[str],
-) -> tuple[Relation, list[Trial], pa.Table]:
-    """Suspects judged again with all that is known by now, the trials of sources that lack too much, live answers.
+) -> Rechecked:
+    """Judge suspects again with everything that is known by now.
 
     Args:
         audit: the run.
@@ -43,9 +58,11 @@ def second_reading(
         vacuumed: tables whose absent history an unlogged VACUUM explains.
     """
     con = audit.con
-    named = (
-        "SELECT *, NULL::VARCHAR AS related_key, s_older_version_id IS NOT NULL AS versions_known FROM input"
-    )
+    named = """
+        SELECT *, NULL::VARCHAR AS related_key, s_older_version_id IS NOT NULL AS versions_known,
+            NULL::VARCHAR AS recheck_words
+        FROM input
+    """
     marked = with_gaps(con, duck.made_of(con, named, duck.union(con, [suspects, fresh])), holed)
     marked = duck.hold(con, with_vacuums(con, marked, vacuumed))
     # a gap in storage is answered by a live 404, so it must not keep a suspect from being looked at
@@ -55,16 +72,13 @@ def second_reading(
     marked = doubted(con, marked, trials)
     keys = _keys_to_look_at(audit, hopeful, trials)
     if not keys.num_rows:
-        return (
-            by_second_cut(con, audit.judge_again(marked), _cuts_of_axes(audit)),
-            trials,
-            LIVE.empty_table(),
-        )
+        rows = by_second_cut(con, audit.judge_again(marked), _cuts_of_axes(audit))
+        return Rechecked(rows, trials, LIVE.empty_table())
     answers = audit.look(keys)
-    answered = live_check.with_answers(con, marked, answers)
-    let_go = _let_go(audit, duck.hold(con, audit.judge_again(answered)))
-    twice = by_second_cut(con, let_go, _cuts_of_axes(audit))
-    return by_sample(audit, twice, losses(trials)), trials, answers
+    answered = duck.hold(con, audit.judge_again(live_check.with_answers(con, marked, answers)))
+    current, not_rechecked = _by_newest_states(audit, answered, marked)
+    twice = by_second_cut(con, current, _cuts_of_axes(audit))
+    return Rechecked(by_sample(audit, twice, losses(trials)), trials, answers, not_rechecked)
 
 
 def by_second_cut(con: Connection, rows: Rows, cuts: Rows) -> Relation:
@@ -119,19 +133,72 @@ def _keys_to_look_at(audit: AuditContext, suspects: Rows, trials: Sequence[Trial
     return live_check.with_claims(con, worst, fresh, suspects, footers)
 
 
-def _let_go(audit: AuditContext, suspects: Relation) -> Relation:
-    """Suspects whose table has moved on since it was read are no findings any more."""
-    looked_at = f"outcome = 'finding' AND axis IN ({duck.literals(LIVE_AXES)})"
-    if not duck.count_of(duck.made_of(audit.con, f"FROM input WHERE {looked_at} LIMIT 1", suspects)):
-        return suspects  # nothing that a newer state could take back
+_LOOKED_AT = f"outcome = 'finding' AND axis IN ({duck.literals(LIVE_AXES)})"
+
+
+def _by_newest_states(
+    audit: AuditContext, suspects: Relation, by_cut: Rows
+) -> tuple[Relation, Mapping[str, str]]:
+    """Clear suspects whose table has moved on since it was read; also returns the tables that nobody could read again.
+
+    `by_cut` are the same rows before storage answered: what the snapshots alone show.
+    """
+    con = audit.con
+    if not duck.count_of(duck.made_of(con, f"FROM input WHERE {_LOOKED_AT} LIMIT 1", suspects)):
+        return suspects, {}  # nothing that a newer state could take back
+    unread: dict[str, str] = {}
     for newer in changes(audit.observed, audit.lake, audit.context):
-        unsure = duck.literals([*newer.unsure])
+        unread |= newer.unsure
+        # what the readable part of a table's newest state lacks may be in the other part
+        read = f"NOT coalesce(table_name IN ({duck.literals([*newer.unsure])}), false)"
         sql = f"""
-            SELECT suspects.* REPLACE (CASE
-                WHEN {looked_at} AND touched.bucket IS NOT NULL THEN 'moved_on'
-                WHEN {looked_at} AND coalesce(judged_table IN ({unsure}), false) THEN 'undecided'
-                ELSE outcome END AS outcome)
-            FROM suspects LEFT JOIN (SELECT DISTINCT bucket, key FROM newer) touched USING (bucket, key)
+            SELECT suspects.* REPLACE (CASE WHEN {_LOOKED_AT} AND touched.bucket IS NOT NULL
+                THEN 'moved_on' ELSE outcome END AS outcome)
+            FROM suspects LEFT JOIN (
+                SELECT DISTINCT bucket, key FROM newer WHERE {read}) touched USING (bucket, key)
         """
-        suspects = duck.hold(audit.con, duck.query(audit.con, sql, suspects=suspects, newer=newer.rows))
-    return suspects
+        suspects = duck.hold(con, duck.query(con, sql, suspects=suspects, newer=newer.rows))
+    affected = f"SELECT DISTINCT judged_table FROM input WHERE {_LOOKED_AT}"
+    left = {row["judged_table"] for row in duck.rows_of(duck.made_of(con, affected, suspects))}
+    not_rechecked = {table: why for table, why in unread.items() if table in left}
+    if not not_rechecked:
+        return suspects, {}
+    seen = duck.hold(con, audit.judge_again(by_cut))
+    return duck.hold(con, without_recheck(con, suspects, seen, not_rechecked)), not_rechecked
+
+
+def without_recheck(con: Connection, suspects: Rows, by_cut: Rows, reasons: Mapping[str, str]) -> Relation:
+    """Findings of tables whose newest state could not be read again: those that the snapshots show stay, marked.
+
+    The state was read after every snapshot, so a file that it lists and a snapshot lacked is lost. A loss that only the
+    later look saw may be a VACUUM after a newer commit: it becomes undecided.
+
+    Args:
+        con: where the query runs.
+        suspects: verdict rows after storage answered.
+        by_cut: verdict rows as the snapshots alone show them.
+        reasons: by table why its newest state could not be read.
+    """
+    sql = f"""
+        WITH shown AS (
+            SELECT axis, judged_table, bucket, key, kind AS cut_kind, s_presence AS cut_presence
+            FROM by_cut WHERE {_LOOKED_AT})
+        SELECT suspects.* REPLACE (
+            CASE WHEN NOT affected THEN outcome WHEN stays THEN outcome ELSE 'undecided' END AS outcome,
+            CASE WHEN NOT affected OR l_confirmation = 'denied' THEN l_confirmation ELSE 'error' END AS l_confirmation,
+            CASE WHEN affected THEN 'not rechecked: ' || why ELSE recheck_words END AS recheck_words)
+        FROM (
+            SELECT suspects.*, why, why IS NOT NULL AND {_LOOKED_AT} AS affected,
+                coalesce(cut_presence = 'absent' OR cut_kind = kind, false) AS stays
+            FROM suspects LEFT JOIN reasons ON judged_table = of_table
+            LEFT JOIN shown USING (axis, judged_table, bucket, key)
+        ) AS suspects
+    """
+    why_by_table = duck.small(
+        _REASONS, [(table, coverage.not_rechecked(why)) for table, why in reasons.items()]
+    )
+    rows = duck.query(con, sql, suspects=suspects, by_cut=by_cut, reasons=why_by_table)
+    return duck.made_of(con, "SELECT * EXCLUDE (why, affected, stays) FROM input", rows)
+
+
+_REASONS = pa.schema([("of_table", pa.string()), ("why", pa.string())])
