@@ -30,6 +30,7 @@ from tests.builders import access_logs
 from tests.builders.access_logs import PERSON, Line, content
 from tests.builders.audits import audited, results_of
 from tests.builders.backdate import backdate
+from tests.builders.conditional_deletes import each_by_its_etag
 from tests.builders.delta_lake import add, change, remove, vector, vector_file
 from tests.builders.ledger import opened
 from tests.builders.mending import Mending, actions_of, an_hour_old, found_set, keys_of, publish_leftovers
@@ -836,26 +837,6 @@ def test_an_undo_of_a_run_that_was_killed(
 
 
 # --- many by one request -----------------------------------------------------------------------------------------
-
-
-def each_by_its_etag(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
-    """Stands for S3: DeleteObjects refuses entries whose ETag is not their object's. The keys of each request."""
-    call: Any = vars(BaseClient)["_make_api_call"]
-    asked: list[list[str]] = []
-
-    def honouring(self: Any, operation: str, given: dict[str, Any]) -> Any:
-        if operation != "DeleteObjects":
-            return call(self, operation, given)
-        at, keep, refused = given["Bucket"], list[dict[str, str]](), list[dict[str, str]]()
-        asked.append([each["Key"] for each in given["Delete"]["Objects"]])
-        for each in given["Delete"]["Objects"]:
-            head = call(self, "HeadObject", {"Bucket": at, "Key": each["Key"]})
-            (keep if head["ETag"] == each["ETag"] else refused).append({"Key": each["Key"]})
-        answer = call(self, operation, {"Bucket": at, "Delete": {"Objects": keep}}) if keep else {}
-        return {**answer, "Errors": [{**each, "Code": "PreconditionFailed"} for each in refused]}
-
-    monkeypatch.setattr(BaseClient, "_make_api_call", honouring)
-    return asked
 
 
 def many(aws: Aws, s3: Endpoint, bucket: str, folder: Path) -> tuple[Shop, Mending, list[str]]:

@@ -224,7 +224,8 @@ class Writers:
         return self.shop.s3.get_object(Bucket=self.shop.bucket, Key=self.key(file))["Body"].read()
 
     def _body(self) -> bytes:
-        return self.chance.randbytes(self.chance.randint(20, 40))
+        """Equal bytes each time, so that every version of a file has one ETag: only its version id tells it apart."""
+        return b"the rows of a job that runs again"
 
     def _put(self, file: str, body: bytes) -> None:
         self.shop.s3.put_object(Bucket=self.shop.bucket, Key=self.key(file), Body=body)

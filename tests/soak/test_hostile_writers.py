@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lakeaudit.reconcile.actions.restore_version import RestoreVersion
-from lakeaudit.reconcile.apply import _Batch
+from lakeaudit.reconcile.apply import Batch
 from lakeaudit.reconcile.protocol import Target
 from lakeaudit.reconcile.steps import Step
 from lakeaudit.runtime.aws import Endpoint
@@ -70,7 +70,7 @@ def unconditional(_: Any, step: Step, target: Target) -> str | None:
     ("where", "name", "unsafe", "told"),
     [
         (RestoreVersion, "act", unconditional, "lost"),
-        (_Batch, "_put_back", lambda *_: {}, "came back|lost"),
+        (Batch, "put_back", lambda *_: {}, "came back|lost"),
     ],
 )
 def test_what_is_unsafe_is_found(

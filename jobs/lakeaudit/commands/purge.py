@@ -7,9 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TextIO
 
-import pyarrow.compute as pc
-
-from lakeaudit.commands.reconcile import Ended, references_of
+from lakeaudit.commands.reconcile import Ended, references_of, run_of
 from lakeaudit.config import Lake, Quarantine
 from lakeaudit.digests import digest
 from lakeaudit.errors import BadInput
@@ -17,8 +15,8 @@ from lakeaudit.formatting import count, number, size, visible
 from lakeaudit.ledger.lease import leased
 from lakeaudit.pipeline.engine import InProcessEngine
 from lakeaudit.reconcile.canary import Forms
-from lakeaudit.reconcile.journal import Journal
 from lakeaudit.reconcile.purge import Kept, Purge, due, windows
+from lakeaudit.reconcile.unfinished import finish
 from lakeaudit.results.read import Results
 from lakeaudit.runtime.endpoints import clients_of
 from lakeaudit.runtime.progress import Progress
@@ -83,25 +81,17 @@ def _remove(
 ) -> None:
     clients, run_id = clients_of(lake), f"purge-{now:%Y%m%dT%H%M%SZ}-{digest(lake.name, now.isoformat())[:8]}"
     forms, pacer = Forms(clients, lake.results, run_id), Pacer(lake.settings.confirm.rate)
-    purge = Purge(results, clients, forms, pacer)
     with (
         leased(lake.results, clients, run_id, progress) as still_ours,
         closing(InProcessEngine()) as engine,
         progress.stage("purge the quarantine") as log,
     ):
-        _fold(results)
+        finish(results, run_of(lake, engine, clients, still_ours, lambda: now))
         references = references_of(lake, engine, clients, lambda: now)
+        purge = Purge(results, clients, forms, pacer, still_ours)
         for window in windows(due(results.again(), quarantine.keep, now)):
             newest = references({each.file for kept in window for each in kept}, None)
             for kept in window:
                 still_ours()
                 tally.add(kept, purge.remove(kept, newest, now))
                 log.note(removed=tally.objects, left=tally.left.total())
-
-
-def _fold(results: Results) -> None:
-    """What a killed run of a plan recorded is brought into the table first."""
-    for batch in results.batches("plans", pc.scalar(True), ["plan_id"]):
-        for row in batch.to_pylist():
-            with Journal(results, row["plan_id"]).kept():
-                pass

@@ -21,7 +21,7 @@ from lakeaudit.evidence.protocol import Context, Engine
 from lakeaudit.evidence.references import Key
 from lakeaudit.formatting import count, number, shell_word, size, visible
 from lakeaudit.keys import Location
-from lakeaudit.ledger.lease import leased
+from lakeaudit.ledger.lease import Check, leased
 from lakeaudit.pipeline.engine import InProcessEngine
 from lakeaudit.pipeline.newest_claims import NewestClaims
 from lakeaudit.reconcile import ceiling
@@ -46,6 +46,7 @@ from lakeaudit.reconcile.protocol import ALLOWED, Sight
 from lakeaudit.reconcile.run import Bounds, Run, Tally
 from lakeaudit.reconcile.totals import Totals
 from lakeaudit.reconcile.undo import undo_plan
+from lakeaudit.reconcile.unfinished import finish, has_unfinished
 from lakeaudit.results.first_audits import first_audits
 from lakeaudit.results.lake_standing import losing_commits
 from lakeaudit.results.read import Results, Wanted
@@ -80,6 +81,8 @@ def plan(
 ) -> Ended:
     """Write a plan for what is open, and print its summary. Nothing of the lake changes.
 
+    What a killed run began is finished before.
+
     `to` is the file or s3:// object of the plan; None: one of its own beside the results. `max_share` is the largest
     share of a table's files that it may touch; None: the lake file's ceiling.
 
@@ -96,6 +99,7 @@ def plan(
     place = to or _beside(lake.results, plan_id)
     clients = planner.sight.clients
     header = header_of(lake, Path(lake_file), plan_id, allow, by, now, __version__)
+    _finish_killed(lake, results, clients, plan_id, lambda: now, progress)
     with progress.stage("plan what to do") as log, written(place, clients) as path:
         with engine_for(lake, results, wanted) as engine:
             rows = _rows(planner, results, wanted, engine)
@@ -260,13 +264,41 @@ def _running(
     clients = clients_of(lake)
     with (
         leased(lake.results, clients, header.plan_id, progress) as still_ours,
-        Journal(results, header.plan_id).kept() as journal,
         closing(InProcessEngine()) as engine,
     ):
-        forms = Forms(clients, lake.results, header.plan_id)
+        finish(results, run_of(lake, engine, clients, still_ours, clock))
+        with Journal(results, header.plan_id).kept() as journal:
+            yield replace(run_of(lake, engine, clients, still_ours, clock)(journal), bounds=bounds)
 
-        references = references_of(lake, engine, clients, clock)
-        yield Run(header.plan_id, lake, clients, journal, forms, references, bounds, still_ours, clock)
+
+def run_of(
+    lake: Lake, engine: InProcessEngine, clients: Clients, still_ours: Check, clock: Callable[[], datetime]
+) -> Callable[[Journal], Run]:
+    """What makes a run over the plan of a journal, without bounds."""
+    references = references_of(lake, engine, clients, clock)
+
+    def run(journal: Journal) -> Run:
+        forms = Forms(clients, lake.results, journal.plan_id)
+        return Run(journal.plan_id, lake, clients, journal, forms, references, Bounds(), still_ours, clock)
+
+    return run
+
+
+def _finish_killed(
+    lake: Lake,
+    results: Results,
+    clients: Clients,
+    run_id: str,
+    clock: Callable[[], datetime],
+    progress: Progress,
+) -> None:
+    """What a killed run began is finished first, under the lease; in the healthy case nothing is leased."""
+    if has_unfinished(results):
+        with (
+            leased(lake.results, clients, run_id, progress) as still_ours,
+            closing(InProcessEngine()) as engine,
+        ):
+            finish(results, run_of(lake, engine, clients, still_ours, clock))
 
 
 def references_of(

@@ -7,15 +7,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from lakeaudit.evidence.references import References, Said
-from lakeaudit.reconcile.deleting_together import Acted, deleted_together
+from lakeaudit.evidence.references import UNKNOWN as UNKNOWN_TABLE
+from lakeaudit.evidence.references import Reference, References, Said
+from lakeaudit.reconcile.acting import act, check, started, take_back
+from lakeaudit.reconcile.deleting_together import deleted_together
 from lakeaudit.reconcile.journal import (
     APPLIED,
     CHANGED,
     MOVED_ON,
-    NOT_SAFE,
     SETTLED,
     STARTED,
+    UNDOING,
+    UNDONE,
     UNKNOWN,
     WAITING,
     Done,
@@ -24,11 +27,10 @@ from lakeaudit.reconcile.need import NOT_WANTED, WANTED
 from lakeaudit.reconcile.plan_file import PlanFile
 from lakeaudit.reconcile.protocol import Sight
 from lakeaudit.reconcile.registry import ACTIONS
-from lakeaudit.reconcile.run import REFUSALS, NotSeen, Run, Tally, in_order, place_of, refusal, state_of
+from lakeaudit.reconcile.run import NotSeen, Run, Tally, in_order, place_of, state_of
 from lakeaudit.reconcile.steps import Step
 from lakeaudit.runtime.progress import Progress
 
-_TO_DO = Done(STARTED)
 _WAITING = Done(WAITING)
 
 
@@ -51,7 +53,7 @@ def apply_plan(plan: PlanFile, run: Run, progress: Progress) -> Tally:
                 if tally.is_over:
                     return tally
                 if number in left:
-                    tally.add(_Batch(run, references, number, steps, number in recorded).apply(tally))
+                    tally.add(Batch(run, references, number, steps, number in recorded).apply(tally))
                 else:
                     tally.counts.update(recorded.get(number, {}))
                 log.note(**{status.replace("_", " "): n for status, n in tally.counts.items()})
@@ -63,7 +65,7 @@ def _is_settled(recorded: Mapping[str, int], steps: Sequence[Step]) -> bool:
 
 
 @dataclass(frozen=True)
-class _Batch:
+class Batch:
     """Steps that are decided on, recorded and done together."""
 
     run: Run
@@ -102,7 +104,7 @@ class _Batch:
         done = done | _within_limit(
             self.run.each(begun, lambda step: decide(step, done[step.action_id])), tally
         )
-        to_do = [step for step in begun if done[step.action_id].status == STARTED]
+        to_do = [step for step in begun if _is_to_do(done[step.action_id])]
         tally.begun += len(to_do)
         self.run.journal.put_batch(self.number, self.steps, done)
         if to_do:
@@ -110,7 +112,7 @@ class _Batch:
             done |= self._acted(sight, to_do, tally)
         applied = [step for step in begun if done[step.action_id].status == APPLIED]
         if applied:
-            done |= self._put_back(sight, applied, done)
+            done |= self.put_back(sight, applied, done)
         if applied or to_do:
             self.run.journal.put_batch(self.number, self.steps, done)
         return done
@@ -120,23 +122,40 @@ class _Batch:
         if tally.has_failed_too_often:
             return dict.fromkeys((step.action_id for step in steps), _WAITING)
         together = deleted_together([(step, self.run.target(step)) for step in steps], self.run.forms)
-        seen = partial(_seen, self.run, sight)
+        seen = partial(check, self.run, sight)
         first = [step for step in steps if step.action_id in together]
         done = self.run.each(first, lambda step: tally.counted(seen(step, together[step.action_id])))
         rest = [step for step in steps if step.action_id not in together]
         return done | self.run.each(rest, lambda step: _act_unless_failing(self.run, sight, step, tally))
 
     def _said(self, steps: Sequence[Step]) -> Said:
-        asking = [place_of(step) for step in steps if ACTIONS[step.action].need(step).asks_manifests]
-        return self.references.of(asking) if asking else {}
+        asking = [step for step in steps if ACTIONS[step.action].need(step).asks_manifests]
+        said = self.references.of([place_of(step) for step in asking]) if asking else {}
+        named = {table.name for table in self.run.lake.tables}
+        strange = [step for step in asking if step.table_name not in named]
+        return {
+            **said,
+            **{place_of(step): (*said.get(place_of(step), ()), _unnamed(step)) for step in strange},
+        }
 
-    def _put_back(self, sight: Sight, applied: Sequence[Step], done: Mapping[str, Done]) -> dict[str, Done]:
+    def put_back(self, sight: Sight, applied: Sequence[Step], done: Mapping[str, Done]) -> dict[str, Done]:
         """Read the tables again: what may not stay done by what they say now is taken back at once."""
         said = self._said(applied)
         unwanted = [step for step in applied if not _may_stay(step, said, done[step.action_id])]
+        if not unwanted:
+            return {}
+        undoing = {step.action_id: _undoing(done[step.action_id], self.run) for step in unwanted}
+        self.run.journal.put_batch(self.number, self.steps, {**done, **undoing})
         return self.run.each(
             unwanted, lambda step: _taken_back(self.run, sight, step, done[step.action_id], said)
         )
+
+
+def _unnamed(step: Step) -> Reference:
+    """A plan that is finished or undone may be older than the lake file."""
+    return Reference(
+        str(step.table_name), "", UNKNOWN_TABLE, "the lake file does not name the table any more"
+    )
 
 
 def _need(step: Step, said: Said) -> tuple[str, str]:
@@ -153,12 +172,14 @@ def _within_limit(decided: Mapping[str, Done], tally: Tally) -> dict[str, Done]:
     left = tally.left
     if left is None:
         return dict(decided)
-    begun = [action_id for action_id, each in decided.items() if each.status == STARTED]
+    begun = [action_id for action_id, each in decided.items() if _is_to_do(each)]
     return {**decided, **dict.fromkeys(begun[left:], _WAITING)}
 
 
 def _act_unless_failing(run: Run, sight: Sight, step: Step, tally: Tally) -> Done:
-    return _WAITING if tally.has_failed_too_often else tally.counted(_act(run, sight, step))
+    if tally.has_failed_too_often:
+        return _WAITING
+    return tally.counted(check(run, sight, step, act(run, step)))
 
 
 def _decide(run: Run, sight: Sight, step: Step, before: Done, said: Said) -> Done:
@@ -166,8 +187,8 @@ def _decide(run: Run, sight: Sight, step: Step, before: Done, said: Said) -> Don
     action = ACTIONS[step.action]
     state = state_of(sight, step)
     if isinstance(state, NotSeen):
-        return before if before.status == STARTED else Done(UNKNOWN, state.why)
-    if before.status == STARTED and (undo := action.outcome(step, state, None)) is not None:
+        return replace(before, error=state.why) if before.status == STARTED else Done(UNKNOWN, state.why)
+    if before.status == STARTED and (undo := action.outcome(step, state, _written(before))) is not None:
         return Done(APPLIED, undo=undo, at=run.clock(), is_ours=False)
     need, why = _need(step, said)
     if need == NOT_WANTED:
@@ -176,48 +197,31 @@ def _decide(run: Run, sight: Sight, step: Step, before: Done, said: Said) -> Don
         return Done(UNKNOWN, why)
     if not action.still_holds(step, state):
         return Done(CHANGED, "it is not as it was when the plan was made")
-    return _TO_DO
+    return started(step, run.clock())
 
 
-def _act(run: Run, sight: Sight, step: Step) -> Done:
-    try:
-        acted = Acted(ACTIONS[step.action].act(step, run.target(step)))
-    except REFUSALS as error:
-        acted = Acted(error=error)
-    return _seen(run, sight, step, acted)
+def _written(before: Done) -> str | None:
+    return (before.undo or {}).get("written")
 
 
-def _seen(run: Run, sight: Sight, step: Step, acted: Acted) -> Done:
-    """Look again: what is there now is what was done, whatever the answer was.
+def _is_to_do(done: Done) -> bool:
+    """Whether a step was decided on just now; one that a killed run began, and nobody can look at, has an error."""
+    return done.status == STARTED and done.error is None
 
-    A request that was sent again after its answer was lost meets what it did itself, and is told that its condition
-    does not hold.
-    """
-    failed = None if acted.error is None else refusal(acted.error)
-    if failed is not None and failed.status == NOT_SAFE:
-        return replace(failed, at=run.clock())
-    state = state_of(sight, step)
-    if isinstance(state, NotSeen):
-        return Done(STARTED, state.why)
-    undo = ACTIONS[step.action].outcome(step, state, acted.written)
-    if undo is None:
-        return replace(failed or Done(CHANGED, "something else was done to it"), at=run.clock())
-    return Done(APPLIED, undo=undo, at=run.clock(), is_ours=failed is None)
+
+def _undoing(done: Done, run: Run) -> Done:
+    return done if done.undo is None else Done(UNDOING, undo=done.undo, at=run.clock())
 
 
 def _taken_back(run: Run, sight: Sight, step: Step, done: Done, said: Said) -> Done:
     """What a step did, and may not stay so, is taken back where that is safe."""
     action, state = ACTIONS[step.action], state_of(sight, step)
     need, why = _need(step, said)
-    try:
-        if (
-            done.undo is not None
-            and not isinstance(state, NotSeen)
-            and action.may_undo(step, done.undo, state)
-        ):
-            action.take_back(done.undo, run.target(step))
+    if done.undo is not None and not isinstance(state, NotSeen) and action.may_undo(step, done.undo, state):
+        back = take_back(run, sight, step, done.undo)
+        if back.status == UNDOING:
+            return back
+        if back.status == UNDONE:
             status = MOVED_ON if need == NOT_WANTED else UNKNOWN
             return Done(status, f"{why}: it was taken back", done.undo, run.clock(), put_back=run.clock())
-    except REFUSALS:
-        pass
     return replace(done, error=f"{why}: `reconcile undo` takes it back")

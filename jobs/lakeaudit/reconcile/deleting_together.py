@@ -7,11 +7,11 @@ its own state to be removed, requests are single. What became of an entry is see
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from lakeaudit.reconcile.acting import Acted
 from lakeaudit.reconcile.actions.hide_leftover import HideLeftover
 from lakeaudit.reconcile.canary import DELETE_MANY_IF_MATCH, Forms, refused_entry
 from lakeaudit.reconcile.four_yeses import DOUBLES
@@ -22,14 +22,6 @@ MOST = 1000
 """Entries of a request (S3 API reference, DeleteObjects)."""
 _NOT_XML = re.compile("[\x00-\x08\x0b-\x1f\ufffe\uffff]")
 """What no XML document holds, and so no such request. A carriage return would arrive as a line feed."""
-
-
-@dataclass(frozen=True)
-class Acted:
-    """What was answered of a step: the version that it wrote, or a refusal."""
-
-    written: str | None = None
-    error: Exception | None = None
 
 
 def deleted_together(targets: Sequence[tuple[Step, Target]], forms: Forms) -> dict[str, Acted]:
@@ -52,11 +44,12 @@ def _deleted(some: Sequence[tuple[Step, Target]]) -> dict[str, Acted]:
     try:
         answer: Any = s3.delete_objects(Bucket=bucket, Delete={"Objects": objects})
     except (ClientError, BotoCoreError) as error:
-        return {step.action_id: Acted(error=error) for step, _ in some}
-    refused = {entry["Key"]: Acted(error=refused_entry(entry)) for entry in answer.get("Errors", [])}
+        return {step.action_id: Acted(target.now, error=error) for step, target in some}
+    refused = {entry["Key"]: refused_entry(entry) for entry in answer.get("Errors", [])}
     markers = _markers(answer)
     return {
-        step.action_id: refused.get(target.key) or Acted(markers.get(target.key)) for step, target in some
+        step.action_id: Acted(target.now, markers.get(target.key), refused.get(target.key))
+        for step, target in some
     }
 
 

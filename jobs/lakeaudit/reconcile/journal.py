@@ -11,7 +11,7 @@ failed (the store refused); waiting (not begun: beyond `--limit`, or after too m
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -24,7 +24,7 @@ from lakeaudit.digests import digest
 from lakeaudit.errors import AuditError
 from lakeaudit.reconcile.plan_file import Header
 from lakeaudit.reconcile.steps import Step
-from lakeaudit.reconcile.write_ahead import WriteAhead
+from lakeaudit.reconcile.write_ahead import WriteAhead, plans_left
 from lakeaudit.results import delta_writer, sql
 from lakeaudit.results.read import Results, Row
 from lakeaudit.schemas import RECONCILE_RESULTS
@@ -65,7 +65,7 @@ class Journal:
 
     def __init__(self, results: Results, plan_id: str) -> None:
         self._results = results
-        self._plan_id = plan_id
+        self.plan_id = plan_id
         self._files = WriteAhead(results, plan_id)
         self._ahead: dict[int, list[Row]] = {}
         self._put_backs: dict[str, Row] = {}
@@ -86,7 +86,7 @@ class Journal:
 
     def plan(self) -> Row | None:
         """The plan's row; None: it was never made here."""
-        wanted = pc.field("plan_id") == self._plan_id
+        wanted = pc.field("plan_id") == self.plan_id
         rows = [row for batch in self._fresh().batches("plans", wanted) for row in batch.to_pylist()]
         return rows[0] if rows else None
 
@@ -110,7 +110,7 @@ class Journal:
 
     def counts(self) -> dict[int, dict[str, int]]:
         """By batch how many of its steps have which status."""
-        steps = f"WHERE plan_id = {sql.text(self._plan_id)} AND action <> '{PUT_BACK}'"
+        steps = f"WHERE plan_id = {sql.text(self.plan_id)} AND action <> '{PUT_BACK}'"
         mine = f"{steps} GROUP BY batch, status"
         found: dict[int, dict[str, int]] = {}
         for row in sql.ask(
@@ -121,10 +121,7 @@ class Journal:
 
     def batch(self, number: int) -> dict[str, Done]:
         """What became of the steps of a batch, by action_id."""
-        rows = self._ahead.get(number)
-        if rows is None:
-            wanted = (pc.field("plan_id") == self._plan_id) & (pc.field("batch") == number)
-            rows = [row for batch in self._fresh().batches("actions", wanted) for row in batch.to_pylist()]
+        rows = self._rows(number)
         self._put_backs |= {row["undo"]: row for row in rows if row["action"] == PUT_BACK}
         return {
             row["action_id"]: Done(
@@ -133,6 +130,10 @@ class Journal:
             for row in rows
             if row["action"] != PUT_BACK
         }
+
+    def steps(self, number: int) -> list[Step]:
+        """The steps of a batch as far as the record has them, for a run that has no plan file."""
+        return [_step_of(row) for row in self._rows(number) if row["action"] != PUT_BACK]
 
     def put_batch(self, number: int, steps: Sequence[Step], done: Mapping[str, Done]) -> None:
         """Replace the rows of a batch."""
@@ -155,6 +156,13 @@ class Journal:
         self._files.forget(self._ahead)
         self._ahead.clear()
 
+    def _rows(self, number: int) -> list[Row]:
+        ahead = self._ahead.get(number)
+        if ahead is not None:
+            return ahead
+        wanted = (pc.field("plan_id") == self.plan_id) & (pc.field("batch") == number)
+        return [row for batch in self._fresh().batches("actions", wanted) for row in batch.to_pylist()]
+
     def _row(self, number: int, step: Step, done: Done) -> Row:
         same = ("plan_id", "action_id", "discrepancy_id", "table_name", "action", "bucket", "key")
         return {name: getattr(step, name) for name in (*same, "reversibility")} | {
@@ -168,13 +176,57 @@ class Journal:
         }
 
     def _replace(self, table: str, rows: Sequence[Row], narrower: str) -> None:
-        whose = f"lake = {delta_writer.texts(self._results.lake)} AND plan_id = {delta_writer.texts(self._plan_id)}"
+        whose = f"lake = {delta_writer.texts(self._results.lake)} AND plan_id = {delta_writer.texts(self.plan_id)}"
         arrow = pa.Table.from_pylist(list(rows), RECONCILE_RESULTS[table])
         delta_writer.overwrite(self._results, table, arrow, whose + narrower)
 
     def _fresh(self) -> Results:
         """The tables as they lie there now."""
         return self._results.again()
+
+
+def begun_batches(results: Results) -> dict[str, list[int]]:
+    """By plan the batches with steps that a run began and did not end, once what it left is in the table.
+
+    Raises CannotAudit, SourceError: the record cannot be read. What writes raises CannotPublish.
+    """
+    fresh = results.again()
+    if fresh.delta("actions") is None:
+        return {}
+    begun = f"SELECT DISTINCT plan_id, batch FROM actions WHERE status IN ('{STARTED}', '{UNDOING}')"
+    found: dict[str, list[int]] = {}
+    for row in sql.ask(fresh, f"{begun} ORDER BY plan_id, batch", "actions"):
+        found.setdefault(row["plan_id"], []).append(row["batch"])
+    return found
+
+
+def left_by_killed(results: Results) -> Collection[str]:
+    """Plans of which a killed run left records that are not in the table yet. Raises SourceError."""
+    return plans_left(results)
+
+
+def _step_of(row: Row) -> Step:
+    known = json.loads(row["undo"] or "{}") if row["status"] == STARTED else {}
+    same = (
+        "plan_id",
+        "action_id",
+        "discrepancy_id",
+        "table_name",
+        "action",
+        "bucket",
+        "key",
+        "reversibility",
+    )
+    return Step(
+        **{name: row[name] for name in same},
+        kind=known.get("kind", ""),
+        precondition=json.loads(row["precondition"]),
+        evidence={},
+        undo="",
+        risk="",
+        rows_at_stake=None,
+        bytes_at_stake=None,
+    )
 
 
 def _of_put_back(row: Row, at: datetime) -> Row:

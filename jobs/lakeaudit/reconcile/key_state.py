@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
 ENABLED = "Enabled"
+MOST_PAGES = 50
+"""Pages of a key's versions, of a thousand each, that are read."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,33 @@ class Unclear(Exception):
     """Storage gave no answer that anything can be concluded from; its text says why."""
 
 
+def all_versions(s3: "S3Client", bucket: str, key: str, pace: Callable[[], None]) -> History:
+    """Every version of a key: a version beyond the first page of a listing is not gone.
+
+    Raises:
+        Unclear: the listing is cut off, and does not say how it goes on, or has more than MOST_PAGES.
+        ClientError, BotoCoreError: a refusal, or no answer.
+    """
+    versions: list[Any] = []
+    markers: list[Any] = []
+    next_page: Any = {}
+    for _ in range(MOST_PAGES):
+        pace()
+        page: Any = s3.list_object_versions(Bucket=bucket, Prefix=key, **next_page)
+        versions += page.get("Versions", [])
+        markers += page.get("DeleteMarkers", [])
+        history = history_of({**page, "Versions": versions, "DeleteMarkers": markers}, key)
+        if history.whole:
+            return history
+        names = {"KeyMarker": page.get("NextKeyMarker"), "VersionIdMarker": page.get("NextVersionIdMarker")}
+        if None in names.values() or names == next_page:
+            raise Unclear(
+                f"the listing of versions of s3://{bucket} is cut off and does not say how it goes on"
+            )
+        next_page = names
+    raise Unclear(f"a key of s3://{bucket} has more than {MOST_PAGES} pages of versions")
+
+
 class KeyReader:
     """Asks storage about keys, at most so many requests a second. Safe to share between threads; made for one batch."""
 
@@ -91,8 +120,7 @@ class KeyReader:
         try:
             s3 = self._clients.s3(bucket, key)
             versioning = self._versioning_of(s3, bucket)
-            self._pacer.wait()
-            return KeyState(versioning, history_of(s3.list_object_versions(Bucket=bucket, Prefix=key), key))
+            return KeyState(versioning, all_versions(s3, bucket, key, self._pacer.wait))
         except (ClientError, BotoCoreError) as error:
             raise Unclear(f"versions of s3://{bucket} cannot be listed: {explain(error).what}") from error
 

@@ -165,12 +165,17 @@ def require_twin(step: Step, target: Target) -> None:
         raise NotProved("the file that stays is not known to hold the same bytes")
 
 
+def is_unchanged(known: Mapping[str, Any], head: ObjectHead | None) -> bool:
+    """Whether an object is the one that was recorded, by all that is known of it, its time among it."""
+    return head is not None and recorded(head).items() <= known.items()
+
+
 def is_as_planned(step: Step, seen: Seen) -> bool:
     """The very object that was decided on: its age and all else that was asked of it hold still."""
     current = seen.current
     if current is None or seen.inside is not None or current.legal_hold:
         return False
-    return recorded(current.head).items() <= step.precondition.items()
+    return is_unchanged(step.precondition, current.head)
 
 
 def same_bytes(known: Mapping[str, Any], head: ObjectHead) -> bool | None:

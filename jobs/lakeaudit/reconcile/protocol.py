@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from lakeaudit.config import Lake, Table
 from lakeaudit.evidence.storage.footers import rows_of
@@ -139,6 +139,15 @@ class Target:
         return self.clients.s3(self.bucket, self.key)
 
 
+@dataclass(frozen=True)
+class Trace:
+    """What identifies that which an act, or with `undoing` its undo, wrote: the version id, else about when."""
+
+    written: str | None
+    at: datetime | None
+    undoing: bool = False
+
+
 class NotProved(Exception):
     """The store honours no form that the step may use; its text says which were tried."""
 
@@ -197,10 +206,19 @@ class Action(Protocol):
         """Whether the key is still as the step left it, and nothing is lost by taking that back."""
         ...
 
-    def take_back(self, undo: Undo, target: Target) -> None:
-        """Undo it. Raises as `act`."""
+    def take_back(self, undo: Undo, target: Target) -> str | None:
+        """Undo it; the id of a version that it wrote. Raises as `act`."""
         ...
 
     def is_undone(self, step: Step, undo: Undo, state: State) -> bool:
         """Whether the key is as it was before the step."""
+        ...
+
+
+@runtime_checkable
+class ChecksVersions(Protocol):
+    """An action whose condition is an ETag, which another object may have as well."""
+
+    def misplaced(self, step: Step, state: State, trace: Trace) -> str | None:
+        """The version id of what the act or its undo wrote over another version than it looked at."""
         ...

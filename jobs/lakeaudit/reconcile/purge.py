@@ -5,7 +5,7 @@ id, a hidden version by its id. Killed anywhere, the next run finds gone what wa
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -15,13 +15,13 @@ import pyarrow.compute as pc
 from botocore.exceptions import BotoCoreError, ClientError
 
 from lakeaudit.evidence.references import Key, References, Said
-from lakeaudit.evidence.storage.object_versions import history_of
 from lakeaudit.keys import Location
 from lakeaudit.reconcile import journal
 from lakeaudit.reconcile.actions.hide_leftover import HideLeftover
 from lakeaudit.reconcile.actions.quarantine import Quarantine
 from lakeaudit.reconcile.canary import DELETE_IF_MATCH, Forms
 from lakeaudit.reconcile.copying import found
+from lakeaudit.reconcile.key_state import Unclear, all_versions
 from lakeaudit.reconcile.need import WANTED, unlisted
 from lakeaudit.results import delta_writer
 from lakeaudit.results.read import Results, Row
@@ -110,12 +110,13 @@ def windows(found: Iterator[list[Kept]]) -> Iterator[list[list[Kept]]]:
 
 @dataclass(frozen=True)
 class Purge:
-    """Removes what is due, and records it."""
+    """Removes what is due, and records it. `still_ours` raises Busy when another run may hold the lease."""
 
     results: Results
     clients: Clients
     forms: Forms
     pacer: Pacer
+    still_ours: Callable[[], None]
 
     def remove(self, kept: Sequence[Kept], references: References, now: datetime) -> dict[str, str]:
         """By action_id why it stays, empty where it is gone.
@@ -136,9 +137,12 @@ class Purge:
         return left
 
     def _remove(self, kept: Kept) -> str:
+        self.still_ours()
         self.pacer.wait()
         try:
             return self._remove_copy(kept) if "copy" in kept.known else self._remove_version(kept)
+        except Unclear as error:
+            return str(error)
         except (ClientError, BotoCoreError) as error:
             return explain(error).what
 
@@ -162,14 +166,14 @@ class Purge:
     def _remove_version(self, kept: Kept) -> str:
         """The version beneath a delete marker, and the marker where nothing else is left of the key."""
         s3, (bucket, key) = self.clients.s3(*kept.file), kept.file
-        history = history_of(s3.list_object_versions(Bucket=bucket, Prefix=key), key)
-        version = next((v for v in history.versions if v.version_id == kept.known["version_id"]), None)
+        versions = all_versions(s3, bucket, key, self.pacer.wait).versions
+        version = next((v for v in versions if v.version_id == kept.known["version_id"]), None)
         if version is not None and version.is_latest:
             return "the file is there again"
         if version is not None:
             s3.delete_object(Bucket=bucket, Key=key, VersionId=version.version_id)
-        others = [each for each in history.versions if each != version]
-        if history.whole and [each.version_id for each in others] == [kept.undo.get("delete_marker")]:
+        others = [each for each in versions if each != version]
+        if [each.version_id for each in others] == [kept.undo.get("delete_marker")]:
             s3.delete_object(Bucket=bucket, Key=key, VersionId=others[0].version_id)
         return ""
 

@@ -25,9 +25,10 @@ class Restoring:
 class WritingVersion(Restoring):
     """The base of those of them that write a version, which is known and deleted by its id."""
 
-    def take_back(self, undo: Undo, target: Target) -> None:
+    def take_back(self, undo: Undo, target: Target) -> str | None:
         """Delete what was written, by its id."""
         target.s3.delete_object(Bucket=target.bucket, Key=target.key, VersionId=undo["version_id"])
+        return None
 
 
 def written_object(step: Step, current: ObjectVersion, written: str | None) -> Undo | None:

@@ -3,11 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from lakeaudit.reconcile.acting import take_back
 from lakeaudit.reconcile.journal import FAILED, KEPT, STARTED, TO_UNDO, UNDOING, UNDONE, Done
 from lakeaudit.reconcile.plan_file import PlanFile
 from lakeaudit.reconcile.protocol import Sight
 from lakeaudit.reconcile.registry import ACTIONS
-from lakeaudit.reconcile.run import REFUSALS, NotSeen, Run, Tally, in_order, refusal, state_of
+from lakeaudit.reconcile.run import NotSeen, Run, Tally, in_order, state_of
 from lakeaudit.reconcile.steps import Step
 from lakeaudit.runtime.progress import Progress
 
@@ -55,7 +56,7 @@ def _undo_together(
     """Decide, record, take back, and record, of steps of which none follows another."""
     sight = run.sight()
     done = done | run.each(begun, lambda step: _decide(run, sight, step, done[step.action_id]))
-    to_do = [step for step in begun if done[step.action_id].status == UNDOING]
+    to_do = [step for step in begun if _is_to_do(done[step.action_id])]
     run.journal.put_batch(number, recorded, _to_try_again(done))
     if to_do:
         run.still_ours()
@@ -72,6 +73,11 @@ def _to_try_again(done: Mapping[str, Done]) -> dict[str, Done]:
     return {**done, **{action_id: replace(each, status=UNDOING) for action_id, each in failed.items()}}
 
 
+def _is_to_do(done: Done) -> bool:
+    """Whether it was decided on just now; where nobody can look the record has an error."""
+    return done.status == UNDOING and done.error is None
+
+
 def _decide(run: Run, sight: Sight, step: Step, before: Done) -> Done:
     """`undoing` where it is to be taken back, else what became of it."""
     action, state = ACTIONS[step.action], state_of(sight, step)
@@ -79,27 +85,16 @@ def _decide(run: Run, sight: Sight, step: Step, before: Done) -> Done:
         return replace(before, error=state.why)
     undo = before.undo
     if before.status == STARTED:
-        undo = action.outcome(step, state, None)
+        undo = action.outcome(step, state, (before.undo or {}).get("written"))
     if undo is None:
         return Done(UNDONE, "it was not done", at=run.clock())
     if action.is_undone(step, undo, state):
         return Done(UNDONE, undo=undo, at=run.clock())
     if not action.may_undo(step, undo, state):
         return Done(KEPT, "the key is not as the step left it", undo, run.clock())
-    return Done(UNDOING, undo=undo)
+    return Done(UNDOING, undo=undo, at=run.clock())
 
 
 def _take_back(run: Run, sight: Sight, step: Step, before: Done) -> Done:
     """Take it back, and read again: what the key says now is what was done, whatever the answer was."""
-    action, failed = ACTIONS[step.action], Done(FAILED, "the store did not do it", before.undo)
-    undo = before.undo or {}
-    try:
-        action.take_back(undo, run.target(step))
-    except REFUSALS as error:
-        failed = replace(refusal(error), undo=before.undo)
-    state = state_of(sight, step)
-    if isinstance(state, NotSeen):
-        return replace(before, error=state.why)
-    if action.is_undone(step, undo, state):
-        return Done(UNDONE, undo=before.undo, at=run.clock())
-    return failed if failed.status == FAILED else replace(failed, status=KEPT, at=run.clock())
+    return take_back(run, sight, step, before.undo or {})

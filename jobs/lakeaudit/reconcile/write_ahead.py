@@ -4,6 +4,7 @@ A batch costs two of them, whatever was done before it; a commit of the table wo
 """
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any
@@ -17,6 +18,7 @@ from lakeaudit.results.write_errors import refuse
 from lakeaudit.row_formats import iso
 
 FOLDER = "_reconcile"
+_NUMBERED = re.compile(r"[0-9]+\.json")
 
 
 class WriteAhead:
@@ -52,6 +54,14 @@ class WriteAhead:
                 remove_file(self._results.clients, self._folder.join(f"{number}.json"))
             except (OSError, ClientError, BotoCoreError):
                 return
+
+
+def plans_left(results: Results) -> list[str]:
+    """The plans of which a run that was killed left files; one listing. Raises SourceError."""
+    folder = results.place.join(FOLDER)
+    keys = {file.place.key[len(folder.prefix) :] for file in list_files(results.clients, folder)}
+    found = {plan for plan, _, name in (key.partition("/") for key in keys) if _NUMBERED.fullmatch(name)}
+    return sorted(found)
 
 
 def _plain(row: Row) -> dict[str, Any]:

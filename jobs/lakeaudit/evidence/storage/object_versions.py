@@ -155,7 +155,10 @@ def history_of(page: Mapping[str, Any], key: str) -> History:
     newest_first = sorted(
         [*versions, *markers], key=lambda each: (each.is_latest, each.modified_at), reverse=True
     )
-    return History(newest_first, whole=not (page.get("IsTruncated") and page.get("NextKeyMarker") == key))
+    # A page that is cut off and names no next key may go on with this one.
+    return History(
+        newest_first, whole=not (page.get("IsTruncated") and page.get("NextKeyMarker", key) == key)
+    )
 
 
 def _plain(time: datetime) -> datetime:

@@ -6,20 +6,23 @@ id; without any of these its rows decide, by its Parquet footer, where `--allow 
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
 from lakeaudit.evidence.storage.footers import rows_of
+from lakeaudit.keys import NULL_VERSION, Location
 from lakeaudit.reconcile.actions.restore_probable import why_not_these_rows
 from lakeaudit.reconcile.canary import DELETE_IF_MATCH
 from lakeaudit.reconcile.conditional_copies import Source, write_where_absent
-from lakeaudit.reconcile.copying import cannot_be_copied
+from lakeaudit.reconcile.copying import cannot_be_copied, found
 from lakeaudit.reconcile.key_state import ENABLED, KeyState, Unclear
 from lakeaudit.reconcile.matching import is_there
-from lakeaudit.reconcile.protocol import PROBABLE, Case, NotProved, Proposal, Sight, Target, Undo
+from lakeaudit.reconcile.protocol import PROBABLE, Case, MetSomebody, NotProved, Proposal, Sight, Target, Undo
 from lakeaudit.reconcile.restoring import Restoring, written_object
 from lakeaudit.reconcile.steps import REVERSIBLE, Step
+from lakeaudit.row_formats import iso
 from lakeaudit.runtime.aws_failures import explain, is_missing
 
 
@@ -118,7 +121,10 @@ class CopyReplica(Restoring):
 
     def outcome(self, step: Step, state: ReplicaState, written: str | None) -> Undo | None:
         """There is an object: what was written, or one of the same size and ETag."""
-        return None if state.current is None else written_object(step, state.current, written)
+        undo = None if state.current is None else written_object(step, state.current, written)
+        if undo is None or state.current is None or undo["version_id"] != NULL_VERSION:
+            return undo
+        return {**undo, "modified_at": _second(state.current.modified_at)}
 
     def may_undo(self, step: Step, undo: Undo, state: ReplicaState) -> bool:
         """What was written is current, and the replica has it still."""
@@ -127,22 +133,31 @@ class CopyReplica(Restoring):
             current is not None
             and current.version_id == undo["version_id"]
             and is_there(undo, current)
+            and undo.get("modified_at") in (None, _second(current.modified_at))
             and state.copy_of(step.precondition["copy"]) is not None
         )
 
     def take_back(self, undo: Undo, target: Target) -> None:
         """Delete what was written: by its id; in a bucket without versions on the condition of its ETag."""
         at: Any = {"Bucket": target.bucket, "Key": target.key}
-        if undo["version_id"] != "null":
+        if undo["version_id"] != NULL_VERSION:
             target.s3.delete_object(**at, VersionId=undo["version_id"])
             return
         if DELETE_IF_MATCH not in target.forms.proved(target.bucket):
             raise NotProved("the store does not honour If-Match of DeleteObject")
+        now = found(target.s3, Location(target.bucket, target.key))
+        if now is None or undo.get("modified_at") not in (None, _second(now.modified_at)):
+            raise MetSomebody
         target.s3.delete_object(**at, IfMatch=f'"{undo["etag"]}"')
 
     def is_undone(self, step: Step, undo: Undo, state: ReplicaState) -> bool:
         """The same marker, if any, is on top, and what was written is gone."""
         return _is_absent(step, state) and state.version(undo["version_id"]) is None
+
+
+def _second(at: datetime) -> str:
+    """Listings of some stores tell parts of a second, a HEAD response tells none."""
+    return iso(at.replace(microsecond=0))
 
 
 def _is_absent(step: Step, state: KeyState) -> bool:

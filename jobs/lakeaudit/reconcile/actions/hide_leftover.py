@@ -1,14 +1,15 @@
 """Remove a leftover from a bucket that keeps versions: a delete marker hides it, and nothing is copied or lost.
 
-The marker is written by If-Match, so that it can hide nothing but the very object. `reconcile purge` removes the
-version.
+The marker is written by If-Match, and removed at once where it hides another version than the one that was looked at.
+`reconcile purge` removes the version.
 """
 
 from lakeaudit.reconcile import leftovers
 from lakeaudit.reconcile.canary import DELETE_IF_MATCH
 from lakeaudit.reconcile.key_state import ENABLED
 from lakeaudit.reconcile.leftovers import LeftoverAction, Seen
-from lakeaudit.reconcile.protocol import Case, NotProved, Proposal, Target, Undo
+from lakeaudit.reconcile.misplaced import marker_over_another
+from lakeaudit.reconcile.protocol import Case, NotProved, Proposal, Target, Trace, Undo
 from lakeaudit.reconcile.steps import REVERSIBLE, Step
 
 
@@ -56,11 +57,22 @@ class HideLeftover(LeftoverAction):
         """The very marker lies over the version."""
         return self.outcome(step, state, None) == undo
 
-    def take_back(self, undo: Undo, target: Target) -> None:
+    def take_back(self, undo: Undo, target: Target) -> str | None:
         """Remove the marker."""
         marker = undo["delete_marker"]
         target.s3.delete_object(Bucket=target.bucket, Key=target.key, VersionId=marker)
+        return None
 
-    def is_undone(self, step: Step, undo: Undo, state: Seen) -> bool:  # noqa: ARG002 - the protocol's
-        """The version is current."""
-        return state.current is not None and state.current.head.version_id == step.precondition["version_id"]
+    def is_undone(self, step: Step, undo: Undo, state: Seen) -> bool:
+        """The marker is gone, and readers get the version, or a newer one."""
+        if state.current is None or state.versions is None:
+            return False
+        version, versions = step.precondition["version_id"], state.versions.history
+        marked = any(each.version_id == undo["delete_marker"] for each in versions.versions)
+        return state.current.head.version_id == version or (versions.whole and not marked)
+
+    def misplaced(self, step: Step, state: Seen, trace: Trace) -> str | None:
+        """The marker, where it hides another version than the leftover."""
+        if trace.undoing or state.versions is None:
+            return None
+        return marker_over_another(state.versions, step.precondition["version_id"], trace)

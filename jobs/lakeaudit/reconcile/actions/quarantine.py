@@ -1,15 +1,16 @@
 """Move a leftover from a bucket that keeps no versions to the quarantine: copied, verified, then deleted by If-Match.
 
 The copy lies at the plan's id, the bucket and the key, where nobody else writes. The file is deleted from its place
-only where the store honours the conditions of the delete and of the way back, and the copy holds the same bytes.
+only where the store honours the conditions of the delete and of the way back, and the copy holds the same bytes. Only
+an ETag and a time identify it there, so that its time is looked at once more right before the delete.
 """
 
 from lakeaudit.keys import Location
 from lakeaudit.reconcile import leftovers
 from lakeaudit.reconcile.canary import DELETE_IF_MATCH
 from lakeaudit.reconcile.copying import Copying, cannot_be_copied, found
-from lakeaudit.reconcile.leftovers import LeftoverAction, Seen, same_bytes
-from lakeaudit.reconcile.protocol import Case, NotProved, Proposal, Target, Undo
+from lakeaudit.reconcile.leftovers import LeftoverAction, Seen, is_unchanged, same_bytes
+from lakeaudit.reconcile.protocol import Case, MetSomebody, NotProved, Proposal, Target, Undo
 from lakeaudit.reconcile.steps import COMPENSABLE, Step
 
 
@@ -64,6 +65,8 @@ class Quarantine(LeftoverAction):
             told = "nobody can tell whether its copy holds" if same is None else "its copy does not hold"
             raise NotProved(f"{told} the same bytes: it stays where it is")
         leftovers.require_twin(step, target)
+        if not is_unchanged(known, found(target.s3, Location(target.bucket, target.key))):
+            raise MetSomebody
         target.s3.delete_object(Bucket=target.bucket, Key=target.key, IfMatch=f'"{known["etag"]}"')
         return None
 

@@ -11,7 +11,8 @@ from lakeaudit.reconcile.matching import (
     is_there,
     matching_version,
 )
-from lakeaudit.reconcile.protocol import Case, NotProved, Proposal, Target, Undo
+from lakeaudit.reconcile.misplaced import marker_over_another
+from lakeaudit.reconcile.protocol import Case, NotProved, Proposal, Target, Trace, Undo
 from lakeaudit.reconcile.restoring import Restoring
 from lakeaudit.reconcile.steps import COMPENSABLE, Step
 
@@ -62,11 +63,12 @@ class RemoveDeleteMarker(Restoring):
         """The version is still current."""
         return self.outcome(step, state, None) == undo
 
-    def take_back(self, undo: Undo, target: Target) -> None:
+    def take_back(self, undo: Undo, target: Target) -> str | None:
         """A new marker, which may hide nothing but that version."""
         if DELETE_IF_MATCH not in target.forms.proved(target.bucket):
             raise NotProved("the store does not honour If-Match of DeleteObject")
-        target.s3.delete_object(Bucket=target.bucket, Key=target.key, IfMatch=f'"{undo["etag"]}"')
+        etag = f'"{undo["etag"]}"'
+        return target.s3.delete_object(Bucket=target.bucket, Key=target.key, IfMatch=etag).get("VersionId")
 
     def is_undone(self, step: Step, undo: Undo, state: KeyState) -> bool:  # noqa: ARG002 - the protocol's
         """A marker lies over the version."""
@@ -76,3 +78,9 @@ class RemoveDeleteMarker(Restoring):
             and is_there(step.precondition, version)
             and state.history.is_beneath_marker(version)
         )
+
+    def misplaced(self, step: Step, state: KeyState, trace: Trace) -> str | None:
+        """The marker that the undo wrote, where it hides another version than the file."""
+        if not trace.undoing:
+            return None
+        return marker_over_another(state, step.precondition["version_id"], trace)

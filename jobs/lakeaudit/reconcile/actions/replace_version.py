@@ -7,7 +7,8 @@ from lakeaudit.reconcile.conditional_copies import Source, write_over
 from lakeaudit.reconcile.copying import cannot_be_copied
 from lakeaudit.reconcile.key_state import ENABLED, KeyState
 from lakeaudit.reconcile.matching import is_there, version_to_replace_with
-from lakeaudit.reconcile.protocol import Case, Proposal, Target, Undo
+from lakeaudit.reconcile.misplaced import lies_over, object_over_another
+from lakeaudit.reconcile.protocol import Case, Proposal, Target, Trace, Undo
 from lakeaudit.reconcile.restoring import WritingVersion, is_as_written, written_object
 from lakeaudit.reconcile.steps import REVERSIBLE, Step
 
@@ -51,9 +52,11 @@ class ReplaceVersion(WritingVersion):
         return write_over(target, source, wanted["replaced"]["etag"])
 
     def outcome(self, step: Step, state: KeyState, written: str | None) -> Undo | None:
-        """A new version is current: the one that was written, or one of the same size and ETag."""
+        """A new version lies over the wrong one: the one that was written, or one of the same size and ETag."""
         current, seen = state.current, step.precondition
         if current is None or current.version_id in (seen["version_id"], seen["replaced"]["version_id"]):
+            return None
+        if not lies_over(state, seen["replaced"]["version_id"]):
             return None
         return written_object(step, current, written)
 
@@ -69,3 +72,10 @@ class ReplaceVersion(WritingVersion):
     def is_undone(self, step: Step, undo: Undo, state: KeyState) -> bool:
         """The version that was replaced is current again, and what was written is gone."""
         return self.still_holds(step, state) and state.version(undo["version_id"]) is None
+
+    def misplaced(self, step: Step, state: KeyState, trace: Trace) -> str | None:
+        """What was written, where it lies over another version than the wrong one."""
+        seen = step.precondition
+        if trace.undoing:
+            return None
+        return object_over_another(state, seen["replaced"]["version_id"], seen["size"], seen["etag"], trace)

@@ -1,0 +1,313 @@
+"""A job writes the same bytes again between the look and the act: an ETag does not tell the two objects apart."""
+
+import io
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from botocore.client import BaseClient
+
+from lakeaudit.commands import purge as purge_command
+from lakeaudit.commands import reconcile as command
+from lakeaudit.errors import BadInput, Busy
+from lakeaudit.reconcile import deleting_together
+from lakeaudit.reconcile.copying import Copying
+from lakeaudit.runtime.aws import Endpoint
+from lakeaudit.runtime.progress import SilentProgress
+from tests.builders.audits import results_of
+from tests.builders.backdate import backdate
+from tests.builders.conditional_deletes import each_by_its_etag
+from tests.builders.ledger import opened
+from tests.builders.mending import Mending, actions_of, an_hour_old, found, publish_leftovers
+from tests.builders.shop import Shop
+from tests.conftest import Aws
+
+LEFT = "warehouse/orders/day=2026-11-01/part-00000-left.parquet"
+TORN = b"torn"
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+@pytest.fixture
+def shop(aws: Aws, s3: Endpoint, bucket: str) -> Shop:
+    """A table of an hour in a bucket that keeps versions; a leftover, a file behind a marker, one with other bytes."""
+    made = Shop(aws.s3, s3, bucket)
+    made.write("orders", commits=1)
+    aws.s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
+    for key in made.keys("orders"):  # a version id of its own instead of `null`
+        aws.s3.copy_object(Bucket=bucket, Key=key, CopySource=f"{bucket}/{key}", MetadataDirective="REPLACE")
+        aws.s3.delete_object(Bucket=bucket, Key=key, VersionId="null")
+    an_hour_old(made)
+    aws.s3.put_object(Bucket=bucket, Key=LEFT, Body=b"rows of a job")
+    backdate(bucket, LEFT, datetime.now(UTC) - timedelta(minutes=30))
+    return made
+
+
+@pytest.fixture
+def mending(shop: Shop, tmp_path: Path) -> Mending:
+    """What an audit finds of these three."""
+    marked, torn = files(shop)
+    shop.s3.delete_object(Bucket=shop.bucket, Key=marked)
+    left = {
+        "kind": "uncommitted", "table_name": "orders", "bucket": shop.bucket, "key": LEFT, "category": "data",
+        "storage_size": 13, "bytes_at_stake": 13, "files": 1,
+    }  # fmt: skip
+    known = [*found(shop, {marked: "dropped", torn: "size_mismatch"}), left]
+    shop.s3.put_object(Bucket=shop.bucket, Key=torn, Body=TORN)
+    place = f"quarantine: {{location: 's3://{shop.bucket}/quarantine', keep: 30d}}\n"
+    made = Mending(shop.lake(tmp_path, extra=place), tmp_path)
+    opened(made.lake, known)
+    made.plan(io.StringIO(), allow=("restore", "older_than_onboarding"))
+    return made
+
+
+def files(shop: Shop) -> tuple[str, str]:
+    """Keys of the file behind a marker and of the one with other bytes; the leftover sorts behind them."""
+    listed: Any = shop.s3.list_object_versions(Bucket=shop.bucket, Prefix="warehouse/orders/day=")["Versions"]
+    marked, torn, *_ = sorted({each["Key"] for each in listed} - {LEFT})
+    return marked, torn
+
+
+def body_of(shop: Shop, key: str) -> bytes | None:
+    """What readers get; None: nothing."""
+    listed = shop.s3.list_objects_v2(Bucket=shop.bucket, Prefix=key).get("Contents", [])
+    return shop.s3.get_object(Bucket=shop.bucket, Key=key)["Body"].read() if listed else None
+
+
+def newest(shop: Shop, key: str) -> str:
+    return shop.s3.head_object(Bucket=shop.bucket, Key=key)["VersionId"]
+
+
+@contextmanager
+def written_again(
+    shop: Shop, key: str, body: bytes, operations: tuple[str, ...], *, killed: bool = False
+) -> Iterator[list[str]]:
+    """Right before the first such request about the key a job writes its bytes; then the process may end."""
+    call: Any = vars(BaseClient)["_make_api_call"]
+    written: list[str] = []
+
+    def interrupted(self: Any, operation: str, given: dict[str, Any]) -> Any:
+        if operation not in operations or given.get("Key") != key or "VersionId" in given or written:
+            return call(self, operation, given)
+        at = {"Bucket": shop.bucket, "Key": key, "Body": body}
+        written.append(call(self, "PutObject", at)["VersionId"])
+        answer = call(self, operation, given)
+        if killed:
+            raise Killed
+        return answer
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(BaseClient, "_make_api_call", interrupted)
+        yield written
+
+
+def test_what_a_job_wrote_again_stays_where_it_is(shop: Shop, mending: Mending) -> None:
+    """Hide, and a version over a wrong one: each is taken away at once. The others are done."""
+    marked, torn = files(shop)
+    with (
+        written_again(shop, LEFT, b"rows of a job", ("DeleteObject",)) as hidden,
+        written_again(shop, torn, TORN, ("PutObject", "CopyObject")) as covered,
+    ):
+        assert mending.apply().exit_code == 3
+    assert (newest(shop, LEFT), newest(shop, torn)) == (*hidden, *covered)
+    assert mending.statuses() == {LEFT: "changed", torn: "changed", marked: "applied"}
+    assert {row["key"] for row in actions_of(mending.lake) if row["action"] == "put_back"} == {LEFT, torn}
+
+
+def test_an_undo_hides_nothing_that_a_job_wrote_again(shop: Shop, mending: Mending) -> None:
+    """The undo of a removed marker writes one; the other two go back."""
+    marked, torn = files(shop)
+    assert mending.apply().exit_code == 0
+    assert body_of(shop, LEFT) is None
+    body = body_of(shop, marked)
+    assert body is not None
+    with written_again(shop, marked, body, ("DeleteObject",)) as written:
+        assert mending.undo().exit_code == 3
+    assert [newest(shop, marked)] == written
+    assert mending.statuses() == {LEFT: "undone", torn: "undone", marked: "kept"}
+    assert (body_of(shop, LEFT), body_of(shop, torn)) == (b"rows of a job", TORN)
+
+
+def applied_later(mending: Mending) -> None:
+    later = Mending(mending.lake, mending.folder, lambda: datetime.now(UTC) + timedelta(hours=25))
+    with pytest.raises(BadInput, match="has expired"):
+        later.apply()
+
+
+def undone(mending: Mending) -> None:
+    mending.undo()
+
+
+def planned_again(mending: Mending) -> None:
+    other = mending.folder / "other"
+    other.mkdir()
+    Mending(mending.lake, other).plan(io.StringIO())
+
+
+def purged(mending: Mending) -> None:
+    at, results = datetime.now(UTC), results_of(mending.lake)
+    purge_command.purge(mending.lake, results, io.StringIO(), yes=True, now=at, progress=SilentProgress())
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        applied_later,
+        planned_again,
+        pytest.param(undone, marks=pytest.mark.soak),
+        pytest.param(purged, marks=pytest.mark.soak),
+    ],
+)
+def test_a_run_that_was_killed_before_its_check_is_finished_by_the_next(
+    shop: Shop, mending: Mending, run: Callable[[Mending], None]
+) -> None:
+    """Whatever runs next, and also after the plan has expired."""
+    again = written_again(shop, LEFT, b"rows of a job", ("DeleteObject",), killed=True)
+    with again as written, pytest.raises(Killed):
+        mending.apply()
+    assert body_of(shop, LEFT) is None, "the marker hides what the job wrote"
+    run(mending)
+    assert [newest(shop, LEFT)] == written
+    statuses = mending.statuses()
+    assert statuses[LEFT] == "changed"
+    assert "started" not in statuses.values()
+
+
+def test_an_undo_that_was_killed_before_its_check_is_finished_by_the_next(
+    shop: Shop, mending: Mending
+) -> None:
+    marked, _ = files(shop)
+    mending.apply()
+    body = body_of(shop, marked)
+    assert body is not None
+    again = written_again(shop, marked, body, ("DeleteObject",), killed=True)
+    with again as written, pytest.raises(Killed):
+        mending.undo()
+    assert body_of(shop, marked) is None
+    planned_again(mending)
+    assert [newest(shop, marked)] == written
+    assert mending.statuses()[marked] == "kept"
+    mending.undo()
+    assert set(mending.statuses().values()) == {"kept", "undone"}
+
+
+def test_a_marker_of_somebody_else_stays(shop: Shop, mending: Mending) -> None:
+    """The request was refused, a job removed what it wrote, and its marker is its own."""
+    call: Any = vars(BaseClient)["_make_api_call"]
+
+    def overtaken(self: Any, operation: str, given: dict[str, Any]) -> Any:
+        if operation != "DeleteObject" or given.get("Key") != LEFT or "IfMatch" not in given:
+            return call(self, operation, given)
+        call(self, "PutObject", {"Bucket": shop.bucket, "Key": LEFT, "Body": b"other rows"})
+        try:
+            return call(self, operation, given)
+        finally:
+            call(self, "DeleteObject", {"Bucket": shop.bucket, "Key": LEFT})
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(BaseClient, "_make_api_call", overtaken)
+        assert mending.apply().exit_code == 3
+    assert (mending.statuses()[LEFT], body_of(shop, LEFT)) == ("changed", None)
+
+
+def test_the_lease_is_checked_before_each_act(
+    shop: Shop, mending: Mending, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run that stood still for longer than its lease does nothing more."""
+    checks = iter(range(100))
+
+    def check() -> None:
+        if next(checks) > 1:  # for the batch, before its acts, and then before each of them
+            raise Busy("lease", "is lost", "run again")
+
+    @contextmanager
+    def held(*_: Any) -> Iterator[Callable[[], None]]:
+        yield check
+
+    monkeypatch.setattr(command, "leased", held)
+    before = {key: body_of(shop, key) for key in (*files(shop), LEFT)}
+    with pytest.raises(Busy, match="is lost"):
+        mending.apply()
+    assert {key: body_of(shop, key) for key in before} == before
+
+
+def test_a_version_beyond_the_first_page_is_not_gone(
+    shop: Shop, mending: Mending, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pages of one entry: the marker fills the first one; then a listing that is cut off without a way to go on."""
+    assert mending.apply().exit_code == 0
+    call: Any = vars(BaseClient)["_make_api_call"]
+    lost = [True]
+
+    def in_pages(self: Any, operation: str, given: dict[str, Any]) -> Any:
+        if operation != "ListObjectVersions":
+            return call(self, operation, given)
+        page = call(self, operation, {**given, "MaxKeys": 1})
+        if lost:
+            page.pop("NextKeyMarker", None)
+        return page
+
+    monkeypatch.setattr(BaseClient, "_make_api_call", in_pages)
+    for left in (1, 0):
+        at, out = datetime.now(UTC) + timedelta(days=32), io.StringIO()
+        results = results_of(mending.lake)
+        ended = purge_command.purge(mending.lake, results, out, yes=True, now=at, progress=SilentProgress())
+        assert (ended.exit_code, "cut off" in out.getvalue()) == (3 if left else 0, bool(left))
+        assert mending.statuses()[LEFT] == ("applied" if left else "purged")
+        lost.clear()
+    monkeypatch.setattr(BaseClient, "_make_api_call", call)
+    page: Any = shop.s3.list_object_versions(Bucket=shop.bucket, Prefix=LEFT)
+    assert (page.get("Versions"), page.get("DeleteMarkers")) == (None, None)
+
+
+def test_equal_bytes_in_one_request_for_many(
+    shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each entry of DeleteObjects has the condition of its ETag, which holds for what the job wrote."""
+    keys = [LEFT, LEFT.replace("left", "other")]
+    shop.s3.put_object(Bucket=shop.bucket, Key=keys[1], Body=b"rows of a job")
+    backdate(shop.bucket, keys[1], datetime.now(UTC) - timedelta(minutes=30))
+    place = f"quarantine: {{location: 's3://{shop.bucket}/quarantine', keep: 30d}}\n"
+    made = Mending(shop.lake(tmp_path, extra=place), tmp_path)
+    publish_leftovers(shop, made.lake, "uncommitted", *keys)
+    made.plan(io.StringIO(), allow=("older_than_onboarding",))
+    each_by_its_etag(monkeypatch)
+    together = deleting_together.deleted_together
+
+    def after_a_job(*given: Any) -> Any:
+        shop.s3.put_object(Bucket=shop.bucket, Key=LEFT, Body=b"rows of a job")
+        return together(*given)
+
+    monkeypatch.setattr("lakeaudit.reconcile.apply.deleted_together", after_a_job)
+    assert made.apply().exit_code == 3
+    assert made.statuses() == {LEFT: "changed", keys[1]: "applied"}
+    assert (body_of(shop, LEFT), body_of(shop, keys[1])) == (b"rows of a job", None)
+
+
+def test_equal_bytes_in_a_bucket_without_versions(
+    aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only the time tells them apart, which is looked at right before the delete."""
+    made = Shop(aws.s3, s3, bucket)
+    made.write("orders", commits=1)
+    aws.s3.put_object(Bucket=bucket, Key=LEFT, Body=b"rows of a job")
+    an_hour_old(made)
+    place = f"quarantine: {{location: 's3://{bucket}/quarantine', keep: 30d}}\n"
+    mending = Mending(made.lake(tmp_path, extra=place), tmp_path)
+    publish_leftovers(made, mending.lake, "uncommitted", LEFT)
+    mending.plan(io.StringIO(), allow=("older_than_onboarding",))
+    copy = Copying.copy
+
+    def and_a_job(self: Copying, *given: Any) -> str:
+        told = copy(self, *given)
+        made.s3.put_object(Bucket=bucket, Key=LEFT, Body=b"rows of a job")
+        return told
+
+    monkeypatch.setattr(Copying, "copy", and_a_job)
+    assert mending.apply().exit_code == 3
+    assert (mending.statuses(), body_of(made, LEFT)) == ({LEFT: "changed"}, b"rows of a job")
