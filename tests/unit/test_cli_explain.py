@@ -359,6 +359,13 @@ NAMED = [
     ("day=1#unreferenced", "day=1#unreferenced"), ("bbbbbb2", "BUCKET/orders/day=2/x"),
     ("day=2/x", "BUCKET/orders/day=2/x"), ("./only", "BUCKET/orders/only"),
     ("BUCKET/orders/day=1/x", "BUCKET/orders/day=1/x"), ("other/file", "BUCKET/orders/other/file"),
+    ("orders/day=2/x", "BUCKET/orders/day=2/x"), ("NAME/orders/day=2/x", "BUCKET/orders/day=2/x"),
+    ("orders/day=1/old-1", "BUCKET/orders/day=1/old-1"), ("old-2", "BUCKET/orders/day=1/old-2"),
+    ("orders/never/heard", "BUCKET/orders/never/heard"), ("NAME/orders/never", "BUCKET/orders/never"),
+    ("BUCKET/orders/day=1", "BUCKET/orders/day=1/"), ("BUCKET/orders", "BUCKET/orders/"),
+    ("orders/day=1/", "BUCKET/orders/day=1/"), ("day=1", "BUCKET/orders/day=1/"), ("day=1/", "BUCKET/orders/day=1/"),
+    ("NAME/orders/day=2", "BUCKET/orders/day=2/"), ("orders", "BUCKET/orders/"), ("BUCKET", "BUCKET/"),
+    ("BUCKET/orders/day=9/", "BUCKET/orders/day=9/"),
 ]  # fmt: skip
 
 
@@ -395,9 +402,48 @@ def test_what_may_be_named(
     capsys: Captured, lake: str, place: Location, bucket: str, typed: str, uri: str
 ) -> None:
     remembered(place, bucket)
-    said = told(capsys, lake, typed.replace("BUCKET", f"s3://{bucket}"))
+    said = told(capsys, lake, typed.replace("BUCKET", f"s3://{bucket}").replace("NAME", bucket))
     assert said["uri"] == uri.replace("BUCKET", f"s3://{bucket}")
     assert bool(said["files"]) == uri.endswith("#unreferenced")
+
+
+FOLDERS = [
+    ("orders/day=1/", ["dropped"], ["day=1#unreferenced"], "CRITICAL: 1 dropped below"),
+    ("orders/day=2", ["dropped"], [], "CRITICAL: 1 dropped below"),
+    ("orders", ["dropped", "dropped", "overwritten"], ["day=1#unreferenced"], "CRITICAL: 2 dropped, 1 overwritten"),
+    ("orders/day=9/", [], [], "OK: no finding of run r1"),
+    ("elsewhere/", [], [], "UNKNOWN: no source, table or finding knows"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("folder", "kinds", "groups", "verdict"), FOLDERS)
+def test_a_folder_shows_what_was_found_in_it(
+    capsys: Captured,
+    lake: str,
+    place: Location,
+    bucket: str,
+    folder: str,
+    kinds: list[str],
+    groups: list[str],
+    verdict: str,
+) -> None:
+    remembered(place, bucket)
+    said = told(capsys, lake, f"s3://{bucket}/{folder}")
+    assert [row["kind"] for row in said["findings"]] == kinds
+    assert [row["subject"] for row in said["groups"]] == groups
+    assert len(said["discrepancies"]) == len(kinds)
+    assert said["verdict"].startswith(verdict)
+
+
+def test_a_folder_names_how_many_findings_are_not_shown(
+    capsys: Captured, lake: str, place: Location, bucket: str
+) -> None:
+    rows = [finding("dropped", f"orders/{n}", bucket=bucket) for n in range(25)]
+    publish(place, runs=[run()], coverage=[covered()], findings=rows)
+    assert cli.main(["explain", lake, "orders/"]) == 0
+    printed = capsys.readouterr()
+    assert f"and 5 more: lakeaudit findings {lake} --table orders" in printed.out
+    assert printed.err.strip() == f"CRITICAL: 25 dropped below s3://{bucket}/orders/"
 
 
 @pytest.mark.parametrize(
@@ -486,7 +532,7 @@ def test_the_command_names_the_marker_that_is_there_now(
     assert command in out
 
 
-@pytest.mark.parametrize("uri", ["orders/a", "s3://bucket", "s3://bucket/", "https://x/y"])
+@pytest.mark.parametrize("uri", ["elsewhere/a", "./", "https://x/y"])
 def test_no_file_is_named(capsys: Captured, lake: str, uri: str) -> None:
     assert cli.main(["explain", lake, uri]) == 2
     assert "names no file" in capsys.readouterr().err

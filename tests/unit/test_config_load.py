@@ -188,6 +188,14 @@ BAD = [
             ("/data/q", "", "is no place in a bucket"),
         )
     ),
+    *(
+        (f"quarantine: '{place}'\n{more}", 4, f"quarantine: {told}")
+        for place, more, told in (
+            ("s3://l/a/old", "tables: [{name: a, location: s3://l/a}]", "lies inside the table 'a'"),
+            ("s3://out/shop/q", "", "lies inside the results"),
+            ("/data/q", "", "is no place in a bucket"),
+        )
+    ),
     (
         "tables:\n- {name: a, location: s3://l/a}\n- discover: {from: inventory, under: [s3://l]}",
         6,
@@ -401,6 +409,22 @@ def test_every_default_is_the_contracts(tmp_path: Path) -> None:
 def test_results_have_a_short_and_a_long_form(tmp_path: Path, results: str, keep: timedelta | None) -> None:
     lake = load(tmp_path, f"version: 1\nlake: shop\nresults: {results}\n{TABLES}")
     assert (lake.results, lake.keep) == (Location("out", "shop"), keep)
+
+
+@pytest.mark.parametrize(
+    ("quarantine", "keep"),
+    [
+        ("s3://away/shop", timedelta(days=30)),
+        ("{location: s3://away/shop}", timedelta(days=30)),
+        ("{location: s3://away/shop, keep: 7d}", timedelta(days=7)),
+    ],
+)
+def test_a_quarantine_has_a_short_and_a_long_form(tmp_path: Path, quarantine: str, keep: timedelta) -> None:
+    lake = load(
+        tmp_path, f"version: 1\nlake: shop\nresults: s3://out/shop\nquarantine: {quarantine}\n{TABLES}"
+    )
+    assert lake.quarantine is not None
+    assert (lake.quarantine.location, lake.quarantine.keep) == (Location("away", "shop"), keep)
 
 
 SOURCES = (

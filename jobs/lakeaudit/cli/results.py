@@ -113,8 +113,8 @@ def explain(
         str,
         typer.Argument(
             metavar="WHAT",
-            help="A file (s3://bucket/key, a local path, or the end of its path), the id of a discrepancy or its first "
-            "characters, or a group's subject.",
+            help="A file or a folder (s3://bucket/key, bucket/key, a key as `findings` prints it, the end of one, or a "
+            "local path; a folder ends in /), the id of a discrepancy or its first characters, or a group's subject.",
         ),
     ],
     deep: Annotated[
@@ -122,7 +122,7 @@ def explain(
     ] = False,
     format: Annotated[Literal["text", "json"], typer.Option()] = "text",  # noqa: A002
 ) -> int:
-    """Say what each source knows of one file, what was found about it and why, and what to do."""
+    """Print what each source states about a file or a folder, the findings with their reasons, and what to do."""
     from rich.console import Console
 
     from lakeaudit.commands import explain as command

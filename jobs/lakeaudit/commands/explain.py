@@ -36,6 +36,7 @@ def as_text(console: Console, told: Explanation, lake_file: str, at: Endpoint) -
     _asked_now(console, told, lake_file)
     text_output.title(console, _when(told))
     _what_was_found(console, told, at)
+    _and_more(console, told, lake_file)
     for row in told.coverage:
         _judged(console, row)
     if told.discrepancies:
@@ -63,6 +64,16 @@ def _what_was_found(console: Console, told: Explanation, at: Endpoint) -> None:
         nothing = "nobody knows this file" if told.unknown else "no finding"
         nothing = "not judged by this run; what an earlier one found is still open" if told.held else nothing
         text_output.line(console, text_output.plain(nothing), indent=1)
+
+
+def _and_more(console: Console, told: Explanation, lake_file: str) -> None:
+    """How many findings below a folder are not shown, and the command that prints all of its table."""
+    if rest := sum(row["findings"] for row in told.totals) - len(told.findings):
+        table = f" --table {formatting.shell_word(told.table)}" if told.table else ""
+        command = f"lakeaudit findings {formatting.shell_word(lake_file)}{table}"
+        text_output.line(
+            console, text_output.plain(f"and {formatting.count(rest)} more: {command}", "dim"), indent=1
+        )
 
 
 def _back(console: Console, told: Explanation, lake_file: str) -> None:

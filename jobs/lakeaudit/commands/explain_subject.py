@@ -1,4 +1,4 @@
-"""What may be named to `explain`: a file by its place or the end of its path, a discrepancy, or a group's subject."""
+"""What `explain` accepts: a file by its place, its key or the end of its path, a folder, a discrepancy, a subject."""
 
 import re
 from dataclasses import dataclass
@@ -16,7 +16,10 @@ NAMED = 5
 
 @dataclass(frozen=True)
 class Named:
-    """What was meant: a file by its place, or a row of the ledger about more than one file."""
+    """A file by its place, a folder by its prefix, or a row of the ledger about more than one file.
+
+    The key of a folder is empty or ends in `/`.
+    """
 
     bucket: str
     key: str
@@ -34,9 +37,18 @@ def named(lake: Lake, results: Results, text: str) -> Named:
     if rows:
         return _of_ledger(text, rows)
     place = identify(text)
-    if place is not None and place[1] and not text.endswith("/"):
-        return Named(*place)
+    if place is not None:
+        return _place(lake, results, *place)
     return _by_path(lake, results, text)
+
+
+def _place(lake: Lake, results: Results, bucket: str, key: str) -> Named:
+    """A file, or a folder where the key ends like one, or the lake file or the results know it as one."""
+    if not key or key.endswith("/"):
+        return Named(bucket, key)
+    tables = (table.location for table in lake.tables)
+    holds_table = any(at.bucket == bucket and f"{at.key}/".startswith(f"{key}/") for at in tables)
+    return Named(bucket, f"{key}/" if holds_table or results.is_folder(bucket, key) else key)
 
 
 def _of_ledger(text: str, rows: list[Row]) -> Named:
@@ -62,19 +74,37 @@ def _one_object(rows: list[Row]) -> Named | None:
 
 
 def _by_path(lake: Lake, results: Results, text: str) -> Named:
-    """A path below a table, or the end of one: of a file that a finding or the ledger names, else of the only table."""
+    """A key, `bucket/key` or the end of a key, of a file or a folder; else a path below the place of a table.
+
+    Files and folders that a finding, the ledger or a group of unused files names come first.
+    """
     path = text.removeprefix("./")
-    plain = path and "://" not in path and not path.startswith("/") and not path.endswith("/")
-    found = results.files_ending(f"/{path}") if plain else []
-    if len(found) == 1:
-        return Named(*found[0])
-    if found:
+    if not path.strip("/") or "://" in path:
+        raise BadInput(text, "names no file", _WAYS)
+    found = [] if path.endswith("/") else results.files_named(path)
+    found = found or results.folders_named(path.strip("/"))
+    if len(found) > 1:
         names = ", ".join(uri_of(*each) for each in found[:NAMED])
         raise BadInput(text, f"is the end of {len(found)} paths", f"name one of them: {names}")
-    if plain and len(lake.tables) == 1 and results.last_published():
-        place = lake.tables[0].location.join(path)
-        return Named(place.bucket, place.key)
-    way_out = (
-        "write s3://bucket/key, a local path from the root, the id of a discrepancy or a subject as printed"
-    )
-    raise BadInput(text, "names no file", way_out)
+    place = found[0] if found else _below_a_table(lake, results, path)
+    if place is None:
+        raise BadInput(text, "names no file", _WAYS)
+    return _place(lake, results, *place) if not found else Named(*place)
+
+
+_WAYS = (
+    "write s3://bucket/key, bucket/key, a key as the results have it, a folder that ends in /, a local path from the "
+    "root, the id of a discrepancy or a subject as printed"
+)
+
+
+def _below_a_table(lake: Lake, results: Results, path: str) -> tuple[str, str] | None:
+    """(bucket, key) of a path that begins with the place of a table, or of a path below the only table."""
+    places = {table.location for table in lake.tables}
+    for place in sorted(places, key=lambda each: -each.depth):
+        for begin in (place.key, f"{place.bucket}/{place.key}" if place.bucket else place.key):
+            if begin and f"{path.rstrip('/')}/".startswith(f"{begin}/"):
+                return place.bucket, place.key + path[len(begin) :]
+    if len(places) == 1 and results.last_published():
+        return places.pop().join(path)
+    return None

@@ -4,7 +4,8 @@ Storage and a live S3Guard table are asked now, and manifests where that is want
 are not read again: what they said is taken from the findings, and where there is none from the coverage of the table.
 """
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import unquote
 
@@ -23,7 +24,7 @@ from lakeaudit.config import Lake, Table
 from lakeaudit.errors import BadInput
 from lakeaudit.evidence.catalog.find_tables import find_tables
 from lakeaudit.evidence.discovery import root_around, tables_at, with_tables
-from lakeaudit.keys import Aliases, identify, owner_of, true_place, uri_of
+from lakeaudit.keys import Aliases, Location, identify, owner_of, true_place, uri_of
 from lakeaudit.kinds import axis_words, rank
 from lakeaudit.results.group_samples import group_samples
 from lakeaudit.results.read import Results, Row
@@ -52,6 +53,8 @@ class Explanation:
     history: list[Row]
     files: list[str] = field(default_factory=list)
     """The first files behind a group."""
+    totals: list[Row] = field(default_factory=list)
+    """For a folder: severity, kind and number of all findings below it, worst first; `findings` has the worst."""
 
     @property
     def is_file(self) -> bool:
@@ -95,11 +98,73 @@ _LOST = ("dropped", "dropped_history", "missing_metadata", "size_mismatch")
 
 
 def explain_named(lake: Lake, results: Results, clients: Clients, text: str, *, deep: bool) -> Explanation:
-    """The same of whatever a person may name: see `explain_subject`. Raises as `explain_file`."""
+    """Explain whatever a person may name: see `explain_subject`. Raises as `explain_file`."""
     meant = named(lake, results, text)
-    if meant.group is None:
-        return explain_file(lake, results, clients, uri_of(meant.bucket, meant.key), deep=deep)
-    return _of_group(results, meant.group)
+    if meant.group is not None:
+        return _of_group(results, meant.group)
+    if not meant.key or meant.key.endswith("/"):
+        return _of_folder(lake, results, clients, *true_place(clients.names, meant.bucket, meant.key))
+    return explain_file(lake, results, clients, uri_of(meant.bucket, meant.key), deep=deep)
+
+
+WORST_BELOW = 20
+"""Findings of a folder that are shown; the rest is a number."""
+
+
+def _of_folder(lake: Lake, results: Results, clients: Clients, bucket: str, prefix: str) -> Explanation:
+    """The findings of the last run below a folder, the groups that meet it, and what the ledger holds open there."""
+    lake = _with_table_around(lake, clients, bucket, prefix)
+    table = owner_of({each.location: each.name for each in lake.tables}, bucket, prefix)
+    inside = [each.name for each in lake.tables if f"{each.location.key}/".startswith(prefix)]
+    names = [table] if table else [name for name in inside if _is_in(lake, name, bucket)]
+    run = results.last_published()
+    return Explanation(
+        uri=uri_of(bucket, prefix),
+        bucket=bucket,
+        key=prefix,
+        table=table or (names[0] if len(names) == 1 else None),
+        sources=[],
+        run=run,
+        findings=results.worst(run["run_id"], WORST_BELOW, (bucket, prefix)) if run else [],
+        groups=_groups_below(results, run["run_id"], names, lake, bucket, prefix) if run else [],
+        coverage=results.coverage(run["run_id"], names) if run and names else [],
+        discrepancies=results.open_below(bucket, prefix)[:WORST_BELOW],
+        history=[],
+        totals=_by_kind(results.totals(run["run_id"], (bucket, prefix))) if run else [],
+    )
+
+
+def _is_in(lake: Lake, name: str, bucket: str) -> bool:
+    return any(table.name == name and table.location.bucket == bucket for table in lake.tables)
+
+
+def _by_kind(totals: Sequence[Row]) -> list[Row]:
+    """The number of findings by kind and severity, worst first."""
+    number: Counter[tuple[str, str]] = Counter()
+    for row in totals:
+        number[row["severity"], row["kind"]] += row["findings"]
+    ordered = sorted(number.items(), key=lambda each: (rank(each[0][0]), -each[1]))
+    return [{"severity": of[0], "kind": of[1], "findings": many} for of, many in ordered]
+
+
+def _groups_below(
+    results: Results, run_id: str, names: Sequence[str], lake: Lake, bucket: str, prefix: str
+) -> list[Row]:
+    """Findings about a partition, a table or many unused files that lie at least in part below the folder."""
+    places = {table.name: table.location for table in lake.tables}
+    unused = results.groups_of_files_below(run_id, bucket, prefix)
+    rows = [row for name in names for row in results.group_findings(run_id, name)]
+    return [row for row in rows if row["discrepancy_id"] in unused or _meets(row, places, bucket, prefix)]
+
+
+def _meets(row: Row, places: Mapping[str, Location], bucket: str, prefix: str) -> bool:
+    """Findings whose key has the prefix are shown by themselves."""
+    if row["axis"] == "leftover":
+        return False  # `leftover_files` names each file
+    if row["subject_type"] != "partition" or row["table_name"] not in places:
+        return row["subject_type"] == "table" or _holds(row, bucket, prefix)
+    partition = f"{places[row['table_name']].prefix}{row['partition_path']}/"
+    return partition.startswith(prefix) or prefix.startswith(partition)
 
 
 def _of_group(results: Results, held: Row) -> Explanation:
@@ -168,6 +233,9 @@ def verdict_line(told: Explanation) -> str:
             f"BACK: storage holds it again, and an audit with --live closes it: {told.uri}"
         )
     rows = [*told.findings, *told.groups]
+    if told.totals:
+        number = ", ".join(f"{formatting.count(row['findings'])} {row['kind']}" for row in told.totals)
+        return formatting.visible(f"{told.totals[0]['severity'].upper()}: {number} below {told.uri}")
     if rows:
         worst = min(rows, key=lambda row: rank(row["severity"]))
         group = "" if worst in told.findings else f", with {formatting.number(worst['files'], 'file')}"

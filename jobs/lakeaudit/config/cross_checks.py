@@ -165,8 +165,7 @@ def locations(data: Data) -> Iterator[Found]:
 
 def results(data: Data) -> Iterator[Found]:
     """Results among what is audited, or the other way round."""
-    written = data.get("results")
-    place = _place(written if isinstance(written, dict) else {"location": written})
+    place = _place(_with_location(data.get("results")))
     if place is None:
         return
     if place.is_azure:
@@ -188,23 +187,29 @@ def results(data: Data) -> Iterator[Found]:
 
 def quarantine(data: Data) -> Iterator[Found]:
     """A quarantine among what is read, or around it: what lies there is no part of the lake any more."""
-    block = data.get("quarantine")
-    place = _place(block) if isinstance(block, dict) else None
+    written = data.get("quarantine")
+    path: Path = ("quarantine", "location") if isinstance(written, dict) else ("quarantine",)
+    place = _place(_with_location(written))
     if place is None:
         return
     if not place.is_in_s3:
-        yield Found(("quarantine", "location"), "is no place in a bucket of S3", "write s3://bucket/prefix")
+        yield Found(path, "is no place in a bucket of S3", "write s3://bucket/prefix")
     for what, own in _watched(data):
         if own.contains(place) or place.contains(own):
             told = f"lies inside {what}" if own.contains(place) else f"holds {what}"
-            yield Found(("quarantine", "location"), told, "name a place that nothing else uses")
+            yield Found(path, told, "name a place that nothing else uses")
             return
+
+
+def _with_location(written: object) -> Data:
+    """The block of a place that may be written in its short form."""
+    return written if isinstance(written, dict) else {"location": written}
 
 
 def _watched(data: Data) -> Iterator[tuple[str, Location]]:
     """(what it is, where): all that an audit reads or writes. Of a metadata store `location` says what it knows of."""
     written = data.get("results")
-    named = [("the results", written if isinstance(written, dict) else {"location": written})]
+    named = [("the results", _with_location(written))]
     for _, table in _entries(data, "tables"):
         found = table.get("discover")
         under = found.get("under") if isinstance(found, dict) else None

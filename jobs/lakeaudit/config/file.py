@@ -301,11 +301,14 @@ class Quarantine(Block):
 
 
 def _block_or_place(value: object) -> str:
-    return "block" if isinstance(value, dict | ResultsBlock) else "place"
+    return "block" if isinstance(value, dict | Block) else "place"
 
 
 AnyResults = Annotated[
     Annotated[Place, Tag("place")] | Annotated[ResultsBlock, Tag("block")], Discriminator(_block_or_place)
+]
+AnyQuarantine = Annotated[
+    Annotated[Place, Tag("place")] | Annotated[Quarantine, Tag("block")], Discriminator(_block_or_place)
 ]
 
 
@@ -337,7 +340,7 @@ class LakeFile(Block):
     version: Annotated[Literal[1], BeforeValidator(_exactly_one)]
     lake: LakeName
     results: AnyResults
-    quarantine: Quarantine | None = None
+    quarantine: AnyQuarantine | None = None
     s3: S3Options = S3Options()
     buckets: tuple[BucketRule, ...] = ()
     dynamodb: DynamoOptions = DynamoOptions()

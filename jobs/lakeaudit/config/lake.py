@@ -337,14 +337,18 @@ def _own_manifest(format_: str, way: S3Options) -> IcebergManifest | DeltaManife
 
 def resolve(file: LakeFile, warnings: tuple[str, ...] = (), aliases: Aliases = ()) -> Lake:
     """The lake that a checked file describes, in which every place goes by its own name."""
-    written = file.results
+    written, kept = file.results, file.quarantine
     found = [each.discover for each in file.tables if isinstance(each, DiscoverEntry)]
     results = written if isinstance(written, ResultsBlock) else ResultsBlock(location=written)
     return Lake(
         name=file.lake,
         results=results.location,
         keep=results.keep,
-        quarantine=file.quarantine,
+        quarantine=None
+        if kept is None
+        else kept
+        if isinstance(kept, Quarantine)
+        else Quarantine(location=kept),
         s3=file.s3,
         buckets=file.buckets,
         aliases=aliases,

@@ -140,14 +140,41 @@ class Results(ResultTables):
         same = (pc.field("subject") == text) | (identity == text)
         return self._rows("discrepancies", same | pc.starts_with(identity, text) if like else same)
 
-    def files_ending(self, path: str) -> list[tuple[str, str]]:
-        """(bucket, key) of files in the ledger or the last published run whose key ends so."""
-        ends = (pc.field("subject_type") == "file") & pc.ends_with(pc.field("key"), path)
+    def files_named(self, path: str) -> list[tuple[str, str]]:
+        """(bucket, key) of known files that a path names: by the whole key, by `bucket/key`, else by the key's end.
+
+        Known are the files of the ledger, of the last published run, and of its groups of unused files.
+        """
+        bucket, _, key = path.partition("/")
+        whole = (pc.field("key") == path) | ((pc.field("bucket") == bucket) & (pc.field("key") == key))
+        return self._places(whole) or self._places(pc.ends_with(pc.field("key"), f"/{path}"))
+
+    def folders_named(self, path: str) -> list[tuple[str, str]]:
+        """(bucket, prefix) of folders that hold known files and whose whole prefix, or its end, is this path."""
+        found = set()
+        inside = pc.starts_with(pc.field("key"), f"{path}/") | pc.match_substring(
+            pc.field("key"), f"/{path}/"
+        )
+        for bucket, key in self._places(inside):
+            at = 0 if key.startswith(f"{path}/") else key.index(f"/{path}/") + 1
+            found.add((bucket, key[: at + len(path) + 1]))
+        return sorted(found)
+
+    def is_folder(self, bucket: str, key: str) -> bool:
+        """Whether known files lie below a key, and none has that key."""
+        own = pc.field("bucket") == bucket
+        below = self._places(own & pc.starts_with(pc.field("key"), f"{key}/"))
+        return bool(below) and not self._places(own & (pc.field("key") == key))
+
+    def _places(self, condition: Expression) -> list[tuple[str, str]]:
         run = self.last_published()
-        found = [("discrepancies", ends)]
-        found += [("findings", ends & _of(run["run_id"]))] if run else []
-        rows = [row for name, wanted in found for row in self._rows(name, wanted)]
-        return sorted({(row["bucket"], row["key"]) for row in rows})
+        of_files = condition & pc.field("subject_type").isin(["file", "commit"])
+        found = [("discrepancies", of_files)]
+        found += [("findings", of_files & _of(run["run_id"]))] if run else []
+        found += [("leftover_files", condition & _of(run["run_id"]))] if run else []
+        columns = ("bucket", "key")
+        rows = [b for name, wanted in found for b in self.batches(name, wanted, columns)]
+        return sorted({(row["bucket"], row["key"]) for batch in rows for row in batch.to_pylist()})
 
     def notices(self) -> list[Row]:
         """What was told or is to be told, oldest first."""
@@ -179,24 +206,37 @@ class Results(ResultTables):
         named = (pc.field("axis") == "leftover") & ~pc.field("kind").isin(WATCHED_KINDS)
         return self._rows("findings", _of(run_id) & wanted.condition() & named)
 
-    def worst(self, run_id: str, limit: int) -> list[Row]:
-        """The worst findings: by severity, then most bytes at stake, then key."""
+    def worst(self, run_id: str, limit: int, below: tuple[str, str] | None = None) -> list[Row]:
+        """The worst findings: by severity, then most bytes at stake, then key.
+
+        `below` limits them to keys of a bucket with a prefix.
+        """
         found: list[Row] = []
         for severity in SEVERITIES:
             if len(found) < limit:
-                wanted = _of(run_id) & (pc.field("severity") == severity)
+                wanted = _of(run_id) & (pc.field("severity") == severity) & _below(below)
                 found += self._top(wanted, limit - len(found))
         return found
 
-    def totals(self, run_id: str) -> list[Row]:
-        """What all findings add up to: a row per kind, severity, table and partition.
+    def open_below(self, bucket: str, prefix: str) -> list[Row]:
+        """The ledger's open rows about keys with this prefix."""
+        return self._rows("discrepancies", _below((bucket, prefix)) & _among(("state", ("open",))))
+
+    def groups_of_files_below(self, run_id: str, bucket: str, prefix: str) -> set[str]:
+        """The discrepancies of the run's groups of unused files that have a file with this prefix."""
+        wanted = _of(run_id) & _below((bucket, prefix))
+        batches = self.batches("leftover_files", wanted, ["discrepancy_id"])
+        return {row["discrepancy_id"] for batch in batches for row in batch.to_pylist()}
+
+    def totals(self, run_id: str, below: tuple[str, str] | None = None) -> list[Row]:
+        """Sums of all findings, or of those below a (bucket, prefix): a row per kind, severity, table and partition.
 
         Each has findings, files, rows_at_stake, bytes_at_stake (null where every part is) and the soonest
         recoverable_until.
         """
         summed = ("files", "rows_at_stake", "bytes_at_stake")
         columns = [*_GROUP, *summed, "recoverable_until"]
-        batches = list(self.batches("findings", _of(run_id), columns))
+        batches = list(self.batches("findings", _of(run_id) & _below(below), columns))
         if not batches:
             return []
         asked = [*((name, "sum") for name in summed), ("recoverable_until", "min")]
@@ -239,3 +279,11 @@ def _among(*wanted: tuple[str, Sequence[str]]) -> Expression:
     """Each column among its values; no values mean any."""
     conditions = [pc.field(column).isin(list(values)) for column, values in wanted if values]
     return reduce(and_, conditions, pc.scalar(True))
+
+
+def _below(place: tuple[str, str] | None) -> Expression:
+    """Keys with the prefix of a (bucket, prefix); any without one."""
+    if place is None:
+        return pc.scalar(True)
+    bucket, prefix = place
+    return (pc.field("bucket") == bucket) & pc.starts_with(pc.field("key"), prefix)
