@@ -229,6 +229,38 @@ def test_which_findings(
     assert told in last_line(capsys)
 
 
+def later(run_id: str, **given: Any) -> dict[str, Any]:
+    """A failed run after all others."""
+    return run(run_id, "failed", finished_at=datetime(2026, 12, 1, tzinfo=UTC), **given)
+
+
+def test_the_last_run_is_shown_though_it_could_judge_nothing(
+    capsys: Captured, lake: str, published: None, place: Location
+) -> None:
+    unread = finding("unreadable_evidence", "x", "r2", subject_type="source", table_name=None)
+    publish(place, runs=[later("r2", tables_audited=1)], findings=[unread])
+    for options in ([], ["--files"], ["--run-id", "r2"], ["--run-id", "r2", "--files"]):
+        assert cli.main(["findings", lake, *options]) == 0
+        printed = capsys.readouterr()
+        assert "unreadable_evidence" in printed.out
+        assert "of run r2 (failed, as of" in printed.err
+    assert cli.main(["findings", lake, "--run-id", "r1"]) == 0
+    assert "3 findings of run r1 (complete" in last_line(capsys)
+
+
+def test_a_run_without_findings_is_named_beside_the_run_that_is_shown(
+    capsys: Captured, lake: str, published: None, place: Location
+) -> None:
+    cause = "s3://inventories: access denied"
+    publish(place, runs=[later("r2", tables_audited=None, error=cause)])
+    assert cli.main(["findings", lake]) == 0
+    line = last_line(capsys)
+    assert line.startswith("3 findings of run r1 (complete")
+    assert line.endswith(f"; run r2 failed since: {cause}")
+    assert cli.main(["findings", lake, "--run-id", "r2"]) == 2
+    assert "that run is failed: it published nothing" in last_line(capsys)
+
+
 @pytest.mark.parametrize("command", ["findings", "report"])
 def test_nothing_published_yet(capsys: Captured, lake: str, command: str) -> None:
     assert cli.main([command, lake]) == 10

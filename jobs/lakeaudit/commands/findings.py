@@ -8,7 +8,7 @@ from rich.console import Console
 from lakeaudit import next_steps, text_output
 from lakeaudit.config import Lake
 from lakeaudit.errors import BadInput
-from lakeaudit.formatting import count, number, second, shell_word
+from lakeaudit.formatting import count, number, second, shell_word, visible
 from lakeaudit.results.expand_groups import expanded
 from lakeaudit.results.group_samples import group_samples
 from lakeaudit.results.read import Results, Wanted
@@ -32,7 +32,7 @@ def write(
         BadInput: no such run or table, or `files` of a run that is not the last.
         CannotAudit: nothing was published yet, or the results cannot be read.
     """
-    run = results.published(run_id)
+    run = results.with_findings(run_id)
     require_tables(lake, results, run, wanted.tables)
     chosen = run["run_id"]
     if files:
@@ -46,7 +46,15 @@ def write(
     what = (
         "rows, a file each where a finding is a group," if files else "finding" + ("" if told == 1 else "s")
     )
-    return f"{count(told)} {what} of run {chosen} ({run['status']}, as of {second(run['as_of'])})"
+    newer = results.failed_since(run) if run_id is None else None
+    return f"{count(told)} {what} of run {chosen} ({run['status']}, as of {second(run['as_of'])}){_failed(newer)}"
+
+
+def _failed(newer: Row | None) -> str:
+    """What a newer run failed of, which has no findings to show."""
+    if newer is None:
+        return ""
+    return visible(f"; run {newer['run_id']} failed since: {newer['error'] or 'its cause is not known'}")
 
 
 class Shown:
@@ -81,7 +89,7 @@ class Shown:
 
 
 def _require_last(results: Results, run_id: str) -> None:
-    last = results.published(None)["run_id"]
+    last = results.with_findings(None)["run_id"]
     if run_id != last:
         raise BadInput("--files", f"only the last run ({last}) can be expanded", "leave --run-id out")
 

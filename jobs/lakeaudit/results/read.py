@@ -61,7 +61,7 @@ class Results(ResultTables):
     def runs(self) -> list[Row]:
         """The rows of `runs`, oldest first; finished or not."""
         rows = self._rows("runs", pc.scalar(True))
-        return sorted(rows, key=lambda row: (row["finished_at"] or _BEFORE_ALL, row["run_id"]))
+        return sorted(rows, key=_order)
 
     def last_published(self) -> Row | None:
         """The published run that finished last."""
@@ -83,6 +83,23 @@ class Results(ResultTables):
             what = f"that run is {run['status']}: it published nothing"
             raise BadInput(f"--run-id {run_id}", what, "run it again, or leave --run-id out")
         return run
+
+    def with_findings(self, run_id: str | None) -> Row:
+        """The row of a run that wrote findings, by default the last one; a run that could judge nothing is one, too.
+
+        Raises:
+            BadInput: there is no run of that id, or it wrote no findings.
+            CannotAudit: no run has written any.
+        """
+        if run_id is None and (last := next(filter(_wrote_findings, reversed(self.runs())), None)):
+            return last
+        run = None if run_id is None else self.run(run_id)
+        return run if run is not None and _wrote_findings(run) else self.published(run_id)
+
+    def failed_since(self, run: Row) -> Row | None:
+        """The newest run that finished after another and wrote no findings."""
+        later = [each for each in self.runs() if _order(each) > _order(run) and each["status"] == "failed"]
+        return later[-1] if later and not _wrote_findings(later[-1]) else None
 
     def run(self, run_id: str) -> Row:
         """The row of one run, finished or not.
@@ -269,6 +286,15 @@ class Results(ResultTables):
 
     def _rows(self, table: str, wanted: Expression) -> list[Row]:
         return [row for batch in self.batches(table, wanted) for row in batch.to_pylist()]
+
+
+def _order(run: Row) -> tuple[datetime, str]:
+    return run["finished_at"] or _BEFORE_ALL, run["run_id"]
+
+
+def _wrote_findings(run: Row) -> bool:
+    """A run that ended before it judged anything has no number of audited tables."""
+    return run["status"] in PUBLISHED or (run["status"] == "failed" and run["tables_audited"] is not None)
 
 
 def _of(run_id: str, tables: Sequence[str] = ()) -> Expression:
