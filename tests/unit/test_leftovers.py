@@ -120,6 +120,29 @@ def test_what_the_object_itself_refuses(tmp_path: Path, state: Seen, why: str | 
     assert (why or "") in str(told)
 
 
+def test_all_obstacles_of_a_file_are_named_at_once(tmp_path: Path) -> None:
+    lake = LAKE.replace("quarantine:", "#") + LISTS + STORE
+    told = HideLeftover().refuses(
+        case(tmp_path, lake, category="log", storage_time=NOON - timedelta(days=40))
+    )
+    assert told is not None
+    for words in (
+        "no quarantine",
+        "a metadata store",
+        "not every claim",
+        "of category log",
+        "first complete audit",
+    ):
+        assert words in told
+    locked = Current(
+        head(modified_at=NOON - timedelta(days=31), archived=True, storage_class="GLACIER"), legal_hold=True
+    )
+    now = HideLeftover().propose(case(tmp_path), seen(locked, inside="warehouse/orders/x/"))
+    assert isinstance(now, str)
+    for words in ("legal hold", "archived (GLACIER)", "lies about it", "first complete audit"):
+        assert words in now
+
+
 def test_a_bucket_of_versions_needs_no_proof_of_a_copy(tmp_path: Path) -> None:
     large = Current(head(size=(5 << 30) + 1, version_id="v", encryption="SSE-KMS"))
     state = seen(large, versioning=ENABLED, place=None)

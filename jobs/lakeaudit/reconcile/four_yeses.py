@@ -46,7 +46,12 @@ def is_unlisted() -> Need:
 
 def is_since_first_audit(head: ObjectHead, first_audit: datetime | None, *, allowed: bool) -> str | None:
     """The fourth; `allowed` is the user's word that older ones are meant as well."""
-    if allowed or (first_audit is not None and head.modified_at > first_audit):
+    return is_since(head.modified_at, first_audit, allowed=allowed)
+
+
+def is_since(written: datetime, first_audit: datetime | None, *, allowed: bool) -> str | None:
+    """The same by the time at which the object was written."""
+    if allowed or (first_audit is not None and written > first_audit):
         return None
     since = "there was none" if first_audit is None else f"that was on {first_audit:%Y-%m-%d %H:%M}"
     return (

@@ -1,6 +1,6 @@
 """What the actions upon leftovers share: what they look at, when a file may be one of theirs, and what they record."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -79,20 +79,36 @@ def _place(sight: Sight, bucket: str, key: str) -> Location | None:
 
 
 def why_not(case: Case) -> str | None:
-    """What is known without looking: the first yes, and whether there is a quarantine and tables can be asked."""
+    """Every obstacle that is known before storage is asked: the first yes, and what the lake file says."""
+    of_kind = (
+        four_yeses.kind_allows(case.row) if case.row["key"] else None
+    )  # a group has no category of its own
+    return "; ".join(filter(None, (*_of_lake(case), of_kind, _too_old(case)))) or None
+
+
+def _of_lake(case: Case) -> Iterator[str]:
+    """What the lake file says of the place."""
     lake, place = case.lake, (case.row["bucket"], case.row["key"])
     if lake.quarantine is None:
-        return "no quarantine place is named"
+        yield "no quarantine place is named"
     knowing = [each.location for each in lake.metastores if each.knows_files]
-    if any(location is None or location.holds(*place) for location in knowing):
-        return "a metadata store knows of files there: what removes the file has to tell it"
-    cleaned = [t.name for t in lake.tables if t.location.holds(*place) and _cleans_up(t)]
+    if any(location is None or location.holds(*place) for location in knowing if place[1]):
+        yield "a metadata store knows of files there: what removes the file has to tell it"
+    holding = [table for table in lake.tables if place[1] and table.location.holds(*place)]
+    cleaned = [t.name for t in holding if _cleans_up(t)]
     if cleaned:
-        return f"{cleaned[0]} is a Hudi table, whose own cleaner and timeline say what goes"
-    unsure = [t.name for t in lake.tables if t.location.holds(*place) and not t.complete]
+        yield f"{cleaned[0]} is a Hudi table, whose own cleaner and timeline say what goes"
+    unsure = [t.name for t in holding if not t.complete]
     if unsure:
-        return f"not every claim on files of {unsure[0]} is known"
-    return four_yeses.kind_allows(case.row)
+        yield f"not every claim on files of {unsure[0]} is known"
+
+
+def _too_old(case: Case) -> str | None:
+    """The fourth yes by the time that the audit saw, where no quarantine lets anybody look at the object."""
+    written = case.row["storage_time"]
+    if case.lake.quarantine is not None or written is None:
+        return None
+    return four_yeses.is_since(written, case.first_audit, allowed=OLDER in case.allow)
 
 
 def _cleans_up(table: Table) -> bool:
@@ -101,29 +117,30 @@ def _cleans_up(table: Table) -> bool:
 
 
 def why_not_now(case: Case, seen: Seen) -> str | None:
-    """What the object itself says: the second and fourth yes among it."""
+    """Every obstacle that the object itself shows: the second and fourth yes among them."""
     current = seen.current
     if current is None:
         return "it is gone already"
     head = current.head
     if not _is_as_audited(case.row, head):
         return "it was written again since the audit"
-    return (
-        _held(current, case.now)
-        or (seen.inside and f"a table that the lake file does not name lies about it ({seen.inside})")
-        or four_yeses.is_old_enough(case.table, head, case.now)
-        or four_yeses.is_since_first_audit(head, case.first_audit, allowed=OLDER in case.allow)
+    inside = seen.inside and f"a table that the lake file does not name lies about it ({seen.inside})"
+    obstacles = (
+        *_held(current, case.now),
+        inside,
+        four_yeses.is_old_enough(case.table, head, case.now),
+        four_yeses.is_since_first_audit(head, case.first_audit, allowed=OLDER in case.allow),
     )
+    return "; ".join(filter(None, obstacles)) or None
 
 
-def _held(current: Current, now: datetime) -> str | None:
+def _held(current: Current, now: datetime) -> Iterator[str]:
     if current.legal_hold:
-        return "it is under a legal hold"
+        yield "it is under a legal hold"
     if current.locked_until is not None and current.locked_until > now:
-        return f"it is locked until {current.locked_until:%Y-%m-%d}"
+        yield f"it is locked until {current.locked_until:%Y-%m-%d}"
     if current.head.archived:
-        return f"it is archived ({current.head.storage_class})"
-    return None
+        yield f"it is archived ({current.head.storage_class})"
 
 
 def _is_as_audited(row: Mapping[str, Any], head: ObjectHead) -> bool:

@@ -92,7 +92,7 @@ class Planner:
         by_file = UPLOADS if self.lake.quarantine is None else (*LEFTOVERS, *UPLOADS)
         many = (pc.field("subject_type") != "file") | pc.field("subject_type").is_null()
         rows = batch.filter(many & pc.field("kind").isin(list(by_file))).to_pylist()
-        ids = [row["discrepancy_id"] for row in rows if self._of_row(row, self._table(row)) is None]
+        ids = [row["discrepancy_id"] for row in rows if not self._of_row(row, self._table(row))]
         return pa.array(ids, pa.string())
 
     def steps_for(self, row: Row) -> list[Step]:
@@ -108,11 +108,12 @@ class Planner:
     def step(self, row: Row) -> Step:
         """The step of one row of the ledger: the first way that is one, else what keeps a program from it."""
         row, table = _by_subject(row), self._table(row)
-        why = self._why_not(row, table)
-        if why is not None or table is None:
-            return self._for_person(row, [why or ""])
+        why = self._obstacles(row, table)
+        if table is None:
+            return self._for_person(row, why)
         first_audit = self.first_audits.get(table.name)
-        return self._first_way(Case(row, self.lake, table, self.allow, self.now, first_audit))
+        case = Case(row, self.lake, table, self.allow, self.now, first_audit)
+        return self._for_person(row, [*why, *_refused(case)]) if why else self._first_way(case)
 
     def _first_way(self, case: Case) -> Step:
         row, refused = case.row, []
@@ -142,31 +143,34 @@ class Planner:
             return str(error)
         return action.propose(case, seen[action.look])
 
-    def _why_not(self, row: Row, table: Table | None) -> str | None:
-        """Why nothing is even asked of storage."""
-        if why := self._of_row(row, table):
-            return why
-        if row["kind"] in LEFTOVERS and self.lake.quarantine is None:
-            return "no quarantine place is named"
-        if self.lake.is_weak(row["bucket"] or ""):
-            return "answers of its bucket may lag behind writes (consistency: weak)"
-        if row["kind"] in POINTERS:
-            return None
-        if not row["bucket"] or not row["key"]:
-            return "it is not an object of a bucket"
-        if not any(table.location.holds(row["bucket"], row["key"]) for table in self.lake.tables):
-            return "it lies outside every table that the lake file names"
-        return None
-
-    def _of_row(self, row: Row, table: Table | None) -> str | None:
-        """The same of what the ledger says of all files of a row."""
+    def _obstacles(self, row: Row, table: Table | None) -> list[str]:
+        """Every reason for which nothing is asked of storage."""
+        why = self._of_row(row, table)
         if row["kind"] not in WAYS:
-            return "no action is known for this kind"
-        if row["kind"] == "uncommitted" and row["table_name"] in self.losing:
-            return _MAY_BE_ALL
-        if row["ack_until"] is not None and row["ack_until"] > self.now:
-            return f"accepted by {row['ack_by']}: {row['ack_reason']}"
-        return "its table is not named in the lake file" if table is None else None
+            return why
+        unplaced = row["kind"] in LEFTOVERS and self.lake.quarantine is None
+        why += ["no quarantine place is named"] if unplaced else []
+        if self.lake.is_weak(row["bucket"] or ""):
+            why.append("answers of its bucket may lag behind writes (consistency: weak)")
+        if row["kind"] in POINTERS:
+            return why
+        if not row["bucket"] or not row["key"]:
+            return why or ["it is not an object of a bucket"]
+        if not any(table.location.holds(row["bucket"], row["key"]) for table in self.lake.tables):
+            why.append("it lies outside every table that the lake file names")
+        return why
+
+    def _of_row(self, row: Row, table: Table | None) -> list[str]:
+        """The same for all files of a row, from the ledger alone."""
+        if row["kind"] not in WAYS:
+            return ["no action is known for this kind"]
+        lost = row["kind"] == "uncommitted" and row["table_name"] in self.losing
+        accepted = row["ack_until"] is not None and row["ack_until"] > self.now
+        return [
+            *([_MAY_BE_ALL] if lost else []),
+            *([f"accepted by {row['ack_by']}: {row['ack_reason']}"] if accepted else []),
+            *(["its table is not named in the lake file"] if table is None else []),
+        ]
 
     def _table(self, row: Row) -> Table | None:
         of_kind = self.found if row["kind"] in POINTERS else ()
@@ -201,6 +205,14 @@ class Planner:
             rows_at_stake=row["rows_at_stake"],
             bytes_at_stake=row["bytes_at_stake"],
         )
+
+
+def _refused(case: Case) -> list[str]:
+    """What each way refuses before anything is looked at; nothing where one of them refuses nothing."""
+    if case.row["ack_until"] is not None and case.row["ack_until"] > case.now:
+        return []
+    refusals = [ACTIONS[name].refuses(case) for name in WAYS.get(case.row["kind"], ())]
+    return [] if None in refusals else [each for why in refusals if why for each in why.split("; ")]
 
 
 def _by_subject(row: Row) -> Row:
