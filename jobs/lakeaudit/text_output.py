@@ -66,6 +66,7 @@ def verdict_line(page: PageData) -> str:
     said = verdict.verdict(page.run, page.standing, page.totals, tables, page.lake_tables)
     level = _LEVELS.get(said.level, said.level.upper())
     unsure = page.run["status"] if said.level in STYLES and page.run["status"] != "complete" else None
+    unsure = f"failed: {page.run['error']}" if unsure == "failed" and page.run["error"] else unsure
     scope = f"; {said.scope[:1].lower()}{said.scope[1:]}" if said.scope else ""
     return formatting.visible(f"{level}: {said.headline}" + (f" (audit {unsure})" if unsure else "") + scope)
 

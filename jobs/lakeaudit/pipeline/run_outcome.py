@@ -12,7 +12,7 @@ from lakeaudit import __version__
 from lakeaudit.compare.ceiling import doubts
 from lakeaudit.compare.findings import Stamp
 from lakeaudit.config import Table
-from lakeaudit.evidence.protocol import SourceInfo
+from lakeaudit.evidence.protocol import Hole, SourceInfo
 from lakeaudit.gates.publish_gate import Guarded
 from lakeaudit.kinds import FILE_AXES
 from lakeaudit.ledger.ledger_tables import Standing
@@ -61,17 +61,39 @@ def conclude(
     row = {"run_id": stamp.run_id, "lake": stamp.lake, "status": status, **times} | _read(
         observed, judgement, tables
     )
+    if status == "failed":
+        row["error"] = row["error"] or failure_cause(observed.infos, judgement)
     row["gates"] = report.words
     kinds = report.tally.kinds
     accepted = standing.accepted
     pressing = kinds if accepted is None else _kinds_without(con, judgement.findings, accepted)
     summary = _summary(row, judgement, tables, kinds) | {
         "states": dict(standing.states),
+        "error": row["error"],
         "retry": status == "failed" and any(hole.may_pass for hole in judgement.holes),
     }
     warnings = (*observed.warnings, *judgement.warnings, *report.words)
     code = _exit_code(status, judgement)
     return Outcome(stamp.run_id, status, summary, code, row, _summed(pressing, "severity"), warnings)
+
+
+CAUSES = 2
+"""Causes of a failed run that its last line names; the rest is a number."""
+
+
+def failure_cause(infos: Sequence[SourceInfo], judgement: Judgement) -> str | None:
+    """What kept a run from judging anything: the evidence gaps with their places, else the reasons in coverage."""
+    places = {info.id: info.location for info in infos}
+    causes = [_gap(hole, places.get(hole.source, hole.source)) for hole in judgement.holes]
+    causes = causes or [row["reason"] for row in judgement.coverage_rows if row["status"] == "partial"]
+    named = list(dict.fromkeys(filter(None, causes)))
+    more = f"; and {len(named) - CAUSES} more" if len(named) > CAUSES else ""
+    return "; ".join(named[:CAUSES]) + more or None
+
+
+def _gap(hole: Hole, place: str) -> str:
+    at = hole.subject or place
+    return hole.reason if hole.reason.startswith(at) else f"{at}: {hole.reason}"
 
 
 def _read(observed: Observed, judgement: Judgement, tables: Mapping[str, str]) -> dict[str, Any]:
