@@ -250,6 +250,9 @@ _CONFIRMATION = f"""
 
 _LOST = "kind IN ('dropped', 'dropped_history', 'size_mismatch', 'content_mismatch', 'overwritten')"
 _MATCHES = "coalesce(s_older_matches, s_older_size = c_size, false)"
+_REMOVED = "kind IN ('dropped', 'dropped_history')"
+_MARKED = "coalesce(s_older_beneath_marker, s_delete_marker, false)"
+"""A delete marker lies over the older version: it was written when that version was replaced."""
 COMES_BACK = f"({_LOST} AND s_older_version_id IS NOT NULL AND {_MATCHES})"
 """SQL over verdict rows: an older version is known to hold what was recorded."""
 
@@ -257,9 +260,10 @@ _RECOVERY = {
     "recoverable": f"""CASE WHEN {_LOST} THEN CASE WHEN {COMES_BACK} THEN 'yes'
         WHEN coalesce(versions_known, false) AND s_older_version_id IS NULL THEN 'no' ELSE 'unknown' END END""",
     "recovery": f"""CASE WHEN {_LOST} AND s_older_version_id IS NOT NULL THEN
-        CASE WHEN coalesce(s_older_beneath_marker, s_delete_marker, false) THEN 'delete_marker'
+        CASE WHEN {_MARKED} THEN 'delete_marker'
             ELSE 'older_version' END END""",
     "recovery_version_id": f"CASE WHEN {_LOST} THEN s_older_version_id END",
+    "cause_at": f"CASE WHEN {_REMOVED} AND {_MARKED} THEN s_older_since END",
 }
 """Whether an older version can bring the recorded bytes back: `yes` only for one that matches the claim."""
 
@@ -270,7 +274,8 @@ _DETAILS = (
     """CASE WHEN s_size < c_least_size
         THEN 'deletion vectors need ' || c_least_size || ' bytes of it, stored ' || s_size END""",
     "s_footer_fault",
-    f"'stored object of ' || {_time('s_modified_at')}",
+    f"CASE WHEN {_REMOVED} AND {_MARKED} THEN 'hidden by a delete marker of ' || {_time('s_older_since')} END",
+    f"CASE WHEN NOT ({_REMOVED} AND {_MARKED}) THEN 'stored object of ' || {_time('s_modified_at')} END",
     f"'storage as of ' || {_time('s_from')}",
     f"""CASE WHEN {_LOST} AND NOT {_MATCHES} THEN 'the newest older version, ' || s_older_version_id || ', has '
         || s_older_size || ' bytes and is not known to be what was recorded' END""",

@@ -34,6 +34,7 @@ _COLUMNS = (
         "recoverable",
         "recoverable_until",
         "cause",
+        "cause_at",
         "cause_principal",
         "bucket",
         "key",
@@ -51,7 +52,8 @@ _BACK = ("subject", "bucket", "key", "recovery", "recovery_version_id", "marker"
 class Change:
     """Discrepancies of one table, kind and severity to which the same happened; `resolution` is how they ended.
 
-    Files, rows and bytes are None where no finding says them; `since` is the evidence that first showed any of them;
+    Files, rows and bytes are None where no finding states them. `since` is the earliest time at which one of them was
+    caused, by a request or a delete marker; where that is not known, or all is over, the time it was first seen.
     `recoverable` counts yes, no and unknown, `until` is when the first of them is beyond recovery; `cause` is that of
     most of them in words, `causes` are all known; `example` is a file, `back` one of the files that can come back, with
     what that needs.
@@ -106,7 +108,8 @@ def _changes(changed: pa.Table | None) -> list[Change]:
     changed = changed.append_column("example", pc.if_else(is_file, changed["subject"], None))
     changed = changed.append_column("back", _way_back(changed))
     summed = [(name, "sum") for name in ("files", "rows_at_stake", "bytes_at_stake")]
-    least = [(name, "min") for name in ("first_seen_at", "recoverable_until", "example", "back")]
+    changed = changed.append_column("since", _since(changed))
+    least = [(name, "min") for name in ("since", "recoverable_until", "example", "back")]
     grouped = changed.group_by(list(_SAME)).aggregate([*summed, *least, ([], "count_all")]).to_pylist()
     return sorted(
         (_change(row, partitions, recoverable, causes) for row in grouped),
@@ -118,6 +121,12 @@ def _changes(changed: pa.Table | None) -> list[Change]:
             change.resolution or "",
         ),
     )
+
+
+def _since(changed: pa.Table) -> pa.ChunkedArray:
+    is_over = pc.equal(changed["transition"], "resolved")
+    caused_at = pc.coalesce(changed["cause_at"], changed["first_seen_at"])
+    return pc.if_else(is_over, changed["first_seen_at"], caused_at)
 
 
 def _way_back(changed: pa.Table) -> pa.ChunkedArray:
@@ -172,7 +181,7 @@ def _change(row: Row, partitions: _Counts, recoverable: _Counts, causes: _Counts
         files=row["files_sum"],
         rows=row["rows_at_stake_sum"],
         bytes=row["bytes_at_stake_sum"],
-        since=row["first_seen_at_min"],
+        since=row["since_min"],
         partitions=tuple(name for name, _ in named),
         more_partitions=len(places) - len(named),
         recoverable=dict(recoverable.get(_key(row), Counter())),

@@ -172,6 +172,8 @@ def _of_row(row: Row, *, named: bool) -> Iterator[Event]:
         yield Event(row["storage_time"], _stored(row), "storage")
     if row["cause_at"] and row["cause"]:
         yield Event(row["cause_at"], row["cause"], row["cause_principal"] or "a log of requests")
+    elif row["cause_at"]:
+        yield Event(row["cause_at"], "a delete marker was written over it", "storage")
     if row["recoverable_until"] and row["recoverable"] == "yes":
         what = (
             "the lost version can no longer be read"
