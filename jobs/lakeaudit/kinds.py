@@ -20,6 +20,9 @@ WATCHED_KINDS = ("unregistered_table", "unowned")
 MASS_LOSS = "mass loss: "
 """What the reason of a complete axis begins with where a sample has confirmed that much of the table is gone."""
 
+WHOLE_PARTITION = "the whole partition is gone: "
+"""What the explanation of a dropped file begins with where all files of its partition are dropped."""
+
 FILE_AXES = ("content", "metastore", "metastore_tree", "leftover", "duplicate")
 AXES = (*FILE_AXES, "commit", "pointer", "source", "hazard")
 COVERED_AXES = (*FILE_AXES, "commit", "pointer", "hazard")

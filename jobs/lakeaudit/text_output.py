@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from lakeaudit import formatting, next_steps
-from lakeaudit.kinds import axis_words
+from lakeaudit.kinds import WHOLE_PARTITION, axis_words
 from lakeaudit.report import closing, coverage_view, summary, verdict
 from lakeaudit.report.page import PageData
 
@@ -199,6 +199,8 @@ def finding(console: Console, row: Row, place: str | None = None) -> None:
     head.append_text(plain(row["table_name"] or summary.NO_TABLE)).append(f"  {at_stake(row)}")
     line(console, head, indent=1)
     line(console, plain(place or row["subject"]), indent=3)
+    if (row["explanation"] or "").startswith(WHOLE_PARTITION):
+        line(console, plain(row["explanation"].partition("; ")[0], "dim"), indent=3)
     if known := formatting.cause(row):
         line(console, plain(f"cause: {known}", "dim"), indent=3)
 

@@ -1,18 +1,24 @@
 """What audits print: causes, times and counts, from whole audits of real tables. No JVM."""
 
+import io
+import time
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
+from rich.console import Console
 
 from lakeaudit import cli, text_output
+from lakeaudit.commands.findings import Shown
 from lakeaudit.config import Lake
 from lakeaudit.pipeline.run_outcome import Outcome
+from lakeaudit.results.change_summary import changes_of
 from lakeaudit.results.page_data import gather
-from tests.builders.audits import audited, results_of
-from tests.builders.shop import Shop
-from tests.conftest import Aws
 from lakeaudit.runtime.aws import Endpoint
+from tests.builders.audits import audited, results_of
+from tests.builders.shop import DAYS, Shop
+from tests.conftest import Aws
 
 Captured = pytest.CaptureFixture[str]
 
@@ -33,9 +39,7 @@ def last_line(lake: Lake, outcome: Outcome) -> str:
     )
 
 
-def test_a_failed_run_names_its_cause_in_its_last_line(
-    shop: Shop, tmp_path: Path, capsys: Captured
-) -> None:
+def test_a_failed_run_names_its_cause_in_its_last_line(shop: Shop, tmp_path: Path, capsys: Captured) -> None:
     shop.take_inventory()
     lake = shop.lake(tmp_path)
     audited(lake, run_id="r1")
@@ -45,11 +49,41 @@ def test_a_failed_run_names_its_cause_in_its_last_line(
     outcome = audited(lake, run_id="r2")
     assert outcome.exit_code == 10
     line = last_line(lake, outcome)
-    print(line)
     assert "audit failed: " in line
     assert f"s3://{shop.bucket}/inventories" in line
     assert outcome.summary["error"]
     assert cli.main(["findings", str(tmp_path / "lake.yaml"), "--format", "jsonl"]) == 0
     printed = capsys.readouterr()
-    print(printed)
     assert "of run r2 (failed" in printed.err
+
+
+def test_a_partition_that_is_gone_as_a_whole_is_named_and_dated_by_its_delete_markers(
+    shop: Shop, tmp_path: Path
+) -> None:
+    """Of a partition that has lost one file of two nothing is said but that file."""
+    shop.s3.put_bucket_versioning(Bucket=shop.bucket, VersioningConfiguration={"Status": "Enabled"})
+    shop.write("orders")  # these files have versions with ids
+    whole = shop.keys(f"orders/day={DAYS[0]}")
+    gone = [*whole, shop.keys(f"orders/day={DAYS[1]}")[0]]
+    lake = shop.lake(tmp_path)
+    for key in gone:
+        shop.s3.delete_object(Bucket=shop.bucket, Key=key)
+    markers: Any = shop.s3.list_object_versions(Bucket=shop.bucket)["DeleteMarkers"]
+    written = {marker["Key"]: marker["LastModified"] for marker in markers}
+    time.sleep(2)
+    outcome = audited(lake, live=True)
+    results = results_of(lake)
+    rows = {row["key"]: row for row in results.worst(outcome.run_id, 99) if row["kind"] == "dropped"}
+    assert set(rows) == set(gone)
+    for key, row in rows.items():
+        said = f"the whole partition is gone: day={DAYS[0]}, files: {len(whole)}; "
+        assert row["explanation"].startswith(said) is (key in whole)
+        assert row["cause_at"] == written[key]
+        assert "hidden by a delete marker of" in row["explanation"]
+        assert "stored object of" not in row["explanation"]
+    (change,) = [each for each in changes_of(results, outcome.run_id) if each.kind == "dropped"]
+    assert change.since == min(written.values())
+    assert change.whole == (f"day={DAYS[0]}",)
+    shown = io.StringIO()
+    Shown("lake.yaml", results, {})(Console(file=shown, width=200), rows[whole[0]])
+    assert f"the whole partition is gone: day={DAYS[0]}, files: {len(whole)}" in shown.getvalue()

@@ -129,7 +129,11 @@ def _next_step(change: Change, lake_file: str, reach: Reach | None, *, redact: b
 def _where(change: Change, *, redact: bool) -> Iterator[str]:
     if change.partitions and not redact:
         more = f" and {count(change.more_partitions)} more" if change.more_partitions else ""
-        yield f"in {', '.join(map(_tame, change.partitions))}{more}"
+        yield f"in {', '.join(_partition(name, change) for name in change.partitions)}{more}"
+
+
+def _partition(name: str, change: Change) -> str:
+    return _tame(name) + (" (the whole partition is gone)" if name in change.whole else "")
 
 
 def _stake(change: Change) -> str:

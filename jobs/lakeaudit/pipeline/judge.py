@@ -17,6 +17,7 @@ from lakeaudit.compare.ceiling import Trial, uncovered
 from lakeaudit.compare.coverage import Means, Tallies
 from lakeaudit.compare.evidence_for_tables import means
 from lakeaudit.compare.expected import ExpectedReasons, mark_expected
+from lakeaudit.compare.whole_partitions import with_whole_partitions
 from lakeaudit.evidence.protocol import Hole
 from lakeaudit.ledger.axis_observation import AxisObservation, axis_observations
 from lakeaudit.ledger.resolution import resolutions
@@ -173,6 +174,7 @@ def _about_files(
     single = duck.hold(audit.con, explained(audit, findings_of_files, known))
     whole = {} if audit.partitions else tallies  # of a part nothing can be said about its table
     count = partial(files_of_partitions, engine, audit.observed.evidence.claims)
+    single = duck.hold(audit.con, with_whole_partitions(audit.con, single, whole, partial(count, live=True)))
     rows = folded(audit.con, single, whole, audit.stamp, count)
     return _AboutFiles(rows, members(audit.con, single, rows), tuple(unsure))
 

@@ -17,21 +17,24 @@ _NAMES = pa.schema([("table_name", pa.string()), ("partition_path", pa.string())
 
 
 def files_of_partitions(
-    engine: AuditEngine, claims: Sequence[Claims], partitions: Collection[Partition]
+    engine: AuditEngine, claims: Sequence[Claims], partitions: Collection[Partition], *, live: bool = False
 ) -> dict[Partition, int]:
-    """Files of each of these partitions that a state of its table lists, or has listed and still promises."""
+    """Files of each of these partitions that a state of its table lists, or has listed and still promises.
+
+    With `live` only those that the newest state lists.
+    """
     wanted = duck.small(_NAMES, sorted(partitions))
     tables = {table for table, _ in partitions}
     found: Counter[Partition] = Counter()
-    for batch in ask_claims(engine, claims, tables, partial(_counted, wanted)):
+    for batch in ask_claims(engine, claims, tables, partial(_counted, wanted, live)):
         found.update({(r["table_name"], r["partition_path"]): r["files"] for r in batch.to_pylist()})
     return dict(found)
 
 
-def _counted(wanted: pa.Table, con: Connection, claims: Rows) -> Relation:
-    sql = """
+def _counted(wanted: pa.Table, live: bool, con: Connection, claims: Rows) -> Relation:
+    sql = f"""
         SELECT table_name, partition_path, count(*) AS files FROM claims SEMI JOIN wanted
             USING (table_name, partition_path)
-        WHERE state <> 'gone' GROUP BY ALL
+        WHERE {"state = 'live'" if live else "state <> 'gone'"} GROUP BY ALL
     """
     return duck.query(con, sql, claims=claims, wanted=wanted)

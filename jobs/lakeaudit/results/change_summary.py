@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakeaudit.kinds import WHOLE_PARTITION
 from lakeaudit.results.read import Results, Row
 
 NAMED = 3
@@ -36,6 +37,7 @@ _COLUMNS = (
         "cause",
         "cause_at",
         "cause_principal",
+        "explanation",
         "bucket",
         "key",
         "recovery",
@@ -70,6 +72,8 @@ class Change:
     bytes: int | None = None
     since: datetime | None = None
     partitions: tuple[str, ...] = ()
+    whole: tuple[str, ...] = ()
+    """Those of the partitions of which every file is gone."""
     more_partitions: int = 0
     recoverable: Mapping[str, int] = field(default_factory=dict)
     until: datetime | None = None
@@ -103,6 +107,7 @@ def _changes(changed: pa.Table | None) -> list[Change]:
         return []
     changed = changed.append_column("by", _caused_by(changed))
     partitions, recoverable = _counts(changed, "partition_path"), _counts(changed, "recoverable")
+    whole = _counts(changed.filter(pc.starts_with(changed["explanation"], WHOLE_PARTITION)), "partition_path")
     causes = _counts(changed, "by")
     is_file = pc.equal(changed["subject_type"], "file")
     changed = changed.append_column("example", pc.if_else(is_file, changed["subject"], None))
@@ -112,7 +117,7 @@ def _changes(changed: pa.Table | None) -> list[Change]:
     least = [(name, "min") for name in ("since", "recoverable_until", "example", "back")]
     grouped = changed.group_by(list(_SAME)).aggregate([*summed, *least, ([], "count_all")]).to_pylist()
     return sorted(
-        (_change(row, partitions, recoverable, causes) for row in grouped),
+        (_change(row, partitions, whole, recoverable, causes) for row in grouped),
         key=lambda change: (
             change.table or "",
             change.transition,
@@ -168,7 +173,7 @@ def _key(row: Row) -> tuple[Any, ...]:
     return tuple(row[name] for name in _SAME)
 
 
-def _change(row: Row, partitions: _Counts, recoverable: _Counts, causes: _Counts) -> Change:
+def _change(row: Row, partitions: _Counts, whole: _Counts, recoverable: _Counts, causes: _Counts) -> Change:
     places = partitions.get(_key(row), Counter())
     named = sorted(places.items(), key=lambda place: (-place[1], place[0]))[:NAMED]
     return Change(
@@ -183,6 +188,7 @@ def _change(row: Row, partitions: _Counts, recoverable: _Counts, causes: _Counts
         bytes=row["bytes_at_stake_sum"],
         since=row["since_min"],
         partitions=tuple(name for name, _ in named),
+        whole=tuple(name for name, _ in named if name in whole.get(_key(row), ())),
         more_partitions=len(places) - len(named),
         recoverable=dict(recoverable.get(_key(row), Counter())),
         until=row["recoverable_until_min"],
