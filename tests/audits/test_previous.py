@@ -429,3 +429,27 @@ def test_reports_with_holes_and_listings_one_after_the_other(
     assert (status, found, row["consistent"]) == ("complete", [lost], 5)
     shop.take_inventory()
     assert audit("lost still")[2] == [lost]
+
+
+def test_new_files_are_counted(site: Site) -> None:
+    """A file that the last snapshot did not claim is too new to judge, until a later snapshot claims it."""
+    for name in ("d=1/a", "d=1/b"):
+        site.put(f"t/{name}")
+    lake = site.lake(", keep: 10000d")
+    site.audit(lake)
+    site.put("t/d=2/new", 700, days=None)
+    site.put("t/_SUCCESS", 7, days=None)
+    for _ in range(2):  # not settled yet at the second of them either
+        assert site.audit(lake) == []
+        row = site.content(lake)
+        assert (row["files"], row["consistent"], row["out_of_window"], row["bytes"]) == (3, 2, 1, 2700)
+        assert row["decided_share"] == 1
+    os.utime(site.folder / "data/t/d=2/new", (at := (NOW - timedelta(days=30)).timestamp(), at))
+    site.audit(lake)
+    assert site.audit(lake) == []
+    row = site.content(lake)
+    assert (row["files"], row["consistent"], row["out_of_window"]) == (3, 3, 0)
+    (site.folder / "data/t/d=2/new").unlink()
+    assert site.audit(lake) == [("dropped", "new")]
+    (lost,) = (row for row in results_of(lake).worst(results_of(lake).published(None)["run_id"], 9))
+    assert lost["explanation"].startswith("the whole partition is gone: d=2, files: 1; ")

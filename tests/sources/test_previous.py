@@ -81,7 +81,7 @@ def met(
     }
     for _, placed in by.project(con, "versions", pa.Table.from_pylist(list(stored), VERSION)):
         rows["placed"] = duck.table(duck.relation(con, placed))
-    claimed, following = by.compare(con, rows)
+    claimed, following, _ = by.compare(con, rows)
     certain = {row["key"][2:]: row["certain"] for row in duck.rows_of(claimed)}
     return certain, {row["key"][2:]: row for row in duck.rows_of(following)}
 

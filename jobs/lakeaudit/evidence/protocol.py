@@ -323,6 +323,9 @@ class TableState:
     """Why nothing below its location may be removed, though no state of it lists that."""
     archived_after: timedelta | None = None
     """The table's own word for when its files go to an archive class on purpose."""
+    new_files: int = 0
+    """Files that storage has and that are too new for a claim, where claims are made of an earlier storage snapshot."""
+    new_bytes: int = 0
 
 
 Fold = Callable[[Connection, Mapping[str, Rows]], Relation]

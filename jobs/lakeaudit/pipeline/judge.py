@@ -14,7 +14,7 @@ import pyarrow as pa
 from lakeaudit.compare import coverage, findings, half_moved
 from lakeaudit.compare.bulk_changes import apart, folded, members
 from lakeaudit.compare.ceiling import Trial, uncovered
-from lakeaudit.compare.coverage import Means, Tallies
+from lakeaudit.compare.coverage import Means, Tallies, Tally
 from lakeaudit.compare.evidence_for_tables import means
 from lakeaudit.compare.expected import ExpectedReasons, mark_expected
 from lakeaudit.compare.whole_partitions import with_whole_partitions
@@ -71,7 +71,7 @@ def judge(audit: AuditContext, engine: AuditEngine, progress: Progress) -> Judge
         files = _about_files(audit, engine, read, groups.attempts.copies, tallies, known)
         rows = duck.hold(audit.con, _findings(audit, read.first, files.rows, leftovers, groups, known))
         able = _means(audit, read, groups)
-        covered = _covered(audit, tallies, able)
+        covered = _covered(audit, coverage.together(tallies, _new_files(audit)), able)
         rows_of_coverage = [*covered.rows, *groups.watched.coverage_rows]
     return Judgement(
         (*read.first.holes, *known.holes),
@@ -145,6 +145,16 @@ def _tallies(audit: AuditContext, read: _Read) -> Tallies:
     return coverage.together(read.first.tallies, tallied(young), tallied(again))
 
 
+def _new_files(audit: AuditContext) -> Tallies:
+    """Files that are too new for a claim, where the last storage snapshot makes the claims."""
+    states = [state for claims in audit.observed.evidence.claims for state in claims.states.values()]
+    return {
+        (state.table, "content"): Tally({"out_of_window": state.new_files}, state.new_bytes)
+        for state in states
+        if state.new_files
+    }
+
+
 @dataclass(frozen=True)
 class _AboutFiles:
     """FINDINGS about files, bulk changes folded, and of which files those speak.
@@ -173,7 +183,8 @@ def _about_files(
     findings_of_files, unsure = _single(audit, read.remaining, copies)
     single = duck.hold(audit.con, explained(audit, findings_of_files, known))
     whole = {} if audit.partitions else tallies  # of a part nothing can be said about its table
-    count = partial(files_of_partitions, engine, audit.observed.evidence.claims)
+    prefixes = {fact.table.name: fact.table.location.prefix for fact in audit.facts}
+    count = partial(files_of_partitions, engine, audit.observed.evidence.claims, prefixes)
     single = duck.hold(audit.con, with_whole_partitions(audit.con, single, whole, partial(count, live=True)))
     rows = folded(audit.con, single, whole, audit.stamp, count)
     return _AboutFiles(rows, members(audit.con, single, rows), tuple(unsure))

@@ -96,8 +96,8 @@ class Comparison:
             con, duck.query(con, sql, input=owned, tables=self.tables, edges=self.edges), PLACED
         )
 
-    def compare(self, con: Connection, rows: Mapping[str, Rows]) -> tuple[Relation, Relation]:
-        """(CLAIM rows, FILE rows of the next picture) of all rows of some bases."""
+    def compare(self, con: Connection, rows: Mapping[str, Rows]) -> tuple[Relation, Relation, Relation]:
+        """(CLAIM rows, FILE rows of the next picture, NEW rows) of all rows of some bases."""
         met = duck.hold(
             con,
             duck.query(
@@ -114,7 +114,8 @@ class Comparison:
             ),
         )
         judged = duck.hold(con, duck.query(con, _JUDGED, met=met))
-        return claims(con, judged, self.source), duck.conform(con, duck.query(con, _NEXT, met=judged), FILE)
+        following = duck.conform(con, duck.query(con, _NEXT, met=judged), FILE)
+        return claims(con, judged, self.source), following, duck.query(con, _NEW, met=judged)
 
     def _in_accepted_group(self) -> str:
         each = [
@@ -243,3 +244,9 @@ FROM met
 WHERE was AND NOT expired AND NOT accepted AND NOT (there AND same AND o.edge >= seen_at)
 ORDER BY table_name, bucket, key
 """
+
+_NEW = """
+SELECT table_name, count(*) AS files, CAST(coalesce(sum(o.size), 0) AS BIGINT) AS bytes
+FROM met WHERE there AND NOT was AND NOT expired GROUP BY table_name
+"""
+"""Files of a table that storage has and that the last snapshot did not claim."""

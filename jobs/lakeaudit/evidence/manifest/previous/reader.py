@@ -6,6 +6,7 @@ what it could not see.
 """
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import datetime, timedelta
@@ -43,6 +44,8 @@ from lakeaudit.schemas import CLAIM, plain_time
 
 KIND = "previous"
 FIRST = "first picture: there is nothing to compare with yet, the next audit compares"
+_NEW = "new files"
+"""The subject of a note of the files of a table that the last snapshot did not claim."""
 _WRITTEN = "picture"
 """The subject of a note of a file of the next picture."""
 PACKED = 3
@@ -67,12 +70,12 @@ def read(tables: Sequence[Table], ctx: Context, source_id: str, clock: Clock = u
     rules = rules_of(tables)
     last, kept, torn = _loaded(ctx, folder, rules, source_id)
     rows: tuple[Kept, ...] = (kept,) if kept else ()
-    after = None
+    after, new = None, Counter[str]()
     if (pictures := ctx.pictures) is not None:
         ctx = replace(ctx, storage=tuple(about(ctx.storage, [table.location for table in tables])))
         met = _met(ctx, pictures, rules, rows, folder, source_id)
         after = partial(_keep, ctx, folder, tables, last, tuple(met.notes)) if pictures.writes else None
-        rows = (met,) if last else ()
+        rows, new = ((met,), _new_files(met.notes)) if last else ((), new)
     cut = Cut(last.at, last.at) if last else None
     identity = last.identity if last else "no picture"
     counted = kept_picture.rows_in(last.files) if last else 0
@@ -80,7 +83,7 @@ def read(tables: Sequence[Table], ctx: Context, source_id: str, clock: Clock = u
         SourceInfo(source_id, "manifest", KIND, folder.uri, identity, cut, counted, None),
         rows=rows,
         fold=partial(_claims, source_id),
-        states={table.name: _state(table, start, ctx, last, torn) for table in tables},
+        states={table.name: _state(table, start, ctx, last, torn, new) for table in tables},
         warnings=(f"{folder.uri}: {torn}; this audit begins anew",) if torn else (),
         after_publishing=after,
     )
@@ -199,8 +202,10 @@ def _compare(
     rows: Mapping[str, Rows],
 ) -> Iterator[tuple[str, Rows]]:
     """In a task: the claims of a share; its share of the next picture goes into a file, of which a note tells."""
-    claimed, following = comparison.compare(con, rows)
+    claimed, following, new = comparison.compare(con, rows)
     yield "claims", claimed
+    if found := duck.rows_of(new):
+        yield "notes", note_row(source_id, _NEW, data=json.dumps(found))
     if folder is None:
         return
     try:
@@ -217,8 +222,23 @@ def _claims(source_id: str, con: Connection, rows: Mapping[str, Rows]) -> Relati
     return duck.query(con, mine, input=rows.get("claims", CLAIM.empty_table()))
 
 
+def _new_files(notes: Sequence[Mapping[str, object]]) -> Counter[str]:
+    """By table the number of new files, and by the table's name with a NUL their bytes."""
+    found: Counter[str] = Counter()
+    for note in notes:
+        for row in json.loads(str(note["data"])) if note["subject"] == _NEW else ():
+            found[row["table_name"]] += row["files"]
+            found[f"{row['table_name']}\0"] += row["bytes"]
+    return found
+
+
 def _state(
-    table: Table, read_at: datetime, ctx: Context, last: Picture | None, torn: str | None
+    table: Table,
+    read_at: datetime,
+    ctx: Context,
+    last: Picture | None,
+    torn: str | None,
+    new: Counter[str],
 ) -> TableState:
     refused = not_yet = None
     if torn:
@@ -227,7 +247,16 @@ def _state(
         not_yet = FIRST
     elif last.at > ctx.as_of:
         refused = f"the last picture is of {last.at:%Y-%m-%dT%H:%M:%SZ}, younger than what is asked for"
-    return TableState(table.name, read_at, None, refused=refused, complete=False, not_yet=not_yet)
+    return TableState(
+        table.name,
+        read_at,
+        None,
+        refused=refused,
+        complete=False,
+        not_yet=not_yet,
+        new_files=0 if refused or not_yet else new[table.name],
+        new_bytes=0 if refused or not_yet else new[f"{table.name}\0"],
+    )
 
 
 def _keep(
