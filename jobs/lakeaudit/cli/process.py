@@ -15,6 +15,7 @@ from typer.exceptions import TyperException
 from lakeaudit.cli import audits, reconcile, results, setup
 from lakeaudit.cli.frame import app, say
 from lakeaudit.errors import INTERRUPTED, AuditError
+from lakeaudit.runtime.interrupt import end_on_interrupt
 
 COMMANDS = (audits, results, reconcile, setup)
 """Modules whose functions are the application's commands, in the order of its help."""
@@ -38,7 +39,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         if debug:
             traceback.print_exc()
         return _failed(error)
-    return say("interrupted; nothing of this run is published", code) if code == INTERRUPTED else code
+    return say(_INTERRUPTED, code) if code == INTERRUPTED else code
+
+
+_INTERRUPTED = "interrupted; nothing of this run is published"
+_SERVERS = ("dashboard", "demo")
+"""Commands that Ctrl-C ends as it should, in their own time."""
 
 
 def program(argv: Sequence[str] | None = None) -> NoReturn:
@@ -48,6 +54,9 @@ def program(argv: Sequence[str] | None = None) -> NoReturn:
     alive when the interpreter takes itself apart end some processes with SIGABRT after their last row.
     """
     gc.set_threshold(GARBAGE)
+    given = sys.argv[1:] if argv is None else argv
+    if not {*_SERVERS} & {*given[:2]}:
+        end_on_interrupt(f"lakeaudit: {_INTERRUPTED}", INTERRUPTED)
     code = main(argv)
     atexit._run_exitfuncs()
     try:

@@ -16,6 +16,7 @@ from lakeaudit.kinds import SEVERITIES
 from lakeaudit.row_formats import in_utc, iso
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.endpoints import clients_of
+from lakeaudit.runtime.interrupt import at_interrupt
 from lakeaudit.runtime.java import under_submit
 from lakeaudit.runtime.progress import Progress
 
@@ -66,10 +67,14 @@ def run(
     clients = clients_of(lake)
     begun = _unfinished(request, lake, clock())
     request.status.write(begun)
+    ended: Callable[[BaseException], dict[str, Any]] = lambda error: (  # noqa: E731
+        begun | {"status": "failed", "finished_at": iso(clock())} | failure(error)
+    )
     try:
-        outcome = _audited(request, lake, clients, clock, progress)
+        with at_interrupt(lambda: request.status.write(ended(KeyboardInterrupt()))):
+            outcome = _audited(request, lake, clients, clock, progress)
     except BaseException as error:
-        failed = begun | {"status": "failed", "finished_at": iso(clock())} | failure(error)
+        failed = ended(error)
         request.status.write(failed)
         if request.format == "json":
             print(json.dumps(failed), file=out)

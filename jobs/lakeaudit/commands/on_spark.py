@@ -1,14 +1,16 @@
 """What commands run on Spark: a session that starts beside other work, and stops with it."""
 
+import sys
 import warnings
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from lakeaudit.config import Lake
+from lakeaudit.runtime.threads import beside
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from concurrent.futures import Future
 
     from pyspark.sql import SparkSession
 
@@ -28,8 +30,8 @@ def spark_engine(lake: Lake) -> "Iterator[SparkEngine]":
 
     use_utc()
     check_java()
-    with ThreadPoolExecutor(1, "start-spark") as beside:
-        starting = _Starting(lambda: beside.submit(_session, lake))
+    with beside(1) as pool:
+        starting = _Starting(lambda: pool.submit(_session, lake))
         try:
             engine = SparkEngine(
                 starting.session, start=starting.begin, is_local=is_local, check=starting.check
@@ -37,8 +39,9 @@ def spark_engine(lake: Lake) -> "Iterator[SparkEngine]":
             with job_errors(), closing(engine):
                 yield engine
         finally:
+            interrupted = isinstance(sys.exception(), KeyboardInterrupt)
             with suppress(Exception), warnings.catch_warnings(action="ignore"):  # py4j hangs up on Ctrl-C
-                starting.stop()
+                starting.stop(wait=not interrupted)
 
 
 class _Starting:
@@ -62,9 +65,9 @@ class _Starting:
         if self._begun is not None and self._begun.done():
             self._begun.result()
 
-    def stop(self) -> None:
-        """Stop it, where it was begun."""
-        if self._begun is not None:
+    def stop(self, *, wait: bool) -> None:
+        """Stop it, where it was begun; without `wait` one that is still starting ends with this process."""
+        if self._begun is not None and (wait or self._begun.done()):
             self._begun.result().stop()
 
 

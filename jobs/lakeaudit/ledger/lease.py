@@ -24,6 +24,7 @@ from lakeaudit.keys import Location
 from lakeaudit.ledger.lease_object import LeaseObject, Seen, Words
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.aws_failures import code_of, explain
+from lakeaudit.runtime.interrupt import at_interrupt
 from lakeaudit.runtime.progress import Progress
 
 NAME, CANARY = "_lease", "_canary"
@@ -114,7 +115,8 @@ def _beating(
             raise _unfit(lease, "ignores")
     heart = _Heart(store, words, etag, pace)
     try:
-        yield heart.check
+        with at_interrupt(heart.stop):
+            yield heart.check
     finally:
         heart.stop()
 

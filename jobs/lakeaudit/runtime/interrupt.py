@@ -1,0 +1,61 @@
+"""Ctrl-C ends the process within two seconds, whatever the main thread waits for.
+
+Python raises KeyboardInterrupt in the main thread, which cannot answer while it waits inside a library (a connection of
+delta-rs or obstore, the start of Spark). So a thread of its own waits for the signal: it gives the main thread a moment
+to end by itself, runs what others have registered for the end, and ends the process.
+"""
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from threading import Thread
+
+PATIENCE = 1.0
+"""Seconds in which the main thread may end by itself."""
+LAST_ACTS = 0.6
+"""Seconds for all that is registered for the end."""
+
+_acts: list[Callable[[], object]] = []
+
+
+@contextmanager
+def at_interrupt(act: Callable[[], object]) -> Iterator[None]:
+    """Run `act` if an interrupt has to end the process inside the block; it may fail, or not be finished."""
+    _acts.append(act)
+    try:
+        yield
+    finally:
+        with suppress(ValueError):
+            _acts.remove(act)
+
+
+def end_on_interrupt(message: str, code: int) -> None:
+    """From now on end this process after Ctrl-C, with a message on stderr and an exit code.
+
+    Python's own handler stays: a main thread that can answer ends the command as always.
+    """
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    Thread(target=_wait, args=(reader, message, code), name="interrupt", daemon=True).start()
+
+
+def _wait(reader: int, message: str, code: int) -> None:
+    while signal.SIGINT not in os.read(reader, 64):
+        pass
+    time.sleep(PATIENCE)
+    acts = Thread(target=_run_acts, name="last acts", daemon=True)
+    acts.start()
+    acts.join(LAST_ACTS)
+    shown = "\x1b[?25h" if os.isatty(2) else ""  # a live display hides the cursor
+    with suppress(OSError):
+        os.write(2, f"{shown}{message}\n".encode())
+    os._exit(code)
+
+
+def _run_acts() -> None:
+    for act in reversed([*_acts]):
+        with suppress(Exception):
+            act()

@@ -1,0 +1,110 @@
+"""Ctrl-C is answered within two seconds while an audit reads, looks live or starts Spark; each in its own process."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lakeaudit.keys import Location
+from tests.builders.results import lake_file
+
+PROGRAM = """
+import pathlib, sys, time
+import lakeaudit.pipeline.audit
+from lakeaudit.cli import program
+from lakeaudit.commands import on_spark
+from lakeaudit.keys import Location
+from lakeaudit.runtime import duck
+from lakeaudit.runtime.interrupt import at_interrupt
+from lakeaudit.runtime.quick_reads import quick_read
+begun, where, released, *words = sys.argv[1:]
+
+def read(clients, **_):
+    quick_read(clients, Location("silent", "t/_delta_log/00000000000000000000.json"))
+
+def read_table(clients, **_):
+    from deltalake import DeltaTable
+    from lakeaudit.runtime.aws import delta_rs_options
+    DeltaTable("s3://silent/t", storage_options=delta_rs_options(clients.endpoint("silent", ""), "silent"))
+
+def look(clients, **_):
+    from concurrent.futures import ThreadPoolExecutor
+    from lakeaudit.evidence.storage.head import head_object
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda n: head_object(clients.s3("silent"), "silent", f"t/{n}", lambda: None), range(9)))
+
+def start_spark(engine, **_):
+    engine._spark
+
+def count(**_):
+    with duck.task_connection() as con:
+        duck.rows_of(duck.query(con, "SELECT sum(hash(range)) AS n FROM range(10000000000000)"))
+
+def session(*_):
+    time.sleep(60)
+
+def audit(lake, options, **given):
+    with at_interrupt(lambda: pathlib.Path(released).touch()):
+        pathlib.Path(begun).touch()
+        globals()[where](**given)
+
+on_spark._session = session
+lakeaudit.pipeline.audit.audit = audit
+program(["audit", *words])
+"""
+
+
+@pytest.fixture
+def silent() -> Iterator[str]:
+    """A server that takes connections and never answers."""
+    with socket.create_server(("127.0.0.1", 0), backlog=64) as server:
+        yield f"http://127.0.0.1:{server.getsockname()[1]}"
+
+
+WAITS = [
+    pytest.param("read", ["--live"], id="reading"),
+    pytest.param("look", ["--live"], id="live check"),
+    pytest.param("start_spark", [], id="Spark start"),
+    pytest.param("read_table", ["--live"], id="delta-rs", marks=pytest.mark.soak),
+    pytest.param("count", ["--live"], id="DuckDB", marks=pytest.mark.soak),
+]
+
+
+@pytest.mark.parametrize(("where", "options"), WAITS)
+def test_ctrl_c_is_answered_within_two_seconds(
+    tmp_path: Path, silent: str, where: str, options: list[str]
+) -> None:
+    way = {"endpoint": silent, "region": "us-east-1", "path_style": True}
+    lake = lake_file(tmp_path, Location.parse(str(tmp_path / "results")), s3=way)
+    begun, released, status = tmp_path / "begun", tmp_path / "released", tmp_path / "status.json"
+    words = [str(begun), where, str(released), lake, "--status-file", str(status), *options]
+    ran = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env={**os.environ, "AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"},
+    )
+    deadline = time.monotonic() + 60
+    while not begun.exists():
+        assert ran.poll() is None, ran.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    time.sleep(1)
+    at = time.monotonic()
+    os.killpg(ran.pid, signal.SIGINT)
+    printed, said = ran.communicate(timeout=60)
+    took = time.monotonic() - at
+    lines = [line for line in said.splitlines() if not line.startswith("{")]
+    assert (ran.returncode, printed) == (130, ""), said
+    assert lines == ["lakeaudit: interrupted; nothing of this run is published"]
+    assert json.loads(status.read_text())["status"] == "failed"
+    assert took < 2, f"answered after {took:.1f} s"
