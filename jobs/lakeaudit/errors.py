@@ -3,11 +3,26 @@
 A finding is a row and never one of these; an exception here means that something could not be done.
 """
 
+import re
 from collections.abc import Sequence
 from typing import ClassVar
 
 INTERRUPTED = 130
 """The exit code that a shell, and typer, makes of Ctrl-C."""
+
+_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_-])")
+"""ANSI escape sequences: libraries colour their errors."""
+
+
+def one_line(text: str, most: int | None = None) -> str:
+    """The text as one line of visible characters, cut at `most`.
+
+    Messages quote object keys and other programs' errors, which are hostile: no line breaks, no terminal control codes,
+    no marks that turn the direction of text.
+    """
+    words = " ".join(_ESCAPES.sub("", text).split())
+    line = "".join(char if char.isprintable() else " " for char in words)
+    return line if most is None or len(line) <= most else f"{line[: most - 1]}\u2026"
 
 
 class AuditError(Exception):
@@ -25,13 +40,13 @@ class AuditError(Exception):
 
     def __init__(self, where: str, what: str, way_out: str, may_pass: bool = False) -> None:
         self.where = where
-        self.what = what
-        self.way_out = way_out
+        self.what = one_line(what)  # it may quote another program's error, with its colours
+        self.way_out = one_line(way_out)
         self.may_pass = may_pass
         super().__init__(where, what, way_out, may_pass)
 
     def __str__(self) -> str:
-        return _one_line(f"{self.where}: {self.what}; {self.way_out}")
+        return one_line(f"{self.where}: {self.what}; {self.way_out}")
 
 
 class BadInput(AuditError):
@@ -52,7 +67,7 @@ class LakeFileError(BadInput):
         Exception.__init__(self, self.problems)
 
     def __str__(self) -> str:
-        return "\n".join(_one_line(str(problem)) for problem in self.problems)
+        return "\n".join(one_line(str(problem)) for problem in self.problems)
 
 
 class SourceError(AuditError):
@@ -83,8 +98,3 @@ class CannotPublish(AuditError):
     """The results could not be written."""
 
     exit_code = 14
-
-
-def _one_line(text: str) -> str:
-    """Messages may quote object keys, which are hostile: no line breaks, no terminal control codes."""
-    return "".join(c if c.isprintable() else " " for c in " ".join(text.split()))

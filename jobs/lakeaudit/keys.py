@@ -10,6 +10,7 @@ holds `orders_2`.
 import re
 from collections.abc import Mapping
 from typing import NamedTuple
+from urllib.parse import urlsplit
 
 S3_SCHEMES = ("s3://", "s3a://", "s3n://", "gs://")
 """Schemes of one name: `gs://` is what others call a bucket of Google's, which is asked by the API of S3."""
@@ -142,6 +143,18 @@ def identify(uri: str) -> tuple[str, str] | None:
 def is_azure(bucket: str) -> bool:
     """Whether a bucket is a container of Azure. What other stores' names stand for a bucket has a scheme in it."""
     return "@" in bucket and "/" not in bucket
+
+
+_OF_AWS = re.compile(
+    r"(?:.*\.)?(?:amazonaws\.com(?:\.cn)?|amazonaws\.eu|api\.aws|amazonwebservices\.com\.cn"
+    r"|c2s\.ic\.gov|sc2s\.sgov\.gov|csp\.hci\.ic\.gov|cloud\.adc-e\.uk)"
+)
+"""Hosts of AWS in all of its partitions."""
+
+
+def is_of_aws(endpoint: str | None) -> bool:
+    """Whether an endpoint's URL is one of AWS's own, each of which serves a single service."""
+    return _OF_AWS.fullmatch(urlsplit(endpoint or "").hostname or "") is not None
 
 
 def uri_of(bucket: str, key: str) -> str:

@@ -75,7 +75,7 @@ def test_what_is_refused_is_boto_s_own_error(bucket: str, aws: Aws, monkeypatch:
     [
         (Endpoint(region="eu-west-1"), "https://lake.s3.eu-west-1.amazonaws.com", "true"),
         (Endpoint(region="eu-west-1", path_style=True), "https://s3.eu-west-1.amazonaws.com", "false"),
-        (Endpoint("https://store.example:9000", "us-east-1"), "https://lake.store.example:9000", "true"),
+        (Endpoint("https://store.example:9000", "us-east-1"), "https://store.example:9000", "false"),
         (Endpoint("http://127.0.0.1:9000", "us-east-1"), "http://127.0.0.1:9000", "false"),
         (Endpoint("http://[::1]:9000", "us-east-1"), "http://[::1]:9000", "false"),
     ],

@@ -12,7 +12,8 @@ from lakeaudit.errors import BadInput, CannotAudit
 from lakeaudit.keys import Location
 from lakeaudit.results.expand_groups import expanded
 from lakeaudit.results.read import Results, Wanted
-from lakeaudit.runtime.aws import Clients, Endpoint, delta_rs_options
+from lakeaudit.runtime.aws import Clients, Endpoint
+from lakeaudit.runtime.connections import delta_rs_options
 from tests.builders.results import LAKE, NOON, covered, finding, group, leftover, publish, run
 
 
@@ -183,20 +184,26 @@ def test_a_bucket_that_does_not_exist(clients: Clients) -> None:
 @pytest.mark.parametrize(
     ("at", "address"),
     [
-        (Endpoint(), {"AWS_VIRTUAL_HOSTED_STYLE_REQUEST": "true"}),
-        (Endpoint(path_style=True), {"AWS_VIRTUAL_HOSTED_STYLE_REQUEST": "false"}),
+        (
+            Endpoint(),
+            {"AWS_ENDPOINT_URL": "https://lake.s3.amazonaws.com", "AWS_VIRTUAL_HOSTED_STYLE_REQUEST": "true"},
+        ),
+        (
+            Endpoint(path_style=True),
+            {"AWS_ENDPOINT_URL": "https://s3.amazonaws.com", "AWS_VIRTUAL_HOSTED_STYLE_REQUEST": "false"},
+        ),
         (
             Endpoint("http://10.0.0.1:9000"),
             {"AWS_ENDPOINT_URL": "http://10.0.0.1:9000", "AWS_VIRTUAL_HOSTED_STYLE_REQUEST": "false"},
         ),
         (
             Endpoint("https://store.example"),
-            {"AWS_ENDPOINT_URL": "https://b.store.example", "AWS_VIRTUAL_HOSTED_STYLE_REQUEST": "true"},
+            {"AWS_ENDPOINT_URL": "https://store.example", "AWS_VIRTUAL_HOSTED_STYLE_REQUEST": "false"},
         ),
     ],
 )
 def test_delta_rs_goes_where_boto3_goes(at: Endpoint, address: dict[str, str]) -> None:
-    options = delta_rs_options(at, "b")
+    options = delta_rs_options(at, "lake")
     assert options["AWS_ACCESS_KEY_ID"] == "test"
     assert {
         name: value for name, value in options.items() if name in ("AWS_ENDPOINT_URL", *address)

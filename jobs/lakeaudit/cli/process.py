@@ -14,7 +14,7 @@ from typer.exceptions import TyperException
 
 from lakeaudit.cli import audits, reconcile, results, setup
 from lakeaudit.cli.frame import app, say
-from lakeaudit.errors import INTERRUPTED, AuditError
+from lakeaudit.errors import INTERRUPTED, AuditError, one_line
 from lakeaudit.runtime.interrupt import end_on_interrupt
 
 COMMANDS = (audits, results, reconcile, setup)
@@ -79,8 +79,7 @@ def _failed(error: BaseException) -> int:
         return say(str(error), error.exit_code)
     if isinstance(error, TyperException):
         return say(f"{error.format_message()} See {_help_of(error)}.", 2)
-    first = next(iter(str(error).splitlines()), "")[:200]
-    told = f"unexpected {type(error).__name__}: {first}; please report it with what --debug prints"
+    told = f"unexpected {type(error).__name__}: {one_line(str(error), 200)}; please report it with what --debug prints"
     return say(told, 70)
 
 

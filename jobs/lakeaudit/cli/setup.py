@@ -44,7 +44,7 @@ def init(
 def doctor(lake: LakeFile, status_file: Status = None) -> int:
     """Check Java, jars, credentials, every source and the results place, and say what to do.
 
-    The objects `_probe` and `_canary` are written to the results place and removed again.
+    A small table `_probe` and the object `_canary` are written to the results place and removed again.
     """
     from lakeaudit.commands import doctor as command
     from lakeaudit.commands.status import kept

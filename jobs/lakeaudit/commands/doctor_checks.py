@@ -1,6 +1,6 @@
 """Looks at everything an audit will need, each with the smallest request that proves it, and says what to do.
 
-Nothing is changed but two objects: `_probe` and `_canary` in the results place are written and removed.
+Nothing is changed but `_probe/` and `_canary` in the results place, which are written and removed.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -15,8 +15,10 @@ from lakeaudit.evidence.manifest import hudi, iceberg, previous
 from lakeaudit.evidence.protocol import Probed
 from lakeaudit.keys import Location
 from lakeaudit.ledger.lease import probe_conditions
+from lakeaudit.results.delta_writer import try_out
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.aws_failures import code_of, explain
+from lakeaudit.runtime.quick_reads import why_left_to_boto
 
 PAGE = 50
 """Keys of the page in which a data file is sought."""
@@ -60,11 +62,15 @@ def data_files(place: Location, clients: Clients) -> Probed:
         raise SourceError(
             Location(place.bucket, key).uri, what, "grant s3:GetObject and kms:Decrypt"
         ) from error
-    return Probed("can be listed, and a byte of a file be read")
+    slow = why_left_to_boto(clients, Location(place.bucket, key))
+    notes = [f"small files are read with boto alone, which is slower: obstore {slow}"] if slow else []
+    return Probed("can be listed, and a byte of a file be read", notes=tuple(notes))
 
 
 def results(place: Location, clients: Clients) -> Probed:
-    """An empty object can be written there and removed again, and the store would keep two audits apart.
+    """A small table can be written and read by delta-rs, which writes results, and conditions are honoured.
+
+    The lease, which keeps two audits apart, is written by boto: both clients are tried.
 
     Raises:
         CannotPublish: it would not.
@@ -72,9 +78,7 @@ def results(place: Location, clients: Clients) -> Probed:
     if place.is_local:
         _write_locally(place)
         return Probed("can be written (`_probe` was put there and removed); a lock keeps two audits apart")
-    client, key = clients.s3(*place), place.join("_probe").key
-    client.put_object(Bucket=place.bucket, Key=key, Body=b"")
-    client.delete_object(Bucket=place.bucket, Key=key)
+    try_out(place, clients)
     probe_conditions(place, clients)
     return Probed(
         "can be written, and conditional writes are honoured (tried on objects that were removed again)"

@@ -16,7 +16,7 @@ import streamlit as st
 
 from lakeaudit import formatting
 from lakeaudit.dashboard import looks
-from lakeaudit.errors import AuditError, LakeFileError
+from lakeaudit.errors import AuditError, LakeFileError, one_line
 from lakeaudit.formatting import UNKNOWN, count, size, visible
 from lakeaudit.report.palette import called, shape
 from lakeaudit.report.summary import Amount
@@ -182,8 +182,10 @@ def told() -> Iterator[None]:
     except AuditError as error:
         failure(f"{error.where}: {error.what}", error.way_out)
     except Exception as error:  # noqa: BLE001 - a page says what happened, the rest of the session goes on
-        first = next(iter(str(error).splitlines()), "")[:200]
-        failure(f"unexpected {type(error).__name__}: {first}", "reload; if it stays, please report it")
+        failure(
+            f"unexpected {type(error).__name__}: {one_line(str(error), 200)}",
+            "reload; if it stays, please report it",
+        )
 
 
 def failure(what: str, way_out: str) -> None:

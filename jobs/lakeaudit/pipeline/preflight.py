@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from lakeaudit.config import DynamoTable, Lake, Table
 from lakeaudit.errors import CannotAudit, CannotPublish
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws import Clients, Endpoint, why_unusable
+from lakeaudit.runtime.aws import Clients, Endpoint, why_no_credentials, why_unusable
 from lakeaudit.runtime.endpoints import dynamodb_endpoint
 
 if TYPE_CHECKING:
@@ -20,9 +20,18 @@ NAMED = 3
 
 
 def require_results(place: Location, clients: Clients) -> None:
-    """Raise `CannotPublish` where the results place cannot be reached at all."""
-    failure = None if place.is_local else why_unusable(clients.endpoint(place.bucket, place.key))
-    if failure:
+    """See whether the results place can be reached at all.
+
+    Raises:
+        CannotAudit: the AWS chain has no credentials, or their session has ended.
+        CannotPublish: the place cannot be reached with them.
+    """
+    if place.is_local:
+        return
+    at = clients.endpoint(place.bucket, place.key)
+    if missing := why_no_credentials(at):
+        raise CannotAudit(place.uri, missing.what, missing.way_out, missing.may_pass)
+    if failure := why_unusable(at):
         raise CannotPublish(place.uri, failure.what, failure.way_out, failure.may_pass)
 
 

@@ -17,8 +17,11 @@ from deltalake.exceptions import DeltaError
 from deltalake.table import TableMerger
 
 from lakeaudit.errors import CannotAudit, CannotPublish
+from lakeaudit.keys import Location
 from lakeaudit.results.read import Results
+from lakeaudit.results.tables import storage_options
 from lakeaudit.results.write_errors import refuse
+from lakeaudit.runtime.aws import Clients
 from lakeaudit.schemas import RESULTS
 
 Stream: TypeAlias = pa.Table | pa.RecordBatchReader
@@ -207,6 +210,28 @@ def _refusals(results: Results, table: str) -> Iterator[None]:
         raise CannotPublish(*error.args) from error
     except _STORE_ERRORS as error:
         refuse(results.place.join(table), [in_words(error)], error)
+
+
+def try_out(place: Location, clients: Clients) -> None:
+    """Write a small table below a place and read it, by the client and the settings of results; then remove it.
+
+    Raises:
+        CannotPublish: the place refused.
+        CannotAudit: as `tables.storage_options`.
+        ClientError, BotoCoreError: what was written cannot be removed.
+    """
+    probe, options = place.join(PROBE), storage_options(place, clients)
+    try:
+        write_deltalake(probe.uri, pa.table({"n": [0]}), mode="overwrite", storage_options=options)
+        DeltaTable(probe.uri, storage_options=options).to_pyarrow_table()
+    except _STORE_ERRORS as error:
+        refuse(place, [in_words(error)], error)
+    client = clients.s3(*place)
+    for each in client.list_objects_v2(Bucket=probe.bucket, Prefix=probe.prefix).get("Contents", ()):
+        client.delete_object(Bucket=probe.bucket, Key=each["Key"])
+
+
+PROBE = "_probe"
 
 
 def in_words(error: Exception) -> str:

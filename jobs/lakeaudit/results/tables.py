@@ -13,11 +13,12 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 from pyarrow.dataset import Dataset, Expression, Fragment
 
-from lakeaudit.errors import CannotAudit, SourceError
+from lakeaudit.errors import CannotAudit, SourceError, one_line
 from lakeaudit.evidence.files import list_files
 from lakeaudit.keys import Location
-from lakeaudit.runtime.aws import Clients, delta_rs_options
+from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.aws_failures import explain
+from lakeaudit.runtime.connections import delta_rs_options
 
 BATCH_ROWS = 4096
 
@@ -140,7 +141,7 @@ class ResultTables:
         try:
             yield
         except (DeltaError, pa.ArrowException, OSError, ValueError) as error:
-            what = f"the table cannot be read ({type(error).__name__}: {str(error)[:160]})"
+            what = f"the table cannot be read ({type(error).__name__}: {one_line(str(error), 160)})"
             other = any(sign in str(error) for sign in _OF_ANOTHER_VERSION)
             way_out = _UPDATE if other else "restore it, or audit into another place"
             raise CannotAudit(self._place.join(table).uri, what, way_out) from error
@@ -156,12 +157,7 @@ class ResultTables:
     @property
     def _options(self) -> dict[str, str]:
         """Asked for at each use: delta-rs does not renew credentials."""
-        if self._place.is_local:
-            return {}
-        try:
-            return delta_rs_options(self._clients.endpoint(*self._place), self._place.bucket) | _PATIENCE
-        except (ClientError, BotoCoreError) as error:
-            raise CannotAudit(self._place.uri, *explain(error)) from error
+        return storage_options(self._place, self._clients)
 
 
 @dataclass(frozen=True)
@@ -183,6 +179,20 @@ def _filtered(
     for batch in file.to_batches(schema, batch_size=rows):
         kept = batch.filter(wanted)
         yield kept if names is None else kept.select(names)
+
+
+def storage_options(place: Location, clients: Clients) -> dict[str, str]:
+    """How delta-rs reaches a place, with the credentials of now.
+
+    Raises:
+        CannotAudit: there are no credentials, or the way to the place cannot be told.
+    """
+    if place.is_local:
+        return {}
+    try:
+        return delta_rs_options(clients.endpoint(*place), place.bucket) | _PATIENCE
+    except (ClientError, BotoCoreError) as error:
+        raise CannotAudit(place.uri, *explain(error)) from error
 
 
 _PATIENCE = {"connect_timeout": "5s", "timeout": "60s", "max_retries": "3", "retry_timeout": "30s"}

@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow.compute as pc
 
+from lakeaudit.errors import one_line
 from lakeaudit.results import delta_files
 from lakeaudit.results.delta_writer import texts
 from lakeaudit.results.read import PUBLISHED
@@ -95,8 +96,8 @@ def _warned(warnings: list[str]) -> Iterator[None]:
     try:
         yield
     except Exception as error:  # noqa: BLE001 - see above
-        lines = str(error).splitlines() or [type(error).__name__]
-        warnings.append(f"the results were not tidied up: {lines[0]}")
+        cause = one_line(str(error), 200) or type(error).__name__
+        warnings.append(f"the results were not tidied up: {cause}")
 
 
 def retention(runs: Sequence[Run], this: Run, keep: timedelta | None, now: datetime) -> Retention | None:

@@ -3,17 +3,18 @@
 from collections.abc import Sequence
 from typing import NoReturn
 
-from lakeaudit.errors import CannotPublish
+from lakeaudit.errors import CannotPublish, one_line
 from lakeaudit.keys import Location
+from lakeaudit.runtime.aws_failures import TRUST
 
 
 def refuse(place: Location, causes: Sequence[str], error: Exception) -> NoReturn:
     """Raise CannotPublish for what boto3, delta-rs or a folder answered, in the words of `causes`."""
-    text = " ".join(causes)
+    text = one_line(" ".join(causes))
     for signs, what, way_out, may_pass in _REFUSALS:
         if any(sign in text for sign in signs):
             raise CannotPublish(place.uri, what, way_out, may_pass) from error
-    first = causes[-1].splitlines()[0][:200]
+    first = one_line(causes[-1], 200)
     raise CannotPublish(
         place.uri, f"the results cannot be written ({first})", "mend the place, or use another"
     ) from error
@@ -21,6 +22,12 @@ def refuse(place: Location, causes: Sequence[str], error: Exception) -> NoReturn
 
 # words of the refusal, what it is, the way out, whether it may pass
 _REFUSALS = (
+    (
+        ("invalid peer certificate", "UnknownIssuer", "CERTIFICATE_VERIFY_FAILED", "SSLError"),
+        "the certificate of the endpoint is not trusted",
+        TRUST,
+        False,
+    ),
     (
         (
             *("AccessDenied", "Access Denied", "Permission denied", "Read-only file system", "Status Code: 403"),

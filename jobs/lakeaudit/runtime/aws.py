@@ -4,6 +4,7 @@
 per endpoint, whose credentials botocore renews before they end; all clients and delta-rs options of it use that one.
 """
 
+import os
 import re
 from collections.abc import Mapping
 from contextlib import suppress
@@ -23,11 +24,11 @@ from botocore.credentials import (
     CredentialResolver,
     DeferredRefreshableCredentials,
 )
-from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
+from botocore.exceptions import BotoCoreError, ClientError
 from botocore.loaders import Loader, create_loader
-from botocore.utils import parse_timestamp
+from botocore.utils import conditionally_calculate_md5, parse_timestamp
 
-from lakeaudit.keys import Aliases, is_azure, moved
+from lakeaudit.keys import Aliases, is_azure, is_of_aws, moved
 from lakeaudit.runtime.aws_failures import Failure, OnAzure, explain, no_credentials, unreachable
 from lakeaudit.runtime.reach import SECONDS, listens
 
@@ -93,7 +94,7 @@ class Clients:
 
     def session(self, bucket: str, key: str = "") -> boto3.Session:
         """The session of that client, with the credentials that it renews."""
-        return _session(self.endpoint(bucket, key))
+        return session_of(self.endpoint(bucket, key))
 
     def azure_endpoint(self, bucket: str) -> str | None:
         """Where a container is asked; None: at Azure itself."""
@@ -138,27 +139,80 @@ def _client(service: str, at: Endpoint) -> Any:
 
 @lru_cache(maxsize=256)
 def _build_client(service: str, at: Endpoint) -> Any:
-    config = Config(
-        s3={"addressing_style": "path"} if at.path_style else {},
-        max_pool_connections=_CONNECTIONS,
-        user_agent=USER_AGENT,
-        **_patience(at),
-    )
-    session: Any = _session(at)
-    client = session.client(service, endpoint_url=at.endpoint, region_name=at.region, config=config)
+    client = _client_at(service, at, at.endpoint)
+    if at.endpoint is None and not is_of_aws(
+        client.meta.endpoint_url
+    ):  # the environment or the profile names it
+        client = _client_at(service, at, client.meta.endpoint_url)
     if at.requester_pays and service == "s3":
         client.meta.events.register("before-call.s3", _pay)
     return client
 
 
-def _patience(at: Endpoint) -> dict[str, Any]:
+def _client_at(service: str, at: Endpoint, endpoint: str | None) -> Any:
+    """A client for an endpoint; None: the one that the AWS chain names, else AWS's own."""
+    session: Any = session_of(at)
+    other = endpoint is not None and not is_of_aws(endpoint)
+    config = Config(
+        s3={"addressing_style": "path"} if at.path_style else {},
+        max_pool_connections=_CONNECTIONS,
+        user_agent=USER_AGENT,
+        **_patience(endpoint),
+        **(_checksums(session) if other else {}),
+    )
+    client = session.client(service, endpoint_url=endpoint, region_name=at.region, config=config)
+    if other and service == "s3":
+        client.meta.events.register("before-call.s3", _with_md5)
+    return client
+
+
+def _patience(endpoint: str | None) -> dict[str, Any]:
     """Much of it, but for an endpoint at which nothing listens: there every request fails at once."""
-    if at.endpoint is None or listens(at.endpoint):
+    if endpoint is None or listens(endpoint):
         return {"retries": {"mode": "adaptive", "max_attempts": 8}, "connect_timeout": 10}
     return {"retries": {"mode": "standard", "total_max_attempts": 1}, "connect_timeout": SECONDS}
 
 
-def _session(at: Endpoint) -> boto3.Session:
+_CHECKSUMS = ("request_checksum_calculation", "response_checksum_validation")
+
+
+def _checksums(session: boto3.Session) -> dict[str, Any]:
+    """The SDK adds checksums by default since 2025, which stores other than AWS may refuse; the user's setting wins."""
+    profile = session._session.get_scoped_config()
+    open_ = [name for name in _CHECKSUMS if not (os.environ.get(f"AWS_{name.upper()}") or profile.get(name))]
+    return dict.fromkeys(open_, "when_required")
+
+
+def _with_md5(params: dict[str, Any], **_: Any) -> None:
+    """Where a request must have a checksum (DeleteObjects), every store knows Content-MD5, and few the new ones."""
+    checksum = params["context"].get("checksum", {})
+    required = params["context"]["client_config"].request_checksum_calculation == "when_required"
+    if required and checksum.pop("request_algorithm_header", None) is not None:
+        del checksum["request_algorithm"]
+        conditionally_calculate_md5(params)
+
+
+def s3_client(at: Endpoint) -> "S3Client":
+    """The client of an endpoint."""
+    return _client("s3", at)  # type: ignore[no-any-return]
+
+
+def store_url(at: Endpoint, bucket: str) -> str:
+    """The URL below which boto asks for a bucket's objects, by botocore's own rules; nothing is sent."""
+    client: Any = s3_client(at)
+    operation = client.meta.service_model.operation_model("HeadBucket")
+    context = {"client_region": client.meta.region_name, "client_config": client.meta.config}
+    url, *_ = client._resolve_endpoint_ruleset(operation, {"Bucket": bucket}, context)
+    return str(url)
+
+
+def bundle_of(at: Endpoint) -> str | None:
+    """The file of the authorities that boto trusts; None: those that come with it."""
+    bundle = session_of(at)._session.get_config_variable("ca_bundle") or os.environ.get("REQUESTS_CA_BUNDLE")
+    return str(bundle) if bundle else None
+
+
+def session_of(at: Endpoint) -> boto3.Session:
     """The cached session of an endpoint, with the one credentials object that all its clients share."""
     with _BUILDING:
         return _build_session(at)
@@ -247,13 +301,28 @@ def _pay(params: dict[str, Any], **_: Any) -> None:
 def why_unusable(at: Endpoint) -> Failure | None:
     """Why nothing can be asked of a store at all; None where there are credentials and something listens."""
     try:
-        if credentials_from(at) is None:
-            return no_credentials()
-    except (ClientError, BotoCoreError) as error:
+        if missing := why_no_credentials(at):
+            return missing
+    except ClientError as error:
         failure = explain(error)
         role = f"the role {at.role_arn} cannot be used: " if at.role_arn else ""
         return failure._replace(what=f"{role}{failure.what}")
-    return None if at.endpoint is None or listens(at.endpoint) else unreachable(at.endpoint)
+    endpoint = s3_client(at).meta.endpoint_url
+    return None if is_of_aws(endpoint) or listens(endpoint) else unreachable(endpoint)
+
+
+def why_no_credentials(at: Endpoint) -> Failure | None:
+    """Why the AWS chain itself gives no credentials; None where it gives some.
+
+    Raises:
+        ClientError: it does, and the role may not be assumed with them.
+    """
+    try:
+        return no_credentials() if credentials_from(at) is None else None
+    except BotoCoreError as error:
+        failure = explain(error)
+        role = f"the role {at.role_arn} cannot be used: " if at.role_arn else ""
+        return failure._replace(what=f"{role}{failure.what}")
 
 
 def credentials_from(at: Endpoint) -> str | None:
@@ -262,45 +331,8 @@ def credentials_from(at: Endpoint) -> str | None:
     Raises:
         ClientError: the role may not be assumed.
     """
-    credentials = _session(at).get_credentials()
+    credentials = session_of(at).get_credentials()
     if credentials is None:
         return None
     credentials.get_frozen_credentials()  # only their first use shows whether a role can be assumed
     return str(credentials.method)
-
-
-def delta_rs_options(at: Endpoint, bucket: str) -> dict[str, str]:
-    """The way to one bucket as delta-rs takes it, with the endpoint's credentials of now.
-
-    delta-rs does not renew them: ask again for each table that is opened. Credentials that can be renewed are, when
-    they end within 15 minutes (botocore's advisory period).
-
-    Raises:
-        NoCredentialsError: the AWS chain has none.
-        ClientError: the role may not be assumed.
-    """
-    session = _session(at)
-    credentials = session.get_credentials()
-    if credentials is None:
-        raise NoCredentialsError
-    held = credentials.get_frozen_credentials()
-    options = {
-        "AWS_ACCESS_KEY_ID": held.access_key or "",
-        "AWS_SECRET_ACCESS_KEY": held.secret_key or "",
-        "AWS_REGION": at.region or session.region_name or "us-east-1",
-        "AWS_ALLOW_HTTP": "true",
-    }
-    if held.token:
-        options["AWS_SESSION_TOKEN"] = held.token
-    return options | _address(at, bucket)
-
-
-def _address(at: Endpoint, bucket: str) -> dict[str, str]:
-    """delta-rs wants a virtual host spelled out; like botocore, an address in digits is never one."""
-    if at.endpoint is None:
-        return {"AWS_VIRTUAL_HOSTED_STYLE_REQUEST": "false" if at.path_style else "true"}
-    scheme, _, host = at.endpoint.partition("://")
-    in_digits = host.startswith("[") or host.partition(":")[0].replace(".", "").isdigit()
-    if at.path_style or in_digits:
-        return {"AWS_ENDPOINT_URL": at.endpoint, "AWS_VIRTUAL_HOSTED_STYLE_REQUEST": "false"}
-    return {"AWS_ENDPOINT_URL": f"{scheme}://{bucket}.{host}", "AWS_VIRTUAL_HOSTED_STYLE_REQUEST": "true"}

@@ -1,5 +1,7 @@
 """What a store's refusal means: in words for people, and whether a key is missing, denied or may be asked for again."""
 
+import re
+from collections.abc import Iterator
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -9,13 +11,29 @@ from botocore.exceptions import (
     ClientError,
     ConnectionClosedError,
     ConnectTimeoutError,
+    CredentialRetrievalError,
     EndpointConnectionError,
+    FlexibleChecksumError,
+    LoginError,
+    LoginInsufficientPermissions,
+    MetadataRetrievalError,
+    MissingDependencyException,
+    NoAuthTokenError,
     NoCredentialsError,
     PartialCredentialsError,
     ProfileNotFound,
+    ProxyConnectionError,
     ReadTimeoutError,
+    RefreshWithMFAUnsupportedError,
+    SSLError,
+    SSOError,
+    TokenRetrievalError,
 )
 
+from lakeaudit.errors import one_line
+from lakeaudit.formatting import shell_word
+
+LACKS = "the store lacks this operation"
 _CODES = {
     "404": ("does not exist", "check the name"),
     "NoSuchBucket": ("the bucket does not exist", "check the name and the endpoint"),
@@ -32,6 +50,8 @@ _CODES = {
     "SignatureDoesNotMatch": ("the secret key does not fit", "check the AWS credentials chain"),
     "ExpiredToken": ("the credentials have expired", "renew them and run again"),
     "ExpiredTokenException": ("the credentials have expired", "renew them and run again"),
+    "NotImplemented": (LACKS, "no right is missing: the store's own docs list what it has"),
+    "501": (LACKS, "no right is missing: the store's own docs list what it has"),
 }
 
 _CONDITION_REFUSED = {
@@ -43,7 +63,7 @@ _PASSING = {
     *("SlowDown", "Throttling", "ThrottlingException", "ThrottledException", "RequestLimitExceeded"),
     *("ProvisionedThroughputExceededException", "RequestTimeout", "ExpiredToken", "ExpiredTokenException"),
 }
-_SERVER_AT_FAULT = 500
+_SERVER_AT_FAULT, _NOT_IMPLEMENTED = 500, 501
 
 
 class OnAzure(BotoCoreError):
@@ -62,39 +82,137 @@ class Failure(NamedTuple):
 
 def explain(error: Exception) -> Failure:
     """What went wrong, and the way out."""
+    about_session = _of_session(error) or _of_connection(error)
+    if about_session is not None:
+        return about_session
+    if isinstance(error, OnAzure):
+        return Failure("lies on Azure, which is read, and asked nothing else", "see docs/lakes/azure.yaml")
+    if isinstance(error, FlexibleChecksumError):
+        return _CHECKSUMS_DIFFER
+    if isinstance(error, ClientError):
+        return _of_answer(error)
+    return Failure(
+        f"{type(error).__name__}: {one_line(str(error), _TOLD)}", "run again with --debug for more"
+    )
+
+
+def _of_session(error: Exception) -> Failure | None:
+    """Why the AWS chain gives no credentials: an end of a session is nothing that another try mends."""
     if isinstance(error, NoCredentialsError | PartialCredentialsError):
         return no_credentials()
     if isinstance(error, ProfileNotFound):
-        return Failure(
-            f"the AWS configuration has no profile {error.kwargs['profile']}", "correct AWS_PROFILE"
-        )
+        name = error.kwargs["profile"]
+        return Failure(f"the AWS configuration has no profile {name}", "correct AWS_PROFILE")
+    for kind, failure in _PLAIN.items():
+        if isinstance(error, kind):
+            return failure
+    for kinds, session, command in _SESSIONS:
+        if isinstance(error, kinds):
+            profile = profile_name() or "default"
+            ended = f"the {session} session of profile {profile} has ended"
+            return Failure(ended, f"aws {command} --profile {shell_word(profile)}")
+    if isinstance(error, CredentialRetrievalError | MetadataRetrievalError):
+        provider = error.kwargs.get("provider", "the instance's metadata")
+        told = f"no credentials can be got from {provider}"
+        return Failure(told, "run it by hand: its error may hold a secret and is not repeated here")
+    return None
+
+
+_PLAIN: dict[type[Exception], Failure] = {
+    LoginInsufficientPermissions: Failure(
+        "the login session lacks a right", "grant signin:CreateOAuth2Token"
+    ),
+    MissingDependencyException: Failure(
+        "the AWS configuration needs a package that is missing", "pip install 'botocore[crt]'"
+    ),
+    RefreshWithMFAUnsupportedError: Failure(
+        "the role's session has ended, and a new one needs an MFA code", "renew it and run again"
+    ),
+}
+_SESSIONS: tuple[tuple[tuple[type[Exception], ...], str, str], ...] = (
+    ((SSOError, TokenRetrievalError, NoAuthTokenError), "SSO", "sso login"),
+    ((LoginError,), "login", "login"),
+)
+"""Errors of botocore, the kind of session that they end, and the command of the AWS CLI that begins another."""
+
+
+def _of_connection(error: Exception) -> Failure | None:
+    """Why no answer came. Errors of certificates and proxies come first: they are connection errors, too."""
+    if isinstance(error, SSLError):
+        host = _origin(str(error.kwargs.get("endpoint_url") or ""))
+        return Failure(f"the certificate of the endpoint{host} is not trusted", TRUST)
+    if isinstance(error, ProxyConnectionError):
+        proxy = _origin(str(error.kwargs.get("proxy_url") or ""))
+        return Failure(f"the proxy{proxy} cannot be reached", "check HTTPS_PROXY and NO_PROXY", may_pass=True)
     if isinstance(error, EndpointConnectionError | ConnectTimeoutError | ConnectionClosedError):
         return unreachable(str(error.kwargs.get("endpoint_url") or ""))
-    if isinstance(error, OnAzure):
-        return Failure("lies on Azure, which is read, and asked nothing else", "see docs/lakes/azure.yaml")
     if isinstance(error, ReadTimeoutError):
         return Failure("the store did not answer in time", "run it again when it does", may_pass=True)
-    if isinstance(error, ClientError):
-        code = code_of(error) or "?"
-        words = _CODES.get(code, (f"the store answered {code}", "see the store's own log"))
-        return Failure(*words, may_pass=code in _PASSING or _status(error) >= _SERVER_AT_FAULT)
-    return Failure(type(error).__name__, "run again with --debug for the full story")
+    return None
+
+
+TRUST = "name its authority in AWS_CA_BUNDLE, or in ca_bundle of the profile"
+
+
+def _of_answer(error: ClientError) -> Failure:
+    code = code_of(error) or "?"
+    if code not in _CODES_OF_RIGHTS and any(map(_ABOUT_CHECKSUMS.search, _texts(error))):
+        return _CHECKSUMS_REFUSED
+    words = _CODES.get(code, (f"the store answered {one_line(code, _TOLD)}", "see the store's own log"))
+    return Failure(*words, may_pass=_is_passing(error, code))
+
+
+def _is_passing(error: ClientError, code: str) -> bool:
+    status = _status(error)
+    return code in _PASSING or (status >= _SERVER_AT_FAULT and status != _NOT_IMPLEMENTED)
+
+
+def _texts(error: ClientError) -> Iterator[str]:
+    """The store's words, whatever fields it puts them into."""
+    yield from (str(value) for value in error.response.get("Error", {}).values())
+
+
+_ABOUT_CHECKSUMS = re.compile(
+    r"x-amz-(?:sdk-)?checksum|x-amz-trailer|x-amz-content-sha256|XAmzContentSHA256Mismatch|aws-chunked"
+    r"|AWS chunked encoding|STREAMING-(?:UNSIGNED|AWS4)|CRC32|trailing checksum",
+    re.IGNORECASE,
+)
+_CODES_OF_RIGHTS = ("AccessDenied", "AccessDeniedException", "403")
+_CHECKSUMS_REFUSED = Failure(
+    "the store refuses the checksums that the AWS SDK adds to requests",
+    "set AWS_REQUEST_CHECKSUM_CALCULATION=when_required and AWS_RESPONSE_CHECKSUM_VALIDATION=when_required",
+)
+_CHECKSUMS_DIFFER = Failure(
+    "the content differs from the checksum that the store sent with it",
+    "read it again; where the store is known for it, set AWS_RESPONSE_CHECKSUM_VALIDATION=when_required",
+)
+_TOLD = 160
+"""Characters of other programs' own words."""
+
+
+def profile_name() -> str | None:
+    """The profile of the AWS configuration that is chosen by name."""
+    profile = botocore.session.get_session().get_config_variable("profile")
+    return None if profile is None else str(profile)
 
 
 def no_credentials() -> Failure:
     """The AWS chain has none."""
-    profile = botocore.session.get_session().get_config_variable("profile")
+    profile = profile_name()
     named = f" (profile {profile})" if profile else ""
     return Failure(f"no AWS credentials found{named}", "set a profile, role or environment of the AWS chain")
 
 
 def unreachable(url: str) -> Failure:
     """The endpoint by its scheme and host alone: what follows may be a key."""
+    told = f"the endpoint{_origin(url)} cannot be reached"
+    return Failure(told, "check s3.endpoint and the network", may_pass=True)
+
+
+def _origin(url: str) -> str:
+    """Scheme, host and port, after a blank; empty where there is none."""
     parts = urlsplit(url)
-    named = f" {parts.scheme}://{parts.netloc.rpartition('@')[2]}" if parts.netloc else ""
-    return Failure(
-        f"the endpoint{named} cannot be reached", "check s3.endpoint and the network", may_pass=True
-    )
+    return f" {parts.scheme}://{parts.netloc.rpartition('@')[2]}" if parts.netloc else ""
 
 
 def _status(error: ClientError) -> int:

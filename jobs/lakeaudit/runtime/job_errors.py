@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PythonException
 
-from lakeaudit.errors import CannotAudit
+from lakeaudit.errors import CannotAudit, one_line
 
 _FAILED_JOB = "org.apache.spark.SparkException"
 _OWN = "lakeaudit.errors."
@@ -27,7 +27,9 @@ def job_errors() -> Iterator[None]:
         if cause is None:
             raise
         way_out = "run it again; if that fails too, --debug shows where"
-        raise CannotAudit("Spark", f"a job failed: {cause[:_LONGEST]}", way_out, may_pass=True) from error
+        raise CannotAudit(
+            "Spark", f"a job failed: {one_line(cause, _LONGEST)}", way_out, may_pass=True
+        ) from error
 
 
 def _cause(error: Py4JJavaError | PythonException) -> str | None:

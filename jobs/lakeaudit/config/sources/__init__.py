@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from pydantic import GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
-from lakeaudit.config.sources.base import Block, DynamoOptions, S3Options, Source, is_of_aws
+from lakeaudit.config.sources.base import Block, DynamoOptions, S3Options, Source
 from lakeaudit.config.sources.catalogs import Hive, HttpCatalog, IcebergRest, Unity
 from lakeaudit.config.sources.events import CloudTrail, EventsSource, S3AccessLog, S3Journal
 from lakeaudit.config.sources.manifests import (
@@ -104,7 +104,6 @@ __all__ = [
     "StorageSource",
     "SymlinkManifest",
     "Unity",
-    "is_of_aws",
     "kind_of",
     "original_kinds",
     "state_kinds",

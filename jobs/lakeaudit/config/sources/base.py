@@ -1,7 +1,5 @@
 """What all blocks of the lake file are, and how a source's store is reached."""
 
-from urllib.parse import urlsplit
-
 from pydantic import BaseModel, ConfigDict
 
 from lakeaudit.config.field_types import (
@@ -12,7 +10,7 @@ from lakeaudit.config.field_types import (
     RoleArn,
     Text,
 )
-from lakeaudit.keys import Location
+from lakeaudit.keys import Location, is_of_aws
 
 
 class Block(BaseModel):
@@ -61,12 +59,6 @@ class DynamoOptions(Block):
         shared = {"region": s3.region, "role_arn": s3.role_arn, "external_id": s3.external_id}
         endpoint = None if self.says_where or is_of_aws(s3.endpoint) else s3.endpoint
         return self.over(DynamoOptions(**shared, endpoint=endpoint))
-
-
-def is_of_aws(endpoint: str | None) -> bool:
-    """Whether an endpoint is one of Amazon's own, which serves a single service."""
-    host = urlsplit(endpoint or "").hostname or ""
-    return host.endswith((".amazonaws.com", ".amazonaws.com.cn", ".api.aws"))
 
 
 class Source(Block):

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakeaudit.config import S3Journal
-from lakeaudit.errors import SourceError
+from lakeaudit.errors import SourceError, one_line
 from lakeaudit.evidence.aliases import true_columns
 from lakeaudit.evidence.events import event_files
 from lakeaudit.evidence.events.event_files import EventFile, Window, blocks, events_of, grouped
@@ -109,9 +109,7 @@ def _read(
         except SourceError as error:
             yield "notes", note_row(source_id, file.place.uri, error.what, count=1)
         except (pa.ArrowException, ValueError, OSError, RecursionError) as error:
-            reason = (
-                f"is no export of a journal: {str(error).splitlines()[0][:200] if str(error) else 'damaged'}"
-            )
+            reason = f"is no export of a journal: {one_line(str(error), 200) or 'damaged'}"
             yield "notes", note_row(source_id, file.place.uri, reason, count=1)
 
 

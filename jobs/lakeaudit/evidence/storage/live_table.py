@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 
-from lakeaudit.errors import SourceError
+from lakeaudit.errors import SourceError, one_line
 from lakeaudit.evidence.files import list_files, read_bytes
 from lakeaudit.evidence.manifest.iceberg.avro import opened
 from lakeaudit.evidence.manifest.iceberg.avro_blocks import Torn
@@ -116,7 +116,7 @@ def _named(clients: Clients, place: Location) -> Sequence[DataFile]:
         return list(_live(clients, place, content))
     except (Torn, LookupError, TypeError, ValueError, AttributeError) as error:
         raise SourceError(
-            place.uri, f"the manifest cannot be understood ({str(error)[:80]})", WAY_OUT
+            place.uri, f"the manifest cannot be understood ({one_line(str(error), 80)})", WAY_OUT
         ) from error
 
 

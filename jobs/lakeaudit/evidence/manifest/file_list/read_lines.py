@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from botocore.exceptions import BotoCoreError, ClientError
 
+from lakeaudit.errors import one_line
 from lakeaudit.evidence.files import opened
 from lakeaudit.evidence.manifest.file_list.columns import COLUMNS, Columns, flat_json, plain_columns
 from lakeaudit.keys import Aliases, Location
@@ -103,7 +104,7 @@ def _pieces(listed: ListFile, clients: Clients, *, columnar: bool) -> Pieces:
     except (ClientError, BotoCoreError) as error:
         yield _cut_off(seen, explain(error)[0])
     except (OSError, EOFError, zlib.error, csv.Error, pa.ArrowException, _Unread) as error:
-        yield _cut_off(seen, " ".join(str(error).split())[:200] or type(error).__name__)
+        yield _cut_off(seen, one_line(str(error), 200) or type(error).__name__)
 
 
 def _cut_off(seen: int, why: str) -> Line:

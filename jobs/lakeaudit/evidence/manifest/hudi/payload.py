@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from lakeaudit.errors import one_line
 from lakeaudit.evidence.manifest.hudi.names import file_named, in_order
 from lakeaudit.evidence.manifest.iceberg.avro import opened
 from lakeaudit.evidence.manifest.iceberg.avro_blocks import MAGIC, Torn
@@ -72,7 +73,7 @@ def acts(action: str, planned: bool, record: Record, reason: Reason) -> Iterator
     try:
         yield from understand(record, reason)
     except (LookupError, TypeError, ValueError, AttributeError) as error:
-        raise Torn(f"it is not understood ({str(error)[:100]})") from error
+        raise Torn(f"it is not understood ({one_line(str(error), 100)})") from error
 
 
 def rows_not_written(record: Record) -> int:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakeaudit.errors import SourceError
+from lakeaudit.errors import SourceError, one_line
 from lakeaudit.evidence.files import read_bytes
 from lakeaudit.evidence.manifest.iceberg.avro import opened
 from lakeaudit.evidence.manifest.iceberg.avro_blocks import Torn
@@ -226,7 +226,7 @@ class _Reading:
         try:
             return self._understood(entry, entry["data_file"], words)
         except (LookupError, TypeError, ValueError, AttributeError) as error:
-            self._wrong(f"an entry cannot be understood ({str(error)[:100]})")
+            self._wrong(f"an entry cannot be understood ({one_line(str(error), 100)})")
             return None
 
     def _understood(self, entry: Mapping[str, Any], file: Mapping[str, Any], words: Words) -> Row:

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from lakeaudit.errors import one_line
+
 VERSIONS = (1, 2, 3)
 LARGEST = 1 << 29
 """Bytes of a metadata.json, unpacked; thousands of snapshots need a few million."""
@@ -102,7 +104,7 @@ def parsed(content: bytes) -> Metadata:
     try:
         return _metadata(found)
     except (ValueError, LookupError, TypeError, AttributeError, OverflowError) as error:
-        raise NotReadable(f"its content cannot be understood ({str(error)[:100]})") from error
+        raise NotReadable(f"its content cannot be understood ({one_line(str(error), 100)})") from error
 
 
 def _unpacked(content: bytes) -> bytes:

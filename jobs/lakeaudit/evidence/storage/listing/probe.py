@@ -9,6 +9,7 @@ from lakeaudit.evidence.files import list_files, stat
 from lakeaudit.evidence.protocol import Probed
 from lakeaudit.evidence.storage.listing.s3_listing import rights
 from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.aws_failures import LACKS
 
 
 def probe(source: Listing, clients: Clients, now: datetime) -> Probed:  # noqa: ARG001 - a listing has no age
@@ -22,6 +23,7 @@ def probe(source: Listing, clients: Clients, now: datetime) -> Probed:  # noqa: 
     first = next(list_files(clients, place), None)
     if first is not None:
         stat(clients, first.place)
-    way_out = "grant s3:ListBucketVersions and s3:ListBucketMultipartUploads" if allowed.warnings else ""
+    denied = any(LACKS not in warning for warning in allowed.warnings)
+    way_out = "grant s3:ListBucketVersions and s3:ListBucketMultipartUploads" if denied else ""
     told = "can be listed and read" if first else "can be listed; it is empty"
     return Probed(told, allowed.warnings, way_out, (place,))
