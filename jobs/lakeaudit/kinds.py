@@ -79,6 +79,12 @@ _ALL = (
         "table.",
     ),
     Kind(
+        "table_missing", "content", "critical",
+        "no state of the table can be read any more: its log is gone, archived or torn",
+        "Restore the table's log first (the explanation names the last version and how); write nothing to the location "
+        "until then. If the table was dropped on purpose, take it out of the lake file.",
+    ),
+    Kind(
         "size_mismatch", "content", "critical",
         "the stored object has another size than its writer recorded",
         "Find who wrote it (`storage_time`), bring the recorded version back, or rewrite the file "
@@ -127,6 +133,18 @@ _ALL = (
         "Compare the rows of both commits (`commit_id`, and `related_key` for the older one). If they are one batch, "
         "remove the younger commit's files through the table; make the job's append idempotent "
         "(`txnAppId` and `txnVersion`).",
+    ),
+    Kind(
+        "ineffective_removal", "commit", "warning",
+        "a commit removed what the state before it does not list: readers get rows twice",
+        "Compare the rows of both commits (`commit_id`, `related_key`) and remove the files that the commit meant to "
+        "replace, by the format's own API and in a new commit.",
+    ),
+    Kind(
+        "rows_changed_by_rewrite", "commit", "error",
+        "a commit that declares that it changes no rows changes their number",
+        "Compare the table before and after this version by time travel; if rows are lost, roll the table back to the "
+        "version before and run the compaction again with another writer version.",
     ),
     Kind(
         "will_expire", "hazard", "error",

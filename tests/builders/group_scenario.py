@@ -14,6 +14,7 @@ from lakeaudit.schemas import (
     COMMIT,
     EXPIRING,
     FOLDER_PAIR,
+    LINEAGE,
     LOG_ENTRY,
     PARTITION_FOLDER,
     PARTITION_POINTER,
@@ -38,6 +39,7 @@ SCHEMAS: dict[str, pa.Schema] = {
     "partition_folders": PARTITION_FOLDER,
     "table_pointers": TABLE_POINTER,
     "watched": WATCHED_PREFIX,
+    "lineage": LINEAGE,
 }
 """What the rows of each table of rules look like."""
 
@@ -64,6 +66,18 @@ def group(table: str, name: str, verdict: str, row: Row) -> GroupScenario:
 def minutes(after: float) -> datetime:
     """So many minutes after noon."""
     return NOON + timedelta(minutes=after)
+
+
+def claimed(claim: str, **given: Any) -> Row:
+    """What a witness claims of a state of a table that the lake file names."""
+    healthy = {
+        "proved": False,
+        "built_on": 0,
+        "recreated": False,
+        "explained": False,
+        "known": True,
+    }
+    return {"claim": claim} | healthy | given
 
 
 def rewritten(

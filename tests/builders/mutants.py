@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from lakeaudit.compare.expr import Expr, lit
+from lakeaudit.compare.lineage_rules import LINEAGE_FACTS
 from lakeaudit.compare.rules import Rule
 
 Table = tuple[Rule, ...]
@@ -50,6 +51,7 @@ EXCLUSIVE: tuple[frozenset[str], ...] = (
     frozenset({"parent_tombstone", "parent_file"}),  # one parent
     frozenset({"write_replaced", "write_partly_replaced"}),  # one word for what became of it
     frozenset({"commit_differs", "commit_unfinished"}),  # the log has it, or lacks it
+    frozenset(name for name in LINEAGE_FACTS if name.startswith("claims_")),  # one claim of one witness
 )
 IMPLIED: tuple[tuple[str, str], ...] = (
     # a claim with a state was listed

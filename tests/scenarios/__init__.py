@@ -14,6 +14,7 @@ from tests.scenarios import (
     gaps,
     leftovers,
     lifecycle,
+    lineage,
     log_entries,
     metastore,
     names_alone,
@@ -54,5 +55,6 @@ GROUP_SCENARIOS = (
     *pointers.SCENARIOS,
     *watched.SCENARIOS,
     *checksums.SCENARIOS,
+    *lineage.SCENARIOS,
 )
 """About what is no single file."""

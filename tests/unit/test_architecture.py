@@ -103,7 +103,12 @@ def test_only_its_own_place_knows_a_library(library: str) -> None:
 
 COMPARE_MAY_USE = {
     *("lakeaudit.compare", "lakeaudit.config", "lakeaudit.keys", "lakeaudit.kinds", "lakeaudit.schemas"),
-    *("lakeaudit.evidence.protocol", "lakeaudit.evidence.storage.versions", "lakeaudit.runtime.duck"),
+    *(
+        "lakeaudit.evidence.protocol",
+        "lakeaudit.evidence.lineage",
+        "lakeaudit.evidence.storage.versions",
+        "lakeaudit.runtime.duck",
+    ),
     *("numpy", "pyarrow", "dataclasses", "datetime", "functools", "collections", "typing", "re"),
 }
 """The pure core: what it judges is handed to it, by whatever engine."""

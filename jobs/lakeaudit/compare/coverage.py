@@ -224,6 +224,8 @@ def _unreadable(axis: str, facts: TableFacts, means: Means) -> str | None:
 def _gap(axis: str, facts: TableFacts, means: Means, tally: Tally) -> str | None:
     if facts.holes and axis not in NOT_OF_MANIFESTS:
         return facts.holes[0].reason
+    if facts.doubt and axis == "leftover":
+        return facts.doubt
     if axis == POINTER and facts.table.name in means.catalog_holes:
         return means.catalog_holes[facts.table.name]
     if axis in LIVE_AXES and facts.table.name in means.not_rechecked:

@@ -1,13 +1,14 @@
 """Rules about what is no single file: commits, writes, attempts, clones, pairs of folders, lifecycles, watched places.
 
 Each table is asked of rows of its own (schemas.COMMIT, WRITE, ATTEMPT, CLONE_FILE, FOLDER_PAIR, EXPIRING,
-WATCHED_PREFIX), with facts of its own; its verdicts count on the axis that its rules are named by.
+LINEAGE, WATCHED_PREFIX), with facts of its own; its verdicts count on the axis that its rules are named by.
 """
 
 from collections.abc import Mapping
 from datetime import timedelta
 
 from lakeaudit.compare.expr import Expr, col, first_known, lit
+from lakeaudit.compare.lineage_rules import LINEAGE, LINEAGE_FACTS
 from lakeaudit.compare.pointer_rules import POINTER_FACTS, POINTER_TABLES
 from lakeaudit.compare.rule import CONSISTENT, NONE, OUT, UNCOVERED, UNDECIDED, Rule, ordered
 
@@ -321,6 +322,7 @@ GROUPS: Mapping[str, tuple[Rule, ...]] = {
     "lifecycle": LIFECYCLE,
     "access": ACCESS,
     "watched": WATCHED,
+    "lineage": LINEAGE,
     **POINTER_TABLES,
 }
 GROUP_FACTS: Mapping[str, Mapping[str, Expr]] = {
@@ -335,5 +337,6 @@ GROUP_FACTS: Mapping[str, Mapping[str, Expr]] = {
     "lifecycle": LIFECYCLE_FACTS,
     "access": ACCESS_FACTS,
     "watched": WATCHED_FACTS,
+    "lineage": LINEAGE_FACTS,
     **POINTER_FACTS,
 }

@@ -22,6 +22,8 @@ class TableFacts:
     holes: tuple[Hole, ...] = ()
     declared: bool = False
     """A manifest says what single writes of it committed as wholes, and no log of its own says what it is."""
+    doubt: str = ""
+    """Why a state other than the one that was read may be the current one, so that no file is called unused."""
     unseen: bool = False
     """The report that should cover it names no file of its log: it does not cover the table, whatever it says."""
 
@@ -40,7 +42,8 @@ class TableFacts:
 
     @property
     def holed(self) -> bool:
-        return bool(self.holes) or self.refused is not None
+        """Whether files that the state that was read does not list may be listed all the same."""
+        return bool(self.holes) or self.refused is not None or bool(self.doubt)
 
     @property
     def version(self) -> int | None:

@@ -15,6 +15,7 @@ from uuid import uuid4
 from botocore.exceptions import BotoCoreError, ClientError
 
 from lakeaudit.errors import SourceError
+from lakeaudit.evidence.storage.object_versions import history_of
 from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.aws_failures import explain, is_missing
@@ -263,6 +264,18 @@ def stat(clients: Clients, place: Location) -> File | None:
     except BotoCoreError as error:
         raise _source_error(place, error) from error
     return File(place, head["ContentLength"], head["LastModified"].astimezone(UTC), head["ETag"].strip('"'))
+
+
+def older_version(clients: Clients, place: Location, etag: str | None = None) -> str | None:
+    """The id of the newest older version of an object, with this ETag where one is given; None where none is known."""
+    if place.is_local or place.is_azure:
+        return None
+    try:
+        page = clients.s3(*place).list_object_versions(Bucket=place.bucket, Prefix=place.key)
+    except (ClientError, BotoCoreError) as error:
+        raise _source_error(place, error) from error
+    older = [v for v in history_of(page, place.key).versions if not v.is_latest and not v.is_marker]
+    return next((each.version_id for each in older if etag in (None, each.etag)), None)
 
 
 def _local_folders(folder: Location) -> list[str]:

@@ -14,6 +14,7 @@ from typing import Any, Protocol, TypeVar
 
 from pyarrow import RecordBatch, Table
 
+from lakeaudit.evidence.lineage import LastStates, StateRef, Witness
 from lakeaudit.keys import Location
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients
@@ -141,6 +142,9 @@ class Context:
     pictures: "Pictures | None" = None
     """What is needed to compare today's picture of storage with the last one; None: they are not compared."""
 
+    last_states: LastStates = field(default_factory=dict)
+    """By kind of manifest and table name the newest state that a published audit has read before this run."""
+
     owned: "Callable[[Connection, Rows], Relation] | None" = None
     """Rows (bucket, key) with `table_name`, the table that holds the key; known to manifests that name no table."""
 
@@ -168,7 +172,7 @@ class Hole:
 
     `table` limits it to one table's log; `hides` says in words what it hides; `subject` is the file or row at fault
     (a URI where there is one). `kind` is the finding it becomes: `unreadable_evidence` for sources at large,
-    `missing_metadata` for a file of a table's own log.
+    `missing_metadata` for a file of a table's own log; empty where another check reports it.
     """
 
     source: str
@@ -326,6 +330,8 @@ class TableState:
     new_files: int = 0
     """Files that storage has and that are too new for a claim, where claims are made of an earlier storage snapshot."""
     new_bytes: int = 0
+    state: StateRef | None = None
+    """The state that was read, as later audits compare it; None: the format names no states, or none was read."""
 
 
 Fold = Callable[[Connection, Mapping[str, Rows]], Relation]
@@ -453,6 +459,8 @@ class Claims:
     """Rows of schemas.SAME_SPLIT: files of attempts that do not count, beside those that do; None: nothing says."""
     recent: Table | None = None
     """Rows of schemas.RECENT_COMMIT, `RECENT` of a table at most; None: its kind has no commits."""
+    witnesses: tuple[Witness, ...] = ()
+    """What names states of the tables other than those that were read."""
     after_publishing: Callable[[str, bool], tuple[str, ...]] | None = None
     """(run id, whether storage was read whole) -> warnings: what is to be done once the run is published."""
 

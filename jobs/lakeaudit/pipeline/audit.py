@@ -12,6 +12,7 @@ from lakeaudit.config import Lake
 from lakeaudit.evidence.protocol import Context
 from lakeaudit.gates import expectation_suites
 from lakeaudit.gates.publish_gate import Guarded, guard, refusal
+from lakeaudit.ledger.last_states import last_states, state_rows
 from lakeaudit.ledger.lease import leased
 from lakeaudit.ledger.ledger_tables import LedgerTables
 from lakeaudit.ledger.load_open import Memory, abandoned_runs, load_open
@@ -61,6 +62,7 @@ def audit(
     require_results(lake.results, clients)
     with leased(lake.results, clients, stamp.run_id, progress) as still_ours, _driver_connection() as con:
         past = Results(lake.results, clients, lake.name)
+        context = replace(context, last_states=last_states(past, context.as_of, stamp.run_id))
         plan = planned(lake, options, past, context, engine, progress)
         run = _opened(_Begun(plan, stamp, context, clock, progress, con), past, still_ours)
         expectation_suites.preload()
@@ -131,6 +133,7 @@ class _Run:
             begun.stamp,
             self.memory,
             begun.con,
+            plan.named,
             pause,
         )
 
@@ -172,6 +175,7 @@ class _Run:
             self.writer.put("coverage", judgement.coverage_rows, run_id)
             self.writer.write("leftover_files", judgement.leftover_files, run_id)
             self.writer.write("commits", recent_commits(observed, begun.plan.names, begun.stamp), run_id)
+            self.writer.put("states", self._states(observed, judgement), run_id)
             self.writer.write("findings", judgement.findings, run_id)
             self.ledger.publish(changes)
             standing = self.ledger.standing(begun.context.now)
@@ -188,6 +192,11 @@ class _Run:
             self.writer.put_run(outcome.run_row)
             log.note(findings=sum(outcome.summary["findings"].values()))
         return outcome
+
+    def _states(self, observed: Observed, judgement: Judgement) -> list[dict[str, Any]]:
+        begun = self.begun
+        before, claims = begun.context.last_states, observed.evidence.claims
+        return state_rows(claims, begun.plan.scope, before, judgement.lineage, judgement.live, begun.stamp)
 
 
 def _opened(begun: _Begun, past: Results, still_ours: Callable[[], None]) -> _Run:

@@ -12,6 +12,7 @@ from lakeaudit.compare.evidence_for_tables import source_facts
 from lakeaudit.compare.findings import Stamp
 from lakeaudit.compare.fresh import FreshLook
 from lakeaudit.compare.kernel import Kernel
+from lakeaudit.compare.lineage import JudgedWitness
 from lakeaudit.compare.match import SourceFacts
 from lakeaudit.compare.pointer_folders import FolderCount
 from lakeaudit.compare.table_facts import TableFacts, table_facts
@@ -40,9 +41,13 @@ class AuditContext:
     stamp: Stamp
     memory: Memory
     con: Connection
+    named: Collection[str] = ()
+    """Tables that the lake file itself names."""
     pause: Callable[[float], None] = time.sleep
     facts: list[TableFacts] = field(init=False)
     lifecycles: Lifecycles = field(init=False)
+    lineage: tuple[JudgedWitness, ...] = ()
+    """What is known of other states of the tables than those that were read."""
 
     def __post_init__(self) -> None:
         self.lifecycles = Lifecycles(self.context.clients, live=self.context.live)
@@ -53,6 +58,11 @@ class AuditContext:
         self.observed = replace(self.observed, holes=(*self.observed.holes, *holes))
         of_table = {fact.table.name: [h for h in holes if h.table == fact.table.name] for fact in self.facts}
         self._know([replace(fact, holes=(*fact.holes, *of_table[fact.table.name])) for fact in self.facts])
+
+    def doubt(self, reasons: Mapping[str, str]) -> None:
+        """Record by table why another state than the one that was read may be the current one."""
+        if reasons:
+            self._know([replace(f, doubt=reasons.get(f.table.name, f.doubt)) for f in self.facts])
 
     def miss(self, names: Collection[str]) -> None:
         """Take into account that reports do not cover these tables, as was found while rows were read."""

@@ -46,6 +46,8 @@ class AuditPlan:
     """Of catalogs that were read for it."""
     holes: tuple[Hole, ...] = ()
     warnings: tuple[str, ...] = ()
+    named: frozenset[str] = frozenset()
+    """Tables that the lake file itself names."""
 
     @property
     def names(self) -> list[str]:
@@ -100,6 +102,7 @@ def planned(
         infos=found.infos,
         holes=found.holes,
         warnings=(*found.warnings, *_vanished(found, past)),
+        named=frozenset(table.name for table in lake.tables),
     )
 
 

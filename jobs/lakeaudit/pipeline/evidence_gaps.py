@@ -49,12 +49,12 @@ def gap_findings(
     file turns off, or ignores on the day `today`, is left out.
     """
     tables = {table.name: table for table in scope}
-    own = _unique([_of_log(hole, tables[hole.table]) for hole in holes if hole.table in tables])
+    own = [_of_log(hole, tables[hole.table]) for hole in holes if hole.table in tables and hole.kind]
     assumed = [_of_vacuum(row, tables[row["vacuumed"]]) for row in vacuums if row["vacuumed"] in tables]
     ignores = [entry for entry in lake.ignores if entry.holds_on(today)]
     return [
         row
-        for row in [*own, *_of_sources(lake, infos, holes), *assumed, *others]
+        for row in [*_unique([*own, *others]), *_of_sources(lake, infos, holes), *assumed]
         if row["severity"] != "off"
         and not any(_matches(entry, row, tables.get(row.get("table_name", ""))) for entry in ignores)
     ]

@@ -55,6 +55,7 @@ class FirstReading:
     entries: Relation
     claimed: Relation
     log_versions: Relation
+    marked_states: tuple[Mapping[str, Any], ...]
     repeated: Relation
     cloned: Relation
     folders: Relation
@@ -107,6 +108,7 @@ def first_reading(audit: AuditContext, engine: AuditEngine) -> FirstReading:
         entries=entries,
         claimed=duck.hold(con, duck.union(con, [answered(con, answers, "claimed"), let_go])),
         log_versions=answered(con, answers, "log_versions"),
+        marked_states=tuple(_plain(answers, "marked_states")),
         repeated=answered(con, answers, "repeated"),
         cloned=answered(con, answers, "cloned"),
         folders=answered(con, answers, HELD) if gone.screen is None else gone.folders_held(con),

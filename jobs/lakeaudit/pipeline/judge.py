@@ -4,8 +4,8 @@ Suspects are the verdict rows that a first reading calls findings. Only they are
 vacuums, the live check and the tables' newest states can clear a suspect, never make one.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -18,6 +18,7 @@ from lakeaudit.compare.coverage import Means, Tallies, Tally
 from lakeaudit.compare.evidence_for_tables import means
 from lakeaudit.compare.expected import ExpectedReasons, mark_expected
 from lakeaudit.compare.whole_partitions import with_whole_partitions
+from lakeaudit.compare.lineage import JudgedWitness
 from lakeaudit.evidence.protocol import Hole
 from lakeaudit.ledger.axis_observation import AxisObservation, axis_observations
 from lakeaudit.ledger.resolution import resolutions
@@ -25,10 +26,23 @@ from lakeaudit.pipeline import recheck
 from lakeaudit.pipeline.audit_context import AuditContext
 from lakeaudit.pipeline.engine import AuditEngine
 from lakeaudit.pipeline.evidence_gaps import gap_findings
-from lakeaudit.pipeline.first_reading import Counts, FirstReading, first_reading, holed_sources, tallied
+from lakeaudit.pipeline.first_reading import (
+    Counts,
+    FirstReading,
+    Listed,
+    first_reading,
+    holed_sources,
+    tallied,
+)
 from lakeaudit.pipeline.group_checks import GroupChecks, group_checks
 from lakeaudit.pipeline.leftover_checks import LeftoverChecks, leftover_checks
 from lakeaudit.pipeline.lifecycles import with_ends
+from lakeaudit.pipeline.lineage_checks import (
+    check_marked_states,
+    check_witnesses,
+    lineage_findings,
+    lineage_tallies,
+)
 from lakeaudit.pipeline.partition_files import files_of_partitions
 from lakeaudit.pipeline.partitions import as_asked, narrowed
 from lakeaudit.pipeline.recheck import Rechecked
@@ -57,17 +71,22 @@ class Judgement:
     warnings: tuple[str, ...] = ()
     watched: frozenset[str] = frozenset()
     """Names of watched places, which have coverage and are no tables."""
+    live: Mapping[str, Listed] = field(default_factory=dict)
+    """By table what its newest state lists."""
+    lineage: tuple[JudgedWitness, ...] = ()
+    """What is known of other states of the tables than those that were read."""
 
 
 def judge(audit: AuditContext, engine: AuditEngine, progress: Progress) -> Judgement:
     """All findings, leftovers and the coverage of the tables in scope."""
+    check_witnesses(audit)
     read = _readings(audit, engine, progress)
     known = _traced(audit, engine, read, progress)
     with progress.stage("make findings"):
         tallies = _tallies(audit, read)
         leftovers = leftover_checks(audit, read.first, read.answers)
         groups = group_checks(audit, engine, read.first, tallies, known)
-        tallies = coverage.together(tallies, leftovers.tallies, groups.tallies)
+        tallies = coverage.together(tallies, leftovers.tallies, groups.tallies, lineage_tallies(audit))
         files = _about_files(audit, engine, read, groups.attempts.copies, tallies, known)
         rows = duck.hold(audit.con, _findings(audit, read.first, files.rows, leftovers, groups, known))
         able = _means(audit, read, groups)
@@ -86,6 +105,8 @@ def judge(audit: AuditContext, engine: AuditEngine, progress: Progress) -> Judge
         files.members,
         tuple(dict.fromkeys([*leftovers.warnings, *groups.warnings, *files.unsure, *covered.stale])),
         frozenset(row["table_name"] for row in groups.watched.coverage_rows),
+        read.first.live,
+        audit.lineage,
     )
 
 
@@ -116,6 +137,8 @@ def _readings(audit: AuditContext, engine: AuditEngine, progress: Progress) -> _
     """
     with progress.stage("match and classify") as log:
         first = first_reading(audit, engine)
+        if check_marked_states(audit, first.marked_states):
+            first = first_reading(audit, engine)
         log.note(files=sum(tally.files for (_, axis), tally in first.tallies.items() if axis == "content"))
     with progress.stage("check findings again") as log:
         vacuumed = [row["vacuumed"] for row in first.vacuums]
@@ -214,7 +237,7 @@ def _findings(
         (*first.holes, *known.holes),
         first.vacuums,
         stamp.as_of.date(),
-        groups.rows,
+        (*lineage_findings(audit), *groups.rows),
     )
     frames = [
         about_files,

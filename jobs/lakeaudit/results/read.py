@@ -193,6 +193,10 @@ class Results(ResultTables):
         rows = [b for name, wanted in found for b in self.batches(name, wanted, columns)]
         return sorted({(row["bucket"], row["key"]) for batch in rows for row in batch.to_pylist()})
 
+    def states(self) -> list[Row]:
+        """The rows of `states`: one a table and kind of manifest, or a few where runs were not tidied up after."""
+        return self._rows("states", pc.scalar(True))
+
     def notices(self) -> list[Row]:
         """What was told or is to be told, oldest first."""
         return sorted(

@@ -32,7 +32,7 @@ MANY, SMALL = 100, 32 << 20
 MOST_RUNS = 1000
 """Runs whose rows are removed at a time, the oldest first: their ids stand in one condition."""
 
-OF_LAST_RUN = ("leftover_files", "commits")
+OF_LAST_RUN = ("leftover_files", "commits", "states")
 """Result tables that hold of each table what the last run that audited it has written."""
 
 Run = Mapping[str, Any]

@@ -67,6 +67,19 @@ LOG_VERSIONS = row(
 )
 """A version of a commit of a Delta log that has several."""
 
+MARKED_STATE = row(
+    source="string",
+    bucket="string",
+    folder="string",  # of the table's own metadata, with a slash at its end
+    format="string",
+    number="long",  # of the state, see evidence.lineage.StateRef
+    key="string",  # of the state's own file
+    version_id="string",  # of its newest older version; null: none is left
+    size="long",
+    marked_at="time",
+)
+"""A state of a table whose own file is hidden by a delete marker."""
+
 MOVES = row(
     judged_table="string",
     bucket="string",
@@ -92,6 +105,7 @@ ANSWERS: dict[str, pa.Schema] = {
     "claimed": row(judged_table="string", source="string", files="long"),
     "nested": row(bucket="string", key="string"),
     "log_versions": LOG_VERSIONS,
+    "marked_states": MARKED_STATE,
     "repeated": REPEATED,
     "cloned": CLONED,
     "removals": row(table_name="string", present_from="time", absent_until="time", absent_files="long"),

@@ -208,6 +208,20 @@ COMMIT = row(
 )
 """What is known of one commit of a log, of which something lets suspect a fault."""
 
+LINEAGE = row(
+    judged_table="string",
+    bucket="string",
+    key="string",  # of the file of the state that is claimed
+    relative="string",
+    claim="string",  # see evidence.lineage
+    proved="bool",  # one piece of its evidence is enough
+    built_on="long",  # data files whose names carry the state
+    recreated="bool",  # the table was created again since
+    explained="bool",  # an operation of the format explains it
+    known="bool",  # the lake file names the table, or an audit has read it before
+)
+"""What a witness claims of a state of a table other than the one that was read."""
+
 WRITE = pa.schema(
     [
         *DECLARED,

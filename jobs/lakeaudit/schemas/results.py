@@ -139,6 +139,23 @@ COMMITS = result(
     files_removed="long",
 )
 
+STATES = result(
+    run_id="string",
+    lake="string",
+    table_name="string",
+    manifest_kind="string",
+    as_of="time",
+    location="string",
+    number="long",  # Delta version, number of the metadata.json, Hudi instant
+    state="string",  # name of the state's own file; null: it has none
+    table_id="string",  # as the format names the table itself; null: it does not
+    written_at="time",  # when the state's own file was written
+    etag="string",  # of that file; null: the store gives none
+    standing="string",  # read: the newest state that was read | lost: reported as lost
+    files="long",  # data files that it lists; null: not counted
+    bytes="long",
+)
+
 TRANSITIONS = result(
     transition_id="string",
     run_id="string",  # null where a person changed it
@@ -233,6 +250,7 @@ RESULTS: dict[str, pa.Schema] = {
     "coverage": COVERAGE,
     "leftover_files": LEFTOVER_FILES,
     "commits": COMMITS,
+    "states": STATES,
     "findings": FINDINGS,
     "transitions": TRANSITIONS,
     "discrepancies": DISCREPANCIES,

@@ -25,12 +25,12 @@ def declared(log: Log, clients: Clients) -> DeclaredState | None:
         return DeclaredState(version, place, unread=error.what)
     if content is None:
         return None
-    files, size = _counts(content)
+    files, size = counts(content)
     unread = "" if files is not None or size is not None else "it cannot be understood"
     return DeclaredState(version, place, files, size, unread)
 
 
-def _counts(content: bytes) -> tuple[int | None, int | None]:
+def counts(content: bytes) -> tuple[int | None, int | None]:
     """`numFiles` and `tableSizeBytes`; None of what is no such number."""
     try:
         said = json.loads(content)

@@ -11,6 +11,7 @@ from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import File, list_files, read_bytes
 from lakeaudit.evidence.manifest.delta.checksums import declared
 from lakeaudit.evidence.manifest.delta.commit_runs import micros
+from lakeaudit.evidence.manifest.delta.hints import Hint, read_hint
 from lakeaudit.evidence.manifest.delta.lines import EPOCH, in_commit_time
 from lakeaudit.evidence.manifest.delta.log import Log, parse
 from lakeaudit.evidence.protocol import Clock, Context, DeclaredState
@@ -49,6 +50,8 @@ class Listed:
     refused: str | None = None
     declared: DeclaredState | None = None
     """What the newest version's checksum counts; None: it has none, or nobody asked."""
+    hint: Hint | None = None
+    """What `_last_checkpoint` names; None: there is none, or it was not read."""
 
 
 def list_logs(
@@ -114,7 +117,8 @@ class _Listing:
         refused = _refusal(location, log, self.until)
         if refused or table.since is not None:
             return Listed(name, location, read_at, None if refused else log, refused)
-        return Listed(name, location, read_at, log, declared=declared(log, self.clients))
+        hint = read_hint(log.folder, self.clients) if log.hinted and self.until is None else None
+        return Listed(name, location, read_at, log, declared=declared(log, self.clients), hint=hint)
 
     def _log(self, folder: Location, since: int | None) -> Log:
         """The log, from a version on if there is anything left of it from there on."""

@@ -1,7 +1,8 @@
 """Which files make up a table's Delta log, and which of them its states are rebuilt from. Pure.
 
-Names and meanings: "File Types" and "Checkpoints" of the Delta protocol. Log compactions (`*.compacted.json`) and hints
-(`_last_checkpoint`) are ignored: the commits say all that they say. What a version checksum (`*.crc`) counts is held
+Names and meanings: "File Types" and "Checkpoints" of the Delta protocol. The actions of log compactions
+(`*.compacted.json`) are not read: the commits hold all of them. What they and `_last_checkpoint` say of newer versions
+is a witness, see `lineage`. What a version checksum (`*.crc`) counts is held
 against them, see `checksums`.
 """
 
@@ -21,12 +22,14 @@ from lakeaudit.evidence.manifest.delta.commit_runs import NEWEST_POSSIBLE, Commi
 from lakeaudit.keys import Location
 
 _VERSION = re.compile(r"[0-9]{20}")
+_COMPACTED = re.compile(r"([0-9]{20})\.compacted\.json")
 _CHECKPOINT = re.compile(r"checkpoint\.(?:parquet|[0-9A-Za-z-]+\.(?:json|parquet))")
 _PART = re.compile(r"checkpoint\.([0-9]{10})\.([0-9]{10})\.parquet")
 CLOCK_STEP = timedelta(seconds=2)
 """S3 times have whole seconds: a file is not called younger than another below this."""
 _FEW, _FEW_OF = 3, 20
 """Of so many commits written late, or fewer than one in so many, each is suspicious; more of them are a copied log."""
+HINT = "_last_checkpoint"
 _NAMED = 1000
 """Parts of one checkpoint that are named at most where they are missing: the name of one part may claim 10 billion."""
 FROM_THE_START = -1
@@ -37,7 +40,8 @@ FROM_THE_START = -1
 class Log:
     """A listed log. `checkpoints` are the complete ones, oldest first; `lost_parts` what the others lack.
 
-    `checksum` is the newest version that has a checksum.
+    `checksum` is the newest version that has a checksum, `compacted` the newest one that a log compaction reaches.
+    `hinted`: there is a `_last_checkpoint`. `etag` is that of the newest commit's file; empty where there is none.
     """
 
     folder: Location
@@ -45,6 +49,9 @@ class Log:
     checkpoints: Checkpoints = field(default_factory=lambda: checkpoint_runs.packed(Location("", ""), ()))
     lost_parts: Mapping[int, tuple[Location, ...]] = field(default_factory=dict)
     checksum: int | None = None
+    compacted: int | None = None
+    hinted: bool = False
+    etag: str = ""
 
     @property
     def newest(self) -> int | None:
@@ -119,26 +126,55 @@ class Plan:
 
 def parse(folder: Location, files: Iterable[File]) -> Log:
     """The log that a flat listing of a `_delta_log` folder shows."""
-    whole: list[tuple[int, tuple[File, ...]]] = []
-    multi: dict[tuple[int, int], dict[int, File]] = {}
-    summed: list[int] = []
+    names = _Names()
+    commits = commit_runs.packed(commit for file in files if (commit := names.add(file)) is not None)
+    log = _with_parts(folder, commits, names.whole, names.parts)
+    return replace(
+        log,
+        checksum=names.newest.get("crc"),
+        compacted=names.newest.get("compacted"),
+        hinted=names.hinted,
+        etag=names.etag,
+    )
 
-    def commits() -> Iterator[tuple[int, int, datetime]]:
-        for file in files:
-            head, _, tail = file.name.partition(".")
-            if not _VERSION.fullmatch(head) or (version := int(head)) > NEWEST_POSSIBLE:
-                continue
-            if tail == "json":
-                yield version, file.size, file.modified_at
-            elif tail == "crc":
-                summed[:] = [max(version, *summed)] if summed else [version]
-            elif match := _PART.fullmatch(tail):
-                multi.setdefault((version, int(match[2])), {})[int(match[1])] = file
-            elif _CHECKPOINT.fullmatch(tail):
-                whole.append((version, (file,)))
 
-    log = _with_parts(folder, commit_runs.packed(commits()), whole, multi)
-    return replace(log, checksum=max(summed, default=None))
+@dataclass
+class _Names:
+    """Files of a log by what their names say, but for commits.
+
+    `whole` are checkpoints of one file, `parts` those of several by version, number of parts and part; `newest` is the
+    newest version that has a checksum, and that a compaction reaches.
+    """
+
+    whole: list[tuple[int, tuple[File, ...]]] = field(default_factory=list)
+    parts: dict[tuple[int, int], dict[int, File]] = field(default_factory=dict)
+    newest: dict[str, int] = field(default_factory=dict)
+    hinted: bool = False
+    etag: str = ""
+
+    def add(self, file: File) -> tuple[int, int, datetime] | None:
+        """Take one file in; version, size and time of a commit."""
+        head, _, tail = file.name.partition(".")
+        if not _VERSION.fullmatch(head) or (version := int(head)) > NEWEST_POSSIBLE:
+            self.hinted = self.hinted or file.name == HINT
+            return None
+        if tail == "json":
+            if version >= self.newest.get("json", 0):
+                self.etag = file.etag or ""
+                self._reach("json", version)
+            return version, file.size, file.modified_at
+        if tail == "crc":
+            self._reach("crc", version)
+        elif match := _COMPACTED.fullmatch(tail):
+            self._reach("compacted", int(match[1]))
+        elif match := _PART.fullmatch(tail):
+            self.parts.setdefault((version, int(match[2])), {})[int(match[1])] = file
+        elif _CHECKPOINT.fullmatch(tail):
+            self.whole.append((version, (file,)))
+        return None
+
+    def _reach(self, what: str, version: int) -> None:
+        self.newest[what] = max(version, self.newest.get(what, version))
 
 
 def _with_parts(

@@ -15,6 +15,7 @@ from typing import Any
 from lakeaudit.config import Table
 from lakeaudit.evidence.manifest.delta import paths, replay
 from lakeaudit.evidence.manifest.delta.commits import commit_logs
+from lakeaudit.evidence.manifest.delta.lineage import state_of, witnesses
 from lakeaudit.evidence.manifest.delta.lines import EPOCH
 from lakeaudit.evidence.manifest.delta.listing import list_logs
 from lakeaudit.evidence.manifest.delta.log_gaps import NO_HOLE, holes, last_hole, nothing_left, warnings
@@ -72,6 +73,7 @@ def read(tables: Sequence[Table], ctx: Context, source_id: str, clock: Clock = u
         hole_of=hole_of,
         commits=commit_logs(readings.tables),
         rows_of=readings.rows_of,
+        witnesses=witnesses(readings.tables, ctx.last_states, ctx.clients, live=ctx.live),
         recent=duck.small(RECENT_COMMIT, [row for reading in readings.tables for row in _recent(reading)]),
     )
 
@@ -188,6 +190,7 @@ def _state(reading: Reading, meta: Meta | None, refusals: Mapping[str, str]) -> 
         roots=reading.roots,
         log_since=reading.log.since,
         archived_after=meta.archived_after,
+        state=state_of(reading),
     )
 
 

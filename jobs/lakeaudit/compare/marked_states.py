@@ -1,0 +1,41 @@
+"""Files of tables' states that a delete marker hides: what storage's own versions say of states that are gone."""
+
+from lakeaudit.keys import END
+from lakeaudit.runtime import duck
+from lakeaudit.runtime.duck import Connection, Relation, Rows
+from lakeaudit.schemas import MARKED_STATE
+
+NEWEST = 3
+"""States of one table that are named; how many there are is not bounded, since clean-up leaves markers too."""
+
+FORMATS = {
+    "delta": rf"^((?:.*/)?_delta_log/)([0-9]{{20}})\.json{END}",
+    "iceberg": rf"^((?:.*/)?metadata/)v?([0-9]{{1,18}})(?:-[^/]*)?(?:\.gz)?\.metadata\.json(?:\.gz)?{END}",
+    "hudi": rf"^((?:.*/)?\.hoodie/(?:timeline/)?)([0-9]{{14,17}})(?:_[0-9]{{14,17}})?\.[a-z]*commit{END}",
+}
+"""By format how the key of a state's own file looks: its folder, and its number."""
+_LIKELY = "contains(key, '_delta_log/0') OR contains(key, '.metadata.json') OR contains(key, '.hoodie/')"
+
+
+def marked_states(con: Connection, versions: Rows) -> Relation:
+    """MARKED_STATE rows from VERSION rows: by folder the newest states whose file is hidden by a delete marker."""
+    likely = duck.query(con, f"SELECT * FROM input WHERE {_LIKELY}", input=versions)
+    return duck.union(con, [_of_format(con, likely, name, pattern) for name, pattern in FORMATS.items()])
+
+
+def _of_format(con: Connection, versions: Relation, name: str, pattern: str) -> Relation:
+    regex = duck.pattern(pattern)
+    sql = f"""
+        WITH named AS (
+            SELECT *, regexp_extract(key, {regex}, 1) AS folder,
+                TRY_CAST(regexp_extract(key, {regex}, 2) AS BIGINT) AS number
+            FROM input WHERE regexp_matches(key, {regex})),
+        hidden AS (
+            SELECT source, bucket, folder, number, key, max(modified_at) FILTER (is_latest) AS marked_at,
+                arg_max(version_id, modified_at) FILTER (NOT is_delete_marker) AS version_id,
+                arg_max(size, modified_at) FILTER (NOT is_delete_marker) AS size
+            FROM named GROUP BY ALL HAVING bool_or(coalesce(is_latest, true) AND coalesce(is_delete_marker, false)))
+        SELECT *, {duck.literal(name)} AS format FROM hidden
+        QUALIFY row_number() OVER (PARTITION BY source, bucket, folder ORDER BY number DESC, key) <= {NEWEST}
+    """
+    return duck.conform(con, duck.query(con, sql, input=versions), MARKED_STATE)

@@ -1,0 +1,168 @@
+"""Lineage: the state that a manifest reader read of a table, and the witnesses that name other states of that table.
+
+A reader takes one state of a table for the current one. Anything else that names a state of the same table is a
+witness: hints, checksum files, checkpoints, delete markers, other metadata files, catalogs, another format's log, and
+the state that the last published audit read. The reader says what each witness claims; `compare.lineage` judges it.
+Plain data, no clients.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+LOST_STATE = "lost_state"
+"""A state newer than the one that was read existed, and its file is gone."""
+RIVAL_LINE = "rival_line"
+"""Another metadata file may be the current one, and neither descends from the other."""
+REPLACED_STATE = "replaced_state"
+"""The file of a state was written again with other content."""
+MISSING_TABLE = "missing_table"
+"""The table's log, or all that can be read of it, is gone, archived or torn."""
+SHORT_CHECKPOINT = "short_checkpoint"
+"""A checkpoint lists less than the commits up to it, or contradicts its own counts."""
+BROKEN_HINT = "broken_hint"
+"""A hint, or a part of a multi-part checkpoint, is empty or names a file that is gone."""
+BROKEN_METADATA_TABLE = "broken_metadata_table"
+"""A file of the table's own index of files (Hudi's metadata table) is gone."""
+DROPPED_BY_APPEND = "dropped_by_append"
+"""A state lacks files that its parent lists, and its operation removes none; or it is no child of the state before."""
+UNMET_COUNTS = "unmet_counts"
+"""A state's own counts of what it added exceed what its manifests hold."""
+IDLE_REMOVAL = "idle_removal"
+"""A commit removes a path that the state before it does not list."""
+RIVAL_OVERWRITES = "rival_overwrites"
+"""Two overwrites of one state are both committed."""
+CHANGED_ROWS = "changed_rows"
+"""A commit that declares that it changes no rows changes their number."""
+REPEATED_BATCH = "repeated_batch"
+"""Two live commits add what looks like one batch."""
+TWO_LINES = "two_lines"
+"""Two catalogs commit to the table, each with a line of metadata that the other one lacks."""
+LAGGING_HINT = "lagging_hint"
+"""A hint names a state older than the current one."""
+LAGGING_FORMAT = "lagging_format"
+"""Another format's metadata of the same files is behind."""
+REPEATED_MANIFEST = "repeated_manifest"
+"""A state lists one manifest twice."""
+
+CLAIMS_ABOUT_STATES = (
+    *(LOST_STATE, RIVAL_LINE, REPLACED_STATE, MISSING_TABLE, SHORT_CHECKPOINT, BROKEN_HINT),
+    *(BROKEN_METADATA_TABLE, DROPPED_BY_APPEND, UNMET_COUNTS, IDLE_REMOVAL, RIVAL_OVERWRITES, CHANGED_ROWS),
+    *(REPEATED_BATCH, TWO_LINES, LAGGING_HINT, LAGGING_FORMAT, REPEATED_MANIFEST),
+)
+LOSSES = (
+    LOST_STATE,
+    REPLACED_STATE,
+    MISSING_TABLE,
+    SHORT_CHECKPOINT,
+    DROPPED_BY_APPEND,
+    UNMET_COUNTS,
+    TWO_LINES,
+)
+"""Claims that mean, where they hold, that files which no readable state lists may belong to a lost state."""
+
+LAST_AUDIT, HINT, CHECKSUM, CHECKPOINT = "the last audit", "a hint", "a checksum file", "a checkpoint"
+MARKER, METADATA, MANIFESTS = "a delete marker", "a metadata file", "manifests that no metadata names"
+DATA_FILES, TIMELINE, CATALOG = "data files", "the metadata table's timeline", "a catalog"
+OTHER_FORMAT, CONTENT = "another format's log", "the table's own content"
+
+PROOFS = frozenset({LAST_AUDIT, HINT, CHECKSUM, CHECKPOINT, MARKER, TIMELINE, CATALOG, CONTENT})
+"""Evidence of which one alone proves a claim. `DATA_FILES` proves it from two files on; the rest is a doubt."""
+
+
+@dataclass(frozen=True)
+class StateRef:
+    """One state of a table, by the names that its format gives it.
+
+    Attributes:
+        number: Delta's version, the number of an Iceberg metadata.json, a Hudi instant; grows from state to state.
+        name: file name of the state's own file; empty where the format has none.
+        table_id: of the table itself, new where it was created again; empty where nothing names it.
+        written_at: when the state's own file was written, by storage's clock.
+        etag: of that file; empty where the store gives none.
+    """
+
+    number: int | None = None
+    name: str = ""
+    table_id: str = ""
+    written_at: datetime | None = None
+    etag: str = ""
+
+
+@dataclass(frozen=True)
+class LostState:
+    """A state that an earlier audit reported as lost; `reported_at` is when it did."""
+
+    state: StateRef
+    reported_at: datetime
+
+
+@dataclass(frozen=True)
+class LastState:
+    """The newest state that a published audit has read of a table by one kind of manifest.
+
+    `location` is the URI of the table at that time and `as_of` the time of the run; `files` and `bytes` are what the
+    state listed, None where they were not counted. `lost` are states that were reported as lost and may still be.
+    """
+
+    state: StateRef
+    as_of: datetime
+    run_id: str
+    location: str
+    files: int | None = None
+    bytes: int | None = None
+    lost: tuple[LostState, ...] = ()
+
+
+LastStates = Mapping[tuple[str, str], LastState]
+"""By kind of manifest and table name."""
+
+
+@dataclass(frozen=True)
+class Stake:
+    """How much a claim is about; None: not known."""
+
+    files: int | None = None
+    rows: int | None = None
+    bytes: int | None = None
+
+
+NOT_KNOWN = Stake()
+
+
+@dataclass(frozen=True)
+class Witness:
+    """What one or more pieces of evidence claim about a state of a table other than the one that was read.
+
+    Attributes:
+        table: name of the table.
+        claim: one of `CLAIMS_ABOUT_STATES`.
+        evidence: what claims it, of `PROOFS`, `METADATA`, `MANIFESTS`, `DATA_FILES`, `OTHER_FORMAT`.
+        subject: URI of the file of that state, which is lost, replaced or wrong.
+        words: what the evidence shows, as a sentence without a full stop; keys in it are hostile input.
+        number: of the state that is claimed.
+        stake: what the state added, or what is missing.
+        built_on: data files whose names carry the state.
+        recreated: the table was created again since: its id, or its first state, is new.
+        explained: an operation of the format explains it (rollback, RESTORE, clean-up, archiving).
+        version_id: of an older version of the subject that can be read.
+        sample: names of files that only the claimed state lists.
+    """
+
+    table: str
+    claim: str
+    evidence: tuple[str, ...]
+    subject: str
+    words: str
+    number: int | None = None
+    stake: Stake = NOT_KNOWN
+    built_on: int = 0
+    recreated: bool = False
+    explained: bool = False
+    version_id: str | None = None
+    sample: tuple[str, ...] = field(default=())
+
+    @property
+    def proved(self) -> bool:
+        """Whether one piece of its evidence is enough."""
+        return not PROOFS.isdisjoint(self.evidence)

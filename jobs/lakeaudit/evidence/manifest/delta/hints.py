@@ -1,0 +1,63 @@
+"""The `_last_checkpoint` file of a Delta log: the checkpoint at which readers begin.
+
+It is written after its checkpoint, and names a version that existed ("Last Checkpoint File" of the Delta protocol).
+"""
+
+import json
+from dataclasses import dataclass
+
+from lakeaudit.errors import SourceError
+from lakeaudit.evidence.files import read_bytes
+from lakeaudit.evidence.manifest.delta.log import HINT
+from lakeaudit.keys import Location
+from lakeaudit.runtime.aws import Clients
+
+LARGEST = 1 << 20
+"""Bytes; the file may carry a schema, and no writer makes it larger."""
+
+
+@dataclass(frozen=True)
+class Hint:
+    """What the hint names; `problem` says why it names nothing, and empty `files` that it names none.
+
+    `files` are the names of the checkpoint's own files, in the log's folder.
+    """
+
+    place: Location
+    version: int | None = None
+    files: tuple[str, ...] = ()
+    problem: str = ""
+
+
+def read_hint(folder: Location, clients: Clients) -> Hint | None:
+    """The hint of a log; None where it is gone, or the store does not answer."""
+    place = folder.join(HINT)
+    try:
+        content = read_bytes(clients, place)
+    except SourceError:
+        return None
+    return None if content is None else parsed(place, content)
+
+
+def parsed(place: Location, content: bytes) -> Hint:
+    """What the file says."""
+    if not content.strip():
+        return Hint(place, problem="is empty")
+    try:
+        hint = json.loads(content[:LARGEST])
+        version = hint["version"]
+        parts = hint.get("parts") or 0
+        named = (hint.get("v2Checkpoint") or {}).get("path")
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return Hint(place, problem="cannot be understood")
+    if not isinstance(version, int) or isinstance(version, bool) or not 0 <= version < 1 << 63:
+        return Hint(place, problem="names no version")
+    if isinstance(named, str):
+        return Hint(place, version, (named.rpartition("/")[2],))
+    if isinstance(parts, int) and 1 < parts <= _MOST_PARTS:
+        of_part = f"{version:020}.checkpoint.{{:010}}.{parts:010}.parquet"
+        return Hint(place, version, tuple(of_part.format(number) for number in range(1, parts + 1)))
+    return Hint(place, version, (f"{version:020}.checkpoint.parquet",))
+
+
+_MOST_PARTS = 10_000

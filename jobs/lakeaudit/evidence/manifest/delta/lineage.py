@@ -1,0 +1,221 @@
+"""Witnesses of Delta tables: what beside the log's newest version names a version of the same table.
+
+Versions only grow, so a version above the newest one that the log has is one that is lost. Only a witness that
+contradicts the log costs a request.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import timedelta
+
+from lakeaudit.errors import SourceError
+from lakeaudit.evidence.files import older_version, read_bytes, stat
+from lakeaudit.evidence.lineage import (
+    BROKEN_HINT,
+    CHECKPOINT,
+    CHECKSUM,
+    HINT,
+    LAST_AUDIT,
+    LOST_STATE,
+    REPLACED_STATE,
+    RIVAL_LINE,
+    LastState,
+    LastStates,
+    StateRef,
+    Witness,
+)
+from lakeaudit.evidence.manifest.delta.checksums import counts
+from lakeaudit.evidence.manifest.delta.metadata import NO_ACTION
+from lakeaudit.evidence.manifest.delta.readings import Reading
+from lakeaudit.keys import Location
+from lakeaudit.runtime.aws import Clients
+
+KIND = "delta"
+STEP = timedelta(seconds=2)
+"""Stores give times in whole seconds; a file whose time differs by less was not written again."""
+
+
+def state_of(reading: Reading) -> StateRef | None:
+    """The state that was read."""
+    log, newest = reading.log, reading.log.newest
+    if reading.plan is None or newest is None:
+        return None
+    name = log.commit_place(newest).key.rpartition("/")[2]
+    return StateRef(newest, name, table_id(reading), log.commits.written_at(newest), log.etag)
+
+
+def table_id(reading: Reading) -> str:
+    """`metaData.id` of the state that was read; empty where it cannot be understood."""
+    try:
+        said = json.loads(reading.state.get("metaData", "{}")).get("id")
+    except NO_ACTION:
+        return ""
+    return said if isinstance(said, str) else ""
+
+
+def witnesses(
+    readings: Sequence[Reading], last: LastStates, clients: Clients, *, live: bool
+) -> tuple[Witness, ...]:
+    """What contradicts the newest versions of these tables; `live`: their logs were read as they are now."""
+    return tuple(
+        witness
+        for reading in readings
+        if reading.plan is not None and reading.refused is None and reading.log.newest is not None
+        for witness in _of_table(reading, last.get((KIND, reading.listed.name)), clients, live)
+    )
+
+
+def _of_table(reading: Reading, last: LastState | None, clients: Clients, live: bool) -> Iterator[Witness]:
+    if last is not None and last.location == reading.listed.location.uri:
+        yield from _against_last(reading, last, clients)
+    if live:
+        for witness in (*_by_hint(reading), *_by_checksum(reading, clients), *_by_compaction(reading)):
+            if confirmed := _confirmed(witness, reading, clients):
+                yield confirmed
+
+
+def _against_last(reading: Reading, last: LastState, clients: Clients) -> Iterator[Witness]:
+    """The log held against the versions that earlier audits read of it, or reported as lost."""
+    recreated = _is_recreated(reading, last)
+    known = f"the audit of {last.as_of:%Y-%m-%dT%H:%M:%SZ} read it"
+    yield from _against(reading, last.state, known, recreated, clients)
+    for lost in last.lost:
+        known = f"the audit of {lost.reported_at:%Y-%m-%dT%H:%M:%SZ} reported it as lost"
+        yield from _against(reading, lost.state, known, recreated, clients)
+
+
+def _against(
+    reading: Reading, state: StateRef, known: str, recreated: bool, clients: Clients
+) -> Iterator[Witness]:
+    """The log held against one version that existed."""
+    newest, number = reading.log.newest, state.number
+    if newest is None or number is None:
+        return
+    name, subject = reading.listed.name, reading.log.commit_place(number).uri
+    if newest < number:
+        words = f"version {number} is gone: {known}, and the newest version now is {newest}"
+        yield Witness(name, LOST_STATE, (LAST_AUDIT,), subject, words, number, recreated=recreated)
+    elif not recreated and _is_rewritten(reading, state, clients):
+        words = f"commit {number} was written again with other content: {known}"
+        yield Witness(name, REPLACED_STATE, (LAST_AUDIT,), subject, words, number)
+
+
+def _is_recreated(reading: Reading, last: LastState) -> bool:
+    """Whether the table was created again: its id is new, or, where no id is known, its first commit is."""
+    known = (last.state.table_id, table_id(reading))
+    if all(known):
+        return known[0] != known[1]
+    first = reading.log.commits.written_at(0)
+    return first is not None and last.state.written_at is not None and first > last.state.written_at
+
+
+def _is_rewritten(reading: Reading, was: StateRef, clients: Clients) -> bool:
+    """Whether a commit's file has other content than it had; a request only where its time is another one.
+
+    A commit of which only its number is known has other content where a version of it was reported as lost.
+    """
+    number, log = was.number or 0, reading.log
+    now = log.commits.written_at(number)
+    if now is None or (was.written_at is not None and abs(now - was.written_at) < STEP) or not was.etag:
+        return False
+    if number == log.newest and log.etag == was.etag:
+        return False
+    try:
+        there = stat(clients, log.commit_place(number))
+        return (
+            there is not None
+            and there.etag != was.etag
+            and not _is_copy(log.commit_place(number), was, clients)
+        )
+    except SourceError:
+        return False
+
+
+def _is_copy(place: Location, was: StateRef, clients: Clients) -> bool:
+    """Whether the file has the bytes that it had: a copy under another encryption has another ETag."""
+    version = older_version(clients, place, was.etag)
+    return version is not None and read_bytes(clients, place) == read_bytes(clients, place, version)
+
+
+def _by_hint(reading: Reading) -> Iterator[Witness]:
+    hint, log = reading.listed.hint, reading.log
+    if hint is None or log.newest is None:
+        return
+    name, at = reading.listed.name, hint.place.uri
+    do = "delete the hint: readers then list the log"
+    if hint.version is None:
+        words = f"`_last_checkpoint` {hint.problem}, and readers that go by it cannot open the table; {do}"
+        yield Witness(name, BROKEN_HINT, (HINT,), at, words)
+    elif hint.version > log.newest:
+        words = f"`_last_checkpoint` names version {hint.version}, and the newest version in the log is {log.newest}"
+        yield Witness(name, LOST_STATE, (HINT,), log.commit_place(hint.version).uri, words, hint.version)
+    elif not _names_a_checkpoint(reading, hint.version):
+        words = (
+            f"`_last_checkpoint` names the checkpoint of version {hint.version}, which is gone or lacks a part; "
+            f"readers that go by it cannot open the table; {do}"
+        )
+        yield Witness(name, BROKEN_HINT, (HINT,), at, words, hint.version)
+
+
+def _names_a_checkpoint(reading: Reading, version: int) -> bool:
+    return any(point.version == version for point in reading.log.checkpoints.up_to(version)[-1:])
+
+
+def _by_checksum(reading: Reading, clients: Clients) -> Iterator[Witness]:
+    """A checksum is written after its commit, so one above the newest version is of a version that is lost."""
+    log = reading.log
+    if log.newest is None or log.checksum is None or log.checksum <= log.newest:
+        return
+    place = log.folder.join(f"{log.checksum:020}.crc")
+    words = (
+        f"{place.uri} is the checksum of version {log.checksum}{_counted(place, clients)}; the newest version in the "
+        f"log is {log.newest}"
+    )
+    lost = log.commit_place(log.checksum).uri
+    yield Witness(reading.listed.name, LOST_STATE, (CHECKSUM,), lost, words, log.checksum)
+
+
+def _counted(place: Location, clients: Clients) -> str:
+    """What a checksum counts, in words; empty where it cannot be read."""
+    try:
+        files, size = counts(read_bytes(clients, place) or b"")
+    except SourceError:
+        return ""
+    in_bytes = "" if size is None else f" and {size:,} bytes"
+    return "" if files is None else f", in which the table has {files:,} files{in_bytes}"
+
+
+def _by_compaction(reading: Reading) -> Iterator[Witness]:
+    log = reading.log
+    if log.newest is None or log.compacted is None or log.compacted <= log.newest:
+        return
+    words = f"a log compaction reaches up to version {log.compacted}, and the newest version in the log is {log.newest}"
+    yield Witness(
+        reading.listed.name,
+        LOST_STATE,
+        (CHECKPOINT,),
+        log.commit_place(log.compacted).uri,
+        words,
+        log.compacted,
+    )
+
+
+def _confirmed(witness: Witness, reading: Reading, clients: Clients) -> Witness | None:
+    """The witness of a lost state once its commit was requested by name; None where it was made after the listing.
+
+    Where an older commit is there, the listing left it out, and the state that was read is not the newest one.
+    """
+    if witness.claim != LOST_STATE:
+        return witness
+    place = reading.log.commit_place(witness.number or 0)
+    try:
+        there = stat(clients, place)
+    except SourceError as error:
+        return replace(witness, claim=RIVAL_LINE, words=f"{witness.words}; {error}")
+    if there is None:
+        return witness
+    if there.modified_at >= reading.listed.read_at - STEP:
+        return None
+    words = f"{witness.words}, but {place.uri} is there: the listing of the log left it out"
+    return replace(witness, claim=RIVAL_LINE, words=words)

@@ -1,0 +1,123 @@
+"""The states of tables that published audits have read: what the next audit holds the states it reads against.
+
+A state that is lost stays on record, until it is back or nobody can tell any more, so that the loss does not end by
+being audited once more.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from lakeaudit.compare.findings import Stamp
+from lakeaudit.compare.lineage import JudgedWitness
+from lakeaudit.config import Table
+from lakeaudit.evidence.lineage import LastState, LastStates, LostState, StateRef
+from lakeaudit.evidence.protocol import Claims
+from lakeaudit.results.read import PUBLISHED, Results
+
+Row = dict[str, Any]
+
+
+READ, LOST = "read", "lost"
+
+
+def last_states(past: Results, as_of: datetime, this_run: str) -> dict[tuple[str, str], LastState]:
+    """By kind of manifest and table the newest state that a run published up to `as_of`, with its lost states.
+
+    Raises:
+        CannotAudit: the results cannot be read.
+    """
+    published = {run["run_id"] for run in past.runs() if run["status"] in PUBLISHED} - {this_run}
+    rows = [row for row in past.states() if row["run_id"] in published and row["as_of"] <= as_of]
+    found: dict[tuple[str, str], LastState] = {}
+    for row in sorted(rows, key=lambda row: (row["as_of"], row["standing"] == LOST)):
+        place = (row["manifest_kind"], row["table_name"])
+        last = found.get(place)
+        if row["standing"] == READ:
+            found[place] = _last_state(row)
+        elif last is not None and last.run_id == row["run_id"]:
+            found[place] = replace(last, lost=(*last.lost, LostState(_state(row), row["as_of"])))
+    return found
+
+
+def _last_state(row: Row) -> LastState:
+    return LastState(
+        _state(row), row["as_of"], row["run_id"], row["location"] or "", row["files"], row["bytes"]
+    )
+
+
+def _state(row: Row) -> StateRef:
+    texts = (row["state"] or "", row["table_id"] or "")
+    return StateRef(row["number"], *texts, row["written_at"], row["etag"] or "")
+
+
+def state_rows(
+    claims: Sequence[Claims],
+    tables: Collection[Table],
+    before: LastStates,
+    lineage: Sequence[JudgedWitness],
+    live: Mapping[str, tuple[int, int | None]],
+    stamp: Stamp,
+) -> list[Row]:
+    """Rows of `states`: of each table the state that was read, and the states that are lost.
+
+    Args:
+        claims: what the readers gave.
+        tables: those in scope.
+        before: the states of earlier runs.
+        lineage: what is known of other states of the tables.
+        live: by table how many data files its newest state lists, and their bytes.
+        stamp: of the run.
+    """
+    rows = []
+    for read in claims:
+        for table in tables:
+            last = before.get((read.info.kind, table.name))
+            state = read.states[table.name].state if table.name in read.states else None
+            counted = live.get(table.name, (None, None))
+            now = last if state is None else LastState(state, stamp.as_of, "", table.location.uri, *counted)
+            if now is not None:
+                rows.append(_row(read.info.kind, table.name, now, READ, stamp))
+                lost = (
+                    _row(read.info.kind, table.name, each, LOST, stamp)
+                    for each in _lost(table, last, lineage, stamp)
+                )
+                rows += lost
+    return rows
+
+
+def _lost(
+    table: Table, last: LastState | None, lineage: Sequence[JudgedWitness], stamp: Stamp
+) -> Iterator[LastState]:
+    """The lost states of a table, as an earlier audit read them where one did."""
+    known = {each.number: each for each in _known(last) if each.number is not None}
+    for one in lineage:
+        number = one.witness.number
+        if one.witness.table == table.name and one.is_loss and number is not None:
+            named = StateRef(number, one.witness.subject.rpartition("/")[2])
+            yield LastState(known.get(number, named), stamp.as_of, "", table.location.uri)
+
+
+def _known(last: LastState | None) -> tuple[StateRef, ...]:
+    return () if last is None else (last.state, *(each.state for each in last.lost))
+
+
+def _row(kind: str, table: str, last: LastState, standing: str, stamp: Stamp) -> Row:
+    state = last.state
+    return {
+        "run_id": stamp.run_id,
+        "lake": stamp.lake,
+        "table_name": table,
+        "manifest_kind": kind,
+        "as_of": stamp.as_of,
+        "location": last.location,
+        "number": state.number,
+        "state": state.name or None,
+        "table_id": state.table_id or None,
+        "written_at": state.written_at,
+        "etag": state.etag or None,
+        "standing": standing,
+        "files": last.files,
+        "bytes": last.bytes,
+    }

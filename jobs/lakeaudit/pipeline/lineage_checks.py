@@ -1,0 +1,165 @@
+"""Lineage checks: other states of the tables than those that were read, judged before anything is called unused.
+
+Witnesses of the readers are known before rows are matched, those of storage's own versions after. A loss makes the
+table's log an evidence gap, a doubt switches the leftover axis off.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from lakeaudit.compare.coverage import Tallies, Tally, together
+from lakeaudit.compare.lineage import JudgedWitness, finding, judged
+from lakeaudit.compare.rules import RULES
+from lakeaudit.errors import SourceError
+from lakeaudit.evidence.files import older_version
+from lakeaudit.evidence.lineage import LOST_STATE, MARKER, LastState, Stake, Witness
+from lakeaudit.evidence.protocol import CommitFile, CommitLogs, Hole, TableState
+from lakeaudit.keys import Location, identify, uri_of
+from lakeaudit.pipeline.audit_context import AuditContext
+from lakeaudit.row_formats import iso
+from lakeaudit.schemas import plain_time
+
+MOST_LOOKED_UP = 200
+"""Lost files of states whose older versions are looked up in one run."""
+SAMPLES = 3
+
+
+def check_witnesses(audit: AuditContext) -> None:
+    """Judge what the readers' witnesses claim."""
+    _judge(audit, [one for read in audit.observed.evidence.claims for one in read.witnesses])
+
+
+def check_marked_states(audit: AuditContext, marked: Sequence[Mapping[str, Any]]) -> bool:
+    """Judge MARKED_STATE rows: whether one of them shows a loss or a doubt that was not known before."""
+    witnesses = list(_of_markers(audit, marked))
+    before = _holes(audit.lineage), _doubts(audit.lineage)
+    if witnesses:
+        _judge(audit, [*(one.witness for one in audit.lineage), *witnesses])
+    return (_holes(audit.lineage), _doubts(audit.lineage)) != before
+
+
+def lineage_findings(audit: AuditContext) -> list[dict[str, Any]]:
+    """Rows for FINDINGS."""
+    return [finding(one) for one in audit.lineage if one.outcome == "finding"]
+
+
+def lineage_tallies(audit: AuditContext) -> Tallies:
+    """Claims by outcome on the axes that do not count files."""
+    return together(
+        *(
+            {(one.witness.table, axis): Tally({one.outcome: 1})}
+            for one in audit.lineage
+            if (axis := RULES[one.rule].axis) not in ("content", "leftover")
+        )
+    )
+
+
+def _judge(audit: AuditContext, witnesses: Sequence[Witness]) -> None:
+    """Replace the run's lineage. Of a part of a table nothing can be said about its states."""
+    if audit.partitions or not witnesses:
+        return
+    known = {name for _, name in audit.context.last_states} | set(audit.named)
+    verdicts = judged(audit.con, witnesses, audit.scope, known, audit.words)
+    audit.lineage = tuple(_looked_up(audit, verdicts))
+    reported = {hole for hole in audit.observed.holes if not hole.kind}
+    audit.lose([hole for hole in _holes(audit.lineage) if hole not in reported])
+    audit.doubt(_doubts(audit.lineage))
+
+
+def _holes(lineage: Sequence[JudgedWitness]) -> tuple[Hole, ...]:
+    """Losses as gaps of the tables' own evidence; the findings are reported by `lineage_findings`."""
+    return tuple(
+        Hole("lineage", one.witness.words, one.witness.subject, one.witness.table, kind="")
+        for one in lineage
+        if one.is_loss
+    )
+
+
+def _doubts(lineage: Sequence[JudgedWitness]) -> dict[str, str]:
+    return {one.witness.table: one.witness.words for one in lineage if one.is_doubt}
+
+
+def _of_markers(audit: AuditContext, marked: Sequence[Mapping[str, Any]]) -> Iterator[Witness]:
+    """A state that a delete marker hides, and that is newer than the one that was read."""
+    for read in audit.observed.evidence.claims:
+        for fact in audit.facts_in_scope:
+            state = read.states.get(fact.table.name)
+            if state is None or state.state is None or state.state.number is None:
+                continue
+            for row in marked:
+                if row["format"] == read.info.kind and _is_newer(row, state, fact.table.location):
+                    last = audit.context.last_states.get((read.info.kind, fact.table.name))
+                    yield _marked(fact.table.name, state, row, last)
+
+
+def _is_newer(row: Mapping[str, Any], state: TableState, location: Location) -> bool:
+    read = state.state
+    return bool(
+        read is not None and read.number is not None and row["number"] > read.number
+        and row["bucket"] == location.bucket and row["folder"].startswith(location.prefix)
+        and row["folder"].count("/") <= location.prefix.count("/") + 2
+    )  # fmt: skip
+
+
+def _marked(table: str, state: TableState, row: Mapping[str, Any], last: LastState | None) -> Witness:
+    since = plain_time(state.log_since)
+    ids = {each.table_id for each in (state.state, last and last.state) if each and each.table_id}
+    return Witness(
+        table,
+        LOST_STATE,
+        (MARKER,),
+        uri_of(row["bucket"], row["key"]),
+        f"state {row['number']} was deleted at {iso(row['marked_at'])}, as its delete marker shows",
+        row["number"],
+        recreated=len(ids) > 1 or (since is not None and row["marked_at"] <= since),
+        version_id=row["version_id"],
+    )
+
+
+def _looked_up(audit: AuditContext, verdicts: Sequence[JudgedWitness]) -> Iterator[JudgedWitness]:
+    """Lost states with the versions that can bring them back, and with what they added."""
+    logs = {
+        name: read.commits for read in audit.observed.evidence.claims if read.commits for name in read.states
+    }
+    for number, one in enumerate(verdicts):
+        if not one.is_loss or not audit.context.live or number >= MOST_LOOKED_UP:
+            yield one
+            continue
+        witness = one.witness
+        version = witness.version_id or _older_version(audit, witness.subject)
+        stake = _stake(audit, witness, version, logs.get(witness.table)) if version else None
+        yield replace(one, witness=replace(witness, version_id=version, **(stake or {})))
+
+
+def _older_version(audit: AuditContext, subject: str) -> str | None:
+    """The newest older version of a file that is gone; None where none is known."""
+    place = identify(subject)
+    if place is None:
+        return None
+    try:
+        return older_version(audit.context.clients, Location(*place))
+    except SourceError:
+        return None
+
+
+def _stake(
+    audit: AuditContext, witness: Witness, version: str, logs: CommitLogs | None
+) -> dict[str, Any] | None:
+    """What a lost commit added, from its older version; None where the format has no such commits."""
+    place = identify(witness.subject)
+    if logs is None or place is None or witness.number is None or witness.claim != LOST_STATE:
+        return None
+    table = next(table for table in audit.scope if table.name == witness.table)
+    lost = CommitFile(witness.table, table.location, witness.number, Location(*place), version)
+    files = logs.read([lost], audit.context.clients).files
+    added = [row for row in files.to_pylist() if row["added"]]
+    if not added:
+        return None
+    rows = [row["records"] for row in added]
+    return {
+        "stake": Stake(
+            len(added), None if None in rows else sum(rows), sum(row["size"] or 0 for row in added)
+        ),
+        "sample": tuple(sorted(row["key"].rpartition("/")[2] for row in added)[:SAMPLES]),
+    }

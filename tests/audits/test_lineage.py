@@ -1,0 +1,237 @@
+"""Whole audits of tables whose newest state is lost, and of healthy ones that look alike.
+
+The tables lie in one bucket that keeps versions and are audited twice: as they were, and after each met its fate.
+"""
+
+import json
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from lakeaudit.results.read import Results
+from lakeaudit.row_formats import rows_of
+from lakeaudit.runtime.aws import Endpoint
+from tests.builders.audits import audited, results_of
+from tests.builders.shop import Shop
+from tests.conftest import Aws
+
+
+@dataclass
+class Orders:
+    """A table of the shop, five commits old."""
+
+    shop: Shop
+    table: str
+
+    @property
+    def uri(self) -> str:
+        return f"s3://{self.shop.bucket}/warehouse/{self.table}"
+
+    def key(self, name: str) -> str:
+        return f"warehouse/{self.table}/_delta_log/{name}"
+
+    def commit(self, version: int) -> str:
+        return self.key(f"{version:020}.json")
+
+    def put(self, name: str, body: bytes) -> None:
+        self.shop.s3.put_object(Bucket=self.shop.bucket, Key=self.key(name), Body=body)
+
+    def delete(self, *names: str) -> None:
+        for name in names:
+            self.shop.s3.delete_object(Bucket=self.shop.bucket, Key=self.key(name))
+
+    def erase(self, name: str) -> None:
+        """Delete every version of a file, so that no marker tells of it."""
+        listed = self.shop.s3.list_object_versions(Bucket=self.shop.bucket, Prefix=self.key(name))
+        for one in (*listed.get("Versions", []), *listed.get("DeleteMarkers", [])):
+            self.shop.s3.delete_object(Bucket=self.shop.bucket, Key=one["Key"], VersionId=one["VersionId"])
+
+    def added(self, version: int) -> list[str]:
+        body = self.shop.s3.get_object(Bucket=self.shop.bucket, Key=self.commit(version))["Body"].read()
+        return [action["add"]["path"] for line in body.splitlines() if "add" in (action := json.loads(line))]
+
+    def put_back(self, name: str) -> None:
+        """Remove the delete marker of a file."""
+        (marker,) = self.shop.s3.list_object_versions(Bucket=self.shop.bucket, Prefix=self.key(name))[
+            "DeleteMarkers"
+        ]
+        self.shop.s3.delete_object(Bucket=self.shop.bucket, Key=self.key(name), VersionId=marker["VersionId"])
+
+    def append(self) -> None:
+        self.shop.write(self.table, commits=1, rows=4, days=("2026-11-10",))
+
+
+def newest_commit_deleted(orders: Orders) -> None:
+    orders.delete(f"{4:020}.json")
+
+
+def newest_commit_erased(orders: Orders) -> None:
+    orders.erase(f"{4:020}.json")
+
+
+def two_newest_commits_erased(orders: Orders) -> None:
+    orders.erase(f"{4:020}.json")
+    orders.erase(f"{3:020}.json")
+
+
+def version_number_reused(orders: Orders) -> None:
+    """The newest commit is lost, and the next writer commits another one under its number."""
+    orders.erase(f"{4:020}.json")
+    orders.append()
+
+
+def hint_names_a_later_version(orders: Orders) -> None:
+    DeltaTable(orders.uri, storage_options=orders.shop.options).create_checkpoint()
+    orders.erase(f"{4:020}.json")
+    orders.erase(f"{4:020}.checkpoint.parquet")
+
+
+def checksum_above_the_log(orders: Orders) -> None:
+    orders.put(f"{5:020}.crc", json.dumps({"numFiles": 12, "tableSizeBytes": 99}).encode())
+
+
+def hint_is_empty(orders: Orders) -> None:
+    orders.put("_last_checkpoint", b"")
+
+
+def hint_names_a_checkpoint_that_is_gone(orders: Orders) -> None:
+    DeltaTable(orders.uri, storage_options=orders.shop.options).create_checkpoint()
+    orders.erase(f"{4:020}.checkpoint.parquet")
+
+
+def untouched(orders: Orders) -> None:
+    pass
+
+
+def appended(orders: Orders) -> None:
+    orders.append()
+
+
+def checkpointed(orders: Orders) -> None:
+    DeltaTable(orders.uri, storage_options=orders.shop.options).create_checkpoint()
+
+
+def restored(orders: Orders) -> None:
+    """RESTORE to version 1, written by hand: delta-rs holds Python's lock while it restores."""
+    removed = [path for version in (2, 3, 4) for path in orders.added(version)]
+    actions = [
+        {"commitInfo": {"operation": "RESTORE"}},
+        *({"remove": {"path": p, "dataChange": True}} for p in removed),
+    ]
+    orders.put(f"{5:020}.json", "\n".join(map(json.dumps, actions)).encode())
+
+
+def created_again(orders: Orders) -> None:
+    """The table is dropped whole and another one, with fewer versions, is created in its place."""
+    for key in (*orders.shop.keys(orders.table), *orders.shop.keys(orders.table, ending=".json")):
+        orders.shop.s3.delete_object(Bucket=orders.shop.bucket, Key=key)
+    listed = orders.shop.s3.list_objects_v2(Bucket=orders.shop.bucket, Prefix=f"warehouse/{orders.table}/")
+    for one in listed.get("Contents", []):
+        orders.shop.s3.delete_object(Bucket=orders.shop.bucket, Key=one["Key"])
+    write_deltalake(
+        orders.uri, pa.table({"day": ["2026-11-10"], "amount": [1]}), storage_options=orders.shop.options
+    )
+
+
+LOST, REPLACED = ("missing_metadata", "critical"), ("overwritten_commit", "critical")
+FATES: dict[Callable[[Orders], None], list[tuple[str, str]]] = {
+    newest_commit_deleted: [LOST],
+    newest_commit_erased: [LOST],
+    two_newest_commits_erased: [LOST],
+    version_number_reused: [REPLACED],
+    hint_names_a_later_version: [LOST],
+    checksum_above_the_log: [LOST],
+    hint_is_empty: [("missing_metadata", "warning")],
+    hint_names_a_checkpoint_that_is_gone: [("missing_metadata", "warning")],
+    untouched: [],
+    appended: [],
+    checkpointed: [],
+    restored: [],
+    created_again: [],
+}
+"""What becomes of a table, and the findings above info that an audit makes of it."""
+
+
+@dataclass(frozen=True)
+class Nights:
+    """Findings above info and coverage, by table, of the audit after the fates and of the one after that.
+
+    Before the last one the commit of `newest_commit_deleted` was put back.
+    """
+
+    after: dict[str, list[dict[str, Any]]]
+    last: dict[str, list[dict[str, Any]]]
+    leftover: dict[str, str]
+
+
+@pytest.fixture(scope="module")
+def nights(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> Nights:
+    bucket = f"test-{uuid.uuid4().hex[:12]}"
+    aws.s3.create_bucket(Bucket=bucket)
+    aws.s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
+    shop = Shop(aws.s3, s3, bucket)
+    for fate in FATES:
+        shop.write(fate.__name__, commits=5, rows=4, days=("2026-11-10",))
+    shop.take_inventory(all_versions=True)
+    lake = shop.lake(tmp_path_factory.mktemp("lineage"))
+    assert audited(lake, run_id="before").summary["findings"] == {}
+    for fate in FATES:
+        fate(Orders(shop, fate.__name__))
+    shop.take_inventory(all_versions=True)
+    audited(lake, run_id="after")
+    Orders(shop, "newest_commit_deleted").put_back(f"{4:020}.json")
+    shop.take_inventory(all_versions=True)
+    audited(lake, run_id="last")
+    results = results_of(lake)
+    leftover = {
+        row["table_name"]: row["status"] for row in results.coverage("after") if row["axis"] == "leftover"
+    }
+    return Nights(_by_table(results, "after"), _by_table(results, "last"), leftover)
+
+
+def _by_table(results: Results, run: str) -> dict[str, list[dict[str, Any]]]:
+    found: dict[str, list[dict[str, Any]]] = {fate.__name__: [] for fate in FATES}
+    for row in rows_of(results.findings(run)):
+        if row["severity"] != "info":
+            found[row["table_name"]].append(row)
+    return found
+
+
+@pytest.mark.parametrize("fate", FATES, ids=lambda fate: fate.__name__)
+def test_a_lost_state_is_a_finding_and_a_healthy_history_is_none(
+    nights: Nights, fate: Callable[[Orders], None]
+) -> None:
+    rows = nights.after[fate.__name__]
+    assert [(row["kind"], row["severity"]) for row in rows] == FATES[fate], [
+        row["explanation"] for row in rows
+    ]
+
+
+@pytest.mark.parametrize(
+    "fate", [fate for fate, found in FATES.items() if LOST in found or REPLACED in found]
+)
+def test_no_file_is_called_unused_while_a_state_is_lost(
+    nights: Nights, fate: Callable[[Orders], None]
+) -> None:
+    assert nights.leftover[fate.__name__] == "partial"
+
+
+def test_the_lost_commit_is_named_with_what_it_added_and_the_version_that_brings_it_back(
+    nights: Nights,
+) -> None:
+    (row,) = nights.after["newest_commit_deleted"]
+    assert row["key"].endswith(f"_delta_log/{4:020}.json")
+    assert (row["files"], row["rows_at_stake"], row["recoverable"]) == (1, 4, "yes")
+    assert row["recovery_version_id"]
+    assert "only that state lists part-" in row["explanation"]
+
+
+@pytest.mark.parametrize("fate", FATES, ids=lambda fate: fate.__name__)
+def test_a_loss_stays_open_until_its_state_is_back(nights: Nights, fate: Callable[[Orders], None]) -> None:
+    expected = [] if fate is newest_commit_deleted else FATES[fate]
+    assert [(row["kind"], row["severity"]) for row in nights.last[fate.__name__]] == expected
