@@ -17,8 +17,8 @@ from lakeaudit.compare.ceiling import Trial, uncovered
 from lakeaudit.compare.coverage import Means, Tallies, Tally
 from lakeaudit.compare.evidence_for_tables import means
 from lakeaudit.compare.expected import ExpectedReasons, mark_expected
-from lakeaudit.compare.whole_partitions import with_whole_partitions
 from lakeaudit.compare.lineage import JudgedWitness
+from lakeaudit.compare.whole_partitions import with_whole_partitions
 from lakeaudit.evidence.protocol import Hole
 from lakeaudit.ledger.axis_observation import AxisObservation, axis_observations
 from lakeaudit.ledger.resolution import resolutions
