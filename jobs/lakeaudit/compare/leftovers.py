@@ -14,18 +14,30 @@ from lakeaudit.runtime.duck import Connection, Relation, Rows
 _WAIT = pa.schema([("name", pa.string()), ("root_length", pa.int64()), ("wait", pa.duration("us"))])
 
 
-_NESTED = rf"^(.+)/(?:_delta_log/[^/]+\.(?:json|parquet)|metadata/[^/]*\.metadata\.json){keys.END}"
+_METADATA_OF_TABLE = (
+    r"^(.*?)/(?:(_delta_log)/[^/]+\.(?:json|parquet)"
+    rf"|(metadata)/[^/]*\.metadata\.json(?:\.gz)?|(\.hoodie)/.+){keys.END}"
+)
 
 
 def nested_roots(con: Connection, pairs: Rows) -> Relation:
-    """Folders (bucket, key) inside tables that have a Delta log or Iceberg metadata of their own, from PAIR rows."""
+    """Roots of tables (bucket, key, format) in the folders of others, their own roots included, from PAIR rows.
+
+    Metadata of Delta, Iceberg or Hudi shows a root. What lies below `.hoodie` belongs to the Hudi table around it.
+    """
     # the expression is dear, and hardly any key can match it
-    likely = "contains(relative, '/_delta_log/') OR contains(relative, '/metadata/')"
+    likely = " OR ".join(f"contains(path, '/{name}/')" for name in ("_delta_log", "metadata", ".hoodie"))
+    names = "['root', 'delta', 'iceberg', 'hudi']"
     sql = f"""
-        SELECT DISTINCT bucket, left(key, length(key) - length(relative)) || root AS key FROM (
-            SELECT *, CASE WHEN {likely} THEN regexp_extract(relative, {duck.pattern(_NESTED)}, 1) END AS root
-            FROM input WHERE owner IS NOT NULL AND s_presence = 'present' AND first)
-        WHERE root <> ''
+        SELECT DISTINCT bucket, rtrim(left(key, length(key) - length(relative)) || ltrim(found.root, '/'), '/') AS key,
+            CASE WHEN found.delta <> '' THEN 'delta' WHEN found.iceberg <> '' THEN 'iceberg'
+                WHEN found.hudi <> '' THEN 'hudi' END AS format
+        FROM (
+            SELECT *, CASE WHEN {likely}
+                THEN regexp_extract(path, {duck.pattern(_METADATA_OF_TABLE)}, {names}) END AS found
+            FROM (SELECT *, '/' || relative AS path FROM input
+                WHERE owner IS NOT NULL AND s_presence = 'present' AND first))
+        WHERE format IS NOT NULL
     """
     return duck.made_of(con, sql, pairs)
 

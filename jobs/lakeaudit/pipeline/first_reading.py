@@ -62,7 +62,8 @@ class FirstReading:
     watched: Relation
     live: Mapping[str, Listed]
     """By table."""
-    nested: frozenset[Location]
+    nested: Mapping[Location, frozenset[str]]
+    """Roots of tables in tables' folders, with the formats of their metadata."""
     vacuums: list[dict[str, Any]]
     counts: Counts
     holes: tuple[Hole, ...]
@@ -114,7 +115,7 @@ def first_reading(audit: AuditContext, engine: AuditEngine) -> FirstReading:
         folders=answered(con, answers, HELD) if gone.screen is None else gone.folders_held(con),
         watched=answered(con, answers, "watched_folders"),
         live=_live(_plain(answers, "live_totals"), gone.settled),
-        nested=_places(answers, "nested"),
+        nested=_formats(answers),
         vacuums=assumed_vacuums(con, answered(con, answers, "removals")),
         counts=counts,
         holes=holes,
@@ -134,6 +135,14 @@ def _live(judged: Sequence[Mapping[str, Any]], let_go: Sequence[Mapping[str, Any
 
 def _places(answers: Gathered, kind: str) -> frozenset[Location]:
     return frozenset(Location(row["bucket"], row["key"]) for row in _plain(answers, kind))
+
+
+def _formats(answers: Gathered) -> dict[Location, frozenset[str]]:
+    found: dict[Location, frozenset[str]] = {}
+    for row in _plain(answers, "nested"):
+        place = Location(row["bucket"], row["key"])
+        found[place] = found.get(place, frozenset()) | {row["format"]}
+    return found
 
 
 def _lost_logs(audit: AuditContext, notes: Sequence[Mapping[str, Any]]) -> list[Hole]:

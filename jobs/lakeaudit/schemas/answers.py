@@ -103,7 +103,7 @@ ANSWERS: dict[str, pa.Schema] = {
     "moves": MOVES,
     "uploads": UPLOAD,
     "claimed": row(judged_table="string", source="string", files="long"),
-    "nested": row(bucket="string", key="string"),
+    "nested": row(bucket="string", key="string", format="string"),
     "log_versions": LOG_VERSIONS,
     "marked_states": MARKED_STATE,
     "repeated": REPEATED,
