@@ -140,6 +140,11 @@ def identify(uri: str) -> tuple[str, str] | None:
     return ("", uri[1:]) if uri.startswith("/") else None
 
 
+def collapsed(key: str) -> str:
+    """The key as Hadoop's file systems write it: every run of slashes is one, and none leads."""
+    return re.sub("//+", "/", key).lstrip("/")
+
+
 def is_azure(bucket: str) -> bool:
     """Whether a bucket is a container of Azure. What other stores' names stand for a bucket has a scheme in it."""
     return "@" in bucket and "/" not in bucket

@@ -1,5 +1,8 @@
 """Tables of other formats inside a table's folder, or at its own root: their files are theirs."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import pyarrow as pa
 import pytest
 
@@ -44,14 +47,8 @@ def test_a_root_is_known_by_its_metadata(relative: str, root: str | None, kind: 
 
 
 def table(name: str, key: str, *kinds: str) -> Table:
-    return Table.model_construct(  # type: ignore[call-arg]
-        name=name, location=Location("b", key), manifests=[_Manifest(kind) for kind in kinds]
-    )
-
-
-class _Manifest:
-    def __init__(self, kind: str) -> None:
-        self.kind = kind
+    manifests: Any = [SimpleNamespace(kind=kind) for kind in kinds]
+    return Table.model_construct(name=name, location=Location("b", key), manifests=manifests)
 
 
 def test_only_formats_that_the_lake_file_does_not_name_are_unread() -> None:

@@ -8,7 +8,7 @@ from lakeaudit.config import PointedIceberg, Pointer, Table
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.catalog.current import Said, said_of
 from lakeaudit.evidence.catalog.protocol import CatalogTable
-from lakeaudit.evidence.files import stat
+from lakeaudit.evidence.manifest.iceberg.collapsed_paths import stat_any
 from lakeaudit.evidence.manifest.iceberg.found import Found, manifest_of, read_metadata
 from lakeaudit.evidence.manifest.iceberg.lists import place_of
 from lakeaudit.evidence.manifest.iceberg.metadata import Metadata
@@ -77,7 +77,7 @@ class Catalogs:
         return f"catalogs disagree: {'; '.join(told)}" if len(told) > 1 else next(iter(places))
 
     def _read(self, table: Table, place: Location, named_by: str) -> Found:
-        file = stat(self.clients, place)
+        file = stat_any(self.clients, place)
         if file is None:
             gone = f"{named_by} {place.uri}, which is not there"
             return Found(table, self.read_at, refused=gone, named=True)

@@ -10,8 +10,9 @@ from functools import partial
 
 from lakeaudit.config import PointedIceberg, Table
 from lakeaudit.errors import SourceError
-from lakeaudit.evidence.files import File, list_files, stat
+from lakeaudit.evidence.files import File, list_files
 from lakeaudit.evidence.manifest.iceberg.catalogs import Catalogs
+from lakeaudit.evidence.manifest.iceberg.collapsed_paths import forms, stat_any
 from lakeaudit.evidence.manifest.iceberg.found import Found, manifest_of, read_metadata
 from lakeaudit.evidence.manifest.iceberg.metadata import NAME, Metadata, number_of
 from lakeaudit.evidence.protocol import Clock, utc_now
@@ -53,7 +54,8 @@ def _find(clients: Clients, until: datetime | None, clock: Clock, catalogs: Cata
             return _named(clients, until, table, read_at, place)
         files = [
             file
-            for file in list_files(clients, place, flat=True)
+            for form in forms(place)
+            for file in list_files(clients, form, flat=True)
             if number_of(file.name) is not None and (until is None or file.modified_at <= until)
         ]
         return _newest(clients, table, read_at, place, files)
@@ -64,7 +66,7 @@ def _find(clients: Clients, until: datetime | None, clock: Clock, catalogs: Cata
 def _named(
     clients: Clients, until: datetime | None, table: Table, read_at: datetime, place: Location
 ) -> Found:
-    file = stat(clients, place)
+    file = stat_any(clients, place)
     if file is None:
         return Found(table, read_at, refused=f"{place.uri} is not there", named=True)
     metadata = read_metadata(clients, file)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from lakeaudit.evidence.manifest import table_states
+from lakeaudit.evidence.manifest.iceberg.collapsed_paths import with_collapsed_names
 from lakeaudit.evidence.manifest.iceberg.discover import find
 from lakeaudit.evidence.manifest.iceberg.found import Found
 from lakeaudit.evidence.manifest.iceberg.lists import GONE, Unread, place_of, read_lists
@@ -77,19 +78,19 @@ def read_once(
     """The lists of these tables now, and what their manifests name but the `known` ones (`as_known`)."""
     if not found:
         return Reading((), ())
-    tables = [TableReading(each, number) for each in found]
-    manifests, unread = read_lists([each.metadata for each in tables], ctx.clients, ctx.engine)
+    tables, clients = [TableReading(each, number) for each in found], with_collapsed_names(ctx.clients, found)
+    manifests, unread = read_lists([each.metadata for each in tables], clients, ctx.engine)
     manifests = [replace(each, number=each.number + number * NUMBERS) for each in manifests]
     about = [OfTable(each.name, number, each.metadata.times) for each in tables]
     wanted = [each for each in manifests if as_known(each, tables[each.table].name) not in known]
     rows = [
         row
         for at, each in enumerate(tables)
-        for row in own_files(each, _unread_of(unread, at), ctx.clients.names)
+        for row in own_files(each, _unread_of(unread, at), clients.names)
     ]
     own = Part(source, partial(_rows, duck.small(FILE, rows)), 1)
     tasks = max(ctx.parallelism, 1) * 4
-    kept = ctx.engine.keep([own, *parts(wanted, about, source, ctx.clients, tasks)])
+    kept = ctx.engine.keep([own, *parts(wanted, about, source, clients, tasks)])
     told = problems(kept.notes)
     read = [
         replace(

@@ -1,0 +1,92 @@
+"""An Iceberg table whose location has an empty part: Hadoop writes its keys with one slash, other clients with two."""
+
+import io
+import json
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import pytest
+
+from lakeaudit.evidence.manifest.iceberg.collapsed_paths import forms
+from lakeaudit.keys import Location
+from lakeaudit.row_formats import rows_of
+from lakeaudit.runtime.aws import Endpoint
+from tests.builders.audits import audited, results_of
+from tests.builders.iceberg import IcebergLake
+from tests.builders.iceberg_files import Entry, Snapshot, avro, written
+from tests.conftest import Aws
+
+FORMS = {"hadoop": "warehouse/db", "other": "warehouse//db"}
+"""By who wrote the table the key of the folder that holds it."""
+
+
+def test_the_forms_of_a_place() -> None:
+    assert forms(Location("b", "wh//db/t")) == (Location("b", "wh//db/t"), Location("b", "wh/db/t"))
+    assert forms(Location("b", "wh/db/t")) == (Location("b", "wh/db/t"),)
+    assert forms(Location("", "tmp//wh")) == (Location("", "tmp/wh"),)
+
+
+def lay(aws: Aws, bucket: str, writer: str, folder: Path) -> list[str]:
+    """A table at `s3://bucket/warehouse//db/WRITER`, whose objects lie where that writer puts them; its data files."""
+    home = folder / writer
+    names = [f"part-{number}.parquet" for number in range(4)]
+    written(home, {1: Snapshot({"m1": [Entry(name) for name in names]}, at=datetime.now(UTC))})
+    (home / "data").mkdir()
+    for name in names:
+        (home / "data" / name).write_bytes(b"x" * 100)
+    sizes: dict[str, int] = {}
+    # data files, then manifests, then the list, which says how long these are, then the metadata
+    for path in sorted(home.rglob("*.*"), key=lambda path: (path.suffix, path.name)):
+        to = f"s3://{bucket}/warehouse//db/{writer}"
+        body = moved(path.read_bytes(), f"file://{home}", to, sizes)
+        sizes[f"{to}/{path.relative_to(home)}"] = len(body)
+        aws.s3.put_object(Bucket=bucket, Key=f"{FORMS[writer]}/{writer}/{path.relative_to(home)}", Body=body)
+    return [f"{FORMS[writer]}/{writer}/data/{name}" for name in names]
+
+
+def moved(content: bytes, old: str, new: str, sizes: dict[str, int]) -> bytes:
+    """The content of a metadata file with its paths below another place."""
+    if content.startswith(b"{"):
+        return content.replace(old.encode(), new.encode())
+    if not content.startswith(b"Obj"):
+        return content
+    read: Any = fastavro.reader(io.BytesIO(content))
+    records = [json.loads(json.dumps(record).replace(old, new)) for record in read]
+    for record in records:
+        if "manifest_path" in record:
+            record["manifest_length"] = sizes[record["manifest_path"]]
+    header = {name: text for name, text in read.metadata.items() if not name.startswith("avro.")}
+    return avro(read.writer_schema, records, header)
+
+
+@pytest.mark.parametrize("location", ["warehouse/db", "warehouse//db"])
+def test_files_count_as_present_in_the_form_that_their_writer_gave_them(
+    aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path, location: str
+) -> None:
+    shop, lost, entries = IcebergLake(aws.s3, s3, bucket), dict[str, str](), []
+    for writer in FORMS:
+        if (writer, location) == ("other", "warehouse/db"):
+            continue  # its files are not there
+        lost[writer] = lay(aws, bucket, writer, tmp_path)[1]
+        place = f"s3://{bucket}/{location}/{writer}"
+        entries.append(f"{{name: {writer}, location: '{place}', manifests: [{{kind: iceberg}}]}}")
+    time.sleep(1.1)
+    lake = shop.lake(tmp_path, entries=entries)
+    assert audited(lake, run_id="healthy").exit_code == 0
+    assert found(lake, "healthy") == {}
+    for key in lost.values():
+        shop.drop(key)
+    audited(lake, run_id="broken")
+    assert found(lake, "broken") == {name: ("dropped", key) for name, key in lost.items()}
+    shares = {row["table_name"]: row["decided_share"] for row in results_of(lake).coverage("broken")
+              if row["axis"] == "content"}  # fmt: skip
+    assert shares == dict.fromkeys(lost, 1.0)
+
+
+def found(lake: Any, run_id: str) -> dict[str, tuple[str, str]]:
+    return {
+        row["table_name"]: (row["kind"], row["key"]) for row in rows_of(results_of(lake).findings(run_id))
+    }
