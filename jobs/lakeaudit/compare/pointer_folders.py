@@ -3,7 +3,9 @@
 A row a folder and never one a file comes together, so that no source is read a second time for catalogs.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+import pyarrow as pa
 
 from lakeaudit import keys
 from lakeaudit.compare.prefix_match import Places, attach_label
@@ -20,24 +22,39 @@ SEEN = f"(regexp_matches(key, {duck.pattern(_SEEN)}) AND NOT regexp_matches(key,
 HIDDEN_FOLDER = rf"{keys.HIDDEN}|{keys.TEMPORARY}"
 
 
+OBJECTS = pa.schema([("bucket", pa.string()), ("key", pa.string())])
+
+NAMED_AS_FILE = r"(\.[^/=.]+|/[0-9]{6}_[0-9]+)/*$"
+"""Keys that may be a file by their last part. Other locations of partitions, which are many, count as folders."""
+
+
 @dataclass(frozen=True)
 class FolderCount:
     """What folders are counted by: plain data that travels to the tasks.
 
-    `places` are those below which folders are counted, `deciding` says which source's word counts where.
+    `places` are those below which folders are counted, `deciding` says which source's word counts where. `objects`
+    are rows (bucket, key) of catalog locations that may be a single object, which then is its own content.
     """
 
     places: Places
     deciding: Places
+    objects: pa.Table = field(default_factory=OBJECTS.empty_table)
 
 
 def folder_files(count: FolderCount, con: Connection, versions: Rows) -> Relation:
     """FOLDER_FILES rows of some VERSION rows below the places, of the source that decides there."""
     placed = attach_label(con, versions, count.places, "place")
-    inside = duck.query(con, f"SELECT * FROM input WHERE place IS NOT NULL AND {CURRENT}", input=placed)
+    marked = f"""
+        SELECT input.* REPLACE (CASE WHEN place IS NOT NULL OR single THEN true END AS place), coalesce(single, false)
+            AS single
+        FROM input LEFT JOIN (SELECT DISTINCT bucket, key, true AS single FROM objects) USING (bucket, key)
+        WHERE {CURRENT}
+    """
+    named = duck.query(con, marked, input=placed, objects=count.objects)
+    inside = duck.query(con, "SELECT * FROM input WHERE place", input=named)
     decided = attach_label(con, inside, count.deciding, "decides")
     sql = f"""
-        SELECT source, bucket, {FOLDER} AS folder, count(*) AS objects,
+        SELECT source, bucket, CASE WHEN single THEN key || '/' ELSE {FOLDER} END AS folder, count(*) AS objects,
             count(*) FILTER (seen) AS visible, count(*) FILTER (data) AS files,
             CAST(coalesce(sum(size) FILTER (data), 0) AS BIGINT) AS bytes,
             min(modified_at) FILTER (data) AS oldest, max(modified_at) FILTER (data) AS newest

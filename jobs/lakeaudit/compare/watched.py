@@ -5,12 +5,13 @@ below it as its own, so that a table is mostly one folder, and its root is the f
 """
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 
 import pyarrow as pa
 
 from lakeaudit import keys
+from lakeaudit.compare.pointer_folders import OBJECTS
 from lakeaudit.compare.prefix_match import Places, attach_label
 from lakeaudit.keys import Location
 from lakeaudit.runtime import duck
@@ -35,11 +36,13 @@ class Watch:
     """What watched places are summed by: plain data that travels to the tasks.
 
     `places` have the names they are judged by; `ignored` is a condition over kind, relative and judged_table.
+    `objects` are rows (bucket, key) of catalog locations that may be a single object, which then belongs to a table.
     """
 
     places: Places
     leftover_age: timedelta
     ignored: str
+    objects: pa.Table = field(default_factory=OBJECTS.empty_table)
 
 
 def unowned_folders(con: Connection, matched: Rows, watch: Watch) -> Relation:
@@ -49,7 +52,9 @@ def unowned_folders(con: Connection, matched: Rows, watch: Watch) -> Relation:
         WHERE owner IS NULL AND first AND s_presence = 'present' AND category <> 'marker'
             AND NOT (r_live OR r_history OR r_gone)
     """
-    placed = attach_label(con, duck.query(con, free, input=matched), watch.places, "judged_table")
+    unnamed = "SELECT input.* FROM input ANTI JOIN objects USING (bucket, key)"
+    unowned = duck.query(con, unnamed, input=duck.query(con, free, input=matched), objects=watch.objects)
+    placed = attach_label(con, unowned, watch.places, "judged_table")
     lengths = " ".join(
         f"WHEN {duck.literal(name)} THEN {len(place.prefix)}" for place, name in watch.places.items()
     )

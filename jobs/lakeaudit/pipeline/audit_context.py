@@ -14,7 +14,7 @@ from lakeaudit.compare.fresh import FreshLook
 from lakeaudit.compare.kernel import Kernel
 from lakeaudit.compare.lineage import JudgedWitness
 from lakeaudit.compare.match import SourceFacts
-from lakeaudit.compare.pointer_folders import FolderCount
+from lakeaudit.compare.pointer_folders import OBJECTS, FolderCount
 from lakeaudit.compare.table_facts import TableFacts, table_facts
 from lakeaudit.compare.watched import Watch
 from lakeaudit.config import CatalogSource, Lake, MetastoreSource, Table, metastore_id
@@ -105,7 +105,8 @@ class AuditContext:
         if not self.watched:
             return None
         places = {place.location: place.name for place in self.watched}
-        return Watch(places, self.watched[0].settings.leftover_age, self.watch_words.ignored)
+        objects = self.pointed.objects if self.pointed else OBJECTS.empty_table()
+        return Watch(places, self.watched[0].settings.leftover_age, self.watch_words.ignored, objects)
 
     def _fresh_look(self) -> FreshLook | None:
         """How many files may be looked at that are too young for the evidence; None: none."""
@@ -137,7 +138,7 @@ class AuditContext:
         """What is counted while storage is read, for what catalogs point at; None: nothing."""
         if self.pointed is None or not self.pointed.places or self.partitions:
             return None
-        return FolderCount(self.pointed.places, self.sources.deciding)
+        return FolderCount(self.pointed.places, self.sources.deciding, self.pointed.objects)
 
     @property
     def facts_in_scope(self) -> list[TableFacts]:

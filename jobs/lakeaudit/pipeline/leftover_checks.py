@@ -75,7 +75,7 @@ def _own(
     labels = {root.place: root.place.uri for root in unnamed if not root.beside}
     shared = [name for root in unnamed for name in root.beside]
     marked = duck.hold_any(audit.con, attach_label(audit.con, leftovers, labels, "nested_root"))
-    foreign = f"(nested_root IS NOT NULL OR judged_table IN ({duck.literals(shared)}))"
+    foreign = f"(nested_root IS NOT NULL OR coalesce(judged_table IN ({duck.literals(shared)}), false))"
     theirs = duck.made_of(audit.con, f"SELECT * FROM input WHERE {foreign}", marked)
     own = duck.made_of(audit.con, f"SELECT * EXCLUDE (nested_root) FROM input WHERE NOT {foreign}", marked)
     return own, tallied(coverage.uncounted(audit.con, theirs, "finding", "size"))

@@ -2,11 +2,12 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 
 import pyarrow as pa
 
+from lakeaudit.compare.pointer_folders import NAMED_AS_FILE, OBJECTS
 from lakeaudit.compare.prefix_match import Places
 from lakeaudit.config import MetastoreSource, Table
 from lakeaudit.evidence.catalog.protocol import CatalogTable, HiveTable, Pointers
@@ -59,6 +60,8 @@ class PointedTables:
     partitions: Relation
     places: Places
     gap: str
+    objects: pa.Table = field(default_factory=OBJECTS.empty_table)
+    """Rows (bucket, key) of locations in any catalog that may be a single object."""
 
     @property
     def rows(self) -> pa.Table:
@@ -119,7 +122,22 @@ def pointed_tables(
     places += [each.by.location for each in named if each.by.location]
     places += _elsewhere(con, partitions, named)
     whole = len(catalogs) == len(sources) and not any(_hides_tables(each) for each in catalogs)
-    return PointedTables(named, partitions, dict.fromkeys(places, "counted"), "" if whole else UNREAD)
+    objects = _objects(con, partitions, [t.location for each in catalogs for t in each.tables if t.location])
+    return PointedTables(
+        named, partitions, dict.fromkeys(places, "counted"), "" if whole else UNREAD, objects
+    )
+
+
+def _objects(con: Connection, partitions: Relation, places: Sequence[Location]) -> pa.Table:
+    """Rows of OBJECTS: locations that may be a single object, of partitions only those that are named as files are."""
+    of_tables = duck.small(OBJECTS, list(places))
+    sql = f"""
+        SELECT DISTINCT bucket, rtrim(key, '/') AS key
+        FROM (SELECT bucket, key FROM tables UNION ALL SELECT bucket, key FROM partitions
+            WHERE regexp_matches('/' || key, {duck.literal(NAMED_AS_FILE)}))
+    """
+    rows = duck.query(con, sql, tables=of_tables, partitions=partitions)
+    return duck.table(duck.conform(con, rows, OBJECTS))
 
 
 def _named(

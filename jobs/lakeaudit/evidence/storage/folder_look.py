@@ -1,11 +1,14 @@
-"""Storage asked now about one folder: whether anything lies there, and anything that readers see. One listing."""
+"""Storage asked now about one folder: whether anything lies there, and anything that readers see.
+
+One listing, and one HEAD of the object of that name if the folder is empty.
+"""
 
 import re
 from itertools import islice
 
 from lakeaudit import keys
 from lakeaudit.errors import SourceError
-from lakeaudit.evidence.files import list_files
+from lakeaudit.evidence.files import list_files, stat
 from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients
 
@@ -18,7 +21,7 @@ Answer = tuple[str, bool | None, bool | None]
 
 
 def look_into(clients: Clients, place: Place) -> Answer:
-    """What is there now at (bucket, key of a folder)."""
+    """What is there now at (bucket, key of a folder), or at the object of that name."""
     folder = Location(place[0], place[1].rstrip("/"))
     any_name, names = False, 0
     try:
@@ -26,6 +29,8 @@ def look_into(clients: Clients, place: Place) -> Answer:
             any_name, names = True, names + 1
             if re.search(keys.UNSEEN, file.place.key[len(folder.prefix) :]) is None:
                 return "live", True, True
+        if not names and folder.key and stat(clients, folder) is not None:
+            return "live", True, True
     except SourceError as error:
         return ("denied" if "denied" in error.what else "error"), None, None
     return ("error", None, None) if names == MOST_NAMES else ("live", any_name, False)
