@@ -12,7 +12,7 @@ from lakeaudit.compare.prefix_match import Places, attach_label
 from lakeaudit.evidence.storage.versions import CURRENT
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
-from lakeaudit.schemas import FOLDER_FILES
+from lakeaudit.schemas import FOLDER_FILES, POINTED_OBJECT
 
 FOLDER = "regexp_replace(key, '[^/]*$', '')"
 _SEEN = rf"(^|/)[^/._][^/]*{keys.END}|(^|/)[._][^/]*=[^/]*{keys.END}"
@@ -21,8 +21,6 @@ SEEN = f"(regexp_matches(key, {duck.pattern(_SEEN)}) AND NOT regexp_matches(key,
 """Whether readers of its folder see a key, by its last part alone: see `keys.UNSEEN`."""
 HIDDEN_FOLDER = rf"{keys.HIDDEN}|{keys.TEMPORARY}"
 
-
-OBJECTS = pa.schema([("bucket", pa.string()), ("key", pa.string())])
 
 NAMED_AS_FILE = r"(\.[^/=.]+|/[0-9]{6}_[0-9]+)/*$"
 """Keys that may be a file by their last part. Other locations of partitions, which are many, count as folders."""
@@ -38,7 +36,7 @@ class FolderCount:
 
     places: Places
     deciding: Places
-    objects: pa.Table = field(default_factory=OBJECTS.empty_table)
+    objects: pa.Table = field(default_factory=POINTED_OBJECT.empty_table)
 
 
 def folder_files(count: FolderCount, con: Connection, versions: Rows) -> Relation:

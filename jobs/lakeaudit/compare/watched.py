@@ -11,12 +11,11 @@ from datetime import timedelta
 import pyarrow as pa
 
 from lakeaudit import keys
-from lakeaudit.compare.pointer_folders import OBJECTS
 from lakeaudit.compare.prefix_match import Places, attach_label
 from lakeaudit.keys import Location
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
-from lakeaudit.schemas import UNOWNED_FOLDER, WATCHED_PREFIX
+from lakeaudit.schemas import POINTED_OBJECT, UNOWNED_FOLDER, WATCHED_PREFIX
 
 WITH_LOG = ("delta", "iceberg", "hudi")
 """Formats whose tables are known by a log of their own; of others folders of partitions with data files tell."""
@@ -42,7 +41,7 @@ class Watch:
     places: Places
     leftover_age: timedelta
     ignored: str
-    objects: pa.Table = field(default_factory=OBJECTS.empty_table)
+    objects: pa.Table = field(default_factory=POINTED_OBJECT.empty_table)
 
 
 def unowned_folders(con: Connection, matched: Rows, watch: Watch) -> Relation:

@@ -14,7 +14,7 @@ from lakeaudit.compare.fresh import FreshLook
 from lakeaudit.compare.kernel import Kernel
 from lakeaudit.compare.lineage import JudgedWitness
 from lakeaudit.compare.match import SourceFacts
-from lakeaudit.compare.pointer_folders import OBJECTS, FolderCount
+from lakeaudit.compare.pointer_folders import FolderCount
 from lakeaudit.compare.table_facts import TableFacts, table_facts
 from lakeaudit.compare.watched import Watch
 from lakeaudit.config import CatalogSource, Lake, MetastoreSource, Table, metastore_id
@@ -26,7 +26,7 @@ from lakeaudit.pipeline.partitions import Partitions, uris
 from lakeaudit.pipeline.pointed_tables import PointedTables, pointed_tables
 from lakeaudit.pipeline.read_sources import Observed
 from lakeaudit.runtime.duck import Connection, Relation, Rows
-from lakeaudit.schemas import plain_time
+from lakeaudit.schemas import POINTED_OBJECT, plain_time
 
 
 @dataclass
@@ -105,7 +105,7 @@ class AuditContext:
         if not self.watched:
             return None
         places = {place.location: place.name for place in self.watched}
-        objects = self.pointed.objects if self.pointed else OBJECTS.empty_table()
+        objects = self.pointed.objects if self.pointed else POINTED_OBJECT.empty_table()
         return Watch(places, self.watched[0].settings.leftover_age, self.watch_words.ignored, objects)
 
     def _fresh_look(self) -> FreshLook | None:

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pyarrow as pa
 
-from lakeaudit.compare.pointer_folders import NAMED_AS_FILE, OBJECTS
+from lakeaudit.compare.pointer_folders import NAMED_AS_FILE
 from lakeaudit.compare.prefix_match import Places
 from lakeaudit.config import MetastoreSource, Table
 from lakeaudit.evidence.catalog.protocol import CatalogTable, HiveTable, Pointers
@@ -15,7 +15,7 @@ from lakeaudit.evidence.protocol import Cut
 from lakeaudit.keys import Location
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation
-from lakeaudit.schemas import PARTITION, POINTED_TABLE, plain_time
+from lakeaudit.schemas import PARTITION, POINTED_OBJECT, POINTED_TABLE, plain_time
 
 UNREAD = "of the catalogs that could name the table not all could be read"
 
@@ -60,7 +60,7 @@ class PointedTables:
     partitions: Relation
     places: Places
     gap: str
-    objects: pa.Table = field(default_factory=OBJECTS.empty_table)
+    objects: pa.Table = field(default_factory=POINTED_OBJECT.empty_table)
     """Rows (bucket, key) of locations in any catalog that may be a single object."""
 
     @property
@@ -129,15 +129,15 @@ def pointed_tables(
 
 
 def _objects(con: Connection, partitions: Relation, places: Sequence[Location]) -> pa.Table:
-    """Rows of OBJECTS: locations that may be a single object, of partitions only those that are named as files are."""
-    of_tables = duck.small(OBJECTS, list(places))
+    """Rows of POINTED_OBJECT: the tables' locations, and those of partitions that are named as files are."""
+    of_tables = duck.small(POINTED_OBJECT, list(places))
     sql = f"""
         SELECT DISTINCT bucket, rtrim(key, '/') AS key
         FROM (SELECT bucket, key FROM tables UNION ALL SELECT bucket, key FROM partitions
             WHERE regexp_matches('/' || key, {duck.literal(NAMED_AS_FILE)}))
     """
     rows = duck.query(con, sql, tables=of_tables, partitions=partitions)
-    return duck.table(duck.conform(con, rows, OBJECTS))
+    return duck.table(duck.conform(con, rows, POINTED_OBJECT))
 
 
 def _named(

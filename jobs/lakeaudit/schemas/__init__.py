@@ -61,6 +61,7 @@ from lakeaudit.schemas.pointers import (
     FOLDER_FILES,
     PARTITION_FOLDER,
     PARTITION_POINTER,
+    POINTED_OBJECT,
     POINTED_TABLE,
     TABLE_POINTER,
 )
@@ -130,6 +131,7 @@ __all__ = [
     "PARTITION_FOLDER",
     "PARTITION_POINTER",
     "PLANS",
+    "POINTED_OBJECT",
     "POINTED_TABLE",
     "RECENT_COMMIT",
     "RECONCILE_RESULTS",

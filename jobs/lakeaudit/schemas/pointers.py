@@ -17,6 +17,9 @@ FOLDER_FILES = row(
 )
 """What one storage source has directly in a folder: a row per share, and one per folder once they are summed."""
 
+POINTED_OBJECT = row(bucket="string", key="string")
+"""A location in a catalog that may be a single object."""
+
 POINTED_TABLE = row(
     judged_table="string",
     root_bucket="string",  # of the lake's table
