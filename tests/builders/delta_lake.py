@@ -124,7 +124,8 @@ class Log:
         return self.table / "_delta_log"
 
     def commit(self, version: int, *actions: Action, when: datetime | None = None) -> "Log":
-        lines = [json.dumps(_dated(action, version), ensure_ascii=False) for action in actions]
+        written = actions or (info("SET TBLPROPERTIES"),)  # no writer leaves a commit without an action
+        lines = [json.dumps(_dated(action, version), ensure_ascii=False) for action in written]
         return self.put(f"{version:020}.json", "".join(line + "\n" for line in lines), when or at(version))
 
     def commits(self, *commits: Sequence[Action]) -> "Log":

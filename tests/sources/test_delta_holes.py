@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from lakeaudit.evidence.manifest import delta
@@ -65,6 +67,15 @@ def garble(log: Log, name: str, start: int, end: int, fill: bytes = b"\0") -> Lo
     return log.put(name, bytes(content))
 
 
+def not_utf8(log: Log, name: str) -> Log:
+    """The path `abcdef` with bytes that are no text, in a file that is sound otherwise."""
+    rows, sink = pq.read_table(log.folder / name), pa.BufferOutputStream()
+    pq.write_table(rows, sink, compression="none", write_statistics=False, use_dictionary=False)
+    content = sink.getvalue().to_pybytes()
+    assert content.count(b"abcdef") == 1
+    return log.put(name, content.replace(b"abcdef", b"\xff\xfebcde"))
+
+
 DAMAGES: dict[str, Damage] = {
     "a missing commit": Damage(
         lambda log: log.commits([add("a"), add("b"), add("c")], [add("d")], [], [add("a"), remove("b")], [add("e")])
@@ -112,6 +123,36 @@ DAMAGES: dict[str, Damage] = {
     ),
     "a line that is no UTF-8": Damage(
         lambda log: garble(log.commits([add("a")], [add("b")]), f"{1:020}.json", 12, 14, b"\xff"),
+        {"a": "live since 0 uncertain"},
+        lost(commit(1)),
+    ),
+    "an emptied commit in the middle": Damage(
+        lambda log: log.commits([add("a")], [add("b")], [add("c")]).put(f"{1:020}.json", "", at(1)),
+        {"a": "live since 0 uncertain", "c": "live since 2"},
+        lost(commit(1)),
+    ),
+    "a newest commit of blanks": Damage(
+        lambda log: log.commits([add("a")], [add("b")]).put(f"{1:020}.json", " " * 200 + "\n", at(1)),
+        {"a": "live since 0 uncertain"},
+        lost(commit(1)),
+    ),
+    "a commit cut at the end of a line": Damage(
+        lambda log: log.commits([add("a")], [info(operationMetrics={"numOutputRows": "20"}), add("b")], [add("c")]),
+        {"a": "live since 0 uncertain", "b": "live since 1", "c": "live since 2"},
+        lost(commit(1)),
+    ),
+    "commits that hold commitInfo alone, or none": Damage(
+        lambda log: log.commits([add("a")], [info("SET TBLPROPERTIES")], [{"txn": {"appId": "x", "version": 1}}]),
+        {"a": "live since 0"},
+    ),
+    "a path that is no UTF-8 in the only checkpoint": Damage(
+        lambda log: not_utf8(log.checkpoint(4, *BORN, add("abcdef"), add("b")), f"{4:020}.checkpoint.parquet"),
+        {},
+        lost(checkpoint(4)),
+        "no state can be rebuilt",
+    ),
+    "a path that is a list": Damage(
+        lambda log: log.commits([add("a")], [{"add": {"path": ["b"], "partitionValues": {}, "size": 1}}]),
         {"a": "live since 0 uncertain"},
         lost(commit(1)),
     ),

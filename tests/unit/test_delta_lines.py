@@ -1,5 +1,6 @@
 """What the line reader makes of a store that refuses, or has lost, a file: never an absence, never a crash."""
 
+import io
 import json
 from pathlib import Path
 from types import SimpleNamespace
@@ -36,13 +37,15 @@ def test_a_refusal_is_told_from_an_absence(code: str, problem: str, size: int) -
     assert _lines(read) == []
 
 
-@pytest.mark.parametrize("size", [10, 2 << 20])
+@pytest.mark.parametrize("small", [10, 2 << 20])
 @pytest.mark.parametrize("block", [7, 8 << 20])
-def test_a_local_file(size: int, block: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_local_file(small: int, block: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Small and large ones are read alike: whole lines in their order, with the commit's own time."""
     monkeypatch.setattr(lines_module, "_BLOCK", block)
+    monkeypatch.setattr(lines_module, "_SMALL", small)
     path = tmp_path / "c.json"
     path.write_text('{"commitInfo":{"inCommitTimestamp":5}}\n\n{"add":{}}\n{"no":"newline"}')
+    size = path.stat().st_size
     files = [LineFile(1, Location("", str(path)[1:]), size), LineFile(2, Location("", "no/such/file"), size)]
     blocks = list(read_lines(files, Clients()))
     assert [line for read in blocks for line in _lines(read) if line[1]] == [
@@ -62,6 +65,26 @@ def test_lines_that_are_not_utf8_are_left_out(tmp_path: Path) -> None:
     (read,) = read_lines([LineFile(3, Location("", str(path)[1:]), 10)], Clients())
     assert read.problems == [(3, "a line of it is not UTF-8")]
     assert [line for _, line in _lines(read) if line] == ["one", "three"]
+
+
+def test_a_file_of_which_fewer_bytes_are_read_than_storage_records_has_a_problem(tmp_path: Path) -> None:
+    path = tmp_path / "c.json"
+    path.write_text('{"add":{}}\n')
+    size = path.stat().st_size
+    files = [LineFile(number, Location("", str(path)[1:]), size + number) for number in (0, 1)]
+    assert [read.problems for read in read_lines(files, Clients())] == [[(1, lines_module.SHORT)]]
+
+
+@pytest.mark.parametrize("block", [4, 8, 1000])
+def test_a_line_that_is_too_long_is_left_out_and_told(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lines_module, "_BLOCK", block)
+    content = b"one\n" + b"x" * 100 + b"\ntwo\n" + b"y" * 90
+    file = LineFile(1, Location("", "c"), len(content))
+    bodies = list(lines_module._whole_lines(file, io.BytesIO(content), longest=20))
+    kept = [line for body in bodies for line in body.content.split(b"\n") if line]
+    assert [line for line in kept if len(line) <= 20] == [b"one", b"two"]
+    assert max(map(len, kept)) <= max(block, 20)
+    assert {body.problem for body in bodies} == {None, lines_module.TOO_LONG} if block < 1000 else {None}
 
 
 @pytest.mark.parametrize(
@@ -85,7 +108,7 @@ LINES: dict[str, str | None] = {
     ' \t{"remove":{"path":"a","size":null,"deletionVector":null}}\r': "remove",
     '{"cdc":{"path":"a","size":1}}': "cdc",
     '{"protocol":{"minReaderVersion":1}}': "protocol",
-    '{"txn":{"appId":"x"}}': None,
+    '{"txn":{"appId":"x"}}': "other",
     '{"add":null,"remove":{"path":"a"}}': "remove",
     "{}": None,
     '{"add":{"size":1}}': "add",
@@ -98,6 +121,8 @@ LINES: dict[str, str | None] = {
     "null": "torn",
     '{"add":5}': "torn",
     '{"add":"a"}': "torn",
+    '{"add":{"path":["a"],"partitionValues":{}}}': "torn",
+    '{"add":{"path":"[a]{","partitionValues":{}}}': "add",
     '{"add":{"path":"a","size":"big"}}': "torn",
     '{"add":{"path":"a","size":1e30}}': "torn",
     '{"add":{"path":"a","size":99999999999999999999}}': "torn",

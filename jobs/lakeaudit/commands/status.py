@@ -16,6 +16,7 @@ from lakeaudit.keys import S3_SCHEMES, Location
 from lakeaudit.row_formats import iso
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.aws_failures import explain
+from lakeaudit.runtime.failures import is_full_disk, named_place, no_room
 
 
 class StatusFile:
@@ -64,6 +65,8 @@ def kept(name: str | None, command: str) -> Iterator[StatusFile]:
 
 def failure(error: BaseException) -> dict[str, Any]:
     """What a status file says of a failure: the exit code, the line, and whether another try may do."""
+    if not isinstance(error, AuditError) and is_full_disk(error):
+        error = no_room(named_place(error), error)
     if isinstance(error, AuditError):
         return {"exit_code": error.exit_code, "error": str(error), "retry": error.may_pass}
     code = INTERRUPTED if isinstance(error, KeyboardInterrupt) else 70

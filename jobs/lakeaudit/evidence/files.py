@@ -14,12 +14,13 @@ from uuid import uuid4
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from lakeaudit.errors import SourceError
+from lakeaudit.errors import AuditError, SourceError
 from lakeaudit.evidence.storage.object_versions import history_of
 from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.aws_failures import explain, is_missing
 from lakeaudit.runtime.azure import folders_of, list_blobs, open_blob, stat_blob
+from lakeaudit.runtime.failures import is_full_disk, no_room, scratch_place
 from lakeaudit.runtime.quick_reads import quick_read
 from lakeaudit.runtime.scratch import scratch_root
 
@@ -156,7 +157,7 @@ def copied(clients: Clients, place: Location, target: Path | None = None) -> Ite
             yield None
             return
         except OSError as error:
-            raise _local_error(place, error) from error
+            raise _copy_error(place, error) from error
         except ClientError as error:
             if not is_missing(error):
                 raise _source_error(place, error) from error
@@ -308,6 +309,11 @@ def _local_error(place: Location, error: OSError) -> SourceError:
     return SourceError(
         place.uri, error.strerror or type(error).__name__, "grant the audit's user the right to read"
     )
+
+
+def _copy_error(place: Location, error: OSError) -> AuditError:
+    """A copy fails where its file lies, or where the copy should."""
+    return no_room(scratch_place(), error) if is_full_disk(error) else _local_error(place, error)
 
 
 def _list_local(folder: Location, start_after: str, flat: bool) -> Iterator[File]:

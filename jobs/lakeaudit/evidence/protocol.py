@@ -56,6 +56,8 @@ class Part:
     weight: int = 0
     identity: str = ""
     slow: bool = False
+    subject: str = ""
+    """The file that a part reads, as its URI, where it is one file."""
 
 
 Project = Callable[[Connection, str, Rows], Iterator[tuple[str, Rows]]]

@@ -13,9 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeaudit.compare.screen import BUCKET
-from lakeaudit.evidence.protocol import Batches, Part, Project, Stage
+from lakeaudit.evidence.protocol import Batches, Part, Project, Stage, note_row
 from lakeaudit.runtime import duck
-from lakeaudit.runtime.duck import Connection, Rows
+from lakeaudit.runtime.duck import Connection, Rows, task_connection
+from lakeaudit.runtime.failures import damage_of
 
 KEY = "hash(bucket, key) >> 32"
 BASE = "hash(bucket, base) >> 32"
@@ -151,6 +152,19 @@ def read_part(con: Connection, part: Part, shares: int, reading: Reading = WHOLE
             yield from _selected(router, of_kind, sound, shares, reading)
     if counted.rows and not counts_itself:
         yield from _answers("counted", counted.table())
+
+
+def read_guarded(part: Part, shares: int, reading: Reading = WHOLE) -> Iterator[Chunk]:
+    """`read_part` on a connection of its own. An answer of kind FAULTS says why the rest of the part cannot be read."""
+    try:
+        with task_connection() as con:
+            yield from read_part(con, part, shares, reading)
+    except Exception as error:  # noqa: BLE001 - whatever a damaged file makes libraries raise
+        yield from _answers(FAULTS, note_row(part.source, part.subject, damage_of(error), count=1))
+
+
+FAULTS = "faults"
+"""The kind of NOTE rows of parts whose reading failed in a way that their readers do not know."""
 
 
 def _selected(

@@ -5,7 +5,7 @@ all rows of its share of the keys. The twin for a cluster is `spark_engine`; bot
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -13,8 +13,9 @@ from typing import Any, Protocol, TypeVar
 
 import pyarrow as pa
 
+from lakeaudit.errors import SourceError
 from lakeaudit.evidence.protocol import Engine, Kept, Part, Project, Stage
-from lakeaudit.pipeline.chunks import WHOLE, Chunk, Reading, read_kept, read_part, run_stage
+from lakeaudit.pipeline.chunks import FAULTS, WHOLE, Chunk, Reading, read_guarded, read_kept, run_stage
 from lakeaudit.runtime.duck import task_connection
 from lakeaudit.runtime.progress import Progress
 
@@ -140,12 +141,11 @@ class InProcessEngine:
 
     def _read_one(self, reading: Reading, part: Part) -> list[Chunk]:
         chunks = []
-        with task_connection() as con:
-            for chunk in read_part(con, part, 1, reading):
-                chunks.append(chunk)
-                self._rows += chunk.batch.num_rows
-                if self._limit is not None and self._rows > self._limit:
-                    raise TooMuchError(f"more than {self._limit} rows")
+        for chunk in read_guarded(part, 1, reading):
+            chunks.append(chunk)
+            self._rows += chunk.batch.num_rows
+            if self._limit is not None and self._rows > self._limit:
+                raise TooMuchError(f"more than {self._limit} rows")
         return chunks
 
 
@@ -159,6 +159,7 @@ def _dealt(held: Sequence[Chunk], piles: int) -> list[Sequence[Chunk]]:
 
 
 def _kept(chunks: Sequence[Chunk]) -> KeptHere:
+    require_sound(row for chunk in chunks if chunk.kind == FAULTS for row in chunk.batch.to_pylist())
     notes = [row for chunk in chunks if chunk.kind == "notes" for row in chunk.batch.to_pylist()]
     others = [chunk for chunk in chunks if chunk.kind != "notes"]
     counts: Counter[str] = Counter()
@@ -167,8 +168,22 @@ def _kept(chunks: Sequence[Chunk]) -> KeptHere:
     return KeptHere(others, notes, counts)
 
 
+def require_sound(faults: Iterable[Mapping[str, Any]]) -> None:
+    """Rows that a reader keeps are whole, or its source cannot be read.
+
+    Raises:
+        SourceError: a part failed in a way that its reader does not know.
+    """
+    for fault in faults:
+        raise SourceError(
+            fault["subject"] or fault["source"], fault["reason"], "mend or remove the damaged file"
+        )
+
+
 def _answers_in(chunks: Sequence[Chunk]) -> Answers:
-    yield from ((chunk.kind, chunk.batch) for chunk in chunks if chunk.share < 0)
+    for chunk in chunks:
+        if chunk.share < 0:
+            yield "notes" if chunk.kind == FAULTS else chunk.kind, chunk.batch
 
 
 def heaviest_first(parts: Sequence[Part]) -> list[Part]:

@@ -36,6 +36,7 @@ from lakeaudit.evidence.registry import EVENTS, MANIFESTS, METASTORES, STORAGE
 from lakeaudit.evidence.storage import listing
 from lakeaudit.evidence.storage.united import united
 from lakeaudit.keys import Location
+from lakeaudit.runtime.failures import damage_of
 from lakeaudit.runtime.threads import beside
 
 AT_ONCE = 4
@@ -108,10 +109,15 @@ class _Reading:
         try:
             return reading.result()
         except SourceError as error:
-            self.infos.append(replace(about, identity="unreadable"))
             reason = f"{error.what}; {error.way_out}".rstrip("; ")
-            self.holes.append(Hole(about.id, reason, about.location, may_pass=error.may_pass))
-            return None
+            self._lose(about, reason, error.may_pass)
+        except Exception as error:  # noqa: BLE001 - damaged evidence of one source ends no audit of the others
+            self._lose(about, damage_of(error))
+        return None
+
+    def _lose(self, about: SourceInfo, reason: str, may_pass: bool = False) -> None:
+        self.infos.append(replace(about, identity="unreadable"))
+        self.holes.append(Hole(about.id, reason, about.location, may_pass=may_pass))
 
 
 def read_sources(lake: Lake, context: Context, live: Sequence[Location]) -> Observed:

@@ -20,8 +20,25 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from lakeaudit.evidence.protocol import Kept, Part, Project, Stage
-from lakeaudit.pipeline.chunks import KEPT, ROUTES, WHOLE, Chunk, Reading, read_kept, read_part, run_stage
-from lakeaudit.pipeline.engine import Answers, InProcessEngine, KeptHere, TooMuchError, heaviest_first
+from lakeaudit.pipeline.chunks import (
+    FAULTS,
+    KEPT,
+    ROUTES,
+    WHOLE,
+    Chunk,
+    Reading,
+    read_guarded,
+    read_kept,
+    run_stage,
+)
+from lakeaudit.pipeline.engine import (
+    Answers,
+    InProcessEngine,
+    KeptHere,
+    TooMuchError,
+    heaviest_first,
+    require_sound,
+)
 from lakeaudit.runtime.duck import task_connection
 from lakeaudit.runtime.progress import Progress
 
@@ -160,13 +177,18 @@ class SparkEngine:
     def _kept_now(self, chunks: DataFrame) -> KeptOnSpark:
         """Chunks computed now, and held."""
         frame = self._held(chunks)
-        payload = F.when(F.col("kind") == "notes", F.col("payload")).alias("payload")
+        payload = F.when(F.col("kind").isin("notes", FAULTS), F.col("payload")).alias("payload")
         about = frame.select("kind", "rows", F.length("payload").alias("size"), payload).collect()
-        notes = [row for c in about if c["payload"] for b in _decoded(c["payload"]) for row in b.to_pylist()]
+        told: dict[str, list[dict[str, Any]]] = {"notes": [], FAULTS: []}
+        for chunk in about:
+            told.get(chunk["kind"], []).extend(
+                r for b in _decoded(chunk["payload"] or b"") for r in b.to_pylist()
+            )
+        require_sound(told[FAULTS])
         counts: Counter[str] = Counter()
         for chunk in about:
             counts[chunk["kind"]] += chunk["rows"]
-        return KeptOnSpark(frame, notes, counts, sum(chunk["size"] for chunk in about))
+        return KeptOnSpark(frame, told["notes"], counts, sum(chunk["size"] for chunk in about))
 
     def run(self, rows: Sequence[Part | Kept], stages: Sequence[Stage], reading: Reading = WHOLE) -> Answers:
         """See `engine.AuditEngine`."""
@@ -207,10 +229,10 @@ class SparkEngine:
         more = False
         for row in chunks.select("kind", F.when(small, F.col("payload")).alias("payload")).collect():
             more |= row["payload"] is None
-            yield from ((row["kind"], batch) for batch in _decoded(row["payload"] or b""))
+            yield from ((_answer(row["kind"]), batch) for batch in _decoded(row["payload"] or b""))
         if more:
             for row in chunks.filter(~small).toLocalIterator():
-                yield from ((row["kind"], batch) for batch in _decoded(row["payload"]))
+                yield from ((_answer(row["kind"]), batch) for batch in _decoded(row["payload"]))
 
     def close(self) -> None:
         """Let go of what Spark keeps."""
@@ -257,12 +279,9 @@ def _balanced(parts: Sequence[Part], tasks: int) -> list[list[Part]]:
 
 def _read_parts(shares: int, reading: Reading, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """On an executor: the rows of some parts, as chunks."""
-    with task_connection() as con:
-        pickled = (cell for batch in batches for cell in batch.column(0).to_pylist())
-        parts = (part for cell in pickled for part in pickle.loads(cell))  # noqa: S301 - our own driver wrote it
-        yield from _gathered(
-            (chunk for part in parts for chunk in read_part(con, part, shares, reading)), shares
-        )
+    pickled = (cell for batch in batches for cell in batch.column(0).to_pylist())
+    parts = (part for cell in pickled for part in pickle.loads(cell))  # noqa: S301 - our own driver wrote it
+    yield from _gathered((chunk for part in parts for chunk in read_guarded(part, shares, reading)), shares)
 
 
 def _route_again(
@@ -332,6 +351,11 @@ def _chunks(batch: pa.RecordBatch) -> Iterator[Chunk]:
     for row in batch.to_pylist():
         for decoded in _decoded(row["payload"]):
             yield Chunk(row["share"], row["kind"], decoded)
+
+
+def _answer(kind: str) -> str:
+    """The kind of an answer as it is asked for."""
+    return "notes" if kind == FAULTS else kind
 
 
 def _decoded(payload: bytes) -> Iterator[pa.RecordBatch]:

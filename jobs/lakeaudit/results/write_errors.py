@@ -6,10 +6,13 @@ from typing import NoReturn
 from lakeaudit.errors import CannotPublish, one_line
 from lakeaudit.keys import Location
 from lakeaudit.runtime.aws_failures import TRUST
+from lakeaudit.runtime.failures import is_full_disk, no_room
 
 
 def refuse(place: Location, causes: Sequence[str], error: Exception) -> NoReturn:
     """Raise CannotPublish for what boto3, delta-rs or a folder answered, in the words of `causes`."""
+    if is_full_disk(error):
+        raise no_room(place.uri, error) from error
     text = one_line(" ".join(causes))
     for signs, what, way_out, may_pass in _REFUSALS:
         if any(sign in text for sign in signs):

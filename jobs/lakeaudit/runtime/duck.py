@@ -20,6 +20,7 @@ from uuid import uuid4
 import duckdb
 import pyarrow as pa
 
+from lakeaudit.runtime.failures import room_for_scratch
 from lakeaudit.runtime.scratch import scratch_root
 
 Connection: TypeAlias = duckdb.DuckDBPyConnection
@@ -148,7 +149,8 @@ def task_connection(memory: str = "1GiB", threads: int = 1) -> Iterator[Connecti
     con = database.cursor()
     con.execute(_SESSION)
     try:
-        yield con
+        with room_for_scratch():
+            yield con
     except BaseException:
         con.close()
         database.close()  # it may be what failed

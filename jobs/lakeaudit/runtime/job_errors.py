@@ -7,10 +7,16 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PythonException
 
 from lakeaudit.errors import CannotAudit, one_line
+from lakeaudit.runtime.failures import is_full_disk, no_room, scratch_place
 
 _FAILED_JOB = "org.apache.spark.SparkException"
 _OWN = "lakeaudit.errors."
 _LONGEST = 300
+_FULL = "no space left on device"
+
+
+class _FullDisk(Exception):
+    """What a job says of a disk without room."""
 
 
 @contextmanager
@@ -23,6 +29,9 @@ def job_errors() -> Iterator[None]:
     try:
         yield
     except (Py4JJavaError, PythonException) as error:
+        if is_full_disk(error):
+            place = f"{scratch_place()}, or another folder for temporary files of Spark"
+            raise no_room(place, _FullDisk(_cause(error) or _FULL)) from error
         cause = _cause(error)
         if cause is None:
             raise

@@ -68,10 +68,11 @@ _BLANK = r"E' \t\r\n\x0b\x0c'"
 
 
 def parse_lines(con: Connection, lines: pa.Table) -> pa.Table:
-    """ACTION columns and kind, text, stats, operation for rows of (file, line).
+    """ACTION columns and kind, text, stats, operation, metrics, engine for rows of (file, line).
 
-    `kind` is the action's, `torn` for a line that is none, null for one that an audit does not need; `text` is the JSON
-    of protocol, metaData and of a commitInfo that records a vacuum.
+    `kind` is the action's, `torn` for a line that is none, `other` for an action that an audit does not need, null for
+    an object without any; `text` is the JSON of protocol, metaData and of a commitInfo that records a vacuum, `metrics`
+    that of a commitInfo's operationMetrics.
     """
     transformed = f"TRY(json_transform(line, {literal(json.dumps(_LINE))}))"
     kinds = " ".join(f"WHEN a.{kind} IS NOT NULL THEN '{kind}'" for kind in _KINDS)
@@ -79,6 +80,8 @@ def parse_lines(con: Connection, lines: pa.Table) -> pa.Table:
         CASE {kinds} END AS action, {_either("path")} AS path, {_either("size")} AS size,
         {_records("a.add.stats")} AS records, a.add.stats AS stats,
         json_extract_string(a.commitInfo, '$.operation') AS operation,
+        json_extract(a.commitInfo, '$.operationMetrics')::VARCHAR AS metrics,
+        json_extract_string(a.commitInfo, '$.engineInfo') AS engine,
         {_either("partitionValues")}::VARCHAR AS partition,
         a.remove.deletionTimestamp AS deleted_ms, {_either("dataChange")} AS data_change, {_vector_fields()},
         CASE WHEN a.commitInfo IS NULL THEN coalesce(a.metaData, a.protocol)
@@ -87,7 +90,9 @@ def parse_lines(con: Connection, lines: pa.Table) -> pa.Table:
     torn = (
         f"no_object OR CASE WHEN action IN {FILE_KINDS} AND {_is_odd()} THEN {_is_mistyped()} ELSE false END"
     )
-    sql = f"SELECT * EXCLUDE (line, no_object), CASE WHEN {torn} THEN 'torn' ELSE action END AS kind FROM ({flat})"
+    kind = f"""CASE WHEN {torn} THEN 'torn' WHEN action IS NOT NULL THEN action
+        WHEN contains(line, '"') THEN 'other' END"""
+    sql = f"SELECT * EXCLUDE (line, no_object), {kind} AS kind FROM ({flat})"
     return duck.table(duck.query(con, sql, lines=lines))
 
 
@@ -124,13 +129,14 @@ def _is_odd() -> str:
             ("vector_kind", "deletionVector"),
         )
     ]
-    return f"(path IS NULL OR partition[1] <> '{{' OR {' OR '.join(odd)})"
+    return f"(path IS NULL OR starts_with(path, '[') OR starts_with(path, '{{') OR partition[1] <> '{{' OR {' OR '.join(odd)})"
 
 
 def _is_mistyped() -> str:
     """Whether a value of the action is there and of no type that it may have."""
     types = {
-        "": "OBJECT", ".partitionValues": "OBJECT", ".size": "", ".deletionTimestamp": "", ".deletionVector": "OBJECT"
+        "": "OBJECT", ".path": "VARCHAR", ".partitionValues": "OBJECT", ".size": "", ".deletionTimestamp": "",
+        ".deletionVector": "OBJECT",
     }  # fmt: skip
     null_but_there = {".size": "size", ".deletionTimestamp": "deleted_ms"}
     tests = []

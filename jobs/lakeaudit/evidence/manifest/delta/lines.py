@@ -25,6 +25,10 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 VANISHED = "it is gone since the log was listed"
 UNREAD = "it cannot be read: "
 NOT_UTF8 = "a line of it is not UTF-8"
+SHORT = "fewer bytes of it can be read than storage records"
+LONGEST = 32 << 20
+"""Bytes of a line; an action that has more takes more memory than a task has."""
+TOO_LONG = f"a line of it has more than {LONGEST >> 20} MiB"
 _THREADS = 16
 _SMALL = 1 << 20
 _BLOCK = 8 << 20
@@ -113,7 +117,7 @@ def _bodies(files: Sequence[LineFile], clients: Clients) -> Iterator[_Body]:
 def _blocks(file: LineFile, clients: Clients) -> Iterator[_Body]:
     try:
         with closing(opened(clients, file.place, small=not file.in_blocks)) as stream:
-            yield from _whole_lines(file.number, stream)
+            yield from _whole_lines(file, stream)
     except FileNotFoundError:
         yield _Body(file.number, b"", False, VANISHED)
     except OSError as error:
@@ -123,16 +127,28 @@ def _blocks(file: LineFile, clients: Clients) -> Iterator[_Body]:
         yield _Body(file.number, b"", False, VANISHED if gone else UNREAD + explain(error).what)
 
 
-def _whole_lines(number: int, stream: IO[bytes]) -> Iterator[_Body]:
+def _whole_lines(file: LineFile, stream: IO[bytes], longest: int = LONGEST) -> Iterator[_Body]:
+    """The lines of a file, block by block; a line that is too long is left out."""
     rest: list[bytes] = []
     numbers = count()
+    size = held = 0
     while block := stream.read(_BLOCK):
+        size += len(block)
         head, newline, tail = block.rpartition(b"\n")
-        if newline:
-            yield _Body(number, b"".join([*rest, head]), next(numbers) == 0)
+        if newline and held > longest:
+            head = head.partition(b"\n")[2]
             rest = []
-        rest.append(tail)
-    yield _Body(number, b"".join(rest), next(numbers) == 0)
+        if newline:
+            yield _Body(file.number, b"".join([*rest, head]), next(numbers) == 0)
+            rest, held = [], 0
+        held += len(tail)
+        if held > longest:
+            rest = []
+            yield _Body(file.number, b"", next(numbers) == 0, TOO_LONG)
+        else:
+            rest.append(tail)
+    problem = SHORT if size < file.size else None
+    yield _Body(file.number, b"".join(rest), next(numbers) == 0, problem)
 
 
 def _lines(bodies: Sequence[_Body], stamps: dict[int, int]) -> Lines:

@@ -54,6 +54,7 @@ class Notes:
         self._newest: dict[tuple[str, str], tuple[int, str]] = {}
         self._recent = [number for number, file in enumerate(files) if file.recent]
         self._did: dict[int, _Did] = {}
+        self._faulty: set[int] = set()
 
     def add(
         self, number: int, kind: str, reason: str | None = None, count: int | None = None, **data: Any
@@ -108,7 +109,12 @@ class Notes:
 
     def problem(self, number: int, reason: str) -> None:
         """Something of a file could not be understood, or all of it could not be read."""
+        self._faulty.add(number)
         self.add(number, "problem", reason, 1)
+
+    def has_problem(self, number: int) -> bool:
+        """Whether it is known already that a file is not whole."""
+        return number in self._faulty
 
     def sidecars(self, number: int) -> None:
         """A small checkpoint has its files in sidecars, so it has to be looked into before it is read."""

@@ -19,6 +19,7 @@ from lakeaudit.evidence.manifest.delta import paths
 from lakeaudit.evidence.manifest.delta.batches import KIND as BATCHES
 from lakeaudit.evidence.manifest.delta.batches import batches
 from lakeaudit.evidence.manifest.delta.checkpoints import Look, said, said_in
+from lakeaudit.evidence.manifest.delta.commit_counts import CommitCounts
 from lakeaudit.evidence.manifest.delta.lines import UNREAD, LineFile, moment_of, read_lines
 from lakeaudit.evidence.manifest.delta.log_files import CommitFiles, LogFile, Pieces, each, runs, weight
 from lakeaudit.evidence.manifest.delta.notes import DAMAGED, GONE, NO_PARQUET, Notes
@@ -77,15 +78,20 @@ def read_run(pieces: Pieces, source: str, clients: Clients, con: Connection) -> 
     notes = Notes(source, files)
     lines = [LineFile(n, f.file.place, f.file.size) for n, f in enumerate(files) if not f.is_parquet]
     in_blocks = {line.number for line in lines if line.in_blocks}
+    counts = CommitCounts(in_blocks)
     for block in read_lines(lines, clients) if lines else ():
         for number, problem in block.problems:
             notes.problem(number, problem)
         parsed = acts.parse_lines(con, block.rows)
         notes.of_lines(con, parsed)
         notes.of_recent(con, parsed, block.in_commit_ms)
+        counts.add(con, parsed)
         about = about_files(files, block.in_commit_ms)
         yield BATCHES, batches(con, parsed, about, in_blocks)
         yield from _steps(con, acts.on_files(con, parsed), about, notes, clients.names)
+    commits = [n for n, file in enumerate(files) if not file.checkpoint and not notes.has_problem(n)]
+    for number, problem in counts.problems(commits):
+        notes.problem(number, problem)
     if len(lines) < len(files):
         yield from _steps(
             con,
@@ -151,6 +157,7 @@ def _decoded(content: bytes, file: LogFile) -> tuple[pa.Table, Look] | str:
         more = [] if file.looked_into else said_in(opened)
         fault = DAMAGED
         rows = acts.read_parquet(opened, more)
+        rows.validate(full=True)  # text that is not UTF-8 would fail wherever it is looked at
         return rows.select([name for name in ("add", "remove") if name in rows.column_names]), said([rows])
     except (pa.ArrowException, OSError, ValueError, TypeError, LookupError, AttributeError):
         return fault

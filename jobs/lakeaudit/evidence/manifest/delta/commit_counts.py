@@ -1,0 +1,125 @@
+"""What commits must hold: an action at least, and as much as they say of themselves.
+
+A commit that was emptied, or cut at the end of a line, parses without an error. Only its own counts show the loss:
+`commitInfo.operationMetrics` of Spark and delta-rs. Each count is a lower bound, and only counts are taken that
+their writers make of the very actions that they commit.
+"""
+
+from collections.abc import Collection, Iterator
+from dataclasses import astuple, dataclass, field
+
+import pyarrow as pa
+
+from lakeaudit.runtime import duck
+from lakeaudit.runtime.duck import Connection
+
+EMPTY = "it holds no action"
+UNMET = "it holds less than its own counts say"
+
+_ADDED = (
+    "num_added_files",
+    "num_target_files_added",
+    "numFilesAdded",
+    "numAddedFiles",
+    "numTargetFilesAdded",
+)
+_REMOVED = ("num_removed_files", "num_target_files_removed", "numFilesRemoved", "numRemovedFiles",
+            "numTargetFilesRemoved")  # fmt: skip
+_ROWS = ("num_added_rows", "numOutputRows")
+_COUNTED = ("WRITE", "STREAMING UPDATE", "DELETE", "UPDATE", "MERGE", "OPTIMIZE")
+"""Operations whose counts are of their own actions. RESTORE, CLONE and others count what they looked at."""
+_APPENDS = ("WRITE", "STREAMING UPDATE")
+"""Operations whose rows are those of the files that they add; a write that records changes counts those, too."""
+_RECOUNTS = "Databricks"
+"""An engine that may settle a conflict by other actions after it counted."""
+
+
+def _most(names: Collection[str]) -> str:
+    """The largest of some metrics; null where the writer gave none of them."""
+    return f"greatest({', '.join(f'''TRY_CAST(metrics ->> '$.{name}' AS BIGINT)''' for name in names)})"
+
+
+_SUMS = f"""
+    WITH sums AS (
+        SELECT file, count(*) FILTER (kind <> 'torn') AS acts, count(*) FILTER (kind = 'add') AS added,
+            count(*) FILTER (kind = 'remove') AS removed, count(*) FILTER (kind = 'cdc') AS changes,
+            count(*) FILTER (kind = 'add' AND records IS NULL) AS unsaid,
+            coalesce(sum(records) FILTER (kind = 'add'), 0)::BIGINT AS rows,
+            any_value(operation) FILTER (kind = 'commitInfo') AS operation,
+            any_value(metrics) FILTER (kind = 'commitInfo') AS metrics,
+            any_value(engine) FILTER (kind = 'commitInfo') AS engine
+        FROM parsed GROUP BY file),
+    counted AS (
+        SELECT *, operation IN ({duck.literals(_COUNTED)}) AND NOT starts_with(coalesce(engine, ''), '{_RECOUNTS}')
+            AND metrics IS NOT NULL AS counts
+        FROM sums)
+    SELECT file, acts, added, removed, changes, unsaid, rows,
+        CASE WHEN counts THEN {_most(_ADDED)} END AS said_added,
+        CASE WHEN counts THEN {_most(_REMOVED)} END AS said_removed,
+        CASE WHEN counts AND operation IN ({duck.literals(_APPENDS)}) THEN {_most(_ROWS)} END AS said_rows
+    FROM counted
+"""
+_SHORT = """changes = 0 AND (coalesce(added < said_added, false) OR coalesce(removed < said_removed, false)
+    OR (unsaid = 0 AND removed = 0 AND coalesce(rows < said_rows, false)))"""
+
+
+@dataclass
+class _Counts:
+    """What was counted of one commit, and what it says itself; None: it does not say."""
+
+    acts: int = 0
+    added: int = 0
+    removed: int = 0
+    changes: int = 0
+    unsaid: int = 0
+    rows: int = 0
+    said_added: int | None = None
+    said_removed: int | None = None
+    said_rows: int | None = None
+
+    def plus(self, other: "_Counts") -> "_Counts":
+        both = zip(astuple(self), astuple(other), strict=True)
+        return _Counts(*(b if a is None else a if b is None else a + b for a, b in both))
+
+    @property
+    def is_short(self) -> bool:
+        """The same as `_SHORT`."""
+        if self.changes:
+            return False
+        lacks_rows = not self.unsaid and not self.removed and self.rows < (self.said_rows or 0)
+        return self.added < (self.said_added or 0) or self.removed < (self.said_removed or 0) or lacks_rows
+
+
+@dataclass
+class CommitCounts:
+    """Counts over the blocks of some files; of files `in_blocks` the lines come in several blocks."""
+
+    in_blocks: Collection[int]
+    _acting: set[int] = field(default_factory=set)
+    _short: set[int] = field(default_factory=set)
+    _large: dict[int, _Counts] = field(default_factory=dict)
+
+    def add(self, con: Connection, parsed: pa.Table) -> None:
+        """Count the parsed lines of a block."""
+        sums = duck.table(duck.query(con, f"SELECT *, {_SHORT} AS short FROM ({_SUMS})", parsed=parsed))
+        acts, files = sums.column("acts").to_pylist(), sums.column("file").to_pylist()
+        self._acting.update(file for file, count in zip(files, acts, strict=True) if count)
+        short = sums.column("short").to_pylist()
+        self._short.update(f for f, few in zip(files, short, strict=True) if few and f not in self.in_blocks)
+        if self.in_blocks:
+            self._add_large(sums)
+
+    def _add_large(self, sums: pa.Table) -> None:
+        for row in sums.drop_columns(["short"]).to_pylist():
+            file = row.pop("file")
+            if file in self.in_blocks:
+                self._large[file] = self._large.get(file, _Counts()).plus(_Counts(**row))
+
+    def problems(self, commits: Collection[int]) -> Iterator[tuple[int, str]]:
+        """Of these files, all read, those that hold no action or less than they say."""
+        short = self._short | {file for file, counts in self._large.items() if counts.is_short}
+        for file in commits:
+            if file not in self._acting:
+                yield file, EMPTY
+            elif file in short:
+                yield file, UNMET

@@ -1,0 +1,75 @@
+"""Which commits of a Delta log hold no action, or less than their own counts say."""
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from lakeaudit.evidence.manifest.delta.actions import parse_lines
+from lakeaudit.evidence.manifest.delta.commit_counts import EMPTY, UNMET, CommitCounts
+from lakeaudit.evidence.manifest.delta.lines import LINE
+from lakeaudit.runtime import duck
+from tests.builders.connections import connection
+from tests.builders.delta_lake import add, change, info, remove
+
+SPARK: dict[str, Any] = {"numFiles": "2", "numOutputRows": "20", "numOutputBytes": "200"}
+RUST: dict[str, Any] = {"num_added_files": 2, "num_removed_files": 1, "num_added_rows": 20}
+TWO = [add("a"), add("b")]
+
+
+def said(
+    operation: str = "WRITE", engine: str = "Apache-Spark/4.1 Delta-Lake/4.0", **counts: Any
+) -> dict[str, Any]:
+    return info(operation, operationMetrics=counts, engineInfo=engine)
+
+
+COMMITS: dict[str, tuple[Iterable[object], str | None]] = {
+    "nothing": ([], EMPTY),
+    "blanks": (["", "   ", "\t"], EMPTY),
+    "an object without an action": (["{}", "{ }"], EMPTY),
+    "commitInfo alone": ([info("SET TBLPROPERTIES")], None),
+    "a transaction alone": ([{"txn": {"appId": "x", "version": 1}}], None),
+    "files without a commitInfo": (TWO, None),
+    "as many rows as Spark says": ([said(**SPARK), *TWO], None),
+    "fewer rows than Spark says": ([said(**SPARK), TWO[0]], UNMET),
+    "an empty file that Spark wrote and did not commit": (
+        [said(numFiles="3", numOutputRows="20"), *TWO], None,
+    ),
+    "more rows than it says": ([said(**SPARK), *TWO, add("c")], None),
+    "rows that nobody counted": ([said(**SPARK), add("a", stats=None)], None),
+    "no counts": ([said(), TWO[0]], None),
+    "counts that are no numbers": ([said(numOutputRows="many", num_added_files=None), TWO[0]], None),
+    "unknown counts": ([said("DELETE", numRemovedFiles="-1", numAddedFiles="-1")], None),
+    "an overwrite as delta-rs counts it": ([said(engine="delta-rs:1.0", **RUST), *TWO, remove("o")], None),
+    "an overwrite that lacks its removal": ([said(engine="delta-rs:1.0", **RUST), *TWO], UNMET),
+    "an overwrite that lacks a file": ([said(engine="delta-rs:1.0", **RUST), TWO[0], remove("o")], UNMET),
+    "a merge that lacks a removal": (
+        [said("MERGE", numTargetFilesAdded="1", numTargetFilesRemoved="2"), add("a"), remove("b")], UNMET,
+    ),
+    "a merge with deletion vectors": (
+        [said("MERGE", numTargetFilesAdded="0", numTargetFilesRemoved="0"), add("a"), remove("a")], None,
+    ),
+    "changes that are counted with the rows": ([said(**SPARK), TWO[0], change("c")], None),
+    "an engine that recounts": (
+        [said("UPDATE", engine="Databricks-Runtime/15", numRemovedFiles="2"), remove("a")], None,
+    ),
+    "an operation that counts what it looked at": ([said("RESTORE", numRemovedFiles="5"), add("a")], None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("in_blocks", [False, True])
+def test_what_commits_must_hold(in_blocks: bool) -> None:
+    """All in one table of lines; a large commit comes line by line, with the same result."""
+    lines = [
+        (number, line if isinstance(line, str) else json.dumps(line))
+        for number, (content, _) in enumerate(COMMITS.values())
+        for line in content
+    ]
+    counts = CommitCounts(range(len(COMMITS)) if in_blocks else ())
+    for block in [[line] for line in lines] if in_blocks else [lines]:
+        counts.add(connection(), parse_lines(connection(), duck.small(LINE, block)))
+    problems = dict(counts.problems(range(len(COMMITS))))
+    assert {name: problems.get(number) for number, name in enumerate(COMMITS)} == {
+        name: problem for name, (_, problem) in COMMITS.items()
+    }
