@@ -129,7 +129,8 @@ def _is_odd() -> str:
             ("vector_kind", "deletionVector"),
         )
     ]
-    return f"(path IS NULL OR starts_with(path, '[') OR starts_with(path, '{{') OR partition[1] <> '{{' OR {' OR '.join(odd)})"
+    no_path = "path IS NULL OR starts_with(path, '[') OR starts_with(path, '{')"
+    return f"({no_path} OR partition[1] <> '{{' OR {' OR '.join(odd)})"
 
 
 def _is_mistyped() -> str:
