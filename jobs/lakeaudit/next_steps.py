@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from lakeaudit.command_lines import Value, is_loaded, operand, option, s3api
 from lakeaudit.formatting import moment, shell_word, uri
 from lakeaudit.kinds import KINDS
 
@@ -101,7 +102,7 @@ def way_back(finding: Row, at: "Endpoint | None" = None, marker: str | None = No
     bucket, key, version = finding["bucket"], finding["key"], finding["recovery_version_id"]
     if not bucket or not key or _UNTYPABLE.search(key):
         return None
-    place = f"--bucket {shell_word(bucket)} --key {shell_word(key)}"
+    place = {"Bucket": bucket, "Key": key}
     if finding.get("kind") == ARCHIVED:
         return _out_of_archive(place, finding["storage_class"], at)
     if finding["recoverable"] != "yes":
@@ -112,34 +113,37 @@ def way_back(finding: Row, at: "Endpoint | None" = None, marker: str | None = No
     if finding["recovery"] == "delete_marker" and marker is not None:
         return Step(
             "remove the delete marker",
-            _s3api("delete-object", f"{place} --version-id {shell_word(marker)}", at),
+            _s3api("delete-object", place | {"VersionId": marker}, at),
         )
     if finding["recovery"] not in ("delete_marker", "older_version") or version is None:
         return None
-    source = shell_word(f"{bucket}/{key}?versionId={version}")
+    source = f"{bucket}/{key}?versionId={version}"
     what = (
         "copy the last version over the delete marker"
         if finding["recovery"] == "delete_marker"
         else "copy the older version over it"
     )
-    return Step(what + _in_parts(finding), _s3api("copy-object", f"{place} --copy-source {source}", at))
+    return Step(what + _in_parts(finding), _s3api("copy-object", place | {"CopySource": source}, at))
 
 
-def _beside(place: str, key: str, version: str | None, at: "Endpoint | None") -> Step | None:
+def _beside(place: dict[str, str], key: str, version: str | None, at: "Endpoint | None") -> Step | None:
     """A commit that was written twice: over the newer one the older must never be copied, for both hold files."""
-    if version is None:
+    if version is None or is_loaded(key):
         return None
-    name = shell_word(f"lost-{key.rpartition('/')[2]}")
-    command = _s3api("get-object", f"{place} --version-id {shell_word(version)} {name}", at)
+    name = operand(f"lost-{key.rpartition('/')[2]}")
+    command = _s3api("get-object", place | {"VersionId": version}, at, name)
     return Step("fetch the lost version into a file of its own", command)
 
 
-def _out_of_archive(place: str, storage_class: str | None, at: "Endpoint | None") -> Step:
+def _out_of_archive(place: dict[str, str], storage_class: str | None, at: "Endpoint | None") -> Step:
     """S3 API reference, RestoreObject: Intelligent-Tiering brings an object back for good, and takes no days."""
     for_good = storage_class == "INTELLIGENT_TIERING"
-    command = f"{place} --restore-request {shell_word('{}' if for_good else 'Days=7')}"
+    request: dict[str, int] = {} if for_good else {"Days": 7}
     what = "have it restored" if for_good else "have a copy restored for seven days"
-    return Step(f"{what}, which costs money and takes up to two days", _s3api("restore-object", command, at))
+    return Step(
+        f"{what}, which costs money and takes up to two days",
+        _s3api("restore-object", {**place, "RestoreRequest": request}, at),
+    )
 
 
 def _marker_found(finding: Row) -> str | None:
@@ -153,17 +157,16 @@ def _in_parts(finding: Row) -> str:
     return " (above 5 GiB a copy in parts is needed)" if (finding["manifest_size"] or 0) > MOST_COPIED else ""
 
 
-def _s3api(operation: str, arguments: str, at: "Endpoint | None") -> str:
+def _s3api(operation: str, parameters: Mapping[str, Value], at: "Endpoint | None", *files: str) -> str:
     """The AWS CLI percent-encodes the source of a copy itself."""
-    told = f"aws s3api {operation} {arguments}"
-    if at is not None and at.requester_pays:
-        told += " --request-payer requester"
-    return told + (f" --endpoint-url {shell_word(at.endpoint)}" if at is not None and at.endpoint else "")
+    payer = ("--request-payer requester",) if at is not None and at.requester_pays else ()
+    endpoint = (f"--endpoint-url {shell_word(at.endpoint)}",) if at is not None and at.endpoint else ()
+    return s3api(operation, parameters, *files, *payer, *endpoint)
 
 
 def plan_all(lake: str, *, meant: bool) -> str:
     """The command that plans what mends anything; `meant`: see `may_be_meant`."""
-    return f"{PLANS}{shell_word(lake)}{ALLOW if meant else ''}"
+    return f"{PLANS}{operand(lake)}{ALLOW if meant else ''}"
 
 
 def mend(
@@ -178,8 +181,8 @@ def mend(
         answers: by answer of how many it is so that they can come back.
         causes: those known.
     """
-    of_table = f" --table {shell_word(table)}" if table is not None else ""
-    about = f"{shell_word(lake)}{of_table} --kind {shell_word(kind)}"
+    of_table = f" {option('--table', table)}" if table is not None else ""
+    about = f"{operand(lake)}{of_table} {option('--kind', kind)}"
     if not may_be_mended(kind, answers):
         return f"lakeaudit findings {about} --files"
     return f"{PLANS}{about}{ALLOW if may_be_meant(kind, answers, causes) else ''}"
@@ -187,7 +190,7 @@ def mend(
 
 def beside_others(command: str, name: str) -> str:
     """A plan in a file of its own name, where others are typed beside it: each would be written over the last."""
-    return f"{command} {_INTO} {shell_word(f'{name}.jsonl')}" if command.startswith(PLANS) else command
+    return f"{command} {_INTO} {operand(f'{name}.jsonl')}" if command.startswith(PLANS) else command
 
 
 def mend_all(lake: str, table: str, groups: "Sequence[Asked]") -> list[str]:
@@ -200,12 +203,12 @@ def mend_all(lake: str, table: str, groups: "Sequence[Asked]") -> list[str]:
         each for each in groups
         if may_be_mended(each.kind, each.answers) and not (losing and each.kind == "uncommitted")
     ]  # fmt: skip
-    about = f"{shell_word(lake)} --table {shell_word(table)}"
+    about = f"{operand(lake)} {option('--table', table)}"
     meant = any(may_be_meant(each.kind, each.answers, each.causes) for each in planned)
     mended = _kinds(each.kind for each in planned if each.kind not in CLEARED)
     cleared = _kinds(each.kind for each in planned if each.kind in CLEARED)
     rest = [
-        f"lakeaudit findings {about} --kind {shell_word(each.kind)} --files"
+        f"lakeaudit findings {about} {option('--kind', each.kind)} --files"
         for each in groups
         if each not in planned
     ]
@@ -236,7 +239,7 @@ def _file_of(plan: str) -> str:
 
 
 def _kinds(of: Iterable[str]) -> str:
-    return "".join(f" --kind {shell_word(kind)}" for kind in dict.fromkeys(of))
+    return "".join(f" {option('--kind', kind)}" for kind in dict.fromkeys(of))
 
 
 class Asked(Protocol):
@@ -362,7 +365,7 @@ def look_at_versions(finding: Row, at: "Endpoint | None" = None) -> str | None:
     """The command that shows every version of a finding's file; changes nothing."""
     if not finding["bucket"] or not finding["key"]:
         return None
-    place = f"--bucket {shell_word(finding['bucket'])} --prefix {shell_word(finding['key'])}"
+    place = {"Bucket": finding["bucket"], "Prefix": finding["key"]}
     return _s3api("list-object-versions", place, at)
 
 
@@ -381,7 +384,7 @@ def learn_more(lake: str, run_id: str, finding: Row) -> str:
     """What to type to learn more: `explain` for a file, else `findings` with the finding's kind and table."""
     place = uri(finding)
     if finding["subject_type"] == "file" and place and "\0" not in place:
-        return f"lakeaudit explain {shell_word(lake)} {shell_word(place)}"
-    table = f" --table {shell_word(finding['table_name'])}" if finding["table_name"] else ""
+        return f"lakeaudit explain {operand(lake)} {operand(place)}"
+    table = f" {option('--table', finding['table_name'])}" if finding["table_name"] else ""
     files = " --files" if finding["axis"] == "leftover" else ""
-    return f"lakeaudit findings {shell_word(lake)} --run-id {shell_word(run_id)} --kind {finding['kind']}{table}{files}"
+    return f"lakeaudit findings {operand(lake)} {option('--run-id', run_id)} --kind {finding['kind']}{table}{files}"

@@ -1,7 +1,8 @@
 """Rows of findings and of the ledger as people and programs take them: a table, CSV for spreadsheets, JSON Lines.
 
 JSON Lines is exact: every column, nulls kept, times ISO-8601 with Z, and plain ASCII, so that no key can act on a
-terminal. CSV is for spreadsheets: a text that one of them would run as a formula gets a leading apostrophe.
+terminal. CSV is for spreadsheets and terminals: what cannot be seen, or turns the direction of text, is spelled out,
+and a text that a spreadsheet would run as a formula gets a leading apostrophe.
 """
 
 import csv
@@ -15,11 +16,13 @@ import pyarrow as pa
 from rich.console import Console
 
 from lakeaudit import text_output
+from lakeaudit.formatting import visible
 from lakeaudit.schemas import DISCREPANCIES, FINDINGS
 
 Row = Mapping[str, Any]
 
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+"""The full-width forms, too, which some spreadsheets take for the others."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +97,7 @@ def rows_of(batches: Iterable[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
 def _cell(value: object) -> object:
     if isinstance(value, datetime | date):
         return iso(value)
-    if isinstance(value, str) and value.startswith(_FORMULA):
-        return f"'{value}"
+    if isinstance(value, str):
+        text = visible(value)
+        return f"'{text}" if text.startswith(_FORMULA) else text
     return value

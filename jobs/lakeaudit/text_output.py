@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from lakeaudit import formatting, next_steps
+from lakeaudit.command_lines import operand
 from lakeaudit.kinds import WHOLE_PARTITION, axis_words
 from lakeaudit.report import closing, coverage_view, summary, verdict
 from lakeaudit.report.page import PageData
@@ -336,7 +337,7 @@ def _worst(console: Console, page: PageData, size: Size) -> None:
             next_step(console, row, page.reach.get(row["bucket"] or ""))
     rest = page.found - len(page.findings[: size.worst])
     if rest and size.worst:
-        more = f"and {formatting.count(rest)} more: lakeaudit findings {formatting.shell_word(page.lake)}"
+        more = f"and {formatting.count(rest)} more: lakeaudit findings {operand(page.lake)}"
         line(console, plain(more, "dim"), indent=1)
 
 

@@ -1,5 +1,6 @@
 """The dashboard's pages, run by Streamlit's own test driver: what they say, and what stored text cannot do."""
 
+import http.client
 import re
 import socket
 import sys
@@ -816,9 +817,9 @@ def test_a_base_path_that_is_none(written: str) -> None:
         command.path_of(written)
 
 
-def _websocket(port: int, host: str, path: str) -> int:
+def _websocket(port: int, host: str, path: str, **more: str) -> int:
     """How the server answers a browser that knows it by a name."""
-    asked = {
+    asked = more | {
         "Host": f"{host}:{port}", "Origin": f"http://{host}:{port}", "Upgrade": "websocket", "Connection": "Upgrade",
         "Sec-WebSocket-Key": "MDAwMDAwMDAwMDAwMDAwMA==", "Sec-WebSocket-Version": "13",
         "Sec-WebSocket-Protocol": "streamlit",
@@ -847,11 +848,67 @@ def test_it_serves_and_ends_with_ctrl_c(lake: str) -> None:
         port = urlsplit(address).port or 0
         hosts = {"127.0.0.1": 101, "localhost": 101, "data.example": 101, "evil.example": 403}
         assert {host: _websocket(port, host, "/data/lake") for host in hosts} == hosts
+        assert _page(port, "/data/lake/", Host="evil.example")[0] == 421
         process.send_signal(2)
         rest, told = process.communicate(timeout=30)
     finally:
         process.kill()
     assert (process.returncode, rest, told.strip()) == (0, "", "Stopping...")
+
+
+def _page(port: int, path: str, **headers: str) -> tuple[int, str, str]:
+    """(status, Location, cookie) of a page."""
+    asked = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    asked.request("GET", path, headers=headers)
+    answer = asked.getresponse()
+    asked.close()
+    return (
+        answer.status,
+        answer.getheader("Location", ""),
+        answer.getheader("Set-Cookie", "").partition(";")[0],
+    )
+
+
+@pytest.mark.parametrize(
+    ("host", "env", "token"),
+    [
+        ("127.0.0.1", {command.TOKEN_VARIABLE: "mine"}, None),
+        ("0.0.0.0", {command.TOKEN_VARIABLE: "mine"}, "mine"),
+        ("0.0.0.0", {}, ...),
+    ],
+)
+def test_which_token_visitors_must_show(
+    host: str, env: dict[str, str], token: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served: list[Where] = []
+    monkeypatch.setattr("lakeaudit.dashboard.serve.serve", lambda _, where, __: served.append(where))
+    for _ in range(2):
+        command.run("lake.yaml", host, None, lambda _: None, env=env)
+    first, second = (where.token for where in served)
+    assert (first == second == token) if token is not ... else (first and second and first != second)
+
+
+@pytest.mark.soak
+def test_beyond_this_machine_it_asks_for_a_token(lake: str) -> None:
+    line = [sys.executable, "-m", "lakeaudit", "dashboard", lake, "--host", "0.0.0.0"]
+    process = Popen(line, stdout=PIPE, stderr=PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        parts = urlsplit(process.stdout.readline().strip())
+        port, shown = parts.port or 0, f"/?{parts.query}"
+        assert re.fullmatch(r"token=[\w-]{32}", parts.query)
+        assert _page(port, "/")[0] == 401
+        assert _page(port, "/media/x.csv")[0] == 401
+        assert _page(port, shown, Host="evil.example")[0] == 421
+        status, location, cookie = _page(port, shown)
+        assert (status, location) == (303, "/")
+        assert _page(port, location, Cookie=cookie)[0] == 200
+        assert _websocket(port, "127.0.0.1", "") == 403
+        assert _websocket(port, "127.0.0.1", "", Cookie=cookie) == 101
+        assert _websocket(port, "evil.example", "", Cookie=cookie) == 403
+    finally:
+        process.kill()
+        process.communicate()
 
 
 # --- plans and notices -------------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """The next steps: the commands are run as a shell and the AWS CLI would, against a versioned bucket."""
 
+import json
 import re
 import subprocess
 from datetime import UTC, datetime
@@ -19,6 +20,8 @@ KEYS = [
     "\u00fc+\u00e9/it's $(here)",
     "plain",
     "tab\there",
+    "file:///etc/hostname",
+    "-leading",
 ]
 
 
@@ -33,9 +36,12 @@ def run(step: next_steps.Step | None, clients: Clients, bucket: str) -> None:
     )
     aws, s3api, operation, *options = told
     assert (aws, s3api) == ("aws", "s3api")
+    options = [part for word in options for part in (word.split("=", 1) if word.startswith("--") else [word])]
     given = dict(zip(options[::2], options[1::2], strict=True))
+    assert not any(value.startswith("file:") for value in given.values())
     names = {"--bucket": "Bucket", "--key": "Key", "--copy-source": "CopySource", "--version-id": "VersionId"}
-    asked = {names[name]: value for name, value in given.items() if name != "--endpoint-url"}
+    asked = json.loads(given.pop("--cli-input-json", "{}"))
+    asked |= {names[name]: value for name, value in given.items() if name != "--endpoint-url"}
     getattr(clients.s3(bucket), operation.replace("-", "_"))(**asked)
 
 

@@ -5,7 +5,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from lakeaudit.alerts.decide import FAILED, MASS_LOSS, OVERDUE, RECOVERED, STILL_OPEN, SUSPECT, Notice
-from lakeaudit.formatting import count, happened, number, second, shell_word, size, visible
+from lakeaudit.command_lines import operand, option
+from lakeaudit.formatting import count, happened, number, second, size, visible
 from lakeaudit.kinds import KINDS, SEVERITIES
 from lakeaudit.next_steps import (
     BROUGHT_BACK,
@@ -163,12 +164,12 @@ def _comeback(answers: Mapping[str, int], until: datetime | None) -> str:
 
 
 def _command(change: Change, lake_file: str, run_id: str, *, redact: bool) -> str:
-    lake = shell_word(lake_file)
+    lake = operand(lake_file)
     if change.example and not redact and _tame(change.example) == change.example:
-        return f"lakeaudit explain {lake} {shell_word(change.example)}"
+        return f"lakeaudit explain {lake} {operand(change.example)}"
     plain = change.table and _tame(change.table) == change.table
-    table = f" --table {shell_word(change.table)}" if change.table and plain else ""
-    return f"lakeaudit findings {lake} --run-id {shell_word(run_id)} --kind {change.kind}{table}"
+    table = f" {option('--table', change.table)}" if change.table and plain else ""
+    return f"lakeaudit findings {lake} {option('--run-id', run_id)} --kind {change.kind}{table}"
 
 
 def _tame(text: str) -> str:

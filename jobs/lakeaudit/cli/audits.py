@@ -155,7 +155,8 @@ def dashboard(
 ) -> int:
     """Serve pages over the results until Ctrl-C: the lake, its tables, files and runs. No Spark, no JVM.
 
-    There is no login: whoever reaches the address reads the results, and may have the sources asked about single files.
+    There are no users: whoever is let in reads the results, and may have the sources asked about single files. Beyond
+    this machine (--host) a token is asked for: that of LAKEAUDIT_DASHBOARD_TOKEN, else the one in the printed address.
     """
     from lakeaudit.commands import dashboard as command
 

@@ -82,7 +82,8 @@ def _failed(error: BaseException) -> int:
         return say(str(error), error.exit_code)
     if isinstance(error, TyperException):
         return say(f"{error.format_message()} See {_help_of(error)}.", 2)
-    told = f"unexpected {type(error).__name__}: {one_line(str(error), 200)}; please report it with what --debug prints"
+    first = one_line(next(iter(str(error).splitlines()), ""), 200)
+    told = f"unexpected {type(error).__name__}: {first}; please report it with what --debug prints"
     return say(told, 70)
 
 

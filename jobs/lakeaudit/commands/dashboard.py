@@ -1,12 +1,16 @@
 """`lakeaudit dashboard`: a live page over the results, on this machine alone unless told otherwise."""
 
+import os
 import re
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from secrets import token_urlsafe
 
 from lakeaudit.errors import BadInput, CannotAudit
 
 WELL_KNOWN = 8501
+TOKEN_VARIABLE = "LAKEAUDIT_DASHBOARD_TOKEN"  # noqa: S105 - the name of a variable
+"""The variable with the token that visitors from other machines must show."""
 
 
 def run(
@@ -17,18 +21,24 @@ def run(
     *,
     names: Sequence[str] = (),
     base_path: str = "",
+    env: Mapping[str, str] = os.environ,
 ) -> None:
     """Serve until interrupted; `ready` is told the address. `names` and `base_path`: see `dashboard.serve.Where`.
+
+    Beyond this machine visitors must show a token: that of `env`, else one that is drawn.
 
     Raises:
         CannotAudit: Streamlit is not installed.
         BadInput: the address cannot be used.
     """
     try:
+        from lakeaudit.dashboard.gate import is_loopback
         from lakeaudit.dashboard.serve import Where, serve
     except ModuleNotFoundError as error:
         raise CannotAudit("dashboard", f"needs {error.name}", "pip install 'lakeaudit[dashboard]'") from error
-    where = Where(host, free_port(host, port), tuple(names), path_of(base_path), any_port=port is None)
+    token = None if is_loopback(host) else env.get(TOKEN_VARIABLE) or token_urlsafe(24)
+    chosen = free_port(host, port)
+    where = Where(host, chosen, tuple(names), path_of(base_path), any_port=port is None, token=token)
     try:
         serve(lake_file, where, ready)
     except SystemExit as error:  # Streamlit's way to say that it cannot listen

@@ -6,6 +6,7 @@ from dataclasses import asdict
 from rich.console import Console
 
 from lakeaudit import formatting, next_steps, text_output
+from lakeaudit.command_lines import operand, option
 from lakeaudit.commands.ask_sources import Said
 from lakeaudit.commands.explanation import Explanation
 from lakeaudit.keys import uri_of
@@ -69,8 +70,8 @@ def _what_was_found(console: Console, told: Explanation, at: Endpoint) -> None:
 def _and_more(console: Console, told: Explanation, lake_file: str) -> None:
     """How many findings below a folder are not shown, and the command that prints all of its table."""
     if rest := sum(row["findings"] for row in told.totals) - len(told.findings):
-        table = f" --table {formatting.shell_word(told.table)}" if told.table else ""
-        command = f"lakeaudit findings {formatting.shell_word(lake_file)}{table}"
+        table = f" {option('--table', told.table)}" if told.table else ""
+        command = f"lakeaudit findings {operand(lake_file)}{table}"
         text_output.line(
             console, text_output.plain(f"and {formatting.count(rest)} more: {command}", "dim"), indent=1
         )
@@ -78,8 +79,8 @@ def _and_more(console: Console, told: Explanation, lake_file: str) -> None:
 
 def _back(console: Console, told: Explanation, lake_file: str) -> None:
     """What closes the discrepancy of a file that is there again."""
-    table = f" --table {formatting.shell_word(told.table)}" if told.table else ""
-    command = f"lakeaudit audit {formatting.shell_word(lake_file)} --live{table}"
+    table = f" {option('--table', told.table)}" if told.table else ""
+    command = f"lakeaudit audit {operand(lake_file)} --live{table}"
     text_output.line(
         console, text_output.plain("back: storage holds it again; this closes it:", "green"), indent=1
     )

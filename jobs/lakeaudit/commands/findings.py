@@ -6,9 +6,10 @@ from typing import TextIO
 from rich.console import Console
 
 from lakeaudit import next_steps, text_output
+from lakeaudit.command_lines import operand, option
 from lakeaudit.config import Lake
 from lakeaudit.errors import BadInput
-from lakeaudit.formatting import count, number, second, shell_word, visible
+from lakeaudit.formatting import count, number, second, visible
 from lakeaudit.results.expand_groups import expanded
 from lakeaudit.results.group_samples import group_samples
 from lakeaudit.results.read import Results, Wanted
@@ -82,8 +83,8 @@ class Shown:
         for name in names:
             text_output.line(console, text_output.plain(name), indent=5)
         if rest := (row["files"] or 0) - len(names):
-            table = f" --table {shell_word(row['table_name'])}" if row["table_name"] else ""
-            command = f"lakeaudit findings {shell_word(self._lake_file)} --kind {row['kind']}{table} --files"
+            table = f" {option('--table', row['table_name'])}" if row["table_name"] else ""
+            command = f"lakeaudit findings {operand(self._lake_file)} --kind {row['kind']}{table} --files"
             more = f"and {number(rest, 'file')} more: {command}"
             text_output.line(console, text_output.plain(more, "dim"), indent=5)
 

@@ -6,13 +6,14 @@ from datetime import datetime
 from pathlib import Path
 from typing import TextIO
 
+from lakeaudit.command_lines import operand
 from lakeaudit.commands.findings import require_tables
 from lakeaudit.commands.reconcile import planner_of
 from lakeaudit.config import Lake, Table
 from lakeaudit.errors import BadInput
 from lakeaudit.evidence.catalog.find_tables import find_tables
 from lakeaudit.evidence.discovery import with_tables
-from lakeaudit.formatting import count, number, second, shell_word, visible
+from lakeaudit.formatting import count, number, second, visible
 from lakeaudit.keys import Location
 from lakeaudit.reconcile.hand_over import DIFFERENCES, FILES, LEFTOVERS, RESTORED, TEMPORARY, HandOver
 from lakeaudit.reconcile.list_forms import (
@@ -61,7 +62,7 @@ def _remove_orphans(table: Table, to: Path) -> str:
 
 
 def _rclone(table: Table, to: Path) -> str:
-    lost = f"sed -n 's/^+ //p' {shell_word(str(to))} > lost.txt"
+    lost = f"sed -n 's/^+ //p' {operand(str(to))} > lost.txt"
     remote = f"<remote of {visible(table.location.uri)}>"
     return f"{lost}\nrclone copy --files-from-raw lost.txt <backup> {remote} --ignore-existing --dry-run"
 

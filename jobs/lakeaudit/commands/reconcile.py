@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from lakeaudit import __version__
+from lakeaudit.command_lines import operand
 from lakeaudit.commands import plan_summary
 from lakeaudit.commands.findings import require_tables
 from lakeaudit.commands.on_spark import spark_engine
@@ -19,7 +20,7 @@ from lakeaudit.errors import BadInput
 from lakeaudit.evidence.catalog.find_tables import find_tables
 from lakeaudit.evidence.protocol import Context, Engine
 from lakeaudit.evidence.references import Key
-from lakeaudit.formatting import count, number, shell_word, size, visible
+from lakeaudit.formatting import count, number, size, visible
 from lakeaudit.keys import Location
 from lakeaudit.ledger.lease import Check, leased
 from lakeaudit.pipeline.engine import InProcessEngine
@@ -164,7 +165,7 @@ def _planned(header: Header, totals: Totals, to: str) -> str:
     )
     if not header.steps:
         return told
-    return f"{told}; next: lakeaudit reconcile apply {shell_word(to)}"
+    return f"{told}; next: lakeaudit reconcile apply {operand(to)}"
 
 
 def planner_of(
@@ -358,6 +359,6 @@ def _told(tally: Tally, header: Header, lake_file: str, quiet: Sequence[str], un
     told += [f"{count(waiting)} not begun"] if waiting and not undone else []
     loud = sum(n for status, n in tally.counts.items() if status not in quiet)
     partly = bool(loud or tally.is_over or (waiting and not undone))
-    verify = f"to verify: lakeaudit audit {shell_word(lake_file)}"
+    verify = f"to verify: lakeaudit audit {operand(lake_file)}"
     said = f"{', '.join(told) or 'nothing to do'}; {verify}"
     return Ended(said, 3 if partly else 0, {"plan_id": header.plan_id, "counts": dict(tally.counts)})

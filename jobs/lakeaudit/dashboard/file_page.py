@@ -10,6 +10,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from lakeaudit import formatting, next_steps
+from lakeaudit.command_lines import operand
 from lakeaudit.dashboard import widgets
 from lakeaudit.dashboard.queries import subject as figures
 from lakeaudit.dashboard.queries.subject import Subject
@@ -119,7 +120,7 @@ def _rest(desk: Desk, found: Subject) -> None:
         widgets.plain(f"The last run also found: {row['kind'].replace('_', ' ')}: {row['explanation']}")
     if not found.rows and not new:
         widgets.plain("The ledger knows nothing of it: that is no proof that all is well.")
-        shell = f"lakeaudit explain {formatting.shell_word(desk.lake_file)} URI"
+        shell = f"lakeaudit explain {operand(desk.lake_file)} URI"
         st.caption(f"Ask the sources below, or type {widgets.literal(shell)}")
 
 

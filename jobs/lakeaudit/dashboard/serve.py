@@ -10,10 +10,14 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
 from importlib import import_module, resources
+from typing import Any
 
 from streamlit import config, runtime  # absent: the command says how to get it
 from streamlit.config_option import ConfigOption
 from streamlit.web import bootstrap
+from streamlit.web.server.starlette import starlette_server
+
+from lakeaudit.dashboard.gate import ALIVE, PARAMETER, Gate, known_names
 
 AGAIN = 120
 """Seconds after which the first page is asked for again."""
@@ -24,8 +28,8 @@ _LOCAL = {"127.0.0.1": ["127.0.0.1", "localhost"], "localhost": ["127.0.0.1", "l
 class Where:
     """Where pages are served: the address that is bound, and as what browsers know them.
 
-    `names` are the host names that are answered, besides the machine's own where only that is bound; none with an
-    address of one's own: any. `base_path` comes before every page's path, as behind a proxy that serves other things.
+    `names` are the host names that are answered beside the machine's own. `base_path` comes before every page's path,
+    as behind a proxy that serves other things.
     """
 
     host: str
@@ -34,6 +38,13 @@ class Where:
     base_path: str = ""
     any_port: bool = False
     """Whether one of the next ports will do where `port` is taken by then."""
+    token: str | None = None
+    """What visitors must show; None: nothing."""
+
+    @property
+    def known_names(self) -> frozenset[str]:
+        """Host names that are answered."""
+        return known_names(self.host, self.names)
 
 
 def options(where: Where) -> dict[str, object]:
@@ -47,10 +58,8 @@ def options(where: Where) -> dict[str, object]:
         "server.fileWatcherType": "none",
         "server.enableStaticServing": False,
         "server.enableAgentApi": False,
-        "server.allowedHosts": [
-            *_LOCAL.get(where.host, ()),
-            *where.names,
-        ],  # another site must not reach it by a name of its own
+        # another site must not reach it by a name of its own; beyond this machine the gate alone knows all names
+        "server.allowedHosts": [*_LOCAL[where.host], *where.names] if where.host in _LOCAL else [],
         "theme.light.primaryColor": "#3b6ea5",  # Streamlit's own is the red of what is critical
         "theme.dark.primaryColor": "#3b6ea5",
         "theme.light.codeTextColor": "#2b2c33",  # and the green of what is fine
@@ -82,9 +91,21 @@ def serve(lake_file: str, where: Where, ready: Callable[[str], None]) -> None:
     rehearse = import_module("lakeaudit.dashboard.app").rehearse
     rehearse(lake_file)
     threading.Thread(target=_keep_warm, args=(rehearse, lake_file), daemon=True).start()
+    _stand_before(where)
     app = resources.as_file(resources.files("lakeaudit.dashboard").joinpath("app.py"))
     with app as path, redirect_stdout(sys.stderr):  # what Streamlit says is no result
         bootstrap.run(str(path), False, [lake_file], flags)
+
+
+def _stand_before(where: Where) -> None:
+    """Every request passes the gate before it comes to Streamlit's application."""
+    server: Any = starlette_server
+    build = server.create_starlette_app
+
+    def guarded(of: runtime.Runtime) -> Gate:
+        return Gate(build(of), where.known_names, where.token)
+
+    server.create_starlette_app = guarded
 
 
 def _keep_warm(rehearse: Callable[[str], None], lake_file: str) -> None:
@@ -101,7 +122,8 @@ def _wait(where: Where, ready: Callable[[str], None]) -> None:
     for _ in range(600):
         port = _listening()
         if port and _answers(there, port, path):
-            ready(f"http://{f'[{host}]' if ':' in host else host}:{port}{path}")
+            shown = f"/?{PARAMETER}={where.token}" if where.token else ""
+            ready(f"http://{f'[{host}]' if ':' in host else host}:{port}{path}{shown}")
             return
         time.sleep(0.1)
 
@@ -115,6 +137,6 @@ def _listening() -> int | None:
 
 def _answers(host: str, port: int, path: str) -> bool:
     with suppress(OSError, HTTPException), closing(HTTPConnection(host, port, timeout=1)) as probe:
-        probe.request("GET", f"{path}/_stcore/health")
+        probe.request("GET", f"{path}{ALIVE}")
         return probe.getresponse().status == HTTPStatus.OK
     return False

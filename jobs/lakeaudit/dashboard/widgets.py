@@ -182,10 +182,8 @@ def told() -> Iterator[None]:
     except AuditError as error:
         failure(f"{error.where}: {error.what}", error.way_out)
     except Exception as error:  # noqa: BLE001 - a page says what happened, the rest of the session goes on
-        failure(
-            f"unexpected {type(error).__name__}: {one_line(str(error), 200)}",
-            "reload; if it stays, please report it",
-        )
+        first = one_line(next(iter(str(error).splitlines()), ""), 200)
+        failure(f"unexpected {type(error).__name__}: {first}", "reload; if it stays, please report it")
 
 
 def failure(what: str, way_out: str) -> None:

@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.text import Text
 
 from lakeaudit import text_output
+from lakeaudit.command_lines import operand, option
 from lakeaudit.config import Lake
 from lakeaudit.config.load import load_lake
 from lakeaudit.demo import MARK, MOST_FAULTS, USUAL_FAULTS
@@ -31,7 +32,7 @@ from lakeaudit.demo.server import LAKE, Server, serving
 from lakeaudit.demo.spark_job import visits
 from lakeaudit.demo.tables import TABLES, describe
 from lakeaudit.errors import BadInput
-from lakeaudit.formatting import number, shell_word
+from lakeaudit.formatting import number
 from lakeaudit.keys import uri_of
 from lakeaudit.next_steps import THINK_FIRST, way_back
 from lakeaudit.pipeline.audit import audit
@@ -98,7 +99,7 @@ def tell_mended(console: Console, mended: Mended, folder: Path) -> None:
     console.print(
         text_output.plain(mended.words, "bold green" if mended.well else "bold red"), soft_wrap=True
     )
-    plan = shell_word(str(folder / PLAN))
+    plan = operand(str(folder / PLAN))
     console.print(
         text_output.plain(f"The plan: {plan}   What came of its steps: the table `actions`"), soft_wrap=True
     )
@@ -118,15 +119,15 @@ CREDENTIALS = "export AWS_ACCESS_KEY_ID=demo AWS_SECRET_ACCESS_KEY=demo AWS_DEFA
 
 def to_try(page: PageData) -> list[str]:
     """Five commands: what is wrong with the worst file, how it comes back, what closes it, what is left, live pages."""
-    lake = shell_word(page.lake)
+    lake = operand(page.lake)
     rows = [row for row in page.findings if row["bucket"] and row["kind"] not in THINK_FIRST]
     ways = [(row, way_back(row, page.reach.get(row["bucket"]))) for row in rows]
     row, step = next(((row, step) for row, step in ways if step is not None), (None, None))
     if row is None or step is None:
         first = [f"lakeaudit findings {lake}", f"lakeaudit doctor {lake}", f"lakeaudit audit {lake}"]
     else:
-        look = f"lakeaudit explain {lake} {shell_word(uri_of(row['bucket'], row['key']))}"
-        first = [look, step.command, f"lakeaudit audit {lake} --live --table {shell_word(row['table_name'])}"]
+        look = f"lakeaudit explain {lake} {operand(uri_of(row['bucket'], row['key']))}"
+        first = [look, step.command, f"lakeaudit audit {lake} --live {option('--table', row['table_name'])}"]
     return [*first, f"lakeaudit discrepancies {lake} --state all", f"lakeaudit dashboard {lake}"]
 
 
@@ -292,7 +293,7 @@ def say(console: Console, verdict: Verdict, draw: Draw, folder: Path) -> None:
     )
     console.print(
         text_output.plain(
-            f"The page: {folder / 'report.html'}   More: lakeaudit findings {shell_word(str(folder / LAKE_FILE))}"
+            f"The page: {folder / 'report.html'}   More: lakeaudit findings {operand(str(folder / LAKE_FILE))}"
         ),
         soft_wrap=True,
     )

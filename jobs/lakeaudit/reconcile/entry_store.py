@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from lakeaudit.command_lines import operand
 from lakeaudit.config import Emrfs, Lake, S3Guard, S3mper
 from lakeaudit.evidence.metastore.s3guard.items import ATTRIBUTES
 from lakeaudit.evidence.metastore.s3guard.layout import MARKER
-from lakeaudit.formatting import shell_word
 from lakeaudit.reconcile.canary import fails
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.aws_failures import explain
@@ -165,13 +165,13 @@ def one_store(lake: Lake, bucket: str, key: str) -> S3Guard | Emrfs | S3mper | s
 
 def by_its_own_tool(store: Emrfs | S3mper, bucket: str, key: str) -> str:
     """The command of the store's own that mends it: the form of EMRFS's payload is not published."""
-    folder = shell_word(f"s3://{bucket}/{key.rpartition('/')[0]}")
+    folder = operand(f"s3://{bucket}/{key.rpartition('/')[0]}")
     if isinstance(store, S3mper):
         return (
             f"by its own tool `s3mper meta resolve {folder}` marks what storage lacks; "
             "what is marked wrongly goes once its rows are purged (`s3mper meta delete_path`)"
         )
-    named = "" if store.table is None else f" -m {shell_word(store.table)}"
+    named = "" if store.table is None else f" -m {operand(store.table)}"
     return (
         f"only EMRFS can write its items: `emrfs import{named} {folder}` enters what storage has; "
         "`emrfs sync` also forgets what storage has lost, so bring that back first"

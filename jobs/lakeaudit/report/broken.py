@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from lakeaudit.formatting import count, shell_word
+from lakeaudit.command_lines import operand, option
+from lakeaudit.formatting import count
 from lakeaudit.kinds import KINDS, rank
 from lakeaudit.next_steps import LOST_COMMIT, answer, beside_others, mend
 from lakeaudit.report.summary import Amount
@@ -149,7 +150,7 @@ def _causes(held: Iterable[Row]) -> tuple[str, ...]:
 
 
 def _of_past(lake: str, kind: str, past: str) -> str:
-    return f"lakeaudit findings {shell_word(lake)} --run-id {shell_word(past)} --kind {shell_word(kind)}"
+    return f"lakeaudit findings {operand(lake)} {option('--run-id', past)} {option('--kind', kind)}"
 
 
 def pressing(standing: Iterable[Row]) -> list[Row]:

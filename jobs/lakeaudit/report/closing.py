@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from lakeaudit import formatting, next_steps
+from lakeaudit.command_lines import operand
 from lakeaudit.report import broken, summary
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def _ends(changes: Iterable[Row]) -> str:
 
 def next_commands(page: "PageData") -> list[str]:
     """The two commands that lead on from here, with the lake file as it was typed."""
-    lake = formatting.shell_word(page.lake)
+    lake = operand(page.lake)
     told = [f"lakeaudit doctor {lake}"] if page.run["status"] == "failed" else []
     told += [next_steps.learn_more(page.lake, page.run["run_id"], row) for row in page.findings[:1]]
     if any(row["standing"] == "open" for row in page.standing):

@@ -30,8 +30,8 @@ from botocore.exceptions import (
     TokenRetrievalError,
 )
 
+from lakeaudit.command_lines import option
 from lakeaudit.errors import one_line
-from lakeaudit.formatting import shell_word
 
 LACKS = "the store lacks this operation"
 _CODES = {
@@ -110,7 +110,7 @@ def _of_session(error: Exception) -> Failure | None:
         if isinstance(error, kinds):
             profile = profile_name() or "default"
             ended = f"the {session} session of profile {profile} has ended"
-            return Failure(ended, f"aws {command} --profile {shell_word(profile)}")
+            return Failure(ended, f"aws {command} {option('--profile', profile)}")
     if isinstance(error, CredentialRetrievalError | MetadataRetrievalError):
         provider = error.kwargs.get("provider", "the instance's metadata")
         told = f"no credentials can be got from {provider}"
