@@ -52,8 +52,8 @@ def findings(
 ) -> int:
     """Print the findings of a run, by default the last published one, worst first.
 
-    jsonl is exact. csv is for spreadsheets: control characters are spelled out, a formula gets a leading apostrophe. --as writes
-    what is open now, of the files that `reconcile` might act on.
+    jsonl is exact. csv is for spreadsheets: control characters are spelled out, a formula gets a leading apostrophe.
+    --as writes what is open now, of the files that `reconcile` might act on.
     """
     from lakeaudit.commands import findings as command
 
