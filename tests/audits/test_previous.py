@@ -135,6 +135,12 @@ def files(*names: str, days: float | None = 30, size: int = 1000) -> Files:
     return dict.fromkeys(names, (days, size))
 
 
+def acid(partition: str, *folders: str, days: float | None = 30, size: int = 1000) -> Files:
+    """A file in each of these folders of an ACID table of Hive."""
+    names = ("/".join(filter(None, (partition, folder, "bucket_00000"))) for folder in folders)
+    return files(*names, days=days, size=size)
+
+
 def gone(*names: str) -> tuple[tuple[str, str], ...]:
     return tuple(("dropped", name) for name in names)
 
@@ -156,8 +162,36 @@ CHANGES: dict[str, Change] = {
     "no-job-ever-removes-a-file": Change(
         files("0", "1", "2"), files("new", days=None, size=9000), gone("0", "1", "2"), table=APPENDED
     ),
-    "far-too-little-to-stand-for-them": Change(
-        files("0", "1", "2"), files("new", days=None, size=100), gone("0", "1", "2")
+    "small-files-may-have-been-compacted": Change(
+        files("0", "1", "2"), files("new", days=None, size=100), undecided=3
+    ),
+    "small-files-of-a-part-may-have-been-compacted": Change(
+        files("0", "1", "2", "large", size=1000), files("large") | files("new", days=None, size=100), undecided=3
+    ),
+    "one-file-is-never-compacted": Change(files("0", "1"), files("1") | files("new", days=None, size=100), gone("0")),
+    "as-many-new-files-are-no-compaction": Change(
+        files("0", "1"), files("new-0", "new-1", days=None, size=100), gone("0", "1")
+    ),
+    "acid-base-explains-deltas": Change(
+        acid("d=1", "base_0000005", "delta_0000006_0000006_0000", "delete_delta_0000007_0000007"),
+        acid("d=1", "base_0000007_v0000123", days=None, size=100),
+    ),
+    "acid-minor-compaction": Change(
+        acid("d=1", "delta_0000001_0000001", "delta_0000002_0000002_0001", "delete_delta_0000002_0000002"),
+        acid("d=1", "delta_0000001_0000002_v0000009", "delete_delta_0000001_0000002", days=None, size=100),
+    ),
+    "acid-not-partitioned": Change(
+        acid("", "delta_0000001_0000001", "delta_0000002_0000002"), acid("", "base_0000002", days=None, size=100)
+    ),
+    "acid-delta-beyond-the-base": Change(
+        acid("d=1", "delta_0000006_0000006", "delta_0000008_0000008"),
+        acid("d=1", "base_0000007", days=None, size=100),
+        (("dropped", "bucket_00000"),),
+    ),
+    "acid-of-another-partition-or-sort": Change(
+        acid("d=1", "delete_delta_0000001_0000001") | acid("d=2", "delta_0000001_0000001"),
+        acid("d=1", "delta_0000001_0000002", days=None, size=100),
+        (("dropped", "bucket_00000"),) * 2,
     ),
     "enough-to-stand-for-them": Change(files("0", "1", "2"), files("new", days=None, size=9000)),
     "appended-today": Change(files("young", days=0.2), {}, gone("young"), table=APPENDED),

@@ -3,9 +3,14 @@
 A file of the last picture stays a claim until it is there as it was, a person has accepted what became of it, or its
 retention is over. Where a table does not say `append_only`, a job may write a folder anew. That is taken for what
 happened where files were written there since that have half the bytes of those that went, or more: if none of the
-claimed files of the folder is left the claims end, and if some are left nobody can tell (`certain` is false).
+claimed files of the folder is left the claims end, and if some are left nobody can tell (`certain` is false). Nor can
+anybody tell if several files went and fewer were written since: small files that were compacted take fewer bytes.
 
-Rows that meet here have one `base`: the folder, or the key where a table says `append_only`.
+A folder of Hive's ACID tables explains what its compaction replaced: `base_N` every base and delta up to N, and
+`delta_M_N` every delta of the same sort from M to N (Hive, "ACID and Transactions", "Compactor").
+
+Rows that meet here have one `base`: the folder, the folder around those of ACID, or the key where a table says
+`append_only`.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -58,7 +63,9 @@ Owned = Callable[[Connection, Rows], Relation]
 """Rows (bucket, key) -> the same with `table_name`, the table that holds the key; null: none does."""
 
 _FOLDER = "CASE WHEN contains(key, '/') THEN regexp_extract(key, '^(.*)/', 1) ELSE '' END"
-_BASE = f"CASE WHEN append_only THEN key ELSE {_FOLDER} END"
+_ACID = r"(^|/)(base|delta|delete_delta)_([0-9]+)(?:_([0-9]+))?(?:_[0-9]+)?(?:_v[0-9]+)?$"
+_AROUND = f"regexp_replace({_FOLDER}, {duck.literal(_ACID)}, '')"
+_BASE = f"CASE WHEN append_only THEN key ELSE {_AROUND} END"
 
 
 @dataclass(frozen=True)
@@ -106,6 +113,8 @@ class Comparison:
                     as_of=duck.literal(self.as_of),
                     date=partition_date("relative"),
                     groups=self._in_accepted_group(),
+                    folder=_FOLDER,
+                    acid=duck.literal(_ACID),
                 ),
                 pictured=rows.get("pictured", PICTURED.empty_table()),
                 placed=rows.get("placed", PLACED.empty_table()),
@@ -202,33 +211,52 @@ known AS (
                 ELSE coalesce(o.modified_at <= modified_at, true) END AS same
     FROM met JOIN tables ON table_name = name
 )
-SELECT known.*,
+SELECT known.*, acid.sort AS sort, TRY_CAST(acid.first AS UBIGINT) AS first,
+    TRY_CAST(coalesce(nullif(acid.last, ''), acid.first) AS UBIGINT) AS last,
+    CASE WHEN acid.sort <> '' AND NOT append_only THEN folder ELSE base END AS place,
     -- a day early, since days of partitions have a zone of their own
     keep IS NOT NULL
         AND coalesce(coalesce({date}, modified_at, o.modified_at) + keep - INTERVAL 1 DAY <= {as_of}, false) AS expired,
     was AND NOT same AND (
         EXISTS (FROM accepted a WHERE a.table_name = known.table_name AND a.bucket = known.bucket AND a.key = known.key)
         OR {groups}) AS accepted
-FROM known
+FROM (
+    SELECT *, {folder} AS folder, regexp_extract({folder}, {acid}, ['cut', 'sort', 'first', 'last']) AS acid
+    FROM known) AS known
 """
 
 _JUDGED = """
 WITH lost AS (
-    SELECT table_name, bucket, base, min(seen_at) AS since, coalesce(sum(size), 0) AS bytes
+    SELECT table_name, bucket, place, min(seen_at) AS since, coalesce(sum(size), 0) AS bytes, count(*) AS files
     FROM met WHERE was AND NOT there AND NOT append_only AND NOT expired AND NOT accepted GROUP BY ALL
 ),
 renewed AS (
-    SELECT table_name, bucket, base, count(*) FILTER (was AND there) = 0 AS anew
-    FROM met JOIN lost USING (table_name, bucket, base)
+    SELECT table_name, bucket, place,
+        count(*) FILTER (was AND there) = 0 AND 2 * coalesce(sum(o.size) FILTER (new), 0) >= any_value(lost.bytes)
+            AS anew
+    FROM (SELECT met.*, NOT was AND o.modified_at > since AS new, lost
+        FROM met JOIN lost USING (table_name, bucket, place))
     GROUP BY ALL
-    HAVING 2 * coalesce(sum(o.size) FILTER (NOT was AND o.modified_at > since), 0) >= any_value(lost.bytes)
-        AND count(*) FILTER (NOT was AND o.modified_at > since) > 0
+    HAVING count(*) FILTER (new) > 0 AND (2 * coalesce(sum(o.size) FILTER (new), 0) >= any_value(lost.bytes)
+        OR (any_value(lost.files) > 1 AND count(*) FILTER (new) < any_value(lost.files)))
+),
+folders AS (
+    SELECT table_name, bucket, base, place, sort, first, last, bool_or(there) AS there
+    FROM met WHERE sort <> '' GROUP BY ALL
+),
+compacted AS (
+    SELECT DISTINCT old.table_name, old.bucket, old.place
+    FROM folders old JOIN folders new USING (table_name, bucket, base)
+    WHERE old.place <> new.place AND new.there AND old.last <= new.last
+        AND (new.sort = 'base' OR (new.sort = old.sort AND new.first <= old.first))
 )
 SELECT met.*,
-    was AND NOT there AND coalesce(anew, false) AS replaced,
-    was AND NOT there AND coalesce(NOT anew, false) AS unsure,
-    was AND NOT expired AND NOT accepted AND NOT (NOT there AND coalesce(anew, false)) AS claimed
-FROM met LEFT JOIN renewed USING (table_name, bucket, base)
+    was AND NOT there AND (compacted.place IS NOT NULL OR coalesce(anew, false)) AS replaced,
+    was AND NOT there AND compacted.place IS NULL AND coalesce(NOT anew, false) AS unsure,
+    was AND NOT expired AND NOT accepted
+        AND NOT (NOT there AND (compacted.place IS NOT NULL OR coalesce(anew, false))) AS claimed
+FROM met LEFT JOIN renewed USING (table_name, bucket, place)
+LEFT JOIN compacted USING (table_name, bucket, place)
 """
 
 _NEXT = """
