@@ -70,7 +70,7 @@ def bucket(path: str, root_bucket: str) -> str:
 
 def key(path: str, root_prefix: str) -> str:
     """The key of a path; null where the path is null or holds a malformed escape."""
-    relative = f"{root_prefix} || {decoded(path)}"
+    relative = _normalised(f"{root_prefix} || {decoded(path)}", path)
     return (
         f"CASE WHEN {_is_relative(path)} THEN {relative} "
         f"WHEN {_matches(path, _S3)} THEN {decoded(_group(path, _S3, 2))} "
@@ -78,6 +78,25 @@ def key(path: str, root_prefix: str) -> str:
         f"WHEN {_matches(path, _FILE)} THEN {decoded(_group(path, _FILE, 1))} "
         f"WHEN {_matches(path, _SCHEME)} THEN {decoded(_group(path, _OTHER, 2))} "
         f"WHEN starts_with({path}, '/') THEN {decoded(f'substr({path}, 2)')} ELSE {relative} END"
+    )
+
+
+_ODD_PARTS = r"(^|/)\.{0,2}(/|$)"
+
+
+def _normalised(text: str, path: str) -> str:
+    """A relative path below its root as Spark opens it: Hadoop's Path drops empty parts and `.`, and follows `..`.
+
+    Nearly no path has such parts, also not behind an escape (`%2E`, `%2F`).
+    """
+    plain = f"NOT contains({path}, './') AND NOT contains({path}, '//') AND NOT contains({path}, '%2')"
+    parts = f"list_filter(string_split({text}, '/'), lambda part: part NOT IN ('', '.'))"
+    above = "regexp_replace(done, '/[^/]*$', '')"
+    follows = "part = '..' AND done <> '' AND NOT ends_with(done, '/..')"
+    walked = f"lambda done, part: CASE WHEN {follows} THEN {above} ELSE done || '/' || part END"
+    return (
+        f"CASE WHEN {plain} OR NOT {_matches(text, _ODD_PARTS)} THEN {text} "
+        f"ELSE ltrim(list_reduce({parts}, {walked}, ''), '/') END"
     )
 
 
