@@ -203,6 +203,11 @@ HIDDEN = rf"(^|/)[._][^/=]*(/|{END})|\._COPYING_{END}"
 DELETION_VECTOR = rf"(^|/)deletion_vector_[0-9a-f-]+\.bin{END}"
 """A file of Delta's deletion vectors, written once under a UUID (PROTOCOL.md, "Deletion Vector Descriptor Schema")."""
 
+PARQUET = rf"\.(parquet|parq){END}"
+ORC = rf"\.orc{END}"
+AVRO = rf"\.avro{END}"
+"""Names of files by their format, as writers of tables give them."""
+
 MARKER = rf"(/|_\$folder\$){END}"
 """A folder placeholder: `a/b/` (S3A, consoles) or `a/b_$folder$` (EMRFS, s3n)."""
 

@@ -109,6 +109,12 @@ _ALL = (
         "moves live files.",
     ),
     Kind(
+        "unreadable_content", "content", "critical",
+        "the file is shorter than any file of its format: no reader can read it",
+        "Find what wrote it (`commit_id`) and read its rows again from their source. Remove the file from the table "
+        "through the format's own API once they are back.",
+    ),
+    Kind(
         "lost_commit", "content", "critical",
         "a writer recorded it; no readable state since then lists it",
         "Add the files through the format's own API if they are whole, or run the job again; then look "

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from lakeaudit.command_lines import Value, is_loaded, operand, option, s3api
 from lakeaudit.formatting import moment, shell_word, uri
+from lakeaudit.keys import ARCHIVE_CLASSES
 from lakeaudit.kinds import KINDS
 
 if TYPE_CHECKING:
@@ -109,6 +110,8 @@ def way_back(finding: Row, at: "Endpoint | None" = None, marker: str | None = No
         return None
     if finding.get("kind") == LOST_COMMIT:
         return _beside(place, key, version, at)
+    if finding["storage_class"] in ARCHIVE_CLASSES and version is not None:
+        return _version_out_of_archive(place, version, finding["storage_class"], at)
     marker = marker or _marker_found(finding)
     if finding["recovery"] == "delete_marker" and marker is not None:
         return Step(
@@ -144,6 +147,19 @@ def _out_of_archive(place: dict[str, str], storage_class: str | None, at: "Endpo
         f"{what}, which costs money and takes up to two days",
         _s3api("restore-object", {**place, "RestoreRequest": request}, at),
     )
+
+
+_HOURS = {"DEEP_ARCHIVE": "12 hours, or 48 at the bulk rate"}
+_SOONER = "3 to 5 hours, or 5 to 12 at the bulk rate"
+"""How long a restore takes (S3 User Guide, "Archive retrieval options")."""
+
+
+def _version_out_of_archive(place: str, version: str, storage_class: str, at: "Endpoint | None") -> Step:
+    """The first of two steps: no copy reads a version that is archived."""
+    command = f"{place} --version-id {shell_word(version)} --restore-request {shell_word('Days=7')}"
+    takes = f"it is in {storage_class}, which costs money and takes {_HOURS.get(storage_class, _SOONER)}"
+    what = f"first have the version restored for seven days ({takes}); bring it back once that is done"
+    return Step(what, _s3api("restore-object", command, at))
 
 
 def _marker_found(finding: Row) -> str | None:

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from deltalake import DeltaTable
 
 from lakeaudit import cli
 from lakeaudit.config import Lake
@@ -70,3 +71,23 @@ def test_rules_that_will_delete_live_files(
 
     later = audited(lake, live=True)
     assert (later.summary["findings"], later.summary["states"]) == ({}, {"resolved": 1})
+
+    rules(shop, "warehouse/orders/_delta_log/")
+    audited(lake, run_id="log", live=True)
+    (row,) = [row for batch in results_of(lake).findings("log") for row in batch.to_pylist()]
+    assert (row["kind"], row["severity"], row["subject_type"], row["category"]) == (
+        "will_expire", "error", "table", "log",
+    )  # fmt: skip
+    assert row["files"] == 1
+    assert "1 file of the log that the table's newest state needs" in row["explanation"]
+    assert covered(lake, "log") == ("complete", 3, 1, 0)
+
+    shop.write("orders", commits=2)
+    DeltaTable(f"s3://{bucket}/warehouse/orders", storage_options=shop.options).create_checkpoint()
+    rules(shop, "warehouse/orders/_delta_log/0000000000000000000")  # older commits may expire
+    audited(lake, run_id="old", live=True)
+    found = [row for batch in results_of(lake).findings("old") for row in batch.to_pylist()]
+    assert [row["files"] for row in found] == [1], "the checkpoint alone is needed"
+    rules(shop, "warehouse/orders/_delta_log/00000000000000000000")
+    quiet = audited(lake, run_id="quiet", live=True)
+    assert quiet.summary["findings"] == {}

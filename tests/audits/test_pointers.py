@@ -200,6 +200,46 @@ def test_a_folder_that_nobody_registered_and_a_partition_without_files(broken: B
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("screened", [False, True])
+def test_partitions_that_were_emptied(
+    hive: HiveLake, monkeypatch: pytest.MonkeyPatch, screened: bool
+) -> None:
+    if screened:
+        monkeypatch.setattr(narrow_reading, "SCREEN_FROM", 0)
+    versioning: Any = {"Status": "Enabled"}
+    hive.s3.put_bucket_versioning(Bucket=hive.bucket, VersioningConfiguration=versioning)
+    counted = {"numRows": "80", "numFiles": "1"}
+    some, every, few = hive.table("some", "day"), hive.table("every", "day"), hive.table("few", "day")
+    for day in ("1", "2"):
+        hive.partition("some", [day], f"{some}/day={day}", parameters=counted)
+        hive.partition("every", [day], f"{every}/day={day}")
+    hive.partition("some", ["3"], f"{some}/day=3", files=False, parameters=counted)
+    hive.partition("some", ["4"], f"{some}/day=4")
+    hive.partition("some", ["5"], f"{some}/day=5", files=False)
+    hive.partition("few", ["1"], f"{few}/day=1", files=False)  # ahead of its data
+    hive.put(f"{few}/loose.parquet")
+    for key in (f"{some}/day=2", f"{some}/day=4", f"{every}/day=1", f"{every}/day=2"):
+        hive.s3.delete_object(Bucket=hive.bucket, Key=f"{key}/part-0.parquet")
+    lake = hive.lake()
+    audited(lake, run_id="r1")
+    rows = {row["subject"].partition("#")[0]: row for row in found(lake, "r1") if row["table_name"] == "some"}
+    assert {subject: (row["kind"], row["severity"], row["files"], row["rows_at_stake"])
+            for subject, row in rows.items()} == {
+        "day=2": ("empty_partition", "error", 1, 80), "day=3": ("empty_partition", "warning", 0, 80),
+        "day=4": ("empty_partition", "info", 1, None), "day=5": ("empty_partition", "info", 0, None),
+    }  # fmt: skip
+    assert (
+        "the catalog counts 80 rows; 1 files there lie under delete markers" in rows["day=2"]["explanation"]
+    )
+    others = [(row["table_name"], row["kind"], row["severity"]) for row in found(lake, "r1")
+              if row["table_name"] != "some"]  # fmt: skip
+    assert sorted(others) == [
+        ("every", "empty_partition", "error"), ("every", "empty_partition", "error"),
+        ("every", "stale_pointer", "error"), ("few", "empty_partition", "info"),
+    ]  # fmt: skip
+    assert not [row for row in found(lake, "r1") if "never filled" in row["explanation"]]
+
+
 def no_names_of_columns(hive: HiveLake) -> None:
     """Folders without names of columns, and partitions that point nowhere."""
     numbered = hive.table("numbered", "year", "month")

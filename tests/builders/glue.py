@@ -37,12 +37,23 @@ class GlueCatalog:
         self._stored(name).created_time = LONG_AGO
         return f"{self.database}.{name}"
 
-    def partition(self, table: str, values: Sequence[str], location: str, at: datetime = LONG_AGO) -> None:
+    def partition(
+        self,
+        table: str,
+        values: Sequence[str],
+        location: str,
+        at: datetime = LONG_AGO,
+        parameters: Mapping[str, str] | None = None,
+    ) -> None:
         """A partition that was entered at that time."""
         self.glue.create_partition(
             DatabaseName=self.database,
             TableName=table,
-            PartitionInput={"Values": list(values), "StorageDescriptor": {"Location": location}},
+            PartitionInput={
+                "Values": list(values),
+                "StorageDescriptor": {"Location": location},
+                "Parameters": dict(parameters or {}),
+            },
         )
         self._stored(table).partitions[str(list(values))].creation_time = at
 

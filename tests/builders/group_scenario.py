@@ -196,7 +196,8 @@ NOW_EMPTY: Row = {"look": "live", "look_there": False}
 
 def registered(visible: int = 0, at: float | None = -3000, **given: Any) -> Row:
     """A partition registered so many minutes before or after noon, and how many objects readers see at its place."""
-    return COVERED | {"visible": visible, "registered_at": None if at is None else minutes(at)} | given
+    known = {"visible": visible, "registered_at": None if at is None else minutes(at)}
+    return COVERED | known | {"removed": 0, "filled_said": False, "all_empty": False} | given
 
 
 def folder(newest: float = -3000, oldest: float | None = None, **given: Any) -> Row:
@@ -213,7 +214,12 @@ def folder(newest: float = -3000, oldest: float | None = None, **given: Any) -> 
 def pointed(objects: int = 0, at: float | None = -3000, format: str = "hive", **given: Any) -> Row:  # noqa: A002
     """A table that the catalog last changed so many minutes before or after noon, and how many objects lie there."""
     known = {"objects": objects, "changed_at": None if at is None else minutes(at), "format": format}
-    return COVERED | known | {"partitions_filled": 0, "filled_said": False, "aim": "location"} | given
+    return (
+        COVERED
+        | known
+        | {"partitions_filled": 0, "filled_said": False, "removed": 0, "aim": "location"}
+        | given
+    )
 
 
 def watched(files: int = 3, format: str | None = None, **given: Any) -> Row:  # noqa: A002

@@ -37,9 +37,16 @@ class HiveLake:
         return f"wh/{name}"
 
     def partition(
-        self, table: str, values: list[str], key: str, *, files: bool = True, at: datetime = WEEK
+        self,
+        table: str,
+        values: list[str],
+        key: str,
+        *,
+        files: bool = True,
+        at: datetime = WEEK,
+        **given: Any,
     ) -> None:
-        self.catalog.partition(table, values, self.uri(key), at)
+        self.catalog.partition(table, values, self.uri(key), at, **given)
         if files:
             self.put(f"{key.rstrip('/')}/part-0.parquet")
 

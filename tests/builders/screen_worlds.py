@@ -122,6 +122,8 @@ def _products(lake: ScreenLake) -> None:
     lake.grid("shop/es/", FEW, ENTRIES, STEPS)
     lake.grid("bare/", VERSIONS, {"none": []}, STEPS, bucket=BARE, table_name="bare")
     lake.plain("top/x", "top/y/z", **TOP)
+    short: Any = [{"size": 36}]
+    lake.add("shop/short.avro", short, short, short)
     long_ago = {"modified_at": ago(24 * 9 + 0.1 + 1 / 6)}  # a ttl and the margin before the store was read
     for name, given in {"pruned": long_ago, "not_pruned": {"modified_at": ago(24 * 9)}}.items():
         lake.add(f"shop/inner/{name}", [given], [], [{}], table_name="inner")

@@ -127,7 +127,10 @@ def _answered(row: Row, answer: Row | None) -> Row:
 
 
 def assumed_vacuums(pairs: Sequence[Row]) -> set[str]:
-    """Tables where every removal at least as old as the youngest absent one is absent too."""
+    """Tables where every removal at least as old as the youngest absent one is absent too, and that is no chance.
+
+    One absent file alone is none unless its removal had passed the retention before the cutoff.
+    """
     found = set()
     for name in {row["table_name"] for row in pairs}:
         removed = [
@@ -135,9 +138,11 @@ def assumed_vacuums(pairs: Sequence[Row]) -> set[str]:
             for r in pairs
             if r["table_name"] == name and r["c_state"] in ("history", "gone") and r["c_removed_at"]
         ]
-        absent = [r["c_removed_at"] for r in removed if r["c_state"] == "history" and r["s_presence"] == "absent"
+        absent = [r for r in removed if r["c_state"] == "history" and r["s_presence"] == "absent"
                   and not r["c_explained"]]  # fmt: skip
         present = [r["c_removed_at"] for r in removed if r["s_presence"] == "present"]
-        if absent and all(at > max(absent) for at in present):
+        expired = [r for r in absent if r["c_removed_at"] + r["o_retention"] <= r["s_from"] - r["s_margin"]]
+        youngest = max((r["c_removed_at"] for r in absent), default=None)
+        if youngest and (len(absent) > 1 or expired) and all(at > youngest for at in present):
             found.add(name)
     return found

@@ -161,4 +161,84 @@ CHANGED = (
          tables=[table(manifests=[DELTA, LISTS])]),
 )  # fmt: skip
 
-SCENARIOS = (*VERSIONS, *CHANGED)
+HISTORY: dict[str, Any] = {"state": "history", "removed_at": ago(30)}
+"""A claim that only an older state makes, which readers may still ask for."""
+
+PROMISED = (
+    case("a promised file of other size", "content size_mismatch:warning, leftover ok",
+         claims=[claim(A, **HISTORY)], objects=[stored(A, size=10)]),
+    case("a promised file of other size and content", "content size_mismatch:warning, leftover ok",
+         claims=[claim(A, etag=MD5, **HISTORY)], objects=[stored(A, size=10, etag=OTHER_MD5, archived=True)]),
+    case("a promised file of other content", "content content_mismatch:warning, leftover ok",
+         claims=[claim(A, etag=MD5, **HISTORY)], objects=[stored(A, etag=OTHER_MD5)]),
+    case("a promised file of other content in the archive", "content content_mismatch:warning, leftover ok",
+         claims=[claim(A, etag=MD5, **HISTORY)], objects=[stored(A, etag=OTHER_MD5, archived=True)]),
+    case("a promised file in the archive", "content archived:info, leftover ok",
+         claims=[claim(A, **HISTORY)], objects=[stored(A, archived=True)]),
+    case("a promised file in the archive, and another version of it", "content archived:info, leftover ok",
+         claims=[claim(A, version_id="v1", **HISTORY)], objects=[stored(A, archived=True, version_id="v2")]),
+    case("a promised file as it was written", "content ok, leftover ok",
+         claims=[claim(A, etag=MD5, **HISTORY)], objects=[stored(A)]),
+    case("a promised file of another version", "content ok, leftover ok",
+         claims=[claim(A, version_id="v1", **HISTORY)], objects=[stored(A, version_id="v2")]),
+    case("a promised file of which storage says no class", "content ok, leftover ok",
+         claims=[claim(A, **HISTORY)], objects=[stored(A, storage_class=None, archived=None)]),
+    case("a promised file of other size that the log's own VACUUM let go of", "content ok, leftover ok",
+         claims=[claim(A, explained=True, **HISTORY)], objects=[stored(A, size=10)]),
+)  # fmt: skip
+
+P, ORC, V = "orders/a.parquet", "orders/a.orc", "orders/a.avro"
+
+
+def sized(key: str, size: int, **given: Any) -> Any:
+    """A file that is as long as its writer recorded."""
+    return {"claims": [claim(key, size=size, **given)], "objects": [stored(key, size=size)]}
+
+
+_NOT_YET: tuple[tuple[str, str, Row], ...] = (
+    ("that a gap in the log may have freed", "undecided", {"certain": False}),
+    ("of a young commit", "young", {"claimed_at": ago(0.5)}),
+    ("of a young commit that a gap in the log may have freed", "undecided",
+     {"claimed_at": ago(0.5), "certain": False}),
+)  # fmt: skip
+TOO_SHORT = "content unreadable_content, duplicate ok, leftover ok"
+UNREADABLE = (
+    case("a Parquet file of 11 bytes, as recorded", TOO_SHORT, **sized(P, 11)),
+    case("a Parquet file of 12 bytes, as recorded", WELL, **sized(P, 12)),
+    case("an empty Parquet file, as recorded", TOO_SHORT, **sized(P, 0)),
+    case("a short file of deletes", TOO_SHORT, **sized(P, 4, category="deletes")),
+    case("a short file of changes", TOO_SHORT, **sized(P, 4, category="changes")),
+    case("an ORC file of 7 bytes, as recorded", TOO_SHORT, **sized(ORC, 7)),
+    case("an ORC file of 8 bytes, as recorded", WELL, **sized(ORC, 8)),
+    case("an ORC file of 1 byte, as recorded", TOO_SHORT, **sized(ORC, 1)),
+    case("an empty ORC file has no rows", WELL, **sized(ORC, 0)),
+    case("an Avro file of 36 bytes, as recorded", TOO_SHORT, **sized(V, 36)),
+    case("an Avro file of 37 bytes, as recorded", WELL, **sized(V, 37)),
+    case("a short file whose name says no format", WELL, **sized("orders/a.parquet.csv", 3)),
+    case("a short file of the table's log", WELL, **sized("orders/_delta_log/5.checkpoint.parquet", 3, category="log")),
+    case("a short file whose size nobody recorded", TOO_SHORT,
+         claims=[claim(P, size=None)], objects=[stored(P, size=11)]),
+    case("a short file whose size is not recorded, and storage has it whole", WELL,
+         claims=[claim(P, size=None)], objects=[stored(P)]),
+    case("cut down since it was written: another size is said", "content size_mismatch, duplicate ok, leftover ok",
+         claims=[claim(P)], objects=[stored(P, size=11)]),
+    case("recorded as too short, and stored with more bytes", "content size_mismatch, duplicate ok, leftover ok",
+         claims=[claim(P, size=11)], objects=[stored(P)]),
+    case("recorded as too short, and gone", "content dropped, duplicate ok", claims=[claim(P, size=11)]),
+    case("too short and of other content", TOO_SHORT,
+         claims=[claim(P, size=11, etag=MD5)], objects=[stored(P, size=11, etag=OTHER_MD5)]),
+    case("too short and in the archive", TOO_SHORT,
+         claims=[claim(P, size=11)], objects=[stored(P, size=11, archived=True)]),
+    case("a short promised file", "content unreadable_content:warning, leftover ok", **sized(P, 11, **HISTORY)),
+    case("a short promised file of other content", "content unreadable_content:warning, leftover ok",
+         claims=[claim(P, size=11, etag=MD5, **HISTORY)], objects=[stored(P, size=11, etag=OTHER_MD5)]),
+    case("a short promised file in the archive", "content unreadable_content:warning, leftover ok",
+         claims=[claim(P, size=11, **HISTORY)], objects=[stored(P, size=11, archived=True)]),
+    case("a short promised file that is gone", "content dropped_history", claims=[claim(P, size=11, **HISTORY)]),
+    *(case(f"a short file {where}", f"content {verdict}, duplicate ok, leftover ok", **sized(P, 11, **given))
+      for where, verdict, given in _NOT_YET),
+    *(case(f"a short promised file {where}", f"content {verdict}, leftover ok", **sized(P, 11, **HISTORY, **given))
+      for where, verdict, given in _NOT_YET),
+)  # fmt: skip
+
+SCENARIOS = (*VERSIONS, *CHANGED, *PROMISED, *UNREADABLE)

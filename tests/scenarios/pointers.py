@@ -25,6 +25,9 @@ REPLACED: Row = {"registered": True, "registered_filled": True}
 OTHER_NAME: Row = {"named": False}
 ALIKE: Row = {"named": False, "alike": True}
 STATISTICS: Row = {"filled_said": True}
+REMOVED: Row = {"removed": 1}
+ALL_EMPTY: Row = {"all_empty": True}
+LOST, DOUBTFUL = f"{EMPTY}:error", f"{EMPTY}:warning"
 LEFT: Row = {"left_behind": "s3://lake/t/metadata/00002.metadata.json"}
 
 
@@ -63,6 +66,31 @@ PARTITIONS = (
     partition("without a file, and storage refuses a look", EMPTY, registered(), DENIED),
     partition("without a file, and a look that gave no answer said there is one", EMPTY, registered(), DENIED,
               {"look_there": True}),
+    # empty, and it was filled
+    partition("the catalog counts rows, and files lie under delete markers", LOST, registered(), STATISTICS, REMOVED),
+    partition("counted and removed, and empty now", LOST, registered(), STATISTICS, REMOVED, NOW_EMPTY),
+    partition("counted and removed, as all others of its table", LOST, registered(), STATISTICS, REMOVED, ALL_EMPTY),
+    partition("all partitions of the table are empty", LOST, registered(), ALL_EMPTY),
+    partition("all partitions of the table are empty, and the catalog counts rows", LOST, registered(), STATISTICS,
+              ALL_EMPTY),
+    partition("the catalog counts rows, and the bucket keeps no delete markers", DOUBTFUL, registered(), STATISTICS),
+    partition("files were removed, and the catalog counts nothing", EMPTY, registered(), REMOVED),
+    partition("counted and removed, and filled again since the report", "ok", registered(), STATISTICS, REMOVED,
+              NOW_FILLED),
+    partition("all were empty, and it is filled now", "ok", registered(), ALL_EMPTY, NOW_FILLED),
+    partition("counted, and filled now", "ok", registered(), STATISTICS, NOW_FILLED),
+    partition("counted, removed and written again before the report", "ok", registered(1), STATISTICS, REMOVED),
+    partition("counted, with a file", "ok", registered(1), STATISTICS),
+    partition("with a file, though all were empty", "ok", registered(1), ALL_EMPTY),
+    partition("counted and removed, too young", "young", registered(at=5), STATISTICS, REMOVED),
+    partition("counted, too young", "young", registered(at=5), STATISTICS),
+    partition("all are empty, too young", "young", registered(at=5), ALL_EMPTY),
+    partition("counted and removed, not covered", "uncovered", registered(), NOWHERE, STATISTICS, REMOVED),
+    partition("counted, not covered", "uncovered", registered(), NOWHERE, STATISTICS),
+    partition("all are empty, not covered", "uncovered", registered(), NOWHERE, ALL_EMPTY),
+    partition("counted and removed, where the report has a gap", "undecided", registered(), HOLED, STATISTICS, REMOVED),
+    partition("counted, where the report has a gap", "undecided", registered(), HOLED, STATISTICS),
+    partition("all are empty, where the report has a gap", "undecided", registered(), HOLED, ALL_EMPTY),
     # cannot be told
     partition("registered a little less than the grace before the report", "young", registered(at=-HOUR + 1)),
     partition("registered after the report was begun", "young", registered(at=5)),
@@ -141,6 +169,7 @@ TABLES = (
     table("a plain table of unknown age that was never filled", f"{STALE}:info", pointed(at=None)),
     table("a plain table that had files", STALE, pointed(), STATISTICS),
     table("changed the grace before the report", STALE, pointed(at=-HOUR), STATISTICS),
+    table("a plain table whose files lie under delete markers", STALE, pointed(), REMOVED),
     table("a Delta table without its log", STALE, pointed(format="delta")),
     table("an Iceberg table without its metadata", STALE, pointed(format="iceberg")),
     table("a Hudi table without its timeline", STALE, pointed(format="hudi")),

@@ -3,7 +3,7 @@
 from tests.builders.evidence import ago, claim, entry, stored
 from tests.builders.scenario import Row, Storage, Store, after, case, unclear
 
-A, B = "orders/a", "orders/b"
+A, B, C = "orders/a", "orders/b", "orders/c"
 LOG = "orders/_delta_log/00000000000000000005.json"
 MD5 = "0cc175b9c0f1b6a831c399e269772661"
 OTHER_MD5 = "92eb5ffee6ae2fec3ad71c777531578f"
@@ -31,14 +31,19 @@ UNSURE = (
           ("where a gap in the log may have added it anew", "ok", {"certain": False}, {}),
           ("claimed after the cut", "ok", {"claimed_at": after(1)}, {}),
           ("written after the cut", "young", {}, {"modified_at": after(1)}))),
-    *(case(f"history of another size, {what}: readers of the newest state do not care",
-           "content ok, leftover ok",
-           claims=[claim(A, state="history", removed_at=after(3), **claimed)], objects=[stored(A, size=7,
-           **found)])
-      for what, claimed, found in (
-          ("where a gap in the log may have added it anew", {"certain": False}, {}),
-          ("claimed after the cut", {"claimed_at": after(1)}, {}),
-          ("written after the cut", {}, {"modified_at": after(1)}))),
+    *(case(f"history of {what}, {why}", f"content {verdict}, leftover ok",
+           claims=[claim(A, state="history", removed_at=after(3), **claimed, **more)],
+           objects=[stored(A, **found, **moved)])
+      for what, claimed, found in (*UNSURE_WAYS[:2], ("an archive class", {}, {"archived": True}))
+      for why, verdict, more, moved in (
+          ("where a gap in the log may have added it anew", "undecided", {"certain": False}, {}),
+          ("claimed after the cut", "young", {"claimed_at": after(1)}, {}),
+          ("claimed after the cut, where a gap in the log may have added it anew", "undecided",
+           {"certain": False, "claimed_at": after(1)}, {}))),
+    *(case(f"history of {what}, written after the cut", "content young, leftover ok",
+           claims=[claim(A, state="history", removed_at=after(3), **claimed)],
+           objects=[stored(A, modified_at=after(1), **found)])
+      for what, claimed, found in UNSURE_WAYS[:2]),
     case("absent, claimed after the cut, where a gap in the log may have removed it",
          "content undecided, duplicate ok",
          claims=[claim(A, certain=False, claimed_at=after(1))]),
@@ -46,14 +51,16 @@ UNSURE = (
          claims=[claim(LOG, category="log", certain=False)]),
     case("vacuumed by the log's own word, which has a gap", "content undecided",
          claims=[claim(A, state="history", removed_at=ago(30), explained=True, certain=False)]),
-    case("swept as if by a VACUUM, in a log with a gap", "content undecided",
-         claims=[claim(A, state="history", removed_at=ago(30), certain=False)]),
+    case("swept as if by a VACUUM, in a log with a gap", {A: "content undecided", B: "content undecided"},
+         claims=[claim(A, state="history", removed_at=ago(30), certain=False),
+                 claim(B, state="history", removed_at=ago(30), certain=False)]),
     case("vacuumed by the log's own word, and the inventory cannot tell", "content undecided",
          claims=[claim(A, state="history", removed_at=ago(30), explained=True)],
          objects=[unclear(A)]),
     case("swept as if by a VACUUM but for one of which the inventory cannot tell",
-         {A: "content undecided", B: "content ok"},
-         claims=[claim(A, state="history", removed_at=ago(60)), claim(B, state="history", removed_at=ago(50))],
+         {A: "content undecided", B: "content ok", C: "content ok"},
+         claims=[claim(A, state="history", removed_at=ago(60)), claim(B, state="history", removed_at=ago(50)),
+                 claim(C, state="history", removed_at=ago(45))],
          objects=[unclear(A)]),
     case("removed for good, in a place that no inventory covers", {A: ""},
          claims=[claim(A, state="gone", removed_at=ago(24 * 20))], storage=[]),

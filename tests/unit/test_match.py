@@ -11,6 +11,7 @@ from lakeaudit.compare.apply_gaps import assumed_vacuums, with_gaps
 from lakeaudit.compare.clones import under_own_root
 from lakeaudit.compare.evidence_for_tables import Evidence, deciding_places, source_facts
 from lakeaudit.compare.kernel import removals
+from lakeaudit.compare.leftovers import logs_seen
 from lakeaudit.compare.match import SourceFacts, pairs
 from lakeaudit.compare.metastore_tree import folder_rows, parent_rows, tree_rows, tree_verdicts, with_folders
 from lakeaudit.compare.table_facts import TableFacts
@@ -325,6 +326,24 @@ def test_a_vacuum_is_assumed_from_what_all_shares_of_the_keys_say(con: Connectio
     assert [row["vacuumed_files"] for row in assumed_vacuums(con, rows_table(schema, parts))] == [5]
     old = {"table_name": "orders", "present_from": ago(55), "absent_until": None, "absent_files": 0}
     assert assumed_vacuums(con, rows_table(schema, [*parts, old])) == []
+    alone = {"table_name": "orders", "present_from": None, "absent_until": ago(60), "absent_files": 1}
+    assert assumed_vacuums(con, rows_table(schema, [alone | {"expired_files": 0}])) == []
+    assert assumed_vacuums(con, rows_table(schema, [alone | {"expired_files": 1}])) != []
+    assert assumed_vacuums(con, rows_table(schema, [alone, alone])) != []
+
+
+def test_the_log_of_a_table_at_the_root_of_a_bucket_is_seen(con: Connection) -> None:
+    keys = (
+        "_delta_log/00000000000000000000.json",
+        "a/_delta_log/1.json",
+        "not_delta_log/1",
+        "a/b",
+        "x_delta_log/0",
+    )
+    objects = pa.table({"bucket": [BUCKET] * len(keys), "key": [*keys]})
+    assert {(row["bucket"], row["key"]) for row in duck.rows_of(logs_seen(con, objects))} == {
+        (BUCKET, ""), (BUCKET, "a"),
+    }  # fmt: skip
 
 
 def test_a_parent_is_only_spared_by_the_store_that_was_read_from_there_on(con: Connection) -> None:

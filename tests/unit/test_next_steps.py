@@ -93,6 +93,22 @@ def test_nothing_is_deleted_that_is_not_known_to_be_a_marker(given: dict[str, An
     assert "copy-object" in step.command
 
 
+@pytest.mark.parametrize(
+    ("tier", "takes"), [("DEEP_ARCHIVE", "12 hours, or 48"), ("GLACIER", "3 to 5 hours")]
+)
+@pytest.mark.parametrize("recovery", ["delete_marker", "older_version"])
+def test_an_archived_version_is_restored_before_it_is_brought_back(
+    tier: str, takes: str, recovery: str
+) -> None:
+    row = pagedata.dropped(1, recovery_version_id="v1", recovery=recovery, storage_class=tier)
+    step = next_steps.way_back(row)
+    assert step is not None
+    assert step.what.startswith("first have the version restored")
+    assert takes in step.what
+    assert step.command.startswith("aws s3api restore-object --bucket ")
+    assert step.command.endswith(" --version-id v1 --restore-request Days=7")
+
+
 def test_the_lost_version_of_a_commit_is_fetched_and_never_put_back() -> None:
     lost = pagedata.dropped(1, recovery_version_id="v1") | {
         "kind": "overwritten_commit",

@@ -135,7 +135,7 @@ def ask_metastores(lake: Lake, clients: Clients, bucket: str, key: str) -> Itera
     """The entry of every metadata store that may have one."""
     for store in lake.metastores:
         name = f"metastore {store.kind} {store.name}"
-        if not (store.knows_files or store.knows_tables or "/_delta_log/" in key):
+        if not (store.knows_files or store.knows_tables or "/_delta_log/" in f"/{key}"):
             yield Said(name, "not_asked", reason="it knows commits of logs alone")
         elif not in_places((store.location,) if store.location else (), bucket, key):
             yield Said(name, "not_asked", reason="it does not hold this place")

@@ -49,7 +49,7 @@ def data_files(place: Location, clients: Clients) -> Probed:
     client = clients.s3(*place)
     page = client.list_objects_v2(Bucket=place.bucket, Prefix=place.prefix, MaxKeys=PAGE)
     found = [each for each in page.get("Contents", []) if each["Size"]]
-    data = [each["Key"] for each in found if "/_delta_log/" not in each["Key"]]
+    data = [each["Key"] for each in found if "/_delta_log/" not in f"/{each['Key']}"]
     key = next(iter([*data, *(each["Key"] for each in found)]), None)
     if key is None:
         return Probed("can be listed; no object was there to try a read on")

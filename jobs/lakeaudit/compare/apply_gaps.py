@@ -40,13 +40,16 @@ def assumed_vacuums(con: Connection, removals: Rows) -> list[dict[str, Any]]:
     """Tables whose absent history an unlogged VACUUM explains, from the kernel's `removals` rows.
 
     Delta writes no VACUUM into a log on S3 by default. One is assumed where every removal at least as old as the
-    youngest absent one is absent too. Each row: vacuumed, vacuumed_to (that youngest removal), vacuumed_files.
+    youngest absent one is absent too. One absent file alone may be a loss, so a second one is needed, or a removal
+    that had passed the retention before the cutoff. Each row: vacuumed, vacuumed_to (that youngest removal),
+    vacuumed_files.
     """
     sql = """
         SELECT table_name AS vacuumed, max(absent_until) AS vacuumed_to,
             CAST(sum(absent_files) AS BIGINT) AS vacuumed_files
         FROM input GROUP BY table_name
-        HAVING max(absent_until) IS NOT NULL AND coalesce(min(present_from) > max(absent_until), true)
+        HAVING (sum(absent_files) > 1 OR sum(expired_files) > 0)
+            AND coalesce(min(present_from) > max(absent_until), true)
         ORDER BY table_name
     """
     return duck.rows_of(duck.made_of(con, sql, removals))

@@ -18,8 +18,8 @@ from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
 from lakeaudit.schemas import LOG_VERSIONS
 
-_COMMIT = rf"/_delta_log/[0-9]{{20}}\.json{END}"
-_LIKELY = "contains(key, '/_delta_log/0')"
+_COMMIT = rf"(^|/)_delta_log/[0-9]{{20}}\.json{END}"
+_LIKELY = "(contains(key, '/_delta_log/0') OR starts_with(key, '_delta_log/0'))"
 
 
 def log_versions(con: Connection, versions: Rows) -> Relation:

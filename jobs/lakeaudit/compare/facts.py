@@ -16,6 +16,16 @@ PART_SUFFIX = rf"-[0-9]+{keys.END}"
 CLOCK_STEP = timedelta(seconds=2)
 """S3 times have whole seconds, writers' clocks have skew: a younger object is not called rewritten below this."""
 
+LEAST_PARQUET = 12
+"""Bytes of the shortest Parquet file: `PAR1`, the length of the metadata, `PAR1` (Parquet format, "File format")."""
+LEAST_ORC = 8
+"""Of the shortest ORC file: a postscript with `ORC` (7) and its length, or `ORC` at the begin, a postscript of 4 and
+its length."""
+LEAST_AVRO = 37
+"""Of the shortest Avro file: the magic (4), a map of one entry `avro.schema` with the shortest schema `[]` (17), and
+the sync marker (16)."""
+LEAST_READABLE = max(LEAST_PARQUET, LEAST_ORC, LEAST_AVRO)
+
 edge = col("s_from") - col("s_margin")
 metastore_edge = col("m_from") - col("m_margin")
 entry_touched = latest(col("m_last_updated"), col("m_mod_time"), col("s_modified_at"))
@@ -48,6 +58,13 @@ _copy_untold = first_known(
     & (~col("s_encryption").known() | col("s_encryption").among("NONE", "SSE-S3")),
     False,
 )
+
+_recorded_size = first_known(col("c_size"), col("s_size"))
+
+
+def _shorter_than(least: int, name: str) -> Expr:
+    return col("key").matches(name) & (lit(least) > _recorded_size)
+
 
 TIME_RULE: dict[str, Expr] = {
     # absence, and difference from the claim: the claim is older than the cut by its grace
@@ -97,6 +114,13 @@ FACTS: dict[str, Expr] = {
     "storage_hole": col("h_storage"),
     "confirmed": col("l_confirmation").is_("live"),
     "size_differs": col("c_size").differs(col("s_size")) | (col("s_size") < col("c_least_size")),
+    "too_short": col("category").among("data", "deletes", "changes")
+    & (
+        _shorter_than(LEAST_PARQUET, keys.PARQUET)
+        | _shorter_than(LEAST_AVRO, keys.AVRO)
+        # an empty ORC file has no rows for its readers
+        | (_shorter_than(LEAST_ORC, keys.ORC) & (_recorded_size > lit(0)))
+    ),
     # an ETag follows the content alone, so equal ones of any class say the same; unequal ones only if both are MD5s
     "content_same": col("c_checksum").is_(col("s_checksum"))
     | col("c_checksum").is_(concat("md5:", col("s_etag")))

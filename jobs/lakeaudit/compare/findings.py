@@ -11,6 +11,7 @@ from functools import cache
 import pyarrow as pa
 
 from lakeaudit.compare import rules
+from lakeaudit.keys import ARCHIVE_CLASSES
 from lakeaudit.kinds import LIVE_AXES
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
@@ -50,7 +51,7 @@ def file_findings(con: Connection, rows: Rows, stamp: Stamp) -> Relation:
         "manifest_time": "coalesce(c_claimed_at, e_claimed_at)",
         "metastore_time": "coalesce(m_last_updated, m_mod_time)",
         "storage_time": "s_modified_at",
-        "storage_class": "s_storage_class",
+        "storage_class": f"CASE WHEN {_FROM_ARCHIVE} THEN s_older_class ELSE s_storage_class END",
         "confirmation": _CONFIRMATION,
         "explanation": f"concat_ws('; ', {because()}, {', '.join(_DETAILS)})",
     }
@@ -256,6 +257,9 @@ _MARKED = "coalesce(s_older_beneath_marker, s_delete_marker, false)"
 COMES_BACK = f"({_LOST} AND s_older_version_id IS NOT NULL AND {_MATCHES})"
 """SQL over verdict rows: an older version is known to hold what was recorded."""
 
+_FROM_ARCHIVE = f"coalesce({COMES_BACK} AND s_older_class IN ({duck.literals(ARCHIVE_CLASSES)}), false)"
+"""SQL over verdict rows: the version that brings the bytes back has to be restored from an archive first."""
+
 _RECOVERY = {
     "recoverable": f"""CASE WHEN {_LOST} THEN CASE WHEN {COMES_BACK} THEN 'yes'
         WHEN coalesce(versions_known, false) AND s_older_version_id IS NULL THEN 'no' ELSE 'unknown' END END""",
@@ -281,6 +285,7 @@ _DETAILS = (
         || s_older_size || ' bytes and is not known to be what was recorded' END""",
     "kept_words",
     "recheck_words",
+    f"CASE WHEN {_FROM_ARCHIVE} THEN 'that version is in ' || s_older_class || ' and must be restored first' END",
     f"'the same bytes as ' || {uri('bucket', 'related_key')}",
 )
 """The times and sizes that a finding rests on; a null says nothing."""

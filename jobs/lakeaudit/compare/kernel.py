@@ -189,14 +189,18 @@ def _within(con: Connection, rows: Relation, kernel: Kernel) -> Relation:
 
 
 def removals(con: Connection, claimed: Rows) -> Relation:
-    """By table what an unlogged VACUUM would explain: present_from, absent_until, absent_files of removed files.
+    """By table what an unlogged VACUUM would explain: present_from, absent_until, absent_files, expired_files.
+
+    The first is about removed files that storage has, the others about those it lacks; the removal of an expired file
+    had passed the retention before the cutoff.
 
     Rows are those of `clones.under_own_root`: a VACUUM deletes below its own table's root, and no source's files.
     """
     absent = "c_state = 'history' AND s_presence = 'absent' AND NOT c_explained"
     sql = f"""
         SELECT table_name, min(c_removed_at) FILTER (s_presence = 'present') AS present_from,
-            max(c_removed_at) FILTER ({absent}) AS absent_until, count(*) FILTER ({absent}) AS absent_files
+            max(c_removed_at) FILTER ({absent}) AS absent_until, count(*) FILTER ({absent}) AS absent_files,
+            count(*) FILTER ({absent} AND c_removed_at + o_retention <= s_from - s_margin) AS expired_files
         FROM input WHERE own AND c_state IN ('history', 'gone') AND c_removed_at IS NOT NULL GROUP BY table_name
     """
     return duck.query(con, sql, input=claimed)

@@ -42,8 +42,9 @@ def nested_roots(con: Connection, pairs: Rows) -> Relation:
     return duck.made_of(con, sql, pairs)
 
 
-LOG_OF_KEY = "CASE WHEN contains(key, '/_delta_log/') THEN regexp_extract(key, '^(.*)/_delta_log/', 1) END"
-"""The folder of the table in whose Delta log a key lies, as SQL; null of other keys."""
+LOG_OF_KEY = """CASE WHEN contains(key, '/_delta_log/') THEN regexp_extract(key, '^(.*)/_delta_log/', 1)
+    WHEN starts_with(key, '_delta_log/') THEN '' END"""
+"""The folder of the table in whose Delta log a key lies, as SQL; empty at the root of a bucket, null of other keys."""
 
 
 def logs_seen(con: Connection, objects: Rows) -> Relation:

@@ -21,10 +21,14 @@ _GIVEN = {
         "subject": "partition_path || '#' || catalog || ':' || table_name",
         "key": "NULL",
         "metastore_time": "registered_at",
-        "files": "0",
+        "files": "removed",
+        "rows_at_stake": "rows_said",
         "bytes_at_stake": "0",
         "explanation": f"""concat_ws('; ', {_SAYS} || ', partition ' || partition_path || ' at '
-            || coalesce({_PLACE}, 'no place in a store'), {because()}, 'registered at ' || {_time("registered_at")},
+            || coalesce({_PLACE}, 'no place in a store'), {because()},
+            CASE WHEN rows_said > 0 THEN 'the catalog counts ' || rows_said || ' rows' END,
+            CASE WHEN removed > 0 THEN removed || ' files there lie under delete markers' END,
+            'registered at ' || {_time("registered_at")},
             'storage as of ' || {_time("cut")}, {_NOW})""",
     },
     "partition_folders": {

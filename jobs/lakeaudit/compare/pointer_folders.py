@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from lakeaudit import keys
 from lakeaudit.compare.prefix_match import Places, attach_label
-from lakeaudit.evidence.storage.versions import CURRENT
+from lakeaudit.evidence.storage.versions import CURRENT, REMOVED
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
 from lakeaudit.schemas import FOLDER_FILES, POINTED_OBJECT
@@ -44,19 +44,20 @@ def folder_files(count: FolderCount, con: Connection, versions: Rows) -> Relatio
     placed = attach_label(con, versions, count.places, "place")
     marked = f"""
         SELECT input.* REPLACE (CASE WHEN place IS NOT NULL OR single THEN true END AS place), coalesce(single, false)
-            AS single
+            AS single, {REMOVED} AS hidden
         FROM input LEFT JOIN (SELECT DISTINCT bucket, key, true AS single FROM objects) USING (bucket, key)
-        WHERE {CURRENT}
+        WHERE {CURRENT} OR {REMOVED}
     """
     named = duck.query(con, marked, input=placed, objects=count.objects)
     inside = duck.query(con, "SELECT * FROM input WHERE place", input=named)
     decided = attach_label(con, inside, count.deciding, "decides")
     sql = f"""
-        SELECT source, bucket, CASE WHEN single THEN key || '/' ELSE {FOLDER} END AS folder, count(*) AS objects,
-            count(*) FILTER (seen) AS visible, count(*) FILTER (data) AS files,
+        SELECT source, bucket, CASE WHEN single THEN key || '/' ELSE {FOLDER} END AS folder,
+            count(*) FILTER (NOT hidden) AS objects, count(*) FILTER (seen AND NOT hidden) AS visible,
+            count(*) FILTER (data) AS files, count(*) FILTER (seen AND hidden) AS removed,
             CAST(coalesce(sum(size) FILTER (data), 0) AS BIGINT) AS bytes,
             min(modified_at) FILTER (data) AS oldest, max(modified_at) FILTER (data) AS newest
-        FROM (SELECT *, {SEEN} AS seen, {SEEN} AND size > 0 AS data FROM input WHERE decides = source)
+        FROM (SELECT *, {SEEN} AS seen, {SEEN} AND size > 0 AND NOT hidden AS data FROM input WHERE decides = source)
         GROUP BY ALL
     """
     return duck.conform(con, duck.query(con, sql, input=decided), FOLDER_FILES)
@@ -66,7 +67,7 @@ def summed(con: Connection, rows: Rows) -> Relation:
     """FOLDER_FILES rows of which there is one a folder."""
     sql = """
         SELECT source, bucket, folder, sum(objects) AS objects, sum(visible) AS visible, sum(files) AS files,
-            sum(bytes) AS bytes, min(oldest) AS oldest, max(newest) AS newest
+            sum(removed) AS removed, sum(bytes) AS bytes, min(oldest) AS oldest, max(newest) AS newest
         FROM input GROUP BY source, bucket, folder
     """
     return duck.conform(con, duck.query(con, sql, input=rows), FOLDER_FILES)

@@ -29,6 +29,9 @@ PARTITION_FACTS = _sure(
         "partition_looked": _LOOKED,
         "partition_filled_now": col("look_there"),
         "partition_storage_holed": col("storage_holed"),
+        "partition_counted": col("filled_said"),
+        "partition_removed": col("removed") > lit(0),
+        "partition_all_empty": col("all_empty"),
     }
 )
 
@@ -39,6 +42,12 @@ PARTITIONS = ordered(
     ("partition_young", "!partition_in_window", OUT),
     ("partition_filled_now", "partition_looked partition_filled_now", CONSISTENT),
     ("partition_hole", "partition_storage_holed !partition_looked", UNDECIDED),
+    ("partition_lost", "partition_counted partition_removed", "empty_partition:error",
+     "the catalog counts rows or files in the partition, and the files that readers saw there were removed"),
+    ("partitions_all_empty", "partition_all_empty", "empty_partition:error",
+     "the catalog has the partition, and nothing that readers see lies in any partition of the table"),
+    ("partition_counted", "partition_counted", "empty_partition:warning",
+     "the catalog counts rows or files in the partition, and nothing that readers see lies there"),
     ("partition_empty", "", "empty_partition",
      "the catalog has the partition, and nothing that readers see lies there"),
     last="partition_unclassified",
@@ -83,7 +92,9 @@ TABLE_FACTS = _sure(
         "table_looked": _LOOKED,
         "table_filled_now": col("look_there"),
         "table_storage_holed": col("storage_holed"),
-        "table_had_files": col("filled_said") | col("format").among("delta", "iceberg", "hudi"),
+        "table_had_files": col("filled_said")
+        | (col("removed") > lit(0))
+        | col("format").among("delta", "iceberg", "hudi"),
     }
 )
 

@@ -20,11 +20,12 @@ _OF_TABLE = ("judged_table", "catalog", "catalog_id", "table_name")
 
 
 def below(con: Connection, folders: Rows) -> Relation:
-    """What lies in folders and below them, by (bucket, key): objects, and what readers see (visible)."""
+    """What lies in folders and below them, by (bucket, key): objects, what readers see (visible), what was removed."""
     seen = f"NOT {_HIDDEN.format('substring(folder, length(above) + 1)')}"
     sql = f"""
         SELECT bucket, above AS key, CAST(sum(objects) AS BIGINT) AS objects,
-            CAST(coalesce(sum(visible) FILTER ({seen}), 0) AS BIGINT) AS visible
+            CAST(coalesce(sum(visible) FILTER ({seen}), 0) AS BIGINT) AS visible,
+            CAST(coalesce(sum(removed) FILTER ({seen}), 0) AS BIGINT) AS removed
         FROM input GROUP BY bucket, above
     """
     return duck.query(con, sql, input=folders_above(con, folders))
@@ -39,13 +40,23 @@ def partition_pointers(
             {_words("n.columns", "p.values")} AS partition_path,
             CASE WHEN p.bucket = root_bucket AND starts_with(p.key, root) THEN substring(p.key, length(root) + 1) END
                 AS relative,
-            coalesce(visible, 0) AS visible, coalesce(visible, 0) AS files, CAST(0 AS BIGINT) AS bytes
+            coalesce(visible, 0) AS visible, coalesce(visible, 0) AS files, CAST(0 AS BIGINT) AS bytes,
+            coalesce(removed, 0) AS removed, coalesce(p.filled_said, false) AS filled_said, p.rows_said,
+            false AS all_empty
         FROM (SELECT DISTINCT * FROM partitions) p
         JOIN named n ON p.source = n.catalog_id AND p.table_name = n.table_name AND partitioned
         LEFT JOIN held h ON p.bucket = h.bucket AND p.key = h.key
     """
     rows = duck.query(con, sql, partitions=partitions, named=named, held=held)
-    return _placed(con, rows, sources, holed, PARTITION_POINTER)
+    placed = _placed(con, rows, sources, holed, PARTITION_POINTER)
+    # one that is too new is not known to be empty
+    old = "(registered_at IS NULL OR coalesce(registered_at + grace <= edge, true))"
+    all_empty = f"""
+        SELECT * REPLACE (coalesce(count(*) FILTER ({old}) OVER whole > 1
+            AND bool_and(visible = 0 AND edge IS NOT NULL) FILTER ({old}) OVER whole, false) AS all_empty)
+        FROM input WINDOW whole AS (PARTITION BY catalog_id, table_name)
+    """
+    return duck.hold(con, duck.query(con, all_empty, input=placed))
 
 
 def _words(columns: str, values: str) -> str:
@@ -142,10 +153,13 @@ def table_pointers(
     """TABLE_POINTER rows of tables by their locations."""
     sql = f"""
         WITH filled AS (
-            SELECT catalog_id, table_name, count(*) FILTER (visible > 0 OR edge IS NULL) AS partitions_filled
+            SELECT catalog_id, table_name, count(*) FILTER (visible > 0 OR edge IS NULL) AS partitions_filled,
+                bool_or(filled_said) AS counted, CAST(sum(removed) AS BIGINT) AS removed
             FROM registered GROUP BY ALL)
         SELECT {", ".join(f"n.{name}" for name in _OF_TABLE)}, n.bucket, n.key, '' AS partition_path, '' AS relative,
-            format, changed_at, grace, filled_said, coalesce(partitions_filled, 0) AS partitions_filled,
+            format, changed_at, grace, filled_said OR coalesce(counted, false) AS filled_said,
+            coalesce(h.removed, 0) + coalesce(f.removed, 0) AS removed,
+            coalesce(partitions_filled, 0) AS partitions_filled,
             coalesce(objects, 0) AS objects, coalesce(objects, 0) AS files, CAST(0 AS BIGINT) AS bytes,
             'location' AS aim, NULL AS left_behind
         FROM named n LEFT JOIN filled f USING (catalog_id, table_name)

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from lakeaudit.compare import metastore_tree
 from lakeaudit.compare.duplicates import content_etag
+from lakeaudit.compare.facts import LEAST_READABLE
 from lakeaudit.compare.leftovers import LOG_OF_KEY
 from lakeaudit.compare.prefix_match import attach_label
 from lakeaudit.compare.screen import CLAIM, ENTRY, KEYED, OBJECT, OTHER, Screen
@@ -25,7 +26,7 @@ ODD = (
 OBJECT_PLAIN = (
     "is_latest",
     "NOT is_delete_marker",
-    "size IS NOT NULL",
+    f"size >= {LEAST_READABLE}",
     "NOT coalesce(archived, false)",
     "(storage_class IS NOT NULL OR archived IS NOT NULL)",
     "NOT ({odd})",

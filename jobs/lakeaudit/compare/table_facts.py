@@ -1,13 +1,13 @@
 """What holds for each table as a whole, as one small table that matching looks up: settings, states and holes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import pyarrow as pa
 
 from lakeaudit.config import Table
-from lakeaudit.evidence.protocol import Claims, Hole, TableState
+from lakeaudit.evidence.protocol import Claims, Hole, NeededFile, TableState
 from lakeaudit.keys import Location
 from lakeaudit.runtime import duck
 from lakeaudit.schemas import TABLE_FACTS, plain_time
@@ -64,6 +64,13 @@ class TableFacts:
         """The age after which a file is archived on purpose, by the lake file or the table's own word."""
         said = [self.table.settings.archived.expected_after, *(state.archived_after for state in self.states)]
         return min((after for after in said if after is not None), default=None)
+
+    @property
+    def needed_log(self) -> Iterator[NeededFile]:
+        """Files of its logs that readers of the newest state need, beside those that are claims."""
+        for state in self.states:
+            if state.needed_log is not None:
+                yield from state.needed_log()
 
     @property
     def stateful(self) -> bool:

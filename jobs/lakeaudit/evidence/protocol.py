@@ -7,7 +7,7 @@ passes through the driver. A reader raises `SourceError` when its source cannot 
 gaps it delivers with `Hole`s, known before or after its parts were read.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol, TypeVar
@@ -304,6 +304,15 @@ class ComparedLogs(Protocol):
 
 
 @dataclass(frozen=True)
+class NeededFile:
+    """A file of a table's own log that readers of its newest state need."""
+
+    place: Location
+    size: int
+    written_at: datetime
+
+
+@dataclass(frozen=True)
 class TableState:
     """What a manifest reader knows of one table as a whole.
 
@@ -334,6 +343,8 @@ class TableState:
     new_bytes: int = 0
     state: StateRef | None = None
     """The state that was read, as later audits compare it; None: the format names no states, or none was read."""
+    needed_log: Callable[[], Iterable[NeededFile]] | None = None
+    """The files of its log that the newest state needs, beside those that are claims; None: claims name all."""
 
 
 Fold = Callable[[Connection, Mapping[str, Rows]], Relation]

@@ -300,6 +300,7 @@ def _older(history: History, claimed: Claimed) -> dict[str, Any]:
         "l_delete_marker": history.is_marked,
         "l_older_version_id": older.version_id if older else None,
         "l_older_size": older.size if older else None,
+        "l_older_class": older.storage_class if older else None,
         "l_older_since": history.replaced_at(older) if older else None,
         "l_older_newer": history.newer_than(older) if older else None,
         "l_older_matches": match is not None,

@@ -105,15 +105,23 @@ def _in_order(rows: Iterable[Row]) -> list[Row]:
 
 def _outcomes(rows: Sequence[Row], files: int) -> Mapping[str, int]:
     """Files by outcome. A file that several rules concern counts once; of a partition the rule of most files counts."""
+    finding, ignored, unsure = _most([row for row in rows if not row["of_log"]])
+    # files of the log are none of those that the content is judged by
+    of_log, ignored_of_log, _ = _most([row for row in rows if row["of_log"]])
+    rest = max(files - finding - ignored, 0)
+    concerned = {"finding": finding + of_log, "ignored": ignored + ignored_of_log}
+    return Counter({**concerned, UNDECIDED if unsure else "consistent": rest})
+
+
+def _most(rows: Sequence[Row]) -> tuple[int, int, bool]:
+    """Files that rules find, files that are ignored, and whether any outcome is undecided."""
     most: dict[str, Counter[str]] = defaultdict(Counter)
     for row in rows:
         of_partition = most[row["partition_path"] or ""]
         of_partition[row["outcome"]] = max(of_partition[row["outcome"]], row["files"])
     finding = sum(each["finding"] for each in most.values())
     ignored = sum(max(each["ignored"] - each["finding"], 0) for each in most.values())
-    rest = max(files - finding - ignored, 0)
-    unsure = any(each[UNDECIDED] for each in most.values())
-    return Counter({"finding": finding, "ignored": ignored, UNDECIDED if unsure else "consistent": rest})
+    return finding, ignored, any(each[UNDECIDED] for each in most.values())
 
 
 def _why(row: Row) -> str:
@@ -125,7 +133,8 @@ def _why(row: Row) -> str:
 
 def _finding(table: Table, row: Row, action: Action) -> Finding:
     partition = row["partition_path"] or ""
-    subject = "#".join(filter(None, (partition, WILL_EXPIRE, action.rule, action.does)))
+    of_log = "log" if row["of_log"] else ""
+    subject = "#".join(filter(None, (partition, WILL_EXPIRE, action.rule, action.does, of_log)))
     return {
         "table_name": table.name,
         "axis": KINDS[WILL_EXPIRE].axis,
@@ -139,14 +148,18 @@ def _finding(table: Table, row: Row, action: Action) -> Finding:
         "rows_at_stake": row["records"],
         "bytes_at_stake": row["bytes"],
         "confirmation": "not_needed",
-        "explanation": _words(action, row["files"], action.acts_at(row["oldest"])),
+        "category": "log" if of_log else None,
+        "explanation": _words(action, row, action.acts_at(row["oldest"])),
     }
 
 
-def _words(action: Action, files: int, first: datetime | None) -> str:
+def _words(action: Action, row: Row, first: datetime | None) -> str:
     does = "archives" if action.does == ARCHIVES else "deletes"
+    files = number(row["files"], "live file")
+    if row["of_log"]:
+        files = f"{number(row['files'], 'file')} of the log that the table's newest state needs"
     from_when = f", the first from {second(first)} on" if first else ""
     return (
         f"lifecycle rule {action.rule} of s3://{action.below.bucket} {does} objects below"
-        f" s3://{action.below.bucket}/{action.below.key} {action.when}: {number(files, 'live file')}{from_when}"
+        f" s3://{action.below.bucket}/{action.below.key} {action.when}: {files}{from_when}"
     )

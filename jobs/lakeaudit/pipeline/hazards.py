@@ -1,5 +1,7 @@
 """Hazards: live files that a lifecycle rule will delete or archive, per table and partition, from the tables' own logs.
 
+Beside data files these are the files of a log that readers of the newest state need; older ones may expire.
+
 Nothing is read but one configuration a bucket, and the logs of those tables that a rule meets whose verdict rests on
 which files it concerns. The time of a claim stands for that of its object, which was written a little before.
 """
@@ -21,7 +23,7 @@ from lakeaudit.pipeline.expiring_files import Hazards, Row, action_row, hazards_
 from lakeaudit.pipeline.lifecycles import Lifecycles, unread_of
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
-from lakeaudit.schemas import EXPIRING
+from lakeaudit.schemas import EXPIRING, plain_time
 
 AXIS = "lifecycle"
 
@@ -56,7 +58,7 @@ def hazards(
     rows = list(_rows(facts, lifecycles, actions, files))
     open_ = [row for row in rows if _rests_on_files(row)]
     known = [row for row in rows if not _rests_on_files(row)]
-    sums = _sums(engine, claims, open_, actions) if open_ else []
+    sums = [*_sums(engine, claims, open_, actions), *_of_logs(facts, open_, actions)] if open_ else []
     numbered = duck.small(
         _NUMBERED, [tuple(row[name] for name in _NUMBERED.names) for row in (*known, *sums)]
     )
@@ -113,6 +115,23 @@ def _sums(
         | {name: row[name] for name in row if name != "table_name"}
         for row in merged(found)
     ]
+
+
+def _of_logs(facts: Sequence[TableFacts], asked: Sequence[Row], actions: Sequence[Action]) -> Iterator[Row]:
+    """The rows that were asked for, with the files of the table's own log that each concerns."""
+    of_name = {fact.table.name: fact for fact in facts}
+    for row in asked:
+        action = actions[row["number"]]
+        needed = [
+            file for file in of_name[row["judged_table"]].needed_log if action.concerns(file.place, file.size)
+        ]
+        if needed:
+            yield row | {
+                "files": len(needed),
+                "bytes": sum(file.size for file in needed),
+                "oldest": plain_time(min(file.written_at for file in needed)),
+                "of_log": True,
+            }
 
 
 _PLACES = pa.schema(

@@ -112,6 +112,7 @@ _OF_VERSIONS = (
     "delete_marker",
     "older_version_id",
     "older_size",
+    "older_class",
     "older_since",
     "older_newer",
     "older_matches",

@@ -42,5 +42,5 @@ def _row(
         "grace": each.table.settings.grace, "storage_holed": aim.there is None,
         "look": "error" if aim.there is None else "live", "look_there": aim.there, "format": each.by.format,
         "changed_at": plain_time(each.by.updated_at), "objects": int(bool(aim.there)), "partitions_filled": 0,
-        "filled_said": True, "aim": "metadata", "left_behind": left_behind(clients, aim, others, before),
+        "filled_said": True, "removed": 0, "aim": "metadata", "left_behind": left_behind(clients, aim, others, before),
     }  # fmt: skip

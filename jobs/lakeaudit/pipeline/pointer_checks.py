@@ -81,20 +81,27 @@ def _looked_at(audit: AuditContext, engine: AuditEngine, table: str, verdicts: R
     if not places:
         return judged
     answers = looks(engine, audit.context.clients, places[: audit.lake.settings.confirm.limit])
+    known = duck.query(con, _with_answers(audit, table), suspects=suspects, answers=answers)
+    again = group_verdicts(con, duck.hold(con, duck.conform(con, known, SCHEMAS[table])), table, audit.words)
+    rest = duck.query(con, "FROM input WHERE outcome <> 'finding'", input=judged)
+    return duck.union(con, [rest, again])
+
+
+def _with_answers(audit: AuditContext, table: str) -> str:
+    """SQL of the suspects of a table of rules with what storage says now, from its `answers`."""
     there = "anything" if table == "table_pointers" else "seen"
-    confirmed = [t.name for t in audit.scope if audit.confirms(t)]
-    sql = f"""
+    confirmed = [each.name for each in audit.scope if audit.confirms(each)]
+    # a partition that is filled now shows that not all are empty
+    filled = f"bool_or(coalesce(look_there, {there}, false)) OVER (PARTITION BY catalog_id, s.table_name)"
+    all_empty = f", all_empty AND NOT {filled} AS all_empty" if table == "partitions" else ""
+    return f"""
         SELECT s.* REPLACE (
             CASE WHEN look IS NOT NULL THEN look
                 WHEN judged_table IN ({duck.literals(confirmed)}) AND s.bucket IS NOT NULL
                 THEN coalesce(looked, 'limit') END AS look,
-            coalesce(look_there, {there}) AS look_there)
+            coalesce(look_there, {there}) AS look_there{all_empty})
         FROM suspects s LEFT JOIN answers USING (bucket, key)
     """
-    known = duck.conform(con, duck.query(con, sql, suspects=suspects, answers=answers), SCHEMAS[table])
-    again = group_verdicts(con, duck.hold(con, known), table, audit.words)
-    rest = duck.query(con, "FROM input WHERE outcome <> 'finding'", input=judged)
-    return duck.union(con, [rest, again])
 
 
 def _places(audit: AuditContext, con: Connection, suspects: Relation) -> list[tuple[str, str]]:

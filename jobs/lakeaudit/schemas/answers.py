@@ -108,7 +108,13 @@ ANSWERS: dict[str, pa.Schema] = {
     "marked_states": MARKED_STATE,
     "repeated": REPEATED,
     "cloned": CLONED,
-    "removals": row(table_name="string", present_from="time", absent_until="time", absent_files="long"),
+    "removals": row(
+        table_name="string",
+        present_from="time",
+        absent_until="time",
+        absent_files="long",
+        expired_files="long",  # of those, whose removal had passed the retention before the cutoff
+    ),
     "tree_tallies": pa.schema([*TALLY, *row(source="string", mostly_etags="bool")]),
     "tree_suspects": TREE_VERDICT,
     "siblings_judged": pa.schema(
@@ -156,6 +162,7 @@ LIVE = row(
     l_delete_marker="bool",
     l_older_version_id="string",
     l_older_size="long",
+    l_older_class="string",
     l_older_since="time",
     l_older_newer="long",
     l_older_matches="bool",

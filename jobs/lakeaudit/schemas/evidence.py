@@ -76,6 +76,7 @@ STORED = row(
     delete_marker="bool",  # the latest version is a delete marker
     older_version_id="string",  # newest version that is neither latest nor a marker; "null" is the null version
     older_size="long",
+    older_class="string",  # its storage class
     older_since="time",  # when the next version or marker was written; null: unknown
 )
 """What one storage source says of one key: one row per (source, bucket, key)."""
@@ -178,5 +179,7 @@ PARTITION = row(
     key="string",  # the folder with a slash at its end
     values="strings",  # of the table's partition columns, as the catalog holds them, not escaped
     registered_at="time",  # when it was entered or last changed; null: the catalog does not say
+    filled_said="bool",  # the catalog's own statistics say that it has rows or files; null: they say nothing
+    rows_said="long",  # of those, the rows
 )
 """A partition of a plain Hive table as a catalog has it registered."""

@@ -50,6 +50,7 @@ PAIR = row(
     s_delete_marker="bool",
     s_older_version_id="string",
     s_older_size="long",
+    s_older_class="string",
     s_older_since="time",  # when the next version or marker was written; null: unknown
     s_older_newer="long",  # newer versions and markers that are not current; null: unknown
     s_older_matches="bool",  # it was current at the claim, with the claim's size and ETag; null: nobody looked
@@ -390,6 +391,7 @@ EXPIRING = row(
     records="long",
     oldest="time",  # when the oldest of them was claimed
     number="long",  # of the action among those of the run
+    of_log="bool",  # the files are those of the table's own log that its newest state needs
 )
 """What a lifecycle rule will do to live files of one table and partition."""
 

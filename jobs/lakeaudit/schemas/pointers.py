@@ -11,6 +11,7 @@ FOLDER_FILES = row(
     objects="long",  # current objects that lie directly in it, markers and hidden ones among them
     visible="long",  # of those, what readers of folders see by its name
     files="long",  # of those, what has any bytes
+    removed="long",  # delete markers that are current directly in it, of names that readers see
     bytes="long",
     oldest="time",  # of `files`
     newest="time",
@@ -66,6 +67,10 @@ PARTITION_POINTER = pa.schema(
         *row(
             registered_at="time",  # null: long ago
             visible="long",  # objects below it that readers see
+            removed="long",  # delete markers below it, of names that readers see
+            filled_said="bool",  # the catalog's own statistics say that it has rows or files
+            rows_said="long",  # of those, the rows
+            all_empty="bool",  # so is every other partition of the table, and there are others
         ),
     ]
 )
@@ -97,7 +102,8 @@ TABLE_POINTER = pa.schema(
             changed_at="time",  # when the catalog last changed it; null: long ago
             objects="long",  # whatever lies at its place
             partitions_filled="long",  # registered ones where readers find something, or nobody knows
-            filled_said="bool",  # the catalog's own statistics say that it has rows or files
+            filled_said="bool",  # the catalog's own statistics, of it or a partition, say that it has rows or files
+            removed="long",  # delete markers below its place, of names that readers see
             aim="string",  # location | metadata: what is pointed at
             left_behind="string",  # the newer state that made it so; null: none did
         ),

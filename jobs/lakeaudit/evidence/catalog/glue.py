@@ -17,12 +17,19 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from lakeaudit.config import Glue, glob_to_regex
 from lakeaudit.errors import SourceError
-from lakeaudit.evidence.catalog.hive_tables import changed_at, format_of, hive_table, location_of
+from lakeaudit.evidence.catalog.hive_tables import (
+    changed_at,
+    format_of,
+    hive_table,
+    location_of,
+    statistics_of,
+)
 from lakeaudit.evidence.catalog.protocol import (
     GONE,
     CatalogTable,
     HiveTable,
     Pointers,
+    RegisteredPartition,
     Wanted,
     folder_of,
     partition_batch,
@@ -236,19 +243,16 @@ def _read_segment(
 def _batch(
     source_id: str, name: str, partitions: Sequence[Mapping[str, Any]], aliases: Aliases
 ) -> pa.RecordBatch:
-    return partition_batch(
-        source_id,
-        name,
-        (
-            (
-                (each.get("StorageDescriptor") or {}).get("Location", ""),
-                each.get("Values") or [],
-                changed_at(each.get("Parameters") or {}, each.get("CreationTime")),
-            )
-            for each in partitions
-        ),
-        aliases,
+    return partition_batch(source_id, name, map(_partition, partitions), aliases)
+
+
+def _partition(told: Mapping[str, Any]) -> RegisteredPartition:
+    location, parameters = (
+        (told.get("StorageDescriptor") or {}).get("Location", ""),
+        told.get("Parameters") or {},
     )
+    at = changed_at(parameters, told.get("CreationTime"))
+    return RegisteredPartition(location, told.get("Values") or [], at, statistics_of(parameters))
 
 
 def _is_gone(error: Exception) -> bool:

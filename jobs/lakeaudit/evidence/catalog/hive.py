@@ -15,7 +15,13 @@ from typing import Any
 
 from lakeaudit.config import Hive, glob_to_regex
 from lakeaudit.errors import SourceError
-from lakeaudit.evidence.catalog.hive_tables import changed_at, format_of, hive_table, location_of
+from lakeaudit.evidence.catalog.hive_tables import (
+    changed_at,
+    format_of,
+    hive_table,
+    location_of,
+    statistics_of,
+)
 from lakeaudit.evidence.catalog.http import NotThere
 from lakeaudit.evidence.catalog.metastore_client import MetastoreClient
 from lakeaudit.evidence.catalog.names import name_of, parts_of
@@ -25,6 +31,7 @@ from lakeaudit.evidence.catalog.protocol import (
     CatalogTable,
     HiveTable,
     Pointers,
+    RegisteredPartition,
     Wanted,
     folder_of,
     partition_batch,
@@ -227,9 +234,10 @@ def _still_named(metastore: MetastoreClient, database: str, table: str, asked: S
     )
 
 
-def _partition(told: Any) -> tuple[str, Sequence[str], datetime | None]:
-    location = text_of(told.sd.location) if told.sd else ""
-    return location, told.values or (), changed_at(told.parameters or {}, _time(told.createTime))
+def _partition(told: Any) -> RegisteredPartition:
+    location, parameters = text_of(told.sd.location) if told.sd else "", told.parameters or {}
+    at = changed_at(parameters, _time(told.createTime))
+    return RegisteredPartition(location, told.values or (), at, statistics_of(parameters))
 
 
 def _time(seconds: int | None) -> datetime | None:

@@ -9,11 +9,12 @@ from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 
-from lakeaudit.evidence.catalog.protocol import HiveTable
+from lakeaudit.evidence.catalog.protocol import HiveTable, Statistics
 
 _PLACEHOLDER = "__PLACEHOLDER__"
 _STATISTICS = ("numRows", "numFiles", "totalSize", "recordCount", "objectCount", "sizeKey")
 """What Hive and Spark count, and what Glue's crawlers do."""
+_ROWS = ("numRows", "recordCount")
 Words = Mapping[str, str]
 
 
@@ -42,12 +43,18 @@ def hive_table(parameters: Words) -> HiveTable:
     by_readers = parameters.get("projection.enabled", "").lower() == "true"
     provider = parameters.get("spark.sql.sources.provider", "hive").lower()
     listed = provider != "hive" and parameters.get("spark.sql.partitionProvider", "").lower() != "catalog"
-    counts = [
-        int(parameters[name])
+    return HiveTable(by_readers or listed, statistics_of(parameters).filled)
+
+
+def statistics_of(parameters: Words) -> Statistics:
+    """What the properties of a plain Hive table, or of one of its partitions, count."""
+    counts = {
+        name: int(parameters[name])
         for name in _STATISTICS
         if parameters.get(name, "").isascii() and parameters.get(name, "").isdigit()
-    ]
-    return HiveTable(by_readers or listed, any(counts) if counts else None)
+    }
+    rows = next((counts[name] for name in _ROWS if counts.get(name)), None)
+    return Statistics(any(counts.values()) if counts else None, rows)
 
 
 def changed_at(parameters: Words, *times: datetime | None) -> datetime | None:

@@ -82,6 +82,30 @@ class Pointers:
     hive: Mapping[str, HiveTable] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Statistics:
+    """What a catalog counts of a table or partition.
+
+    `filled`: that it has rows or files; None: it counts nothing. `rows` are those that it counts.
+    """
+
+    filled: bool | None = None
+    rows: int | None = None
+
+
+@dataclass(frozen=True)
+class RegisteredPartition:
+    """A partition as a catalog has it registered.
+
+    `location` is as the catalog writes it; `changed_at` is when it was entered or last changed, None: not known.
+    """
+
+    location: str
+    values: Sequence[str]
+    changed_at: datetime | None
+    statistics: Statistics = Statistics()
+
+
 GONE = "gone"
 """`data` of the note of a table that was dropped while it was read."""
 
@@ -89,17 +113,19 @@ GONE = "gone"
 def partition_batch(
     source: str,
     table: str,
-    partitions: Iterable[tuple[str, Sequence[str], datetime | None]],
+    partitions: Iterable[RegisteredPartition],
     aliases: Aliases = (),
 ) -> pa.RecordBatch:
-    """Rows of PARTITION of one table, of (location as it is written, values, when it was entered or changed)."""
-    placed = [(folder_of(uri, aliases), list(values), plain_time(at)) for uri, values, at in partitions]
+    """Rows of PARTITION of one table."""
+    placed = [(folder_of(each.location, aliases), each) for each in partitions]
     rows = [
         {
-            "source": source, "table_name": table, "values": values, "registered_at": at,
+            "source": source, "table_name": table, "values": list(each.values),
+            "registered_at": plain_time(each.changed_at),
+            "filled_said": each.statistics.filled, "rows_said": each.statistics.rows,
             "bucket": place[0] if any(place) else None, "key": place[1] if any(place) else None,
         }
-        for place, values, at in placed
+        for place, each in placed
     ]  # fmt: skip
     return pa.RecordBatch.from_pylist(rows, PARTITION)
 

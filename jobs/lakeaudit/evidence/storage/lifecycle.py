@@ -44,6 +44,15 @@ class Action:
             one.key.startswith(other.prefix) or other.prefix.startswith(one.key)
         )
 
+    def concerns(self, place: Location, size: int) -> bool:
+        """Whether it concerns an object, whatever its tags."""
+        return (
+            place.bucket == self.below.bucket
+            and place.key.startswith(self.below.key)
+            and (self.larger_than is None or size > self.larger_than)
+            and (self.smaller_than is None or size < self.smaller_than)
+        )
+
     def acts_at(self, written: datetime) -> datetime | None:
         """When it acts on an object of that time."""
         if self.date is not None:

@@ -47,6 +47,7 @@ class ObjectVersion:
     is_marker: bool = False
     size: int = 0
     etag: str = ""
+    storage_class: str | None = None
 
 
 @dataclass(frozen=True)
@@ -143,7 +144,8 @@ def history_of(page: Mapping[str, Any], key: str) -> History:
     A page has a thousand versions; a key with more of them is known by its newest ones.
     """
     versions = [
-        ObjectVersion(v["VersionId"], _plain(v["LastModified"]), v["IsLatest"], False, v["Size"], v["ETag"].strip('"'))
+        ObjectVersion(v["VersionId"], _plain(v["LastModified"]), v["IsLatest"], False, v["Size"], v["ETag"].strip('"'),
+                      v.get("StorageClass"))
         for v in page.get("Versions", [])
         if v["Key"] == key
     ]  # fmt: skip

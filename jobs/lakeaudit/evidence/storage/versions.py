@@ -27,6 +27,8 @@ _LATEST = (
 _VERSION = f"coalesce(version_id, {duck.literal(NULL_VERSION)})"
 CURRENT = "reject IS NULL AND coalesce(is_latest, true) AND NOT coalesce(is_delete_marker, false)"
 """SQL of VERSION rows of what is there; an object whose newest version the source does not tell counts as there."""
+REMOVED = "reject IS NULL AND coalesce(is_latest AND is_delete_marker, false)"
+"""SQL of VERSION rows of what a delete marker hides."""
 BELOW = "objects SEMI JOIN homes ON objects.bucket = homes.bucket AND starts_with(key, prefix)"
 """SQL of the VERSION rows `objects` below any of the places `homes`, see `prefixes_of`."""
 _IS_OLDER = "NOT is_latest AND NOT is_delete_marker"
@@ -67,6 +69,7 @@ _SINGLE = f"""
         is_latest AND is_delete_marker IS NOT NULL AS is_clear, {_IS_OLDER} AS all_older,
         CASE WHEN {_IS_OLDER} THEN {_VERSION} END AS older_version_id,
         CASE WHEN {_IS_OLDER} THEN size END AS older_size,
+        CASE WHEN {_IS_OLDER} THEN storage_class END AS older_class,
         NULL AS older_since
     FROM single_versions
     """
@@ -83,13 +86,14 @@ def _several(repeats: Sequence[str]) -> str:
             is_one AND latest.is_delete_marker IS NOT NULL AS is_clear, all_older,
             older.version AS older_version_id,
             older.size AS older_size,
+            older.storage_class AS older_class,
             CASE WHEN older IS NOT NULL AND (newest_marker IS NULL OR newest_marker < older.modified_at)
                 THEN latest.modified_at END AS older_since
         FROM (
             SELECT source, bucket, key, {_is_one(repeats)} AS is_one,
                 bool_and(coalesce({_IS_OLDER}, false)) AS all_older,
                 {_newest("is_delete_marker", *_LATEST)} FILTER (is_latest) AS latest,
-                {_newest("size", "modified_at", version=_VERSION)} FILTER ({_IS_OLDER}) AS older,
+                {_newest("size", "modified_at", "storage_class", version=_VERSION)} FILTER ({_IS_OLDER}) AS older,
                 max(modified_at) FILTER (NOT is_latest AND is_delete_marker) AS newest_marker
             FROM several_versions
             GROUP BY source, bucket, key
@@ -127,6 +131,6 @@ def _stored(versions: str, older_alone: Sequence[str]) -> str:
                 ELSE 'present'
             END AS presence,
             CASE WHEN is_clear THEN delete_marker END AS delete_marker,
-            older_version_id, older_size, CASE WHEN is_clear THEN older_since END AS older_since
+            older_version_id, older_size, older_class, CASE WHEN is_clear THEN older_since END AS older_since
         FROM ({versions})
         """

@@ -19,6 +19,7 @@ from lakeaudit.evidence.files import File
 from lakeaudit.evidence.manifest.delta import checkpoint_runs, commit_runs
 from lakeaudit.evidence.manifest.delta.checkpoint_runs import Checkpoint, Checkpoints
 from lakeaudit.evidence.manifest.delta.commit_runs import NEWEST_POSSIBLE, CommitRuns, Numbers, micros
+from lakeaudit.evidence.protocol import NeededFile
 from lakeaudit.keys import Location
 
 _VERSION = re.compile(r"[0-9]{20}")
@@ -208,6 +209,20 @@ def plan(log: Log, broken: Collection[Location] = (), needed: datetime | None = 
             below = tuple(gap for gap in missing if gap.last <= version)
             return Plan(base, log.made.after(version), newest, gaps(log.commits, version + 1, newest), below)
     return None
+
+
+def needed_files(log: Log, broken: Collection[Location] = ()) -> Iterator[NeededFile]:
+    """The files that readers of the newest state need: the newest checkpoint that can be read, and later commits."""
+    usable = (
+        log.checkpoints[at]
+        for at in reversed(range(len(log.checkpoints)))
+        if log.checkpoints[at].places.isdisjoint(broken)
+    )
+    base = next(usable, None)
+    for part in base.parts if base else ():
+        yield NeededFile(part.place, part.size, part.modified_at)
+    for version, size, written_at in log.commits.after(base.version if base else FROM_THE_START).files():
+        yield NeededFile(log.commit_place(version), size, written_at)
 
 
 def _bases(log: Log, needed: datetime | None) -> Iterator[Checkpoint | None]:

@@ -18,6 +18,7 @@ from lakeaudit.evidence.manifest.delta.commits import commit_logs
 from lakeaudit.evidence.manifest.delta.lineage import state_of, witnesses
 from lakeaudit.evidence.manifest.delta.lines import EPOCH
 from lakeaudit.evidence.manifest.delta.listing import list_logs
+from lakeaudit.evidence.manifest.delta.log import needed_files
 from lakeaudit.evidence.manifest.delta.log_gaps import NO_HOLE, holes, last_hole, nothing_left, warnings
 from lakeaudit.evidence.manifest.delta.metadata import (
     NO_ACTION,
@@ -191,6 +192,7 @@ def _state(reading: Reading, meta: Meta | None, refusals: Mapping[str, str]) -> 
         log_since=reading.log.since,
         archived_after=meta.archived_after,
         state=state_of(reading),
+        needed_log=partial(needed_files, reading.log, frozenset(reading.broken)),
     )
 
 

@@ -23,6 +23,7 @@ from lakeaudit.evidence.protocol import (
     Context,
     Cut,
     Hole,
+    NeededFile,
     SourceInfo,
     TableState,
     utc_now,
@@ -84,7 +85,15 @@ def _states(reading: Reading, named: Iterable[Hole]) -> Iterator[TableState]:
             each.found.newest,
             complete=each.name not in holed,
             leftovers_kept=leftovers_kept(each),
+            needed_log=partial(_needed_files, each.found),
         )
+
+
+def _needed_files(found: Found) -> Iterator[NeededFile]:
+    """The newest completed instant: older ones may be archived, which takes them out of the timeline."""
+    done = [each for each in found.instants if each.state == COMPLETED]
+    for each in sorted(done, key=lambda each: each.begin)[-1:]:
+        yield NeededFile(each.file.place, each.file.size, each.file.modified_at)
 
 
 def _info(source: str, found: Sequence[Found], cut: Cut) -> SourceInfo:
