@@ -82,6 +82,7 @@ GENUINE_ROWS = [
         "modified_at": at(22, 44, 22),
         "older_version_id": "null",
         "older_size": 0,
+        "older_class": "STANDARD",
         "older_since": at(22, 44, 22),
     },
     GENUINE_COMMON
@@ -93,6 +94,7 @@ GENUINE_ROWS = [
         "modified_at": at(22, 46, 14),
         "older_version_id": "zl_C7NLxrkBsMFD5HQUdybrmuV9VpvkN",
         "older_size": 5,
+        "older_class": "STANDARD",
         "older_since": at(22, 46, 14),
     },
 ]
