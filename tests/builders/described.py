@@ -111,7 +111,7 @@ class DescribedLake:
             bucket, root = self.place(table)
             written = datetime.now(UTC) - timedelta(days=2)
             data = Version(
-                f"{root}/part-0.parquet", Size=10, LastModifiedDate=written, ETag=ETAG, Bucket=bucket
+                f"{root}/part-0.parquet", Size=100, LastModifiedDate=written, ETag=ETAG, Bucket=bucket
             )
             self.rows[bucket].append(data)
         time.sleep(1.1)  # reports begin when every object is at least a second old
@@ -134,7 +134,7 @@ class DescribedLake:
 
     def _log(self, table: int) -> tuple[tuple[str, str], int]:
         bucket, root = self.place(table)
-        actions = [*delta_lake.BORN, delta_lake.add("part-0.parquet", size=10)]
+        actions = [*delta_lake.BORN, delta_lake.add("part-0.parquet", size=100)]
         body = "".join(json.dumps(action) + "\n" for action in actions).encode()
         key = f"{root}/_delta_log/{0:020}.json"
         self.s3.put_object(Bucket=bucket, Key=key, Body=body)

@@ -150,6 +150,23 @@ def test_a_table_as_it_was_by_the_time_that_its_commits_carry(tmp_path: Path) ->
     assert states(claims) == {"a": "live"}
 
 
+def test_a_clock_that_is_ahead_makes_no_commit_younger_than_its_file(tmp_path: Path) -> None:
+    timed, years = metadata(enableInCommitTimestamps="true"), timedelta(days=5 * 365)
+    log = Log(tmp_path / "t").commit(
+        0, info(inCommitTimestamp=millis(at(0) + years)), protocol(), timed, add("a")
+    )
+    log.commit(1, info(inCommitTimestamp=millis(at(1)) - 1000), add("b"))
+    claims = delta.read([table("t", log.table)], context(), "manifest:delta", frozen)
+    rows = {row["key"].rpartition("/")[2]: row for row in claim_rows(claims)}
+    assert rows["a"]["claimed_at"] == at(0).replace(tzinfo=None)
+    assert rows["b"]["claimed_at"] == at(1).replace(tzinfo=None) - timedelta(seconds=1), (
+        "a clock that is behind stays"
+    )
+    then = delta.read([table("t", log.table)], context(as_of=at(1)), "manifest:delta", frozen)
+    (first,) = [row for row in claim_rows(then) if row["key"].endswith("/a")]
+    assert (first["state"], first["claimed_at"]) == ("live", at(0).replace(tzinfo=None))
+
+
 def test_before_its_first_commit_it_is_no_table(tmp_path: Path) -> None:
     log = Log(tmp_path / "t").commits([add("a")])
     claims = delta.read([table("t", log.table)], context(as_of=at(-1)), "manifest:delta", frozen)

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients
 from tests.builders.event_logs import App, packed
 
+NEVER = datetime.max.replace(tzinfo=UTC)
+"""When a log was written that puts no bound on its times."""
 OUT = "s3a://lake/wh/events"
 HOMES = Homes({Location("lake", "wh/events"): "events"})
 CODECS = ("plain", "zstd", "lz4", "snappy")
@@ -44,7 +47,7 @@ def told(folder: Path) -> Told:
     """The rows of the one log of a folder, and what it lacks."""
     (log,) = log_files.find(Clients(), Location.parse(str(folder)))
     application, lacks = application_of(Clients(), log)
-    return dict(rows_of(application, HOMES, None)), lacks
+    return dict(rows_of(application, HOMES, None, NEVER)), lacks
 
 
 def emptied(folder: Path) -> Path:

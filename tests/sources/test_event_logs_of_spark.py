@@ -23,6 +23,8 @@ from lakeaudit.runtime.aws import Clients
 from lakeaudit.schemas import plain_time
 from tests.builders.connections import connection
 
+NEVER = datetime.max.replace(tzinfo=UTC)
+"""When a log was written that puts no bound on its times."""
 DATA = Path(__file__).parents[1] / "data" / "event_logs"
 VERSIONS = ("3.3.4", "3.4.4", "3.5.7")
 HOMES = {Location("lake", f"wh/{name}"): name for name in ("events", "events2", "days", "failed")}
@@ -57,7 +59,7 @@ def resolved(version: str, without: str = "?") -> Rows:
          "is_latest": [True] * len(kept), "is_delete_marker": [False] * len(kept)}
     )  # fmt: skip
     below = pa.table({"bucket": ["lake"], "prefix": ["wh/"]})
-    rows: dict[str, duck.Rows] = dict(rows_of(application(version), Homes(HOMES), None))
+    rows: dict[str, duck.Rows] = dict(rows_of(application(version), Homes(HOMES), None, NEVER))
     rows["parts"] = stored_parts.parts(con, objects, below)
     return {kind: duck.rows_of(duck.relation(con, made)) for kind, made in names.resolved("m", con, rows)}
 

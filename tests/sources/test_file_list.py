@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from lakeaudit.config import FileListManifest, Table
@@ -76,6 +77,23 @@ def read(clients: Clients) -> Read:
         return file_list.read(tables, context(clients, as_of), "manifest:file_list")
 
     return read
+
+
+@pytest.mark.parametrize("form", ["jsonl", "csv", "parquet", "json"])
+def test_no_file_is_claimed_later_than_its_list_was_written(read: Read, tmp_path: Path, form: str) -> None:
+    late = (AT + timedelta(days=5 * 365)).isoformat()
+    place = tmp_path / f"1.{form}"
+    if form == "csv":
+        place.write_text(f"path,size,committed_at\nwh/t/a,5,{late}\n")
+    elif form == "parquet":
+        of_years = pa.array([AT + timedelta(days=5 * 365)], pa.timestamp("us", "UTC"))
+        pq.write_table(pa.table({"path": ["wh/t/a"], "size": [5], "committed_at": of_years}), place)
+    else:
+        row = {"path": "wh/t/a", "size": 5, "committed_at": late}
+        place.write_text(json.dumps(row) + '\n{"end": true, "lines": 1}\n')
+    os.utime(place, (AT.timestamp(), AT.timestamp()))
+    (claimed,) = rows_of(read(table("t", tmp_path)))
+    assert claimed["claimed_at"] == AT.replace(tzinfo=None)
 
 
 def test_claims_of_many_tables_at_once(read: Read, tmp_path: Path) -> None:

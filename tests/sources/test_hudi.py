@@ -211,6 +211,10 @@ def test_times_are_those_of_the_files_or_of_the_names_where_they_are_utc(tmp_pat
         for path in (tmp_path / ".hoodie" / "timeline").iterdir():
             os.utime(path, (late, late))
         assert rows_of(tmp_path)[base("a", T1)]["claimed_at"] == plain_time(at)
+    early = datetime(2026, 10, 31, tzinfo=UTC)  # its writer's clock was ahead
+    for path in (tmp_path / ".hoodie" / "timeline").iterdir():
+        os.utime(path, (early.timestamp(), early.timestamp()))
+    assert rows_of(tmp_path)[base("a", T1)]["claimed_at"] == plain_time(early)
 
 
 def test_partitions_are_read_as_their_writer_meant_them(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from lakeaudit.errors import SourceError
 from lakeaudit.evidence.manifest import iceberg
 from lakeaudit.evidence.manifest.iceberg import lists, readings
 from lakeaudit.evidence.manifest.iceberg.metadata import Metadata, NotReadable, number_of, parsed
+from lakeaudit.evidence.manifest.iceberg.metadata import Snapshot as KnownSnapshot
 from lakeaudit.evidence.manifest.iceberg.point_lookup import read as look_up
 from lakeaudit.evidence.protocol import Claims, Context, Hole
 from lakeaudit.evidence.references import FREE, LIVE, UNKNOWN
@@ -129,6 +130,28 @@ def test_a_claim_is_as_old_as_the_snapshot_that_added_the_file(tmp_path: Path) -
         "day=2026-11-01",
     )
     assert (rows["c"]["own_root"], rows["c"]["certain"], rows["c"]["table_version"]) == (True, True, 2)
+
+
+def test_no_snapshot_is_younger_than_its_metadata_or_than_what_was_built_on_it() -> None:
+    far, day = AT + timedelta(days=5 * 365), timedelta(days=1)
+    made = tuple(
+        KnownSnapshot(id_, parent, moment, None)
+        for id_, parent, moment in ((1, None, AT), (2, 1, far), (3, 2, AT + day), (4, 2, far), (5, 9, far))
+    )
+    found = Metadata(2, "", "s3://lake/t", far, 4, made, (("s3://lake/t/metadata/1", far),))
+    bounded = found.written_by(AT + 2 * day)
+    assert bounded.times == {1: AT, 2: AT + day, 3: AT + day, 4: AT + 2 * day, 5: AT + 2 * day}
+    assert (bounded.updated_at, bounded.old_files[0][1]) == (AT + 2 * day, AT + 2 * day)
+    assert found.written_by(far).times == {**found.times, 2: AT + day}
+
+
+def test_a_metadata_json_of_another_year_makes_no_file_young(tmp_path: Path) -> None:
+    written(tmp_path, {1: ONE, 2: TWO})
+    for path in tmp_path.rglob("*.metadata.json"):
+        os.utime(path, (AT.timestamp() - 60, AT.timestamp() - 60))
+    assert {row["claimed_at"] for row in rows_of(tmp_path).values()} == {
+        plain_time(AT - timedelta(minutes=1))
+    }
 
 
 def test_delete_files_are_deletes_and_vectors_of_one_puffin_file_are_one_file(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import io
 import json
 from collections.abc import Sequence
 from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,8 @@ from lakeaudit.schemas import plain_time
 from tests.builders.connections import connection
 from tests.builders.event_logs import BEGUN, SQL, UUIDS, App, part
 
+NEVER = datetime.max.replace(tzinfo=UTC)
+"""When a log was written that puts no bound on its times."""
 OUT = "s3a://lake/wh/events"
 FOUR = {0: (100, 2200), 1: (100, 2201), 2: (0, 440), 3: (90, 2100)}
 
@@ -243,7 +245,7 @@ def resolved_of(apps: Sequence[App], stored: Stored) -> dict[str, list[dict[str,
                    ("modified_at", pa.timestamp("us")), ("is_latest", pa.bool_()), ("is_delete_marker", pa.bool_())]),
     )  # fmt: skip
     below = pa.table({"bucket": [home.bucket], "prefix": [home.prefix]})
-    written = [dict(rows_of(read(app), Homes({home: "events"}), None)) for app in apps]
+    written = [dict(rows_of(read(app), Homes({home: "events"}), None, NEVER)) for app in apps]
     rows: dict[str, duck.Rows] = {
         kind: pa.concat_tables(each[kind] for each in written) for kind in ("writes", "splits")
     }

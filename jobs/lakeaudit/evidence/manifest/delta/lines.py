@@ -43,6 +43,15 @@ def moment_of(epoch_ms: int | None) -> datetime | None:
         return None
 
 
+def commit_moment(epoch_ms: int | None, written_at: datetime) -> datetime | None:
+    """The time that a commit carries, at most the one that storage records for its file; None: it carries none.
+
+    A writer's clock that runs ahead must not make its commits too young to be judged.
+    """
+    carried = moment_of(epoch_ms)
+    return None if carried is None else min(carried, written_at)
+
+
 @dataclass(frozen=True)
 class LineFile:
     """A file to read; its size decides whether it is read whole."""

@@ -4,7 +4,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import NamedTuple, Protocol, cast
 
 from lakeaudit.errors import SourceError
@@ -12,7 +12,7 @@ from lakeaudit.evidence.files import File, list_files, read_bytes
 from lakeaudit.evidence.manifest.delta.checksums import declared
 from lakeaudit.evidence.manifest.delta.commit_runs import micros
 from lakeaudit.evidence.manifest.delta.hints import Hint, read_hint
-from lakeaudit.evidence.manifest.delta.lines import EPOCH, in_commit_time
+from lakeaudit.evidence.manifest.delta.lines import commit_moment, in_commit_time, moment_of
 from lakeaudit.evidence.manifest.delta.log import Log, parse
 from lakeaudit.evidence.protocol import Clock, Context, DeclaredState
 from lakeaudit.keys import Location
@@ -164,4 +164,5 @@ def _as_of(log: Log, as_of: datetime, clients: Clients) -> Log:
 def _carried(log: Log, version: int, clients: Clients) -> datetime | None:
     content = read_bytes(clients, log.commit_place(version)) or b""
     stamp = in_commit_time(content.partition(b"\n")[0].decode("utf-8", "replace"))
-    return None if stamp is None else EPOCH + timedelta(milliseconds=stamp)
+    written_at = log.commits.written_at(version)
+    return commit_moment(stamp, written_at) if written_at else moment_of(stamp)

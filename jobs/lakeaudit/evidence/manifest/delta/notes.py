@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lakeaudit.evidence.manifest.delta.lines import moment_of
+from lakeaudit.evidence.manifest.delta.lines import commit_moment
 from lakeaudit.evidence.manifest.delta.log_files import LogFile
 from lakeaudit.evidence.protocol import Hole
 from lakeaudit.runtime import duck
@@ -98,7 +98,7 @@ class Notes:
             did.operation = did.operation or row["operation"]
             did.added += row["added"]
             did.removed += row["removed"]
-            did.at = moment_of(in_commit_ms.get(row["file"])) or did.at
+            did.at = commit_moment(in_commit_ms.get(row["file"]), self._files[row["file"]].time) or did.at
 
     def newest(self, number: int, kind: str, text: str) -> None:
         """A protocol or metaData: of many changes only the last is kept."""

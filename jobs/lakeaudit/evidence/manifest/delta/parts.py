@@ -20,7 +20,7 @@ from lakeaudit.evidence.manifest.delta.batches import KIND as BATCHES
 from lakeaudit.evidence.manifest.delta.batches import batches
 from lakeaudit.evidence.manifest.delta.checkpoints import Look, said, said_in
 from lakeaudit.evidence.manifest.delta.commit_counts import CommitCounts
-from lakeaudit.evidence.manifest.delta.lines import UNREAD, LineFile, moment_of, read_lines
+from lakeaudit.evidence.manifest.delta.lines import UNREAD, LineFile, commit_moment, read_lines
 from lakeaudit.evidence.manifest.delta.log_files import CommitFiles, LogFile, Pieces, each, runs, weight
 from lakeaudit.evidence.manifest.delta.notes import DAMAGED, GONE, NO_PARQUET, Notes
 from lakeaudit.evidence.protocol import Batches, Part, identity_of
@@ -218,7 +218,7 @@ def about_files(files: Sequence[LogFile], in_commit_ms: Mapping[int, int]) -> pa
     """What the steps of these files have in common, by the number of the file."""
     rows = [
         (number, f.table, f.reading, f.version, plain_time(f.time),
-         plain_time(moment_of(in_commit_ms.get(number))), f.checkpoint, f.root.bucket, f.root.prefix)
+         plain_time(commit_moment(in_commit_ms.get(number), f.time)), f.checkpoint, f.root.bucket, f.root.prefix)
         for number, f in enumerate(files)
     ]  # fmt: skip
     return duck.small(_FILE, rows)

@@ -206,7 +206,7 @@ class FileReading:
         actions, torn = _actions(body or b"")
         info: Row = next((a["commitInfo"] for a in actions if isinstance(a.get("commitInfo"), dict)), {})
         stamp = in_commit_time((body or b"").partition(b"\n")[0].decode("utf-8", "replace"))
-        at = _time(stamp, listed_at)
+        at = min(_time(stamp, listed_at), listed_at)
         about = {
             "version": version,
             "at": at,

@@ -5,7 +5,6 @@ checkpoints are read in the tasks that fold them. Only protocol, metadata and va
 to the driver. The reader knows nothing of storage: whether an unlogged VACUUM is assumed is decided elsewhere.
 """
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
@@ -16,7 +15,6 @@ from lakeaudit.config import Table
 from lakeaudit.evidence.manifest.delta import paths, replay
 from lakeaudit.evidence.manifest.delta.commits import commit_logs
 from lakeaudit.evidence.manifest.delta.lineage import state_of, witnesses
-from lakeaudit.evidence.manifest.delta.lines import EPOCH
 from lakeaudit.evidence.manifest.delta.listing import list_logs
 from lakeaudit.evidence.manifest.delta.log import needed_files
 from lakeaudit.evidence.manifest.delta.log_gaps import NO_HOLE, holes, last_hole, nothing_left, warnings
@@ -156,13 +154,11 @@ def _table_row(reading: Reading, meta: Meta) -> tuple[Any, ...]:
 
 
 def _cutoff(run: Vacuum, meta: Meta) -> datetime:
-    """Up to when what a vacuum removed had been removed."""
+    """Up to when what a vacuum removed had been removed, by the time of its file and never by its writer's clock."""
     at, retention = (
         run.time + timedelta(seconds=1),
         meta.retention,
     )  # stores give times in whole seconds: earlier
-    with suppress(*NO_ACTION):
-        at = max(at, EPOCH + timedelta(milliseconds=int(json.loads(run.text)["timestamp"])))
     with suppress(*NO_ACTION):
         retention = vacuum_retention(run.text, meta.retention)
     return before(at, retention)

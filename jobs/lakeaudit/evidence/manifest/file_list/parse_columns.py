@@ -48,12 +48,14 @@ def _lines(columns: Columns, others: pa.Table) -> list[Line]:
 
 
 def _times(column: pa.Array, default: datetime) -> tuple[pa.Array, pa.Array]:
-    """The time of each row, which is the list's own where the row has none; and whether it is a time at all."""
+    """The time of each row, at most the list's own, which also holds where there is none; and whether it is one."""
     if pa.types.is_timestamp(column.type):
-        return column.fill_null(default), pa.array([True] * len(column))
+        given = column.fill_null(default)
+        return pc.min_element_wise(given, pa.scalar(default, given.type)), pa.array([True] * len(column))
     texts = column.dictionary_encode()
     times = [_time(text, default) for text in texts.dictionary.to_pylist()]
-    at = pa.array(times, pa.timestamp("us")).take(texts.indices).fill_null(default)
+    bounded = [None if time is None else min(time, default) for time in times]
+    at = pa.array(bounded, pa.timestamp("us")).take(texts.indices).fill_null(default)
     timed = pa.array([time is not None for time in times], pa.bool_()).take(texts.indices).fill_null(True)
     return at, timed
 

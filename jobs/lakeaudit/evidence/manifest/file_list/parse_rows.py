@@ -43,7 +43,7 @@ def _understood(row: Row, number: int, listed: ListFile) -> Event:
     scope = _scope(_text(row, "scope"), listed) if action == "replace" else (None, None)
     try:
         values = _values(row)
-        at = _time(row.get("committed_at")) or listed.modified_at
+        at = min(_time(row.get("committed_at")) or listed.modified_at, listed.modified_at)
     except Fault as fault:
         fault.key = named if action != "replace" else None
         raise

@@ -119,9 +119,9 @@ def _instants(files: Sequence[File], config: TableConfig) -> Iterator[Instant]:
     done = {(name.begin, name.action) for _, name in named if name.state == COMPLETED}
     for file, name in named:
         if name.state == COMPLETED and name.action in ACTIONS:
-            at = (
-                time_of(name.completed, utc=True) if config.utc and name.completed else None
-            ) or file.modified_at
+            completed = time_of(name.completed, utc=True) if config.utc and name.completed else None
+            # the writer's clock may be ahead of storage's
+            at = min(completed or file.modified_at, file.modified_at)
             yield Instant(file, name.action, COMPLETED, name.begin, name.completed, at)
         elif name.state == "requested" and name.action in _PLANS and (name.begin, name.action) not in done:
             yield Instant(file, name.action, PLANNED, name.begin, "", file.modified_at)

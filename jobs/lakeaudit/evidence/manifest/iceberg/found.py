@@ -41,6 +41,6 @@ def read_metadata(clients: Clients, file: File) -> Metadata | str:
     if content is None:
         return f"{file.place.uri}: it is gone"
     try:
-        return parsed(content)
+        return parsed(content).written_by(file.modified_at)
     except NotReadable as error:
         return f"{file.place.uri}: {error}"

@@ -6,8 +6,9 @@ Format: "Table Metadata Fields" and "Snapshots" of the Iceberg specification, ve
 import json
 import re
 import zlib
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -58,6 +59,19 @@ class Metadata:
     """Files with statistics: path, size, snapshot."""
     properties: Mapping[str, str] = field(default_factory=dict)
 
+    def written_by(self, moment: datetime) -> "Metadata":
+        """The same with no time that is later than its own file, or than a snapshot that was built on it.
+
+        A writer's clock that ran ahead must not make what it added too young to be judged.
+        """
+        times = _bounded(self.snapshots, moment)
+        return replace(
+            self,
+            updated_at=min(self.updated_at, moment),
+            snapshots=tuple(replace(each, at=times[each.id]) for each in self.snapshots),
+            old_files=tuple((name, min(at, moment)) for name, at in self.old_files),
+        )
+
     @property
     def times(self) -> dict[int, datetime]:
         """When each retained snapshot was committed."""
@@ -80,6 +94,24 @@ class Metadata:
             seen.add(oldest.id)
         made = [at for _, at in self.old_files] if oldest.parent is None else []
         return min([oldest.at, *made])
+
+
+def _bounded(snapshots: Sequence[Snapshot], moment: datetime) -> dict[int, datetime]:
+    """The time of each snapshot, at most that moment and the times of those that were built on it."""
+    times = {each.id: min(each.at, moment) for each in snapshots}
+    parents = {each.id: each.parent for each in snapshots if each.parent in times}
+    children = Counter(parents.values())
+    newest = [id_ for id_ in times if not children[id_]]
+    while newest:
+        id_ = newest.pop()
+        parent = parents.get(id_)
+        if parent is None:
+            continue
+        times[parent] = min(times[parent], times[id_])
+        children[parent] -= 1
+        if not children[parent]:
+            newest.append(parent)
+    return times
 
 
 def number_of(name: str) -> int | None:

@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import pairwise
 from typing import IO
 
@@ -64,6 +65,11 @@ class EventLog:
     def size(self) -> int:
         """Bytes, as stored."""
         return sum(each.file.size for each in self.files)
+
+    @property
+    def written_at(self) -> datetime:
+        """When the last of its files was written."""
+        return max(each.file.modified_at for each in self.files)
 
     @property
     def is_compacted(self) -> bool:

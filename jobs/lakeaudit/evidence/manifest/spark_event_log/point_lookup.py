@@ -42,7 +42,7 @@ def _written(found: list[Logs], clients: Clients) -> tuple[dict[str, pa.Table], 
     for each in found:
         for log in each.logs:
             application, lack = application_of(clients, log)
-            for kind, rows in rows_of(application, Homes(each.homes(), clients.names), None):
+            for kind, rows in rows_of(application, Homes(each.homes(), clients.names), None, log.written_at):
                 tables[kind].append(rows)
             if lack:
                 at = plain_time(max(file.file.modified_at for file in log.files))

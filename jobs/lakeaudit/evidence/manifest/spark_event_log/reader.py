@@ -164,7 +164,7 @@ def _read(
 ) -> Batches:
     application, lacks = application_of(clients, log)
     told: dict[str, Any] = {"log": log.place.uri, "lacks": lacks}
-    for kind, rows in rows_of(application, homes, until):
+    for kind, rows in rows_of(application, homes, until, log.written_at):
         if kind == "writes":
             told |= {"oldest": _oldest(rows), "writes": _committed(rows)}
         yield kind, rows

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -84,11 +84,17 @@ class Homes:
         return None if table is None else (path, table)
 
 
-def rows_of(application: Application, homes: Homes, until: datetime | None) -> Iterator[tuple[str, pa.Table]]:
-    """WRITES and SPLITS rows of the writes into tables; those that ended after `until` are left out."""
+def rows_of(
+    application: Application, homes: Homes, until: datetime | None, written_at: datetime
+) -> Iterator[tuple[str, pa.Table]]:
+    """WRITES and SPLITS rows of the writes into tables; those that ended after `until` are left out.
+
+    No write ended after its log was written, whatever its writer's clock said.
+    """
     writes: list[tuple[Any, ...]] = []
     splits: list[tuple[Any, ...]] = []
-    for job in application.writes():
+    for each in application.writes():
+        job = replace(each, ended_at=min(each.ended_at, written_at)) if each.ended_at else each
         found = homes.write(job)
         at = job.ended_at or job.started_at
         if found is None or (until is not None and at is not None and at > until):
