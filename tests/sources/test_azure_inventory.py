@@ -370,7 +370,7 @@ def here(table: str) -> str:
 
 
 def files_of(table: str) -> list[Blob]:
-    return [Blob(f"lake/wh/{table}/{n}.parquet", md5=None) for n in range(4)]
+    return [Blob(f"lake/wh/{table}/{n}.parquet", 50, md5=None) for n in range(4)]
 
 
 def listed_of(table: str) -> list[str]:
@@ -414,7 +414,7 @@ def night(tmp_path_factory: pytest.TempPathFactory) -> Night:
     for table in BOTH:
         (folder / table).mkdir()
         lines = [
-            {"path": path, "size": 5, "committed_at": "2026-11-19T12:30:00Z"} for path in listed_of(table)
+            {"path": path, "size": 50, "committed_at": "2026-11-19T12:30:00Z"} for path in listed_of(table)
         ]
         text = "".join(json.dumps(line) + "\n" for line in [*lines, {"end": True, "lines": len(lines)}])
         (folder / table / "1.jsonl").write_text(text)
