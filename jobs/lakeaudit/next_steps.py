@@ -154,12 +154,16 @@ _SOONER = "3 to 5 hours, or 5 to 12 at the bulk rate"
 """How long a restore takes (S3 User Guide, "Archive retrieval options")."""
 
 
-def _version_out_of_archive(place: str, version: str, storage_class: str, at: "Endpoint | None") -> Step:
+def _version_out_of_archive(
+    place: dict[str, str], version: str, storage_class: str, at: "Endpoint | None"
+) -> Step:
     """The first of two steps: no copy reads a version that is archived."""
-    command = f"{place} --version-id {shell_word(version)} --restore-request {shell_word('Days=7')}"
+    request: dict[str, int] = {"Days": 7}
     takes = f"it is in {storage_class}, which costs money and takes {_HOURS.get(storage_class, _SOONER)}"
-    what = f"first have the version restored for seven days ({takes}); bring it back once that is done"
-    return Step(what, _s3api("restore-object", command, at))
+    return Step(
+        f"first have the version restored for seven days ({takes}); bring it back once that is done",
+        _s3api("restore-object", {**place, "VersionId": version, "RestoreRequest": request}, at),
+    )
 
 
 def _marker_found(finding: Row) -> str | None:
