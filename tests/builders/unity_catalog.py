@@ -1,4 +1,7 @@
-"""A stand-in for Unity Catalog: the lists of its open API (version 2.1) over real HTTP. No real catalog is at hand."""
+"""A stand-in for Unity Catalog: the lists of its open API (version 2.1) over real HTTP. No real catalog is at hand.
+
+Like Databricks it rejects lists that are asked for without `max_results`.
+"""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,10 +26,16 @@ class UnityCatalog(RestCatalog):
         }.get(what := path.removeprefix(ROOT))
         if names is None:
             return 404, {"error_code": "NOT_FOUND", "message": "no such request"}
+        if "max_results" not in params:
+            return 400, {
+                "error_code": "INVALID_PARAMETER_VALUE",
+                "message": "unpaginated requests are rejected",
+            }
+        size = min(self.page, int(params["max_results"]) or self.page)
         start = int(params.get("page_token") or 0)
-        page = sorted(names)[start : start + self.page]
+        page = sorted(names)[start : start + size]
         said = [{"name": name, **self._info(catalog, schema, name)} for name in page]
-        more = str(start + self.page) if start + self.page < len(names) else ""
+        more = str(start + size) if start + size < len(names) else ""
         return 200, {what: said, "next_page_token": more}
 
     def _info(self, catalog: str | None, schema: str | None, name: str) -> dict[str, Any]:

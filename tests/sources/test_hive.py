@@ -108,6 +108,56 @@ def refuse(request: str, error: Exception, first: int = 0) -> Callable[[str, Any
     return fault
 
 
+OF_HIVE = (
+    "Number of partitions scanned (={}) on table '{}' exceeds limit (={}). "
+    "This is controlled on the metastore server by hive.metastore.limit.partition.request."
+)
+
+
+@pytest.mark.parametrize("words", [OF_HIVE, "request of {} of {!r} is above the maximum of {}"])
+@pytest.mark.parametrize("limit", [2, 1])
+def test_a_metastore_gives_as_many_partitions_as_it_says(
+    metastore: MetastoreStandIn, limit: int, words: str
+) -> None:
+    """The table's own name looks like a limit, too, and is long."""
+    name = "limit_9_" + "x" * 200
+    metastore.table(name, "s3://lake/orders", ("day",))
+    for day in range(5):
+        metastore.partition(name, [str(day)], f"s3://lake/orders/day={day}")
+
+    def limited(request: str, given: Any) -> None:
+        if request == "get_partitions_by_names" and len(given[2]) > limit:
+            raise MetaException(words.format(len(given[2]), given[1], limit))
+
+    metastore.faults.append(limited)
+    found = read(source_of(metastore))
+    assert found.holes == ()
+    assert len([row for row in rows_of(found) if row["table_name"].endswith(name)]) == 5
+    assert metastore.asked.count("get_partitions_by_names") >= 1 + -(-5 // limit)
+
+
+def test_a_metastore_gives_as_many_tables_as_it_says(metastore: MetastoreStandIn) -> None:
+    for number in range(5):
+        metastore.table(f"t{number}", f"s3://lake/t{number}")
+
+    def limited(request: str, given: Any) -> None:
+        if request == "get_table_objects_by_name_req" and len(given[0].tblNames) > 2:
+            raise MetaException("more tables than the limit of 2")
+
+    metastore.faults.append(limited)
+    assert {f"sales.t{number}" for number in range(5)} <= {
+        table.name for table in read(source_of(metastore)).tables
+    }
+
+
+@pytest.mark.parametrize("words", ["exceeds limit (=0)", "exceeds limit (=1000000)", "exceeds the limit"])
+def test_a_limit_that_is_none_is_a_refusal(metastore: MetastoreStandIn, words: str) -> None:
+    metastore.faults.append(refuse("get_partitions_by_names", MetaException(words)))
+    (hole,) = read(source_of(metastore)).holes
+    assert words in hole.reason
+    assert metastore.asked.count("get_partitions_by_names") == 1
+
+
 @pytest.mark.parametrize(
     ("request_", "error", "subject", "why"),
     [

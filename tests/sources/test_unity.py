@@ -68,6 +68,31 @@ def test_tables_with_files_are_named_with_their_places_and_formats(server: Unity
     assert {table.updated_at for table in found.tables} == {datetime.fromtimestamp(1_790_000_000, UTC)}
 
 
+def test_shallow_clones_are_tables_and_other_types_are_where_they_have_a_place(server: UnityCatalog) -> None:
+    """A clone's own log lies at its place, and names its source's files: it is audited as any Delta table."""
+    server.infos.clear()
+    server.infos |= {
+        ("main", "s", "clone"): info("s3://lake/clone", type_="MANAGED_SHALLOW_CLONE"),
+        ("main", "s", "clone_2"): info("s3://lake/clone_2", type_="EXTERNAL_SHALLOW_CLONE"),
+        ("main", "s", "stream"): info("s3://lake/stream", type_="STREAMING_TABLE"),
+        ("main", "s", "foreign"): info("s3://lake/foreign", "PARQUET", "FOREIGN"),
+        ("main", "s", "new"): info("s3://lake/new", type_="SOME_TYPE_OF_TOMORROW"),
+        ("main", "s", "view"): info("s3://lake/view", "UNKNOWN", "VIEW"),
+        ("main", "s", "figures"): info(None, "UNKNOWN", "METRIC_VIEW"),
+        **{("main", "s", f"m{n}"): info(None, type_="MATERIALIZED_VIEW") for n in range(7)},
+        ("main", "s", "far"): info(None, type_="FOREIGN"),
+    }
+    found, five = listed(server), [f"main.s.m{n}" for n in range(5)]
+    assert {name.removeprefix("main.s."): format_ for name, (_, format_) in told(found).items()} == {
+        "clone": "delta", "clone_2": "delta", "stream": "delta", "foreign": "hive", "new": "delta",
+    }  # fmt: skip
+    assert found.holes == ()
+    assert found.warnings == (
+        "FOREIGN without a storage_location is left out: main.s.far",
+        f"MATERIALIZED_VIEW without a storage_location is left out: {', '.join(five)} and 2 more",
+    )
+
+
 def test_catalogs_may_be_chosen_and_tables_limited_to_a_place(server: UnityCatalog) -> None:
     assert set(told(listed(server, catalogs=("oth*",)))) == {"other.x.hudi", "other.x.nowhere"}
     assert set(told(listed(server, location=Location("lake", "orders")))) == {"main.sales.orders"}
@@ -135,6 +160,10 @@ def test_a_probe_asks_for_what_an_audit_needs(server: UnityCatalog) -> None:
     server.faults.append(lambda _, path, __: (403, {}) if path.endswith("/schemas") else None)
     with pytest.raises(SourceError, match="answers 403"):
         unity.probe(source, Clients(), NOW)
+    server.faults[:] = [lambda _, path, __: (501, {"message": "no"}) if path.endswith("/schemas") else None]
+    with pytest.raises(SourceError, match="lacks this operation: it answers 501: no; no right is missing"):
+        unity.probe(source, Clients(), NOW)
+    server.faults.clear()
     server.infos.clear()
     assert "names no catalog" in unity.probe(source, Clients(), NOW).told
 

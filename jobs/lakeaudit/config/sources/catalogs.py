@@ -10,7 +10,8 @@ class HttpCatalog(CatalogSource):
     """A catalog at a URL. Secrets stand in environment variables, which the lake file names.
 
     `bearer_env`: a token, sent as it is. `credential_env`: `id:secret` of a client, exchanged for tokens at
-    `oauth2_uri` (OAuth2, client credentials), again whenever one is over.
+    `oauth2_uri` (OAuth2, client credentials), again whenever one is over; `scope`, `audience` and `resource` are sent
+    with it as they are written.
     """
 
     uri: Url
@@ -18,6 +19,8 @@ class HttpCatalog(CatalogSource):
     credential_env: EnvName | None = None
     oauth2_uri: Url | None = None
     scope: Text = "catalog"
+    audience: Text | None = None
+    resource: Text | None = None
 
     @property
     def name(self) -> str:

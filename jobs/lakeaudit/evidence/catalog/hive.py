@@ -23,7 +23,7 @@ from lakeaudit.evidence.catalog.hive_tables import (
     statistics_of,
 )
 from lakeaudit.evidence.catalog.http import NotThere
-from lakeaudit.evidence.catalog.metastore_client import MetastoreClient
+from lakeaudit.evidence.catalog.metastore_client import MetastoreClient, in_batches
 from lakeaudit.evidence.catalog.names import name_of, parts_of
 from lakeaudit.evidence.catalog.picture import Names, any_name, no_partitions, or_hole, pointers_of, text_of
 from lakeaudit.evidence.catalog.protocol import (
@@ -45,7 +45,7 @@ from lakeaudit.runtime.duck import Connection
 TABLES = 100
 """Tables of one request."""
 BATCH = 500
-"""Partitions of one request; each comes with all columns of its table."""
+"""Partitions of one request; each comes with all columns of its table. A metastore may give fewer, and says so."""
 
 
 @dataclass
@@ -148,8 +148,8 @@ def _databases(source: Hive, metastore: MetastoreClient) -> list[str]:
 def _tables_of(metastore: MetastoreClient, database: str, names: Names) -> list[Any]:
     listed = metastore.ask(lambda thrift: list(thrift.get_all_tables(database)))
     asked = [name for name in listed if names(name_of((database, name)))]
-    groups = (asked[at : at + TABLES] for at in range(0, len(asked), TABLES))
-    return [table for some in groups for table in _tables_named(metastore, database, some)]
+    batches = in_batches(asked, TABLES, partial(_tables_named, metastore, database))
+    return [table for _, tables in batches for table in tables]
 
 
 def _tables_named(metastore: MetastoreClient, database: str, names: Sequence[str]) -> list[Any]:
@@ -213,12 +213,12 @@ def _is_gone(source: Hive, database: str, table: str) -> bool:
     return False
 
 
-def _batches(metastore: MetastoreClient, database: str, table: str) -> Iterator[tuple[list[str], list[Any]]]:
+def _batches(
+    metastore: MetastoreClient, database: str, table: str
+) -> Iterator[tuple[Sequence[str], list[Any]]]:
     """Names of partitions, and what they are."""
     names = metastore.ask(lambda thrift: list(thrift.get_partition_names(database, table, -1)))
-    for at in range(0, len(names), BATCH):
-        asked = names[at : at + BATCH]
-        yield asked, _partitions_named(metastore, database, table, asked)
+    yield from in_batches(names, BATCH, partial(_partitions_named, metastore, database, table))
 
 
 def _partitions_named(

@@ -10,13 +10,18 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any
+from urllib.parse import urljoin, urlsplit
 
 import requests
+from botocore.exceptions import BotoCoreError
 from requests.adapters import HTTPAdapter
 from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_attempt
+from urllib3.util.ssl_ import create_urllib3_context
 
 from lakeaudit.config import HttpCatalog
 from lakeaudit.errors import SourceError
+from lakeaudit.runtime.aws import Endpoint, bundle_of
+from lakeaudit.runtime.connections import certificates_of
 
 THREADS = 16
 """Requests at once."""
@@ -28,7 +33,11 @@ TRIES = 4
 LONGEST_PAUSE = 10.0
 """Seconds between two tries, whatever the catalog asks for."""
 _PASSING = (408, 429, 500, 502, 503, 504)
-_UNKNOWN = (400, 405, 406, 422, 501)
+_UNKNOWN = (400, 405, 406, 422)
+_LACKING = 501
+_SAME_METHOD = (307, 308)
+"""Redirects that keep method and body."""
+REDIRECTS = 3
 _EXPIRED = (401, 419)
 """419 is Iceberg's word for a token whose time is over."""
 _TOLD = 200
@@ -42,7 +51,7 @@ class NotThere(SourceError):
 
 
 class Unsupported(SourceError):
-    """The catalog knows no such request."""
+    """The catalog knows no such request, or lacks the operation; no right is missing."""
 
 
 class Conflict(SourceError):
@@ -72,7 +81,8 @@ class CatalogClient:
     def __post_init__(self) -> None:
         self._session = requests.Session()
         self._session.mount("http://", HTTPAdapter(pool_maxsize=THREADS))
-        self._session.mount("https://", HTTPAdapter(pool_maxsize=THREADS))
+        secure = any((url or "").startswith("https:") for url in (self.base, self.source.oauth2_uri))
+        self._session.mount("https://", _Trusting(_authorities() if secure else None, pool_maxsize=THREADS))
         self._session.auth = _as_it_is
         self._lock = Lock()
         self._token: str | None = None
@@ -139,9 +149,11 @@ class CatalogClient:
 
     def _exchanged(self, credential: str) -> str:
         """A token for a client's `id:secret` (OAuth2, client credentials)."""
-        name, _, secret = credential.rpartition(":")
-        form = {"grant_type": "client_credentials", "client_secret": secret, "scope": self.source.scope}
-        form |= {"client_id": name} if name else {}
+        name, colon, secret = credential.partition(":")  # a secret may hold one, a client's id never does
+        form = {"grant_type": "client_credentials", "client_secret": secret if colon else name}
+        named = {"client_id": name if colon else None, "scope": self.source.scope}
+        named |= {"audience": self.source.audience, "resource": self.source.resource}
+        form |= {word: value for word, value in named.items() if value}
         url = self.source.oauth2_uri or f"{self.base}/v1/oauth/tokens"
         try:
             answer = self._asked("POST", url, None, data=form)
@@ -162,15 +174,38 @@ class CatalogClient:
         headers = {"Accept": "application/json", "User-Agent": "lakeaudit"}
         headers |= {"Authorization": f"Bearer {token}"} if token else {}
         try:
-            with self._session.request(
-                method, url, headers=headers, timeout=(CONNECT, READ), stream=True, **more
-            ) as answer:
-                body = self._body(answer)
+            answer, body = self._sent(method, url, headers, **more)
+            for _ in range(REDIRECTS):
+                if not answer.is_redirect:
+                    break
+                more.pop("params", None)  # its address names them
+                url = self._redirected(method, url, answer)
+                answer, body = self._sent(method, url, headers, **more)
         except (requests.RequestException, UnicodeError) as error:
             raise _Busy(
                 self._error(f"does not answer ({type(error).__name__})", _LOOK, passes=True)
             ) from None
         return self._understood(answer, body)
+
+    def _sent(
+        self, method: str, url: str, headers: Mapping[str, str], **more: Any
+    ) -> tuple[requests.Response, bytes]:
+        with self._session.request(
+            method, url, headers=headers, timeout=(CONNECT, READ), stream=True, allow_redirects=False, **more
+        ) as answer:
+            return answer, self._body(answer)
+
+    def _redirected(self, method: str, url: str, answer: requests.Response) -> str:
+        """Where a redirect leads. Credentials go to the origin that the lake file names, and to no other."""
+        target = urljoin(url, answer.headers["location"])
+        if _origin(target) != _origin(url):
+            raise self._error(
+                f"redirects to {'://'.join(_origin(target)[:2])}, which the lake file does not name",
+                "write that address as uri if it is the catalog's own",
+            )
+        if method != "GET" and answer.status_code not in _SAME_METHOD:
+            raise self._error(f"redirects a {method} ({answer.status_code})", _LOOK)
+        return target
 
     def _body(self, answer: requests.Response) -> bytes:
         """The whole answer, as long as it comes soon and is not endless."""
@@ -203,6 +238,8 @@ class CatalogClient:
             )
         if status == requests.codes.conflict:
             return Conflict(self.source.name, f"the catalog {told}", _LOOK)
+        if status == _LACKING:
+            return Unsupported(self.source.name, f"the catalog {LACKS}: it {told}", NO_RIGHT)
         if status in _UNKNOWN:
             return Unsupported(self.source.name, f"the catalog {told}", _LOOK)
         if status in _EXPIRED:
@@ -224,7 +261,44 @@ def _as_it_is(request: requests.PreparedRequest) -> requests.PreparedRequest:
     return request
 
 
+class _Trusting(HTTPAdapter):
+    """Trusts what requests trusts, and these authorities (PEM), if any."""
+
+    def __init__(self, authorities: str | None, **more: Any) -> None:
+        self._authorities = authorities
+        super().__init__(**more)
+
+    def init_poolmanager(self, connections: int, maxsize: int, block: bool = False, **more: Any) -> None:
+        super().init_poolmanager(connections, maxsize, block, **more, **self._context())
+
+    def proxy_manager_for(self, proxy: Any, **more: Any) -> Any:
+        return super().proxy_manager_for(proxy, **more, **self._context())
+
+    def _context(self) -> dict[str, Any]:
+        if self._authorities is None:
+            return {}
+        context = create_urllib3_context()
+        context.load_verify_locations(cadata=self._authorities)
+        return {"ssl_context": context}
+
+
+def _authorities() -> str | None:
+    """Those that boto is told to trust: a company's own often signs for its stores and catalogs alike."""
+    try:
+        return certificates_of(bundle_of(Endpoint()))
+    except BotoCoreError:  # no such profile: whatever asks a store says so
+        return None
+
+
+def _origin(url: str) -> tuple[str, str, int | None]:
+    parts = urlsplit(url)
+    port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+    return parts.scheme, parts.hostname or "", port
+
+
 _LOOK = "check uri and the catalog's own log"
+LACKS = "lacks this operation"
+NO_RIGHT = "no right is missing: leave this out, or use a catalog that has it"
 
 
 class _TokenOver(Exception):
@@ -253,7 +327,11 @@ def _texts(body: bytes) -> Iterator[str]:
     try:
         found = json.loads(body)
         said = found.get("error", found)
-        texts = [said.get("message"), found.get("error_description"), said.get("error_code")]
+        if isinstance(said, str):  # OAuth2, "Error Response" of RFC 6749
+            why = found.get("error_description")
+            texts: list[object] = [f"{said}: {why}" if isinstance(why, str) and why else said]
+        else:
+            texts = [said.get("message"), found.get("error_description"), said.get("error_code")]
     except (ValueError, RecursionError, AttributeError):
         return
     yield from (text for text in texts if isinstance(text, str) and text)

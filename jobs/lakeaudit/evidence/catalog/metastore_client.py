@@ -4,9 +4,10 @@ The calls and their rows are those of PyIceberg's `hive` extra, generated from H
 imported when it is asked for, so that lakes without a Hive Metastore need none of it. What it answers is hostile input.
 """
 
+import re
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar
 from urllib.parse import urlsplit
@@ -34,6 +35,12 @@ Request = Callable[[Thrift], T]
 
 class AlreadyThere(SourceError):
     """There is one of that name already."""
+
+
+class TooMany(SourceError):
+    """The metastore gives no more than `limit` of what was asked for in one request."""
+
+    limit = 0
 
 
 class MetastoreClient:
@@ -180,6 +187,10 @@ class MetastoreClient:
         if type(error).__name__ in _NONE_SUCH:
             return NotThere(self._source.name, f"the metastore has none such{_words(error)}", _NAME)
         told = f"answers {type(error).__name__}{_words(error)}"
+        if limit := _limit(error):
+            refused = TooMany(self._source.name, f"the metastore {told}", _LOOK)
+            refused.limit = limit
+            return refused
         if type(error).__name__ == "AlreadyExistsException":
             return AlreadyThere(self._source.name, f"the metastore {told}", _NAME)
         return self._error(told, _RIGHTS)
@@ -245,6 +256,38 @@ class _BoundedHandle:
 def wait_a_while(seconds: float) -> None:
     """Between two tries; tests do not wait."""
     time.sleep(seconds)
+
+
+_LIMIT = re.compile(r"(?:limit|maximum)\D{0,16}?(\d{1,9})(?!\d)", re.IGNORECASE)
+"""Such as "exceeds limit (=100)" of `hive.metastore.limit.partition.request`."""
+
+
+def _limit(error: Any) -> int:
+    """The number of entries that a refusal names as the most; 0 where it names none. Names of tables come before it."""
+    found = _LIMIT.findall(str(getattr(error, "message", None) or ""))
+    return int(found[-1]) if found else 0
+
+
+def in_batches(
+    names: Sequence[str], size: int, ask: Callable[[Sequence[str]], list[T]]
+) -> Iterator[tuple[Sequence[str], list[T]]]:
+    """What some names stand for, `size` at a time, or as many as the metastore says that it gives.
+
+    Raises:
+        SourceError: of `ask`; also a limit that is none.
+    """
+    at = 0
+    while at < len(names):
+        some = names[at : at + size]
+        try:
+            found = ask(some)
+        except TooMany as error:
+            if not 0 < error.limit < len(some):
+                raise
+            size = error.limit
+            continue
+        yield some, found
+        at += len(some)
 
 
 def _words(error: Any) -> str:

@@ -1,18 +1,29 @@
 """Unity Catalog, the open one or that of a Databricks workspace: tables, their places and formats.
 
 Format: the open API of Unity Catalog (`api/all.yaml`, version 2.1): catalogs, schemas and tables are listed page by
-page, and the list of a schema's tables says of each where it lies. What has no files of its own is left out.
+page, and the list of a schema's tables says of each where it lies. Views are left out, and so is, with a warning, what
+has no place. Without `max_results` a server may refuse to list, and 50 is the most that lists of tables take.
 """
 
 import re
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 
 from lakeaudit.config import Unity, glob_to_regex
 from lakeaudit.errors import SourceError
-from lakeaudit.evidence.catalog.http import THREADS, CatalogClient, Json, all_items, not_understood
+from lakeaudit.evidence.catalog.http import (
+    LACKS,
+    NO_RIGHT,
+    THREADS,
+    CatalogClient,
+    Json,
+    all_items,
+    not_understood,
+)
 from lakeaudit.evidence.catalog.names import name_of
 from lakeaudit.evidence.catalog.picture import (
     Names,
@@ -31,8 +42,11 @@ from lakeaudit.runtime.aws import Clients
 
 BASE = "api/2.1/unity-catalog"
 _PAGES = ("page_token", "next_page_token")
-_WITH_FILES = ("MANAGED", "EXTERNAL", "")
-"""Types of tables that have files of their own; others are views, foreign and streaming tables."""
+_AT_ONCE = "50"
+_VIEWS = ("VIEW", "METRIC_VIEW")
+"""Types that never have files."""
+_WITH_FILES = ("MANAGED", "EXTERNAL", "MANAGED_SHALLOW_CLONE", "EXTERNAL_SHALLOW_CLONE", "")
+"""Types that always have files, if not all of them below their own place; others have some if they have a place."""
 _FORMATS = {"DELTA": "delta", "ICEBERG": "iceberg", "HUDI": "hudi"}
 _PLAIN = ("PARQUET", "CSV", "JSON", "AVRO", "ORC", "TEXT", "HIVE", "HIVE_SERDE")
 
@@ -56,7 +70,21 @@ def list_tables(
         schemas = [each for found in pool.map(read.schemas, read.catalogs()) for each in found]
         tables = [each for found in pool.map(read.tables, schemas) for each in found]
     asked = [each for each in tables if names(each.name)]
-    return pointers_of(source, source_id, source.uri, (begun, clock()), asked, read.holes)
+    said = pointers_of(source, source_id, source.uri, (begun, clock()), asked, read.holes)
+    return replace(said, warnings=tuple(_left_out(read.without_place, names)))
+
+
+def _left_out(without_place: Mapping[str, list[str]], names: Names) -> Iterator[str]:
+    """One warning for each type of table that has no place in a store."""
+    for type_, tables in sorted(without_place.items()):
+        some = sorted(filter(names, tables))
+        more = f" and {len(some) - NAMED} more" if len(some) > NAMED else ""
+        if some:
+            yield f"{type_} without a storage_location is left out: {', '.join(some[:NAMED])}{more}"
+
+
+NAMED = 5
+"""Tables that a warning names."""
 
 
 def probe(source: Unity, clients: Clients, now: datetime) -> Probed:  # noqa: ARG001 - one shape for all kinds
@@ -73,7 +101,9 @@ def probe(source: Unity, clients: Clients, now: datetime) -> Probed:  # noqa: AR
         )
     read.schemas(found[0])
     if read.holes:
-        raise SourceError(source.name, read.holes[0].reason, "grant USE SCHEMA and BROWSE or SELECT")
+        reason = read.holes[0].reason
+        way_out = NO_RIGHT if LACKS in reason else "grant USE SCHEMA and BROWSE or SELECT"
+        raise SourceError(source.name, reason, way_out)
     return Probed(f"answers; {number(len(found), 'catalog')} can be listed")
 
 
@@ -84,6 +114,7 @@ class _Reading:
         self.source, self.id, self.aliases = source, source_id, aliases
         self.client = CatalogClient(source, f"{source.uri}/{BASE}")
         self.holes: list[Hole] = []
+        self.without_place: dict[str, list[str]] = defaultdict(list)
 
     def catalogs(self) -> list[str]:
         """Names of the catalogs that are asked for."""
@@ -104,8 +135,11 @@ class _Reading:
     def _tables(self, catalog: str, schema: str) -> Iterator[CatalogTable]:
         asked = {"catalog_name": catalog, "schema_name": schema, "omit_columns": "true"}
         for each in self._items("tables", **asked):
-            if text_of(each.get("table_type")) in _WITH_FILES:
-                yield self._table(name_of((catalog, schema, each["name"])), each)
+            type_, name = text_of(each.get("table_type")), name_of((catalog, schema, each["name"]))
+            if type_ in _WITH_FILES or (type_ not in _VIEWS and text_of(each.get("storage_location"))):
+                yield self._table(name, each)
+            elif type_ not in _VIEWS:
+                self.without_place[type_].append(name)
 
     def _table(self, name: str, said: Json) -> CatalogTable:
         bucket, key = folder_of(text_of(said.get("storage_location")), self.aliases)
@@ -118,7 +152,7 @@ class _Reading:
 
     def _items(self, what: str, **asked: str) -> Iterator[Json]:
         """Whatever has a name. Raises SourceError: something has none."""
-        for each in all_items(self.client, what, _PAGES, what, **asked):
+        for each in all_items(self.client, what, _PAGES, what, max_results=_AT_ONCE, **asked):
             if not isinstance(each, dict) or not text_of(each.get("name")):
                 raise not_understood(self.client, what)
             yield each
