@@ -46,8 +46,11 @@ class Orders:
             self.shop.s3.delete_object(Bucket=self.shop.bucket, Key=self.key(name))
 
     def erase(self, name: str) -> None:
-        """Delete every version of a file, so that no marker tells of it."""
-        listed = self.shop.s3.list_object_versions(Bucket=self.shop.bucket, Prefix=self.key(name))
+        """Delete every version of a file of the log, so that no marker tells of it."""
+        self.erase_key(self.key(name))
+
+    def erase_key(self, key: str) -> None:
+        listed = self.shop.s3.list_object_versions(Bucket=self.shop.bucket, Prefix=key)
         for one in (*listed.get("Versions", []), *listed.get("DeleteMarkers", [])):
             self.shop.s3.delete_object(Bucket=self.shop.bucket, Key=one["Key"], VersionId=one["VersionId"])
 
@@ -104,6 +107,27 @@ def hint_names_a_checkpoint_that_is_gone(orders: Orders) -> None:
     orders.erase(f"{4:020}.checkpoint.parquet")
 
 
+def log_deleted(orders: Orders) -> None:
+    orders.delete(*(f"{version:020}.json" for version in range(5)))
+
+
+def log_erased(orders: Orders) -> None:
+    for version in range(5):
+        orders.erase(f"{version:020}.json")
+
+
+def table_erased(orders: Orders) -> None:
+    log_erased(orders)
+    for key in orders.shop.keys(orders.table):
+        orders.erase_key(key)
+
+
+def log_torn(orders: Orders) -> None:
+    """Nothing is left below the newest commit from which a state could be rebuilt."""
+    for version in range(4):
+        orders.erase(f"{version:020}.json")
+
+
 def untouched(orders: Orders) -> None:
     pass
 
@@ -138,6 +162,7 @@ def created_again(orders: Orders) -> None:
     )
 
 
+MISSING = ("table_missing", "critical")
 LOST, REPLACED = ("missing_metadata", "critical"), ("overwritten_commit", "critical")
 FATES: dict[Callable[[Orders], None], list[tuple[str, str]]] = {
     newest_commit_deleted: [LOST],
@@ -148,6 +173,10 @@ FATES: dict[Callable[[Orders], None], list[tuple[str, str]]] = {
     checksum_above_the_log: [LOST],
     hint_is_empty: [("missing_metadata", "warning")],
     hint_names_a_checkpoint_that_is_gone: [("missing_metadata", "warning")],
+    log_deleted: [MISSING],
+    log_erased: [MISSING],
+    table_erased: [MISSING],
+    log_torn: [MISSING],
     untouched: [],
     appended: [],
     checkpointed: [],
@@ -235,3 +264,16 @@ def test_the_lost_commit_is_named_with_what_it_added_and_the_version_that_brings
 def test_a_loss_stays_open_until_its_state_is_back(nights: Nights, fate: Callable[[Orders], None]) -> None:
     expected = [] if fate is newest_commit_deleted else FATES[fate]
     assert [(row["kind"], row["severity"]) for row in nights.last[fate.__name__]] == expected
+
+
+def test_a_missing_table_is_named_with_its_last_version_and_the_way_back(nights: Nights) -> None:
+    (deleted,), (erased,) = nights.after["log_deleted"], nights.after["log_erased"]
+    assert (deleted["subject_type"], deleted["subject"], deleted["table_version"]) == (
+        "table",
+        "log_deleted",
+        4,
+    )
+    assert (deleted["files"], erased["files"]) == (5, 5)
+    assert "read version 4 with 5 files" in deleted["explanation"]
+    assert "older versions of its log's files can be restored" in deleted["explanation"]
+    assert "the store keeps no older version" in erased["explanation"]

@@ -279,6 +279,17 @@ def older_version(clients: Clients, place: Location, etag: str | None = None) ->
     return next((each.version_id for each in older if etag in (None, each.etag)), None)
 
 
+def older_files(clients: Clients, folder: Location, most: int) -> list[str]:
+    """Names of files below a folder that have older versions and no current one; `most` at most, of the first page."""
+    try:
+        page = clients.s3(*folder).list_object_versions(Bucket=folder.bucket, Prefix=folder.prefix)
+    except (ClientError, BotoCoreError) as error:
+        raise _source_error(folder, error) from error
+    current = {version["Key"] for version in page.get("Versions", []) if version["IsLatest"]}
+    older = dict.fromkeys(version["Key"] for version in page.get("Versions", []) if not version["IsLatest"])
+    return [key.removeprefix(folder.prefix) for key in older if key not in current][:most]
+
+
 def _local_folders(folder: Location) -> list[str]:
     path = Path(folder.spark_path)
     try:

@@ -45,6 +45,9 @@ LAGGING_FORMAT = "lagging_format"
 REPEATED_MANIFEST = "repeated_manifest"
 """A state lists one manifest twice."""
 
+ABSENT, ARCHIVED, TORN = "absent", "archived", "torn"
+"""Why no state of a table can be read, where that is proved; what may not be read, or not be reached, is none."""
+
 CLAIMS_ABOUT_STATES = (
     *(LOST_STATE, RIVAL_LINE, REPLACED_STATE, MISSING_TABLE, SHORT_CHECKPOINT, BROKEN_HINT),
     *(BROKEN_METADATA_TABLE, DROPPED_BY_APPEND, UNMET_COUNTS, IDLE_REMOVAL, RIVAL_OVERWRITES, CHANGED_ROWS),

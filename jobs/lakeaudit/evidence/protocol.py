@@ -341,6 +341,8 @@ class TableState:
     new_files: int = 0
     """Files that storage has and that are too new for a claim, where claims are made of an earlier storage snapshot."""
     new_bytes: int = 0
+    missing: str = ""
+    """Why no state can be read by anybody: `lineage.ABSENT`, `ARCHIVED` or `TORN`; empty: not proved."""
     state: StateRef | None = None
     """The state that was read, as later audits compare it; None: the format names no states, or none was read."""
     needed_log: Callable[[], Iterable[NeededFile]] | None = None

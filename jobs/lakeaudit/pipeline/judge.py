@@ -42,6 +42,7 @@ from lakeaudit.pipeline.lineage_checks import (
     check_witnesses,
     lineage_findings,
     lineage_tallies,
+    missing_tables,
 )
 from lakeaudit.pipeline.partition_files import files_of_partitions
 from lakeaudit.pipeline.partitions import as_asked, narrowed
@@ -234,7 +235,7 @@ def _findings(
         audit.lake,
         audit.scope,
         audit.observed.infos,
-        (*first.holes, *known.holes),
+        _reported(audit, (*first.holes, *known.holes)),
         first.vacuums,
         stamp.as_of.date(),
         (*lineage_findings(audit), *groups.rows),
@@ -253,6 +254,12 @@ def _findings(
         explained(audit, findings.from_plain(con, [*apart(con, rows, about_files)], stamp), known),
     ]
     return duck.union(con, frames)
+
+
+def _reported(audit: AuditContext, holes: Sequence[Hole]) -> list[Hole]:
+    """Gaps that are findings of their own: of a table that is missing as a whole no single file is reported."""
+    missing = missing_tables(audit)
+    return [hole for hole in holes if not (hole.table in missing and hole.kind == "missing_metadata")]
 
 
 def _looked_at(audit: AuditContext, remaining: Rows) -> dict[str, int]:

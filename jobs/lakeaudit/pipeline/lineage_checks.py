@@ -12,9 +12,19 @@ from lakeaudit.compare.coverage import Tallies, Tally, together
 from lakeaudit.compare.lineage import JudgedWitness, finding, judged
 from lakeaudit.compare.rules import RULES
 from lakeaudit.errors import SourceError
-from lakeaudit.evidence.files import older_version
-from lakeaudit.evidence.lineage import LOST_STATE, MARKER, LastState, Stake, Witness
-from lakeaudit.evidence.protocol import CommitFile, CommitLogs, Hole, TableState
+from lakeaudit.evidence.files import older_files, older_version
+from lakeaudit.evidence.lineage import (
+    ABSENT,
+    CONTENT,
+    LOST_STATE,
+    MARKER,
+    MISSING_TABLE,
+    NOT_KNOWN,
+    LastState,
+    Stake,
+    Witness,
+)
+from lakeaudit.evidence.protocol import Claims, CommitFile, CommitLogs, Hole, TableState
 from lakeaudit.keys import Location, identify, uri_of
 from lakeaudit.pipeline.audit_context import AuditContext
 from lakeaudit.row_formats import iso
@@ -27,7 +37,8 @@ SAMPLES = 3
 
 def check_witnesses(audit: AuditContext) -> None:
     """Judge what the readers' witnesses claim."""
-    _judge(audit, [one for read in audit.observed.evidence.claims for one in read.witnesses])
+    of_readers = [one for read in audit.observed.evidence.claims for one in read.witnesses]
+    _judge(audit, [*of_readers, *_missing_tables(audit)])
 
 
 def check_marked_states(audit: AuditContext, marked: Sequence[Mapping[str, Any]]) -> bool:
@@ -59,12 +70,66 @@ def _judge(audit: AuditContext, witnesses: Sequence[Witness]) -> None:
     """Replace the run's lineage. Of a part of a table nothing can be said about its states."""
     if audit.partitions or not witnesses:
         return
-    known = {name for _, name in audit.context.last_states} | set(audit.named)
+    exist = {name for read in audit.observed.evidence.claims for name, state in read.states.items()
+             if state.missing not in ("", ABSENT)}  # fmt: skip
+    known = {name for _, name in audit.context.last_states} | set(audit.named) | exist
     verdicts = judged(audit.con, witnesses, audit.scope, known, audit.words)
     audit.lineage = tuple(_looked_up(audit, verdicts))
     reported = {hole for hole in audit.observed.holes if not hole.kind}
     audit.lose([hole for hole in _holes(audit.lineage) if hole not in reported])
     audit.doubt(_doubts(audit.lineage))
+
+
+def _missing_tables(audit: AuditContext) -> Iterator[Witness]:
+    """Tables of which no state can be read by anybody."""
+    places = {table.name: table.location for table in audit.scope}
+    for read in audit.observed.evidence.claims:
+        for name, state in read.states.items():
+            if state.missing and name in places:
+                last = audit.context.last_states.get((read.info.kind, name))
+                yield _missing_table(audit, state, places[name], read, last)
+
+
+def _missing_table(
+    audit: AuditContext, state: TableState, location: Location, read: Claims, last: LastState | None
+) -> Witness:
+    gaps = [hole for hole in read.holes if hole.table == state.table and hole.kind == "missing_metadata"]
+    whys = [f"{hole.subject}: {hole.reason}" for hole in gaps[:SAMPLES]] or [state.refused or ""]
+    older = _older_log(audit, location, read.info.kind) if state.missing == ABSENT else ""
+    words = "; ".join(filter(None, [*whys, _last_read(last), older]))
+    subject = gaps[0].subject if gaps else location.uri
+    stake = NOT_KNOWN if last is None else Stake(last.files, None, last.bytes)
+    number = None if last is None else last.state.number
+    return Witness(state.table, MISSING_TABLE, (CONTENT,), subject, words, number, stake)
+
+
+def _last_read(last: LastState | None) -> str:
+    if last is None:
+        return ""
+    files = "" if last.files is None else f" with {last.files:,} files"
+    return f"the audit of {last.as_of:%Y-%m-%dT%H:%M:%SZ} read version {last.state.number}{files}"
+
+
+def missing_tables(audit: AuditContext) -> frozenset[str]:
+    """Tables that `table_missing` reports, together with the files of their logs for want of which it does."""
+    return frozenset(one.witness.table for one in audit.lineage if one.witness.claim == MISSING_TABLE)
+
+
+_LOG_FOLDERS = {"delta": "_delta_log", "iceberg": "metadata", "hudi": ".hoodie"}
+
+
+def _older_log(audit: AuditContext, location: Location, kind: str) -> str:
+    """How a log that is gone can be restored, where the store keeps its versions; empty where nothing is known."""
+    folder = location.join(_LOG_FOLDERS[kind])
+    if not audit.context.live or location.is_local or location.is_azure:
+        return ""
+    try:
+        files = older_files(audit.context.clients, folder, SAMPLES)
+    except SourceError:
+        return ""
+    if not files:
+        return "the store keeps no older version of its log"
+    return f"older versions of its log's files can be restored, such as {', '.join(files)} below {folder.uri}"
 
 
 def _holes(lineage: Sequence[JudgedWitness]) -> tuple[Hole, ...]:

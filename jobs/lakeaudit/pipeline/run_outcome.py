@@ -157,6 +157,7 @@ def _status(judgement: Judgement) -> str:
     in_the_way = bool(judgement.holes) or bool(partial)
     of_files = [row for row in rows if row["axis"] in FILE_AXES]
     decided = sum(row[name] for row in of_files for name in DECIDED)
+    decided += sum(one.outcome == "finding" for one in judgement.lineage)
     if in_the_way and not decided and not any(row["status"] == "complete" for row in of_files):
         return "failed"
     return "partial" if in_the_way else "complete"

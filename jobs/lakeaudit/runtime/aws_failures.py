@@ -34,6 +34,7 @@ from lakeaudit.command_lines import option
 from lakeaudit.errors import one_line
 
 LACKS = "the store lacks this operation"
+ARCHIVED = "is archived and cannot be read before it is restored"
 _CODES = {
     "404": ("does not exist", "check the name"),
     "NoSuchBucket": ("the bucket does not exist", "check the name and the endpoint"),
@@ -42,6 +43,7 @@ _CODES = {
     "403": ("access denied", "grant read and list rights to the audit's role"),
     "AccessDenied": ("access denied", "grant read and list rights to the audit's role"),
     "AccessDeniedException": ("access denied", "grant read and list rights to the audit's role"),
+    "InvalidObjectState": (ARCHIVED, "request it back (`aws s3api restore-object`), which takes hours"),
     "301": ("lies in another region", "set s3.region of this source"),
     "PermanentRedirect": ("lies in another region", "set s3.region of this source"),
     "AuthorizationHeaderMalformed": ("lies in another region", "set s3.region of this source"),

@@ -12,6 +12,7 @@ from datetime import timedelta
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import older_version, read_bytes, stat
 from lakeaudit.evidence.lineage import (
+    ARCHIVED,
     BROKEN_HINT,
     CHECKPOINT,
     CHECKSUM,
@@ -20,6 +21,7 @@ from lakeaudit.evidence.lineage import (
     LOST_STATE,
     REPLACED_STATE,
     RIVAL_LINE,
+    TORN,
     LastState,
     LastStates,
     StateRef,
@@ -30,6 +32,7 @@ from lakeaudit.evidence.manifest.delta.metadata import NO_ACTION
 from lakeaudit.evidence.manifest.delta.readings import Reading
 from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.aws_failures import ARCHIVED as ARCHIVED_WORDS
 
 KIND = "delta"
 STEP = timedelta(seconds=2)
@@ -43,6 +46,15 @@ def state_of(reading: Reading) -> StateRef | None:
         return None
     name = log.commit_place(newest).key.rpartition("/")[2]
     return StateRef(newest, name, table_id(reading), log.commits.written_at(newest), log.etag)
+
+
+def missing_of(reading: Reading, refused: str) -> str:
+    """Why no state of the table can be read by anybody; empty where it cannot be read here alone."""
+    if reading.listed.missing or reading.listed.log is None:
+        return reading.listed.missing
+    if ARCHIVED_WORDS in refused:
+        return ARCHIVED
+    return TORN if reading.refused is None and (reading.plan is None or not reading.state) else ""
 
 
 def table_id(reading: Reading) -> str:

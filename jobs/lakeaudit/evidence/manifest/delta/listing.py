@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol, cast
 
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import File, list_files, read_bytes
+from lakeaudit.evidence.lineage import ABSENT
 from lakeaudit.evidence.manifest.delta.checksums import declared
 from lakeaudit.evidence.manifest.delta.commit_runs import micros
 from lakeaudit.evidence.manifest.delta.hints import Hint, read_hint
@@ -50,6 +51,8 @@ class Listed:
     refused: str | None = None
     declared: DeclaredState | None = None
     """What the newest version's checksum counts; None: it has none, or nobody asked."""
+    missing: str = ""
+    """`lineage.ABSENT` where the log's folder was listed and is empty."""
     hint: Hint | None = None
     """What `_last_checkpoint` names; None: there is none, or it was not read."""
 
@@ -116,7 +119,8 @@ class _Listing:
             return None
         refused = _refusal(location, log, self.until)
         if refused or table.since is not None:
-            return Listed(name, location, read_at, None if refused else log, refused)
+            missing = ABSENT if log.newest is None and not log.lost_parts and self.until is None else ""
+            return Listed(name, location, read_at, None if refused else log, refused, missing=missing)
         hint = read_hint(log.folder, self.clients) if log.hinted and self.until is None else None
         return Listed(name, location, read_at, log, declared=declared(log, self.clients), hint=hint)
 

@@ -14,7 +14,7 @@ from typing import Any
 from lakeaudit.config import Table
 from lakeaudit.evidence.manifest.delta import paths, replay
 from lakeaudit.evidence.manifest.delta.commits import commit_logs
-from lakeaudit.evidence.manifest.delta.lineage import state_of, witnesses
+from lakeaudit.evidence.manifest.delta.lineage import missing_of, state_of, witnesses
 from lakeaudit.evidence.manifest.delta.listing import list_logs
 from lakeaudit.evidence.manifest.delta.log import needed_files
 from lakeaudit.evidence.manifest.delta.log_gaps import NO_HOLE, holes, last_hole, nothing_left, warnings
@@ -175,7 +175,10 @@ def _state(reading: Reading, meta: Meta | None, refusals: Mapping[str, str]) -> 
     if meta is None or reading.plan is None:
         no_state = f"{reading.log.folder.uri}: no state can be rebuilt from what is left of the log"
         refused = reading.refused or refusals.get(name) or no_state
-        return TableState(name, read_at, None, refused=refused, complete=False, roots=reading.roots)
+        missing = missing_of(reading, refused)
+        return TableState(
+            name, read_at, None, refused=refused, complete=False, roots=reading.roots, missing=missing
+        )
     whole = last_hole(reading) == NO_HOLE and not reading.undecodable
     return TableState(
         name,
