@@ -7,6 +7,7 @@ import json
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -277,3 +278,22 @@ def test_a_missing_table_is_named_with_its_last_version_and_the_way_back(nights:
     assert "read version 4 with 5 files" in deleted["explanation"]
     assert "older versions of its log's files can be restored" in deleted["explanation"]
     assert "the store keeps no older version" in erased["explanation"]
+
+
+def test_a_discovered_table_that_lost_its_log_is_missing_and_one_that_was_dropped_whole_is_not(
+    aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path
+) -> None:
+    shop = Shop(aws.s3, s3, bucket)
+    for table in ("stays", "loses_its_log", "dropped"):
+        shop.write(table, commits=1, rows=4, days=("2026-11-10",))
+    shop.take_inventory()
+    found = [f"- discover: {{from: inventory, under: ['s3://{bucket}/warehouse/']}}"]
+    lake = shop.lake(tmp_path, tables=found)
+    audited(lake, run_id="before")
+    Orders(shop, "loses_its_log").delete(f"{0:020}.json")
+    for one in aws.s3.list_objects_v2(Bucket=bucket, Prefix="warehouse/dropped/")["Contents"]:
+        aws.s3.delete_object(Bucket=bucket, Key=one["Key"])
+    shop.take_inventory()
+    audited(lake, run_id="after")
+    rows = [row for row in rows_of(results_of(lake).findings("after")) if row["severity"] != "info"]
+    assert [(row["table_name"], row["kind"]) for row in rows] == [("loses_its_log", "table_missing")]

@@ -203,6 +203,9 @@ GIVEN: dict[str, list[dict[str, Any]]] = {
     "leftover_files": [leftover("r1", "orders", "x")],
     "findings": [finding("r1", f"k{n}") for n in range(9)],
     "commits": [{"run_id": "r1", "lake": "shop", "table_name": "orders", "version": n} for n in range(3)],
+    "states": [
+        {"run_id": "r1", "lake": "shop", "table_name": "orders", "manifest_kind": "delta", "number": 3}
+    ],
     "transitions": [{"transition_id": "t1", "run_id": "r1", "lake": "shop", "transition": "opened"}],
     "discrepancies": [{"discrepancy_id": f"d{n}", "lake": "shop", "state": "open"} for n in range(3)],
     "notices": [{"notice_id": "n1", "run_id": "r1", "lake": "shop", "status": "sent"}],

@@ -223,6 +223,15 @@ def tables_at(lake: Lake, roots: Roots) -> tuple[list[Table], list[str]]:
     ], doubts
 
 
+def discovery_of(lake: Lake, root: Location) -> Discovery | None:
+    """The discovery that would find a table at a folder."""
+    for by in lake.discoveries:
+        under = max((p for p in by.under if p.contains(root)), key=lambda p: p.depth, default=None)
+        if under is not None and not _excluded(by, under, root):
+            return by
+    return None
+
+
 def _format(by: Discovery, known: Collection[str]) -> str | None:
     """As what a root is taken: a Delta table that has Iceberg metadata beside its log (UniForm) as what writes it."""
     return next((each for each in FOUND_FORMATS if each in by.formats and each in known), None)

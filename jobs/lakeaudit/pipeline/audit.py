@@ -7,6 +7,8 @@ from datetime import datetime
 from typing import Any
 from uuid import uuid4
 
+import pyarrow as pa
+
 from lakeaudit.compare.findings import Stamp
 from lakeaudit.config import Lake
 from lakeaudit.evidence.protocol import Context
@@ -31,6 +33,7 @@ from lakeaudit.results.write import ResultsWriter, open_results
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.duck import Connection, task_connection
 from lakeaudit.runtime.progress import Progress
+from lakeaudit.schemas import STATES
 
 DRIVER_MEMORY = "2GiB"
 """What the tail of an audit may take before it spills: suspects, findings, the rows of the ledger that change."""
@@ -175,7 +178,7 @@ class _Run:
             self.writer.put("coverage", judgement.coverage_rows, run_id)
             self.writer.write("leftover_files", judgement.leftover_files, run_id)
             self.writer.write("commits", recent_commits(observed, begun.plan.names, begun.stamp), run_id)
-            self.writer.put("states", self._states(observed, judgement), run_id)
+            self.writer.write("states", self._states(observed, judgement), run_id)
             self.writer.write("findings", judgement.findings, run_id)
             self.ledger.publish(changes)
             standing = self.ledger.standing(begun.context.now)
@@ -193,10 +196,11 @@ class _Run:
             log.note(findings=sum(outcome.summary["findings"].values()))
         return outcome
 
-    def _states(self, observed: Observed, judgement: Judgement) -> list[dict[str, Any]]:
+    def _states(self, observed: Observed, judgement: Judgement) -> pa.Table:
         begun = self.begun
         before, claims = begun.context.last_states, observed.evidence.claims
-        return state_rows(claims, begun.plan.scope, before, judgement.lineage, judgement.live, begun.stamp)
+        rows = state_rows(claims, begun.plan.scope, before, judgement.lineage, judgement.live, begun.stamp)
+        return pa.Table.from_pylist(rows, STATES)
 
 
 def _opened(begun: _Begun, past: Results, still_ours: Callable[[], None]) -> _Run:

@@ -1,14 +1,17 @@
 """What one audit is about: the tables and partitions that were asked for, of a lake whose tables are all known."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import islice
 
 from lakeaudit.config import Lake, Table
-from lakeaudit.errors import BadInput, CannotAudit
-from lakeaudit.evidence.discovery import NAMED, Described, described
+from lakeaudit.errors import BadInput, CannotAudit, SourceError
+from lakeaudit.evidence.discovery import NAMED, Described, described, discovery_of, formats_of
+from lakeaudit.evidence.files import list_files
+from lakeaudit.evidence.lineage import LastState
 from lakeaudit.evidence.protocol import Context, Hole, SourceInfo
-from lakeaudit.keys import Location
+from lakeaudit.keys import Location, identify
 from lakeaudit.pipeline.engine import AuditEngine
 from lakeaudit.pipeline.partitions import Partitions, partitions_of
 from lakeaudit.pipeline.preflight import first_of, nothing_to_read
@@ -90,7 +93,7 @@ def planned(
     if nothing is not None:
         return AuditPlan(lake, tuple(declared), in_partitions(declared, options), nothing=nothing)
     engine.begin()
-    found = _described(lake, context, progress)
+    found = _with_lost_tables(_described(lake, context, progress), context)
     scope = in_scope(found.lake, options)
     partitions = in_partitions(scope, options)
     return AuditPlan(
@@ -140,6 +143,40 @@ def _described(lake: Lake, context: Context, progress: Progress) -> Described:
         gap = found.gaps[0] if found.gaps else "nothing names a table where they are discovered"
         raise CannotAudit(lake.name, f"no table was found: {gap}", "see lakeaudit doctor")
     return found
+
+
+def _with_lost_tables(found: Described, context: Context) -> Described:
+    """With the tables that an earlier audit read and that no discovery finds now, though files of them are there.
+
+    A table that was dropped whole is not among them.
+    """
+    if not found.lake.discoveries or found.gaps or not context.live:
+        return found
+    names = {each for table in found.lake.tables for each in (table.name, *table.also)}
+    places = {table.location for table in found.lake.tables}
+    lost: list[Table] = []
+    for (kind, name), last in context.last_states.items():
+        place = _place_of(last)
+        if place is None or name in names or place in places:
+            continue
+        by = discovery_of(found.lake, place)
+        if by is not None and _lost_its_log(context, place, kind):
+            lost.append(found.lake.found_table(name, place, by, kind))
+    return replace(found, lake=found.lake.model_copy(update={"tables": (*found.lake.tables, *lost)}))
+
+
+def _place_of(last: LastState) -> Location | None:
+    named = identify(last.location)
+    return None if named is None else Location(named[0], named[1].rstrip("/"))
+
+
+def _lost_its_log(context: Context, place: Location, kind: str) -> bool:
+    """Whether a folder has files and no log of that format; what cannot be listed is not known to have lost it."""
+    try:
+        there = any(True for _ in islice(list_files(context.clients, place), 1))
+        return there and kind not in formats_of(context.clients, place)
+    except SourceError:
+        return False
 
 
 def _vanished(found: Described, past: Results) -> tuple[str, ...]:

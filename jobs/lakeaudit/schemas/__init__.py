@@ -81,6 +81,7 @@ from lakeaudit.schemas.results import (
     RESULTS,
     RUNS,
     SOURCE_OF_RUN,
+    STATES,
     TRANSITIONS,
     VACUUM_INVENTORY,
 )
@@ -142,6 +143,7 @@ __all__ = [
     "SAME_SPLIT",
     "SEEN",
     "SOURCE_OF_RUN",
+    "STATES",
     "STORED",
     "TABLE_FACTS",
     "TABLE_POINTER",
