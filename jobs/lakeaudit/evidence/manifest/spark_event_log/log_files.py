@@ -2,7 +2,9 @@
 
 A log is a file `<application>[_<attempt>][.<codec>][.inprogress]`, or, where logs roll, a folder
 `eventlog_v2_<application>[_<attempt>]/` of files `events_<number>_<application>[...][.<codec>][.compact]` and one
-`appstatus_...[.inprogress]` (Spark's `EventLogFileWriters`). A compacted file lacks what had ended before it.
+`appstatus_...[.inprogress]` (Spark's `EventLogFileWriters`). A compacted file lacks what ended before. Databricks
+delivers a folder of files `eventlog-<date>--<time>.gz` and the newest one, `eventlog`. A history server reads files of
+any other name as well: such a file is a log if an event SparkListenerLogStart begins it.
 """
 
 import re
@@ -10,13 +12,16 @@ import struct
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import pairwise
+from functools import partial
+from itertools import islice, pairwise
 from typing import IO
 
 import pyarrow as pa
+from botocore.exceptions import BotoCoreError, ClientError
 
 from lakeaudit.evidence.files import File, list_files, opened, stat
 from lakeaudit.keys import Location
@@ -27,8 +32,16 @@ _EVENTS = re.compile(
     r"^events_(?P<number>\d+)_.*?(?P<codec>\.(?:zstd|lz4|snappy|lzf))?(?P<compact>\.compact)?$"
 )
 _SINGLE = re.compile(
-    r"(?:^|/)(?P<log>(?:app|application|local|spark)[-_][^/.]*)(?P<codec>\.(?:zstd|lz4|snappy|lzf))?(?P<open>\.inprogress)?$"
+    r"(?:^|/)(?P<log>(?:app|application|local|spark)[-_][^/.]*)(?P<codec>\.(?:zstd|lz4|snappy|lzf|gz))?(?P<open>\.inprogress)?$"
 )
+_DELIVERED = re.compile(r"(?:^|/)(?P<name>eventlog(?:-\d{4}-\d\d-\d\d--\d\d-\d\d)?)(?P<codec>\.gz)?$")
+_NAMED = re.compile(r"(?P<log>[^/]+?)(?P<codec>\.(?:zstd|lz4|snappy|lzf|gz))?(?P<open>\.inprogress)?$")
+_BEGINS = re.compile(rb'^\s*\{\s*"Event"\s*:\s*"SparkListenerLogStart"')
+_FIRST_LINES = 3
+"""Lines among which the event stands that begins a log; Databricks writes one of its own before it."""
+MOST_UNNAMED = 10_000
+"""Files of other names that are opened to tell whether they are logs."""
+_THREADS = 16
 BLOCK = 1 << 20
 LONGEST = 1 << 28
 """Bytes of a line beyond which it is no event: a plan may have megabytes."""
@@ -78,16 +91,24 @@ class EventLog:
 
 
 def find(clients: Clients, location: Location) -> list[EventLog]:
-    """All logs below a folder, or the one that it is. What is no log by its name is left out."""
+    """All logs below a folder, or the one that it is. What is no log by its name or content is left out."""
     rolled: dict[Location, list[File]] = defaultdict(list)
+    delivered: dict[Location, list[File]] = defaultdict(list)
     logs: list[EventLog] = []
+    others: list[File] = []
     for file in _files(clients, location):
         if found := _ROLLED.search(file.place.key):
             rolled[Location(file.place.bucket, file.place.key.removesuffix(f"/{found['name']}"))].append(file)
         elif found := _SINGLE.search(file.place.key):
-            lines = LogFile(file, _codec(found["codec"]))
-            logs.append(EventLog(found["log"], file.place, (lines,), is_open=found["open"] is not None))
+            logs.append(_single(file, found))
+        elif found := _DELIVERED.search(file.place.key):
+            folder = file.place.key.removesuffix(file.name).rstrip("/")
+            delivered[Location(file.place.bucket, folder)].append(file)
+        elif file.size:
+            others.append(file)
     logs += [_rolled(folder, files) for folder, files in rolled.items()]
+    logs += [_delivered(folder, files) for folder, files in delivered.items()]
+    logs += _by_content(clients, others[:MOST_UNNAMED])
     return sorted((log for log in logs if log.files), key=lambda log: log.place.key)
 
 
@@ -100,9 +121,41 @@ def _files(clients: Clients, location: Location) -> Iterator[File]:
     for file in list_files(clients, location):
         listed = True
         yield file
-    if not listed and _SINGLE.search(location.key):
+    if not listed and location.key:
         single = stat(clients, location)
         yield from [single] if single else []
+
+
+def _single(file: File, named: re.Match[str]) -> EventLog:
+    lines = LogFile(file, _codec(named["codec"]))
+    return EventLog(named["log"], file.place, (lines,), is_open=named["open"] is not None)
+
+
+def _delivered(folder: Location, files: Sequence[File]) -> EventLog:
+    """Files of one application by their times; the one without a time is written last, and may still grow."""
+    ordered = sorted(files, key=lambda file: (file.name.startswith("eventlog-") is False, file.name))
+    logs = tuple(LogFile(file, "gz" if file.name.endswith(".gz") else "plain") for file in ordered)
+    return EventLog(folder.key.rpartition("/")[2], folder, logs)
+
+
+def _by_content(clients: Clients, files: Sequence[File]) -> Iterator[EventLog]:
+    with ThreadPoolExecutor(_THREADS) as pool:
+        for file, is_log in zip(files, pool.map(partial(_begins_as_log, clients), files), strict=True):
+            if is_log and (named := _NAMED.search(file.place.key)):
+                yield _single(file, named)
+
+
+def _begins_as_log(clients: Clients, file: File) -> bool:
+    """Whether the event that begins a log is among its first lines. A file that cannot be opened may be one."""
+    named = _NAMED.search(file.place.key)
+    try:
+        with closing(opened(clients, file.place)) as stream:
+            first = islice(split(_CODECS[_codec(named["codec"] if named else None)](stream)), _FIRST_LINES)
+            return any(_BEGINS.match(line) for line in first)
+    except TornError:
+        return False
+    except (OSError, ClientError, BotoCoreError):
+        return True
 
 
 def _codec(suffix: str | None) -> str:
@@ -229,6 +282,22 @@ def _whole(content: bytes, size: int) -> bytes:
     return content
 
 
+def _gzip(stream: IO[bytes]) -> Iterator[bytes]:
+    """Members of gzip, one after the other."""
+    unpacking = zlib.decompressobj(wbits=31)
+    try:
+        while block := stream.read(BLOCK):
+            while block:
+                if unpacking.eof:
+                    unpacking = zlib.decompressobj(wbits=31)
+                yield unpacking.decompress(block, BLOCK)
+                block = unpacking.unconsumed_tail or unpacking.unused_data
+    except zlib.error as error:
+        raise TornError("has a damaged block") from error
+    if not unpacking.eof:
+        raise TornError("ends within a block")
+
+
 def _lzf(stream: IO[bytes]) -> Iterator[bytes]:  # noqa: ARG001 - a codec is given one
     raise TornError(
         "is compressed with LZF, which is not understood: set spark.eventLog.compression.codec to zstd"
@@ -241,4 +310,5 @@ _CODECS: dict[str, Callable[[IO[bytes]], Iterator[bytes]]] = {
     "lz4": _lz4,
     "snappy": _snappy,
     "lzf": _lzf,
+    "gz": _gzip,
 }

@@ -1,6 +1,6 @@
 """From the events of one application to what its jobs wrote where: pure.
 
-Events are those of Spark's `JsonProtocol` (Spark 3.3 to 4.1), a JSON object a line. Sizes, rows and files are those of
+Events are those of Spark's `JsonProtocol` (Spark 3.1 to 4.1), a JSON object a line. Sizes, rows and files are those of
 task commit messages and of the job's own totals: none of them comes from a listing of the output.
 
 * `SparkListenerSQLExecutionStart` has the plan, whose node `Execute InsertIntoHadoopFsRelationCommand` names the output
@@ -38,11 +38,13 @@ _WROTE_NOTHING = b'"Output Metrics":{"Bytes Written":0,"Records Written":0}'
 
 INSERT = "Execute InsertIntoHadoopFsRelationCommand"
 _INSERT = re.compile(
-    rf"^{INSERT} (?P<path>.+?), (?P<unless_there>true|false), (?:\[(?P<fixed>[^\]]*=[^\]]*)\], )?"
-    r"(?:\[(?P<by>[^\]]*#[^\]]*)\], )?(?P<format>\w+), \[(?P<options>.*?)\], "
+    rf"^{INSERT} (?P<path>.+?), (?:Map\((?P<fixed_before>[^)]*)\), )?(?P<unless_there>true|false), "
+    r"(?:\[(?P<fixed>[^\]]*=[^\]]*)\], |Map\((?P<fixed_map>[^)]*)\), )?"
+    r"(?:\[(?P<by>[^\]]*#[^\]]*)\], )?(?P<format>\w+), (?:\[(?P<options>.*?)\]|Map\((?P<options_map>.*?)\)), "
     r"(?P<mode>Append|Overwrite|ErrorIfExists|Ignore)\b",
     re.DOTALL,
 )
+"""The plan's node; before Spark 3.3 maps are written as `Map(path -> s3a://lake/t)`."""
 _METRICS = {
     "number of written files": "files",
     "written output": "bytes",
@@ -193,10 +195,10 @@ class Application:
                 execution=execution,
                 path=read["path"],
                 mode=read["mode"],
-                fixed=read["fixed"] or "",
+                fixed=_fixed(read),
                 by=read["by"] is not None,
                 format=read["format"].lower(),
-                dynamic=self._dynamic(event, read["options"]),
+                dynamic=self._dynamic(event, read["options"] or read["options_map"] or ""),
                 started_at=_time(event["time"]),
             )
             self._metrics[execution] = {
@@ -205,7 +207,7 @@ class Application:
 
     def _dynamic(self, event: Mapping[str, Any], options: str) -> bool | None:
         """By the write's own option, else the session's setting as it was changed, else the application's."""
-        option = re.search(rf"(?i)\b{_DYNAMIC}=(\w+)", options)
+        option = re.search(rf"(?i)\b{_DYNAMIC}(?:=| -> )(\w+)", options)
         changed = (event.get("modifiedConfigs") or {}).get(f"spark.sql.sources.{_DYNAMIC}")
         said = option[1] if option else changed
         if said is not None:
@@ -269,6 +271,12 @@ _HANDLERS = {
     JOB_END: Application._job_end,
     TASK_END: Application._task_end,
 }
+
+
+def _fixed(read: re.Match[str]) -> str:
+    """The static partition, as `d=1`."""
+    by_map = read["fixed_map"] or read["fixed_before"] or ""
+    return read["fixed"] or by_map.replace(" -> ", "=")
 
 
 def _nodes(plan: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
