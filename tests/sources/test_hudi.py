@@ -275,6 +275,25 @@ def test_no_properties_is_no_table_and_their_backup_stands_for_them(tmp_path: Pa
     assert str(read(tmp_path).states["t"].refused).startswith("not a Hudi table: no hoodie.properties in ")
 
 
+@pytest.mark.parametrize("content", [b"", b"#Updated at 2026-11-01\n"])
+def test_properties_that_are_not_whole_are_named_as_such_and_their_backup_is_read(
+    tmp_path: Path, content: bytes
+) -> None:
+    laid(tmp_path, {f"{T1}.commit": commit(stat(base("a", T1)))})
+    own = tmp_path / ".hoodie" / "hoodie.properties"
+    whole = own.read_bytes()
+    own.write_bytes(content)
+    backup = own.with_name("hoodie.properties.backup")
+    empty = f"{own} is empty, and there is no whole hoodie.properties.backup"
+    why = "its hoodie.properties names no table version" if content else empty
+    for other in (None, b""):
+        if other is not None:
+            backup.write_bytes(other)
+        assert read(tmp_path).states["t"].refused == why
+    backup.write_bytes(whole)
+    assert states_of(tmp_path) == {base("a", T1): "live"}
+
+
 SURROGATE = "'utf-8' codec can't encode character '\\ud800' in position 4: surrogates not allowed"
 BROKEN = [
     ("commit", "", "it is empty"),

@@ -20,7 +20,7 @@ from lakeaudit.runtime.aws import Clients
 
 FOLDER = ".hoodie"
 PROPERTIES = ("hoodie.properties", "hoodie.properties.backup")
-"""The second one is there alone while the first one is being replaced."""
+"""The second one is there while the first one is being replaced; Hudi reads it if the first one is not whole."""
 COMPLETED, PLANNED = "completed", "planned"
 _PLANS = ("clean", "rollback")
 """Actions whose plans name files that may be gone before they are completed."""
@@ -106,11 +106,22 @@ def _find(clients: Clients, until: datetime | None, clock: Clock, table: Table) 
 
 
 def _config(clients: Clients, home: Location) -> TableConfig:
+    """What the properties say, or, if they are gone, empty or cut off, their backup.
+
+    Raises:
+        NotReadable: neither can be used; the reason is that of the first one that exists.
+    """
+    why = ""
     for name in PROPERTIES:
         content = read_bytes(clients, home.join(name))
-        if content:
-            return parsed(content)
-    raise NotReadable(f"not a Hudi table: no {PROPERTIES[0]} in {home.uri}")
+        try:
+            if content:
+                return parsed(content)
+        except NotReadable as error:
+            why = why or str(error)
+        if content is not None and not content:
+            why = why or f"{home.join(name).uri} is empty, and there is no whole {PROPERTIES[1]}"
+    raise NotReadable(why or f"not a Hudi table: no {PROPERTIES[0]} in {home.uri}")
 
 
 def _instants(files: Sequence[File], config: TableConfig) -> Iterator[Instant]:
