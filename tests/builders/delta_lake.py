@@ -162,7 +162,11 @@ class Log:
         names = [f"{version}-{half}.parquet" for half in range(2)]
         for half, name in enumerate(names):
             self._parquet(f"_sidecars/{name}", files[half::2], version)
-        top += [{"sidecar": {"path": name, "sizeInBytes": 1, "modificationTime": 1}} for name in names]
+        sizes = [(self.folder / "_sidecars" / name).stat().st_size for name in names]
+        top += [
+            {"sidecar": {"path": name, "sizeInBytes": size, "modificationTime": 1}}
+            for name, size in zip(names, sizes, strict=True)
+        ]
         name = f"{version:020}.checkpoint.{uuid.UUID(int=version)}.{form}"
         if form == "json":
             return self.put(name, "".join(json.dumps(action) + "\n" for action in top), at(version))

@@ -56,6 +56,17 @@ def lost(name: str, count: int = 1) -> set[tuple[str, str, int]]:
     return {("missing_metadata", name, count)}
 
 
+def swap_sidecar(log: Log) -> Log:
+    """Another whole file stands in the place of a sidecar."""
+    return log._parquet("_sidecars/2-1.parquet", [add(f"other-{n}") for n in range(100)], 2)
+
+
+def encrypt(log: Log, name: str) -> Log:
+    """As a writer with keys leaves a file: its footer is encrypted, which its mark says."""
+    content = (log.folder / name).read_bytes()
+    return log.put(name, b"PARE" + content[4:-4] + b"PARE")
+
+
 def tear(log: Log, version: int, cut: int) -> Log:
     name = f"{version:020}.json"
     return log.put(name, (log.folder / name).read_bytes()[:-cut], at(version))
@@ -204,6 +215,30 @@ DAMAGES: dict[str, Damage] = {
         {"a": "live since 0", "b": "live since 1"},
         lost("_delta_log/_sidecars/1-0.parquet"),
     ),
+    "a sidecar of another size than its checkpoint records": Damage(
+        lambda log: swap_sidecar(log.sidecar_checkpoint(2, *BORN, add("a"), add("b"), form="json")),
+        {},
+        lost("_delta_log/_sidecars/2-1.parquet"),
+        "no state can be rebuilt",
+    ),
+    "a sidecar of another size, its commits at hand": Damage(
+        lambda log: swap_sidecar(log.commits([add("a")], [add("b")], []).sidecar_checkpoint(
+            2, *BORN, add("a"), add("b"), form="parquet")),
+        {"a": "live since 0", "b": "live since 1"},
+        lost("_delta_log/_sidecars/2-1.parquet"),
+    ),
+    "a checkpoint that only this reader refuses": Damage(
+        lambda log: encrypt(log.checkpoint(4, *BORN, add("a")), f"{4:020}.checkpoint.parquet"),
+        {},
+        {("unreadable_evidence", checkpoint(4), 1)},
+        "no state can be rebuilt",
+    ),
+    "a checkpoint that only this reader refuses, its commits at hand": Damage(
+        lambda log: encrypt(log.commits([add("a")], [add("b")]).checkpoint(1, *BORN, add("a"), add("b")),
+                            f"{1:020}.checkpoint.parquet"),
+        {"a": "live since 0", "b": "live since 1"},
+        {("unreadable_evidence", checkpoint(1), 1)},
+    ),
     "a path with a malformed escape": Damage(
         lambda log: log.commits([add("a"), add("b%zz"), add("c%FF")], [remove("d%2")]),
         {"a": "live since 0"},
@@ -280,6 +315,17 @@ def test_what_a_damaged_log_still_tells(name: str, read: tuple[Claims, list[Row]
     warnings = [line for line in claims.warnings if line.startswith(f"{name}: ")]
     assert len(warnings) == (damage.warning is not None)
     assert (damage.warning or "") in "".join(warnings)
+
+
+def test_a_file_that_only_this_reader_refuses_is_not_called_lost(
+    read: tuple[Claims, list[Row], Path],
+) -> None:
+    claims, _, _ = read
+    for hole in claims.holes:
+        if (hole.table or "").startswith("a checkpoint that only"):
+            assert hole.reason.startswith(
+                "lakeaudit's own Parquet reader cannot read it, which says nothing against"
+            )
 
 
 def test_a_hole_says_what_it_hides(read: tuple[Claims, list[Row], Path]) -> None:

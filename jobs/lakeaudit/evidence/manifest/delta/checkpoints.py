@@ -21,7 +21,7 @@ from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import File, list_files, read_bytes, seekable
 from lakeaudit.evidence.manifest.delta.checkpoint_runs import Checkpoint
 from lakeaudit.evidence.manifest.delta.log import Log
-from lakeaudit.evidence.manifest.delta.notes import GONE, NO_PARQUET, TORN
+from lakeaudit.evidence.manifest.delta.notes import GONE, NO_PARQUET, TORN, parquet_problem
 from lakeaudit.evidence.protocol import Context
 from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients
@@ -32,7 +32,7 @@ _THREADS = 16
 _TASK_FILES = 64
 _SMALL = 8 << 20
 _LEAVES = {
-    "sidecar": ("path",),
+    "sidecar": ("path", "sizeInBytes"),
     "protocol": ("minReaderVersion", "minWriterVersion", "readerFeatures", "writerFeatures"),
     "metaData": ("schemaString", "partitionColumns", "configuration"),
 }
@@ -42,11 +42,11 @@ _LEAVES = {
 class Look:
     """What a Parquet file of a checkpoint says without its file actions.
 
-    `state` are protocol and metaData as JSON text; `problem` says why it cannot be read, `refused` why the store would
-    not answer.
+    `sidecars` have their recorded sizes. `state` are protocol and metaData as JSON text, `problem` is why it cannot be
+    read, `refused` why the store would not answer.
     """
 
-    sidecars: tuple[str, ...] = ()
+    sidecars: tuple[tuple[str, int | None], ...] = ()
     state: Mapping[str, str] = field(default_factory=dict)
     problem: str | None = None
     refused: str | None = None
@@ -108,8 +108,8 @@ def look_at(clients: Clients, file: File) -> Look:
         )
     except BotoCoreError as error:
         return Look(refused=str(SourceError(file.place.uri, *explain(error))))
-    except (pa.ArrowException, OSError, ValueError, TypeError, LookupError, AttributeError):
-        return Look(problem=NO_PARQUET)
+    except (pa.ArrowException, OSError, ValueError, TypeError, LookupError, AttributeError) as error:
+        return Look(problem=parquet_problem(error, NO_PARQUET))
 
 
 @contextmanager
@@ -137,14 +137,19 @@ def said_in(file: pq.ParquetFile) -> list[str]:
 
 def said(batches: Iterable[pa.RecordBatch | pa.Table]) -> Look:
     """What rows of a checkpoint say of the table as a whole."""
-    sidecars: list[str] = []
+    sidecars: list[tuple[str, int | None]] = []
     state: dict[str, str] = {}
     for batch in batches:
-        sidecars += [str(row["path"]) for row in _rows(batch, "sidecar")]
+        sidecars += [_sidecar(row) for row in _rows(batch, "sidecar")]
         for name in STATE:
             for row in _rows(batch, name):
                 state[name] = json.dumps(_plain(row), default=str)
     return Look(tuple(sidecars), state)
+
+
+def _sidecar(row: Mapping[str, Any]) -> tuple[str, int | None]:
+    size = row.get("sizeInBytes")
+    return str(row["path"]), size if isinstance(size, int) else None
 
 
 def _has_values(file: pq.ParquetFile, number: int) -> bool:
@@ -178,14 +183,14 @@ def _top(checkpoint: Checkpoint, looks: Mapping[Location, Look], clients: Client
         return _json_top(checkpoint.parts[0].place, clients)
     parts = [looks[part.place] for part in checkpoint.parts]
     state = {name: text for part in parts for name, text in part.state.items()}
-    return Look(tuple(name for part in parts for name in part.sidecars), state)
+    return Look(tuple(each for part in parts for each in part.sidecars), state)
 
 
 def _json_top(place: Location, clients: Clients) -> Look:
     try:
         content = read_bytes(clients, place)
         actions = [json.loads(line) for line in (content or b"").splitlines() if line.strip()]
-        sidecars = tuple(action["sidecar"]["path"] for action in actions if action.get("sidecar"))
+        sidecars = tuple(_sidecar(action["sidecar"]) for action in actions if action.get("sidecar"))
     except SourceError as error:
         return Look(refused=str(error))
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
@@ -199,7 +204,7 @@ def _sidecar_files(log: Log, top: Look, clients: Clients) -> dict[Location, File
         return {}
     folder = log.folder.join("_sidecars")
     there = {file.place: file for file in list_files(clients, folder, flat=True)}
-    named = [folder.join(unquote(name.rpartition("/")[2])) for name in top.sidecars]
+    named = [folder.join(unquote(name.rpartition("/")[2])) for name, _ in top.sidecars]
     return {place: there.get(place) for place in named}
 
 
@@ -211,8 +216,18 @@ def _content(
 ) -> Content:
     broken = {checkpoint.parts[0].place: top.problem} if top.problem else {}
     broken |= {place: GONE for place, file in sidecars.items() if file is None}
+    broken |= dict(_of_other_sizes(top, sidecars))
     files = [*checkpoint.parts, *(file for file in sidecars.values() if file)]
     seen = [(file.place, looks[file.place]) for file in files if file.place in looks]
     broken |= {place: look.problem for place, look in seen if look.problem}
     refused = next((look.refused for _, look in seen if look.refused), top.refused)
     return Content(tuple(files), top.state, broken, refused)
+
+
+def _of_other_sizes(top: Look, sidecars: Mapping[Location, File | None]) -> Iterator[tuple[Location, str]]:
+    """Sidecars of another size than their checkpoint records: they are not the files that it was written with."""
+    recorded = {unquote(name.rpartition("/")[2]): size for name, size in top.sidecars}
+    for place, file in sidecars.items():
+        size = recorded.get(place.key.rpartition("/")[2])
+        if file is not None and size is not None and file.size != size:
+            yield place, f"it has {file.size} bytes, and its checkpoint records {size}"

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from lakeaudit.evidence.files import read_bytes
 from lakeaudit.evidence.manifest.delta.log import Gap, Log
+from lakeaudit.evidence.manifest.delta.notes import kind_of
 from lakeaudit.evidence.manifest.delta.readings import Reading
 from lakeaudit.evidence.protocol import Hole
 from lakeaudit.keys import Location
@@ -33,7 +34,7 @@ def holes(reading: Reading, source: str) -> list[Hole]:
     ]  # fmt: skip
     found += [
         Hole(source, why, place.uri, name, "no file: the state was rebuilt from older ones, but readers begin here",
-             1, "missing_metadata")
+             1, kind_of(why))
         for place, why in _broken_for_readers(reading)
     ]  # fmt: skip
     if reading.undecodable:
@@ -59,7 +60,7 @@ def nothing_left(reading: Reading, source: str, clients: Clients) -> list[Hole]:
     """The files for want of which no state of the table can be rebuilt."""
     hides = "every file that the table lists"
     return [
-        Hole(source, why, place.uri, reading.listed.name, hides, 1, "missing_metadata")
+        Hole(source, why, place.uri, reading.listed.name, hides, 1, kind_of(why))
         for place, why in _wanting(reading, clients)
     ]
 

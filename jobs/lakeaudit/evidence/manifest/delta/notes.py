@@ -24,8 +24,36 @@ TORN = "a line of it is torn or no Delta action"
 DAMAGED = "it is damaged inside, or gone"
 NO_PARQUET = "it is no whole Parquet file"
 GONE = "it is gone"
+OWN_READER = "lakeaudit's own Parquet reader cannot read it, which says nothing against the file: "
+"""What the reason begins with if a feature of the format is not supported here."""
 LOST = frozenset((DAMAGED, NO_PARQUET, GONE))
-"""Why a checkpoint file is passed over, once that is known."""
+
+
+def is_passed_over(reason: str) -> bool:
+    """Whether a checkpoint file with this problem is passed over, once that is known."""
+    return reason in LOST or reason.startswith(OWN_READER)
+
+
+def kind_of(reason: str) -> str:
+    """The kind of finding of a log file with this problem: the file is lost, or only lakeaudit cannot read it."""
+    return "unreadable_evidence" if reason.startswith(OWN_READER) else "missing_metadata"
+
+
+def parquet_problem(error: Exception, otherwise: str) -> str:
+    """Why a Parquet file cannot be read: what this reader does not support, or else a fault of the file."""
+    text = " ".join(str(error).split())[:200]
+    unsupported = isinstance(error, pa.ArrowNotImplementedError) or any(mark in text for mark in _UNSUPPORTED)
+    return f"{OWN_READER}{text}" if unsupported else otherwise
+
+
+_UNSUPPORTED = (
+    "Exceeded size limit",
+    "no decryption",
+    "ncrypted footer",
+    "not built with",
+    "ot yet implemented",
+)
+"""What pyarrow says of files that are whole: limits of Thrift, encrypted files, codecs and encodings."""
 _LONGEST = 60
 """Characters of a commit's operation, which anybody may have written."""
 
@@ -127,7 +155,8 @@ class Notes:
 
     def hole(self, number: int, reason: str) -> None:
         """A checkpoint that stands for the base of its table is lost after the log was read."""
-        self.add(number, "hole", reason, 1, hides="every file that the table lists", hole="missing_metadata")
+        hides = "every file that the table lists"
+        self.add(number, "hole", reason, 1, hides=hides, hole=kind_of(reason))
 
     def unknown(self, number: int, count: int) -> None:
         """Paths of a checkpoint that is read late cannot be understood."""

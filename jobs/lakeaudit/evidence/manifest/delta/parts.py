@@ -22,7 +22,7 @@ from lakeaudit.evidence.manifest.delta.checkpoints import Look, said, said_in
 from lakeaudit.evidence.manifest.delta.commit_counts import CommitCounts
 from lakeaudit.evidence.manifest.delta.lines import UNREAD, LineFile, commit_moment, read_lines
 from lakeaudit.evidence.manifest.delta.log_files import CommitFiles, LogFile, Pieces, each, runs, weight
-from lakeaudit.evidence.manifest.delta.notes import DAMAGED, GONE, NO_PARQUET, Notes
+from lakeaudit.evidence.manifest.delta.notes import DAMAGED, GONE, NO_PARQUET, Notes, parquet_problem
 from lakeaudit.evidence.protocol import Batches, Part, identity_of
 from lakeaudit.keys import Aliases
 from lakeaudit.runtime import duck
@@ -159,8 +159,8 @@ def _decoded(content: bytes, file: LogFile) -> tuple[pa.Table, Look] | str:
         rows = acts.read_parquet(opened, more)
         rows.validate(full=True)  # text that is not UTF-8 would fail wherever it is looked at
         return rows.select([name for name in ("add", "remove") if name in rows.column_names]), said([rows])
-    except (pa.ArrowException, OSError, ValueError, TypeError, LookupError, AttributeError):
-        return fault
+    except (pa.ArrowException, OSError, ValueError, TypeError, LookupError, AttributeError) as error:
+        return parquet_problem(error, fault)
 
 
 def _actions(con: Connection, group: Sequence[tuple[int, pa.Table]], notes: Notes) -> Iterator[pa.Table]:
@@ -210,8 +210,8 @@ def _large(con: Connection, number: int, file: LogFile, clients: Clients, notes:
                 yield paths.KIND, paths.vector_steps(con, rows, about, clients.names)
     except SourceError as error:
         notes.hole(number, error.what)
-    except (pa.ArrowException, duck.DuckError, OSError, ValueError):
-        notes.hole(number, DAMAGED)
+    except (pa.ArrowException, duck.DuckError, OSError, ValueError) as error:
+        notes.hole(number, parquet_problem(error, DAMAGED))
 
 
 def about_files(files: Sequence[LogFile], in_commit_ms: Mapping[int, int]) -> pa.Table:

@@ -8,7 +8,7 @@ from typing import Any
 
 from lakeaudit.evidence.manifest.delta.lines import VANISHED
 from lakeaudit.evidence.manifest.delta.log import Log
-from lakeaudit.evidence.manifest.delta.notes import LOST
+from lakeaudit.evidence.manifest.delta.notes import is_passed_over
 from lakeaudit.keys import Location
 
 
@@ -94,7 +94,7 @@ def _add_note(known: Troubles, data: Mapping[str, Any], note: Mapping[str, Any],
         known.roots.add(Location(data["bucket"], data["key"]))
     elif kind == "sidecars":
         known.sidecars = True
-    elif kind == "problem" and note["reason"] in LOST:
+    elif kind == "problem" and is_passed_over(str(note["reason"])):
         known.short[place] = str(note["reason"])
     elif kind == "problem":
         known.torn.append((version, place, note["reason"]))
