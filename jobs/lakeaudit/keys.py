@@ -29,11 +29,15 @@ class Location(NamedTuple):
 
     @classmethod
     def parse(cls, uri: str) -> "Location":
-        """Read `s3://bucket/key`, an Azure name, `file:///path` or `/path`; else ValueError. Trailing slashes go."""
+        """Read `s3://bucket/key`, an Azure name, `file:///path` or `/path`; else ValueError.
+
+        A trailing slash is dropped. In S3 a second one names an empty folder: `s3://b/x//` holds `x//y`, and not `x/y`.
+        """
         identity = identify(uri)
         if identity is None or identity[0] == MOUNTS:
             raise ValueError(f"not an s3:// or local location: {uri!r}")
-        return cls(identity[0], identity[1].rstrip("/"))
+        place = cls(identity[0], identity[1].removesuffix("/"))
+        return place if place.is_in_s3 and place.key.strip("/") else cls(place.bucket, place.key.rstrip("/"))
 
     @property
     def is_local(self) -> bool:
@@ -218,7 +222,14 @@ NOT_HADOOP = rf"(^/)|(//)|(/{END})|((^|/)\.{{1,2}}(/|{END}))|(:)|(^{END})"
 """Keys that a Hadoop Path cannot hold: empty parts, `.` and `..`, and a colon, which Hadoop reads as a scheme when
 it puts the parent and the child of a stored row together."""
 
-ARCHIVE_CLASSES = ("GLACIER", "DEEP_ARCHIVE")
-"""Storage classes whose objects have to be restored before they can be read; GLACIER_IR is read at once."""
+ARCHIVE_CLASSES = (
+    *("GLACIER", "DEEP_ARCHIVE"),  # S3, Tencent COS, Huawei OBS
+    *("ARCHIVE", "MAZ_ARCHIVE", "COLD"),  # COS, OBS
+    *("Archive", "ColdArchive", "DeepColdArchive"),  # Alibaba OSS
+)
+"""Storage classes whose objects have to be restored before they can be read, see `storage_classes`; GLACIER_IR is read
+at once."""
+TIERED_CLASSES = ("INTELLIGENT_TIERING", "MAZ_INTELLIGENT_TIERING", "IntelligentTiering")
+"""Classes that move objects between tiers themselves: the class alone does not say whether an object is archived."""
 NULL_VERSION = "null"
 """How the API writes the version that an unversioned put left; CSV inventories leave it empty, others null."""

@@ -141,6 +141,16 @@ NO_COLUMN = (
          claims=[claim(A)], objects=[stored(A, storage_class="INTELLIGENT_TIERING", archived=None)]),
     case("Intelligent-Tiering, whose tier no listing tells, with the recorded content", WELL,
          claims=[claim(A, etag=MD5)], objects=[stored(A, storage_class="INTELLIGENT_TIERING", archived=None)]),
+    *(case(f"{name}, which moves objects between tiers itself, {what}", WELL,
+           claims=[claim(A, etag=etag)], objects=[stored(A, storage_class=name, archived=None)])
+      for name in ("MAZ_INTELLIGENT_TIERING", "IntelligentTiering")
+      for what, etag in (("as Intelligent-Tiering does", None), ("with the recorded content", MD5))),
+    *(case(f"a storage class that nobody knows, {what}", "content undecided, duplicate ok, leftover ok",
+           claims=[claim(A, etag=etag)], objects=[stored(A, storage_class="VAULT", archived=None)])
+      for what, etag in (("so that it may be archived", None), ("and the recorded content", MD5))),
+    case("a storage class that nobody knows: what differs is found all the same",
+         "content size_mismatch, duplicate ok, leftover ok",
+         claims=[claim(A)], objects=[stored(A, storage_class="VAULT", archived=None, size=99)]),
     case("an inventory without ETags, of a file whose ETag was recorded",
          "content undecided, duplicate ok, leftover ok",
          claims=[claim(A, etag=MD5)], objects=[stored(A, etag=None)]),

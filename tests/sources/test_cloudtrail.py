@@ -109,6 +109,15 @@ class TestContract(EventsContract):
         return World(events, set(NAMES), BY, rows=rows_of(events.parts(events.since, True)))
 
 
+def test_a_trail_with_a_prefix_that_ends_in_a_slash_lies_below_two(
+    clients: Clients, aws: Aws, bucket: str
+) -> None:
+    key = f"x//AWSLogs/123456789012/CloudTrail/eu-west-1/{NOW:%Y/%m/%d}/{name()}"
+    aws.s3.put_object(Bucket=bucket, Key=key, Body=gzip.compress(body(RECORDS)))
+    events = read(clients, f"s3://{bucket}/x/")
+    assert len(rows_of(events.parts(events.since, True))) == len(RECORDS)
+
+
 def parsed(folder: Path, content: bytes) -> tuple[list[dict[str, Any]], int, list[str]]:
     """Rows of one file, how many records were rejected, and what is noted of it."""
     folder.mkdir(exist_ok=True)

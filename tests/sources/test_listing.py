@@ -15,12 +15,14 @@ from botocore.exceptions import ClientError
 
 from lakeaudit.config import Listing
 from lakeaudit.errors import SourceError
+from lakeaudit.evidence import s3_pages
 from lakeaudit.evidence.protocol import Part, Stored
-from lakeaudit.evidence.storage.listing import reader, s3_listing, s3_pages
+from lakeaudit.evidence.storage.listing import reader, s3_listing
 from lakeaudit.evidence.storage.listing.listing_partitions import Split
 from lakeaudit.keys import Location
 from lakeaudit.pipeline.engine import InProcessEngine, KeptHere
 from lakeaudit.runtime.aws import Clients, Endpoint
+from lakeaudit.runtime.aws_failures import BrokenListing
 from lakeaudit.schemas import UPLOAD, VERSION
 from tests.conftest import Aws
 from tests.sources.storage_contract import (
@@ -165,7 +167,7 @@ def test_a_later_page_that_fails_is_told_by_who_lists_it_again(
         for page in pages(self, prefix, delimiter):
             yield {**page, "IsTruncated": not delimiter}
         if not delimiter:
-            raise s3_pages.BrokenListingError("torn")
+            raise BrokenListing(reason="torn")
 
     monkeypatch.setattr(s3_listing.S3Lister, "_pages", failing)
     stored = read(clients, f"s3://{bucket}/wh/")

@@ -11,9 +11,10 @@ import pytest
 
 from lakeaudit.config import S3Inventory
 from lakeaudit.errors import SourceError
+from lakeaudit.evidence import files
 from lakeaudit.evidence.files import folders
 from lakeaudit.evidence.protocol import Cut, Stored
-from lakeaudit.evidence.storage.inventory import reader, report
+from lakeaudit.evidence.storage.inventory import reader
 from lakeaudit.evidence.storage.inventory.report import find_report
 from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients
@@ -368,6 +369,6 @@ def test_no_other_folder_is_listed_than_those_of_reports(
         asked.append(place.key)
         return folders(clients, place)
 
-    monkeypatch.setattr(report, "folders", noted)
+    monkeypatch.setattr(files, "folders", noted)
     find_report(Clients(), Location.parse(str(tmp_path)), DAY_AFTER)
     assert [key.rpartition("/")[2] for key in asked] == [tmp_path.name, "inv"]

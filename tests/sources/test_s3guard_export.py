@@ -68,6 +68,18 @@ def test_the_newest_complete_export_up_to_as_of_is_read(read: Callable[..., Entr
     assert entries.info.identity.startswith(f"0{round((AT - 3 * DAY).timestamp() * 1000)}-a1b2c3d4 md5:")
 
 
+@pytest.mark.parametrize("where", ["x", "x//", "x//AWSDynamoDB"])
+def test_an_export_with_a_prefix_that_ends_in_a_slash_lies_below_two(
+    read: Callable[..., Entries], aws: Aws, bucket: str, where: str
+) -> None:
+    def put(key: str, content: bytes) -> None:
+        aws.s3.put_object(Bucket=bucket, Key=key, Body=content)
+
+    built.export(put, items("k"), at=AT - HOUR, prefix="x//")
+    entries = read(f"s3://{bucket}/{where}")
+    assert (keys_of(entries), entries.holes) == (["k"], ())
+
+
 @pytest.mark.parametrize("margin", [timedelta(0), HOUR])
 def test_the_margin_of_an_export_may_be_set(
     read: Callable[..., Entries], tmp_path: Path, margin: timedelta

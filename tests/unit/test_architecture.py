@@ -101,6 +101,33 @@ def test_only_its_own_place_knows_a_library(library: str) -> None:
     assert strangers == set()
 
 
+LISTING_CALLS = {
+    *("list_objects_v2", "list_objects", "list_object_versions", "list_multipart_uploads"),
+    "list_bucket_inventory_configurations",
+}
+ONE_PAGE = {
+    *("lakeaudit.evidence.files", "lakeaudit.evidence.storage.listing.s3_listing"),
+    *("lakeaudit.pipeline.ask_storage", "lakeaudit.commands", "lakeaudit.reconcile", "lakeaudit.results"),
+}
+"""What asks for a single page: a probe, or the versions of one key, which `history_of` checks."""
+
+
+def test_one_iterator_follows_the_pages_of_every_listing() -> None:
+    """The SDK's paginators end without an error where a list is cut off."""
+    paged, calls = set(), set()
+    for module in MODULES:
+        if below(module, "lakeaudit.demo"):
+            continue
+        for node in ast.walk(tree_of(module)):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                if node.func.attr in LISTING_CALLS and not any(below(module, room) for room in ONE_PAGE):
+                    calls.add(module)
+                named = [each.value for each in node.args if isinstance(each, ast.Constant)]
+                if node.func.attr == "get_paginator" and LISTING_CALLS & {*map(str, named)}:
+                    paged.add(module)
+    assert (paged, calls) == (set(), set())
+
+
 COMPARE_MAY_USE = {
     *("lakeaudit.compare", "lakeaudit.config", "lakeaudit.keys", "lakeaudit.kinds", "lakeaudit.schemas"),
     *(

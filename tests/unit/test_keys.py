@@ -54,15 +54,23 @@ LOCATIONS = [
     ("s3a://lake/orders", Location("lake", "orders")),
     ("s3://lake", Location("lake", "")),
     ("s3://lake//", Location("lake", "")),
-    ("s3://lake/a//b//", Location("lake", "a//b")),
-    ("/data/orders/", Location("", "data/orders")),
+    ("s3://lake/a//b/", Location("lake", "a//b")),
+    ("s3://lake/a//b//", Location("lake", "a//b/")),
+    ("/data/orders//", Location("", "data/orders")),
     ("wasbs://wh@acme.blob.core.windows.net/orders/", Location("wh@acme", "orders")),
 ]
 
 
 @pytest.mark.parametrize(("uri", "location"), LOCATIONS)
-def test_a_location_loses_its_last_slashes_only(uri: str, location: Location) -> None:
+def test_a_location_loses_its_last_slash_only(uri: str, location: Location) -> None:
     assert Location.parse(uri) == location
+
+
+def test_a_location_that_ends_in_two_slashes_holds_what_lies_below_both() -> None:
+    place = Location.parse("s3://lake/a//")
+    assert (place.prefix, place.uri, place.join("b").key) == ("a//", "s3://lake/a/", "a//b")
+    assert place.holds("lake", "a//b")
+    assert not place.holds("lake", "a/b")
 
 
 def test_what_is_no_location_is_refused() -> None:

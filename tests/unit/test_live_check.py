@@ -20,6 +20,7 @@ from lakeaudit.runtime.aws import Clients, Endpoint
 from lakeaudit.runtime.duck import Connection
 from lakeaudit.runtime.threads import Pacer
 from lakeaudit.schemas import LIVE, PAIR
+from lakeaudit.storage_classes import KNOWN_CLASSES, StorageClasses
 from tests.builders.connections import connection
 from tests.conftest import Aws
 
@@ -192,6 +193,9 @@ class Script:
 
     def s3(self, *_: str) -> "Script":
         return self
+
+    def storage_classes(self, _: str) -> StorageClasses:
+        return KNOWN_CLASSES
 
     def __getattr__(self, name: str) -> Any:
         def call(**_: Any) -> Any:

@@ -5,14 +5,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from botocore.parsers import ResponseParserError
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lakeaudit.evidence import s3_pages
 from lakeaudit.evidence.storage.inventory.report import Manifest, Report, candidates
-from lakeaudit.evidence.storage.listing import s3_pages
 from lakeaudit.evidence.storage.listing.listing_partitions import PAGES_A_FOLDER, Split, partition
 from lakeaudit.keys import Location
+from lakeaudit.runtime.aws_failures import BrokenListing, UnreadableResponse
 
 MANIFEST = Manifest.model_validate(
     {
@@ -143,12 +143,12 @@ def test_only_is_truncated_ends_a_list() -> None:
 @pytest.mark.parametrize("again", [{}, {"NextContinuationToken": "1"}])
 def test_a_list_that_goes_on_without_saying_where_is_broken(again: dict[str, str]) -> None:
     store = Store({"IsTruncated": True, "NextContinuationToken": "1"}, {"IsTruncated": True} | again)
-    with pytest.raises(s3_pages.BrokenListingError):
+    with pytest.raises(BrokenListing):
         listed(store)
 
 
 def test_half_an_answer_is_asked_for_again() -> None:
-    assert len(listed(Store(ResponseParserError("cut off"), {"IsTruncated": False}))) == 1
+    assert len(listed(Store(UnreadableResponse(endpoint="e", reason="cut off"), {"IsTruncated": False}))) == 1
 
 
 def test_every_request_waits_its_turn() -> None:

@@ -17,12 +17,14 @@ from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import stat
 from lakeaudit.evidence.protocol import in_places
 from lakeaudit.evidence.registry import METASTORES
+from lakeaudit.evidence.s3_responses import listed_versions
 from lakeaudit.evidence.storage.head import head_object
 from lakeaudit.keys import Location, is_azure, uri_of
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.aws_failures import explain, is_missing
 
 STORED, STORAGE_VERSIONS = "storage", "storage versions"
+_LONG_AGO = datetime.min.replace(tzinfo=UTC)
 VERSIONS = 10
 """Versions of the key that are shown, newest first."""
 
@@ -118,17 +120,18 @@ def _versions(clients: Clients, bucket: str, key: str) -> list[dict[str, Any]]:
     page = clients.s3(bucket, key).list_object_versions(Bucket=bucket, Prefix=key, MaxKeys=100)
     rows = [
         {
-            "version_id": each.get("VersionId"),
-            "delete_marker": marker,
-            "latest": each.get("IsLatest", False),
-            "modified_at": each["LastModified"].astimezone(UTC),
-            "size": each.get("Size"),
+            "version_id": each.version_id,
+            "delete_marker": each.is_marker,
+            "latest": bool(each.is_latest),
+            "modified_at": each.modified_at,
+            "size": each.size,
         }
-        for marker, name in ((False, "Versions"), (True, "DeleteMarkers"))
-        for each in page.get(name, [])  # type: ignore[attr-defined]
-        if each["Key"] == key
+        for each in listed_versions(page)
+        if each.key == key
     ]
-    return sorted(rows, key=lambda row: (row["latest"], row["modified_at"]), reverse=True)[:VERSIONS]
+    return sorted(rows, key=lambda row: (row["latest"], row["modified_at"] or _LONG_AGO), reverse=True)[
+        :VERSIONS
+    ]
 
 
 def ask_metastores(lake: Lake, clients: Clients, bucket: str, key: str) -> Iterator[Said]:

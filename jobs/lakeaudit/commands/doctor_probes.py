@@ -13,6 +13,7 @@ from lakeaudit.errors import CannotPublish, SourceError
 from lakeaudit.evidence.files import list_files, stat
 from lakeaudit.evidence.manifest import hudi, iceberg, previous
 from lakeaudit.evidence.protocol import Probed
+from lakeaudit.evidence.s3_responses import listed_objects
 from lakeaudit.keys import Location
 from lakeaudit.ledger.lease import probe_conditions
 from lakeaudit.results.delta_writer import try_out
@@ -48,9 +49,9 @@ def data_files(place: Location, clients: Clients) -> Probed:
     """
     client = clients.s3(*place)
     page = client.list_objects_v2(Bucket=place.bucket, Prefix=place.prefix, MaxKeys=PAGE)
-    found = [each for each in page.get("Contents", []) if each["Size"]]
-    data = [each["Key"] for each in found if "/_delta_log/" not in f"/{each['Key']}"]
-    key = next(iter([*data, *(each["Key"] for each in found)]), None)
+    found = [each.key for each in listed_objects(page) if each.size != 0]
+    data = [key for key in found if "/_delta_log/" not in f"/{key}"]
+    key = next(iter([*data, *found]), None)
     if key is None:
         return Probed("can be listed; no object was there to try a read on")
     try:

@@ -107,7 +107,7 @@ def rewritten(
 
 
 def _rewritten(row: Mapping[str, Any]) -> Rewritten:
-    root, place = Location(row["bucket"], row["root"].rstrip("/")), Location(row["bucket"], row["key"])
+    root, place = Location(row["bucket"], row["root"].removesuffix("/")), Location(row["bucket"], row["key"])
     return Rewritten(
         row["table_name"], root, row["number"], place, row["lost_version_id"], row["lost_at"], row["lost_etag"],
         row["version_id"], row["written_at"], row["etag"], bool(row["sure"]),

@@ -40,7 +40,8 @@ _md5_against_etag = algorithm(col("c_checksum")).is_("md5") & _md5_etag
 _etags_comparable = _md5_etag & col("c_etag").matches(MD5_TEXT)
 _by_parts = first_known(col("s_multipart"), False) | first_known(col("s_etag").matches(PART_SUFFIX), False)
 
-_class_told = col("s_storage_class").known() | col("s_archived").known()
+# a class that moves objects between tiers itself says no more than its name; any other class has to be a known one
+_class_told = col("s_archived").known() | col("s_storage_class").among(*keys.TIERED_CLASSES)
 _size_told = ~col("c_size").known() | col("s_size").known()
 # a recorded ETag or MD5 is held against the object's ETag, an MD5 only where encryption lets the ETag be one
 _content_told = (~col("c_etag").known() | col("s_etag").known()) & (

@@ -8,6 +8,7 @@ from lakeaudit.compare.facts import LEAST_READABLE
 from lakeaudit.compare.leftovers import LOG_OF_KEY
 from lakeaudit.compare.prefix_match import attach_label
 from lakeaudit.compare.screen import CLAIM, ENTRY, KEYED, OBJECT, OTHER, Screen
+from lakeaudit.keys import TIERED_CLASSES
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
 
@@ -28,7 +29,7 @@ OBJECT_PLAIN = (
     "NOT is_delete_marker",
     f"size >= {LEAST_READABLE}",
     "NOT coalesce(archived, false)",
-    "(storage_class IS NOT NULL OR archived IS NOT NULL)",
+    f"(archived IS NOT NULL OR storage_class IN ({duck.literals(TIERED_CLASSES)}))",
     "NOT ({odd})",
 )
 """All of these: the row is of a current object that can be read. `odd` is any of ODD."""

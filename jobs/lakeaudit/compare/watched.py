@@ -136,7 +136,7 @@ def roots_found(con: Connection, folders: Rows) -> tuple[list[Location], list[Lo
     found: tuple[list[Location], list[Location]] = ([], [])
     sql = "SELECT DISTINCT bucket, folder, format FROM input WHERE format IS NOT NULL ORDER BY ALL"
     for row in duck.rows_of(duck.query(con, sql, input=folders)):
-        found[row["format"] not in WITH_LOG].append(Location(row["bucket"], row["folder"].rstrip("/")))
+        found[row["format"] not in WITH_LOG].append(Location(row["bucket"], row["folder"].removesuffix("/")))
     return found
 
 

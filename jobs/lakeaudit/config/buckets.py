@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Literal
 
-from pydantic import Discriminator, Tag
+from pydantic import Discriminator, Field, Tag
 
 from lakeaudit.config.field_types import BucketAlias, BucketGlob, Place, Text
 from lakeaudit.config.globs import glob_to_regex, is_pattern
@@ -16,6 +16,7 @@ from lakeaudit.config.parsers import parse_location
 from lakeaudit.config.problems import Found, Path, quoted
 from lakeaudit.config.sources import S3Options
 from lakeaudit.keys import MOUNTS, Aliases, Location, identify, true_place, uri_of
+from lakeaudit.storage_classes import ClassKind
 
 
 def _mapping_or_list(value: object) -> str:
@@ -33,6 +34,8 @@ class BucketRule(S3Options):
     """Other names of the bucket; a mapping where they are names of several, or of folders."""
     consistency: Literal["strong", "weak"] = "strong"
     """weak: a listing may lag behind writes, and a 404 may be an old answer."""
+    storage_classes: Mapping[Text, ClassKind] = Field(default_factory=dict)
+    """Whether objects of a storage class are read at once or have to be restored first, over what is known of it."""
 
     @property
     def options(self) -> S3Options:

@@ -342,7 +342,7 @@ def resolve(file: LakeFile, warnings: tuple[str, ...] = (), aliases: Aliases = (
     results = written if isinstance(written, ResultsBlock) else ResultsBlock(location=written)
     return Lake(
         name=file.lake,
-        results=results.location,
+        results=Location(results.location.bucket, results.location.key.rstrip("/")),
         keep=results.keep,
         quarantine=None
         if kept is None

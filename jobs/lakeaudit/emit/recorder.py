@@ -155,9 +155,11 @@ class Recorder:
         if place is None:
             raise ValueError(f"{uri} is neither an s3:// URI nor a local path")
         if place[0]:
+            from lakeaudit.evidence.s3_responses import etag_of
+
             client = self._reach().s3(*place)
             answer = client.put_object(Bucket=place[0], Key=place[1], Body=body)
-            return {"etag": answer["ETag"].strip('"'), "version_id": _version(answer)}
+            return {"etag": etag_of(answer.get("ETag")), "version_id": _version(answer)}
         path = Path(f"/{place[1]}")
         path.parent.mkdir(parents=True, exist_ok=True)
         hidden = path.with_name(f".{path.name}.{uuid4().hex}.part")
@@ -192,12 +194,12 @@ class Recorder:
         if model.name == "UploadPart":
             self._parts[asked["UploadId"], asked["PartNumber"]] = asked["size"]
             return
-        from lakeaudit.evidence.storage.head import checksum_of
+        from lakeaudit.evidence.s3_responses import checksum_of, etag_of
 
         told = parsed.get("CopyObjectResult", parsed)
         size = asked["size"] if model.name == "PutObject" else self._size_of_parts(asked)
         uri = uri_of(asked["Bucket"], asked["Key"])
-        self._take(WrittenFile(uri, size, told["ETag"].strip('"'), _version(parsed), checksum_of(told)))
+        self._take(WrittenFile(uri, size, etag_of(told.get("ETag")), _version(parsed), checksum_of(told)))
 
     def _size_of_parts(self, asked: Mapping[str, Any]) -> int | None:
         """The size of a completed upload; None where a part was copied, or was sent by another client."""

@@ -16,7 +16,7 @@ from lakeaudit.config import Discovery, Lake, S3Inventory, StorageSource, Table,
 from lakeaudit.config.vocabulary import FOUND_FORMATS, FOUND_IN
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.catalog.find_tables import FoundTables, find_tables, printable
-from lakeaudit.evidence.files import folders, list_files
+from lakeaudit.evidence.files import folders, list_files, named_folders
 from lakeaudit.evidence.manifest.iceberg.metadata import number_of
 from lakeaudit.evidence.protocol import Context, Hole, Part, SourceInfo, Stored, in_places
 from lakeaudit.evidence.registry import STORAGE
@@ -101,9 +101,9 @@ def expanded(lake: Lake, clients: Clients) -> tuple[Lake, tuple[str, ...]]:
 
 def _configurations(source: S3Inventory, clients: Clients) -> Iterator[S3Inventory]:
     """One request for the buckets, and one a bucket."""
-    for bucket in folders(clients, source.location):
-        for name in folders(clients, source.location.join(bucket)):
-            place = source.location.join(bucket, name)
+    for home, bucket in named_folders(clients, source.location):
+        for name in folders(clients, home.join(bucket)):
+            place = home.join(bucket, name)
             if not _DATED.fullmatch(name):
                 covers = tuple(each for each in source.covers or () if each.bucket == bucket) or None
                 yield source.model_copy(update={"location": place, "covers": covers, "expand": False})

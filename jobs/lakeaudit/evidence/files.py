@@ -15,6 +15,8 @@ from uuid import uuid4
 from botocore.exceptions import BotoCoreError, ClientError
 
 from lakeaudit.errors import AuditError, SourceError
+from lakeaudit.evidence.s3_pages import object_pages
+from lakeaudit.evidence.s3_responses import HeadResponse, ListedObject, head_response, listed_objects
 from lakeaudit.evidence.storage.object_versions import history_of
 from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients
@@ -32,7 +34,7 @@ _CHUNK = 1 << 20
 
 @dataclass(frozen=True)
 class File:
-    """One listed file; `etag` is null for local files, `modified_at` is UTC."""
+    """One listed file; `etag` is None for local files and where the store names none, `modified_at` is UTC."""
 
     place: Location
     size: int
@@ -68,35 +70,43 @@ def list_files(
         named = (File(*each) for each in list_blobs(folder, clients.azure_endpoint(folder.bucket), flat=flat))
         yield from (file for file in named if file.place.key > first)
         return
-    asked = {"Bucket": folder.bucket, "Prefix": folder.prefix}
-    if start_after:
-        asked["StartAfter"] = folder.prefix + start_after
-    if flat:
-        asked["Delimiter"] = "/"
+    after = folder.prefix + start_after if start_after else ""
     try:
-        for page in clients.s3(*folder).get_paginator("list_objects_v2").paginate(**asked):  # type: ignore[arg-type]
-            for found in page.get("Contents", []):
-                place = Location(folder.bucket, found["Key"])
-                yield File(
-                    place, found["Size"], found["LastModified"].astimezone(UTC), found["ETag"].strip('"')
-                )
+        s3 = clients.s3(*folder)
+        for page in object_pages(s3, folder.bucket, folder.prefix, "/" if flat else "", after=after):
+            for entry in listed_objects(page):
+                yield _listed(clients, Location(folder.bucket, entry.key), entry)
     except (ClientError, BotoCoreError) as error:
         raise _source_error(folder, error) from error
 
 
 def folders(clients: Clients, folder: Location) -> list[str]:
-    """Names of the folders directly below."""
+    """Names of the folders directly below; one of them is empty where keys have `//` there."""
     if folder.is_local:
         return _local_folders(folder)
     if folder.is_azure:
         return folders_of(folder, clients.azure_endpoint(folder.bucket))
-    asked = {"Bucket": folder.bucket, "Prefix": folder.prefix, "Delimiter": "/"}
     try:
-        pages = clients.s3(*folder).get_paginator("list_objects_v2").paginate(**asked)  # type: ignore[arg-type]
-        found = [c["Prefix"] for page in pages for c in page.get("CommonPrefixes", [])]
+        pages = object_pages(clients.s3(*folder), folder.bucket, folder.prefix, "/")
+        found = [entry["Prefix"] for page in pages for entry in page.get("CommonPrefixes") or ()]
     except (ClientError, BotoCoreError) as error:
         raise _source_error(folder, error) from error
-    return [prefix[len(folder.prefix) :].rstrip("/") for prefix in found]
+    return [prefix[len(folder.prefix) :].removesuffix("/") for prefix in found]
+
+
+def named_folders(clients: Clients, folder: Location) -> list[tuple[Location, str]]:
+    """(parent, name) of the folders directly below, where `//` counts as one slash.
+
+    AWS's services put their own folders behind a slash of their own, so that what is delivered to the prefix `x/` lies
+    below `x//`.
+    """
+    found: list[tuple[Location, str]] = []
+    for name in folders(clients, folder):
+        if name:
+            found.append((folder, name))
+        elif (inner := folder.join("")) != folder:
+            found += named_folders(clients, inner)
+    return found
 
 
 def read_bytes(clients: Clients, place: Location, version_id: str | None = None) -> bytes | None:
@@ -257,14 +267,53 @@ def stat(clients: Clients, place: Location) -> File | None:
         blob = stat_blob(place, clients.azure_endpoint(place.bucket))
         return File(*blob) if blob else None
     try:
-        head = clients.s3(*place).head_object(Bucket=place.bucket, Key=place.key)
+        head = _head(clients, place)
+        if head is None or (head.size is not None and head.modified_at is not None):
+            return _file(place, head) if head else None
+        listed = _entry(clients, place)
+        return _file(place, head, listed) if listed else _file(place, head)
+    except (ClientError, BotoCoreError) as error:
+        raise _source_error(place, error) from error
+
+
+def _listed(clients: Clients, place: Location, entry: ListedObject) -> File:
+    """A listed file; what its store leaves out of the listing is requested by HEAD."""
+    if entry.size is not None and entry.modified_at is not None:
+        return File(place, entry.size, entry.modified_at, entry.etag)
+    head = _head(clients, place)
+    return _file(place, entry, head) if head else _file(place, entry)
+
+
+def _head(clients: Clients, place: Location) -> HeadResponse | None:
+    """None where there is no such object."""
+    try:
+        return head_response(clients.s3(*place).head_object(Bucket=place.bucket, Key=place.key))
     except ClientError as error:
         if is_missing(error):
             return None
-        raise _source_error(place, error) from error
-    except BotoCoreError as error:
-        raise _source_error(place, error) from error
-    return File(place, head["ContentLength"], head["LastModified"].astimezone(UTC), head["ETag"].strip('"'))
+        raise
+
+
+def _entry(clients: Clients, place: Location) -> ListedObject | None:
+    """The object as a listing names it."""
+    page = clients.s3(*place).list_objects_v2(Bucket=place.bucket, Prefix=place.key, MaxKeys=1)
+    return next((entry for entry in listed_objects(page) if entry.key == place.key), None)
+
+
+def _file(place: Location, *known: ListedObject | HeadResponse) -> File:
+    """A file by the first response that knows each attribute.
+
+    Raises:
+        SourceError: the store says neither in a listing nor by HEAD how large it is, or how old.
+    """
+    size, modified_at, etag = (
+        next((value for each in known if (value := getattr(each, name)) is not None), None)
+        for name in ("size", "modified_at", "etag")
+    )
+    if size is None or modified_at is None:
+        unknown = "size" if size is None else "time"
+        raise SourceError(place.uri, f"the store does not say its {unknown}", "see the store's own log")
+    return File(place, size, modified_at, etag)
 
 
 def older_version(clients: Clients, place: Location, etag: str | None = None) -> str | None:

@@ -14,8 +14,9 @@ import pyarrow as pa
 from botocore.exceptions import BotoCoreError, ClientError
 
 from lakeaudit.errors import SourceError
+from lakeaudit.evidence.s3_responses import HeadResponse
 from lakeaudit.evidence.storage.footers import Counted, fault_of
-from lakeaudit.evidence.storage.head import MD5_ENCRYPTIONS, ObjectHead, head_object, is_md5
+from lakeaudit.evidence.storage.head import MD5_ENCRYPTIONS, head_object, is_md5
 from lakeaudit.evidence.storage.listing.s3_listing import never_versioned
 from lakeaudit.evidence.storage.object_versions import Claimed, History, ObjectVersion, history_of
 from lakeaudit.keys import NULL_VERSION, Location, is_azure
@@ -23,7 +24,7 @@ from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.aws_failures import explain, is_denied, is_missing
 from lakeaudit.runtime.azure import DENIED, open_blob, require_container
 from lakeaudit.runtime.threads import Pacer, beside
-from lakeaudit.schemas import LIVE
+from lakeaudit.schemas import LIVE, plain_time
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -139,7 +140,8 @@ class _Questioner:
     def _current(self, s3: "S3Client", bucket: str, key: str) -> dict[str, Any]:
         """A 404 means absent only to who may list."""
         try:
-            return _present(head_object(s3, bucket, key, self._pacer.wait))
+            classes = self._clients.storage_classes(bucket)
+            return _present(head_object(s3, bucket, key, self._pacer.wait, classes=classes))
         except ClientError as error:
             if not is_missing(error):
                 raise
@@ -231,8 +233,10 @@ FEW = 3
 """Versions of one key that are looked at singly."""
 
 
-def _against(answer: Mapping[str, Any], then: ObjectHead) -> str | None:
+def _against(answer: Mapping[str, Any], then: HeadResponse) -> str | None:
     """What two versions' checksums or ETags say: of ETags only those that are MD5s of the content can differ."""
+    if None in (answer["l_size"], then.size):
+        return None
     if answer["l_size"] != then.size:
         return DIFFERS
     sums = (answer["l_checksum"], then.checksum)
@@ -250,6 +254,7 @@ def _as_claimed(answer: Mapping[str, Any], claimed: Claimed) -> bool:
     return (
         answer["l_presence"] == "present"
         and claimed.until is not None
+        and None not in (answer["l_modified_at"], answer["l_size"])
         and answer["l_modified_at"] <= claimed.until
         and claimed.fits(answer["l_size"])
         and claimed.etag in (None, answer["l_etag"])
@@ -263,13 +268,13 @@ def _failure(error: ClientError | BotoCoreError) -> str:
     return "error"
 
 
-def _present(head: ObjectHead) -> dict[str, Any]:
+def _present(head: HeadResponse) -> dict[str, Any]:
     given = {f"l_{name}": getattr(head, name) for name in FROM_HEAD}
     return given | {
         "l_confirmation": "live",
         "l_presence": "present",
         "l_version_id": _named(head.version_id),
-        "l_modified_at": head.modified_at.replace(tzinfo=None),
+        "l_modified_at": plain_time(head.modified_at),
     }
 
 
@@ -278,6 +283,8 @@ def _only_version(answer: Mapping[str, Any]) -> History:
     if answer["l_presence"] != "present":
         return History(())
     size, etag, at = answer["l_size"], answer["l_etag"], answer["l_modified_at"]
+    if size is None or at is None:
+        return History((), whole=False)
     return History((ObjectVersion(NULL_VERSION, at, is_latest=True, size=size, etag=etag or ""),))
 
 

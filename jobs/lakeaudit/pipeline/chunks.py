@@ -17,6 +17,7 @@ from lakeaudit.evidence.protocol import Batches, Part, Project, Stage, note_row
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Rows, task_connection
 from lakeaudit.runtime.failures import damage_of
+from lakeaudit.storage_classes import is_tiered
 
 KEY = "hash(bucket, key) >> 32"
 BASE = "hash(bucket, base) >> 32"
@@ -112,10 +113,12 @@ class Counted:
     rows: Counter[str] = field(default_factory=Counter)
     rejected: Counter[str] = field(default_factory=Counter)
     samples: dict[str, str] = field(default_factory=dict)
+    classes: dict[str, set[str]] = field(default_factory=dict)
 
     def sound(self, source: str, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The batch without its rejected rows, which are counted."""
         self.rows[source] += batch.num_rows
+        self._note_classes(source, batch)
         faults = batch.column("reject")
         rejected = batch.num_rows - faults.null_count
         if not rejected:
@@ -125,17 +128,40 @@ class Counted:
         self.samples[source] = min(sample, self.samples.get(source, sample))
         return batch.filter(pc.is_null(faults))
 
+    def _note_classes(self, source: str, batch: pa.RecordBatch) -> None:
+        """Storage classes of which a reader does not know whether their objects can be read, by their buckets."""
+        if not {"storage_class", "archived"} <= set(batch.schema.names):
+            return
+        archived = batch.column("archived")
+        if not archived.null_count or batch.column("storage_class").null_count == batch.num_rows:
+            return
+        unknown = pc.and_(pc.is_null(archived), pc.is_valid(batch.column("storage_class")))
+        if not pc.any(unknown).as_py():
+            return
+        pairs = pa.table({name: batch.column(name) for name in ("bucket", "storage_class")}).filter(unknown)
+        found = pairs.group_by(["bucket", "storage_class"]).aggregate([]).to_pylist()
+        names = {(row["bucket"], row["storage_class"]) for row in found}
+        known = self.classes.setdefault(source, set())
+        known |= {f"{bucket}/{name}" for bucket, name in names if not is_tiered(name)}
+
     def table(self) -> pa.Table:
-        """A row per source: source, rows, rejected, sample."""
+        """A row per source: source, rows, rejected, sample, unknown_classes (`bucket/class`)."""
         rows = [
-            {"source": s, "rows": n, "rejected": self.rejected[s], "sample": self.samples.get(s)}
+            {"source": s, "rows": n, "rejected": self.rejected[s], "sample": self.samples.get(s),
+             "unknown_classes": sorted(self.classes.get(s, ()))}
             for s, n in self.rows.items()
-        ]
+        ]  # fmt: skip
         return pa.Table.from_pylist(rows, COUNTED)
 
 
 COUNTED = pa.schema(
-    [("source", pa.string()), ("rows", pa.int64()), ("rejected", pa.int64()), ("sample", pa.string())]
+    [
+        ("source", pa.string()),
+        ("rows", pa.int64()),
+        ("rejected", pa.int64()),
+        ("sample", pa.string()),
+        ("unknown_classes", pa.list_(pa.string())),
+    ]
 )
 
 

@@ -265,13 +265,15 @@ def _read_known(still_open: pa.Table, con: Connection) -> Batches:  # noqa: ARG0
 
 
 def _counts(answers: Gathered) -> dict[str, dict[str, Any]]:
-    """rows, rejected and a sample of every source that may have rows that cannot be understood."""
+    """rows, rejected, a sample and unknown storage classes of every source that counts its rows."""
     counts: dict[str, dict[str, Any]] = {}
     for row in _plain(answers, "counted"):
-        known = counts.setdefault(row["source"], {"rows": 0, "rejected": 0, "sample": None})
+        nothing: dict[str, Any] = {"rows": 0, "rejected": 0, "sample": None, "unknown_classes": []}
+        known = counts.setdefault(row["source"], nothing)
         known["rows"] += row["rows"]
         known["rejected"] += row["rejected"]
         known["sample"] = min(filter(None, (known["sample"], row["sample"])), default=None)
+        known["unknown_classes"] += row.get("unknown_classes") or ()
     return counts
 
 

@@ -51,6 +51,7 @@ from lakeaudit.pipeline.trace_requests import Traced, explained, traced
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Relation, Rows
 from lakeaudit.runtime.progress import Progress
+from lakeaudit.storage_classes import unknown_class_warnings
 
 
 @dataclass
@@ -104,11 +105,25 @@ def judge(audit: AuditContext, engine: AuditEngine, progress: Progress) -> Judge
         read.trials,
         as_asked(able.narrowed) | covered.reasons,
         files.members,
-        tuple(dict.fromkeys([*leftovers.warnings, *groups.warnings, *files.unsure, *covered.stale])),
+        tuple(
+            dict.fromkeys(
+                [
+                    *_of_classes(read.first.counts),
+                    *leftovers.warnings,
+                    *groups.warnings,
+                    *files.unsure,
+                    *covered.stale,
+                ]
+            )
+        ),
         frozenset(row["table_name"] for row in groups.watched.coverage_rows),
         read.first.live,
         audit.lineage,
     )
+
+
+def _of_classes(counts: Counts) -> list[str]:
+    return unknown_class_warnings(each for count in counts.values() for each in count["unknown_classes"])
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,7 @@ per endpoint, whose credentials botocore renews before they end; all clients and
 import os
 import re
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import datetime
-from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from threading import RLock
 from typing import TYPE_CHECKING, Any
@@ -26,11 +23,13 @@ from botocore.credentials import (
 )
 from botocore.exceptions import BotoCoreError, ClientError
 from botocore.loaders import Loader, create_loader
-from botocore.utils import conditionally_calculate_md5, parse_timestamp
+from botocore.utils import conditionally_calculate_md5
 
 from lakeaudit.keys import Aliases, is_azure, is_of_aws, moved
 from lakeaudit.runtime.aws_failures import Failure, OnAzure, explain, no_credentials, unreachable
+from lakeaudit.runtime.aws_responses import TolerantParsers, refuse_web_pages, timestamp
 from lakeaudit.runtime.reach import SECONDS, listens
+from lakeaudit.storage_classes import ClassKind, StorageClasses, is_google
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -71,6 +70,8 @@ class Clients:
     aliases: Aliases = ()
     maps: Aliases = ()
     azure: tuple[tuple[str, str], ...] = ()
+    classes: tuple[tuple[str, Mapping[str, ClassKind]], ...] = ()
+    """(pattern of buckets' names, what the lake file says of their storage classes); the first that matches holds."""
 
     @property
     def names(self) -> Aliases:
@@ -91,6 +92,14 @@ class Clients:
         if is_azure(bucket):
             raise OnAzure(bucket=bucket)
         return _client("s3", self.endpoint(bucket, key))  # type: ignore[no-any-return]
+
+    def storage_classes(self, bucket: str) -> StorageClasses:
+        """What is known of the storage classes of a bucket."""
+        own = next((each for pattern, each in self.classes if re.fullmatch(pattern, bucket)), {})
+        named = (os.environ.get(name) for name in ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"))
+        return StorageClasses(
+            own, is_google(self.endpoint(bucket).endpoint or next(filter(None, named), None))
+        )
 
     def session(self, bucket: str, key: str = "") -> boto3.Session:
         """The session of that client, with the credentials that it renews."""
@@ -144,6 +153,8 @@ def _build_client(service: str, at: Endpoint) -> Any:
         client.meta.endpoint_url
     ):  # the environment or the profile names it
         client = _client_at(service, at, client.meta.endpoint_url)
+    if service == "s3":
+        refuse_web_pages(client)
     if at.requester_pays and service == "s3":
         client.meta.events.register("before-call.s3", _pay)
     return client
@@ -222,7 +233,9 @@ def session_of(at: Endpoint) -> boto3.Session:
 def _build_session(at: Endpoint) -> boto3.Session:
     inner = botocore.session.get_session()
     inner.register_component("data_loader", _loader(inner.get_config_variable("data_path")))
-    inner.get_component("response_parser_factory").set_parser_defaults(timestamp_parser=timestamp)
+    parsers = TolerantParsers()
+    parsers.set_parser_defaults(timestamp_parser=timestamp)
+    inner.register_component("response_parser_factory", parsers)
     if at.role_arn is not None:
         with _BUILDING:
             role = _ROLES.setdefault(
@@ -236,19 +249,6 @@ def _build_session(at: Endpoint) -> boto3.Session:
 def _loader(data_path: str | None) -> Loader:
     """One for all sessions: it keeps what it has read, a megabyte of endpoints among it."""
     return create_loader(data_path)
-
-
-def timestamp(text: Any) -> datetime:
-    """A time in an answer, as botocore takes it, and sooner in the two forms that stores write.
-
-    A page of a list has a thousand, and botocore's own way, which tries every form there is, took a third of a request.
-    """
-    with suppress(ValueError, AttributeError):
-        if text.endswith("Z"):
-            return datetime.fromisoformat(text)
-        if text.endswith(" GMT"):
-            return parsedate_to_datetime(text)
-    return parse_timestamp(text)
 
 
 class _AssumedRole(CredentialProvider):

@@ -74,6 +74,38 @@ class OnAzure(BotoCoreError):
     fmt = "{bucket} lies on Azure"
 
 
+class OddResponse(BotoCoreError):
+    """A store answered, and not as S3 does: nothing can be concluded from the response."""
+
+    fmt = "{reason}"
+    hint = "check s3.endpoint and the store's own log"
+
+
+class BrokenListing(OddResponse):
+    """The pages of a listing do not make a complete list."""
+
+    hint = "run it again; a store that always does this cannot be listed: use an inventory"
+
+
+class IncompleteResponse(OddResponse):
+    """A response lacks fields without which the request has not been answered."""
+
+    fmt = "the store's response does not say {fields}"
+
+
+class UnreadableResponse(OddResponse):
+    """A response is not the XML that S3 sends."""
+
+    fmt = "{endpoint} answers, but not as S3 does ({reason})"
+
+
+class WebPage(OddResponse):
+    """A web page (a console, a login, a proxy) answers instead of a store."""
+
+    fmt = "a web page answers at {endpoint}, and no S3 store"
+    hint = "set s3.endpoint to the address of the S3 API, often another port or host than the console's"
+
+
 class Failure(NamedTuple):
     """An AWS failure in words, without secrets and on one line; `may_pass`: another try may do."""
 
@@ -148,6 +180,8 @@ def _of_connection(error: Exception) -> Failure | None:
         return Failure(f"the proxy{proxy} cannot be reached", "check HTTPS_PROXY and NO_PROXY", may_pass=True)
     if isinstance(error, EndpointConnectionError | ConnectTimeoutError | ConnectionClosedError):
         return unreachable(str(error.kwargs.get("endpoint_url") or ""))
+    if isinstance(error, OddResponse):
+        return Failure(str(error), error.hint, may_pass=isinstance(error, UnreadableResponse))
     if isinstance(error, ReadTimeoutError):
         return Failure("the store did not answer in time", "run it again when it does", may_pass=True)
     return None

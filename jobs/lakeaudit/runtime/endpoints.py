@@ -1,5 +1,7 @@
 """Which endpoint serves which place of a lake, for boto3 and for Spark alike."""
 
+from dataclasses import replace
+
 from lakeaudit.config import DynamoOptions, Lake, S3Options, glob_to_regex
 from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients, Endpoint
@@ -35,7 +37,10 @@ def clients_of(lake: Lake) -> Clients:
         for rule in lake.buckets
         if "@" in rule.match and rule.endpoint
     )
-    plain = Clients(endpoint(lake.s3), rules, aliases=lake.aliases, maps=lake.maps, azure=azure)
+    classes = tuple((glob_to_regex(rule.match), rule.storage_classes) for rule in lake.buckets)
+    plain = Clients(
+        endpoint(lake.s3), rules, aliases=lake.aliases, maps=lake.maps, azure=azure, classes=classes
+    )
     places = [(place, endpoint(options)) for place, options in _places(lake) if not place.is_local]
     places.append((lake.results, plain.endpoint(lake.results.bucket)))
     apart = {place.bucket for place, at in places if at != plain.endpoint(place.bucket)}
@@ -47,7 +52,7 @@ def clients_of(lake: Lake) -> Clients:
         if place.bucket in own:
             for folder in _around(place):
                 own[place.bucket].setdefault(folder, at)
-    return Clients(plain.default, rules, own, lake.aliases, lake.maps, azure)
+    return replace(plain, own=own)
 
 
 def _around(place: Location) -> list[str]:

@@ -38,7 +38,7 @@ from lakeaudit.evidence.protocol import Batches, Clock, Cut, Hole, Part, Probed,
 from lakeaudit.formatting import count
 from lakeaudit.keys import Aliases
 from lakeaudit.runtime.aws import Clients
-from lakeaudit.runtime.aws_failures import code_of, explain
+from lakeaudit.runtime.aws_failures import BrokenListing, code_of, explain
 from lakeaudit.runtime.duck import Connection
 from lakeaudit.runtime.endpoints import dynamodb_endpoint
 
@@ -227,9 +227,12 @@ def _read_segment(
         while True:
             page = _ask(source, glue, name, **asked)
             yield "partitions", _batch(source_id, name, page["Partitions"], clients.aliases)
-            if not page.get("NextToken"):
+            following = page.get("NextToken")
+            if not following:
                 return
-            asked["NextToken"] = page["NextToken"]
+            if following == asked.get("NextToken"):
+                raise BrokenListing(reason="the list of partitions does not advance")
+            asked["NextToken"] = following
     except _FAILURES as error:
         if _is_gone(error):
             yield "notes", note_row(source_id, name, data=GONE)

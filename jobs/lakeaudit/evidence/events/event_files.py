@@ -113,8 +113,9 @@ def _candidates(
             if day[:4] in years:
                 yield from list_files(clients, location.join(*day.split("/")))
     for name in names:
-        if name not in years and name not in _OTHERS and depth < DEEPEST:
-            yield from _candidates(clients, location.join(name), since, until, depth + 1)
+        inner = location.join(name)
+        if name not in years and name not in _OTHERS and depth < DEEPEST and inner != location:
+            yield from _candidates(clients, inner, since, until, depth + bool(name))
 
 
 _OTHERS = ("CloudTrail-Digest", "CloudTrail-Insight", "CloudTrail-NetworkActivity", "CloudTrail-Aggregated")

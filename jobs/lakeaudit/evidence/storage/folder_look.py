@@ -22,7 +22,7 @@ Answer = tuple[str, bool | None, bool | None]
 
 def look_into(clients: Clients, place: Place) -> Answer:
     """What is there now at (bucket, key of a folder), or at the object of that name."""
-    folder = Location(place[0], place[1].rstrip("/"))
+    folder = Location(place[0], place[1].removesuffix("/"))
     any_name, names = False, 0
     try:
         for file in islice(list_files(clients, folder), MOST_NAMES):

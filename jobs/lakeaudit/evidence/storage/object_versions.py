@@ -6,8 +6,11 @@ A version is current from when it was written until the next version or delete m
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
+
+from lakeaudit.evidence.s3_pages import is_whole
+from lakeaudit.evidence.s3_responses import ListedVersion, listed_versions
 
 STEP = timedelta(seconds=2)
 """S3 times have whole seconds, writers' clocks have skew: what lies closer together has no order."""
@@ -141,27 +144,32 @@ class History:
 def history_of(page: Mapping[str, Any], key: str) -> History:
     """The history of a key, of the first page of ListObjectVersions under it as a prefix.
 
-    A page has a thousand versions; a key with more of them is known by its newest ones.
+    A page has a thousand versions; a key with more of them is known by its newest ones. A version without an id or a
+    time cannot be named, or not be placed among the others: it is left out, and the history is not whole.
     """
+    mine = [each for each in listed_versions(page) if each.key == key]
     versions = [
-        ObjectVersion(v["VersionId"], _plain(v["LastModified"]), v["IsLatest"], False, v["Size"], v["ETag"].strip('"'),
-                      v.get("StorageClass"))
-        for v in page.get("Versions", [])
-        if v["Key"] == key
-    ]  # fmt: skip
-    markers = [
-        ObjectVersion(m["VersionId"], _plain(m["LastModified"]), m["IsLatest"], is_marker=True)
-        for m in page.get("DeleteMarkers", [])
-        if m["Key"] == key
+        ObjectVersion(
+            each.version_id,
+            each.modified_at.replace(tzinfo=None),
+            bool(each.is_latest),
+            each.is_marker,
+            each.size or 0,
+            each.etag or "",
+            each.storage_class,
+        )
+        for each in mine
+        if each.version_id is not None and each.modified_at is not None and _is_sized(each)
     ]
-    newest_first = sorted(
-        [*versions, *markers], key=lambda each: (each.is_latest, each.modified_at), reverse=True
-    )
-    # A page that is cut off and names no next key may go on with this one.
-    return History(
-        newest_first, whole=not (page.get("IsTruncated") and page.get("NextKeyMarker", key) == key)
-    )
+    newest_first = sorted(versions, key=lambda each: (each.is_latest, each.modified_at), reverse=True)
+    return History(newest_first, whole=len(versions) == len(mine) and _is_past(page, key))
 
 
-def _plain(time: datetime) -> datetime:
-    return time.astimezone(UTC).replace(tzinfo=None)
+def _is_sized(version: ListedVersion) -> bool:
+    return version.is_marker or version.size is not None
+
+
+def _is_past(page: Mapping[str, Any], key: str) -> bool:
+    """Whether nothing of a key follows a page: the list ends with it, or goes on behind the key."""
+    following = page.get("NextKeyMarker")
+    return is_whole(page) or (isinstance(following, str) and following > key)

@@ -17,11 +17,12 @@ from lakeaudit.evidence.storage.inventory.columns import Known
 from lakeaudit.evidence.storage.live_table import State, data_files, find_state
 from lakeaudit.evidence.storage.report_rows import ReportFile, ReportForm
 from lakeaudit.formatting import age, count
-from lakeaudit.keys import ARCHIVE_CLASSES, NULL_VERSION
+from lakeaudit.keys import NULL_VERSION
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients
-from lakeaudit.runtime.duck import Connection, Rows, literal, literals
+from lakeaudit.runtime.duck import Connection, Rows, literal
 from lakeaudit.schemas import VERSION
+from lakeaudit.storage_classes import KNOWN_CLASSES
 
 KIND = "s3_metadata"
 ROWS = "inventoried"
@@ -43,7 +44,6 @@ _HOLDS = {
     "is_multipart": "flag",
     "encryption_status": "text",
 }
-_CLASS = f"v_storage_class IN ({literals(ARCHIVE_CLASSES)})"
 FORM = ReportForm(
     known=tuple(Known(name, name, holds) for name, holds in _HOLDS.items()),
     required=("bucket", "key", "sequence_number"),
@@ -58,7 +58,7 @@ FORM = ReportForm(
         "modified_at": "v_last_modified_date",
         "storage_class": "v_storage_class",
         # the tier of an object that S3 moves by itself is not told
-        "archived": f"CASE WHEN v_storage_class IS DISTINCT FROM 'INTELLIGENT_TIERING' THEN {_CLASS} END",
+        "archived": KNOWN_CLASSES.sql("v_storage_class"),
         "multipart": "v_is_multipart",
         "encryption": "CASE WHEN v_encryption_status = 'NOT-SSE' THEN 'NONE' ELSE v_encryption_status END",
     },

@@ -8,7 +8,7 @@ import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 from urllib.parse import unquote
@@ -70,10 +70,12 @@ def look_into(wanted: Collection[tuple[Log, Checkpoint]], ctx: Context) -> dict[
     looks = _looks([part for _, point in wanted if not point.is_json for part in point.parts], ctx)
     with ThreadPoolExecutor(_THREADS) as pool:
         tops = list(pool.map(lambda one: _top(one[1], looks, ctx.clients), wanted))
-        listed = list(pool.map(lambda one, top: _sidecar_files(one[0], top, ctx.clients), wanted, tops))
-    looks |= _looks([file for files in listed for file in files.values() if file], ctx)
-    found = zip(wanted, tops, listed, strict=True)
-    return {point.places: _content(point, top, files, looks) for (_, point), top, files in found}
+        found = list(pool.map(lambda one, top: _with_sidecars(one[0], top, ctx.clients), wanted, tops))
+    looks |= _looks([file for _, files in found for file in files.values() if file], ctx)
+    return {
+        point.places: _content(point, top, files, looks)
+        for (_, point), (top, files) in zip(wanted, found, strict=True)
+    }
 
 
 def _looks(files: Sequence[File], ctx: Context) -> dict[Location, Look]:
@@ -196,6 +198,14 @@ def _json_top(place: Location, clients: Clients) -> Look:
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return Look(problem=TORN)
     return Look(sidecars, problem=None if actions else "it is empty or gone")
+
+
+def _with_sidecars(log: Log, top: Look, clients: Clients) -> tuple[Look, dict[Location, File | None]]:
+    """The look with the files of its sidecars; refused where they cannot all be listed."""
+    try:
+        return top, _sidecar_files(log, top, clients)
+    except SourceError as error:
+        return replace(top, refused=str(error)), {}
 
 
 def _sidecar_files(log: Log, top: Look, clients: Clients) -> dict[Location, File | None]:

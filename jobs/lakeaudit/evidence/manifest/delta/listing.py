@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import NamedTuple, Protocol, cast
 
 from lakeaudit.errors import SourceError
-from lakeaudit.evidence.files import File, list_files, read_bytes
+from lakeaudit.evidence.files import File, list_files, read_bytes, stat
 from lakeaudit.evidence.lineage import ABSENT
 from lakeaudit.evidence.manifest.delta.checksums import declared
 from lakeaudit.evidence.manifest.delta.commit_runs import micros
@@ -27,6 +27,8 @@ _LISTING_BYTES = 16 << 10
 _SHORT = 5000
 """Names of a log that is listed with many others; longer ones are begun again, a few a task."""
 _TASK_LONG = 4
+_LOOKS = 3
+"""How often a log is listed in which a commit is there that the listing lacks: it may have been made just then."""
 _LONG_BYTES = 4 << 20
 """About what the list of a longer log costs: four of them are work for tasks."""
 
@@ -62,7 +64,9 @@ def list_logs(
 ) -> list[Listed]:
     """One `Listed` per table; a table that cannot be listed is refused, and the others go on.
 
-    `known` are versions by table: of a log that still has such a version or a later one nothing older is listed.
+    `known` are versions by table: of a log that still has such a version or a later one nothing older is listed. Such
+    a second look also requests the commit after the newest listed one by its name: a store that lists a log short once
+    does so again.
     """
     asked = [_Asked(table.name, table.location, (known or {}).get(table.name)) for table in tables]
     until = None if ctx.live else ctx.as_of
@@ -110,7 +114,7 @@ class _Listing:
     def _one(self, table: _Asked) -> Listed | None:
         name, location, _ = table
         try:
-            log = self._log(location.join(LOG_FOLDER), table.since)
+            log = self._second_look(location.join(LOG_FOLDER), table.since)
             read_at = self.until or self.clock()
             log = _as_of(log, self.until, self.clients) if self.until else log
         except SourceError as error:
@@ -123,6 +127,22 @@ class _Listing:
             return Listed(name, location, read_at, None if refused else log, refused, missing=missing)
         hint = read_hint(log.folder, self.clients) if log.hinted and self.until is None else None
         return Listed(name, location, read_at, log, declared=declared(log, self.clients), hint=hint)
+
+    def _second_look(self, folder: Location, since: int | None) -> Log:
+        """The log; where a version of it is known already, no commit may follow the newest one that is listed.
+
+        Raises:
+            SourceError: one does, and listing the log again does not show it.
+        """
+        for _ in range(_LOOKS):
+            log = self._log(folder, since)
+            if since is None or self.until is not None or log.newest is None or folder.is_local:
+                return log
+            following = log.commit_place(log.newest + 1)
+            if stat(self.clients, following) is None:
+                return log
+        what = f"exists, and the store's listing of the log ends with version {log.newest}"
+        raise SourceError(following.uri, what, "the store's listings of this folder cannot be relied on")
 
     def _log(self, folder: Location, since: int | None) -> Log:
         """The log, from a version on if there is anything left of it from there on."""
@@ -143,8 +163,6 @@ def _refusal(location: Location, log: Log, until: datetime | None) -> str | None
     if log.newest is None and not log.lost_parts:
         when = f" at {until.isoformat()}" if until else ""
         return f"not a Delta table{when}: no commit and no checkpoint in {location.join(LOG_FOLDER).uri}"
-    if "//" in location.key and log.checkpoints:
-        return f"Hadoop cannot open checkpoints below {location.uri}: its path has an empty part"
     return None
 
 

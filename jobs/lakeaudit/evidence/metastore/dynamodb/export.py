@@ -16,7 +16,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, NonNegativeInt, Valid
 from pydantic.alias_generators import to_camel
 
 from lakeaudit.errors import SourceError
-from lakeaudit.evidence.files import File, folders, list_files, read_bytes, stat
+from lakeaudit.evidence.files import File, list_files, named_folders, read_bytes, stat
 from lakeaudit.evidence.metastore.dynamodb.export_files import (
     DataFile,
     check_digest,
@@ -168,9 +168,9 @@ def _complete(clients: Clients, at: Location, depth: int = DEPTH) -> Iterator[Ex
         if all(stat(clients, place) for place in last):
             yield Export(at, text, _parsed(text))
     elif depth:
-        for name in folders(clients, at):
+        for parent, name in named_folders(clients, at):
             if name != "data":
-                yield from _complete(clients, at.join(name), depth - 1)
+                yield from _complete(clients, parent.join(name), depth - 1)
 
 
 def _parsed(text: bytes) -> Summary | None:
@@ -237,9 +237,9 @@ def _sought(
 ) -> File | None:
     """Where a data file lies: its key with leading parts removed one at a time, below each root."""
     parts = key.split("/")
-    if {"", ".", ".."} & set(parts):
+    if {".", ".."} & set(parts):
         return None
-    tails = [parts[i:] for i in range(len(parts))]
+    tails = [parts[i:] for i in range(len(parts)) if parts[i]]
     listed = (there[at] for root in roots for tail in tails if (at := root.join(*tail)) in there)
     asked = (file for tail in tails if (file := stat(clients, roots[-1].join(*tail))))
     return next(listed, None) or next(asked, None)

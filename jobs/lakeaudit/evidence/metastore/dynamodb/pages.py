@@ -9,7 +9,7 @@ import pyarrow as pa
 from botocore.exceptions import BotoCoreError, ClientError
 
 from lakeaudit.errors import SourceError
-from lakeaudit.runtime.aws_failures import explain
+from lakeaudit.runtime.aws_failures import BrokenListing, explain
 
 SEGMENTS_PER_CORE = 4
 FIRST_PAGE = 100
@@ -69,9 +69,12 @@ def scan_pages(
             pace.consumed(page)
         if page["Items"]:
             yield page["Items"]
-        if not page.get("LastEvaluatedKey"):
+        following = page.get("LastEvaluatedKey")
+        if not following:
             return
-        request["ExclusiveStartKey"] = page["LastEvaluatedKey"]
+        if following == request.get("ExclusiveStartKey"):
+            raise BrokenListing(reason="the scan does not advance")
+        request["ExclusiveStartKey"] = following
 
 
 def item_batch(items: Sequence[dict[str, Any]], schema: pa.Schema) -> pa.RecordBatch:

@@ -9,6 +9,7 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from lakeaudit.evidence.s3_pages import pages
 from lakeaudit.evidence.storage.inventory.report import Report
 from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients
@@ -41,13 +42,9 @@ def configurations(clients: Clients, bucket: str) -> Iterator[Mapping[str, Any]]
     Raises:
         ClientError, BotoCoreError: they may not be read.
     """
-    client, following = clients.s3(bucket), dict[str, str]()
-    while True:
-        page = client.list_bucket_inventory_configurations(Bucket=bucket, **following)
-        yield from page.get("InventoryConfigurationList", [])
-        if not page.get("IsTruncated") or not page.get("NextContinuationToken"):
-            return
-        following = {"ContinuationToken": page["NextContinuationToken"]}
+    call = clients.s3(bucket).list_bucket_inventory_configurations
+    for page in pages(call, {"Bucket": bucket}, {"ContinuationToken": "NextContinuationToken"}):
+        yield from page.get("InventoryConfigurationList") or ()
 
 
 def destination(configuration: Mapping[str, Any]) -> Location:

@@ -16,6 +16,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import opened
 from lakeaudit.evidence.protocol import Context
+from lakeaudit.evidence.s3_responses import head_response
 from lakeaudit.evidence.storage.inventory.report import DataFile, Report, candidates
 from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients
@@ -83,7 +84,7 @@ def _first_match(clients: Clients, search: _Search) -> _Answer:
 def _compared(clients: Clients, place: Location, search: _Search) -> tuple[str, str | None]:
     """(stamp of the file at `place`, None if it has size and MD5 and may be read, else what is wrong)."""
     size, stamp = _size_and_stamp(clients, place)
-    if size != search.size:
+    if size not in (None, search.size):
         return stamp, f"has {size} bytes and not {search.size}"
     if stamp != search.md5:
         read = _md5(clients, place)
@@ -93,7 +94,7 @@ def _compared(clients: Clients, place: Location, search: _Search) -> tuple[str, 
 
 
 def stamp_of(clients: Clients, place: Location) -> str | None:
-    """What changes when the file is replaced: its ETag, or the time of a local file in ns; None: it does not exist.
+    """What changes when the file is replaced: its ETag, else its time; None: it does not exist.
 
     Raises:
         SourceError: the store refuses to say.
@@ -110,11 +111,11 @@ def stamp_of(clients: Clients, place: Location) -> str | None:
         raise SourceError(place.uri, *explain(error)) from error
 
 
-def _size_and_stamp(clients: Clients, place: Location) -> tuple[int, str]:
-    """(bytes, what `stamp_of` gives)."""
+def _size_and_stamp(clients: Clients, place: Location) -> tuple[int | None, str]:
+    """(bytes, None where the store does not say; what `stamp_of` gives)."""
     if not place.is_local:
-        head = clients.s3(*place).head_object(Bucket=place.bucket, Key=place.key)
-        return head["ContentLength"], head["ETag"].strip('"')
+        head = head_response(clients.s3(*place).head_object(Bucket=place.bucket, Key=place.key))
+        return head.size, head.etag or f"{head.size} bytes of {head.modified_at}"
     path = Path(place.spark_path)
     if not path.is_file():
         raise FileNotFoundError(place.spark_path)
@@ -130,9 +131,8 @@ def _md5(clients: Clients, place: Location) -> str:
 
 
 def _unreadable(place: Location) -> str | None:
-    """Names that Spark and Hadoop take for hidden or cannot hold are no data files of an inventory."""
+    """Names that Spark takes for hidden are no data files of an inventory, nor are paths that lead elsewhere."""
     parts = place.key.split("/")
     if parts[-1].startswith(("_", ".")):
         return "has a name that Spark takes for hidden"
-    odd = any(part in ("", ".", "..") for part in parts)
-    return "has a key that a Hadoop path cannot hold" if odd else None
+    return "has a key that leads out of its folder" if {".", ".."} & {*parts} else None

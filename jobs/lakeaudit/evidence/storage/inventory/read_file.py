@@ -68,7 +68,13 @@ class DataFileReader:
         if stamp_of(self.clients, self.place) != self.stamp:
             raise _UnreadableError("was changed after it had been verified")
         file_name = self.place.key.rpartition("/")[2]
-        mapper = VersionMapper(self.source, self.bucket, file_name, self.layout.all_versions)
+        mapper = VersionMapper(
+            self.source,
+            self.bucket,
+            file_name,
+            self.layout.all_versions,
+            self.clients.storage_classes(self.bucket),
+        )
         yield from _READERS[self.layout.form](con, mapper, path, self.layout)
 
     def _note(self, reason: str) -> pa.Table:

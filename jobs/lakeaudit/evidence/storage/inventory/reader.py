@@ -64,13 +64,16 @@ def _parts(
         return (), ()
     layout = layout_of(ctx.clients, report, files)
     bucket = report.manifest.source_bucket
+    classes = ctx.clients.storage_classes(bucket).identity
     parts = [
         Part(
             source_id,
             DataFileReader(ctx.clients, located.place, located.stamp, source_id, bucket, layout),
             weight=located.file.size,
             # the MD5 is that of the content: `locate` has compared them
-            identity=identity_of("s3_inventory", located.file, located.place.key, source_id, bucket, layout),
+            identity=identity_of(
+                "s3_inventory", located.file, located.place.key, source_id, bucket, layout, classes
+            ),
             slow=layout.form == "CSV",
         )
         for located in files

@@ -17,7 +17,7 @@ from typing import Annotated
 from pydantic import BaseModel, Field, ValidationError
 
 from lakeaudit.errors import SourceError
-from lakeaudit.evidence.files import folders, read_bytes, stat
+from lakeaudit.evidence.files import named_folders, read_bytes, stat
 from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients
 
@@ -144,7 +144,8 @@ def _newest(clients: Clients, location: Location, as_of: datetime) -> Report | N
     dated = sorted(_dated_folders(clients, location), key=lambda place: place.key, reverse=True)
     until = [folder for folder in dated if _scan_minute(folder) <= as_of]
     for folder in until:
-        report = _report(clients, folder.join("manifest.json"), (location,))
+        place = folder.join("manifest.json")
+        report = _report(clients, place, (location, *_upwards(place)[1:2]))
         if report is not None and report.manifest.created_at <= as_of:
             return replace(report, interval=_interval([_scan_minute(each) for each in until]))
     return None
@@ -161,7 +162,7 @@ def _dated_folders(clients: Clients, location: Location) -> list[Location]:
     """The dated folders of the one inventory at a location or up to two levels below (SOURCE-BUCKET/CONFIG-ID)."""
     level = [location]
     for _ in range(3):
-        below = [(parent, name) for parent in level for name in folders(clients, parent)]
+        below = [(parent, name) for folder in level for parent, name in named_folders(clients, folder)]
         dated = [parent.join(name) for parent, name in below if _DATED.fullmatch(name)]
         inventories = {place.key.rpartition("/")[0] for place in dated}
         if len(inventories) > 1:

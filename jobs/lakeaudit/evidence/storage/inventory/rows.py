@@ -13,10 +13,11 @@ from lakeaudit.evidence.storage.inventory.columns import (
     shown_sql,
     value_sql,
 )
-from lakeaudit.keys import ARCHIVE_CLASSES, NULL_VERSION
+from lakeaudit.keys import NULL_VERSION, TIERED_CLASSES
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows, literal, literals
 from lakeaudit.schemas import VERSION
+from lakeaudit.storage_classes import KNOWN_CLASSES, StorageClasses
 
 LINE_FAULT = "__fault"
 """A column of raw rows: what is wrong with a line as a whole; null: nothing."""
@@ -51,12 +52,14 @@ class VersionMapper:
         bucket: the bucket that the report is about; rows of another are rejected.
         file_name: goes before the fault of a rejected row.
         all_versions: the report has versions; else every row is the latest one and no delete marker.
+        classes: what is known of the bucket's storage classes.
     """
 
     source: str
     bucket: str
     file_name: str
     all_versions: bool
+    classes: StorageClasses = KNOWN_CLASSES
 
     def versions(self, con: Connection, raw: RawRows) -> Relation:
         """VERSION rows, rejected ones among them."""
@@ -99,11 +102,19 @@ class VersionMapper:
             "etag": _without_quotes(column["e_tag"]),
             "modified_at": column["last_modified_date"],
             "storage_class": column["storage_class"],
-            "archived": _archived(column["storage_class"], column["intelligent_tiering_access_tier"]),
+            "archived": self._archived(column["storage_class"], column["intelligent_tiering_access_tier"]),
             "multipart": column["is_multipart_uploaded"],
             "checksum": "NULL",
             "encryption": f"CASE WHEN {encryption} = 'NOT-SSE' THEN 'NONE' ELSE {encryption} END",
         }
+
+    def _archived(self, storage_class: str, tier: str) -> str:
+        """Whether an object must be restored before it can be read; null where class or tier are not known."""
+        in_archive = f"upper({tier}) IN ({literals(_ARCHIVE_TIERS)})"
+        by_class = self.classes.sql(storage_class)
+        return (
+            f"CASE WHEN {storage_class} IN ({literals(TIERED_CLASSES)}) THEN {in_archive} ELSE {by_class} END"
+        )
 
 
 def _value(raw: RawRows, name: str) -> str:
@@ -117,11 +128,3 @@ def _value(raw: RawRows, name: str) -> str:
 def _without_quotes(etag: str) -> str:
     """`trim` is dear, and few stores write quotes."""
     return f"CASE WHEN contains({etag}, '\"') THEN nullif(trim({etag}, '\"'), '') ELSE {etag} END"
-
-
-def _archived(storage_class: str, tier: str) -> str:
-    """Whether an object must be restored before it can be read; null where class or tier are not told."""
-    return (
-        f"CASE WHEN {storage_class} = 'INTELLIGENT_TIERING' THEN upper({tier}) IN ({literals(_ARCHIVE_TIERS)}) "
-        f"ELSE {storage_class} IN ({literals(ARCHIVE_CLASSES)}) END"
-    )

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from lakeaudit.evidence.storage.listing.listing_partitions import Split
-from lakeaudit.evidence.storage.listing.s3_pages import Row
+from lakeaudit.evidence.storage.listing.rows import Row
 
 _ROWS_A_PAGE = 1000
 

@@ -13,7 +13,6 @@ from typing import Protocol
 
 import pyarrow as pa
 from botocore.exceptions import BotoCoreError, ClientError
-from botocore.parsers import ResponseParserError
 
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.protocol import (
@@ -31,8 +30,8 @@ from lakeaudit.evidence.protocol import (
 )
 from lakeaudit.evidence.storage.listing.listing_partitions import Folders, Split, partition
 from lakeaudit.evidence.storage.listing.local_folder import LocalLister
+from lakeaudit.evidence.storage.listing.rows import Row
 from lakeaudit.evidence.storage.listing.s3_listing import Rights, S3Lister, rights
-from lakeaudit.evidence.storage.listing.s3_pages import BrokenListingError, Row
 from lakeaudit.keys import Location, uri_of
 from lakeaudit.runtime.aws_failures import explain
 from lakeaudit.runtime.duck import BATCH_ROWS, Connection
@@ -40,7 +39,7 @@ from lakeaudit.schemas import UPLOAD, VERSION
 
 VersionPages = Callable[[Split], Iterator[list[Row]]]
 UploadPages = Callable[[str], Iterator[list[Row]]]
-_FAILURES = (ClientError, BotoCoreError, ResponseParserError, BrokenListingError, OSError)
+_FAILURES = (ClientError, BotoCoreError, OSError)
 _SPLITS_A_TASK = 4
 _UPLOADS = json.dumps({"kind": "uploads"})
 """`data` of the note of uploads that could not be listed."""

@@ -8,14 +8,15 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from botocore.exceptions import BotoCoreError, ClientError
-from botocore.parsers import ResponseParserError
 
 from lakeaudit.errors import SourceError
-from lakeaudit.evidence.storage.listing import s3_pages
+from lakeaudit.evidence import s3_pages
+from lakeaudit.evidence.s3_responses import listed_versions
 from lakeaudit.evidence.storage.listing.listing_partitions import Split
-from lakeaudit.keys import Location
+from lakeaudit.evidence.storage.listing.rows import Row, object_rows, upload_rows, version_rows
+from lakeaudit.keys import Location, is_of_aws
 from lakeaudit.runtime.aws import Clients
-from lakeaudit.runtime.aws_failures import explain
+from lakeaudit.runtime.aws_failures import BrokenListing, explain
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 
 FEW = 3
 """Requests after which a place is cut into folders, to be listed side by side."""
+MOST_UPLOAD_PAGES = 100
+"""Pages of a whole bucket's uploads that are read for those of one place."""
+NO_VERSION_IDS = "the store names no version ids: delete markers and older versions are unknown"
 
 
 @dataclass(frozen=True)
@@ -43,36 +47,52 @@ class S3Lister:
         for page in self._pages(prefix, "/"):
             yield [folder["Prefix"] for folder in page.get("CommonPrefixes", [])]
 
-    def few(self, prefix: str) -> list[s3_pages.Row] | None:
+    def few(self, prefix: str) -> list[Row] | None:
         """VERSION rows of all below a prefix, where FEW requests list it; None where there is more.
 
         Only a failure of the first request is raised: whoever lists the rest meets the others again.
         """
         pages = self._pages(prefix, "")
         listed = [next(pages)]
-        with suppress(ClientError, BotoCoreError, ResponseParserError, s3_pages.BrokenListingError):
+        with suppress(ClientError, BotoCoreError):
             listed += islice(pages, FEW - 1)
-        if listed[-1].get("IsTruncated"):
+        if not s3_pages.is_whole(listed[-1]):
             return None
         return [row for page in listed for row in self._rows(page)]
 
-    def rows(self, split: Split) -> Iterator[list[s3_pages.Row]]:
+    def rows(self, split: Split) -> Iterator[list[Row]]:
         """VERSION rows of a split, page by page."""
         yield from map(self._rows, self._pages(split.prefix, "/" if split.flat else ""))
 
-    def uploads(self, prefix: str) -> Iterator[list[s3_pages.Row]]:
-        """UPLOAD rows below a prefix, page by page."""
-        client = self.clients.s3(self.bucket, prefix)
-        for page in s3_pages.upload_pages(client, self.bucket, prefix, self._pace):
-            yield s3_pages.upload_rows(self.bucket, page)
+    def uploads(self, prefix: str) -> Iterator[list[Row]]:
+        """UPLOAD rows below a prefix, page by page.
 
-    def _rows(self, page: s3_pages.Page) -> list[s3_pages.Row]:
-        rows = s3_pages.version_rows if self.versions else s3_pages.object_rows
-        return rows(self.bucket, page)
+        Some stores (MinIO) list uploads by their whole key alone and answer any other prefix with nothing: there an
+        empty list is believed only of the whole bucket. AWS lists by prefix.
+        """
+        none = True
+        for rows in self._uploads_of(prefix, prefix):
+            none = none and not rows
+            yield rows
+        if none and prefix and not is_of_aws(self.clients.s3(self.bucket, prefix).meta.endpoint_url):
+            yield from self._uploads_of("", prefix)
+
+    def _uploads_of(self, requested: str, prefix: str) -> Iterator[list[Row]]:
+        client = self.clients.s3(self.bucket, prefix)
+        for number, page in enumerate(s3_pages.upload_pages(client, self.bucket, requested, self._pace)):
+            if number >= MOST_UPLOAD_PAGES and requested != prefix:
+                raise BrokenListing(
+                    reason="the store lists uploads of whole buckets alone, and there are too many"
+                )
+            yield upload_rows(self.bucket, page, prefix)
+
+    def _rows(self, page: s3_pages.Page) -> list[Row]:
+        rows = version_rows if self.versions else object_rows
+        return rows(self.bucket, page, self.clients.storage_classes(self.bucket))
 
     def _pages(self, prefix: str, delimiter: str) -> Iterator[s3_pages.Page]:
-        ask = s3_pages.version_pages if self.versions else s3_pages.object_pages
-        return ask(self.clients.s3(self.bucket, prefix), self.bucket, prefix, delimiter, self._pace)
+        request = s3_pages.version_pages if self.versions else s3_pages.object_pages
+        return request(self.clients.s3(self.bucket, prefix), self.bucket, prefix, delimiter, self._pace)
 
     def _pace(self) -> None:
         time.sleep(self.interval)
@@ -116,10 +136,12 @@ def _versions(client: "S3Client", place: Location) -> tuple[bool, list[str]]:
     except ClientError:
         pass
     try:
-        client.list_object_versions(Bucket=place.bucket, Prefix=place.prefix, MaxKeys=1)
+        page = client.list_object_versions(Bucket=place.bucket, Prefix=place.prefix, MaxKeys=1)
     except ClientError as error:
         why = explain(error)[0]
         return False, [f"versions may not be listed ({why}): delete markers and older versions are unknown"]
+    if any(version.version_id is None for version in listed_versions(page)):
+        return False, [NO_VERSION_IDS]
     return True, []
 
 

@@ -1,0 +1,155 @@
+"""Pages of the S3 listing calls: the one iterator of every listing, on the driver and in tasks.
+
+A listing is complete only where its last page says so. The SDK's own paginators stop without an error where a page says
+that the list goes on and names no way to go on; here that is an error, and so is a list that repeats itself. The end is
+what `IsTruncated` says, never a short page, and an empty page is no end. Keys come decoded: botocore requests
+`EncodingType=url` and undoes it, except for uploads, where that is done here.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote_plus
+
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential
+
+from lakeaudit.runtime.aws_failures import BrokenListing, UnreadableResponse
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+Page = Mapping[str, Any]
+Pace = Callable[[], None]
+"""Waits until the next request may be made."""
+_ENTRIES = (
+    "Contents",
+    "Versions",
+    "DeleteMarkers",
+    "Uploads",
+    "CommonPrefixes",
+    "InventoryConfigurationList",
+)
+_NEXT = ("NextContinuationToken", "NextKeyMarker")
+_FULL_PAGE = 1000
+"""Entries of a page where the store does not say how many it gives at most."""
+_OF_LISTINGS = ("IsTruncated", "Name", "Bucket", "KeyCount", *_NEXT, *_ENTRIES)
+"""Any of these says that a page is one of a listing; other XML that is parsed as a listing has none of them."""
+NO_LISTING = "the store's response is no listing: check s3.endpoint and s3.path_style"
+ENDLESS = "the store says that its list goes on and not where"
+REPEATED = "the store's list repeats itself and does not end"
+
+
+def at_once() -> None:
+    """The pace of a few requests: none."""
+
+
+def object_pages(
+    client: "S3Client", bucket: str, prefix: str, delimiter: str = "", pace: Pace = at_once, after: str = ""
+) -> Iterator[Page]:
+    """ListObjectsV2: the current objects, from the key after `after`, and CommonPrefixes where a delimiter is given."""
+    request = {"Bucket": bucket, "Prefix": prefix, "Delimiter": delimiter} | (
+        {"StartAfter": after} if after else {}
+    )
+    return pages(client.list_objects_v2, request, {"ContinuationToken": "NextContinuationToken"}, pace)
+
+
+def version_pages(
+    client: "S3Client", bucket: str, prefix: str, delimiter: str = "", pace: Pace = at_once
+) -> Iterator[Page]:
+    """ListObjectVersions: every version and delete marker."""
+    request = {"Bucket": bucket, "Prefix": prefix, "Delimiter": delimiter}
+    follow = {"KeyMarker": "NextKeyMarker", "VersionIdMarker": "NextVersionIdMarker"}
+    return pages(client.list_object_versions, request, follow, pace)
+
+
+def upload_pages(client: "S3Client", bucket: str, prefix: str, pace: Pace = at_once) -> Iterator[Page]:
+    """ListMultipartUploads: what was begun and not completed."""
+    request = {"Bucket": bucket, "Prefix": prefix, "EncodingType": "url"}
+    follow = {"KeyMarker": "NextKeyMarker", "UploadIdMarker": "NextUploadIdMarker"}
+    return map(_decoded_uploads, pages(client.list_multipart_uploads, request, follow, pace))
+
+
+def pages(
+    call: Callable[..., Page], request: Mapping[str, str], follow: Mapping[str, str], pace: Pace = at_once
+) -> Iterator[Page]:
+    """Every page of a listing call; `follow` names the fields of a page by the parameters of the next request.
+
+    Raises:
+        BrokenListing: the list goes on without a way to continue, repeats itself, or has entries without a key.
+    """
+    # The SDK repeats what failed on the way, but not a 200 with half a body.
+    patient = Retrying(
+        retry=retry_if_exception_type(UnreadableResponse),
+        stop=stop_after_attempt(5),
+        wait=wait_exponential(multiplier=0.2, max=5),
+        reraise=True,
+    )
+    markers: dict[str, str] = {}
+    progress = _Progress()
+    while True:
+        pace()
+        page = patient(call, **request, **markers)
+        if not any(name in page for name in _OF_LISTINGS):
+            raise BrokenListing(reason=NO_LISTING)
+        yield page
+        following = {name: page[field] for name, field in follow.items() if page.get(field)}
+        if not _goes_on(page, following):
+            return
+        if not following:
+            raise BrokenListing(reason=ENDLESS)
+        progress.check(page, following)
+        markers = following
+
+
+def is_whole(page: Page) -> bool:
+    """Whether a single page is all of its list."""
+    return not _goes_on(page, {name: page[name] for name in _NEXT if page.get(name)})
+
+
+def _goes_on(page: Page, following: Mapping[str, str]) -> bool:
+    """A page that does not say whether the list goes on ends it, unless it is full or names the next page."""
+    truncated = page.get("IsTruncated")
+    if truncated is not None:
+        return bool(truncated)
+    count = sum(len(page.get(name) or ()) for name in _ENTRIES)
+    return bool(following) or count >= (page.get("MaxKeys") or page.get("MaxUploads") or _FULL_PAGE)
+
+
+@dataclass
+class _Progress:
+    """Notices that a list goes round in a circle of any length, in constant memory (Brent's algorithm).
+
+    One page is remembered; it is replaced by the current one after 1, 2, 4, 8, ... pages.
+    """
+
+    remembered: tuple[object, object] | None = None
+    since: int = 0
+    limit: int = 1
+
+    def check(self, page: Page, following: Mapping[str, str]) -> None:
+        """Raise BrokenListing where the page, or what it names as the next one, is the remembered one."""
+        place, first = tuple(sorted(following.items())), _first_entry(page)
+        if self.remembered is not None:
+            known_place, known_first = self.remembered
+            if place == known_place or (first is not None and first == known_first):
+                raise BrokenListing(reason=REPEATED)
+        self.since += 1
+        if self.since == self.limit:
+            self.remembered, self.since, self.limit = (place, first), 0, self.limit * 2
+
+
+def _first_entry(page: Page) -> object:
+    """What a page begins with and how much there is of it; None for an empty page."""
+    first = [
+        (name, len(entries), entries[0].get("Key"), entries[0].get("Prefix"), entries[0].get("VersionId"),
+         entries[0].get("UploadId"), entries[0].get("Id"), entries[-1].get("Key"))
+        for name in _ENTRIES if (entries := page.get(name))
+    ]  # fmt: skip
+    return first or None
+
+
+def _decoded_uploads(page: Page) -> Page:
+    if page.get("EncodingType") != "url":
+        return page
+    uploads = [{**entry, "Key": unquote_plus(entry.get("Key") or "")} for entry in page.get("Uploads") or ()]
+    return {**page, "Uploads": uploads}

@@ -1,0 +1,146 @@
+"""How responses of S3 and of stores that speak its API are parsed: a field that cannot be read is unknown.
+
+botocore raises ValueError for a number or a time that it cannot read, and an error of its own, which is no
+BotoCoreError, for a body that is no XML. One field of one object must not end a run: it becomes None, and a body that
+cannot be parsed becomes an `UnreadableResponse`. A web page is often well-formed enough to be parsed as an empty list,
+so it is refused before it is parsed.
+"""
+
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
+from urllib.parse import urlsplit
+
+from botocore.parsers import ResponseParserError, ResponseParserFactory, RestXMLParser
+from botocore.utils import parse_timestamp
+
+from lakeaudit.runtime.aws_failures import UnreadableResponse, WebPage
+
+_ENDPOINT = "lakeaudit_endpoint"
+"""The key of a response, as botocore hands it from step to step, that holds where it came from."""
+_PAGE = re.compile(
+    rb"[\s\xef\xbb\xbf]*(<\?xml[^>]*>\s*)?(<!--.*?-->\s*)*<(!doctype\s+html|html)[\s>]",
+    re.IGNORECASE | re.DOTALL,
+)
+_OF_STORES = ("x-amz", "x-goog", "x-oss", "x-cos", "x-obs", "x-ceph", "x-minio", "x-rgw")
+_REDIRECTED, _SERVER_AT_FAULT = 300, 500
+
+
+class TolerantParsers(ResponseParserFactory):
+    """botocore's parsers, of which that of S3 is a tolerant one."""
+
+    def create_parser(self, protocol_name: str) -> Any:
+        if protocol_name == "rest-xml":
+            return _TolerantXml(timestamp_parser=readable_time)
+        return super().create_parser(protocol_name)
+
+
+class _TolerantXml(RestXMLParser):
+    """Fields that cannot be read are None."""
+
+    def parse(self, response: Mapping[str, Any], shape: Any) -> Any:
+        try:
+            return super().parse(response, shape)
+        except ResponseParserError as error:
+            where = shown_endpoint(response.get(_ENDPOINT))
+            raise UnreadableResponse(endpoint=where, reason="its response is no XML") from error
+
+    def _handle_integer(self, _: Any, node: Any) -> int | None:
+        with suppress(ValueError):
+            return int(_text_of(node))
+        return None
+
+    _handle_long = _handle_integer
+
+    def _handle_boolean(self, _: Any, node: Any) -> bool | None:
+        """Stores write True and TRUE as well; what is neither is unknown, and not false."""
+        return {"true": True, "1": True, "false": False, "0": False}.get(_text_of(node).lower())
+
+
+def _text_of(node: Any) -> str:
+    """The text of an XML node or of a header."""
+    return str(getattr(node, "text", node) or "").strip()
+
+
+def timestamp(text: Any) -> datetime:
+    """A time in a response, as botocore parses it, and sooner in the two forms that stores write.
+
+    A page of a list has a thousand, and botocore's own way, which tries every form there is, took a third of a request.
+
+    Raises:
+        ValueError: it is no time.
+    """
+    with suppress(ValueError, AttributeError):
+        if text.endswith("Z"):
+            return datetime.fromisoformat(text)
+        if text.endswith(" GMT"):
+            return parsedate_to_datetime(text)
+    return parse_timestamp(text)
+
+
+def readable_time(text: Any) -> datetime | None:
+    """The same; None where it is no time."""
+    with suppress(ValueError, TypeError, OverflowError, OSError, RuntimeError):
+        return timestamp(text)
+    return None
+
+
+def refuse_web_pages(client: Any) -> None:
+    """Make requests of an S3 client fail where something else than a store answers.
+
+    botocore takes a 200 that is no XML for a passing error 500 before anybody sees it, so both the response that is
+    about to be parsed and the one that came are looked at.
+
+    Raises, from every request:
+        WebPage: a web page answers.
+        UnreadableResponse: the response is another thing than XML.
+    """
+    endpoint = client.meta.endpoint_url
+
+    def check(response_dict: dict[str, Any] | None, **_: Any) -> None:
+        if response_dict is None:
+            return
+        response_dict[_ENDPOINT] = endpoint
+        if _is_web_page(response_dict):
+            raise WebPage(endpoint=shown_endpoint(endpoint))
+        if _is_other_text(response_dict):
+            raise UnreadableResponse(endpoint=shown_endpoint(endpoint), reason="its response is no XML")
+
+    client.meta.events.register("before-parse.s3", check)
+    client.meta.events.register("response-received.s3", check)
+
+
+def _is_web_page(response: Mapping[str, Any]) -> bool:
+    """Whether the body is HTML; of an object's content, and of what has no body, whether no store's header is there.
+
+    An error of the server's side is left to the SDK, which repeats the request.
+    """
+    if response["status_code"] >= _SERVER_AT_FAULT:
+        return False
+    headers = {str(name).lower(): str(value) for name, value in response["headers"].items()}
+    if "html" not in headers.get("content-type", "html"):
+        return False
+    if any(name.startswith(_OF_STORES) for name in headers):
+        return False
+    body = response["body"]
+    if isinstance(body, bytes) and body:
+        return _PAGE.match(body) is not None
+    return "content-type" in headers and response["status_code"] < _REDIRECTED
+
+
+def _is_other_text(response: Mapping[str, Any]) -> bool:
+    """Whether a successful response has a body that cannot be XML; the content of an object is no body here."""
+    body = response["body"]
+    if response["status_code"] >= _REDIRECTED or not isinstance(body, bytes):
+        return False
+    begin = body[:64].lstrip(b"\xef\xbb\xbf \t\r\n")
+    return bool(begin) and not begin.startswith(b"<")
+
+
+def shown_endpoint(url: object) -> str:
+    """An endpoint by its scheme and host alone: what follows may be a key."""
+    parts = urlsplit(str(url or ""))
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}" if parts.netloc else "the endpoint"

@@ -1,0 +1,287 @@
+"""What a store says and does not say: pages that do not end, fields that are missing, classes of every cloud."""
+
+import threading
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta, timezone
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+from lakeaudit.errors import SourceError
+from lakeaudit.evidence import s3_pages
+from lakeaudit.evidence.files import folders, list_files, named_folders, stat
+from lakeaudit.evidence.s3_responses import (
+    head_response,
+    listed_objects,
+    listed_versions,
+    open_uploads,
+    time_of,
+)
+from lakeaudit.evidence.storage.head import head_of
+from lakeaudit.keys import Location
+from lakeaudit.runtime import duck
+from lakeaudit.runtime.aws import Clients, Endpoint
+from lakeaudit.runtime.aws_failures import BrokenListing, IncompleteResponse, UnreadableResponse, WebPage
+from lakeaudit.storage_classes import StorageClasses, is_google, unknown_class_warnings
+from tests.builders.odd_stores import AGAIN, cut_off, habit, without
+from tests.conftest import Aws
+
+NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
+
+
+def page(number: int, token: str | None = None, **fields: Any) -> dict[str, Any]:
+    following = {} if token is None else {"IsTruncated": True, "NextContinuationToken": token}
+    return {"IsTruncated": False, "Contents": [{"Key": str(number)}]} | following | fields
+
+
+def listing(*pages: Mapping[str, Any]) -> Iterator[Any]:
+    """The pages of a store that gives these, and the last ones over and over."""
+    given = iter([*pages, *pages[-2:] * 50])
+    return s3_pages.pages(lambda **_: next(given), {}, {"ContinuationToken": "NextContinuationToken"})
+
+
+@pytest.mark.parametrize(
+    "pages",
+    [
+        pytest.param([page(1, "a"), page(2, "a")], id="the same token at once"),
+        pytest.param([page(0, "x"), page(1, "a"), page(2, "b"), page(3, "a"), page(4, "b")], id="two tokens in turn"),
+        pytest.param([page(1, "a"), page(1, "b"), page(1, "c"), page(1, "d")], id="the same page by other tokens"),
+        pytest.param([{"IsTruncated": True, "Contents": []}], id="no token"),
+        pytest.param([{"Contents": [{"Key": str(n)} for n in range(1000)]}], id="a full page that says nothing"),
+        pytest.param([{"MaxKeys": 3, "Contents": [{"Key": str(n)} for n in range(3)]}], id="a full page of its size"),
+        pytest.param([{"ResponseMetadata": {}}], id="other XML"),
+    ],
+)  # fmt: skip
+def test_what_is_no_complete_list_is_broken(pages: list[Any]) -> None:
+    with pytest.raises(BrokenListing):
+        list(listing(*pages))
+
+
+@pytest.mark.parametrize(
+    ("pages", "count"),
+    [
+        pytest.param([page(1, "a"), page(2, "b", Contents=[]), page(3)], 3, id="an empty page"),
+        pytest.param([{"Name": "b", "Contents": [{"Key": "k"}]}], 1, id="a short page that says nothing"),
+        pytest.param([{"Name": "b"}], 1, id="an empty bucket"),
+        pytest.param([{"Name": "b", "NextContinuationToken": "a"}, page(2)], 2, id="a token alone goes on"),
+        pytest.param([page(n, str(n)) for n in range(300)] + [page(300)], 301, id="a long list"),
+    ],
+)  # fmt: skip
+def test_a_list_with_an_end_is_whole(pages: list[Any], count: int) -> None:
+    assert len(list(listing(*pages))) == count
+
+
+WHERE = (
+    "report/",
+    "AWSDynamoDB/",
+    "AWSLogs/",
+    "_delta_log/",
+    "_delta_log/_sidecars/",
+    ".hoodie/",
+    "metadata/",
+)
+
+
+@pytest.fixture
+def filled(aws: Aws, bucket: str) -> str:
+    """A bucket with three files in each folder that evidence is listed in."""
+    for folder in WHERE:
+        for number in range(3):
+            aws.s3.put_object(Bucket=bucket, Key=f"t/{folder}{number}/file", Body=b"x")
+            aws.s3.put_object(Bucket=bucket, Key=f"t/{folder}{number}", Body=b"x")
+    return bucket
+
+
+@pytest.mark.parametrize("token", ["", AGAIN])
+@pytest.mark.parametrize("where", WHERE)
+def test_a_cut_off_list_of_any_evidence_is_an_error(
+    clients: Clients, filled: str, where: str, token: str
+) -> None:
+    folder = Location(filled, f"t/{where.rstrip('/')}")
+    with habit(cut_off(where, keep=1, token=token)):
+        for read in (list_files, folders):
+            with pytest.raises(SourceError, match="the store"):
+                list(read(clients, folder))
+
+
+def test_what_a_listing_lacks_is_asked_of_the_object_and_the_reverse(clients: Clients, filled: str) -> None:
+    folder, place = Location(filled, "t/metadata"), Location(filled, "t/metadata/0")
+    known = stat(clients, place)
+    assert known is not None
+    for lacking in (
+        without("Size", "LastModified", "ETag", heads=False),
+        without("Size", "LastModified", lists=False),
+    ):
+        with habit(lacking):
+            listed = [file for file in list_files(clients, folder, flat=True) if file.place == place]
+            assert [(file.size, file.modified_at) for file in [*listed, stat(clients, place)] if file] == [
+                (known.size, known.modified_at)
+            ] * 2
+    with habit(without("LastModified")), pytest.raises(SourceError, match="does not say its time"):
+        stat(clients, place)
+
+
+def test_a_folder_behind_two_slashes_is_found(clients: Clients, aws: Aws, bucket: str) -> None:
+    for key in ("x//lake/daily/file", "x/plain/file", "/first/file"):
+        aws.s3.put_object(Bucket=bucket, Key=key, Body=b"")
+    assert folders(clients, Location(bucket, "x")) == ["", "plain"]
+    found = {parent.join(name).key for parent, name in named_folders(clients, Location(bucket, "x"))}
+    assert found == {"x//lake", "x/plain"}
+    assert [name for _, name in named_folders(clients, Location(bucket, ""))] == ["x"]
+
+
+@pytest.mark.parametrize(
+    ("given", "time"),
+    [
+        (NOON, NOON),
+        (NOON.replace(tzinfo=None), NOON),
+        (NOON.astimezone(timezone(timedelta(hours=9))), NOON),
+        (datetime(1, 1, 1, tzinfo=UTC), None),
+        (datetime(1970, 1, 1, tzinfo=UTC), None),
+        (datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=9))), None),
+        (None, None),
+        ("2026-11-01T12:00:00Z", None),
+    ],
+)
+def test_a_time_is_one_in_utc_or_unknown(given: Any, time: datetime | None) -> None:
+    assert time_of(given) == time
+
+
+def test_every_field_but_the_key_may_be_missing() -> None:
+    entry = {"Key": "k"}
+    (found,) = listed_objects({"Contents": [entry]})
+    assert (found.size, found.etag, found.modified_at, found.storage_class) == (None, None, None, None)
+    (version,) = listed_versions({"Versions": [entry | {"Size": None, "ETag": '""'}]})
+    assert (version.version_id, version.is_latest, version.etag) == (None, None, None)
+    (upload,) = open_uploads({"Uploads": [entry, entry | {"UploadId": "u"}]})
+    assert upload.initiated_at is None
+    head = head_response({})
+    assert (head.size, head.etag, head.modified_at, head.multipart, head.archived) == (
+        None,
+        None,
+        None,
+        None,
+        False,
+    )
+    for lists in (listed_objects({"Contents": [{"Size": 1}]}), listed_versions({"Versions": [{}]})):
+        with pytest.raises(BrokenListing):
+            list(lists)
+
+
+def test_what_is_acted_on_names_size_etag_and_time() -> None:
+    whole = {"ContentLength": 1, "ETag": '"e"', "LastModified": NOON}
+    assert head_of(whole).etag == "e"
+    for name in whole:
+        with pytest.raises(IncompleteResponse):
+            head_of({key: value for key, value in whole.items() if key != name})
+
+
+OWN = StorageClasses({"Vault": "archived", "archive": "readable"})
+CLASSES = [
+    ("STANDARD", False, False, False),
+    ("GLACIER_IR", False, False, False),
+    ("GLACIER", True, False, True),
+    ("ColdArchive", True, False, True),
+    ("DeepColdArchive", True, False, True),
+    ("COLD", True, False, True),
+    ("DEEP_ARCHIVE", True, False, True),
+    ("ARCHIVE", True, False, False),
+    ("Archive", True, False, False),
+    ("MAZ_STANDARD_IA", False, False, False),
+    ("WARM", False, False, False),
+    ("VAULT", None, None, True),
+    ("INTELLIGENT_TIERING", None, None, None),
+    ("", None, None, None),
+]
+
+
+@pytest.mark.parametrize(("name", "known", "at_google", "by_lake_file"), CLASSES)
+def test_a_class_is_archived_readable_or_unknown_in_python_and_sql(
+    name: str, known: bool | None, at_google: bool | None, by_lake_file: bool | None
+) -> None:
+    for classes, archived in (
+        (StorageClasses(), known),
+        (StorageClasses(of_google=True), at_google),
+        (OWN, by_lake_file),
+    ):
+        assert classes.archived(name) is archived
+        with duck.task_connection() as con:
+            sql = f"SELECT {classes.sql('class')} AS archived FROM (SELECT {duck.literal(name)} AS class)"
+            assert duck.rows_of(duck.query(con, sql)) == [{"archived": archived}]
+
+
+def test_google_is_known_by_its_endpoint_alone() -> None:
+    assert is_google("https://storage.googleapis.com")
+    assert not is_google("https://googleapis.com.example.com")
+    assert not is_google(None)
+
+
+def test_unknown_classes_are_one_line_a_bucket() -> None:
+    lines = unknown_class_warnings(["lake/VAULT", "lake/VAULT", "lake/PIT", "raw/VAULT"])
+    assert [line.partition(":")[0] for line in lines] == ["lake", "raw"]
+    assert "PIT, VAULT" in lines[0]
+
+
+HTML = b"<!doctype html><html><head><title>Sign in</title><br></head></html>"
+XHTML = b"<?xml version='1.0'?><html xmlns='http://www.w3.org/1999/xhtml'><body/></html>"
+
+
+class Answering(BaseHTTPRequestHandler):
+    """Answers everything with one body."""
+
+    body, kind, more = b"", "text/html", False
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", self.kind)
+        self.send_header("Content-Length", str(len(self.body)))
+        if self.more:
+            self.send_header("x-amz-request-id", "1")
+            self.send_header("ETag", '"e"')
+        self.end_headers()
+        if self.command == "GET":
+            self.wfile.write(self.body)
+
+    do_HEAD = do_GET  # noqa: N815 - http.server's name
+
+    def log_message(self, *_: Any) -> None:
+        """Nothing is logged."""
+
+
+@pytest.fixture
+def answering(own_clients: None) -> Iterator[tuple[type[Answering], Any]]:
+    handler = type("Handler", (Answering,), {})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    endpoint = Endpoint(f"http://127.0.0.1:{server.server_port}", path_style=True)
+    yield handler, Clients(endpoint).s3("lake")
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "error"),
+    [
+        pytest.param(HTML, "text/html; charset=utf-8", WebPage, id="a page"),
+        pytest.param(XHTML, "text/html", WebPage, id="a page that is XML, too"),
+        pytest.param(b'{"error": "no such API"}', "application/json", UnreadableResponse, id="JSON"),
+    ],
+)
+def test_what_answers_and_is_no_store_is_an_error_that_names_the_endpoint(
+    answering: tuple[Any, Any], body: bytes, kind: str, error: type[Exception]
+) -> None:
+    handler, s3 = answering
+    handler.body, handler.kind = body, kind
+    with pytest.raises(error, match=r"http://127\.0\.0\.1:\d+"):
+        s3.list_objects_v2(Bucket="lake")
+    if error is WebPage:
+        with pytest.raises(WebPage):
+            s3.head_object(Bucket="lake", Key="k")
+
+
+def test_an_object_that_is_a_page_is_an_object(answering: tuple[Any, Any]) -> None:
+    handler, s3 = answering
+    handler.body, handler.more = HTML, True
+    assert s3.head_object(Bucket="lake", Key="index.html")["ETag"] == '"e"'
+    assert s3.get_object(Bucket="lake", Key="index.html")["Body"].read() == HTML
