@@ -7,7 +7,7 @@ from typing import Any
 from lakeaudit.compare.rules import RULES
 from lakeaudit.compare.verdicts import Words, group_verdicts
 from lakeaudit.config import Table
-from lakeaudit.evidence.lineage import LOSSES, RIVAL_LINE, Stake, Witness
+from lakeaudit.evidence.lineage import CATALOG, LOSSES, RIVAL_LINE, Stake, Witness
 from lakeaudit.keys import Location, identify
 from lakeaudit.kinds import KINDS
 from lakeaudit.runtime import duck
@@ -101,7 +101,7 @@ def _row(one: Witness, location: Location, known: Collection[str]) -> tuple[obje
     bucket, key = identify(one.subject) or (location.bucket, location.prefix)
     relative = key.removeprefix(location.prefix)
     claim = (one.claim, one.proved, one.built_on, one.recreated, one.explained)
-    return one.table, bucket, key, relative, *claim, one.table in known
+    return one.table, bucket, key, relative, *claim, one.table in known or CATALOG in one.evidence
 
 
 def finding(one: JudgedWitness) -> Finding:

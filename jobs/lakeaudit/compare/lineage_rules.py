@@ -36,7 +36,7 @@ LINEAGE: tuple[Rule, ...] = (
     *_rules("content",
         ("state_explained", "claim_explained", CONSISTENT),
         ("state_lost", "claims_lost_state claim_proved", "missing_metadata",
-         "a newer state of the table existed, and its file is gone: its readers get an older one"),
+         "a newer state of the table existed, and readers get an older one"),
         ("state_doubted", "claims_lost_state", UNDECIDED),
         ("line_doubted", "claims_rival_line", UNDECIDED),
         ("table_missing", "claims_missing_table table_known", "table_missing",

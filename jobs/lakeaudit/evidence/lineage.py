@@ -93,6 +93,23 @@ class StateRef:
 
 
 @dataclass(frozen=True)
+class MissingState:
+    """Why a table cannot be read that should be readable.
+
+    Attributes:
+        cause: `ABSENT`, `ARCHIVED` or `TORN`.
+        subject: URI of the state's file, or of the folder (with a slash at its end) that holds none.
+        restore: what brings the table back, as a part of a sentence; empty where only an older version does.
+        named_by: kind and name of the catalog that names the state; empty where none does.
+    """
+
+    cause: str
+    subject: str
+    restore: str = ""
+    named_by: str = ""
+
+
+@dataclass(frozen=True)
 class LostState:
     """A state that an earlier audit reported as lost; `reported_at` is when it did."""
 
@@ -131,6 +148,23 @@ class Stake:
 
 
 NOT_KNOWN = Stake()
+
+
+@dataclass(frozen=True)
+class LostContent:
+    """What the older version of a lost state's own file says.
+
+    Attributes:
+        table_id: of the table whose state it was.
+        stake: what the state added.
+        sample: names of files that it added.
+        undone: what it refers to is gone as well, as after a commit that failed and was cleaned up.
+    """
+
+    table_id: str
+    stake: Stake
+    sample: tuple[str, ...] = ()
+    undone: bool = False
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeVar
 
 from pyarrow import RecordBatch, Table
 
-from lakeaudit.evidence.lineage import LastStates, StateRef, Witness
+from lakeaudit.evidence.lineage import LastStates, LostContent, MissingState, StateRef, Witness
 from lakeaudit.keys import Location
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients
@@ -347,6 +347,8 @@ class TableState:
     """The state that was read, as later audits compare it; None: the format names no states, or none was read."""
     needed_log: Callable[[], Iterable[NeededFile]] | None = None
     """The files of its log that the newest state needs, beside those that are claims; None: claims name all."""
+    missing_state: MissingState | None = None
+    """Which file of a `missing` table should be there, and what brings it back; None: nothing names one."""
 
 
 Fold = Callable[[Connection, Mapping[str, Rows]], Relation]
@@ -476,6 +478,8 @@ class Claims:
     """Rows of schemas.RECENT_COMMIT, `RECENT` of a table at most; None: its kind has no commits."""
     witnesses: tuple[Witness, ...] = ()
     """What names states of the tables other than those that were read."""
+    lost_content: Callable[[Location, str, Clients], LostContent | None] | None = None
+    """(place, version id, clients) -> what that version of a state's own file says; None: it cannot be read."""
     after_publishing: Callable[[str, bool], tuple[str, ...]] | None = None
     """(run id, whether storage was read whole) -> warnings: what is to be done once the run is published."""
 

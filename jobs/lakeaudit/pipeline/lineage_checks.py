@@ -4,7 +4,7 @@ Witnesses of the readers are known before rows are matched, those of storage's o
 table's log an evidence gap, a doubt switches the leftover axis off.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,22 +12,24 @@ from lakeaudit.compare.coverage import Tallies, Tally, together
 from lakeaudit.compare.lineage import JudgedWitness, finding, judged
 from lakeaudit.compare.rules import RULES
 from lakeaudit.errors import SourceError
-from lakeaudit.evidence.files import older_files, older_version
+from lakeaudit.evidence.files import older_version
 from lakeaudit.evidence.lineage import (
     ABSENT,
-    CONTENT,
     LOST_STATE,
     MARKER,
+    METADATA,
     MISSING_TABLE,
-    NOT_KNOWN,
     LastState,
+    LostContent,
     Stake,
     Witness,
 )
 from lakeaudit.evidence.protocol import Claims, CommitFile, CommitLogs, Hole, TableState
 from lakeaudit.keys import Location, identify, uri_of
 from lakeaudit.pipeline.audit_context import AuditContext
+from lakeaudit.pipeline.missing_tables import missing_table_witnesses
 from lakeaudit.row_formats import iso
+from lakeaudit.runtime.aws import Clients
 from lakeaudit.schemas import plain_time
 
 MOST_LOOKED_UP = 200
@@ -36,9 +38,9 @@ SAMPLES = 3
 
 
 def check_witnesses(audit: AuditContext) -> None:
-    """Judge what the readers' witnesses claim."""
+    """Judge what the readers' witnesses claim, and which tables have no state that can be read."""
     of_readers = [one for read in audit.observed.evidence.claims for one in read.witnesses]
-    _judge(audit, [*of_readers, *_missing_tables(audit)])
+    _judge(audit, [*of_readers, *missing_table_witnesses(audit)])
 
 
 def check_marked_states(audit: AuditContext, marked: Sequence[Mapping[str, Any]]) -> bool:
@@ -80,56 +82,9 @@ def _judge(audit: AuditContext, witnesses: Sequence[Witness]) -> None:
     audit.doubt(_doubts(audit.lineage))
 
 
-def _missing_tables(audit: AuditContext) -> Iterator[Witness]:
-    """Tables of which no state can be read by anybody."""
-    places = {table.name: table.location for table in audit.scope}
-    for read in audit.observed.evidence.claims:
-        for name, state in read.states.items():
-            if state.missing and name in places:
-                last = audit.context.last_states.get((read.info.kind, name))
-                yield _missing_table(audit, state, places[name], read, last)
-
-
-def _missing_table(
-    audit: AuditContext, state: TableState, location: Location, read: Claims, last: LastState | None
-) -> Witness:
-    gaps = [hole for hole in read.holes if hole.table == state.table and hole.kind == "missing_metadata"]
-    whys = [f"{hole.subject}: {hole.reason}" for hole in gaps[:SAMPLES]] or [state.refused or ""]
-    older = _older_log(audit, location, read.info.kind) if state.missing == ABSENT else ""
-    words = "; ".join(filter(None, [*whys, _last_read(last), older]))
-    subject = gaps[0].subject if gaps else location.uri
-    stake = NOT_KNOWN if last is None else Stake(last.files, None, last.bytes)
-    number = None if last is None else last.state.number
-    return Witness(state.table, MISSING_TABLE, (CONTENT,), subject, words, number, stake)
-
-
-def _last_read(last: LastState | None) -> str:
-    if last is None:
-        return ""
-    files = "" if last.files is None else f" with {last.files:,} files"
-    return f"the audit of {last.as_of:%Y-%m-%dT%H:%M:%SZ} read version {last.state.number}{files}"
-
-
 def missing_tables(audit: AuditContext) -> frozenset[str]:
     """Tables that `table_missing` reports, together with the files of their logs for want of which it does."""
     return frozenset(one.witness.table for one in audit.lineage if one.witness.claim == MISSING_TABLE)
-
-
-_LOG_FOLDERS = {"delta": "_delta_log", "iceberg": "metadata", "hudi": ".hoodie"}
-
-
-def _older_log(audit: AuditContext, location: Location, kind: str) -> str:
-    """How a log that is gone can be restored, where the store keeps its versions; empty where nothing is known."""
-    folder = location.join(_LOG_FOLDERS[kind])
-    if not audit.context.live or location.is_local or location.is_azure:
-        return ""
-    try:
-        files = older_files(audit.context.clients, folder, SAMPLES)
-    except SourceError:
-        return ""
-    if not files:
-        return "the store keeps no older version of its log"
-    return f"older versions of its log's files can be restored, such as {', '.join(files)} below {folder.uri}"
 
 
 def _holes(lineage: Sequence[JudgedWitness]) -> tuple[Hole, ...]:
@@ -155,7 +110,7 @@ def _of_markers(audit: AuditContext, marked: Sequence[Mapping[str, Any]]) -> Ite
             for row in marked:
                 if row["format"] == read.info.kind and _is_newer(row, state, fact.table.location):
                     last = audit.context.last_states.get((read.info.kind, fact.table.name))
-                    yield _marked(fact.table.name, state, row, last)
+                    yield _by_content(audit, read, state, _marked(fact.table.name, state, row, last))
 
 
 def _is_newer(row: Mapping[str, Any], state: TableState, location: Location) -> bool:
@@ -182,18 +137,38 @@ def _marked(table: str, state: TableState, row: Mapping[str, Any], last: LastSta
     )
 
 
+def _by_content(audit: AuditContext, read: Claims, state: TableState, marked: Witness) -> Witness:
+    """The witness once the older version of the file was read, where its format can tell by that what it was."""
+    place, version = identify(marked.subject), marked.version_id
+    if read.lost_content is None or place is None or version is None or not audit.context.live:
+        return marked
+    try:
+        content = read.lost_content(Location(*place), version, audit.context.clients)
+    except SourceError:
+        return marked
+    if content is None or state.state is None:
+        return marked
+    other = bool(content.table_id and state.state.table_id and content.table_id != state.state.table_id)
+    evidence = (METADATA,) if content.undone else marked.evidence
+    return replace(
+        marked,
+        recreated=marked.recreated or other,
+        evidence=evidence,
+        stake=content.stake,
+        sample=content.sample,
+    )
+
+
 def _looked_up(audit: AuditContext, verdicts: Sequence[JudgedWitness]) -> Iterator[JudgedWitness]:
     """Lost states with the versions that can bring them back, and with what they added."""
-    logs = {
-        name: read.commits for read in audit.observed.evidence.claims if read.commits for name in read.states
-    }
+    readers = {name: read for read in audit.observed.evidence.claims for name in read.states}
     for number, one in enumerate(verdicts):
         if not one.is_loss or not audit.context.live or number >= MOST_LOOKED_UP:
             yield one
             continue
         witness = one.witness
         version = witness.version_id or _older_version(audit, witness.subject)
-        stake = _stake(audit, witness, version, logs.get(witness.table)) if version else None
+        stake = _stake(audit, witness, version, readers.get(witness.table)) if version else None
         yield replace(one, witness=replace(witness, version_id=version, **(stake or {})))
 
 
@@ -208,12 +183,34 @@ def _older_version(audit: AuditContext, subject: str) -> str | None:
         return None
 
 
-def _stake(
-    audit: AuditContext, witness: Witness, version: str, logs: CommitLogs | None
-) -> dict[str, Any] | None:
-    """What a lost commit added, from its older version; None where the format has no such commits."""
+def _stake(audit: AuditContext, witness: Witness, version: str, read: Claims | None) -> dict[str, Any] | None:
+    """What a lost state added, from its older version; None where that does not tell."""
     place = identify(witness.subject)
-    if logs is None or place is None or witness.number is None or witness.claim != LOST_STATE:
+    if read is None or place is None or witness.number is None or witness.claim != LOST_STATE:
+        return None
+    if read.lost_content is not None:
+        return _by_reader(audit, read.lost_content, Location(*place), version)
+    return None if read.commits is None else _by_commit(audit, witness, version, read.commits)
+
+
+def _by_reader(
+    audit: AuditContext,
+    lost_content: Callable[[Location, str, Clients], LostContent | None],
+    place: Location,
+    version: str,
+) -> dict[str, Any] | None:
+    try:
+        content = lost_content(place, version, audit.context.clients)
+    except SourceError:
+        return None
+    return None if content is None else {"stake": content.stake, "sample": content.sample}
+
+
+def _by_commit(
+    audit: AuditContext, witness: Witness, version: str, logs: CommitLogs
+) -> dict[str, Any] | None:
+    place = identify(witness.subject)
+    if place is None or witness.number is None:
         return None
     table = next(table for table in audit.scope if table.name == witness.table)
     lost = CommitFile(witness.table, table.location, witness.number, Location(*place), version)

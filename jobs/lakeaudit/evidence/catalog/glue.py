@@ -18,6 +18,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from lakeaudit.config import Glue, glob_to_regex
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.catalog.hive_tables import (
+    PREVIOUS,
     changed_at,
     format_of,
     hive_table,
@@ -181,7 +182,7 @@ def _table(
     table = CatalogTable(
         source_id, f"{database}.{told['Name']}", bucket, key, format_of(words, descriptor.get("InputFormat") or ""),
         words.get("metadata_location", ""), tuple(each["Name"] for each in told.get("PartitionKeys") or ()),
-        changed_at(words, told.get("CreateTime"), told.get("UpdateTime")),
+        changed_at(words, told.get("CreateTime"), told.get("UpdateTime")), words.get(PREVIOUS, ""),
     )  # fmt: skip
     return table, hive_table(words)
 

@@ -16,6 +16,7 @@ from typing import Any
 from lakeaudit.config import Hive, glob_to_regex
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.catalog.hive_tables import (
+    PREVIOUS,
     changed_at,
     format_of,
     hive_table,
@@ -174,6 +175,7 @@ def _take(read: _Read, source_id: str, aliases: Aliases, database: str, tables: 
             source_id, name_of((database, text_of(each.tableName))), bucket, key,
             format_of(words, text_of(each.sd.inputFormat)), words.get("metadata_location", ""),
             tuple(column.name for column in each.partitionKeys or ()), changed_at(words, _time(each.createTime)),
+            words.get(PREVIOUS, ""),
         )  # fmt: skip
         read.tables.append(table)
         if table.format == "hive":

@@ -16,6 +16,8 @@ _STATISTICS = ("numRows", "numFiles", "totalSize", "recordCount", "objectCount",
 """What Hive and Spark count, and what Glue's crawlers do."""
 _ROWS = ("numRows", "recordCount")
 Words = Mapping[str, str]
+PREVIOUS = "previous_metadata_location"
+"""The metadata.json that an Iceberg table had before the last commit through this catalog."""
 
 
 def format_of(parameters: Words, input_format: str) -> str:

@@ -32,6 +32,7 @@ class CatalogTable:
         metadata_location: of an Iceberg table the URI of the metadata.json that the catalog points at, else "".
         partition_keys: names of the columns that a plain Hive table is partitioned by.
         updated_at: when the catalog last changed it; None: it does not say.
+        previous_location: URI of the metadata.json that it pointed at before, else "".
     """
 
     catalog: str
@@ -42,6 +43,7 @@ class CatalogTable:
     metadata_location: str = ""
     partition_keys: tuple[str, ...] = ()
     updated_at: datetime | None = None
+    previous_location: str = ""
 
     @property
     def location(self) -> Location | None:

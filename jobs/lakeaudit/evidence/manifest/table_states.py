@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Generic, Protocol, TypeVar
 
 from lakeaudit.config import Table
+from lakeaudit.evidence.lineage import MissingState
 from lakeaudit.evidence.protocol import Kept, TableState
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
@@ -30,6 +31,8 @@ class Found(Protocol):
     def read_at(self) -> datetime: ...
     @property
     def refused(self) -> str | None: ...
+    @property
+    def missing(self) -> MissingState | None: ...
 
 
 class TableRead(Protocol):
@@ -55,7 +58,15 @@ class Reading(Generic[F, T]):
     def refused_states(self) -> tuple[TableState, ...]:
         """What is known of the refused ones."""
         return tuple(
-            TableState(each.table.name, each.read_at, None, refused=each.refused, complete=False)
+            TableState(
+                each.table.name,
+                each.read_at,
+                None,
+                refused=each.refused,
+                complete=False,
+                missing=each.missing.cause if each.missing else "",
+                missing_state=each.missing,
+            )
             for each in self.refused
         )
 

@@ -11,6 +11,7 @@ from functools import partial
 from lakeaudit.config import Table
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import File, list_files, pinned, read_bytes
+from lakeaudit.evidence.lineage import MissingState
 from lakeaudit.evidence.manifest.hudi.names import instant_named, time_of
 from lakeaudit.evidence.manifest.hudi.payload import ACTIONS
 from lakeaudit.evidence.manifest.hudi.properties import NotReadable, TableConfig, parsed
@@ -55,6 +56,8 @@ class Found:
     refused: str | None = None
     lost: str | None = None
     """Why it is not known what the archive is made of."""
+    missing: MissingState | None = None
+    """Why no state can be read, where storage proves it."""
     until: datetime | None = None
     """Later instants are left out; those of the archive are known once they are read."""
 

@@ -8,8 +8,10 @@ from lakeaudit.config import PointedIceberg, Pointer, Table
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.catalog.current import Said, said_of
 from lakeaudit.evidence.catalog.protocol import CatalogTable
+from lakeaudit.evidence.lineage import ABSENT, MissingState
 from lakeaudit.evidence.manifest.iceberg.collapsed_paths import stat_any
-from lakeaudit.evidence.manifest.iceberg.found import Found, manifest_of, read_metadata
+from lakeaudit.evidence.manifest.iceberg.folder import state_before
+from lakeaudit.evidence.manifest.iceberg.found import Found, UnreadMetadata, manifest_of, read_metadata
 from lakeaudit.evidence.manifest.iceberg.lists import place_of
 from lakeaudit.evidence.manifest.iceberg.metadata import Metadata
 from lakeaudit.keys import Location
@@ -58,7 +60,9 @@ class Catalogs:
         place = self._agreed(said, pointers)
         if isinstance(place, str):
             return Found(table, self.read_at, refused=place, named=True)
-        found = self._read(table, place, f"{_called(pointers[0])} points at")
+        found = self._read(table, place, f"{_called(pointers[0])} points at", _called(pointers[0]))
+        if found.missing is not None:
+            found = replace(found, missing=self._restored(found.missing, place, said))
         if until is not None and found.metadata is not None and found.metadata.updated_at > until:
             found = self._earlier(table, found.metadata, until)
         return replace(found, doubt=_doubt(table, said, pointers))
@@ -76,15 +80,24 @@ class Catalogs:
         told = [f"{_called(pointer)} points at {place.uri}" for place, pointer in places.items()]
         return f"catalogs disagree: {'; '.join(told)}" if len(told) > 1 else next(iter(places))
 
-    def _read(self, table: Table, place: Location, named_by: str) -> Found:
+    def _read(self, table: Table, place: Location, named_by: str, called: str) -> Found:
         file = stat_any(self.clients, place)
         if file is None:
             gone = f"{named_by} {place.uri}, which is not there"
-            return Found(table, self.read_at, refused=gone, named=True)
+            missing = MissingState(ABSENT, place.uri, named_by=called)
+            return Found(table, self.read_at, refused=gone, named=True, missing=missing)
         metadata = read_metadata(self.clients, file)
-        if isinstance(metadata, str):
-            return Found(table, self.read_at, file, refused=metadata, named=True)
-        return Found(table, self.read_at, file, metadata, named=True)
+        if isinstance(metadata, UnreadMetadata):
+            unread = MissingState(metadata.cause, place.uri, named_by=called) if metadata.cause else None
+            return Found(table, self.read_at, file, refused=metadata.reason, named=True, missing=unread)
+        return Found(table, self.read_at, file, metadata, named=True, called=called)
+
+    def _restored(self, missing: MissingState, place: Location, said: Sequence[Said]) -> MissingState:
+        """The missing state with the metadata.json before it: the one that lies there, else the catalog's own word."""
+        named = [each.previous_location for each in said if isinstance(each, CatalogTable)]
+        before = state_before(self.clients, place) or next(filter(None, named), "")
+        words = f"the metadata.json before it is {before}; point the catalog at it only if this one cannot come back"
+        return replace(missing, restore=words if before else "")
 
     def _earlier(self, table: Table, newest: Metadata, until: datetime) -> Found:
         """The state before: catalogs know no past, but each metadata.json names those that it came after."""
@@ -93,7 +106,8 @@ class Catalogs:
         if place is None:
             told = f"its catalog's metadata names no state up to {until.isoformat()}"
             return Found(table, self.read_at, refused=told, named=True)
-        return self._read(table, place, f"its state of {max(before)[0].isoformat()} is")
+        found = self._read(table, place, f"its state of {max(before)[0].isoformat()} is", "")
+        return replace(found, missing=None)
 
 
 def _called(pointer: Pointer) -> str:

@@ -3,17 +3,27 @@
 Without a catalog nobody but the names, the times and the contents of these files tells which one is current.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 
 from lakeaudit.config import PointedIceberg, Table
 from lakeaudit.errors import SourceError
-from lakeaudit.evidence.files import File, list_files
+from lakeaudit.evidence.files import File
+from lakeaudit.evidence.lineage import ABSENT, ARCHIVED, TORN, MissingState
 from lakeaudit.evidence.manifest.iceberg.catalogs import Catalogs
 from lakeaudit.evidence.manifest.iceberg.collapsed_paths import forms, stat_any
-from lakeaudit.evidence.manifest.iceberg.found import Found, manifest_of, read_metadata
+from lakeaudit.evidence.manifest.iceberg.folder import MOST_NAMES, Folder, previous_state, read_folder
+from lakeaudit.evidence.manifest.iceberg.found import (
+    Content,
+    Found,
+    UnreadMetadata,
+    manifest_of,
+    read_metadata,
+)
+from lakeaudit.evidence.manifest.iceberg.lines import current, doubts, strangers
 from lakeaudit.evidence.manifest.iceberg.metadata import NAME, Metadata, number_of
 from lakeaudit.evidence.protocol import Clock, utc_now
 from lakeaudit.keys import Location
@@ -49,16 +59,11 @@ def _find(clients: Clients, until: datetime | None, clock: Clock, catalogs: Cata
     read_at = until or clock()
     try:
         if isinstance(manifest, PointedIceberg):
-            return catalogs.found(table, manifest.pointers, until)
+            found = catalogs.found(table, manifest.pointers, until)
+            return found if until is not None else _beside(clients, found)
         if NAME.fullmatch(place.key.rpartition("/")[2]):
             return _named(clients, until, table, read_at, place)
-        files = [
-            file
-            for form in forms(place)
-            for file in list_files(clients, form, flat=True)
-            if number_of(file.name) is not None and (until is None or file.modified_at <= until)
-        ]
-        return _newest(clients, table, read_at, place, files)
+        return _newest(clients, table, read_at, read_folder(clients, forms(place), until), until)
     except SourceError as error:
         return Found(table, read_at, refused=str(error))
 
@@ -68,10 +73,12 @@ def _named(
 ) -> Found:
     file = stat_any(clients, place)
     if file is None:
-        return Found(table, read_at, refused=f"{place.uri} is not there", named=True)
+        gone = MissingState(ABSENT, place.uri)
+        return Found(table, read_at, refused=f"{place.uri} is not there", named=True, missing=gone)
     metadata = read_metadata(clients, file)
-    if isinstance(metadata, str):
-        return Found(table, read_at, file, refused=metadata, named=True)
+    if isinstance(metadata, UnreadMetadata):
+        missing = MissingState(metadata.cause, place.uri) if metadata.cause else None
+        return Found(table, read_at, file, refused=metadata.reason, named=True, missing=missing)
     if until is not None and metadata.updated_at > until:
         later = f"{place.uri} is of {metadata.updated_at.isoformat()}, which is later than was asked for"
         return Found(table, read_at, file, refused=later, named=True)
@@ -79,17 +86,73 @@ def _named(
 
 
 def _newest(
-    clients: Clients, table: Table, read_at: datetime, folder: Location, files: Sequence[File]
+    clients: Clients, table: Table, read_at: datetime, folder: Folder, until: datetime | None
 ) -> Found:
-    """Of the files that may be the newest the one that says so itself."""
-    if not files:
-        return Found(table, read_at, refused=f"not an Iceberg table: no metadata.json in {folder.uri}")
-    read = [(file, read_metadata(clients, file)) for file in _candidates(files)]
-    sound = [(file, metadata) for file, metadata in read if isinstance(metadata, Metadata)]
+    """Of the files that may be the newest the one whose line reaches back through the others."""
+    if not folder.states:
+        return _empty(table, read_at, folder, until)
+    read = [(file, read_metadata(clients, file)) for file in _candidates(folder.states)]
+    sound = [(file, content) for file, content in read if isinstance(content, Metadata)]
     if not sound:
-        return Found(table, read_at, read[0][0], refused=str(read[0][1]))
-    file, metadata = max(sound, key=lambda each: (each[1].updated_at, number_of(each[0].name), each[0].name))
-    return Found(table, read_at, file, metadata, doubt=_doubt(file, metadata, read))
+        return _unread(table, read_at, folder, read)
+    file, metadata = current(sound)
+    others = _with_stranger(clients, file, metadata, [each for each in read if each[0] != file], folder)
+    return _doubted(Found(table, read_at, file, metadata, folder=folder, others=tuple(others)))
+
+
+def _empty(table: Table, read_at: datetime, folder: Folder, until: datetime | None) -> Found:
+    refused = f"not an Iceberg table: no metadata.json in {folder.place.uri}"
+    missing = None if until is not None else MissingState(ABSENT, f"{folder.place.uri}/")
+    return Found(table, read_at, refused=refused, missing=missing)
+
+
+def _unread(table: Table, read_at: datetime, folder: Folder, read: Sequence[tuple[File, Content]]) -> Found:
+    """No file that may be the newest can be used."""
+    file, content = read[0]
+    causes = {each.cause for _, each in read if isinstance(each, UnreadMetadata)}
+    refused = content.reason if isinstance(content, UnreadMetadata) else ""
+    if not causes <= {TORN, ARCHIVED}:
+        return Found(table, read_at, file, refused=refused)
+    before = previous_state(folder.states, number_of(file.name) or 0)
+    restore = "" if before is None else f"the metadata.json before it is {before.place.uri}"
+    missing = MissingState(min(causes), file.place.uri, restore)
+    return Found(table, read_at, file, refused=refused, missing=missing)
+
+
+def _beside(clients: Clients, found: Found) -> Found:
+    """What a catalog names, with what lies beside it: one listing, and a request where that has a file too many."""
+    file, metadata = found.file, found.metadata
+    if file is None or metadata is None:
+        return found
+    place = Location(file.place.bucket, file.place.key.rpartition("/")[0])
+    try:
+        folder = read_folder(clients, (place,), None, MOST_NAMES)
+        number = number_of(file.name)
+        if number is None:
+            return replace(found, folder=folder)
+        higher = [each for each in folder.states if (number_of(each.name) or 0) > number]
+        newest = sorted(higher, key=lambda each: (number_of(each.name) or 0, each.modified_at))[-1:]
+        read = [(each, read_metadata(clients, each)) for each in newest]
+        others = _with_stranger(clients, file, metadata, read, folder)
+    except SourceError:
+        return found
+    return _doubted(replace(found, folder=folder, others=tuple(others)))
+
+
+def _with_stranger(
+    clients: Clients, file: File, metadata: Metadata, read: list[tuple[File, Content]], folder: Folder
+) -> list[tuple[File, Content]]:
+    """The files that were read, and the newest that is no part of the line, if there is one."""
+    known = {file, *(each for each, _ in read)}
+    apart = [each for each in strangers(file, metadata, folder.states) if each not in known][:1]
+    return [*read, *((each, read_metadata(clients, each)) for each in apart)]
+
+
+def _doubted(found: Found) -> Found:
+    if found.file is None or found.metadata is None or found.folder is None:
+        return found
+    doubt = next(doubts(found.file, found.metadata, found.others, found.folder.states), None)
+    return replace(found, doubt=found.doubt or doubt)
 
 
 def _candidates(files: Sequence[File]) -> list[File]:
@@ -98,19 +161,3 @@ def _candidates(files: Sequence[File]) -> list[File]:
     same = [file for file in by_number if number_of(file.name) == number_of(by_number[0].name)]
     youngest = max(files, key=lambda file: (file.modified_at, number_of(file.name) or 0))
     return list(dict.fromkeys([by_number[0], youngest, *same]))[:LOOKED_INTO]
-
-
-def _doubt(file: File, metadata: Metadata, read: Sequence[tuple[File, Metadata | str]]) -> str | None:
-    return next(_doubts(file, metadata, read), None)
-
-
-def _doubts(file: File, metadata: Metadata, read: Sequence[tuple[File, Metadata | str]]) -> Iterator[str]:
-    for other, told in read:
-        if other == file:
-            continue
-        if isinstance(told, str):
-            yield f"{told}; {file.name} was taken for the newest"
-        elif told.uuid and metadata.uuid and told.uuid != metadata.uuid:
-            yield f"{other.name} is of another table ({told.uuid}), whose files may lie here too"
-        elif number_of(other.name) == number_of(file.name):
-            yield f"{other.name} and {file.name} claim to be the same step; the later one was taken for committed"

@@ -4,16 +4,37 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from lakeaudit.config import IcebergManifest, Table
+from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import File, read_bytes
-from lakeaudit.evidence.manifest.iceberg.metadata import Metadata, NotReadable, parsed
+from lakeaudit.evidence.lineage import ABSENT, ARCHIVED, TORN, MissingState
+from lakeaudit.evidence.manifest.iceberg.folder import Folder
+from lakeaudit.evidence.manifest.iceberg.metadata import Metadata, NotReadable, NotSupported, parsed
 from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.aws_failures import ARCHIVED as ARCHIVED_WORDS
+
+
+@dataclass(frozen=True)
+class UnreadMetadata:
+    """Why a metadata.json cannot be used; `cause` as of `MissingState` where storage proves it, else empty."""
+
+    reason: str
+    cause: str = ""
+
+
+Content = Metadata | UnreadMetadata
 
 
 @dataclass(frozen=True)
 class Found:
     """One table's metadata as it was found at `read_at`; it is None where `refused` says why.
 
-    `named`: the lake file or a catalog says which file it is. `doubt` says why another file may be current.
+    Attributes:
+        named: the lake file or a catalog says which file it is.
+        doubt: why another file may be current.
+        missing: why there is no state to read, where storage proves it.
+        folder: what lies beside the file; None where nothing was listed.
+        others: other metadata.json files that were read to tell which one is current.
+        called: kind and name of the catalog that names the file.
     """
 
     table: Table
@@ -23,6 +44,10 @@ class Found:
     refused: str | None = None
     named: bool = False
     doubt: str | None = None
+    missing: MissingState | None = None
+    folder: Folder | None = None
+    others: tuple[tuple[File, Content], ...] = ()
+    called: str = ""
 
     @property
     def identity(self) -> str:
@@ -35,12 +60,24 @@ def manifest_of(table: Table) -> IcebergManifest:
     return next(manifest for manifest in table.manifests if isinstance(manifest, IcebergManifest))
 
 
-def read_metadata(clients: Clients, file: File) -> Metadata | str:
-    """The content, or why it cannot be used."""
-    content = read_bytes(clients, file.place)
+def read_metadata(clients: Clients, file: File) -> Content:
+    """The content, or why it cannot be used.
+
+    Raises:
+        SourceError: the store does not give it, for another reason than that it is archived.
+    """
+    uri = file.place.uri
+    try:
+        content = read_bytes(clients, file.place)
+    except SourceError as error:
+        if error.what != ARCHIVED_WORDS:
+            raise
+        return UnreadMetadata(str(error), ARCHIVED)
     if content is None:
-        return f"{file.place.uri}: it is gone"
+        return UnreadMetadata(f"{uri}: it is gone", ABSENT)
     try:
         return parsed(content).written_by(file.modified_at)
+    except NotSupported as error:
+        return UnreadMetadata(f"{uri}: {error}")
     except NotReadable as error:
-        return f"{file.place.uri}: {error}"
+        return UnreadMetadata(f"{uri}: {error}", TORN)

@@ -27,6 +27,10 @@ class NotReadable(Exception):
     """Why a table cannot be read, in words."""
 
 
+class NotSupported(NotReadable):
+    """The table has a format version that this reader does not know; its own readers may."""
+
+
 @dataclass(frozen=True)
 class Snapshot:
     """One retained state of a table.
@@ -58,6 +62,9 @@ class Metadata:
     statistics: tuple[tuple[str, int | None, int], ...] = ()
     """Files with statistics: path, size, snapshot."""
     properties: Mapping[str, str] = field(default_factory=dict)
+
+    log: tuple[tuple[int, datetime], ...] = ()
+    """The states that main has had and when it had them, oldest first."""
 
     def written_by(self, moment: datetime) -> "Metadata":
         """The same with no time that is later than its own file, or than a snapshot that was built on it.
@@ -132,7 +139,7 @@ def parsed(content: bytes) -> Metadata:
     except (ValueError, RecursionError, LookupError, TypeError) as error:
         raise NotReadable("its content is no Iceberg metadata") from error
     if version not in VERSIONS:
-        raise NotReadable(f"format version {str(version)[:20]} is not known; 1, 2 and 3 are")
+        raise NotSupported(f"format version {str(version)[:20]} is not known; 1, 2 and 3 are")
     try:
         return _metadata(found)
     except (ValueError, LookupError, TypeError, AttributeError, OverflowError) as error:
@@ -168,6 +175,10 @@ def _metadata(found: Mapping[str, Any]) -> Metadata:
             for each in found.get("metadata-log") or ()
         ),
         statistics=tuple(_statistics(found)),
+        log=tuple(
+            (int(each["snapshot-id"]), _time(each["timestamp-ms"]))
+            for each in found.get("snapshot-log") or ()
+        ),
         properties={str(key): str(value) for key, value in (found.get("properties") or {}).items()},
     )
 

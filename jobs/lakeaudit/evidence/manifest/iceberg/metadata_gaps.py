@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from lakeaudit.evidence.manifest.iceberg.lineage import unfinished
 from lakeaudit.evidence.manifest.iceberg.lists import GONE, Unread
 from lakeaudit.evidence.manifest.iceberg.manifests import Problem
 from lakeaudit.evidence.manifest.iceberg.readings import TableReading
@@ -29,7 +30,7 @@ def leftovers_kept(read: TableReading) -> str | None:
     """Why what the table does not list may be somebody's all the same."""
     if read.metadata.properties.get("gc.enabled", "true").lower() == "false":
         return "its property gc.enabled is false: other tables may have its files"
-    return read.found.doubt
+    return read.found.doubt or unfinished(read.found)
 
 
 _TOTALS = (("total-data-files", "data files", False), ("total-delete-files", "delete files", True))

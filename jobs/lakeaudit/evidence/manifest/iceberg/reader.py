@@ -14,7 +14,9 @@ from lakeaudit.config import Table
 from lakeaudit.evidence.manifest.iceberg import fold
 from lakeaudit.evidence.manifest.iceberg.discover import find
 from lakeaudit.evidence.manifest.iceberg.found import Found
+from lakeaudit.evidence.manifest.iceberg.lineage import state_of, witnesses
 from lakeaudit.evidence.manifest.iceberg.lists import place_of
+from lakeaudit.evidence.manifest.iceberg.lost_states import lost_content
 from lakeaudit.evidence.manifest.iceberg.metadata_gaps import holes, leftovers_kept, warnings
 from lakeaudit.evidence.manifest.iceberg.readings import Reading, TableReading, read_tables
 from lakeaudit.evidence.manifest.iceberg.rows import KIND
@@ -66,6 +68,8 @@ def read(tables: Sequence[Table], ctx: Context, source_id: str, clock: Clock = u
         warnings=tuple(line for each in reading.tables for line in warnings(each)),
         traces={KIND: partial(fold.traces, constants)},
         recent=duck.small(RECENT_COMMIT, [row for each in reading.tables for row in _recent(each)]),
+        witnesses=witnesses(all_found, ctx.last_states, ctx.clients, live=ctx.live),
+        lost_content=lost_content,
         reading=reading,
     )
 
@@ -100,6 +104,7 @@ def _states(reading: Reading, named: Iterable[Hole], aliases: Aliases) -> Iterat
             complete=each.name not in holed,
             roots=tuple(_roots(each, aliases)),
             leftovers_kept=leftovers_kept(each),
+            state=state_of(each.found),
         )
 
 

@@ -1,0 +1,253 @@
+"""Witnesses of Iceberg tables: what beside the metadata.json that was read names a state of the same table.
+
+Numbers of metadata.json files grow from commit to commit, also by a rollback, which makes a new file of an old
+snapshot. Only a witness that contradicts the state costs a request.
+"""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+
+from lakeaudit.errors import SourceError
+from lakeaudit.evidence.files import File, older_version, read_bytes, stat
+from lakeaudit.evidence.lineage import (
+    DROPPED_BY_APPEND,
+    HINT,
+    LAGGING_HINT,
+    LAST_AUDIT,
+    LOST_STATE,
+    MANIFESTS,
+    METADATA,
+    REPLACED_STATE,
+    RIVAL_LINE,
+    LastState,
+    LastStates,
+    StateRef,
+    Witness,
+)
+from lakeaudit.evidence.manifest.iceberg.folder import snapshot_of
+from lakeaudit.evidence.manifest.iceberg.found import Found
+from lakeaudit.evidence.manifest.iceberg.lines import descends, logged
+from lakeaudit.evidence.manifest.iceberg.metadata import Metadata, number_of
+from lakeaudit.keys import Location
+from lakeaudit.row_formats import iso
+from lakeaudit.runtime.aws import Clients
+
+KIND = "iceberg"
+STEP = timedelta(seconds=2)
+"""Stores give times in whole seconds; a file whose time differs by less was not written again."""
+_SUFFIXES = (".metadata.json", ".gz.metadata.json", ".metadata.json.gz")
+
+
+def state_of(found: Found) -> StateRef | None:
+    """The state that was read."""
+    file, metadata = found.file, found.metadata
+    if file is None or metadata is None:
+        return None
+    return StateRef(number_of(file.name), file.name, metadata.uuid, file.modified_at, file.etag or "")
+
+
+def witnesses(
+    found: Sequence[Found], last: LastStates, clients: Clients, *, live: bool
+) -> tuple[Witness, ...]:
+    """What contradicts the states of these tables; `live`: they were read as they are now."""
+    return tuple(
+        witness
+        for each in found
+        if each.metadata is not None and each.file is not None
+        for witness in _of_table(_Read(each, each.file, each.metadata), last, clients, live)
+    )
+
+
+class _Read:
+    """A table's state: its file, and what that says."""
+
+    def __init__(self, found: Found, file: File, metadata: Metadata) -> None:
+        self.found, self.file, self.metadata = found, file, metadata
+        self.name = found.table.name
+        self.number = number_of(file.name) or 0
+        self.folder = Location(file.place.bucket, file.place.key.rpartition("/")[0])
+
+    def descends(self, state: StateRef) -> bool:
+        """Whether it is that state, or came after it as far as its log tells."""
+        return descends(self.file, self.metadata, state.name, state.number or 0)
+
+
+def _of_table(read: _Read, last: LastStates, clients: Clients, live: bool) -> Iterator[Witness]:
+    known = last.get((KIND, read.name))
+    if known is not None and known.location == read.found.table.location.uri:
+        yield from _against_last(read, known, clients)
+    if read.found.doubt:
+        yield Witness(read.name, RIVAL_LINE, (METADATA,), read.file.place.uri, read.found.doubt)
+    if live:
+        yield from _by_hint(read, clients)
+        yield from _by_newer_files(read)
+        yield from _by_lists(read)
+
+
+def _against_last(read: _Read, last: LastState, clients: Clients) -> Iterator[Witness]:
+    """The state held against those that earlier audits read of the table, or reported as lost."""
+    known = f"the audit of {iso(last.as_of)} read it"
+    yield from _against(read, last.state, known, last.as_of, clients)
+    for lost in last.lost:
+        known = f"the audit of {iso(lost.reported_at)} reported it as lost"
+        yield from _against(read, lost.state, known, lost.reported_at, clients)
+
+
+def _against(read: _Read, state: StateRef, known: str, at: datetime, clients: Clients) -> Iterator[Witness]:
+    """The state held against one that existed; another table's says nothing of this one."""
+    if state.number is None or (
+        state.table_id and read.metadata.uuid and state.table_id != read.metadata.uuid
+    ):
+        return
+    if state.name == read.file.name:
+        if _is_rewritten(read.file, state, clients):
+            words = f"{read.file.place.uri} was written again with other content: {known}"
+            yield Witness(read.name, REPLACED_STATE, (LAST_AUDIT,), read.file.place.uri, words, state.number)
+    elif not read.descends(state) and not _lost_its_race(read, state, at):
+        yield _gone(read, state, known, clients)
+
+
+def _lost_its_race(read: _Read, state: StateRef, at: datetime) -> bool:
+    """Whether another commit had taken the state's number already when it was read."""
+    same = (when for path, when in read.metadata.old_files if number_of(_name(path)) == state.number)
+    return any(when <= at for when in same)
+
+
+def _gone(read: _Read, state: StateRef, known: str, clients: Clients) -> Witness:
+    """A state that the one that was read does not reach back to."""
+    place, number = read.folder.join(state.name), state.number or 0
+    about = (read.name, place.uri, number)
+    now = (
+        f"{read.found.called} points at {read.file.name}"
+        if read.found.called
+        else f"the table is at {read.file.name}"
+    )
+    try:
+        there = stat(clients, place) is not None
+    except SourceError as error:
+        return _witness(about, RIVAL_LINE, f"{known}, and now {now}; {error}")
+    if not there:
+        return _witness(about, LOST_STATE, f"{state.name} is gone: {known}, and now {now}")
+    if not read.found.called and not read.found.named:
+        return _witness(about, RIVAL_LINE, f"{known}, and {now}, which does not reach back to it")
+    if read.number < number:
+        return _witness(about, LOST_STATE, f"{now}, and {state.name}, which is there, is newer: {known}")
+    return _witness(about, DROPPED_BY_APPEND, f"{now}, which does not reach back to {state.name}: {known}")
+
+
+def _witness(about: tuple[str, str, int], claim: str, words: str) -> Witness:
+    table, subject, number = about
+    return Witness(table, claim, (LAST_AUDIT,), subject, words, number)
+
+
+def _is_rewritten(now: File, was: StateRef, clients: Clients) -> bool:
+    """Whether the file has other content than it had; a request only where its ETag and its time are others.
+
+    A copy under another encryption has another ETag, and the bytes that it had.
+    """
+    if not was.etag or not now.etag or now.etag == was.etag:
+        return False
+    if was.written_at is not None and abs(now.modified_at - was.written_at) < STEP:
+        return False
+    try:
+        version = older_version(clients, now.place, was.etag)
+        same = version is not None and read_bytes(clients, now.place) == read_bytes(
+            clients, now.place, version
+        )
+    except SourceError:
+        return False
+    return not same
+
+
+def _by_hint(read: _Read, clients: Clients) -> Iterator[Witness]:
+    hint = read.found.folder.hint if read.found.folder else None
+    if hint is None or hint.number == read.number:
+        return
+    named = hint.name or str(hint.number)
+    words = f"`version-hint.text` names {named}, and the newest metadata.json is {read.file.name}"
+    if hint.number > read.number:
+        names = [hint.name] if hint.name else [f"v{hint.number}{suffix}" for suffix in _SUFFIXES]
+        places = [read.folder.join(name) for name in names]
+        claim = _claim_by_hint(places, read, clients)
+        if claim:
+            yield Witness(read.name, claim, (HINT,), places[0].uri, words, hint.number)
+    elif read.file.modified_at + read.found.table.settings.grace <= read.found.read_at:
+        yield Witness(read.name, LAGGING_HINT, (HINT,), hint.file.place.uri, words, hint.number)
+
+
+def _claim_by_hint(places: Sequence[Location], read: _Read, clients: Clients) -> str:
+    """What follows from a hint that names a newer state: nothing where that was made after the folder was listed."""
+    try:
+        there = next((file for place in places if (file := stat(clients, place))), None)
+    except SourceError:
+        return RIVAL_LINE
+    if there is None:
+        return LOST_STATE
+    return "" if there.modified_at >= read.found.read_at - STEP else RIVAL_LINE
+
+
+def _by_newer_files(read: _Read) -> Iterator[Witness]:
+    """Files that at least two commits have built on the one that a catalog names: nobody builds on a failed commit."""
+    for file, content in newer_files(read.found):
+        if len([name for name in logged(content) if (number_of(name) or 0) >= read.number]) > 1:
+            words = (
+                f"{file.place.uri} was built on {read.file.name}, at which {read.found.called} still points"
+            )
+            yield Witness(read.name, RIVAL_LINE, (METADATA,), file.place.uri, words, number_of(file.name))
+
+
+def newer_files(found: Found) -> list[tuple[File, Metadata]]:
+    """Files of the table with a higher number than the one that a catalog names."""
+    if found.file is None or found.metadata is None or not found.called:
+        return []
+    number, uuid = number_of(found.file.name) or 0, found.metadata.uuid
+    return [
+        (file, content)
+        for file, content in found.others
+        if isinstance(content, Metadata) and content.uuid == uuid and (number_of(file.name) or 0) > number
+    ]
+
+
+def unfinished(found: Found) -> str | None:
+    """Why files that no state lists may be of a commit: something is newer than the state that a catalog names."""
+    if newer := newer_files(found):
+        return f"{newer[0][0].place.uri} is newer than {_of(found)}, at which {found.called} points"
+    younger = _younger_lists(found) if found.called else []
+    return _words_of_lists(found, younger) if younger else None
+
+
+def _by_lists(read: _Read) -> Iterator[Witness]:
+    """Manifest lists that no metadata.json names, where no catalog says that the state is the current one."""
+    younger = [] if read.found.called else _younger_lists(read.found)
+    if younger:
+        words = _words_of_lists(read.found, younger)
+        yield Witness(read.name, LOST_STATE, (MANIFESTS,), younger[0].place.uri, words)
+
+
+def _younger_lists(found: Found) -> list[File]:
+    """Manifest lists that are younger than the state, and of snapshots that it does not name; the oldest first.
+
+    A commit writes its list before its metadata.json, so one that is younger than the grace may still be under way.
+    """
+    if found.folder is None or found.file is None or found.metadata is None:
+        return []
+    known = {snapshot.id for snapshot in found.metadata.snapshots}
+    begin, end = found.file.modified_at, found.read_at - found.table.settings.grace
+    younger = [file for file in found.folder.lists if begin < file.modified_at <= end]
+    unknown = [file for file in younger if snapshot_of(file.name) not in known]
+    return sorted(unknown, key=lambda file: (file.modified_at, file.name))
+
+
+def _words_of_lists(found: Found, lists: Sequence[File]) -> str:
+    return (
+        f"{len(lists)} manifest lists are younger than {_of(found)} and of snapshots that it does not name, such as "
+        f"{lists[0].place.uri}: of a commit that failed, or of a state that is lost"
+    )
+
+
+def _of(found: Found) -> str:
+    return "" if found.file is None else found.file.name
+
+
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]

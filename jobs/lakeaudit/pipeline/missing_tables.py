@@ -1,0 +1,82 @@
+"""Tables of which no state can be read any more, where storage itself proves it: their witnesses.
+
+A denied or throttled answer proves nothing and stays an evidence gap; so does a format that is not supported.
+"""
+
+from collections.abc import Iterator
+
+from lakeaudit.errors import SourceError
+from lakeaudit.evidence.files import older_files
+from lakeaudit.evidence.lineage import (
+    ABSENT,
+    CATALOG,
+    CONTENT,
+    MISSING_TABLE,
+    NOT_KNOWN,
+    LastState,
+    MissingState,
+    Stake,
+    Witness,
+)
+from lakeaudit.evidence.protocol import Claims, TableState
+from lakeaudit.keys import Location
+from lakeaudit.pipeline.audit_context import AuditContext
+
+SAMPLES = 3
+
+
+def missing_table_witnesses(audit: AuditContext) -> Iterator[Witness]:
+    """Tables of which no state can be read by anybody."""
+    places = {table.name: table.location for table in audit.scope}
+    for read in audit.observed.evidence.claims:
+        for name, state in read.states.items():
+            if state.missing and name in places:
+                last = audit.context.last_states.get((read.info.kind, name))
+                yield _missing_table(audit, state, places[name], read, last)
+
+
+def _missing_table(
+    audit: AuditContext, state: TableState, location: Location, read: Claims, last: LastState | None
+) -> Witness:
+    detail = state.missing_state
+    gaps = [hole for hole in read.holes if hole.table == state.table and hole.kind == "missing_metadata"]
+    whys = [f"{hole.subject}: {hole.reason}" for hole in gaps[:SAMPLES]] or [state.refused or ""]
+    older = _older_log(audit, location, read.info.kind) if state.missing == ABSENT else ""
+    restore = detail.restore if detail else ""
+    words = "; ".join(filter(None, [*whys, _last_read(last), restore, older]))
+    subject = gaps[0].subject if gaps else _subject(detail, last) or location.uri
+    evidence = (CATALOG if detail and detail.named_by else CONTENT,)
+    stake = NOT_KNOWN if last is None else Stake(last.files, None, last.bytes)
+    number = None if last is None else last.state.number
+    return Witness(state.table, MISSING_TABLE, evidence, subject, words, number, stake)
+
+
+def _subject(detail: MissingState | None, last: LastState | None) -> str:
+    """The file that should be there: in an empty folder the one that was read last; empty where none is known."""
+    if detail is None:
+        return ""
+    return detail.subject + last.state.name if detail.subject.endswith("/") and last else detail.subject
+
+
+def _last_read(last: LastState | None) -> str:
+    if last is None:
+        return ""
+    files = "" if last.files is None else f" with {last.files:,} files"
+    return f"the audit of {last.as_of:%Y-%m-%dT%H:%M:%SZ} read version {last.state.number}{files}"
+
+
+_LOG_FOLDERS = {"delta": "_delta_log", "iceberg": "metadata", "hudi": ".hoodie"}
+
+
+def _older_log(audit: AuditContext, location: Location, kind: str) -> str:
+    """How a log that is gone can be restored, where the store keeps its versions; empty where nothing is known."""
+    folder = location.join(_LOG_FOLDERS[kind])
+    if not audit.context.live or location.is_local or location.is_azure:
+        return ""
+    try:
+        files = older_files(audit.context.clients, folder, SAMPLES)
+    except SourceError:
+        return ""
+    if not files:
+        return "the store keeps no older version of its log"
+    return f"older versions of its log's files can be restored, such as {', '.join(files)} below {folder.uri}"

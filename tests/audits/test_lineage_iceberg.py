@@ -1,0 +1,303 @@
+"""Whole audits of Iceberg tables whose newest state is lost, and of healthy ones that look alike.
+
+The tables lie in one bucket that keeps versions and are audited twice: as they were, and after each met its fate.
+"""
+
+import json
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from pyiceberg.table import Table
+
+from lakeaudit.results.read import Results
+from lakeaudit.row_formats import rows_of
+from lakeaudit.runtime.aws import Endpoint
+from tests.builders.audits import audited, results_of
+from tests.builders.iceberg import IcebergLake, rows
+from tests.builders.shop import Shop
+from tests.conftest import Aws
+
+
+@dataclass
+class Orders:
+    """A table of three metadata.json files (0, 1, 2), of which two added data."""
+
+    lake: IcebergLake
+    name: str
+
+    @property
+    def folder(self) -> str:
+        return f"warehouse/{self.name}/metadata/"
+
+    @property
+    def table(self) -> Table:
+        return self.lake.catalog.load_table(f"shop.{self.name}")
+
+    def states(self) -> list[str]:
+        """Keys of the metadata.json files, in the order of their numbers."""
+        keys = self.lake.keys(f"/{self.name}/metadata/")
+        return [key for key in keys if key.endswith(".metadata.json")]
+
+    def erase(self, *keys: str) -> None:
+        """Delete every version of some files, so that no marker tells of them."""
+        for key in keys:
+            listed = self.lake.s3.list_object_versions(Bucket=self.lake.bucket, Prefix=key)
+            for one in (*listed.get("Versions", []), *listed.get("DeleteMarkers", [])):
+                self.lake.s3.delete_object(
+                    Bucket=self.lake.bucket, Key=one["Key"], VersionId=one["VersionId"]
+                )
+
+    def put(self, name: str, body: bytes) -> None:
+        self.lake.s3.put_object(Bucket=self.lake.bucket, Key=self.folder + name, Body=body)
+
+    def read(self, key: str) -> dict[str, Any]:
+        content: dict[str, Any] = json.loads(
+            self.lake.s3.get_object(Bucket=self.lake.bucket, Key=key)["Body"].read()
+        )
+        return content
+
+    def point_at(self, key: str) -> None:
+        """The catalog names another metadata.json."""
+        self.lake.catalog.drop_table(f"shop.{self.name}")
+        self.lake.catalog.register_table(f"shop.{self.name}", f"s3://{self.lake.bucket}/{key}")
+
+    def put_back(self, key: str) -> None:
+        """Remove the delete marker of a file."""
+        (marker,) = self.lake.s3.list_object_versions(Bucket=self.lake.bucket, Prefix=key)["DeleteMarkers"]
+        self.lake.s3.delete_object(Bucket=self.lake.bucket, Key=key, VersionId=marker["VersionId"])
+
+
+def newest_state_deleted(orders: Orders) -> None:
+    orders.lake.drop(orders.states()[-1])
+
+
+def newest_state_erased(orders: Orders) -> None:
+    orders.erase(orders.states()[-1])
+
+
+def folder_restored_to_yesterday(orders: Orders) -> None:
+    """Neither the newest metadata.json nor its lists and manifests are there."""
+    newest = orders.table.metadata.snapshots[-1]
+    manifests = [
+        m.manifest_path
+        for m in newest.manifests(orders.table.io)
+        if m.added_snapshot_id == newest.snapshot_id
+    ]
+    keys = [path.removeprefix(f"s3://{orders.lake.bucket}/") for path in (newest.manifest_list, *manifests)]
+    orders.erase(orders.states()[-1], *keys)
+
+
+def number_reused(orders: Orders) -> None:
+    """The newest state is lost, and the next writer commits another one under its number."""
+    *_, before, newest = orders.states()
+    orders.erase(newest)
+    orders.point_at(before)
+    orders.table.append(rows(9000))
+
+
+def hint_names_a_later_state(orders: Orders) -> None:
+    orders.put("version-hint.text", b"7\n")
+
+
+def hint_names_a_later_file(orders: Orders) -> None:
+    orders.put("version-hint.text", b"00007-0d5b4ac4-1111-2222-3333-444444444444.metadata.json")
+
+
+def hint_lags(orders: Orders) -> None:
+    orders.put("version-hint.text", b"1")
+
+
+def state_written_again(orders: Orders) -> None:
+    newest = orders.states()[-1]
+    content = orders.read(newest)
+    content |= {"snapshots": content["snapshots"][:1], "refs": {}, "snapshot-log": content["snapshot-log"][:1],
+                "current-snapshot-id": content["snapshots"][0]["snapshot-id"]}  # fmt: skip
+    orders.lake.s3.put_object(Bucket=orders.lake.bucket, Key=newest, Body=json.dumps(content).encode())
+
+
+def metadata_folder_gone(orders: Orders) -> None:
+    for key in orders.lake.keys(f"/{orders.name}/metadata/"):
+        orders.lake.drop(key)
+
+
+def newest_state_emptied(orders: Orders) -> None:
+    orders.put(orders.states()[-1].rpartition("/")[2], b"")
+
+
+def untouched(orders: Orders) -> None:
+    pass
+
+
+def appended(orders: Orders) -> None:
+    orders.table.append(rows(9000))
+
+
+def rolled_back(orders: Orders) -> None:
+    first = orders.table.metadata.snapshots[0].snapshot_id
+    orders.table.manage_snapshots().set_current_snapshot(first).commit()
+
+
+def branched(orders: Orders) -> None:
+    table = orders.table
+    table.manage_snapshots().create_branch(table.metadata.snapshots[0].snapshot_id, "dev").commit()
+    table.append(rows(7000), branch="dev")
+
+
+def old_states_deleted(orders: Orders) -> None:
+    """`write.metadata.delete-after-commit.enabled` deletes old files, and the log is cut off."""
+    with orders.table.transaction() as change:
+        change.set_properties({"write.metadata.previous-versions-max": "1"})
+    for number in range(3):
+        orders.table.append(rows(9000 + 100 * number))
+    for key in orders.states()[:-2]:
+        orders.lake.drop(key)
+
+
+def hint_is_empty(orders: Orders) -> None:
+    orders.put("version-hint.text", b"")
+
+
+def created_again(orders: Orders) -> None:
+    """Another table, with lower numbers, is created in the place of one that was dropped and purged."""
+    keys = orders.lake.keys(f"/{orders.name}/")
+    orders.lake.catalog.drop_table(f"shop.{orders.name}")
+    for key in keys:
+        orders.lake.drop(key)
+    orders.lake.tables.remove(orders.name)
+    orders.lake.table(orders.name)
+
+
+def race_lost(orders: Orders) -> None:
+    """A commit that failed leaves a metadata.json with the number of the one that won."""
+    orders.table.append(rows(9000))
+    losing = orders.read(orders.states()[-1]) | {"last-updated-ms": 1}
+    orders.put("00003-0aaaaaaa-1111-2222-3333-444444444444.metadata.json", json.dumps(losing).encode())
+    orders.table.append(rows(9500))
+
+
+LOST, REPLACED = ("missing_metadata", "critical"), ("overwritten_commit", "critical")
+MISSING = ("table_missing", "critical")
+FATES: dict[Callable[[Orders], None], list[tuple[str, str]]] = {
+    newest_state_deleted: [LOST],
+    newest_state_erased: [LOST],
+    folder_restored_to_yesterday: [LOST],
+    number_reused: [LOST],
+    hint_names_a_later_state: [LOST],
+    hint_names_a_later_file: [LOST],
+    state_written_again: [REPLACED],
+    metadata_folder_gone: [MISSING],
+    newest_state_emptied: [MISSING],
+    hint_lags: [("stale_pointer", "warning")],
+    untouched: [],
+    appended: [],
+    rolled_back: [],
+    branched: [],
+    old_states_deleted: [],
+    hint_is_empty: [],
+    created_again: [],
+    race_lost: [],
+}
+"""What becomes of a table, and the findings above info that an audit makes of it."""
+
+
+@dataclass(frozen=True)
+class Nights:
+    """Findings above info and coverage, by table, of the audit after the fates and of the one after that.
+
+    Before the last one the file of `newest_state_deleted` was put back.
+    """
+
+    after: dict[str, list[dict[str, Any]]]
+    last: dict[str, list[dict[str, Any]]]
+    leftover: dict[str, str]
+
+
+@pytest.fixture(scope="module")
+def nights(aws: Aws, s3: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> Nights:
+    bucket = f"test-{uuid.uuid4().hex[:12]}"
+    aws.s3.create_bucket(Bucket=bucket)
+    aws.s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
+    tables, shop = IcebergLake(aws.s3, s3, bucket), Shop(aws.s3, s3, bucket)
+    for fate in FATES:
+        tables.table(fate.__name__)
+    shop.take_inventory(all_versions=True)
+    place = f"s3://{bucket}/warehouse"
+    entries = [
+        f"- {{name: {each.__name__}, location: '{place}/{each.__name__}', manifests: [{{kind: iceberg}}]}}"
+        for each in FATES
+    ]
+    lake = shop.lake(tmp_path_factory.mktemp("lineage"), tables=entries)
+    assert audited(lake, run_id="before").summary["findings"] == {}
+    deleted = Orders(tables, "newest_state_deleted").states()[-1]
+    for fate in FATES:
+        fate(Orders(tables, fate.__name__))
+    shop.take_inventory(all_versions=True)
+    audited(lake, run_id="after")
+    Orders(tables, "newest_state_deleted").put_back(deleted)
+    shop.take_inventory(all_versions=True)
+    audited(lake, run_id="last")
+    results = results_of(lake)
+    leftover = {
+        row["table_name"]: row["status"] for row in results.coverage("after") if row["axis"] == "leftover"
+    }
+    return Nights(_by_table(results, "after"), _by_table(results, "last"), leftover)
+
+
+def _by_table(results: Results, run: str) -> dict[str, list[dict[str, Any]]]:
+    found: dict[str, list[dict[str, Any]]] = {fate.__name__: [] for fate in FATES}
+    for row in rows_of(results.findings(run)):
+        if row["severity"] != "info":
+            found[row["table_name"]].append(row)
+    return found
+
+
+@pytest.mark.parametrize("fate", FATES, ids=lambda fate: fate.__name__)
+def test_a_lost_state_is_a_finding_and_a_healthy_history_is_none(
+    nights: Nights, fate: Callable[[Orders], None]
+) -> None:
+    found = nights.after[fate.__name__]
+    assert kinds(found) == FATES[fate], [row["explanation"] for row in found]
+
+
+def kinds(found: Sequence[dict[str, Any]]) -> list[tuple[str, str]]:
+    return [(row["kind"], row["severity"]) for row in found]
+
+
+@pytest.mark.parametrize(
+    "fate",
+    [fate for fate, found in FATES.items() if {LOST, REPLACED} & {*found}],
+    ids=lambda fate: fate.__name__,
+)
+def test_no_file_is_called_unused_while_a_state_is_lost(
+    nights: Nights, fate: Callable[[Orders], None]
+) -> None:
+    assert nights.leftover[fate.__name__] == "partial"
+
+
+def test_the_lost_state_is_named_with_what_it_added_and_the_version_that_brings_it_back(
+    nights: Nights,
+) -> None:
+    (row,) = nights.after["newest_state_deleted"]
+    assert "/metadata/00002-" in row["key"]
+    assert (row["files"], row["rows_at_stake"], row["recoverable"]) == (2, 20, "yes")
+    assert row["recovery_version_id"]
+    assert "only that state lists 00000-" in row["explanation"]
+
+
+def test_a_table_that_is_missing_is_named_with_its_last_state(nights: Nights) -> None:
+    (row,) = nights.after["metadata_folder_gone"]
+    assert (row["subject"], row["files"], row["table_version"], row["recoverable"]) == (
+        "metadata_folder_gone", 4, 2, "yes",
+    )  # fmt: skip
+    assert "with 4 files" in row["explanation"]
+    (emptied,) = nights.after["newest_state_emptied"]
+    assert "the metadata.json before it is s3://" in emptied["explanation"]
+
+
+@pytest.mark.parametrize("fate", FATES, ids=lambda fate: fate.__name__)
+def test_a_loss_stays_open_until_its_state_is_back(nights: Nights, fate: Callable[[Orders], None]) -> None:
+    expected = [] if fate is newest_state_deleted else FATES[fate]
+    assert kinds(nights.last[fate.__name__]) == expected
