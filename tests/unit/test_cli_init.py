@@ -39,18 +39,32 @@ def test_a_local_folder_becomes_a_lake_that_audits(
     for name in ("sales/orders", "sales/ord${er}s 2", "crm"):
         Log(tmp_path / "data" / name).commits([add("part-0.parquet", size=4)])
         (tmp_path / "data" / name / "part-0.parquet").write_bytes(b"data")
-    (tmp_path / "data" / "crm" / "nested" / "_delta_log").mkdir(parents=True)
+    Log(tmp_path / "data" / "crm" / "nested").commits([add("part-0.parquet", size=4)])
+    (tmp_path / "data" / "crm" / "nested" / "part-0.parquet").write_bytes(b"data")
+    for name in ("raw/events/day=1", "raw/clicks"):
+        (tmp_path / "data" / name).mkdir(parents=True)
+        (tmp_path / "data" / name / "part-0.csv").write_bytes(b"1")
     (tmp_path / "data" / "_hidden" / "x" / "_delta_log").mkdir(parents=True)
     code, verdict = init(capsys, "./data")
-    assert (code, verdict) == (0, "OK: 5 tables, a listing: lake.yaml; next: lakeaudit doctor lake.yaml")
+    assert (code, verdict) == (0, "OK: 6 tables, a listing: lake.yaml; next: lakeaudit doctor lake.yaml")
     lake = load_lake("lake.yaml", {})
     assert [table.name for table in lake.tables] == [
-        "crm", "returns", "trips", "sales.ord${er}s 2", "sales.orders",
+        "crm", "returns", "trips", "crm.nested", "sales.ord${er}s 2", "sales.orders",
     ]  # fmt: skip
+    text = Path("lake.yaml").read_text()
+    assert "folders were looked into, 5 levels deep, also inside tables" in text
+    plain = [line for line in text.splitlines() if "manifests: [{kind: previous}]" in line]
+    assert [line.partition("name: ")[2].partition(",")[0] for line in plain] == [
+        '"notes.metadata"',
+        '"raw.clicks"',
+        '"raw.events"',
+    ]
+    assert "spark_event_log" in text
     assert [each.kind for table in lake.tables for each in table.manifests] == [
         "delta",
         "iceberg",
         "hudi",
+        "delta",
         "delta",
         "delta",
     ]

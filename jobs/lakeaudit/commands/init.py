@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
@@ -25,6 +25,8 @@ from lakeaudit.runtime.aws_failures import code_of, explain
 DEEPEST = 5
 """Folders below the place that are looked into."""
 MOST_LISTINGS = 2000
+MOST_PLAIN = 20
+"""Folders of plain files that are named."""
 MOST_NAMED = 100
 """Tables that are named one by one; where an inventory knows of more, they are found by every audit."""
 
@@ -35,6 +37,7 @@ class Surroundings:
 
     Attributes:
         roots: folders with a Delta log, Iceberg metadata or a Hudi timeline; `all_seen`: no folder was left out.
+        plain: folders of files that belong to no such table; `looked`: how many folders were looked into.
         inventories: (where its reports lie, the key prefix that it is filtered by, what is to be said of it).
         notes: of the bucket, one line each: versioning, lifecycle, what could not be read.
     """
@@ -44,6 +47,8 @@ class Surroundings:
     all_seen: bool
     inventories: tuple[tuple[Location, str, str], ...]
     notes: tuple[str, ...]
+    plain: tuple[Location, ...] = ()
+    looked: int = 0
 
 
 def place_of(text: str) -> Location:
@@ -67,33 +72,51 @@ def look_around(place: Location, clients: Clients, now: datetime) -> Surrounding
     """
     if place.is_local and not Path(place.spark_path).is_dir():
         raise BadInput(place.uri, "is no folder", "name one that is there")
-    roots, all_seen = _roots(place, clients)
+    search = _Search(clients)
+    search.run(place)
+    about = (search.roots, search.all_seen)
+    more = (tuple(sorted(search.plain)), search.looked)
     if place.is_local:
-        return Surroundings(place, roots, all_seen, (), ())
+        return Surroundings(place, *about, (), (), *more)
     notes: list[str] = []
     inventories = tuple(_inventories(place, clients, now, notes))
     notes.append(_asked(lambda: _versioning(place, clients), "versioning"))
     notes.append(_asked(lambda: _lifecycle(place, clients), "lifecycle"))
-    return Surroundings(place, roots, all_seen, inventories, tuple(notes))
+    return Surroundings(place, *about, inventories, tuple(notes), *more)
 
 
-def _roots(place: Location, clients: Clients) -> tuple[Mapping[Location, str], bool]:
-    """Level by level; nothing below a table, a partition or a hidden folder is looked into."""
-    found: dict[Location, str] = {}
-    level, asked = [place], 0
-    for _ in range(DEEPEST + 1):
-        below: list[Location] = []
-        for folder in level:
-            if asked == MOST_LISTINGS:
-                return found, False
-            asked += 1
-            names = folders(clients, folder)
-            if formats := formats_of(clients, folder, names):
-                found[folder] = formats[0]
-            else:
-                below += [folder.join(name) for name in names if name and not re.match(r"[._]|.*=", name)]
-        level = below
-    return found, not level
+@dataclass
+class _Search:
+    """A search for tables and plain folders, level by level. Partitions and hidden folders are not looked into."""
+
+    clients: Clients
+    roots: dict[Location, str] = field(default_factory=dict)
+    plain: set[Location] = field(default_factory=set)
+    looked: int = 0
+    all_seen: bool = True
+
+    def run(self, place: Location) -> None:
+        """Tables may lie inside tables, so the search goes on below a table's root."""
+        level = [(place, False)]
+        for _ in range(DEEPEST + 1):
+            level = [below for folder, inside in level for below in self._look_into(folder, inside=inside)]
+        self.all_seen = self.all_seen and not level
+
+    def _look_into(self, folder: Location, *, inside: bool) -> Iterator[tuple[Location, bool]]:
+        """The folders below, and whether they lie inside a table."""
+        if self.looked == MOST_LISTINGS:
+            self.all_seen = False
+            return
+        self.looked += 1
+        names = [name for name in folders(self.clients, folder) if name]
+        if formats := formats_of(self.clients, folder, names):
+            self.roots[folder] = formats[0]
+        within = inside or bool(formats)
+        below = [name for name in names if not re.match(r"[._]|.*=", name)]
+        if not within and (not names or any(re.match(r"[^._].*=", name) for name in names)):
+            self.plain.add(folder)
+        own = {"metadata"} if formats else set()
+        yield from ((folder.join(name), within) for name in below if name not in own)
 
 
 def _inventories(
@@ -188,9 +211,28 @@ def lake_text(found: Surroundings, results: str, s3: dict[str, str]) -> str:
         if found.roots
         else "# No Delta log, no Iceberg metadata and no Hudi timeline was found.",
     ]
+    deep = f"{count(found.looked)} folders were looked into, {DEEPEST} levels deep, also inside tables"
+    lines.append(f"# {deep}; partitions and hidden folders were left out.")
     if not found.all_seen:
-        lines.append(f"# There may be more: {DEEPEST} levels and {MOST_LISTINGS} folders were looked into.")
-    return "\n".join([*lines, "tables:", *_table_lines(found), ""])
+        lines.append(
+            f"# There may be more: no more than {DEEPEST} levels and {MOST_LISTINGS} folders are looked into."
+        )
+    return "\n".join([*lines, "tables:", *_table_lines(found), *_plain_lines(found), ""])
+
+
+def _plain_lines(found: Surroundings) -> Iterator[str]:
+    """Folders of plain files as comments, with the sources by which they can be audited."""
+    if not found.plain or not found.roots:
+        return
+    yield ""
+    yield f"# {count(len(found.plain))} folders hold files without a log of their own. Sources that can audit them:"
+    yield "#   previous: what the last audit saw; spark_event_log, file_list, s3a_committer: what writers recorded;"
+    yield "#   a glue or hive metastore: partitions that are registered, and those that are empty."
+    for place in found.plain[:MOST_PLAIN]:
+        name, location = _text(_name(found.place, place)), _text(_comment(place.uri))
+        yield f"#  - {{name: {name}, location: {location}, manifests: [{{kind: previous}}]}}"
+    if len(found.plain) > MOST_PLAIN:
+        yield f"#  and {count(len(found.plain) - MOST_PLAIN)} more"
 
 
 def _inventory_lines(found: Surroundings) -> Iterator[str]:

@@ -9,10 +9,14 @@ RESTORED, REMOVED, MENDED, ACCEPTED, RETIRED = (
 )  # fmt: skip
 """Resolutions. `reference_removed`: closed, and NOT restored. `retired`: not followed on its own any more."""
 
+_ORIGINAL_GONE = "('content.dropped', 'content.missing_metadata')"
+"""SQL: rules of losses, which are consistent only for a copy whose original is gone, too."""
+
 OF_VERDICT = f"""CASE
     WHEN outcome = 'ignored' THEN '{ACCEPTED}'
     WHEN outcome = 'consistent' AND axis = 'metastore' THEN '{MENDED}'
-    WHEN outcome = 'consistent' AND starts_with(rule, 'content.history_') THEN '{REMOVED}'
+    WHEN outcome = 'consistent' AND (starts_with(rule, 'content.history_') OR rule IN {_ORIGINAL_GONE})
+        THEN '{REMOVED}'
     WHEN outcome = 'consistent' THEN '{RESTORED}' END"""
 """SQL: the resolution that a verdict row gives; null where it says neither right nor wrong."""
 

@@ -18,6 +18,7 @@ from lakeaudit.pipeline import live_check
 from lakeaudit.pipeline.absence_sampling import sample_absences, source_of
 from lakeaudit.pipeline.audit_context import AuditContext
 from lakeaudit.pipeline.read_sources import changes
+from lakeaudit.pipeline.replica_sources import without_vacuumed_originals
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
 from lakeaudit.schemas import ASKED, LIVE, plain_time
@@ -76,7 +77,7 @@ def second_reading(
         return Rechecked(rows, trials, LIVE.empty_table())
     answers = audit.look(keys)
     answered = duck.hold(con, audit.judge_again(live_check.with_answers(con, marked, answers)))
-    current, not_rechecked = _by_newest_states(audit, answered, marked)
+    current, not_rechecked = _by_newest_states(audit, without_vacuumed_originals(audit, answered), marked)
     twice = by_second_cut(con, current, _cuts_of_axes(audit))
     return Rechecked(by_sample(audit, twice, losses(trials)), trials, answers, not_rechecked)
 
