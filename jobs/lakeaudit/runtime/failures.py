@@ -17,6 +17,7 @@ _FULL_WORDS = ("no space left on device", "disk quota exceeded", "file too large
                "os error 28)", "os error 122)", "os error 27)")  # fmt: skip
 _INTERRUPTED = ("Query interrupted", "INTERRUPT")
 _LONGEST = 200
+IN_MEMORY = "it cannot be read in the memory that one task has (1 GiB): it, or one value of it, is too large"
 
 
 def is_full_disk(error: BaseException) -> bool:
@@ -72,9 +73,7 @@ def damage_of(error: Exception) -> str:
     if isinstance(error, AuditError) or is_full_disk(error) or _is_interrupt(error):
         raise error
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryException":
-        return (
-            "it cannot be read in the memory that one task has (1 GiB): it, or one value of it, is too large"
-        )
+        return IN_MEMORY
     if isinstance(error, RecursionError):
         return "it cannot be read: it is nested too deeply"
     return f"it cannot be read: {type(error).__name__}: {_first_line(error)}"

@@ -14,8 +14,10 @@ from typing import Any
 import pyarrow as pa
 
 from lakeaudit.config import CloudTrail
+from lakeaudit.errors import SourceError
 from lakeaudit.evidence.events import event_files
-from lakeaudit.evidence.events.event_files import Window, events_of, wholes
+from lakeaudit.evidence.events.event_files import Window, events_of, texts_of
+from lakeaudit.evidence.events.trail_records import NoRecordsError, records
 from lakeaudit.evidence.files import File
 from lakeaudit.evidence.protocol import Batches, Context, Events, Probed, note_row
 from lakeaudit.keys import Aliases, true_place
@@ -38,6 +40,7 @@ CHANGES = {
 READS = {"GetObject": "get", "HeadObject": "head", "ListObjects": "list"}
 MISSING = ("NoSuchKey", "NotFound", "404")
 SAMPLE = 200
+ROWS_A_BATCH = 10_000
 
 Record = Mapping[str, Any]
 
@@ -63,18 +66,21 @@ def _read(
 ) -> Batches:
     actions = CHANGES | (READS if reads else {})
     first, last = window[0].replace(microsecond=0), window[1]
-    for content in wholes(clients, files):
+    for file, content in texts_of(clients, files):
+        held: list[dict[str, Any]] = []
+        fault = None
         try:
-            records = [] if content.lacks else json.loads(content.text)["Records"]
-            rows = [row for record in records for row in _rows(record, actions, source_id, clients.aliases)]
-        except (ValueError, TypeError, KeyError, RecursionError):
-            reason = "is no file of CloudTrail: it has no list of records"
-            yield "notes", note_row(source_id, content.file.place.uri, reason, count=1)
-            continue
-        if content.lacks:
-            yield "notes", note_row(source_id, content.file.place.uri, content.lacks, count=1)
-        within = [row for row in rows if row["reject"] or first <= row["at"] <= last]
-        yield "requests", pa.Table.from_pylist(within, REQUEST)
+            for record in records(content):
+                rows = _rows(record, actions, source_id, clients.aliases)
+                held += [row for row in rows if row["reject"] or first <= row["at"] <= last]
+                if len(held) >= ROWS_A_BATCH:
+                    yield "requests", pa.Table.from_pylist(held, REQUEST)
+                    held = []
+        except (NoRecordsError, SourceError) as error:
+            fault = error.what if isinstance(error, SourceError) else str(error)
+        yield "requests", pa.Table.from_pylist(held, REQUEST)
+        if fault is not None:
+            yield "notes", note_row(source_id, file.place.uri, fault, count=1)
 
 
 def _rows(

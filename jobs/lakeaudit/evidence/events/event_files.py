@@ -4,6 +4,7 @@ Stores deliver them to `<name>` or `<account>/<region>/<bucket>/<year>/<month>/<
 or of the delivery, mostly within hours and some of them days late (facts: S3 server access logs, CloudTrail).
 """
 
+import codecs
 import gzip
 import re
 import zlib
@@ -12,8 +13,8 @@ from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from itertools import groupby
-from typing import IO, Protocol, cast
+from itertools import islice
+from typing import IO, Protocol, TypeVar, cast
 
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -37,6 +38,11 @@ PART_BYTES, PART_FILES = 32 << 20, 500
 PACKED = 12
 """About how many bytes are in a byte of a compressed file."""
 BLOCK = 8 << 20
+FEW = 3
+"""Blocks of a file that are held while others are read beside it."""
+LONGEST = 16 << 20
+"""Bytes of a line."""
+T = TypeVar("T")
 AT_ONCE = 8
 
 
@@ -205,40 +211,96 @@ def contents(clients: Clients, files: Sequence[File]) -> Iterator[Content]:
     """The lines of files, small files whole, beside each other; a large one in blocks."""
     small = [file for file in files if weight_of(file) <= BLOCK]
     with beside(AT_ONCE) as pool:
-        for found in pool.map(lambda file: list(blocks(clients, file)), small):
-            yield from found
+        read = pool.map(lambda file: _few(blocks(clients, file)), small)
+        for file, found in zip(small, read, strict=True):
+            yield from blocks(clients, file) if found is None else found
     for file in files:
         if file not in small:
             yield from blocks(clients, file)
 
 
-def wholes(clients: Clients, files: Sequence[File]) -> Iterator[Content]:
-    """Each file's whole content."""
-    of_file = groupby(contents(clients, files), key=lambda content: content.file)
-    for file, found in of_file:
-        parts = list(found)
-        yield Content(file, "\n".join(part.text for part in parts), parts[-1].lacks)
+def texts_of(clients: Clients, files: Sequence[File]) -> Iterator[tuple[File, Iterator[str]]]:
+    """Each file with its text in blocks, whatever its lines are; small files are read beside each other.
+
+    The text raises SourceError where the file cannot be read further.
+    """
+    small = [file for file in files if weight_of(file) <= BLOCK]
+    with beside(AT_ONCE) as pool:
+        read = pool.map(lambda file: _few(_tried(_texts(clients, file))), small)
+        for file, found in zip(small, read, strict=True):
+            yield file, _texts(clients, file) if found is None else _again(found)
+    yield from ((file, _texts(clients, file)) for file in files if file not in small)
+
+
+def _few(blocks: Iterator[T]) -> list[T] | None:
+    """All blocks of a small file; None where it proves to be large once it is unpacked, so it is not held whole."""
+    found = list(islice(blocks, FEW + 1))
+    return found if len(found) <= FEW else None
+
+
+def _tried(texts: Iterator[str]) -> Iterator[str | SourceError]:
+    """The texts, and at their end the error that they raise."""
+    try:
+        yield from texts
+    except SourceError as error:
+        yield error
+
+
+def _again(found: Sequence[str | SourceError]) -> Iterator[str]:
+    for each in found:
+        if isinstance(each, SourceError):
+            raise each
+        yield each
+
+
+def _texts(clients: Clients, file: File) -> Iterator[str]:
+    decoder = codecs.getincrementaldecoder("utf-8-sig")("backslashreplace")
+    for read in _reads(clients, file):
+        if isinstance(read, str):
+            raise SourceError(file.place.uri, read, "mend or remove the damaged file")
+        yield decoder.decode(read)
+    yield decoder.decode(b"", final=True)
 
 
 def blocks(clients: Clients, file: File) -> Iterator[Content]:
     """The lines of a file in blocks; the last says what went wrong, if anything did."""
-    rest = b""
+    rest, lacks = b"", ""
+    for read in _reads(clients, file):
+        if isinstance(read, str):
+            lacks = read
+            break
+        whole, _, tail = (rest + read).rpartition(b"\n")
+        if whole:
+            yield Content(file, _text(whole))
+        rest = tail
+        if len(rest) > LONGEST:
+            rest, lacks = b"", f"has a line of more than {LONGEST >> 20} MiB"
+            break
+    yield Content(file, _text(rest), lacks)
+
+
+def _reads(clients: Clients, file: File) -> Iterator[bytes | str]:
+    """The unpacked bytes of a file in blocks, and at the end a text that says what went wrong, if anything did."""
+    size = 0
     try:
         with closing(opened(clients, file.place)) as stream:
             plain = cast("IO[bytes]", gzip.GzipFile(fileobj=stream)) if file.name.endswith(".gz") else stream
             while block := plain.read(BLOCK):
-                whole, _, tail = (rest + block).rpartition(b"\n")
-                if whole:
-                    yield Content(file, _text(whole))
-                rest = tail
+                size += len(block)
+                yield block
     except (ClientError, BotoCoreError) as error:
-        yield Content(file, _text(rest), explain(error).what)
+        yield explain(error).what
     except FileNotFoundError:
-        yield Content(file, _text(rest), "does not exist any more")
+        yield "does not exist any more"
     except (OSError, EOFError, zlib.error) as error:
-        yield Content(file, _text(rest), f"is damaged or cannot be read ({type(error).__name__})")
+        yield f"is damaged or cannot be read ({type(error).__name__})"
     else:
-        yield Content(file, _text(rest))
+        if not size and not file.name.endswith(_MAY_BE_EMPTY):
+            yield "is empty"
+
+
+_MAY_BE_EMPTY = (".json", ".jsonl")
+"""What exports of no rows are named; a log or a compressed file that was delivered has content."""
 
 
 def _text(content: bytes) -> str:

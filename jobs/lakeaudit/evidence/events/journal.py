@@ -130,6 +130,7 @@ def _tables(clients: Clients, file: File) -> Iterator[pa.Table]:
         names = [name for name in (*NEEDED, *ALSO) if name in parquet.schema_arrow.names]
         _require(names)
         for batch in parquet.iter_batches(duck.BATCH_ROWS, columns=names):
+            batch.validate(full=True)  # text that is not UTF-8 would fail wherever it is looked at
             yield pa.Table.from_batches([batch])
 
 

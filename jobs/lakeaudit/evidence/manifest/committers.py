@@ -142,11 +142,9 @@ def _jobs(clients: Clients, marker: File) -> list[str]:
 def _understand(ours: re.Pattern[str], record: Record, contents: Content) -> Iterator[Row | Declared]:
     """The totals of a job, the files that its `_SUCCESS` or report names, and those that its tasks' records name."""
     held = contents(record.file)
-    if not held.strip():
+    if not held:
         return
-    saved = json_object(held)
-    if saved.get("name") != SUCCESS_DATA:
-        raise Fault(f"has the format {str(saved.get('name'))[:200]!r}, which is not understood")
+    saved = _success_data(held)
     if saved.get("success", True) is not True or not ours.search(text_of(saved, "committer")):
         return
     job, at = saved.get("jobId") or None, _time(saved.get("timestamp"))
@@ -159,6 +157,15 @@ def _understand(ours: re.Pattern[str], record: Record, contents: Content) -> Ite
     for other in record.others:
         if job and job in other.place.key:
             yield from ({**row, **same} for row in _of_task(other, contents))
+
+
+def _success_data(held: bytes) -> Mapping[str, Any]:
+    if not held.strip():
+        raise Fault("holds blanks alone")
+    saved = json_object(held)
+    if saved.get("name") != SUCCESS_DATA:
+        raise Fault(f"has the format {str(saved.get('name'))[:200]!r}, which is not understood")
+    return saved
 
 
 _FILES, _BYTES = ("committer_commits_completed", "committer_files_committed"), "committer_bytes_committed"

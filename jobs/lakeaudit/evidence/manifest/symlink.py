@@ -35,6 +35,8 @@ def _understand(record: Record, content: Content) -> Iterator[Row]:
         text = content(record.file).decode("utf-8-sig")
     except UnicodeDecodeError:
         raise Fault("is no text") from None
+    if text and not text.strip():
+        raise Fault("holds blanks alone")
     for line in text.split("\n"):
         path = line.rstrip("\r")
         if len(path) > LONGEST:

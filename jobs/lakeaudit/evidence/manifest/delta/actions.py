@@ -6,7 +6,7 @@ vector_size, vector_rows.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -147,14 +147,45 @@ def _is_mistyped() -> str:
     return "(" + " OR ".join(f"({test})" for test in tests) + ")"
 
 
-def read_parquet(file: pq.ParquetFile, more: Sequence[str] = ()) -> pa.Table:
-    """The columns of a Parquet checkpoint that `checkpoint_actions` takes, and more.
+class TooLargeError(Exception):
+    """A checkpoint whose rows take more memory than a task has; in words."""
+
+
+LARGEST = 256 << 20
+"""Bytes of the rows of a small checkpoint, in memory; its file has a megabyte at most."""
+ROWS_AT_ONCE = 8192
+
+
+def read_parquet(file: pq.ParquetFile, more: Sequence[str] = (), largest: int = LARGEST) -> pa.Table:
+    """The columns of a small Parquet checkpoint that `checkpoint_actions` takes, and more.
+
+    Values of a dictionary are stored once, however many rows have them, so that only as many rows are taken at once as
+    fit into memory if each has the largest value.
 
     Raises:
         ArrowException, OSError: it is damaged.
+        TooLargeError: its rows do not fit.
     """
     actions = [f"{action}.{leaf}" for action in ("add", "remove") for leaf in _LEAVES]
-    return file.read(columns=[*actions, *more], use_threads=False)
+    widest = max((size for size in _column_sizes(file)), default=1)
+    rows = min(max(largest // (2 * max(widest, 1)), 1), ROWS_AT_ONCE)
+    found: list[pa.RecordBatch] = []
+    size = 0
+    for batch in file.iter_batches(rows, columns=[*actions, *more], use_threads=False):
+        size += batch.nbytes
+        if size > largest:
+            raise TooLargeError(f"its rows have more than {largest >> 20} MiB in memory")
+        found.append(batch)
+    schema = found[0].schema if found else file.read(columns=[*actions, *more], use_threads=False).schema
+    return pa.Table.from_batches(found, schema)
+
+
+def _column_sizes(file: pq.ParquetFile) -> Iterator[int]:
+    """Bytes of each chunk of a column, unpacked."""
+    about = file.metadata
+    for number in range(about.num_row_groups):
+        group = about.row_group(number)
+        yield from (group.column(index).total_uncompressed_size for index in range(group.num_columns))
 
 
 def checkpoint_actions(

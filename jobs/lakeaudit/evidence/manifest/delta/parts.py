@@ -28,6 +28,8 @@ from lakeaudit.keys import Aliases
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.duck import Connection
+from lakeaudit.runtime.failures import IN_MEMORY as _IN_MEMORY
+from lakeaudit.runtime.failures import damage_of
 from lakeaudit.schemas import plain_time
 
 _THREADS = 16
@@ -159,6 +161,8 @@ def _decoded(content: bytes, file: LogFile) -> tuple[pa.Table, Look] | str:
         rows = acts.read_parquet(opened, more)
         rows.validate(full=True)  # text that is not UTF-8 would fail wherever it is looked at
         return rows.select([name for name in ("add", "remove") if name in rows.column_names]), said([rows])
+    except acts.TooLargeError as error:
+        return f"{UNREAD}{error} ({len(content)} bytes are stored)"
     except (pa.ArrowException, OSError, ValueError, TypeError, LookupError, AttributeError) as error:
         return parquet_problem(error, fault)
 
@@ -211,7 +215,9 @@ def _large(con: Connection, number: int, file: LogFile, clients: Clients, notes:
     except SourceError as error:
         notes.hole(number, error.what)
     except (pa.ArrowException, duck.DuckError, OSError, ValueError) as error:
-        notes.hole(number, parquet_problem(error, DAMAGED))
+        why = damage_of(error)
+        in_words = f"{why} ({file.file.size} bytes are stored)" if _IN_MEMORY in why else None
+        notes.hole(number, in_words or parquet_problem(error, DAMAGED))
 
 
 def about_files(files: Sequence[LogFile], in_commit_ms: Mapping[int, int]) -> pa.Table:

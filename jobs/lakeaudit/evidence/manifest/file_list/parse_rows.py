@@ -135,7 +135,7 @@ def _text(row: Row, name: str) -> str | None:
     value = row.get(name)
     if value is None or value == "":
         return None
-    if not isinstance(value, str) or not (value.isascii() or _is_utf8(value)):
+    if not isinstance(value, str) or "\0" in value or not (value.isascii() or _is_utf8(value)):
         raise Fault(f"has no text as {name}")
     return value
 

@@ -103,7 +103,7 @@ def _pieces(listed: ListFile, clients: Clients, *, columnar: bool) -> Pieces:
                 yield piece
     except (ClientError, BotoCoreError) as error:
         yield _cut_off(seen, explain(error)[0])
-    except (OSError, EOFError, zlib.error, csv.Error, pa.ArrowException, _Unread) as error:
+    except (OSError, EOFError, zlib.error, csv.Error, pa.ArrowException, UnicodeError, _Unread) as error:
         yield _cut_off(seen, one_line(str(error), 200) or type(error).__name__)
 
 
@@ -126,6 +126,8 @@ def _opened(listed: ListFile, clients: Clients, stack: ExitStack) -> io.Buffered
         body: Any = clients.s3(*place).get_object(Bucket=place.bucket, Key=place.key, **condition)["Body"]
         stored = stack.enter_context(io.BufferedReader(body, CHUNK))
     zipped = place.key.lower().endswith(".gz")
+    if zipped and not stored.peek(1):
+        raise _Unread("it is empty, and so no gzip file")
     return cast("io.BufferedIOBase", gzip.GzipFile(fileobj=stored) if zipped else stored)
 
 
@@ -161,6 +163,8 @@ def _json_pieces(stream: io.BufferedIOBase, *, whole: bool, columnar: bool) -> P
             at.rows += table.num_rows
     if whole and not at.ended:
         yield Line(at.number + 1, Fault("no end line: the list may be cut off"))
+    elif at.number and not at.rows and not at.ended:
+        yield Line(at.number, Fault("holds blank lines alone: its rows may be lost"))
 
 
 def _json_lines(block: bytes, at: _Progress) -> Iterator[Line]:
@@ -236,6 +240,8 @@ def _csv_lines(stream: io.BufferedIOBase) -> Iterator[Line]:
     text = io.TextIOWrapper(cast("IO[bytes]", stream), "utf-8-sig", errors="surrogateescape", newline="")
     reader = csv.reader(text, strict=True)
     names = next(reader, [])
+    if any("\0" in name for name in names):
+        raise _Unread("its first row holds NUL characters, as a lost block leaves them")
     if "path" not in names:
         raise _Unread("its first row names no column `path`")
     for cells in reader:

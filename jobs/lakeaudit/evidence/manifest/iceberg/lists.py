@@ -1,5 +1,6 @@
 """Manifest lists, read in tasks: one row a manifest that they name, however many snapshots share it."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -31,12 +32,15 @@ _THREADS = 16
 
 
 @dataclass(frozen=True)
-class ListedSnapshot:
-    """What of a snapshot its list is read for; `head`: the number of its state among the branches and tags."""
+class ListToRead:
+    """A list, and what of its snapshots it is read for: often one, but many may share it.
 
-    id: int
+    `at` is the time of the oldest of them; `heads` are the numbers of their states among the branches and tags.
+    """
+
+    snapshots: tuple[int, ...]
     at: datetime
-    head: int | None
+    heads: frozenset[int]
     path: str | None
     manifests: tuple[str, ...]
 
@@ -79,18 +83,23 @@ def read_lists(
     return list(_together([answer.manifests for answer in answers])), unread
 
 
-def _items(number: int, metadata: Metadata) -> Iterator[tuple[int, tuple[ListedSnapshot, ...]]]:
+def _items(number: int, metadata: Metadata) -> Iterator[tuple[int, tuple[ListToRead, ...]]]:
     heads = [snapshot.id for snapshot in metadata.snapshots if snapshot.heads]
     numbers = {id_: head for head, id_ in enumerate(heads)}
-    wanted = [_wanted(each, numbers) for each in metadata.snapshots]
-    for start in range(0, len(wanted), A_TASK):
-        yield number, tuple(wanted[start : start + A_TASK])
+    sharing: dict[tuple[str | None, tuple[str, ...]], list[Snapshot]] = defaultdict(list)
+    for snapshot in metadata.snapshots:
+        sharing[snapshot.list_path, snapshot.manifests].append(snapshot)
+    lists = [_list_to_read(snapshots, numbers) for snapshots in sharing.values()]
+    for start in range(0, len(lists), A_TASK):
+        yield number, tuple(lists[start : start + A_TASK])
 
 
-def _wanted(snapshot: Snapshot, heads: Mapping[int, int]) -> ListedSnapshot:
-    return ListedSnapshot(
-        snapshot.id, snapshot.at, heads.get(snapshot.id), snapshot.list_path, snapshot.manifests
-    )
+def _list_to_read(snapshots: Sequence[Snapshot], heads: Mapping[int, int]) -> ListToRead:
+    """The list that these snapshots share."""
+    first = snapshots[0]
+    ids = tuple(each.id for each in snapshots)
+    known = frozenset(heads[id_] for id_ in ids if id_ in heads)
+    return ListToRead(ids, min(each.at for each in snapshots), known, first.list_path, first.manifests)
 
 
 @dataclass
@@ -105,18 +114,18 @@ class _Known:
     heads: set[int] = field(default_factory=set)
 
 
-def _read(clients: Clients, item: tuple[int, tuple[ListedSnapshot, ...]]) -> Listed:
+def _read(clients: Clients, item: tuple[int, tuple[ListToRead, ...]]) -> Listed:
     """In a task: the manifests that lists of one table name."""
-    table, snapshots = item
+    table, lists = item
     known: dict[Location, _Known] = {}
     unread: list[Unread] = []
     with ThreadPoolExecutor(_THREADS) as pool:
-        contents = pool.map(partial(_content, clients), snapshots)
-        for snapshot, content in zip(snapshots, contents, strict=True):
+        contents = pool.map(partial(_content, clients), lists)
+        for each, content in zip(lists, contents, strict=True):
             try:
-                _add(known, snapshot, _named(snapshot, content), clients.names)
+                _add(known, each, _named(each, content), clients.names)
             except Torn as torn:
-                unread.append(Unread(table, snapshot.id, snapshot.path or "", str(torn)))
+                unread += [Unread(table, id_, each.path or "", str(torn)) for id_ in each.snapshots]
     rows = [
         (
             table,
@@ -133,12 +142,12 @@ def _read(clients: Clients, item: tuple[int, tuple[ListedSnapshot, ...]]) -> Lis
     return Listed(duck.small(MANIFEST, rows), tuple(unread))
 
 
-def _content(clients: Clients, snapshot: ListedSnapshot) -> bytes | Torn:
-    if snapshot.path is None:
+def _content(clients: Clients, wanted: ListToRead) -> bytes | Torn:
+    if wanted.path is None:
         return b""
-    place = place_of(snapshot.path, clients.names)
+    place = place_of(wanted.path, clients.names)
     if place is None:
-        return Torn(f"{snapshot.path[:200]} lies in a store that is not known")
+        return Torn(f"{wanted.path[:200]} lies in a store that is not known")
     try:
         content = read_bytes(clients, place)
     except SourceError as error:
@@ -146,17 +155,17 @@ def _content(clients: Clients, snapshot: ListedSnapshot) -> bytes | Torn:
     return Torn(GONE) if content is None else content
 
 
-def _named(snapshot: ListedSnapshot, content: bytes | Torn) -> Iterable[Mapping[str, Any]]:
+def _named(wanted: ListToRead, content: bytes | Torn) -> Iterable[Mapping[str, Any]]:
     if isinstance(content, Torn):
         raise content
-    if snapshot.path is None:
-        return [{"manifest_path": path} for path in snapshot.manifests]
+    if wanted.path is None:
+        return [{"manifest_path": path} for path in wanted.manifests]
     return list(opened(content).records)
 
 
 def _add(
     known: dict[Location, _Known],
-    snapshot: ListedSnapshot,
+    wanted: ListToRead,
     named: Iterable[Mapping[str, Any]],
     aliases: Aliases,
 ) -> None:
@@ -165,10 +174,9 @@ def _add(
         place = place_of(path, aliases) if isinstance(path, str) else None
         if place is None:
             raise Torn(f"it names the manifest {str(path)[:200]!r}, which lies in no store that is known")
-        one = known.setdefault(place, _known(record, snapshot.at))
-        one.oldest = min(one.oldest, snapshot.at)
-        if snapshot.head is not None:
-            one.heads.add(snapshot.head)
+        one = known.setdefault(place, _known(record, wanted.at))
+        one.oldest = min(one.oldest, wanted.at)
+        one.heads |= wanted.heads
 
 
 def _known(record: Mapping[str, Any], at: datetime) -> _Known:

@@ -51,6 +51,10 @@ class TornError(Exception):
     """A log that ends in the middle, as one does whose driver was killed, or that is damaged; in words."""
 
 
+class LostError(TornError):
+    """A rolled log of which a file before the last one holds nothing: that happens in no log, open or ended."""
+
+
 @dataclass(frozen=True)
 class LogFile:
     """One file of a log."""
@@ -184,9 +188,19 @@ def lines(clients: Clients, log: EventLog) -> Iterator[bytes]:
     Raises:
         TornError: after the lines that could be read.
     """
+    empty: list[str] = []
     for each in log.files:
         with closing(opened(clients, each.file.place)) as stream:
-            yield from split(_CODECS[each.codec](stream))
+            found = split(_CODECS[each.codec](stream))
+            first = next(found, None)
+            if first is None:
+                empty.append(each.file.name)
+            else:
+                yield first
+                yield from found
+    lost = [name for name in empty if name != log.files[-1].file.name]
+    if lost:
+        raise LostError(f"has a file without events: {lost[0]}")
 
 
 def split(blocks: Iterable[bytes]) -> Iterator[bytes]:

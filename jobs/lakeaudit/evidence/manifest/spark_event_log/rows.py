@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from lakeaudit import keys
 from lakeaudit.evidence.manifest.spark_event_log import log_files
-from lakeaudit.evidence.manifest.spark_event_log.log_files import EventLog, TornError
+from lakeaudit.evidence.manifest.spark_event_log.log_files import EventLog, LostError, TornError
 from lakeaudit.evidence.manifest.spark_event_log.names import SPLITS, WRITES
 from lakeaudit.evidence.manifest.spark_event_log.write_jobs import SUCCEEDED, Application, WriteJob
 from lakeaudit.keys import Aliases, Location, identify, owner_of, true_place
@@ -26,7 +26,7 @@ def application_of(clients: Clients, log: EventLog) -> tuple[Application, str | 
     try:
         application.take(log_files.lines(clients, log))
     except TornError as error:
-        torn = None if log.is_open else f"the log {error}"
+        torn = None if log.is_open and not isinstance(error, LostError) else f"the log {error}"
     return application, torn or _lacks(log, application)
 
 

@@ -6,7 +6,7 @@ import hashlib
 import io
 import json
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import islice
@@ -26,10 +26,16 @@ from lakeaudit.runtime.duck import Connection, Relation
 
 CHUNK = 1 << 20
 HEAD_LINES = 1000
+LONGEST_LINE = 16 << 20
+"""Bytes of an item's line: an item has 400 KB at most, and DuckDB takes no longer line either."""
 
 _BROKEN_GZIP = (gzip.BadGzipFile, EOFError, zlib.error)
 NO_GZIP = "is no whole gzip file"
 _OTHER_MD5 = "its MD5 is not the one in the manifest"
+
+
+class TooLongError(Exception):
+    """A line that is longer than any item; in words."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +96,8 @@ def check_whole(file: DataFile, clients: Clients, layout: ItemLayout) -> Checked
             tally = _whole_tally(io.BufferedReader(hashing, CHUNK), layout, zipped=file.zipped)
     except (ClientError, BotoCoreError, OSError) as error:
         return Checked(f"cannot be read: {explain(error)[0]}")
+    except TooLongError as error:
+        return Checked(str(error))
     if not same_md5(hashing.md5.digest(), file.md5):
         return Checked(_OTHER_MD5)
     if tally is None:
@@ -103,9 +111,8 @@ def head_tally(file: DataFile, clients: Clients, layout: ItemLayout) -> Tally:
     try:
         with closing(opened(clients, file.place)) as raw:
             stored = io.BufferedReader(_Hashing(raw), CHUNK)
-            lines = islice(_unpacked(stored, zipped=file.zipped), HEAD_LINES)
-            _tally_lines(lines, tally, layout)
-    except (ClientError, BotoCoreError, OSError, *_BROKEN_GZIP):
+            _tally_lines(_unpacked(stored, zipped=file.zipped), tally, layout, HEAD_LINES)
+    except (ClientError, BotoCoreError, OSError, TooLongError, *_BROKEN_GZIP):
         pass
     return tally
 
@@ -174,13 +181,29 @@ def _whole_tally(stored: Any, layout: ItemLayout, *, zipped: bool) -> Tally | No
     return None if torn else tally
 
 
-def _tally_lines(lines: Iterable[bytes], tally: Tally, layout: ItemLayout) -> None:
+def _tally_lines(lines: Any, tally: Tally, layout: ItemLayout, most: int | None = None) -> None:
     """Count lines; only those are parsed that may be the marker, or the first path."""
-    for line in lines:
+    for line in islice(_bounded(lines), most):
         if tally.paths and (layout.marker is None or layout.marker not in line):
             tally.items += bool(line.strip())
         elif line.strip():
             tally.add(_tally_of_line(line, layout))
+
+
+def _bounded(lines: Any) -> Iterator[bytes]:
+    """Lines; one that is longer than any item ends the reading.
+
+    Raises:
+        TooLongError: it is.
+    """
+    size = 0
+    while line := lines.readline(LONGEST_LINE):
+        size += len(line)
+        if len(line) >= LONGEST_LINE:
+            raise TooLongError(
+                f"has a line of more than {LONGEST_LINE >> 20} MiB; {size >> 20} MiB were unpacked"
+            )
+        yield line
 
 
 def _tally_of_line(line: bytes, layout: ItemLayout) -> Tally:

@@ -25,6 +25,7 @@ from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.aws_failures import explain
 from lakeaudit.runtime.duck import Connection, DuckError, Rows
 from lakeaudit.runtime.endpoints import dynamodb_endpoint
+from lakeaudit.runtime.failures import damage_of
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,7 @@ def _read_file(file: DataFile, clients: Clients, of: ItemRows, con: Connection) 
     except SourceError as error:
         yield "notes", note_row(of.source, file.uri, error.what, count=file.items)
     except (DuckError, OSError) as error:
-        reason = f"cannot be read: {type(error).__name__}"
+        reason = f"{damage_of(error)} ({file.size} bytes are stored)"
         yield "notes", note_row(of.source, file.uri, reason, count=file.items)
 
 
