@@ -49,7 +49,7 @@ def _whole(held: str) -> Generator[object, None, str]:
             raise NoRecordsError("has a record that is nested too deeply") from None
         except ValueError:
             break
-        if end == len(held):
+        if end == len(held) and not held.endswith(("}", "]", '"')):
             break  # a number may go on in the next block
         yield record
         at = end
