@@ -85,7 +85,7 @@ UNCOUNTED: Mapping[str, tuple[Undetectable, ...]] = {
     "delta v2 checkpoint json": (A_VALUE, A_LINE),
     "delta sidecar": (A_VALUE, Undetectable(ZEROS | LINES | ENDS, "pages without a checksum")),
     "previous": (A_VALUE, A_LINE, Undetectable(ZEROS, "zeros in a value are another value")),
-    "s3 access log": (A_VALUE, A_LINE, Undetectable(ZEROS | BLANKS, "records of requests may be missing: nothing follows")),
+    "s3 access log": (A_VALUE, A_LINE, Undetectable(ZEROS | BLANKS, "records may be missing: nothing follows")),
     "journal parquet": (A_VALUE, Undetectable(ZEROS | ENDS | LINES, "pages without a checksum")),
 }  # fmt: skip
 REPEATED: Mapping[str, frozenset[str]] = {"journal json": frozenset({"content doubled"})}
@@ -147,7 +147,7 @@ def tried(kind: str, folder: Path, number: int, seed: int) -> Counter[str]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_mutants_are_read_alike_or_are_gaps(kind: str, tmp_path: Path) -> None:
-    number = 2 if kind.startswith(SLOW) else 6
+    number = 1 if kind.startswith(SLOW) else 6
     assert tried(kind, tmp_path / "lake", number, seed=len(kind)) == Counter()
 
 
@@ -157,7 +157,7 @@ def test_ten_thousand_mutants(kind: str, tmp_path: Path) -> None:
     assert tried(kind, tmp_path / "lake", 10_000 // len(KINDS) + 1, seed=1) == Counter()
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if not kind.startswith(SLOW)])
 def test_a_bomb_is_a_gap_or_harmless_and_raises_nothing(kind: str, tmp_path: Path) -> None:
     artefact, name = KINDS[kind], list(BOMBS)[len(kind) % len(BOMBS)]
     _explode(artefact, name, tmp_path)

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakeaudit.evidence.events import event_files
-from lakeaudit.evidence.files import read_bytes
+from lakeaudit.evidence.files import list_files, read_bytes
 from lakeaudit.evidence.manifest.delta import actions as acts
 from lakeaudit.evidence.manifest.iceberg import lists
 from lakeaudit.evidence.metastore.dynamodb import export_files
@@ -100,7 +100,7 @@ def test_a_small_file_that_unpacks_to_much_is_not_held_whole(
     monkeypatch.setattr(event_files, "BLOCK", 1 << 12)
     lines = b"".join(b'{"n": %d}\n' % n for n in range(20_000))
     put(tmp_path / "x.json.gz", gzip.compress(lines))
-    file = next(event_files.list_files(Clients(), Location.parse(str(tmp_path))))
+    file = next(list_files(Clients(), Location.parse(str(tmp_path))))
     monkeypatch.setattr(event_files, "PACKED", 0)  # it is taken for a small one
     found = list(event_files.contents(Clients(), [file]))
     assert max(len(content.text) for content in found) < 3 << 12

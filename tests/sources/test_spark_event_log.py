@@ -195,6 +195,22 @@ class TestLogs:
         assert [each.file.name.split("_")[1] for each in log.files] == ["3", "4"]
         assert (log.missing, log.is_compacted) == ((), True)
 
+    @pytest.mark.parametrize("open_", [False, True])
+    @pytest.mark.parametrize(("number", "lost"), [(1, True), (2, True), (3, True), (4, False)])
+    def test_a_rolled_file_without_events_is_a_loss_unless_it_is_the_last(
+        self, tmp_path: Path, number: int, lost: bool, open_: bool
+    ) -> None:
+        """A log that has just been rolled ends with an empty file; an application goes on for longer than one."""
+        app = App()
+        app.write(OUT, FOUR)
+        home = app.ended().save(tmp_path, "plain", rolled=4, open_=open_)
+        name = f"events_{number}_{app.id}"
+        (home / name).write_bytes(b"")
+        (log,) = log_files.find(Clients(), Location.parse(str(tmp_path)))
+        _, lacks = application_of(Clients(), log)
+        told = lacks == f"the log has a file without events: {name}"
+        assert (told, lacks is None) == (lost, not lost and open_)
+
     @pytest.mark.parametrize("rolled", [0, 2])
     @pytest.mark.parametrize("codec", ["plain", "zstd"])
     def test_a_location_that_is_one_log(self, tmp_path: Path, codec: str, rolled: int) -> None:
