@@ -144,6 +144,29 @@ def identify(uri: str) -> tuple[str, str] | None:
     return ("", uri[1:]) if uri.startswith("/") else None
 
 
+_ELSEWHERE = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*:(?://[^/]*)?)/?(.*)", re.DOTALL)
+
+
+def elsewhere(uri: str) -> tuple[str, str] | None:
+    """(scheme and authority, key) of a raw URI of a store that is not known, such as `hdfs://nn:8020/wh/x`.
+
+    Only `maps` make a place of it. Delta's logs are read by the same rule (`evidence.manifest.delta.paths`).
+    """
+    if uri.startswith((*S3_SCHEMES, "file:", MOUNTS)) or identify(uri) is not None:
+        return None
+    found = _ELSEWHERE.fullmatch(uri)
+    return None if found is None else (found[1], found[2])
+
+
+def place_by_name(aliases: Aliases, uri: str) -> tuple[str, str] | None:
+    """(bucket, key) of what a raw URI names, by its true name; None: in no store that is known."""
+    known, other = identify(uri), elsewhere(uri)
+    if known is not None:
+        return true_place(aliases, *known)
+    place = None if other is None else true_place(aliases, *other)
+    return None if place == other else place
+
+
 def collapsed(key: str) -> str:
     """The key as Hadoop's file systems write it: every run of slashes is one, and none leads."""
     return re.sub("//+", "/", key).lstrip("/")
@@ -167,9 +190,14 @@ def is_of_aws(endpoint: str | None) -> bool:
 
 
 def uri_of(bucket: str, key: str) -> str:
-    """The one way a key is shown to people: `s3://bucket/key`, Azure's `abfss` name, or the local path."""
+    """The one way a key is shown to people: `s3://bucket/key`, Azure's `abfss` name, or the local path.
+
+    A store that is not known keeps its scheme.
+    """
     if is_azure(bucket):
         return f"abfss://{bucket}.dfs.core.windows.net/{key}"
+    if bucket.endswith(":") or "://" in bucket:
+        return f"{bucket}/{key}"
     return f"s3://{bucket}/{key}" if bucket else f"/{key}"
 
 

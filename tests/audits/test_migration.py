@@ -190,6 +190,30 @@ def not_copied_whole(move: Move) -> None:
     move.s3.delete_object(Bucket=move.new, Key="lake/clicks/part-0.parquet")
 
 
+def test_a_lake_that_was_moved_from_hdfs(move: Move) -> None:
+    """The log goes on naming files of HDFS: one came along, and one did not."""
+    names = ["part-0.parquet", "day=1/part-1.parquet"]
+    acts = [
+        {"commitInfo": {"timestamp": millis(THEN), "operation": "WRITE"}},
+        protocol(),
+        metadata(),
+        *(add(f"hdfs://nn:8020/user/hive/wh/visits/{name}", size=6) for name in names),
+    ]
+    log = "".join(json.dumps(act) + "\n" for act in acts).encode()
+    move.put(move.new, f"lake/visits/_delta_log/{0:020}.json", log, MOVED)
+    move.put(move.new, f"lake/visits/{names[0]}", b"visits", MOVED)
+    here = f"s3://{move.new}/lake"
+    lake = move.lake(
+        maps=[{"from": "hdfs://nn:8020/user/hive/wh/", "to": here}],
+        tables=[{"name": "visits", "location": f"{here}/visits", "manifests": [{"kind": "delta"}]}],
+    )
+    audited(lake)
+    assert found(lake) == {f"lake/visits/{names[1]}": "dropped"}
+    move.put(move.new, f"lake/visits/{names[1]}", b"visits", MOVED)
+    audited(lake)
+    assert (found(lake), content_of(lake)["visits"]) == ({}, (2, 2, 0))
+
+
 def test_one_file_is_asked_for(move: Move) -> None:
     lake = move.lake()
     here = f"{FILES[0]}".replace("wh/", "lake/", 1)

@@ -96,6 +96,53 @@ def test_iceberg_metadata_names_files_by_mounts_and_access_points(clients: Clien
     assert {place_of(path, clients.names) for path in paths} == {Location(*key) for key in KEYS}
 
 
+FOREIGN = Clients(
+    Endpoint(),
+    maps=(
+        (Location("hdfs://nn:8020", "wh"), Location("prod", "root")),
+        (Location("viewfs://", "data"), Location("prod", "other")),
+        (Location("oss://old-bucket", ""), Location("prod", "oss")),
+    ),
+)
+"""A lake that was moved from stores that nothing here can ask."""
+OF_OTHER_STORES = {
+    "hdfs://nn:8020/wh/t/a b": ("prod", "root/t/a b"),
+    "hdfs://nn:8020/wh/t/c": ("prod", "root/t/c"),
+    "viewfs:///data/d": ("prod", "other/d"),
+    "oss://old-bucket/e": ("prod", "oss/e"),
+}
+
+
+def test_every_reader_knows_places_of_a_store_that_nothing_here_can_ask(tmp_path: Path) -> None:
+    log = tmp_path / "t" / "_delta_log"
+    log.mkdir(parents=True)
+    paths = [path.replace(" ", "%20") for path in OF_OTHER_STORES]
+    actions = [delta_lake.protocol(), delta_lake.metadata(), *(delta_lake.add(path) for path in paths)]
+    (log / f"{0:020}.json").write_text("\n".join(json.dumps(action) for action in actions))
+    table = delta_lake.table("t", tmp_path / "t")
+    claims = delta.read([table], delta_lake.context(FOREIGN), "m", delta_lake.frozen)
+    keys = set(OF_OTHER_STORES.values())
+    assert {(row["bucket"], row["key"]) for row in delta_lake.claim_rows(claims)} == keys
+    assert {key for key in keys if _present(point_lookup.read(table, FOREIGN, *key))} == keys
+    assert {path: place_of(path, FOREIGN.names) for path in OF_OTHER_STORES} == OF_OTHER_STORES
+    for far in ("hdfs://other:8020/wh/t/c", "hdfs://nn:8020/whole/c", "cosn://b/k"):
+        assert place_of(far, FOREIGN.names) is None
+        assert place_of(far, ()) is None
+    _list_of_other_stores(tmp_path / "list.csv")
+    manifest = FileListManifest(kind="file_list", location=Location.parse(str(tmp_path / "list.csv")))
+    listed = Table(name="t", location=Location("prod", ""), manifests=(manifest,))
+    found = file_list.read([listed], context(FOREIGN), "m")
+    assert {(row["bucket"], row["key"]) for row in rows_of(found)} == keys
+    (hole,) = found.holes
+    assert "hdfs://other:8020/x" in hole.reason
+
+
+def _list_of_other_stores(file: Path) -> None:
+    """With one line of a place that no map names."""
+    lines = [f"{path},1" for path in (*OF_OTHER_STORES, "hdfs://other:8020/x")]
+    file.write_text("\n".join(["path,size", *lines]) + "\n")
+
+
 def test_a_mount_that_is_nobody_s_is_a_hole(tmp_path: Path) -> None:
     (tmp_path / "list.csv").write_text("path,size\ndbfs:/mnt/else/x,1\n")
     manifest = FileListManifest(kind="file_list", location=Location.parse(str(tmp_path)))

@@ -262,6 +262,15 @@ BAD = [
     ("ignore: [{tables: [x], reason: x, until: 2027-06-31}]", 4, "until: not a value: '2027-06-31'"),
     ("ignore: [{tables: [x], reason: x, until: 2027-06-01 10:00:00}]", 4, "until: not a date"),
     ("maps: [{from: s3://a}]", 4, "maps[0].to: is missing"),
+    ("maps: [{from: 'hdfs://', to: s3://b}]", 4, "maps[0].from: not a location: 'hdfs://'"),
+    ("maps: [{from: wh/x, to: s3://b}]", 4, "maps[0].from: not a location: 'wh/x'"),
+    ("maps: [{from: 's3://a b/x', to: s3://b}]", 4, "maps[0].from: not a location: 's3://a b/x'"),
+    ("maps: [{from: s3://a, to: 'hdfs://nn/x'}]", 4, "maps[0].to: not a location: 'hdfs://nn/x'"),
+    (
+        "maps: [{from: 'hdfs://nn/x', to: s3://b}, {from: 'hdfs://nn/x/', to: s3://c}]",
+        4,
+        "maps[1].from: a second map of this place",
+    ),
     (
         "maps: [{source: s3://a, from: s3://a, to: s3://b}]",
         4,

@@ -6,7 +6,7 @@ Each check takes the data as it is, wrong or right, and says nothing of what it 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import chain
 
-from lakeaudit.config.parsers import parse_location
+from lakeaudit.config.parsers import parse_location, parse_origin
 from lakeaudit.config.problems import Found, Path, quoted, suggest
 from lakeaudit.config.sources import EVENTS, INVENTORIES, MANIFESTS, METASTORES, DynamoTable, original_kinds
 from lakeaudit.config.vocabulary import FOUND_IN, NOT_BUILT
@@ -35,6 +35,14 @@ def _place(entry: Data, key: str = "location") -> Location | None:
     value = entry.get(key)
     try:
         return parse_location(value) if isinstance(value, str) else None
+    except ValueError:
+        return None
+
+
+def _origin(entry: Data) -> Location | None:
+    value = entry.get("from")
+    try:
+        return parse_origin(value) if isinstance(value, str) else None
     except ValueError:
         return None
 
@@ -325,7 +333,7 @@ def maps(data: Data) -> Iterator[Found]:
     """Places that are moved twice, into themselves, or though a table of the file lies there."""
     first: set[Location] = set()
     for path, entry in _entries(data, "maps"):
-        source, target = _place(entry, "from"), _place(entry, "to")
+        source, target = _origin(entry), _place(entry, "to")
         if source is None or target is None:
             continue
         if source in first:

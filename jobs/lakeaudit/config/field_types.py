@@ -28,6 +28,7 @@ from lakeaudit.config.parsers import (
     parse_endpoint,
     parse_location,
     parse_matching,
+    parse_origin,
     parse_places,
     parse_size,
     parse_thrift,
@@ -180,6 +181,12 @@ Day = Annotated[date, written(parse_day, "not a date", "write 2027-06-01", ready
 Place = Annotated[
     Location, written(parse_location, "not a location", LOCATION_HINT, ready=Location), shown(LOCATION)
 ]
+Origin = Annotated[
+    Location,
+    written(parse_origin, "not a location", f"{LOCATION_HINT}, or hdfs://host:port/path", ready=Location),
+    shown(r"^([A-Za-z][A-Za-z0-9+.-]*:/|/)"),
+]
+"""A place that may lie in any store, since nothing is read there."""
 Places = Annotated[
     Location,
     written(

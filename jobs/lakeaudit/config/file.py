@@ -17,6 +17,7 @@ from lakeaudit.config.field_types import (
     LakeName,
     Limit,
     NameTemplate,
+    Origin,
     PathGlob,
     Place,
     Places,
@@ -206,7 +207,7 @@ class Ignore(
 class Renaming(Block):
     """Claims made under `from` are about `to`."""
 
-    source: Place = Field(alias="from")
+    source: Origin = Field(alias="from")
     target: Place = Field(alias="to")
 
 

@@ -5,7 +5,7 @@ from datetime import date, timedelta
 from urllib.parse import urlsplit
 
 from lakeaudit.config.globs import glob_to_regex, is_pattern
-from lakeaudit.keys import AZURE_BUCKET, Location
+from lakeaudit.keys import AZURE_BUCKET, Location, elsewhere
 
 SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 BYTES = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
@@ -57,6 +57,16 @@ def parse_location(text: str) -> Location:
     if location.bucket and not re.fullmatch(rf"[A-Za-z0-9][A-Za-z0-9._-]*|{AZURE_BUCKET}", location.bucket):
         raise ValueError("not a bucket name")
     return location
+
+
+def parse_origin(text: str) -> Location:
+    """A location, or one in a store that is not known: a lake may have been moved from anywhere."""
+    other = elsewhere(text)
+    if other is None:
+        return parse_location(text)
+    if not re.search(r"[^/:]", text.partition(":")[2]):
+        raise ValueError("names no place")
+    return Location(other[0], other[1].rstrip("/"))
 
 
 def parse_places(text: str) -> Location:

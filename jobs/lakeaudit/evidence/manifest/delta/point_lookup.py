@@ -25,7 +25,7 @@ from lakeaudit.evidence.manifest.delta.listing import LOG_FOLDER
 from lakeaudit.evidence.manifest.delta.log import Log, Plan, parse, plan
 from lakeaudit.evidence.manifest.delta.metadata import NotReadable, understand
 from lakeaudit.evidence.manifest.delta.paths import UUID_CHARS, Z85
-from lakeaudit.keys import AZURE_NAME, MOUNTS, Aliases, Location, true_place
+from lakeaudit.keys import AZURE_NAME, MOUNTS, Aliases, Location, place_by_name, true_place
 from lakeaudit.runtime.aws import Clients
 
 Row = dict[str, Any]
@@ -160,7 +160,7 @@ class Sought:
         if found := _FILE.fullmatch(path):
             return "", unquote(found[1])
         if _SCHEME.match(path):
-            return None
+            return place_by_name(self.aliases, unquote(path))
         if path.startswith("/"):
             return "", unquote(path[1:])
         return self.root.bucket, self.root.prefix + unquote(path)

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 
 from lakeaudit.evidence.manifest.file_list.read_lines import Fault, Line, ListFile, Row
-from lakeaudit.keys import MOUNTS, NULL_VERSION, Aliases, Location, identify, true_place
+from lakeaudit.keys import MOUNTS, NULL_VERSION, Aliases, Location, place_by_name
 
 ACTIONS = ("add", "remove", "replace")
 
@@ -98,8 +98,7 @@ def _identity(path: str, home: Location, aliases: Aliases) -> tuple[str, str]:
 
 def _place(uri: str, aliases: Aliases) -> tuple[str, str] | None:
     """(bucket, key) by the bucket's own name; None for a mount that is nobody's."""
-    named = identify(uri)
-    place = None if named is None else true_place(aliases, *named)
+    place = place_by_name(aliases, uri)
     return None if place is None or place[0] == MOUNTS else place
 
 

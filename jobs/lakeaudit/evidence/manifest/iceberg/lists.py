@@ -17,7 +17,7 @@ from lakeaudit.evidence.manifest.iceberg.avro_blocks import Torn
 from lakeaudit.evidence.manifest.iceberg.metadata import Metadata, Snapshot
 from lakeaudit.evidence.manifest.iceberg.rows import MANIFEST, Manifest
 from lakeaudit.evidence.protocol import Engine
-from lakeaudit.keys import Aliases, Location, identify, true_place
+from lakeaudit.keys import Aliases, Location, place_by_name
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.runtime.duck import task_connection
@@ -65,8 +65,8 @@ class Listed:
 
 def place_of(path: str, aliases: Aliases) -> Location | None:
     """Where a path of the metadata lies; None: in no store that is known. Paths are raw, not URL-encoded."""
-    named = identify(path)
-    return None if named is None else Location(*true_place(aliases, *named))
+    place = place_by_name(aliases, path)
+    return None if place is None else Location(*place)
 
 
 def read_lists(

@@ -13,7 +13,7 @@ from lakeaudit.evidence.manifest.spark_event_log import log_files
 from lakeaudit.evidence.manifest.spark_event_log.log_files import EventLog, LostError, TornError
 from lakeaudit.evidence.manifest.spark_event_log.names import SPLITS, WRITES
 from lakeaudit.evidence.manifest.spark_event_log.write_jobs import SUCCEEDED, Application, WriteJob
-from lakeaudit.keys import Aliases, Location, identify, owner_of, true_place
+from lakeaudit.keys import Aliases, Location, owner_of, place_by_name
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.schemas import plain_time
@@ -76,10 +76,10 @@ class Homes:
 
     def write(self, job: WriteJob) -> tuple[Location, str] | None:
         """(output path, table); None where no table is asked for that holds the path."""
-        named = identify(job.path.rstrip("/"))
+        named = place_by_name(self.aliases, job.path.rstrip("/"))
         if named is None:
             return None
-        path = Location(*true_place(self.aliases, *named))
+        path = Location(*named)
         table = self.tables.get(path) or owner_of(self.tables, *path)
         return None if table is None else (path, table)
 
