@@ -325,6 +325,27 @@ _ALL = (
 
 KINDS: dict[str, Kind] = {kind.name: kind for kind in _ALL}
 
+STATE_LOST = (
+    "lost_commit",
+    "overwritten_commit",
+    "table_missing",
+    "incomplete_commit",
+    "unreadable_evidence",
+)
+"""Kinds of a table that mean, whatever their severity: a state of it is lost or contradicts itself."""
+STATE_LOST_FROM_ERROR = ("missing_metadata", "stale_pointer")
+"""Kinds that mean the same from `error` on; below that they are about hints and followers of the current state."""
+
+
+def loses_state(kind: str, severity: str | None = None) -> bool:
+    """Whether a finding of a table means that files which no state lists may belong to a lost state.
+
+    While one is open, nothing of the table is hidden, moved or removed. `severity` None: not known.
+    """
+    if kind in STATE_LOST_FROM_ERROR:
+        return severity is None or rank(severity) <= rank("error")
+    return kind in STATE_LOST
+
 
 def says_loss(reason: str | None) -> bool:
     """Whether a reason in coverage tells of a mass loss."""

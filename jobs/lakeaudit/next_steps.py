@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from lakeaudit.command_lines import Value, is_loaded, operand, option, s3api
 from lakeaudit.formatting import moment, shell_word, uri
 from lakeaudit.keys import ARCHIVE_CLASSES
-from lakeaudit.kinds import KINDS
+from lakeaudit.kinds import KINDS, loses_state
 
 if TYPE_CHECKING:
     from lakeaudit.runtime.aws import Endpoint
@@ -24,8 +24,6 @@ Row = Mapping[str, Any]
 
 ARCHIVED = "archived"
 LOST_COMMIT = "overwritten_commit"
-LOSING = ("lost_commit", LOST_COMMIT)
-"""Kinds that say that a commit is lost: what nobody lists may be all that is left of it."""
 THINK_FIRST = ("overwritten", LOST_COMMIT)
 """Kinds whose file may be right as it is, or must stay as it is: what to do comes before the command."""
 
@@ -218,10 +216,12 @@ def mend_all(lake: str, table: str, groups: "Sequence[Asked]") -> list[str]:
 
     Plans lie in files of their own, since a second one would be written over the first.
     """
-    losing = any(each.kind in LOSING for each in groups)  # of which what nobody lists may be all that is left
+    losing = any(
+        loses_state(each.kind) for each in groups
+    )  # what no state lists may be all that is left of it
     planned = [
         each for each in groups
-        if may_be_mended(each.kind, each.answers) and not (losing and each.kind == "uncommitted")
+        if may_be_mended(each.kind, each.answers) and not (losing and each.kind in CLEARED)
     ]  # fmt: skip
     about = f"{operand(lake)} {option('--table', table)}"
     meant = any(may_be_meant(each.kind, each.answers, each.causes) for each in planned)

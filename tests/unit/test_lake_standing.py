@@ -10,7 +10,7 @@ from lakeaudit import text_output
 from lakeaudit.keys import Location
 from lakeaudit.report.closing import closing, next_commands
 from lakeaudit.report.page import PageData
-from lakeaudit.results.lake_standing import lake_standing, losing_commits
+from lakeaudit.results.lake_standing import lake_standing, lost_states
 from lakeaudit.results.page_data import gather
 from lakeaudit.results.read import Results
 from lakeaudit.runtime.aws import Clients
@@ -138,10 +138,17 @@ def test_a_healthy_lake_ends_in_peace(place: Location, tmp_path: Path) -> None:
     ]
 
 
-def test_tables_of_which_a_commit_is_lost(place: Location) -> None:
+def test_tables_of_which_a_state_is_lost(place: Location) -> None:
     lost = finding("lost_commit", "a/x", table_name="a")
     twice = finding("overwritten_commit", "b/_delta_log/3.json", table_name="b")
     over = finding("lost_commit", "c/x", table_name="c")
-    held = [discrepancy(lost), discrepancy(twice), discrepancy(over, "resolved"), discrepancy(LOST)]
+    hint = finding("missing_metadata", "d/_delta_log/_last_checkpoint", table_name="d", severity="warning")
+    gone = finding("missing_metadata", "e/metadata/3.metadata.json", table_name="e", severity="critical")
+    mine = [discrepancy(each) for each in (lost, twice, hint, gone, LOST)]
+    held = [*mine, discrepancy(over, "resolved")]
     publish(place, runs=[run()], discrepancies=held)
-    assert losing_commits(Results(place, Clients(), LAKE)) == {"a", "b"}
+    assert lost_states(Results(place, Clients(), LAKE)) == {
+        "a": "lost_commit",
+        "b": "overwritten_commit",
+        "e": "missing_metadata",
+    }

@@ -17,6 +17,7 @@ from lakeaudit.pipeline.engine import InProcessEngine
 from lakeaudit.reconcile.canary import Forms
 from lakeaudit.reconcile.purge import Kept, Purge, due, windows
 from lakeaudit.reconcile.unfinished import finish
+from lakeaudit.results.lake_standing import lost_states
 from lakeaudit.results.read import Results
 from lakeaudit.runtime.endpoints import clients_of
 from lakeaudit.runtime.progress import Progress
@@ -86,9 +87,9 @@ def _remove(
         closing(InProcessEngine()) as engine,
         progress.stage("purge the quarantine") as log,
     ):
-        finish(results, run_of(lake, engine, clients, still_ours, lambda: now))
-        references = references_of(lake, engine, clients, lambda: now)
-        purge = Purge(results, clients, forms, pacer, still_ours)
+        finish(results, run_of(lake, results, engine, clients, still_ours, lambda: now))
+        references = references_of(lake, results, engine, clients, lambda: now)
+        purge = Purge(results, clients, forms, pacer, still_ours, lost_states(results))
         for window in windows(due(results.again(), quarantine.keep, now)):
             newest = references({each.file for kept in window for each in kept}, None)
             for kept in window:

@@ -22,6 +22,7 @@ from lakeaudit.evidence.protocol import Context, Engine
 from lakeaudit.evidence.references import Key
 from lakeaudit.formatting import count, number, size, visible
 from lakeaudit.keys import Location
+from lakeaudit.ledger.last_states import last_states
 from lakeaudit.ledger.lease import Check, leased
 from lakeaudit.pipeline.engine import InProcessEngine
 from lakeaudit.pipeline.newest_claims import NewestClaims
@@ -49,7 +50,7 @@ from lakeaudit.reconcile.totals import Totals
 from lakeaudit.reconcile.undo import undo_plan
 from lakeaudit.reconcile.unfinished import finish, has_unfinished
 from lakeaudit.results.first_audits import first_audits
-from lakeaudit.results.lake_standing import losing_commits
+from lakeaudit.results.lake_standing import lost_states
 from lakeaudit.results.read import Results, Wanted
 from lakeaudit.results.table_files import table_files
 from lakeaudit.runtime.aws import Clients
@@ -95,7 +96,7 @@ def plan(
     by = getuser()
     plan_id = f"{now:%Y%m%dT%H%M%SZ}-{digest(lake.name, now.isoformat(), by, str(to))[:8]}"
     planner = replace(
-        planner_of(lake, plan_id, allow, now, first_audits(results)), losing=losing_commits(results)
+        planner_of(lake, plan_id, allow, now, first_audits(results)), losing=lost_states(results)
     )
     place = to or _beside(lake.results, plan_id)
     clients = planner.sight.clients
@@ -267,16 +268,22 @@ def _running(
         leased(lake.results, clients, header.plan_id, progress) as still_ours,
         closing(InProcessEngine()) as engine,
     ):
-        finish(results, run_of(lake, engine, clients, still_ours, clock))
+        finish(results, run_of(lake, results, engine, clients, still_ours, clock))
         with Journal(results, header.plan_id).kept() as journal:
-            yield replace(run_of(lake, engine, clients, still_ours, clock)(journal), bounds=bounds)
+            run = run_of(lake, results, engine, clients, still_ours, clock)(journal)
+            yield replace(run, bounds=bounds, losing=lost_states(results))
 
 
 def run_of(
-    lake: Lake, engine: InProcessEngine, clients: Clients, still_ours: Check, clock: Callable[[], datetime]
+    lake: Lake,
+    results: Results,
+    engine: InProcessEngine,
+    clients: Clients,
+    still_ours: Check,
+    clock: Callable[[], datetime],
 ) -> Callable[[Journal], Run]:
     """What makes a run over the plan of a journal, without bounds."""
-    references = references_of(lake, engine, clients, clock)
+    references = references_of(lake, results, engine, clients, clock)
 
     def run(journal: Journal) -> Run:
         forms = Forms(clients, lake.results, journal.plan_id)
@@ -299,19 +306,20 @@ def _finish_killed(
             leased(lake.results, clients, run_id, progress) as still_ours,
             closing(InProcessEngine()) as engine,
         ):
-            finish(results, run_of(lake, engine, clients, still_ours, clock))
+            finish(results, run_of(lake, results, engine, clients, still_ours, clock))
 
 
 def references_of(
-    lake: Lake, engine: InProcessEngine, clients: Clients, clock: Callable[[], datetime]
+    lake: Lake, results: Results, engine: InProcessEngine, clients: Clients, clock: Callable[[], datetime]
 ) -> Callable[[Collection[Key], Collection[str] | None], NewestClaims]:
     """See `Run.references`."""
 
     def references(keys: Collection[Key], tables: Collection[str] | None) -> NewestClaims:
         named = [table for table in lake.tables if tables is None or table.name in tables]
-        context = Context(engine, clients, clock(), clock(), live=True)
+        audited = last_states(results, clock(), "")
+        context = Context(engine, clients, clock(), clock(), live=True, last_states=audited)
         of_named = lake.model_copy(update={"tables": tuple(named)})
-        return NewestClaims(of_named, engine, context, keys, reads=tables is None)
+        return NewestClaims(of_named, engine, context, keys, everybody=tables is None)
 
     return references
 

@@ -144,6 +144,8 @@ class Means:
     catalog_gap: str = ""
     catalog_holes: Mapping[str, str] = field(default_factory=dict)
     not_rechecked: Mapping[str, str] = field(default_factory=dict)
+    other_listers: Mapping[str, str] = field(default_factory=dict)
+    """By table why not all is known that another format, or another table of a catalog, lists of its folder."""
 
 
 def axis_state(axis: str, facts: TableFacts, means: Means, tally: Tally) -> AxisState:
@@ -228,6 +230,8 @@ def _gap(axis: str, facts: TableFacts, means: Means, tally: Tally) -> str | None
         return facts.doubt
     if axis == POINTER and facts.table.name in means.catalog_holes:
         return means.catalog_holes[facts.table.name]
+    if axis == "leftover" and facts.table.name in means.other_listers:
+        return means.other_listers[facts.table.name]
     if axis in LIVE_AXES and facts.table.name in means.not_rechecked:
         return not_rechecked(means.not_rechecked[facts.table.name])
     if means.holed_sources and tally.outcomes.get("undecided", 0):

@@ -44,6 +44,7 @@ from lakeaudit.pipeline.lineage_checks import (
     lineage_tallies,
     missing_tables,
 )
+from lakeaudit.pipeline.lister_checks import ListerChecks
 from lakeaudit.pipeline.partition_files import files_of_partitions
 from lakeaudit.pipeline.partitions import as_asked, narrowed
 from lakeaudit.pipeline.recheck import Rechecked
@@ -86,12 +87,12 @@ def judge(audit: AuditContext, engine: AuditEngine, progress: Progress) -> Judge
     known = _traced(audit, engine, read, progress)
     with progress.stage("make findings"):
         tallies = _tallies(audit, read)
-        leftovers = leftover_checks(audit, read.first, read.answers)
+        leftovers = leftover_checks(audit, engine, read.first, read.answers)
         groups = group_checks(audit, engine, read.first, tallies, known)
         tallies = coverage.together(tallies, leftovers.tallies, groups.tallies, lineage_tallies(audit))
         files = _about_files(audit, engine, read, groups.attempts.copies, tallies, known)
         rows = duck.hold(audit.con, _findings(audit, read.first, files.rows, leftovers, groups, known))
-        able = _means(audit, read, groups)
+        able = _with_listers(_means(audit, read, groups), leftovers.others)
         covered = _covered(audit, coverage.together(tallies, _new_files(audit)), able)
         rows_of_coverage = [*covered.rows, *groups.watched.coverage_rows]
     return Judgement(
@@ -309,6 +310,12 @@ def _means(audit: AuditContext, read: _Read, groups: GroupChecks) -> Means:
         declared=frozenset(fact.table.name for fact in audit.facts_in_scope if fact.declared),
         not_rechecked=read.again.not_rechecked,
     )
+
+
+def _with_listers(able: Means, others: ListerChecks) -> Means:
+    """The same, with what is not known about others that list files of the tables."""
+    doubts = {(table, "leftover"): why for table, why in others.doubtful.items()}
+    return replace(able, other_listers=others.unknown, remarks={**doubts, **able.remarks})
 
 
 def _covered(audit: AuditContext, tallies: Tallies, able: Means) -> ExpectedReasons:

@@ -11,7 +11,9 @@ from lakeaudit.compare.prefix_match import attach_label
 from lakeaudit.config import Table
 from lakeaudit.keys import Location
 from lakeaudit.pipeline.audit_context import AuditContext
+from lakeaudit.pipeline.engine import AuditEngine
 from lakeaudit.pipeline.first_reading import FirstReading, tallied
+from lakeaudit.pipeline.lister_checks import ListerChecks, lister_checks
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Relation
 
@@ -23,17 +25,45 @@ class LeftoverChecks:
     files: Relation
     tallies: Tallies
     warnings: tuple[str, ...]
+    others: ListerChecks
+    """What else lists files of the tables."""
 
 
-def leftover_checks(audit: AuditContext, first: FirstReading, answers: pa.Table) -> LeftoverChecks:
+def leftover_checks(
+    audit: AuditContext, engine: AuditEngine, first: FirstReading, answers: pa.Table
+) -> LeftoverChecks:
     """The leftovers of the tables in scope, and uploads that were never completed."""
     there, gone = _there(audit, first.leftovers, answers)
     unnamed = unnamed_roots(first.nested, audit.lake.tables)
     own, elsewhere = _own(audit, there, unnamed)
+    logs = {(name, kind) for root in unnamed for name in root.beside for kind in root.formats}
+    others = lister_checks(audit, engine, own, logs)
+    own, listed = _unlisted(audit, own, others)
     rows = findings.leftover_files(audit.con, duck.union(audit.con, [own, first.uploads]), audit.stamp)
     return LeftoverChecks(
-        duck.hold_any(audit.con, rows), coverage.together(gone, elsewhere), tuple(_unnamed(unnamed))
+        duck.hold_any(audit.con, rows),
+        coverage.together(gone, elsewhere, listed),
+        tuple(_unnamed(unnamed)),
+        others,
     )
+
+
+def _unlisted(audit: AuditContext, leftovers: Relation, others: ListerChecks) -> tuple[Relation, Tallies]:
+    """Without the files that others list, and those of which nobody can tell; and what that changes in the tallies."""
+    if not (others.listed.num_rows or others.undecided):
+        return leftovers, {}
+    sql = f"""SELECT input.*, CASE WHEN listed.key IS NOT NULL THEN 'consistent'
+            WHEN judged_table IN ({duck.literals(sorted(others.undecided))}) THEN 'undecided' END AS instead
+        FROM input LEFT JOIN listed USING (bucket, key)"""
+    marked = duck.hold_any(audit.con, duck.made_of(audit.con, sql, leftovers, listed=others.listed))
+    kept = duck.made_of(audit.con, "SELECT * EXCLUDE (instead) FROM input WHERE instead IS NULL", marked)
+    cleared_sql = "SELECT * EXCLUDE (instead), instead AS outcome FROM input WHERE instead IS NOT NULL"
+    cleared = duck.hold_any(audit.con, duck.made_of(audit.con, cleared_sql, marked))
+    counts = (
+        coverage.uncounted(audit.con, cleared, "finding", "size"),
+        coverage.count_others(audit.con, cleared, "size"),
+    )
+    return kept, coverage.together(*map(tallied, counts))
 
 
 def _there(audit: AuditContext, leftovers: Relation, answers: pa.Table) -> tuple[Relation, Tallies]:
@@ -68,16 +98,13 @@ def unnamed_roots(roots: Mapping[Location, Collection[str]], tables: Sequence[Ta
 def _own(
     audit: AuditContext, leftovers: Relation, unnamed: Sequence[UnnamedRoot]
 ) -> tuple[Relation, Tallies]:
-    """Without the files of tables that nobody named; and what goes from the tallies with these.
-
-    Such a table lies inside, or it shares its place with a table: then it may list any file there.
-    """
+    """Without the files of tables inside others that nobody named; and what goes from the tallies with these."""
     labels = {root.place: root.place.uri for root in unnamed if not root.beside}
-    shared = [name for root in unnamed for name in root.beside]
     marked = duck.hold_any(audit.con, attach_label(audit.con, leftovers, labels, "nested_root"))
-    foreign = f"(nested_root IS NOT NULL OR coalesce(judged_table IN ({duck.literals(shared)}), false))"
-    theirs = duck.made_of(audit.con, f"SELECT * FROM input WHERE {foreign}", marked)
-    own = duck.made_of(audit.con, f"SELECT * EXCLUDE (nested_root) FROM input WHERE NOT {foreign}", marked)
+    theirs = duck.made_of(audit.con, "SELECT * FROM input WHERE nested_root IS NOT NULL", marked)
+    own = duck.made_of(
+        audit.con, "SELECT * EXCLUDE (nested_root) FROM input WHERE nested_root IS NULL", marked
+    )
     return own, tallied(coverage.uncounted(audit.con, theirs, "finding", "size"))
 
 
@@ -90,8 +117,8 @@ def _unnamed(roots: Sequence[UnnamedRoot]) -> Iterator[str]:
         if root.beside:
             yield (
                 f"{root.place.uri} also holds metadata of {' and '.join(root.formats)}, which the lake file does not"
-                " name: no file there is reported as unused. Add a table with this location and kind, both with"
-                " same_location: alias"
+                " name: files that it lists are not reported as unused, and it is not audited itself. Add a table with"
+                " this location and kind, both with same_location: alias"
             )
         else:
             yield f"{root.place.uri} is a table of its own that the lake file does not name: its files are not judged"

@@ -3,16 +3,21 @@
 Manifests that can only be read beside a picture of storage are asked for each file.
 """
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from datetime import date
 from functools import cached_property
 
 import pyarrow as pa
 from botocore.exceptions import BotoCoreError, ClientError
 
+from lakeaudit.compare import lineage, verdicts
 from lakeaudit.config import Lake, Table
 from lakeaudit.errors import AuditError
+from lakeaudit.evidence.other_listers import OtherListers, other_listers
 from lakeaudit.evidence.protocol import Changes, Claims, Context, Hole
 from lakeaudit.evidence.references import FREE, HISTORY, LIVE, READ, UNKNOWN, Key, Reference, Said
 from lakeaudit.evidence.registry import MANIFESTS
@@ -39,14 +44,16 @@ class _Read:
     tables: Mapping[str, Table]
     states: Mapping[Key, Mapping[str, tuple[str, bool]]]
     broken: Mapping[str, str]
+    doubts: Mapping[str, str]
+    """By table why another state than the one that was read may be the current one, or why one is lost."""
 
     @cached_property
     def _kept(self) -> list[tuple[Location, str, str]]:
         """Places, tables and reasons of which nothing may be removed."""
-        states = [self.claims.states[name] for name in self.tables]
-        return [
-            (self.tables[s.table].location, s.table, s.leftovers_kept) for s in states if s.leftovers_kept
-        ]
+        kept = {
+            name: self.doubts.get(name) or self.claims.states[name].leftovers_kept for name in self.tables
+        }
+        return [(self.tables[name].location, name, why) for name, why in kept.items() if why]
 
     def kept_at(self, key: Key) -> dict[str, str]:
         """The tables that a file lies in, of which nothing may be removed, and why."""
@@ -60,36 +67,76 @@ class NewestClaims:
     """
 
     def __init__(
-        self, lake: Lake, engine: AuditEngine, context: Context, keys: Collection[Key], *, reads: bool = False
+        self,
+        lake: Lake,
+        engine: AuditEngine,
+        context: Context,
+        keys: Collection[Key],
+        *,
+        everybody: bool = False,
     ) -> None:
-        """With `reads` it is said, too, of which files the records of requests tell that somebody reads them."""
-        self._context = context
+        """With `everybody` also what the lake file does not name, see `other_listers`, and who reads the files."""
+        self._context, self._engine, self._lake = context, engine, lake
         by_kind = dict(_tables_of(lake))
         self._single = {kind: tables for kind, tables in by_kind.items() if MANIFESTS[kind].by_storage}
-        bulk = by_kind.keys() - self._single.keys()
+        self._read: list[_Read] = []
+        self._lost: list[tuple[str, list[Table], str]] = []
         wanted = duck.small(_KEYS, sorted(keys))
-        claims, holes = read_manifests(lake, context, bulk)
-        self._read = [_read(engine, each, holes, lake, wanted) for each in claims]
-        told = {each.claims.info.kind for each in self._read}
-        self._lost = [(kind, by_kind[kind]) for kind in by_kind if kind in bulk - told]
-        self._why = {hole.source: hole.reason for hole in holes}
-        self._reads = last_reads(lake, engine, context, wanted) if reads and lake.events else {}
+        self._add(lake, by_kind.keys() - self._single.keys(), wanted)
+        self._others = self._listers(keys, wanted) if everybody else OtherListers()
+        self._reads = last_reads(lake, engine, context, wanted) if everybody and lake.events else {}
+
+    def _add(self, lake: Lake, kinds: AbstractSet[str], keys: pa.Table) -> None:
+        """Read the manifests of these kinds."""
+        claims, holes = read_manifests(lake, self._context, kinds)
+        read = [_read(self._engine, each, holes, lake, keys) for each in claims]
+        why = {hole.source: hole.reason for hole in holes}
+        unread = kinds - {each.claims.info.kind for each in read}
+        self._read += read
+        self._lost += [
+            (kind, tables, why.get(f"manifest:{kind}", "its manifests cannot be read"))
+            for kind, tables in _tables_of(lake)
+            if kind in unread
+        ]
+
+    def _listers(self, keys: Collection[Key], wanted: pa.Table) -> OtherListers:
+        """What lists files of the tables that hold these ones, and the lake file does not name."""
+        held = sorted(keys)
+        holding = [table for table in self._lake.tables if _holds_any(table.location, held)]
+        others = other_listers(self._lake, holding, self._context.clients)
+        if others.tables:
+            beside = self._lake.model_copy(update={"tables": others.tables})
+            self._add(beside, {kind for kind, _ in _tables_of(beside)}, wanted)
+        return others
 
     def of(self, keys: Collection[Key]) -> Said:
         """What manifests say now of some of the files."""
         said: dict[Key, list[Reference]] = defaultdict(list)
         for read in self._read:
             self._since(read, keys, said)
-        for kind, tables in self._lost:
-            why = self._why.get(f"manifest:{kind}", "its manifests cannot be read")
-            for key in keys:
-                said[key] += [_reference(table, kind, UNKNOWN, why) for table in tables]
+        self._unread(keys, said)
         with beside(THREADS) as pool:
             for key, told in zip(keys, pool.map(self._look_up, keys), strict=True):
                 said[key] += told
         for key in self._reads.keys() & set(keys):
             said[key].append(_read_by(self._reads[key]))
         return said
+
+    def _unread(self, keys: Collection[Key], said: dict[Key, list[Reference]]) -> None:
+        """What nobody can tell, because something that may list the files cannot be read."""
+        for kind, tables, why in self._lost:
+            for key in keys:
+                said[key] += [_reference(table, kind, UNKNOWN, why) for table in tables]
+        for table, why in self._unknown():
+            for key in keys:
+                if table.location.holds(*key):
+                    said[key].append(_reference(table, "", UNKNOWN, why))
+
+    def _unknown(self) -> Iterator[tuple[Table, str]]:
+        """Tables of which not all that list their files are known, and why."""
+        for table in self._lake.tables:
+            if why := self._others.unknown.get(table.name):
+                yield table, why
 
     def _since(self, read: _Read, keys: Collection[Key], said: dict[Key, list[Reference]]) -> None:
         kind = read.claims.info.kind
@@ -116,6 +163,12 @@ class NewestClaims:
         ]
 
 
+def _holds_any(place: Location, keys: Sequence[Key]) -> bool:
+    """Whether a place holds any of these keys, which are sorted."""
+    at = bisect_left(keys, (place.bucket, place.prefix))
+    return at < len(keys) and place.holds(*keys[at])
+
+
 def _tables_of(lake: Lake) -> Iterator[tuple[str, list[Table]]]:
     for kind in MANIFESTS:
         if tables := [t for t in lake.tables if any(each.kind == kind for each in t.manifests)]:
@@ -135,7 +188,17 @@ def _read(engine: AuditEngine, claims: Claims, holes: Sequence[Hole], lake: Lake
     for name, state in claims.states.items():
         if state.refused or not state.complete:
             broken[name] = state.refused or broken.get(name, "its log is not whole")
-    return _Read(claims, tables, states, broken)
+    return _Read(claims, tables, states, broken, _doubts(claims, [*tables.values()]))
+
+
+def _doubts(claims: Claims, tables: Sequence[Table]) -> dict[str, str]:
+    """What names other states of these tables than those that were read, where it proves a loss or raises a doubt."""
+    if not claims.witnesses:
+        return {}
+    words = verdicts.words(tables, (), date.min)  # a loss that the lake file ignores is one all the same
+    with duck.task_connection() as con:
+        judged = lineage.judged(con, claims.witnesses, tables, [table.name for table in tables], words)
+    return {one.witness.table: one.witness.words for one in judged if one.is_loss or one.is_doubt}
 
 
 def _touched(newer: Changes, keys: Collection[Key]) -> dict[Key, dict[str, tuple[str, bool]]]:

@@ -26,7 +26,7 @@ from lakeaudit.reconcile.journal import (
 from lakeaudit.reconcile.need import NOT_WANTED, WANTED
 from lakeaudit.reconcile.plan_file import PlanFile
 from lakeaudit.reconcile.protocol import Sight
-from lakeaudit.reconcile.registry import ACTIONS
+from lakeaudit.reconcile.registry import ACTIONS, REMOVING
 from lakeaudit.reconcile.run import NotSeen, Run, Tally, in_order, place_of, state_of
 from lakeaudit.reconcile.steps import Step
 from lakeaudit.runtime.progress import Progress
@@ -193,6 +193,8 @@ def _decide(run: Run, sight: Sight, step: Step, before: Done, said: Said) -> Don
     need, why = _need(step, said)
     if need == NOT_WANTED:
         return Done(MOVED_ON, why)
+    if step.action in REMOVING and (lost := run.losing.get(str(step.table_name))):
+        return Done(UNKNOWN, f"a state of its table is lost or contradicts itself ({lost})")
     if need != WANTED:
         return Done(UNKNOWN, why)
     if not action.still_holds(step, state):

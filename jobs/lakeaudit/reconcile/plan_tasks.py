@@ -5,7 +5,7 @@ The shares and the rows lie beside the results while the plan is made, so that t
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -104,7 +104,7 @@ class _Task:
     desk: Desk
     rate: float
     found: Sequence[Table] = ()
-    losing: Collection[str] = frozenset()
+    losing: Mapping[str, str] = field(default_factory=dict)
 
     def __call__(self, name: str) -> Totals:
         keys = KeyReader(self.clients, Pacer(self.rate))

@@ -18,7 +18,7 @@ from lakeaudit.reconcile.matching import on_purpose
 from lakeaudit.reconcile.partitions import POINTERS
 from lakeaudit.reconcile.plan_shares import Share
 from lakeaudit.reconcile.protocol import Action, Case, Look, Proposal, Sight, State
-from lakeaudit.reconcile.registry import ACTIONS, FOLLOWED_BY, RESTORING, WAYS
+from lakeaudit.reconcile.registry import ACTIONS, FOLLOWED_BY, REMOVING, RESTORING, WAYS
 from lakeaudit.reconcile.steps import NEEDS_PERSON, Step
 from lakeaudit.results.expand_groups import as_finding
 from lakeaudit.results.read import Results, Wanted
@@ -28,7 +28,10 @@ Row = Mapping[str, Any]
 
 UPLOADS = ("unfinished_upload",)
 THREADS = 16
-_MAY_BE_ALL = "a commit of its table is lost, of which it may be all that is left: mend that first"
+_MAY_BE_ALL = (
+    "a state of its table is lost or contradicts itself ({}), "
+    "and the file may be all that is left of it: restore that state first"
+)
 _NOT_NAMED = "its files are not in the results any more: audit again"
 
 _EVIDENCE = (
@@ -49,7 +52,8 @@ class Planner:
         sight: looks at things as they are now.
         first_audits: by table when the first complete audit of its leftovers looked at storage.
         found: tables that catalogs name and the lake file does not.
-        losing: tables of which a commit is lost: what nobody lists there may be all that is left of it.
+        losing: by table the kind of an open discrepancy that means that a state of it is lost or contradicts itself:
+            what no state lists may be all that is left of it, so that nothing there is hidden, moved or removed.
     """
 
     lake: Lake
@@ -59,7 +63,7 @@ class Planner:
     sight: Sight
     first_audits: Mapping[str, datetime] = field(default_factory=dict)
     found: Sequence[Table] = ()
-    losing: Collection[str] = frozenset()
+    losing: Mapping[str, str] = field(default_factory=dict)
 
     def steps(self, results: Results, wanted: Wanted) -> Iterator[Step]:
         """A step for every open discrepancy, worst severity first; a batch of them in memory at a time.
@@ -121,6 +125,8 @@ class Planner:
         for name in WAYS[row["kind"]]:
             action = ACTIONS[name]
             why = action.refuses(case)
+            if why is None and name in REMOVING and row["table_name"] in self.losing:
+                why = self._may_be_all(row)
             proposal = self._proposed(action, case, seen) if why is None else why
             if name in RESTORING and (leave := on_purpose(case)):
                 proposal = _withheld(proposal, leave)
@@ -164,13 +170,16 @@ class Planner:
         """The same for all files of a row, from the ledger alone."""
         if row["kind"] not in WAYS:
             return ["no action is known for this kind"]
-        lost = row["kind"] == "uncommitted" and row["table_name"] in self.losing
+        lost = row["kind"] in (*LEFTOVERS, *DOUBLES, *UPLOADS) and row["table_name"] in self.losing
         accepted = row["ack_until"] is not None and row["ack_until"] > self.now
         return [
-            *([_MAY_BE_ALL] if lost else []),
+            *([self._may_be_all(row)] if lost else []),
             *([f"accepted by {row['ack_by']}: {row['ack_reason']}"] if accepted else []),
             *(["its table is not named in the lake file"] if table is None else []),
         ]
+
+    def _may_be_all(self, row: Row) -> str:
+        return _MAY_BE_ALL.format(self.losing[row["table_name"]])
 
     def _table(self, row: Row) -> Table | None:
         of_kind = self.found if row["kind"] in POINTERS else ()

@@ -6,7 +6,7 @@ id, a hidden version by its id. Killed anywhere, the next run finds gone what wa
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -110,13 +110,18 @@ def windows(found: Iterator[list[Kept]]) -> Iterator[list[list[Kept]]]:
 
 @dataclass(frozen=True)
 class Purge:
-    """Removes what is due, and records it. `still_ours` raises Busy when another run may hold the lease."""
+    """Removes what is due, and records it.
+
+    `still_ours` raises Busy when another run may hold the lease. Nothing is removed of the tables in `losing`, of which
+    a state is lost: what no state lists may be all that is left of it.
+    """
 
     results: Results
     clients: Clients
     forms: Forms
     pacer: Pacer
     still_ours: Callable[[], None]
+    losing: Mapping[str, str] = field(default_factory=dict)
 
     def remove(self, kept: Sequence[Kept], references: References, now: datetime) -> dict[str, str]:
         """By action_id why it stays, empty where it is gone.
@@ -126,7 +131,7 @@ class Purge:
         """
         said = references.of([each.file for each in kept if each.is_last])
         with beside(THREADS) as pool:
-            why = pool.map(lambda each: _wanted(each, said) or self._remove(each), kept)
+            why = pool.map(lambda each: self._lost(each) or _wanted(each, said) or self._remove(each), kept)
             left = {each.row["action_id"]: told for each, told in zip(kept, why, strict=True)}
         gone = [each.row | {"status": journal.PURGED, "done_at": now} for each in kept
                 if not left[each.row["action_id"]]]  # fmt: skip
@@ -135,6 +140,10 @@ class Purge:
             same = f"old.action_id = new.action_id AND old.lake = {delta_writer.texts(self.results.lake)}"
             delta_writer.update(self.results, "actions", rows, same, ("status", "done_at"))
         return left
+
+    def _lost(self, kept: Kept) -> str:
+        kind = self.losing.get(kept.row["table_name"]) if kept.is_last else None
+        return "" if kind is None else f"a state of its table is lost ({kind})"
 
     def _remove(self, kept: Kept) -> str:
         self.still_ours()

@@ -78,5 +78,8 @@ WAYS: Mapping[str, tuple[str, ...]] = {
 RESTORING = (*_BRING_BACK, "replace_version")
 """Ways that bring a file back, or right, which somebody may have removed, or replaced, on purpose."""
 
+REMOVING = ("hide_leftover", "quarantine", "abort_upload", "remove_reference", "remove_iceberg_reference")
+"""Ways that hide, move or remove files or what a table lists: none while a state of the table is lost."""
+
 FOLLOWED_BY: Mapping[str, str] = dict.fromkeys(RESTORING, EnterRestored.name)
 """What a plan adds after a step of an action, where it is needed."""

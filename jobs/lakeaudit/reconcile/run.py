@@ -79,6 +79,7 @@ class Run:
         references: makes, of files and of tables (None: of all), what says whenever it is asked which files they list.
         still_ours: raises when another may write to the results now; asked before every batch.
         clock: for `done_at`, and for times that an action writes.
+        losing: by table why nothing of it is hidden, moved or removed: a state of it is lost or contradicts itself.
     """
 
     plan_id: str
@@ -90,6 +91,7 @@ class Run:
     bounds: Bounds
     still_ours: Callable[[], None]
     clock: Callable[[], datetime]
+    losing: Mapping[str, str] = field(default_factory=dict)
 
     def sight(self) -> Sight:
         """For one batch."""

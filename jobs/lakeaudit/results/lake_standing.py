@@ -6,7 +6,7 @@ is open there is still open.
 
 from datetime import datetime
 
-from lakeaudit.next_steps import LOSING
+from lakeaudit.kinds import STATE_LOST, STATE_LOST_FROM_ERROR
 from lakeaudit.results.read import PUBLISHED, Results, Row
 from lakeaudit.results.sql import ask, moment, text, texts
 
@@ -41,15 +41,17 @@ def lake_standing(results: Results, run: Row, now: datetime, *, past: bool) -> l
     return ask(results, held, "discrepancies") + _found(results, run["run_id"], known)
 
 
-def losing_commits(results: Results) -> frozenset[str]:
-    """Tables with an open discrepancy about a commit that is lost.
+def lost_states(results: Results) -> dict[str, str]:
+    """By table the kind of an unresolved discrepancy after which a state of it is lost, see `kinds.loses_state`.
 
     Raises:
         CannotAudit: the ledger cannot be read.
     """
-    sql = f"""SELECT DISTINCT table_name FROM discrepancies
-        WHERE state <> 'resolved' AND kind IN ({texts(LOSING)}) AND table_name IS NOT NULL"""
-    return frozenset(row["table_name"] for row in ask(results, sql, "discrepancies"))
+    grave = f"kind IN ({texts(STATE_LOST_FROM_ERROR)}) AND severity IN ('critical', 'error')"
+    sql = f"""SELECT table_name, min(kind) AS kind FROM discrepancies
+        WHERE state <> 'resolved' AND table_name IS NOT NULL AND (kind IN ({texts(STATE_LOST)}) OR {grave})
+        GROUP BY table_name"""
+    return {row["table_name"]: row["kind"] for row in ask(results, sql, "discrepancies")}
 
 
 def is_past(results: Results, run: Row) -> bool:

@@ -1,0 +1,172 @@
+"""Who else lists files of a table's folder: another format's log at its root, and other tables of a catalog there.
+
+A second format (UniForm, XTable) has a log of its own over the same files, and may be some commits behind. Two tables
+of a catalog may share one location. Each is read as a table beside the one of the lake file, by the reader of its kind.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from lakeaudit.config import (
+    CatalogSource,
+    DeltaManifest,
+    HudiManifest,
+    IcebergManifest,
+    Lake,
+    ManifestSource,
+    PointedIceberg,
+    Pointer,
+    Table,
+    metastore_id,
+)
+from lakeaudit.errors import SourceError
+from lakeaudit.evidence.catalog.kinds import list_tables
+from lakeaudit.evidence.catalog.picture import any_name
+from lakeaudit.evidence.catalog.protocol import CatalogTable
+from lakeaudit.evidence.files import list_files
+from lakeaudit.evidence.manifest.iceberg.metadata import number_of
+from lakeaudit.keys import Location
+from lakeaudit.runtime.aws import Clients
+
+FOLDERS = {"delta": "_delta_log", "iceberg": "metadata", "hudi": ".hoodie"}
+"""By format the folder at a table's root that holds its log."""
+_MANIFESTS: Mapping[str, ManifestSource] = {
+    "delta": DeltaManifest(kind="delta"),
+    "iceberg": IcebergManifest(kind="iceberg"),
+    "hudi": HudiManifest(kind="hudi"),
+}
+
+
+OWN_CLEANER = (
+    "files of a Hudi table are left to its own cleaner: an archived timeline may name less than there is"
+)
+
+
+@dataclass(frozen=True)
+class OtherListers:
+    """Tables that are read for what they list alone.
+
+    `of` is the lake file's table by the name of each of them; `unknown` says by table of the lake file why not all that
+    list its files are known, or one of them cannot be read.
+    """
+
+    tables: tuple[Table, ...] = ()
+    of: Mapping[str, str] = field(default_factory=dict)
+    unknown: Mapping[str, str] = field(default_factory=dict)
+
+
+def declares(tables: Collection[Table], root: Location, kind: str) -> bool:
+    """Whether the lake file names the log of that format at a root, which several of its tables may have."""
+    folder = root.join(FOLDERS[kind])
+    here = [manifest for table in tables if table.location == root for manifest in table.manifests]
+    return any(each.kind == kind and all(folder.contains(place) for place in each.places) for each in here)
+
+
+def by_log(table: Table, kind: str) -> Table:
+    """The table as the log of another format at its root has it."""
+    name = f"{table.name} by its {FOLDERS[kind]}"
+    return table.model_copy(update={"name": name, "manifests": (_MANIFESTS[kind],), "also": ()})
+
+
+def other_listers(lake: Lake, tables: Sequence[Table], clients: Clients) -> OtherListers:
+    """Everything beside the lake file's own manifests that lists files of these tables' folders.
+
+    It costs a request for each format that a table does not declare, and one listing of each catalog.
+    """
+    listers: dict[str, tuple[Table, str]] = {}
+    unknown: dict[str, str] = {}
+    for table in tables:
+        try:
+            for kind in _logs_at(table, lake.tables, clients):
+                found = by_log(table, kind)
+                listers[found.name] = found, table.name
+                if kind == "hudi":
+                    unknown[table.name] = f"{found.name}: {OWN_CLEANER}"
+        except SourceError as error:
+            unknown[table.name] = f"whether another format's log lies at its root is not known: {error.what}"
+    for table, found in _of_catalogs(lake, tables, clients, unknown):
+        listers.setdefault(found.name, (found, table.name))
+    return OtherListers(
+        tuple(found for found, _ in listers.values()),
+        {name: owner for name, (_, owner) in listers.items()},
+        unknown,
+    )
+
+
+def _logs_at(table: Table, known: Collection[Table], clients: Clients) -> Iterator[str]:
+    """Formats whose log lies at the table's root, and that the lake file does not name there."""
+    for kind, folder in FOLDERS.items():
+        if not declares(known, table.location, kind):
+            files = list_files(clients, table.location.join(folder), flat=kind == "iceberg")
+            if any(kind != "iceberg" or number_of(file.name) is not None for file in files):
+                yield kind
+
+
+def _of_catalogs(
+    lake: Lake, tables: Sequence[Table], clients: Clients, unknown: dict[str, str]
+) -> Iterator[tuple[Table, Table]]:
+    """(table of the lake file, another table at its location) by every catalog that can be asked."""
+    for number, store in enumerate(lake.metastores):
+        asked = [table for table in tables if isinstance(store, CatalogSource) and _may_name(store, table)]
+        if asked and isinstance(store, CatalogSource):
+            named, why = _named(store, clients, metastore_id(number))
+            unknown |= {table.name: f"{store.name}: {why}" for table in asked if why}
+            for table in asked:
+                yield from ((table, each) for each in by_tables(table, named, lake.tables, store))
+
+
+def by_tables(
+    table: Table, others: Sequence[CatalogTable], known: Collection[Table], store: CatalogSource
+) -> list[Table]:
+    """The tables of a catalog whose files may lie in a table's folder, and that the lake file does not name."""
+    meeting = [each for each in others if _meets(table, each) and not _is_known(known, each)]
+    return [_by_catalog(table, each, store) for each in meeting]
+
+
+def _named(store: CatalogSource, clients: Clients, source_id: str) -> tuple[Sequence[CatalogTable], str]:
+    """The tables of a catalog, and why these may not be all."""
+    try:
+        said = list_tables(store, clients, source_id, any_name)
+    except SourceError as error:
+        return (), error.what
+    return said.tables, said.holes[0].reason if said.holes else ""
+
+
+def _may_name(store: CatalogSource, table: Table) -> bool:
+    inside = store.location
+    return inside is None or inside.contains(table.location) or table.location.contains(inside)
+
+
+def _meets(table: Table, other: CatalogTable) -> bool:
+    """Whether another table's files may lie in the table's folder."""
+    place = other.location
+    return (
+        place is not None
+        and other.format in FOLDERS
+        and (place.contains(table.location) or table.location.contains(place))
+    )
+
+
+def _is_known(tables: Collection[Table], other: CatalogTable) -> bool:
+    """Whether the lake file's own manifests are read from the very state that the catalog names."""
+    if any(_points_at(each, other) for table in tables for each in table.manifests):
+        return True
+    place = other.location
+    return other.format != "iceberg" and place is not None and declares(tables, place, other.format)
+
+
+def _points_at(manifest: ManifestSource, other: CatalogTable) -> bool:
+    return isinstance(manifest, PointedIceberg) and any(
+        (pointer.source_id, pointer.name.lower()) == (other.catalog, other.name.lower())
+        for pointer in manifest.pointers
+    )
+
+
+def _by_catalog(table: Table, other: CatalogTable, store: CatalogSource) -> Table:
+    manifest: ManifestSource = _MANIFESTS[other.format]
+    if other.format == "iceberg":
+        pointer = Pointer(store=store, source_id=other.catalog, name=other.name)
+        manifest = PointedIceberg(kind="iceberg", pointers=(pointer,))
+    name = f"{other.name} of {store.word}"
+    place = other.location or Location(other.bucket, other.key)
+    return table.model_copy(update={"name": name, "location": place, "manifests": (manifest,), "also": ()})

@@ -1,0 +1,106 @@
+"""What else lists a table's unused files: the log of another format at its root, and other tables of a catalog there.
+
+Only tables with unused files are asked about, and only for these files: a lake without a second format costs nothing.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from lakeaudit.config import CatalogSource, Table
+from lakeaudit.evidence.other_listers import OWN_CLEANER, by_log, by_tables
+from lakeaudit.evidence.protocol import Claims, Hole
+from lakeaudit.pipeline.ask_claims import claims_of
+from lakeaudit.pipeline.audit_context import AuditContext
+from lakeaudit.pipeline.engine import AuditEngine
+from lakeaudit.pipeline.read_sources import read_manifests
+from lakeaudit.runtime import duck
+from lakeaudit.runtime.duck import Relation
+
+LISTED = pa.schema([("bucket", pa.string()), ("key", pa.string())])
+OwnLogs = Collection[tuple[str, str]]
+"""(table, format) of logs at tables' roots, as storage has them."""
+
+
+@dataclass(frozen=True)
+class ListerChecks:
+    """Files that somebody beside the lake file's manifests lists.
+
+    `unknown` says by table why not all of these are known, and `doubtful` why another one may have files all the same,
+    though it was read whole.
+    """
+
+    listed: pa.Table = field(default_factory=LISTED.empty_table)
+    unknown: Mapping[str, str] = field(default_factory=dict)
+    doubtful: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def undecided(self) -> set[str]:
+        """Tables of which no file is called unused."""
+        return {*self.unknown, *self.doubtful}
+
+
+def lister_checks(
+    audit: AuditContext, engine: AuditEngine, leftovers: Relation, logs: OwnLogs
+) -> ListerChecks:
+    """What others list of the unused files."""
+    listers = dict(_listers(audit, logs))
+    if not listers:
+        return ListerChecks()
+    names = duck.literals(sorted(listers))
+    sql = f"SELECT DISTINCT judged_table, bucket, key FROM input WHERE judged_table IN ({names})"
+    unused = duck.table(duck.made_of(audit.con, sql, leftovers))
+    left = set(unused["judged_table"].unique().to_pylist())
+    of = {each.name: name for name in left for each in listers[name]}
+    asked = [each for name in left for each in listers[name]]
+    return _asked(audit, engine, asked, of, unused.select(LISTED.names)) if asked else ListerChecks()
+
+
+def _listers(audit: AuditContext, logs: OwnLogs) -> Iterator[tuple[str, list[Table]]]:
+    """By table in scope what else may list its files."""
+    for table in audit.scope:
+        found = [by_log(table, kind) for name, kind in sorted(logs) if name == table.name]
+        for said in audit.observed.catalogs:
+            store = audit.catalog_sources[said.info.id]
+            if isinstance(store, CatalogSource):
+                found += by_tables(table, said.tables, audit.lake.tables, store)
+        if found:
+            yield table.name, found
+
+
+def _asked(
+    audit: AuditContext,
+    engine: AuditEngine,
+    listers: Sequence[Table],
+    of: Mapping[str, str],
+    keys: pa.Table,
+) -> ListerChecks:
+    beside = audit.lake.model_copy(update={"tables": tuple(listers)})
+    claims, holes = read_manifests(beside, audit.context)
+    listed, unknown, doubtful = [LISTED.empty_table()], dict[str, str](), dict[str, str]()
+    for read in claims:
+        rows, notes = claims_of(engine, read, [*read.states], keys)
+        listed += [duck.table(duck.query(audit.con, _NEEDED, input=batch)) for batch in rows]
+        lost = [hole for note in notes if read.hole_of and (hole := read.hole_of(note))]
+        unknown |= {of[name]: f"{name}: {why}" for name, why in _unread(read, [*holes, *lost])}
+        own_cleaner = OWN_CLEANER if read.info.kind == "hudi" else None
+        kept = ((name, state.leftovers_kept or own_cleaner) for name, state in read.states.items())
+        doubtful |= {of[name]: f"{name}: {why}" for name, why in kept if why}
+    unread = of.keys() - {name for read in claims for name in read.states}
+    why = next((hole.reason for hole in holes), "it cannot be read")
+    unknown |= {of[name]: f"{name}: {why}" for name in unread}
+    return ListerChecks(pa.concat_tables(listed), unknown, doubtful)
+
+
+_NEEDED = "SELECT DISTINCT bucket, key FROM input WHERE state IN ('live', 'history')"
+
+
+def _unread(read: Claims, holes: Sequence[Hole]) -> Iterator[tuple[str, str]]:
+    """Tables of which not all that they list is known, and why."""
+    for hole in (*read.holes, *holes):
+        if hole.source == read.info.id:
+            yield from ((name, hole.reason) for name in read.states if hole.table in (None, name))
+    for name, state in read.states.items():
+        if state.refused or not state.complete:
+            yield name, state.refused or "its log is not whole"
