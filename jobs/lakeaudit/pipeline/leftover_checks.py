@@ -37,7 +37,7 @@ def leftover_checks(
     unnamed = unnamed_roots(first.nested, audit.lake.tables)
     own, elsewhere = _own(audit, there, unnamed)
     logs = {(name, kind) for root in unnamed for name in root.beside for kind in root.formats}
-    others = lister_checks(audit, engine, own, logs)
+    others = lister_checks(audit, engine, own, logs, first.marked_states)
     own, listed = _unlisted(audit, own, others)
     rows = findings.leftover_files(audit.con, duck.union(audit.con, [own, first.uploads]), audit.stamp)
     return LeftoverChecks(

@@ -5,11 +5,12 @@ Only tables with unused files are asked about, and only for these files: a lake 
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import pyarrow as pa
 
 from lakeaudit.config import CatalogSource, Table
-from lakeaudit.evidence.other_listers import OWN_CLEANER, by_log, by_tables
+from lakeaudit.evidence.other_listers import FOLDERS, OWN_CLEANER, by_log, by_tables
 from lakeaudit.evidence.protocol import Claims, Hole
 from lakeaudit.pipeline.ask_claims import claims_of
 from lakeaudit.pipeline.audit_context import AuditContext
@@ -18,7 +19,9 @@ from lakeaudit.pipeline.read_sources import read_manifests
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Relation
 
-LISTED = pa.schema([("bucket", pa.string()), ("key", pa.string())])
+_LISTED = pa.schema([("bucket", pa.string()), ("key", pa.string())])
+MarkedStates = Sequence[Mapping[str, Any]]
+"""MARKED_STATE rows."""
 OwnLogs = Collection[tuple[str, str]]
 """(table, format) of logs at tables' roots, as storage has them."""
 
@@ -31,7 +34,7 @@ class ListerChecks:
     though it was read whole.
     """
 
-    listed: pa.Table = field(default_factory=LISTED.empty_table)
+    listed: pa.Table = field(default_factory=_LISTED.empty_table)
     unknown: Mapping[str, str] = field(default_factory=dict)
     doubtful: Mapping[str, str] = field(default_factory=dict)
 
@@ -42,9 +45,9 @@ class ListerChecks:
 
 
 def lister_checks(
-    audit: AuditContext, engine: AuditEngine, leftovers: Relation, logs: OwnLogs
+    audit: AuditContext, engine: AuditEngine, leftovers: Relation, logs: OwnLogs, marked: MarkedStates = ()
 ) -> ListerChecks:
-    """What others list of the unused files."""
+    """What others list of the unused files; `marked` are states that delete markers hide, of all formats."""
     listers = dict(_listers(audit, logs))
     if not listers:
         return ListerChecks()
@@ -54,7 +57,9 @@ def lister_checks(
     left = set(unused["judged_table"].unique().to_pylist())
     of = {each.name: name for name in left for each in listers[name]}
     asked = [each for name in left for each in listers[name]]
-    return _asked(audit, engine, asked, of, unused.select(LISTED.names)) if asked else ListerChecks()
+    if not asked:
+        return ListerChecks()
+    return _asked(audit, engine, asked, of, unused.select(_LISTED.names), marked)
 
 
 def _listers(audit: AuditContext, logs: OwnLogs) -> Iterator[tuple[str, list[Table]]]:
@@ -75,10 +80,11 @@ def _asked(
     listers: Sequence[Table],
     of: Mapping[str, str],
     keys: pa.Table,
+    marked: MarkedStates,
 ) -> ListerChecks:
     beside = audit.lake.model_copy(update={"tables": tuple(listers)})
     claims, holes = read_manifests(beside, audit.context)
-    listed, unknown, doubtful = [LISTED.empty_table()], dict[str, str](), dict[str, str]()
+    listed, unknown, doubtful = [_LISTED.empty_table()], dict[str, str](), dict[str, str]()
     for read in claims:
         rows, notes = claims_of(engine, read, [*read.states], keys)
         listed += [duck.table(duck.query(audit.con, _NEEDED, input=batch)) for batch in rows]
@@ -87,10 +93,23 @@ def _asked(
         own_cleaner = OWN_CLEANER if read.info.kind == "hudi" else None
         kept = ((name, state.leftovers_kept or own_cleaner) for name, state in read.states.items())
         doubtful |= {of[name]: f"{name}: {why}" for name, why in kept if why}
+        doubtful |= {of[name]: f"{name}: {why}" for name, why in _lost(read, listers, marked)}
     unread = of.keys() - {name for read in claims for name in read.states}
     why = next((hole.reason for hole in holes), "it cannot be read")
     unknown |= {of[name]: f"{name}: {why}" for name in unread}
     return ListerChecks(pa.concat_tables(listed), unknown, doubtful)
+
+
+def _lost(read: Claims, listers: Sequence[Table], marked: MarkedStates) -> Iterator[tuple[str, str]]:
+    """Tables with a newer state than the one that was read, which a delete marker hides."""
+    for table in listers:
+        state = read.states[table.name].state if table.name in read.states else None
+        if state is None or state.number is None:
+            continue
+        log = read.info.kind, table.location.bucket, table.location.join(FOLDERS[read.info.kind]).prefix
+        for row in marked:
+            if (row["format"], row["bucket"], row["folder"]) == log and row["number"] > state.number:
+                yield table.name, f"its state {row['number']} was deleted, as its delete marker shows"
 
 
 _NEEDED = "SELECT DISTINCT bucket, key FROM input WHERE state IN ('live', 'history')"
