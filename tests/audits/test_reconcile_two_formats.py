@@ -1,6 +1,7 @@
 """A second format in the folder lists files, whatever the lake file names: none of them is called unused, or moved."""
 
 import io
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from lakeaudit.runtime.aws import Clients, Endpoint
 from tests.builders.audits import audited, results_of
+from tests.builders.backdate import backdate
 from tests.builders.glue import GlueCatalog
 from tests.builders.iceberg import SCHEMA, IcebergLake, rows
 from tests.builders.mending import Mending, publish_leftovers
@@ -164,3 +166,25 @@ def test_two_tables_of_a_catalog_share_one_location(
         mending.plan(io.StringIO(), allow=ALLOW)
         mending.apply()
         assert set(mending.statuses().values()) <= {"undone", "moved_on", "unknown"}
+
+
+@pytest.mark.parametrize("kind", ["delta", "iceberg"])
+def test_a_file_younger_than_the_longest_commit_stays(folder: TwoFormats, tmp_path: Path, kind: str) -> None:
+    """The table's writer needs three days from a file to its commit; its healthy neighbour is older than that."""
+    commit = folder.append_delta if kind == "delta" else folder.append_iceberg
+    commit()
+    young, old = folder.leave("young"), folder.leave("old")
+    folder.days_ago()
+    now, bucket = datetime.now(UTC), folder.shop.bucket
+    backdate(bucket, old, now - timedelta(days=5))
+    (listed,) = folder.keys - {young, old}
+    backdate(bucket, listed, now - timedelta(days=3))
+    log = f"{FOLDER}/{'_delta_log' if kind == 'delta' else 'metadata'}/"
+    for each in folder.shop.s3.list_objects_v2(Bucket=bucket, Prefix=log)["Contents"]:
+        backdate(bucket, each["Key"], now)
+    mending = Mending(folder.lake(tmp_path, kind), tmp_path)
+    audited(mending.lake, live=True)
+    assert unused(mending) == {young, old}
+    mending.plan(io.StringIO(), allow=ALLOW)
+    assert mending.apply().exit_code == 3
+    assert mending.statuses() == {young: "unknown", old: "applied"}

@@ -106,6 +106,15 @@ class TwoFormats:
         return [uri.replace("s3a://", "s3://") for uri in self.delta.file_uris()]
 
     @property
+    def keys(self) -> set[str]:
+        """Keys of all data files."""
+        pages = self.shop.s3.get_paginator("list_objects_v2").paginate(
+            Bucket=self.shop.bucket, Prefix=f"{FOLDER}/"
+        )
+        keys = {each["Key"] for page in pages for each in page.get("Contents", [])}
+        return {key for key in keys if key.endswith(".parquet") and "/_delta_log/" not in key}
+
+    @property
     def unlisted(self) -> set[str]:
         """Keys of data files that neither the Delta table nor a snapshot of the Iceberg table lists."""
         iceberg = self.iceberg.refresh()
@@ -114,12 +123,7 @@ class TwoFormats:
             task.file.file_path for id_ in snapshots for task in iceberg.scan(snapshot_id=id_).plan_files()
         }
         listed |= set(self.delta_files)
-        pages = self.shop.s3.get_paginator("list_objects_v2").paginate(
-            Bucket=self.shop.bucket, Prefix=f"{FOLDER}/"
-        )
-        keys = {each["Key"] for page in pages for each in page.get("Contents", [])}
-        files = {key for key in keys if key.endswith(".parquet") and "/_delta_log/" not in key}
-        return {key for key in files if f"s3://{self.shop.bucket}/{key}" not in listed}
+        return {key for key in self.keys if f"s3://{self.shop.bucket}/{key}" not in listed}
 
     def read_delta(self) -> list[int]:
         """What its readers get."""

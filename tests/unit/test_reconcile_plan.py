@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from lakeaudit import cli
-from lakeaudit.config import load_lake
+from lakeaudit.config import data_of_lake, lake_of_data, load_lake
 from lakeaudit.errors import BadInput
 from lakeaudit.evidence.storage.object_versions import Claimed, History, ObjectVersion
 from lakeaudit.kinds import KINDS
@@ -19,6 +19,7 @@ from lakeaudit.next_steps import PLANNED
 from lakeaudit.reconcile.ceiling import require_below
 from lakeaudit.reconcile.key_state import ENABLED, KeyReader, KeyState, Unclear
 from lakeaudit.reconcile.matching import matching_version
+from lakeaudit.reconcile.plan_file import PlanFile, header_of, write_plan
 from lakeaudit.reconcile.planning import Planner
 from lakeaudit.reconcile.protocol import Sight, Wanted
 from lakeaudit.reconcile.registry import ACTIONS, FOLLOWED_BY, WAYS
@@ -248,6 +249,27 @@ def test_what_is_mistyped_is_told_in_one_line(
     assert cli.main(["reconcile", *words]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert told in line
+
+
+def test_a_plan_holds_where_files_lie_and_no_alert(tmp_path: Path) -> None:
+    """A plan of an earlier version holds none of it, and its digest is what it was."""
+    file = tmp_path / "lake.yaml"
+    file.write_text(
+        "version: 1\nlake: shop\nresults: ${PLACE}\nalerts: [{url_env: SECRET}]\n"
+        "tables: [{name: orders, location: 's3://b/orders', manifests: [{kind: delta}]}]\n"
+    )
+    data = data_of_lake(file, {"PLACE": "s3://b/results"})
+    lake = lake_of_data(json.loads(json.dumps(data)))
+    assert lake is not None
+    assert (lake.results.uri, [table.name for table in lake.tables]) == ("s3://b/results", ["orders"])
+    assert "SECRET" not in json.dumps(data)
+    plan = tmp_path / "plan"
+    write_plan(plan, header_of(lake, file, "p", (), "ann", NOON.replace(tzinfo=UTC), "1"), [])
+    header, *rows = plan.read_text().splitlines(keepends=True)
+    known = json.loads(header)
+    assert known.pop("lake_data") == {}
+    plan.write_text("".join([json.dumps(known) + "\n", *rows]))
+    PlanFile.open(plan).close()
 
 
 def test_the_document_names_tests_that_there_are() -> None:

@@ -112,7 +112,9 @@ def undo(
     """Take back what was done of a plan, the last step first."""
     from lakeaudit.commands import reconcile as command
 
-    return _on_plan("reconcile undo", command.undo, file, lake, (None, stop_after), status_file)
+    return _on_plan(
+        "reconcile undo", command.undo, file, lake, (None, stop_after), status_file, needs_lake=False
+    )
 
 
 @reconcile.command()
@@ -140,8 +142,12 @@ def _on_plan(
     other: str | None,
     bounded: tuple[int | None, int],
     status_file: str | None,
+    *,
+    needs_lake: bool = True,
 ) -> int:
+    """Run a command on a plan; where its lake file cannot be read, one that `needs_lake` fails."""
     from lakeaudit.commands.status import kept
+    from lakeaudit.errors import LakeFileError
     from lakeaudit.reconcile.plan_file import opened
     from lakeaudit.reconcile.run import Bounds
     from lakeaudit.runtime.progress import progress_on
@@ -151,10 +157,15 @@ def _on_plan(
             loaded_with(other, status, quiet=True)
         with opened(path, status.clients) as file:
             lake = other or file.header.lake_file
-            loaded = loaded_with(lake, status)
-            bounds = Bounds(*bounded, loaded.settings.confirm.rate)
-            progress = progress_on(sys.stderr)
-            done = run(file, loaded, lake, results_of(loaded), bounds=bounds, clock=now, progress=progress)
+            try:
+                loaded = loaded_with(lake, status)
+            except LakeFileError:
+                if needs_lake or other is not None:
+                    raise
+                loaded = None
+            bounds = Bounds(*bounded, loaded.settings.confirm.rate) if loaded else Bounds(*bounded)
+            results, progress = results_of(loaded) if loaded else None, progress_on(sys.stderr)
+            done = run(file, loaded, lake, results, bounds=bounds, clock=now, progress=progress)
         return _ended(name, done, status)
 
 

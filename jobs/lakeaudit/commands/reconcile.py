@@ -1,5 +1,6 @@
 """`lakeaudit reconcile`: plan, apply and undo; what they say, and what they refuse."""
 
+import os
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
@@ -14,7 +15,7 @@ from lakeaudit.command_lines import operand
 from lakeaudit.commands import plan_summary
 from lakeaudit.commands.findings import require_tables
 from lakeaudit.commands.on_spark import spark_engine
-from lakeaudit.config import Lake
+from lakeaudit.config import Lake, data_of_lake, lake_of_data
 from lakeaudit.digests import digest
 from lakeaudit.errors import BadInput
 from lakeaudit.evidence.catalog.find_tables import find_tables
@@ -100,7 +101,8 @@ def plan(
     )
     place = to or _beside(lake.results, plan_id)
     clients = planner.sight.clients
-    header = header_of(lake, Path(lake_file), plan_id, allow, by, now, __version__)
+    said = data_of_lake(lake_file, os.environ)
+    header = header_of(lake, Path(lake_file), plan_id, allow, by, now, __version__, said)
     _finish_killed(lake, results, clients, plan_id, lambda: now, progress)
     with progress.stage("plan what to do") as log, written(place, clients) as path:
         with engine_for(lake, results, wanted) as engine:
@@ -214,6 +216,7 @@ def apply(
     """
     if digest is not None and digest != file.header.digest:
         raise BadInput(file.header.plan_id, "is not the plan that was approved", "approve a new plan")
+    _require_same_lake(file.header, lake)
     with _running(file, lake, results, bounds, clock, progress) as run:
         _require_open(file.header, run.journal, clock())
         touched = Counter({table: min(n, bounds.limit or n) for table, n in file.by_table().items()})
@@ -229,15 +232,19 @@ def apply(
 
 def undo(
     file: PlanFile,
-    lake: Lake,
+    lake: Lake | None,
     lake_file: str,
-    results: Results,
+    results: Results | None,
     *,
     bounds: Bounds,
     clock: Callable[[], datetime],
     progress: Progress,
 ) -> Ended:
-    """Take back what was done of a plan, the last step first. Raises as `apply`."""
+    """Take back what was done of a plan, the last step first, whatever happened to the lake file since.
+
+    `lake` and `results` are those of the lake file as it is now; None: it cannot be read. Raises as `apply`.
+    """
+    lake, results = _as_planned(file.header, lake, results)
     with _running(file, lake, results, bounds, clock, progress) as run:
         if _status(file.header, run.journal) == record.PLANNED:
             raise BadInput(file.header.plan_id, "was never applied", "there is nothing to undo")
@@ -247,6 +254,32 @@ def undo(
             run.journal.put_plan(file.header, record.UNDONE)
     quiet = (record.UNDONE, record.MOVED_ON, record.CHANGED, record.NOT_SAFE, record.WAITING, record.UNKNOWN)
     return _told(tally, file.header, lake_file, quiet, undone=True)
+
+
+def _as_planned(header: Header, lake: Lake | None, results: Results | None) -> tuple[Lake, Results]:
+    """The lake as the plan knew it, and its results: where they are now if these know the plan, else where they were.
+
+    Raises:
+        BadInput: the plan is of an earlier version, and its lake file is another one now.
+    """
+    then = lake_of_data(header.lake_data) if header.lake_data else None
+    if then is None:
+        if lake is None or results is None:
+            raise BadInput(header.lake_file, "cannot be read, and the plan does not hold it", "put it back")
+        _require_same_lake(header, lake)
+        return lake, results
+    if lake is not None and lake.results != then.results:
+        moved = then.model_copy(update={"results": lake.results})
+        known = Results(lake.results, clients_of(moved), then.name)
+        if Journal(known, header.plan_id).plan() is not None:
+            return moved, known
+    return then, Results(then.results, clients_of(then), then.name)
+
+
+def _require_same_lake(header: Header, lake: Lake) -> None:
+    if header.lake != lake.name or header.lake_digest != lake_digest(lake):
+        what = "was made for another lake, or with another lake file than there is now"
+        raise BadInput(header.plan_id, what, "make a new plan")
 
 
 @contextmanager
@@ -260,9 +293,6 @@ def _running(
 ) -> Iterator[Run]:
     """A run over a plan of this lake, which holds the lease of the results."""
     header = file.header
-    if header.lake != lake.name or header.lake_digest != lake_digest(lake):
-        what = "was made for another lake, or with another lake file than there is now"
-        raise BadInput(header.plan_id, what, "make a new plan")
     clients = clients_of(lake)
     with (
         leased(lake.results, clients, header.plan_id, progress) as still_ours,

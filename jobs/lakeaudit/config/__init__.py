@@ -16,7 +16,7 @@ from lakeaudit.config.file import (
 )
 from lakeaudit.config.globs import glob_to_regex
 from lakeaudit.config.lake import CatalogDiscovery, Confirm, Discovery, Lake, Settings, Table, metastore_id
-from lakeaudit.config.load import load_lake
+from lakeaudit.config.load import data_of_lake, lake_of_data, load_lake
 from lakeaudit.config.parsers import format_duration, format_size, parse_duration, parse_size
 from lakeaudit.config.problems import Problem
 from lakeaudit.config.schema import lake_schema
@@ -132,9 +132,11 @@ __all__ = [
     "SymlinkManifest",
     "Table",
     "Unity",
+    "data_of_lake",
     "format_duration",
     "format_size",
     "glob_to_regex",
+    "lake_of_data",
     "lake_schema",
     "load_lake",
     "metastore_id",

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from itertools import chain
 from pathlib import Path as FilePath
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -40,6 +41,35 @@ def load_lake(path: str | FilePath, env: Mapping[str, str]) -> Lake:
     if found:
         raise LakeFileError(_problems(file, document, found))
     return resolve(written, tuple(_warnings(file, document, written)), aliases)
+
+
+WHERE_FILES_LIE = (
+    *("version", "lake", "results", "quarantine", "s3", "buckets", "dynamodb", "inventories", "metastores"),
+    *("tables", "defaults", "profiles", "maps", "replicas"),
+)
+"""Blocks that say where a lake's files and stores are, and how they are reached; none of them holds a secret."""
+
+
+def data_of_lake(path: str | FilePath, env: Mapping[str, str]) -> dict[str, Any]:
+    """The blocks `WHERE_FILES_LIE` of a lake file that `load_lake` has understood, with includes and variables put in.
+
+    Empty where the file cannot be read any more.
+    """
+    try:
+        document = read_document(_text(str(path)), env)
+    except Unreadable:
+        return {}
+    include_tables(document, str(path), env)
+    return {name: document.data[name] for name in WHERE_FILES_LIE if name in document.data}
+
+
+def lake_of_data(data: Mapping[str, Any]) -> Lake | None:
+    """The lake of `data_of_lake`; None where this version does not understand it."""
+    aliases, _ = aliases_of(data)
+    try:
+        return resolve(LakeFile.model_validate(by_true_names(data, aliases)), (), aliases)
+    except ValidationError:
+        return None
 
 
 def _text(file: str) -> bytes:

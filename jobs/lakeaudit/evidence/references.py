@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Protocol
 
 Key = tuple[str, str]
@@ -33,5 +34,10 @@ Said = Mapping[Key, Sequence[Reference]]
 
 class References(Protocol):
     """Reads the newest state of every table that could list a file."""
+
+    @property
+    def longest(self) -> Mapping[str, timedelta]:
+        """By table the longest time that a commit took, of those that were looked at."""
+        ...
 
     def of(self, keys: Collection[Key]) -> Said: ...

@@ -25,6 +25,7 @@ from lakeaudit.keys import Location
 from lakeaudit.pipeline.ask_claims import claims_of
 from lakeaudit.pipeline.engine import AuditEngine
 from lakeaudit.pipeline.last_reads import LastRead, last_reads
+from lakeaudit.pipeline.longest_commits import longest_commits
 from lakeaudit.pipeline.read_sources import read_manifests
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws_failures import explain
@@ -83,7 +84,10 @@ class NewestClaims:
         self._lost: list[tuple[str, list[Table], str]] = []
         wanted = duck.small(_KEYS, sorted(keys))
         self._add(lake, by_kind.keys() - self._single.keys(), wanted)
-        self._others = self._listers(keys, wanted) if everybody else OtherListers()
+        self._holding = _holding(lake.tables, sorted(keys)) if everybody else []
+        own = [each.claims for each in self._read]
+        self.longest = longest_commits(engine, own, self._holding, context.clients)
+        self._others = self._listers(wanted)
         self._reads = last_reads(lake, engine, context, wanted) if everybody and lake.events else {}
 
     def _add(self, lake: Lake, kinds: AbstractSet[str], keys: pa.Table) -> None:
@@ -99,11 +103,11 @@ class NewestClaims:
             if kind in unread
         ]
 
-    def _listers(self, keys: Collection[Key], wanted: pa.Table) -> OtherListers:
+    def _listers(self, wanted: pa.Table) -> OtherListers:
         """What lists files of the tables that hold these ones, and the lake file does not name."""
-        held = sorted(keys)
-        holding = [table for table in self._lake.tables if _holds_any(table.location, held)]
-        others = other_listers(self._lake, holding, self._context.clients)
+        if not self._holding:
+            return OtherListers()
+        others = other_listers(self._lake, self._holding, self._context.clients)
         if others.tables:
             beside = self._lake.model_copy(update={"tables": others.tables})
             self._add(beside, {kind for kind, _ in _tables_of(beside)}, wanted)
@@ -161,6 +165,11 @@ class NewestClaims:
             for table in tables
             if table.location.holds(*place)
         ]
+
+
+def _holding(tables: Sequence[Table], keys: Sequence[Key]) -> list[Table]:
+    """Tables that hold any of these keys, which are sorted."""
+    return [table for table in tables if _holds_any(table.location, keys)]
 
 
 def _holds_any(place: Location, keys: Sequence[Key]) -> bool:

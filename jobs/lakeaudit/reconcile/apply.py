@@ -3,14 +3,16 @@
 Killed anywhere it goes on where it stopped: of a batch that says `started` the keys themselves tell what was done.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import partial
 
 from lakeaudit.evidence.references import UNKNOWN as UNKNOWN_TABLE
 from lakeaudit.evidence.references import Reference, References, Said
 from lakeaudit.reconcile.acting import act, check, started, take_back
 from lakeaudit.reconcile.deleting_together import deleted_together
+from lakeaudit.reconcile.four_yeses import may_be_in_commit
 from lakeaudit.reconcile.journal import (
     APPLIED,
     CHANGED,
@@ -132,11 +134,20 @@ class Batch:
         asking = [step for step in steps if ACTIONS[step.action].need(step).asks_manifests]
         said = self.references.of([place_of(step) for step in asking]) if asking else {}
         named = {table.name for table in self.run.lake.tables}
-        strange = [step for step in asking if step.table_name not in named]
-        return {
-            **said,
-            **{place_of(step): (*said.get(place_of(step), ()), _unnamed(step)) for step in strange},
+        more = {
+            place_of(step): [*said.get(place_of(step), ()), *self._doubts(step, named)] for step in asking
         }
+        return {**said, **more}
+
+    def _doubts(self, step: Step, named: Collection[str]) -> Iterator[Reference]:
+        """What stops a step although no manifest says it; a plan that is finished may be older than the lake file."""
+        table = str(step.table_name)
+        if table not in named:
+            yield Reference(table, "", UNKNOWN_TABLE, "the lake file does not name the table any more")
+        written = step.precondition.get("modified_at") if step.action in REMOVING else None
+        longest = self.references.longest.get(table) if written else None
+        if written and (why := may_be_in_commit(datetime.fromisoformat(written), longest, self.run.clock())):
+            yield Reference(table, "", UNKNOWN_TABLE, why)
 
     def put_back(self, sight: Sight, applied: Sequence[Step], done: Mapping[str, Done]) -> dict[str, Done]:
         """Read the tables again: what may not stay done by what they say now is taken back at once."""
@@ -149,13 +160,6 @@ class Batch:
         return self.run.each(
             unwanted, lambda step: _taken_back(self.run, sight, step, done[step.action_id], said)
         )
-
-
-def _unnamed(step: Step) -> Reference:
-    """A plan that is finished or undone may be older than the lake file."""
-    return Reference(
-        str(step.table_name), "", UNKNOWN_TABLE, "the lake file does not name the table any more"
-    )
 
 
 def _need(step: Step, said: Said) -> tuple[str, str]:

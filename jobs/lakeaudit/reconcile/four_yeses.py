@@ -39,6 +39,14 @@ def is_old_enough(table: Table, head: ObjectHead, now: datetime) -> str | None:
     return f"it was written on {head.modified_at:%Y-%m-%d %H:%M}, its table's leftover_age is not over"
 
 
+def may_be_in_commit(written: datetime, longest: timedelta | None, now: datetime) -> str | None:
+    """Why a file may belong to a commit that is still at work; None: it is older than the longest commit seen."""
+    if longest is None or written + longest <= now:
+        return None
+    took = timedelta(seconds=round(longest.total_seconds()))
+    return f"a commit of its table took {took} from its first file on, and the file is younger than that"
+
+
 def is_unlisted() -> Need:
     """The third: no table of the lake lists it, nor promises it to readers, and all of them were read whole."""
     return UNLISTED

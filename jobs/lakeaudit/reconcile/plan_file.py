@@ -10,9 +10,9 @@ import shutil
 import tempfile
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import datetime, timedelta
 from itertools import islice
 from pathlib import Path
@@ -41,7 +41,11 @@ _NEW = "make a new plan with `lakeaudit reconcile plan`"
 
 @dataclass(frozen=True)
 class Header:
-    """The first line of a plan. `lake_digest` is of everything that the lake file says; times are ISO 8601 with Z."""
+    """The first line of a plan. `lake_digest` is of everything that the lake file says; times are ISO 8601 with Z.
+
+    `lake_data` is what the lake file said about where files and stores lie (`config.data_of_lake`), so that an undo
+    needs no lake file; empty in plans of earlier versions.
+    """
 
     lakeaudit_plan: int
     version: str
@@ -57,11 +61,15 @@ class Header:
     steps: int = 0
     for_person: int = 0
     digest: str = ""
+    lake_data: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def sealed_text(self) -> bytes:
         """What the digest is over, before the rows."""
-        return json.dumps(asdict(self) | {"digest": ""}, sort_keys=True).encode() + b"\n"
+        known = asdict(self) | {"digest": ""}
+        if not self.lake_data:
+            del known["lake_data"]
+        return json.dumps(known, sort_keys=True).encode() + b"\n"
 
 
 def lake_digest(lake: Lake) -> str:
@@ -71,7 +79,14 @@ def lake_digest(lake: Lake) -> str:
 
 
 def header_of(
-    lake: Lake, lake_file: Path, plan_id: str, allow: Iterable[str], by: str, now: datetime, version: str
+    lake: Lake,
+    lake_file: Path,
+    plan_id: str,
+    allow: Iterable[str],
+    by: str,
+    now: datetime,
+    version: str,
+    lake_data: Mapping[str, Any] | None = None,
 ) -> Header:
     """The header of a plan whose steps are not known yet."""
     return Header(
@@ -86,6 +101,7 @@ def header_of(
         expires_at=iso(now + VALID_FOR),
         allow=tuple(sorted(allow)),
         batch=BATCH,
+        lake_data=json.loads(json.dumps(lake_data or {}, default=str)),
     )
 
 
@@ -215,7 +231,8 @@ class PlanFile:
 def _header(path: Path, line: bytes) -> Header:
     try:
         found: dict[str, Any] = json.loads(line)
-        known = {field.name: found[field.name] for field in fields(Header)}
+        known = {each.name: found[each.name] for each in fields(Header) if each.name != "lake_data"}
+        known["lake_data"] = dict(found.get("lake_data", {}))
         header = Header(**(known | {"allow": tuple(found["allow"])}))
     except (ValueError, TypeError, KeyError) as error:
         raise BadInput(str(path), "is no plan of lakeaudit", _NEW) from error
