@@ -11,7 +11,7 @@ import pytest
 
 from lakeaudit.runtime.aws import Endpoint
 from tests.builders.audits import audited
-from tests.builders.drawn_folders import DrawnFolder, drawn, lose, plant
+from tests.builders.drawn_folders import FORMATS, DrawnFolder, drawn, lose, plant
 from tests.builders.mending import Mending
 from tests.builders.shop import Shop
 from tests.builders.two_formats import TwoFormats
@@ -29,22 +29,22 @@ def reconciled(one: DrawnFolder, place: Path, chance: random.Random) -> Counter[
     Raises:
         AssertionError: a row, or a file of a lost state, is gone.
     """
-    how = chance.choice(LOSSES)
+    how, kind = chance.choice(LOSSES), chance.choice(FORMATS)
     # what is gone for good from the second format leaves no evidence
-    how = "marker" if how == "gone" and one.declared != "delta" else how
+    how = "marker" if how == "gone" and one.declared != kind else how
     if how:
-        plant(one)
+        plant(one, kind)
     one.folder.days_ago()
     mending = Mending(one.folder.lake(place, one.declared), place)
     if how == "gone" or chance.random() < 0.5:
         audited(mending.lake, live=True)
     if how:
-        lose(one, how)
+        lose(one, kind, how)
     read, safe = one.readable, one.folder.unlisted if not how else set()
     audited(mending.lake, live=True)
     mending.plan(io.StringIO(), allow=ALLOW)
     mending.apply()
-    told = f"{one.declared}, lost: {how}, {mending.statuses()}"
+    told = f"{one.declared}, lost: {one.lost}, {mending.statuses()}"
     after = one.readable
     gone = {name: Counter(rows) - Counter(after.get(name, ())) for name, rows in read.items()}
     assert not any(gone.values()), f"rows are gone: {gone}; {told}"

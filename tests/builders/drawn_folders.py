@@ -69,18 +69,20 @@ def drawn(folder: TwoFormats, chance: random.Random) -> DrawnFolder:
     return DrawnFolder(folder, chance.choice(FORMATS))
 
 
-def plant(one: DrawnFolder) -> None:
-    """One more commit of Delta, whose files no other state lists: it is lost later."""
-    before = set(one.folder.delta_files)
-    one.folder.append_delta()
-    new = set(one.folder.delta_files) - before
-    one.kept = {uri.removeprefix(f"s3://{one.folder.shop.bucket}/") for uri in new}
+def plant(one: DrawnFolder, kind: str) -> None:
+    """One more commit of a format, whose files no other state lists: it is lost later."""
+    before = one.folder.keys
+    (one.folder.append_delta if kind == "delta" else one.folder.append_iceberg)()
+    one.kept = one.folder.keys - before
 
 
-def lose(one: DrawnFolder, how: str) -> None:
-    """The newest Delta commit is hidden by a delete marker, gone for good, or has no bytes."""
-    shop, one.lost = one.folder.shop, how
-    at: Any = {"Bucket": shop.bucket, "Key": f"{FOLDER}/_delta_log/{one.folder.delta.version():020}.json"}
+def lose(one: DrawnFolder, kind: str, how: str) -> None:
+    """The newest state of a format is hidden by a delete marker, gone for good, or has no bytes."""
+    shop, one.lost = one.folder.shop, f"{kind}: {how}"
+    key = f"{FOLDER}/_delta_log/{one.folder.delta.version():020}.json"
+    if kind == "iceberg":
+        key = one.folder.iceberg.metadata_location.removeprefix(f"s3://{shop.bucket}/")
+    at: Any = {"Bucket": shop.bucket, "Key": key}
     if how == "emptied":
         shop.s3.put_object(**at, Body=b"")
     elif how == "marker":
