@@ -7,12 +7,12 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 from deltalake.exceptions import DeltaError
-from pyiceberg.exceptions import NoSuchTableError
+from pyiceberg.exceptions import NoSuchTableError, ValidationError
 
 from tests.builders.two_formats import FOLDER, TwoFormats
 
 FORMATS = ("delta", "iceberg")
-UNREADABLE = (OSError, DeltaError, NoSuchTableError, ClientError, ValueError)
+UNREADABLE = (OSError, DeltaError, NoSuchTableError, ValidationError, ClientError, ValueError)
 
 
 @dataclass

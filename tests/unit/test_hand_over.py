@@ -99,6 +99,14 @@ def test_a_leftover_is_handed_over_unless_an_action_would_refuse_it(
     assert told.leftovers() == (([], {why: 1}) if why else (["orders/d=1/x"], {}))
 
 
+def test_nothing_is_handed_over_while_a_state_of_the_table_is_lost(told: Told) -> None:
+    """What no state lists may be all that is left of it."""
+    lost = discrepancy(finding("overwritten_commit", "orders/_delta_log/3.json", table_name="orders"))
+    told.given([discrepancy(GROUP), lost], [leftover(GROUP, "orders/d=1/x")])
+    why = "a state of the table is lost or contradicts itself (overwritten_commit)"
+    assert told.leftovers() == ([], {why: 1})
+
+
 def test_what_was_there_before_anybody_watched_is_listed_where_it_is_meant(told: Told) -> None:
     told.given([discrepancy(GROUP)], [leftover(GROUP, "orders/x", modified_at=NOON - timedelta(days=99))])
     assert told.leftovers() == ([], {OLD: 1})

@@ -21,6 +21,7 @@ from lakeaudit.reconcile.planning import Planner
 from lakeaudit.reconcile.protocol import OLDER
 from lakeaudit.reconcile.registry import FOLLOWED_BY, WAYS
 from lakeaudit.results.first_audits import first_audits
+from lakeaudit.results.lake_standing import lost_states
 from lakeaudit.results.read import PUBLISHED, Results, Wanted
 from lakeaudit.row_formats import in_utc, rows_of
 
@@ -94,10 +95,12 @@ class HandOver:
             first,
             OLDER in self.allow,
         )
+        lost = lost_states(self.results).get(table.name)
+        held = None if lost is None else f"a state of the table is lost or contradicts itself ({lost})"
         ours = (pc.field("table_name") == table.name) & pc.field("kind").isin(list(kinds))
         for row in rows_of(self.results.batches("leftover_files", ours, COLUMNS)):
             known = row["discrepancy_id"] in groups
-            if known and self._may(groups[row["discrepancy_id"]] or refusal.of_leftover(row)):
+            if known and self._may(held or groups[row["discrepancy_id"]] or refusal.of_leftover(row)):
                 at = in_utc(row["modified_at"])
                 yield Handed(row["bucket"], row["key"], row["size"], at, mark=ONLY_STORED)
 
