@@ -1,0 +1,122 @@
+"""One damaged file is an evidence gap of its table, and the rest of the lake is audited: real Delta tables."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from lakeaudit.config import Lake, load_lake
+from tests.builders.audits import audited
+
+LAKE = """
+version: 1
+lake: damaged
+results: {folder}/results
+inventories: [{{kind: listing, location: '{folder}/wh/'}}]
+tables: [{tables}]
+defaults: {{grace: 0s, leftover_age: 0s, max_upload: 0s, retention: 0s}}
+"""
+
+
+def table(home: Path, commits: int = 3, *, checkpoint: bool = False) -> Path:
+    """A table of delta-rs with a file a commit; gives its log."""
+    for number in range(commits):
+        write_deltalake(home, pa.table({"id": [number, number + 1], "name": ["abcdef", "x"]}), mode="append")
+    if checkpoint:
+        DeltaTable(home).create_checkpoint()
+        DeltaTable(home).cleanup_metadata()
+        for path in (home / "_delta_log").glob("*.json"):
+            path.unlink()
+    return home / "_delta_log"
+
+
+def commit(log: Path, version: int) -> Path:
+    return log / f"{version:020}.json"
+
+
+def emptied(home: Path) -> None:
+    commit(table(home), 1).write_bytes(b"")
+
+
+def blank(home: Path) -> None:
+    commit(table(home), 2).write_bytes(b" \n" * 50)
+
+
+def cut_at_a_line(home: Path) -> None:
+    """The newest commit without its file: its own counts show it."""
+    path = commit(table(home), 2)
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join(line for line in lines if '"add"' not in line))
+
+
+def nested(home: Path) -> None:
+    commit(table(home), 1).write_bytes(b'{"add":' * 300_000 + b"1" + b"}" * 300_000)
+
+
+def not_utf8(home: Path) -> None:
+    """A path in the only checkpoint is no text."""
+    (path,) = table(home, checkpoint=True).glob("*.checkpoint.parquet")
+    out = pa.BufferOutputStream()
+    rows = pq.read_table(path)
+    pq.write_table(rows, out, compression="none", use_dictionary=False, write_statistics=False)
+    content = out.getvalue().to_pybytes()
+    assert b"part-0" in content
+    path.write_bytes(content.replace(b"part-0", b"\xff\xfert-0", 1))
+
+
+def commit_info_alone(home: Path) -> None:
+    """A healthy one: a commit that changes a property."""
+    table(home)
+    DeltaTable(home).alter.set_table_properties({"delta.logRetentionDuration": "interval 40 days"})
+
+
+def without_commit_info(home: Path) -> None:
+    """A healthy one: writers need not describe their commits."""
+    log = table(home)
+    for path in log.glob("*.json"):
+        lines = path.read_text().splitlines()
+        path.write_text("".join(f"{line}\n" for line in lines if "commitInfo" not in line))
+
+
+DAMAGES: dict[str, tuple[Callable[[Path], None], bool]] = {
+    "emptied": (emptied, True),
+    "blank": (blank, True),
+    "cut": (cut_at_a_line, True),
+    "nested": (nested, True),
+    "not_utf8": (not_utf8, True),
+    "commit_info": (commit_info_alone, False),
+    "no_commit_info": (without_commit_info, False),
+}
+
+
+@pytest.fixture(scope="module")
+def summary(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
+    """One audit of a lake of all of them."""
+    folder = tmp_path_factory.mktemp("lake")
+    for name, (lay, _) in DAMAGES.items():
+        lay(folder / "wh" / name)
+    return audited(lake_of(folder)).summary
+
+
+def lake_of(folder: Path) -> Lake:
+    tables = ", ".join(
+        f"{{name: {n}, location: '{folder}/wh/{n}', manifests: [{{kind: delta}}]}}" for n in DAMAGES
+    )
+    path = folder / "lake.yaml"
+    path.write_text(LAKE.format(folder=folder, tables=tables))
+    return load_lake(path, {})
+
+
+def test_damaged_tables_are_partial_and_the_others_complete(summary: dict[str, object]) -> None:
+    assert summary["tables"] == {
+        name: "partial" if damaged else "complete" for name, (_, damaged) in DAMAGES.items()
+    }
+    assert summary["status"] == "partial"
+
+
+def test_each_damaged_table_has_its_finding_and_no_other_table_has_one(summary: dict[str, object]) -> None:
+    """Of a table without any readable state all of it is missing."""
+    assert summary["findings"] == {"missing_metadata": 3, "table_missing": 1, "unreadable_evidence": 1}
