@@ -3,6 +3,7 @@
 The tables lie in one bucket that keeps versions and are audited twice: as they were, and after each met its fate.
 """
 
+import io
 import json
 import uuid
 from collections.abc import Callable
@@ -11,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
@@ -108,6 +111,32 @@ def hint_names_a_checkpoint_that_is_gone(orders: Orders) -> None:
     orders.erase(f"{4:020}.checkpoint.parquet")
 
 
+def checkpoint_lacks_files(orders: Orders) -> None:
+    """Readers begin at a checkpoint that lists two files less than the commits; another commit follows."""
+    _with_rows_of_checkpoint(
+        orders, lambda rows: rows.filter(pc.or_(pc.is_null(rows["add"]), _every_other(rows)))
+    )
+    orders.append()
+
+
+def _every_other(rows: pa.Table) -> pa.Array:
+    return pa.array([number % 2 == 0 for number in range(rows.num_rows)])
+
+
+def _with_rows_of_checkpoint(orders: Orders, change: Callable[[pa.Table], pa.Table]) -> None:
+    DeltaTable(orders.uri, storage_options=orders.shop.options).create_checkpoint()
+    name = f"{4:020}.checkpoint.parquet"
+    body = orders.shop.s3.get_object(Bucket=orders.shop.bucket, Key=orders.key(name))["Body"].read()
+    written = io.BytesIO()
+    pq.write_table(change(pq.read_table(io.BytesIO(body))), written)
+    orders.put(name, written.getvalue())
+
+
+def checkpointed_and_appended(orders: Orders) -> None:
+    checkpointed(orders)
+    orders.append()
+
+
 def log_deleted(orders: Orders) -> None:
     orders.delete(*(f"{version:020}.json" for version in range(5)))
 
@@ -174,6 +203,7 @@ FATES: dict[Callable[[Orders], None], list[tuple[str, str]]] = {
     checksum_above_the_log: [LOST],
     hint_is_empty: [("missing_metadata", "warning")],
     hint_names_a_checkpoint_that_is_gone: [("missing_metadata", "warning")],
+    checkpoint_lacks_files: [LOST],
     log_deleted: [MISSING],
     log_erased: [MISSING],
     table_erased: [MISSING],
@@ -181,6 +211,7 @@ FATES: dict[Callable[[Orders], None], list[tuple[str, str]]] = {
     untouched: [],
     appended: [],
     checkpointed: [],
+    checkpointed_and_appended: [],
     restored: [],
     created_again: [],
 }
@@ -297,3 +328,10 @@ def test_a_discovered_table_that_lost_its_log_is_missing_and_one_that_was_droppe
     audited(lake, run_id="after")
     rows = [row for row in rows_of(results_of(lake).findings("after")) if row["severity"] != "info"]
     assert [(row["table_name"], row["kind"]) for row in rows] == [("loses_its_log", "table_missing")]
+
+
+def test_a_checkpoint_that_lacks_files_is_named_with_the_rows_that_its_readers_miss(nights: Nights) -> None:
+    (row,) = nights.after["checkpoint_lacks_files"]
+    assert row["key"].endswith(f"_delta_log/{4:020}.checkpoint.parquet")
+    assert (row["files"], row["rows_at_stake"]) in {(2, 8), (3, 12)}
+    assert "files that the commits up to it list" in row["explanation"]

@@ -476,6 +476,10 @@ class Claims:
     """Rows of schemas.SAME_SPLIT: files of attempts that do not count, beside those that do; None: nothing says."""
     recent: Table | None = None
     """Rows of schemas.RECENT_COMMIT, `RECENT` of a table at most; None: its kind has no commits."""
+    expected_files: Mapping[str, int] = field(default_factory=dict)
+    """By table how many files its newest state lists by another count than that of its rows."""
+    recount: Callable[[str], Witness | None] | None = None
+    """What contradicts the rows of a table whose `expected_files` are not those that were listed."""
     witnesses: tuple[Witness, ...] = ()
     """What names states of the tables other than those that were read."""
     lost_content: Callable[[Location, str, Clients], LostContent | None] | None = None

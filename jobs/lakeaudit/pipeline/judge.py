@@ -38,7 +38,7 @@ from lakeaudit.pipeline.group_checks import GroupChecks, group_checks
 from lakeaudit.pipeline.leftover_checks import LeftoverChecks, leftover_checks
 from lakeaudit.pipeline.lifecycles import with_ends
 from lakeaudit.pipeline.lineage_checks import (
-    check_marked_states,
+    check_what_was_read,
     check_witnesses,
     lineage_findings,
     lineage_tallies,
@@ -154,7 +154,7 @@ def _readings(audit: AuditContext, engine: AuditEngine, progress: Progress) -> _
     """
     with progress.stage("match and classify") as log:
         first = first_reading(audit, engine)
-        if check_marked_states(audit, first.marked_states):
+        if check_what_was_read(audit, first.marked_states, first.live):
             first = first_reading(audit, engine)
         log.note(files=sum(tally.files for (_, axis), tally in first.tallies.items() if axis == "content"))
     with progress.stage("check findings again") as log:

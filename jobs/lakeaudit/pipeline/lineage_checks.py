@@ -43,9 +43,17 @@ def check_witnesses(audit: AuditContext) -> None:
     _judge(audit, [*of_readers, *missing_table_witnesses(audit)])
 
 
-def check_marked_states(audit: AuditContext, marked: Sequence[Mapping[str, Any]]) -> bool:
-    """Judge MARKED_STATE rows: whether one of them shows a loss or a doubt that was not known before."""
-    witnesses = list(_of_markers(audit, marked))
+def check_what_was_read(
+    audit: AuditContext, marked: Sequence[Mapping[str, Any]], live: Mapping[str, tuple[int, int | None]]
+) -> bool:
+    """Judge what only reading the rows shows: whether it is a loss or a doubt that was not known before.
+
+    Args:
+        audit: the run.
+        marked: MARKED_STATE rows.
+        live: by table how many data files its newest state lists.
+    """
+    witnesses = [*_of_markers(audit, marked), *_of_counts(audit, live)]
     before = _holes(audit.lineage), _doubts(audit.lineage)
     if witnesses:
         _judge(audit, [*(one.witness for one in audit.lineage), *witnesses])
@@ -98,6 +106,16 @@ def _holes(lineage: Sequence[JudgedWitness]) -> tuple[Hole, ...]:
 
 def _doubts(lineage: Sequence[JudgedWitness]) -> dict[str, str]:
     return {one.witness.table: one.witness.words for one in lineage if one.is_doubt}
+
+
+def _of_counts(audit: AuditContext, live: Mapping[str, tuple[int, int | None]]) -> Iterator[Witness]:
+    """What contradicts the rows of tables whose newest state lists another number of files than was expected."""
+    names = {table.name for table in audit.scope}
+    for read in audit.observed.evidence.claims:
+        for name, files in read.expected_files.items():
+            counted = live.get(name, (0, None))[0]
+            if read.recount and name in names and files != counted and (witness := read.recount(name)):
+                yield witness
 
 
 def _of_markers(audit: AuditContext, marked: Sequence[Mapping[str, Any]]) -> Iterator[Witness]:

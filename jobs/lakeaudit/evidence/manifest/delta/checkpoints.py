@@ -50,6 +50,8 @@ class Look:
     state: Mapping[str, str] = field(default_factory=dict)
     problem: str | None = None
     refused: str | None = None
+    adds: int | None = None
+    """File entries that it holds, by its statistics; None: they do not say."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,8 @@ class Content:
     state: Mapping[str, str] = field(default_factory=dict)
     broken: Mapping[Location, str] = field(default_factory=dict)
     refused: str | None = None
+    adds: int | None = None
+    """File entries of all its files; None: not known."""
 
 
 def look_into(wanted: Collection[tuple[Log, Checkpoint]], ctx: Context) -> dict[frozenset[Location], Content]:
@@ -128,7 +132,22 @@ def look(file: pq.ParquetFile) -> Look:
     leaves = said_in(file)
     groups = [number for number in range(file.num_row_groups) if leaves and _has_values(file, number)]
     found = file.iter_batches(row_groups=groups, columns=leaves, use_threads=False) if groups else ()
-    return said(found)
+    return replace(said(found), adds=_adds(file))
+
+
+def _adds(file: pq.ParquetFile) -> int | None:
+    """How many rows have an `add` action, by the statistics of its path; None where they do not say."""
+    if "add" not in file.schema_arrow.names:
+        return 0
+    counted = 0
+    for number in range(file.num_row_groups):
+        group = file.metadata.row_group(number)
+        columns = (group.column(index) for index in range(group.num_columns))
+        known = next((each.statistics for each in columns if each.path_in_schema == "add.path"), None)
+        if known is None or not known.has_null_count:
+            return None
+        counted += known.num_values
+    return counted
 
 
 def said_in(file: pq.ParquetFile) -> list[str]:
@@ -231,7 +250,9 @@ def _content(
     seen = [(file.place, looks[file.place]) for file in files if file.place in looks]
     broken |= {place: look.problem for place, look in seen if look.problem}
     refused = next((look.refused for _, look in seen if look.refused), top.refused)
-    return Content(tuple(files), top.state, broken, refused)
+    counts = [None if checkpoint.is_json else 0, *(look.adds for _, look in seen)]
+    adds = None if None in counts or broken else sum(count for count in counts if count is not None)
+    return Content(tuple(files), top.state, broken, refused, adds)
 
 
 def _of_other_sizes(top: Look, sidecars: Mapping[Location, File | None]) -> Iterator[tuple[Location, str]]:

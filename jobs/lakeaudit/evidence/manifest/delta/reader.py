@@ -13,6 +13,7 @@ from typing import Any
 
 from lakeaudit.config import Table
 from lakeaudit.evidence.manifest.delta import paths, replay
+from lakeaudit.evidence.manifest.delta.checkpoint_check import CheckpointComparison, expected_files
 from lakeaudit.evidence.manifest.delta.commits import commit_logs
 from lakeaudit.evidence.manifest.delta.lineage import missing_of, state_of, witnesses
 from lakeaudit.evidence.manifest.delta.listing import list_logs
@@ -72,6 +73,8 @@ def read(tables: Sequence[Table], ctx: Context, source_id: str, clock: Clock = u
         hole_of=hole_of,
         commits=commit_logs(readings.tables),
         rows_of=readings.rows_of,
+        expected_files=expected_files(readings.tables),
+        recount=CheckpointComparison(readings, ctx, source_id).witness,
         witnesses=witnesses(readings.tables, ctx.last_states, ctx.clients, live=ctx.live),
         recent=duck.small(RECENT_COMMIT, [row for reading in readings.tables for row in _recent(reading)]),
     )

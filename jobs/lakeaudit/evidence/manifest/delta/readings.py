@@ -54,6 +54,8 @@ class Reading:
     needed: datetime | None = None
     careful: bool = False
     recent: tuple[RecentCommit, ...] = ()
+    newest_checkpoint: Content | None = None
+    """What the newest checkpoint holds, where the state was read from an older one; None: it was not looked into."""
 
     @property
     def log(self) -> Log:
@@ -184,9 +186,11 @@ def _with_files(reading: Reading, contents: Mapping[frozenset[Location], Content
     """What is to be read of a log: its commits, and the checkpoint that they go on from."""
     if reading.refused is not None or reading.plan is None:
         return reading
-    commits = _commits(reading)
-    if reading.plan.base is None:
-        return replace(reading, commits=commits)
+    newest = reading.log.checkpoints[-1:]
+    later = contents.get(newest[0].places) if newest and newest[0] != reading.plan.base else None
+    reading = replace(reading, commits=_commits(reading), newest_checkpoint=later)
+    if reading.plan is None or reading.plan.base is None:
+        return reading
     listed, base = reading.listed, reading.plan.base
     at, content = reading.log.time_of(base), contents.get(base.places)
     checkpoint = tuple(
@@ -196,7 +200,7 @@ def _with_files(reading: Reading, contents: Mapping[frozenset[Location], Content
         for file in (content.files if content else base.parts)
     )
     state = content.state if content else {}
-    return replace(reading, commits=commits, checkpoint=checkpoint, state=state)
+    return replace(reading, checkpoint=checkpoint, state=state)
 
 
 def _commits(reading: Reading) -> CommitFiles | None:
