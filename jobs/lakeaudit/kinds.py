@@ -23,6 +23,9 @@ MASS_LOSS = "mass loss: "
 WHOLE_PARTITION = "the whole partition is gone: "
 """What the explanation of a dropped file begins with where all files of its partition are dropped."""
 
+SET_ASIDE = "no file: the state was rebuilt from older ones, but readers begin here"
+"""What a checkpoint hides that cannot be read, where the table needs it not: moved aside, readers go without it."""
+
 FILE_AXES = ("content", "metastore", "metastore_tree", "leftover", "duplicate")
 AXES = (*FILE_AXES, "commit", "pointer", "source", "hazard")
 COVERED_AXES = (*FILE_AXES, "commit", "pointer", "hazard")
@@ -68,15 +71,15 @@ _ALL = (
     Kind(
         "dropped_history", "content", "warning",
         "a state still promised to readers lists it; storage has it not",
-        "Bring it back while a version is left, or accept it. If you run VACUUM below the promise, lower "
-        "the table's own retention to what you mean.",
+        "Bring it back while a version is left, or accept it (`lakeaudit ack`). If the table's clean-up removes files "
+        "before the promise ends, lower the promise to what it keeps.",
     ),
     Kind(
         "missing_metadata", "content", "critical",
         "a log or metadata file the table's state needs cannot be read",
-        "Bring the file back from an older version, but not over a commit that was written twice: there follow "
-        "`overwritten_commit`. Or rebuild from the newest whole checkpoint. Do this before any other repair of the "
-        "table.",
+        "Bring each file back from the version that the finding names (`recovery_version_id`), but not over a commit "
+        "that was written twice: there follow `overwritten_commit`. Without any version, write the rows of the lost "
+        "state again from their source. Do this before any other repair of the table.",
     ),
     Kind(
         "table_missing", "content", "critical",
@@ -137,8 +140,7 @@ _ALL = (
         "duplicate_commit", "commit", "warning",
         "two commits of a table append what looks like one batch, and both are live",
         "Compare the rows of both commits (`commit_id`, and `related_key` for the older one). If they are one batch, "
-        "remove the younger commit's files through the table; make the job's append idempotent "
-        "(`txnAppId` and `txnVersion`).",
+        "remove the younger commit's files through the table; make the job's append idempotent.",
     ),
     Kind(
         "ineffective_removal", "commit", "warning",
@@ -241,8 +243,9 @@ _ALL = (
     Kind(
         "duplicate_entry", "duplicate", "error",
         "one state of the table lists the same file twice",
-        "Remove one entry through the format's own API; find the writer that does not deduplicate its "
-        "adds.",
+        "Put a copy in its place, in one commit: copy the file under a new name; then remove the path, which removes "
+        "all of its entries, and add the copy in the same commit of the format's own API. A commit that only removes "
+        "the path loses its rows. Find the writer that does not deduplicate its adds.",
     ),
     Kind(
         "duplicate_attempt", "duplicate", "error",
@@ -253,8 +256,8 @@ _ALL = (
     Kind(
         "duplicate_content", "duplicate", "warning",
         "two visible files of one partition hold the same bytes",
-        "Compare `commit_id` of both: a retried job added its output twice. Remove the younger one "
-        "through the table.",
+        "Compare `commit_id` of both: a retried job added its output twice. Remove the file that is named through the "
+        "table, in a commit of its own; the other one (`related_key`) holds the same bytes.",
     ),
     Kind(
         "half_moved", "duplicate", "warning",
@@ -275,20 +278,21 @@ _ALL = (
     ),
     Kind(
         "uncommitted", "leftover", "warning",
-        "no readable state ever listed it, though its commit would be visible",
-        "Look for `lost_commit` and failed jobs of that time. If nobody wants it, Delta's VACUUM takes it "
-        "(FULL, not LITE), or Iceberg's remove_orphan_files.",
+        "no state that this audit could read lists it, though its commit would be visible",
+        "Look for `lost_commit`, `overwritten_commit`, `missing_metadata` and failed jobs of that time first: the "
+        "files may be all that is left of a commit. If nobody needs them, the format's own clean-up of files that no "
+        "state lists takes them.",
     ),
     Kind(
         "unvacuumed", "leftover", "info",
         "removed longer ago than the table's retention, still in storage",
-        "Run Delta's VACUUM, Iceberg's expire_snapshots or Hudi's cleaner.",
+        "Run the clean-up of the table's own format.",
     ),
     Kind(
         "unreferenced", "leftover", "info",
         "older than the log can tell: removed long ago or never committed",
-        "Run Delta's VACUUM (FULL, not LITE) or Iceberg's remove_orphan_files; it is safe once the table's "
-        "readers are younger than the file's removal.",
+        "Run the format's own clean-up of files that no state lists; it is safe once the table's readers are younger "
+        "than the file's removal.",
     ),
     Kind(
         "temporary", "leftover", "info",

@@ -9,10 +9,11 @@ copied, which is right in both cases. Nothing here runs anything.
 import re
 import shlex
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from lakeaudit.aws_commands import Step, another_way, has_another_way
 from lakeaudit.command_lines import Value, is_loaded, operand, option, s3api
+from lakeaudit.format_advice import DO, NOT_BACK, format_of
 from lakeaudit.formatting import moment, shell_word, uri
 from lakeaudit.keys import ARCHIVE_CLASSES
 from lakeaudit.kinds import KINDS, loses_state
@@ -50,8 +51,9 @@ LEAVE_OUT = "Leave `--allow restore` out where somebody may have removed or repl
 
 _NOT_BACK = {
     "dropped": "Write the rows again from the source; repair the log only last.",
-    "dropped_history": "Accept it. If you run VACUUM below the promise, lower the table's own retention.",
-    "missing_metadata": "Rebuild from the newest whole checkpoint. Do this before any other repair of the table.",
+    "dropped_history": "Accept it (`lakeaudit ack`).",
+    "missing_metadata": "Write the rows of the lost state again from their source. Do this before any other repair of "
+    "the table.",
     "size_mismatch": "Find who wrote it, and rewrite the file through the table.",
     "content_mismatch": "Find who wrote it, and rewrite the file through the table; trust no result since then.",
 }
@@ -81,14 +83,6 @@ _UNTYPABLE = re.compile(r"\0|\?versionId=")
 """In a key: no argument holds the one, and the AWS CLI takes the other for the end of the key."""
 
 
-@dataclass(frozen=True)
-class Step:
-    """One thing to do, in a few words and as a command line."""
-
-    what: str
-    command: str
-
-
 def way_back(finding: Row, at: "Endpoint | None" = None, marker: str | None = None) -> Step | None:
     """How the finding's file comes back; None where nothing that can be typed is known.
 
@@ -101,6 +95,8 @@ def way_back(finding: Row, at: "Endpoint | None" = None, marker: str | None = No
     bucket, key, version = finding["bucket"], finding["key"], finding["recovery_version_id"]
     if not bucket or not key or _UNTYPABLE.search(key):
         return None
+    if has_another_way(finding):
+        return another_way(finding, at)
     place = {"Bucket": bucket, "Key": key}
     if finding.get("kind") == ARCHIVED:
         return _out_of_archive(place, finding["storage_class"], at)
@@ -393,11 +389,20 @@ _COLUMN = re.compile(r" \(`[a-z_]+`(?: of the log's file|, and `[a-z_]+`[^)]*)?\
 """The column that a sentence of docs/kinds.md speaks of: of use in SQL, in the way on a page."""
 
 
-def to_do(kind: str, recoverable: str | None = None) -> str:
-    """What to do about a kind, as plain text, and where the file cannot come back; empty for no kind of ours."""
-    if recoverable == "no" and kind in _NOT_BACK:
-        return _NOT_BACK[kind]
-    return _COLUMN.sub("", KINDS[kind].do).replace("`", "") if kind in KINDS else ""
+def to_do(kind: str, recoverable: str | None = None, manifest_kind: str | None = None) -> str:
+    """What to do about a kind, as plain text; empty for a kind that this version does not know.
+
+    Args:
+        kind: of the finding.
+        recoverable: `no` gives the advice for a file that cannot come back.
+        manifest_kind: of the table, for advice in the terms of its format.
+    """
+    if kind not in KINDS:
+        return ""
+    is_lost = recoverable == "no" and kind in _NOT_BACK
+    general, of_formats = (_NOT_BACK[kind], NOT_BACK) if is_lost else (KINDS[kind].do, DO)
+    text = of_formats.get(kind, {}).get(format_of(manifest_kind) or "", general)
+    return _COLUMN.sub("", text).replace("`", "")
 
 
 def learn_more(lake: str, run_id: str, finding: Row) -> str:

@@ -209,7 +209,7 @@ def finding(console: Console, row: Row, place: str | None = None) -> None:
 def next_step(console: Console, row: Row, at: "Endpoint | None", marker: str | None = None) -> None:
     """How the file comes back, as a command of its own line; else what to do about its kind."""
     step = next_steps.way_back(row, at, marker)
-    do = next_steps.to_do(row["kind"], row["recoverable"])
+    do = next_steps.to_do(row["kind"], row["recoverable"], row["manifest_kind"])
     if do and (step is None or row["kind"] in next_steps.THINK_FIRST):
         line(console, plain(f"do: {do}", "dim"), indent=3)
     if step is not None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from lakeaudit import format_advice
 from lakeaudit.compare import rules
 from lakeaudit.compare.facts import ALL_FACTS, TREE_FACTS
 from lakeaudit.kinds import KINDS, Kind
@@ -99,6 +100,10 @@ def test_a_kind_says_when_what_it_costs_and_what_to_do(kind: Kind) -> None:
         (answer,) = re.findall(rf"^- \*\*{question}:\*\* (.+)$", told, re.MULTILINE)
         assert len(answer) > 10
     assert answer == kind.do
+    by_format = dict(re.findall(r"^- \*\*Do, (.+):\*\* (.+)$", told, re.MULTILINE))
+    assert by_format == {
+        format_advice.NAMES[name]: text for name, text in format_advice.DO.get(kind.name, {}).items()
+    }
 
 
 def test_every_outcome_is_told() -> None:

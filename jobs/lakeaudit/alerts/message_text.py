@@ -112,14 +112,14 @@ def _next_step(change: Change, lake_file: str, reach: Reach | None, *, redact: b
     answers = _answers(change)
     if may_be_mended(change.kind, answers) and _tame(change.table or "") == (change.table or ""):
         if change.kind not in BROUGHT_BACK:
-            yield f"do: {to_do(change.kind)}"
+            yield f"do: {to_do(change.kind, manifest_kind=change.manifest_kind)}"
         yield f"mend: {mend(lake_file, change.table, change.kind, answers, change.causes)}"
         return
     back = change.back if not redact else None
     tame = back is not None and _tame(back["subject"]) == back["subject"]
     step = way_back(back, reach(back["bucket"]) if reach else None) if back and tame else None
     none = change.recoverable.get("no") == change.number
-    do = to_do(change.kind, "no" if none else None)
+    do = to_do(change.kind, "no" if none else None, change.manifest_kind)
     if do and (step is None or change.kind in THINK_FIRST):
         yield f"do: {do}"
     if step is not None:

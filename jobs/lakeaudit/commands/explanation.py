@@ -76,7 +76,8 @@ class Explanation:
             said for said in self.sources if said.source == STORED or said.source.startswith(f"{STORED} s3")
         ]
         stored = next((said.facts for said in held if said.answer == "present"), None)
-        if stored is None or not lost:
+        torn = any(row["kind"] == "missing_metadata" and row["storage_size"] is not None for row in lost)
+        if stored is None or not lost or torn:
             return False
         return all(row["manifest_size"] in (None, stored.get("size")) for row in lost)
 

@@ -170,6 +170,26 @@ def leftover_findings(con: Connection, files: Rows, stamp: Stamp) -> Relation:
     return finished(con, duck.made_of(con, groups, files), given, stamp)
 
 
+_LOSING = ("lost_commit", "overwritten_commit", "missing_metadata")
+_PERHAPS_LOST = duck.literal(
+    "; a state of the table is lost, which may list it: see the table's "
+    + ", ".join(_LOSING)
+    + " findings, and mend these first"
+)
+
+
+def with_losses(con: Connection, findings: Rows) -> Relation:
+    """FINDINGS, in which `uncommitted` files of a table that has lost a state are not called useless."""
+    sql = f"""
+        SELECT input.* REPLACE (CASE WHEN kind = 'uncommitted' AND losing IS NOT NULL
+            THEN replace(explanation, {_DEBRIS}, '') || {_PERHAPS_LOST} ELSE explanation END AS explanation)
+        FROM input LEFT JOIN
+            (SELECT DISTINCT table_name AS losing FROM input WHERE kind IN ({duck.literals(_LOSING)})) lost
+            ON table_name = losing
+    """
+    return duck.query(con, sql, input=findings)
+
+
 def as_leftover_rows(con: Connection, files: Rows) -> Relation:
     """Exactly the columns of LEFTOVER_FILES."""
     return duck.conform(con, files, LEFTOVER_ROWS)
@@ -249,9 +269,9 @@ _CONFIRMATION = f"""
     CASE WHEN axis NOT IN ({duck.literals(LIVE_AXES)}) OR kind = 'lost_commit' THEN 'not_needed' ELSE l_confirmation END
 """
 
-_LOST = "kind IN ('dropped', 'dropped_history', 'size_mismatch', 'content_mismatch', 'overwritten')"
+_LOST = "kind IN ('dropped', 'dropped_history', 'missing_metadata', 'size_mismatch', 'content_mismatch', 'overwritten')"
 _MATCHES = "coalesce(s_older_matches, s_older_size = c_size, false)"
-_REMOVED = "kind IN ('dropped', 'dropped_history')"
+_REMOVED = "kind IN ('dropped', 'dropped_history', 'missing_metadata')"
 _MARKED = "coalesce(s_older_beneath_marker, s_delete_marker, false)"
 """A delete marker lies over the older version: it was written when that version was replaced."""
 COMES_BACK = f"({_LOST} AND s_older_version_id IS NOT NULL AND {_MATCHES})"

@@ -124,7 +124,7 @@ LEFTOVER = ordered(
     ("unlisted_visible", "read_as_data", "stale_visible",
      "no manifest ever listed it although they are whole, and readers of the folder read it as data"),
     ("uncommitted", "within_horizon data_or_deletes", "uncommitted",
-     "no readable state of any table has ever listed it, though a commit of it would be visible"),
+     "no state of any table that this audit could read lists it, though a commit of it would be visible"),
     ("unreferenced", "", "unreferenced",
      "nothing that can be read lists it: removed long ago or never committed"),
 )  # fmt: skip

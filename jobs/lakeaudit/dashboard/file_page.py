@@ -197,7 +197,7 @@ def _sentences(desk: Desk, row: Row) -> Iterator[str]:
 
 def _back(desk: Desk, row: Row) -> None:
     """What to do about its kind, and the steps."""
-    if do := next_steps.to_do(row["kind"], row["recoverable"]):
+    if do := next_steps.to_do(row["kind"], row["recoverable"], row["manifest_kind"]):
         widgets.plain(f"What to do: {do}")
     at = desk.results.clients.endpoint(row["bucket"] or "")
     step, look = next_steps.way_back(row, at), next_steps.look_at_versions(row, at)

@@ -179,7 +179,7 @@ def sentences(desk: Desk, each: Broken) -> Iterator[str]:
         yield f"Why: {each.why}" + (" (said of one of them)." if each.number > 1 else ".")
     yield can_come_back(each)
     only_no = "no" if each.answers.get("no") == each.number else None
-    if do := next_steps.to_do(each.kind, only_no):
+    if do := next_steps.to_do(each.kind, only_no, each.manifest_kind):
         yield f"What to do: {do}"
 
 

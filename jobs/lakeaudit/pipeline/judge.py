@@ -45,6 +45,7 @@ from lakeaudit.pipeline.lineage_checks import (
     missing_tables,
 )
 from lakeaudit.pipeline.lister_checks import ListerChecks
+from lakeaudit.pipeline.lost_metadata import with_versions
 from lakeaudit.pipeline.partition_files import files_of_partitions
 from lakeaudit.pipeline.partitions import as_asked, narrowed
 from lakeaudit.pipeline.recheck import Rechecked
@@ -256,6 +257,7 @@ def _findings(
         stamp.as_of.date(),
         (*lineage_findings(audit), *groups.rows),
     )
+    rows = with_versions(audit, rows)
     frames = [
         about_files,
         findings.tree_findings(con, first.entries, stamp),
@@ -269,7 +271,24 @@ def _findings(
         *groups.watched.findings,
         explained(audit, findings.from_plain(con, [*apart(con, rows, about_files)], stamp), known),
     ]
-    return duck.union(con, frames)
+    rows_of_all = duck.hold(con, _with_formats(audit, duck.union(con, frames)))
+    return findings.with_losses(con, rows_of_all)
+
+
+def _with_formats(audit: AuditContext, rows: Relation) -> Relation:
+    """FINDINGS, in which the kind of a table's only manifest stands where the evidence names none."""
+    kinds = {table.name: {manifest.kind for manifest in table.manifests} for table in audit.scope}
+    alone = [(name, *found) for name, found in kinds.items() if len(found) == 1]
+    if not alone or duck.is_empty(rows):
+        return rows
+    sql = """
+        SELECT findings.* REPLACE (coalesce(manifest_kind, only_kind) AS manifest_kind)
+        FROM findings LEFT JOIN formats ON table_name = name
+    """
+    return duck.query(audit.con, sql, findings=rows, formats=duck.small(_FORMATS, alone))
+
+
+_FORMATS = pa.schema([("name", pa.string()), ("only_kind", pa.string())])
 
 
 def _reported(audit: AuditContext, holes: Sequence[Hole]) -> list[Hole]:

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from lakeaudit.config import Lake, Table
 from lakeaudit.digests import digest
-from lakeaudit.kinds import KINDS
+from lakeaudit.next_steps import to_do
 from lakeaudit.reconcile.four_yeses import DOUBLES, LEFTOVERS
 from lakeaudit.reconcile.key_state import Unclear
 from lakeaudit.reconcile.matching import on_purpose
@@ -187,8 +187,8 @@ class Planner:
         return next((table for table in tables if table.name == row["table_name"]), None)
 
     def _for_person(self, row: Row, why: list[str]) -> Step:
-        kind = KINDS.get(row["kind"])
-        told = {"why": "; ".join(filter(None, dict.fromkeys(why))), "do": kind.do if kind else ""}
+        do = to_do(row["kind"], manifest_kind=row["manifest_kind"])
+        told = {"why": "; ".join(filter(None, dict.fromkeys(why))), "do": do}
         return self._step(row, NEEDS_PERSON, {}, told, "", "", "")
 
     def _step(

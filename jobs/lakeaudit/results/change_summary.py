@@ -38,6 +38,7 @@ _COLUMNS = (
         "cause_at",
         "cause_principal",
         "explanation",
+        "manifest_kind",
         "bucket",
         "key",
         "recovery",
@@ -81,6 +82,7 @@ class Change:
     causes: tuple[str, ...] = ()
     example: str | None = None
     back: Mapping[str, Any] | None = None
+    manifest_kind: str | None = None
 
 
 def changes_of(results: Results, run_id: str) -> list[Change]:
@@ -114,7 +116,7 @@ def _changes(changed: pa.Table | None) -> list[Change]:
     changed = changed.append_column("back", _way_back(changed))
     summed = [(name, "sum") for name in ("files", "rows_at_stake", "bytes_at_stake")]
     changed = changed.append_column("since", _since(changed))
-    least = [(name, "min") for name in ("since", "recoverable_until", "example", "back")]
+    least = [(name, "min") for name in ("since", "recoverable_until", "example", "back", "manifest_kind")]
     grouped = changed.group_by(list(_SAME)).aggregate([*summed, *least, ([], "count_all")]).to_pylist()
     return sorted(
         (_change(row, partitions, whole, recoverable, causes) for row in grouped),
@@ -196,6 +198,7 @@ def _change(row: Row, partitions: _Counts, whole: _Counts, recoverable: _Counts,
         causes=tuple(sorted(causes.get(_key(row), Counter()))),
         example=row["example_min"],
         back=_split(row["back_min"]),
+        manifest_kind=row["manifest_kind_min"],
     )
 
 

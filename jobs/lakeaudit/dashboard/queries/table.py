@@ -50,6 +50,7 @@ class Broken:
     answers: Mapping[str, int]
     why: str | None
     causes: tuple[str, ...]
+    manifest_kind: str | None = None
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,7 @@ def broken(results: Results, table: str, now: datetime) -> tuple[Broken, ...]:
             sum(files) AS files, sum(rows_at_stake) AS rows_at_stake, sum(bytes_at_stake) AS bytes_at_stake,
             min(first_seen_at) AS since, min(recoverable_until) AS until,
             count(*) FILTER (WHERE reopened > 0) AS again,
-            min(explanation) AS why
+            min(explanation) AS why, min(manifest_kind) AS manifest_kind
         FROM discrepancies WHERE state <> 'resolved' AND {of_table(table)}
         GROUP BY kind, severity, standing, recoverable, cause, {UNKNOWN_PARTS}"""
     groups: dict[tuple[str, str, str], list[Row]] = {}
@@ -139,6 +140,7 @@ def _broken(rows: Sequence[Row]) -> Broken:
         answers=answers,
         why=min((row["why"] for row in rows if row["why"]), default=None),
         causes=tuple(sorted({row["cause"] for row in rows if row["cause"]})),
+        manifest_kind=min((row["manifest_kind"] for row in rows if row["manifest_kind"]), default=None),
     )
 
 

@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import pairwise
 from urllib.parse import unquote
 
 from lakeaudit.config import SparkSinkManifest, Table
@@ -44,8 +45,19 @@ def _log(table: Table, there: Mapping[Location, Sequence[File]]) -> Found:
     first = max((number for number, (_, compacted) in batches.items() if compacted), default=0)
     held = [batches[number][0] for number in sorted(batches) if number >= first]
     lacking = _lacking(sorted(number for number in batches if number >= first), first)
-    holes = tuple(_hole(table, place, *span) for span in lacking)
+    compacted = sorted(number for number, (_, is_compact) in batches.items() if is_compact)
+    holes = tuple(hole for span in lacking for hole in _holes(table, place, span, _interval(compacted)))
     return Found(table, tuple(Record(file, table.location, table.name) for file in held), holes)
+
+
+INTERVAL = 10
+"""Every so many batches are compacted, unless `spark.sql.streaming.fileSink.log.compactInterval` says otherwise."""
+
+
+def _interval(compacted: Sequence[int]) -> int:
+    """Batches from one compaction to the next."""
+    steps = [after - before for before, after in pairwise(compacted)]
+    return min(steps, default=compacted[0] + 1 if compacted else INTERVAL)
 
 
 def _lacking(numbers: Sequence[int], first: int) -> Iterator[tuple[int, int]]:
@@ -57,15 +69,26 @@ def _lacking(numbers: Sequence[int], first: int) -> Iterator[tuple[int, int]]:
         expected = number + 1
 
 
-def _hole(table: Table, place: Location, begin: int, end: int) -> Hole:
-    reason = (
-        f"batches {begin} to {end} of the sink's log are missing"
-        if end > begin
-        else f"batch {begin} is missing"
-    )
-    hides = "the files that they listed"
+def _holes(table: Table, place: Location, span: tuple[int, int], interval: int) -> Iterator[Hole]:
+    """The files of a span: its last compaction, which has all batches up to it, and the batches after that."""
+    begin, end = span
+    last = (end + 1) // interval * interval - 1
+    if last >= begin:
+        reason = f"{last}.compact is gone, which lists the files of batches 0 to {last}"
+        yield _hole(table, place, f"{last}.compact", reason, last - begin + 1)
+    begin = max(begin, last + 1)
+    if begin <= end:
+        reason = (
+            f"batches {begin} to {end} of the sink's log are gone"
+            if end > begin
+            else f"batch {begin} is gone"
+        )
+        yield _hole(table, place, str(begin), reason, end - begin + 1)
+
+
+def _hole(table: Table, place: Location, name: str, reason: str, count: int) -> Hole:
     return Hole(
-        "", reason, place.join(str(begin)).uri, table=table.name, hides=hides, count=end - begin + 1,
+        "", reason, place.join(name).uri, table=table.name, hides="the files that it lists", count=count,
         kind="missing_metadata",
     )  # fmt: skip
 

@@ -9,6 +9,7 @@ from lakeaudit.evidence.manifest.delta.notes import kind_of
 from lakeaudit.evidence.manifest.delta.readings import Reading
 from lakeaudit.evidence.protocol import Hole
 from lakeaudit.keys import Location
+from lakeaudit.kinds import SET_ASIDE
 from lakeaudit.runtime.aws import Clients
 
 NO_HOLE = -1
@@ -24,17 +25,16 @@ def holes(reading: Reading, source: str) -> list[Hole]:
     """The holes of a table whose state could be rebuilt."""
     name, log = reading.listed.name, reading.log
     found = [
-        Hole(source, _gone(gap), log.commit_place(gap.first).uri, name, _hidden(gap), gap.last - gap.first + 1,
-             "missing_metadata")
+        hole
         for gap in (reading.plan.gaps if reading.plan else ())
-    ]  # fmt: skip
+        for hole in _of_gap(gap, log, source, name)
+    ]
     found += [
         Hole(source, why, place.uri, name, f"some of what version {version} added and removed", 1, "missing_metadata")
         for version, place, why in reading.torn
     ]  # fmt: skip
     found += [
-        Hole(source, why, place.uri, name, "no file: the state was rebuilt from older ones, but readers begin here",
-             1, kind_of(why))
+        Hole(source, why, place.uri, name, SET_ASIDE, 1, kind_of(why))
         for place, why in _broken_for_readers(reading)
     ]  # fmt: skip
     if reading.undecodable:
@@ -101,6 +101,20 @@ def _broken_for_readers(reading: Reading) -> list[tuple[Location, str]]:
         return []
     others = {place for point in reading.log.checkpoints[:-1] for place in point.places}
     return [(place, why) for place, why in reading.broken.items() if why and place not in others]
+
+
+COMMITS_NAMED = 100
+"""Commits of a gap with a row of their own, which names the way back of the commit; the rest has one row."""
+
+
+def _of_gap(gap: Gap, log: Log, source: str, name: str) -> Iterator[Hole]:
+    last = min(gap.last, gap.first + COMMITS_NAMED - 1)
+    for version in range(gap.first, last + 1):
+        place = log.commit_place(version).uri
+        yield Hole(source, _gone(gap), place, name, _hidden(gap), 1, "missing_metadata")
+    if last < gap.last:
+        place = log.commit_place(last + 1).uri
+        yield Hole(source, _gone(gap), place, name, _hidden(gap), gap.last - last, "missing_metadata")
 
 
 def _gone(gap: Gap) -> str:

@@ -1,0 +1,118 @@
+"""What to do about a kind of finding in the terms of one table format. docs/kinds.md is tested against this.
+
+`kinds.Kind.do` is the advice for every format, so it names no format's own commands.
+"""
+
+from collections.abc import Mapping
+
+PLAIN = "plain"
+FORMATS = {
+    "delta": "delta",
+    "iceberg": "iceberg",
+    "hudi": "hudi",
+    "spark_sink": "spark_sink",
+    **dict.fromkeys(
+        (
+            *("previous", "file_list", "spark_event_log", "s3a_committer", "manifest_committer"),
+            *("redshift_unload", "symlink", "listing", "s3_inventory"),
+        ),
+        PLAIN,
+    ),
+}
+"""By kind of manifest the format in whose terms a person works on the table."""
+
+NAMES = {
+    "delta": "Delta",
+    "iceberg": "Iceberg",
+    "hudi": "Hudi",
+    "spark_sink": "Spark's sink",
+    PLAIN: "plain folders",
+}
+
+DO: Mapping[str, Mapping[str, str]] = {
+    "dropped": {
+        PLAIN: "If the explanation names another file with the same bytes, a rename stopped half way: move the file "
+        "back from there, or finish the move; never restore it beside the other. Else bring it back by its delete "
+        "marker or an older version, where there is one and while it lasts (`recoverable_until`), or write the rows "
+        "again from the source. What was removed on purpose is accepted by `lakeaudit ack`.",
+    },
+    "dropped_history": {
+        "delta": "Bring it back while a version is left, or accept it (`lakeaudit ack`). If VACUUM runs below the "
+        "promise, lower `delta.deletedFileRetentionDuration` to what it keeps.",
+        "iceberg": "Bring it back while a version is left, or accept it (`lakeaudit ack`). Snapshots that nobody reads "
+        "are ended by expire_snapshots, which removes their files in the right order.",
+        "hudi": "Bring it back while a version is left, or accept it (`lakeaudit ack`). What removes files must be the "
+        "table's own cleaner (`hoodie.cleaner.commits.retained`).",
+    },
+    "missing_metadata": {
+        "delta": "Bring each file back from the version that the finding names (`recovery_version_id`), but not over a "
+        "commit that was written twice: there follow `overwritten_commit`. Set a checkpoint aside that is torn, and "
+        "delete the hint `_last_checkpoint`: readers then begin at an older one. Without any version, write the rows "
+        "of the lost commits again from their source in new commits, on the newest state that can be read. Do this "
+        "before any other repair of the table.",
+        "iceberg": "Bring each file back from the version that the finding names (`recovery_version_id`). Without any "
+        "version, roll the table back to a snapshot that can be read (rollback_to_snapshot, `register_table` with an "
+        "older metadata.json), and write the rows of later snapshots again. Do this before any other repair of the "
+        "table.",
+        "hudi": "Bring each file back from the version that the finding names (`recovery_version_id`), before the next "
+        "writer starts: it would roll the write back. Without any version, write the rows of that instant again from "
+        "their source. Do this before any other repair of the table.",
+        "spark_sink": "Bring the file back that is named (`N.compact` holds all batches up to N) from the version that "
+        "the finding names (`recovery_version_id`). Without any version, write it again: the line `v1`, then the lines "
+        "of all files that the batches committed. Do this before the query runs again.",
+    },
+    "duplicate_commit": {
+        "delta": "Compare the rows of both commits (`commit_id`, and `related_key` for the older one). If they are one "
+        "batch, remove the younger commit's files through the table; make the job's append idempotent (`txnAppId` and "
+        "`txnVersion`).",
+    },
+    "duplicate_content": {
+        PLAIN: "Remove the file that is named (`aws s3 rm`): the other one (`related_key`) holds the same bytes. If a "
+        "later audit reports one of the two as `dropped`, accept that (`lakeaudit ack`).",
+    },
+    "uncommitted": {
+        "delta": "Look for `lost_commit`, `overwritten_commit` and failed jobs of that time first: the files may "
+        "be all that is left of a commit. If nobody needs them, VACUUM takes them (FULL, not LITE).",
+        "iceberg": "Look for `lost_commit`, `missing_metadata` and failed jobs of that time first: the files may "
+        "be all that is left of a commit. If nobody needs them, remove_orphan_files takes them.",
+        "hudi": "Look for `missing_metadata` and failed writes of that time first: the files may be all that is left "
+        "of an instant. If nobody needs them, the table's own rollback and cleaner take them.",
+    },
+    "unvacuumed": {
+        "delta": "Run VACUUM.",
+        "iceberg": "Run expire_snapshots.",
+        "hudi": "Run the table's cleaner.",
+    },
+    "unreferenced": {
+        "delta": "Run VACUUM (FULL, not LITE); it is safe once the table's readers are younger than the file's "
+        "removal.",
+        "iceberg": "Run remove_orphan_files; it is safe once the table's readers are younger than the file's removal.",
+        "hudi": "Run the table's cleaner; what it leaves may be removed once no reader and no timeline is older.",
+    },
+}  # fmt: skip
+"""By kind and format the advice that stands for the general one."""
+
+NOT_BACK: Mapping[str, Mapping[str, str]] = {
+    "dropped_history": {
+        "delta": "Accept it (`lakeaudit ack`). If VACUUM runs below the promise, lower "
+        "`delta.deletedFileRetentionDuration` to what it keeps.",
+        "iceberg": "Accept it (`lakeaudit ack`), or end the snapshots that need it by expire_snapshots.",
+        "hudi": "Accept it (`lakeaudit ack`). What removes files must be the table's own cleaner.",
+    },
+    "missing_metadata": {
+        "delta": "Write the rows of the lost commits again from their source in new commits, on the newest state that "
+        "can be read. Do this before any other repair of the table.",
+        "iceberg": "Roll the table back to a snapshot that can be read (rollback_to_snapshot, register_table with an "
+        "older metadata.json), and write the rows of later snapshots again. Do this before any other repair of the "
+        "table.",
+        "hudi": "Write the rows of that instant again from their source. Do this before any other repair of the table.",
+        "spark_sink": "Write the file again: the line v1, then the lines of all files that the batches committed. Do "
+        "this before the query runs again.",
+    },
+}  # fmt: skip
+"""The same where nothing of the file is left."""
+
+
+def format_of(manifest_kind: str | None) -> str | None:
+    """The format of a table by the kind of its manifest; None where it is not known."""
+    return FORMATS.get(manifest_kind or "")

@@ -1,0 +1,144 @@
+"""Files of a table's own log or metadata that are gone or torn: what storage keeps of each of them now.
+
+No manifest says what such a file was, so its older versions are looked up, and read where the file itself is there and
+torn. Only damaged tables cause requests.
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from lakeaudit.errors import SourceError
+from lakeaudit.evidence.files import read_bytes
+from lakeaudit.keys import Location
+from lakeaudit.pipeline.audit_context import AuditContext
+from lakeaudit.pipeline.evidence_gaps import Finding
+from lakeaudit.runtime.aws import Clients
+
+KINDS = ("missing_metadata", "dropped_history")
+MOST = 1000
+"""Files that are looked up in one run."""
+LARGEST = 16 << 20
+"""Bytes of an older version that is read to see whether it is whole."""
+NAMED = 10
+
+_KEYS = pa.schema([("bucket", pa.string()), ("key", pa.string())])
+
+
+def with_versions(audit: AuditContext, rows: Sequence[Finding]) -> list[Finding]:
+    """The rows; those of files of a log say what storage has now, and whether an older version can come back."""
+    tables = {table.name for table in audit.scope if audit.confirms(table)}
+    lost = [row for row in rows if _is_lost_file(row) and row["table_name"] in tables][:MOST]
+    places = list(dict.fromkeys((row["bucket"], row["key"]) for row in lost))
+    if not places:
+        return list(rows)
+    columns = [list(column) for column in zip(*places, strict=True)]
+    answers = audit.look(pa.table(columns, schema=_KEYS)).to_pylist()
+    known = {place: answer for place, answer in zip(places, answers, strict=True) if answer["l_presence"]}
+    looked = {id(row) for row in lost}
+    clients = audit.context.clients
+    told = [
+        row | _answered(clients, row, known[row["bucket"], row["key"]])
+        if id(row) in looked and (row["bucket"], row["key"]) in known
+        else row
+        for row in rows
+    ]
+    return _named_together(told)
+
+
+def _is_lost_file(row: Finding) -> bool:
+    return (
+        row["kind"] in KINDS
+        and row.get("subject_type") == "file"
+        and row.get("category") == "log"
+        and row.get("bucket") is not None
+        and bool(row.get("key"))
+    )
+
+
+def _answered(clients: Clients, row: Finding, answer: Mapping[str, Any]) -> Finding:
+    """The columns of one row that storage's answer settles."""
+    older = answer["l_older_version_id"]
+    known: Finding = {"storage_version_id": answer["l_version_id"]}
+    if older:
+        known |= {"recovery_version_id": older, "cause_at": answer["l_older_since"]}
+    if answer["l_presence"] == "present":
+        known |= {"storage_size": answer["l_size"], "storage_etag": answer["l_etag"], "cause_at": None}
+        known |= {"storage_time": answer["l_modified_at"], "storage_class": answer["l_storage_class"]}
+        known |= {"recovery": "older_version"} if older else {}
+        return known | {"recoverable": _of_torn(clients, row, answer)}
+    if older:
+        beneath = bool(answer["l_older_beneath_marker"] or answer["l_delete_marker"])
+        return known | {"recoverable": "yes", "recovery": "delete_marker" if beneath else "older_version"}
+    return known | {"recoverable": "no" if answer["l_versions_known"] else "unknown"}
+
+
+def _of_torn(clients: Clients, row: Finding, answer: Mapping[str, Any]) -> str:
+    """Whether the newest older version of a torn file is whole."""
+    older = answer["l_older_version_id"]
+    if not older:
+        return "no" if answer["l_versions_known"] else "unknown"
+    if (answer["l_older_size"] or 0) > LARGEST:
+        return "unknown"
+    place = Location(row["bucket"], row["key"])
+    try:
+        content = read_bytes(clients, place, older)
+    except SourceError:
+        return "unknown"
+    return "yes" if content and is_whole(place.key, content) else "unknown"
+
+
+def is_whole(key: str, content: bytes) -> bool:
+    """Whether the content of a log file has the form that its name promises; false for names without such a form."""
+    if key.endswith(".parquet"):
+        return len(content) >= 12 and content[:4] == content[-4:] == b"PAR1"
+    if key.endswith(".avro"):
+        return content.startswith(b"Obj\x01")
+    if key.endswith(".json"):
+        return _is_json(content) or all(_is_json(line) for line in content.splitlines() if line.strip())
+    return False
+
+
+def _is_json(text: bytes) -> bool:
+    try:
+        return isinstance(json.loads(text), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _named_together(rows: Sequence[Finding]) -> list[Finding]:
+    """Files that one loss took are named in one place, with those that storage keeps a version of."""
+    losses: dict[tuple[str, str], list[Finding]] = defaultdict(list)
+    for row in rows:
+        if _is_lost_file(row):
+            losses[_loss(row)].append(row)
+    return [
+        row | {"explanation": "; ".join([row["explanation"], *_versions(row, losses[_loss(row)])])}
+        if _is_lost_file(row) and "storage_version_id" in row
+        else row
+        for row in rows
+    ]
+
+
+def _loss(row: Finding) -> tuple[str, str]:
+    return row["table_name"], row["explanation"]
+
+
+def _versions(row: Finding, lost: Sequence[Finding]) -> Iterator[str]:
+    kept = [each for each in lost if each.get("recovery_version_id")]
+    if row.get("recovery_version_id"):
+        yield f"storage keeps the version {row['recovery_version_id']}"
+    elif row.get("recoverable") == "no":
+        yield "storage keeps no version of it"
+    if len(lost) > 1:
+        yield f"lost together: {_names(lost)}"
+        yield f"storage keeps a version of {len(kept)} of {len(lost)}" + (f": {_names(kept)}" if kept else "")
+
+
+def _names(rows: Sequence[Finding]) -> str:
+    names = [str(row["key"]).rpartition("/")[2] for row in rows]
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return f"{', '.join(names[:NAMED])}{more}"
