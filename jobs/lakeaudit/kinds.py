@@ -23,6 +23,8 @@ MASS_LOSS = "mass loss: "
 WHOLE_PARTITION = "the whole partition is gone: "
 """What the explanation of a dropped file begins with where all files of its partition are dropped."""
 
+NEWER_TORN = "the newer version cannot be read: bring the lost version back"
+"""What the explanation of a commit that was written twice says where the second content is no commit."""
 SET_ASIDE = "no file: the state was rebuilt from older ones, but readers begin here"
 """What a checkpoint hides that cannot be read, where the table needs it not: moved aside, readers go without it."""
 

@@ -16,7 +16,7 @@ from lakeaudit.command_lines import Value, is_loaded, operand, option, s3api
 from lakeaudit.format_advice import DO, NOT_BACK, format_of
 from lakeaudit.formatting import moment, shell_word, uri
 from lakeaudit.keys import ARCHIVE_CLASSES
-from lakeaudit.kinds import KINDS, loses_state
+from lakeaudit.kinds import KINDS, NEWER_TORN, loses_state
 
 if TYPE_CHECKING:
     from lakeaudit.runtime.aws import Endpoint
@@ -102,11 +102,18 @@ def way_back(finding: Row, at: "Endpoint | None" = None, marker: str | None = No
         return _out_of_archive(place, finding["storage_class"], at)
     if finding["recoverable"] != "yes":
         return None
-    if finding.get("kind") == LOST_COMMIT:
+    if finding.get("kind") == LOST_COMMIT and is_to_think_first(finding):
         return _beside(place, key, version, at)
     if finding["storage_class"] in ARCHIVE_CLASSES and version is not None:
         return _version_out_of_archive(place, version, finding["storage_class"], at)
-    marker = marker or _marker_found(finding)
+    return _by_version(finding, place, marker or _marker_found(finding), at)
+
+
+def _by_version(
+    finding: Row, place: dict[str, str], marker: str | None, at: "Endpoint | None"
+) -> Step | None:
+    """The delete marker is removed, or the older version is copied over what is current."""
+    version = finding["recovery_version_id"]
     if finding["recovery"] == "delete_marker" and marker is not None:
         return Step(
             "remove the delete marker",
@@ -114,13 +121,18 @@ def way_back(finding: Row, at: "Endpoint | None" = None, marker: str | None = No
         )
     if finding["recovery"] not in ("delete_marker", "older_version") or version is None:
         return None
-    source = f"{bucket}/{key}?versionId={version}"
+    source = f"{place['Bucket']}/{place['Key']}?versionId={version}"
     what = (
         "copy the last version over the delete marker"
         if finding["recovery"] == "delete_marker"
         else "copy the older version over it"
     )
     return Step(what + _in_parts(finding), _s3api("copy-object", place | {"CopySource": source}, at))
+
+
+def is_to_think_first(finding: Row) -> bool:
+    """Whether what to do about the finding comes before its command, see THINK_FIRST."""
+    return finding.get("kind") in THINK_FIRST and NEWER_TORN not in (finding.get("explanation") or "")
 
 
 def _beside(place: dict[str, str], key: str, version: str | None, at: "Endpoint | None") -> Step | None:

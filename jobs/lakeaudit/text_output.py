@@ -210,7 +210,7 @@ def next_step(console: Console, row: Row, at: "Endpoint | None", marker: str | N
     """How the file comes back, as a command of its own line; else what to do about its kind."""
     step = next_steps.way_back(row, at, marker)
     do = next_steps.to_do(row["kind"], row["recoverable"], row["manifest_kind"])
-    if do and (step is None or row["kind"] in next_steps.THINK_FIRST):
+    if do and (step is None or next_steps.is_to_think_first(row)):
         line(console, plain(f"do: {do}", "dim"), indent=3)
     if step is not None:
         line(console, plain(f"to {step.what}:", "dim"), indent=3)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from lakeaudit import next_steps
+from lakeaudit.aws_commands import Step
 from lakeaudit.kinds import KINDS
 from lakeaudit.report import broken, summary
 from lakeaudit.runtime.aws import Clients, Endpoint
@@ -25,7 +26,7 @@ KEYS = [
 ]
 
 
-def run(step: next_steps.Step | None, clients: Clients, bucket: str) -> None:
+def run(step: Step | None, clients: Clients, bucket: str) -> None:
     """Do what the command says, as the AWS CLI does: its options are the operation's parameters."""
     assert step is not None
     words = f"printf '%s\\0' {step.command}"

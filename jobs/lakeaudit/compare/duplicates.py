@@ -87,7 +87,11 @@ A CRC of 32 bits is equal by chance too often.
 
 
 def same_content(con: Connection, candidates: Rows) -> Relation:
-    """The redundant ones of all candidates of some groups, with related_key (oldest, then lesser key) and group_id."""
+    """The redundant ones of all candidates of some groups, with related_key (the file that stays) and group_id.
+
+    A file that a manifest claims stays before one that none does: that one came after the last storage snapshot, or was
+    never committed, whatever its time says. Then the oldest stays, then the lesser key.
+    """
     sql = """
         SELECT * EXCLUDE (content, size, place, rule, ranked),
             'duplicate.same_content' AS rule
@@ -96,7 +100,8 @@ def same_content(con: Connection, candidates: Rows) -> Relation:
                 sha256(judged_table || chr(10) || place || chr(10) || content)[1:32] AS group_id
             FROM input
             WINDOW grouped AS (
-                PARTITION BY judged_table, place, size, content ORDER BY s_modified_at, bucket, key
+                PARTITION BY judged_table, place, size, content
+                ORDER BY coalesce(c_state = 'live', false) DESC, s_modified_at, bucket, key
                 ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
         ) WHERE ranked > 1 AND rule = 'duplicate.single'
     """  # a file has one verdict on the axis

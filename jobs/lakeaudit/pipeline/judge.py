@@ -46,6 +46,7 @@ from lakeaudit.pipeline.lineage_checks import (
 )
 from lakeaudit.pipeline.lister_checks import ListerChecks
 from lakeaudit.pipeline.lost_metadata import with_versions
+from lakeaudit.pipeline.moved_bytes import with_other_places
 from lakeaudit.pipeline.partition_files import files_of_partitions
 from lakeaudit.pipeline.partitions import as_asked, narrowed
 from lakeaudit.pipeline.recheck import Rechecked
@@ -222,7 +223,8 @@ def _about_files(
     audit: AuditContext, engine: AuditEngine, read: _Read, copies: Rows, tallies: Tallies, known: Traced
 ) -> _AboutFiles:
     findings_of_files, unsure = _single(audit, read.remaining, copies)
-    single = duck.hold(audit.con, explained(audit, findings_of_files, known))
+    named = with_other_places(audit, duck.hold(audit.con, findings_of_files))
+    single = duck.hold(audit.con, explained(audit, named, known))
     whole = {} if audit.partitions else tallies  # of a part nothing can be said about its table
     prefixes = {fact.table.name: fact.table.location.prefix for fact in audit.facts}
     count = partial(files_of_partitions, engine, audit.observed.evidence.claims, prefixes)

@@ -6,7 +6,7 @@ torn. Only damaged tables cause requests.
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -14,6 +14,7 @@ import pyarrow as pa
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import read_bytes
 from lakeaudit.keys import Location
+from lakeaudit.kinds import NEWER_TORN
 from lakeaudit.pipeline.audit_context import AuditContext
 from lakeaudit.pipeline.evidence_gaps import Finding
 from lakeaudit.runtime.aws import Clients
@@ -46,7 +47,24 @@ def with_versions(audit: AuditContext, rows: Sequence[Finding]) -> list[Finding]
         else row
         for row in rows
     ]
-    return _named_together(told)
+    torn = _torn(told)
+    return _named_together([_over_torn(row, torn) for row in told])
+
+
+def _torn(rows: Sequence[Finding]) -> set[tuple[str, str]]:
+    """Places of files that are torn, and of which an older version is whole."""
+    return {
+        (row["bucket"], row["key"])
+        for row in rows
+        if _is_lost_file(row) and row.get("storage_size") is not None and row.get("recoverable") == "yes"
+    }
+
+
+def _over_torn(row: Finding, torn: Collection[tuple[str, str]]) -> Finding:
+    """A commit that was overwritten by what is no commit comes back whole: nothing of the newer content is lost."""
+    if row["kind"] != "overwritten_commit" or (row.get("bucket"), row.get("key")) not in torn:
+        return row
+    return row | {"explanation": f"{row['explanation']}; {NEWER_TORN}"}
 
 
 def _is_lost_file(row: Finding) -> bool:

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from lakeaudit.config import Lake, Table
 from lakeaudit.digests import digest
+from lakeaudit.keys import uri_of
 from lakeaudit.next_steps import to_do
 from lakeaudit.reconcile.four_yeses import DOUBLES, LEFTOVERS
 from lakeaudit.reconcile.key_state import Unclear
@@ -171,9 +172,11 @@ class Planner:
         if row["kind"] not in WAYS:
             return ["no action is known for this kind"]
         lost = row["kind"] in (*LEFTOVERS, *DOUBLES, *UPLOADS) and row["table_name"] in self.losing
+        moved = row["kind"] == "dropped" and row["related_key"]
         accepted = row["ack_until"] is not None and row["ack_until"] > self.now
         return [
             *([self._may_be_all(row)] if lost else []),
+            *([_moved_to(row)] if moved else []),
             *([f"accepted by {row['ack_by']}: {row['ack_reason']}"] if accepted else []),
             *(["its table is not named in the lake file"] if table is None else []),
         ]
@@ -214,6 +217,10 @@ class Planner:
             rows_at_stake=row["rows_at_stake"],
             bytes_at_stake=row["bytes_at_stake"],
         )
+
+
+def _moved_to(row: Row) -> str:
+    return f"the same bytes lie at {uri_of(row['bucket'], row['related_key'])}: to restore the file may double its rows"
 
 
 def _refused(case: Case) -> list[str]:

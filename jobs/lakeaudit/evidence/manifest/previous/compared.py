@@ -5,6 +5,7 @@ retention is over. Where a table does not say `append_only`, a job may write a f
 happened where files were written there since that have half the bytes of those that went, or more: if none of the
 claimed files of the folder is left the claims end, and if some are left nobody can tell (`certain` is false). Nor can
 anybody tell if several files went and fewer were written since: small files that were compacted take fewer bytes.
+The claim of a file ends, too, where another file of its folder holds the same bytes.
 
 A folder of Hive's ACID tables explains what its compaction replaced: `base_N` every base and delta up to N, and
 `delta_M_N` every delta of the same sort from M to N (Hive, "ACID and Transactions", "Compactor").
@@ -225,8 +226,15 @@ FROM (
     FROM known) AS known
 """
 
-_JUDGED = """
-WITH lost AS (
+_DIGEST = "^[0-9a-f]{32}(-[0-9]+)?$"
+"""An ETag of this form stands for the bytes of an object, of as many parts."""
+
+_JUDGED = f"""
+WITH copies AS (
+    SELECT DISTINCT table_name, bucket, place, o.size AS size, o.etag AS etag FROM met
+    WHERE there AND o.size > 0 AND regexp_matches(o.etag, '{_DIGEST}')
+),
+lost AS (
     SELECT table_name, bucket, place, min(seen_at) AS since, coalesce(sum(size), 0) AS bytes, count(*) AS files
     FROM met WHERE was AND NOT there AND NOT append_only AND NOT expired AND NOT accepted GROUP BY ALL
 ),
@@ -250,14 +258,19 @@ compacted AS (
     WHERE old.place <> new.place AND new.there AND old.last <= new.last
         AND (new.sort = 'base' OR (new.sort = old.sort AND new.first <= old.first))
 )
-SELECT met.*,
-    was AND NOT there AND (compacted.place IS NOT NULL OR coalesce(anew, false)) AS replaced,
-    was AND NOT there AND compacted.place IS NULL AND coalesce(NOT anew, false) AS unsure,
-    was AND NOT expired AND NOT accepted
-        AND NOT (NOT there AND (compacted.place IS NOT NULL OR coalesce(anew, false))) AS claimed
-FROM met LEFT JOIN renewed USING (table_name, bucket, place)
-LEFT JOIN compacted USING (table_name, bucket, place)
+SELECT met.* EXCLUDE (anew, is_over),
+    was AND NOT there AND is_over AS replaced,
+    was AND NOT there AND NOT is_over AND coalesce(NOT anew, false) AS unsure,
+    was AND NOT expired AND NOT accepted AND NOT (NOT there AND is_over) AS claimed
+FROM (
+    SELECT met.*, anew, compacted.place IS NOT NULL OR coalesce(anew, false) OR copies.etag IS NOT NULL AS is_over
+    FROM met LEFT JOIN renewed USING (table_name, bucket, place)
+    LEFT JOIN compacted USING (table_name, bucket, place)
+    LEFT JOIN copies ON met.table_name = copies.table_name AND met.bucket = copies.bucket
+        AND met.place = copies.place AND met.size = copies.size AND met.etag = copies.etag
+) AS met
 """
+"""A file that is gone is no loss where another file of its folder holds the same bytes: one of two copies was taken."""
 
 _NEXT = """
 SELECT table_name, bucket, key, o.size AS size, coalesce(o.etag, CASE WHEN same THEN etag END) AS etag,
