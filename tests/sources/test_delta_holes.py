@@ -100,7 +100,7 @@ DAMAGES: dict[str, Damage] = {
     "two commits missing in a row": Damage(
         lambda log: log.commits([add("a")], [], [], [add("b")]).drop(f"{1:020}.json", f"{2:020}.json"),
         {"a": "live since 0 uncertain", "b": "live since 3"},
-        lost(commit(1), 2),
+        lost(commit(1)) | lost(commit(2)),
     ),
     "a removal before the gap may have been undone in it": Damage(
         lambda log: log.commits([add("a")], [remove("a")], [], []).drop(f"{2:020}.json"),

@@ -1,0 +1,174 @@
+"""Files of a table's metadata that are gone or torn: how they are named, and what is said beside them."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from lakeaudit import format_advice, next_steps
+from lakeaudit.commands.ask_sources import STORED, Said
+from lakeaudit.commands.explanation import Explanation
+from lakeaudit.compare.findings import FINDING_ROWS, with_losses
+from lakeaudit.evidence.files import File
+from lakeaudit.evidence.manifest import spark_sink
+from lakeaudit.keys import Location
+from lakeaudit.kinds import KINDS, NEWER_TORN, SET_ASIDE
+from lakeaudit.pipeline.lost_metadata import is_whole
+from lakeaudit.runtime import duck
+from tests.builders.connections import connection
+from tests.builders.delta_lake import table
+from tests.builders.results import finding
+
+LOG = "orders/_delta_log"
+
+
+@pytest.mark.parametrize(
+    ("there", "lost"),
+    [
+        (["0", "1", "2"], []),
+        (["0", "2"], [("1", "batch 1 is gone", 1)]),
+        (["0", "4"], [("1", "batches 1 to 3 of the sink's log are gone", 3)]),
+        (["10", "11"], [("9.compact", "9.compact is gone, which lists the files of batches 0 to 9", 10)]),
+        (["9.compact", "10", "12"], [("11", "batch 11 is gone", 1)]),
+        (
+            ["9.compact", "20"],
+            [("19.compact", "19.compact is gone, which lists the files of batches 0 to 19", 10)],
+        ),
+        (
+            ["9.compact", "22"],
+            [
+                ("19.compact", "19.compact is gone, which lists the files of batches 0 to 19", 10),
+                ("20", "batches 20 to 21 of the sink's log are gone", 2),
+            ],
+        ),
+        (
+            ["2.compact", "6"],
+            [("5.compact", "5.compact is gone, which lists the files of batches 0 to 5", 3)],
+        ),
+    ],
+)
+def test_the_lost_file_of_a_sinks_log_is_named(
+    tmp_path: Path, there: list[str], lost: list[tuple[str, str, int]]
+) -> None:
+    """Every compaction has all batches before it, so that a lost one cannot be told from the batches alone."""
+    events = table("events", tmp_path)
+    folder = events.location.join("_spark_metadata")
+    files = [File(folder.join(name), 10, datetime(2026, 11, 1, tzinfo=UTC)) for name in there]
+    found = spark_sink._log(events, {folder: files})
+    assert [
+        (Location.parse(hole.subject).key.rpartition("/")[2], hole.reason, hole.count) for hole in found.holes
+    ] == lost
+
+
+PARQUET = b"PAR1" + b"\0" * 20 + b"PAR1"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "whole"),
+    [
+        ("1.json", b'{"add": {}}\n{"commitInfo": {}}\n', True),
+        ("1.json", b'{"add": {}}\n{"commitInf', False),
+        ("1.json", b"[1]", False),
+        ("v2.metadata.json", b'{\n "format-version": 2\n}', True),
+        ("1.checkpoint.parquet", PARQUET, True),
+        ("1.checkpoint.parquet", PARQUET[:-4], False),
+        ("1.checkpoint.parquet", b"PAR1", False),
+        ("m0.avro", b"Obj\x01rest", True),
+        ("m0.avro", b"rest", False),
+        ("9.compact", b"v1\n{}", False),
+    ],
+)
+def test_only_what_has_the_form_of_its_name_is_whole(name: str, content: bytes, whole: bool) -> None:
+    assert is_whole(f"{LOG}/{name}", content) is whole
+
+
+def lost(name: str, **given: Any) -> dict[str, Any]:
+    row = finding("missing_metadata", f"{LOG}/{name}", recoverable="unknown", storage_size=None)
+    return dict.fromkeys(FINDING_ROWS.names) | row | given
+
+
+TORN = lost(f"{5:020}.checkpoint.parquet", storage_size=7, explanation=f"it is torn; hides {SET_ASIDE}")
+WAYS = [
+    (TORN, "aws s3 mv s3://lake/orders/_delta_log/00000000000000000005.checkpoint.parquet "),
+    (TORN | {"storage_size": None}, None),
+    (TORN | {"explanation": "it is torn; hides every file that the table lists"}, None),
+    (
+        lost("1.json", recoverable="yes", recovery="older_version", recovery_version_id="v"),
+        "aws s3api copy-object ",
+    ),
+    (lost("1.json", recoverable="unknown", recovery_version_id="v"), None),
+]
+
+
+@pytest.mark.parametrize(("row", "command"), WAYS)
+def test_only_a_checkpoint_that_nobody_needs_is_set_aside(row: dict[str, Any], command: str | None) -> None:
+    step = next_steps.way_back(row)
+    assert (None if step is None else step.command.startswith(command or "?")) == (
+        None if command is None else True
+    )
+
+
+def test_a_commit_overwritten_by_what_is_no_commit_comes_back() -> None:
+    row = lost("1.json", recoverable="yes", recovery="older_version", recovery_version_id="v") | {
+        "kind": "overwritten_commit"
+    }
+    assert "get-object" in next_steps.way_back(row).command  # type: ignore[union-attr]
+    torn = next_steps.way_back(row | {"explanation": f"written twice; {NEWER_TORN}"})
+    assert torn is not None
+    assert "copy-object" in torn.command
+
+
+@pytest.mark.parametrize(
+    ("row", "back"),
+    [(lost("1.json"), True), (TORN, False), (lost("1.json", storage_size=7), False), (lost("2.json"), False)],
+)
+def test_a_torn_file_is_not_back(row: dict[str, Any], back: bool) -> None:
+    key = TORN["key"] if row is TORN else f"{LOG}/1.json"
+    told = Explanation(
+        f"s3://lake/{key}", "lake", key, "orders", [Said(STORED, "present", {"size": 7})], None, [row], [], [], [], []
+    )  # fmt: skip
+    assert told.is_back is back
+
+
+def test_files_of_a_table_that_lost_a_state_are_not_called_useless() -> None:
+    debris = (
+        "2 files; no state lists it; readers go by the table's metadata, so it costs storage only, and the "
+        "format's own clean-up takes it away"
+    )
+    rows = [
+        dict.fromkeys(FINDING_ROWS.names) | {"table_name": name, "kind": kind, "explanation": words}
+        for name, kind, words in (
+            ("a", "uncommitted", debris), ("a", "missing_metadata", "gone"), ("b", "uncommitted", debris),
+            ("c", "uncommitted", debris), ("c", "overwritten_commit", "twice"), (None, "unreadable_evidence", "x"),
+        )
+    ]  # fmt: skip
+    con = connection()
+    told = duck.rows_of(with_losses(con, pa.Table.from_pylist(rows, FINDING_ROWS)))
+    con.close()
+    words = {row["table_name"]: row["explanation"] for row in told if row["kind"] == "uncommitted"}
+    assert words["b"] == debris
+    for name in "ac":
+        assert words[name].startswith("2 files; no state lists it; a state of the table is lost")
+        assert "storage only" not in words[name]
+
+
+OF_DELTA = ("VACUUM", "checkpoint", "txnAppId", "_delta_log", "_last_checkpoint")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("manifest", ["iceberg", "hudi", "previous", "spark_sink"])
+@pytest.mark.parametrize("recoverable", ["yes", "no"])
+def test_advice_for_other_formats_has_no_terms_of_delta(kind: str, manifest: str, recoverable: str) -> None:
+    if kind == "clone_at_risk":  # shallow clones are Delta's alone
+        return
+    told = next_steps.to_do(kind, recoverable, manifest)
+    assert told
+    assert not [term for term in OF_DELTA if term in told]
+
+
+def test_every_advice_of_a_format_is_for_a_kind_and_a_format_that_exist() -> None:
+    for texts in (format_advice.DO, format_advice.NOT_BACK):
+        assert set(texts) <= set(KINDS)
+        assert {name for by in texts.values() for name in by} <= set(format_advice.NAMES)
