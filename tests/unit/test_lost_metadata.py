@@ -71,6 +71,8 @@ PARQUET = b"PAR1" + b"\0" * 20 + b"PAR1"
         ("1.json", b'{"add": {}}\n{"commitInfo": {}}\n', True),
         ("1.json", b'{"add": {}}\n{"commitInf', False),
         ("1.json", b"[1]", False),
+        ("1.json", b"", False),
+        ("1.json", b"\n \n", False),
         ("v2.metadata.json", b'{\n "format-version": 2\n}', True),
         ("1.checkpoint.parquet", PARQUET, True),
         ("1.checkpoint.parquet", PARQUET[:-4], False),

@@ -95,18 +95,20 @@ def _answered(clients: Clients, row: Finding, answer: Mapping[str, Any]) -> Find
 
 
 def _of_torn(clients: Clients, row: Finding, answer: Mapping[str, Any]) -> str:
-    """Whether the newest older version of a torn file is whole."""
+    """Whether the newest older version of a torn file is whole, and the file itself holds nothing else of its own."""
     older = answer["l_older_version_id"]
     if not older:
         return "no" if answer["l_versions_known"] else "unknown"
-    if (answer["l_older_size"] or 0) > LARGEST:
+    if max(answer["l_older_size"] or 0, answer["l_size"] or 0) > LARGEST:
         return "unknown"
     place = Location(row["bucket"], row["key"])
     try:
-        content = read_bytes(clients, place, older)
+        content, now = read_bytes(clients, place, older), read_bytes(clients, place)
     except SourceError:
         return "unknown"
-    return "yes" if content and is_whole(place.key, content) else "unknown"
+    if not content or now is None or not is_whole(place.key, content):
+        return "unknown"
+    return "unknown" if is_whole(place.key, now) and not content.startswith(now) else "yes"
 
 
 def is_whole(key: str, content: bytes) -> bool:
@@ -116,7 +118,8 @@ def is_whole(key: str, content: bytes) -> bool:
     if key.endswith(".avro"):
         return content.startswith(b"Obj\x01")
     if key.endswith(".json"):
-        return _is_json(content) or all(_is_json(line) for line in content.splitlines() if line.strip())
+        lines = [line for line in content.splitlines() if line.strip()]
+        return _is_json(content) or (bool(lines) and all(map(_is_json, lines)))
     return False
 
 
