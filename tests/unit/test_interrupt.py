@@ -31,7 +31,7 @@ def read(clients, **_):
 
 def read_table(clients, **_):
     from deltalake import DeltaTable
-    from lakeaudit.runtime.aws import delta_rs_options
+    from lakeaudit.runtime.connections import delta_rs_options
     DeltaTable("s3://silent/t", storage_options=delta_rs_options(clients.endpoint("silent", ""), "silent"))
 
 def look(clients, **_):
