@@ -47,9 +47,16 @@ class StorageClasses:
 
     own: Mapping[str, ClassKind] = field(default_factory=dict)
     of_google: bool = False
+    _answers: dict[str | None, bool | None] = field(default_factory=dict, compare=False, repr=False)
+    """What was answered before: a listing asks for each of its objects."""
 
     def archived(self, name: str | None) -> bool | None:
         """Whether objects of a class have to be restored before they can be read; None: not known."""
+        if name not in self._answers:
+            self._answers[name] = self._archived(name)
+        return self._answers[name]
+
+    def _archived(self, name: str | None) -> bool | None:
         if name is None or is_tiered(name):
             return None
         own = {_plain(each): kind == "archived" for each, kind in self.own.items()}

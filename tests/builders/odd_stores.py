@@ -121,6 +121,20 @@ def cut_off(where: str, *, keep: int, says: str = "true", token: str = "") -> Ha
     return change
 
 
+def hiding(name: str) -> Habit:
+    """Listings lack the objects of a name, and say that they are complete."""
+
+    def change(request: Request, response: Response) -> Response:
+        if not request.is_listing:
+            return response
+        kept = _ENTRY.sub(
+            lambda match: "" if f"{name}</Key>" in match[0] else match[0], response.body.decode()
+        )
+        return replace(response, body=kept.encode())
+
+    return change
+
+
 def without(*fields: str, where: str = "", heads: bool = True, lists: bool = True) -> Habit:
     """Entries of listings lack these elements, and responses of HEAD the headers of the same meaning."""
     names = {_HEADERS[name] for name in fields if name in _HEADERS}

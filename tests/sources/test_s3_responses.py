@@ -285,3 +285,14 @@ def test_an_object_that_is_a_page_is_an_object(answering: tuple[Any, Any]) -> No
     handler.body, handler.more = HTML, True
     assert s3.head_object(Bucket="lake", Key="index.html")["ETag"] == '"e"'
     assert s3.get_object(Bucket="lake", Key="index.html")["Body"].read() == HTML
+
+
+def test_an_empty_page_before_the_first_object_is_no_empty_folder(clients: Clients, filled: str) -> None:
+    """Ceph may answer with nothing and a way to go on; not every store counts its keys."""
+    s3 = clients.s3(filled)
+    given = iter([page(0, "a", Contents=[]), {"IsTruncated": False, "Contents": [{"Key": "k"}]}])
+    store: Any = type("Store", (), {"list_objects_v2": lambda _, **__: next(given)})()
+    assert s3_pages.holds_any(store, "lake", "")
+    with habit(without("KeyCount")):
+        assert s3_pages.holds_any(s3, filled, "t/report/")
+        assert not s3_pages.holds_any(s3, filled, "nothing/")

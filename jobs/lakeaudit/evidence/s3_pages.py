@@ -53,6 +53,13 @@ def object_pages(
     return pages(client.list_objects_v2, request, {"ContinuationToken": "NextContinuationToken"}, pace)
 
 
+def holds_any(client: "S3Client", bucket: str, prefix: str) -> bool:
+    """Whether there is an object whose key begins with a prefix; an empty page that says more follows is no answer."""
+    request: dict[str, str | int] = {"Bucket": bucket, "Prefix": prefix, "MaxKeys": 1}
+    follow = {"ContinuationToken": "NextContinuationToken"}
+    return any(page.get("Contents") for page in pages(client.list_objects_v2, request, follow))
+
+
 def version_pages(
     client: "S3Client", bucket: str, prefix: str, delimiter: str = "", pace: Pace = at_once
 ) -> Iterator[Page]:
@@ -70,7 +77,10 @@ def upload_pages(client: "S3Client", bucket: str, prefix: str, pace: Pace = at_o
 
 
 def pages(
-    call: Callable[..., Page], request: Mapping[str, str], follow: Mapping[str, str], pace: Pace = at_once
+    call: Callable[..., Page],
+    request: Mapping[str, str | int],
+    follow: Mapping[str, str],
+    pace: Pace = at_once,
 ) -> Iterator[Page]:
     """Every page of a listing call; `follow` names the fields of a page by the parameters of the next request.
 

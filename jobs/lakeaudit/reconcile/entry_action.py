@@ -10,6 +10,7 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from lakeaudit.evidence.s3_pages import holds_any
 from lakeaudit.keys import NOT_HADOOP
 from lakeaudit.reconcile.entries import (
     Above,
@@ -61,8 +62,7 @@ def _above(
 
 def _has_keys(sight: Sight, bucket: str, prefix: str) -> bool:
     sight.keys.pace()
-    found = sight.clients.s3(bucket, prefix).list_objects_v2(Bucket=bucket, Prefix=prefix, MaxKeys=1)
-    return bool(found.get("KeyCount"))
+    return holds_any(sight.clients.s3(bucket, prefix), bucket, prefix)
 
 
 class EntryAction:

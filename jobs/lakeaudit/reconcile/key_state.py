@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from lakeaudit.evidence.s3_pages import holds_any
 from lakeaudit.evidence.storage.head import ObjectHead, head_of
 from lakeaudit.evidence.storage.object_versions import History, ObjectVersion, history_of
 from lakeaudit.keys import NULL_VERSION
@@ -153,8 +154,7 @@ class KeyReader:
             if (bucket, prefix) not in self._below:
                 self._pacer.wait()
                 s3 = self._clients.s3(bucket, prefix)
-                page = s3.list_objects_v2(Bucket=bucket, Prefix=prefix, MaxKeys=1)
-                self._below[bucket, prefix] = bool(page.get("KeyCount"))
+                self._below[bucket, prefix] = holds_any(s3, bucket, prefix)
             return self._below[bucket, prefix]
 
     def _versioning_of(self, s3: "S3Client", bucket: str) -> str:

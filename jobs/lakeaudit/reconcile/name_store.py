@@ -16,6 +16,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from lakeaudit.config import Emrfs, Lake, S3mper
 from lakeaudit.evidence.metastore.emrfs import CONTROL
 from lakeaudit.evidence.metastore.s3mper import INDEX
+from lakeaudit.evidence.s3_pages import holds_any
 from lakeaudit.evidence.storage.object_versions import ObjectVersion
 from lakeaudit.reconcile.canary import fails
 from lakeaudit.reconcile.entry_store import PLAN, Item, Place, one_store, refused
@@ -198,5 +199,4 @@ def _is_plain(item: Item) -> bool:
 
 def _has_keys(sight: Sight, bucket: str, prefix: str) -> bool:
     sight.keys.pace()
-    found = sight.clients.s3(bucket, prefix).list_objects_v2(Bucket=bucket, Prefix=prefix, MaxKeys=1)
-    return bool(found.get("KeyCount"))
+    return holds_any(sight.clients.s3(bucket, prefix), bucket, prefix)
