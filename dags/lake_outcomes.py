@@ -110,4 +110,11 @@ def _told(said: Mapping[str, Any]) -> str:
         return str(line)
     found = said.get("severities") or {}
     counts = ", ".join(f"{number} {severity}" for severity, number in found.items()) or "no finding"
-    return f"{said.get('status', '')}, {counts}".lstrip(", ")
+    return f"{_not_judged(said)}{said.get('status', '')}, {counts}".lstrip(", ")
+
+
+def _not_judged(said: Mapping[str, Any]) -> str:
+    """How many tables of an audit could not be judged, which comes before its findings."""
+    content = [axes.get("content") or {} for axes in (said.get("coverage") or {}).values()]
+    blind = sum(each.get("status") == "partial" and not each.get("decided_share") for each in content)
+    return f"{blind} of {len(content)} tables could not be judged; " if blind else ""

@@ -151,7 +151,9 @@ NAME = 48
 
 def _share(cell: coverage_view.Cell) -> str:
     told = formatting.share(cell.share) if cell.share is not None else "nothing"
-    return "nothing" if cell.state == "nothing" else told
+    if cell.state == "part" and cell.share == 1:
+        return "not all known"  # what a gap hides is in no share
+    return "nothing" if cell.state in ("nothing", "young") else told
 
 
 def _evidence(console: Console, run: Row, size: Size) -> None:
@@ -346,7 +348,7 @@ def _reasons(page: PageData, shown: int) -> Iterator[Text]:
     holding: dict[str, list[tuple[str, str, str]]] = {}
     for table in coverage_view.judged(page.coverage):
         for cell in table.cells.values():
-            if cell.state in ("nothing", "part") and cell.reason:
+            if cell.state in ("nothing", "part", "young") and cell.reason:
                 about = (table.name or summary.NO_TABLE, axis_words(cell.axis), cell.reason)
                 holding.setdefault(_without_place(cell.reason), []).append(about)
     for common, held in list(holding.items())[:shown]:

@@ -67,6 +67,12 @@ REFUSED = {
     "orders: content: 1 file uncovered": held(covered(uncovered=1)),
     "orders: content: 1 file with a finding": held(covered(findings=1)),
     "orders: content: no file could be decided yet": held(covered(consistent=0, out_of_window=5)),
+    "orders: a state of the table is lost, so what the audit read may be older than the table": held(
+        lost_states=["orders"]
+    ),
+    "orders: content: no file is listed, though the table has files": held(
+        covered(files=0, consistent=0), covered("leftover")
+    ),
     "orders: content: 2 of kind dropped pending or open in the ledger": held(
         open_content={("orders", "dropped"): 2}
     ),
@@ -82,6 +88,7 @@ def test_it_states_what_it_rests_on_and_its_own_digest() -> None:
     rows = covered(consistent=3, out_of_window=1, ignored=1), covered("leftover", ignored=2)
     stated = certificate(held(*rows, exclusions={"ignore": [{"reason": "GX"}]}), AT, "1.0")
     assert (stated["files_agreed"], stated["files"], stated["bytes"]) == (3, 5, 500)
+    assert (stated["through"], stated["files_too_young"]) == ("2026-11-23T12:00:00Z", 1)
     assert stated["evidence"][0]["identity"] == "2026 md5:ab"
     assert stated["exclusions"] == {
         "ignore": [{"reason": "GX"}],

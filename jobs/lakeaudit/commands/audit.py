@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from lakeaudit.pipeline.audit_plan import Options
     from lakeaudit.pipeline.run_outcome import Outcome
 
-EXIT_ORDER = (2, 70, 14, 13, 12, 11, 10, 3, 1, 0)
+EXIT_ORDER = (2, 70, 14, 13, 12, 11, 10, 1, 3, 0)
 """Of all codes that apply, the first of these is the command's."""
 
 WORST_SHOWN = 50

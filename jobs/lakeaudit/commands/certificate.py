@@ -42,7 +42,8 @@ def _held(lake: Lake, results: Results, now: datetime) -> Held:
     )
     coverage = results.coverage(run["run_id"])
     names = [table.name for table in lake.tables]
-    return Held(run, coverage, open_content, names, _exclusions(lake, now))
+    lost = {row["table_name"] for row in results.states() if row["standing"] == "lost"}
+    return Held(run, coverage, open_content, names, _exclusions(lake, now), frozenset(lost & {*names}))
 
 
 def _exclusions(lake: Lake, now: datetime) -> dict[str, Any]:

@@ -6,8 +6,10 @@ from typing import Any
 
 from lakeaudit.compare import ceiling
 from lakeaudit.compare.ceiling import Trial
+from lakeaudit.compare.judged import YOUNG_OUTCOME, judged_from, share_judged
 from lakeaudit.compare.table_facts import TableFacts
 from lakeaudit.evidence.protocol import Cut
+from lakeaudit.formatting import number, second
 from lakeaudit.kinds import COVERED_AXES, LIVE_AXES
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
@@ -42,9 +44,7 @@ class Tally:
     @property
     def decided_share(self) -> float | None:
         """(consistent + finding + ignored) / (files - out_of_window); null where that is 0."""
-        judgeable = self.files - self.outcomes.get("out_of_window", 0)
-        decided = sum(self.outcomes.get(name, 0) for name in ("consistent", "finding", "ignored"))
-        return decided / judgeable if judgeable else None
+        return share_judged(self.outcomes)
 
 
 Tallies = dict[tuple[str, str], Tally]
@@ -168,6 +168,7 @@ def axis_state(axis: str, facts: TableFacts, means: Means, tally: Tally) -> Axis
     said = (
         _said(ceiling.losses(trials)),
         _fresh(axis, facts, means, tally),
+        _young(axis, facts, means, tally),
         means.remarks.get((facts.table.name, axis), ""),
     )
     return AxisState("complete", "; ".join(filter(None, said)))
@@ -180,6 +181,17 @@ def _fresh(axis: str, facts: TableFacts, means: Means, tally: Tally) -> str:
         return ""
     young = looked_at + tally.outcomes.get("out_of_window", 0)
     return f"{looked_at:,} of {young:,} files younger than the evidence were looked at now"
+
+
+def _young(axis: str, facts: TableFacts, means: Means, tally: Tally) -> str:
+    """How many files are too young, and from when on a storage snapshot can judge them."""
+    young, cut = tally.outcomes.get(YOUNG_OUTCOME, 0), means.storage_cuts.get(facts.table.name)
+    if axis != "content" or not young or cut is None:
+        return ""
+    since = judged_from(facts.read_at, facts.table.settings.grace, cut.margin)
+    files = number(young, "file")
+    until = f" until a storage snapshot begins at {second(since)} or later" if since else ""
+    return f"{files} {'is' if young == 1 else 'are'} too young to judge{until}"
 
 
 def _said(trials: Sequence[Trial]) -> str:

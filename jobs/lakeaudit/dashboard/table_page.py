@@ -340,6 +340,8 @@ STATES = {
 
 def decided(cell: Cell) -> str:
     """How much of an axis was decided."""
+    if cell.state == "part" and cell.share == 1:
+        return "not all known"  # what a gap hides is in no share
     return STATES.get(cell.state) or (
         share(cell.share) if cell.share is not None else "nothing could be judged"
     )

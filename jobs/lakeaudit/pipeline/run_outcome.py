@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from lakeaudit import __version__
 from lakeaudit.compare.ceiling import doubts
 from lakeaudit.compare.findings import Stamp
+from lakeaudit.compare.judged import files_judged
 from lakeaudit.config import Table
 from lakeaudit.evidence.protocol import Hole, SourceInfo
 from lakeaudit.gates.publish_gate import Guarded
@@ -22,8 +23,6 @@ from lakeaudit.row_formats import iso
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Rows
 from lakeaudit.schemas import RECENT_COMMIT
-
-DECIDED = ("consistent", "findings", "ignored")
 
 
 @dataclass(frozen=True)
@@ -156,7 +155,7 @@ def _status(judgement: Judgement) -> str:
     partial = [row for row in rows if row["status"] == "partial" and row["reason"] not in judgement.as_asked]
     in_the_way = bool(judgement.holes) or bool(partial)
     of_files = [row for row in rows if row["axis"] in FILE_AXES]
-    decided = sum(row[name] for row in of_files for name in DECIDED)
+    decided = sum(map(files_judged, of_files))
     decided += sum(one.outcome == "finding" for one in judgement.lineage)
     if in_the_way and not decided and not any(row["status"] == "complete" for row in of_files):
         return "failed"

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from lakeaudit import formatting
+from lakeaudit.compare import judged
 
 Row = Mapping[str, Any]
 FORMAT = 1
@@ -30,6 +31,7 @@ class Held:
         open_content: by table and kind how many discrepancies of the axis content are pending or open, accepted or not.
         tables: every table that the lake file names.
         exclusions: what the lake file leaves out, in its own words.
+        lost_states: tables of which a state is lost, or older than one that was audited, whatever the lake file ignores.
     """
 
     run: Row
@@ -37,6 +39,7 @@ class Held:
     open_content: Mapping[tuple[str, str], int]
     tables: Collection[str]
     exclusions: Mapping[str, Any] = field(default_factory=dict)
+    lost_states: Collection[str] = ()
 
 
 def refusals(held: Held) -> list[str]:
@@ -64,6 +67,16 @@ def _of_tables(held: Held) -> Iterator[str]:
     for row in held.coverage:
         if not _is_expected(row):
             yield from (f"{row['table_name']}: {row['axis']}: {why}" for why in _undecided(row))
+    for name in sorted(held.lost_states):
+        yield f"{name}: a state of the table is lost, so what the audit read may be older than the table"
+    for row in held.coverage:
+        mine = (other for other in held.coverage if other["table_name"] == row["table_name"])
+        if (
+            row["axis"] == judged.CONTENT
+            and judged.axis_state(row) == judged.EMPTY
+            and judged.has_files(mine)
+        ):
+            yield f"{row['table_name']}: content: no file is listed, though the table has files"
 
 
 def _undecided(row: Row) -> Iterator[str]:
@@ -72,11 +85,10 @@ def _undecided(row: Row) -> Iterator[str]:
         yield str(row["reason"])
     elif row["axis"] == "content" and row["status"] == "off":
         yield f"nothing is compared: {row['reason']}"
-    for outcome in ("undecided", "uncovered"):
+    for outcome in judged.OPEN_OUTCOMES:
         if row[outcome]:
             yield f"{formatting.number(row[outcome], 'file')} {outcome}"
-    decided = (row["consistent"] or 0) + (row["findings"] or 0) + (row["ignored"] or 0)
-    if row["axis"] == "content" and row["files"] and not decided:
+    if row["axis"] == judged.CONTENT and row["files"] and not judged.files_judged(row):
         yield "no file could be decided yet"
 
 
@@ -106,9 +118,11 @@ def certificate(held: Held, now: datetime, version: str) -> dict[str, Any]:
         "version": version,
         "evidence": evidence,
         "evidence_digest": _digest(evidence),
+        "through": _plain(_through(content)),
         "tables": len(content),
         "files_agreed": sum(row["consistent"] or 0 for row in content),
         "files": sum(row["files"] or 0 for row in content),
+        "files_too_young": sum(map(judged.files_young, content)),
         "bytes": sum(row["bytes"] or 0 for row in content),
         "coverage": [_covered(row) for row in held.coverage],
         "exclusions": {
@@ -119,6 +133,11 @@ def certificate(held: Held, now: datetime, version: str) -> dict[str, Any]:
         },
     }
     return stated | {"digest": _digest(stated)}
+
+
+def _through(content: Sequence[Row]) -> datetime | None:
+    """Up to when everything is certified: the oldest storage snapshot that content was judged by."""
+    return min((row["storage_cut_from"] for row in content if row["storage_cut_from"]), default=None)
 
 
 def _covered(row: Row) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from lakeaudit.compare import judged as judged_rows
 from lakeaudit.kinds import AXES, says_loss
 
 Row = Mapping[str, Any]
@@ -15,14 +16,12 @@ Row = Mapping[str, Any]
 OUTCOMES = ("finding", "consistent", "ignored", "out_of_window", "undecided", "moved_on", "uncovered")
 """The outcomes of a file on an axis, as the bars show them from left to right; they add up to `files`."""
 
-DECIDED = ("finding", "consistent", "ignored")
-OPEN = ("undecided", "uncovered")
-TO_COME = "hazard"
-"""The axis of what will be lost; how a table stands is about what is there and what is not."""
+OPEN = judged_rows.OPEN_OUTCOMES
 
 STANDINGS = {
     "nothing": "nothing could be judged",
     "idle": "nothing could be judged",
+    "young": "too young to judge",
     "part": "partly judged",
     "whole": "fully judged",
 }
@@ -51,7 +50,7 @@ class Cell:
 class Judged:
     """One table: how it stands over all axes, its cells by axis, and up to which time its evidence reaches.
 
-    `standing` is nothing, idle (there was nothing to decide: off, empty or too young), part or whole.
+    `standing` is nothing, idle (there was nothing to decide: off or empty), young, part or whole.
     `evidence_up_to` is the oldest storage cut that anything of it was decided on; None where nothing was.
     """
 
@@ -88,7 +87,7 @@ def _table(name: str, rows: Sequence[Row]) -> Judged:
     cuts = [row["storage_cut_from"] for row in rows if cells[row["axis"]].state in {"part", "whole"}]
     return Judged(
         name=name,
-        standing=_standing([cell.state for axis, cell in cells.items() if axis != TO_COME]),
+        standing=judged_rows.table_standing(rows),
         evidence_up_to=min((cut for cut in cuts if cut is not None), default=None),
         version=next((row["table_version"] for row in rows if row["table_version"] is not None), None),
         horizon=next((row["history_horizon"] for row in rows if row["history_horizon"] is not None), None),
@@ -96,17 +95,11 @@ def _table(name: str, rows: Sequence[Row]) -> Judged:
     )
 
 
-def _standing(states: Sequence[str]) -> str:
-    if not {"whole", "part"} & set(states):
-        return "nothing" if "nothing" in states else "idle"
-    return "part" if {"part", "nothing"} & set(states) else "whole"
-
-
 def _cell(row: Row) -> Cell:
-    counts = {name: row["findings" if name == "finding" else name] or 0 for name in OUTCOMES}
+    counts = {name: judged_rows.count_of(row, name) for name in OUTCOMES}
     return Cell(
         axis=row["axis"],
-        state=_state(row, counts),
+        state=judged_rows.axis_state(row),
         share=row["decided_share"],
         files=row["files"],
         counts=counts,
@@ -118,16 +111,3 @@ def _cell(row: Row) -> Cell:
 
 
 _UNTOLD = "what was read does not tell all"
-
-
-def _state(row: Row, counts: Mapping[str, int]) -> str:
-    if row["status"] == "off":
-        return "off"
-    if row["files"] == 0 and row["status"] == "complete":
-        return "empty"
-    if not sum(counts[name] for name in DECIDED):
-        young = row["status"] == "complete" and counts["out_of_window"] == row["files"]
-        return "young" if young else "nothing"
-    if row["status"] == "complete" and not sum(counts[name] for name in OPEN):
-        return "whole"
-    return "part"

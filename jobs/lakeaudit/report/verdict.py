@@ -70,20 +70,21 @@ def verdict(
             *_comeback(worst, pressing),
             *_also(worst, severities),
             *_pending(pressing),
+            *_young(tables),
         )
-        return Verdict(
-            worst.name, _found(worst, by_kind(pressing)), (*first, *notes, *accepted, *doubts), scope
-        )
+        headline = f"{_mostly_blind(run, tables)}{_found(worst, by_kind(pressing))}"
+        return Verdict(worst.name, headline, (*first, *notes, *accepted, *doubts), scope)
     decided = [table for table in tables if table.standing in DECIDED]
     quiet = tuple(f"{count(line.stake.findings)} at info" for line in severities if line.stake.findings)
     if doubts:
         headline = f"Could not judge {'all of it' if decided else 'anything'}: {_lower(doubts[0])}"
         rest = (_nothing_else(quiet),) if decided else ()
-        notes = (*first, *doubts[1:], *rest, *accepted, *_idle(run, tables))
+        notes = (*first, *doubts[1:], *rest, *accepted, *_idle(run, tables), *_young(tables))
         return Verdict("unjudged", headline, notes, scope)
     asked = "what was asked for of " if any(table.standing == "part" for table in decided) else ""
     headline = f"Nothing above info found in {asked}{_tables(len(decided))}"
-    return Verdict("fine", headline, (*first, *quiet, *accepted, *_idle(run, tables)), scope)
+    notes = (*first, *quiet, *accepted, *_idle(run, tables), *_young(tables))
+    return Verdict("fine", headline, notes, scope)
 
 
 def _scope(run: Row, totals: Sequence[Row], tables: Sequence[Judged], known: Collection[str]) -> str:
@@ -92,13 +93,37 @@ def _scope(run: Row, totals: Sequence[Row], tables: Sequence[Judged], known: Col
     `known` are the tables of the lake file and those of which anything is open: tables may be found by each audit anew.
     """
     looked = [table.name for table in tables]
-    narrowed = any(table.standing == "part" and _as_asked(run, table) for table in tables)
+    narrowed = any(table.standing == "part" and _as_asked(run, table) and _lists(table) for table in tables)
     if not looked or (not narrowed and set(known) <= set(looked)):
         return ""
     of = f"{count(len(looked))} of {_tables(len({*known, *looked}))}"
     lines = [line for line in by_kind(totals) if line.worst in AT_STAKE]
     found = ", ".join(_of_kind(line) for line in lines) or "nothing above info"
     return f"This audit looked at {'a part of ' if narrowed else ''}{of} ({_names(looked)}) and found {found} there"
+
+
+def _lists(table: Judged) -> bool:
+    """Whether a manifest lists the files of the table: without one its content is judged in part, wherever it lies."""
+    content = table.cells.get("content")
+    return content is None or content.state != "off"
+
+
+def _young(tables: Sequence[Judged]) -> Iterable[str]:
+    """How many files are too young to judge, in how many tables, and why of one of them."""
+    young = {
+        table.name: cell
+        for table in tables
+        for cell in table.cells.values()
+        if cell.axis == "content" and cell.counts["out_of_window"]
+    }
+    if not young:
+        return
+    files = sum(cell.counts["out_of_window"] for cell in young.values())
+    whole = [table.name for table in tables if table.standing == "young"]
+    alone = f", among them all of {_names(whole)}" if whole else ""
+    until = next((cell.reason for cell in young.values() if cell.reason), None)
+    because = f" ({min(young)}: {until})" if until and len(young) > 1 else f" ({until})" if until else ""
+    yield f"{number(files, 'file')} of {_tables(len(young))} too young to judge{alone}{because}"
 
 
 def _of_kind(line: Line) -> str:
@@ -214,8 +239,16 @@ def _blind(run: Row, tables: Sequence[Judged]) -> list[str]:
     return [
         table.name
         for table in tables
-        if table.standing == "nothing" or (table.standing == "idle" and not meant)
+        if table.standing == "nothing" or (table.standing in ("idle", "young") and not meant)
     ]
+
+
+def _mostly_blind(run: Row, tables: Sequence[Judged]) -> str:
+    """What comes before everything else where most tables could not be judged; empty where they could."""
+    blind = _blind(run, tables)
+    if len(blind) * 2 <= len(tables):
+        return ""
+    return f"Could not judge {count(len(blind))} of {_tables(len(tables))}; open: "
 
 
 def _idle(run: Row, tables: Sequence[Judged]) -> Iterable[str]:

@@ -310,6 +310,9 @@ def _doubt(looked: Looked | None, lake: Lake, now: datetime) -> str:
         return "nothing could be judged: no published run looked at it"
     if looked.judged.standing in ("nothing", "idle"):
         return "nothing could be judged"
+    if looked.judged.standing == "young":
+        reason = looked.judged.cells["content"].reason if "content" in looked.judged.cells else None
+        return reason or STANDINGS["young"]
     if looked.status == "suspect":
         return "the evidence of its last audit is suspect"
     if looked.judged.standing == "part":
