@@ -129,6 +129,19 @@ def test_what_becomes_of_a_task(
             "audit ended with exit code 0: complete, no finding",
         ),
         (
+            said(
+                1,
+                status="partial",
+                severities={"critical": 2},
+                coverage={
+                    "a": {"content": {"status": "complete", "decided_share": 1.0}},
+                    "b": {"content": {"status": "partial", "decided_share": None}, "leftover": {}},
+                },
+            ),
+            None,
+            "audit ended with exit code 1: 1 of 2 tables could not be judged; partial, 2 critical",
+        ),
+        (
             said(14, error="s3://r: denied; grant it"),
             "x",
             "audit ended with exit code 14: s3://r: denied; grant it",

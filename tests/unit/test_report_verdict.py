@@ -41,6 +41,8 @@ VERDICTS: list[tuple[str, list[Any], list[Any], dict[str, Any], str, str]] = [
      ALL + "nothing could be judged for 1 of 2 tables (u)"),
     ("off in a partial run", [], [FINE, {**OFF, "table_name": "u"}], {**ONE, "status": "partial"}, "unjudged",
      ALL + "nothing could be judged for 1 of 2 tables (u)"),
+    ("a loss, and most tables blind", [LOST], [FINE, *({**BLIND, "table_name": name} for name in "uv")],
+     {**ONE, "status": "partial"}, "critical", "Could not judge 2 of 3 tables; open: 1 dropped in 1 table"),
     ("no coverage", [], [], ONE, "unjudged", ANYTHING + "nothing could be judged for any table"),
     ("a table missing", [], [FINE], {"tables_expected": 2, "tables_audited": 1}, "unjudged",
      ALL + "1 of 2 tables were audited"),

@@ -31,7 +31,7 @@ class Held:
         open_content: by table and kind how many discrepancies of the axis content are pending or open, accepted or not.
         tables: every table that the lake file names.
         exclusions: what the lake file leaves out, in its own words.
-        lost_states: tables of which a state is lost, or older than one that was audited, whatever the lake file ignores.
+        lost_states: tables of which a state is lost, or older than one that was audited, ignored or not.
     """
 
     run: Row
