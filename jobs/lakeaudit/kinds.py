@@ -33,6 +33,11 @@ AXES = (*FILE_AXES, "commit", "pointer", "source", "hazard")
 COVERED_AXES = (*FILE_AXES, "commit", "pointer", "hazard")
 """Axes that have a row of coverage for every table."""
 
+JUDGED_OUTCOMES = ("consistent", "finding", "ignored")
+"""A file is judged on an axis if it has one of these outcomes; see `lakeaudit.judged`."""
+YOUNG_OUTCOME = "out_of_window"
+OPEN_OUTCOMES = ("undecided", "uncovered")
+
 _AXIS_WORDS = {
     "content": "files of the table",
     "metastore": "metadata store",

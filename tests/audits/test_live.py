@@ -92,3 +92,15 @@ def test_what_is_too_much_for_this_process_asks_for_spark(
     assert cli.main(["audit", str(tmp_path / "lake.yaml"), "--live"]) == SPARK.exit_code
     lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()[:-1]]
     assert [line["stage"] for line in lines if line["failed"]][-1] == "find evidence"
+
+
+def test_a_gap_of_another_table_makes_no_audit_of_one_table_partial(
+    shop: Shop, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shop.write("lines", commits=3)
+    shop.lake(tmp_path)
+    shop.s3.delete_object(Bucket=shop.bucket, Key=f"warehouse/lines/_delta_log/{1:020}.json")
+    file = str(tmp_path / "lake.yaml")
+    assert cli.main(["audit", file, "--live", "--table", "orders", "--fail-on", "never"]) == 0
+    assert "partial" not in capsys.readouterr().err.splitlines()[-1]
+    assert cli.main(["audit", file, "--live", "--table", "lines", "--fail-on", "never"]) == 3

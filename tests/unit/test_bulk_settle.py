@@ -622,12 +622,12 @@ def days_of(table: Path) -> dict[int, list[str]]:
     """The files of three days of 130, 20 of which were compacted away on the first one."""
     days = {day: [f"day={day}/{n}.parquet" for n in range(130)] for day in (1, 2, 3)}
     log = Log(table).commit(0, protocol(), metadata("day", schema=_BY_DAY), when=at(0))
-    log.commit(1, *(add(name, size=5, partitionValues={"day": f"{day}"}) for day in days for name in days[day]),
+    log.commit(1, *(add(name, size=50, partitionValues={"day": f"{day}"}) for day in days for name in days[day]),
                when=at(1))  # fmt: skip
     log.commit(2, *(remove(name, removed=datetime.now(UTC)) for name in days[1][110:]), when=at(2))
     for name in (*days[1], *days[2], *days[3]):
         (table / name).parent.mkdir(exist_ok=True)
-        (table / name).write_bytes(b"12345")
+        (table / name).write_bytes(b"12345" * 10)
         os.utime(table / name, (at(1).timestamp(), at(1).timestamp()))
     return days
 
@@ -654,7 +654,7 @@ def test_what_breaks_file_by_file_and_then_as_a_whole(tmp_path: Path) -> None:
     grown(orders, of_orders[40:])
     grown(days, of_days[1][40:110])
     for name in of_days[2]:
-        (days / name).write_bytes(b"54321")
+        (days / name).write_bytes(b"54321" * 10)
     table = {("table", "size_mismatch", "open", None): 1}
     partitions = {
         ("partition", "size_mismatch", "open", None): 1,

@@ -39,6 +39,8 @@ def row(held: str, **given: Any) -> dict[str, Any]:
     rest |= dict.fromkeys(("r_evidence_at", "r_edge", "r_confirmed", "r_kind", "r_severity"))
     rest |= {
         "r_grown": False,
+        "r_larger": False,
+        "r_much_larger": False,
         "n_live": False,
         "n_folded": False,
         "a_audited": True,
@@ -66,6 +68,10 @@ def found(
             "r_severity": severity}  # fmt: skip
 
 
+ACCEPTED = {"l_ack_until": at(99), "l_ack_by": "ann"}
+LARGER = {"r_grown": True, "r_larger": True}
+WARNED = found(severity="warning") | {"l_severity": "warning"}
+UNCOMMITTED = {"l_kind": "uncommitted", "r_kind": "uncommitted"}
 LIVE = found(40, confirmed=True)
 FINE = {"n_resolution": "restored", "n_evidence_at": at(36)}
 FINE_NOW = {"n_resolution": "restored", "n_evidence_at": at(40), "n_live": True}
@@ -96,6 +102,23 @@ TABLE: list[tuple[str, dict[str, Any], str]] = [
     ("open", found(severity="warning"), "other"),
     ("open", found() | {"r_grown": True}, "grown"),
     ("open", found(10) | {"r_grown": True}, "older"),
+    ("open", found() | LARGER | ACCEPTED, "outgrown"),
+    ("open", found(severity="critical") | LARGER | ACCEPTED | {"l_severity": "critical"}, "outgrown"),
+    ("open", found() | LARGER | {"l_ack_until": at(39)}, "grown"),
+    ("open", found() | LARGER, "grown"),
+    ("open", found() | {"r_grown": True} | ACCEPTED, "grown"),
+    ("open", WARNED | LARGER | ACCEPTED, "within"),
+    ("open", WARNED | LARGER | ACCEPTED | {"r_much_larger": True}, "far_outgrown"),
+    ("open", WARNED | LARGER | {"r_much_larger": True}, "grown"),
+    ("open", WARNED | ACCEPTED, "still"),
+    ("open", WARNED | LARGER | ACCEPTED | UNCOMMITTED, "outgrown"),
+    (
+        "open",
+        found(severity="info") | LARGER | ACCEPTED | {"l_severity": "info", "r_much_larger": True},
+        "grown",
+    ),
+    ("open", found(severity="critical") | LARGER | ACCEPTED, "worse"),
+    ("open", found(10) | LARGER | ACCEPTED, "older"),
     ("open", found(kind="size_mismatch"), "other"),
     ("open", found(kind="size_mismatch", severity="critical"), "worse"),
     ("resolved", found(), "back"),

@@ -76,6 +76,7 @@ class Case:
 OF_CUT = {"confirmation": "none"}
 ACK: Row = {"ack_by": "ann", "ack_reason": "known", "ack_until": at(99)}
 BY_ANN: Row = {"cause": "deleted (REST.DELETE.OBJECT)", "cause_at": at(5), "cause_principal": "ann"}
+DOUBT: Row = {"kind": "overwritten", "severity": "warning", "files": 100}
 NO_ACK = dict.fromkeys(ACK)
 
 CASES = {
@@ -91,6 +92,20 @@ CASES = {
         held(severity="warning", **ACK), found(), None, {"severity": "critical", **NO_ACK}, "escalated"
     ),
     "accepted and unchanged": Case(held(**ACK), found(), None, None),
+    "accepted, and more files": Case(held(**ACK), found(files=2), None, {"files": 2, **NO_ACK}, "escalated"),
+    "accepted, and more bytes": Case(
+        held(bytes_at_stake=9, **ACK), found(bytes_at_stake=10), None, {"bytes_at_stake": 10, **NO_ACK}, "escalated"
+    ),
+    "accepted, and rows that were not known": Case(
+        held(**ACK), found(rows_at_stake=10), None, {"rows_at_stake": 10, "state": "open"}
+    ),
+    "an accepted warning, and a tenth more": Case(held(**DOUBT, **ACK), found(**DOUBT | {"files": 110}), None, None),
+    "an accepted warning, and more than a tenth more": Case(
+        held(**DOUBT, **ACK), found(**DOUBT | {"files": 111}), None, {"files": 111, **NO_ACK}, "escalated"
+    ),
+    "accepted info, and much more": Case(
+        held(severity="info", **ACK), found(severity="info", files=99), None, {"files": 99, "ack_by": "ann"}
+    ),
     "more files": Case(held(), found(files=7), None, {"files": 7, "state": "open"}),
     "its cause is known now": Case(held(), found(**BY_ANN), None, {**BY_ANN, "state": "open"}),
     "its cause was known before": Case(held(**BY_ANN), found(), None, None),
@@ -166,6 +181,7 @@ def changes(request: pytest.FixtureRequest) -> Changes:
             con, "SELECT discrepancy_id, l_found_at FROM ended JOIN since USING (discrepancy_id)", ended=ended,
             since=SINCE,
         ),
+        growth=0.1,
     )  # fmt: skip
 
 
@@ -242,6 +258,7 @@ COLUMNS: dict[str, tuple[Sequence[Any], pa.DataType]] = {
     **dict.fromkeys(("l_kind", "r_kind"), (KINDS, pa.string())),
     **dict.fromkeys(("l_severity", "r_severity"), ((None, *SEVERITIES), pa.string())),
     "l_reopened": (RANKS, pa.int64()), "l_rank": (RANKS, pa.int32()), "r_rank": (RANKS, pa.int32()),
+    **dict.fromkeys(("r_larger", "r_much_larger"), (FLAGS, pa.bool_())),
     **dict.fromkeys(("r_confirmed", "r_grown", "n_live", "n_folded", "a_complete"), (FLAGS, pa.bool_())),
     "a_audited": ((True, True, True, False), pa.bool_()),
     "now": ((NOW,), INSTANT), "run_id": (("r",), pa.string()),

@@ -6,11 +6,9 @@ from typing import Any
 
 from lakeaudit.compare import ceiling
 from lakeaudit.compare.ceiling import Trial
-from lakeaudit.compare.judged import YOUNG_OUTCOME, judged_from, share_judged
 from lakeaudit.compare.table_facts import TableFacts
 from lakeaudit.evidence.protocol import Cut
-from lakeaudit.formatting import number, second
-from lakeaudit.kinds import COVERED_AXES, LIVE_AXES
+from lakeaudit.kinds import COVERED_AXES, JUDGED_OUTCOMES, LIVE_AXES, YOUNG_OUTCOME
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
 
@@ -44,7 +42,9 @@ class Tally:
     @property
     def decided_share(self) -> float | None:
         """(consistent + finding + ignored) / (files - out_of_window); null where that is 0."""
-        return share_judged(self.outcomes)
+        old_enough = self.files - self.outcomes.get(YOUNG_OUTCOME, 0)
+        judged = sum(self.outcomes.get(outcome, 0) for outcome in JUDGED_OUTCOMES)
+        return judged / old_enough if old_enough else None
 
 
 Tallies = dict[tuple[str, str], Tally]
@@ -188,10 +188,9 @@ def _young(axis: str, facts: TableFacts, means: Means, tally: Tally) -> str:
     young, cut = tally.outcomes.get(YOUNG_OUTCOME, 0), means.storage_cuts.get(facts.table.name)
     if axis != "content" or not young or cut is None:
         return ""
-    since = judged_from(facts.read_at, facts.table.settings.grace, cut.margin)
-    files = number(young, "file")
-    until = f" until a storage snapshot begins at {second(since)} or later" if since else ""
-    return f"{files} {'is' if young == 1 else 'are'} too young to judge{until}"
+    since = facts.read_at + facts.table.settings.grace + cut.margin if facts.read_at else None
+    until = f" until a storage snapshot begins at {since:%Y-%m-%d %H:%M:%SZ} or later" if since else ""
+    return f"{young:,} {'file is' if young == 1 else 'files are'} too young to judge{until}"
 
 
 def _said(trials: Sequence[Trial]) -> str:

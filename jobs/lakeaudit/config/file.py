@@ -225,6 +225,13 @@ class Ceiling(Block):
     sample: Count = 400
 
 
+class LedgerRules(Block):
+    """What may change of an accepted warning while it stays accepted."""
+
+    ack_growth: Share = 0.1
+    """Share by which its files, rows and bytes may grow."""
+
+
 class Alert(Block):
     """Who is told of what."""
 
@@ -361,6 +368,7 @@ class LakeFile(Block):
     maps: tuple[Renaming, ...] = ()
     replicas: tuple[Replica, ...] = ()
     ceiling: Ceiling | None = None
+    ledger: LedgerRules | None = None
     alerts: tuple[AnyAlert, ...] = ()
     heartbeat_url_env: EnvName | None = None
     openlineage_url_env: EnvName | None = None

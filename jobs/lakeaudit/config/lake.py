@@ -20,6 +20,7 @@ from lakeaudit.config.file import (
     Expected,
     Ignore,
     LakeFile,
+    LedgerRules,
     Overrides,
     Owner,
     Quarantine,
@@ -239,6 +240,7 @@ class Lake(Block):
     severities: Mapping[str, SeverityOrOff] = Field(default_factory=dict)
     ignores: tuple[Ignore, ...] = ()
     ceiling: Ceiling = Ceiling()
+    ledger: LedgerRules = LedgerRules()
     watched: tuple[Table, ...] = ()
     """Places where what no table owns is reported: tables without manifests, called by their places."""
     replicas: tuple[Replica, ...] = ()
@@ -367,6 +369,7 @@ def resolve(file: LakeFile, warnings: tuple[str, ...] = (), aliases: Aliases = (
         severities=file.severity,
         ignores=file.ignore,
         ceiling=file.ceiling or Ceiling(),
+        ledger=file.ledger or LedgerRules(),
         watched=_watched(file),
         replicas=file.replicas,
         alerts=(*file.alerts, *_routes(file.owners)),

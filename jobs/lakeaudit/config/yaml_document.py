@@ -30,7 +30,7 @@ TOP_BLOCKS = (
         "maps",
         "replicas",
     ),
-    *("ceiling", "alerts", "airflow", "profiles", "include", "expect", "owners"),
+    *("ceiling", "ledger", "alerts", "airflow", "profiles", "include", "expect", "owners"),
 )
 INNER_BLOCKS = ("s3", "aliases", "manifests", "shares", "severity", "confirm")
 """Blocks that may stand empty, as when all their entries are commented out."""

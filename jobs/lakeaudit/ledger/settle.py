@@ -42,6 +42,12 @@ FACTS: dict[str, Expr] = {
         "worse": col("l_rank") > col("r_rank"),
         "other": col("r_kind").differs(col("l_kind")) | col("r_severity").differs(col("l_severity")),
         "grown": col("r_grown"),
+        "accepted": col("l_ack_until") > col("now"),
+        "larger": col("r_larger"),
+        "much_larger": col("r_much_larger"),
+        # what is lost or wrong is accepted as it is; so is what may be all that is left of a lost commit
+        "accepted_as_it_is": col("l_severity").among("critical", "error") | col("l_kind").is_("uncommitted"),
+        "accepted_within": col("l_severity").is_("warning"),
         "answered": col("n_resolution").known(),
         # its file was found as one of many, of which one discrepancy speaks that is open
         "folded": col("n_folded") & (col("n_evidence_at") > col("l_last_evidence_at")),
@@ -72,6 +78,11 @@ RULES = (
     _rule("older", "found !newer", NO_CHANGE, "an older cut says nothing new"),
     _rule("worse", "found worse", ESCALATE, "its severity rose"),
     _rule("other", "found other", RECLASSIFY, "it is of another kind or severity now"),
+    _rule("outgrown", "found accepted larger accepted_as_it_is", ESCALATE, "it grew since it was accepted"),
+    _rule("far_outgrown", "found accepted much_larger accepted_within", ESCALATE,
+          "it grew since it was accepted, by more than the share that the lake file states"),
+    # the ledger keeps the amounts that were accepted, so that growth is measured from them
+    _rule("within", "found accepted larger accepted_within", NO_CHANGE, "it grew by less than was accepted"),
     _rule("grown", "found grown", REFRESH, "its files, rows, bytes or cause are others now"),
     _rule("still", "found", NO_CHANGE, "nothing changed"),
     _rule("nothing", "!known", NO_CHANGE, "nothing was ever found, and nothing is"),

@@ -24,6 +24,7 @@ from lakeaudit.schemas import DISCREPANCIES, LEDGER, OF_FINDING, TRANSITIONS, pl
 CONFIRMED = ("live", "sample", "not_needed")
 """Confirmations after which one cut is enough."""
 
+_AMOUNTS = ("files", "rows_at_stake", "bytes_at_stake")
 _AT_STAKE = ("files", "rows_at_stake", "bytes_at_stake", "recoverable", "recoverable_until")
 
 FoundSince = Callable[[Connection, Relation], Rows]
@@ -56,7 +57,13 @@ class Changes:
 
 
 def update_ledger(
-    con: Connection, ledger: Rows, seen: Seen, stamp: Stamp, now: datetime, found_since: FoundSince
+    con: Connection,
+    ledger: Rows,
+    seen: Seen,
+    stamp: Stamp,
+    now: datetime,
+    found_since: FoundSince,
+    growth: float = 0.0,
 ) -> Changes:
     """Settle every discrepancy that is not resolved, or was found again.
 
@@ -67,8 +74,9 @@ def update_ledger(
         stamp: the run.
         now: the run's clock reading.
         found_since: loads the evidence of earlier runs, for the few discrepancies that a cut ends.
+        growth: share by which an accepted warning may grow and stay accepted.
     """
-    rows = settle_rows(con, ledger, seen, stamp, now)
+    rows = settle_rows(con, ledger, seen, stamp, now, growth)
     if seen.members is not None:
         rows = _with_folded(con, rows, seen.members)
     changed = _changed(con, rows)
@@ -78,7 +86,16 @@ def update_ledger(
     return Changes(_discrepancies(con, changed), _transitions(con, changed, stamp), counts)
 
 
-def settle_rows(con: Connection, ledger: Rows, seen: Seen, stamp: Stamp, now: datetime) -> Relation:
+def _larger(share: float) -> str:
+    """SQL: whether any amount of a finding exceeds the one that the ledger holds, and by more than that share."""
+    return " OR ".join(
+        f"coalesce(found.{name} > held.{name} * (1 + CAST({share} AS DOUBLE)), false)" for name in _AMOUNTS
+    )
+
+
+def settle_rows(
+    con: Connection, ledger: Rows, seen: Seen, stamp: Stamp, now: datetime, growth: float = 0.0
+) -> Relation:
     """SETTLE rows: `l_`, `r_`, `n_`, `a_`, and the finding and ledger row they come from (`found`, `held`)."""
     live = "found.confirmation = 'live'"
     grown = " OR ".join(f"found.{name} IS DISTINCT FROM held.{name}" for name in _AT_STAKE)
@@ -92,7 +109,8 @@ def settle_rows(con: Connection, ledger: Rows, seen: Seen, stamp: Stamp, now: da
             CASE WHEN {live} THEN {at} WHEN found IS NOT NULL THEN a_edge END AS r_edge,
             found.confirmation IN ({duck.literals(CONFIRMED)}) AS r_confirmed,
             found.kind AS r_kind, found.severity AS r_severity, {_rank("found.severity")} AS r_rank,
-            ({grown}) AS r_grown, false AS n_folded, CASE WHEN n_live THEN {at} ELSE a_evidence_at END AS n_evidence_at
+            ({grown}) AS r_grown, ({_larger(0)}) AS r_larger, ({_larger(growth)}) AS r_much_larger,
+            false AS n_folded, CASE WHEN n_live THEN {at} ELSE a_evidence_at END AS n_evidence_at
         FROM rows"""
     return duck.query(con, sql, rows=_with_resolution(con, _observed(con, ledger, seen), seen))
 

@@ -153,7 +153,13 @@ class _Run:
                 judgement.members,
             )
             changes = update_ledger(
-                begun.con, known, seen, begun.stamp, begun.context.now, self.ledger.found_since
+                begun.con,
+                known,
+                seen,
+                begun.stamp,
+                begun.context.now,
+                self.ledger.found_since,
+                begun.plan.lake.ledger.ack_growth,
             )
             log.note(**changes.counts)
         return changes

@@ -11,10 +11,10 @@ import pyarrow.compute as pc
 from lakeaudit import __version__
 from lakeaudit.compare.ceiling import doubts
 from lakeaudit.compare.findings import Stamp
-from lakeaudit.compare.judged import files_judged
 from lakeaudit.config import Table
 from lakeaudit.evidence.protocol import Hole, SourceInfo
 from lakeaudit.gates.publish_gate import Guarded
+from lakeaudit.judged import files_judged
 from lakeaudit.kinds import FILE_AXES
 from lakeaudit.ledger.ledger_tables import Standing
 from lakeaudit.pipeline.judge import Judgement
@@ -62,6 +62,8 @@ def conclude(
     )
     if status == "failed":
         row["error"] = row["error"] or failure_cause(observed.infos, judgement)
+    elif status == "partial" and not _in_the_way(judgement):
+        row["error"] = row["error"] or _of_others(judgement)
     row["gates"] = report.words
     kinds = report.tally.kinds
     accepted = standing.accepted
@@ -152,14 +154,33 @@ def _status(judgement: Judgement) -> str:
     rows = judgement.coverage_rows
     if doubts(judgement.trials):
         return "suspect"
-    partial = [row for row in rows if row["status"] == "partial" and row["reason"] not in judgement.as_asked]
-    in_the_way = bool(judgement.holes) or bool(partial)
+    in_the_way = _in_the_way(judgement) or _of_others(judgement) is not None
     of_files = [row for row in rows if row["axis"] in FILE_AXES]
     decided = sum(map(files_judged, of_files))
     decided += sum(one.outcome == "finding" for one in judgement.lineage)
     if in_the_way and not decided and not any(row["status"] == "complete" for row in of_files):
         return "failed"
     return "partial" if in_the_way else "complete"
+
+
+def _in_the_way(judgement: Judgement) -> bool:
+    """Whether something of the sources, or of the tables that were asked for, could not be used whole."""
+    rows = judgement.coverage_rows
+    asked = {row["table_name"] for row in rows}
+    partial = any(row["status"] == "partial" and row["reason"] not in judgement.as_asked for row in rows)
+    return partial or any(hole.table is None or hole.table in asked for hole in judgement.holes)
+
+
+def _of_others(judgement: Judgement) -> str | None:
+    """Which tables that were not asked for leave files undecided, since they could not be read whole; None: none do."""
+    asked = {row["table_name"] for row in judgement.coverage_rows}
+    others = sorted({hole.table for hole in judgement.holes if hole.table is not None} - asked)
+    if not others or not any(row["undecided"] for row in judgement.coverage_rows):
+        return None
+    more = f" and {len(others) - CAUSES} more" if len(others) > CAUSES else ""
+    return (
+        f"{', '.join(others[:CAUSES])}{more} could not be read whole, and may list files that are undecided"
+    )
 
 
 def _tables(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from lakeaudit import formatting
-from lakeaudit.compare import judged
+from lakeaudit import formatting, judged
+from lakeaudit.kinds import OPEN_OUTCOMES
 
 Row = Mapping[str, Any]
 FORMAT = 1
@@ -85,7 +85,7 @@ def _undecided(row: Row) -> Iterator[str]:
         yield str(row["reason"])
     elif row["axis"] == "content" and row["status"] == "off":
         yield f"nothing is compared: {row['reason']}"
-    for outcome in judged.OPEN_OUTCOMES:
+    for outcome in OPEN_OUTCOMES:
         if row[outcome]:
             yield f"{formatting.number(row[outcome], 'file')} {outcome}"
     if row["axis"] == judged.CONTENT and row["files"] and not judged.files_judged(row):

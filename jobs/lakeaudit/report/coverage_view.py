@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from lakeaudit.compare import judged as judged_rows
-from lakeaudit.kinds import AXES, says_loss
+from lakeaudit import judged as judged_rows
+from lakeaudit.kinds import AXES, OPEN_OUTCOMES, says_loss
 
 Row = Mapping[str, Any]
 
 OUTCOMES = ("finding", "consistent", "ignored", "out_of_window", "undecided", "moved_on", "uncovered")
 """The outcomes of a file on an axis, as the bars show them from left to right; they add up to `files`."""
 
-OPEN = judged_rows.OPEN_OUTCOMES
+OPEN = OPEN_OUTCOMES
 
 STANDINGS = {
     "nothing": "nothing could be judged",

@@ -6,16 +6,12 @@ why. Rows are those of the result table `coverage`.
 """
 
 from collections.abc import Iterable, Mapping
-from datetime import datetime, timedelta
 from typing import Any
 
-from lakeaudit.kinds import FILE_AXES
+from lakeaudit.kinds import FILE_AXES, JUDGED_OUTCOMES, OPEN_OUTCOMES, YOUNG_OUTCOME
 
 Row = Mapping[str, Any]
 
-JUDGED_OUTCOMES = ("consistent", "finding", "ignored")
-YOUNG_OUTCOME = "out_of_window"
-OPEN_OUTCOMES = ("undecided", "uncovered")
 CONTENT = "content"
 TO_COME = "hazard"
 """The axis of what will be lost; how a table stands is about what is there and what is not."""
@@ -38,13 +34,6 @@ def files_judged(row: Row) -> int:
 def files_young(row: Row) -> int:
     """How many files of an axis are too young to be judged."""
     return count_of(row, YOUNG_OUTCOME)
-
-
-def share_judged(outcomes: Mapping[str, int]) -> float | None:
-    """Judged files among those that are old enough; None where there are none. `outcomes` counts files by outcome."""
-    old_enough = sum(outcomes.values()) - outcomes.get(YOUNG_OUTCOME, 0)
-    judged = sum(outcomes.get(outcome, 0) for outcome in JUDGED_OUTCOMES)
-    return judged / old_enough if old_enough else None
 
 
 def axis_state(row: Row) -> str:
@@ -85,11 +74,3 @@ def table_standing(rows: Iterable[Row]) -> str:
     if content == EMPTY and has_files(known):
         return IDLE
     return PART if content == OFF else WHOLE
-
-
-def judged_from(read_at: datetime | None, grace: timedelta, margin: timedelta) -> datetime | None:
-    """From when on a storage snapshot can judge all that a state lists which was read at `read_at`."""
-    try:
-        return None if read_at is None else read_at + grace + margin
-    except OverflowError:
-        return None
