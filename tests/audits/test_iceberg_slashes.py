@@ -10,12 +10,13 @@ from typing import Any
 import fastavro
 import pytest
 
+from lakeaudit.config import load_lake
 from lakeaudit.evidence.manifest.iceberg.collapsed_paths import forms
 from lakeaudit.keys import Location
 from lakeaudit.row_formats import rows_of
 from lakeaudit.runtime.aws import Endpoint
 from tests.builders.audits import audited, results_of
-from tests.builders.iceberg import IcebergLake
+from tests.builders.iceberg import NO_WAIT, IcebergLake
 from tests.builders.iceberg_files import Entry, Snapshot, avro, written
 from tests.conftest import Aws
 
@@ -90,3 +91,36 @@ def found(lake: Any, run_id: str) -> dict[str, tuple[str, str]]:
     return {
         row["table_name"]: (row["kind"], row["key"]) for row in rows_of(results_of(lake).findings(run_id))
     }
+
+
+def test_files_of_a_list_count_as_present_under_single_slashes(
+    aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path
+) -> None:
+    """Hadoop wrote what the job named with two slashes; one file is gone and one is there as it is named."""
+    names = {"there": "wh/t/there", "raw": "wh//t/raw", "cut": "wh/t/cut", "lost": None}
+    rows = [
+        {"path": f"s3://{bucket}/wh//t/{name}", "size": 100, "committed_at": datetime.now(UTC).isoformat()}
+        for name in names
+    ]
+    for name, key in names.items():
+        if key:
+            aws.s3.put_object(Bucket=bucket, Key=key, Body=b"x" * (99 if name == "cut" else 100))
+    aws.s3.put_object(Bucket=bucket, Key="lists/a.jsonl", Body="\n".join(map(json.dumps, rows)).encode())
+    manifest = f"{{kind: file_list, location: 's3://{bucket}/lists/'}}"
+    path = tmp_path / "lake.yaml"
+    path.write_text(
+        f"version: 1\nlake: shop\nresults: {tmp_path / 'results'}\n"
+        f"s3: {{endpoint: '{s3.endpoint}', region: us-east-1, path_style: true}}\n"
+        f"inventories: [{{kind: listing, location: 's3://{bucket}/wh/'}}]\n"
+        f"tables: [{{name: t, location: 's3://{bucket}/wh//t', manifests: [{manifest}]}}]\n"
+        f"defaults: {{{NO_WAIT}}}\n"
+    )
+    time.sleep(1.1)
+    lake = load_lake(path, {})
+    audited(lake, run_id="r")
+    told = [
+        (row["kind"], row["key"])
+        for row in rows_of(results_of(lake).findings("r"))
+        if row["axis"] == "content"
+    ]
+    assert sorted(told) == [("dropped", "wh//t/cut"), ("dropped", "wh//t/lost")]

@@ -89,7 +89,7 @@ def judge(audit: AuditContext, engine: AuditEngine, progress: Progress) -> Judge
     known = _traced(audit, engine, read, progress)
     with progress.stage("make findings"):
         tallies = _tallies(audit, read)
-        leftovers = leftover_checks(audit, engine, read.first, read.answers)
+        leftovers = leftover_checks(audit, engine, read.first, read.answers, read.again.renamed)
         groups = group_checks(audit, engine, read.first, tallies, known)
         tallies = coverage.together(tallies, leftovers.tallies, groups.tallies, lineage_tallies(audit))
         files = _about_files(audit, engine, read, groups.attempts.copies, tallies, known)

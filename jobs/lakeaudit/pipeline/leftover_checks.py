@@ -30,10 +30,13 @@ class LeftoverChecks:
 
 
 def leftover_checks(
-    audit: AuditContext, engine: AuditEngine, first: FirstReading, answers: pa.Table
+    audit: AuditContext, engine: AuditEngine, first: FirstReading, answers: pa.Table, renamed: pa.Table
 ) -> LeftoverChecks:
-    """The leftovers of the tables in scope, and uploads that were never completed."""
-    there, gone = _there(audit, first.leftovers, answers)
+    """The leftovers of the tables in scope, and uploads that were never completed.
+
+    `renamed` are objects (bucket, key) that count as files of other names.
+    """
+    there, gone = _there(audit, first.leftovers, answers, renamed)
     unnamed = unnamed_roots(first.nested, audit.lake.tables)
     own, elsewhere = _own(audit, there, unnamed)
     logs = {(name, kind) for root in unnamed for name in root.beside for kind in root.formats}
@@ -66,12 +69,15 @@ def _unlisted(audit: AuditContext, leftovers: Relation, others: ListerChecks) ->
     return kept, coverage.together(*map(tallied, counts))
 
 
-def _there(audit: AuditContext, leftovers: Relation, answers: pa.Table) -> tuple[Relation, Tallies]:
+def _there(
+    audit: AuditContext, leftovers: Relation, answers: pa.Table, renamed: pa.Table
+) -> tuple[Relation, Tallies]:
     """The leftovers that a live look has not found gone, and what goes from the tallies with the others."""
-    gone = "SELECT bucket, key FROM answers WHERE l_confirmation = 'live' AND l_presence = 'absent'"
+    gone = """SELECT bucket, key FROM answers WHERE l_confirmation = 'live' AND l_presence = 'absent'
+        UNION SELECT bucket, key FROM renamed"""
     sql = "SELECT input.* FROM input {} JOIN ({}) gone USING (bucket, key)"
-    removed = duck.made_of(audit.con, sql.format("SEMI", gone), leftovers, answers=answers)
-    kept = duck.made_of(audit.con, sql.format("ANTI", gone), leftovers, answers=answers)
+    removed = duck.made_of(audit.con, sql.format("SEMI", gone), leftovers, answers=answers, renamed=renamed)
+    kept = duck.made_of(audit.con, sql.format("ANTI", gone), leftovers, answers=answers, renamed=renamed)
     return kept, tallied(coverage.uncounted(audit.con, removed, "finding", "size"))
 
 

@@ -17,11 +17,12 @@ from lakeaudit.ledger.axis_observation import evidence_at
 from lakeaudit.pipeline import live_check
 from lakeaudit.pipeline.absence_sampling import sample_absences, source_of
 from lakeaudit.pipeline.audit_context import AuditContext
+from lakeaudit.pipeline.collapsed_keys import under_single_slashes
 from lakeaudit.pipeline.read_sources import changes
 from lakeaudit.pipeline.replica_sources import without_vacuumed_originals
 from lakeaudit.runtime import duck
 from lakeaudit.runtime.duck import Connection, Relation, Rows
-from lakeaudit.schemas import ASKED, LIVE, plain_time
+from lakeaudit.schemas import ASKED, LIVE, POINTED_OBJECT, plain_time
 
 FRESH = "NOT suspected AND known_as IS NULL"
 """SQL: a row is of a fresh file; all others are suspects, or open in the ledger."""
@@ -31,13 +32,15 @@ FRESH = "NOT suspected AND known_as IS NULL"
 class Rechecked:
     """Suspects judged again, the trials of sources that lack too much, and the live answers.
 
-    `not_rechecked` gives by table why its newest state could not be read again, where findings depend on it.
+    `not_rechecked` gives by table why its newest state could not be read again, where findings depend on it. `renamed`
+    are objects (bucket, key) that count as files whose names have empty parts.
     """
 
     rows: Relation
     trials: list[Trial]
     answers: pa.Table
     not_rechecked: Mapping[str, str] = field(default_factory=dict)
+    renamed: pa.Table = field(default_factory=POINTED_OBJECT.empty_table)
 
 
 def second_reading(
@@ -77,9 +80,10 @@ def second_reading(
         return Rechecked(rows, trials, LIVE.empty_table())
     answers = audit.look(keys)
     answered = duck.hold(con, audit.judge_again(live_check.with_answers(con, marked, answers)))
-    current, not_rechecked = _by_newest_states(audit, without_vacuumed_originals(audit, answered), marked)
+    renamed = under_single_slashes(audit, without_vacuumed_originals(audit, answered))
+    current, not_rechecked = _by_newest_states(audit, renamed.rows, marked)
     twice = by_second_cut(con, current, _cuts_of_axes(audit))
-    return Rechecked(by_sample(audit, twice, losses(trials)), trials, answers, not_rechecked)
+    return Rechecked(by_sample(audit, twice, losses(trials)), trials, answers, not_rechecked, renamed.objects)
 
 
 def by_second_cut(con: Connection, rows: Rows, cuts: Rows) -> Relation:
