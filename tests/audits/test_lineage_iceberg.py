@@ -3,12 +3,14 @@
 The tables lie in one bucket that keeps versions and are audited twice: as they were, and after each met its fate.
 """
 
+import io
 import json
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import fastavro
 import pytest
 from pyiceberg.table import Table
 
@@ -63,6 +65,33 @@ class Orders:
         """The catalog names another metadata.json."""
         self.lake.catalog.drop_table(f"shop.{self.name}")
         self.lake.catalog.register_table(f"shop.{self.name}", f"s3://{self.lake.bucket}/{key}")
+
+    def commit(self, change: Callable[[dict[str, Any]], None]) -> None:
+        """Commit the table's metadata once more, with a change in it."""
+        newest = self.states()[-1]
+        content = self.read(newest)
+        log = {
+            "metadata-file": f"s3://{self.lake.bucket}/{newest}",
+            "timestamp-ms": content["last-updated-ms"],
+        }
+        content["metadata-log"].append(log)
+        content["last-updated-ms"] += 1
+        change(content)
+        number = int(newest.rpartition("/")[2][:5]) + 1
+        self.put(f"{number:05}-{uuid.uuid4()}.metadata.json", json.dumps(content).encode())
+
+    def edit_list(self, edit: Callable[[list[Any]], list[Any]]) -> None:
+        """Commit another list of the newest snapshot, with other entries."""
+        snapshot = self.table.metadata.snapshots[-1]
+        key = snapshot.manifest_list.removeprefix(f"s3://{self.lake.bucket}/")
+        body = self.lake.s3.get_object(Bucket=self.lake.bucket, Key=key)["Body"].read()
+        reader, out = fastavro.reader(io.BytesIO(body)), io.BytesIO()
+        assert reader.writer_schema is not None
+        fastavro.writer(out, reader.writer_schema, edit(list(reader)), metadata=reader.metadata)
+        name = f"snap-{snapshot.snapshot_id}-7-{uuid.uuid4()}.avro"
+        self.put(name, out.getvalue())
+        path = f"s3://{self.lake.bucket}/{self.folder}{name}"
+        self.commit(lambda content: content["snapshots"][-1].update({"manifest-list": path}))
 
     def put_back(self, key: str) -> None:
         """Remove the delete marker of a file."""
@@ -125,6 +154,76 @@ def metadata_folder_gone(orders: Orders) -> None:
 
 def newest_state_emptied(orders: Orders) -> None:
     orders.put(orders.states()[-1].rpartition("/")[2], b"")
+
+
+def append_drops_files_of_its_parent(orders: Orders) -> None:
+    orders.table.append(rows(9000))
+    newest = orders.table.metadata.snapshots[-1].snapshot_id
+    orders.edit_list(lambda listed: [each for each in listed if each["added_snapshot_id"] == newest])
+
+
+def update_lost(orders: Orders) -> None:
+    """The newest snapshot was built on the first one, while the second one was current."""
+    orders.table.append(rows(9000))
+    first, second, _ = (each.snapshot_id for each in orders.table.metadata.snapshots)
+    orders.edit_list(lambda listed: [each for each in listed if each["added_snapshot_id"] != second])
+    orders.commit(lambda content: content["snapshots"][-1].update({"parent-snapshot-id": first}))
+
+
+def counts_not_met(orders: Orders) -> None:
+    orders.commit(lambda content: content["snapshots"][-1]["summary"].update({"added-data-files": "5"}))
+
+
+def manifest_listed_twice(orders: Orders) -> None:
+    orders.table.append(rows(9000))
+    orders.edit_list(lambda listed: [*listed, listed[-1]])
+
+
+def manifest_overwritten(orders: Orders) -> None:
+    """The manifest of the second snapshot has the bytes of the first one's."""
+    table = orders.table
+    first, second = (one.manifests(table.io)[0].manifest_path for one in table.metadata.snapshots)
+    keys = [path.removeprefix(f"s3://{orders.lake.bucket}/") for path in (first, second)]
+    orders.lake.s3.copy_object(
+        Bucket=orders.lake.bucket, Key=keys[1], CopySource={"Bucket": orders.lake.bucket, "Key": keys[0]}
+    )
+
+
+def rewrite_changes_rows(orders: Orders) -> None:
+    orders.commit(lambda content: content["snapshots"][-1]["summary"].update({"operation": "replace"}))
+
+
+def overwrite_removes_nothing(orders: Orders) -> None:
+    said = {"operation": "overwrite", "deleted-data-files": "2", "deleted-records": "20"}
+    orders.commit(lambda content: content["snapshots"][-1]["summary"].update(said))
+
+
+def two_overwrites_of_one_state(orders: Orders) -> None:
+    """Two writers replace the same files; the second one removes what the first one had removed already."""
+    orders.table.overwrite(rows(7000))
+
+    def change(content: dict[str, Any]) -> None:
+        *_, one, other = content["snapshots"]
+        one["summary"]["operation"] = "overwrite"
+        other["summary"] |= {"operation": "overwrite", "deleted-data-files": "4", "deleted-records": "40"}
+
+    orders.commit(change)
+
+
+def batch_committed_twice(orders: Orders) -> None:
+    orders.table.append(rows(1000))
+
+
+def compacted(orders: Orders) -> None:
+    """A rewrite by hand: the manifests of both appends as one, whose entries exist already."""
+    merging = {"commit.manifest-merge.enabled": "true", "commit.manifest.min-count-to-merge": "2"}
+    with orders.table.transaction() as change:
+        change.set_properties(merging)
+    orders.table.append(rows(5000))
+
+
+def overwritten(orders: Orders) -> None:
+    orders.table.overwrite(rows(5000))
 
 
 def untouched(orders: Orders) -> None:
@@ -190,8 +289,19 @@ FATES: dict[Callable[[Orders], None], list[tuple[str, str]]] = {
     state_written_again: [REPLACED],
     metadata_folder_gone: [MISSING],
     newest_state_emptied: [MISSING],
+    append_drops_files_of_its_parent: [("lost_commit", "critical")],
+    update_lost: [("lost_commit", "critical")],
+    counts_not_met: [("incomplete_commit", "error")],
+    manifest_listed_twice: [("duplicate_entry", "error")],
+    manifest_overwritten: [("content_mismatch", "critical"), *[("duplicate_entry", "error")] * 2, REPLACED],
+    rewrite_changes_rows: [("rows_changed_by_rewrite", "error")],
+    overwrite_removes_nothing: [("ineffective_removal", "warning")],
+    two_overwrites_of_one_state: [("ineffective_removal", "warning")],
+    batch_committed_twice: [("duplicate_commit", "warning")],
     hint_lags: [("stale_pointer", "warning")],
     untouched: [],
+    compacted: [],
+    overwritten: [],
     appended: [],
     rolled_back: [],
     branched: [],
@@ -263,7 +373,7 @@ def test_a_lost_state_is_a_finding_and_a_healthy_history_is_none(
 
 
 def kinds(found: Sequence[dict[str, Any]]) -> list[tuple[str, str]]:
-    return [(row["kind"], row["severity"]) for row in found]
+    return sorted((row["kind"], row["severity"]) for row in found)
 
 
 @pytest.mark.parametrize(

@@ -95,7 +95,8 @@ def data_files(clients: Clients, state: State, engine: Engine) -> list[DataFile]
         SourceError: not all of them can be told, or not all their rows count.
     """
     snapshot = replace(state.snapshot, heads=("main",))
-    manifests, unread = read_lists([replace(state.metadata, snapshots=(snapshot,))], clients, engine)
+    lists = read_lists([replace(state.metadata, snapshots=(snapshot,))], clients, engine)
+    manifests, unread = lists.manifests, lists.unread
     if unread:
         raise SourceError(
             state.place.uri, f"its list of manifests cannot be read: {unread[0].reason}", WAY_OUT

@@ -60,7 +60,8 @@ def read(table: Table, clients: Clients, bucket: str, key: str) -> ListedFile:
     metadata = found.metadata
     if metadata is None or found.doubt:
         raise SourceError(table.name, str(found.refused or found.doubt), "see `lakeaudit explain`")
-    manifests, unread = read_lists([metadata], clients)
+    lists = read_lists([metadata], clients)
+    manifests, unread = lists.manifests, lists.unread
     heads = [snapshot for snapshot in metadata.snapshots if snapshot.heads]
     needed = [unread_one.path for unread_one in unread if unread_one.snapshot in {each.id for each in heads}]
     if needed:

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -14,6 +14,7 @@ from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import read_bytes
 from lakeaudit.evidence.manifest.iceberg.avro import opened
 from lakeaudit.evidence.manifest.iceberg.avro_blocks import Torn
+from lakeaudit.evidence.manifest.iceberg.list_facts import ListFacts, ManifestCounts, counts_of, facts
 from lakeaudit.evidence.manifest.iceberg.metadata import Metadata, Snapshot
 from lakeaudit.evidence.manifest.iceberg.rows import MANIFEST, Manifest
 from lakeaudit.evidence.protocol import Engine
@@ -36,6 +37,8 @@ class ListToRead:
     """A list, and what of its snapshots it is read for: often one, but many may share it.
 
     `at` is the time of the oldest of them; `heads` are the numbers of their states among the branches and tags.
+    `others` are snapshots that the one of a list is compared with. `again`: another task reads the list, too, and tells
+    of it.
     """
 
     snapshots: tuple[int, ...]
@@ -43,6 +46,8 @@ class ListToRead:
     heads: frozenset[int]
     path: str | None
     manifests: tuple[str, ...]
+    others: tuple[int, ...] = ()
+    again: bool = False
 
 
 @dataclass(frozen=True)
@@ -57,10 +62,20 @@ class Unread:
 
 @dataclass(frozen=True)
 class Listed:
-    """MANIFEST rows of some lists, and the lists that could not be read."""
+    """MANIFEST rows of some lists, the lists that could not be read, and what the others say of their snapshots."""
 
     manifests: pa.Table
     unread: tuple[Unread, ...]
+    facts: tuple[ListFacts, ...] = ()
+
+
+@dataclass(frozen=True)
+class Lists:
+    """The lists of some tables: their manifests, each once, lists that could not be read, and facts of the others."""
+
+    manifests: list[Manifest]
+    unread: list[Unread]
+    facts: list[ListFacts]
 
 
 def place_of(path: str, aliases: Aliases) -> Location | None:
@@ -69,18 +84,18 @@ def place_of(path: str, aliases: Aliases) -> Location | None:
     return None if place is None else Location(*place)
 
 
-def read_lists(
-    tables: Sequence[Metadata], clients: Clients, engine: Engine | None = None
-) -> tuple[list[Manifest], list[Unread]]:
-    """The manifests of all retained snapshots of these tables, each once, and the lists that could not be read.
+def read_lists(tables: Sequence[Metadata], clients: Clients, engine: Engine | None = None) -> Lists:
+    """All that the lists of all retained snapshots of these tables say.
 
+    A list is read once, and those of the parents of a task's snapshots that another task reads once more.
     Without an engine they are read here, one after the other.
     """
     items = [item for number, metadata in enumerate(tables) for item in _items(number, metadata)]
     weight, task = LIST_BYTES * sum(len(item[1]) for item in items), partial(_read, clients)
     answers = engine.map(task, items, weight) if engine else list(map(task, items))
     unread = [each for answer in answers for each in answer.unread]
-    return list(_together([answer.manifests for answer in answers])), unread
+    manifests = list(_together([answer.manifests for answer in answers]))
+    return Lists(manifests, unread, [each for answer in answers for each in answer.facts])
 
 
 def _items(number: int, metadata: Metadata) -> Iterator[tuple[int, tuple[ListToRead, ...]]]:
@@ -89,17 +104,40 @@ def _items(number: int, metadata: Metadata) -> Iterator[tuple[int, tuple[ListToR
     sharing: dict[tuple[str | None, tuple[str, ...]], list[Snapshot]] = defaultdict(list)
     for snapshot in metadata.snapshots:
         sharing[snapshot.list_path, snapshot.manifests].append(snapshot)
-    lists = [_list_to_read(snapshots, numbers) for snapshots in sharing.values()]
+    compared = compared_snapshots(metadata)
+    lists = [_list_to_read(snapshots, numbers, compared) for snapshots in sharing.values()]
+    alone = {each.snapshots[0]: each for each in lists if len(each.snapshots) == 1}
     for start in range(0, len(lists), A_TASK):
-        yield number, tuple(lists[start : start + A_TASK])
+        some = lists[start : start + A_TASK]
+        here = {each.snapshots[0] for each in some}
+        elsewhere = dict.fromkeys(
+            id_ for each in some for id_ in each.others if id_ in alone and id_ not in here
+        )
+        yield number, (*some, *(replace(alone[id_], again=True) for id_ in elsewhere))
 
 
-def _list_to_read(snapshots: Sequence[Snapshot], heads: Mapping[int, int]) -> ListToRead:
+def _list_to_read(
+    snapshots: Sequence[Snapshot], heads: Mapping[int, int], compared: Mapping[int, tuple[int, ...]]
+) -> ListToRead:
     """The list that these snapshots share."""
     first = snapshots[0]
     ids = tuple(each.id for each in snapshots)
     known = frozenset(heads[id_] for id_ in ids if id_ in heads)
-    return ListToRead(ids, min(each.at for each in snapshots), known, first.list_path, first.manifests)
+    others = compared[first.id] if len(snapshots) == 1 else ()
+    return ListToRead(
+        ids, min(each.at for each in snapshots), known, first.list_path, first.manifests, others
+    )
+
+
+def compared_snapshots(metadata: Metadata) -> dict[int, tuple[int, ...]]:
+    """By snapshot those that it is compared with: its parent, and the state before it that it was not built on."""
+    retained = {each.id for each in metadata.snapshots}
+    unrelated = {younger: older for older, younger in metadata.lost_updates}
+    named = {each.id: (each.parent, unrelated.get(each.id)) for each in metadata.snapshots}
+    return {
+        id_: tuple(dict.fromkeys(other for other in others if other in retained and other is not None))
+        for id_, others in named.items()
+    }
 
 
 @dataclass
@@ -107,11 +145,14 @@ class _Known:
     """What some lists say of one manifest."""
 
     length: int | None
-    added_by: int | None
-    files: int | None
+    counts: ManifestCounts
     oldest: datetime
-    deletes: bool
     heads: set[int] = field(default_factory=set)
+
+    @property
+    def files(self) -> int | None:
+        added, existing = self.counts.added_files, self.counts.existing_files
+        return None if added is None or existing is None else added + existing
 
 
 def _read(clients: Clients, item: tuple[int, tuple[ListToRead, ...]]) -> Listed:
@@ -119,27 +160,48 @@ def _read(clients: Clients, item: tuple[int, tuple[ListToRead, ...]]) -> Listed:
     table, lists = item
     known: dict[Location, _Known] = {}
     unread: list[Unread] = []
+    listed: dict[int, _OfList] = {}
     with ThreadPoolExecutor(_THREADS) as pool:
         contents = pool.map(partial(_content, clients), lists)
         for each, content in zip(lists, contents, strict=True):
             try:
-                _add(known, each, _named(each, content), clients.names)
+                of_list = _add(known, each, _named(each, content), clients.names)
             except Torn as torn:
+                if each.again:
+                    continue
                 unread += [Unread(table, id_, each.path or "", str(torn)) for id_ in each.snapshots]
+            else:
+                if len(each.snapshots) == 1:
+                    listed[each.snapshots[0]] = of_list
     rows = [
         (
             table,
             *place,
             one.length,
-            one.added_by,
+            one.counts.added_by,
             sorted(one.heads),
             plain_time(one.oldest),
             one.files,
-            one.deletes,
+            one.counts.deletes,
         )
         for place, one in known.items()
     ]
-    return Listed(duck.small(MANIFEST, rows), tuple(unread))
+    return Listed(duck.small(MANIFEST, rows), tuple(unread), tuple(_facts(table, lists, listed)))
+
+
+_OfList = tuple[Mapping[Location, ManifestCounts], list[str]]
+"""The manifests of a list with their counts, and paths that it names more than once."""
+
+
+def _facts(table: int, lists: Sequence[ListToRead], listed: Mapping[int, _OfList]) -> Iterator[ListFacts]:
+    """Facts of lists of one snapshot each: writers let no two share one."""
+    for each in lists:
+        snapshot = each.snapshots[0]
+        if each.again or each.path is None or snapshot not in listed:
+            continue
+        own, repeated = listed[snapshot]
+        others = {id_: listed[id_][0] for id_ in each.others if id_ in listed}
+        yield facts(table, snapshot, own, others, repeated)
 
 
 def _content(clients: Clients, wanted: ListToRead) -> bytes | Torn:
@@ -168,34 +230,24 @@ def _add(
     wanted: ListToRead,
     named: Iterable[Mapping[str, Any]],
     aliases: Aliases,
-) -> None:
+) -> _OfList:
+    """Add what a list says to what is known."""
+    own: dict[Location, ManifestCounts] = {}
+    repeated: list[str] = []
     for record in named:
         path = record.get("manifest_path")
         place = place_of(path, aliases) if isinstance(path, str) else None
         if place is None:
             raise Torn(f"it names the manifest {str(path)[:200]!r}, which lies in no store that is known")
-        one = known.setdefault(place, _known(record, wanted.at))
+        one = known.get(place)
+        if one is None:
+            one = known[place] = _Known(_whole(record.get("manifest_length")), counts_of(record), wanted.at)
+        if place in own:
+            repeated.append(str(path))
+        own[place] = one.counts
         one.oldest = min(one.oldest, wanted.at)
         one.heads |= wanted.heads
-
-
-def _known(record: Mapping[str, Any], at: datetime) -> _Known:
-    return _Known(
-        _whole(record.get("manifest_length")),
-        _whole(record.get("added_snapshot_id")),
-        _files(record),
-        at,
-        record.get("content") == 1,
-    )
-
-
-def _files(record: Mapping[str, Any]) -> int | None:
-    """Version 1 called them data files; neither version had to count."""
-    counts = [
-        _whole(record.get(f"{what}_files_count", record.get(f"{what}_data_files_count")))
-        for what in ("added", "existing")
-    ]
-    return None if None in counts else sum(count for count in counts if count is not None)
+    return own, repeated
 
 
 def _whole(value: object) -> int | None:

@@ -55,7 +55,7 @@ def _is_gone(path: str, clients: Clients) -> bool:
 
 def _added(metadata: Metadata, newest: Snapshot, clients: Clients) -> Iterator[str]:
     """Names of files that the snapshot added, from the first manifest that it wrote."""
-    manifests, _ = read_lists([replace(metadata, snapshots=(newest,))], clients)
+    manifests = read_lists([replace(metadata, snapshots=(newest,))], clients).manifests
     own = tuple(each for each in manifests if each.added_by == newest.id)[:1]
     about = {0: OfTable("", 0, metadata.times)}
     with duck.task_connection() as con:

@@ -30,7 +30,7 @@ _THREADS = 16
 _LEAST, _MOST = 4 << 20, 64 << 20
 """Bytes of manifests in a part."""
 _UNKNOWN_LENGTH = 1 << 20
-_DELETED = 2
+_ADDED, _DELETED = 1, 2
 _CATEGORIES = {0: "data", 1: "deletes", 2: "deletes"}
 UNASKED = frozenset(
     {"column_sizes", "value_counts", "null_value_counts", "nan_value_counts", "distinct_counts", "lower_bounds",
@@ -50,7 +50,10 @@ class OfTable:
 
 @dataclass(frozen=True)
 class Problem:
-    """What of a manifest (by its number) cannot be read: `count` entries of it, or all of it from somewhere on."""
+    """What of a manifest (by its number) cannot be read: `count` entries of it, or all of it from somewhere on.
+
+    `replaced`: it can be read, and is not the one that its list names.
+    """
 
     table: str
     manifest: int
@@ -58,6 +61,7 @@ class Problem:
     reason: str
     count: int
     unread: bool
+    replaced: bool = False
 
 
 def problems(notes: Iterable[Mapping[str, object]]) -> list[Problem]:
@@ -71,6 +75,7 @@ def problems(notes: Iterable[Mapping[str, object]]) -> list[Problem]:
             str(note["reason"]),
             int(str(note["count"])),
             data["unread"],
+            data["replaced"],
         )
         for note, data in found
     ]
@@ -121,6 +126,8 @@ def read_manifests(
                     yield KIND, held.taken()
             if reading.fault is not None:
                 yield "notes", _note(source, reading)
+            if (why := reading.why_replaced) is not None:
+                yield "notes", _note(source, reading, why)
     if held.own:
         yield KIND, held.taken()
 
@@ -161,10 +168,15 @@ def _content(clients: Clients, manifest: Manifest) -> bytes | Torn:
     return Torn(GONE) if content is None else content
 
 
-def _note(source: str, reading: "_Reading") -> pa.Table:
-    known = {"manifest": reading.manifest.number, "unread": reading.unread, "table": reading.about.name}
+def _note(source: str, reading: "_Reading", replaced: str = "") -> pa.Table:
+    known = {
+        "manifest": reading.manifest.number,
+        "unread": reading.unread,
+        "table": reading.about.name,
+        "replaced": bool(replaced),
+    }
     subject = reading.manifest.place.uri.encode(errors="replace").decode()
-    return note_row(source, subject, reading.fault, count=reading.faults, data=json.dumps(known))
+    return note_row(source, subject, replaced or reading.fault, count=reading.faults, data=json.dumps(known))
 
 
 class _Reading:
@@ -173,7 +185,7 @@ class _Reading:
     def __init__(self, manifest: Manifest, about: OfTable, aliases: Aliases) -> None:
         self.manifest, self.about, self.aliases = manifest, about, aliases
         self.fault: str | None = None
-        self.faults = self.listed = 0
+        self.faults = self.listed = self.added = self.foreign = self.size = 0
         self.unread = False
         heads = manifest.heads
         self._state: tuple[str, tuple[int, ...]] = ("live" if heads else "history", heads)
@@ -184,6 +196,7 @@ class _Reading:
         try:
             if isinstance(content, Torn):
                 raise content
+            self.size = len(content)
             file = opened(content, UNASKED)
             _check(file.header)
             yield self._itself()
@@ -196,6 +209,20 @@ class _Reading:
         except Torn as torn:
             self.unread = True
             self._wrong(str(torn))
+
+    @property
+    def why_replaced(self) -> str | None:
+        """Why it is not the manifest that its list names, though it can be read; None: nothing says so."""
+        length, added_by = self.manifest.length, self.manifest.added_by
+        if self.unread or length is None:
+            return None
+        if self.size != length:
+            return f"it has {self.size} bytes, and {length} by the list that names it"
+        if self.foreign and self.foreign == self.added and added_by is not None:
+            return (
+                f"another snapshot added its {self.added} files than {added_by}, which wrote it by its list"
+            )
+        return None
 
     def _wrong(self, why: str, count: int = 1) -> None:
         self.faults += count
@@ -213,7 +240,8 @@ class _Reading:
         manifest, (state, heads) = self.manifest, self._state
         common = (self.about.name, self.about.reading, -1, manifest.place.bucket, state, False, heads, "log")
         shared = (*common, self._time(manifest.added_by), "", None)
-        return shared, (manifest.place.key, manifest.length, None)
+        length = manifest.length if self.size == manifest.length else None
+        return shared, (manifest.place.key, length, None)
 
     def _time(self, snapshot: int | None) -> datetime:
         """When a snapshot was made; of an expired one the oldest state that still lists the manifest."""
@@ -233,8 +261,12 @@ class _Reading:
         place = place_of(file["file_path"], self.aliases)
         if place is None:
             raise ValueError(f"{file['file_path'][:80]!r} lies in no store that is known")
-        removed = _status(entry["status"]) == _DELETED
+        status = _status(entry["status"])
+        removed = status == _DELETED
         snapshot = entry.get("snapshot_id")
+        if status == _ADDED:
+            self.added += 1
+            self.foreign += snapshot is not None and snapshot != self.manifest.added_by
         snapshot = self.manifest.added_by if snapshot is None else snapshot
         self.listed += not removed
         state, heads = ("gone", ()) if removed else self._state

@@ -10,6 +10,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 from lakeaudit.errors import one_line
@@ -63,8 +65,8 @@ class Metadata:
     """Files with statistics: path, size, snapshot."""
     properties: Mapping[str, str] = field(default_factory=dict)
 
-    log: tuple[tuple[int, datetime], ...] = ()
-    """The states that main has had and when it had them, oldest first."""
+    log: tuple[tuple[int, bool], ...] = ()
+    """The states that main has had, oldest first, and whether a commit made each then (else a rollback or the like)."""
 
     def written_by(self, moment: datetime) -> "Metadata":
         """The same with no time that is later than its own file, or than a snapshot that was built on it.
@@ -83,6 +85,19 @@ class Metadata:
     def times(self) -> dict[int, datetime]:
         """When each retained snapshot was committed."""
         return {snapshot.id: snapshot.at for snapshot in self.snapshots}
+
+    @cached_property
+    def lost_updates(self) -> tuple[tuple[int, int], ...]:
+        """(older, younger) states of main that follow each other, of which the younger was not built on the older.
+
+        Both are retained, and so are all ancestors of the younger. A rollback between them would be a state of its own.
+        """
+        parents = {snapshot.id: snapshot.parent for snapshot in self.snapshots}
+        return tuple(
+            (older, younger)
+            for (older, _), (younger, committed) in pairwise(self.log)
+            if committed and older in parents and older != younger and _is_unrelated(older, younger, parents)
+        )
 
     @property
     def horizon(self) -> datetime | None:
@@ -119,6 +134,34 @@ def _bounded(snapshots: Sequence[Snapshot], moment: datetime) -> dict[int, datet
         if not children[parent]:
             newest.append(parent)
     return times
+
+
+def _is_unrelated(older: int, younger: int, parents: Mapping[int, int | None]) -> bool:
+    """Whether the ancestors of a snapshot are known to the first one, or to one that came before the older, without it.
+
+    A snapshot without a parent begins a table anew, as CREATE OR REPLACE does.
+    """
+    if parents.get(younger) in (None, older):
+        return False
+    at, passed = parents[younger], {younger}
+    before = _ancestors(older, parents)
+    while at is not None and at in parents and at not in passed:
+        if at == older:
+            return False
+        if at in before:
+            return True
+        passed.add(at)
+        at = parents[at]
+    return at is None
+
+
+def _ancestors(id_: int, parents: Mapping[int, int | None]) -> set[int]:
+    found: set[int] = set()
+    at = parents.get(id_)
+    while at is not None and at not in found:
+        found.add(at)
+        at = parents.get(at)
+    return found
 
 
 def number_of(name: str) -> int | None:
@@ -175,10 +218,7 @@ def _metadata(found: Mapping[str, Any]) -> Metadata:
             for each in found.get("metadata-log") or ()
         ),
         statistics=tuple(_statistics(found)),
-        log=tuple(
-            (int(each["snapshot-id"]), _time(each["timestamp-ms"]))
-            for each in found.get("snapshot-log") or ()
-        ),
+        log=tuple(_log(found)),
         properties={str(key): str(value) for key, value in (found.get("properties") or {}).items()},
     )
 
@@ -211,6 +251,13 @@ def _snapshot(found: Mapping[str, Any], heads: Mapping[int, tuple[str, ...]]) ->
         {str(key): str(value) for key, value in (found.get("summary") or {}).items()},
         heads.get(id_, ()),
     )
+
+
+def _log(found: Mapping[str, Any]) -> Iterator[tuple[int, bool]]:
+    """A commit enters its snapshot with the time of the snapshot itself."""
+    made = {each["snapshot-id"]: each["timestamp-ms"] for each in found.get("snapshots") or ()}
+    for each in found.get("snapshot-log") or ():
+        yield int(each["snapshot-id"]), made.get(each["snapshot-id"]) == each["timestamp-ms"]
 
 
 def _statistics(found: Mapping[str, Any]) -> Iterator[tuple[str, int | None, int]]:

@@ -16,7 +16,8 @@ def holes(read: TableReading, source: str) -> Iterator[Hole]:
     for unread in read.unread:
         yield _of_list(unread, read, source)
     for problem in read.problems:
-        yield _of_manifest(problem, read, source)
+        if not problem.replaced:
+            yield _of_manifest(problem, read, source)
 
 
 def warnings(read: TableReading) -> Iterator[str]:

@@ -28,7 +28,8 @@ def read(table: Table, clients: Clients, bucket: str, key: str) -> Answer:
     (found,) = find([table], clients, None, utc_now)
     if found.metadata is None:
         return "unknown", [], str(found.refused)
-    manifests, unread = read_lists([found.metadata], clients)
+    lists = read_lists([found.metadata], clients)
+    manifests, unread = lists.manifests, lists.unread
     reasons = [f"{each.path} {each.reason}" for each in unread]
     rows = [duck.small(FILE, list(own_files(TableReading(found, 0), set(), clients.names)))]
     for kind, batch in _batches(table, found.metadata, manifests, clients):

@@ -20,6 +20,7 @@ from lakeaudit.evidence.manifest.iceberg.lost_states import lost_content
 from lakeaudit.evidence.manifest.iceberg.metadata_gaps import holes, leftovers_kept, warnings
 from lakeaudit.evidence.manifest.iceberg.readings import Reading, TableReading, read_tables
 from lakeaudit.evidence.manifest.iceberg.rows import KIND
+from lakeaudit.evidence.manifest.iceberg.snapshot_claims import of_snapshots
 from lakeaudit.evidence.manifest.table_states import identity_of
 from lakeaudit.evidence.protocol import (
     RECENT,
@@ -68,7 +69,10 @@ def read(tables: Sequence[Table], ctx: Context, source_id: str, clock: Clock = u
         warnings=tuple(line for each in reading.tables for line in warnings(each)),
         traces={KIND: partial(fold.traces, constants)},
         recent=duck.small(RECENT_COMMIT, [row for each in reading.tables for row in _recent(each)]),
-        witnesses=witnesses(all_found, ctx.last_states, ctx.clients, live=ctx.live),
+        witnesses=(
+            *witnesses(all_found, ctx.last_states, ctx.clients, live=ctx.live),
+            *(one for each in reading.tables for one in of_snapshots(each, ctx.clients)),
+        ),
         lost_content=lost_content,
         reading=reading,
     )

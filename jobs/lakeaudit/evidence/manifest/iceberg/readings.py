@@ -12,6 +12,7 @@ from lakeaudit.evidence.manifest import table_states
 from lakeaudit.evidence.manifest.iceberg.collapsed_paths import with_collapsed_names
 from lakeaudit.evidence.manifest.iceberg.discover import find
 from lakeaudit.evidence.manifest.iceberg.found import Found
+from lakeaudit.evidence.manifest.iceberg.list_facts import ListFacts
 from lakeaudit.evidence.manifest.iceberg.lists import GONE, Unread, place_of, read_lists
 from lakeaudit.evidence.manifest.iceberg.manifests import OfTable, Problem, parts, problems
 from lakeaudit.evidence.manifest.iceberg.metadata import Metadata
@@ -36,6 +37,7 @@ class TableReading:
     manifests: tuple[Manifest, ...] = ()
     unread: tuple[Unread, ...] = ()
     problems: tuple[Problem, ...] = ()
+    facts: tuple[ListFacts, ...] = ()
 
     @property
     def name(self) -> str:
@@ -79,8 +81,9 @@ def read_once(
     if not found:
         return Reading((), ())
     tables, clients = [TableReading(each, number) for each in found], with_collapsed_names(ctx.clients, found)
-    manifests, unread = read_lists([each.metadata for each in tables], clients, ctx.engine)
-    manifests = [replace(each, number=each.number + number * NUMBERS) for each in manifests]
+    lists = read_lists([each.metadata for each in tables], clients, ctx.engine)
+    unread = lists.unread
+    manifests = [replace(each, number=each.number + number * NUMBERS) for each in lists.manifests]
     about = [OfTable(each.name, number, each.metadata.times) for each in tables]
     wanted = [each for each in manifests if as_known(each, tables[each.table].name) not in known]
     rows = [
@@ -98,6 +101,7 @@ def read_once(
             manifests=tuple(one for one in manifests if one.table == at),
             unread=tuple(one for one in unread if one.table == at),
             problems=tuple(one for one in told if one.table == each.name),
+            facts=tuple(one for one in lists.facts if one.table == at),
         )
         for at, each in enumerate(tables)
     ]

@@ -1,0 +1,163 @@
+"""Witnesses in a table's own content: snapshots, lists and manifests that contradict each other.
+
+A snapshot's summary is written with it and never changes, and so are its list and its manifests: where one says more
+than the other holds, something was lost between, or replaced afterwards.
+"""
+
+from collections.abc import Iterator, Mapping
+from itertools import chain
+
+from lakeaudit.evidence.lineage import (
+    CHANGED_ROWS,
+    CONTENT,
+    DROPPED_BY_APPEND,
+    IDLE_REMOVAL,
+    REPEATED_MANIFEST,
+    REPLACED_STATE,
+    RIVAL_OVERWRITES,
+    UNMET_COUNTS,
+    Stake,
+    Witness,
+)
+from lakeaudit.evidence.manifest.iceberg.list_facts import ListFacts, Removed
+from lakeaudit.evidence.manifest.iceberg.metadata import Snapshot
+from lakeaudit.evidence.manifest.iceberg.readings import TableReading
+from lakeaudit.evidence.manifest.iceberg.repeated_appends import repeated_appends
+from lakeaudit.runtime.aws import Clients
+
+_LONGEST = 18
+"""Digits of a count that is believed."""
+
+
+def of_snapshots(read: TableReading, clients: Clients) -> Iterator[Witness]:
+    """What the retained snapshots of a table, their lists and their manifests say against each other."""
+    facts = {each.snapshot: each for each in read.facts}
+    snapshots = {each.id: each for each in read.metadata.snapshots}
+    for snapshot in read.metadata.snapshots:
+        if snapshot.id in facts:
+            yield from chain(
+                _unmet(read, snapshot, facts[snapshot.id]),
+                _of_pair(read, snapshot, facts, snapshots),
+                _repeated(read, snapshot, facts[snapshot.id]),
+            )
+    yield from _lost_updates(read, facts, snapshots)
+    yield from _replaced(read)
+    yield from repeated_appends(read, clients)
+
+
+def _unmet(read: TableReading, snapshot: Snapshot, facts: ListFacts) -> Iterator[Witness]:
+    """A summary that counts more than the snapshot's own manifests hold."""
+    pairs = (("added-data-files", facts.added_files), ("added-records", facts.added_rows))
+    short = [
+        (name, said, held)
+        for name, held in pairs
+        if (said := count_of(snapshot, name)) is not None and held is not None and said > held
+    ]
+    if short:
+        words = ", ".join(f"{name} {said:,}, and its manifests have {held:,}" for name, said, held in short)
+        missing = {name: said - held for name, said, held in short}
+        stake = Stake(missing.get("added-data-files"), missing.get("added-records"))
+        yield _witness(read, UNMET_COUNTS, snapshot, f"snapshot {snapshot.id} counts {words}", stake)
+
+
+def _of_pair(
+    read: TableReading, snapshot: Snapshot, facts: Mapping[int, ListFacts], snapshots: Mapping[int, Snapshot]
+) -> Iterator[Witness]:
+    """A snapshot held against its parent."""
+    removed = next((each for each in facts[snapshot.id].removed if each.other == snapshot.parent), None)
+    parent = snapshots.get(snapshot.parent) if snapshot.parent is not None else None
+    if removed is None or parent is None:
+        return
+    operation = snapshot.summary.get("operation", "")
+    if operation == "append" and removed.files is not None and removed.files > 0:
+        words = (
+            f"snapshot {snapshot.id} is an append, and does not list {removed.files:,} data files of its parent "
+            f"{parent.id}"
+        )
+        yield _witness(read, DROPPED_BY_APPEND, snapshot, words, Stake(removed.files, removed.rows))
+    elif operation == "replace" and parent.id in facts:
+        yield from _changed(read, snapshot, parent, facts)
+    elif operation == "overwrite":
+        yield from _idle(read, snapshot, parent, removed)
+
+
+def _changed(
+    read: TableReading, snapshot: Snapshot, parent: Snapshot, facts: Mapping[int, ListFacts]
+) -> Iterator[Witness]:
+    """A rewrite may leave out rows that delete files have deleted, and nothing else."""
+    before, after = facts[parent.id].rows, facts[snapshot.id].rows
+    if before is None or after is None or after == before:
+        return
+    deleted, by_value = (count_of(parent, f"total-{kind}-deletes") for kind in ("position", "equality"))
+    if after < before and (deleted is None or by_value != 0 or before - after <= deleted):
+        return
+    words = (
+        f"snapshot {snapshot.id} is a `replace` and has {after:,} rows; its parent {parent.id} has {before:,}"
+    )
+    yield _witness(read, CHANGED_ROWS, snapshot, words, Stake(None, abs(after - before)))
+
+
+def _idle(read: TableReading, snapshot: Snapshot, parent: Snapshot, removed: Removed) -> Iterator[Witness]:
+    """An overwrite that counts more removed files than its list lacks: its rows and those that it replaces are read."""
+    said = count_of(snapshot, "deleted-data-files")
+    if said is None or removed.files is None or said <= removed.files:
+        return
+    rows = count_of(snapshot, "deleted-records")
+    again = None if rows is None or removed.rows is None else rows - removed.rows
+    stake = Stake(said - removed.files, again)
+    about = (
+        f"snapshot {snapshot.id} overwrites {said:,} data files, and its list lacks {removed.files:,} of those of its "
+        "parent"
+    )
+    if parent.summary.get("operation") == "overwrite" and count_of(parent, "deleted-data-files") == said:
+        words = f"{about}; its parent {parent.id} had overwritten as many"
+        yield _witness(read, RIVAL_OVERWRITES, snapshot, words, stake)
+    else:
+        yield _witness(read, IDLE_REMOVAL, snapshot, about, stake)
+
+
+def _lost_updates(
+    read: TableReading, facts: Mapping[int, ListFacts], snapshots: Mapping[int, Snapshot]
+) -> Iterator[Witness]:
+    """A state of main that was not built on the one before it, and nobody rolled back between."""
+    for older, younger in read.metadata.lost_updates:
+        listed = facts.get(younger)
+        removed = next((each for each in listed.removed if each.other == older), None) if listed else None
+        one, other = snapshots[older], snapshots[younger]
+        words = f"snapshot {younger} follows snapshot {older} in the table's log, and was not built on it"
+        if removed is not None and removed.files == 0:
+            if {each.summary.get("operation") for each in (one, other)} == {"overwrite"}:
+                yield _witness(read, RIVAL_OVERWRITES, other, f"{words}; both list their files")
+            continue
+        stake = Stake(removed.files, removed.rows) if removed else Stake()
+        yield _witness(read, DROPPED_BY_APPEND, other, words, stake)
+
+
+def _repeated(read: TableReading, snapshot: Snapshot, facts: ListFacts) -> Iterator[Witness]:
+    """A manifest that the current list of a branch or tag names twice."""
+    if snapshot.heads and facts.repeated:
+        named = ", ".join(path.rpartition("/")[2] for path in facts.repeated[:3])
+        words = f"the list of snapshot {snapshot.id} names {len(facts.repeated)} manifests more than once: {named}"
+        yield _witness(read, REPEATED_MANIFEST, snapshot, words)
+
+
+def _replaced(read: TableReading) -> Iterator[Witness]:
+    for problem in read.problems:
+        if problem.replaced:
+            words = f"the manifest {problem.subject} is not the one that its list names: {problem.reason}"
+            yield Witness(read.name, REPLACED_STATE, (CONTENT,), problem.subject, words)
+
+
+def _witness(
+    read: TableReading, claim: str, snapshot: Snapshot, words: str, stake: Stake | None = None
+) -> Witness:
+    subject = snapshot.list_path or read.found.table.location.uri
+    return Witness(read.name, claim, (CONTENT,), subject, words, stake=stake or Stake())
+
+
+def count_of(snapshot: Snapshot, name: str) -> int | None:
+    """What a summary counts; writers leave zeros out, but not the totals. None: it does not say."""
+    text = snapshot.summary.get(name, "")
+    if not text and "total-data-files" in snapshot.summary and not name.startswith("total-data"):
+        return 0
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= _LONGEST else None
