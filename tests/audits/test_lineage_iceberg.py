@@ -53,7 +53,8 @@ class Orders:
                 )
 
     def put(self, name: str, body: bytes) -> None:
-        self.lake.s3.put_object(Bucket=self.lake.bucket, Key=self.folder + name, Body=body)
+        key = (self.folder + name).replace("metadata/../", "")
+        self.lake.s3.put_object(Bucket=self.lake.bucket, Key=key, Body=body)
 
     def read(self, key: str) -> dict[str, Any]:
         content: dict[str, Any] = json.loads(
@@ -226,6 +227,28 @@ def overwritten(orders: Orders) -> None:
     orders.table.overwrite(rows(5000))
 
 
+def delta_is_ahead(orders: Orders) -> None:
+    """UniForm has converted version 1, and the Delta log beside the metadata has version 2."""
+    converted_by_uniform(orders, newest=2)
+
+
+def xtable_is_behind(orders: Orders) -> None:
+    """XTable has converted commits of Delta up to last week."""
+    synced = json.dumps(
+        {"lastInstantSynced": "2026-11-01T00:00:00Z", "sourceTableFormat": "DELTA", "version": 0}
+    )
+    with orders.table.transaction() as change:
+        change.set_properties({"XTABLE_METADATA": synced})
+    orders.put(f"../_delta_log/{3:020}.json", b"{}")
+
+
+def converted_by_uniform(orders: Orders, newest: int = 1) -> None:
+    with orders.table.transaction() as change:
+        change.set_properties({"delta-version": "1"})
+    for version in range(newest + 1):
+        orders.put(f"../_delta_log/{version:020}.json", b"{}")
+
+
 def untouched(orders: Orders) -> None:
     pass
 
@@ -298,8 +321,11 @@ FATES: dict[Callable[[Orders], None], list[tuple[str, str]]] = {
     overwrite_removes_nothing: [("ineffective_removal", "warning")],
     two_overwrites_of_one_state: [("ineffective_removal", "warning")],
     batch_committed_twice: [("duplicate_commit", "warning")],
+    delta_is_ahead: [("stale_pointer", "warning")],
+    xtable_is_behind: [("stale_pointer", "warning")],
     hint_lags: [("stale_pointer", "warning")],
     untouched: [],
+    converted_by_uniform: [],
     compacted: [],
     overwritten: [],
     appended: [],

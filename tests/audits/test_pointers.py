@@ -308,7 +308,7 @@ def test_a_table_that_is_dropped_meanwhile_has_no_findings(broken: Broken) -> No
     row = covered(broken.lake, "r2")["dropped"]
     assert (row["status"], row["reason"]) == ("off", "no catalog names the table")
     states = broken.outcomes["r2"].summary["tables"]
-    assert {table for table, status in states.items() if status != "complete"} == {"twice"}
+    assert {table for table, status in states.items() if status != "complete"} == {"twice", "lost", "forked"}
 
 
 def told_otherwise(hive: HiveLake, other: GlueCatalog) -> None:
@@ -357,15 +357,21 @@ def pointed_at_metadata(hive: HiveLake, second: GlueCatalog) -> None:
 
     newest = metadata(hive, "healthy", 2, 1)
     entered("healthy", newest, newest)
-    entered("lost", hive.uri("wh/lost/metadata/00001-a.metadata.json"))
+    metadata(hive, "lost", 1)
+    entered("lost", hive.uri("wh/lost/metadata/00002-a.metadata.json"))
+    entered("forked", metadata(hive, "forked", 2, 1), metadata(hive, "forked", 3, 1))
     entered("behind", metadata(hive, "behind", 1), metadata(hive, "behind", 2, 1))
 
 
 def test_iceberg_tables_that_catalogs_point_at(broken: Broken) -> None:
-    rows = broken.found("r1", "healthy", "lost", "behind")
+    rows = broken.found("r1", "healthy", "lost", "behind", "forked")
     assert {row["table_name"]: (row["kind"], row["severity"]) for row in rows} == {
-        "lost": ("stale_pointer", "error"), "behind": ("stale_pointer", "error"),
+        "lost": ("table_missing", "critical"), "behind": ("stale_pointer", "error"),
+        "forked": ("stale_pointer", "error"),
     }  # fmt: skip
+    by_table = {row["table_name"]: row["explanation"] for row in rows}
+    assert f"the metadata.json before it is {broken.hive.uri('wh/lost/metadata/00001-a')}" in by_table["lost"]
+    assert all(broken.hive.uri(f"wh/forked/metadata/0000{n}-a") in by_table["forked"] for n in (2, 3))
     (behind,) = (row for row in rows if row["table_name"] == "behind")
     assert broken.hive.uri("wh/behind/metadata/00002-a.metadata.json") in behind["explanation"]
     assert covered(broken.lake, "r1")["healthy"]["consistent"] == 2

@@ -22,6 +22,7 @@ from lakeaudit.evidence.protocol import Context, Hole
 from lakeaudit.ledger.load_open import Memory
 from lakeaudit.pipeline.ask_storage import look, look_twice
 from lakeaudit.pipeline.lifecycles import Lifecycles
+from lakeaudit.pipeline.metadata_aims import KnownAim, read_aims
 from lakeaudit.pipeline.partitions import Partitions, uris
 from lakeaudit.pipeline.pointed_tables import PointedTables, pointed_tables
 from lakeaudit.pipeline.read_sources import Observed
@@ -132,6 +133,13 @@ class AuditContext:
         if not self.catalog_sources:
             return None
         return pointed_tables(self.con, self.scope, self.observed.catalogs, self.catalog_sources)
+
+    @cached_property
+    def metadata_aims(self) -> Sequence[KnownAim]:
+        """The metadata.json files that catalogs point at, as they are now; none of parts of tables."""
+        if self.pointed is None or self.partitions:
+            return ()
+        return read_aims(self.context.clients, self.pointed.named)
 
     @property
     def folder_count(self) -> FolderCount | None:

@@ -27,6 +27,7 @@ from lakeaudit.evidence.lineage import (
 from lakeaudit.evidence.protocol import Claims, CommitFile, CommitLogs, Hole, TableState
 from lakeaudit.keys import Location, identify, uri_of
 from lakeaudit.pipeline.audit_context import AuditContext
+from lakeaudit.pipeline.catalog_witnesses import catalog_witnesses
 from lakeaudit.pipeline.missing_tables import missing_table_witnesses
 from lakeaudit.row_formats import iso
 from lakeaudit.runtime.aws import Clients
@@ -40,7 +41,7 @@ SAMPLES = 3
 def check_witnesses(audit: AuditContext) -> None:
     """Judge what the readers' witnesses claim, and which tables have no state that can be read."""
     of_readers = [one for read in audit.observed.evidence.claims for one in read.witnesses]
-    _judge(audit, [*of_readers, *missing_table_witnesses(audit)])
+    _judge(audit, [*of_readers, *missing_table_witnesses(audit), *catalog_witnesses(audit)])
 
 
 def check_what_was_read(

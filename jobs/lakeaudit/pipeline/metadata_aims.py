@@ -14,22 +14,30 @@ from lakeaudit.pipeline.pointed_tables import Named
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.schemas import TABLE_POINTER, plain_time
 
+KnownAim = tuple[Named, Aim]
 
-def metadata_aims(clients: Clients, named: Sequence[Named], now: datetime) -> pa.Table:
-    """A row for each table that a catalog points at by a metadata.json: a few requests each, beside each other."""
+
+def read_aims(clients: Clients, named: Sequence[Named]) -> list[KnownAim]:
+    """The metadata.json of each table that a catalog points at by one: a few requests each, beside each other."""
     pointing = [each for each in named if each.by.metadata_location]
     with ThreadPoolExecutor(WAITING) as pool:
         aims = list(pool.map(lambda each: aim_at(clients, each.by.metadata_location), pointing))
-        known = [(each, aim) for each, aim in zip(pointing, aims, strict=True) if aim is not None]
-        by_table: dict[str, list[Aim]] = defaultdict(list)
-        for each, aim in known:
-            by_table[each.table.name].append(aim)
-        rows = list(pool.map(partial(_row, clients, by_table, now), known))
+    return [(each, aim) for each, aim in zip(pointing, aims, strict=True) if aim is not None]
+
+
+def aim_rows(clients: Clients, known: Sequence[KnownAim], now: datetime) -> pa.Table:
+    """TABLE_POINTER rows of those whose file is there, or of which storage did not say."""
+    there = [each for each in known if each[1].there is not False]
+    by_table: dict[str, list[Aim]] = defaultdict(list)
+    for each, aim in there:
+        by_table[each.table.name].append(aim)
+    with ThreadPoolExecutor(WAITING) as pool:
+        rows = list(pool.map(partial(_row, clients, by_table, now), there))
     return pa.Table.from_pylist(rows, TABLE_POINTER) if rows else TABLE_POINTER.empty_table()
 
 
 def _row(
-    clients: Clients, by_table: dict[str, list[Aim]], now: datetime, known: tuple[Named, Aim]
+    clients: Clients, by_table: dict[str, list[Aim]], now: datetime, known: KnownAim
 ) -> dict[str, object]:
     each, aim = known
     others = [other for other in by_table[each.table.name] if other.place != aim.place]

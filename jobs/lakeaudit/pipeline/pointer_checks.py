@@ -14,7 +14,7 @@ from lakeaudit.evidence.registry import METASTORES
 from lakeaudit.pipeline.audit_context import AuditContext
 from lakeaudit.pipeline.engine import AuditEngine
 from lakeaudit.pipeline.first_reading import FirstReading, tallied
-from lakeaudit.pipeline.metadata_aims import metadata_aims
+from lakeaudit.pipeline.metadata_aims import aim_rows
 from lakeaudit.pipeline.pointed_tables import PointedTables
 from lakeaudit.pipeline.pointer_looks import looks
 from lakeaudit.runtime import duck
@@ -63,7 +63,7 @@ def _subjects(
     con, named = audit.con, pointed.rows
     held = duck.hold(con, pointers.below(con, first.folders))
     by = (audit.sources, [*holed])
-    aims = metadata_aims(audit.context.clients, pointed.named, audit.context.now)
+    aims = aim_rows(audit.context.clients, audit.metadata_aims, audit.context.now)
     registered = pointers.partition_pointers(con, pointed.partitions, named, held, *by)
     return {
         "partitions": registered,

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import combinations
 
 from lakeaudit.config import PointedIceberg, Pointer, Table
 from lakeaudit.errors import SourceError
@@ -14,6 +15,7 @@ from lakeaudit.evidence.manifest.iceberg.folder import state_before
 from lakeaudit.evidence.manifest.iceberg.found import Found, UnreadMetadata, manifest_of, read_metadata
 from lakeaudit.evidence.manifest.iceberg.lists import place_of
 from lakeaudit.evidence.manifest.iceberg.metadata import Metadata
+from lakeaudit.evidence.manifest.iceberg.two_lines import Line, words_of_two_lines
 from lakeaudit.keys import Location
 from lakeaudit.runtime.aws import Clients
 
@@ -59,7 +61,9 @@ class Catalogs:
         """The state that all of them point at, or the last one before it up to `until`."""
         place = self._agreed(said, pointers)
         if isinstance(place, str):
-            return Found(table, self.read_at, refused=place, named=True)
+            return Found(
+                table, self.read_at, refused=place, named=True, two_lines=self._two_lines(said, pointers)
+            )
         found = self._read(table, place, f"{_called(pointers[0])} points at", _called(pointers[0]))
         if found.missing is not None:
             found = replace(found, missing=self._restored(found.missing, place, said))
@@ -79,6 +83,25 @@ class Catalogs:
             places.setdefault(place, pointer)
         told = [f"{_called(pointer)} points at {place.uri}" for place, pointer in places.items()]
         return f"catalogs disagree: {'; '.join(told)}" if len(told) > 1 else next(iter(places))
+
+    def _two_lines(self, said: Sequence[Said], pointers: Sequence[Pointer]) -> str:
+        """Both lines of metadata where two catalogs commit to one table; empty where nothing proves that."""
+        lines: list[Line] = []
+        try:
+            for pointer, each in zip(pointers, said, strict=True):
+                place = (
+                    place_of(each.metadata_location, self.clients.names)
+                    if isinstance(each, CatalogTable)
+                    else None
+                )
+                file = stat_any(self.clients, place) if place else None
+                content = read_metadata(self.clients, file) if file else None
+                if file is not None and isinstance(content, Metadata):
+                    lines.append((_called(pointer), file.place, content))
+            words = (words_of_two_lines(*pair, self.clients) for pair in combinations(lines, 2))
+            return next(filter(None, words), "")
+        except SourceError:
+            return ""
 
     def _read(self, table: Table, place: Location, named_by: str, called: str) -> Found:
         file = stat_any(self.clients, place)

@@ -6,8 +6,11 @@ from functools import partial
 import pyarrow as pa
 
 from lakeaudit.config import Table
+from lakeaudit.errors import SourceError
 from lakeaudit.evidence.manifest.file_list.fold import CHANGED
 from lakeaudit.evidence.manifest.iceberg.discover import find
+from lakeaudit.evidence.manifest.iceberg.found import Found
+from lakeaudit.evidence.manifest.iceberg.lineage import why_behind
 from lakeaudit.evidence.manifest.iceberg.reader import IcebergClaims
 from lakeaudit.evidence.manifest.iceberg.readings import Reading, TableReading, as_known, read_once
 from lakeaudit.evidence.manifest.iceberg.rows import KIND
@@ -29,6 +32,7 @@ def changes(claims: Claims, tables: Sequence[Table], ctx: Context, clock: Clock 
     found = find(known, ctx.clients, None if ctx.live else ctx.as_of, clock)
     moved = [each for each in found if each.identity != judged[each.table.name].found.identity]
     unsure = {each.table.name: each.refused for each in moved if each.refused}
+    unsure |= _left_out([each for each in found if not each.refused], ctx)
     readable = [each for each in moved if each.metadata is not None]
     before = [judged[each.table.name] for each in readable]
     if not before:
@@ -36,6 +40,21 @@ def changes(claims: Claims, tables: Sequence[Table], ctx: Context, clock: Clock 
     newest = read_once(readable, NEWEST, ctx, claims.info.id, _parts(before))
     unsure |= {each.name: why for each in newest.tables if (why := _why_unsure(each)) is not None}
     return Changes(_changed(claims.reading, before, newest, ctx), unsure)
+
+
+def _left_out(found: Sequence[Found], ctx: Context) -> dict[str, str]:
+    """Tables of which a newer state is there that no listing names; it is requested by its name."""
+    if not ctx.live:
+        return {}
+    unsure: dict[str, str] = {}
+    for each in found:
+        try:
+            why = why_behind(each, ctx.clients)
+        except SourceError as error:
+            why = str(error)
+        if why is not None:
+            unsure[each.table.name] = why
+    return unsure
 
 
 def _parts(tables: Sequence[TableReading]) -> frozenset[tuple[object, ...]]:

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import File, older_version, read_bytes, stat
 from lakeaudit.evidence.lineage import (
+    CATALOG,
     DROPPED_BY_APPEND,
     HINT,
     LAGGING_HINT,
@@ -19,11 +20,13 @@ from lakeaudit.evidence.lineage import (
     METADATA,
     REPLACED_STATE,
     RIVAL_LINE,
+    TWO_LINES,
     LastState,
     LastStates,
     StateRef,
     Witness,
 )
+from lakeaudit.evidence.manifest.iceberg.counterparts import lagging
 from lakeaudit.evidence.manifest.iceberg.folder import snapshot_of
 from lakeaudit.evidence.manifest.iceberg.found import Found
 from lakeaudit.evidence.manifest.iceberg.lines import descends, logged
@@ -50,7 +53,12 @@ def witnesses(
     found: Sequence[Found], last: LastStates, clients: Clients, *, live: bool
 ) -> tuple[Witness, ...]:
     """What contradicts the states of these tables; `live`: they were read as they are now."""
-    return tuple(
+    rivals = [
+        Witness(each.table.name, TWO_LINES, (CATALOG,), each.table.location.uri, each.two_lines)
+        for each in found
+        if each.two_lines
+    ]
+    return tuple(rivals) + tuple(
         witness
         for each in found
         if each.metadata is not None and each.file is not None
@@ -82,6 +90,7 @@ def _of_table(read: _Read, last: LastStates, clients: Clients, live: bool) -> It
         yield from _by_hint(read, clients)
         yield from _by_newer_files(read)
         yield from _by_lists(read)
+        yield from lagging(read.found, clients)
 
 
 def _against_last(read: _Read, last: LastState, clients: Clients) -> Iterator[Witness]:
@@ -173,6 +182,27 @@ def _by_hint(read: _Read, clients: Clients) -> Iterator[Witness]:
             yield Witness(read.name, claim, (HINT,), places[0].uri, words, hint.number)
     elif read.file.modified_at + read.found.table.settings.grace <= read.found.read_at:
         yield Witness(read.name, LAGGING_HINT, (HINT,), hint.file.place.uri, words, hint.number)
+
+
+def why_behind(found: Found, clients: Clients) -> str | None:
+    """Why the state is not the newest one, where the next one is requested by name and not from a listing.
+
+    The names of states that a catalog writes hold a random part, but the catalog itself is asked for those.
+    """
+    file = found.file
+    number = number_of(file.name) if file else None
+    if file is None or number is None or found.called:
+        return None
+    hint = found.folder.hint if found.folder else None
+    if hint is not None and hint.number > number:
+        named = hint.name or str(hint.number)
+        return f"`version-hint.text` names {named}, and the newest file that was listed is {file.name}"
+    if not file.name.startswith("v"):
+        return None
+    folder = Location(file.place.bucket, file.place.key.rpartition("/")[0])
+    nexts = [folder.join(f"v{number + 1}{suffix}") for suffix in _SUFFIXES]
+    there = next((place for place in nexts if stat(clients, place) is not None), None)
+    return None if there is None else f"{there.uri} is there, and the listing left it out"
 
 
 def _claim_by_hint(places: Sequence[Location], read: _Read, clients: Clients) -> str:

@@ -35,7 +35,7 @@ def lost_content(place: Location, version: str, clients: Clients) -> LostContent
     if newest is None:
         return LostContent(metadata.uuid, Stake())
     undone = newest.list_path is not None and _is_gone(newest.list_path, clients)
-    sample = () if undone else tuple(sorted(_added(metadata, newest, clients))[:SAMPLES])
+    sample = () if undone else tuple(sorted(added_files(metadata, newest, clients))[:SAMPLES])
     return LostContent(metadata.uuid, stake_of(newest), sample, undone)
 
 
@@ -53,7 +53,7 @@ def _is_gone(path: str, clients: Clients) -> bool:
     return place is not None and stat(clients, place) is None
 
 
-def _added(metadata: Metadata, newest: Snapshot, clients: Clients) -> Iterator[str]:
+def added_files(metadata: Metadata, newest: Snapshot, clients: Clients) -> Iterator[str]:
     """Names of files that the snapshot added, from the first manifest that it wrote."""
     manifests = read_lists([replace(metadata, snapshots=(newest,))], clients).manifests
     own = tuple(each for each in manifests if each.added_by == newest.id)[:1]
