@@ -122,7 +122,7 @@ def test_a_second_format_that_cannot_be_read_leaves_the_question_open(
     assert "orders by its" in covered["reason"]
 
 
-@pytest.mark.parametrize("catalog", ["glue", "iceberg_rest"])
+@pytest.mark.parametrize("catalog", ["glue", pytest.param("iceberg_rest", marks=pytest.mark.soak)])
 def test_two_tables_of_a_catalog_share_one_location(
     aws: Aws, s3: Endpoint, clients: Clients, bucket: str, tmp_path: Path, catalog: str
 ) -> None:
@@ -167,7 +167,7 @@ def test_two_tables_of_a_catalog_share_one_location(
         assert "applied" not in mending.statuses().values()
 
 
-@pytest.mark.parametrize("kind", ["delta", "iceberg"])
+@pytest.mark.parametrize("kind", ["delta", pytest.param("iceberg", marks=pytest.mark.soak)])
 def test_a_file_younger_than_the_longest_commit_stays(folder: TwoFormats, tmp_path: Path, kind: str) -> None:
     """The table's writer needs three days from a file to its commit; its healthy neighbour is older than that."""
     commit = folder.append_delta if kind == "delta" else folder.append_iceberg
