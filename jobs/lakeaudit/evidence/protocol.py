@@ -349,6 +349,8 @@ class TableState:
     """The files of its log that the newest state needs, beside those that are claims; None: claims name all."""
     missing_state: MissingState | None = None
     """Which file of a `missing` table should be there, and what brings it back; None: nothing names one."""
+    taken_back: frozenset[int] = frozenset()
+    """Numbers of states that an operation of the format took back, whose files are gone for that."""
 
 
 Fold = Callable[[Connection, Mapping[str, Rows]], Relation]

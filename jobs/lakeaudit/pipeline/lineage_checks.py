@@ -152,6 +152,7 @@ def _marked(table: str, state: TableState, row: Mapping[str, Any], last: LastSta
         f"state {row['number']} was deleted at {iso(row['marked_at'])}, as its delete marker shows",
         row["number"],
         recreated=len(ids) > 1 or (since is not None and row["marked_at"] <= since),
+        explained=row["number"] in state.taken_back,
         version_id=row["version_id"],
     )
 

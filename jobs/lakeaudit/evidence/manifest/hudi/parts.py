@@ -12,7 +12,14 @@ from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import read_bytes
 from lakeaudit.evidence.manifest.hudi.archive import archived
 from lakeaudit.evidence.manifest.hudi.names import time_of
-from lakeaudit.evidence.manifest.hudi.payload import Act, Reason, acts, record_of, rows_not_written
+from lakeaudit.evidence.manifest.hudi.payload import (
+    Act,
+    Reason,
+    acts,
+    record_of,
+    rows_not_written,
+    taken_back,
+)
 from lakeaudit.evidence.manifest.hudi.rows import STEP, STEPS
 from lakeaudit.evidence.manifest.hudi.timeline import PLANNED, Instant
 from lakeaudit.evidence.manifest.iceberg.avro_blocks import Torn
@@ -27,6 +34,7 @@ GONE = "it is gone"
 OLDEST = "oldest"
 NOT_WRITTEN = "not_written"
 DID = "did"
+TAKEN_BACK, ARCHIVED, FIRST = "taken_back", "archived", "first"
 _TAKEN = ("replaced", "cleaned", "undone")
 _ROWS = 32_768
 _THREADS = 16
@@ -38,7 +46,8 @@ _LEAST, _MOST = 4 << 20, 64 << 20
 class OfTable:
     """What the instants of one table are read with: its name, its place, which reading it is, and its layout.
 
-    Archived instants that are later than `until` are left out; None: there is no later one.
+    Archived instants that are later than `until` are left out; None: there is no later one. `wanted` are instants of
+    which it must be known whether the archive has them.
     """
 
     name: str
@@ -47,6 +56,22 @@ class OfTable:
     layout: int
     utc: bool
     until: datetime | None = None
+    wanted: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Fate:
+    """What became of a table's instants that are not in its timeline.
+
+    Attributes:
+        taken_back: by a rollback or restore, or by the plan of one.
+        archived: those of the wanted ones that the archive has.
+        first: the oldest instant of the archive; empty where it has none.
+    """
+
+    taken_back: frozenset[str] = frozenset()
+    archived: frozenset[str] = frozenset()
+    first: str = ""
 
 
 @dataclass(frozen=True)
@@ -108,6 +133,22 @@ def files_done(notes: Iterable[Mapping[str, object]]) -> dict[str, dict[str, tup
     return found
 
 
+def fates(notes: Iterable[Mapping[str, object]]) -> dict[str, Fate]:
+    """By table what became of instants that are not in its timeline."""
+    found: dict[str, Fate] = {}
+    for note in notes:
+        data = json.loads(str(note["data"] or "{}"))
+        if TAKEN_BACK in data or FIRST in data:
+            table, first = str(note["subject"]), data.get(FIRST, "")
+            fate = found.get(table, Fate())
+            found[table] = Fate(
+                fate.taken_back.union(data.get(TAKEN_BACK, ())),
+                fate.archived.union(data.get(ARCHIVED, ())),
+                min(filter(None, (first, fate.first)), default=""),
+            )
+    return found
+
+
 def parts(items: Sequence[Item], source: str, clients: Clients, tasks: int) -> list[Part]:
     """The files, some to a part."""
     size = min(max(sum(map(_weight, items)) // max(tasks, 1), _LEAST), _MOST)
@@ -164,6 +205,9 @@ class _Told:
     times: list[datetime] = field(default_factory=list)
     not_written: int = 0
     did: tuple[int, int] | None = None
+    taken_back: list[str] = field(default_factory=list)
+    archived: list[str] = field(default_factory=list)
+    first: str = ""
 
     def notes(self, item: Item) -> Iterator[dict[str, object]]:
         if self.times:
@@ -172,6 +216,10 @@ class _Told:
             yield {NOT_WRITTEN: self.not_written, "instant": item.instant.begin}
         if self.did is not None:
             yield {DID: self.did, "instant": item.instant.begin}
+        if self.taken_back:
+            yield {TAKEN_BACK: self.taken_back}
+        if self.first:
+            yield {ARCHIVED: self.archived, FIRST: self.first}
 
 
 def _content(clients: Clients, item: Item) -> bytes | Torn:
@@ -195,6 +243,7 @@ def _rows(item: Item, content: bytes | Torn, told: _Told) -> Iterator[tuple[Any,
         reason = Reason(instant.begin, instant.completed)
         record = record_of(content)
         told.not_written = rows_not_written(record)
+        told.taken_back = taken_back(instant.action, instant.state == PLANNED, record)
         added = removed = 0
         for act in acts(instant.action, instant.state == PLANNED, record, reason):
             added, removed = added + (act.act == "wrote"), removed + (act.act in _TAKEN)
@@ -207,6 +256,9 @@ def _rows(item: Item, content: bytes | Torn, told: _Told) -> Iterator[tuple[Any,
             continue
         at = instant.at if known is None else min(known, instant.at)
         told.times.append(at)
+        told.first = min(told.first or each.begin, each.begin)
+        told.archived += [each.begin] if each.begin in table.wanted else []
+        told.taken_back += taken_back(each.action, False, each.record)
         for act in acts(each.action, False, each.record, Reason(each.begin, each.completed)):
             yield _row(table, act, each.begin, at)
 

@@ -5,6 +5,7 @@ Format: `HoodieCommitMetadata`, `HoodieWriteStat`, `HoodieCleanMetadata`, `Hoodi
 """
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,7 @@ from lakeaudit.evidence.manifest.iceberg.avro import opened
 from lakeaudit.evidence.manifest.iceberg.avro_blocks import MAGIC, Torn
 
 Record = Mapping[str, Any]
+_INSTANT = re.compile(r"[0-9]{14}|[0-9]{17}")
 LONGEST = 1 << 14
 """Bytes of a path, with the table's own place before it."""
 
@@ -83,6 +85,19 @@ def rows_not_written(record: Record) -> int:
         return sum(_count(stat.get("totalWriteErrors")) or 0 for stat in stats)
     except (TypeError, ValueError, AttributeError):
         return 0
+
+
+def taken_back(action: str, planned: bool, record: Record) -> list[str]:
+    """The instants that a rollback or restore takes back, or plans to."""
+    if planned:
+        named = [(record.get("instantToRollback") or {}).get("commitTime")] if action == "rollback" else []
+    elif action == "rollback":
+        named = list(record.get("commitsRollback") or [])
+    elif action == "restore":
+        named = [*(record.get("instantsToRollback") or []), *(record.get("hoodieRestoreMetadata") or {})]
+    else:
+        named = []
+    return sorted({in_order(each) for each in named if isinstance(each, str) and _INSTANT.fullmatch(each)})
 
 
 def _commit(record: Record, reason: Reason) -> Iterator[Act]:

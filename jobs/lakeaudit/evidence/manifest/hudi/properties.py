@@ -28,6 +28,7 @@ class TableConfig:
         archive: the folder of the archived one below `.hoodie`.
         utc: the times in names are UTC; else of a time zone that nobody names.
         encoded: values in partitions' folders are percent-encoded.
+        indexed: writers keep a metadata table, Hudi's own index of files.
     """
 
     layout: int
@@ -35,6 +36,7 @@ class TableConfig:
     archive: str
     utc: bool = False
     encoded: bool = False
+    indexed: bool = False
 
 
 def parsed(content: bytes) -> TableConfig:
@@ -57,7 +59,8 @@ def parsed(content: bytes) -> TableConfig:
     )
     zone = said.get("hoodie.table.timeline.timezone", "local").lower()
     encoded = said.get("hoodie.datasource.write.partitionpath.urlencode", "false").lower() == "true"
-    return TableConfig(layout, timeline, archive, zone == "utc", encoded)
+    indexed = bool(said.get("hoodie.table.metadata.partitions"))
+    return TableConfig(layout, timeline, archive, zone == "utc", encoded, indexed)
 
 
 def _layout(said: Mapping[str, str]) -> int:

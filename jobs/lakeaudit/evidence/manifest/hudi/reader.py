@@ -12,6 +12,7 @@ from typing import Any
 from lakeaudit.config import Table
 from lakeaudit.evidence.manifest.hudi import fold
 from lakeaudit.evidence.manifest.hudi.gaps import holes, leftovers_kept, removals_known, warnings
+from lakeaudit.evidence.manifest.hudi.lineage import lost_content, state_of, witnesses
 from lakeaudit.evidence.manifest.hudi.readings import Reading, TableReading, read_tables
 from lakeaudit.evidence.manifest.hudi.rows import FILES
 from lakeaudit.evidence.manifest.hudi.timeline import COMPLETED, FOLDER, Found, find
@@ -59,6 +60,8 @@ def read(tables: Sequence[Table], ctx: Context, source_id: str, clock: Clock = u
         warnings=tuple(line for each in reading.tables for line in warnings(each)),
         traces={FILES: partial(fold.traces, constants)},
         recent=duck.small(RECENT_COMMIT, [row for each in reading.tables for row in _recent(each)]),
+        witnesses=witnesses(reading.tables, ctx.last_states, ctx.clients, live=ctx.live),
+        lost_content=lost_content,
         reading=reading,
     )
 
@@ -86,6 +89,8 @@ def _states(reading: Reading, named: Iterable[Hole]) -> Iterator[TableState]:
             complete=each.name not in holed,
             leftovers_kept=leftovers_kept(each),
             needed_log=partial(_needed_files, each.found),
+            state=state_of(each),
+            taken_back=frozenset(int(instant) for instant in each.fate.taken_back),
         )
 
 

@@ -6,13 +6,16 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 
+from lakeaudit.evidence.lineage import LastStates
 from lakeaudit.evidence.manifest import table_states
 from lakeaudit.evidence.manifest.hudi.groups import states
 from lakeaudit.evidence.manifest.hudi.parts import (
     GONE,
+    Fate,
     Item,
     OfTable,
     Problem,
+    fates,
     files_done,
     not_written,
     oldest,
@@ -44,6 +47,8 @@ class TableReading:
     """By instant how many rows a write says that it could not write."""
     did: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     """By instant how many files it wrote, and how many it took away."""
+    fate: Fate = field(default_factory=Fate)
+    """What became of instants that are not in its timeline."""
 
     @property
     def name(self) -> str:
@@ -79,11 +84,12 @@ def read_once(found: Sequence[Found], number: int, ctx: Context, source: str) ->
     """The timelines of these tables now."""
     if not found:
         return Reading((), ())
-    items = [item for each in found for item in items_of(each, number)]
+    items = [item for each in found for item in items_of(each, number, wanted(each, ctx.last_states))]
     steps = ctx.engine.keep(parts(items, source, ctx.clients, max(ctx.parallelism, 1) * 4))
     met = ctx.engine.meet([steps], _as_they_are, partial(states, source))
     told, first = problems(steps.notes), oldest(steps.notes)
     unknown, failed, did = _unknown(met.notes), not_written(steps.notes), files_done(steps.notes)
+    fate = fates(steps.notes)
     read = [
         TableReading(
             each,
@@ -95,6 +101,7 @@ def read_once(found: Sequence[Found], number: int, ctx: Context, source: str) ->
             ),
             not_written=failed.get(each.table.name, {}),
             did=did.get(each.table.name, {}),
+            fate=fate.get(each.table.name, Fate()),
         )
         for each in found
     ]
@@ -105,12 +112,28 @@ def _as_they_are(_: Connection, kind: str, rows: Rows) -> Iterator[tuple[str, Ro
     yield kind, rows
 
 
-def items_of(found: Found, number: int) -> list[Item]:
+def wanted(found: Found, last: LastStates) -> frozenset[str]:
+    """Instants that other evidence names and that are not in the timeline."""
+    before = last.get(("hudi", found.table.name))
+    states = () if before is None else (before.state, *(each.state for each in before.lost))
+    named = {f"{each.number:017}" for each in states if each.number is not None}
+    return frozenset(
+        {*named, *(each.begin for each in found.indexed)} - {each.begin for each in found.writes}
+    )
+
+
+def items_of(found: Found, number: int, named: frozenset[str] = frozenset()) -> list[Item]:
     """What of a table's timeline is to be read."""
     if found.config is None:
         return []
     about = OfTable(
-        found.table.name, found.table.location, number, found.config.layout, found.config.utc, found.until
+        found.table.name,
+        found.table.location,
+        number,
+        found.config.layout,
+        found.config.utc,
+        found.until,
+        named,
     )
     return [Item(about, instant) for instant in (*found.archive, *found.instants)]
 

@@ -11,7 +11,7 @@ from functools import partial
 from lakeaudit.config import Table
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import File, list_files, pinned, read_bytes
-from lakeaudit.evidence.lineage import MissingState
+from lakeaudit.evidence.lineage import ABSENT, TORN, MissingState
 from lakeaudit.evidence.manifest.hudi.names import instant_named, time_of
 from lakeaudit.evidence.manifest.hudi.payload import ACTIONS
 from lakeaudit.evidence.manifest.hudi.properties import NotReadable, TableConfig, parsed
@@ -58,6 +58,10 @@ class Found:
     """Why it is not known what the archive is made of."""
     missing: MissingState | None = None
     """Why no state can be read, where storage proves it."""
+    pending: frozenset[str] = frozenset()
+    """Instants that are requested or inflight and not completed."""
+    indexed: tuple[Instant, ...] = ()
+    """Deltacommits that the metadata table's own timeline has completed."""
     until: datetime | None = None
     """Later instants are left out; those of the archive are known once they are read."""
 
@@ -70,6 +74,12 @@ class Found:
     def newest(self) -> int | None:
         """The newest completed instant, as a number."""
         return max((int(each.begin) for each in self.instants if each.state == COMPLETED), default=None)
+
+    @property
+    def writes(self) -> list[Instant]:
+        """The completed writes, by their instants."""
+        done = [each for each in self.instants if each.state == COMPLETED and each.action.endswith("commit")]
+        return sorted(done, key=lambda each: each.begin)
 
     @property
     def oldest(self) -> datetime | None:
@@ -98,12 +108,24 @@ def _find(clients: Clients, until: datetime | None, clock: Clock, table: Table) 
     home = table.location.join(FOLDER)
     try:
         config = _config(clients, home)
+        indexed = _indexed(clients, home, config) if until is None else ()  # before the timeline: see lineage
         names = list(list_files(clients, home.join(config.timeline) if config.timeline else home, flat=True))
         files = [file for file in names if until is None or file.modified_at <= until]
         archive, lost = _archive(clients, home, config)
-        return Found(table, read_at, config, tuple(_instants(files, config)), archive, lost=lost, until=until)
+        return Found(
+            table,
+            read_at,
+            config,
+            tuple(_instants(files, config)),
+            archive,
+            lost=lost,
+            pending=_pending(files),
+            indexed=indexed,
+            until=until,
+        )
     except NotReadable as error:
-        return Found(table, read_at, refused=str(error))
+        missing = _missing(clients, home) if until is None else None
+        return Found(table, read_at, refused=str(error), missing=missing)
     except SourceError as error:
         return Found(table, read_at, refused=str(error))
 
@@ -125,6 +147,40 @@ def _config(clients: Clients, home: Location) -> TableConfig:
         if content is not None and not content:
             why = why or f"{home.join(name).uri} is empty, and there is no whole {PROPERTIES[1]}"
     raise NotReadable(why or f"not a Hudi table: no {PROPERTIES[0]} in {home.uri}")
+
+
+def _missing(clients: Clients, home: Location) -> MissingState | None:
+    """Why no writer and no reader can open the table; None where its properties exist, or storage refuses."""
+    place = home.join(PROPERTIES[0])
+    try:
+        if any(read_bytes(clients, home.join(name)) for name in (*PROPERTIES, PROPERTIES[0])):
+            return None
+        held = next(iter(list_files(clients, home)), None)
+    except SourceError:
+        return None
+    restore = (
+        f"an older version of {PROPERTIES[0]}, or `repair overwrite-hoodie-props` of hudi-cli, brings it back"
+    )
+    return MissingState(ABSENT, place.uri) if held is None else MissingState(TORN, place.uri, restore)
+
+
+def _indexed(clients: Clients, home: Location, config: TableConfig) -> tuple[Instant, ...]:
+    """The writes in the timeline of the metadata table; its compactions and cleans are no writes of the table."""
+    if not config.indexed:
+        return ()
+    folder = home.join("metadata", FOLDER)
+    files = list(list_files(clients, folder.join("timeline") if config.layout == 2 else folder, flat=True))
+    return tuple(
+        each
+        for each in _instants(files, config)
+        if each.action == "deltacommit" and each.state == COMPLETED and not each.begin.startswith("0")
+    )
+
+
+def _pending(files: Sequence[File]) -> frozenset[str]:
+    named = [name for file in files if (name := instant_named(file.name)) is not None]
+    done = {name.begin for name in named if name.state == COMPLETED and name.action != "savepoint"}
+    return frozenset(name.begin for name in named) - done
 
 
 def _instants(files: Sequence[File], config: TableConfig) -> Iterator[Instant]:

@@ -1,0 +1,198 @@
+"""Witnesses of Hudi tables: what names a completed write that the timeline does not have.
+
+A write may leave the timeline in two ways: it is archived, or a rollback or restore takes it back. Any other one was
+lost. Instants are compared by when they began, since an upgrade of the table changes the names of their files.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from lakeaudit.errors import SourceError
+from lakeaudit.evidence.files import read_bytes, stat
+from lakeaudit.evidence.lineage import (
+    LAST_AUDIT,
+    LOST_STATE,
+    RIVAL_LINE,
+    TIMELINE,
+    LastState,
+    LastStates,
+    LostContent,
+    Stake,
+    StateRef,
+    Witness,
+)
+from lakeaudit.evidence.manifest.hudi.names import instant_named
+from lakeaudit.evidence.manifest.hudi.payload import Act, Reason, acts, record_of
+from lakeaudit.evidence.manifest.hudi.properties import TableConfig
+from lakeaudit.evidence.manifest.hudi.readings import TableReading
+from lakeaudit.evidence.manifest.hudi.timeline import FOLDER, PROPERTIES, Instant
+from lakeaudit.evidence.manifest.iceberg.avro_blocks import Torn
+from lakeaudit.keys import Location
+from lakeaudit.runtime.aws import Clients
+
+KIND = "hudi"
+LENGTH = 17
+"""Digits of an instant; of a shorter one nobody knows where it stands."""
+SAMPLES = 3
+
+
+def state_of(read: TableReading) -> StateRef | None:
+    """The newest completed write; None where there is none."""
+    newest = read.found.writes[-1:]
+    if not newest or len(newest[0].begin) != LENGTH:
+        return None
+    file = newest[0].file
+    return StateRef(int(newest[0].begin), file.name, "", file.modified_at, file.etag or "")
+
+
+def witnesses(
+    tables: Sequence[TableReading], last: LastStates, clients: Clients, *, live: bool
+) -> tuple[Witness, ...]:
+    """Writes that these tables lost; of an older timeline it is not known what was taken back since."""
+    return tuple(
+        witness
+        for read in tables
+        if live and _is_known_whole(read)
+        for witness in (*_of_last(read, last.get((KIND, read.name)), clients), *_of_index(read))
+    )
+
+
+def lost_content(place: Location, version: str, clients: Clients) -> LostContent | None:
+    """What the older version of a completed write's file says that it wrote."""
+    name = instant_named(place.key.rpartition("/")[2])
+    content = read_bytes(clients, place, version)
+    if name is None or content is None:
+        return None
+    try:
+        did = [*acts(name.action, False, record_of(content), Reason(name.begin, name.completed))]
+    except (Torn, LookupError):
+        return None
+    wrote = [act for act in did if act.act == "wrote" and act.kind != "changes"]
+    sample = tuple(sorted(act.name for act in wrote if act.name)[:SAMPLES])
+    return LostContent("", _stake(wrote), sample)
+
+
+def _stake(wrote: Sequence[Act]) -> Stake:
+    rows = [act.records for act in wrote if act.records is not None]
+    sizes = [size for act in wrote if (size := act.size or act.least_size) is not None]
+    complete = len(rows) == len(wrote)
+    return Stake(
+        len(wrote), sum(rows) if complete else None, sum(sizes) if len(sizes) == len(wrote) else None
+    )
+
+
+def _is_known_whole(read: TableReading) -> bool:
+    """Whether nothing hides what was archived, and what was taken back."""
+    return read.found.lost is None and all(
+        each.action not in ("", "rollback", "restore") for each in read.problems
+    )
+
+
+def _of_last(read: TableReading, last: LastState | None, clients: Clients) -> Iterator[Witness]:
+    """The timeline held against the states that earlier audits read of it, or reported as lost."""
+    if last is None or last.location != read.found.table.location.uri:
+        return
+    known = f"the audit of {last.as_of:%Y-%m-%dT%H:%M:%SZ} read it"
+    yield from _against(read, last.state, known, clients)
+    for lost in last.lost:
+        known = f"the audit of {lost.reported_at:%Y-%m-%dT%H:%M:%SZ} reported it as lost"
+        yield from _against(read, lost.state, known, clients)
+
+
+def _against(read: TableReading, state: StateRef, known: str, clients: Clients) -> Iterator[Witness]:
+    if state.number is None:
+        return
+    begin = f"{state.number:017}"
+    if begin in _completed(read) or begin in read.fate.archived:
+        return
+    place = timeline_of(read.found.table.location, read.config).join(state.name)
+    words = f"write {begin} is gone from the timeline and is not in its archive: {known}{_rest(read, begin)}"
+    yield Witness(
+        read.name,
+        RIVAL_LINE if _is_there(place, clients) else LOST_STATE,
+        (LAST_AUDIT,),
+        place.uri,
+        words,
+        state.number,
+        recreated=_is_recreated(read, begin, state, clients),
+        explained=begin in read.fate.taken_back,
+    )
+
+
+def _rest(read: TableReading, begin: str) -> str:
+    """What will become of a write of which only the completed file is gone."""
+    if begin not in read.found.pending:
+        return ""
+    return (
+        "; its requested or inflight file is there, so the next writer will roll the write back and delete its "
+        "files: stop the writers before that"
+    )
+
+
+def _is_there(place: Location, clients: Clients) -> bool:
+    """Whether the listing left it out, or nobody can tell."""
+    try:
+        return stat(clients, place) is not None
+    except SourceError:
+        return True
+
+
+def _is_recreated(read: TableReading, begin: str, state: StateRef, clients: Clients) -> bool:
+    """Whether the table began after that instant, as one that was written again in place.
+
+    Of a table without any write, its properties tell when it was created.
+    """
+    done = (each.begin for each in read.found.instants)
+    older = [each for each in (*done, *read.found.pending, read.fate.first) if each]
+    if older:
+        return min(older) > begin
+    try:
+        there = stat(clients, read.found.table.location.join(FOLDER, PROPERTIES[0]))
+    except SourceError:
+        return False
+    return there is None or state.written_at is None or there.modified_at > state.written_at
+
+
+def _completed(read: TableReading) -> set[str]:
+    return {each.begin for each in read.found.writes}
+
+
+def _of_index(read: TableReading) -> Iterator[Witness]:
+    """Writes that the metadata table has, and the timeline has not.
+
+    The metadata table is written before a write completes, and was listed before the timeline. So a write that is
+    under way has its requested file here, and one that failed has it until its rollback, which is read, too.
+    """
+    writes = read.found.writes
+    if not writes:
+        return
+    there = {each.begin for each in (*writes, *read.found.instants)} | read.found.pending
+    gone = there | read.fate.taken_back | read.fate.archived
+    for each in read.found.indexed:
+        if each.begin > writes[0].begin and each.begin not in gone and not _is_of_its_own(read, each):
+            yield _indexed(read, each)
+
+
+def _indexed(read: TableReading, each: Instant) -> Witness:
+    folder = timeline_of(read.found.table.location, read.config)
+    words = (
+        f"the metadata table's timeline has write {each.begin} ({each.file.place.uri}); the table's own timeline and "
+        f"its archive lack it, and no rollback took it back"
+    )
+    subject = folder.join(f"{each.begin}.commit").uri
+    return Witness(read.name, LOST_STATE, (TIMELINE,), subject, words, int(each.begin))
+
+
+def _is_of_its_own(read: TableReading, each: Instant) -> bool:
+    """Whether the metadata table may have written it for itself, in layout 2: while another instant was under way."""
+    if read.config.layout == 1:
+        return False
+    spans = [(one.begin, one.completed) for one in read.found.instants]
+    return any(begin < each.begin < (done or "9") for begin, done in spans) or any(
+        begin < each.begin for begin in read.found.pending
+    )
+
+
+def timeline_of(location: Location, config: TableConfig) -> Location:
+    """The folder of the active timeline."""
+    home = location.join(FOLDER)
+    return home.join(config.timeline) if config.timeline else home

@@ -1,0 +1,290 @@
+"""Whole audits of Hudi tables that lost a write or their timeline, and of healthy ones that look alike.
+
+Copies of tables that Hudi wrote, of both layouts, are audited as they were, after each met its fate, and once more.
+"""
+
+import io
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from lakeaudit.results.read import Results
+from lakeaudit.row_formats import rows_of
+from lakeaudit.runtime.aws import Endpoint
+from tests.builders.audits import audited, results_of
+from tests.builders.hudi import commit, laid, lake_of, unpacked
+from tests.builders.shop import Shop
+from tests.conftest import Aws
+
+LATER = "20261123200000000"
+STILL_LATER = "20261123210000000"
+
+
+@dataclass
+class Table:
+    """A table of one layout whose newest instant is a write."""
+
+    home: Path
+    layout: int
+
+    @property
+    def timeline(self) -> Path:
+        return self.home / ".hoodie" / ("" if self.layout == 1 else "timeline")
+
+    @property
+    def index(self) -> Path:
+        """The timeline of its metadata table."""
+        return self.home / ".hoodie" / "metadata" / ".hoodie" / ("" if self.layout == 1 else "timeline")
+
+    @property
+    def newest(self) -> str:
+        return max(path.name for path in self.timeline.glob("2*commit"))[:17]
+
+    def done(self, begin: str, action: str = "commit") -> str:
+        return f"{begin}.{action}" if self.layout == 1 else f"{begin}_{begin[:-1]}9.{action}"
+
+    def put(self, name: str, content: str = "", *, folder: Path | None = None) -> None:
+        (folder or self.timeline).joinpath(name).write_text(content)
+
+    def lose(self, pattern: str) -> None:
+        for path in self.timeline.glob(pattern):
+            path.unlink()
+
+    def lose_files_of(self, instant: str) -> None:
+        for path in self.home.rglob(f"*_{instant}.parquet"):
+            path.unlink()
+
+
+def newest_write_gone(table: Table) -> None:
+    table.lose(f"{table.newest}*")
+
+
+def only_the_completed_file_gone(table: Table) -> None:
+    table.lose(f"{table.newest}*commit")
+
+
+def gone_in_the_middle(table: Table) -> None:
+    """The newest write is lost, and another writer goes on."""
+    newest_write_gone(table)
+    table.put(table.done(LATER), commit())
+
+
+def timeline_emptied(table: Table) -> None:
+    table.lose("2*")
+
+
+def properties_gone(table: Table) -> None:
+    (table.home / ".hoodie" / "hoodie.properties").unlink()
+
+
+def properties_empty(table: Table) -> None:
+    (table.home / ".hoodie" / "hoodie.properties").write_bytes(b"")
+
+
+def hoodie_gone(table: Table) -> None:
+    shutil.rmtree(table.home / ".hoodie")
+
+
+def index_ahead(table: Table) -> None:
+    """Another write was lost since, and only the metadata table has it."""
+    table.put(table.done(LATER, "deltacommit"), "{}", folder=table.index)
+
+
+def untouched(table: Table) -> None:
+    pass
+
+
+def written_on(table: Table) -> None:
+    table.put(table.done(LATER), commit())
+
+
+def under_way(table: Table) -> None:
+    """A write that failed, or runs, after the metadata table has it."""
+    table.put(f"{LATER}.commit.requested")
+    table.put(f"{LATER}.inflight")
+    table.put(table.done(LATER, "deltacommit"), "{}", folder=table.index)
+
+
+def rolled_back(table: Table) -> None:
+    newest = table.newest
+    newest_write_gone(table)
+    table.lose_files_of(newest)
+    table.put(table.done(LATER, "rollback"), _rollback(newest))
+
+
+def rollback_planned(table: Table) -> None:
+    newest = table.newest
+    only_the_completed_file_gone(table)
+    table.lose_files_of(newest)
+    plan = {"instantToRollback": {"commitTime": newest, "action": "commit"}, "RollbackRequests": []}
+    table.put(f"{LATER}.rollback.requested", json.dumps(plan))
+
+
+def restored(table: Table) -> None:
+    newest = table.newest
+    newest_write_gone(table)
+    table.lose_files_of(newest)
+    undone = {"instantsToRollback": [newest], "hoodieRestoreMetadata": {newest: []}}
+    table.put(table.done(LATER, "restore"), json.dumps(undone))
+
+
+def rolled_back_with_its_index(table: Table) -> None:
+    """The metadata table still has a write that was taken back."""
+    table.put(table.done(LATER, "deltacommit"), "{}", folder=table.index)
+    table.put(table.done(STILL_LATER, "rollback"), _rollback(LATER))
+
+
+def created_again(table: Table) -> None:
+    shutil.rmtree(table.home)
+    laid(table.home, {table.done(LATER): commit()}, layout=table.layout)
+
+
+def created_again_without_a_write(table: Table) -> None:
+    shutil.rmtree(table.home)
+    laid(table.home, {}, layout=table.layout)
+
+
+def archived(table: Table) -> None:
+    """The newest write, and all before it, move to the archive."""
+    newest = table.newest
+    for path in (table.timeline / "history").glob("*"):
+        path.unlink()
+    rows = [
+        {"instantTime": path.name[:17], "completionTime": path.name[18:35], "action": path.suffix[1:],
+         "metadata": path.read_bytes()}
+        for path in sorted(table.timeline.glob("2*_*"))
+    ]  # fmt: skip
+    written = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(rows), written)
+    history = table.timeline / "history"
+    history.mkdir(exist_ok=True)
+    name = f"{rows[0]['instantTime']}_{newest}_0.parquet"
+    history.joinpath(name).write_bytes(written.getvalue())
+    history.joinpath("manifest_1").write_text(json.dumps({"files": [{"fileName": name, "fileLen": 1}]}))
+    history.joinpath("_version_").write_text("1")
+    table.lose("2*")
+    table.put(table.done(LATER), commit())
+
+
+def _rollback(instant: str) -> str:
+    return json.dumps({"commitsRollback": [instant], "partitionMetadata": {}})
+
+
+LOST, MISSING = [("missing_metadata", "critical")], [("table_missing", "critical")]
+Fate = Callable[[Table], None]
+FATES: dict[Fate, list[tuple[str, str]]] = {
+    newest_write_gone: LOST,
+    only_the_completed_file_gone: LOST,
+    gone_in_the_middle: LOST,
+    timeline_emptied: LOST,
+    index_ahead: LOST,
+    properties_gone: MISSING,
+    properties_empty: MISSING,
+    hoodie_gone: MISSING,
+    untouched: [],
+    written_on: [],
+    under_way: [],
+    rolled_back: [],
+    rollback_planned: [],
+    restored: [],
+    rolled_back_with_its_index: [],
+    created_again: [],
+    created_again_without_a_write: [],
+    archived: [],
+}
+"""What becomes of a table, and the findings above info that an audit makes of it."""
+WITH_INDEX = (index_ahead, under_way, rolled_back_with_its_index)
+CASES = [(fate, layout) for fate in FATES for layout in (1, 2) if (fate, layout) != (archived, 1)]
+
+
+def _name(fate: Fate, layout: int) -> str:
+    return f"{fate.__name__}_{layout}"
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
+    folder = tmp_path_factory.mktemp("lineage")
+    tables = [(fate, Table(folder / "wh" / _name(fate, layout), layout)) for fate, layout in CASES]
+    for layout in (1, 2):
+        source = unpacked(folder / f"of_{layout}", layout, ["cleaned", "restored"])
+        for fate, table in tables:
+            if table.layout == layout:
+                shutil.copytree(source / ("restored" if fate in WITH_INDEX else "cleaned"), table.home)
+    lake = lake_of(folder, [table.home.name for _, table in tables])
+    before = audited(lake, run_id="before").summary["findings"]
+    assert before == {}
+    for fate, table in tables:
+        fate(table)
+    audited(lake, run_id="after")
+    audited(lake, run_id="last")
+    return results_of(lake)
+
+
+def _of(results: Results, run: str, table: str) -> list[dict[str, Any]]:
+    rows = rows_of(results.findings(run))
+    return [row for row in rows if row["table_name"] == table and row["severity"] != "info"]
+
+
+@pytest.mark.parametrize(("fate", "layout"), CASES, ids=lambda value: getattr(value, "__name__", value))
+def test_a_lost_write_is_a_finding_until_it_is_back_and_a_healthy_history_is_none(
+    results: Results, fate: Fate, layout: int
+) -> None:
+    for run in ("after", "last"):
+        rows = _of(results, run, _name(fate, layout))
+        assert [(row["kind"], row["severity"]) for row in rows] == FATES[fate], [
+            row["explanation"] for row in rows
+        ]
+
+
+@pytest.mark.parametrize("layout", [1, 2])
+def test_no_file_is_called_unused_while_a_write_is_lost(results: Results, layout: int) -> None:
+    rows = [row for row in results.coverage("after") if row["axis"] == "leftover"]
+    status = {row["table_name"]: row["status"] for row in rows}
+    for fate in (newest_write_gone, only_the_completed_file_gone, gone_in_the_middle, index_ahead):
+        assert status[_name(fate, layout)] == "partial"
+    assert status[_name(written_on, layout)] == "complete"
+
+
+@pytest.mark.parametrize("layout", [1, 2])
+def test_a_write_that_the_next_writer_would_roll_back_says_so(results: Results, layout: int) -> None:
+    (half,) = _of(results, "after", _name(only_the_completed_file_gone, layout))
+    (whole,) = _of(results, "after", _name(newest_write_gone, layout))
+    assert "the next writer will roll the write back" in half["explanation"]
+    assert "roll the write back" not in whole["explanation"]
+    assert half["key"].endswith("commit")
+
+
+def test_a_write_that_a_delete_marker_hides_is_lost_unless_it_was_taken_back(
+    aws: Aws, s3: Endpoint, bucket: str, tmp_path: Path
+) -> None:
+    aws.s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
+    shop = Shop(aws.s3, s3, bucket)
+    home = unpacked(tmp_path, 1, ["written", "rolled_back"])
+    entries = [
+        f"- {{name: {name}, location: 's3://{bucket}/warehouse/{name}', manifests: [{{kind: hudi}}]}}"
+        for name in ("written", "rolled_back")
+    ]
+    for path in sorted(path for path in home.rglob("*") if path.is_file()):
+        aws.s3.put_object(Bucket=bucket, Key=f"warehouse/{path.relative_to(home)}", Body=path.read_bytes())
+    lost = max((home / "written" / ".hoodie").glob("2*.commit"))
+    taken_back = "warehouse/rolled_back/.hoodie/20261123154137612.commit"
+    aws.s3.put_object(Bucket=bucket, Key=taken_back, Body=lost.read_bytes())
+    for key in (f"warehouse/written/.hoodie/{lost.name}", taken_back):
+        aws.s3.delete_object(Bucket=bucket, Key=key)
+    shop.take_inventory(all_versions=True)
+    lake = shop.lake(tmp_path, tables=entries)
+    audited(lake, run_id="after")
+    rows = [row for row in rows_of(results_of(lake).findings("after")) if row["severity"] != "info"]
+    assert [(row["table_name"], row["kind"], row["severity"]) for row in rows] == [
+        ("written", "missing_metadata", "critical")
+    ], [row["explanation"] for row in rows]
+    (row,) = rows
+    assert (row["recoverable"], row["files"] > 0, row["rows_at_stake"] > 0) == ("yes", True, True)
+    assert "only that state lists" in row["explanation"]
