@@ -4,16 +4,21 @@ The catalog is a stand-in over real HTTP (`tests.builders.rest_catalog`).
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from lakeaudit.config import IcebergManifest, IcebergRest, PointedIceberg, Pointer, Settings, Table
 from lakeaudit.errors import SourceError
+from lakeaudit.evidence.catalog import current
+from lakeaudit.evidence.lineage import LOST_STATE, TWO_LINES
 from lakeaudit.evidence.manifest import iceberg
+from lakeaudit.evidence.manifest.iceberg import catalogs
 from lakeaudit.evidence.manifest.iceberg.point_lookup import read as look_up
 from lakeaudit.evidence.protocol import Claims, Context
 from lakeaudit.keys import Location
@@ -144,6 +149,42 @@ def test_catalogs_that_disagree_say_no_state(tmp_path: Path, server: RestCatalog
     assert "; c1 shop.t points at " in told
     other.tables[NAME] = server.tables[NAME]
     assert states(read(table_at(tmp_path, server, other))) == FIRST
+
+
+def test_catalogs_that_each_commit_to_one_table_are_named_with_both_lines(
+    tmp_path: Path, server: RestCatalog, other: RestCatalog
+) -> None:
+    before = written(tmp_path, {1: ONE}, number=1)
+    log = [{"metadata-file": f"file://{before}", "timestamp-ms": epoch_ms(AT)}]
+    mine = Snapshot({"m1": [A, B], "m3": [Entry("d")]}, LATER, parent=1, wrote={"m1": 1})
+    fork = written(tmp_path, {1: ONE, 3: mine}, number=2, metadata_log=log)
+    other.tables[NAME] = fork.rename(fork.with_name("00002-fork.metadata.json"))
+    server.tables[NAME] = written(tmp_path, {1: ONE, 2: TWO}, number=2, metadata_log=log)
+    claims = read(table_at(tmp_path, server, other))
+    (witness,) = claims.witnesses
+    assert (witness.claim, witness.proved) == (TWO_LINES, True)
+    assert re.search(
+        "c0 shop.t points at .*, which alone lists c; c1 shop.t points at .*, which alone lists d",
+        witness.words,
+    )
+    other.tables[NAME] = before
+    assert read(table_at(tmp_path, server, other)).witnesses == ()
+
+
+def test_a_catalog_that_points_below_its_previous_state_has_gone_back(
+    tmp_path: Path, server: RestCatalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.tables[NAME] = path = written(tmp_path, {1: ONE}, number=3)
+    table, newer = table_at(tmp_path, server), f"file://{path.with_name('00007-x.metadata.json')}"
+    for previous, found in ((newer, [LOST_STATE]), (f"file://{path.with_name('00002-x.metadata.json')}", [])):
+        said = partial(_with_previous, current.said_of, previous)
+        with monkeypatch.context() as patched:
+            patched.setattr(catalogs, "said_of", said)
+            assert [each.claim for each in read(table).witnesses] == found
+
+
+def _with_previous(said_of: Callable[..., Any], previous: str, *given: Any) -> Any:
+    return {key: replace(each, previous_location=previous) for key, each in said_of(*given).items()}
 
 
 def test_catalogs_that_differ_for_a_moment_agree_when_they_are_asked_again(

@@ -69,7 +69,12 @@ class Catalogs:
             found = replace(found, missing=self._restored(found.missing, place, said))
         if until is not None and found.metadata is not None and found.metadata.updated_at > until:
             found = self._earlier(table, found.metadata, until)
-        return replace(found, doubt=_doubt(table, said, pointers))
+        previous = tuple(
+            each.previous_location
+            for each in said
+            if isinstance(each, CatalogTable) and each.previous_location
+        )
+        return replace(found, doubt=_doubt(table, said, pointers), previous=previous)
 
     def _agreed(self, said: Sequence[Said], pointers: Sequence[Pointer]) -> Location | str:
         """Where the metadata.json lies that all of them name, or why there is none."""

@@ -35,6 +35,7 @@ class Found:
         folder: what lies beside the file; None where nothing was listed.
         others: other metadata.json files that were read to tell which one is current.
         called: kind and name of the catalog that names the file.
+        previous: URIs of the metadata.json files that catalogs pointed at before.
         two_lines: of a refused table what two catalogs that each commit to it point at; empty where none do.
     """
 
@@ -50,6 +51,7 @@ class Found:
     others: tuple[tuple[File, Content], ...] = ()
     called: str = ""
     two_lines: str = ""
+    previous: tuple[str, ...] = ()
 
     @property
     def identity(self) -> str:

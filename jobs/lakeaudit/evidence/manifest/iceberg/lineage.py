@@ -30,6 +30,7 @@ from lakeaudit.evidence.manifest.iceberg.counterparts import lagging
 from lakeaudit.evidence.manifest.iceberg.folder import snapshot_of
 from lakeaudit.evidence.manifest.iceberg.found import Found
 from lakeaudit.evidence.manifest.iceberg.lines import descends, logged
+from lakeaudit.evidence.manifest.iceberg.lists import place_of
 from lakeaudit.evidence.manifest.iceberg.metadata import Metadata, number_of
 from lakeaudit.keys import Location
 from lakeaudit.row_formats import iso
@@ -89,6 +90,7 @@ def _of_table(read: _Read, last: LastStates, clients: Clients, live: bool) -> It
     if live:
         yield from _by_hint(read, clients)
         yield from _by_newer_files(read)
+        yield from _by_previous(read, clients)
         yield from _by_lists(read)
         yield from lagging(read.found, clients)
 
@@ -224,6 +226,17 @@ def _by_newer_files(read: _Read) -> Iterator[Witness]:
                 f"{file.place.uri} was built on {read.file.name}, at which {read.found.called} still points"
             )
             yield Witness(read.name, RIVAL_LINE, (METADATA,), file.place.uri, words, number_of(file.name))
+
+
+def _by_previous(read: _Read, clients: Clients) -> Iterator[Witness]:
+    """A catalog that points below the state that it pointed at before, which the table's log does not name."""
+    for uri in read.found.previous:
+        name = _name(uri)
+        number, place = number_of(name), place_of(uri, clients.names)
+        if number is None or place is None or number <= read.number or name in logged(read.metadata):
+            continue
+        words = f"{read.found.called} points at {read.file.name}, and pointed at {uri} before, which is newer"
+        yield Witness(read.name, LOST_STATE, (CATALOG,), place.uri, words, number)
 
 
 def newer_files(found: Found) -> list[tuple[File, Metadata]]:

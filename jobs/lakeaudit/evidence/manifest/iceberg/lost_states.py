@@ -16,6 +16,8 @@ from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients
 
 SAMPLES = 3
+MOST_MANIFESTS = 4
+"""Manifests of one snapshot that are read for a sample of its files."""
 
 
 def lost_content(place: Location, version: str, clients: Clients) -> LostContent | None:
@@ -54,9 +56,9 @@ def _is_gone(path: str, clients: Clients) -> bool:
 
 
 def added_files(metadata: Metadata, newest: Snapshot, clients: Clients) -> Iterator[str]:
-    """Names of files that the snapshot added, from the first manifest that it wrote."""
+    """Names of files that the snapshot added, from the first manifests that it wrote."""
     manifests = read_lists([replace(metadata, snapshots=(newest,))], clients).manifests
-    own = tuple(each for each in manifests if each.added_by == newest.id)[:1]
+    own = tuple(each for each in manifests if each.added_by == newest.id)[:MOST_MANIFESTS]
     about = {0: OfTable("", 0, metadata.times)}
     with duck.task_connection() as con:
         for kind, rows in read_manifests(con, own, about, "", clients):
@@ -64,5 +66,6 @@ def added_files(metadata: Metadata, newest: Snapshot, clients: Clients) -> Itera
                 yield from (
                     row["key"].rpartition("/")[2]
                     for row in rows.to_pylist()
-                    if row["category"] == "data" and row["commit_id"] == str(newest.id)
+                    if (row["category"], row["commit_id"]) == ("data", str(newest.id))
+                    and row["state"] != "gone"
                 )
