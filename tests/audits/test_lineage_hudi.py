@@ -57,6 +57,14 @@ class Table:
         for path in self.timeline.glob(pattern):
             path.unlink()
 
+    def copy_files(self, instant: str, number: int) -> None:
+        """Files that bear an instant, as whole as the others."""
+        for path in sorted(self.home.rglob(f"*_{self.newest}.parquet"))[:1]:
+            for each in range(number):
+                path.with_name(
+                    f"{each}-of-{path.name[:20].partition('_')[0]}_0-1-{each}_{instant}.parquet"
+                ).write_bytes(path.read_bytes())
+
     def lose_files_of(self, instant: str) -> None:
         for path in self.home.rglob(f"*_{instant}.parquet"):
             path.unlink()
@@ -95,6 +103,30 @@ def hoodie_gone(table: Table) -> None:
 def index_ahead(table: Table) -> None:
     """Another write was lost since, and only the metadata table has it."""
     table.put(table.done(LATER, "deltacommit"), "{}", folder=table.index)
+
+
+def files_of_an_unknown_write(table: Table) -> None:
+    """A write came and went since, and left its files."""
+    table.copy_files(LATER, 2)
+
+
+def one_file_of_an_unknown_write(table: Table) -> None:
+    table.copy_files(LATER, 1)
+
+
+def files_of_a_failed_write(table: Table) -> None:
+    table.put(f"{LATER}.commit.requested")
+    table.put(f"{LATER}.inflight")
+    table.copy_files(LATER, 2)
+
+
+def files_that_a_rollback_left(table: Table) -> None:
+    table.put(table.done(STILL_LATER, "rollback"), _rollback(LATER))
+    table.copy_files(LATER, 2)
+
+
+def files_older_than_the_timeline(table: Table) -> None:
+    table.copy_files("20250101000000000", 2)
 
 
 def untouched(table: Table) -> None:
@@ -178,6 +210,7 @@ def _rollback(instant: str) -> str:
 
 
 LOST, MISSING = [("missing_metadata", "critical")], [("table_missing", "critical")]
+UNUSED = [("uncommitted", "warning")]
 Fate = Callable[[Table], None]
 FATES: dict[Fate, list[tuple[str, str]]] = {
     newest_write_gone: LOST,
@@ -185,12 +218,17 @@ FATES: dict[Fate, list[tuple[str, str]]] = {
     gone_in_the_middle: LOST,
     timeline_emptied: LOST,
     index_ahead: LOST,
+    files_of_an_unknown_write: LOST,
     properties_gone: MISSING,
     properties_empty: MISSING,
     hoodie_gone: MISSING,
     untouched: [],
     written_on: [],
     under_way: [],
+    one_file_of_an_unknown_write: [],
+    files_of_a_failed_write: UNUSED,
+    files_that_a_rollback_left: UNUSED,
+    files_older_than_the_timeline: UNUSED,
     rolled_back: [],
     rollback_planned: [],
     restored: [],
@@ -200,6 +238,7 @@ FATES: dict[Fate, list[tuple[str, str]]] = {
     archived: [],
 }
 """What becomes of a table, and the findings above info that an audit makes of it."""
+LOSING = (newest_write_gone, only_the_completed_file_gone, gone_in_the_middle, index_ahead)
 WITH_INDEX = (index_ahead, under_way, rolled_back_with_its_index)
 CASES = [(fate, layout) for fate in FATES for layout in (1, 2) if (fate, layout) != (archived, 1)]
 
@@ -247,7 +286,7 @@ def test_a_lost_write_is_a_finding_until_it_is_back_and_a_healthy_history_is_non
 def test_no_file_is_called_unused_while_a_write_is_lost(results: Results, layout: int) -> None:
     rows = [row for row in results.coverage("after") if row["axis"] == "leftover"]
     status = {row["table_name"]: row["status"] for row in rows}
-    for fate in (newest_write_gone, only_the_completed_file_gone, gone_in_the_middle, index_ahead):
+    for fate in (*LOSING, files_of_an_unknown_write):
         assert status[_name(fate, layout)] == "partial"
     assert status[_name(written_on, layout)] == "complete"
 
@@ -288,3 +327,10 @@ def test_a_write_that_a_delete_marker_hides_is_lost_unless_it_was_taken_back(
     (row,) = rows
     assert (row["recoverable"], row["files"] > 0, row["rows_at_stake"] > 0) == ("yes", True, True)
     assert "only that state lists" in row["explanation"]
+
+
+@pytest.mark.parametrize("layout", [1, 2])
+def test_a_write_that_only_its_files_name_is_shown_with_them(results: Results, layout: int) -> None:
+    (row,) = _of(results, "after", _name(files_of_an_unknown_write, layout))
+    assert (row["files"], row["bytes_at_stake"] > 0, row["table_version"]) == (2, True, int(LATER))
+    assert "2 data files bear the instant" in row["explanation"]

@@ -482,6 +482,8 @@ class Claims:
     """By table how many files its newest state lists by another count than that of its rows."""
     recount: Callable[[str], Witness | None] | None = None
     """What contradicts the rows of a table whose `expected_files` are not those that were listed."""
+    unlisted: Callable[[Connection, Rows], Iterable[Witness]] | None = None
+    """(connection, LEFTOVERS rows) -> states that the names of files tell of; None: names tell nothing."""
     witnesses: tuple[Witness, ...] = ()
     """What names states of the tables other than those that were read."""
     lost_content: Callable[[Location, str, Clients], LostContent | None] | None = None

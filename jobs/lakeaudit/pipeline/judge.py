@@ -156,7 +156,7 @@ def _readings(audit: AuditContext, engine: AuditEngine, progress: Progress) -> _
     """
     with progress.stage("match and classify") as log:
         first = first_reading(audit, engine)
-        if check_what_was_read(audit, first.marked_states, first.live):
+        if check_what_was_read(audit, first.marked_states, first.live, first.leftovers):
             first = first_reading(audit, engine)
         log.note(files=sum(tally.files for (_, axis), tally in first.tallies.items() if axis == "content"))
     with progress.stage("check findings again") as log:

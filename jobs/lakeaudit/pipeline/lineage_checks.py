@@ -30,7 +30,9 @@ from lakeaudit.pipeline.audit_context import AuditContext
 from lakeaudit.pipeline.catalog_witnesses import catalog_witnesses
 from lakeaudit.pipeline.missing_tables import missing_table_witnesses
 from lakeaudit.row_formats import iso
+from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.duck import Relation
 from lakeaudit.schemas import plain_time
 
 MOST_LOOKED_UP = 200
@@ -45,7 +47,10 @@ def check_witnesses(audit: AuditContext) -> None:
 
 
 def check_what_was_read(
-    audit: AuditContext, marked: Sequence[Mapping[str, Any]], live: Mapping[str, tuple[int, int | None]]
+    audit: AuditContext,
+    marked: Sequence[Mapping[str, Any]],
+    live: Mapping[str, tuple[int, int | None]],
+    leftovers: Relation,
 ) -> bool:
     """Judge what only reading the rows shows: whether it is a loss or a doubt that was not known before.
 
@@ -53,8 +58,9 @@ def check_what_was_read(
         audit: the run.
         marked: MARKED_STATE rows.
         live: by table how many data files its newest state lists.
+        leftovers: LEFTOVERS rows.
     """
-    witnesses = [*_of_markers(audit, marked), *_of_counts(audit, live)]
+    witnesses = [*_of_markers(audit, marked), *_of_counts(audit, live), *_of_names(audit, leftovers)]
     before = _holes(audit.lineage), _doubts(audit.lineage)
     if witnesses:
         _judge(audit, [*(one.witness for one in audit.lineage), *witnesses])
@@ -117,6 +123,13 @@ def _of_counts(audit: AuditContext, live: Mapping[str, tuple[int, int | None]]) 
             counted = live.get(name, (0, None))[0]
             if read.recount and name in names and files != counted and (witness := read.recount(name)):
                 yield witness
+
+
+def _of_names(audit: AuditContext, leftovers: Relation) -> Iterator[Witness]:
+    """States that files name which no state lists."""
+    for read in audit.observed.evidence.claims:
+        if read.unlisted is not None and not duck.is_empty(leftovers):
+            yield from read.unlisted(audit.con, leftovers)
 
 
 def _of_markers(audit: AuditContext, marked: Sequence[Mapping[str, Any]]) -> Iterator[Witness]:

@@ -4,11 +4,13 @@ A write may leave the timeline in two ways: it is archived, or a rollback or res
 lost. Instants are compared by when they began, since an upgrade of the table changes the names of their files.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
 
 from lakeaudit.errors import SourceError
 from lakeaudit.evidence.files import read_bytes, stat
 from lakeaudit.evidence.lineage import (
+    DATA_FILES,
     LAST_AUDIT,
     LOST_STATE,
     RIVAL_LINE,
@@ -26,13 +28,24 @@ from lakeaudit.evidence.manifest.hudi.properties import TableConfig
 from lakeaudit.evidence.manifest.hudi.readings import TableReading
 from lakeaudit.evidence.manifest.hudi.timeline import FOLDER, PROPERTIES, Instant
 from lakeaudit.evidence.manifest.iceberg.avro_blocks import Torn
-from lakeaudit.keys import Location
+from lakeaudit.keys import END, Location
+from lakeaudit.runtime import duck
 from lakeaudit.runtime.aws import Clients
+from lakeaudit.runtime.duck import Connection, Rows
 
 KIND = "hudi"
 LENGTH = 17
 """Digits of an instant; of a shorter one nobody knows where it stands."""
 SAMPLES = 3
+MOST_NAMED = 100
+"""Instants of one table that files name and no state does, of which witnesses are made."""
+LEAST_WHOLE = 12
+"""Bytes of the smallest Parquet file."""
+_NAMES = (
+    rf"/[^/_]+_[^/_]*_([0-9]{{17}})\.(?:parquet|orc|hfile){END}",
+    r"/\.[^/]+_([0-9]{17})\.log\.[0-9]+(?:_[^/]*)?" + END,
+)
+"""How the keys of base files and log files name their instants."""
 
 
 def state_of(read: TableReading) -> StateRef | None:
@@ -152,6 +165,46 @@ def _is_recreated(read: TableReading, begin: str, state: StateRef, clients: Clie
     return there is None or state.written_at is None or there.modified_at > state.written_at
 
 
+def of_data_files(tables: Sequence[TableReading], con: Connection, leftovers: Rows) -> Iterator[Witness]:
+    """Writes that files of the table name, and that nothing else knows: neither a timeline nor a rollback.
+
+    Only instants since the oldest write of the timeline count: older ones may be archived. A savepoint keeps its own
+    write in the timeline while later ones are archived, so beside one nothing is concluded.
+    """
+    known = {read.name: read for read in tables if _is_known_whole(read) and read.found.writes}
+    for row in _named_by_files(con, leftovers, known):
+        read, begin = known[row["judged_table"]], row["instant"]
+        saved = any(each.action == "savepoint" for each in read.found.instants) and read.found.archive
+        if not saved and read.found.writes[0].begin < begin and begin not in _known(read):
+            yield _built_on(read, begin, row)
+
+
+def _named_by_files(con: Connection, leftovers: Rows, names: Collection[str]) -> list[dict[str, Any]]:
+    """By table and instant the whole data files that bear it, the newest instants first."""
+    base, log = (f"regexp_extract(key, {duck.pattern(each)}, 1)" for each in _NAMES)
+    sql = f"""
+        WITH named AS (
+            SELECT judged_table, key, size, coalesce(nullif({base}, ''), nullif({log}, '')) AS instant
+            FROM input WHERE judged_table IN ({duck.literals(sorted(names))}) AND size >= {LEAST_WHOLE})
+        SELECT judged_table, instant, count(*) AS files, CAST(sum(size) AS BIGINT) AS bytes,
+            list(parse_filename(key, false, '/') ORDER BY key)[1:{SAMPLES}] AS sample
+        FROM named WHERE instant IS NOT NULL GROUP BY judged_table, instant
+        QUALIFY row_number() OVER (PARTITION BY judged_table ORDER BY instant DESC) <= {MOST_NAMED}
+        ORDER BY judged_table, instant"""
+    return duck.rows_of(duck.query(con, sql, input=leftovers))
+
+
+def _built_on(read: TableReading, begin: str, row: Mapping[str, Any]) -> Witness:
+    words = (
+        f"{row['files']} data files bear the instant {begin}, of which neither the timeline nor a rollback knows; "
+        "a write that failed would be known"
+    )
+    subject = timeline_of(read.found.table.location, read.config).join(f"{begin}.commit").uri
+    stake, sample = Stake(row["files"], None, row["bytes"]), tuple(row["sample"])
+    claim = (read.name, LOST_STATE, (DATA_FILES,), subject, words, int(begin))
+    return Witness(*claim, stake, row["files"], sample=sample)
+
+
 def _completed(read: TableReading) -> set[str]:
     return {each.begin for each in read.found.writes}
 
@@ -165,11 +218,16 @@ def _of_index(read: TableReading) -> Iterator[Witness]:
     writes = read.found.writes
     if not writes:
         return
-    there = {each.begin for each in (*writes, *read.found.instants)} | read.found.pending
-    gone = there | read.fate.taken_back | read.fate.archived
+    known = _known(read)
     for each in read.found.indexed:
-        if each.begin > writes[0].begin and each.begin not in gone and not _is_of_its_own(read, each):
+        if each.begin > writes[0].begin and each.begin not in known and not _is_of_its_own(read, each):
             yield _indexed(read, each)
+
+
+def _known(read: TableReading) -> frozenset[str]:
+    """Instants that the timeline has, or of which it is known where they went."""
+    there = {each.begin for each in read.found.instants} | read.found.pending
+    return read.fate.taken_back | read.fate.archived | there
 
 
 def _indexed(read: TableReading, each: Instant) -> Witness:
