@@ -129,6 +129,11 @@ def files_older_than_the_timeline(table: Table) -> None:
     table.copy_files("20250101000000000", 2)
 
 
+def files_of_another_attempt(table: Table) -> None:
+    """They bear the newest instant, and its commit does not list them."""
+    table.copy_files(table.newest, 2)
+
+
 def untouched(table: Table) -> None:
     pass
 
@@ -229,6 +234,7 @@ FATES: dict[Fate, list[tuple[str, str]]] = {
     files_of_a_failed_write: UNUSED,
     files_that_a_rollback_left: UNUSED,
     files_older_than_the_timeline: UNUSED,
+    files_of_another_attempt: UNUSED,
     rolled_back: [],
     rollback_planned: [],
     restored: [],
@@ -334,3 +340,21 @@ def test_a_write_that_only_its_files_name_is_shown_with_them(results: Results, l
     (row,) = _of(results, "after", _name(files_of_an_unknown_write, layout))
     assert (row["files"], row["bytes_at_stake"] > 0, row["table_version"]) == (2, True, int(LATER))
     assert "2 data files bear the instant" in row["explanation"]
+
+
+@pytest.mark.parametrize("layout", [1, 2])
+@pytest.mark.parametrize(
+    ("fate", "storage_only"),
+    [
+        (files_of_another_attempt, False),
+        (files_older_than_the_timeline, False),
+        (files_of_a_failed_write, True),
+        (files_that_a_rollback_left, True),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_files_that_readers_find_by_listing_are_not_said_to_cost_storage_only(
+    results: Results, layout: int, fate: Fate, storage_only: bool
+) -> None:
+    (row,) = _of(results, "after", _name(fate, layout))
+    assert ("costs storage only" in row["explanation"]) == storage_only

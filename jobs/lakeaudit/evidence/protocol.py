@@ -484,6 +484,8 @@ class Claims:
     """What contradicts the rows of a table whose `expected_files` are not those that were listed."""
     unlisted: Callable[[Connection, Rows], Iterable[Witness]] | None = None
     """(connection, LEFTOVERS rows) -> states that the names of files tell of; None: names tell nothing."""
+    listable: Callable[[Connection, Rows], Collection[str]] | None = None
+    """(connection, LEFTOVERS rows) -> tables whose readers may read some of these by listing; None: none do."""
     witnesses: tuple[Witness, ...] = ()
     """What names states of the tables other than those that were read."""
     lost_content: Callable[[Location, str, Clients], LostContent | None] | None = None
