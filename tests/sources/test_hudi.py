@@ -14,7 +14,9 @@ import pytest
 
 from lakeaudit.config import HudiManifest, Settings, Table
 from lakeaudit.errors import SourceError
+from lakeaudit.evidence.lineage import LOST_STATE, LastState, StateRef
 from lakeaudit.evidence.manifest import hudi
+from lakeaudit.evidence.manifest.hudi.archive import archived
 from lakeaudit.evidence.manifest.hudi.names import FileName, InstantName, file_named, instant_named, time_of
 from lakeaudit.evidence.manifest.hudi.point_lookup import read as look_up
 from lakeaudit.evidence.manifest.hudi.properties import NotReadable, parsed, properties
@@ -25,7 +27,7 @@ from lakeaudit.keys import Location
 from lakeaudit.pipeline.engine import InProcessEngine
 from lakeaudit.runtime.aws import Clients
 from lakeaudit.schemas import plain_time
-from tests.builders.hudi import commit, laid, stat
+from tests.builders.hudi import commit, laid, stat, unpacked
 from tests.sources.manifest_contract import folded
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
@@ -483,3 +485,43 @@ def test_properties_are_read_as_java_writes_them() -> None:
     }
     with pytest.raises(NotReadable):
         parsed(b"\xff\xfe")
+
+
+def archived_writes(wh: Path) -> list[str]:
+    """The writes that a table's archive has."""
+    config = parsed((wh / "archived/.hoodie/hoodie.properties").read_bytes())
+    folder = wh / "archived/.hoodie" / config.archive
+    files = [path for path in folder.iterdir() if path.name.endswith(".parquet") or ".archive." in path.name]
+    found = (each for path in files for each in archived(path.read_bytes(), config.layout))
+    return sorted(each.begin for each in found if each.action == "commit")
+
+
+def lost_of(home: Path, instant: str, context: Context = CONTEXT) -> list[int | None]:
+    """Writes that are lost, if the last audit read this one."""
+    state = StateRef(int(instant), f"{instant}.commit", "", NOW)
+    last = LastState(state, NOW, "r", table_at(home).location.uri)
+    claims = read(home, replace(context, last_states={("hudi", "t"): last}))
+    return [each.number for each in claims.witnesses if each.claim == LOST_STATE and not each.recreated]
+
+
+@pytest.mark.parametrize("layout", [1, 2])
+def test_an_archived_write_is_not_lost_and_one_that_no_archive_has_is(tmp_path: Path, layout: int) -> None:
+    home = unpacked(tmp_path, layout, ["archived"])
+    writes = archived_writes(home)
+    assert len(writes) >= 4
+    for each in writes:
+        assert lost_of(home / "archived", each) == []
+    between = f"{int(writes[1]) + 1}"
+    assert lost_of(home / "archived", between) == [int(between)]
+    earlier = replace(CONTEXT, live=False, as_of=datetime(2027, 1, 1, tzinfo=UTC))
+    assert lost_of(home / "archived", between, earlier) == []
+
+
+@pytest.mark.parametrize("layout", [1, 2])
+def test_nothing_is_lost_by_the_last_audit_where_the_archive_cannot_be_read(
+    tmp_path: Path, layout: int
+) -> None:
+    home = unpacked(tmp_path, layout, ["archived"]) / "archived"
+    for path in [*home.rglob(".commits_.archive.*"), *home.rglob("history/*.parquet")]:
+        path.write_bytes(b"torn")
+    assert lost_of(home, "20261123160103253") == []

@@ -28,7 +28,7 @@ def _of_format(con: Connection, versions: Relation, name: str, pattern: str) -> 
     sql = f"""
         WITH named AS (
             SELECT *, regexp_extract(key, {regex}, 1) AS folder,
-                TRY_CAST(regexp_extract(key, {regex}, 2) AS BIGINT) AS number
+                TRY_CAST({_number(name, f"regexp_extract(key, {regex}, 2)")} AS BIGINT) AS number
             FROM input WHERE regexp_matches(key, {regex})),
         hidden AS (
             SELECT source, bucket, folder, number, key, max(modified_at) FILTER (is_latest) AS marked_at,
@@ -39,3 +39,8 @@ def _of_format(con: Connection, versions: Relation, name: str, pattern: str) -> 
         QUALIFY row_number() OVER (PARTITION BY source, bucket, folder ORDER BY number DESC, key) <= {NEWEST}
     """
     return duck.conform(con, duck.query(con, sql, input=versions), MARKED_STATE)
+
+
+def _number(name: str, text: str) -> str:
+    """The number as the format's reader gives it: old instants of Hudi have no milliseconds."""
+    return f"CASE length({text}) WHEN 14 THEN {text} || '999' ELSE {text} END" if name == "hudi" else text
