@@ -193,12 +193,19 @@ def test_every_loss_is_named_by_what_it_is(judged: Audited, broken: Broken) -> N
     assert categories[lost["dropped"][0]] == "deletes"
 
 
+NO_VERSION = "storage keeps no version of it"
+
+
 def test_lost_metadata_is_told_with_what_it_hides_and_the_other_tables_are_judged(
     judged: Audited, broken: Broken
 ) -> None:
     assert judged.outcome.exit_code == 3
     rows = [row for row in judged.findings if row["kind"] == "missing_metadata"]
     assert {(r["table_name"], r["key"], r["explanation"]) for r in rows} == {
-        ("merged", broken.metadata["merged"], "it is gone; hides 8 files of main"),
-        ("first_version", broken.metadata["first_version"], "it is gone; hides 2 data files of main"),
+        ("merged", broken.metadata["merged"], f"it is gone; hides 8 files of main; {NO_VERSION}"),
+        (
+            "first_version",
+            broken.metadata["first_version"],
+            f"it is gone; hides 2 data files of main; {NO_VERSION}",
+        ),
     }

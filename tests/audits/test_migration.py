@@ -22,6 +22,7 @@ from tests.conftest import Aws
 
 THEN = datetime.now(UTC) - timedelta(days=30)
 MOVED = datetime.now(UTC) - timedelta(hours=5)
+CLICKS = b"clicks of a day"
 FILES = tuple(f"wh/orders/day={n % 2}/part-{n}.parquet" for n in range(5))
 
 
@@ -38,13 +39,13 @@ class Move:
             self.put(self.old, key, key.encode(), THEN)
         self.put(self.old, "wh/orders/_temporary/0/x", b"never committed", THEN)
         self.put(self.old, "wh/orders/day=0/", b"", THEN)
-        self.put(self.old, "wh/clicks/part-0.parquet", b"clicks", THEN)
+        self.put(self.old, "wh/clicks/part-0.parquet", CLICKS, THEN)
         named = f"s3a://{self.old}/wh/clicks/part-0.parquet"
         acts = [
             {"commitInfo": {"timestamp": millis(THEN), "operation": "WRITE"}},
             protocol(),
             metadata(),
-            add(named, size=6),
+            add(named, size=len(CLICKS)),
         ]
         log = "".join(json.dumps(act) + "\n" for act in acts).encode()
         self.put(self.old, f"wh/clicks/_delta_log/{0:020}.json", log, THEN)
@@ -197,11 +198,11 @@ def test_a_lake_that_was_moved_from_hdfs(move: Move) -> None:
         {"commitInfo": {"timestamp": millis(THEN), "operation": "WRITE"}},
         protocol(),
         metadata(),
-        *(add(f"hdfs://nn:8020/user/hive/wh/visits/{name}", size=6) for name in names),
+        *(add(f"hdfs://nn:8020/user/hive/wh/visits/{name}", size=len(CLICKS)) for name in names),
     ]
     log = "".join(json.dumps(act) + "\n" for act in acts).encode()
     move.put(move.new, f"lake/visits/_delta_log/{0:020}.json", log, MOVED)
-    move.put(move.new, f"lake/visits/{names[0]}", b"visits", MOVED)
+    move.put(move.new, f"lake/visits/{names[0]}", CLICKS, MOVED)
     here = f"s3://{move.new}/lake"
     lake = move.lake(
         maps=[{"from": "hdfs://nn:8020/user/hive/wh/", "to": here}],
@@ -209,7 +210,7 @@ def test_a_lake_that_was_moved_from_hdfs(move: Move) -> None:
     )
     audited(lake)
     assert found(lake) == {f"lake/visits/{names[1]}": "dropped"}
-    move.put(move.new, f"lake/visits/{names[1]}", b"visits", MOVED)
+    move.put(move.new, f"lake/visits/{names[1]}", CLICKS, MOVED)
     audited(lake)
     assert (found(lake), content_of(lake)["visits"]) == ({}, (2, 2, 0))
 
