@@ -155,7 +155,7 @@ def dashboard(
 ) -> int:
     """Serve pages over the results until Ctrl-C: the lake, its tables, files and runs. No Spark, no JVM.
 
-    There are no users: whoever is let in reads the results, and may have the sources asked about single files. Beyond
+    There are no users: everybody who is admitted reads the results and may query sources about single files. Beyond
     this machine (--host) a token is asked for: that of LAKEAUDIT_DASHBOARD_TOKEN, else the one in the printed address.
     """
     from lakeaudit.commands import dashboard as command

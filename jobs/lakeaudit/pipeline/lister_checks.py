@@ -59,7 +59,7 @@ def lister_checks(
     asked = [each for name in left for each in listers[name]]
     if not asked:
         return ListerChecks()
-    return _asked(audit, engine, asked, of, unused.select(_LISTED.names), marked)
+    return _requested(audit, engine, asked, of, unused.select(_LISTED.names), marked)
 
 
 def _listers(audit: AuditContext, logs: OwnLogs) -> Iterator[tuple[str, list[Table]]]:
@@ -74,7 +74,7 @@ def _listers(audit: AuditContext, logs: OwnLogs) -> Iterator[tuple[str, list[Tab
             yield table.name, found
 
 
-def _asked(
+def _requested(
     audit: AuditContext,
     engine: AuditEngine,
     listers: Sequence[Table],

@@ -41,7 +41,7 @@ def without_vacuumed_originals(audit: AuditContext, suspects: Relation) -> Relat
     living = {table.name for table in tables if lacking and _still_holds_files(audit, table)}
     copies = {(row["bucket"], row["key"]): [*_originals(maps, row["bucket"], row["key"])]
               for row in lacking if row["judged_table"] in living}  # fmt: skip
-    gone = _gone(audit, copies)
+    gone = _absent_originals(audit, copies)
     if not gone:
         return suspects
     cleared = f"""
@@ -71,7 +71,9 @@ def _originals(maps: Aliases, bucket: str, key: str) -> Iterator[Location]:
             yield Location(old.bucket, f"{old.prefix}{key[len(new.prefix) :]}")
 
 
-def _gone(audit: AuditContext, copies: dict[tuple[str, str], list[Location]]) -> Sequence[tuple[str, str]]:
+def _absent_originals(
+    audit: AuditContext, copies: dict[tuple[str, str], list[Location]]
+) -> Sequence[tuple[str, str]]:
     """Copies all of whose originals storage does not have now."""
     asked = sorted({place for places in copies.values() for place in places})
     if not asked:

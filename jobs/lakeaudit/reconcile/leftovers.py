@@ -126,7 +126,7 @@ def why_not_now(case: Case, seen: Seen) -> str | None:
         return "it was written again since the audit"
     inside = seen.inside and f"a table that the lake file does not name lies about it ({seen.inside})"
     obstacles = (
-        *_held(current, case.now),
+        *_locks(current, case.now),
         inside,
         four_yeses.is_old_enough(case.table, head, case.now),
         four_yeses.is_since_first_audit(head, case.first_audit, allowed=OLDER in case.allow),
@@ -134,7 +134,7 @@ def why_not_now(case: Case, seen: Seen) -> str | None:
     return "; ".join(filter(None, obstacles)) or None
 
 
-def _held(current: Current, now: datetime) -> Iterator[str]:
+def _locks(current: Current, now: datetime) -> Iterator[str]:
     if current.legal_hold:
         yield "it is under a legal hold"
     if current.locked_until is not None and current.locked_until > now:

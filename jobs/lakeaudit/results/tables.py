@@ -185,7 +185,7 @@ def storage_options(place: Location, clients: Clients) -> dict[str, str]:
     """How delta-rs reaches a place, with the credentials of now.
 
     Raises:
-        CannotAudit: there are no credentials, or the way to the place cannot be told.
+        CannotAudit: there are no credentials, or the endpoint of the place is not known.
     """
     if place.is_local:
         return {}

@@ -283,7 +283,7 @@ class _Trusting(HTTPAdapter):
 
 
 def _authorities() -> str | None:
-    """Those that boto is told to trust: a company's own often signs for its stores and catalogs alike."""
+    """Certificates that boto trusts: a company's own often signs for its stores and its catalogs."""
     try:
         return certificates_of(bundle_of(Endpoint()))
     except BotoCoreError:  # no such profile: whatever asks a store says so

@@ -115,7 +115,7 @@ def _against(read: _Read, state: StateRef, known: str, at: datetime, clients: Cl
             words = f"{read.file.place.uri} was written again with other content: {known}"
             yield Witness(read.name, REPLACED_STATE, (LAST_AUDIT,), read.file.place.uri, words, state.number)
     elif not read.descends(state) and not _lost_its_race(read, state, at):
-        yield _gone(read, state, known, clients)
+        yield _lost_state(read, state, known, clients)
 
 
 def _lost_its_race(read: _Read, state: StateRef, at: datetime) -> bool:
@@ -124,7 +124,7 @@ def _lost_its_race(read: _Read, state: StateRef, at: datetime) -> bool:
     return any(when <= at for when in same)
 
 
-def _gone(read: _Read, state: StateRef, known: str, clients: Clients) -> Witness:
+def _lost_state(read: _Read, state: StateRef, known: str, clients: Clients) -> Witness:
     """A state that the one that was read does not reach back to."""
     place, number = read.folder.join(state.name), state.number or 0
     about = (read.name, place.uri, number)
