@@ -36,6 +36,7 @@ from lakeaudit.evidence.registry import EVENTS, MANIFESTS, METASTORES, STORAGE
 from lakeaudit.evidence.storage import listing
 from lakeaudit.evidence.storage.united import united
 from lakeaudit.keys import Location
+from lakeaudit.pipeline.engine import TooMuchError
 from lakeaudit.runtime.failures import damage_of
 from lakeaudit.runtime.threads import beside
 
@@ -111,6 +112,8 @@ class _Reading:
         except SourceError as error:
             reason = f"{error.what}; {error.way_out}".rstrip("; ")
             self._lose(about, reason, error.may_pass)
+        except TooMuchError:
+            raise
         except Exception as error:  # noqa: BLE001 - damaged evidence of one source ends no audit of the others
             self._lose(about, damage_of(error))
         return None
