@@ -49,7 +49,10 @@ process.program()
 """
 
 
-FULL = "lakeaudit: a disk of this machine: the disk is full: [Errno 28] No space left on device; make room there, then run it again"
+FULL = (
+    "lakeaudit: a disk of this machine: the disk is full: [Errno 28] No space left on device; "
+    "make room there, then run it again"
+)
 
 
 @pytest.mark.parametrize(
