@@ -150,7 +150,9 @@ def test_its_move_to_another_bucket_ends_in_a_certificate_and_then_in_a_refusal(
     lake = one.lake(new, extra=f"maps: [{{from: 's3://{old}/', to: 's3://{new}/'}}]\n")
     monkeypatch.chdir(one.folder)
     moved = audited(lake, run_id="moved")
-    assert (found(lake, "moved"), moved.exit_code) == ([], 0)
+    assert (found(lake, "moved"), moved.exit_code) == ([], 0), [
+        (r["axis"], r["status"], r["reason"]) for r in results_of(lake).coverage("moved")
+    ]
     assert cli.main(["report", "lake.yaml", "--certificate"]) == 0
     stated = json.loads((one.folder / "certificate.json").read_text())
     assert stated["files_agreed"] == stated["files"] > 4

@@ -8,10 +8,7 @@ from typing import Any
 
 import pytest
 
-from lakeaudit.reconcile.actions.restore_version import RestoreVersion
 from lakeaudit.reconcile.apply import Batch
-from lakeaudit.reconcile.protocol import Target
-from lakeaudit.reconcile.steps import Step
 from lakeaudit.runtime.aws import Endpoint
 from tests.builders.interleaved import interleaved
 from tests.builders.shop import Shop
@@ -59,17 +56,9 @@ def test_many_interleavings(
         print(told)  # noqa: T201 - the figures are the point
 
 
-def unconditional(_: Any, step: Step, target: Target) -> str | None:
-    """A restore that overwrites whatever is there by now."""
-    at: Any = {"Bucket": target.bucket, "Key": target.key}
-    got: Any = target.s3.get_object(**at, VersionId=step.precondition["version_id"])
-    return target.s3.put_object(**at, Body=got["Body"].read()).get("VersionId")
-
-
 @pytest.mark.parametrize(
     ("where", "name", "unsafe", "told"),
     [
-        (RestoreVersion, "act", unconditional, "lost"),
         (Batch, "put_back", lambda *_: {}, "came back|lost"),
     ],
 )

@@ -48,7 +48,6 @@ NAMED = [(f"s3://lake/wh/t/{name}", None) for name in NAMES]
     [
         (success(HOME, NAMES), NAMED),
         (b"", []),  # FileOutputCommitter's
-        (b"\n", []),
         (success(HOME, NAMES, success=False), []),
         (
             {k: v for k, v in success(HOME, NAMES).items() if k not in ("success", "jobId")},
@@ -72,6 +71,7 @@ def test_markers(marker: Any, expected: list[tuple[str, None]]) -> None:
         (success(HOME, NAMES, filenames=[1]), "no list of texts as filenames"),
         (success(HOME, NAMES, committer=None), "no text as committer"),
         (b"done at noon", "is no JSON"),
+        (b"\n", "holds blanks alone"),
     ],
 )
 def test_markers_that_are_not_understood(marker: Any, fault: str) -> None:

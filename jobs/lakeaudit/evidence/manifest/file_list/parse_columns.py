@@ -116,7 +116,8 @@ SELECT {table} AS table_name, {number} AS list_no, line, "at", coalesce(nullif(a
     coalesce(
         timed AND path <> '' AND (by_uri OR by_key) AND coalesce(action, '') IN ('', 'add', 'remove')
         AND coalesce(size, 0) >= 0 AND coalesce(records, 0) >= 0
-        AND (coalesce(checksum, '') = '' OR regexp_matches(checksum, {checksum_form})), false
+        AND (coalesce(checksum, '') = '' OR regexp_matches(checksum, {checksum_form}))
+        AND NOT contains(concat_ws('', path, etag, version_id, job_id), chr(0)), false
     ) AS plain
 FROM named
 """

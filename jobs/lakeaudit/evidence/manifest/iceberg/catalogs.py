@@ -74,7 +74,7 @@ class Catalogs:
             for each in said
             if isinstance(each, CatalogTable) and each.previous_location
         )
-        return replace(found, doubt=_doubt(table, said, pointers), previous=previous)
+        return replace(found, elsewhere=_elsewhere(table, said, pointers), previous=previous)
 
     def _agreed(self, said: Sequence[Said], pointers: Sequence[Pointer]) -> Location | str:
         """Where the metadata.json lies that all of them name, or why there is none."""
@@ -146,7 +146,7 @@ def _points_at(said: Said) -> str:
     return said.metadata_location if isinstance(said, CatalogTable) else said.what
 
 
-def _doubt(table: Table, said: Sequence[Said], pointers: Sequence[Pointer]) -> str | None:
+def _elsewhere(table: Table, said: Sequence[Said], pointers: Sequence[Pointer]) -> str | None:
     """Why files below the table's location may be of another one."""
     for pointer, each in zip(pointers, said, strict=True):
         place = each.location if isinstance(each, CatalogTable) else None

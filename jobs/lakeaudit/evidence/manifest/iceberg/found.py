@@ -46,6 +46,8 @@ class Found:
     refused: str | None = None
     named: bool = False
     doubt: str | None = None
+    elsewhere: str | None = None
+    """Why files below the table's location may be of another table: its catalog names another place."""
     missing: MissingState | None = None
     folder: Folder | None = None
     others: tuple[tuple[File, Content], ...] = ()

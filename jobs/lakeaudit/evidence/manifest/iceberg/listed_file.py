@@ -58,8 +58,10 @@ def read(table: Table, clients: Clients, bucket: str, key: str) -> ListedFile:
     """
     (found,) = find([table], clients, None, utc_now)
     metadata = found.metadata
-    if metadata is None or found.doubt:
-        raise SourceError(table.name, str(found.refused or found.doubt), "see `lakeaudit explain`")
+    if metadata is None or found.doubt or found.elsewhere:
+        raise SourceError(
+            table.name, str(found.refused or found.doubt or found.elsewhere), "see `lakeaudit explain`"
+        )
     lists = read_lists([metadata], clients)
     manifests, unread = lists.manifests, lists.unread
     heads = [snapshot for snapshot in metadata.snapshots if snapshot.heads]

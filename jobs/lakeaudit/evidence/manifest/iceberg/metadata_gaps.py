@@ -22,8 +22,8 @@ def holes(read: TableReading, source: str) -> Iterator[Hole]:
 
 def warnings(read: TableReading) -> Iterator[str]:
     """What is odd about a table's metadata, and hides nothing."""
-    if read.found.doubt:
-        yield f"{read.name}: {read.found.doubt}"
+    if odd := read.found.doubt or read.found.elsewhere:
+        yield f"{read.name}: {odd}"
     yield from (f"{read.name}: {told}" for told in _totals(read))
 
 
@@ -31,7 +31,7 @@ def leftovers_kept(read: TableReading) -> str | None:
     """Why what the table does not list may be somebody's all the same."""
     if read.metadata.properties.get("gc.enabled", "true").lower() == "false":
         return "its property gc.enabled is false: other tables may have its files"
-    return read.found.doubt or unfinished(read.found)
+    return read.found.doubt or read.found.elsewhere or unfinished(read.found)
 
 
 _TOTALS = (("total-data-files", "data files", False), ("total-delete-files", "delete files", True))
