@@ -20,7 +20,7 @@ class Place:
         self.folder = folder
         self.put("sales/orders/part-0.parquet")
 
-    def put(self, *keys: str, at: datetime = WEEK, body: bytes = b"rows") -> None:
+    def put(self, *keys: str, at: datetime = WEEK, body: bytes = b"rows of a file") -> None:
         for key in keys:
             path = self.folder / "wh" / key
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -28,9 +28,9 @@ class Place:
             os.utime(path, (at.timestamp(), at.timestamp()))
 
     def listed(self, *keys: str) -> bytes:
-        """A list of files of four bytes."""
+        """A list of files of fourteen bytes."""
         adds = [
-            {"path": f"{self.folder}/wh/{key}", "size": 4, "committed_at": f"{WEEK:%Y-%m-%dT%H:%M:%SZ}"}
+            {"path": f"{self.folder}/wh/{key}", "size": 14, "committed_at": f"{WEEK:%Y-%m-%dT%H:%M:%SZ}"}
             for key in keys
         ]
         return "".join(

@@ -1,6 +1,6 @@
 """A job that fails for no fault of ours is "could not audit"; what only a bug explains stays what it is."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 
 from lakeaudit.errors import CannotAudit, SourceError
 from lakeaudit.evidence.protocol import Batches, Part
+from lakeaudit.pipeline.chunks import FAULTS
 from lakeaudit.pipeline.spark_engine import SparkEngine
 from lakeaudit.runtime.duck import Connection
 from lakeaudit.runtime.job_errors import job_errors
@@ -57,17 +58,15 @@ def _torn(con: Connection) -> Batches:
     raise SourceError("s3://lake/a", "access denied", "grant s3:GetObject")
 
 
-@pytest.mark.parametrize("use", [SparkEngine.keep, lambda engine, parts: [*engine.run(parts, [])]])
-def test_a_part_that_raises_in_a_task_of_the_engine(
-    spark: SparkSession, use: Callable[[SparkEngine, Sequence[Part]], object]
-) -> None:
-    told = "Spark: a job failed: s3://lake/a: access denied; grant s3:GetObject; run it again"
-    with (
-        pytest.raises(CannotAudit, match=told),
-        closing(SparkEngine(lambda: spark, bytes_here=0)) as engine,
-        job_errors(),
-    ):
-        use(engine, [Part("storage:0", _torn)])
+def test_a_part_that_raises_in_a_task_is_a_gap_of_its_source(spark: SparkSession) -> None:
+    part = Part("storage:0", _torn)
+    with closing(SparkEngine(lambda: spark, bytes_here=0)) as engine, job_errors():
+        faults = [
+            row for kind, batch in engine.run([part], []) if kind == FAULTS for row in batch.to_pylist()
+        ]
+        assert ["access denied" in row["reason"] for row in faults] == [True]
+        with pytest.raises((SourceError, CannotAudit), match="access denied"):
+            engine.keep([part])
 
 
 def test_bugs_are_told_as_bugs(spark: SparkSession) -> None:

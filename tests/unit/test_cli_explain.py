@@ -484,7 +484,7 @@ def test_a_group_shows_its_files_and_what_to_do(
     remembered(place, bucket)
     assert cli.main(["explain", lake, "aaaaaa"]) == 0
     printed = capsys.readouterr()
-    for words in (f"s3://{bucket}/orders/day=1/old-1", "do: Run Delta's VACUUM", "id aaaaaa1"):
+    for words in (f"s3://{bucket}/orders/day=1/old-1", "do: Run the format's own clean-up", "id aaaaaa1"):
         assert words in printed.out
     assert "Asked now" not in printed.out
     assert printed.err.strip() == "INFO: unreferenced, with 2 files: day=1#unreferenced"

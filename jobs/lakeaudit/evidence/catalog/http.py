@@ -3,6 +3,7 @@
 What a catalog answers is hostile input: of a refusal a short text is told, and never a secret.
 """
 
+import ssl
 import json
 import os
 import time
@@ -16,7 +17,7 @@ import requests
 from botocore.exceptions import BotoCoreError
 from requests.adapters import HTTPAdapter
 from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_attempt
-from urllib3.util.ssl_ import create_urllib3_context
+
 
 from lakeaudit.config import HttpCatalog
 from lakeaudit.errors import SourceError
@@ -277,7 +278,7 @@ class _Trusting(HTTPAdapter):
     def _context(self) -> dict[str, Any]:
         if self._authorities is None:
             return {}
-        context = create_urllib3_context()
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.load_verify_locations(cadata=self._authorities)
         return {"ssl_context": context}
 
