@@ -143,9 +143,10 @@ def let_files_expire(site: Site) -> Fault:
         raise NoVictim
     site.taken.add(fate)
     delete, archive = {"Expiration": {"Days": 30}}, {"Transitions": [{"Days": 90, "StorageClass": "GLACIER"}]}
-    rule = site.add_lifecycle_rule(f"{table.location}/", **(delete if site.rng.random() < 0.5 else archive))
+    data = f"{table.location}/part-"
+    rule = site.add_lifecycle_rule(data, **(delete if site.rng.random() < 0.5 else archive))
     expected = Expected("hazard", "will_expire", table.name, severity="error")
-    return _fault("let_files_expire", f"made the lifecycle rule {rule} for {table.location}/", [expected])
+    return _fault("let_files_expire", f"made the lifecycle rule {rule} for {data}", [expected])
 
 
 def let_versions_expire(site: Site) -> Fault:

@@ -3,9 +3,9 @@
 What a catalog answers is hostile input: of a refusal a short text is told, and never a secret.
 """
 
-import ssl
 import json
 import os
+import ssl
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -17,7 +17,6 @@ import requests
 from botocore.exceptions import BotoCoreError
 from requests.adapters import HTTPAdapter
 from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_attempt
-
 
 from lakeaudit.config import HttpCatalog
 from lakeaudit.errors import SourceError
