@@ -84,7 +84,7 @@ def lineage_tallies(audit: AuditContext) -> Tallies:
 
 
 def _judge(audit: AuditContext, witnesses: Sequence[Witness]) -> None:
-    """Replace the run's lineage. Of a part of a table nothing can be said about its states."""
+    """Replace the run's lineage. An audit of a part of a table judges no states."""
     if audit.partitions or not witnesses:
         return
     exist = {name for read in audit.observed.evidence.claims for name, state in read.states.items()

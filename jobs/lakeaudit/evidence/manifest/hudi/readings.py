@@ -84,7 +84,9 @@ def read_once(found: Sequence[Found], number: int, ctx: Context, source: str) ->
     """The timelines of these tables now."""
     if not found:
         return Reading((), ())
-    items = [item for each in found for item in items_of(each, number, wanted(each, ctx.last_states))]
+    items = [
+        item for each in found for item in items_of(each, number, compared_instants(each, ctx.last_states))
+    ]
     steps = ctx.engine.keep(parts(items, source, ctx.clients, max(ctx.parallelism, 1) * 4))
     met = ctx.engine.meet([steps], _as_they_are, partial(states, source))
     told, first = problems(steps.notes), oldest(steps.notes)
@@ -112,7 +114,7 @@ def _as_they_are(_: Connection, kind: str, rows: Rows) -> Iterator[tuple[str, Ro
     yield kind, rows
 
 
-def wanted(found: Found, last: LastStates) -> frozenset[str]:
+def compared_instants(found: Found, last: LastStates) -> frozenset[str]:
     """Instants that other evidence names and that are not in the timeline."""
     before = last.get(("hudi", found.table.name))
     states = () if before is None else (before.state, *(each.state for each in before.lost))

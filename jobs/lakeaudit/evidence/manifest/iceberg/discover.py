@@ -88,7 +88,7 @@ def _named(
 def _newest(
     clients: Clients, table: Table, read_at: datetime, folder: Folder, until: datetime | None
 ) -> Found:
-    """Of the files that may be the newest the one whose line reaches back through the others."""
+    """Return the one of the candidates whose line reaches back through the others."""
     if not folder.states:
         return _empty(table, read_at, folder, until)
     read = [(file, read_metadata(clients, file)) for file in _candidates(folder.states)]

@@ -19,7 +19,7 @@ from lakeaudit.runtime.aws import Clients
 HINT = "version-hint.text"
 LARGEST_HINT = 1024
 MOST_NAMES = 50_000
-"""Of a folder beside a file that a catalog names so many names are looked at."""
+"""Names that are read at most of a folder beside a file that a catalog names."""
 _LIST = re.compile(r"snap-(\d{1,19})-[^/]*\.avro")
 _VERSION = re.compile(r"v?(\d{1,18})")
 
@@ -93,7 +93,7 @@ def snapshot_of(name: str) -> int | None:
 
 
 def previous_state(states: Sequence[File], number: int) -> File | None:
-    """Of the files with a lower number the newest one."""
+    """Return the newest of the files with a lower number."""
     lower = [file for file in states if (own := number_of(file.name)) is not None and own < number]
     return max(lower, key=lambda file: (number_of(file.name) or 0, file.modified_at), default=None)
 
