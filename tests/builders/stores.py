@@ -32,10 +32,7 @@ App = Callable[[dict[str, Any], Callable[..., Any]], Any]
 def store(certificate: Path | None = None, around: Callable[[App], App] | None = None) -> Iterator[str]:
     """An S3 server and its URL; with `certificate` (PEM of key and certificate) by TLS."""
     app: App = DomainDispatcherApplication(create_backend_app)
-    context = None
-    if certificate is not None:
-        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        context.load_cert_chain(certificate)
+    context = server_context(certificate) if certificate is not None else None
     server = make_server("127.0.0.1", 0, around(app) if around else app, threaded=True, ssl_context=context)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
@@ -43,6 +40,13 @@ def store(certificate: Path | None = None, around: Callable[[App], App] | None =
     finally:
         server.shutdown()
         server.server_close()
+
+
+def server_context(certificate: Path) -> ssl.SSLContext:
+    """The TLS context of a server whose key and certificate stand in one PEM file."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(certificate)
+    return context
 
 
 REFUSED = (

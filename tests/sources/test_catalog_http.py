@@ -32,7 +32,7 @@ class Server:
 
 
 @contextmanager
-def serving() -> Iterator[Server]:
+def serving(certificate: Path | None = None) -> Iterator[Server]:
     state = Server()
 
     class Handler(BaseHTTPRequestHandler):
@@ -57,7 +57,10 @@ def serving() -> Iterator[Server]:
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    state.url = f"http://127.0.0.1:{server.server_port}"
+    if certificate is not None:
+        context = stores.server_context(certificate)
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+    state.url = f"{'https' if certificate else 'http'}://127.0.0.1:{server.server_port}"
     threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
     try:
         yield state
@@ -186,11 +189,11 @@ def test_the_authority_that_boto_trusts_is_trusted_beside_the_public_ones(
     authority, own = stores.authority(tmp_path)
     for name in ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"):
         monkeypatch.delenv(name, raising=False)
-    with stores.store(own) as url:
-        asked = Server(url=url)
+    with serving(own) as asked:
+        asked.answers = {"/a": (200, {}, {"found": True})}
         monkeypatch.setenv("AWS_CA_BUNDLE", str(tmp_path / "server.pem"))
         with pytest.raises(SourceError, match="does not answer \\(SSLError\\)"):
-            client(asked).get("moto-api/data.json")
+            client(asked).get("a")
         monkeypatch.setenv("AWS_CA_BUNDLE", str(authority))
         forget_clients()
-        assert isinstance(client(asked).get("moto-api/data.json"), dict)
+        assert client(asked).get("a") == {"found": True}
